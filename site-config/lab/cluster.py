@@ -1,0 +1,176 @@
+"""Builds the cluster of topology.toml inside a machine room: nodes, links, daemons; and heals one that is there."""
+
+import os
+import secrets
+import subprocess
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+from room import HERE, LabError, Room, wait_until
+from topology import Topology
+
+USER = "nearmetal"
+#: The lab user's number where the checkout belongs to root; else the lab's user is the checkout's owner.
+FALLBACK_ID = 64770
+
+
+def owner(room: Room) -> tuple[int, int]:
+    """Numbers of the lab's user: it owns what a run writes into the checkout."""
+    stat = room.checkout.stat()
+    return (stat.st_uid, stat.st_gid) if stat.st_uid else (FALLBACK_ID, FALLBACK_ID)
+
+
+def files(topology: Topology, room: Room) -> dict[str, tuple[str, int]]:
+    """Each node's own files, by path below the room's /lab."""
+    facts = {"cpus": os.cpu_count(), "memory_mb": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20,
+             "checkout": room.checkout}
+    munge_key = secrets.token_hex(64)
+    result = {}
+    for name, node in [(topology.controller, None), *((node.name, node) for node in topology.nodes)]:
+        etc = f"files/{name}/etc"
+        result |= {
+            f"{etc}/hostname": (f"{name}\n", 0o644),
+            f"{etc}/hosts": (topology.render("hosts", hosts=topology.hosts(node)), 0o644),
+            f"{etc}/slurm/slurm.conf": (topology.render("slurm.conf", **facts), 0o644),
+            f"{etc}/slurm/cgroup.conf": ("# A lab node is a container without a cgroup of its own.\nCgroupPlugin=disabled\n",
+                                         0o644),
+            f"{etc}/munge/munge.key": (munge_key, 0o400),
+            f"{etc}/profile.d/nearmetal.sh": (topology.render("profile.sh", **facts), 0o644),
+        }
+    etc = f"files/{topology.controller}/etc"
+    result[f"{etc}/slurm/slurmdbd.conf"] = (topology.render("slurmdbd.conf", **facts), 0o600)
+    result[f"{etc}/mysql/mariadb.conf.d/99-lab.cnf"] = (topology.render("mariadb.cnf"), 0o644)
+    return result
+
+
+def node_names(topology: Topology) -> list[str]:
+    return [topology.controller, *(node.name for node in topology.nodes)]
+
+
+def start_nodes(topology: Topology, room: Room) -> None:
+    """Give every node its namespaces and file system. Nodes that live are left alone."""
+    room.put(files(topology, room))
+    # The owners of secrets and configuration are known only to the image.
+    script = """
+set -eu
+checkout=$1; shift
+mkdir -p /lab/run
+for name; do
+    f=/lab/files/$name/etc
+    chown munge:munge $f/munge $f/munge/munge.key; chmod 700 $f/munge
+    [ ! -e $f/slurm/slurmdbd.conf ] || chown slurm:slurm $f/slurm/slurmdbd.conf
+    mkdir -p /lab/base/$name
+    setsid unshare --mount --uts --ipc --net --pid --fork --kill-child \
+        "$checkout/site-config/lab/enter.sh" "$name" /lab/image "/lab/base/$name" "$checkout" /lab/shared "/lab/files/$name" \
+        > "/lab/run/$name.log" 2>&1 < /dev/null &
+    parents="${parents:-} $name=$!"
+done
+for pair in $parents; do
+    name=${pair%%=*} parent=${pair#*=} tries=500
+    while child=$(tr -d ' ' < /proc/$parent/task/$parent/children); [ "$(cat /proc/$child/comm 2>/dev/null)" != tini ]; do
+        tries=$((tries - 1))
+        [ $tries -gt 0 ] && [ -e /proc/$parent ] || { echo "node $name did not start:" >&2; cat /lab/run/$name.log >&2; exit 1; }
+        sleep 0.02
+    done
+    echo $child > /lab/run/$name.pid
+done
+"""
+    room.run("sh", "-c", script, "start-nodes", str(room.checkout), *node_names(topology))
+
+
+def start_links(topology: Topology, room: Room) -> None:
+    """Connect the nodes: what carries a frame is each class's own; a leg of every class ends at the controller."""
+    script = ["set -eu", "pid() { cat /lab/run/$1.pid; }"]
+    for number, link_class in enumerate(topology.classes):
+        legs = [(topology.controller, link_class.name[:15], link_class.gateway)]
+        legs += [(node.name, "eth0", node.address) for node in topology.nodes if node.link_class is link_class]
+        if link_class.link == "vde":
+            switch = f"/lab/vde{number}"
+            script.append(f"vde_switch --sock {switch} --daemon < /dev/null")
+        else:
+            bridge = f"br{number}"
+            script.append(f"ip link add {bridge} type bridge forward_delay 0; ip link set {bridge} up")
+        for leg, (name, device, address) in enumerate(legs):
+            outer, inner = f"p{number}x{leg}", f"q{number}x{leg}"
+            if link_class.link == "vde":
+                script.append(f"nsenter --target $(pid {name}) --net vde_plug2tap --sock {switch} --daemon {device} < /dev/null")
+            else:
+                script.append(f"ip link add {outer} type veth peer name {inner}; ip link set {outer} master {bridge} up")
+                if link_class.link == "macvlan" and leg:
+                    # The machine's NIC is the veth's end; the node gets it whole, as a guest gets a passed-through one.
+                    script.append(f"ip link set {inner} up; ip link add link {inner} name m{inner} type macvlan mode passthru")
+                    inner = f"m{inner}"
+                script.append(f"ip link set {inner} netns $(pid {name}) name {device}")
+            script.append(f"nsenter --target $(pid {name}) --net ip -batch - <<'END'\n"
+                          f"address add {address}/{link_class.subnet.prefixlen} dev {device}\nlink set {device} up\n"
+                          + (f"route add default via {link_class.gateway}\n" if leg else "") + "END")
+    # The segments meet at the controller, as a site's networks do.
+    script.append(f"nsenter --target $(pid {topology.controller}) --net sh -c 'echo 1 > /proc/sys/net/ipv4/ip_forward'")
+    room.run("sh", stdin="\n".join(script))
+
+
+def start_daemons(topology: Topology, room: Room) -> None:
+    """Start whatever daemon is not running, on all nodes at once, and wait until Slurm has every node."""
+    uid, gid = owner(room)
+    arguments = (USER, str(uid), str(gid), str(room.checkout))
+    script = str(HERE / "daemons.sh")
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(lambda name: room.run(
+            script, "login" if name == topology.controller else "node", *arguments, node=name), node_names(topology)))
+    wanted = {node.name for node in topology.nodes}
+
+    def ready():
+        states = node_states(topology, room)
+        if lame := [n for n, s in states.items() if s.rstrip("*") in ("down", "drain", "drng")]:
+            room.run("scontrol", "update", f"nodename={','.join(lame)}", "state=resume", node=topology.controller,
+                     check=False)
+        return {n for n, s in states.items() if s in ("idle", "mix", "alloc", "comp")} == wanted
+
+    try:
+        wait_until(ready, 20, "waiting for Slurm's nodes")
+    except LabError as error:
+        logs = room.run("sh", "-c", "tail -n 5 /var/log/slurm/slurmctld.log", node=topology.controller, check=False)
+        raise LabError(f"{error}; states: {node_states(topology, room)}; slurmctld says:\n{logs}") from error
+
+
+def node_states(topology: Topology, room: Room) -> dict[str, str]:
+    """Slurm's word for each node (`idle`, `alloc`, `down*`, ...)."""
+    out = room.run("sinfo", "--noheader", "--Node", "--format=%N %t", node=topology.controller, check=False)
+    return dict(line.split() for line in out.splitlines() if line.strip())
+
+
+def up(topology: Topology, room: Room, image, say) -> None:
+    """Start the lab, or heal the one that is there. Raises LabError."""
+    started = time.monotonic()
+    facts = {"image": str(image), "topology": repr(topology)}
+    state = room.state
+    if state and (state["image"], state["topology"]) != (facts["image"], facts["topology"]):
+        say("lab: the image or topology.toml changed since it started; starting it anew")
+        room.stop()
+        state = None
+    if state and not _nodes_live(topology, room):
+        say("lab: a node is gone; starting it anew")
+        room.stop()
+        state = None
+    uid, gid = owner(room)
+    results = room.checkout / "results"
+    results.mkdir(exist_ok=True)
+    if results.stat().st_uid != uid:
+        os.chown(results, uid, gid)
+    try:
+        if not state:
+            room.stop()
+            room.start(image, facts)
+            start_nodes(topology, room)
+            start_links(topology, room)
+        start_daemons(topology, room)
+    except (LabError, subprocess.SubprocessError):
+        say("lab: it did not come up whole; `make lab-down` removes what there is")
+        raise
+    say(f"lab: {'healthy' if state else 'up'} after {time.monotonic() - started:.1f} s")
+
+
+def _nodes_live(topology: Topology, room: Room) -> bool:
+    return all(room.run("true", node=name, check=False) is not None and
+               subprocess.run([*room.enter(name), "true"], capture_output=True).returncode == 0
+               for name in node_names(topology))

@@ -1,0 +1,30 @@
+#!/bin/sh
+# Last step of the node image's build, `customize.sh ROOT WHEELS LOCK`: ReFrame in a
+# virtual environment of its own, and the MPI libraries as modules, as a site has them.
+set -eu
+root=$1 wheels=$2 lock=$3
+
+mkdir -p "$root/tmp/wheels"
+cp "$wheels"/*.whl "$lock" "$root/tmp/wheels/"
+chroot "$root" python3 -m venv /opt/nearmetal
+# The wheels were fetched and verified on the host: the image's build needs no package index of its own.
+chroot "$root" /opt/nearmetal/bin/pip install --quiet --no-index --no-deps --no-compile --require-hashes \
+    --find-links /tmp/wheels --requirement "/tmp/wheels/$(basename "$lock")"
+rm -r "$root/tmp/wheels"
+
+# Debian installs every MPI side by side under suffixed names; a module gives them their plain ones.
+for mpi in openmpi mpich; do
+    mkdir -p "$root/opt/modules/$mpi/bin" "$root/usr/share/modules/modulefiles"
+    for tool in mpicc mpicxx mpifort mpirun mpiexec; do
+        ln -s "/usr/bin/$tool.$mpi" "$root/opt/modules/$mpi/bin/$tool"
+    done
+    other=$([ "$mpi" = openmpi ] && echo mpich || echo openmpi)
+    printf '#%%Module1.0\nmodule-whatis "%s from Debian"\nconflict %s\nprepend-path PATH /opt/modules/%s/bin\n' \
+        "$mpi" "$other" "$mpi" > "$root/usr/share/modules/modulefiles/$mpi"
+done
+# Debian's example modules would only clutter `module avail`.
+(cd "$root/usr/share/modules/modulefiles" && rm -f dot module-git module-info modules null use.own)
+# Nodes get theirs at start.
+rm -f "$root/etc/hostname" "$root/etc/munge/munge.key"
+# `module` exists in batch scripts too, as sites have it.
+sed -i 's/^#module config set_shell_startup 1/module config set_shell_startup 1/' "$root/etc/environment-modules/initrc"

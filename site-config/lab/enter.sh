@@ -1,0 +1,62 @@
+#!/bin/sh
+# First process of a lab namespace: makes its file system and stays as the init that reaps. Run under
+# `unshare --mount --uts --ipc --net --pid --fork` as
+#     enter.sh NAME IMAGE BASE CHECKOUT [HOME FILES]
+# NAME      host name; the machine room and every node are entered the same way
+# IMAGE     the node image, read-only below an overlay in memory
+# BASE      an existing empty directory to mount on; only this mount namespace sees it filled
+# CHECKOUT  bound at its own path
+# HOME      shared /home and /scratch (nodes only)
+# FILES     files to lay over the image (nodes only)
+# Everything lives in mounts and processes of these namespaces: when this process ends, the kernel takes it all away.
+set -eu
+name=$1 image=$2 base=$3 checkout=$4 shared=${5:-} files=${6:-}
+
+mount --make-rprivate /
+hostname "$name"
+mount -t tmpfs -o mode=755 lab "$base"
+mkdir "$base/upper" "$base/work" "$base/root"
+mount -t overlay -o "lowerdir=$image,upperdir=$base/upper,workdir=$base/work" lab "$base/root"
+root=$base/root
+
+mount -t proc -o nosuid,nodev,noexec proc "$root/proc"
+mount -t sysfs -o nosuid,nodev,noexec sysfs "$root/sys"
+mount -t tmpfs -o mode=755,nosuid dev "$root/dev"
+for device in null zero full random urandom tty net/tun fuse kvm; do
+    [ -e "/dev/$device" ] || continue
+    mkdir -p "$(dirname "$root/dev/$device")"
+    touch "$root/dev/$device"
+    mount --bind "/dev/$device" "$root/dev/$device"
+done
+mkdir "$root/dev/pts" "$root/dev/shm"
+mount -t devpts -o newinstance,ptmxmode=666,mode=620,gid=5 devpts "$root/dev/pts"
+mount -t tmpfs -o mode=1777,nosuid,nodev shm "$root/dev/shm"
+ln -s pts/ptmx "$root/dev/ptmx"
+ln -s /proc/self/fd "$root/dev/fd"
+ln -s fd/0 "$root/dev/stdin"
+ln -s fd/1 "$root/dev/stdout"
+ln -s fd/2 "$root/dev/stderr"
+mount -t tmpfs -o mode=755,nosuid,nodev run "$root/run"
+mount -t tmpfs -o mode=1777,nosuid,nodev tmp "$root/tmp"
+mkdir -p "$root$checkout"
+mount --bind "$checkout" "$root$checkout"
+
+if [ -n "$files" ]; then
+    mount --bind "$shared/home" "$root/home"
+    mkdir "$root/scratch"
+    mount --bind "$shared/scratch" "$root/scratch"
+    cp -a "$files/." "$root/"
+else
+    mkdir -p "$root/lab/image" "$root/lab/base" "$root/lab/shared/home" "$root/lab/shared/scratch" "$root/lab/run"
+    mount --bind "$image" "$root/lab/image"
+    # Small, as a site's scratch quota: a full one is a fault that the tests provoke.
+    mount -t tmpfs -o mode=1777,size=64m scratch "$root/lab/shared/scratch"
+fi
+
+ip link set lo up 2>/dev/null || chroot "$root" ip link set lo up
+cd "$root"
+mkdir -p "$root/mnt"
+pivot_root . mnt
+umount -l /mnt
+: > /run/entered
+exec tini -g -- sleep infinity

@@ -1,0 +1,135 @@
+"""The lab's node image: Debian stable by mmdebstrap, built once for given inputs and shared by all labs of a host."""
+
+import fcntl
+import hashlib
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+HERE = Path(__file__).parent
+LOCK = HERE.parent.parent / "requirements.lock"
+SUITE, ROLLING = "trixie", "sid"
+#: Python of that suite, for which the wheels are fetched.
+PYTHON = "3.13"
+KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
+
+
+class ImageError(RuntimeError):
+    """The node image could not be built; the message says what to do."""
+
+
+def cache_dir() -> Path:
+    return Path(os.environ.get("NEARMETAL_CACHE", "/var/cache/nearmetal"))
+
+
+def packages() -> tuple[list[str], list[str]]:
+    """Packages of the stable suite, and those pinned from the rolling one (`name/sid`)."""
+    lines = [line.split("#")[0].strip() for line in (HERE / "packages.txt").read_text().splitlines()]
+    names = [line for line in lines if line]
+    rolling = [name.removesuffix(f"/{ROLLING}") for name in names if name.endswith(f"/{ROLLING}")]
+    return [name for name in names if "/" not in name], rolling
+
+
+def mirror() -> str:
+    """Debian's archive as this machine's own apt has it; NEARMETAL_MIRROR overrides.
+
+    A host of another distribution has none in its apt; mmdebstrap's own default serves there.
+    """
+    if "NEARMETAL_MIRROR" in os.environ:
+        return os.environ["NEARMETAL_MIRROR"]
+    listed = subprocess.run(
+        ["apt-get", "indextargets", "--format", "$(ORIGIN) $(LABEL) $(REPO_URI)", "Created-By: Packages"],
+        capture_output=True, text=True, check=True).stdout
+    # Label Debian is the archive itself; Debian-Security, backports and third parties have other labels.
+    for line in listed.splitlines():
+        if match := re.fullmatch(r"Debian Debian (\S+)", line):
+            return match[1]
+    default = re.search(r"""mirror\s*=\s*'(https?://[^']+/debian)'""", Path(shutil.which("mmdebstrap")).read_text())
+    if default:
+        return default[1]
+    raise ImageError("no Debian mirror in this machine's apt configuration: give one as NEARMETAL_MIRROR=URL")
+
+
+def key() -> str:
+    """A hash over everything the image is made from."""
+    digest = hashlib.sha256(platform.machine().encode())
+    for path in (HERE / "packages.txt", HERE / "customize.sh", Path(__file__), LOCK):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def ensure(say=print) -> Path:
+    """The image's root directory, built now if this host has none for these inputs. Raises ImageError."""
+    cache = cache_dir()
+    cache.mkdir(parents=True, exist_ok=True)
+    image = cache / f"image-{key()}"
+    # Two checkouts may want the same image at once: the second waits and finds it.
+    with open(cache / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if image.exists():
+            return image
+        for stale in cache.glob("building-*"):
+            shutil.rmtree(stale)
+        say("node image: none for these inputs yet; building one (about a minute and a half)")
+        started = time.monotonic()
+        work = Path(tempfile.mkdtemp(prefix="building-", dir=cache))
+        try:
+            _build(work, say)
+            (work / "root").rename(image)
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+        say(f"node image: built in {time.monotonic() - started:.0f} s as {image}")
+    return image
+
+
+def _build(work: Path, say) -> None:
+    stable, rolling = packages()
+    archive = mirror()
+    (work / "sources.list").write_text(
+        f"deb {archive} {SUITE} main\ndeb [check-valid-until=no] {archive} {ROLLING} main\n")
+    # The rolling suite gives the named packages and nothing else.
+    (work / "preferences").write_text(
+        f"Package: *\nPin: release n={ROLLING}\nPin-Priority: -1\n" + "".join(
+            f"\nPackage: {name}\nPin: release n={ROLLING}\nPin-Priority: 990\n" for name in rolling))
+    wheels = work / "wheels"
+    machine = platform.machine()
+    fetch = subprocess.Popen(
+        [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--require-hashes", "--requirement", LOCK,
+         "--only-binary=:all:", "--python-version", PYTHON, "--dest", wheels,
+         *(f"--platform=manylinux{tag}_{machine}" for tag in ("2014", "_2_17", "_2_28"))])
+    log = cache_dir() / "image-build.log"
+    with open(log, "w") as output:
+        build = subprocess.Popen(
+            ["mmdebstrap", "--mode=root", "--variant=apt", "--format=directory", f"--keyring={KEYRING}",
+             "--aptopt=APT::Install-Recommends false", "--dpkgopt=force-unsafe-io",
+             *(f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in ("man", "doc", "locale", "info")),
+             # Java's alternatives point into it
+             "--setup-hook=mkdir -p \"$1/usr/share/man/man1\"",
+             f"--setup-hook=install -D -m 644 \"{work}/preferences\" \"$1/etc/apt/preferences.d/rolling\"",
+             f"--include={','.join(stable + rolling)}", SUITE, str(work / "root"), str(work / "sources.list")],
+            stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
+        started = time.monotonic()
+        while (code := _wait(build, 15)) is None:
+            last = log.read_text(errors="replace").rstrip().rsplit("\n", 1)[-1]
+            say(f"node image: {time.monotonic() - started:3.0f} s: {last[:90]}")
+    if code != 0:
+        tail = "\n".join(log.read_text(errors="replace").splitlines()[-15:])
+        raise ImageError(f"mmdebstrap failed (exit {code}); the end of {log}:\n{tail}\n"
+                         f"If a package is gone from the archive, mend {HERE / 'packages.txt'}.")
+    if fetch.wait() != 0:
+        raise ImageError(f"the packages of {LOCK.name} could not be fetched for Python {PYTHON}: see pip's words above; "
+                         "is the package index reachable?")
+    subprocess.run([HERE / "customize.sh", work / "root", wheels, LOCK], check=True)
+
+
+def _wait(process, seconds):
+    try:
+        return process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return None

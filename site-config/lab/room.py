@@ -1,0 +1,143 @@
+"""The machine room: the namespaces in which a lab's switches and nodes live, and the way into them.
+
+A lab is one process, the room's init, in PID, mount, network, IPC and host-name namespaces of its own. Nodes are the
+same again inside it. Nothing of a lab exists outside: when the room's init ends, the kernel ends every process and
+takes down every link and mount, which is all that `lab-down` has to do and why a crash leaves nothing to sweep.
+"""
+
+import fcntl
+import hashlib
+import io
+import json
+import os
+import signal
+import subprocess
+import tarfile
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+HERE = Path(__file__).parent
+CHECKOUT = HERE.parent.parent
+NAMESPACES = ("--mount", "--uts", "--ipc", "--net", "--pid")
+
+
+class LabError(RuntimeError):
+    """The lab could not do what was asked; the message says what to do."""
+
+
+def wait_until(condition, seconds: float, what: str):
+    """Poll a condition every 20 ms and return its first true value. Raises LabError after so many seconds."""
+    deadline = time.monotonic() + seconds
+    while not (value := condition()):
+        if time.monotonic() > deadline:
+            raise LabError(f"{what}: not within {seconds:.0f} s")
+        time.sleep(0.02)
+    return value
+
+
+def _identity(pid: int) -> str | None:
+    """What tells this process from a later one of the same number, also after a reboot; None if there is none."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    except (OSError, IndexError):
+        return None
+    if fields[0] == "Z":
+        return None
+    return f"{Path('/proc/sys/kernel/random/boot_id').read_text().strip()} {fields[19]}"
+
+
+class Room:
+    """The machine room of one checkout."""
+
+    def __init__(self, checkout: Path = CHECKOUT):
+        self.checkout = checkout
+        name = hashlib.sha256(str(checkout).encode()).hexdigest()[:12]
+        self.directory = Path("/run/nearmetal") / name
+        self._state = self.directory / "room.json"
+
+    @contextmanager
+    def locked(self):
+        """Only one `up` or `down` of a lab at a time."""
+        self.directory.parent.mkdir(exist_ok=True)
+        lock = self.directory.with_suffix(".lock")
+        with open(lock, "w") as handle:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            try:
+                yield
+            finally:
+                if not self.directory.exists():
+                    lock.unlink(missing_ok=True)
+
+    @property
+    def state(self) -> dict | None:
+        """What `start` recorded, if that room still lives."""
+        try:
+            state = json.loads(self._state.read_text())
+        except (OSError, ValueError):
+            return None
+        return state if _identity(state["pid"]) == state["identity"] else None
+
+    def start(self, image: Path, facts: dict) -> None:
+        """Make the namespaces and record their init together with the facts that the lab was made from."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        base = self.directory / "mount"
+        base.mkdir(exist_ok=True)
+        log = self.directory / "room.log"
+        with open(log, "w") as output:
+            parent = subprocess.Popen(
+                ["unshare", *NAMESPACES, "--fork", "--kill-child",
+                 str(HERE / "enter.sh"), "machine-room", str(image), str(base), str(self.checkout)],
+                stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True, cwd="/")
+
+        def entered():
+            if parent.poll() is not None:
+                raise LabError(f"the machine room did not start: {log.read_text().strip() or 'no word in its log'}")
+            children = Path(f"/proc/{parent.pid}/task/{parent.pid}/children").read_text().split()
+            return children and Path(f"/proc/{children[0]}/comm").read_text().strip() == "tini" and int(children[0])
+
+        pid = wait_until(entered, 20, "starting the machine room")
+        self._state.write_text(json.dumps({"pid": pid, "identity": _identity(pid), **facts}))
+
+    def stop(self) -> None:
+        """End the room and everything in it; fine if there is none."""
+        if state := self.state:
+            os.kill(state["pid"], signal.SIGKILL)
+            wait_until(lambda: _identity(state["pid"]) is None, 20, "ending the machine room")
+        if self.directory.exists():
+            for path in (self._state, self.directory / "room.log"):
+                path.unlink(missing_ok=True)
+            for path in (self.directory / "mount", self.directory):
+                if path.exists():
+                    path.rmdir()
+
+    def enter(self, node: str | None = None) -> list[str]:
+        """The command prefix that runs what follows in the room, or in one of its nodes."""
+        state = self.state
+        if not state:
+            raise LabError("the lab is not up; start it with: make lab-up")
+        into = ["nsenter", "--target", str(state["pid"]), *NAMESPACES, "--root", "--wd", "--"]
+        if node:
+            # A node's number is valid in the room's PID namespace, so the second step starts there.
+            into += ["sh", "-c", 'exec nsenter --target "$(cat "/lab/run/$0.pid")" --mount --uts --ipc --net --pid '
+                     '--root --wd -- "$@"', node]
+        return into
+
+    def run(self, *command: str, node: str | None = None, stdin: str | bytes = b"", check: bool = True) -> str:
+        """Output of a command run as root in the room or a node. Raises LabError with its words."""
+        data = stdin.encode() if isinstance(stdin, str) else stdin
+        done = subprocess.run([*self.enter(node), *command], input=data, capture_output=True)
+        if check and done.returncode:
+            raise LabError(f"{node or 'machine room'}: `{' '.join(command)}` ended with {done.returncode}: "
+                           f"{done.stderr.decode(errors='replace').strip()}")
+        return done.stdout.decode(errors="replace")
+
+    def put(self, files: dict[str, tuple[str, int]]) -> None:
+        """Write files (path below /lab -> contents, mode) into the room."""
+        buffer = io.BytesIO()
+        with tarfile.open(fileobj=buffer, mode="w") as archive:
+            for path, (text, mode) in files.items():
+                entry = tarfile.TarInfo(path)
+                entry.size, entry.mode, entry.mtime = len(text.encode()), mode, int(time.time())
+                archive.addfile(entry, io.BytesIO(text.encode()))
+        self.run("tar", "--extract", "--directory=/lab", stdin=buffer.getvalue())

@@ -1,0 +1,6 @@
+# The login environment of a lab user: ReFrame, its configuration, and the modules.
+export RFM_CONFIG_PATH={{ checkout }}/site-config
+export PATH=/opt/nearmetal/bin:$PATH
+# Python's byte code stays out of the checkout, which belongs to somebody else.
+export PYTHONDONTWRITEBYTECODE=1
+. /etc/profile.d/modules.sh
