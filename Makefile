@@ -1,0 +1,50 @@
+# Nearmetal's commands; `make` lists them. See README.md.
+.DEFAULT_GOAL := help
+LAB := .venv/bin/python site-config/lab
+SYSTEM ?= lab
+
+.PHONY: help demo test unit lab-up lab-status lab-shell lab-exec lab-down lab-clean lock
+
+help: ## list these commands
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
+
+demo: lab-up ## start the lab, measure both MPIs on its three kinds of link, print the comparison
+	@$(LAB) exec 'reframe -c reframe_checks -r --system $(SYSTEM)'
+	@.venv/bin/nearmetal compare --system $(SYSTEM)
+
+test: lab-up ## all tests: parsing, configuration, and everything that runs in the lab
+	@.venv/bin/python -m pytest $(PYTEST)
+
+unit: .venv/ready ## only the tests that need no lab
+	@.venv/bin/python -m pytest -m 'not lab' $(PYTEST)
+
+lab-up: .venv/ready ## start the virtual cluster, or heal it
+	@$(LAB) up
+
+lab-status: .venv/ready ## its nodes, links, and what Slurm says
+	@$(LAB) status
+
+lab-shell: .venv/ready ## a login shell on it
+	@$(LAB) shell
+
+lab-exec: .venv/ready ## one command line on it: make lab-exec CMD='sinfo'
+	@$(LAB) exec '$(subst ','\'',$(CMD))'
+
+lab-down: .venv/ready ## end it; results/ and the node image stay
+	@$(LAB) down
+
+lab-clean: lab-down ## end it and remove the node image as well
+	@$(LAB) clean
+
+lock: .venv/ready ## write requirements.lock anew from pyproject.toml
+	.venv/bin/python -m pip install --quiet uv
+	.venv/bin/uv pip compile --quiet --universal --generate-hashes --extra test --no-header --python-version 3.11 pyproject.toml -o requirements.lock
+
+# Everything Python lives here; the stamp is younger than what it was made from.
+.venv/ready: requirements.lock pyproject.toml site-config/lab/host-packages.txt
+	@site-config/lab/host.sh
+	@echo "virtual environment: installing the locked packages into .venv"
+	@python3 -m venv .venv
+	@.venv/bin/python -m pip install --quiet --require-hashes --no-deps --requirement requirements.lock
+	@.venv/bin/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@

@@ -1,0 +1,181 @@
+"""What every Nearmetal check has: provenance, repeats as fresh launches, and no way to pass silently."""
+import math
+import re
+import statistics
+import subprocess
+from pathlib import Path
+
+import reframe as rfm
+import reframe.core.builtins as builtin
+import reframe.utility.sanity as sn
+from reframe.core.exceptions import PerformanceError, SanityError
+
+from . import provenance
+from .parsing import ParseError
+
+#: Job states of which the state alone is the cause worth naming.
+STATE_CAUSES = {
+    'TIMEOUT': 'it ran into its time limit: a rank hangs or the limit is too short (-S {name}.time_limit=...)',
+    'NODE_FAIL': 'a node was lost while it ran: see `sinfo -R` and the log of slurmd there',
+    'OUT_OF_MEMORY': 'it ran out of memory',
+    'CANCELLED': 'somebody or something cancelled it: see `sacct -j {jobid}` and slurmctld\'s log',
+    'BOOT_FAIL': 'a node did not boot',
+    'DEADLINE': 'its deadline passed',
+}
+
+
+def git_revision() -> str:
+    """Revision of this checkout, `-dirty` if changed since; `unknown` outside of git."""
+    done = subprocess.run(['git', '-C', Path(__file__).parent, 'describe', '--always', '--dirty', '--abbrev=12'],
+                          capture_output=True, text=True)
+    return done.stdout.strip() or 'unknown'
+
+
+class NearmetalCheck(rfm.RegressionTest):
+    """Base of all checks. A check says what to build and run, reads the output in `read_output`, and names what it
+    measures with `@performance_function`s that return `self.over_launches(name, values)`."""
+
+    #: Fresh launches of the program within one job; a value is the mean over them. :type: int
+    repeats = builtin.variable(int, value=3)
+    #: Nodes in the job. :type: int
+    num_nodes = builtin.variable(int, value=1)
+
+    #: Facts of the run, recorded with every result (see src/provenance.sh); equal on all nodes or `a | b`. :type: str
+    kernel = builtin.variable(str, value='', loggable=True)
+    hypervisor = builtin.variable(str, value='', loggable=True)
+    cpu_model = builtin.variable(str, value='', loggable=True)
+    governor = builtin.variable(str, value='', loggable=True)
+    smt = builtin.variable(str, value='', loggable=True)
+    thp = builtin.variable(str, value='', loggable=True)
+    nic_driver = builtin.variable(str, value='', loggable=True)
+    mtu = builtin.variable(str, value='', loggable=True)
+    mpi_library = builtin.variable(str, value='', loggable=True)
+    transport = builtin.variable(str, value='', loggable=True)
+    compiler = builtin.variable(str, value='', loggable=True)
+    revision = builtin.variable(str, value='', loggable=True)
+    #: All further facts of the nodes. :type: dict
+    facts = builtin.variable(dict, value={}, loggable=True)
+    #: The values of every launch, by performance variable. :type: dict
+    samples = builtin.variable(dict, value={}, loggable=True)
+
+    valid_systems = ['*']
+    sourcesdir = 'src'
+    exclusive_access = True
+    time_limit = '10m'
+    maintainers = ['nearmetal']
+
+    def read_output(self, text: str) -> None:
+        """Parse the job's output and keep what the performance functions need; raises on anything incomplete."""
+        raise NotImplementedError
+
+    def payload_bytes(self) -> int:
+        """Bytes that the program moved between its processes, for telling the transport; 0: moves none."""
+        return 0
+
+    def over_launches(self, name: str, values) -> float:
+        """Mean of a variable over the launches, whose values are recorded as its samples."""
+        self.samples = {**self.samples, name: list(values)}
+        return float(f'{statistics.fmean(self.samples[name]):.6g}')
+
+    def extra(self, name: str, default):
+        """A setting of this partition from its `extras` (site-config), as the default's type."""
+        return type(default)(self.current_partition.extras.get(name, default))
+
+    @builtin.run_after('init')
+    def describe(self):
+        self.descr = self.__doc__.split('.')[0].replace('\n', ' ')
+
+    @builtin.run_after('setup')
+    def wait_no_longer_than_the_site_says(self):
+        self.max_pending_time = self.extra('max_pending_time', '') or None
+
+    # Last, so that it repeats the command that the check has set.
+    @builtin.run_before('run', always_last=True)
+    def surround_with_provenance_and_repeat(self):
+        # A lost rank ends the step, and a failed command the job: neither may pass for a short run.
+        self.env_vars['SLURM_KILL_BAD_EXIT'] = '1'
+        probe = 'sh provenance.sh'
+        if self.job.launcher.registered_name == 'srun':
+            probe = f'srun --mpi=none --ntasks={self.num_nodes} --ntasks-per-node=1 {probe}'
+        self.prerun_cmds = ['set -e', *self.prerun_cmds, f'{probe} > provenance.before']
+        launch = ' '.join([self.job.launcher.run_command(self.job), self.executable, *self.executable_opts])
+        self.postrun_cmds = [*[launch] * (self.repeats - 1), *self.postrun_cmds, f'{probe} counters > provenance.after']
+
+    @builtin.run_before('sanity')
+    def refuse_a_job_that_failed(self):
+        if self.is_dry_run():
+            return
+        state, code = self.job.state, self.job.exitcode
+        if state in ('COMPLETED', 'SUCCESS') and code == 0:
+            return
+        words = self.last_words()
+        cause = STATE_CAUSES.get(state, f'its last words: {words}' if words else 'it said nothing')
+        raise SanityError(f'job {self.job.jobid} ended as {state} with exit code {code}: '
+                          + cause.format(name=type(self).__name__, jobid=self.job.jobid)
+                          + (f'; its last words: {words}' if words and state in STATE_CAUSES else '')
+                          + f' (all of them: {self.stagedir})')
+
+    def last_words(self) -> str:
+        """The end of what the job wrote to stderr, else to stdout, without the scheduler's own lines."""
+        for name in (self.stderr, self.stdout):
+            try:
+                text = Path(self.stagedir, str(name)).read_text(errors='replace')
+            except OSError:
+                continue
+            lines = [line.strip() for line in text.splitlines()
+                     if line.strip() and not re.match(r'(srun|slurmstepd)(: error)?: (launch|Job step|Terminating)', line)]
+            if lines:
+                return ' / '.join(lines[-3:])[-400:]
+        return ''
+
+    @builtin.run_before('sanity')
+    def record_provenance(self):
+        if self.is_dry_run():
+            return
+        try:
+            before, after = (provenance.parse(self._read(f'provenance.{when}')) for when in ('before', 'after'))
+        except provenance.ProvenanceError as error:
+            raise SanityError(f'provenance.before or .after in {self.stagedir}: {error}') from None
+        if len(before) != self.num_nodes:
+            raise SanityError(f'the job ran on {len(before)} node(s) ({", ".join(before)}) instead of {self.num_nodes}')
+        facts, differing = provenance.common(before)
+        for name in ('kernel', 'hypervisor', 'cpu_model', 'governor', 'smt', 'thp'):
+            setattr(self, name, facts[name])
+        for name, key in (('nic_driver', 'driver'), ('mtu', 'mtu')):
+            setattr(self, name, ', '.join(f'{k.split(".")[1]}: {v}' for k, v in sorted(facts.items())
+                                          if k.startswith('nic.') and k.endswith(f'.{key}')) or 'no network interface')
+        self.revision = git_revision()
+        self.facts = {**facts, 'differs_between_nodes': differing, 'nodes': sorted(before)}
+        self._counters = before, after
+
+    @builtin.sanity_function
+    def output_is_whole(self):
+        try:
+            self.read_output(self._read(self.stdout))
+            payload = self.payload_bytes()
+            self.transport = provenance.transport(*self._counters, payload).name if payload else 'none needed'
+        except (ParseError, provenance.ProvenanceError) as error:
+            raise SanityError(f'{error} (in {self.stagedir})') from None
+        self.check_transport()
+        return sn.assert_true(True)
+
+    def check_transport(self) -> None:
+        """Raise SanityError if the bytes went another way than the check means to measure."""
+
+    def _read(self, name) -> str:
+        try:
+            return Path(self.stagedir, str(name)).read_text(errors='replace')
+        except OSError as error:
+            raise SanityError(f'{name} is missing from the stage directory ({error}): did the file system fill up?') from None
+
+    @builtin.run_after('performance')
+    def refuse_missing_values(self):
+        # ReFrame only warns when a performance function raises; a number that is none would pass without reference.
+        if self.is_dry_run():
+            return
+        got = {key.rsplit(':', 1)[-1]: value[0] for key, value in self.perfvalues.items()}
+        missing = sorted(set(self.perf_variables) - set(got))
+        bad = sorted(f'{k}={v}' for k, v in got.items() if not math.isfinite(v) or v <= 0)
+        if missing or bad or not got:
+            raise PerformanceError(f'no usable value for {", ".join(missing + bad) or "any variable"}: '
+                                   f'see {self.stagedir}/{self.stdout}')

@@ -1,0 +1,97 @@
+"""Half round trip and bandwidth of a message between two MPI ranks."""
+import reframe as rfm
+import reframe.core.builtins as builtin
+from reframe.core.exceptions import SanityError
+
+from .base import NearmetalCheck
+from .parsing import parse_imb
+
+LAUNCH_HINT = 'it comes from the `imb` module or Spack environment'
+
+
+@rfm.simple_test
+class pingpong(NearmetalCheck):
+    """Start-up latency and bandwidth, 1 B to 4 MiB, between nodes and through shared memory within one.
+
+    Method: PingPong of the Intel MPI Benchmarks as the messaging paper used it (Exposito et al., section 5.1 and
+    figures 4 and 5): half of the round trip, 1000 iterations for short messages and fewer for long ones.
+    """
+
+    #: Between two nodes, or within one. :values: `internode`, `intranode`
+    placement = builtin.parameter(['internode', 'intranode'], loggable=True)
+    #: Whose program: ours, or `imb` for IMB-MPI1 from the environment. :values: `nearmetal`, `imb`
+    suite = builtin.variable(str, value='nearmetal', loggable=True)
+    #: Seconds at most a message size (IMB's -time); a partition's extras may set it. :type: float
+    max_time = builtin.variable(float, value=0.5)
+    #: Seconds without an answer after which a rank is taken to hang. :type: int
+    stall_timeout = builtin.variable(int, value=60)
+
+    valid_prog_environs = ['+mpi']
+    num_tasks = 2
+    tags = {'network', 'mpi'}
+
+    @builtin.run_after('init')
+    def place_ranks(self):
+        self.num_nodes = 2 if self.placement == 'internode' else 1
+        self.num_tasks_per_node = self.num_tasks // self.num_nodes
+
+    @builtin.run_before('compile')
+    def choose_program(self):
+        if self.suite == 'imb':
+            self.build_system = 'CustomBuild'
+            self.build_system.commands = [
+                f'command -v IMB-MPI1 || {{ echo "IMB-MPI1 is not on PATH: {LAUNCH_HINT}" >&2; exit 1; }}']
+        elif self.suite == 'nearmetal':
+            self.build_system = 'SingleSource'
+            self.sourcepath = 'pingpong.c'
+            self.build_system.cflags = ['-std=c11', '-O2', """-DNEARMETAL_CFLAGS='"-O2"'"""]
+            self.build_system.ldflags = ['-lm']
+        else:
+            raise SanityError(f"pingpong.suite is {self.suite!r}; choose 'nearmetal' or 'imb'")
+
+    @builtin.run_before('run')
+    def set_command(self):
+        if self.placement == 'intranode' and self.job.launcher.registered_name == 'srun':
+            # Two ranks that share a core would measure the kernel's scheduler. Between nodes each has a node to itself.
+            self.job.launcher.options += ['--cpu-bind=cores']
+        seconds = f'{self.extra("pingpong_max_time", self.max_time):g}'
+        if self.suite == 'imb':
+            self.executable = 'IMB-MPI1'
+            self.executable_opts = ['PingPong', '-msglog', '0:22', '-time', seconds]
+        else:
+            self.executable_opts = ['--max-time', seconds, '--stall-timeout', str(self.stall_timeout)]
+
+    def read_output(self, text):
+        self.launches = parse_imb(text)
+        if len(self.launches) != self.repeats:
+            raise SanityError(f'{len(self.launches)} launches are in the output instead of {self.repeats}')
+        facts = self.launches[0].facts
+        self.mpi_library = facts.get('mpi_library', 'not told by IMB')
+        self.compiler = facts.get('compiler', 'not told by IMB')
+
+    def payload_bytes(self):
+        return sum(2 * size * row.repetitions for launch in self.launches for size, row in launch.rows.items())
+
+    def check_transport(self):
+        shared = self.transport.startswith('shared memory')
+        if self.placement == 'intranode' and not shared:
+            raise SanityError(f'the messages within a node went through {self.transport}, not shared memory: '
+                              'is the MPI library\'s shared-memory transport disabled?')
+        if self.placement == 'internode' and (self.transport in ('shared memory', 'loopback')):
+            raise SanityError(f'the messages between nodes went through {self.transport}, so they never left a node')
+
+    @builtin.performance_function('us')
+    def startup_latency(self):
+        return self.over_launches('startup_latency', [p.startup_latency_us for p in self.launches])
+
+    @builtin.performance_function('us')
+    def latency_1KiB(self):
+        return self.over_launches('latency_1KiB', [p.latency_us(1024) for p in self.launches])
+
+    @builtin.performance_function('Gb/s')
+    def bandwidth_64KiB(self):
+        return self.over_launches('bandwidth_64KiB', [p.bandwidth_gbps(65536) for p in self.launches])
+
+    @builtin.performance_function('Gb/s')
+    def peak_bandwidth(self):
+        return self.over_launches('peak_bandwidth', [p.peak_bandwidth_gbps for p in self.launches])

@@ -1,0 +1,125 @@
+"""What the nodes are and what carried a program's messages, from the output of ``src/provenance.sh``.
+
+Pure functions of text.  Counters and payloads are bytes.
+"""
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+
+Facts = dict[str, str]  #: value by key
+Nodes = dict[str, Facts]  #: facts by host name
+
+SHARE = 0.05  #: of the payload; what moved less than this didn't carry it
+LEAST_PAYLOAD = 10_000_000  #: bytes; launching a job sends some 100 kB itself, which must stay far below SHARE of it
+
+LINE = re.compile(r'(\S+) ([^\s=]+)=(.*\S)\s*')
+COUNTER = re.compile(r'(?:nic|ib|lo)(?:\..+)?\.(?:tx|rx|xmit)_bytes')
+SENT = re.compile(r'(?:nic\.(?P<nic>.+)|(?P<lo>lo))\.tx_bytes|ib\.(?P<device>.+)\.(?P<port>\d+)\.xmit_bytes')
+
+
+class ProvenanceError(ValueError):
+    """What the nodes said can't be used; the message says why."""
+
+
+@dataclass(frozen=True)
+class Transport:
+    carriers: list[str]  #: such as ``eth0 (veth)``, ``mlx5_0/1``, ``loopback``; the one that sent most comes first
+    network_bytes: int  #: sent by interfaces and ports, all hosts together, protocol headers included
+    loopback_bytes: int  #: sent through ``lo``, all hosts together
+    payload_bytes: int
+    by_host: dict[str, dict[str, int]]  #: bytes sent, by host and by carrier, also of those that carried nothing
+
+    @property
+    def unseen_bytes(self) -> int:
+        """Least number of bytes of the payload that no counter saw."""
+        return max(0, self.payload_bytes - self.network_bytes - self.loopback_bytes)
+
+    @property
+    def name(self) -> str:
+        """The carriers joined by `` + ``.  Without any ``shared memory``; on several hosts it may as well have been a
+        device without kernel counters (some bypass them), and the name says so."""
+        nothing_seen = 'shared memory' if len(self.by_host) == 1 else 'shared memory or kernel bypass'
+        return ' + '.join(self.carriers) or nothing_seen
+
+
+def parse(text: str) -> Nodes:
+    """The facts of each host, from lines ``<host> <key>=<value>`` in any order.  ProvenanceError when there are none,
+    when a line is something else, or when a host says a thing twice (then it ran more than once)."""
+    nodes: Nodes = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip():
+            continue
+        if not (match := LINE.fullmatch(line)):
+            raise ProvenanceError(f'line {number} is not `<host> <key>=<value>`: {line!r}')
+        host, key, value = match.groups()
+        if key in nodes.setdefault(host, {}):
+            raise ProvenanceError(f'line {number}: {host} says {key} twice: run provenance.sh once on each node')
+        nodes[host][key] = value
+    if not nodes:
+        raise ProvenanceError('no facts: provenance.sh printed nothing, so it did not run')
+    return nodes
+
+
+def common(nodes: Nodes) -> tuple[Facts, list[str]]:
+    """The facts of all nodes as one, and the keys of those that differ between nodes; counters are left out.
+    Values that differ are joined as ``a | b``, ``absent`` being that of a node without the fact (another number of
+    interfaces).  ProvenanceError when there are no nodes."""
+    if not nodes:
+        raise ProvenanceError('no nodes to compare')
+    facts: Facts = {}
+    heterogeneous: list[str] = []
+    for key in dict.fromkeys(key for node in nodes.values() for key in node if not COUNTER.fullmatch(key)):
+        values = sorted({node.get(key, 'absent') for node in nodes.values()})
+        facts[key] = ' | '.join(values)
+        if len(values) > 1:
+            heterogeneous.append(key)
+    return facts, heterogeneous
+
+
+def transport(before: Nodes, after: Nodes, payload_bytes: int) -> Transport:
+    """What carried ``payload_bytes`` (all messages of all ranks, at least LEAST_PAYLOAD) between two snapshots.
+
+    The kernel's counters are believed and not the library's word, because they are the same whichever library runs and
+    show what did carry the payload; a library names the transport that it was configured with or chose first, and
+    silently falls back to another one.  A carrier is what sent at least SHARE (5 %) of the payload, all hosts
+    together.  An interface stacked on others (bond, VLAN, bridge, IPoIB) isn't counted when those sent its bytes.
+    What isn't in both snapshots, or is ``unknown``, isn't counted: see ``unseen_bytes``.  Drivers come from ``before``.
+
+    ProvenanceError: no host at all, one missing from ``after``, a counter that ran backwards, too small a payload.
+    """
+    if payload_bytes < LEAST_PAYLOAD:
+        raise ProvenanceError(f'a payload of {payload_bytes} bytes does not stand out from what else the nodes send: '
+                              f'send at least {LEAST_PAYLOAD}')
+    if not before:
+        raise ProvenanceError('no host in the first snapshot')
+    by_host = {}
+    for host, facts in before.items():
+        if host not in after:
+            raise ProvenanceError(f'{host} is in the first snapshot but not in the second')
+        by_host[host] = _sent(host, facts, after[host])
+    total: Counter[str] = Counter()
+    for sent in by_host.values():
+        total.update(sent)
+    loopback = total['loopback']
+    carriers = [carrier for carrier, sent in total.most_common() if sent >= SHARE * payload_bytes]
+    return Transport(carriers, total.total() - loopback, loopback, payload_bytes, by_host)
+
+
+def _sent(host: str, before: Facts, after: Facts) -> dict[str, int]:
+    """Bytes that one host sent, by carrier; ProvenanceError when a counter ran backwards."""
+    sent: dict[str, int] = {}
+    for key, first in before.items():
+        if (match := SENT.fullmatch(key)) and first.isdecimal() and (last := after.get(key, '')).isdecimal():
+            if int(last) < int(first):
+                raise ProvenanceError(f'{host}: {key} ran backwards, from {first} to {last}: was the interface reset?')
+            sent[match['nic'] or match['lo'] or f"{match['device']}/{match['port']}"] = int(last) - int(first)
+    by_carrier = {}
+    for name, count in sent.items():
+        lower = [sent[below] for below in before.get(f'nic.{name}.lower', '').split(',') if below in sent]
+        if not lower or sum(lower) < count:
+            driver = before.get(f'nic.{name}.driver', 'unknown')
+            label = name if driver == 'unknown' else f'{name} ({driver})'
+            by_carrier['loopback' if name == 'lo' else label] = count
+    return by_carrier

@@ -1,0 +1,298 @@
+#!/bin/sh
+# What this node is: one line a fact, `<hostname> <key>=<value>`, all lines in one write.
+#   srun --ntasks-per-node=1 sh provenance.sh            every fact
+#   srun --ntasks-per-node=1 sh provenance.sh counters   only the byte counters, in a few ms
+# A fact that can't be had is `unknown`.  Needs no root.  reframe_checks/provenance.py reads what this prints.
+#
+# Interfaces and their counters come from /proc/net/dev, which is always that of our own network namespace; /sys shows
+# the one of whoever mounted it, so it is asked only where its interface index is the one that `ip` reports.
+# The shell reads /proc and /sys itself: a fork for each fact would take longer than everything else here.
+
+LC_ALL=C
+PATH=$PATH:/usr/sbin:/sbin
+export LC_ALL PATH
+newline='
+'
+
+first_line() { # FILE: its first line into $value, `unknown` if it can't be read or is empty
+    value=
+    { read -r value < "$1"; } 2>/dev/null
+    [ -n "$value" ] || value=unknown
+}
+
+fact() { # KEY VALUE
+    out="$out$host $1=${2:-unknown}$newline"
+}
+
+file_fact() { # KEY FILE
+    first_line "$2"
+    fact "$1" "$value"
+}
+
+count_list() { # FILE such as .../online, holding `0-3,8`: the number of its members into $value
+    first_line "$1"
+    [ "$value" != unknown ] || return 0
+    list=$value,
+    value=0
+    while [ -n "$list" ]; do
+        range=${list%%,*}
+        list=${list#*,}
+        value=$((value + ${range#*-} - ${range%-*} + 1))
+    done
+}
+
+interfaces() { # FUNCTION: call it with name, received and transmitted bytes of each interface
+    while read -r line; do
+        case $line in *[0-9a-zA-Z]:*[0-9]*) ;; *) continue ;; esac # not the two lines of headings
+        nic=${line%%:*}
+        # shellcheck disable=SC2086 # sixteen numbers
+        set -- "$1" ${line#*:}
+        "$1" "$nic" "$2" "${10}"
+    done < /proc/net/dev
+}
+
+interface_counters() { # NAME RECEIVED TRANSMITTED
+    case $1 in
+        lo) lo_tx=$3 lo_rx=$2 ;;
+        *) fact "nic.$1.tx_bytes" "$3"; fact "nic.$1.rx_bytes" "$2" ;;
+    esac
+}
+
+port_counters() { # DEVICE PORT DIRECTORY
+    first_line "$3/counters/port_xmit_data" # in words of four bytes
+    case $value in
+        *[!0-9]*) # EFA has no such counter
+            first_line "$3/hw_counters/tx_bytes"
+            [ "$value" != unknown ] || first_line "$3/../../hw_counters/tx_bytes" ;;
+        *) value=$((value * 4)) ;;
+    esac
+    fact "ib.$1.$2.xmit_bytes" "$value"
+}
+
+ports() { # FUNCTION: call it with device, port and directory of each InfiniBand, RoCE or EFA port
+    for directory in /sys/class/infiniband/*/ports/*; do
+        [ -d "$directory" ] || continue
+        device=${directory#/sys/class/infiniband/}
+        "$1" "${device%%/*}" "${directory##*/}" "$directory"
+    done
+}
+
+hypervisor() { # into $value, in the words of systemd-detect-virt
+    value=$(systemd-detect-virt --vm 2>/dev/null)
+    [ -z "$value" ] || return 0
+    case $dmi in
+        *.metal*) value=none ;; # Amazon's bare metal says `Amazon EC2` too
+        *VMware*) value=vmware ;;
+        *VirtualBox* | *innotek*) value=oracle ;;
+        *'Amazon EC2'*) value=amazon ;;
+        *'Google Compute Engine'*) value=google ;;
+        *Microsoft*'Virtual Machine'*) value=microsoft ;;
+        *Xen*) value=xen ;;
+        *QEMU* | *KVM* | *OpenStack*) value=kvm ;;
+        *)  first_line /sys/hypervisor/type
+            [ "$value" = unknown ] || return 0
+            case $cpu_flags in
+                *' hypervisor '*) value=vm-other ;;
+                *' fpu '*) value=none ;; # x86, whose hypervisors set that flag
+                *) value=unknown ;;
+            esac ;;
+    esac
+}
+
+container() { # into $value
+    if [ -n "$APPTAINER_CONTAINER$SINGULARITY_CONTAINER" ]; then value=apptainer; return; fi
+    value=$(systemd-detect-virt --container 2>/dev/null)
+    [ -z "$value" ] || return 0
+    if [ -e /run/.containerenv ]; then value=podman
+    elif [ -e /.dockerenv ]; then value=docker
+    elif [ -r /run/systemd/container ]; then first_line /run/systemd/container
+    else value=none; fi
+}
+
+processor() { # from the first processor of /proc/cpuinfo into $cpu_model and $cpu_flags
+    cpu_model='' cpu_flags=''
+    while read -r line && [ -n "$line" ]; do
+        case $line in
+            'model name'*:* | cpu[!\ a-zA-Z]*:*) cpu_model=${line#*: } ;; # `cpu : POWER9`
+            flags*:*) cpu_flags="${line#*:} " ;;
+        esac
+    done < /proc/cpuinfo
+    if [ -z "$cpu_model" ]; then # ARM
+        cpu_model=$(lscpu 2>/dev/null)
+        case $cpu_model in
+            *'Model name:'*) cpu_model=${cpu_model#*Model name:}; cpu_model=${cpu_model%%"$newline"*} ;;
+            *) cpu_model= ;;
+        esac
+        cpu_model=${cpu_model#"${cpu_model%%[! ]*}"}
+    fi
+}
+
+memory() {
+    mem_total='' huge_pages=''
+    while [ -z "$huge_pages" ] && read -r key number _; do
+        case $key in
+            MemTotal:) mem_total=$number ;;
+            HugePages_Total:) huge_pages=$number ;; # of /proc/sys/vm/nr_hugepages dash would read only one digit
+        esac
+    done < /proc/meminfo
+    fact mem_total_kb "$mem_total"
+    fact huge_pages "$huge_pages"
+}
+
+mitigations() {
+    vulnerable=0 mitigated=0 seen=
+    for file in /sys/devices/system/cpu/vulnerabilities/*; do
+        first_line "$file"
+        case ${value#KVM: } in
+            Vulnerable*) vulnerable=$((vulnerable + 1)) ;;
+            Mitigation*) mitigated=$((mitigated + 1)) ;;
+        esac
+        [ "$value" = unknown ] || seen=yes
+    done
+    fact mitigations "${seen:+vulnerable:$vulnerable mitigated:$mitigated}"
+}
+
+driver_of() { # NAME: into $driver; $link and $sys are set
+    driver=
+    case $link in
+        *'\    macvlan '*mode\ * | *'\    macvtap '*mode\ *)
+            driver=${link##*'\    macv'}
+            mode=${driver#*mode }
+            driver="macv${driver%% *} ${mode%%[ \\]*}" ;;
+        *'\    tun type tap '*) driver=tap ;;
+        *'\    tun type tun '*) driver=tun ;;
+        *) for kind in veth bridge bond vlan ipvlan vxlan dummy ifb team; do
+               case $link in *"\\    $kind "*) driver=$kind; return ;; esac
+           done ;;
+    esac
+    [ -z "$driver" ] || return 0
+    if [ -e "$sys/device/driver" ]; then
+        driver=$(readlink "$sys/device/driver")
+        driver=${driver##*/}
+    elif [ -e "$sys/tun_flags" ]; then
+        first_line "$sys/tun_flags"
+        if [ $((value & 2)) -ne 0 ]; then driver=tap; else driver=tun; fi
+    fi
+    [ -z "$driver" ] || return 0
+    driver=$(ethtool -i "$1" 2>/dev/null)
+    case $driver in
+        'driver: tun'*'bus-info: tap'*) driver=tap ;;
+        'driver: '?*) driver=${driver#driver: }; driver=${driver%%"$newline"*} ;;
+        *)  driver=
+            for kind in bridge bonding; do [ ! -d "$sys/$kind" ] || driver=$kind; done ;;
+    esac
+}
+
+offloads_of() { # NAME: into $offloads
+    features=$(ethtool -k "$1" 2>/dev/null)
+    offloads=
+    for offload in tso:tcp-segmentation gso:generic-segmentation gro:generic-receive lro:large-receive; do
+        case $features in
+            *"${offload#*:}-offload: on"*) offloads="$offloads ${offload%%:*}:on" ;;
+            *"${offload#*:}-offload: off"*) offloads="$offloads ${offload%%:*}:off" ;;
+        esac
+    done
+    offloads=${offloads# }
+}
+
+lower_of() { # the interfaces or ports that this one sends through (bond, VLAN, bridge, IPoIB), into $lower
+    lower=
+    for file in "$sys"/lower_*; do
+        [ ! -e "$file" ] || lower="$lower,${file##*/lower_}"
+    done
+    first_line "$sys/type"
+    if [ "$value" = 32 ]; then # IPoIB: an InfiniBand port carries it
+        first_line "$sys/dev_port"
+        for file in "$sys"/device/infiniband/*; do
+            [ ! -e "$file" ] || [ "$value" = unknown ] || lower="$lower,${file##*/}/$((value + 1))"
+        done
+    fi
+    lower=${lower#,}
+}
+
+interface_facts() { # NAME RECEIVED TRANSMITTED
+    [ "$1" != lo ] || { interface_counters "$@"; return; }
+    sys=/sys/class/net/$1
+    link=${links#*": $1"[:@]}
+    if [ "$link" != "$links" ]; then
+        link=${link%%"$newline"*}' '
+        index=${links%%": $1"[:@]*}
+        first_line "$sys/ifindex"
+        [ "$value" = "${index##*"$newline"}" ] || sys=/nonexistent # another namespace's /sys
+        case $link in *[\<,]LOWER_UP[,\>]*) ;; *) return 0 ;; esac
+        mtu=${link#* mtu }
+        mtu=${mtu%% *}
+    else # no `ip`
+        link=
+        first_line "$sys/carrier"
+        [ "$value" = 1 ] || [ ! -e "$sys" ] || return 0
+        first_line "$sys/mtu"
+        mtu=$value
+    fi
+    driver_of "$1"
+    offloads_of "$1"
+    lower_of
+    fact "nic.$1.driver" "$driver"
+    fact "nic.$1.mtu" "$mtu"
+    first_line "$sys/speed" # Mb/s
+    fact "nic.$1.speed" "${value#-1}"
+    fact "nic.$1.offloads" "$offloads"
+    if [ -e "$sys" ]; then fact "nic.$1.lower" "${lower:-none}"; else fact "nic.$1.lower" unknown; fi
+    interface_counters "$@"
+}
+
+port_facts() { # DEVICE PORT DIRECTORY
+    port_counters "$@"
+    file_fact "ib.$1.$2.rate" "$3/rate"
+    file_fact "ib.$1.$2.fw" "$3/../../fw_ver"
+}
+
+node_facts() {
+    file_fact kernel /proc/sys/kernel/osrelease
+    first_line /sys/class/dmi/id/sys_vendor
+    dmi=$value
+    first_line /sys/class/dmi/id/product_name
+    [ "$dmi $value" = 'unknown unknown' ] && dmi=unknown || dmi="$dmi $value"
+    processor
+    hypervisor
+    fact hypervisor "$value"
+    container
+    fact container "$value"
+    fact dmi "$dmi"
+    fact cpu_model "$cpu_model"
+    count_list /sys/devices/system/cpu/online
+    fact cpus "$value"
+    count_list /sys/devices/system/node/online
+    fact numa_nodes "$value"
+    if [ -d /sys/devices/system/cpu ] && [ ! -d /sys/devices/system/cpu/cpu0/cpufreq ]; then
+        fact governor 'not exposed'
+    else
+        file_fact governor /sys/devices/system/cpu/cpu0/cpufreq/scaling_governor
+    fi
+    file_fact smt /sys/devices/system/cpu/smt/control
+    first_line /sys/kernel/mm/transparent_hugepage/enabled
+    value=${value#*\[}
+    fact thp "${value%%\]*}"
+    memory
+    mitigations
+}
+
+out='' lo_tx='' lo_rx=''
+first_line /proc/sys/kernel/hostname
+host=$value
+case $1 in
+    counters)
+        interfaces interface_counters
+        ports port_counters ;;
+    '')
+        links=$newline$(ip -o -d link show 2>/dev/null)
+        node_facts
+        interfaces interface_facts
+        ports port_facts ;;
+    *)
+        echo "usage: sh provenance.sh [counters]" >&2
+        exit 2 ;;
+esac
+fact lo.tx_bytes "$lo_tx"
+fact lo.rx_bytes "$lo_rx"
+printf '%s' "$out" | dd obs=65536 2>/dev/null # bash writes line by line

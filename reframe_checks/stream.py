@@ -1,0 +1,74 @@
+"""Memory bandwidth of a node."""
+import reframe as rfm
+import reframe.core.builtins as builtin
+import reframe.utility.sanity as sn
+from reframe.core.exceptions import SanityError
+
+from .base import NearmetalCheck
+from .parsing import parse_stream
+
+#: OpenMP's settings for each binding.
+OPENMP = {'bound': {'OMP_PROC_BIND': 'spread', 'OMP_PLACES': 'threads'}, 'unbound': {'OMP_PROC_BIND': 'false'}}
+
+
+@rfm.simple_test
+class stream(NearmetalCheck):
+    """Copy, Scale, Add and Triad in MB/s (10^6 bytes) over 1, 2, 4, ... threads, with threads bound to cores and not.
+
+    Method: STREAM (McCalpin) as the ESX 4.1 STREAM post ran it (tables 1 and 2: gcc -O2 -fopenmp, arrays far beyond
+    the caches); the results in the arrays are validated. One variable a function and thread count, e.g. `triad_4`.
+    """
+
+    #: Whether threads are bound to cores; the binding that held is read back. :values: `bound`, `unbound`
+    binding = builtin.parameter(['bound', 'unbound'], loggable=True)
+    #: Thread counts separated by commas; default: powers of two up to the node's CPUs. :type: str
+    threads = builtin.variable(str, value='')
+    #: Elements of each array; default: 4 times the last-level caches, as STREAM asks. (The post: 100000000.) :type: int
+    elements = builtin.variable(int, value=0)
+    #: Passes, of which the best but the first counts. (The post: 40.) :type: int
+    ntimes = builtin.variable(int, value=10)
+
+    valid_prog_environs = ['+openmp']
+    num_tasks = 1
+    num_tasks_per_node = 1
+    tags = {'memory'}
+    build_system = 'SingleSource'
+    sourcepath = 'stream.c'
+
+    @builtin.run_before('compile')
+    def set_flags(self):
+        self.build_system.cflags = ['-std=c11', '-O2', '-fopenmp', """-DNEARMETAL_CFLAGS='"-O2 -fopenmp"'"""]
+        self.build_system.ldflags = ['-lm']
+
+    @builtin.run_before('run')
+    def set_command(self):
+        self.env_vars.update(OPENMP[self.binding])
+        self.executable_opts = ['--ntimes', str(self.ntimes)]
+        if self.threads:
+            self.executable_opts += ['--threads', self.threads]
+        if self.elements:
+            self.executable_opts += ['--elements', str(self.elements)]
+
+    def read_output(self, text):
+        self.launches = parse_stream(text)
+        counts = sorted(self.launches[0].tables)
+        if len(self.launches) != self.repeats or any(sorted(run.tables) != counts for run in self.launches):
+            raise SanityError(f'the output holds thread counts {[sorted(run.tables) for run in self.launches]}, '
+                              f'not the same ones for {self.repeats} launches')
+        self.compiler = self.launches[0].facts['compiler']
+        for run in self.launches:
+            for count, table in run.tables.items():
+                free = [thread for thread, place in table.bindings.items() if place.allowed != 1]
+                if self.binding == 'bound' and free:
+                    raise SanityError(f'threads {free} of {count} were not bound to one CPU although asked to be: '
+                                      'does the scheduler or container hide the cores?')
+
+    @builtin.run_before('performance')
+    def name_variables(self):
+        if self.is_dry_run():
+            return
+        self.perf_variables = {
+            name: sn.make_performance_function(
+                sn.defer(self.over_launches(name, [run.tables[count].rates[function] for run in self.launches])), 'MB/s')
+            for count in self.launches[0].tables for function in ('copy', 'scale', 'add', 'triad')
+            for name in [f'{function}_{count}']}

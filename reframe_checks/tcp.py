@@ -1,0 +1,72 @@
+"""TCP between two nodes: the layer under MPI on Ethernet."""
+import reframe as rfm
+import reframe.core.builtins as builtin
+from reframe.core.exceptions import SanityError
+
+from .base import NearmetalCheck
+from .parsing import parse_tcp
+
+
+@rfm.simple_test
+class tcp(NearmetalCheck):
+    """Latency and bandwidth of plain TCP sockets over the sizes of `pingpong`: what the MPI library adds is the rest.
+
+    Method: qperf's tcp_lat (half round trip) and tcp_bw (one way, at the receiver), one second each a size, where the
+    messaging paper used Hpcbench (Exposito et al., section 5.2, figure 4).
+    """
+
+    #: Message sizes in bytes, separated by commas; a partition's extras may set it (`tcp_sizes`). :type: str
+    sizes = builtin.variable(str, value=','.join(str(2 ** exponent) for exponent in range(23)))
+    #: Seconds a size and direction; qperf knows only whole ones. :type: int
+    seconds = builtin.variable(int, value=1)
+
+    valid_prog_environs = ['+serial']
+    num_nodes = 2
+    num_tasks = 2
+    num_tasks_per_node = 1
+    repeats = 1
+    tags = {'network'}
+    build_system = 'CustomBuild'
+
+    @builtin.run_before('compile')
+    def nothing_to_build(self):
+        self.build_system.commands = ['true']
+
+    @builtin.run_before('run')
+    def set_command(self):
+        self.sizes = self.extra('tcp_sizes', self.sizes)
+        self.executable = 'sh tcp.sh'
+        self.executable_opts = [str(self.seconds), *(str(int(size)) for size in self.sizes.split(','))]
+
+    def read_output(self, text):
+        self.launches = parse_tcp(text)
+        wanted = [int(size) for size in self.sizes.split(',')]
+        for launch in self.launches:
+            if sorted(launch.latency_us) != sorted(wanted):
+                raise SanityError(f'qperf measured sizes {sorted(launch.latency_us)} instead of {wanted}')
+        if len(self.launches) != self.repeats:
+            raise SanityError(f'{len(self.launches)} launches are in the output instead of {self.repeats}')
+
+    def payload_bytes(self):
+        """At least what the largest size's bandwidth moved."""
+        return int(sum(max(p.bandwidth_gbps.values()) for p in self.launches) * 1e9 / 8 * self.seconds)
+
+    def check_transport(self):
+        if self.transport.startswith(('shared memory', 'loopback')):
+            raise SanityError(f'the bytes went through {self.transport}: they never left the node')
+
+    @builtin.performance_function('us')
+    def startup_latency(self):
+        return self.over_launches('startup_latency', [p.latency_us[min(p.latency_us)] for p in self.launches])
+
+    @builtin.performance_function('us')
+    def latency_1KiB(self):
+        return self.over_launches('latency_1KiB', [p.latency_us[1024] for p in self.launches])
+
+    @builtin.performance_function('Gb/s')
+    def bandwidth_64KiB(self):
+        return self.over_launches('bandwidth_64KiB', [p.bandwidth_gbps[65536] for p in self.launches])
+
+    @builtin.performance_function('Gb/s')
+    def peak_bandwidth(self):
+        return self.over_launches('peak_bandwidth', [max(p.bandwidth_gbps.values()) for p in self.launches])

@@ -1,0 +1,65 @@
+#!/bin/sh
+# Sees to it that this host can run the lab. On Debian and Ubuntu, with root or sudo, installs what is missing after
+# saying what and why; elsewhere names each missing package or kernel feature and changes nothing.
+# Exit codes: 0 ready; 1 something is missing (said which, and what provides it).
+set -eu
+here=$(dirname "$0")
+
+missing='' packages=''
+while IFS='|' read -r what package why; do
+    what=$(echo $what) package=$(echo $package) why=$(echo $why)
+    case $what in
+        ''|'#'*) continue ;;
+        file:*)   [ -e "${what#file:}" ] ;;
+        module:*) python3 -c "import ${what#module:}, ensurepip" ;;
+        *)        PATH=$PATH:/usr/sbin:/sbin command -v "$what" ;;
+    esac > /dev/null 2>&1 && continue
+    missing="$missing
+  $package: $why ($what)" packages="$packages $package"
+done < "$here/host-packages.txt"
+
+if [ -n "$packages" ]; then
+    echo "The lab lacks on this host:$missing"
+    as_root=''
+    [ "$(id -u)" -eq 0 ] || as_root=sudo
+    if ! grep -Eqs '^ID(_LIKE)?=.*(debian|ubuntu)' /etc/os-release; then
+        echo "Nothing was changed. Install these with this distribution's package manager, for example" >&2
+        for tool in dnf zypper pacman apk; do
+            command -v $tool > /dev/null && { [ $tool = pacman ] && verb=-S || verb=install; echo "    $tool $verb$packages" >&2; }
+        done
+        echo "(names are Debian's), then run this again." >&2
+        exit 1
+    fi
+    if [ -n "$as_root" ] && ! command -v sudo > /dev/null; then
+        echo "Nothing was changed: this needs root. As root: apt-get install$packages" >&2
+        exit 1
+    fi
+    echo "Installing:$packages"
+    log=$(mktemp)
+    # shellcheck disable=SC2086 # a list of words is meant
+    { $as_root apt-get update && $as_root env DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends $packages; } > "$log" 2>&1 ||
+        { tail -n 20 "$log" >&2; echo "apt-get failed; its words are above and in $log" >&2; exit 1; }
+    rm "$log"
+fi
+
+python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' || {
+    echo "Python is $(python3 -V 2>&1), 3.11 or newer is needed: put one first in PATH as python3" >&2; exit 1; }
+
+# The kernel: try each feature in namespaces that end with the trial. `name: trial` and what provides it.
+try() {
+    feature=$1 provider=$2
+    shift 2
+    if ! words=$(unshare --mount --uts --ipc --net --pid --fork sh -c "$*" 2>&1); then
+        echo "The kernel does not give the lab $feature ($(echo "$words" | head -n 1)). $provider" >&2
+        failed=1
+    fi
+}
+[ "$(id -u)" -eq 0 ] || exec sudo "$0"
+failed=0 PATH=$PATH:/usr/sbin:/sbin
+try namespaces "Allow root to make namespaces: a container needs --privileged." true
+try "virtual Ethernet" "modprobe veth" ip link add name t0 type veth peer name t1
+try bridges "modprobe bridge" ip link add name t0 type bridge
+try macvlan "modprobe macvlan" "ip link add name t0 type veth peer name t1 && ip link add link t0 name t2 type macvlan mode passthru"
+try "TAP devices" "modprobe tun" ip tuntap add dev t0 mode tap
+try overlay "modprobe overlay" "mount -t tmpfs t /mnt && mkdir /mnt/l /mnt/u /mnt/w /mnt/m && mount -t overlay -o lowerdir=/mnt/l,upperdir=/mnt/u,workdir=/mnt/w o /mnt/m"
+exit $failed
