@@ -1,0 +1,46 @@
+"""Partitions side by side: what each kind of link costs against the first one."""
+from tabulate import tabulate
+
+from .results import Session
+
+
+def table(session: Session, columns: list[str]) -> tuple[list[list], list[str]]:
+    """Rows of (check, environment, variable, unit, a value a column, a ratio a further column) and what is missing.
+
+    The ratio is of each further column to the first. A missing value is None, and named in the second result.
+    """
+    cells = {(v.check, v.environ, v.variable, v.unit, v.partition): v.value for v in session.values}
+    rows, missing = [], []
+    for key in dict.fromkeys(key[:4] for key in cells):
+        values = [cells.get((*key, column)) for column in columns]
+        missing += [f"{key[0]} {key[1]} {key[2]} on {column}" for column, value in zip(columns, values) if value is None]
+        base = values[0]
+        rows.append([*key, *values, *(value / base if base and value is not None else None for value in values[1:])])
+    return rows, missing
+
+
+def number(value: float | None) -> str:
+    """Four significant digits, never an exponent: people compare columns by eye."""
+    if value is None:
+        return "-"
+    return f"{value:.0f}" if abs(value) >= 1000 else f"{value:#.4g}"
+
+
+def render(session: Session, columns: list[str]) -> tuple[str, list[str]]:
+    """The table as text, and what is missing from it."""
+    rows, missing = table(session, columns)
+    failed = [f"{check} on {partition} with {environ}: {reason.splitlines()[0]}"
+              for check, partition, environ, reason in session.failures]
+    headers = ["check", "environment", "variable", "unit", *columns, *(f"{c}/{columns[0]}" for c in columns[1:])]
+    shown, last = [], None
+    for row in rows:
+        check = row[0].replace("%", "")
+        # A check's and environment's name once, so that the eye finds where the next begins.
+        head = ["", ""] if (check, row[1]) == last else [check, row[1]]
+        last = (check, row[1])
+        values, ratios = row[4:4 + len(columns)], row[4 + len(columns):]
+        shown.append([*head, row[2], row[3], *map(number, values),
+                      *(("-" if v is None else f"{v:.2f}") for v in ratios)])
+    text = tabulate(shown, headers, disable_numparse=True,
+                    colalign=["left"] * 4 + ["right"] * (len(headers) - 4))
+    return f"session {session.uuid} on {session.system}, {session.started}\n\n{text}", failed + missing
