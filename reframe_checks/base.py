@@ -1,6 +1,5 @@
 """What every Nearmetal check has: provenance, repeats as fresh launches, and no way to pass silently."""
 import math
-import re
 import statistics
 import subprocess
 from pathlib import Path
@@ -10,18 +9,8 @@ import reframe.core.builtins as builtin
 import reframe.utility.sanity as sn
 from reframe.core.exceptions import PerformanceError, SanityError
 
-from . import provenance
+from . import failures, provenance
 from .parsing import ParseError
-
-#: Job states of which the state alone is the cause worth naming.
-STATE_CAUSES = {
-    'TIMEOUT': 'it ran into its time limit: a rank hangs or the limit is too short (-S {name}.time_limit=...)',
-    'NODE_FAIL': 'a node was lost while it ran: see `sinfo -R` and the log of slurmd there',
-    'OUT_OF_MEMORY': 'it ran out of memory',
-    'CANCELLED': 'somebody or something cancelled it: see `sacct -j {jobid}` and slurmctld\'s log',
-    'BOOT_FAIL': 'a node did not boot',
-    'DEADLINE': 'its deadline passed',
-}
 
 
 def git_revision() -> str:
@@ -108,25 +97,12 @@ class NearmetalCheck(rfm.RegressionTest):
         state, code = self.job.state, self.job.exitcode
         if state in ('COMPLETED', 'SUCCESS') and code == 0:
             return
-        words = self.last_words()
-        cause = STATE_CAUSES.get(state, f'its last words: {words}' if words else 'it said nothing')
-        raise SanityError(f'job {self.job.jobid} ended as {state} with exit code {code}: '
-                          + cause.format(name=type(self).__name__, jobid=self.job.jobid)
-                          + (f'; its last words: {words}' if words and state in STATE_CAUSES else '')
-                          + f' (all of them: {self.stagedir})')
-
-    def last_words(self) -> str:
-        """The end of what the job wrote to stderr, else to stdout, without the scheduler's own lines."""
-        for name in (self.stderr, self.stdout):
-            try:
-                text = Path(self.stagedir, str(name)).read_text(errors='replace')
-            except OSError:
-                continue
-            lines = [line.strip() for line in text.splitlines()
-                     if line.strip() and not re.match(r'(srun|slurmstepd)(: error)?: (launch|Job step|Terminating)', line)]
-            if lines:
-                return ' / '.join(lines[-3:])[-400:]
-        return ''
+        if state == 'NODE_FAIL':
+            # Slurm queues a job anew whose launch failed, whatever the site says of requeueing: it would run unwatched.
+            self.job.scheduler.cancel(self.job)
+        words = failures.last_words(*(self._read(name, missing='') for name in (self.stderr, self.stdout)))
+        raise SanityError(f'{failures.explain(type(self).__name__, self.job.jobid, state, code, words)} '
+                          f'(all of them: {self.stagedir})')
 
     @builtin.run_before('sanity')
     def record_provenance(self):
@@ -162,10 +138,12 @@ class NearmetalCheck(rfm.RegressionTest):
     def check_transport(self) -> None:
         """Raise SanityError if the bytes went another way than the check means to measure."""
 
-    def _read(self, name) -> str:
+    def _read(self, name, missing=None) -> str:
         try:
             return Path(self.stagedir, str(name)).read_text(errors='replace')
         except OSError as error:
+            if missing is not None:
+                return missing
             raise SanityError(f'{name} is missing from the stage directory ({error}): did the file system fill up?') from None
 
     @builtin.run_after('performance')

@@ -4,7 +4,7 @@ import reframe.core.builtins as builtin
 from reframe.core.exceptions import SanityError
 
 from .base import NearmetalCheck
-from .parsing import parse_imb
+from .parsing.pingpong import parse_imb
 
 LAUNCH_HINT = 'it comes from the `imb` module or Spack environment'
 

@@ -5,7 +5,7 @@ import reframe.utility.sanity as sn
 from reframe.core.exceptions import SanityError
 
 from .base import NearmetalCheck
-from .parsing import parse_stream
+from .parsing.stream import parse_stream
 
 #: OpenMP's settings for each binding.
 OPENMP = {'bound': {'OMP_PROC_BIND': 'spread', 'OMP_PLACES': 'threads'}, 'unbound': {'OMP_PROC_BIND': 'false'}}

@@ -4,7 +4,7 @@ import reframe.core.builtins as builtin
 from reframe.core.exceptions import SanityError
 
 from .base import NearmetalCheck
-from .parsing import parse_tcp
+from .parsing.qperf import parse_tcp
 
 
 @rfm.simple_test

@@ -4,7 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from reframe_checks.parsing import Binding, ParseError, parse_imb, parse_qperf, parse_stream
+from reframe_checks.parsing import ParseError
+from reframe_checks.parsing.pingpong import parse_imb
+from reframe_checks.parsing.qperf import parse_qperf, parse_tcp
+from reframe_checks.parsing.stream import Binding, parse_stream
 
 RECORDED = Path(__file__).parent / 'recorded'
 SIZES = [2 ** power for power in range(23)]  # 1 B to 4 MiB
@@ -70,7 +73,13 @@ def put(old: str, new: str, text: str) -> str:
     return changed
 
 
-OURS, IMB, STREAM, QPERF = (recorded(name) for name in ('pingpong_mpich', 'imb_mpich', 'stream', 'qperf'))
+OURS, IMB, STREAM, QPERF, TCP = (
+    recorded(name) for name in ('pingpong_mpich', 'imb_mpich', 'stream', 'qperf', 'tcp_native'))
+
+
+def brief(value: str) -> str | None:
+    """A test's name says what it expects, not the whole text that it damaged."""
+    return None if len(value) < 60 else f'{len(value)}_characters'
 
 
 @pytest.mark.parametrize('text, message', [
@@ -97,7 +106,7 @@ OURS, IMB, STREAM, QPERF = (recorded(name) for name in ('pingpong_mpich', 'imb_m
     (put(r'^( +64 .*)$', r'\1\n\1', IMB), '64 bytes after 64'),
     (put(r'stdev=\S+', 'stdev=', OURS), 'is no spread'),
     (put(r'Mbytes/sec', 'Mbytes/sec Msg/sec', IMB), 'is not the one header'),
-])
+], ids=brief)
 def test_damaged_pingpong_is_refused(text, message):
     with pytest.raises(ParseError, match=re.escape(message)):
         parse_imb(text)
@@ -108,7 +117,7 @@ def test_a_bad_launch_among_good_ones_is_refused():
         parse_imb(recorded('pingpong_mpich') + recorded('pingpong_truncated'))
 
 
-@pytest.mark.parametrize('launcher', [OURS, IMB, STREAM, QPERF])
+@pytest.mark.parametrize('launcher', [OURS, IMB, STREAM, QPERF], ids=['ours', 'imb', 'stream', 'qperf'])
 def test_every_cut_is_noticed(launcher):
     """Whatever the line at which the output stops, no parser takes it for whole."""
     parse = parse_stream if launcher is STREAM else parse_qperf if launcher is QPERF else parse_imb
@@ -151,7 +160,7 @@ def test_stream():
     (put(r'(Triad: +)\S+', r'\1nan', STREAM), 'rate of Triad is nan'),
     (put(r'(Triad: +).*', r'\1', STREAM), 'rate of Triad'),
     (put(r'Solution Validates.*', 'Failed Validation: avg error 1e-3', STREAM), 'wrong results'),
-])
+], ids=brief)
 def test_damaged_stream_is_refused(text, message):
     with pytest.raises(ParseError, match=re.escape(message)):
         parse_stream(text)
@@ -180,10 +189,34 @@ def test_qperf_units():
     (put(r'latency .*', 'latency   =   0 ns', QPERF), 'is 0'),
     (QPERF + QPERF, '1 bytes twice'),
     (QPERF[:QPERF.index('tcp_bw')], 'only one of latency and bandwidth'),
-])
+], ids=brief)
 def test_damaged_qperf_is_refused(text, message):
     with pytest.raises(ParseError, match=re.escape(message)):
         parse_qperf(text)
+
+
+def test_tcp_of_two_links():
+    [native], [emulated] = parse_tcp(TCP), parse_tcp(recorded('tcp_emulated'))
+    assert sorted(native.latency_us) == sorted(emulated.bandwidth_gbps) == [1, 1024, 65536, 4194304]
+    assert emulated.latency_us[1] == pytest.approx(85.9623)
+    assert emulated.bandwidth_gbps[65536] == pytest.approx(0.625999872)
+    assert native.latency_us[1] < emulated.latency_us[1]
+
+
+def test_tcp_launches_are_kept_apart():
+    assert len(parse_tcp('srun: module loaded\n' + TCP + TCP)) == 2
+
+
+@pytest.mark.parametrize('text, message', [
+    ('', 'no launch of tcp.sh'),
+    (without('# nearmetal complete', TCP), 'stops without'),
+    (TCP + without('# nearmetal complete', TCP), 'stops without'),
+    (put(r'latency .*', 'latency   =   nan ns', TCP), 'is nan'),
+    (without('tcp_bw:', TCP), 'sizes [1] have only one'),
+], ids=brief)
+def test_damaged_tcp_is_refused(text, message):
+    with pytest.raises(ParseError, match=re.escape(message)):
+        parse_tcp(text)
 
 
 def test_recorded_files_tell_nothing_of_the_machine():

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from reframe_checks.parsing import parse_imb, parse_stream
+from reframe_checks.parsing.pingpong import parse_imb
+from reframe_checks.parsing.stream import parse_stream
 
 SOURCES = Path(__file__).parents[1] / 'reframe_checks' / 'src'
 STRICT = ['-std=c11', '-O2', '-Wall', '-Wextra', '-Werror']

@@ -236,7 +236,8 @@ static double warm_up(long size)
 static double settle(void)
 {
     enum { WINDOW = 8 };
-    const double least = 0.3, limit = 3.0, chunk_time = 0.01, agreement = 1.5;
+    const double least = 0.3, chunk_time = 0.01, agreement = 1.5;
+    const double limit = fmax(least, fmin(3.0, 10 * method.max_time));
     double recent[WINDOW] = {0}, best = 0;
     const double begin = MPI_Wtime();
     long chunk = 1;

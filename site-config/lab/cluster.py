@@ -39,7 +39,6 @@ def files(topology: Topology, room: Room) -> dict[str, tuple[str, int]]:
         }
     etc = f"files/{topology.controller}/etc"
     result[f"{etc}/slurm/slurmdbd.conf"] = (topology.render("slurmdbd.conf", **facts), 0o600)
-    result[f"{etc}/mysql/mariadb.conf.d/99-lab.cnf"] = (topology.render("mariadb.cnf"), 0o644)
     return result
 
 

@@ -8,7 +8,8 @@ mkdir -p "$root/tmp/wheels"
 cp "$wheels"/*.whl "$lock" "$root/tmp/wheels/"
 chroot "$root" python3 -m venv /opt/nearmetal
 # The wheels were fetched and verified on the host: the image's build needs no package index of its own.
-chroot "$root" /opt/nearmetal/bin/pip install --quiet --no-index --no-deps --no-compile --require-hashes \
+# Isolated: nor does the host's configuration of pip hold inside.
+chroot "$root" /opt/nearmetal/bin/pip --isolated install --quiet --no-index --no-deps --no-compile --require-hashes \
     --find-links /tmp/wheels --requirement "/tmp/wheels/$(basename "$lock")"
 rm -r "$root/tmp/wheels"
 

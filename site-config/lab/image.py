@@ -59,7 +59,7 @@ def mirror() -> str:
 def key() -> str:
     """A hash over everything the image is made from."""
     digest = hashlib.sha256(platform.machine().encode())
-    for path in (HERE / "packages.txt", HERE / "customize.sh", Path(__file__), LOCK):
+    for path in (HERE / "packages.txt", HERE / "customize.sh", HERE / "mariadb.cnf", Path(__file__), LOCK):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
 
@@ -109,8 +109,12 @@ def _build(work: Path, say) -> None:
             ["mmdebstrap", "--mode=root", "--variant=apt", "--format=directory", f"--keyring={KEYRING}",
              "--aptopt=APT::Install-Recommends false", "--dpkgopt=force-unsafe-io",
              *(f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in ("man", "doc", "locale", "info")),
+             # Nobody links MPI statically or makes a Java run-time here, and these are large.
+             "--dpkgopt=path-exclude=/usr/lib/*/libmpich.a", "--dpkgopt=path-exclude=/usr/lib/jvm/*/jmods/*",
              # Java's alternatives point into it
              "--setup-hook=mkdir -p \"$1/usr/share/man/man1\"",
+             # Before the server, whose installation creates its files by it.
+             f"--setup-hook=install -D -m 644 \"{HERE}/mariadb.cnf\" \"$1/etc/mysql/mariadb.conf.d/99-lab.cnf\"",
              f"--setup-hook=install -D -m 644 \"{work}/preferences\" \"$1/etc/apt/preferences.d/rolling\"",
              f"--include={','.join(stable + rolling)}", SUITE, str(work / "root"), str(work / "sources.list")],
             stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)

@@ -1,0 +1,81 @@
+"""topology.toml becomes addresses and configuration, or an error that names the place and the fix."""
+from pathlib import Path
+
+import pytest
+import topology
+from topology import TopologyError
+
+SHIPPED = Path(topology.__file__).with_name('topology.toml').read_text()
+FACTS = {'cpus': 4, 'memory_mb': 8000, 'checkout': '/somewhere'}
+
+
+def load(tmp_path, text=SHIPPED):
+    path = tmp_path / 'topology.toml'
+    path.write_text(text)
+    return topology.load(path)
+
+
+def test_every_node_has_an_address_of_its_own_on_the_segment_of_its_class(tmp_path):
+    plan = load(tmp_path)
+    assert [node.name for node in plan.nodes] == [
+        'native1', 'native2', 'passthrough1', 'passthrough2', 'emulated1', 'emulated2']
+    addresses = [node.address for node in plan.nodes] + [kind.gateway for kind in plan.classes]
+    assert len(set(addresses)) == 9
+    for node in plan.nodes:
+        assert node.address.rsplit('.', 1)[0] == node.link_class.gateway.rsplit('.', 1)[0]
+
+
+def test_a_node_more_is_one_line_and_reaches_slurm_and_hosts(tmp_path):
+    plan = load(tmp_path, SHIPPED + 'native3 = "native"\n')
+    [node] = [node for node in plan.nodes if node.name == 'native3']
+    assert f'NodeName=native3 NodeAddr={node.address} ' in plan.render('slurm.conf', **FACTS)
+    assert 'PartitionName=native Nodes=native1,native2,native3 ' in plan.render('slurm.conf', **FACTS)
+    assert f'{node.address} native3\n' in plan.render('hosts', hosts=plan.hosts(plan.nodes[0]))
+
+
+def test_a_class_more_is_one_line_and_its_nodes(tmp_path):
+    text = SHIPPED.replace('[nodes]', 'slow = { link = "vde", partitions = ["slow"] }\n[nodes]\nslow1 = "slow"')
+    plan = load(tmp_path, text)
+    assert 'PartitionName=slow Nodes=slow1 ' in plan.render('slurm.conf', **FACTS)
+    assert len({kind.subnet for kind in plan.classes}) == 4
+
+
+def test_slurm_conf_has_every_partition_and_the_hosts_facts(tmp_path):
+    conf = load(tmp_path).render('slurm.conf', **FACTS)
+    assert [line.split()[0] for line in conf.splitlines() if line.startswith('PartitionName=')] == [
+        f'PartitionName={name}' for name in ('native', 'passthrough', 'emulated', 'cc')]
+    assert 'PartitionName=cc Nodes=emulated1,emulated2 ' in conf
+    assert conf.count('CPUs=4 RealMemory=8000') == 6
+
+
+def test_a_node_sees_the_controller_on_its_own_segment(tmp_path):
+    plan = load(tmp_path)
+    assert plan.hosts(plan.nodes[-1])[0] == ('login', plan.nodes[-1].link_class.gateway)
+    assert plan.hosts(None)[0] == ('login', plan.classes[0].gateway)
+
+
+def test_a_template_that_lacks_a_fact_says_so(tmp_path):
+    with pytest.raises(Exception, match="'cpus' is undefined"):
+        load(tmp_path).render('slurm.conf', memory_mb=1)
+
+
+@pytest.mark.parametrize('old, new, message', [
+    ('[nodes]', '[nodes', r'topology\.toml: .*line'),
+    ('controller = "login"', '', r'\[cluster\]: has no `controller`; add controller'),
+    ('link = "vde"', 'link = "vhost"', r"classes\.emulated: unknown link 'vhost'; choose one of bridge, macvlan, vde"),
+    ('"cc"', '"native"', r"classes\.emulated: partition 'native' is already on class 'native'"),
+    ('{ link = "bridge",  partitions = ["native"] }', '"bridge"', r'classes\.native: needs exactly `link` and'),
+    ('native1      = "native"', 'native1 = "natvie"', r"nodes\.native1: unknown class 'natvie'; choose one of native"),
+    ('native1 ', 'Native_1 ', r'nodes\.Native_1: is no usable node name'),
+    ('native1 ', 'login ', r"nodes\.login: is no usable node name.*another name than the controller's"),
+    ('emulated1    = "emulated"\nemulated2    = "emulated"\n', '', r'classes\.emulated: has no node; add one'),
+])
+def test_a_mistake_is_named_with_its_place_and_fix(tmp_path, old, new, message):
+    assert old in SHIPPED
+    with pytest.raises(TopologyError, match=message):
+        load(tmp_path, SHIPPED.replace(old, new, 1))
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(TopologyError, match='nowhere.toml'):
+        topology.load(tmp_path / 'nowhere.toml')
