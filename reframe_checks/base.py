@@ -1,5 +1,6 @@
 """What every Nearmetal check has: provenance, repeats as fresh launches, and no way to pass silently."""
 import math
+import re
 import statistics
 import subprocess
 from pathlib import Path
@@ -72,7 +73,13 @@ class NearmetalCheck(rfm.RegressionTest):
 
     @builtin.run_after('init')
     def describe(self):
-        self.descr = self.__doc__.split('.')[0].replace('\n', ' ')
+        self.descr = ' '.join(re.split(r'(?<!\.)\.(?!\S)', self.__doc__)[0].split())
+
+    @builtin.run_after('setup')
+    def skip_what_has_too_few_nodes(self):
+        if (nodes := self.extra('nodes', self.num_nodes)) < self.num_nodes:
+            self.skip(f'{self.display_name} needs {self.num_nodes} nodes, but {self.current_partition.fullname} has {nodes} '
+                      '(`nodes` in its extras)')
 
     @builtin.run_after('setup')
     def wait_no_longer_than_the_site_says(self):
@@ -101,8 +108,8 @@ class NearmetalCheck(rfm.RegressionTest):
             # Slurm queues a job anew whose launch failed, whatever the site says of requeueing: it would run unwatched.
             self.job.scheduler.cancel(self.job)
         words = failures.last_words(*(self._read(name, missing='') for name in (self.stderr, self.stdout)))
-        raise SanityError(f'{failures.explain(type(self).__name__, self.job.jobid, state, code, words)} '
-                          f'(all of them: {self.stagedir})')
+        raise self._failure(failures.explain(
+            type(self).__name__, self.job.jobid, self.job.nodelist, state, code, words))
 
     @builtin.run_before('sanity')
     def record_provenance(self):
@@ -111,7 +118,7 @@ class NearmetalCheck(rfm.RegressionTest):
         try:
             before, after = (provenance.parse(self._read(f'provenance.{when}')) for when in ('before', 'after'))
         except provenance.ProvenanceError as error:
-            raise SanityError(f'provenance.before or .after in {self.stagedir}: {error}') from None
+            raise self._failure(f'provenance.before or .after: {error}') from None
         if len(before) != self.num_nodes:
             raise SanityError(f'the job ran on {len(before)} node(s) ({", ".join(before)}) instead of {self.num_nodes}')
         facts, differing = provenance.common(before)
@@ -131,7 +138,7 @@ class NearmetalCheck(rfm.RegressionTest):
             payload = self.payload_bytes()
             self.transport = provenance.transport(*self._counters, payload).name if payload else 'none needed'
         except (ParseError, provenance.ProvenanceError) as error:
-            raise SanityError(f'{error} (in {self.stagedir})') from None
+            raise self._failure(str(error)) from None
         self.check_transport()
         return sn.assert_true(True)
 
@@ -144,7 +151,10 @@ class NearmetalCheck(rfm.RegressionTest):
         except OSError as error:
             if missing is not None:
                 return missing
-            raise SanityError(f'{name} is missing from the stage directory ({error}): did the file system fill up?') from None
+            raise self._failure(f'{name} cannot be read: {error.strerror}') from None
+
+    def _failure(self, message: str) -> SanityError:
+        return SanityError(f'{message}{failures.full(self.stagedir)} (files: {self.stagedir})')
 
     @builtin.run_after('performance')
     def refuse_missing_values(self):

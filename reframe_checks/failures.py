@@ -1,5 +1,6 @@
-"""From a job that ended badly to the sentence that a person needs.  Pure functions."""
+"""From a job that ended badly to the sentence that a person needs."""
 import re
+import shutil
 
 #: Job states that name the cause themselves.
 STATES = {
@@ -11,7 +12,8 @@ STATES = {
     'DEADLINE': 'its deadline passed',
 }
 #: What Slurm writes to stderr about every step that failed, whatever failed.
-SCHEDULERS_LINE = re.compile(r'(srun|slurmstepd)[^:]*(: error)?: (launch|Job step|Terminating|.*Exited with exit code)')
+SCHEDULERS_LINE = re.compile(
+    r'(srun|slurmstepd)[^:]*(: error)?: (launch|Job step|got SIG|forcing|Terminating|.*Exited with exit code|\*\*\* )')
 
 
 def last_words(stderr: str, stdout: str) -> str:
@@ -26,9 +28,15 @@ def last_words(stderr: str, stdout: str) -> str:
     return ' / '.join(errors or output)[:400]
 
 
-def explain(check: str, jobid, state: str, code, words: str) -> str:
-    """Why a job of that class of check failed: from its state where that says it, else from its last words."""
+def explain(check: str, jobid, nodes: list[str], state: str, code, words: str) -> str:
+    """Why a job of that class of check failed: from its state where that says it, and from its last words."""
     causes = [STATES[state].format(check=check, jobid=jobid)] if state in STATES else []
     if words:
         causes.append(f'its last words: {words}')
-    return f'job {jobid} ended as {state} with exit code {code}: ' + ('; '.join(causes) or 'it said nothing')
+    return (f"job {jobid} on {', '.join(nodes) or 'no node'} ended as {state} with exit code {code}: "
+            + ('; '.join(causes) or 'it said nothing'))
+
+
+def full(directory) -> str:
+    """`; ... is full` where that holds for the file system of a directory: what a job then loses, no message tells."""
+    return f'; the file system of {directory} is full' if shutil.disk_usage(directory).free < 1 << 20 else ''

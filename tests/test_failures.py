@@ -7,7 +7,9 @@ HUNG = '''pingpong: rank 0 has had no answer from rank 1 for 5 s at messages of 
 srun: error: native1: task 0: Exited with exit code 4
 srun: Terminating StepId=42.4
 '''
-LOST = '''srun: error: Node failure on native2
+LOST = '''srun: got SIGCONT
+srun: forcing job termination
+srun: error: Node failure on native2
 slurmstepd-native1: error: *** STEP 32.4 ON native1 CANCELLED AT 2026-11-21T07:17:30 DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS ***
 srun: error: native1: task 0: Terminated
 '''
@@ -28,20 +30,20 @@ def test_of_many_words_the_first_and_the_last_stay():
 
 
 def test_a_lost_node_is_named():
-    said = explain('pingpong', 32, 'NODE_FAIL', 1, last_words(LOST, ''))
-    assert said.startswith('job 32 ended as NODE_FAIL with exit code 1: a node was lost')
+    said = explain('pingpong', 32, ['native1', 'native2'], 'NODE_FAIL', 1, last_words(LOST, ''))
+    assert said.startswith('job 32 on native1, native2 ended as NODE_FAIL with exit code 1: a node was lost')
     assert 'munged' in said and 'Node failure on native2' in said
 
 
 @pytest.mark.parametrize('state', STATES)
 def test_every_state_has_a_sentence_without_words(state):
-    said = explain('pingpong', 7, state, 0, '')
+    said = explain('pingpong', 7, [], state, 0, '')
     assert state in said and '{' not in said
 
 
 def test_a_program_may_write_braces():
-    assert '{x} {0}' in explain('pingpong', 7, 'TIMEOUT', 0, 'said {x} {0}')
+    assert '{x} {0}' in explain('pingpong', 7, [], 'TIMEOUT', 0, 'said {x} {0}')
 
 
 def test_a_job_that_said_nothing():
-    assert explain('pingpong', 7, 'FAILED', 9, '') == 'job 7 ended as FAILED with exit code 9: it said nothing'
+    assert explain('pingpong', 7, [], 'FAILED', 9, '') == 'job 7 on no node ended as FAILED with exit code 9: it said nothing'

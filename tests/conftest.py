@@ -1,0 +1,69 @@
+"""The lab for tests that are marked `lab`, and a second checkout for those that would disturb it."""
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+CHECKOUT = Path(__file__).parents[1]
+
+
+@dataclass(frozen=True)
+class Lab:
+    """A checkout's lab, used by the commands that a person has."""
+    checkout: Path
+
+    def __call__(self, *arguments: str, check: bool = True, timeout: float = 120) -> subprocess.CompletedProcess:
+        """`python site-config/lab ARGUMENTS`."""
+        done = subprocess.run([sys.executable, self.checkout / 'site-config/lab', *arguments], cwd=self.checkout, text=True,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=timeout)
+        assert not check or done.returncode == 0, done.stdout
+        return done
+
+    def run(self, line: str, node: str = 'login', root: bool = False, **options) -> str:
+        """Output of one command line in the lab."""
+        return self('exec', '--node', node, *(['--root'] if root else []), line, **options).stdout
+
+    def reframe(self, *arguments: str, prefix: Path, timeout: float = 300, **environment) -> subprocess.CompletedProcess:
+        """`reframe -c reframe_checks ARGUMENTS` on the login node, its results below the prefix."""
+        settings = [f'{name}={shlex.quote(value)}' for name, value in {'RFM_PREFIX': str(prefix), **environment}.items()]
+        return self('exec', ' '.join([*settings, 'reframe --nocolor -c reframe_checks', *map(shlex.quote, arguments)]),
+                    check=False, timeout=timeout)
+
+
+@pytest.fixture(scope='session')
+def lab() -> Lab:
+    """This checkout's lab, up and healthy."""
+    lab = Lab(CHECKOUT)
+    lab('up', timeout=600)
+    return lab
+
+
+@pytest.fixture
+def prefix(lab, request):
+    """Where a test's results go: seen by the lab's user and by the host, and kept until the next time for a look."""
+    directory = CHECKOUT / 'results' / 'tests' / request.node.name
+    shutil.rmtree(directory, ignore_errors=True)
+    lab.run(f'mkdir -p {shlex.quote(str(directory))}')
+    return directory
+
+
+@pytest.fixture(scope='module')
+def other_lab(lab, tmp_path_factory):
+    """A second checkout beside the first; its lab is down at first, and at the end."""
+    checkout = tmp_path_factory.mktemp('other') / 'checkout'
+    tracked = subprocess.run(['git', 'ls-files', '--cached', '--others', '--exclude-standard', '-z'], cwd=CHECKOUT, check=True,
+                             capture_output=True, text=True).stdout.split('\0')
+    for name in filter(None, tracked):
+        if (CHECKOUT / name).exists():
+            (checkout / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(CHECKOUT / name, checkout / name)
+    os.chmod(checkout.parent, 0o755)
+    os.chmod(checkout.parent.parent, 0o755)
+    other = Lab(checkout)
+    yield other
+    other('down')

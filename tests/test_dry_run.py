@@ -1,0 +1,45 @@
+"""Every check on every system that comes with Nearmetal, dry: each case is there, or skipped with its reason."""
+import re
+
+import pytest
+import yaml
+
+from .conftest import CHECKOUT
+
+pytestmark = pytest.mark.lab
+
+#: Features of an environment (environments.yaml) -> cases that it gives: (check, whether it needs two nodes).
+CASES = {
+    'mpi': [('pingpong %placement=internode', True), ('pingpong %placement=intranode', False)],
+    'serial': [('tcp', True)],
+    'openmp': [('stream %binding=bound', False), ('stream %binding=unbound', False)],
+}
+SITE_CONFIG = CHECKOUT / 'site-config'
+FEATURES = {env['name']: env['features'] for env in yaml.safe_load((SITE_CONFIG / 'environments.yaml').read_text())}
+SYSTEMS = {path.stem: yaml.safe_load(path.read_text()) for path in sorted((SITE_CONFIG / 'systems').iterdir())}
+
+
+def expected(system: dict) -> dict[str, bool]:
+    """`CHECK @SYSTEM:PARTITION+ENVIRONMENT` -> whether there are nodes for it."""
+    return {f"{check} @{system['name']}:{partition['name']}+{environ}":
+            not needs_two or partition['extras'].get('nodes', 2) >= 2
+            for partition in system['partitions'] for environ in partition['environs']
+            for feature in FEATURES[environ] for check, needs_two in CASES.get(feature, [])}
+
+
+@pytest.mark.parametrize('name', SYSTEMS)
+def test_every_case_is_there_or_skipped_with_its_reason(lab, prefix, name):
+    done = lab.reframe('--dry-run', '--system', name, prefix=prefix)
+    assert done.returncode == 0, done.stdout
+    ends = {re.sub(r' /[0-9a-f]{8}', '', case): (end, reason) for end, case, reason in
+            re.findall(r'^\[ +(OK|SKIP|FAIL) \] \([ 0-9/]+\) (\S.*? @\S+)(?: \[(.*)\])?$', done.stdout, re.M)}
+    wanted = expected(SYSTEMS[name])
+    assert len(wanted) >= 5 and sorted(ends) == sorted(wanted)
+    for case, (end, reason) in ends.items():
+        assert end == ('OK' if wanted[case] else 'SKIP'), case
+        assert end == 'OK' or 'needs 2 nodes, but' in reason, case
+    assert f'Ran {sum(wanted.values())}/{len(wanted)} test case(s)' in done.stdout
+
+
+def test_no_other_system_comes_with_nearmetal():
+    assert sorted(SYSTEMS) == ['aist', 'cag', 'ec2', 'lab', 'vmware-esx41', 'vmware-ib']
