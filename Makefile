@@ -9,14 +9,15 @@ help: ## list these commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
 demo: lab-up ## start the lab, measure both MPIs on its three kinds of link, print the comparison
-	@$(LAB) exec 'reframe -c reframe_checks -r --system $(SYSTEM)'
-	@.venv/bin/nearmetal compare --system $(SYSTEM)
+	@$(LAB) exec 'reframe -c reframe_checks -r --system $(SYSTEM)'; ran=$$?; \
+	    .venv/bin/nearmetal compare --system $(SYSTEM); told=$$?; exit $$((ran ? ran : told))
 
-test: lab-up ## all tests: parsing, configuration, and everything that runs in the lab
-	@.venv/bin/python -m pytest $(PYTEST)
+test: lab-up ## all tests: parsing, configuration, sources, and everything that runs in the lab
+	@$(LAB) exec 'python -m pytest -p no:cacheprovider tests/test_sources.py'
+	@.venv/bin/python -m pytest -m 'not node' $(PYTEST)
 
 unit: .venv/ready ## only the tests that need no lab
-	@.venv/bin/python -m pytest -m 'not lab' $(PYTEST)
+	@.venv/bin/python -m pytest -m 'not lab and not node' $(PYTEST)
 
 lab-up: .venv/ready ## start the virtual cluster, or heal it
 	@$(LAB) up
@@ -33,7 +34,7 @@ lab-exec: .venv/ready ## one command line on it: make lab-exec CMD='sinfo'
 lab-down: .venv/ready ## end it; results/ and the node image stay
 	@$(LAB) down
 
-lab-clean: lab-down ## end it and remove the node image as well
+lab-clean: lab-down ## end it and remove the node images as well
 	@$(LAB) clean
 
 lock: .venv/ready ## write requirements.lock anew from pyproject.toml

@@ -30,7 +30,8 @@ def main() -> int:
         return 3
     columns = arguments.columns.split(",") if arguments.columns else list(dict.fromkeys(v.partition for v in session.values))
     if not columns:
-        print(f"nearmetal: session {session.uuid} holds no value: all of its cases failed", file=sys.stderr)
+        print(f"nearmetal: session {session.uuid} holds no value: all of its cases failed:",
+              *compare.failed(session), sep="\n", file=sys.stderr)
         return 2
     text, missing = compare.render(session, columns)
     print(text)

@@ -1,4 +1,6 @@
 """Partitions side by side: what each kind of link costs against the first one."""
+import re
+
 from tabulate import tabulate
 
 from .results import Session
@@ -26,11 +28,20 @@ def number(value: float | None) -> str:
     return f"{value:.0f}" if abs(value) >= 1000 else f"{value:#.4g}"
 
 
+def gist(reason: str) -> str:
+    """A failure's reason on one line, without the rules that ReFrame draws around what a compiler wrote."""
+    lines = [line.strip() for line in reason.splitlines() if re.search(r"\w", line) and not line.startswith("---")]
+    return " / ".join(lines)[:300]
+
+
+def failed(session: Session) -> list[str]:
+    """A line for each failed case."""
+    return [f"{check} on {partition} with {environ}: {gist(reason)}" for check, partition, environ, reason in session.failures]
+
+
 def render(session: Session, columns: list[str]) -> tuple[str, list[str]]:
     """The table as text, and what is missing from it."""
     rows, missing = table(session, columns)
-    failed = [f"{check} on {partition} with {environ}: {reason.splitlines()[0]}"
-              for check, partition, environ, reason in session.failures]
     headers = ["check", "environment", "variable", "unit", *columns, *(f"{c}/{columns[0]}" for c in columns[1:])]
     shown, last = [], None
     for row in rows:
@@ -43,4 +54,4 @@ def render(session: Session, columns: list[str]) -> tuple[str, list[str]]:
                       *(("-" if v is None else f"{v:.2f}") for v in ratios)])
     text = tabulate(shown, headers, disable_numparse=True,
                     colalign=["left"] * 4 + ["right"] * (len(headers) - 4))
-    return f"session {session.uuid} on {session.system}, {session.started}\n\n{text}", failed + missing
+    return f"session {session.uuid} on {session.system}, {session.started}\n\n{text}", failed(session) + missing

@@ -8,7 +8,7 @@ import sys
 import cluster
 import image
 import topology
-from room import LabError, Room
+from room import LabError, Room, images_in_use
 
 EPILOG = """exit codes: 0 done; 1 the lab or the command in it failed; 2 bad usage.
 The lab needs root (or sudo) to make namespaces; jobs in it run as an ordinary user."""
@@ -49,6 +49,7 @@ def main() -> int:
     commands.add_parser("down", help="end it and leave nothing behind")
     commands.add_parser("status", help="nodes, links and what Slurm says of them")
     commands.add_parser("image", help="build the node image if this host has none")
+    commands.add_parser("clean", help="remove this host's node images that no lab uses")
     for name, text in (("shell", "a login shell in the lab"), ("exec", "run one command line in the lab")):
         sub = commands.add_parser(name, help=text)
         sub.add_argument("--node", default="login", help="where (default: login)")
@@ -74,6 +75,8 @@ def main() -> int:
             with room.locked():
                 room.stop()
             say("lab: down")
+        elif arguments.command == "clean":
+            image.clean(images_in_use(), say)
         elif arguments.command == "status":
             return status(room, plan)
         else:

@@ -7,6 +7,7 @@ here=$(dirname "$0")
 
 missing='' packages=''
 while IFS='|' read -r what package why; do
+    # shellcheck disable=SC2086,SC2116 # word splitting trims the columns
     what=$(echo $what) package=$(echo $package) why=$(echo $why)
     case $what in
         ''|'#'*) continue ;;

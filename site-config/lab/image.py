@@ -88,6 +88,16 @@ def ensure(say=print) -> Path:
     return image
 
 
+def clean(in_use: set[str], say=print) -> None:
+    """Remove this host's node images but those in use; the next `ensure` builds anew what it needs."""
+    for image in sorted(cache_dir().glob("image-*/")):
+        if str(image) in in_use:
+            say(f"node image: {image} stays, a lab of another checkout stands on it")
+            continue
+        shutil.rmtree(image)
+        say(f"node image: removed {image}")
+
+
 def _build(work: Path, say) -> None:
     stable, rolling = packages()
     archive = mirror()

@@ -19,6 +19,8 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 CHECKOUT = HERE.parent.parent
+#: One directory a lab, gone with it.
+STATE = Path("/run/nearmetal")
 NAMESPACES = ("--mount", "--uts", "--ipc", "--net", "--pid")
 
 
@@ -47,13 +49,27 @@ def _identity(pid: int) -> str | None:
     return f"{Path('/proc/sys/kernel/random/boot_id').read_text().strip()} {fields[19]}"
 
 
+def _living(record: Path) -> dict | None:
+    """What a room's start recorded, if that room still lives."""
+    try:
+        state = json.loads(record.read_text())
+    except (OSError, ValueError):
+        return None
+    return state if _identity(state["pid"]) == state["identity"] else None
+
+
+def images_in_use() -> set[str]:
+    """Node images that the labs of this host stand on."""
+    return {state["image"] for record in STATE.glob("*/room.json") if (state := _living(record))}
+
+
 class Room:
     """The machine room of one checkout."""
 
     def __init__(self, checkout: Path = CHECKOUT):
         self.checkout = checkout
         name = hashlib.sha256(str(checkout).encode()).hexdigest()[:12]
-        self.directory = Path("/run/nearmetal") / name
+        self.directory = STATE / name
         self._state = self.directory / "room.json"
 
     @contextmanager
@@ -71,12 +87,8 @@ class Room:
 
     @property
     def state(self) -> dict | None:
-        """What `start` recorded, if that room still lives."""
-        try:
-            state = json.loads(self._state.read_text())
-        except (OSError, ValueError):
-            return None
-        return state if _identity(state["pid"]) == state["identity"] else None
+        """What `start` recorded, if this room still lives."""
+        return _living(self._state)
 
     def start(self, image: Path, facts: dict) -> None:
         """Make the namespaces and record their init together with the facts that the lab was made from."""

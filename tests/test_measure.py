@@ -1,0 +1,99 @@
+"""The two things that a person types, as typed: the whole selection on the lab's links, and the suite on `ec2:cc`."""
+import json
+import re
+import sqlite3
+import subprocess
+import sys
+import time
+
+import pytest
+
+from nearmetal.results import load_session
+
+from .conftest import CHECKOUT
+
+pytestmark = pytest.mark.lab
+PARTITIONS = ['native', 'passthrough', 'emulated']
+VARIABLES = ['startup_latency', 'latency_1KiB', 'bandwidth_64KiB', 'peak_bandwidth']
+
+
+def cases(database) -> list[dict]:
+    """The newest session's test cases, as ReFrame stored them."""
+    with sqlite3.connect(database) as connection:
+        [(blob,)] = connection.execute('SELECT json_blob FROM sessions ORDER BY session_start_unix DESC LIMIT 1')
+    return json.loads(blob)['runs'][0]['testcases']
+
+
+@pytest.fixture(scope='module')
+def whole_selection(lab):
+    """The whole selection in the lab: its prefix and how long it took."""
+    prefix = CHECKOUT / 'results' / 'tests' / 'whole_selection'
+    lab.run(f'rm -rf {prefix} && mkdir -p {prefix}')
+    started = time.monotonic()
+    done = lab.reframe('-r', '--system', 'lab', prefix=prefix, timeout=600)
+    elapsed = time.monotonic() - started
+    assert done.returncode == 0, done.stdout
+    assert 'Ran 21/21 test case(s) from 5 check(s) (0 failure(s), 0 expected failure(s), 0 skipped' in done.stdout
+    return prefix, elapsed
+
+
+def test_the_whole_selection_takes_at_most_three_minutes(whole_selection):
+    assert whole_selection[1] <= 180
+
+
+def test_every_link_is_measured_by_both_mpis_and_every_value_is_a_number(whole_selection):
+    session = load_session(whole_selection[0] / 'results.db')
+    values = {(v.check, v.environ, v.partition, v.variable): v.value for v in session.values}
+    for placement in ('internode', 'intranode'):
+        for environ in ('openmpi', 'mpich'):
+            for partition in PARTITIONS:
+                for variable in VARIABLES:
+                    assert values[f'pingpong %placement={placement}', environ, partition, variable] > 0
+    assert all(0 < value < 1e9 for value in values.values())
+
+
+def test_links_differ_as_they_should(whole_selection):
+    """Not figures, which are the machine's, but their order: a user-space switch costs many times a bridge, and shared
+    memory costs less than any link."""
+    values = {(v.check, v.environ, v.partition, v.variable): v.value for v in load_session(whole_selection[0] / 'results.db').values}
+    for environ in ('openmpi', 'mpich'):
+        inter, intra = 'pingpong %placement=internode', 'pingpong %placement=intranode'
+        assert values[inter, environ, 'emulated', 'startup_latency'] > 2 * values[inter, environ, 'native', 'startup_latency']
+        assert values[inter, environ, 'emulated', 'peak_bandwidth'] < values[inter, environ, 'native', 'peak_bandwidth'] / 2
+        assert values[intra, environ, 'native', 'startup_latency'] < values[inter, environ, 'native', 'startup_latency']
+
+
+def test_the_transport_that_carried_the_bytes_is_recorded(whole_selection):
+    carriers = {'native': 'eth0 (veth)', 'passthrough': 'eth0 (macvlan passthru)', 'emulated': 'eth0 (tap)'}
+    for case in cases(whole_selection[0] / 'results.db'):
+        name = case['display_name']
+        if 'intranode' in name:
+            assert case['transport'] == 'shared memory'
+        elif 'stream' not in name:
+            assert case['transport'] == carriers[case['partition']], name
+
+
+def test_every_case_says_what_it_was_measured_on(whole_selection):
+    for case in cases(whole_selection[0] / 'results.db'):
+        for fact in ('kernel', 'hypervisor', 'cpu_model', 'governor', 'smt', 'thp', 'nic_driver', 'mtu', 'revision'):
+            assert case[fact], (case['display_name'], fact)
+        if 'pingpong' in case['display_name']:
+            assert {'openmpi': 'Open MPI v', 'mpich': 'MPICH Version'}[case['environ']] in case['mpi_library']
+            assert case['compiler'].startswith('gcc ')
+        expected = 1 if case['display_name'] == 'tcp' else 3
+        assert case['samples'] and all(len(values) == expected for values in case['samples'].values())
+
+
+def test_the_comparison_ends_the_demo(whole_selection):
+    done = subprocess.run([sys.executable, '-m', 'nearmetal', 'compare', '--database', whole_selection[0] / 'results.db'],
+                          capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, '')
+    assert re.search(r'native +passthrough +emulated +passthrough/native +emulated/native', done.stdout)
+
+
+def test_the_command_that_everything_serves(lab):
+    done = lab('exec', 'reframe -c reframe_checks -r --system ec2:cc', check=False, timeout=600)
+    assert done.returncode == 0, done.stdout
+    assert 'Ran 7/7 test case(s) from 5 check(s) (0 failure(s), 0 expected failure(s), 0 skipped' in done.stdout
+    session = load_session(CHECKOUT / 'results' / 'results.db', 'ec2')
+    assert {value.partition for value in session.values} == {'cc'} and session.failures == []
