@@ -18,6 +18,7 @@ def main() -> int:
     sub.add_argument("--system", help="take the newest session on this system (default: the newest of all)")
     sub.add_argument("--session", help="take this one: its id or the id's beginning")
     sub.add_argument("--columns", help="partitions, comma-separated; the first is the base (default: as they ran)")
+    sub.add_argument("--spread", action="store_true", help="with the coefficient of variation over the launches")
     sub.add_argument("--database", type=Path, default=results.database(), help="default: %(default)s")
     try:
         arguments = parser.parse_args()
@@ -33,7 +34,7 @@ def main() -> int:
         print(f"nearmetal: session {session.uuid} holds no value: all of its cases failed:",
               *compare.failed(session), sep="\n", file=sys.stderr)
         return 2
-    text, missing = compare.render(session, columns)
+    text, missing = compare.render(session, columns, arguments.spread)
     print(text)
     for line in missing:
         print(f"missing: {line}", file=sys.stderr)

@@ -1,5 +1,6 @@
 """Partitions side by side: what each kind of link costs against the first one."""
 import re
+import statistics
 
 from tabulate import tabulate
 
@@ -39,9 +40,18 @@ def failed(session: Session) -> list[str]:
     return [f"{check} on {partition} with {environ}: {gist(reason)}" for check, partition, environ, reason in session.failures]
 
 
-def render(session: Session, columns: list[str]) -> tuple[str, list[str]]:
+def spread(samples: tuple[float, ...]) -> str:
+    """Coefficient of variation over the launches in percent, ` ±4 %`; nothing where one launch was all."""
+    if len(samples) < 2:
+        return ""
+    return f" ±{100 * statistics.stdev(samples) / statistics.fmean(samples):.0f} %"
+
+
+def render(session: Session, columns: list[str], with_spread: bool = False) -> tuple[str, list[str]]:
     """The table as text, and what is missing from it."""
     rows, missing = table(session, columns)
+    spreads = {(v.check, v.environ, v.variable, v.unit, v.partition): spread(v.samples)
+               for v in session.values if with_spread}
     headers = ["check", "environment", "variable", "unit", *columns, *(f"{c}/{columns[0]}" for c in columns[1:])]
     shown, last = [], None
     for row in rows:
@@ -50,7 +60,8 @@ def render(session: Session, columns: list[str]) -> tuple[str, list[str]]:
         head = ["", ""] if (check, row[1]) == last else [check, row[1]]
         last = (check, row[1])
         values, ratios = row[4:4 + len(columns)], row[4 + len(columns):]
-        shown.append([*head, row[2], row[3], *map(number, values),
+        cells = [number(v) + spreads.get((*row[:4], column), "") for column, v in zip(columns, values)]
+        shown.append([*head, row[2], row[3], *cells,
                       *(("-" if v is None else f"{v:.2f}") for v in ratios)])
     text = tabulate(shown, headers, disable_numparse=True,
                     colalign=["left"] * 4 + ["right"] * (len(headers) - 4))

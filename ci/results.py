@@ -22,6 +22,7 @@ class Value:
     variable: str
     value: float
     unit: str
+    samples: tuple[float, ...] = ()  #: one a fresh launch, of which the value is the mean
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,9 @@ def parse_session(data: dict, origin) -> Session:
             failures.append((check, case["partition"], case["environ"], str(case.get("fail_reason") or case["result"])))
             continue
         for key, (value, _, _, _, unit, _) in (case.get("perfvalues") or {}).items():
-            values.append(Value(check, case["environ"], case["partition"], key.rsplit(":", 1)[-1], value, unit))
+            name = key.rsplit(":", 1)[-1]
+            samples = tuple((case.get("samples") or {}).get(name, ()))
+            values.append(Value(check, case["environ"], case["partition"], name, value, unit, samples))
     systems = {case["system"] for case in cases.values()}
     return Session(info["uuid"], info["time_start"], systems.pop() if len(systems) == 1 else ",".join(sorted(systems)),
                    values, failures)

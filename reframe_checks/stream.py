@@ -43,6 +43,9 @@ class stream(NearmetalCheck):
     @builtin.run_before('run')
     def set_command(self):
         self.env_vars.update(OPENMP[self.binding])
+        if self.job.launcher.registered_name == 'srun':
+            # The job has the node; OpenMP binds, and a scheduler that bound the one task would hide the other cores.
+            self.job.launcher.options += ['--cpu-bind=none']
         self.executable_opts = ['--ntimes', str(self.ntimes)]
         if self.threads:
             self.executable_opts += ['--threads', self.threads]
@@ -55,6 +58,11 @@ class stream(NearmetalCheck):
         if len(self.launches) != self.repeats or any(sorted(run.tables) != counts for run in self.launches):
             raise SanityError(f'the output holds thread counts {[sorted(run.tables) for run in self.launches]}, '
                               f'not the same ones for {self.repeats} launches')
+        online = self.facts['cpus']
+        # Half of the CPUs are a node without its hyper-threads; fewer are a node that the job had only a part of.
+        if not self.threads and online.isdecimal() and counts[-1] * 2 < int(online):
+            raise SanityError(f'at most {counts[-1]} threads ran where the node has {online} CPUs: '
+                              'does the scheduler or container hide the others?')
         self.compiler = self.launches[0].facts['compiler']
         for run in self.launches:
             for count, table in run.tables.items():

@@ -1,5 +1,6 @@
 """`nearmetal compare` on recorded sessions: the table, and what it refuses to be silent about."""
 import json
+import re
 import sqlite3
 from pathlib import Path
 
@@ -87,6 +88,12 @@ def test_a_value_that_is_missing_is_named(command):
 def test_columns_choose_partitions_and_the_base(command):
     code, out, _ = command('--columns', 'emulated,native')
     assert code == 0 and 'native/emulated' in out and 'passthrough' not in out
+
+
+def test_the_spread_over_launches_can_be_shown(command):
+    _, out, _ = command('--spread')
+    assert re.search(r'openmpi +startup_latency +us +14\.21 ±\d+ % ', out)
+    assert compare.spread((1.0, 3.0)) == ' ±71 %' and compare.spread((5.0,)) == ''
 
 
 @pytest.mark.parametrize('arguments, message', [

@@ -22,10 +22,10 @@ root=$base/root
 mount -t proc -o nosuid,nodev,noexec proc "$root/proc"
 mount -t sysfs -o nosuid,nodev,noexec sysfs "$root/sys"
 mount -t tmpfs -o mode=755,nosuid dev "$root/dev"
-# A user mounts images; the host may keep this one to root.
-mknod -m 666 "$root/dev/fuse" c 10 229
-for device in null zero full random urandom tty net/tun kvm; do
-    [ -e "/dev/$device" ] || continue
+# A user mounts images, though the host may keep this device to root; where none can be made, the host's has to do.
+mknod -m 666 "$root/dev/fuse" c 10 229 2>/dev/null || :
+for device in null zero full random urandom tty net/tun fuse kvm; do
+    if [ ! -e "/dev/$device" ] || [ -e "$root/dev/$device" ]; then continue; fi
     mkdir -p "$(dirname "$root/dev/$device")"
     touch "$root/dev/$device"
     mount --bind "/dev/$device" "$root/dev/$device"
