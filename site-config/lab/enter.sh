@@ -40,8 +40,6 @@ ln -s fd/1 "$root/dev/stdout"
 ln -s fd/2 "$root/dev/stderr"
 mount -t tmpfs -o mode=755,nosuid,nodev run "$root/run"
 mount -t tmpfs -o mode=1777,nosuid,nodev tmp "$root/tmp"
-mkdir -p "$root$checkout"
-mount --bind "$checkout" "$root$checkout"
 
 if [ -n "$files" ]; then
     mount --bind "$shared/home" "$root/home"
@@ -54,6 +52,10 @@ else
     # Small, as a site's scratch quota: a full one is a fault that the tests provoke.
     mount -t tmpfs -o mode=1777,size=64m scratch "$root/lab/shared/scratch"
 fi
+
+# After /home and /tmp, below which it may be.
+mkdir -p "$root$checkout"
+mount --bind "$checkout" "$root$checkout"
 
 ip link set lo up 2>/dev/null || chroot "$root" ip link set lo up
 cd "$root"
