@@ -159,6 +159,17 @@ def test_up_starts_anew_what_has_lost_a_node(other_lab):
     assert 'a node is gone' in up(other_lab)
 
 
+def test_up_starts_anew_what_had_not_come_up_whole(other_lab):
+    Room(other_lab.checkout).record(whole=False)
+    assert 'it had not come up whole; starting it anew' in up(other_lab)
+
+
+def test_up_starts_anew_what_was_started_by_another_definition(other_lab):
+    template = other_lab.checkout / 'site-config/lab/templates/slurm.conf'
+    template.write_text(template.read_text() + '# changed\n')
+    assert 'site-config/lab changed since it started; starting it anew' in up(other_lab)
+
+
 def test_up_heals_after_a_crash_of_all_of_it(other_lab):
     os.kill(Room(other_lab.checkout).state['pid'], signal.SIGKILL)
     said = other_lab('status', check=False)

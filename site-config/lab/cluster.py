@@ -1,5 +1,6 @@
 """Builds the cluster of topology.toml inside a machine room: nodes, links, daemons; and heals one that is there."""
 
+import hashlib
 import os
 import secrets
 import subprocess
@@ -141,23 +142,18 @@ def node_states(topology: Topology, room: Room) -> dict[str, str]:
 def up(topology: Topology, room: Room, image, say) -> None:
     """Start the lab, or heal the one that is there. Raises LabError."""
     started = time.monotonic()
-    facts = {"image": str(image), "topology": repr(topology)}
-    state = room.state
-    if state and (state["image"], state["topology"]) != (facts["image"], facts["topology"]):
-        say("lab: the image or topology.toml changed since it started; starting it anew")
-        room.stop()
-        state = None
-    if state and not _nodes_live(topology, room):
-        say("lab: a node is gone; starting it anew")
-        room.stop()
-        state = None
+    facts = {"image": str(image), "definition": _definition()}
+    healed = room.state is not None
+    if healed and (why := _why_anew(topology, room, facts)):
+        say(f"lab: {why}; starting it anew")
+        healed = False
     uid, gid = owner(room)
     results = room.checkout / "results"
     results.mkdir(exist_ok=True)
     if results.stat().st_uid != uid:
         os.chown(results, uid, gid)
     try:
-        if not state:
+        if not healed:
             room.stop()
             room.start(image, facts)
             start_nodes(topology, room)
@@ -166,10 +162,27 @@ def up(topology: Topology, room: Room, image, say) -> None:
     except (LabError, subprocess.SubprocessError):
         say("lab: it did not come up whole; `make lab-down` removes what there is")
         raise
-    say(f"lab: {'healthy' if state else 'up'} after {time.monotonic() - started:.1f} s")
+    room.record(whole=True)
+    say(f"lab: {'healthy' if healed else 'up'} after {time.monotonic() - started:.1f} s")
+
+
+def _definition() -> str:
+    """A hash over this directory: what a lab was started by."""
+    digest = hashlib.sha256()
+    for path in sorted(path for path in HERE.rglob("*") if path.suffix != ".pyc" and path.is_file()):
+        digest.update(f"{path.relative_to(HERE)} {path.stat().st_size}\n".encode() + path.read_bytes())
+    return digest.hexdigest()
+
+
+def _why_anew(topology: Topology, room: Room, facts: dict) -> str | None:
+    """Why the lab that is there can't be healed in place; None if it can."""
+    if any(room.state.get(key) != value for key, value in facts.items()):
+        return "the node image or site-config/lab changed since it started"
+    if not room.state.get("whole"):
+        return "it had not come up whole"
+    return None if _nodes_live(topology, room) else "a node is gone"
 
 
 def _nodes_live(topology: Topology, room: Room) -> bool:
-    return all(room.run("true", node=name, check=False) is not None and
-               subprocess.run([*room.enter(name), "true"], capture_output=True).returncode == 0
+    return all(subprocess.run([*room.enter(name), "true"], capture_output=True).returncode == 0
                for name in node_names(topology))

@@ -111,6 +111,10 @@ class Room:
         pid = wait_until(entered, 20, "starting the machine room")
         self._state.write_text(json.dumps({"pid": pid, "identity": _identity(pid), **facts}))
 
+    def record(self, **facts) -> None:
+        """Add facts to those of the start."""
+        self._state.write_text(json.dumps(self.state | facts))
+
     def stop(self) -> None:
         """End the room and everything in it; fine if there is none."""
         if state := self.state:
