@@ -29,7 +29,7 @@ lab-shell: .venv/ready ## a login shell on it
 	@$(LAB) shell
 
 lab-exec: .venv/ready ## one command line on it: make lab-exec CMD='sinfo'
-	@$(LAB) exec '$(subst ','\'',$(CMD))'
+	@$(LAB) exec '$(subst ','\'',$(value CMD))'
 
 lab-down: .venv/ready ## end it; results/ and the node image stay
 	@$(LAB) down

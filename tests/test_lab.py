@@ -37,7 +37,7 @@ def test_the_user_is_an_ordinary_one_with_reframes_configuration(lab):
 
 
 def test_a_command_line_reaches_the_lab_as_typed(lab):
-    done = subprocess.run(['make', '--no-print-directory', 'lab-exec', '''CMD=echo "it's  $$HOME" '*' '''], cwd=CHECKOUT,
+    done = subprocess.run(['make', '--no-print-directory', 'lab-exec', '''CMD=echo "it's  $HOME" '*' '''], cwd=CHECKOUT,
                           capture_output=True, text=True)
     assert done.stdout == "it's  /home/nearmetal *\n", done.stderr
 
