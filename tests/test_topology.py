@@ -1,8 +1,10 @@
 """topology.toml becomes addresses and configuration, or an error that names the place and the fix."""
 from pathlib import Path
 
+import cluster
 import pytest
 import topology
+from room import LabError, Room
 from topology import TopologyError
 
 SHIPPED = Path(topology.__file__).with_name('topology.toml').read_text()
@@ -79,3 +81,8 @@ def test_a_mistake_is_named_with_its_place_and_fix(tmp_path, old, new, message):
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(TopologyError, match='nowhere.toml'):
         topology.load(tmp_path / 'nowhere.toml')
+
+
+def test_a_checkout_that_reframe_could_not_build_in_is_refused_at_once(tmp_path):
+    with pytest.raises(LabError, match='/my checkout: ReFrame cannot build below a path with a space; move'):
+        cluster.up(load(tmp_path), Room(Path('/my checkout')), 'image', print)

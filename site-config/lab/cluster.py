@@ -3,6 +3,7 @@
 import hashlib
 import os
 import secrets
+import shlex
 import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -24,7 +25,7 @@ def owner(room: Room) -> tuple[int, int]:
 def files(topology: Topology, room: Room) -> dict[str, tuple[str, int]]:
     """Each node's own files, by path below the room's /lab."""
     facts = {"cpus": os.cpu_count(), "memory_mb": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20,
-             "checkout": room.checkout}
+             "checkout": shlex.quote(str(room.checkout))}
     munge_key = secrets.token_hex(64)
     result = {}
     for name, node in [(topology.controller, None), *((node.name, node) for node in topology.nodes)]:
@@ -142,6 +143,8 @@ def node_states(topology: Topology, room: Room) -> dict[str, str]:
 def up(topology: Topology, room: Room, image, say) -> None:
     """Start the lab, or heal the one that is there. Raises LabError."""
     started = time.monotonic()
+    if len(str(room.checkout).split()) > 1:
+        raise LabError(f"{room.checkout}: ReFrame cannot build below a path with a space; move the checkout")
     facts = {"image": str(image), "definition": _definition()}
     healed = room.state is not None
     if healed and (why := _why_anew(topology, room, facts)):
