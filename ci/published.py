@@ -1,0 +1,68 @@
+"""Published figures: context for what is measured here, printed beside it and never judged by.
+
+Data in reframe_checks/references/published/, one file a document, by references/schema.yaml.
+"""
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import jsonschema
+import yaml
+
+HERE = Path(__file__).parent.parent / "reframe_checks" / "references"
+
+
+class PublishedError(ValueError):
+    """A file of published figures is not usable; the message names file, figure and fix."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One published number, of one partition or of a population of systems; what is not told is None."""
+    check: str
+    variable: str
+    software: str
+    unit: str | int
+    where: str          #: section, table or figure in the document
+    document: str       #: the document's title
+    system: str | None = None
+    partition: str | None = None
+    population: str | None = None
+    parameters: dict = field(default_factory=dict)
+    environ: str | None = None
+    value: float | None = None
+    range: tuple[float, float] | None = None
+    below: float | None = None
+    above: float | None = None
+    relative_to: str | None = None
+    quote: str | None = None
+    read_off_plot: dict | None = None
+
+    @property
+    def text(self) -> str:
+        """The figure as the document gives it: `55-60`, `< 2`, `> 10`, `0.95`."""
+        if self.range:
+            return f"{self.range[0]:g}-{self.range[1]:g}"
+        if self.value is not None:
+            return f"{self.value:g}" + (f" ± {self.read_off_plot['error']:g}" if self.read_off_plot else "")
+        return f"< {self.below:g}" if self.below is not None else f"> {self.above:g}"
+
+
+def load(directory: Path = HERE / "published") -> list[Figure]:
+    """Every figure of every document, in the files' order. Raises PublishedError."""
+    validator = jsonschema.Draft202012Validator(yaml.safe_load((HERE / "schema.yaml").read_text()))
+    figures = []
+    for path in sorted(directory.glob("*.yaml")):
+        try:
+            data = yaml.safe_load(path.read_text())
+        except (UnicodeDecodeError, yaml.YAMLError) as error:
+            raise PublishedError(f"{path}: cannot be read as YAML: {error}") from error
+        for fault in validator.iter_errors(data):
+            place = ".".join(map(str, fault.absolute_path)) or "the file"
+            fix = fault.schema.get("description")
+            raise PublishedError(f"{path}: {place}: {fault.message}" + (f". Fix: {fix}" if fix else ""))
+        for entry in data["figures"]:
+            entry = {**entry, **({"range": tuple(entry["range"])} if "range" in entry else {})}
+            figures.append(Figure(document=data["document"]["title"], **entry))
+    if not figures:
+        raise PublishedError(f"{directory}: holds no figure")
+    return figures
