@@ -3,7 +3,7 @@
 LAB := .venv/bin/python site-config/lab
 SYSTEM ?= lab
 
-.PHONY: help demo test unit lab-up lab-status lab-shell lab-exec lab-down lab-clean lock
+.PHONY: help demo test unit lab-up lab-status lab-shell lab-exec lab-down lab-clean bench-gate lock
 
 help: ## list these commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -37,9 +37,14 @@ lab-down: .venv/ready ## end it; results/ and the node image stay
 lab-clean: lab-down ## end it and remove the node images as well
 	@$(LAB) clean
 
-lock: .venv/ready ## write requirements.lock anew from pyproject.toml
+bench-gate: .venv/ready ## how often the gate errs: false alarms, power and launches, by simulation (two minutes)
+	@.venv/bin/python -m nearmetal.bench_gate
+
+COMPILE = .venv/bin/uv pip compile --quiet --universal --generate-hashes --no-header --python-version 3.11 pyproject.toml
+lock: .venv/ready ## write both requirements.lock anew from pyproject.toml
 	.venv/bin/python -m pip install --quiet uv
-	.venv/bin/uv pip compile --quiet --universal --generate-hashes --extra test --no-header --python-version 3.11 pyproject.toml -o requirements.lock
+	$(COMPILE) --extra test --extra gate -o requirements.lock
+	$(COMPILE) --extra test -o site-config/lab/requirements.lock
 
 # Everything Python lives here; the stamp is younger than what it was made from.
 .venv/ready: requirements.lock pyproject.toml site-config/lab/host-packages.txt

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).parent
-LOCK = HERE.parent.parent / "requirements.lock"
+LOCK = HERE / "requirements.lock"
 SUITE, ROLLING = "trixie", "sid"
 #: Python of that suite, for which the wheels are fetched.
 PYTHON = "3.13"
