@@ -1,7 +1,7 @@
 """Did a variable change?  A sequential rank test of fresh launches against a baseline.  Pure functions.
 
 One sample is one fresh launch: what varies between launches is the noise that counts (Kalibera and Jones, Rigorous
-benchmarking in reasonable time, ISMM 2013, section 5), and rank tests and medians stand the outliers that means don't
+benchmarking in reasonable time, ISMM 2013), and rank tests and medians stand the outliers that means don't
 (Hoefler and Belli, Scientific benchmarking of parallel computing systems, SC15, rules 5 to 8).
 
 At each of LOOKS launches the new samples are compared with the baseline's: `regressed` or `improved` where a one-sided
@@ -61,21 +61,19 @@ def judge(baseline, launches, lower_is_better: bool, variables: int = 1) -> Verd
     base, new = _logs(baseline, 'baseline'), _logs(launches, 'launches')
     if len(base) < LEAST_BASELINE:
         raise JudgeError(f'the baseline holds {len(base)} launches; at least {LEAST_BASELINE} are needed: record more sessions')
+    if not len(new):
+        raise JudgeError('no launch to judge')
     if variables < 1:
         raise JudgeError(f'a campaign has at least one variable, not {variables}')
     share = CAMPAIGN_ERROR / variables / len(LOOKS)
     noise = spread(base)
     size = resolution(noise, len(base), share)
-    look = None
     for count in (count for count in LOOKS if count <= len(new)):
         look = _look(base, new[:count])
         word = _word(look, noise, len(base), count, size, share, lower_is_better)
         if word != 'inconclusive':
             return Verdict(word, look.change, look.interval, look.p, count, size)
-    if look is None:
-        if not len(new):
-            raise JudgeError('no launch to judge')
-        look = _look(base, new)
+    look = _look(base, new)
     wanted = next((count for count in LOOKS if count > len(new)), None)
     return Verdict('inconclusive', look.change, look.interval, look.p, len(new), size, wanted)
 

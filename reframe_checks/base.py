@@ -1,4 +1,5 @@
 """What every Nearmetal check has: provenance, repeats as fresh launches, and no way to pass silently."""
+import functools
 import math
 import re
 import statistics
@@ -14,6 +15,7 @@ from . import failures, provenance
 from .parsing import ParseError
 
 
+@functools.cache  # one run measures one revision
 def git_revision() -> str:
     """Revision of this checkout, `-dirty` if changed since; `unknown` outside of git."""
     done = subprocess.run(['git', '-C', Path(__file__).parent, 'describe', '--always', '--dirty', '--abbrev=12'],

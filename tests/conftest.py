@@ -44,13 +44,18 @@ def lab() -> Lab:
     return lab
 
 
+def fresh_prefix(lab: Lab, name: str) -> Path:
+    """Where results go: seen by the lab's user and by the host, and kept until the next time for a look."""
+    directory = CHECKOUT / 'results' / 'tests' / name
+    quoted = shlex.quote(str(directory))
+    lab.run(f'rm -rf {quoted} && mkdir -p {quoted}')
+    return directory
+
+
 @pytest.fixture
 def prefix(lab, request):
-    """Where a test's results go: seen by the lab's user and by the host, and kept until the next time for a look."""
-    directory = CHECKOUT / 'results' / 'tests' / request.node.name
-    shutil.rmtree(directory, ignore_errors=True)
-    lab.run(f'mkdir -p {shlex.quote(str(directory))}')
-    return directory
+    """Where this test's results go."""
+    return fresh_prefix(lab, request.node.name)
 
 
 @pytest.fixture(scope='module')

@@ -10,7 +10,7 @@ import pytest
 
 from nearmetal.results import load_session
 
-from .conftest import CHECKOUT
+from .conftest import CHECKOUT, fresh_prefix
 
 pytestmark = pytest.mark.lab
 PARTITIONS = ['native', 'passthrough', 'emulated']
@@ -27,8 +27,7 @@ def cases(database) -> list[dict]:
 @pytest.fixture(scope='module')
 def whole_selection(lab):
     """The whole selection in the lab: its prefix and how long it took."""
-    prefix = CHECKOUT / 'results' / 'tests' / 'whole_selection'
-    lab.run(f'rm -rf {prefix} && mkdir -p {prefix}')
+    prefix = fresh_prefix(lab, 'whole_selection')
     started = time.monotonic()
     done = lab.reframe('-r', '--system', 'lab', prefix=prefix, timeout=600)
     elapsed = time.monotonic() - started
@@ -37,13 +36,18 @@ def whole_selection(lab):
     return prefix, elapsed
 
 
+@pytest.fixture(scope='module')
+def values(whole_selection):
+    """Its values by check, environment, partition and variable."""
+    return {(v.check, v.environ, v.partition, v.variable): v.value
+            for v in load_session(whole_selection[0] / 'results.db').values}
+
+
 def test_the_whole_selection_takes_at_most_three_minutes(whole_selection):
     assert whole_selection[1] <= 180
 
 
-def test_every_link_is_measured_by_both_mpis_and_every_value_is_a_number(whole_selection):
-    session = load_session(whole_selection[0] / 'results.db')
-    values = {(v.check, v.environ, v.partition, v.variable): v.value for v in session.values}
+def test_every_link_is_measured_by_both_mpis_and_every_value_is_a_number(values):
     for placement in ('internode', 'intranode'):
         for environ in ('openmpi', 'mpich'):
             for partition in PARTITIONS:
@@ -52,10 +56,9 @@ def test_every_link_is_measured_by_both_mpis_and_every_value_is_a_number(whole_s
     assert all(0 < value < 1e9 for value in values.values())
 
 
-def test_links_differ_as_they_should(whole_selection):
+def test_links_differ_as_they_should(values):
     """Not figures, which are the machine's, but their order: a user-space switch costs many times a bridge, and shared
     memory costs less than any link."""
-    values = {(v.check, v.environ, v.partition, v.variable): v.value for v in load_session(whole_selection[0] / 'results.db').values}
     for environ in ('openmpi', 'mpich'):
         inter, intra = 'pingpong %placement=internode', 'pingpong %placement=intranode'
         assert values[inter, environ, 'emulated', 'startup_latency'] > 2 * values[inter, environ, 'native', 'startup_latency']

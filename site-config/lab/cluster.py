@@ -179,9 +179,10 @@ def _definition() -> str:
 
 def _why_anew(topology: Topology, room: Room, facts: dict) -> str | None:
     """Why the lab that is there can't be healed in place; None if it can."""
-    if any(room.state.get(key) != value for key, value in facts.items()):
+    state = room.state
+    if any(state.get(key) != value for key, value in facts.items()):
         return "the node image or site-config/lab changed since it started"
-    if not room.state.get("whole"):
+    if not state.get("whole"):
         return "it had not come up whole"
     return None if _nodes_live(topology, room) else "a node is gone"
 
