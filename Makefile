@@ -43,7 +43,7 @@ bench-gate: .venv/ready ## how often the gate errs: false alarms, power and laun
 COMPILE = .venv/bin/uv pip compile --quiet --universal --generate-hashes --no-header --python-version 3.11 pyproject.toml
 lock: .venv/ready ## write both requirements.lock anew from pyproject.toml
 	.venv/bin/python -m pip install --quiet uv
-	$(COMPILE) --extra test --extra gate -o requirements.lock
+	$(COMPILE) --extra test --extra gate --extra pages -o requirements.lock
 	$(COMPILE) --extra test -o site-config/lab/requirements.lock
 
 # Everything Python lives here; the stamp is younger than what it was made from.

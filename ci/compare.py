@@ -37,7 +37,7 @@ def gist(reason: str) -> str:
 
 def failed(session: Session) -> list[str]:
     """A line for each failed case."""
-    return [f"{check} on {partition} with {environ}: {gist(reason)}" for check, partition, environ, reason in session.failures]
+    return [f"{case.check} on {case.partition} with {case.environ}: {gist(case.failure)}" for case in session.failures]
 
 
 def spread(samples: tuple[float, ...]) -> str:

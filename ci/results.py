@@ -1,12 +1,19 @@
 """ReFrame's results database as plain data. Reads only; the database is ReFrame's."""
-import json
 import os
 import sqlite3
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
+
+import orjson
 
 #: Major version of the session format that this reads (ReFrame 4.x writes 4.y).
 DATA_VERSION = "4"
+#: What a case says it was measured on, beside the further `facts` of its nodes (reframe_checks/base.py).
+FACTS = ("kernel", "hypervisor", "cpu_model", "governor", "smt", "thp", "nic_driver", "mtu", "mpi_library", "transport",
+         "compiler", "revision")
+#: Units of variables of which less is better; of those per second more is.
+TIMES = ("ns", "us", "ms", "s")
 
 
 class ResultsError(ValueError):
@@ -22,16 +29,55 @@ class Value:
     variable: str
     value: float
     unit: str
-    samples: tuple[float, ...] = ()  #: one a fresh launch, of which the value is the mean
+    samples: tuple[float, ...] = ()  #: one a fresh launch, of which the value is the median
+    within: tuple[tuple[float, ...], ...] = ()  #: of each launch the parts that it was measured in; () where it has none
+
+    @property
+    def lower_is_better(self) -> bool | None:
+        """True for times, False for rates, None where the unit says neither."""
+        return True if self.unit in TIMES else False if self.unit.endswith("/s") else None
+
+
+@dataclass(frozen=True)
+class Case:
+    """One test case: a check on a partition with an environment."""
+    check: str
+    partition: str
+    environ: str
+    values: tuple[Value, ...]
+    facts: dict[str, str]   #: what it was measured on: FACTS and those of its nodes
+    curves: dict[str, dict[int, tuple[float, ...]]]  #: such as {"half_round_trip_us": {bytes: a value a launch}}
+    failure: str | None     #: why it failed; None: it passed
+    phase: str | None       #: in which phase of ReFrame's pipeline; "performance": measured whole, beyond its reference
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        return self.check, self.partition, self.environ
+
+    @property
+    def measured(self) -> bool:
+        """Whether its values may be judged: it passed, or was whole and only beyond its reference."""
+        return self.failure is None or self.phase == "performance" and bool(self.values)
 
 
 @dataclass(frozen=True)
 class Session:
     uuid: str
-    started: str
+    started: str            #: as ReFrame writes it, 20261121T061529+0000
     system: str
-    values: list[Value]
-    failures: list[tuple[str, str, str, str]]  #: (check, partition, environment, reason)
+    cases: tuple[Case, ...]
+    time: float = 0.0       #: of the start, seconds since 1970
+    command: str = ""       #: with which ReFrame was called
+    skipped: tuple[tuple[str, str, str], ...] = field(default=())  #: cases that their check skipped
+
+    @property
+    def values(self) -> list[Value]:
+        """Of all cases that passed."""
+        return [value for case in self.cases if case.failure is None for value in case.values]
+
+    @property
+    def failures(self) -> list[Case]:
+        return [case for case in self.cases if case.failure is not None]
 
 
 def database() -> Path:
@@ -41,21 +87,26 @@ def database() -> Path:
     return Path(os.environ.get("RFM_PREFIX", Path(__file__).parent.parent / "results")) / "results.db"
 
 
-def load_session(path: Path, system: str | None = None, uuid: str | None = None) -> Session:
-    """The session of that id, or the newest (on that system) that ran at least one case. Raises ResultsError."""
+def sessions(path: Path, newest_first: bool = False) -> Iterator[Session]:
+    """Every session with at least one case, oldest first. Raises ResultsError."""
     if not path.is_file():
         raise ResultsError(f"{path}: no results database; run `reframe -c reframe_checks -r` first")
     with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as connection:
         try:
-            rows = connection.execute("SELECT uuid, json_blob FROM sessions ORDER BY session_start_unix DESC")
-            for found, blob in rows:
-                if uuid and not found.startswith(uuid):
-                    continue
-                session = parse_session(json.loads(blob), path)
-                if uuid or (session.values or session.failures) and system in (None, session.system):
-                    return session
-        except (sqlite3.DatabaseError, json.JSONDecodeError) as error:
+            order = "DESC" if newest_first else "ASC"
+            for (blob,) in connection.execute(f"SELECT json_blob FROM sessions ORDER BY session_start_unix {order}"):
+                session = parse_session(orjson.loads(blob), path)
+                if session.cases:
+                    yield session
+        except (sqlite3.DatabaseError, orjson.JSONDecodeError) as error:
             raise ResultsError(f"{path}: not a results database of ReFrame's ({error})") from error
+
+
+def load_session(path: Path, system: str | None = None, uuid: str | None = None) -> Session:
+    """The session of that id, or the newest (on that system) that ran at least one case. Raises ResultsError."""
+    for session in sessions(path, newest_first=True):
+        if session.uuid.startswith(uuid) if uuid else system in (None, session.system):
+            return session
     wanted = f"session {uuid}" if uuid else f"session on system {system}" if system else "session"
     raise ResultsError(f"{path}: no {wanted}; `reframe --list-stored-sessions` lists what there is")
 
@@ -68,17 +119,25 @@ def parse_session(data: dict, origin) -> Session:
         raise ResultsError(f"{origin}: session format {version}, but {DATA_VERSION}.x is needed: "
                            "use the ReFrame that requirements.lock pins")
     # The last run of a session holds its retries' outcome, each case's last.
-    cases = {(c["name"], c["partition"], c["environ"]): c for run in data["runs"] for c in run["testcases"]}
-    values, failures = [], []
-    for case in cases.values():
-        check = case["display_name"]
-        if case["result"] != "pass":
-            failures.append((check, case["partition"], case["environ"], str(case.get("fail_reason") or case["result"])))
-            continue
-        for key, (value, _, _, _, unit, _) in (case.get("perfvalues") or {}).items():
-            name = key.rsplit(":", 1)[-1]
-            samples = tuple((case.get("samples") or {}).get(name, ()))
-            values.append(Value(check, case["environ"], case["partition"], name, value, unit, samples))
-    systems = {case["system"] for case in cases.values()}
-    return Session(info["uuid"], info["time_start"], systems.pop() if len(systems) == 1 else ",".join(sorted(systems)),
-                   values, failures)
+    found = {(c["name"], c["partition"], c["environ"]): c for run in data["runs"] for c in run["testcases"]}
+    systems = {case["system"] for case in found.values()}
+    cases = [parse_case(case) for case in found.values() if case["result"] != "skip"]
+    skipped = tuple((c["display_name"], c["partition"], c["environ"]) for c in found.values() if c["result"] == "skip")
+    return Session(info["uuid"], info["time_start"], ",".join(sorted(systems)), tuple(cases),
+                   info["time_start_unix"], info.get("cmdline", ""), skipped)
+
+
+def parse_case(case: dict) -> Case:
+    where = case["display_name"], case["environ"], case["partition"]
+    samples, within = case.get("samples") or {}, case.get("within") or {}
+    values = []
+    for key, (value, _, _, _, unit, _) in (case.get("perfvalues") or {}).items():
+        name = key.rsplit(":", 1)[-1]
+        values.append(Value(*where, name, value, unit, tuple(samples.get(name, ())),
+                            tuple(map(tuple, within.get(name, ())))))
+    passed = case["result"] == "pass"
+    return Case(where[0], where[2], where[1], tuple(values),
+                {**(case.get("facts") or {}), **{name: case[name] for name in FACTS if case.get(name)}},
+                {name: {int(size): tuple(launches) for size, launches in curve.items()}
+                 for name, curve in (case.get("curves") or {}).items()},
+                None if passed else str(case.get("fail_reason") or case["result"]), None if passed else case.get("fail_phase"))

@@ -20,9 +20,9 @@ def reason(done: subprocess.CompletedProcess, prefix) -> str:
     assert done.returncode == 1, done.stdout
     assert 'Ran 1/1 test case(s) from 1 check(s) (1 failure(s)' in done.stdout
     session = load_session(prefix / 'results.db')
-    [(check, partition, _, why)] = session.failures
-    assert (check, partition, session.values) == ('pingpong %placement=internode', 'native', [])
-    return why
+    [case] = session.failures
+    assert (case.check, case.partition, session.values) == ('pingpong %placement=internode', 'native', [])
+    return case.failure
 
 
 @contextmanager
