@@ -7,8 +7,6 @@ lognormal noise of 3 %, one a launch. With --whole each case also has the curves
 store. Prints how many samples and how many numbers there are.
 """
 import argparse
-import copy
-import json
 import sqlite3
 import statistics
 import sys
@@ -23,9 +21,9 @@ NOISE, PARTS = 0.03, 10
 SIZES = [2 ** exponent for exponent in range(23)]
 
 
-def made_up(number: int, launches: int, whole: bool = False, cases=None, template=None) -> dict:
-    """Session `number` as ReFrame would store it; `cases` changes its list of test cases before values are made up."""
-    data = copy.deepcopy(template or json.loads(RECORDED.read_text()))
+def made_up(template: bytes, number: int, launches: int, whole: bool = False, cases=None) -> dict:
+    """Session `number` as ReFrame would store it; `cases` changes the template's test cases before values are made up."""
+    data = orjson.loads(template)
     random = np.random.default_rng(number)
     info = data['session_info']
     info |= {'uuid': f'{number:08x}-made-up', 'time_start_unix': info['time_start_unix'] + number * DAY,
@@ -69,10 +67,10 @@ def store(path: Path, sessions) -> Path:
 
 def large(path: Path, values: int, launches: int, whole: bool = False) -> tuple[int, int, int]:
     """Write at least so many samples; returns the sessions, the samples and all numbers measured."""
-    template = json.loads(RECORDED.read_text())
-    each = [len(case['samples']) * launches for case in template['runs'][0]['testcases']]
+    template = RECORDED.read_bytes()
+    each = [len(case['samples']) * launches for case in orjson.loads(template)['runs'][0]['testcases']]
     count = -(-values // sum(each))
-    store(path, (made_up(number, launches, whole, template=template) for number in range(count)))
+    store(path, (made_up(template, number, launches, whole) for number in range(count)))
     extra = len(each) * (len(SIZES) + 4 * PARTS) * launches if whole else 0
     return count, count * sum(each), count * (sum(each) + extra)
 

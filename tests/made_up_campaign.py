@@ -1,7 +1,7 @@
 """Sessions, a gate's report and change points for tests of the report, in the shapes that `write` is given. All made up, on
 the recorded session; the classes have the fields of nearmetal.gate and nearmetal.history that the report reads."""
 import copy
-import json
+import statistics
 from dataclasses import dataclass, field
 
 from nearmetal import results
@@ -83,15 +83,16 @@ def campaign(testcases: list[dict]) -> list[dict]:
 
 def sessions(count: int = 24, launches: int = 7, whole: bool = True, step_at: int = 16) -> list[results.Session]:
     """So many sessions; from number `step_at` on the kernel is another and mpich's latency on `emulated` 12 % higher."""
-    template = json.loads(RECORDED.read_text())
+    template = RECORDED.read_bytes()
     made = []
     for number in range(count):
-        data = made_up(number, launches, whole, campaign, template)
+        data = made_up(template, number, launches, whole, campaign)
         for case in data['runs'][0]['testcases']:
             if number >= step_at:
                 case['kernel'] = case['facts']['kernel'] = '6.19.0-made-up'
                 if (case['partition'], case['environ']) == ('emulated', 'mpich') and 'startup_latency' in case['samples']:
                     case['samples']['startup_latency'] = [1.12 * sample for sample in case['samples']['startup_latency']]
+                    case['perfvalues']['lab:emulated:startup_latency'][0] *= 1.12
         made.append(results.parse_session(data, 'made up'))
     return made
 
@@ -118,6 +119,11 @@ def judged(session: results.Session) -> Report:
 
 
 def moved(sessions: list[results.Session], step_at: int = 16) -> list[Change]:
+    """The change point that `sessions` has at the step."""
+    key = 'pingpong %placement=internode', 'emulated', 'mpich', 'startup_latency'
+    levels = [value.value for session in sessions for value in session.values
+              if (value.check, value.partition, value.environ, value.variable) == key]
+    before, after = statistics.median(levels[:step_at]), statistics.median(levels[step_at:])
     there = sessions[step_at]
-    return [Change('pingpong %placement=internode', 'emulated', 'mpich', 'startup_latency', 'us', there.uuid, there.started,
-                   163.8, 183.4, .12, 3e-9, {'kernel': ('6.18.44-fc-v595', '6.19.0-made-up')})]
+    return [Change(*key, 'us', there.uuid, there.started, before, after, after / before - 1, 3e-9,
+                   {'kernel': ('6.18.44-fc-v595', '6.19.0-made-up')})]

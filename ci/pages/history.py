@@ -7,6 +7,8 @@ from . import summary
 
 #: Points that a page holds at most; beyond, older sessions are put together in groups of equal size.
 MOST_POINTS = 20_000
+#: Points of a line at most: more than a screen tells apart.
+MOST_SLOTS = 300
 #: Newest sessions that stay single, and whose launches are shown one by one (fewer where there are many variables).
 RECENT = 60
 #: Rows of a table at most.
@@ -106,8 +108,14 @@ class Collector:
         moved = {}
         for change in changes:
             moved.setdefault((change.check, change.partition, change.environ, change.variable), []).append(told(change))
+        order = {key: index for index, key in enumerate(self.series)}
+        # A variable's partitions one below the other.
+        first_of = {}
+        for key, index in order.items():
+            first_of.setdefault((key[0], key[2], key[3]), index)
         rows = []
-        for index, (key, series) in enumerate(list(self.series.items())[:MOST_ROWS]):
+        for key in sorted(order, key=lambda key: (first_of[key[0], key[2], key[3]], order[key]))[:MOST_ROWS]:
+            index, series = order[key], self.series[key]
             newest, first = series.points[-1], series.points[0]
             rows.append({"index": index, "key": key, "check": summary.plain(key[0]), "partition": key[1], "environ": key[2],
                          "variable": key[3], "sessions": len(series.at), "first": summary.amount(first.value, key[4]),
@@ -125,10 +133,10 @@ class Collector:
 
 
 def group(sessions: int, points: int, series: int) -> list[range]:
-    """Session numbers by slot: one each where all points fit in the page, else groups, and the newest still one each."""
-    if points <= MOST_POINTS:
+    """Session numbers by slot: one each where all fit in the page, else groups, and the newest still one each."""
+    if points <= MOST_POINTS and sessions <= MOST_SLOTS:
         return [range(number, number + 1) for number in range(sessions)]
-    slots = max(2, MOST_POINTS // series)
+    slots = min(max(2, MOST_POINTS // series), MOST_SLOTS)
     recent = min(RECENT, slots // 2)
     older = sessions - recent
     size = max(1, -(-older // (slots - recent)))

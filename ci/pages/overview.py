@@ -92,11 +92,11 @@ def heat_map(session, columns: list[str]) -> list[dict]:
     values = {(v.check, v.environ, v.variable, v.partition): v
               for case in session.cases if case.measured for v in case.values}
     groups: dict[tuple, dict] = {}
-    for check, environ, variable, _ in values:
-        groups.setdefault((check, environ), {})[variable] = None
+    for (check, environ, variable, _), value in values.items():
+        groups.setdefault((check, environ), {})[variable] = value.unit
     return [{"check": summary.plain(check), "environ": environ,
-             "rows": [{"variable": variable, "cells": _cells([values.get((check, environ, variable, column))
-                                                              for column in columns])} for variable in variables]}
+             "rows": [{"variable": variable, "unit": unit, "cells": _cells([values.get((check, environ, variable, column))
+                                                              for column in columns])} for variable, unit in variables.items()]}
             for (check, environ), variables in groups.items()]
 
 
@@ -108,11 +108,11 @@ def _cells(values: list) -> list[dict]:
 
 
 def _cell(value, mine: summary.Summary, base: summary.Summary | None) -> dict:
-    told = {"amount": summary.amount(mine.value, value.unit), "hover": summary.hover(mine, value.unit)}
+    told = {"amount": summary.number(mine.value), "hover": summary.hover(mine, value.unit)}
     if base is None or value.lower_is_better is None or not (base.value > 0 and mine.value > 0):
         return {**told, "text": "-", "level": "none"}
     ratio = mine.value / base.value if value.lower_is_better else base.value / mine.value
-    return {**told, "text": f"{ratio:.3g}" if ratio >= 10 else f"{ratio:.2f}", "level": level(ratio)}
+    return {**told, "text": f"{ratio:.2f}" if ratio < 10 else f"{ratio:.1f}" if ratio < 100 else f"{ratio:.0f}", "level": level(ratio)}
 
 
 def level(ratio: float) -> str:

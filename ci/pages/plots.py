@@ -1,7 +1,8 @@
 """Network, kernels and memory: what is measured over message sizes, processes and threads, with published figures behind it.
 
 A plot is a dictionary that the page's script draws and the template writes as a table:
-{id, title, x: {title, kind}, y: {title, log}, lines: [{partition, stack, unit, session, x, y, low, high, n}], marks: [...]};
+{id, title, x: {title, kind}, y: {title, log}, lines: [{partition, stack, unit, session, x, y, low, high, n}], marks: [...],
+places: of the marks};
 each y is a median over launches (summary.py), each mark a published figure (`mark`).
 """
 import re
@@ -31,13 +32,13 @@ def mark(figure, x) -> dict:
     return {"x": x, "y": figure.value if figure.value is not None else (low * high) ** 0.5, "low": low, "high": high,
             "bound": "<" if figure.below is not None else ">" if figure.above is not None else "",
             "text": f"{figure.text} {summary.unit(figure.unit)}".strip(), "software": figure.software,
-            "place": f"{place}, {settings}" if settings else place, "where": f"{figure.document}, {figure.where}",
+            "place": place, "settings": settings, "where": f"{figure.document}, {figure.where}",
             "quote": figure.quote or f"read off a plot, ± {figure.read_off_plot['error']:g}"}
 
 
 def plot(name: str, title: str, x: tuple[str, str], y: tuple[str, bool], lines: list[dict], marks: list[dict]) -> dict:
     return {"id": name, "title": title, "x": {"title": x[0], "kind": x[1]}, "y": {"title": y[0], "log": y[1]},
-            "lines": lines, "marks": marks}
+            "lines": lines, "marks": marks, "places": list(dict.fromkeys(mark["place"] for mark in marks))}
 
 
 def network(session, figures) -> list[dict]:

@@ -102,7 +102,8 @@ async function openHistory(detail) {
       form.addEventListener("change", () => drawHistory(Object.fromEntries(new FormData(form))));
     }
     const series = detail === undefined ? undefined : stored.history.series[Number(detail)];
-    drawHistory(series ? Object.fromEntries(series.key.map((part, i) => [NAMES[i], part])) : chosen ?? {});
+    const key = series?.key ?? (chosen ? null : stored.history.changes[0]?.key);
+    drawHistory(key ? Object.fromEntries(key.map((part, i) => [NAMES[i], part])) : chosen ?? {});
   } catch (error) {
     failed(error);
   }

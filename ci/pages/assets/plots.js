@@ -5,6 +5,7 @@ const DASHES = ["solid", "dash", "dot", "dashdot", "longdash", "longdashdot"];
 const STROKES = ["", "7 4", "2 3", "7 3 2 3", "11 4", "11 3 2 3"];
 const SHAPES = ["M6 1a5 5 0 1 0 .01 0z", "M1.5 1.5h9v9h-9z", "M6 0l6 6-6 6-6-6z", "M6 1l6 10h-12z",
   "M4 0h4v4h4v4h-4v4h-4v-4h-4v-4h4z", "M2 0l4 4 4-4 2 2-4 4 4 4-2 2-4-4-4 4-2-2 4-4-4-4z"];
+const PLACES = ["circle-open", "square-open", "diamond-open", "star-open", "hexagon-open"];
 const hidden = new Set();  // "page partition NAME", "page stack NAME", "page published"
 let loading = null, stored = null;
 
@@ -87,17 +88,24 @@ function lineTrace(line, dash, x) {
   };
 }
 
-function markTraces(marks, x) {  // published figures: grey and hollow; a limit is an arrow in its direction
-  const symbol = mark => mark.bound === "<" ? "triangle-down-open" : mark.bound === ">" ? "triangle-up-open" : "circle-open";
-  return [{
-    x, y: marks.map(mark => mark.y), mode: "markers",
-    marker: { symbol: marks.map(symbol), size: 9, color: css("--quiet"), line: { width: 1.5, color: css("--quiet") } },
-    error_y: { type: "data", symmetric: false, array: marks.map(m => m.high - m.y), arrayminus: marks.map(m => m.y - m.low),
-      color: css("--quiet"), thickness: 2, width: 4 },
-    text: marks.map(m => `published: <b>${safe(m.text)}</b><br>${[m.software, m.place, m.where].map(broken).join("<br>")}` +
-      `<br><i>${broken(m.quote)}</i>`),
-    hovertemplate: "%{text}<extra></extra>",
-  }];
+function markTraces(marks, x, places) {  // published figures: grey and hollow, a shape a place; a limit is an arrow
+  const symbol = mark => mark.bound === "<" ? "triangle-down-open" : mark.bound === ">" ? "triangle-up-open"
+    : PLACES[places.indexOf(mark.place) % PLACES.length];
+  return [false, true].map(range => {
+    const chosen = marks.map((mark, i) => [mark, x[i]]).filter(([mark]) => mark.high > mark.low === range);
+    const trace = {
+      x: chosen.map(([, at]) => at), y: chosen.map(([m]) => m.y), mode: "markers",
+      marker: { symbol: chosen.map(([m]) => symbol(m)), size: 8, color: css("--quiet"), line: { width: 1.5, color: css("--quiet") } },
+      text: chosen.map(([m]) => `published: <b>${safe(m.text)}</b><br>${[m.software, m.place, m.settings, m.where].filter(Boolean).map(broken).join("<br>")}` +
+        `<br><i>${broken(m.quote)}</i>`),
+      hovertemplate: "%{text}<extra></extra>",
+    };
+    if (range) {
+      trace.error_y = { type: "data", symmetric: false, array: chosen.map(([m]) => m.high - m.y),
+        arrayminus: chosen.map(([m]) => m.y - m.low), color: css("--quiet"), thickness: 1.5, width: 3 };
+    }
+    return trace;
+  });
 }
 
 const broken = text => safe(text.replace(/(.{30,45}) /g, "$1\n")).replace(/\n/g, "<br>");
@@ -140,7 +148,7 @@ function draw(plot, element, page) {
     const room = (Math.log10(high / low) || 1) * (annotations.length ? 0.16 : 0.05);
     Object.assign(yaxis, { type: "log", range: [Math.log10(low) - 0.1, Math.log10(high) + room] }, ticks(low, high));
   }
-  const traces = [...(marks.length ? markTraces(marks, at) : []), ...lines.map(line => lineTrace(line, stacks.indexOf(line.stack), line.x))];
+  const traces = [...(marks.length ? markTraces(marks, at, plot.places) : []), ...lines.map(line => lineTrace(line, stacks.indexOf(line.stack), line.x))];
   window.Plotly.react(element, traces, layout({ xaxis, yaxis, shapes, annotations }), { displayModeBar: false, responsive: true });
 }
 
