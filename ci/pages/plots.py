@@ -111,7 +111,7 @@ def memory(session, figures) -> list[dict]:
                                   ("hpl", "HPL by page size", "Gflop/s")):
         lines = {}
         for case in session.cases if session else ():
-            settings = summary.parameters(case.check)
+            settings = dict(summary.parameters(case.check))
             size = settings.pop("page_size", None)
             for value in case.values if case.measured and size else ():
                 if value.variable == variable:
@@ -136,7 +136,7 @@ def kernels(session, figures) -> list[dict]:
     """
     found: dict[str, dict[tuple, dict]] = {}
     for case in session.cases if session else ():
-        settings = summary.parameters(case.check)
+        settings = dict(summary.parameters(case.check))
         processes = settings.pop("processes", "")
         for value in case.values if case.measured and processes.isdigit() else ():
             if value.unit == "Mop/s":
@@ -163,5 +163,5 @@ def _efficiency(points: dict[int, summary.Summary]) -> dict[int, summary.Summary
 
 
 def has_kernels(session) -> bool:
-    return any(case.measured and value.unit == "Mop/s" and "processes" in summary.parameters(case.check)
-               for case in session.cases for value in case.values)
+    return any(case.measured and "processes" in summary.parameters(case.check) and any(v.unit == "Mop/s" for v in case.values)
+               for case in session.cases)

@@ -1,8 +1,10 @@
 """What a page says of the launches of one variable, and how it writes numbers, dates and names."""
 import math
 import re
+from collections.abc import Mapping
 from datetime import datetime, timezone
 from functools import lru_cache
+from types import MappingProxyType
 from typing import NamedTuple
 
 #: Fewer launches than this cannot bound their median with 95 %.
@@ -101,13 +103,15 @@ def named(session) -> str:
     return f"{session.uuid[:8]}, {date(session.started)}"
 
 
+@lru_cache
 def base_name(check: str) -> str:
     return check.split(" ", 1)[0]
 
 
-def parameters(check: str) -> dict[str, str]:
+@lru_cache
+def parameters(check: str) -> Mapping[str, str]:
     """Those in a check's display name: `npb %kernel=cg %processes=4` has kernel and processes."""
-    return dict(re.findall(r"%([^\s=]+)=(\S+)", check))
+    return MappingProxyType(dict(re.findall(r"%([^\s=]+)=(\S+)", check)))
 
 
 def plain(check: str) -> str:
