@@ -12,12 +12,13 @@ demo: lab-up ## start the lab, measure both MPIs on its three kinds of link, pri
 	@$(LAB) exec 'reframe -c reframe_checks -r --system $(SYSTEM)'; ran=$$?; \
 	    .venv/bin/nearmetal compare --system $(SYSTEM); told=$$?; exit $$((ran ? ran : told))
 
-test: lab-up ## all tests: parsing, configuration, sources, and everything that runs in the lab
+test: lab-up ## all tests: parsing, configuration, sources, and everything that runs in the lab or a browser
+	@site-config/lab/host.sh test-packages.txt
 	@$(LAB) exec 'python -m pytest -p no:cacheprovider tests/test_sources.py'
 	@.venv/bin/python -m pytest -m 'not node' $(PYTEST)
 
-unit: .venv/ready ## only the tests that need no lab
-	@.venv/bin/python -m pytest -m 'not lab and not node' $(PYTEST)
+unit: .venv/ready ## only the tests that need no lab and no browser
+	@.venv/bin/python -m pytest -m 'not lab and not node and not browser' $(PYTEST)
 
 lab-up: .venv/ready ## start the virtual cluster, or heal it
 	@$(LAB) up
