@@ -85,7 +85,7 @@ def test_failed_cases_are_named_with_their_reason(figures):
     page = report.render([results.parse_session(recorded('session_failed'), 'here')], None, [], figures)
     assert '1 of 1 case failed.' in words(page)
     assert 'pingpong placement=internode native mpich' in section(page, 'overview') and 'DOWN, DRAINED' in words(page)
-    assert 'This session holds no value.' in words(page)
+    assert 'there is nothing to compare.' in section(page, 'overview')
 
 
 def test_overhead_is_above_1_where_worse_whatever_the_unit(campaign):
@@ -127,6 +127,10 @@ def test_a_page_shows_the_newest_session_that_measured_for_it_and_says_so(campai
     page = report.render([*campaign, newest], None, [], figures)
     assert f'Shown is the newest that did: {summary.named(campaign[-1])}' in section(page, 'network')
     assert 'Shown is the newest' not in section(page, 'memory')
+    failed = results.parse_session(recorded('session_failed'), 'here')
+    page = report.render([*campaign, failed], None, [], figures)
+    assert f'Shown is the newest that did: {summary.named(campaign[-1])}' in section(page, 'overview')
+    assert f'What each partition was in session {summary.named(campaign[-1])}' in section(page, 'provenance')
 
 
 def test_stream_is_by_threads_and_binding_and_kernels_by_processes(campaign, figures):

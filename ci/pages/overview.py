@@ -84,13 +84,17 @@ def partitions(session, base: str | None = None) -> list[str]:
     return sorted(names, key=lambda name: name != first)
 
 
+def has_overhead(session) -> bool:
+    return len({case.partition for case in session.cases if case.measured and case.values}) > 1
+
+
 def heat_map(session, columns: list[str]) -> list[dict]:
     """For each check and environment its variables, each with a cell a partition: overhead to the first partition.
 
     Overhead is the ratio of times, or the inverse ratio of rates, so that above 1 is worse whatever the unit.
     """
     values = {(v.check, v.environ, v.variable, v.partition): v
-              for case in session.cases if case.measured for v in case.values}
+              for case in (session.cases if session else ()) if case.measured for v in case.values}
     groups: dict[tuple, dict] = {}
     for (check, environ, variable, _), value in values.items():
         groups.setdefault((check, environ), {})[variable] = value.unit
