@@ -1,5 +1,6 @@
 """ReFrame's results database as plain data. Reads only; the database is ReFrame's."""
 import os
+import re
 import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -49,6 +50,8 @@ class Case:
     curves: dict[str, dict[int, tuple[float, ...]]]  #: such as {"half_round_trip_us": {bytes: a value a launch}}
     failure: str | None     #: why it failed; None: it passed
     phase: str | None       #: in which phase of ReFrame's pipeline; "performance": measured whole, beyond its reference
+    parameters: dict = field(default_factory=dict)  #: of the check, as its name gives them: {"placement": "internode"}
+    no_baseline: str = ""   #: why it may be measured without a reference
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -68,7 +71,9 @@ class Session:
     cases: tuple[Case, ...]
     time: float = 0.0       #: of the start, seconds since 1970
     command: str = ""       #: with which ReFrame was called
-    skipped: tuple[tuple[str, str, str], ...] = field(default=())  #: cases that their check skipped
+    skipped: tuple[tuple[str, str, str], ...] = ()  #: cases that their check skipped
+    promised: int = 0       #: cases that ReFrame selected
+    directory: str = ""     #: where ReFrame was called
 
     @property
     def values(self) -> list[Value]:
@@ -124,7 +129,8 @@ def parse_session(data: dict, origin) -> Session:
     cases = [parse_case(case) for case in found.values() if case["result"] != "skip"]
     skipped = tuple((c["display_name"], c["partition"], c["environ"]) for c in found.values() if c["result"] == "skip")
     return Session(info["uuid"], info["time_start"], ",".join(sorted(systems)), tuple(cases),
-                   info["time_start_unix"], info.get("cmdline", ""), skipped)
+                   info["time_start_unix"], info.get("cmdline", ""), skipped, info.get("num_cases", 0),
+                   info.get("workdir", ""))
 
 
 def parse_case(case: dict) -> Case:
@@ -140,4 +146,6 @@ def parse_case(case: dict) -> Case:
                 {**(case.get("facts") or {}), **{name: case[name] for name in FACTS if case.get(name)}},
                 {name: {int(size): tuple(launches) for size, launches in curve.items()}
                  for name, curve in (case.get("curves") or {}).items()},
-                None if passed else str(case.get("fail_reason") or case["result"]), None if passed else case.get("fail_phase"))
+                None if passed else str(case.get("fail_reason") or case["result"]), None if passed else case.get("fail_phase"),
+                {name: case.get(name, text) for name, text in re.findall(r"%([^= ]+)=(\S+)", where[0])},
+                case.get("no_baseline") or "")

@@ -1,0 +1,82 @@
+"""The suspicious cases of a session measured again, through ReFrame, in jobs of their own: a change that was a bad moment
+of the node or the switch is gone by then, and what was undecided gets the launches that it lacked."""
+import re
+import subprocess
+from pathlib import Path
+
+from .baseline import Baseline, Key
+from .gate import Report, judge_session
+from .results import ResultsError, Session, load_session
+from .selection import parse
+
+
+class ConfirmError(RuntimeError):
+    """A case could not be measured again; the message says which and where to look."""
+
+
+Fresh = dict[tuple[str, str, str, str], list[float]]  #: launches by check, partition, environment, variable
+
+
+def confirm(report: Report, baseline: Baseline, database: Path, reframe: list[str], most: int, say) -> Report:
+    """The report once nothing in it is suspicious any more, or nothing can be done about it.
+
+    :arg reframe: the words that start ReFrame.
+    :arg most: launches of a case that are measured again, at most.
+    :arg say: called with a line on each case that is measured.
+    :raises ConfirmError: a case could not be measured again.
+    """
+    fresh: Fresh = {}
+    while wanted := undecided(report, fresh, most):
+        for number, (key, launches) in enumerate(wanted.items(), 1):
+            say(f"confirm: {' | '.join(key)}: {launches} fresh launches ({number} of {len(wanted)} cases)")
+            for name, values in measure(report.session, key, launches, database, reframe).items():
+                fresh.setdefault((*key, name), []).extend(values)
+        report = judge_session(report.session, baseline, fresh)
+    return report
+
+
+def undecided(report: Report, fresh: Fresh, most: int) -> dict[Key, int]:
+    """Launches to measure next by case: those that the most demanding of its variables wants, as far as `most` allows."""
+    wanted: dict[Key, int] = {}
+    for one in report.judged:
+        taken = len(fresh.get((*one.key, one.variable), ()))
+        if one.wanted and one.wanted > one.launches and taken < most:
+            wanted[one.key] = max(wanted.get(one.key, 0), min(one.wanted - one.launches, most - taken))
+    return wanted
+
+
+def measure(session: Session, key: Key, launches: int, database: Path, reframe: list[str]) -> dict[str, list[float]]:
+    """The values of so many fresh launches of one case by variable. Raises ConfirmError."""
+    command = [*reframe, *arguments(session, key, launches)]
+    before = load_session(database).uuid
+    try:
+        done = subprocess.run(command, cwd=session.directory if Path(session.directory).is_dir() else None, text=True,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    except OSError as error:
+        raise ConfirmError(f"{command[0]} cannot be started: {error.strerror}. Fix: activate the virtual environment, or say "
+                           "how ReFrame is started with --reframe") from error
+    try:
+        after = load_session(database)
+    except ResultsError as error:
+        raise ConfirmError(str(error)) from error
+    cases = [case for case in after.cases if case.key == key and case.measured]
+    if after.uuid == before or not cases:
+        why = after.failures[0].failure if after.uuid != before and after.failures else done.stdout[-400:].strip()
+        raise ConfirmError(f"{' | '.join(key)} could not be measured again: {why}")
+    return {value.variable: list(value.samples) for value in cases[0].values}
+
+
+def arguments(session: Session, key: Key, launches: int) -> list[str]:
+    """ReFrame's arguments for one case of the session with so many launches: its command's own but for what it selects."""
+    check, partition, environ = key
+    _, rest = parse(session.command)
+    kept, words = [], iter(rest)
+    for word in words:
+        if word in ("-S", "--setvar"):
+            setting = next(words, "")
+            if not re.match(r"(.+\.)?repeats=", setting):
+                kept += [word, setting]
+        else:
+            kept.append(word)
+    return [*kept, "--system", f"{session.system}:{partition}", "-p", f"^{re.escape(environ)}$",
+            "-n", f"^{re.escape(check.replace(' ', ''))}$", "-S", f"{check.split()[0]}.repeats={launches}"]
