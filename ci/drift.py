@@ -11,7 +11,7 @@ import numpy as np
 from scipy import special, stats
 
 #: Drift is taken for none unless the sessions' ranks show it at this p-value.
-SHOWN = 0.001
+SHOWN = 0.01
 #: Median of |x - y| by the standard deviation of x and y, for normal noise.
 PAIR = math.sqrt(2) * 0.6744898
 

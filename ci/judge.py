@@ -56,7 +56,7 @@ def judge(baseline, launches, lower_is_better: bool, variables: int = 1, drift: 
     :raises JudgeError: too few samples, or a value that is not positive and finite.
     """
     sessions, base = _baseline(baseline, variables)
-    new = _logs(launches, "launches")
+    new = positive_logs(launches, "launches")
     if not len(new):
         raise JudgeError("no launch to judge")
     drift = days.typical(sessions) if drift is None else drift
@@ -69,7 +69,7 @@ def confirm(baseline, first, fresh, lower_is_better: bool, variables: int = 1, d
     leaves open goes on with both.  The change of a confirmed verdict is that of the fresh launches, which weren't chosen for
     being far off.  Arguments and errors as for `judge`; `wanted` counts the launches of both stages."""
     sessions, base = _baseline(baseline, variables)
-    stages = [_logs(first, "launches"), _logs(fresh, "fresh launches")]
+    stages = [positive_logs(first, "launches"), positive_logs(fresh, "fresh launches")]
     if not all(map(len, stages)):
         raise JudgeError("no launch to judge")
     drift = days.typical(sessions) if drift is None else drift
@@ -94,13 +94,14 @@ def _baseline(baseline, variables: int) -> tuple[list, np.ndarray]:
     if variables < 1:
         raise JudgeError(f"a campaign has at least one variable, not {variables}")
     sessions = [baseline] if not len(baseline) or np.ndim(baseline[0]) == 0 else list(baseline)
-    base = np.concatenate([_logs(session, "baseline") for session in sessions])
+    base = np.concatenate([positive_logs(session, "baseline") for session in sessions])
     if len(base) < LEAST_BASELINE:
         raise JudgeError(f"the baseline holds {len(base)} launches; at least {LEAST_BASELINE} are needed: record more sessions")
     return [[session for session in sessions if len(session)]], base
 
 
-def _logs(values, what: str) -> np.ndarray:
+def positive_logs(values, what: str) -> np.ndarray:
+    """Natural logarithms of (n,) values. Raises JudgeError unless all are positive and finite."""
     array = np.asarray(values, dtype=float)
     if array.ndim != 1 or not np.all(np.isfinite(array) & (array > 0)):
         raise JudgeError(f"the {what} hold a value that is not positive and finite: {array.tolist()}")

@@ -31,12 +31,18 @@ def shift_interval(base: np.ndarray, new: np.ndarray) -> tuple[float, float]:
     return _order(differences, math.sqrt(len(differences) * (len(base) + len(new) + 1) / 12))
 
 
-def pairs(differences: np.ndarray) -> tuple[float, tuple[float, float]]:
-    """Hodges-Lehmann estimate of the centre of differences of pairs, (n,), and its 95 % interval, from Walsh averages."""
+def centre(differences: np.ndarray) -> float:
+    """Hodges-Lehmann estimate of the centre of differences of pairs, (n,): the median of their Walsh averages."""
+    first, second = np.triu_indices(len(differences))
+    return float(np.median(differences[first] + differences[second]) / 2)
+
+
+def centre_interval(differences: np.ndarray) -> tuple[float, float]:
+    """95 % interval of that centre: order statistics of the Walsh averages (Hollander and Wolfe, section 3.3)."""
     count = len(differences)
     first, second = np.triu_indices(count)
     walsh = np.sort((differences[first] + differences[second]) / 2)
-    return float(np.median(walsh)), _order(walsh, math.sqrt(count * (count + 1) * (2 * count + 1) / 24))
+    return _order(walsh, math.sqrt(count * (count + 1) * (2 * count + 1) / 24))
 
 
 def signed_rank(differences: np.ndarray) -> float:
