@@ -14,6 +14,8 @@ from pathlib import Path
 import jsonschema
 import yaml
 
+from . import drift
+
 REFERENCES = Path(__file__).parent.parent / "reframe_checks" / "references"
 Key = tuple[str, str, str]  #: check, partition, environment
 
@@ -28,7 +30,7 @@ class Noise:
     spread: float           #: robust coefficient of variation over all launches
     launches: int
     between: float | None   #: share of the variance that lies between launches; None where launches have no parts
-    finds: float | None     #: the smallest change that the gate finds in it, as a fraction; None: too noisy, not judged
+    finds: float | None     #: the smallest change that the gate finds in it, as a fraction; None: too noisy to be judged
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,11 @@ class Baseline:
     def variables(self) -> int:
         """How many variables are judged, which share the campaign's error."""
         return sum(noise.finds is not None for entry in self.entries.values() for noise in entry.noise.values())
+
+    @property
+    def drift(self) -> float:
+        """How much whole sessions differ beyond their launches, as a fraction: typical of all variables."""
+        return drift.typical(launches for entry in self.entries.values() for launches in entry.launches.values())
 
 
 def directory() -> Path:

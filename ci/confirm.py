@@ -5,16 +5,17 @@ import subprocess
 from pathlib import Path
 
 from .baseline import Baseline, Key
-from .gate import Report, judge_session
+from .gate import Fresh, Report, judge_session
 from .results import ResultsError, Session, load_session
 from .selection import parse
+from .sequential import LOOKS
+
+#: Words of verdicts that a second look may change.
+SUSPICIOUS = ("regressed", "improved", "inconclusive")
 
 
 class ConfirmError(RuntimeError):
     """A case could not be measured again; the message says which and where to look."""
-
-
-Fresh = dict[tuple[str, str, str, str], list[float]]  #: launches by check, partition, environment, variable
 
 
 def confirm(report: Report, baseline: Baseline, database: Path, reframe: list[str], most: int, say) -> Report:
@@ -36,12 +37,15 @@ def confirm(report: Report, baseline: Baseline, database: Path, reframe: list[st
 
 
 def undecided(report: Report, fresh: Fresh, most: int) -> dict[Key, int]:
-    """Launches to measure next by case: those that the most demanding of its variables wants, as far as `most` allows."""
+    """Launches to measure next by case: those that the most demanding of its variables wants, as far as `most` allows.
+    A change must show once more, in launches of its own."""
     wanted: dict[Key, int] = {}
     for one in report.judged:
         taken = len(fresh.get((*one.key, one.variable), ()))
-        if one.wanted and one.wanted > one.launches and taken < most:
-            wanted[one.key] = max(wanted.get(one.key, 0), min(one.wanted - one.launches, most - taken))
+        target = one.wanted if one.word == "inconclusive" else one.launches + LOOKS[0]
+        if one.word in ("regressed", "improved") and taken or one.word not in SUSPICIOUS or not target or taken >= most:
+            continue
+        wanted[one.key] = max(wanted.get(one.key, 0), min(max(1, target - one.launches), most - taken))
     return wanted
 
 
@@ -49,8 +53,9 @@ def measure(session: Session, key: Key, launches: int, database: Path, reframe: 
     """The values of so many fresh launches of one case by variable. Raises ConfirmError."""
     command = [*reframe, *arguments(session, key, launches)]
     before = load_session(database).uuid
+    where = session.directory if session.directory and Path(session.directory).is_dir() else None
     try:
-        done = subprocess.run(command, cwd=session.directory if Path(session.directory).is_dir() else None, text=True,
+        done = subprocess.run(command, cwd=where, text=True,
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     except OSError as error:
         raise ConfirmError(f"{command[0]} cannot be started: {error.strerror}. Fix: activate the virtual environment, or say "

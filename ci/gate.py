@@ -59,21 +59,34 @@ class Report:
         return {"clean": 0, "regressed": 1, "incomplete": 2}[self.word]
 
 
-def judge_session(session: Session, baseline: Baseline, first: Session | None = None) -> Report:
-    """Every variable that the session should hold, judged; with `first`, the campaign of which it measured some cases anew."""
-    expected, note = promised(first or session, baseline)
+#: Launches of the second stage by check, partition, environment and variable.
+Fresh = dict[tuple[str, str, str, str], list[float]]
+
+
+def judge_session(session: Session, baseline: Baseline, fresh: Fresh | None = None) -> Report:
+    """Every variable that the session should hold, judged; `fresh` holds the launches of what was measured again."""
+    expected, note = promised(session, baseline)
     cases = {case.key: case for case in session.cases}
+    campaign = _Campaign(baseline.variables, baseline.drift, fresh or {})
     judged = []
     for key in sorted(expected | set(cases)):
-        judged += _case(key, cases.get(key), baseline.entries.get(key), baseline.variables)
-    if len(session.cases) < session.promised:
-        skipped = [" | ".join(key) for key in session.skipped]
-        note = "; ".join(filter(None, [note, f"{len(session.cases)} of {session.promised} selected cases were measured"
-                                       + (f"; skipped: {', '.join(skipped)}" if skipped else "")]))
-    return Report(session, tuple(sorted(judged, key=lambda one: (WORDS.index(one.word), one.key))), (note,) if note else ())
+        judged += _case(key, cases.get(key), baseline.entries.get(key), campaign)
+    if lacking := max(0, session.promised - len(session.cases) - len(session.skipped)):
+        judged.append(Judged("", "", "", "", "", "incomplete",
+                             reason=f"{lacking} of the {session.promised} cases that ReFrame selected are not in the session"))
+    notes = [note, *(f"skipped by its check: {' | '.join(key)}" for key in session.skipped)]
+    return Report(session, tuple(sorted(judged, key=lambda one: (WORDS.index(one.word), one.key))), tuple(filter(None, notes)))
 
 
-def _case(key: Key, case: Case | None, entry: Entry | None, variables: int) -> list[Judged]:
+@dataclass(frozen=True)
+class _Campaign:
+    """What the verdicts on all variables share."""
+    variables: int
+    drift: float
+    fresh: Fresh
+
+
+def _case(key: Key, case: Case | None, entry: Entry | None, campaign: _Campaign) -> list[Judged]:
     if case is None:
         return [Judged(*key, "", "", "incomplete", reason="the selection promises this case, but the session lacks it")]
     if not case.measured:
@@ -82,7 +95,7 @@ def _case(key: Key, case: Case | None, entry: Entry | None, variables: int) -> l
         return [_unjudged(value, case.no_baseline or "no baseline: `nearmetal baseline record`") for value in case.values]
     facts = changed_facts(entry.facts, case.facts)
     found = {value.variable: value for value in case.values}
-    judged = [_value(value, entry, variables, facts) if name in entry.noise else
+    judged = [_value(value, entry, campaign, facts) if name in entry.noise else
               _unjudged(value, case.no_baseline or "not in the baseline: `nearmetal baseline record`")
               for name, value in found.items()]
     return judged + [Judged(*key, name, entry.units[name], "incomplete", baseline=entry.values[name],
@@ -90,7 +103,7 @@ def _case(key: Key, case: Case | None, entry: Entry | None, variables: int) -> l
                      for name in entry.noise if name not in found]
 
 
-def _value(value: Value, entry: Entry, variables: int, facts: dict) -> Judged:
+def _value(value: Value, entry: Entry, campaign: _Campaign, facts: dict) -> Judged:
     where = value.check, value.partition, value.environ, value.variable, value.unit
     noise, expected = entry.noise[value.variable], entry.values[value.variable]
     if noise.finds is None:
@@ -101,12 +114,15 @@ def _value(value: Value, entry: Entry, variables: int, facts: dict) -> Judged:
         return Judged(*where, "incomplete", reason=f"its unit is {value.unit}, the baseline's {entry.units[value.variable]}")
     if not value.samples:
         return Judged(*where, "incomplete", reason="the session holds none of its launches")
+    fresh = campaign.fresh.get(where[:4], [])
     try:
-        verdict = judge.judge(sum(entry.launches[value.variable], []), value.samples, value.lower_is_better, variables)
+        shared = entry.launches[value.variable], value.samples
+        terms = value.lower_is_better, max(1, campaign.variables), campaign.drift
+        verdict = judge.confirm(*shared, fresh, *terms) if fresh else judge.judge(*shared, *terms)
     except judge.JudgeError as error:
         return Judged(*where, "incomplete", reason=str(error))
-    return Judged(*where, verdict.word, statistics.median(value.samples), expected, verdict.change, verdict.interval, verdict.p,
-                  len(value.samples), verdict.size, verdict.wanted, facts=facts)
+    return Judged(*where, verdict.word, statistics.median([*value.samples, *fresh]), expected, verdict.change, verdict.interval,
+                  verdict.p, len(value.samples) + len(fresh), verdict.size, verdict.wanted, facts=facts)
 
 
 def _unjudged(value: Value, reason: str) -> Judged:

@@ -3,13 +3,14 @@ import hashlib
 import json
 import math
 import statistics
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
 import numpy as np
 import yaml
 
-from . import judge, results
+from . import judge, ranks, results, sequential
 from .baseline import Baseline, BaselineError, Entry, Key, Noise
 from .results import FACTS, Case, Session
 
@@ -42,7 +43,7 @@ def choose(database: Path, system: str, named: list[str] | None) -> list[Session
 
 
 def record(sessions: list[Session], before: Baseline, leave_out_noisy: bool = False) -> tuple[Baseline, list[str]]:
-    """The baseline with the cases of these sessions in place of its own, and what is to be known about it.
+    """The baseline with the cases of these sessions in place of its own, and notes for whoever reviews it.
 
     :raises BaselineError: a session failed, lacks a case, was measured on something else, or a variable is too noisy.
     """
@@ -58,15 +59,15 @@ def record(sessions: list[Session], before: Baseline, leave_out_noisy: bool = Fa
             raise BaselineError(f"session {session.uuid} is incomplete: {len(missing)} of {len(whole)} cases are not in it, "
                                 f"such as {' | '.join(min(missing))}. Fix: name sessions of one selection with --session")
     cases = {key: [next(case for case in session.cases if case.key == key) for session in sessions] for key in sorted(whole)}
-    variables = sum(len(found[0].values) for found in cases.values())
     entries, notes = {}, []
     for key, found in cases.items():
-        entries[key], said = _entry(key, found, sessions, variables, leave_out_noisy)
+        entries[key], said = _entry(key, found, sessions)
         notes += said
-    return Baseline(before.system, before.path, {**before.entries, **entries}), notes
+    after = Baseline(before.system, before.path, {**before.entries, **entries})
+    return _with_resolution(after, leave_out_noisy, notes), notes
 
 
-def _entry(key: Key, cases: list[Case], sessions: list[Session], variables: int, leave_out: bool) -> tuple[Entry, list[str]]:
+def _entry(key: Key, cases: list[Case], sessions: list[Session]) -> tuple[Entry, list[str]]:
     name, notes = " | ".join(key), []
     for fact in (fact for fact in FACTS if len({case.facts.get(fact) for case in cases}) > 1):
         values = list(dict.fromkeys(case.facts.get(fact, "absent") for case in cases))
@@ -75,38 +76,46 @@ def _entry(key: Key, cases: list[Case], sessions: list[Session], variables: int,
                                 "Fix: record from sessions of one state of the system (--session)")
         notes.append(f"{name}: {fact} differs between the sessions: {', '.join(values)}")
     noise, launches, values, units = {}, {}, {}, {}
-    for variable in cases[0].values:
-        found = [value for case in cases for value in case.values if value.variable == variable.variable]
-        if len(found) != len(cases) or any(not value.samples for value in found):
-            raise BaselineError(f"{name}: not every session has launches of {variable.variable}. Fix: name others with --session")
-        launches[variable.variable] = [list(value.samples) for value in found]
-        units[variable.variable] = variable.unit
-        values[variable.variable] = float(f"{statistics.median(sum(launches[variable.variable], [])):.6g}")
-        noise[variable.variable] = noise_of(found, variables)
-        if noise[variable.variable].finds is None:
-            what = (f"{name}: {variable.variable} is too noisy to be judged: it varies by "
-                    f"{100 * noise[variable.variable].spread:.0f} % between launches, in which {judge.LOOKS[-1]} of them find "
-                    f"no change of {100 * judge.SIZES[1]:.0f} %")
-            if not leave_out:
-                raise BaselineError(f"{what}. Fix: quieten the nodes, or let it stay unjudged with --leave-out-noisy")
-            notes.append(f"{what}; it stays unjudged")
+    for value in cases[0].values:
+        variable = value.variable
+        found = [other for case in cases for other in case.values if other.variable == variable]
+        if len(found) != len(cases) or not all(other.samples for other in found):
+            raise BaselineError(f"{name}: not every session has launches of {variable}. Fix: name others with --session")
+        launches[variable], units[variable] = [list(other.samples) for other in found], value.unit
+        together = sum(launches[variable], [])
+        if len(together) < judge.LEAST_BASELINE:
+            raise BaselineError(
+                f"{name}: {variable}: {len(together)} launches in {len(found)} sessions, but a rank test needs at least "
+                f"{judge.LEAST_BASELINE}, and 60 find more. Fix: record from more sessions, or run with more launches "
+                "(-S repeats=10)")
+        values[variable] = float(f"{statistics.median(together):.6g}")
+        noise[variable] = Noise(_rounded(float(ranks.spread(np.log(together)[None])[0])), len(together),
+                                _rounded(between_launches([parts for other in found for parts in other.within])), None)
     facts = {fact: value for fact, value in cases[-1].facts.items() if isinstance(value, str)}
     return Entry(date.today().isoformat(), {session.uuid: session.started for session in sessions}, facts,
                  cases[0].parameters, units, values, noise, launches), notes
 
 
-def noise_of(found, variables: int) -> Noise:
-    """Of one variable over sessions (results.Value), in a campaign of so many variables. Raises BaselineError."""
-    logs = np.log(np.concatenate([value.samples for value in found]))
-    if len(logs) < judge.LEAST_BASELINE:
-        raise BaselineError(f"{found[0].check}: {found[0].variable}: {len(logs)} launches in {len(found)} sessions, but a rank "
-                            f"test needs at least {judge.LEAST_BASELINE}, and 60 find more. Fix: record from more sessions, "
-                            "or run with more launches (-S repeats=10)")
-    spread = judge.spread(logs)
-    share = judge.CAMPAIGN_ERROR / variables / len(judge.LOOKS)
-    finds = judge.resolution(spread, len(logs), share)
-    between = between_launches([parts for value in found for parts in value.within])
-    return Noise(_rounded(spread), len(logs), _rounded(between), _rounded(finds))
+def _with_resolution(baseline: Baseline, leave_out: bool, notes: list[str]) -> Baseline:
+    """With what the gate finds in each variable's noise, now that all are known. Raises BaselineError."""
+    day = baseline.drift
+    count = sum(len(entry.noise) for entry in baseline.entries.values())
+    entries = {}
+    for key, entry in baseline.entries.items():
+        noise = {}
+        for name, one in entry.noise.items():
+            errors = sequential.Errors(np.array([one.spread]), one.launches, day, len(entry.sessions))
+            size = float(np.expm1(errors.size(judge.CAMPAIGN_ERROR / count / len(sequential.LOOKS))[0]))
+            noise[name] = replace(one, finds=_rounded(size))
+            if math.isnan(size):
+                what = (f"{' | '.join(key)}: {name} is too noisy to be judged: it varies by {100 * one.spread:.0f} % between "
+                        f"launches{f' and all by {100 * day:.1f} % between sessions' if day else ''}, in which "
+                        f"{sequential.LOOKS[-1]} launches find no change of {100 * sequential.SIZES[1]:.0f} %")
+                if not leave_out:
+                    raise BaselineError(f"{what}. Fix: quieten the nodes, or let it stay unjudged with --leave-out-noisy")
+                notes.append(f"{what}; it stays unjudged")
+        entries[key] = replace(entry, noise=noise)
+    return replace(baseline, entries=entries)
 
 
 def between_launches(launches: list[tuple[float, ...]]) -> float | None:
@@ -119,7 +128,7 @@ def between_launches(launches: list[tuple[float, ...]]) -> float | None:
     if len(logs) < 2:
         return None
     within = float(np.median([np.var(parts, ddof=1) for parts in logs]))
-    of_means = judge.spread(np.array([parts.mean() for parts in logs])) ** 2
+    of_means = float(ranks.spread(np.array([[parts.mean() for parts in logs]]))[0]) ** 2
     between = max(0.0, of_means - within * float(np.mean([1 / len(parts) for parts in logs])))
     return between / (between + within) if between + within else None
 
