@@ -8,6 +8,7 @@ import itertools
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 import textwrap
@@ -122,6 +123,24 @@ def test_the_three_judge_alike():
     assert gitlab.strip() == github.strip() == jenkins.strip() != ''
 
 
+def command_lines(program: str) -> list[list[str]]:
+    """The words of every call of a program in the three files."""
+    text = '\n'.join(scripts().values()).replace('\\\n', ' ')
+    return [shlex.split(call.partition('||')[0]) for call in re.findall(rf'^ *({program} .*)', text, re.MULTILINE)]
+
+
+def options_of(*command: str) -> set[str]:
+    shown = subprocess.run([*command, '--help'], text=True, capture_output=True, check=True).stdout
+    return set(re.findall(r'(?<![\w-])--?[a-zA-Z][\w-]*', shown))
+
+
+def test_reframe_has_every_option_that_they_give_it():
+    calls, known = command_lines('reframe'), options_of(str(Path(sys.executable).parent / 'reframe'))
+    assert len(calls) == 9
+    given = {word.partition('=')[0] for call in calls for word in call if word.startswith('-')}
+    assert given <= known
+
+
 def test_actions_are_pinned_to_commits():
     uses = re.findall(r'uses: (\S+)(.*)', GITHUB.read_text())
     assert uses
@@ -230,10 +249,13 @@ def test_settings_that_would_lose_results_are_bad_usage(tmp_path, name, wrong):
     settings = {'NEARMETAL_SYSTEM': 'ec2', 'RFM_PREFIX': '/shared', **wrong}
     if settings['RFM_PREFIX'] == '.':
         settings['RFM_PREFIX'] = str(tmp_path / 'results')
+    (tmp_path / 'campaign').mkdir()
+    (tmp_path / 'campaign' / 'gate.md').write_text('of the last run')
     done = subprocess.run(['bash', '-eo', 'pipefail'], input=scripts()[name], text=True, cwd=tmp_path, capture_output=True,
                           env={**os.environ, **settings})
     assert done.returncode == 3
     assert next(iter(wrong)) in done.stderr
+    assert not (tmp_path / 'campaign' / 'gate.md').exists(), 'would be kept and shown as of this run'
 
 
 class Forge(http.server.BaseHTTPRequestHandler):
