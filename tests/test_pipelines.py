@@ -117,6 +117,18 @@ def test_they_install_as_the_readme_says():
         assert all(command in readme for command in commands)
 
 
+def test_changes_from_forks_reach_no_runner_on_the_cluster():
+    gitlab = [rule['if'] for rule in yaml.load(GITLAB.read_text(), GitLabLoader)['workflow']['rules']]
+    assert all('$CI_MERGE_REQUEST_SOURCE_PROJECT_ID == $CI_MERGE_REQUEST_PROJECT_ID' in rule
+               for rule in gitlab if 'merge_request_event' in rule)
+    jobs = yaml.safe_load(GITHUB.read_text())['jobs']
+    reached_by = {clause.split("'")[1]: clause for clause in jobs['campaign']['if'].split('||')}
+    assert set(reached_by) == {'schedule', 'workflow_dispatch', 'pull_request'}
+    assert 'head.repo.full_name == github.repository' in reached_by['pull_request']
+    assert [name for name, job in jobs.items() if 'self-hosted' in job['runs-on']] == ['campaign']
+    assert re.search(r'allOf \{\s*changeRequest\(\)\s*expression \{ !env.CHANGE_FORK \}\s*\}', JENKINS.read_text())
+
+
 def test_the_three_judge_alike():
     gitlab, github, jenkins = (scripts()[name].partition('program=')[2]
                                for name in ('gitlab nightly', 'github campaign Gate and report', 'jenkins Gate and report'))
