@@ -118,9 +118,10 @@ def test_they_install_as_the_readme_says():
 
 
 def test_changes_from_forks_reach_no_runner_on_the_cluster():
-    gitlab = [rule['if'] for rule in yaml.load(GITLAB.read_text(), GitLabLoader)['workflow']['rules']]
-    assert all('$CI_MERGE_REQUEST_SOURCE_PROJECT_ID == $CI_MERGE_REQUEST_PROJECT_ID' in rule
-               for rule in gitlab if 'merge_request_event' in rule)
+    document = yaml.load(GITLAB.read_text(), GitLabLoader)
+    for place in (document['workflow'], document['nightly'], document['change'], document['comment']):
+        assert all('$CI_MERGE_REQUEST_SOURCE_PROJECT_ID == $CI_MERGE_REQUEST_PROJECT_ID' in rule['if'] or
+                   '$CI_COMMIT_BRANCH == $CI_DEFAULT_BRANCH' in rule['if'] for rule in place['rules'])
     jobs = yaml.safe_load(GITHUB.read_text())['jobs']
     reached_by = {clause.split("'")[1]: clause for clause in jobs['campaign']['if'].split('||')}
     assert set(reached_by) == {'schedule', 'workflow_dispatch', 'pull_request'}
