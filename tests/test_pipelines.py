@@ -157,6 +157,14 @@ def test_reframe_has_every_option_that_they_give_it():
     assert given <= known
 
 
+def test_nearmetal_has_every_command_and_option_that_they_give_it():
+    calls = command_lines('nearmetal')
+    assert {call[1] for call in calls} == {'gate', 'report'}
+    for command in ('gate', 'report'):
+        given = {word.partition('=')[0] for call in calls if call[1] == command for word in call if word.startswith('-')}
+        assert given <= options_of(sys.executable, '-m', 'nearmetal', command)
+
+
 def test_actions_are_pinned_to_commits():
     uses = re.findall(r'uses: (\S+)(.*)', GITHUB.read_text())
     assert uses
