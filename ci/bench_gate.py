@@ -14,7 +14,7 @@ import numpy as np
 from scipy import special
 from tabulate import tabulate
 
-from . import bench_limits, bench_methods, bench_noise, drift, judge, pairs, sequential
+from . import bench_limits, bench_methods, bench_noise, drift, history, judge, pairs, sequential
 
 STEPS = (0.0, 0.03, 0.05, 0.10)
 #: What is promised of a method in a table at a step: (least power or, at step 0, most false alarms in %, most launches).
@@ -79,8 +79,7 @@ def gate(rng, trials: int, cv: float, days: float, step: float, plan, shared: bo
         base, sessions = base.reshape(len(base), -1), base.shape[1]
         logs = np.log(base), np.log(new)
         found.append((base, new, sequential.decide(*logs, share, known, sessions), sequential.confirm(
-            logs[0], logs[1][:, :judge.LOOKS[0]], logs[1][:, judge.LOOKS[0]:], share, judge.CONFIRM_ERROR / len(judge.LOOKS),
-            known, sessions)))
+            logs[0], logs[1][:, :judge.LOOKS[0]], logs[1][:, judge.LOOKS[0]:], share, judge.CONFIRM_ERROR, known, sessions)))
     return found
 
 
@@ -131,6 +130,18 @@ def campaigns(rng, plan) -> list[Row]:
     return rows
 
 
+def histories(rng, plan) -> list[Row]:
+    """Series of 100 sessions, medians of five launches at CV 3 %, flat or with a step before the last 20."""
+    rows, count = [], max(1, plan.trials // bench_methods.SLOW)
+    for step in (0.0, 0.05):
+        values = np.median(bench_noise.launches(rng, (count, 100, bench_noise.SESSION), 0.03), axis=2)
+        values[:, 80:] *= 1 + step
+        for name, places in (("Otava", lambda row: [point.index for point in bench_methods.compute_change_points(row.tolist())[0]]),
+                             ("history", lambda row: [level[1] for level in history.levels(row, history.ERROR / plan.variables / 100)])):
+            rows.append(Row.of(step, name, np.array([any(abs(place - 80) <= 1 or not step for place in places(row)) for row in values])))
+    return rows
+
+
 def within(rng, plan) -> list[Row]:
     return [Row.of(0.0, f"{name}, {100 * between:.0f} % of the variance between launches", flags, count)
             for between in (0.0, 0.5) for name, flags, count in bench_methods.pooled(rng, plan.trials, plan.baseline, 0.02, between)]
@@ -146,6 +157,7 @@ def tables(rng, plan):
     for shared in (0.0, 0.8, 0.95, 0.99):
         yield f"duet, CV 8 %, shared {shared}", duet(rng, shared, plan), bench_limits.pairs(shared, plan)
     yield "campaigns", campaigns(rng, plan), f"of {plan.variables} unchanged variables: flagged is any alarm in a campaign"
+    yield "history", histories(rng, plan), "flagged: a change point in 100 sessions; of a step, found within one session of it"
     yield "within a launch", within(rng, plan), f"CV 2 %, rank test at 1 %, {bench_methods.WITHIN} samples a launch"
 
 

@@ -4,7 +4,6 @@ They hold for the best test there is, which knows the noise and meets no outlier
 """
 import math
 
-import numpy as np
 from scipy import special
 
 from . import bench_noise, judge, sequential
@@ -14,26 +13,21 @@ STEP, POWER = 0.05, 0.98
 
 
 def launches(cv: float, plan) -> str:
-    """Launches for a step by one sample of fixed size, and by two of which each must find it alone."""
+    """Launches for a step: by one test, and by first launches that a campaign takes anyway and fresh ones that confirm."""
     error = judge.CAMPAIGN_ERROR / plan.variables
-    once = needed(cv, error, POWER, plan.baseline)
     smallest = math.expm1((special.ndtri(1 - error) + special.ndtri(POWER)) * cv / math.sqrt(plan.baseline))
-    if math.isinf(once):
-        return (f"limit: against {plan.baseline} launches no number of fresh ones finds less than {100 * smallest:.1f} % "
-                f"with {100 * POWER:.0f} % power")
-    # The campaign's first launches are taken anyway; what they may err is divided by what the fresh ones may.
-    again = judge.CONFIRM_ERROR
-    twice = min(max(judge.LOOKS[0], needed(cv, error / again, power, plan.baseline)) + needed(cv, again, POWER / power, plan.baseline)
-                for power in np.linspace(POWER + 1e-4, 1 - 1e-4, 100))
-    return (f"limit: {100 * STEP:.0f} % with {100 * POWER:.0f} % power takes {once:.1f} launches, and {twice:.1f} where "
-            f"{judge.LOOKS[0]} are taken first and fresh ones must find it alone at {100 * again:.0f} %")
+    once = wald(cv, error, POWER)
+    # The fresh ones have the least to do where the first ones always find it.
+    twice = max(once, judge.LOOKS[0] + wald(cv, judge.CONFIRM_ERROR, POWER))
+    return (f"limit: {100 * STEP:.0f} % with {100 * POWER:.0f} % power takes {once:.1f} launches on average, and {twice:.1f} where "
+            f"fresh ones confirm {judge.LOOKS[0]}; against {plan.baseline} launches "
+            f"no number finds less than {100 * smallest:.1f} %")
 
 
-def needed(cv: float, error: float, power: float, baseline: int) -> float:
-    """Launches against a baseline for STEP at that error and power; inf where none are enough."""
-    wanted = (math.log1p(STEP) / cv / (special.ndtri(1 - error) + special.ndtri(power))) ** 2
-    # wanted is 1 / (1 / launches + 1 / baseline), by the variance of a difference of means.
-    return 1 / (wanted - 1 / baseline) if wanted > 1 / baseline else math.inf
+def wald(cv: float, error: float, power: float) -> float:
+    """Least mean number of launches of any test, however sequential, of STEP against a known baseline (Wald, 1945)."""
+    information = (math.log1p(STEP) / cv) ** 2 / 2  # of one launch: Kullback and Leibler's
+    return (power * math.log(power / error) + (1 - power) * math.log((1 - power) / (1 - error))) / information
 
 
 def days(drift: float, plan) -> str:
@@ -46,7 +40,6 @@ def days(drift: float, plan) -> str:
 
 
 def pairs(shared: float, plan) -> str:
-    """Pairs for a step, and as a sample of its own each."""
-    reach = special.ndtri(1 - judge.CAMPAIGN_ERROR / plan.variables) + special.ndtri(sequential.POWER)
-    count = (reach * 0.08 / math.log1p(STEP)) ** 2 * 2 * (1 - shared)
-    return f"limit: {100 * STEP:.0f} % with {100 * sequential.POWER:.0f} % power takes {count:.0f} pairs"
+    """Pairs for a step whose noise is known: what is not shared counts twice, once for A and once for B."""
+    count = wald(0.08 * math.sqrt(2 * (1 - shared)), judge.CAMPAIGN_ERROR / plan.variables, POWER)
+    return f"limit: {100 * STEP:.0f} % with {100 * POWER:.0f} % power takes {count:.1f} pairs on average"

@@ -18,7 +18,7 @@ from scipy import special
 
 from . import drift as days
 from . import ranks, sequential
-from .sequential import LOOKS, SIZES, THRESHOLD, UNDECIDED  # noqa: F401  for whoever judges
+from .sequential import CONFIRM_LOOKS, LOOKS, SIZES, THRESHOLD, UNDECIDED  # noqa: F401  for whoever judges
 
 #: Fewer samples in a baseline than this cannot give a p-value as small as a campaign's share.
 LEAST_BASELINE = 20
@@ -77,7 +77,7 @@ def confirm(baseline, first, fresh, lower_is_better: bool, variables: int = 1, d
     alone = sequential.decide(base[None], stages[0][None], *arguments)
     if alone.side[0] == 0:
         return _verdict(alone, base, stages[0], lower_is_better, drift, len(sessions[0]))
-    both = sequential.confirm(base[None], stages[0][None], stages[1][None], arguments[0], CONFIRM_ERROR / len(LOOKS), *arguments[1:])
+    both = sequential.confirm(base[None], stages[0][None], stages[1][None], arguments[0], CONFIRM_ERROR, *arguments[1:])
     used = 0 if alone.side[0] == UNDECIDED else int(alone.count[0])
     new = stages[1] if used else np.concatenate(stages)
     found = replace(both, count=both.count - used)

@@ -9,6 +9,8 @@ from . import ranks
 
 #: Numbers of launches after which a verdict is sought; the last is where asking ends.
 LOOKS = (5, 7, 10, 14, 20, 32, 50, 75)
+#: Numbers of fresh launches after which a changed verdict may be confirmed: at its larger error three can.
+CONFIRM_LOOKS = (3, *LOOKS)
 #: A change below this fraction is of no practical interest, however sure.
 THRESHOLD = 0.02
 #: The smallest change worth finding, and the largest for which more launches are worth their time (see `Errors.size`).
@@ -67,16 +69,16 @@ class Decided:
     size: np.ndarray    #: smallest shift that can be found, NaN: none
 
 
-def decide(base: np.ndarray, new: np.ndarray, share: float, drift: float = 0.0, sessions: int = 1) -> Decided:
+def decide(base: np.ndarray, new: np.ndarray, share: float, drift: float = 0.0, sessions: int = 1, looks=LOOKS) -> Decided:
     """Compare new, (trials, launches), with base, (trials, launches), at each look that `new` reaches, at that error a look."""
     errors = Errors(ranks.spread(base), base.shape[1], drift, sessions)
     size, reached = errors.size(share), new.shape[1]
     side, count = np.full(len(base), UNDECIDED), np.full(len(base), reached)
     shift, p = np.zeros(len(base)), np.ones(len(base))
-    for look in sorted({*(look for look in LOOKS if look <= reached), reached}):
+    for look in sorted({*(look for look in looks if look <= reached), reached}):
         for part in _parts(np.flatnonzero(side == UNDECIDED), look * base.shape[1]):
             shift[part], p[part] = ranks.two_samples(base[part], new[part, :look])
-            if look not in LOOKS:  # an estimate, but no look that was paid for
+            if look not in looks:  # an estimate, but no look that was paid for
                 continue
             distance = np.abs(shift[part])
             changed = (p[part] <= share) & (distance > errors.threshold(look)[part])
@@ -87,15 +89,15 @@ def decide(base: np.ndarray, new: np.ndarray, share: float, drift: float = 0.0, 
 
 
 def confirm(base, first, fresh, share: float, again: float, drift: float = 0.0, sessions: int = 1) -> Decided:
-    """Two stages: what `first` finds changed must hold in `fresh` alone, at the error `again` a look; what it leaves open
-    goes on with both, in order, at the looks; what it finds unchanged stays so."""
+    """Two stages: what `first` finds changed must hold in `fresh` alone, at the error `again` over all of CONFIRM_LOOKS; what
+    it leaves open goes on with both, in order, at the looks; what it finds unchanged stays so."""
     found = decide(base, first, share, drift, sessions)
     side, count, shift, p = (array.copy() for array in (found.side, found.count, found.shift, found.p))
     rows = np.flatnonzero(found.side == UNDECIDED)
     both = decide(base[rows], np.concatenate([first[rows], fresh[rows]], axis=1), share, drift, sessions)
     side[rows], count[rows], shift[rows], p[rows] = both.side, both.count, both.shift, both.p
     rows = np.flatnonzero(np.abs(found.side) == 1)
-    held = decide(base[rows], fresh[rows], again, drift, sessions)
+    held = decide(base[rows], fresh[rows], again / len(CONFIRM_LOOKS), drift, sessions, CONFIRM_LOOKS)
     opposite = held.side == -found.side[rows]
     side[rows] = np.where(opposite, UNDECIDED, held.side)
     count[rows], shift[rows], p[rows] = found.count[rows] + held.count, held.shift, held.p
