@@ -8,6 +8,7 @@ from . import commands, judge, results
 from .baseline import BaselineError
 from .confirm import ConfirmError
 from .record import SESSIONS
+from .report import ReportError
 
 EPILOG = """exit codes: 0 clean or done; 1 a regression; 2 incomplete (a case, value, launch or baseline is missing); 3 bad usage
 or unreadable input."""
@@ -66,6 +67,14 @@ def parser() -> argparse.ArgumentParser:
     for kind, text in (("json", "for programs, by ci/gate-schema.yaml"), ("junit", "for a CI system"),
                        ("markdown", "for a merge request"), ("openmetrics", "for a monitor")):
         gate.add_argument(f"--{kind}", type=Path, metavar="FILE", help=f"write the verdicts {text}")
+    command("history", commands.show_history, "where levels moved over all sessions, and what changed with them",
+            "Change points of every variable by Apache Otava on the median of each session's launches, each borne out by a rank "
+            "test, with the facts of the system that changed in the session where the level moved.")
+    page = command("report", commands.write_report, "all of it as one HTML page",
+                   "One self-contained page: verdicts, network, kernels, memory, history with change points, provenance. Needs no "
+                   "network to be read. Ends with 0 whatever the verdict: judging is `nearmetal gate`'s.")
+    page.add_argument("--output", type=Path, metavar="FILE", default=results.database().with_name("report.html"),
+                      help="default: %(default)s")
     return top
 
 
@@ -86,7 +95,7 @@ def main() -> int:
     except (BaselineError, ConfirmError) as error:
         print(f"nearmetal: {error}", file=sys.stderr)
         return 2
-    except (results.ResultsError, OSError) as error:
+    except (results.ResultsError, ReportError, OSError) as error:
         print(f"nearmetal: {error}", file=sys.stderr)
         return 3
 

@@ -1,12 +1,13 @@
 """What each command of `nearmetal` does with its arguments; every function returns the exit code."""
 import json
 import sys
+from collections.abc import Iterator
 from datetime import date, datetime
 from pathlib import Path
 
 from tabulate import tabulate
 
-from . import baseline, compare, confirm, gate, record, results, verdicts
+from . import baseline, compare, confirm, gate, history, published, record, report, results, verdicts
 from .results import Session
 
 
@@ -78,16 +79,48 @@ def gate_session(arguments) -> int:
         raise Incomplete(f"no session on {arguments.system or 'any system'} since {arguments.since}: the newest is {session.uuid} "
                          f"of {session.started}. Did the selection match nothing (`Ran 0/0`), or ReFrame end before it ran?")
     known = baseline.load(session.system)
-    report = gate.judge_session(session, known)
+    judged = gate.judge_session(session, known, confirm.known_fresh(session, arguments.database))
     if arguments.confirm:
-        report = confirm.confirm(report, known, arguments.database, arguments.reframe, arguments.most,
+        judged = confirm.confirm(judged, known, arguments.database, arguments.reframe, arguments.most,
                                  lambda line: print(line, flush=True))
-    print(verdicts.table(report, arguments.all))
-    write(arguments.json, lambda: json.dumps(verdicts.document(report), indent=1) + "\n")
-    write(arguments.junit, lambda: verdicts.junit(report))
-    write(arguments.markdown, lambda: verdicts.markdown(report))
-    write(arguments.openmetrics, lambda: verdicts.openmetrics(report))
-    return report.exit_code
+    print(verdicts.table(judged, arguments.all))
+    write(arguments.json, lambda: json.dumps(verdicts.document(judged), indent=1) + "\n")
+    write(arguments.junit, lambda: verdicts.junit(judged))
+    write(arguments.markdown, lambda: verdicts.markdown(judged))
+    write(arguments.openmetrics, lambda: verdicts.openmetrics(judged))
+    return judged.exit_code
+
+
+def show_history(arguments) -> int:
+    found = list(_of_system(arguments))
+    print(history.render(found, history.change_points(found)))
+    return 0
+
+
+def write_report(arguments) -> int:
+    """0 whatever the verdict, which the page shows: judging is `gate`'s."""
+    found = list(_of_system(arguments))
+    try:
+        judged = gate.judge_session(found[-1], baseline.load(found[-1].system),
+                                    confirm.known_fresh(found[-1], arguments.database))
+    except baseline.BaselineError as error:
+        print(f"nearmetal: not judged: {error}", file=sys.stderr)
+        judged = None
+    report.write(arguments.output, found, judged, history.change_points(found), published.load())
+    print(arguments.output.resolve())
+    return 0
+
+
+def _of_system(arguments) -> Iterator[Session]:
+    """All sessions of one system, oldest first. Raises ResultsError."""
+    system = arguments.system or results.load_session(arguments.database).system
+    found = False
+    for session in results.sessions(arguments.database):
+        if session.system == system:
+            found = True
+            yield session
+    if not found:
+        results.load_session(arguments.database, system)
 
 
 def write(path: Path | None, text) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from .baseline import Baseline, Key
 from .gate import Fresh, Report, judge_session
-from .results import ResultsError, Session, load_session
+from .results import CONFIRMS, Session, confirmations
 from .selection import parse
 from .sequential import LOOKS
 
@@ -26,7 +26,7 @@ def confirm(report: Report, baseline: Baseline, database: Path, reframe: list[st
     :arg say: called with a line on each case that is measured.
     :raises ConfirmError: a case could not be measured again.
     """
-    fresh: Fresh = {}
+    fresh = known_fresh(report.session, database)
     while wanted := undecided(report, fresh, most):
         for number, (key, launches) in enumerate(wanted.items(), 1):
             say(f"confirm: {' | '.join(key)}: {launches} fresh launches ({number} of {len(wanted)} cases)")
@@ -34,6 +34,16 @@ def confirm(report: Report, baseline: Baseline, database: Path, reframe: list[st
                 fresh.setdefault((*key, name), []).extend(values)
         report = judge_session(report.session, baseline, fresh)
     return report
+
+
+def known_fresh(session: Session, database: Path) -> Fresh:
+    """The launches that already confirm a session, as they are stored. Raises ResultsError."""
+    fresh: Fresh = {}
+    for again in confirmations(database, session):
+        for case in again.cases:
+            for value in case.values if case.measured else ():
+                fresh.setdefault((*case.key, value.variable), []).extend(value.samples)
+    return fresh
 
 
 def undecided(report: Report, fresh: Fresh, most: int) -> dict[Key, int]:
@@ -52,22 +62,19 @@ def undecided(report: Report, fresh: Fresh, most: int) -> dict[Key, int]:
 def measure(session: Session, key: Key, launches: int, database: Path, reframe: list[str]) -> dict[str, list[float]]:
     """The values of so many fresh launches of one case by variable. Raises ConfirmError."""
     command = [*reframe, *arguments(session, key, launches)]
-    before = load_session(database).uuid
+    before = len(confirmations(database, session))
     where = session.directory if session.directory and Path(session.directory).is_dir() else None
     try:
-        done = subprocess.run(command, cwd=where, text=True,
-                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        done = subprocess.run(command, cwd=where, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT)
     except OSError as error:
         raise ConfirmError(f"{command[0]} cannot be started: {error.strerror}. Fix: activate the virtual environment, or say "
                            "how ReFrame is started with --reframe") from error
-    try:
-        after = load_session(database)
-    except ResultsError as error:
-        raise ConfirmError(str(error)) from error
-    cases = [case for case in after.cases if case.key == key and case.measured]
-    if after.uuid == before or not cases:
-        why = after.failures[0].failure if after.uuid != before and after.failures else done.stdout[-400:].strip()
-        raise ConfirmError(f"{' | '.join(key)} could not be measured again: {why}")
+    after = confirmations(database, session)[before:]
+    cases = [case for again in after for case in again.cases if case.key == key]
+    if not cases or not cases[0].measured:
+        raise ConfirmError(f"{' | '.join(key)} could not be measured again: "
+                           f"{cases[0].failure if cases else done.stdout[-400:].strip() or f'ReFrame ended with {done.returncode}'}")
     return {value.variable: list(value.samples) for value in cases[0].values}
 
 
@@ -84,4 +91,5 @@ def arguments(session: Session, key: Key, launches: int) -> list[str]:
         else:
             kept.append(word)
     return [*kept, "--system", f"{session.system}:{partition}", "-p", f"^{re.escape(environ)}$",
-            "-n", f"^{re.escape(check.replace(' ', ''))}$", "-S", f"{check.split()[0]}.repeats={launches}"]
+            "-n", f"^{re.escape(check.replace(' ', ''))}$", "-S", f"{check.split()[0]}.repeats={launches}",
+            "--session-extras", f"{CONFIRMS}={session.uuid}"]

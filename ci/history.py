@@ -17,6 +17,7 @@ from scipy import stats
 from tabulate import tabulate
 
 from .compare import number
+from .gate import changed_facts
 from .results import Session
 from .sequential import THRESHOLD
 
@@ -39,7 +40,7 @@ class ChangePoint:
     after: float            #: and from there on, to the next change point
     change: float           #: of these, as a fraction; > 0 is a higher value
     p: float                #: of the rank test, two-sided
-    facts: dict[str, tuple[str, str]] = field(default_factory=dict)  #: what else changed in that session: (then, now), "" for none
+    facts: dict[str, tuple[str, str]] = field(default_factory=dict)  #: what else changed in that session: (then, now)
 
 
 @dataclass(frozen=True)
@@ -57,8 +58,7 @@ def change_points(sessions: Sequence[Session]) -> list[ChangePoint]:
         for start, middle, end, p in levels(values, ERROR / len(held) / len(points)):
             before, after = float(np.median(values[start:middle])), float(np.median(values[middle:end]))
             was, now = points[middle - 1], points[middle]
-            facts = {name: (was.facts.get(name, ""), now.facts.get(name, "")) for name in sorted({*was.facts, *now.facts})
-                     if was.facts.get(name, "") != now.facts.get(name, "")}
+            facts = changed_facts(was.facts, now.facts)
             found.append(ChangePoint(check, partition, environ, variable, unit, now.session.uuid, now.session.started,
                                      before, after, after / before - 1, p, facts))
     return sorted(found, key=lambda point: (point.started, point.check, point.partition, point.environ, point.variable))
@@ -125,7 +125,7 @@ def render(sessions: Sequence[Session], points: Sequence[ChangePoint]) -> str:
     if points:
         rows = [[point.started, point.session[:8], point.check.replace("%", ""), point.partition, point.environ, point.variable,
                  number(point.before), number(point.after), point.unit, f"{100 * point.change:+.1f} %", f"{point.p:.1g}",
-                 ", ".join(f"{name}: {then or '-'} -> {now or '-'}" for name, (then, now) in point.facts.items()) or "nothing recorded"]
+                 ", ".join(f"{name}: {then} -> {now}" for name, (then, now) in point.facts.items()) or "nothing recorded"]
                 for point in points]
         lines += ["", tabulate(rows, ["from", "session", "check", "partition", "environment", "variable", "before", "after", "unit",
                                       "change", "p", "changed with it"], disable_numparse=True,

@@ -13,6 +13,8 @@ DATA_VERSION = "4"
 #: What a case says it was measured on, beside the further `facts` of its nodes (reframe_checks/base.py).
 FACTS = ("kernel", "hypervisor", "cpu_model", "governor", "smt", "thp", "nic_driver", "mtu", "mpi_library", "transport",
          "compiler", "revision")
+#: Key of a session's extras that names the session which it confirms.
+CONFIRMS = "nearmetal_confirms"
 #: Units of variables of which less is better; of those per second more is.
 TIMES = ("ns", "us", "ms", "s")
 
@@ -74,6 +76,7 @@ class Session:
     skipped: tuple[tuple[str, str, str], ...] = ()  #: cases that their check skipped
     promised: int = 0       #: cases that ReFrame selected
     directory: str = ""     #: where ReFrame was called
+    confirms: str = ""      #: id of the session of which it measured some cases again (confirm.py)
 
     @property
     def values(self) -> list[Value]:
@@ -92,8 +95,8 @@ def database() -> Path:
     return Path(os.environ.get("RFM_PREFIX", Path(__file__).parent.parent / "results")) / "results.db"
 
 
-def sessions(path: Path, newest_first: bool = False) -> Iterator[Session]:
-    """Every session with at least one case, oldest first. Raises ResultsError."""
+def sessions(path: Path, newest_first: bool = False, confirming: bool = False) -> Iterator[Session]:
+    """Every session with at least one case, oldest first: campaigns, or what confirms one. Raises ResultsError."""
     if not path.is_file():
         raise ResultsError(f"{path}: no results database; run `reframe -c reframe_checks -r` first")
     with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as connection:
@@ -101,7 +104,7 @@ def sessions(path: Path, newest_first: bool = False) -> Iterator[Session]:
             order = "DESC" if newest_first else "ASC"
             for (blob,) in connection.execute(f"SELECT json_blob FROM sessions ORDER BY session_start_unix {order}"):
                 session = parse_session(orjson.loads(blob), path)
-                if session.cases:
+                if session.cases and bool(session.confirms) == confirming:
                     yield session
         except (sqlite3.DatabaseError, orjson.JSONDecodeError) as error:
             raise ResultsError(f"{path}: not a results database of ReFrame's ({error})") from error
@@ -114,6 +117,11 @@ def load_session(path: Path, system: str | None = None, uuid: str | None = None)
             return session
     wanted = f"session {uuid}" if uuid else f"session on system {system}" if system else "session"
     raise ResultsError(f"{path}: no {wanted}; `reframe --list-stored-sessions` lists what there is")
+
+
+def confirmations(path: Path, session: Session) -> list[Session]:
+    """What measured some of the session's cases again, in that order. Raises ResultsError."""
+    return [one for one in sessions(path, confirming=True) if one.confirms == session.uuid]
 
 
 def parse_session(data: dict, origin) -> Session:
@@ -130,7 +138,7 @@ def parse_session(data: dict, origin) -> Session:
     skipped = tuple((c["display_name"], c["partition"], c["environ"]) for c in found.values() if c["result"] == "skip")
     return Session(info["uuid"], info["time_start"], ",".join(sorted(systems)), tuple(cases),
                    info["time_start_unix"], info.get("cmdline", ""), skipped, info.get("num_cases", 0),
-                   info.get("workdir", ""))
+                   info.get("workdir", ""), info.get(CONFIRMS, ""))
 
 
 def parse_case(case: dict) -> Case:
