@@ -1,4 +1,5 @@
 """ReFrame's results database as plain data. Reads only; the database is ReFrame's."""
+import functools
 import os
 import re
 import sqlite3
@@ -48,7 +49,7 @@ class Case:
     partition: str
     environ: str
     values: tuple[Value, ...]
-    facts: dict[str, str]   #: what it was measured on: FACTS and those of its nodes
+    facts: dict[str, str]   #: what it was measured on: FACTS and those of its nodes; to be read only, as cases share it
     curves: dict[str, dict[int, tuple[float, ...]]]  #: such as {"half_round_trip_us": {bytes: a value a launch}}
     failure: str | None     #: why it failed; None: it passed
     phase: str | None       #: in which phase of ReFrame's pipeline; "performance": measured whole, beyond its reference
@@ -151,9 +152,16 @@ def parse_case(case: dict) -> Case:
                             tuple(map(tuple, within.get(name, ())))))
     passed = case["result"] == "pass"
     return Case(where[0], where[2], where[1], tuple(values),
-                {**(case.get("facts") or {}), **{name: case[name] for name in FACTS if case.get(name)}},
+                _facts(orjson.dumps([case.get("facts"), list(map(case.get, FACTS))])),
                 {name: {int(size): tuple(launches) for size, launches in curve.items()}
                  for name, curve in (case.get("curves") or {}).items()},
                 None if passed else str(case.get("fail_reason") or case["result"]), None if passed else case.get("fail_phase"),
                 {name: case.get(name, text) for name, text in re.findall(r"%([^= ]+)=(\S+)", where[0])},
                 case.get("no_baseline") or "")
+
+
+@functools.lru_cache(maxsize=4096)
+def _facts(packed: bytes) -> dict[str, str]:
+    """A case's facts from JSON. Equal ones are one dictionary: large databases hold few, and reading them takes a third less."""
+    facts, named = orjson.loads(packed)
+    return {**(facts or {}), **{name: value for name, value in zip(FACTS, named) if value}}

@@ -1,0 +1,167 @@
+"""Network, kernels and memory: what is measured over message sizes, processes and threads, with published figures behind it.
+
+A plot is a dictionary that the page's script draws and the template writes as a table:
+{id, title, x: {title, kind}, y: {title, log}, lines: [{partition, stack, unit, session, x, y, low, high, n}], marks: [...],
+places: of the marks};
+each y is a median over launches (summary.py), each mark a published figure (`mark`).
+"""
+import re
+
+from . import summary
+
+SIZES = {"startup_latency": 1, "latency_1KiB": 1024, "bandwidth_64KiB": 65536, "peak_bandwidth": 4 * 2 ** 20}
+LATENCY, BANDWIDTH = "half_round_trip_us", "bandwidth_gbps"
+PLACES = {"internode": "between nodes", "intranode": "within a node"}
+
+
+def line(session, partition: str, stack: str, unit: str, points: dict[object, summary.Summary]) -> dict:
+    """A line of a plot through the points, in the order of x."""
+    order = sorted(points)
+    return {"partition": partition, "stack": stack, "unit": unit, "session": summary.named(session), "x": order,
+            "y": [summary.short(points[x].value) for x in order], "low": [summary.short(points[x].low) for x in order],
+            "high": [summary.short(points[x].high) for x in order], "n": [points[x].launches for x in order]}
+
+
+def mark(figure, x) -> dict:
+    """A published figure at x; `low` and `high` are its ends, `bound` says that it is a limit and of which kind."""
+    low, high = figure.range or ((figure.value, figure.value) if figure.value is not None else 2 * (figure.below or figure.above,))
+    if figure.read_off_plot and figure.value is not None:
+        low, high = low - figure.read_off_plot["error"], high + figure.read_off_plot["error"]
+    place = figure.population or f"{figure.system} {figure.partition}"
+    settings = ", ".join(f"{name} {value}" for name, value in figure.parameters.items() if name not in ("placement", "threads"))
+    return {"x": x, "y": figure.value if figure.value is not None else (low * high) ** 0.5, "low": low, "high": high,
+            "bound": "<" if figure.below is not None else ">" if figure.above is not None else "",
+            "text": f"{figure.text} {summary.unit(figure.unit)}".strip(), "software": figure.software,
+            "place": place, "settings": settings, "where": f"{figure.document}, {figure.where}",
+            "quote": figure.quote or f"read off a plot, ± {figure.read_off_plot['error']:g}"}
+
+
+def plot(name: str, title: str, x: tuple[str, str], y: tuple[str, bool], lines: list[dict], marks: list[dict]) -> dict:
+    return {"id": name, "title": title, "x": {"title": x[0], "kind": x[1]}, "y": {"title": y[0], "log": y[1]},
+            "lines": lines, "marks": marks, "places": list(dict.fromkeys(mark["place"] for mark in marks))}
+
+
+def network(session, figures) -> list[dict]:
+    """Latency and bandwidth against message size, between nodes and within one: the messaging paper's figures 4 and 5."""
+    found = {place: ([], []) for place in PLACES}
+    for case in session.cases if session else ():
+        if case.measured and summary.base_name(case.check) in ("pingpong", "tcp"):
+            place = summary.parameters(case.check).get("placement", "internode")
+            for lines, unit, points in zip(found.setdefault(place, ([], [])), ("us", "Gb/s"), _by_size(case)):
+                if points:
+                    lines.append(line(session, case.partition, stack(case), unit, points))
+    published = {"startup_latency": 0, "peak_bandwidth": 1}
+    plots = []
+    for place, both in found.items():
+        marks = [[], []]
+        for figure in figures:
+            if (figure.check in ("pingpong", "tcp") and figure.variable in published
+                    and figure.parameters.get("placement", "internode") == place):
+                marks[published[figure.variable]].append(mark(figure, SIZES[figure.variable]))
+        for name, title, lines, seen in zip(("Latency", "Bandwidth"), ("half round trip, µs", "Gb/s"), both, marks):
+            if lines or seen:
+                plots.append(plot(f"{name.lower()}-{place}", f"{name} {PLACES.get(place, place)}", ("message size", "bytes"),
+                                  (title, True), lines, seen))
+    return plots
+
+
+def stack(case) -> str:
+    """What carried the messages, as a line of the plot is called: the environment, with what is peculiar to the check."""
+    base = summary.base_name(case.check)
+    others = [value for name, value in summary.parameters(case.check).items() if name != "placement"]
+    return " ".join([case.environ, *others] if base == "pingpong" else [base, case.environ, *others])
+
+
+def _by_size(case) -> tuple[dict, dict]:
+    """Summaries by message size: of the latency in us, and of the bandwidth in Gb/s.
+
+    A case without curves has them at two sizes each, by its variables; the peak stands at 4 MiB, whichever size had it.
+    """
+    if LATENCY in case.curves:
+        latency = case.curves[LATENCY]
+        # Of every launch, so that the interval is that of bandwidths; 8 bits, 1000 from us and Gb.
+        bandwidth = case.curves.get(BANDWIDTH) or {
+            size: tuple(8 * size / us / 1000 for us in launches) for size, launches in latency.items()}
+        return ({size: summary.summarize(launches) for size, launches in latency.items() if launches},
+                {size: summary.summarize(launches) for size, launches in bandwidth.items() if launches})
+    points = {value.variable: summary.summarize(value.samples, value.value) for value in case.values}
+    return tuple({SIZES[name]: points[name] for name in names if name in points}
+                 for names in (("startup_latency", "latency_1KiB"), ("bandwidth_64KiB", "peak_bandwidth")))
+
+
+def has_network(session) -> bool:
+    return any(case.measured and case.values and summary.base_name(case.check) in ("pingpong", "tcp") for case in session.cases)
+
+
+def memory(session, figures) -> list[dict]:
+    """STREAM's functions against threads; RandomAccess and HPL by page size."""
+    plots = []
+    for function in ("copy", "scale", "add", "triad"):
+        lines: dict[tuple, dict] = {}
+        for case in session.cases if session else ():
+            for value in case.values if case.measured and summary.base_name(case.check) == "stream" else ():
+                if found := re.fullmatch(rf"{function}_(\d+)", value.variable):
+                    name = " ".join([case.environ, *summary.parameters(case.check).values()])
+                    lines.setdefault((case.partition, name), {})[int(found[1])] = summary.summarize(value.samples, value.value)
+        marks = [mark(figure, figure.parameters["threads"]) for figure in figures
+                 if figure.check == "stream" and re.fullmatch(rf"{function}_\d+", figure.variable)]
+        plots.append(plot(f"stream-{function}", f"STREAM {function.capitalize()}", ("threads", "count"), ("MB/s", False),
+                          [line(session, *where, "MB/s", points) for where, points in lines.items()], marks))
+    for variable, title, unit in (("star_random_access", "RandomAccess by page size", "GUP/s"),
+                                  ("hpl", "HPL by page size", "Gflop/s")):
+        lines = {}
+        for case in session.cases if session else ():
+            settings = dict(summary.parameters(case.check))
+            size = settings.pop("page_size", None)
+            for value in case.values if case.measured and size else ():
+                if value.variable == variable:
+                    name = " ".join([case.environ, *settings.values()])
+                    lines.setdefault((case.partition, name), {})[size] = summary.summarize(value.samples, value.value)
+        marks = [mark(figure, figure.parameters["page_size"]) for figure in figures
+                 if figure.variable == variable and "page_size" in figure.parameters]
+        plots.append(plot(f"pages-{variable}", title, ("page size", "category"), (unit, False),
+                          [line(session, *where, unit, points) for where, points in lines.items()], marks))
+    return [entry for entry in plots if entry["lines"] or entry["marks"]]
+
+
+def has_memory(session) -> bool:
+    return any(case.measured and (summary.base_name(case.check) == "stream" or "page_size" in summary.parameters(case.check))
+               for case in session.cases)
+
+
+def kernels(session, figures) -> list[dict]:
+    """Mop/s and parallel efficiency against processes, of each kernel and class: the messaging paper's figure 6.
+
+    Efficiency is Mop/s a process, relative to the fewest processes of its line.
+    """
+    found: dict[str, dict[tuple, dict]] = {}
+    for case in session.cases if session else ():
+        settings = dict(summary.parameters(case.check))
+        processes = settings.pop("processes", "")
+        for value in case.values if case.measured and processes.isdigit() else ():
+            if value.unit == "Mop/s":
+                title = " ".join([settings.pop("kernel", summary.base_name(case.check)).upper(), *settings.values()])
+                where = case.partition, case.environ
+                found.setdefault(title, {}).setdefault(where, {})[int(processes)] = summary.summarize(value.samples, value.value)
+    plots = []
+    for count, (title, lines) in enumerate(found.items()):
+        marks = [mark(figure, figure.parameters["processes"]) for figure in figures if figure.unit == "Mop/s"
+                 and "processes" in figure.parameters and figure.parameters.get("kernel") == title.split()[0]]
+        plots.append(plot(f"mops-{count}", title, ("processes", "count"), ("Mop/s", True),
+                          [line(session, *where, "Mop/s", points) for where, points in lines.items()], marks))
+        plots.append(plot(f"efficiency-{count}", f"{title}: parallel efficiency", ("processes", "count"), ("efficiency", False),
+                          [line(session, *where, "1", _efficiency(points)) for where, points in lines.items()], []))
+    return plots
+
+
+def _efficiency(points: dict[int, summary.Summary]) -> dict[int, summary.Summary]:
+    """The interval is that of the Mop/s; the fewest processes' own is not in it."""
+    fewest = min(points)
+    alone = points[fewest].value / fewest
+    return {processes: summary.Summary(*(end / processes / alone for end in point[:3]), point.launches)
+            for processes, point in points.items()}
+
+
+def has_kernels(session) -> bool:
+    return any(case.measured and "processes" in summary.parameters(case.check) and any(v.unit == "Mop/s" for v in case.values)
+               for case in session.cases)
