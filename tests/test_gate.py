@@ -260,7 +260,8 @@ def test_reframe_is_called_with_the_sessions_own_options_but_for_its_selection()
     session = results.parse_session(data, 'here')
     assert confirm.arguments(session, ('pingpong %placement=internode', 'emulated', 'mpich'), 7) == [
         '-c', 'reframe_checks', '-r', '-S', 'pingpong.suite=imb', '--system', 'lab:emulated', '-p', '^mpich$',
-        '-n', '^pingpong%placement=internode$', '-S', 'pingpong.repeats=7']
+        '-n', '^pingpong%placement=internode$', '-S', 'pingpong.repeats=7',
+        '--session-extras', 'nearmetal_confirms=00000114-campaign']
 
 
 def test_reframe_that_fails_again_is_incomplete(monkeypatch, capsys, tmp_path, references):
