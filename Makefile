@@ -14,11 +14,12 @@ demo: lab-up ## start the lab, measure both MPIs on its three kinds of link, pri
 	    .venv/bin/nearmetal report --system $(SYSTEM); wrote=$$?; \
 	    exit $$((ran ? ran : told ? told : wrote))
 
-test: lab-up ## all tests: parsing, configuration, sources, and everything that runs in the lab
+test: lab-up ## all tests: parsing, configuration, sources, and everything that runs in the lab or a browser
+	@site-config/lab/host.sh test-packages.txt
 	@$(LAB) exec 'python -m pytest -p no:cacheprovider tests/test_sources.py'
 	@.venv/bin/python -m pytest -m 'not node' $(PYTEST)
 
-unit: .venv/ready ## only the tests that need no lab
+unit: .venv/ready ## only the tests that need no lab and no browser
 	@.venv/bin/python -m pytest -m 'not lab and not node and not browser' $(PYTEST)
 
 lab-up: .venv/ready ## start the virtual cluster, or heal it

@@ -35,6 +35,17 @@ def test_another_distribution_is_told_each_package_and_nothing_changes(tmp_path)
     assert 'Nothing was changed.' in done.stderr
 
 
+def test_what_the_tests_need_is_a_list_of_its_own_and_one_of_several_commands_will_do(tmp_path):
+    shutil.copy(LAB / 'host.sh', tmp_path)
+    (tmp_path / 'host-packages.txt').write_text('sh | dash | runs this\n')
+    (tmp_path / 'further.txt').write_text('any:no-such-tool,sh | dash | either will do\n')
+    command = [str(tmp_path / 'host.sh'), 'further.txt']
+    assert subprocess.run(command, capture_output=True, text=True).returncode == 0
+    (tmp_path / 'further.txt').write_text('any:no-such-tool,nor-this | no-such-package | shows this message\n')
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 1 and 'no-such-package: shows this message (any:no-such-tool,nor-this)' in done.stdout
+
+
 def test_debian_says_what_and_why_before_it_installs_and_names_a_failure(tmp_path):
     done = set_up(tmp_path, 'ID=ubuntu\nID_LIKE=debian\n', 'no-such-tool | no-such-package | shows this message\n')
     assert done.returncode == 1

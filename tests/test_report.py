@@ -161,7 +161,8 @@ def test_the_history_marks_change_points_and_what_changed_there(page):
     series = found['series'][0]
     assert len(series['at']) == 24 and len(series['launches']['23']) == 7
     provenance = section(page, 'provenance')
-    assert '2026-12-07 06:58 UTC, 00000010 emulated kernel 6.18.44-fc-v595 6.19.0-made-up' in provenance
+    assert ('kernel 6.18.44-fc-v595 6.19.0-made-up emulated, native, passthrough 2026-12-07 06:58 UTC, 00000010'
+            in provenance)
 
 
 def test_many_sessions_are_grouped_and_no_extreme_is_lost():

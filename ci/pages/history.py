@@ -27,10 +27,10 @@ class Series:
 class Changed:
     """A fact that was another in this session than when the case was last measured."""
     session: int
-    partition: str
     fact: str
     before: str
     after: str
+    partitions: set[str] = field(default_factory=set)
     checks: set[str] = field(default_factory=set)
 
 
@@ -67,9 +67,10 @@ class Collector:
         for name in before.keys() | case.facts.keys():
             then, now = summary.text(before.get(name, "not told")), summary.text(case.facts.get(name, "not told"))
             if then != now:
-                key = number, case.partition, name, then, now
-                self.changed.setdefault(key, Changed(*key)).checks.add(
-                    f"{summary.plain(case.check)} with {case.environ}")
+                key = number, name, then, now
+                changed = self.changed.setdefault(key, Changed(*key))
+                changed.partitions.add(case.partition)
+                changed.checks.add(f"{summary.plain(case.check)} with {case.environ}")
 
     def plot(self, changes) -> dict:
         """Data of the history plot: `slots` (a session or a group of them each) and `series` of points in them."""
@@ -127,8 +128,8 @@ class Collector:
 
     def facts(self) -> tuple[list[dict], int]:
         """Changed facts, newest first, at most MOST_ROWS of them, and how many there are."""
-        newest = sorted(self.changed.values(), key=lambda c: (-c.session, c.partition, c.fact))
-        return [{"session": self._name(c.session), "partition": c.partition, "fact": c.fact, "before": c.before,
+        newest = sorted(self.changed.values(), key=lambda c: (-c.session, c.fact, c.before))
+        return [{"session": self._name(c.session), "partitions": sorted(c.partitions), "fact": c.fact, "before": c.before,
                  "after": c.after, "checks": sorted(c.checks)} for c in newest[:MOST_ROWS]], len(newest)
 
 

@@ -1,9 +1,15 @@
 #!/bin/sh
-# Sees to it that this host can run the lab. On Debian and Ubuntu, with root or sudo, installs what is missing after
-# saying what and why; elsewhere names each missing package or kernel feature and changes nothing.
+# host.sh [LIST...]: sees to it that this host can run the lab, and has what further lists beside this file name. On
+# Debian and Ubuntu, with root or sudo, installs what is missing after saying what and why; elsewhere names each missing
+# package or kernel feature and changes nothing.
 # Exit codes: 0 ready; 1 something is missing (said which, and what provides it).
 set -eu
 here=$(dirname "$0")
+
+any() { # of the commands a,b,c one is there
+    for one in $(echo "$1" | tr , ' '); do command -v "$one" && return; done
+    return 1
+}
 
 missing='' packages=''
 while IFS='|' read -r what package why; do
@@ -12,15 +18,18 @@ while IFS='|' read -r what package why; do
     case $what in
         ''|'#'*) continue ;;
         file:*)   [ -e "${what#file:}" ] ;;
+        any:*)    any "${what#any:}" ;;
         module:*) python3 -c "import ${what#module:}, ensurepip" ;;
         *)        PATH=$PATH:/usr/sbin:/sbin command -v "$what" ;;
     esac > /dev/null 2>&1 && continue
     missing="$missing
   $package: $why ($what)" packages="$packages $package"
-done < "$here/host-packages.txt"
+done <<EOF
+$(cd "$here" && cat host-packages.txt "$@")
+EOF
 
 if [ -n "$packages" ]; then
-    echo "The lab lacks on this host:$missing"
+    echo "This host lacks:$missing"
     as_root=''
     [ "$(id -u)" -eq 0 ] || as_root=sudo
     if ! grep -Eqs '^ID(_LIKE)?=.*(debian|ubuntu)' /etc/os-release; then
@@ -55,7 +64,7 @@ try() {
         failed=1
     fi
 }
-[ "$(id -u)" -eq 0 ] || exec sudo "$0"
+[ "$(id -u)" -eq 0 ] || exec sudo "$0" "$@"
 failed=0 PATH=$PATH:/usr/sbin:/sbin
 try namespaces "Allow root to make namespaces: a container needs --privileged." true
 try "virtual Ethernet" "modprobe veth" ip link add name t0 type veth peer name t1

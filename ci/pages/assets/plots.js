@@ -79,7 +79,8 @@ function layout(extra) {
 function lineTrace(line, dash, x) {
   return {
     x, y: line.y, mode: "lines+markers", line: { color: colour(line.partition), dash: DASHES[dash % DASHES.length], width: 1.75 },
-    marker: { symbol: marker(line.partition), size: 7, color: colour(line.partition) },
+    // Few enough markers that the dashes between them are seen; every point can be hovered over.
+    marker: { symbol: marker(line.partition), size: 7, color: colour(line.partition), maxdisplayed: line.x?.length > 12 ? 8 : 0 },
     error_y: { type: "data", symmetric: false, array: line.y.map((y, i) => line.high[i] - y),
       arrayminus: line.y.map((y, i) => y - line.low[i]), thickness: 1, width: 2, color: colour(line.partition) },
     text: line.y.map((y, i) => `${safe(line.partition)}, ${safe(line.stack)}<br>${told(line.unit, y, line.low[i], line.high[i], line.n[i])}` +
