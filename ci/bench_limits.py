@@ -19,9 +19,9 @@ def launches(cv: float, plan) -> str:
     once = wald(cv, error, POWER)
     # The fresh ones have the least to do where the first ones always find it.
     twice = max(once, judge.LOOKS[0] + wald(cv, judge.CONFIRM_ERROR, POWER))
-    return (f"limit: {100 * STEP:.0f} % with {100 * POWER:.0f} % power takes {once:.1f} launches on average, and {twice:.1f} where "
-            f"fresh ones confirm {judge.LOOKS[0]}; against {plan.baseline} launches "
-            f"no number finds less than {100 * smallest:.1f} %")
+    return (f"limit: {100 * STEP:.0f} % with {100 * POWER:.0f} % power takes {once:.1f} launches on average, and {twice:.1f} "
+            f"where fresh ones confirm {judge.LOOKS[0]}; against {plan.baseline} launches no number finds less than "
+            f"{100 * smallest:.1f} %")
 
 
 def wald(cv: float, error: float, power: float) -> float:

@@ -21,7 +21,8 @@ class Row:
 
     @classmethod
     def of(cls, step: float, method: str, flags: np.ndarray, launches=None) -> "Row":
-        return cls(step, method, int(np.count_nonzero(flags)), len(flags), None if launches is None else float(np.mean(launches)))
+        mean = None if launches is None else float(np.mean(launches))
+        return cls(step, method, int(np.count_nonzero(flags)), len(flags), mean)
 
     @property
     def rate(self) -> float:
@@ -32,7 +33,8 @@ def gate(rng, trials: int, cv: float, days: float, step: float, plan, whose: str
     """(baseline, fresh launches, judge's, confirm's decisions) of campaigns that hold so many variables in all."""
     share, found = judge.CAMPAIGN_ERROR / plan.variables / len(judge.LOOKS), []
     for start in range(0, trials, plan.variables):
-        base, new = bench_noise.campaign(rng, min(plan.variables, trials - start), cv, days, plan.baseline, judge.LOOKS[-1], whose)
+        variables = min(plan.variables, trials - start)
+        base, new = bench_noise.campaign(rng, variables, cv, days, plan.baseline, judge.LOOKS[-1], whose)
         new = new * (1 + step)
         known = drift.each(*drift.levels(np.log(base))), base.shape[1]
         base = base.reshape(len(base), -1)
@@ -92,19 +94,23 @@ def campaigns(rng, plan) -> list[Row]:
 
 def histories(rng, plan) -> list[Row]:
     """Series of 100 sessions, medians of five launches at CV 3 %, flat or with a step before the last 20."""
-    rows, count = [], max(1, plan.trials // bench_methods.SLOW)
+    rows, count, error = [], max(1, plan.trials // bench_methods.SLOW), history.ERROR / plan.variables / 100
     for step in (0.0, 0.05):
         values = np.median(bench_noise.launches(rng, (count, 100, bench_noise.SESSION), 0.03), axis=2)
         values[:, 80:] *= 1 + step
-        for name, places in (("Otava", lambda row: [point.index for point in bench_methods.compute_change_points(row.tolist())[0]]),
-                             ("history", lambda row: [level[1] for level in history.levels(row, history.ERROR / plan.variables / 100)])):
-            rows.append(Row.of(step, name, np.array([any(abs(place - 80) <= 1 or not step for place in places(row)) for row in values])))
+        methods = {"Otava": history.proposed, "history": lambda row: [place for _, place, _, _ in history.levels(row, error)]}
+        for name, places in methods.items():
+            found = [any(abs(place - 80) <= 1 or not step for place in places(row)) for row in values]
+            rows.append(Row.of(step, name, np.array(found)))
     return rows
 
 
 def within(rng, plan) -> list[Row]:
-    return [Row.of(0.0, f"{name}, {100 * between:.0f} % of the variance between launches", flags, count)
-            for between in (0.0, 0.5) for name, flags, count in bench_methods.pooled(rng, plan.trials, plan.baseline, 0.02, between)]
+    rows = []
+    for between in (0.0, 0.5):
+        for name, flags, count in bench_methods.pooled(rng, plan.trials, plan.baseline, 0.02, between):
+            rows.append(Row.of(0.0, f"{name}, {100 * between:.0f} % of the variance between launches", flags, count))
+    return rows
 
 
 def tables(rng, plan):

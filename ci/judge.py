@@ -39,8 +39,8 @@ class Verdict:
     interval: tuple[float, float]   #: of the change, 95 %, the drift of a day included
     p: float                        #: of the direction in which it changed, at the look that decided
     launches: int                   #: that the verdict used, of both stages where there were two
-    size: float | None              #: the smallest change that can be found in this noise, as a fraction; None: not even SIZES[1]
-    wanted: int | None = None       #: inconclusive: launches at which it would be asked again; None: no number of LOOKS is enough
+    size: float | None              #: smallest change that can be found in this noise, as a fraction; None: not even SIZES[1]
+    wanted: int | None = None       #: inconclusive: launches at which it is asked again; None: no number of LOOKS is enough
     drift: float = 0.0              #: between sessions, as a fraction, that was allowed for
 
 
@@ -96,7 +96,8 @@ def _baseline(baseline, variables: int) -> tuple[list, np.ndarray]:
     sessions = [baseline] if not len(baseline) or np.ndim(baseline[0]) == 0 else list(baseline)
     base = np.concatenate([positive_logs(session, "baseline") for session in sessions])
     if len(base) < LEAST_BASELINE:
-        raise JudgeError(f"the baseline holds {len(base)} launches; at least {LEAST_BASELINE} are needed: record more sessions")
+        raise JudgeError(f"the baseline holds {len(base)} launches; at least {LEAST_BASELINE} are needed: "
+                         "record more sessions")
     return [session for session in sessions if len(session)], base
 
 

@@ -33,11 +33,11 @@ class PairVerdict:
     interval: tuple[float, float]           #: of the change, 95 %
     p: float                                #: of the direction in which it changed, at the look that decided
     pairs: int                              #: that the verdict used
-    shared: float                           #: part of the variance that A and B share, by these pairs; < 0: they vary oppositely
+    shared: float                           #: part of the variance that A and B share, by these pairs; < 0: in opposite ways
     shared_interval: tuple[float, float]    #: of it, 95 %
     method: str                             #: paired, unpaired
     size: float | None                      #: the smallest change that can be found, as a fraction; None: not even SIZES[1]
-    wanted: int | None = None               #: inconclusive: pairs at which it would be asked again; None: LOOKS are exhausted
+    wanted: int | None = None               #: inconclusive: pairs at which it is asked again; None: LOOKS are exhausted
 
 
 def judge_pairs(a, b, lower_is_better: bool, variables: int = 1) -> PairVerdict:

@@ -39,7 +39,7 @@ def test_too_few_launches_are_inconclusive_and_ask_for_more():
 def test_noise_that_hides_every_change_never_passes_for_ok():
     wild = np.exp(np.random.default_rng(9).normal(0, 0.5, 60))
     verdict = judge.judge(wild, np.exp(np.random.default_rng(10).normal(0, 0.5, judge.LOOKS[-1])), True)
-    assert (verdict.word, verdict.size, verdict.wanted) == ('inconclusive', None, None)
+    assert (verdict.word, verdict.size, verdict.wanted) == ("inconclusive", None, None)
 
 
 def test_one_outlier_changes_no_verdict():
@@ -97,9 +97,11 @@ def test_confirmation_asks_for_more_fresh_launches_and_counts_both_stages():
 
 
 def test_what_was_open_goes_on_with_the_launches_of_both_stages():
-    launches = fresh(1.0)
-    assert judge.judge(BASE, launches[:5], True).word == "inconclusive"
-    assert judge.confirm(BASE, launches[:5], launches[5:], True) == judge.judge(BASE, launches, True)
+    first, later = [10.2, 10.4, 10.0, 10.3, 10.5], [10.1, 9.9, 10.0, 10.2, 9.8] * 3
+    assert judge.judge(BASE, first, True, variables=200).word == "inconclusive"
+    both = judge.confirm(BASE, first, later, True, variables=200)
+    assert both == judge.judge(BASE, first + later, True, variables=200)
+    assert (both.word, both.launches) == ("ok", 7)
 
 
 def test_what_was_ok_stays_so():
