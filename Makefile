@@ -37,7 +37,7 @@ lab-down: .venv/ready ## end it; results/ and the node image stay
 lab-clean: lab-down ## end it and remove the node images as well
 	@$(LAB) clean
 
-bench-gate: .venv/ready ## how often the gate errs: false alarms, power and launches, by simulation (over a minute)
+bench-gate: .venv/ready ## how often the gate errs: false alarms, power and launches, by simulation (three minutes)
 	@.venv/bin/python -m nearmetal.bench_gate
 
 COMPILE = .venv/bin/uv pip compile --quiet --universal --generate-hashes --no-header --python-version 3.11 pyproject.toml

@@ -41,5 +41,5 @@ def days(drift: float, plan) -> str:
 
 def pairs(shared: float, plan) -> str:
     """Pairs for a step whose noise is known: what is not shared counts twice, once for A and once for B."""
-    count = wald(0.08 * math.sqrt(2 * (1 - shared)), judge.CAMPAIGN_ERROR / plan.variables, POWER)
+    count = wald(bench_noise.DUET_CV * math.sqrt(2 * (1 - shared)), judge.CAMPAIGN_ERROR / plan.variables, POWER)
     return f"limit: {100 * STEP:.0f} % with {100 * POWER:.0f} % power takes {count:.1f} pairs on average"

@@ -5,6 +5,8 @@ import numpy as np
 
 #: How often a launch is an outlier, and what it is multiplied by then.
 OUTLIERS = (0.02, 1.5)
+#: Coefficient of variation of pairs: an emulated NIC.
+DUET_CV = 0.08
 #: Launches of a session in the baseline.
 SESSION = 5
 

@@ -75,7 +75,7 @@ def duet(rng, shared: float, plan) -> list[Row]:
     for step in (0.0, 0.05):
         found = []
         for _ in range(max(1, plan.trials // 2)):
-            a, b = bench_noise.pairs(rng, judge.LOOKS[-1], 0.08, shared)
+            a, b = bench_noise.pairs(rng, judge.LOOKS[-1], bench_noise.DUET_CV, shared)
             found.append(pairs.judge_pairs(a, b * (1 + step), lower_is_better=True, variables=plan.variables))
         rows.append(Row.of(step, "judge_pairs", np.array([v.word == "regressed" for v in found]), [v.pairs for v in found]))
         rows.append(Row.of(step, "of these judged as pairs", np.array([v.method == "paired" for v in found])))

@@ -88,8 +88,8 @@ def test_the_table_names_session_change_and_facts():
 
 def test_a_million_stored_values_take_seconds():
     sessions = stored(100, variables=200, launches=50, step=0.05, at=60)
-    start = time.perf_counter()
+    start = time.process_time()
     points = history.change_points(sessions)
     history.render(sessions, points)
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5
     assert [point.variable for point in points] == ["latency0"]
