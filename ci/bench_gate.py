@@ -24,7 +24,7 @@ PROMISES = {
     ("CV 3 %", "confirm", 0.0): (0.1, 20), ("CV 3 %", "confirm", 0.05): (95, 20),
     ("CV 8 %", "confirm", 0.0): (0.2, None), ("CV 8 %", "confirm", 0.10): (95, None),
     **{(f"CV {cv} %, days {days} %", method, 0.0): (0.1, None)
-       for cv in (2, 3) for days in ("0.5", "1.0") for method in ("judge", "judge, days shared")},
+       for cv in (2, 3) for days in ("0.5", "1.0") for method in ("judge", "confirm")},
     **{(f"duet, CV 8 %, shared {shared}", "judge_pairs", step): (bound, None)
        for shared in (0.95, 0.99) for step, bound in ((0.0, 0.2), (0.05, 95))},
     ("campaigns", "CV 2 %", 0.0): (5, None), ("campaigns", "CV 3 %", 0.0): (5, None),
@@ -51,7 +51,8 @@ def broken(title: str, rows: list[Row]) -> list[str]:
 
 
 def shown(rows: list[Row]) -> str:
-    return tabulate([[f"{100 * row.step:.0f} %", row.method, f"{row.rate:.2f}", interval(row.hits, row.trials), row.trials,
+    return tabulate([[f"{100 * row.step:.0f} %", row.method, f"{row.rate:.2f}",
+                      interval(row.hits, row.trials) if row.days is None else f"of {row.days} days", row.trials,
                       "" if row.launches is None else f"{row.launches:.1f}"] for row in rows],
                     ["step", "method", "flagged %", "95 % interval", "trials", "launches"], disable_numparse=True,
                     colalign=["right", "left", "right", "right", "right", "right"])

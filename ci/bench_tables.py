@@ -1,6 +1,6 @@
 """The simulations behind bench_gate.py: one function a table.  `plan` holds its command line's trials, campaigns, baseline
 and variables; a step is a rise of a latency, and flagged is what is called `regressed`."""
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -18,6 +18,7 @@ class Row:
     hits: int
     trials: int
     launches: float | None = None  #: mean
+    days: int | None = None        #: that the trials share, where they are not independent of one another
 
     @classmethod
     def of(cls, step: float, method: str, flags: np.ndarray, launches=None) -> "Row":
@@ -65,7 +66,8 @@ def drifting(rng, cv: float, days: float, plan) -> list[Row]:
     rows = []
     for step, trials, whose in ((0.0, 4, "own"), (0.0, 4, "shared"), (0.0, 4, "half"), (0.05, 1, "own")):
         _, _, judged, confirmed = zip(*gate(rng, trials * plan.trials, cv, days, step, plan, whose))
-        rows.append(decided(step, WHOSE[whose], judged, 2 if whose == "half" else 1))
+        row = decided(step, WHOSE[whose], judged, 2 if whose == "half" else 1)
+        rows.append(replace(row, days=len(judged)) if whose == "shared" else row)
         rows += [decided(step, "confirm", confirmed)] if whose == "own" else []
     return rows
 
