@@ -40,7 +40,7 @@ lab-down: .venv/ready ## end it; results/ and the node image stay
 lab-clean: lab-down ## end it and remove the node images as well
 	@$(LAB) clean
 
-bench-gate: .venv/ready ## how often the gate errs: false alarms, power and launches, by simulation (over a minute)
+bench-gate: .venv/ready ## how often the gate errs: false alarms, power and launches, by simulation (three minutes)
 	@.venv/bin/python -m nearmetal.bench_gate
 
 drill: lab-up ## regressions introduced for real in the lab, one at a time: does the gate find each, and nothing else? (an hour)

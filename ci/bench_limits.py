@@ -19,9 +19,9 @@ def launches(cv: float, plan) -> str:
     once = wald(cv, error, POWER)
     # The fresh ones have the least to do where the first ones always find it.
     twice = max(once, judge.LOOKS[0] + wald(cv, judge.CONFIRM_ERROR, POWER))
-    return (f"limit: {100 * STEP:.0f} % with {100 * POWER:.0f} % power takes {once:.1f} launches on average, and {twice:.1f} where "
-            f"fresh ones confirm {judge.LOOKS[0]}; against {plan.baseline} launches "
-            f"no number finds less than {100 * smallest:.1f} %")
+    return (f"limit: {100 * STEP:.0f} % with {100 * POWER:.0f} % power takes {once:.1f} launches on average, and {twice:.1f} "
+            f"where fresh ones confirm {judge.LOOKS[0]}; against {plan.baseline} launches no number finds less than "
+            f"{100 * smallest:.1f} %")
 
 
 def wald(cv: float, error: float, power: float) -> float:
@@ -41,5 +41,5 @@ def days(drift: float, plan) -> str:
 
 def pairs(shared: float, plan) -> str:
     """Pairs for a step whose noise is known: what is not shared counts twice, once for A and once for B."""
-    count = wald(0.08 * math.sqrt(2 * (1 - shared)), judge.CAMPAIGN_ERROR / plan.variables, POWER)
+    count = wald(bench_noise.DUET_CV * math.sqrt(2 * (1 - shared)), judge.CAMPAIGN_ERROR / plan.variables, POWER)
     return f"limit: {100 * STEP:.0f} % with {100 * POWER:.0f} % power takes {count:.1f} pairs on average"

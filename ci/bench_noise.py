@@ -5,6 +5,8 @@ import numpy as np
 
 #: How often a launch is an outlier, and what it is multiplied by then.
 OUTLIERS = (0.02, 1.5)
+#: Coefficient of variation of pairs: an emulated NIC.
+DUET_CV = 0.08
 #: Launches of a session in the baseline.
 SESSION = 5
 
@@ -14,13 +16,16 @@ def launches(rng, shape, cv: float) -> np.ndarray:
     return np.exp(rng.normal(0, _logs(cv), shape)) * _outliers(rng, shape)
 
 
-def campaign(rng, variables: int, cv: float, drift: float, baseline: int, fresh: int, shared: bool = False):
+def campaign(rng, variables: int, cv: float, drift: float, baseline: int, fresh: int, whose: str = "own"):
     """Of so many variables a baseline, (variables, sessions, SESSION), and fresh launches, (variables, fresh).
 
     :arg drift: standard deviation of what each session is shifted by as a whole, the fresh one too.
-    :arg shared: whether a session shifts all variables by the same, rather than each by its own.
+    :arg whose: whether a session shifts each variable by its "own", all by a "shared" one, or "half" of them, which are those
+        at even places, by their own and the rest not at all.
     """
-    days = np.exp(rng.normal(0, drift, (1 if shared else variables, baseline // SESSION + 1, 1)))
+    days = np.exp(rng.normal(0, drift, (1 if whose == "shared" else variables, baseline // SESSION + 1, 1)))
+    if whose == "half":
+        days[1::2] = 1
     base = launches(rng, (variables, days.shape[1] - 1, SESSION), cv) * days[:, 1:]
     return base, launches(rng, (variables, fresh), cv) * days[:, 0]
 

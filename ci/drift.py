@@ -1,8 +1,9 @@
 """How much whole sessions move from day to day, beyond what their launches explain.  Pure functions.
 
 A new session has its own day too, and no number of launches in it takes that away.  From one variable's dozen of sessions
-the drift is hardly known: at a noise of 3 % a drift of 1 % shows in one case of four.  All variables of a campaign together
-show it well, so it is estimated over them (as limma does for the variances of genes: Smyth, 2004) and given to the judge.
+a drift of half its launches' noise is hardly told from none.  All variables of a campaign together show it well, so what is
+typical is estimated over them (as limma does for the variances of genes: Smyth, 2004) and given to the judge, who takes what
+the variable shows by itself where that is more.
 """
 import math
 from collections.abc import Iterable, Sequence
@@ -62,3 +63,10 @@ def together(statistic: np.ndarray, freedom: np.ndarray, variance: np.ndarray) -
     if not freedom.sum() or special.chdtrc(freedom.sum(), statistic.sum()) > SHOWN:
         return 0.0
     return math.sqrt(max(0.0, np.median(variance[freedom > 0])))
+
+
+def each(statistic: np.ndarray, freedom: np.ndarray, variance: np.ndarray) -> np.ndarray:
+    """The drift of each of these variables: what is typical of them, or more where it shows more by itself."""
+    shows = special.chdtrc(np.maximum(freedom, 1), statistic) <= SHOWN
+    alone = np.sqrt(np.where((freedom > 0) & shows, np.maximum(variance, 0), 0))
+    return np.maximum(together(statistic, freedom, variance), alone)

@@ -18,7 +18,7 @@ from tabulate import tabulate
 
 from .compare import number
 from .gate import changed_facts
-from .results import Session
+from .results import Session, Value
 from .sequential import THRESHOLD
 
 #: Chance that a history of unchanged variables has any change point.
@@ -40,21 +40,26 @@ class ChangePoint:
     after: float            #: and from there on, to the next change point
     change: float           #: of these, as a fraction; > 0 is a higher value
     p: float                #: of the rank test, two-sided
-    facts: dict[str, tuple[str, str]] = field(default_factory=dict)  #: what else changed in that session: (then, now)
+    #: what else changed in that session: (then, now)
+    facts: dict[str, tuple[str, str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class _Point:
-    value: float
+    value: Value
     session: Session
     facts: dict[str, str]
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.value.samples or (self.value.value,))
 
 
 def change_points(sessions: Sequence[Session]) -> list[ChangePoint]:
     """Of every variable of these sessions of one system, in any order; in the order of the sessions where they lie."""
     found, held = [], series(sessions)
     for (check, partition, environ, variable, unit), points in held.items():
-        values = np.array([point.value for point in points])
+        values = np.array([point.median for point in points])
         for start, middle, end, p in levels(values, ERROR / len(held) / len(points)):
             before, after = float(np.median(values[start:middle])), float(np.median(values[middle:end]))
             was, now = points[middle - 1], points[middle]
@@ -70,10 +75,9 @@ def series(sessions: Sequence[Session]) -> dict[tuple[str, str, str, str, str], 
     for session in sorted(sessions, key=lambda session: session.time):
         for case in session.cases:
             for value in case.values if case.measured else ():
-                middle = statistics.median(value.samples or (value.value,))
-                if middle > 0 and math.isfinite(middle):
+                if math.isfinite(value.value) and min(value.samples, default=value.value) > 0:
                     key = value.check, value.partition, value.environ, value.variable, value.unit
-                    found.setdefault(key, []).append(_Point(middle, session, case.facts))
+                    found.setdefault(key, []).append(_Point(value, session, case.facts))
     return found
 
 
@@ -83,8 +87,7 @@ def levels(values: np.ndarray, error: float) -> list[tuple[int, int, int, float]
     Otava's proposals, without those that the rank test at that error or THRESHOLD don't bear out: the weakest goes first, and
     its neighbours, which have more points then, are tested anew.
     """
-    # Otava cuts its windows out of lists only: an array it would take whole for each.
-    places = sorted(point.index for point in compute_change_points(values.tolist(), max_pvalue=PROPOSED)[0])
+    places = proposed(values)
     while places:
         ends = [0, *places, len(values)]
         tested = [(*three, _p(values, *three)) for three in zip(ends, ends[1:], ends[2:])]
@@ -93,6 +96,12 @@ def levels(values: np.ndarray, error: float) -> list[tuple[int, int, int, float]
             return tested
         del places[weakest]
     return []
+
+
+def proposed(values: np.ndarray) -> list[int]:
+    """Where Otava sees the level of values, (sessions,), move: the first points of new levels."""
+    # Otava cuts its windows out of lists only: an array it would take whole for each.
+    return sorted(point.index for point in compute_change_points(values.tolist(), max_pvalue=PROPOSED)[0])
 
 
 def least_sessions(held: int) -> int:
@@ -123,13 +132,17 @@ def render(sessions: Sequence[Session], points: Sequence[ChangePoint]) -> str:
     short = sum(len(found) < least for found in held.values())
     lines = [f"{len(sessions)} sessions, {len(held)} variables: {len(points)} change points"]
     if points:
-        rows = [[point.started, point.session[:8], point.check.replace("%", ""), point.partition, point.environ, point.variable,
-                 number(point.before), number(point.after), point.unit, f"{100 * point.change:+.1f} %", f"{point.p:.1g}",
-                 ", ".join(f"{name}: {then} -> {now}" for name, (then, now) in point.facts.items()) or "nothing recorded"]
-                for point in points]
-        lines += ["", tabulate(rows, ["from", "session", "check", "partition", "environment", "variable", "before", "after", "unit",
-                                      "change", "p", "changed with it"], disable_numparse=True,
+        headers = ["from", "session", "check", "partition", "environment", "variable", "before", "after", "unit", "change",
+                   "p", "changed with it"]
+        lines += ["", tabulate(map(_row, points), headers, disable_numparse=True,
                                colalign=["left"] * 6 + ["right"] * 2 + ["left"] + ["right"] * 2 + ["left"])]
     if short:
         lines += ["", f"too few sessions to say: {short} of {len(held)} variables, which need {least}"]
     return "\n".join(lines)
+
+
+def _row(point: ChangePoint) -> list[str]:
+    facts = ", ".join(f"{name}: {then} -> {now}" for name, (then, now) in point.facts.items())
+    return [point.started, point.session[:8], point.check.replace("%", ""), point.partition, point.environ, point.variable,
+            number(point.before), number(point.after), point.unit, f"{100 * point.change:+.1f} %", f"{point.p:.1g}",
+            facts or "nothing recorded"]

@@ -39,32 +39,32 @@ class Verdict:
     interval: tuple[float, float]   #: of the change, 95 %, the drift of a day included
     p: float                        #: of the direction in which it changed, at the look that decided
     launches: int                   #: that the verdict used, of both stages where there were two
-    size: float | None              #: the smallest change that can be found in this noise, as a fraction; None: not even SIZES[1]
-    wanted: int | None = None       #: inconclusive: launches at which it would be asked again; None: no number of LOOKS is enough
+    size: float | None              #: smallest change that can be found in this noise, as a fraction; None: not even SIZES[1]
+    wanted: int | None = None       #: inconclusive: launches at which it is asked again; None: no number of LOOKS is enough
     drift: float = 0.0              #: between sessions, as a fraction, that was allowed for
 
 
-def judge(baseline, launches, lower_is_better: bool, variables: int = 1, drift: float | None = None) -> Verdict:
+def judge(baseline, launches, lower_is_better: bool, variables: int = 1, drift: float = 0.0) -> Verdict:
     """Judge one variable of a campaign of so many variables.
 
     :arg baseline: sessions, each with one value a launch, or the launches of a single one; at least LEAST_BASELINE launches,
         positive, any unit.
     :arg launches: one value a fresh launch of one session in the order of measurement, same unit; what lies beyond the last
         look that is reached waits for the next.
-    :arg drift: between sessions, as a fraction: `drift.typical` of all variables of the baseline, which know it far better
-        than this one alone; None: this one alone.
+    :arg drift: between sessions, as a fraction: `drift.typical` of all variables of the baseline, which show it far better
+        than this one alone; what this one shows alone counts where that is more.
     :raises JudgeError: too few samples, or a value that is not positive and finite.
     """
     sessions, base = _baseline(baseline, variables)
     new = positive_logs(launches, "launches")
     if not len(new):
         raise JudgeError("no launch to judge")
-    drift = days.typical(sessions) if drift is None else drift
-    found = sequential.decide(base[None], new[None], _share(variables), drift, len(sessions[0]))
-    return _verdict(found, base, new, lower_is_better, drift, len(sessions[0]))
+    drift = max(drift, days.typical([sessions]))
+    found = sequential.decide(base[None], new[None], _share(variables), np.array([drift]), len(sessions))
+    return _verdict(found, base, new, lower_is_better, drift, len(sessions))
 
 
-def confirm(baseline, first, fresh, lower_is_better: bool, variables: int = 1, drift: float | None = None) -> Verdict:
+def confirm(baseline, first, fresh, lower_is_better: bool, variables: int = 1, drift: float = 0.0) -> Verdict:
     """Judge in two stages: `first` as `judge` does; what that finds changed must hold in the `fresh` launches alone, what it
     leaves open goes on with both.  The change of a confirmed verdict is that of the fresh launches, which weren't chosen for
     being far off.  Arguments and errors as for `judge`; `wanted` counts the launches of both stages."""
@@ -72,16 +72,16 @@ def confirm(baseline, first, fresh, lower_is_better: bool, variables: int = 1, d
     stages = [positive_logs(first, "launches"), positive_logs(fresh, "fresh launches")]
     if not all(map(len, stages)):
         raise JudgeError("no launch to judge")
-    drift = days.typical(sessions) if drift is None else drift
-    arguments = _share(variables), drift, len(sessions[0])
-    alone = sequential.decide(base[None], stages[0][None], *arguments)
+    drift = max(drift, days.typical([sessions]))
+    share, known = _share(variables), (np.array([drift]), len(sessions))
+    alone = sequential.decide(base[None], stages[0][None], share, *known)
     if alone.side[0] == 0:
-        return _verdict(alone, base, stages[0], lower_is_better, drift, len(sessions[0]))
-    both = sequential.confirm(base[None], stages[0][None], stages[1][None], arguments[0], CONFIRM_ERROR, *arguments[1:])
+        return _verdict(alone, base, stages[0], lower_is_better, drift, len(sessions))
+    both = sequential.confirm(base[None], stages[0][None], stages[1][None], share, CONFIRM_ERROR, *known)
     used = 0 if alone.side[0] == UNDECIDED else int(alone.count[0])
     new = stages[1] if used else np.concatenate(stages)
     found = replace(both, count=both.count - used)
-    verdict = _verdict(found, base, new, lower_is_better, drift, len(sessions[0]))
+    verdict = _verdict(found, base, new, lower_is_better, drift, len(sessions), CONFIRM_LOOKS if used else LOOKS)
     return replace(verdict, launches=verdict.launches + used, wanted=verdict.wanted and verdict.wanted + used)
 
 
@@ -90,14 +90,15 @@ def _share(variables: int) -> float:
 
 
 def _baseline(baseline, variables: int) -> tuple[list, np.ndarray]:
-    """The variable's sessions as the only one of `drift.typical`'s variables, and all their launches' logarithms."""
+    """The baseline's sessions, and all their launches' logarithms."""
     if variables < 1:
         raise JudgeError(f"a campaign has at least one variable, not {variables}")
     sessions = [baseline] if not len(baseline) or np.ndim(baseline[0]) == 0 else list(baseline)
     base = np.concatenate([positive_logs(session, "baseline") for session in sessions])
     if len(base) < LEAST_BASELINE:
-        raise JudgeError(f"the baseline holds {len(base)} launches; at least {LEAST_BASELINE} are needed: record more sessions")
-    return [[session for session in sessions if len(session)]], base
+        raise JudgeError(f"the baseline holds {len(base)} launches; at least {LEAST_BASELINE} are needed: "
+                         "record more sessions")
+    return [session for session in sessions if len(session)], base
 
 
 def positive_logs(values, what: str) -> np.ndarray:
@@ -108,13 +109,13 @@ def positive_logs(values, what: str) -> np.ndarray:
     return np.log(array)
 
 
-def _verdict(found, base, new, lower_is_better: bool, drift: float, sessions: int) -> Verdict:
+def _verdict(found, base, new, lower_is_better: bool, drift: float, sessions: int, looks=LOOKS) -> Verdict:
     side, count, shift = int(found.side[0]), int(found.count[0]), float(found.shift[0])
     word = {0: "ok", UNDECIDED: "inconclusive"}.get(side) or ("regressed" if (side > 0) == lower_is_better else "improved")
     day = drift * math.sqrt(1 + 1 / sessions) * (special.stdtrit(sessions - 1, 0.975) if sessions > 1 else 1.96)
     low, high = (math.expm1(shift + math.copysign(math.hypot(end - shift, day), end - shift or outward))
                  for end, outward in zip(ranks.shift_interval(base, new[:count]), (-1, 1)))
-    wanted = next((look for look in LOOKS if look > count), None) if side == UNDECIDED else None
+    wanted = next((look for look in looks if look > count), None) if side == UNDECIDED else None
     size = float(found.size[0])
     return Verdict(word, math.expm1(shift), (low, high), float(found.p[0]), count,
                    None if math.isnan(size) else math.expm1(size), wanted, drift)

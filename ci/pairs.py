@@ -33,11 +33,11 @@ class PairVerdict:
     interval: tuple[float, float]           #: of the change, 95 %
     p: float                                #: of the direction in which it changed, at the look that decided
     pairs: int                              #: that the verdict used
-    shared: float                           #: part of the variance that A and B share, by these pairs; < 0: they vary oppositely
+    shared: float | None                    #: part of the variance that A and B share; < 0: in opposite ways; None: unknown
     shared_interval: tuple[float, float]    #: of it, 95 %
     method: str                             #: paired, unpaired
     size: float | None                      #: the smallest change that can be found, as a fraction; None: not even SIZES[1]
-    wanted: int | None = None               #: inconclusive: pairs at which it would be asked again; None: LOOKS are exhausted
+    wanted: int | None = None               #: inconclusive: pairs at which it is asked again; None: LOOKS are exhausted
 
 
 def judge_pairs(a, b, lower_is_better: bool, variables: int = 1) -> PairVerdict:
@@ -62,18 +62,18 @@ def judge_pairs(a, b, lower_is_better: bool, variables: int = 1) -> PairVerdict:
     return look.verdict("inconclusive", next((count for count in LOOKS if count > len(first)), None))
 
 
-def shared_part(first: np.ndarray, second: np.ndarray) -> tuple[float, tuple[float, float]]:
+def shared_part(first: np.ndarray, second: np.ndarray) -> tuple[float | None, tuple[float, float]]:
     """Part of the variance of pairs' logarithms, (n,) each, that both share, and its 95 % interval.
 
     The correlation by the scales of sum and difference (Gnanadesikan and Kettenring, 1972), each of which is a median of
-    distances between pairs, so that a few outliers change little. NaN where nothing varies; (-1, 1) from fewer than five.
+    distances between pairs, so that a few outliers change little. None where nothing varies, or of fewer than five pairs.
     """
-    i, j = np.triu_indices(len(first), 1)
     if len(first) < 5:
-        return math.nan, (-1.0, 1.0)
+        return None, (-1.0, 1.0)
+    i, j = np.triu_indices(len(first), 1)
     both, apart = (np.median(np.abs(x[i] - x[j])) ** 2 for x in (first + second, first - second))
     if not both + apart:
-        return math.nan, (-1.0, 1.0)
+        return None, (-1.0, 1.0)
     part = float((both - apart) / (both + apart))
     reach = 1.96 * WIDER / math.sqrt(len(first) - 3)
     middle = math.atanh(min(max(part, -1 + 1e-12), 1 - 1e-12))
@@ -85,7 +85,7 @@ class _Look:
     """The pairs so far, by the method that their shared part calls for."""
     first: np.ndarray
     second: np.ndarray
-    shared: float
+    shared: float | None
     shared_interval: tuple[float, float]
     paired: bool
     shift: float
@@ -94,7 +94,7 @@ class _Look:
     @classmethod
     def at(cls, first: np.ndarray, second: np.ndarray, share: float) -> "_Look":
         shared, interval = shared_part(first, second)
-        paired = not shared < LEAST_SHARED  # nothing varies, or too few to say: pairs are what was measured
+        paired = shared is None or shared >= LEAST_SHARED  # unknown: pairs are what was measured
         differences = second - first
         if paired:
             shift, noise = ranks.centre(differences), float(ranks.spread(differences))

@@ -30,7 +30,7 @@ class Errors:
     """Of the Hodges-Lehmann estimates of the trials' changes."""
     noise: np.ndarray   #: between launches, (trials,)
     launches: int       #: in the baseline
-    drift: float        #: between sessions
+    drift: np.ndarray   #: between sessions, (trials,)
     sessions: int       #: in the baseline
 
     def launch(self, count: int) -> np.ndarray:
@@ -44,18 +44,15 @@ class Errors:
     def threshold(self, count: int) -> np.ndarray:
         """The shift beyond which it is a change: of interest, and more than a day does."""
         least = math.log1p(THRESHOLD)
-        if not self.drift:
-            return np.full(len(self.noise), least)
         # All variables may share their days, so that the drift is known from as few as there are sessions.
         quantile = special.stdtrit(self.sessions - 1, 1 - DAY_ERROR) if self.sessions > 1 else special.ndtri(1 - DAY_ERROR)
-        return np.maximum(least, quantile * self.session(count))
+        return np.where(self.drift > 0, np.maximum(least, quantile * self.session(count)), least)
 
     def size(self, share: float) -> np.ndarray:
         """The shift that the last look finds with POWER at that error, but no smaller than SIZES[0]; NaN above SIZES[1]."""
         last, power = LOOKS[-1], special.ndtri(POWER)
         size = np.maximum(math.log1p(SIZES[0]), (special.ndtri(1 - share) + power) * self.launch(last))
-        if self.drift:
-            size = np.maximum(size, self.threshold(last) + power * self.session(last))
+        size = np.where(self.drift > 0, np.maximum(size, self.threshold(last) + power * self.session(last)), size)
         return np.where(size <= math.log1p(SIZES[1]), size, math.nan)
 
 
@@ -69,8 +66,9 @@ class Decided:
     size: np.ndarray    #: smallest shift that can be found, NaN: none
 
 
-def decide(base: np.ndarray, new: np.ndarray, share: float, drift: float = 0.0, sessions: int = 1, looks=LOOKS) -> Decided:
-    """Compare new, (trials, launches), with base, (trials, launches), at each look that `new` reaches, at that error a look."""
+def decide(base: np.ndarray, new: np.ndarray, share: float, drift: np.ndarray, sessions: int, looks=LOOKS) -> Decided:
+    """Compare new, (trials, launches), with base, (trials, launches) of so many sessions, at each look that `new` reaches, at
+    that error a look.  drift, (trials,): of a session as a whole."""
     errors = Errors(ranks.spread(base), base.shape[1], drift, sessions)
     size, reached = errors.size(share), new.shape[1]
     side, count = np.full(len(base), UNDECIDED), np.full(len(base), reached)
@@ -88,16 +86,16 @@ def decide(base: np.ndarray, new: np.ndarray, share: float, drift: float = 0.0, 
     return Decided(side, count, shift, p, size)
 
 
-def confirm(base, first, fresh, share: float, again: float, drift: float = 0.0, sessions: int = 1) -> Decided:
+def confirm(base, first, fresh, share: float, again: float, drift: np.ndarray, sessions: int) -> Decided:
     """Two stages: what `first` finds changed must hold in `fresh` alone, at the error `again` over all of CONFIRM_LOOKS; what
     it leaves open goes on with both, in order, at the looks; what it finds unchanged stays so."""
     found = decide(base, first, share, drift, sessions)
     side, count, shift, p = (array.copy() for array in (found.side, found.count, found.shift, found.p))
     rows = np.flatnonzero(found.side == UNDECIDED)
-    both = decide(base[rows], np.concatenate([first[rows], fresh[rows]], axis=1), share, drift, sessions)
+    both = decide(base[rows], np.concatenate([first[rows], fresh[rows]], axis=1), share, drift[rows], sessions)
     side[rows], count[rows], shift[rows], p[rows] = both.side, both.count, both.shift, both.p
     rows = np.flatnonzero(np.abs(found.side) == 1)
-    held = decide(base[rows], fresh[rows], again / len(CONFIRM_LOOKS), drift, sessions, CONFIRM_LOOKS)
+    held = decide(base[rows], fresh[rows], again / len(CONFIRM_LOOKS), drift[rows], sessions, CONFIRM_LOOKS)
     opposite = held.side == -found.side[rows]
     side[rows] = np.where(opposite, UNDECIDED, held.side)
     count[rows], shift[rows], p[rows] = found.count[rows] + held.count, held.shift, held.p
