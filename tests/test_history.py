@@ -31,7 +31,7 @@ def test_a_step_is_found_in_its_session_with_what_changed_there():
     point, = history.change_points(stored(100, variables=20, step=0.05, at=60, facts=facts))
     assert (point.variable, point.session, point.unit) == ("latency0", "00000060-0000", "us")
     assert point.change == pytest.approx(0.05, abs=0.01) and point.after == pytest.approx(1.05, abs=0.01)
-    assert point.facts == {"kernel": ("6.1", "6.8"), "thp": ("", "always")}
+    assert point.facts == {"kernel": ("6.1", "6.8"), "thp": ("absent", "always")}
 
 
 def test_the_order_in_which_sessions_are_given_does_not_matter():
