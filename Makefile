@@ -3,14 +3,16 @@
 LAB := .venv/bin/python site-config/lab
 SYSTEM ?= lab
 
-.PHONY: help demo test unit lab-up lab-status lab-shell lab-exec lab-down lab-clean bench-gate lock
+.PHONY: help demo test unit lab-up lab-status lab-shell lab-exec lab-down lab-clean bench-gate drill lock
 
 help: ## list these commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
-demo: lab-up ## start the lab, measure both MPIs on its three kinds of link, print the comparison
+demo: lab-up ## start the lab, measure both MPIs on its three kinds of link, print the comparison and the report's place
 	@$(LAB) exec 'reframe -c reframe_checks -r --system $(SYSTEM)'; ran=$$?; \
-	    .venv/bin/nearmetal compare --system $(SYSTEM); told=$$?; exit $$((ran ? ran : told))
+	    .venv/bin/nearmetal compare --system $(SYSTEM); told=$$?; \
+	    .venv/bin/nearmetal report --system $(SYSTEM); wrote=$$?; \
+	    exit $$((ran ? ran : told ? told : wrote))
 
 test: lab-up ## all tests: parsing, configuration, sources, and everything that runs in the lab or a browser
 	@site-config/lab/host.sh test-packages.txt
@@ -38,8 +40,11 @@ lab-down: .venv/ready ## end it; results/ and the node image stay
 lab-clean: lab-down ## end it and remove the node images as well
 	@$(LAB) clean
 
-bench-gate: .venv/ready ## how often the gate errs: false alarms, power and launches, by simulation (over a minute)
+bench-gate: .venv/ready ## how often the gate errs: false alarms, power and launches, by simulation (three minutes)
 	@.venv/bin/python -m nearmetal.bench_gate
+
+drill: lab-up ## regressions introduced for real in the lab, one at a time: does the gate find each, and nothing else? (an hour)
+	@.venv/bin/python -m tests.drill $(DRILL)
 
 COMPILE = .venv/bin/uv pip compile --quiet --universal --generate-hashes --no-header --python-version 3.11 pyproject.toml
 lock: .venv/ready ## write both requirements.lock anew from pyproject.toml

@@ -1,44 +1,103 @@
 """The `nearmetal` command."""
 import argparse
+import shlex
 import sys
 from pathlib import Path
 
-from . import compare, results
+from . import commands, judge, results
+from .baseline import BaselineError
+from .confirm import ConfirmError
+from .record import SESSIONS
+from .report import ReportError
 
-EPILOG = """exit codes: 0 done; 2 incomplete (a case failed or a value is missing); 3 bad usage or unreadable input."""
+EPILOG = """exit codes: 0 clean or done; 1 a regression; 2 incomplete (a case, value, launch or baseline is missing); 3 bad usage
+or unreadable input."""
+
+
+def parser() -> argparse.ArgumentParser:
+    top = argparse.ArgumentParser(
+        prog="nearmetal", epilog=EPILOG,
+        description="Reads the results that `reframe -c reframe_checks -r` stored: compares, records baselines, judges, reports.")
+    subs = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    def command(name: str, run, text: str, description: str, parents=subs) -> argparse.ArgumentParser:
+        sub = parents.add_parser(name, help=text, description=description, epilog=EPILOG)
+        sub.set_defaults(run=run)
+        sub.add_argument("--system", help="of the newest session on this system (default: of all)")
+        sub.add_argument("--database", type=Path, default=results.database(), help="ReFrame's results (default: %(default)s)")
+        return sub
+
+    compare = command("compare", commands.compare_partitions, "partitions side by side, with ratios to the first",
+                      "One row a check, environment and variable; one column a partition; ratios to the first partition.")
+    one_session(compare)
+    compare.add_argument("--columns", help="partitions, comma-separated; the first is the base (default: as they ran)")
+    compare.add_argument("--spread", action="store_true", help="with the coefficient of variation over the launches")
+
+    baseline = subs.add_parser("baseline", help="record, show or check what a system's variables are when it is well",
+                               epilog=EPILOG).add_subparsers(dest="action", required=True, metavar="ACTION")
+    record = command("record", commands.record_baseline, "write the baseline from some sessions",
+                     "Writes SYSTEM.yaml and SYSTEM.launches.json (see --directory), of which `git diff` shows what changed. "
+                     "Refuses sessions that failed, lack a case, were measured on different states of the system, or hold a "
+                     "variable too noisy to be judged.", baseline)
+    record.add_argument("--session", action="append", metavar="ID",
+                        help=f"from this one; may be repeated (default: the last {SESSIONS} with the newest one's cases)")
+    record.add_argument("--leave-out-noisy", action="store_true", help="let variables that are too noisy stay unjudged")
+    show = command("show", commands.show_baseline, "print it: value, spread, launches, and what the gate finds in it",
+                   "One row a variable of the baseline.", baseline)
+    check = command("check", commands.check_baseline, "is it valid, young enough, and of the system as it is?",
+                    "Checks both files against their schema and digest, the age of each entry, and the facts of the newest "
+                    "session against those it was recorded on. Ends with 2 where the baseline should be recorded anew.", baseline)
+    check.add_argument("--days", type=int, default=180, help="older entries are stale (default: %(default)s)")
+    for sub in (record, show, check):
+        sub.add_argument("--directory", type=Path, help="where baselines are (default: RFM_REFERENCE_PREFIX, or this "
+                         "checkout's reframe_checks/references/baselines)")
+
+    gate = command("gate", commands.gate_session, "judge a session against the baseline",
+                   "Each variable is ok, regressed, improved, inconclusive (too few launches), incomplete or not judged; the "
+                   f"campaign's chance of any false alarm is {100 * judge.CAMPAIGN_ERROR:.0f} % in all. Run it after "
+                   "`reframe -c reframe_checks -r`.")
+    one_session(gate)
+    gate.add_argument("--since", metavar="TIME", help="incomplete unless the session started later: seconds since 1970, as "
+                      "`date +%%s` prints, or an ISO date and time. ReFrame stores no session where it selected nothing.")
+    gate.add_argument("--confirm", action="store_true", help="measure undecided and suspicious cases again, with ReFrame")
+    gate.add_argument("--most", type=int, default=32, metavar="N", help="launches of a case with --confirm (default: %(default)s)")
+    gate.add_argument("--reframe", type=shlex.split, default=["reframe"], metavar="COMMAND",
+                      help="how --confirm starts ReFrame (default: reframe)")
+    gate.add_argument("--all", action="store_true", help="print what is ok as well")
+    for kind, text in (("json", "for programs, by ci/gate-schema.yaml"), ("junit", "for a CI system"),
+                       ("markdown", "for a merge request"), ("openmetrics", "for a monitor")):
+        gate.add_argument(f"--{kind}", type=Path, metavar="FILE", help=f"write the verdicts {text}")
+    command("history", commands.show_history, "where levels moved over all sessions, and what changed with them",
+            "Change points of every variable by Apache Otava on the median of each session's launches, each borne out by a rank "
+            "test, with the facts of the system that changed in the session where the level moved.")
+    page = command("report", commands.write_report, "all of it as one HTML page",
+                   "One self-contained page: verdicts, network, kernels, memory, history with change points, provenance. Needs no "
+                   "network to be read. Ends with 0 whatever the verdict: judging is `nearmetal gate`'s.")
+    page.add_argument("--output", type=Path, metavar="FILE", default=results.database().with_name("report.html"),
+                      help="default: %(default)s")
+    return top
+
+
+def one_session(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument("--session", metavar="ID", help="this one: its id or the id's beginning")
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="nearmetal", description=__doc__ + " Reads the results that "
-                                     "`reframe -c reframe_checks -r` stored.", epilog=EPILOG)
-    commands = parser.add_subparsers(dest="command", required=True)
-    sub = commands.add_parser(
-        "compare", help="partitions side by side, with ratios to the first", epilog=EPILOG,
-        description="One row a check, environment and variable; one column a partition; ratios to the first partition.")
-    sub.add_argument("--system", help="take the newest session on this system (default: the newest of all)")
-    sub.add_argument("--session", help="take this one: its id or the id's beginning")
-    sub.add_argument("--columns", help="partitions, comma-separated; the first is the base (default: as they ran)")
-    sub.add_argument("--spread", action="store_true", help="with the coefficient of variation over the launches")
-    sub.add_argument("--database", type=Path, default=results.database(), help="default: %(default)s")
     try:
-        arguments = parser.parse_args()
+        arguments = parser().parse_args()
     except SystemExit as end:
         return 3 if end.code else 0
     try:
-        session = results.load_session(arguments.database, arguments.system, arguments.session)
-    except results.ResultsError as error:
+        return arguments.run(arguments)
+    except commands.Incomplete as error:
+        print(f"nearmetal: incomplete: {error}", file=sys.stderr)
+        return 2
+    except (BaselineError, ConfirmError) as error:
+        print(f"nearmetal: {error}", file=sys.stderr)
+        return 2
+    except (results.ResultsError, ReportError, OSError) as error:
         print(f"nearmetal: {error}", file=sys.stderr)
         return 3
-    columns = arguments.columns.split(",") if arguments.columns else list(dict.fromkeys(v.partition for v in session.values))
-    if not columns:
-        print(f"nearmetal: session {session.uuid} holds no value: all of its cases failed:",
-              *compare.failed(session), sep="\n", file=sys.stderr)
-        return 2
-    text, missing = compare.render(session, columns, arguments.spread)
-    print(text)
-    for line in missing:
-        print(f"missing: {line}", file=sys.stderr)
-    return 2 if missing else 0
 
 
 if __name__ == "__main__":

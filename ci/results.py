@@ -1,6 +1,7 @@
 """ReFrame's results database as plain data. Reads only; the database is ReFrame's."""
 import functools
 import os
+import re
 import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -13,6 +14,8 @@ DATA_VERSION = "4"
 #: What a case says it was measured on, beside the further `facts` of its nodes (reframe_checks/base.py).
 FACTS = ("kernel", "hypervisor", "cpu_model", "governor", "smt", "thp", "nic_driver", "mtu", "mpi_library", "transport",
          "compiler", "revision")
+#: Key of a session's extras that names the session which it confirms.
+CONFIRMS = "nearmetal_confirms"
 #: Units of variables of which less is better; of those per second more is.
 TIMES = ("ns", "us", "ms", "s")
 
@@ -50,6 +53,8 @@ class Case:
     curves: dict[str, dict[int, tuple[float, ...]]]  #: such as {"half_round_trip_us": {bytes: a value a launch}}
     failure: str | None     #: why it failed; None: it passed
     phase: str | None       #: in which phase of ReFrame's pipeline; "performance": measured whole, beyond its reference
+    parameters: dict = field(default_factory=dict)  #: of the check, as its name gives them: {"placement": "internode"}
+    no_baseline: str = ""   #: why it may be measured without a reference
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -69,7 +74,10 @@ class Session:
     cases: tuple[Case, ...]
     time: float = 0.0       #: of the start, seconds since 1970
     command: str = ""       #: with which ReFrame was called
-    skipped: tuple[tuple[str, str, str], ...] = field(default=())  #: cases that their check skipped
+    skipped: tuple[tuple[str, str, str], ...] = ()  #: cases that their check skipped
+    promised: int = 0       #: cases that ReFrame selected
+    directory: str = ""     #: where ReFrame was called
+    confirms: str = ""      #: id of the session of which it measured some cases again (confirm.py)
 
     @property
     def values(self) -> list[Value]:
@@ -88,8 +96,8 @@ def database() -> Path:
     return Path(os.environ.get("RFM_PREFIX", Path(__file__).parent.parent / "results")) / "results.db"
 
 
-def sessions(path: Path, newest_first: bool = False) -> Iterator[Session]:
-    """Every session with at least one case, oldest first. Raises ResultsError."""
+def sessions(path: Path, newest_first: bool = False, confirming: bool = False) -> Iterator[Session]:
+    """Every session with at least one case, oldest first: campaigns, or what confirms one. Raises ResultsError."""
     if not path.is_file():
         raise ResultsError(f"{path}: no results database; run `reframe -c reframe_checks -r` first")
     with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as connection:
@@ -97,7 +105,7 @@ def sessions(path: Path, newest_first: bool = False) -> Iterator[Session]:
             order = "DESC" if newest_first else "ASC"
             for (blob,) in connection.execute(f"SELECT json_blob FROM sessions ORDER BY session_start_unix {order}"):
                 session = parse_session(orjson.loads(blob), path)
-                if session.cases:
+                if session.cases and bool(session.confirms) == confirming:
                     yield session
         except (sqlite3.DatabaseError, orjson.JSONDecodeError) as error:
             raise ResultsError(f"{path}: not a results database of ReFrame's ({error})") from error
@@ -110,6 +118,11 @@ def load_session(path: Path, system: str | None = None, uuid: str | None = None)
             return session
     wanted = f"session {uuid}" if uuid else f"session on system {system}" if system else "session"
     raise ResultsError(f"{path}: no {wanted}; `reframe --list-stored-sessions` lists what there is")
+
+
+def confirmations(path: Path, session: Session) -> list[Session]:
+    """What measured some of the session's cases again, in that order. Raises ResultsError."""
+    return [one for one in sessions(path, confirming=True) if one.confirms == session.uuid]
 
 
 def parse_session(data: dict, origin) -> Session:
@@ -125,7 +138,8 @@ def parse_session(data: dict, origin) -> Session:
     cases = [parse_case(case) for case in found.values() if case["result"] != "skip"]
     skipped = tuple((c["display_name"], c["partition"], c["environ"]) for c in found.values() if c["result"] == "skip")
     return Session(info["uuid"], info["time_start"], ",".join(sorted(systems)), tuple(cases),
-                   info["time_start_unix"], info.get("cmdline", ""), skipped)
+                   info["time_start_unix"], info.get("cmdline", ""), skipped, info.get("num_cases", 0),
+                   info.get("workdir", ""), info.get(CONFIRMS, ""))
 
 
 def parse_case(case: dict) -> Case:
@@ -141,7 +155,9 @@ def parse_case(case: dict) -> Case:
                 _facts(orjson.dumps([case.get("facts"), list(map(case.get, FACTS))])),
                 {name: {int(size): tuple(launches) for size, launches in curve.items()}
                  for name, curve in (case.get("curves") or {}).items()},
-                None if passed else str(case.get("fail_reason") or case["result"]), None if passed else case.get("fail_phase"))
+                None if passed else str(case.get("fail_reason") or case["result"]), None if passed else case.get("fail_phase"),
+                {name: case.get(name, text) for name, text in re.findall(r"%([^= ]+)=(\S+)", where[0])},
+                case.get("no_baseline") or "")
 
 
 @functools.lru_cache(maxsize=4096)

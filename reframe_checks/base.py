@@ -12,6 +12,7 @@ import reframe.utility.sanity as sn
 from reframe.core.exceptions import PerformanceError, SanityError
 
 from . import failures, provenance
+from .baselines import Baselined
 from .parsing import ParseError
 
 
@@ -23,12 +24,17 @@ def git_revision() -> str:
     return done.stdout.strip() or 'unknown'
 
 
-class NearmetalCheck(rfm.RegressionTest):
+def rounded(value: float) -> float:
+    """To six significant digits, which no measurement has."""
+    return float(f'{value:.6g}')
+
+
+class NearmetalCheck(rfm.RegressionTest, Baselined):
     """Base of all checks. A check says what to build and run, reads the output in `read_output`, and names what it
     measures with `@performance_function`s that return `self.over_launches(name, values)`."""
 
-    #: Fresh launches of the program within one job; a value is the mean over them. :type: int
-    repeats = builtin.variable(int, value=3)
+    #: Fresh launches of the program within one job; a value is the median over them. :type: int
+    repeats = builtin.variable(int, value=5)
     #: Nodes in the job. :type: int
     num_nodes = builtin.variable(int, value=1)
 
@@ -49,7 +55,12 @@ class NearmetalCheck(rfm.RegressionTest):
     facts = builtin.variable(dict, value={}, loggable=True)
     #: The values of every launch, by performance variable. :type: dict
     samples = builtin.variable(dict, value={}, loggable=True)
+    #: Of every launch the parts that it was measured in, a second level of samples, by performance variable. :type: dict
+    within = builtin.variable(dict, value={}, loggable=True)
+    #: What was measured over message sizes (bytes), a value a launch: `{'half_round_trip_us': {1: [...]}}`. :type: dict
+    curves = builtin.variable(dict, value={}, loggable=True)
 
+    require_reference = True
     valid_systems = ['*']
     sourcesdir = 'src'
     exclusive_access = True
@@ -64,10 +75,13 @@ class NearmetalCheck(rfm.RegressionTest):
         """Bytes that the program moved between its processes, for telling the transport; 0: moves none."""
         return 0
 
-    def over_launches(self, name: str, values) -> float:
-        """Mean of a variable over the launches, whose values are recorded as its samples."""
-        self.samples = {**self.samples, name: list(values)}
-        return float(f'{statistics.fmean(self.samples[name]):.6g}')
+    def over_launches(self, name: str, values, within=()) -> float:
+        """Median of a variable over the launches, whose values are recorded as its samples, and their parts as a second
+        level. A mean would not stand the one launch in hundreds that goes astray."""
+        self.samples = {**self.samples, name: [rounded(value) for value in values]}
+        if within := [[rounded(part) for part in launch] for launch in within if launch]:
+            self.within = {**self.within, name: within}
+        return rounded(statistics.median(self.samples[name]))
 
     def extra(self, name: str, default):
         """A setting of this partition from its `extras` (site-config), as the default's type."""

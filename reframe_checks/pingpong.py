@@ -3,7 +3,7 @@ import reframe as rfm
 import reframe.core.builtins as builtin
 from reframe.core.exceptions import SanityError
 
-from .base import NearmetalCheck
+from .base import NearmetalCheck, rounded
 from .parsing.pingpong import parse_imb
 
 LAUNCH_HINT = 'it comes from the `imb` module or Spack environment'
@@ -80,18 +80,28 @@ class pingpong(NearmetalCheck):
         if self.placement == 'internode' and (self.transport in ('shared memory', 'loopback')):
             raise SanityError(f'the messages between nodes went through {self.transport}, so they never left a node')
 
+    @builtin.run_before('performance')
+    def keep_curve(self):
+        if not self.is_dry_run():
+            self.curves = {'half_round_trip_us': {size: [rounded(launch.latency_us(size)) for launch in self.launches]
+                                                  for size in self.launches[0].rows if size}}
+
     @builtin.performance_function('us')
     def startup_latency(self):
-        return self.over_launches('startup_latency', [p.startup_latency_us for p in self.launches])
+        return self.over_launches('startup_latency', [p.startup_latency_us for p in self.launches],
+                                  [p.batches.get(1, []) for p in self.launches])
 
     @builtin.performance_function('us')
     def latency_1KiB(self):
-        return self.over_launches('latency_1KiB', [p.latency_us(1024) for p in self.launches])
+        return self.over_launches('latency_1KiB', [p.latency_us(1024) for p in self.launches],
+                                  [p.batches.get(1024, []) for p in self.launches])
 
     @builtin.performance_function('Gb/s')
     def bandwidth_64KiB(self):
-        return self.over_launches('bandwidth_64KiB', [p.bandwidth_gbps(65536) for p in self.launches])
+        return self.over_launches('bandwidth_64KiB', [p.bandwidth_gbps(65536) for p in self.launches],
+                                  [p.batch_gbps(65536) for p in self.launches])
 
     @builtin.performance_function('Gb/s')
     def peak_bandwidth(self):
-        return self.over_launches('peak_bandwidth', [p.peak_bandwidth_gbps for p in self.launches])
+        return self.over_launches('peak_bandwidth', [p.peak_bandwidth_gbps for p in self.launches],
+                                  [p.batch_gbps(p.peak_size) for p in self.launches])

@@ -75,8 +75,11 @@ class stream(NearmetalCheck):
     def name_variables(self):
         if self.is_dry_run():
             return
-        self.perf_variables = {
-            name: sn.make_performance_function(
-                sn.defer(self.over_launches(name, [run.tables[count].rates[function] for run in self.launches])), 'MB/s')
-            for count in self.launches[0].tables for function in ('copy', 'scale', 'add', 'triad')
-            for name in [f'{function}_{count}']}
+        self.perf_variables = {f'{function}_{count}': self._rate(function, count)
+                               for count in self.launches[0].tables for function in ('copy', 'scale', 'add', 'triad')}
+
+    def _rate(self, function, count):
+        tables = [run.tables[count] for run in self.launches]
+        return sn.make_performance_function(
+            sn.defer(self.over_launches(f'{function}_{count}', [table.rates[function] for table in tables],
+                                        [table.pass_rates(function) for table in tables])), 'MB/s')

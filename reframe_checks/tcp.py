@@ -3,7 +3,7 @@ import reframe as rfm
 import reframe.core.builtins as builtin
 from reframe.core.exceptions import SanityError
 
-from .base import NearmetalCheck
+from .base import NearmetalCheck, rounded
 from .parsing.qperf import parse_tcp
 
 
@@ -54,6 +54,15 @@ class tcp(NearmetalCheck):
     def check_transport(self):
         if self.transport.startswith(('shared memory', 'loopback')):
             raise SanityError(f'the bytes went through {self.transport}: they never left the node')
+
+    @builtin.run_before('performance')
+    def keep_curves(self):
+        if not self.is_dry_run():
+            self.curves = {'half_round_trip_us': self._curve('latency_us'), 'bandwidth_gbps': self._curve('bandwidth_gbps')}
+
+    def _curve(self, name):
+        return {size: [rounded(getattr(launch, name)[size]) for launch in self.launches]
+                for size in sorted(getattr(self.launches[0], name))}
 
     @builtin.performance_function('us')
     def startup_latency(self):

@@ -125,7 +125,7 @@ def test_bad_usage_is_3_and_help_teaches(monkeypatch, capsys):
     assert main() == 3
     monkeypatch.setattr('sys.argv', ['nearmetal', 'compare', '--help'])
     assert main() == 0
-    assert 'exit codes: 0 done; 2 incomplete' in capsys.readouterr().out
+    assert 'exit codes: 0 clean or done; 1 a regression; 2 incomplete' in capsys.readouterr().out
 
 
 @pytest.mark.parametrize('value, text', [(19645.9, '19646'), (0.2029, '0.2029'), (1744.0, '1744'), (8.484, '8.484'),

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from nearmetal import judge
+from nearmetal import judge, ranks
 from nearmetal.judge import JudgeError
 
 BASE = np.exp(np.random.default_rng(7).normal(0, 0.02, 60)) * 10  # us
@@ -39,7 +39,7 @@ def test_too_few_launches_are_inconclusive_and_ask_for_more():
 def test_noise_that_hides_every_change_never_passes_for_ok():
     wild = np.exp(np.random.default_rng(9).normal(0, 0.5, 60))
     verdict = judge.judge(wild, np.exp(np.random.default_rng(10).normal(0, 0.5, judge.LOOKS[-1])), True)
-    assert (verdict.word, verdict.size, verdict.wanted) == ('inconclusive', None, None)
+    assert (verdict.word, verdict.size, verdict.wanted) == ("inconclusive", None, None)
 
 
 def test_one_outlier_changes_no_verdict():
@@ -63,7 +63,7 @@ def test_p_values_are_exact(new, base):
     rng = np.random.default_rng(new)
     x, y = rng.normal(0.5, 1, new), rng.normal(0, 1, base)
     exact = stats.mannwhitneyu(x, y, alternative='greater', method='exact')
-    assert judge._mann_whitney(exact.statistic, new, base) == pytest.approx(exact.pvalue, rel=1e-9)
+    assert ranks.mann_whitney(new, base)[int(exact.statistic)] == pytest.approx(exact.pvalue, rel=1e-9)
 
 
 def test_equal_samples_are_no_evidence():
@@ -78,3 +78,43 @@ def test_equal_samples_are_no_evidence():
 def test_what_cannot_be_judged_says_why(base, launches, message):
     with pytest.raises(JudgeError, match=message):
         judge.judge(base, launches, True)
+
+
+def test_a_change_is_confirmed_by_fresh_launches_alone():
+    first = judge.judge(BASE, fresh(1.1, 5), True, variables=200)
+    again = np.exp(np.random.default_rng(11).normal(0, 0.02, 20)) * 10
+    held = judge.confirm(BASE, fresh(1.1, 5), again * 1.1, True, variables=200)
+    assert (first.word, held.word) == ("regressed", "regressed")
+    assert held.launches == 5 + judge.CONFIRM_LOOKS[0]
+    gone = judge.confirm(BASE, fresh(1.1, 5), again, True, variables=200)
+    assert gone.word == "ok" and abs(gone.change) < 0.02
+    assert judge.confirm(BASE, fresh(1.1, 5), again / 1.1, True, variables=200).word == "inconclusive"
+
+
+def test_confirmation_asks_for_more_fresh_launches_and_counts_both_stages():
+    verdict = judge.confirm(BASE, fresh(1.1, 5), [10.3, 10.7], True, variables=200)
+    assert (verdict.word, verdict.launches, verdict.wanted) == ("inconclusive", 7, 5 + judge.CONFIRM_LOOKS[0])
+
+
+def test_what_was_open_goes_on_with_the_launches_of_both_stages():
+    first, later = [10.2, 10.4, 10.0, 10.3, 10.5], [10.1, 9.9, 10.0, 10.2, 9.8] * 3
+    assert judge.judge(BASE, first, True, variables=200).word == "inconclusive"
+    both = judge.confirm(BASE, first, later, True, variables=200)
+    assert both == judge.judge(BASE, first + later, True, variables=200)
+    assert (both.word, both.launches) == ("ok", 7)
+
+
+def test_what_was_ok_stays_so():
+    first = [10.0, 10.1, 9.9, 10.2, 9.8]
+    assert judge.judge(BASE, first, True).word == "ok"
+    assert judge.confirm(BASE, first, fresh(1.2), True) == judge.judge(BASE, first, True)
+
+
+def test_a_baseline_by_session_and_a_flat_one_without_drift_judge_alike():
+    sessions = BASE.reshape(12, 5)
+    assert judge.judge(sessions.tolist(), fresh(1.1), True).word == judge.judge(BASE, fresh(1.1), True).word == "regressed"
+
+
+def test_confirmation_without_fresh_launches_is_refused():
+    with pytest.raises(JudgeError, match="no launch"):
+        judge.confirm(BASE, fresh(1.1, 5), [], True)

@@ -40,3 +40,11 @@ def fact(line: str) -> tuple[str, str]:
     """``# nearmetal key: value`` as (key, value); ('', '') for any other line."""
     found = re.fullmatch(r'# nearmetal ([^:]+): ?(.*)', line)
     return (found[1], found[2]) if found else ('', '')
+
+
+def parts(line: str) -> tuple[str, list[float]]:
+    """``# nearmetal <parts>: <key>=<name> <unit>=1.5,1.6`` as (name, [1.5, 1.6]): what one launch was timed in, in order."""
+    found = re.fullmatch(r'# nearmetal \w+: \w+=(\w+) \w+=(\S+)', line)
+    if not found:
+        raise ParseError(f'{line!r} does not give the parts of a launch: rerun it')
+    return found[1], [positive(number, f'a part of {found[1]}') for number in found[2].split(',')]

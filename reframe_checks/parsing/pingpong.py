@@ -2,7 +2,7 @@
 import re
 from dataclasses import dataclass, field
 
-from . import ParseError, fact, launches_of, positive
+from . import ParseError, fact, launches_of, parts, positive
 
 
 @dataclass(frozen=True)
@@ -12,22 +12,12 @@ class Row:
     mbytes_per_s: float  #: as printed; 1e6 byte/s
 
 
-@dataclass(frozen=True)
-class Spread:
-    """Of the half round trip (us) over the batches of one launch."""
-    batches: int
-    min: float
-    median: float
-    max: float
-    stdev: float
-
-
 @dataclass
 class PingPong:
     """One launch of IMB's PingPong or of ``src/pingpong.c``, whole and checked."""
     rows: dict[int, Row] = field(default_factory=dict)  #: by message size in bytes
     facts: dict[str, str] = field(default_factory=dict)  #: ``# nearmetal <key>: <value>``; none from IMB
-    spread: dict[int, Spread] = field(default_factory=dict)  #: by message size; none from IMB
+    batches: dict[int, list[float]] = field(default_factory=dict)  #: their latencies (us) by message size; none from IMB
     complete: bool = False  #: the program said that it came to its end
 
     def latency_us(self, size: int) -> float:
@@ -46,9 +36,18 @@ class PingPong:
         return self.latency_us(min(size for size in self.rows if size > 0))
 
     @property
+    def peak_size(self) -> int:
+        """The message size (bytes) of the highest bandwidth."""
+        return max((size for size in self.rows if size > 0), key=self.bandwidth_gbps)
+
+    @property
     def peak_bandwidth_gbps(self) -> float:
         """Highest bandwidth over all sizes, Gb/s."""
-        return max(self.bandwidth_gbps(size) for size in self.rows if size > 0)
+        return self.bandwidth_gbps(self.peak_size)
+
+    def batch_gbps(self, size: int) -> list[float]:
+        """The bandwidth of each batch at ``size`` bytes, Gb/s; [] from IMB."""
+        return [size * 8 / latency / 1e3 for latency in self.batches.get(size, [])]
 
 
 def _pingpong_row(line: str) -> tuple[int, Row]:
@@ -79,13 +78,9 @@ def _parse_pingpong(lines: list[str]) -> PingPong:
             if size <= max(launch.rows, default=-1):
                 raise ParseError(f'{size} bytes after {max(launch.rows)}: two launches wrote into one table')
             launch.rows[size] = row
-        elif key == 'spread':
-            values = dict(pair.split('=', 1) for pair in value.split() if '=' in pair)
-            try:
-                size, batches = int(values.pop('bytes')), int(values.pop('batches'))
-                launch.spread[size] = Spread(batches, **{name: float(number) for name, number in values.items()})
-            except (KeyError, TypeError, ValueError) as error:
-                raise ParseError(f'{line!r} is no spread of a ping-pong ({error}): rerun it') from None
+        elif key == 'batches':
+            size, latencies = parts(line)
+            launch.batches[int(positive(size, 'a message size'))] = latencies
         elif key:
             launch.facts[key] = value
         largest_named = re.match(r'# Maximum message length in bytes:\s+(\d+)|# nearmetal method:.* max_bytes=(\d+)',
@@ -104,9 +99,9 @@ def _parse_pingpong(lines: list[str]) -> PingPong:
     gaps = [size for size in sizes[1:] if size // 2 not in launch.rows]
     if largest and (gaps or sizes[-1] * 2 <= largest):
         raise ParseError(f'sizes are missing before {gaps[0] if gaps else largest} bytes: lines were lost; rerun')
-    if launch.facts and (launch.facts.get('verified') != f'sizes={len(sizes)}' or set(launch.spread) != set(sizes)):
-        raise ParseError(f'{len(sizes)} sizes in the table, but verified {launch.facts.get("verified")} and spread '
-                         f'of {len(launch.spread)}: lines were lost; rerun')
+    if launch.facts and (launch.facts.get('verified') != f'sizes={len(sizes)}' or set(launch.batches) != set(sizes)):
+        raise ParseError(f'{len(sizes)} sizes in the table, but verified {launch.facts.get("verified")} and batches '
+                         f'of {len(launch.batches)}: lines were lost; rerun')
     return launch
 
 

@@ -2,7 +2,7 @@
 import re
 from dataclasses import dataclass, field
 
-from . import ParseError, fact, launches_of, positive
+from . import ParseError, fact, launches_of, parts, positive
 
 
 @dataclass(frozen=True)
@@ -15,8 +15,14 @@ class Binding:
 @dataclass
 class StreamTable:
     rates: dict[str, float] = field(default_factory=dict)  #: copy, scale, add, triad: best MB/s
+    passes: dict[str, list[float]] = field(default_factory=dict)  #: the same: seconds of each pass that counts
     bindings: dict[int, Binding] = field(default_factory=dict)  #: by thread number
     validated: bool = False  #: the arrays held the right results
+
+    def pass_rates(self, function: str) -> list[float]:
+        """The rate of each pass in MB/s, of which STREAM counts the best."""
+        best = min(self.passes[function])
+        return [self.rates[function] * best / seconds for seconds in self.passes[function]]
 
 
 @dataclass
@@ -41,6 +47,9 @@ def _parse_stream(lines: list[str]) -> StreamRun:
             if not found:
                 raise ParseError(f'{line!r} is no binding of a thread: rerun')
             table.bindings[int(found[1])] = Binding(int(found[2]), int(found[3]), found[4])
+        elif key == 'passes' and table:
+            function, seconds = parts(line)
+            table.passes[function.lower()] = seconds
         elif key:
             run.facts[key] = value
         elif found := re.match(r'(Copy|Scale|Add|Triad):\s*(\S*)', line):
@@ -56,8 +65,9 @@ def _parse_stream(lines: list[str]) -> StreamRun:
         raise ParseError(f'STREAM\'s output stops in the table of {max(run.tables, default="no")} threads, without '
                          '"# nearmetal complete": the job was cut off; see its stderr and rerun')
     for threads, table in run.tables.items():
-        if len(table.rates) != 4 or len(table.bindings) != threads or not table.validated:
-            raise ParseError(f'the table of {threads} threads lacks a function, a binding or the validation: rerun')
+        whole = len(table.rates) == 4 and set(table.passes) == set(table.rates)
+        if not whole or len(table.bindings) != threads or not table.validated:
+            raise ParseError(f'the table of {threads} threads lacks a function, its passes, a binding or the validation: rerun')
     if not run.tables:
         raise ParseError('STREAM measured no thread count: give --threads')
     return run

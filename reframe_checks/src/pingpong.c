@@ -1,8 +1,8 @@
 /*
  * MPI half round trip between two ranks, by the method of the PingPong of the
  * Intel MPI Benchmarks (IMB), and in IMB's table format, so that one parser
- * reads both.  What it adds: every size's payload is verified, the spread
- * within the launch is given, and the facts that decide a latency (library,
+ * reads both.  What it adds: every size's payload is verified, the batches
+ * that a launch is timed in are given, and the facts that decide a latency (library,
  * hosts, CPUs) stand in the output as lines `# nearmetal <key>: <value>`.
  *
  * C11 and MPI only.  See --help for the options.
@@ -266,7 +266,7 @@ static long choose_iterations(long size, double round_trip)
 }
 
 /* The iterations are one uninterrupted loop; rank 0 reads the clock only
- * between batches, so that the spread costs at most eleven clock calls. */
+ * between batches, so that they cost at most eleven clock calls. */
 static struct result measure(long size)
 {
     struct result result = {.bytes = size};
@@ -293,21 +293,12 @@ static struct result measure(long size)
     return result;
 }
 
-static int ascending(const void *left, const void *right)
+/* In the order of measurement: the launch's second level of samples. */
+static void print_batches(struct result r)
 {
-    const double l = *(const double *)left, r = *(const double *)right;
-    return (l > r) - (l < r);
-}
-
-static void print_spread(struct result r)
-{
-    double mean = 0, squares = 0;
-    qsort(r.batch, (size_t)r.batches, sizeof r.batch[0], ascending);
-    for (int b = 0; b < r.batches; b++) mean += r.batch[b] / r.batches;
-    for (int b = 0; b < r.batches; b++) squares += (r.batch[b] - mean) * (r.batch[b] - mean);
-    printf("# nearmetal spread: bytes=%ld batches=%d min=%.4f median=%.4f max=%.4f stdev=%.4f\n", r.bytes,
-           r.batches, r.batch[0], (r.batch[(r.batches - 1) / 2] + r.batch[r.batches / 2]) / 2,
-           r.batch[r.batches - 1], r.batches > 1 ? sqrt(squares / (r.batches - 1)) : 0.0);
+    printf("# nearmetal batches: bytes=%ld us=", r.bytes);
+    for (int b = 0; b < r.batches; b++) printf("%s%.4f", b ? "," : "", r.batch[b]);
+    putchar('\n');
 }
 
 static struct place this_place(void)
@@ -334,7 +325,7 @@ static void print_facts(double settled)
     library[strcspn(library, "\r\n")] = '\0'; /* MPICH goes on for a page */
     for (char *c = library; *c; c++)
         if (*c == '\t') *c = ' ';
-    puts("# nearmetal program: pingpong 1"); /* 1 is the version of this format */
+    puts("# nearmetal program: pingpong 2"); /* 2 is the version of this format */
     printf("# nearmetal mpi_library: %s\n# nearmetal compiler: %s %s\n", library, COMPILER, NEARMETAL_CFLAGS);
     for (int r = 0; r < 2; r++)
         printf("# nearmetal rank %d: host=%s cpu=%d allowed_cpus=%d\n", r, places[r].host, places[r].cpu,
@@ -396,7 +387,7 @@ int main(int argc, char **argv)
         fflush(stdout); /* the last line of a job that hangs tells how far it got */
     }
     if (rank == 0) {
-        for (int s = 0; s < sizes; s++) print_spread(results[s]);
+        for (int s = 0; s < sizes; s++) print_batches(results[s]);
         printf("# nearmetal verified: sizes=%d\n# nearmetal complete\n", sizes);
     }
     free(send_buffer);

@@ -31,7 +31,8 @@
 #define COMPILER "gcc " __VERSION__
 #endif
 
-enum { USAGE_ERROR = 2, WRONG_RESULT = 3, KERNELS = 4, MAX_TABLES = 64, CPU_LIMIT = 1 << 16 };
+enum { USAGE_ERROR = 2, WRONG_RESULT = 3, KERNELS = 4, MAX_TABLES = 64, CPU_LIMIT = 1 << 16,
+       MAX_PASSES = 200 /* 15^260 leaves a double */ };
 static const double SCALAR = 3.0, TOLERANCE = 1e-13;
 
 struct binding { int cpu, allowed; char list[256]; };
@@ -196,7 +197,7 @@ static void run(int threads, long elements, int ntimes)
 {
     static const char *const label[KERNELS] = {"Copy:", "Scale:", "Add:", "Triad:"};
     static const int words[KERNELS] = {2, 2, 3, 3};
-    double best[KERNELS], worst[KERNELS] = {0}, sum[KERNELS] = {0};
+    double best[KERNELS], worst[KERNELS] = {0}, sum[KERNELS] = {0}, passes[KERNELS][MAX_PASSES];
     double *a = allocate(elements), *b = allocate(elements), *c = allocate(elements);
     struct binding *bindings = calloc((size_t)threads, sizeof *bindings);
     int team = 0;
@@ -238,6 +239,7 @@ static void run(int threads, long elements, int ntimes)
             best[k] = fmin(best[k], elapsed);
             worst[k] = fmax(worst[k], elapsed);
             sum[k] += elapsed;
+            passes[k][pass - 1] = elapsed;
         }
     }
     printf("# nearmetal threads: %d\n", threads);
@@ -250,6 +252,11 @@ static void run(int threads, long elements, int ntimes)
         printf("%-12s%12.1f  %11.6f  %11.6f  %11.6f\n", label[k],
                1e-6 * words[k] * sizeof(double) * (double)elements / best[k], sum[k] / (ntimes - 1), best[k],
                worst[k]);
+    }
+    for (int k = 0; k < KERNELS; k++) { /* the launch's second level of samples */
+        printf("# nearmetal passes: function=%.*s s=", (int)strlen(label[k]) - 1, label[k]);
+        for (int pass = 1; pass < ntimes; pass++) printf("%s%.6g", pass > 1 ? "," : "", passes[k][pass - 1]);
+        putchar('\n');
     }
     validate(a, b, c, elements, ntimes);
     fflush(stdout); /* the last line of a job that hangs tells how far it got */
@@ -274,7 +281,7 @@ int main(int argc, char **argv)
         switch (option) {
         case 't': tables = read_threads(optarg, allowed, counts); break;
         case 'e': elements = read_count("elements", optarg, 1, 1L << 50); break;
-        case 'n': ntimes = (int)read_count("ntimes", optarg, 2, 200); break; /* 15^260 leaves a double */
+        case 'n': ntimes = (int)read_count("ntimes", optarg, 2, MAX_PASSES); break;
         case 'h': return fputs(HELP, stdout) < 0;
         case ':': FAIL(USAGE_ERROR, "%s needs a value; see --help.", argv[optind - 1]);
         default: FAIL(USAGE_ERROR, "'%s' is no option of this program; see --help.", argv[optind - 1]);
@@ -290,7 +297,7 @@ int main(int argc, char **argv)
         FAIL(USAGE_ERROR, "three arrays of %ld elements take %.0f MB, more than 60%% of the %.0f MB available; "
              "lower --elements.", elements, wanted / 1e6, available / 1e6);
     omp_set_dynamic(0); /* a count asked for is a count given */
-    puts("# nearmetal program: stream 1"); /* 1 is the version of this format */
+    puts("# nearmetal program: stream 2"); /* 2 is the version of this format */
     printf("# nearmetal compiler: %s %s\n# nearmetal method: ntimes=%d allowed_cpus=%d\n", COMPILER,
            NEARMETAL_CFLAGS, ntimes, allowed);
     printf("# nearmetal arrays: elements=%ld bytes_each=%ld llc_bytes=%ld four_times_llc=%s\n", elements,

@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import shlex
 import subprocess
 import sys
 
@@ -35,7 +36,8 @@ def shell_command(room: Room, arguments) -> list[str]:
     """The command that gives a login shell, or runs one line in it, as the lab's user (or root) on a node."""
     where = 'cd "$NEARMETAL_CHECKOUT" && '
     user = "root" if arguments.root else cluster.USER
-    line = where + ("exec bash -l" if arguments.command == "shell" else arguments.line)
+    line = where + ("exec bash -l" if arguments.command == "shell" else
+                    arguments.line[0] if len(arguments.line) == 1 else shlex.join(arguments.line))
     pty = ["--pty"] if sys.stdin.isatty() and arguments.command == "shell" else []
     return [*room.enter(arguments.node), "env", f"NEARMETAL_CHECKOUT={room.checkout}", "runuser", *pty,
             "--whitelist-environment=NEARMETAL_CHECKOUT", "--login", user, "--command", line]
@@ -55,7 +57,8 @@ def main() -> int:
         sub.add_argument("--node", default="login", help="where (default: login)")
         sub.add_argument("--root", action="store_true", help="as root instead of the lab's user")
         if name == "exec":
-            sub.add_argument("line", help="the command line, as a shell on that node reads it")
+            sub.add_argument("line", nargs=argparse.REMAINDER, metavar="LINE",
+                             help="one word: a command line, as a shell on that node reads it; several: a command and its words")
     arguments = parser.parse_args()
     if os.geteuid() != 0:
         # Namespaces and mounts need root; what runs inside does not get it.

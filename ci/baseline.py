@@ -1,0 +1,115 @@
+"""A site's baseline: what its variables were when it was well, and how they vary.  One reviewed commit changes it.
+
+Two files in reframe_checks/references/baselines (or RFM_REFERENCE_PREFIX), by references/baseline-schema.yaml:
+`SYSTEM.yaml` is what people review and what ReFrame reads as its `$ref` file, the check classes at its top level; its key
+`baseline` says from which sessions, with what noise and on what the values were measured.  `SYSTEM.launches.json` holds the
+launches that the gate's rank test compares with; the first names its digest.
+"""
+import hashlib
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import jsonschema
+import yaml
+
+from . import drift
+
+REFERENCES = Path(__file__).parent.parent / "reframe_checks" / "references"
+Key = tuple[str, str, str]  #: check, partition, environment
+
+
+class BaselineError(ValueError):
+    """The baseline can't be used or written; the message names the file or session and the fix."""
+
+
+@dataclass(frozen=True)
+class Noise:
+    """How a variable varies, from its baseline's launches."""
+    spread: float           #: robust coefficient of variation over all launches
+    launches: int
+    between: float | None   #: share of the variance that lies between launches; None where launches have no parts
+    finds: float | None     #: the smallest change that the gate finds in it, as a fraction; None: too noisy to be judged
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One test case in the baseline."""
+    recorded: str                                   #: the date
+    sessions: dict[str, str]                        #: id: when it started
+    facts: dict[str, str]                           #: what it was measured on
+    parameters: dict                                #: of the check
+    units: dict[str, str]                           #: by variable
+    values: dict[str, float]                        #: median over all launches
+    noise: dict[str, Noise]
+    launches: dict[str, list[list[float]]]          #: by variable: sessions, each a value a launch
+
+
+@dataclass(frozen=True)
+class Baseline:
+    system: str
+    path: Path
+    entries: dict[Key, Entry]
+
+    @property
+    def variables(self) -> int:
+        """How many variables are judged, which share the campaign's error."""
+        return sum(noise.finds is not None for entry in self.entries.values() for noise in entry.noise.values())
+
+    @property
+    def drift(self) -> float:
+        """How much whole sessions differ beyond their launches, as a fraction: typical of all variables."""
+        return drift.typical(launches for entry in self.entries.values() for launches in entry.launches.values())
+
+
+def directory() -> Path:
+    """Where baselines are: RFM_REFERENCE_PREFIX, which ReFrame reads too, or this checkout's references/baselines."""
+    return Path(os.environ.get("RFM_REFERENCE_PREFIX") or REFERENCES / "baselines")
+
+
+def load(system: str, where: Path | None = None) -> Baseline:
+    """Raises BaselineError: no file, not by the schema, or not the launches that it was written with."""
+    path = (where or directory()) / f"{system}.yaml"
+    again = f"restore it from git, or write it anew: `nearmetal baseline record --system {system}`"
+    try:
+        data = yaml.safe_load(path.read_text())
+    except FileNotFoundError:
+        raise BaselineError(f"{path}: {system} has no baseline. Fix: `nearmetal baseline record --system {system}` "
+                            "after some sessions") from None
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise BaselineError(f"{path}: cannot be read as YAML: {error}. Fix: {again}") from error
+    schema = yaml.safe_load((REFERENCES / "baseline-schema.yaml").read_text())
+    for fault in jsonschema.Draft202012Validator(schema).iter_errors(data):
+        place = ".".join(map(str, fault.absolute_path)) or "the file"
+        raise BaselineError(f"{path}: {place}: {fault.message[:300]}. Fix: {fault.schema.get('description', again)}")
+    meta = data["baseline"]
+    beside = path.with_name(f"{system}.launches.json")
+    try:
+        text = beside.read_bytes()
+    except OSError as error:
+        raise BaselineError(f"{beside}: {error.strerror}. Fix: {again}") from None
+    if hashlib.sha256(text).hexdigest() != meta["launches_sha256"]:
+        raise BaselineError(f"{beside}: not the launches that {path.name} was written with (SHA-256). Fix: {again}")
+    launches = json.loads(text)
+    entries = {}
+    for name, case in meta["cases"].items():
+        key = tuple(name.split(" | "))
+        references = _find(data, key, case["parameters"], system)
+        if set(references) != set(case["noise"]):
+            raise BaselineError(f"{path}: {name}: references and noise are of different variables. Fix: {again}")
+        entries[key] = Entry(
+            case["recorded"], {uuid: meta["sessions"][uuid] for uuid in case["sessions"]},
+            {**meta["facts"].get(key[1], {}), **case["facts"]}, case["parameters"],
+            {variable: reference[3] for variable, reference in references.items()},
+            {variable: reference[0] for variable, reference in references.items()},
+            {variable: Noise(**noise) for variable, noise in case["noise"].items()}, launches[name])
+    return Baseline(system, path, entries)
+
+
+def _find(data: dict, key: Key, parameters: dict, system: str) -> dict:
+    """The reference entries of a case: {variable: [value, lower, upper, unit]}; empty where the file has none."""
+    found = data.get(key[0].split()[0], {})
+    for step in (f"{system}:{key[1]}", key[2], *parameters.values()):
+        found = found.get(step, {})
+    return {name: entry[2] if entry[0] == "$xfail" else entry for name, entry in found.items()}

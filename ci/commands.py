@@ -1,0 +1,142 @@
+"""What each command of `nearmetal` does with its arguments; every function returns the exit code."""
+import json
+import sys
+from collections.abc import Iterator
+from datetime import date, datetime
+from pathlib import Path
+
+from tabulate import tabulate
+
+from . import baseline, compare, confirm, gate, history, published, record, report, results, verdicts
+from .results import Session
+
+
+class Incomplete(Exception):
+    """What was asked for can't be known; the message says what is missing."""
+
+
+def compare_partitions(arguments) -> int:
+    session = results.load_session(arguments.database, arguments.system, arguments.session)
+    columns = arguments.columns.split(",") if arguments.columns else list(dict.fromkeys(v.partition for v in session.values))
+    if not columns:
+        raise Incomplete("\n".join([f"session {session.uuid} holds no value: all of its cases failed:", *compare.failed(session)]))
+    text, missing = compare.render(session, columns, arguments.spread)
+    print(text)
+    for line in missing:
+        print(f"missing: {line}", file=sys.stderr)
+    return 2 if missing else 0
+
+
+def record_baseline(arguments) -> int:
+    system = arguments.system or results.load_session(arguments.database).system
+    sessions = record.choose(arguments.database, system, arguments.session)
+    where = arguments.directory or baseline.directory()
+    path = where / f"{system}.yaml"
+    before = baseline.load(system, where) if path.exists() else baseline.Baseline(system, path, {})
+    after, notes = record.record(sessions, before, arguments.leave_out_noisy)
+    record.save(after)
+    for note in notes:
+        print(f"note: {note}")
+    print(f"{path}: {len(after.entries)} cases, {after.variables} variables judged, from {len(sessions)} sessions "
+          f"({sessions[0].started} to {sessions[-1].started}). Read its diff and commit it with {system}.launches.json.")
+    return 0
+
+
+def show_baseline(arguments) -> int:
+    known = baseline.load(_system(arguments), arguments.directory)
+    rows = [[*key, name, compare.number(entry.values[name]), entry.units[name], f"{100 * noise.spread:.1f} %", noise.launches,
+             len(entry.sessions), "-" if noise.between is None else f"{100 * noise.between:.0f} %",
+             "not judged" if noise.finds is None else f"{100 * noise.finds:.0f} %", entry.recorded]
+            for key, entry in known.entries.items() for name, noise in entry.noise.items()]
+    print(tabulate(rows, ["check", "partition", "environment", "variable", "value", "unit", "spread", "launches", "sessions",
+                          "between launches", "finds", "recorded"], disable_numparse=True))
+    return 0
+
+
+def check_baseline(arguments) -> int:
+    """2 where an entry is stale or the system is another than it was recorded on."""
+    known = baseline.load(_system(arguments), arguments.directory)
+    faults = [f"{' | '.join(key)} was recorded on {entry.recorded}, {age} days ago" for key, entry in known.entries.items()
+              if (age := (date.today() - date.fromisoformat(entry.recorded)).days) > arguments.days]
+    session = results.load_session(arguments.database, known.system)
+    changes: dict[tuple, list[str]] = {}
+    for case in session.cases:
+        if case.measured and case.key in known.entries:
+            for fact, (then, now) in gate.changed_facts(known.entries[case.key].facts, case.facts).items():
+                if fact not in record.MAY_DIFFER:
+                    changes.setdefault((fact, then, now), []).append(" | ".join(case.key))
+    faults += [f"{fact} was {then} and is {now} ({verdicts.some(where)})" for (fact, then, now), where in changes.items()]
+    for fault in faults:
+        print(f"{known.path.name}: {fault}")
+    print(f"{known.path}: {'record it anew' if faults else 'valid, and of the system as it is'}: {len(known.entries)} cases, "
+          f"{known.variables} variables judged; facts of session {session.uuid}")
+    return 2 if faults else 0
+
+
+def gate_session(arguments) -> int:
+    session = results.load_session(arguments.database, arguments.system, arguments.session)
+    if arguments.since and session.time < _seconds(arguments.since):
+        raise Incomplete(f"no session on {arguments.system or 'any system'} since {arguments.since}: the newest is {session.uuid} "
+                         f"of {session.started}. Did the selection match nothing (`Ran 0/0`), or ReFrame end before it ran?")
+    known = baseline.load(session.system)
+    judged = gate.judge_session(session, known, confirm.known_fresh(session, arguments.database))
+    if arguments.confirm:
+        judged = confirm.confirm(judged, known, arguments.database, arguments.reframe, arguments.most,
+                                 lambda line: print(line, flush=True))
+    print(verdicts.table(judged, arguments.all))
+    write(arguments.json, lambda: json.dumps(verdicts.document(judged), indent=1) + "\n")
+    write(arguments.junit, lambda: verdicts.junit(judged))
+    write(arguments.markdown, lambda: verdicts.markdown(judged))
+    write(arguments.openmetrics, lambda: verdicts.openmetrics(judged))
+    return judged.exit_code
+
+
+def show_history(arguments) -> int:
+    found = list(_of_system(arguments))
+    print(history.render(found, history.change_points(found)))
+    return 0
+
+
+def write_report(arguments) -> int:
+    """0 whatever the verdict, which the page shows: judging is `gate`'s."""
+    found = list(_of_system(arguments))
+    try:
+        judged = gate.judge_session(found[-1], baseline.load(found[-1].system),
+                                    confirm.known_fresh(found[-1], arguments.database))
+    except baseline.BaselineError as error:
+        print(f"nearmetal: not judged: {error}", file=sys.stderr)
+        judged = None
+    report.write(arguments.output, found, judged, history.change_points(found), published.load())
+    print(arguments.output.resolve())
+    return 0
+
+
+def _of_system(arguments) -> Iterator[Session]:
+    """All sessions of one system, oldest first. Raises ResultsError."""
+    system = arguments.system or results.load_session(arguments.database).system
+    found = False
+    for session in results.sessions(arguments.database):
+        if session.system == system:
+            found = True
+            yield session
+    if not found:
+        results.load_session(arguments.database, system)
+
+
+def write(path: Path | None, text) -> None:
+    if path:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text(), encoding="utf-8")
+
+
+def _system(arguments) -> str:
+    return arguments.system or results.load_session(arguments.database).system
+
+
+def _seconds(text: str) -> float:
+    """Raises ResultsError: neither seconds since 1970 nor an ISO date."""
+    try:
+        return float(text) if text.replace(".", "", 1).isdecimal() else datetime.fromisoformat(text).timestamp()
+    except ValueError:
+        raise results.ResultsError(f"--since {text}: give seconds since 1970 (`date +%s`) or a date and time such as "
+                                   "2026-11-21T02:00") from None

@@ -1,0 +1,95 @@
+"""The suspicious cases of a session measured again, through ReFrame, in jobs of their own: a change that was a bad moment
+of the node or the switch is gone by then, and what was undecided gets the launches that it lacked."""
+import re
+import subprocess
+from pathlib import Path
+
+from .baseline import Baseline, Key
+from .gate import Fresh, Report, judge_session
+from .results import CONFIRMS, Session, confirmations
+from .selection import parse
+from .sequential import LOOKS
+
+#: Words of verdicts that a second look may change.
+SUSPICIOUS = ("regressed", "improved", "inconclusive")
+
+
+class ConfirmError(RuntimeError):
+    """A case could not be measured again; the message says which and where to look."""
+
+
+def confirm(report: Report, baseline: Baseline, database: Path, reframe: list[str], most: int, say) -> Report:
+    """The report once nothing in it is suspicious any more, or nothing can be done about it.
+
+    :arg reframe: the words that start ReFrame.
+    :arg most: launches of a case that are measured again, at most.
+    :arg say: called with a line on each case that is measured.
+    :raises ConfirmError: a case could not be measured again.
+    """
+    fresh = known_fresh(report.session, database)
+    while wanted := undecided(report, fresh, most):
+        for number, (key, launches) in enumerate(wanted.items(), 1):
+            say(f"confirm: {' | '.join(key)}: {launches} fresh launches ({number} of {len(wanted)} cases)")
+            for name, values in measure(report.session, key, launches, database, reframe).items():
+                fresh.setdefault((*key, name), []).extend(values)
+        report = judge_session(report.session, baseline, fresh)
+    return report
+
+
+def known_fresh(session: Session, database: Path) -> Fresh:
+    """The launches that already confirm a session, as they are stored. Raises ResultsError."""
+    fresh: Fresh = {}
+    for again in confirmations(database, session):
+        for case in again.cases:
+            for value in case.values if case.measured else ():
+                fresh.setdefault((*case.key, value.variable), []).extend(value.samples)
+    return fresh
+
+
+def undecided(report: Report, fresh: Fresh, most: int) -> dict[Key, int]:
+    """Launches to measure next by case: those that the most demanding of its variables wants, as far as `most` allows.
+    A change must show once more, in launches of its own."""
+    wanted: dict[Key, int] = {}
+    for one in report.judged:
+        taken = len(fresh.get((*one.key, one.variable), ()))
+        target = one.wanted if one.word == "inconclusive" else one.launches + LOOKS[0]
+        if one.word in ("regressed", "improved") and taken or one.word not in SUSPICIOUS or not target or taken >= most:
+            continue
+        wanted[one.key] = max(wanted.get(one.key, 0), min(max(1, target - one.launches), most - taken))
+    return wanted
+
+
+def measure(session: Session, key: Key, launches: int, database: Path, reframe: list[str]) -> dict[str, list[float]]:
+    """The values of so many fresh launches of one case by variable. Raises ConfirmError."""
+    command = [*reframe, *arguments(session, key, launches)]
+    before = len(confirmations(database, session))
+    where = session.directory if session.directory and Path(session.directory).is_dir() else None
+    try:
+        done = subprocess.run(command, cwd=where, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT)
+    except OSError as error:
+        raise ConfirmError(f"{command[0]} cannot be started: {error.strerror}. Fix: activate the virtual environment, or say "
+                           "how ReFrame is started with --reframe") from error
+    after = confirmations(database, session)[before:]
+    cases = [case for again in after for case in again.cases if case.key == key]
+    if not cases or not cases[0].measured:
+        raise ConfirmError(f"{' | '.join(key)} could not be measured again: "
+                           f"{cases[0].failure if cases else done.stdout[-400:].strip() or f'ReFrame ended with {done.returncode}'}")
+    return {value.variable: list(value.samples) for value in cases[0].values}
+
+
+def arguments(session: Session, key: Key, launches: int) -> list[str]:
+    """ReFrame's arguments for one case of the session with so many launches: its command's own but for what it selects."""
+    check, partition, environ = key
+    _, rest = parse(session.command)
+    kept, words = [], iter(rest)
+    for word in words:
+        if word in ("-S", "--setvar"):
+            setting = next(words, "")
+            if not re.match(r"(.+\.)?repeats=", setting):
+                kept += [word, setting]
+        else:
+            kept.append(word)
+    return [*kept, "--system", f"{session.system}:{partition}", "-p", f"^{re.escape(environ)}$",
+            "-n", f"^{re.escape(check.replace(' ', ''))}$", "-S", f"{check.split()[0]}.repeats={launches}",
+            "--session-extras", f"{CONFIRMS}={session.uuid}"]
