@@ -72,7 +72,7 @@ def render(sessions: Iterable, report, changes, figures, base: str | None = None
     script = "\n".join((ASSETS / name).read_text(encoding="utf-8") for name in SCRIPTS)
     return _environment().get_template("report.html").render(
         subject=subject, when=summary.date(subject.started), headline=overview.headline(report, subject),
-        verdicts=overview.verdicts(report), failures=overview.failures(subject), columns=columns,
+        verdicts=overview.verdicts(report), notes=report.notes if report is not None else (), failures=overview.failures(subject), columns=columns,
         heat=overview.heat_map(shown["overhead"], columns["overhead"]), steps=overview.STEPS, changes=[(c, history.told(c)) for c in changes],
         shown=shown, plots=drawn, context={page: [figure for figure in figures if figure.check in checks]
                                            for page, checks in CONTEXT.items()},

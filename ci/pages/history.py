@@ -3,6 +3,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from statistics import median
 
+from ..gate import changed_facts
 from . import summary
 
 #: Points that a page holds at most; beyond, older sessions are put together in groups of equal size.
@@ -64,13 +65,11 @@ class Collector:
         self._facts[case.key] = case.facts
         if before is None or before == case.facts:
             return
-        for name in before.keys() | case.facts.keys():
-            then, now = summary.text(before.get(name, "not told")), summary.text(case.facts.get(name, "not told"))
-            if then != now:
-                key = number, name, then, now
-                changed = self.changed.setdefault(key, Changed(*key))
-                changed.partitions.add(case.partition)
-                changed.checks.add(f"{summary.plain(case.check)} with {case.environ}")
+        for name, (then, now) in changed_facts(before, case.facts).items():
+            key = number, name, then, now
+            changed = self.changed.setdefault(key, Changed(*key))
+            changed.partitions.add(case.partition)
+            changed.checks.add(f"{summary.plain(case.check)} with {case.environ}")
 
     def plot(self, changes) -> dict:
         """Data of the history plot: `slots` (a session or a group of them each) and `series` of points in them."""
