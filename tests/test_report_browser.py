@@ -1,6 +1,7 @@
 """The report in Chromium, as its readers have it: on a desktop, a phone, in the dark, on paper, without a mouse."""
 import os
 import shutil
+import time
 
 import pytest
 from playwright.sync_api import sync_playwright
@@ -256,9 +257,10 @@ def test_100_000_stored_results_open_in_under_2_seconds(view, directory):
     database = directory / 'large.db'
     large(database, values=300_000, launches=3)
     path = directory / 'large.html'
-    stored = list(results.sessions(database))
-    assert sum(len(session.values) for session in stored) >= 100_000
-    report.write(path, stored, None, [], published.load())
+    assert sum(len(session.values) for session in results.sessions(database)) >= 100_000
+    start = time.process_time()
+    report.write(path, results.sessions(database), None, [], published.load())
+    took = time.process_time() - start
     assert path.stat().st_size < 3e6
     opened, shown = [], []
     for _ in range(3):  # the best of three: the machine has others to serve
@@ -268,7 +270,9 @@ def test_100_000_stored_results_open_in_under_2_seconds(view, directory):
         opened.append(page.evaluate('performance.getEntriesByType("navigation")[0].loadEventEnd'))
         assert 'sessions are too many to show one by one' in page.locator('#history .note').inner_text()
         page.context.close()
-    print(f'{path.stat().st_size / 1e6:.2f} MB; open after {min(opened):.0f} ms, history drawn after {min(shown):.0f} ms')
+    print(f'{path.stat().st_size / 1e6:.2f} MB; open after {min(opened):.0f} ms, history drawn after {min(shown):.0f} ms; '
+          f'read and written in {took:.1f} s')
+    assert took < 3  # a million samples in ten seconds
     assert min(opened) < 2000
     if os.getloadavg()[0] < os.cpu_count():  # else the plot waits for processors that others have
         assert min(shown) < 2000

@@ -10,7 +10,7 @@ from . import summary
 MOST_POINTS = 20_000
 #: Points of a line at most: more than a screen tells apart.
 MOST_SLOTS = 300
-#: Newest sessions that stay single, and whose launches are shown one by one (fewer where there are many variables).
+#: Newest sessions that stay single (fewer where there are many variables); up to so many have their launches shown.
 RECENT = 60
 #: Rows of a table at most.
 MOST_ROWS = 400
@@ -88,13 +88,13 @@ class Collector:
     def _points(self, key, series: Series, slot_of: dict, groups: list) -> dict:
         gathered: dict[int, list[summary.Summary]] = {}
         launches = {}
-        shown = dict(zip(series.at[-len(series.launches):], series.launches))
+        shown = dict(zip(series.at, series.launches)) if len(series.at) <= RECENT else {}
         for number, point in zip(series.at, series.points):
             slot = slot_of[number]
             gathered.setdefault(slot, []).append(point)
-            if len(groups[slot]) == 1 and number in shown:
+            if number in shown:
                 launches[slot] = [summary.short(sample) for sample in shown[number]]
-        # A group's bar goes from its lowest to its highest session's median; n is then its sessions.
+        # A group's interval goes from its lowest to its highest session's median; n is then its sessions.
         points = {slot: values[0] if len(groups[slot]) == 1 else
                   summary.Summary(median(p.value for p in values), min(p.value for p in values),
                                   max(p.value for p in values), len(values)) for slot, values in gathered.items()}

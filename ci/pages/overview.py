@@ -65,9 +65,9 @@ def _row(judged, limit: float) -> dict:
             "key": (judged.check, judged.partition, judged.environ, judged.variable),
             # The gate leaves the variable empty where the whole case is not there, and the check where cases are.
             "variable": judged.variable or ("all variables" if judged.check else "cases"),
-            "baseline": summary.amount(judged.baseline, judged.unit) if judged.baseline is not None else "-",
-            "value": summary.amount(judged.value, judged.unit) if judged.value is not None else "-",
-            "change": summary.percent(judged.change), "bar": bar, "p": f"{judged.p:.2g}" if judged.p is not None else "",
+            "baseline": summary.amount(judged.baseline, judged.unit) if judged.baseline is not None else "",
+            "value": summary.amount(judged.value, judged.unit) if judged.value is not None else "",
+            "change": summary.percent(judged.change) if judged.change is not None else "", "bar": bar, "p": f"{judged.p:.2g}" if judged.p is not None else "",
             "interval": f"{summary.percent(judged.interval[0])} to {summary.percent(judged.interval[1])}"
                         if judged.interval else "",
             "launches": judged.launches, "wanted": judged.wanted,

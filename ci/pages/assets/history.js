@@ -1,6 +1,7 @@
 // The history's plot and its filters; then everything is started, and drawn again for the printer and for dark or light.
 
 const WIDTH_OF_PAPER = 680;  // CSS pixels between the margins of A4 and Letter
+const MANY = 60;  // points of a line from which on its intervals are a band
 const ALL = "all partitions";
 let chosen = null;
 
@@ -35,7 +36,8 @@ function drawHistory(wanted) {
   const traces = [], shapes = [], annotations = [];
   for (const series of shown) {
     const [, partition, environment] = series.key;
-    traces.push(launchTrace(series, place), seriesTrace(series, partition, environment, slots, place));
+    traces.push(...(series.at.length > MANY ? [band(series, place)] : [launchTrace(series, place)]),
+      seriesTrace(series, partition, environment, slots, place));
     const moves = stored.history.changes.filter(change =>
       place.has(change.slot) && change.key.every((part, i) => part === series.key[i]));
     for (const move of moves) {
@@ -75,8 +77,17 @@ function seriesTrace(series, partition, environment, slots, place) {
     return `${safe(partition)}<br>${told(series.unit, y, series.low[i], series.high[i], series.n[i], count > 1)}` +
       `<br>session ${safe(from)}${to ? "<br>to " + safe(to) : ""}`;
   });
-  if (series.at.length > 80) trace.marker.size = 4;
+  if (series.at.length > MANY) {
+    delete trace.error_y;
+    trace.marker.maxdisplayed = 12;
+  }
   return trace;
+}
+
+function band(series, place) {  // from the lower to the upper ends of the intervals, where bars would be a thicket
+  const x = series.at.map(slot => place.get(slot));
+  return { x: [...x, ...x.slice().reverse()], y: [...series.high, ...series.low.slice().reverse()], mode: "lines", fill: "toself",
+    line: { width: 0 }, fillcolor: colour(series.key[1]) + "40", hoverinfo: "skip" };
 }
 
 function launchTrace(series, place) {
