@@ -44,7 +44,8 @@ def write(path: Path, sessions: Iterable, report, changes, figures, base: str | 
         part.write_text(page, encoding="utf-8")
         os.replace(part, path)
     except OSError as error:
-        raise ReportError(f"{path}: the report cannot be written there ({error.strerror}); --output names another place") from error
+        raise ReportError(f"{path}: the report cannot be written there ({error.strerror}); "
+                          "--output names another place") from error
 
 
 def render(sessions: Iterable, report, changes, figures, base: str | None = None) -> str:
@@ -72,13 +73,15 @@ def render(sessions: Iterable, report, changes, figures, base: str | None = None
     script = "\n".join((ASSETS / name).read_text(encoding="utf-8") for name in SCRIPTS)
     return _environment().get_template("report.html").render(
         subject=subject, when=summary.date(subject.started), headline=overview.headline(report, subject),
-        verdicts=overview.verdicts(report), notes=report.notes if report is not None else (), failures=overview.failures(subject), columns=columns,
-        heat=overview.heat_map(shown["overhead"], columns["overhead"]), steps=overview.STEPS, changes=[(c, history.told(c)) for c in changes],
+        verdicts=overview.verdicts(report), notes=report.notes if report is not None else (),
+        failures=overview.failures(subject), columns=columns, steps=overview.STEPS,
+        heat=overview.heat_map(shown["overhead"], columns["overhead"]), changes=[(c, history.told(c)) for c in changes],
         shown=shown, plots=drawn, context={page: [figure for figure in figures if figure.check in checks]
                                            for page, checks in CONTEXT.items()},
         rows=rows, index={row["key"][:4]: row["index"] for row in rows}, series=len(collector.series),
-        sessions=len(collector.sessions), slots=over_time["slots"], provenance=history.provenance(shown["provenance"], columns["provenance"]),
-        facts=facts, all_facts=all_facts, style=(ASSETS / "page.css").read_text(encoding="utf-8"), script=script,
+        sessions=len(collector.sessions), slots=over_time["slots"],
+        provenance=history.provenance(shown["provenance"], columns["provenance"]), facts=facts, all_facts=all_facts,
+        style=(ASSETS / "page.css").read_text(encoding="utf-8"), script=script,
         script_hash=_hash(script), library_hash=_hash(library), library=_packed(library.encode()),
         data=_packed(orjson.dumps(data, option=orjson.OPT_NON_STR_KEYS)))
 

@@ -49,8 +49,8 @@ def made_up(template: bytes, number: int, launches: int, whole: bool = False, ca
 def curve(around: dict[str, float], random, launches: int) -> dict[str, list[float]]:
     """Latency and bandwidth of the recorded variables joined by the usual model, latency + size / bandwidth."""
     latency, gbps = around['startup_latency'], around['peak_bandwidth']
-    return {str(size): ((latency + 8 * size / gbps / 1000) * np.exp(NOISE * random.standard_normal(launches))).round(4).tolist()
-            for size in SIZES}
+    return {str(size): ((latency + 8 * size / gbps / 1000)
+                        * np.exp(NOISE * random.standard_normal(launches))).round(4).tolist() for size in SIZES}
 
 
 def store(path: Path, sessions) -> Path:

@@ -59,21 +59,25 @@ def judged(session: results.Session) -> Report:
     """A verdict with every word in it."""
     special = {
         ('pingpong %placement=internode', 'emulated', 'mpich', 'startup_latency'): dict(
-            word='regressed', change=.123, interval=(.094, .151), p=2e-7, facts={'kernel': ('6.18.44-fc-v595', '6.19.0-made-up')}),
+            word='regressed', change=.123, interval=(.094, .151), p=2e-7,
+            facts={'kernel': ('6.18.44-fc-v595', '6.19.0-made-up')}),
         ('tcp', 'emulated', 'gnu', 'peak_bandwidth'): dict(word='regressed', change=-.062, interval=(-.081, -.044), p=4e-6),
         ('tcp', 'native', 'gnu', 'latency_1KiB'): dict(word='improved', change=-.081, interval=(-.1, -.06), p=1e-6),
         ('stream %binding=bound', 'native', 'gnu', 'triad_4'): dict(
             word='inconclusive', change=-.031, interval=(-.07, .012), p=.02, wanted=14),
-        ('stream %binding=bound', 'emulated', 'gnu', 'triad_8'): dict(word='not judged', reason='the baseline has no such variable'),
+        ('stream %binding=bound', 'emulated', 'gnu', 'triad_8'): dict(
+            word='not judged', reason='the baseline has no such variable'),
     }
     rows = []
     for value in session.values:
         told = special.get((value.check, value.partition, value.environ, value.variable),
                            dict(word='ok', change=.004, interval=(-.012, .018), p=.4))
         baseline = value.value / (1 + told.get('change', 0)) if told['word'] != 'not judged' else None
-        rows.append(Judged(value.check, value.partition, value.environ, value.variable, value.unit, value=value.value, finds=.05,
+        rows.append(Judged(value.check, value.partition, value.environ, value.variable, value.unit, value=value.value,
+                           finds=.05,
                            baseline=baseline, launches=len(value.samples), **told))
-    rows.append(Judged('', '', '', '', '', 'incomplete', reason='2 of the 41 cases that ReFrame selected are not in the session'))
+    rows.append(Judged('', '', '', '', '', 'incomplete',
+                       reason='2 of the 41 cases that ReFrame selected are not in the session'))
     rows.sort(key=lambda one: WORDS.index(one.word))
     return Report(session, tuple(rows), ('skipped by its check: tcp | emulated | gnu',))
 

@@ -182,7 +182,8 @@ def test_many_sessions_are_grouped_and_no_extreme_is_lost():
     for number in range(30_000):
         value = low if number == 7 else 10.0
         made = results.Value('tcp', 'gnu', 'native', 'startup_latency', value, 'us', (value,))
-        collector.add(results.Session(f'{number:08x}', '', 'lab', (results.Case('tcp', 'native', 'gnu', (made,), {}, {}, None, None),)))
+        case = results.Case('tcp', 'native', 'gnu', (made,), {}, {}, None, None)
+        collector.add(results.Session(f'{number:08x}', '', 'lab', (case,)))
     [series] = collector.plot([])['series']
     assert len(series['at']) <= history.MOST_POINTS and min(series['low']) == low and sum(series['n'][:-60]) == 30_000 - 60
 

@@ -1,4 +1,4 @@
-"""Every variable over the sessions, and where the facts of what it was measured on changed. Takes sessions as they stream by."""
+"""Every variable over the sessions, which are taken as they stream by, and where the facts it was measured on changed."""
 from collections import deque
 from dataclasses import dataclass, field
 from statistics import median
@@ -154,7 +154,7 @@ def told(change) -> str:
 
 
 def spark(values: list[float], width: int = 96, height: int = 20) -> str:
-    """Points of a small polyline through the newest sixty values; its height is a tenth of them at least, lest noise towers."""
+    """Points of a small polyline through the newest sixty values, at least a tenth of them high, lest noise towers."""
     values = values[-60:]
     middle = (min(values) + max(values)) / 2
     span = max(max(values) - min(values), abs(middle) / 10) or 1
@@ -176,6 +176,7 @@ def provenance(session, columns: list[str]) -> list[dict]:
             cell.setdefault(summary.text(value) or "none", []).append(f"{summary.plain(case.check)} with {case.environ}")
     rows = []
     for name in sorted(facts, key=lambda name: (name.startswith("nic."), name)):
-        cells = [[{"value": value, "cases": cases} for value, cases in facts[name].get(column, {}).items()] for column in columns]
+        cells = [[{"value": value, "cases": cases} for value, cases in facts[name].get(column, {}).items()]
+                 for column in columns]
         rows.append({"fact": name, "cells": cells, "differs": len({tuple(c["value"] for c in cell) for cell in cells}) > 1})
     return rows

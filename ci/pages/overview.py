@@ -27,8 +27,8 @@ def headline(report, session) -> dict:
         if worst := [judged for judged in report.judged if judged.word == "regressed"]:
             sentences.append(f"{len(worst)} of {_variables(total)} got worse.")
             first = max(worst, key=lambda judged: abs(judged.change or 0))
-            sentences.append(f"Most: {first.variable} of {summary.plain(first.check)} with {first.environ} on {first.partition}, "
-                             f"{summary.percent(first.change)}.")
+            sentences.append(f"Most: {first.variable} of {summary.plain(first.check)} with {first.environ} on "
+                             f"{first.partition}, {summary.percent(first.change)}.")
         elif counts["ok"] + counts["improved"]:
             sentences.append(f"None of {_variables(counts['ok'] + counts['improved'])} got worse.")
         rest = [f"{counts[word]} {word}" for word in SYMBOLS if counts[word] and word != "regressed"]
@@ -67,11 +67,13 @@ def _row(judged, limit: float) -> dict:
             "variable": judged.variable or ("all variables" if judged.check else "cases"),
             "baseline": summary.amount(judged.baseline, judged.unit) if judged.baseline is not None else "",
             "value": summary.amount(judged.value, judged.unit) if judged.value is not None else "",
-            "change": summary.percent(judged.change) if judged.change is not None else "", "bar": bar, "p": f"{judged.p:.2g}" if judged.p is not None else "",
+            "change": summary.percent(judged.change) if judged.change is not None else "", "bar": bar,
+            "p": f"{judged.p:.2g}" if judged.p is not None else "",
             "interval": f"{summary.percent(judged.interval[0])} to {summary.percent(judged.interval[1])}"
                         if judged.interval else "",
             "launches": judged.launches, "wanted": judged.wanted,
-            "finds": f"{judged.finds * 100:.0f} %" if judged.finds is not None else "", "reason": compare.gist(judged.reason or ""),
+            "finds": f"{judged.finds * 100:.0f} %" if judged.finds is not None else "",
+            "reason": compare.gist(judged.reason or ""),
             "facts": [(name, summary.text(then), summary.text(now)) for name, (then, now) in (judged.facts or {}).items()]}
 
 
@@ -101,10 +103,10 @@ def heat_map(session, columns: list[str]) -> list[dict]:
     groups: dict[tuple, dict] = {}
     for (check, environ, variable, _), value in values.items():
         groups.setdefault((check, environ), {})[variable] = value.unit
-    return [{"check": summary.plain(check), "environ": environ,
-             "rows": [{"variable": variable, "unit": unit, "cells": _cells([values.get((check, environ, variable, column))
-                                                              for column in columns])} for variable, unit in variables.items()]}
-            for (check, environ), variables in groups.items()]
+    return [{"check": summary.plain(check), "environ": environ, "rows": [
+        {"variable": variable, "unit": unit,
+         "cells": _cells([values.get((check, environ, variable, column)) for column in columns])}
+        for variable, unit in variables.items()]} for (check, environ), variables in groups.items()]
 
 
 def _cells(values: list) -> list[dict]:
@@ -119,7 +121,8 @@ def _cell(value, mine: summary.Summary, base: summary.Summary | None) -> dict:
     if base is None or value.lower_is_better is None or not (base.value > 0 and mine.value > 0):
         return {**told, "text": "-", "level": "none"}
     ratio = mine.value / base.value if value.lower_is_better else base.value / mine.value
-    return {**told, "text": f"{ratio:.2f}" if ratio < 10 else f"{ratio:.1f}" if ratio < 100 else f"{ratio:.0f}", "level": level(ratio)}
+    digits = 2 if ratio < 10 else 1 if ratio < 100 else 0
+    return {**told, "text": f"{ratio:.{digits}f}", "level": level(ratio)}
 
 
 def level(ratio: float) -> str:

@@ -24,11 +24,13 @@ def line(session, partition: str, stack: str, unit: str, points: dict[object, su
 
 def mark(figure, x) -> dict:
     """A published figure at x; `low` and `high` are its ends, `bound` says that it is a limit and of which kind."""
-    low, high = figure.range or ((figure.value, figure.value) if figure.value is not None else 2 * (figure.below or figure.above,))
+    single = figure.value if figure.value is not None else figure.below if figure.below is not None else figure.above
+    low, high = figure.range or (single, single)
     if figure.read_off_plot and figure.value is not None:
         low, high = low - figure.read_off_plot["error"], high + figure.read_off_plot["error"]
     place = figure.population or f"{figure.system} {figure.partition}"
-    settings = ", ".join(f"{name} {value}" for name, value in figure.parameters.items() if name not in ("placement", "threads"))
+    settings = ", ".join(f"{name} {value}" for name, value in figure.parameters.items()
+                         if name not in ("placement", "threads"))
     return {"x": x, "y": figure.value if figure.value is not None else (low * high) ** 0.5, "low": low, "high": high,
             "bound": "<" if figure.below is not None else ">" if figure.above is not None else "",
             "text": f"{figure.text} {summary.unit(figure.unit)}".strip(), "software": figure.software,
@@ -90,7 +92,8 @@ def _by_size(case) -> tuple[dict, dict]:
 
 
 def has_network(session) -> bool:
-    return any(case.measured and case.values and summary.base_name(case.check) in ("pingpong", "tcp") for case in session.cases)
+    return any(case.measured and case.values and summary.base_name(case.check) in ("pingpong", "tcp")
+               for case in session.cases)
 
 
 def memory(session, figures) -> list[dict]:
@@ -142,14 +145,16 @@ def kernels(session, figures) -> list[dict]:
             if value.unit == "Mop/s":
                 title = " ".join([settings.pop("kernel", summary.base_name(case.check)).upper(), *settings.values()])
                 where = case.partition, case.environ
-                found.setdefault(title, {}).setdefault(where, {})[int(processes)] = summary.summarize(value.samples, value.value)
+                points = found.setdefault(title, {}).setdefault(where, {})
+                points[int(processes)] = summary.summarize(value.samples, value.value)
     plots = []
     for count, (title, lines) in enumerate(found.items()):
         marks = [mark(figure, figure.parameters["processes"]) for figure in figures if figure.unit == "Mop/s"
                  and "processes" in figure.parameters and figure.parameters.get("kernel") == title.split()[0]]
         plots.append(plot(f"mops-{count}", title, ("processes", "count"), ("Mop/s", True),
                           [line(session, *where, "Mop/s", points) for where, points in lines.items()], marks))
-        plots.append(plot(f"efficiency-{count}", f"{title}: parallel efficiency", ("processes", "count"), ("efficiency", False),
+        plots.append(plot(f"efficiency-{count}", f"{title}: parallel efficiency", ("processes", "count"),
+                          ("efficiency", False),
                           [line(session, *where, "1", _efficiency(points)) for where, points in lines.items()], []))
     return plots
 

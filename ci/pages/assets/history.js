@@ -44,7 +44,8 @@ function drawHistory(wanted) {
       shapes.push({ type: "line", xref: "x", yref: "paper", x0: place.get(move.slot), x1: place.get(move.slot), y0: 0, y1: 1,
         line: { color: css("--quiet"), width: 1, dash: "dash" } });
     }
-    traces.push({ x: moves.map(m => place.get(m.slot)), y: moves.map(m => m.y), mode: "markers", hovertemplate: "%{text}<extra></extra>",
+    traces.push({ x: moves.map(m => place.get(m.slot)), y: moves.map(m => m.y), mode: "markers",
+      hovertemplate: "%{text}<extra></extra>",
       marker: { symbol: "diamond", size: 13, color: css("--regressed"), line: { color: css("--panel"), width: 1.5 } },
       text: moves.map(m => `${safe(partition)}: the level moved<br>${broken(m.text)}`) });
     if (shown.length > 1) {
@@ -58,7 +59,8 @@ function drawHistory(wanted) {
   const right = shown.length > 1 ? 22 + 6.5 * Math.max(...shown.map(series => series.key[1].length)) : 16;
   window.Plotly.react(element, traces, layout({
     shapes, annotations, margin: { l: 52, r: Math.min(right, 120), t: 12, b: 44 },
-    xaxis: { ...dates(used.map(slot => slots[slot][0]), element.clientWidth), range: [-0.5, used.length - 0.5], showgrid: false,
+    xaxis: { ...dates(used.map(slot => slots[slot][0]), element.clientWidth), range: [-0.5, used.length - 0.5],
+      showgrid: false,
       title: { text: "sessions that measured it, oldest first", standoff: 8 } },
     yaxis: { title: { text: unitOf(shown[0].unit) + (log ? ", logarithmic" : ""), standoff: 8 },
       ...(log ? { type: "log", range: [Math.log10(low) - 0.08, Math.log10(high) + 0.08], ...ticks(low, high) } : {}) },
@@ -66,12 +68,14 @@ function drawHistory(wanted) {
   document.querySelector("#history .keys").hidden = false;
   for (const row of document.querySelectorAll("#series tbody tr")) {
     const key = stored.history.series[Number(row.dataset.index)].key;
-    row.hidden = key[0] !== chosen.check || key[2] !== chosen.environment || chosen.partition !== ALL && key[1] !== chosen.partition;
+    row.hidden = key[0] !== chosen.check || key[2] !== chosen.environment ||
+      chosen.partition !== ALL && key[1] !== chosen.partition;
   }
 }
 
 function seriesTrace(series, partition, environment, slots, place) {
-  const trace = lineTrace({ ...series, partition, stack: environment, session: "" }, 0, series.at.map(slot => place.get(slot)));
+  const x = series.at.map(slot => place.get(slot));
+  const trace = lineTrace({ ...series, partition, stack: environment, session: "" }, 0, x);
   trace.text = series.y.map((y, i) => {
     const [from, to, count] = slots[series.at[i]];
     return `${safe(partition)}<br>${told(series.unit, y, series.low[i], series.high[i], series.n[i], count > 1)}` +
@@ -86,12 +90,13 @@ function seriesTrace(series, partition, environment, slots, place) {
 
 function band(series, place) {  // from the lower to the upper ends of the intervals, where bars would be a thicket
   const x = series.at.map(slot => place.get(slot));
-  return { x: [...x, ...x.slice().reverse()], y: [...series.high, ...series.low.slice().reverse()], mode: "lines", fill: "toself",
-    line: { width: 0 }, fillcolor: colour(series.key[1]) + "40", hoverinfo: "skip" };
+  return { x: [...x, ...x.slice().reverse()], y: [...series.high, ...series.low.slice().reverse()], mode: "lines",
+    fill: "toself", line: { width: 0 }, fillcolor: colour(series.key[1]) + "40", hoverinfo: "skip" };
 }
 
 function launchTrace(series, place) {
-  const launches = Object.entries(series.launches).flatMap(([slot, values]) => values.map(value => [place.get(Number(slot)), value]));
+  const launches = Object.entries(series.launches).flatMap(([slot, values]) =>
+    values.map(value => [place.get(Number(slot)), value]));
   return { x: launches.map(l => l[0]), y: launches.map(l => l[1]), mode: "markers", hoverinfo: "skip",
     marker: { color: colour(series.key[1]), size: 4, opacity: 0.35 } };
 }
@@ -101,7 +106,8 @@ function dates(names, width) {  // ticks for as many sessions as there is room; 
   const at = [...names.keys()].filter(i => i % step === 0);
   const days = at.map(i => names[i].slice(0, 10));
   const times = new Set(days).size < days.length;
-  return { tickvals: at, ticktext: at.map(i => safe(names[i].slice(0, 10) + (times ? " " + names[i].slice(11, 16) : "")).replace(" ", "<br>")) };
+  const label = name => times ? `${safe(name.slice(0, 10))}<br>${safe(name.slice(11, 16))}` : safe(name.slice(0, 10));
+  return { tickvals: at, ticktext: at.map(i => label(names[i])) };
 }
 
 async function openHistory(detail) {
@@ -148,4 +154,5 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
   if (stored && show[page.id]) show[page.id]();
 });
 // For a reader who prints without having seen a plot; late enough to be in nobody's way.
-addEventListener("load", () => setTimeout(() => (window.requestIdleCallback ?? setTimeout)(() => ready().catch(failed)), 2000));
+const whenIdle = window.requestIdleCallback ?? setTimeout;
+addEventListener("load", () => setTimeout(() => whenIdle(() => ready().catch(failed)), 2000));

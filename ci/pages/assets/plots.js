@@ -70,20 +70,25 @@ function layout(extra) {
   return {
     font: { family: getComputedStyle(document.body).fontFamily, size: 12, color: css("--quiet") },
     paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", showlegend: false, autosize: true,
-    margin: { l: 48, r: 12, t: 12, b: 44 }, hovermode: "closest", dragmode: matchMedia("(pointer: coarse)").matches ? false : "zoom",
-    hoverlabel: { bgcolor: css("--panel"), bordercolor: css("--line"), font: { color: css("--text"), size: 12.5 }, align: "left" },
+    margin: { l: 48, r: 12, t: 12, b: 44 }, hovermode: "closest",
+    dragmode: matchMedia("(pointer: coarse)").matches ? false : "zoom",
+    hoverlabel: { bgcolor: css("--panel"), bordercolor: css("--line"), font: { color: css("--text"), size: 12.5 },
+      align: "left" },
     ...extra, xaxis: { ...axis, ...extra.xaxis }, yaxis: { ...axis, ...extra.yaxis },
   };
 }
 
 function lineTrace(line, dash, x) {
   return {
-    x, y: line.y, mode: "lines+markers", line: { color: colour(line.partition), dash: DASHES[dash % DASHES.length], width: 1.75 },
+    x, y: line.y, mode: "lines+markers",
+    line: { color: colour(line.partition), dash: DASHES[dash % DASHES.length], width: 1.75 },
     // Few enough markers that the dashes between them are seen; every point can be hovered over.
-    marker: { symbol: marker(line.partition), size: 7, color: colour(line.partition), maxdisplayed: line.x?.length > 12 ? 8 : 0 },
+    marker: { symbol: marker(line.partition), size: 7, color: colour(line.partition),
+      maxdisplayed: line.x?.length > 12 ? 8 : 0 },
     error_y: { type: "data", symmetric: false, array: line.y.map((y, i) => line.high[i] - y),
       arrayminus: line.y.map((y, i) => y - line.low[i]), thickness: 1, width: 2, color: colour(line.partition) },
-    text: line.y.map((y, i) => `${safe(line.partition)}, ${safe(line.stack)}<br>${told(line.unit, y, line.low[i], line.high[i], line.n[i])}` +
+    text: line.y.map((y, i) => `${safe(line.partition)}, ${safe(line.stack)}<br>` +
+      told(line.unit, y, line.low[i], line.high[i], line.n[i]) +
       `<br>session ${safe(line.session)}`),
     hovertemplate: "%{text}<extra></extra>",
   };
@@ -96,8 +101,10 @@ function markTraces(marks, x, places) {  // published figures: grey and hollow, 
     const chosen = marks.map((mark, i) => [mark, x[i]]).filter(([mark]) => mark.high > mark.low === range);
     const trace = {
       x: chosen.map(([, at]) => at), y: chosen.map(([m]) => m.y), mode: "markers",
-      marker: { symbol: chosen.map(([m]) => symbol(m)), size: 8, color: css("--quiet"), line: { width: 1.5, color: css("--quiet") } },
-      text: chosen.map(([m]) => `published: <b>${safe(m.text)}</b><br>${[m.software, m.place, m.settings, m.where].filter(Boolean).map(broken).join("<br>")}` +
+      marker: { symbol: chosen.map(([m]) => symbol(m)), size: 8, color: css("--quiet"),
+        line: { width: 1.5, color: css("--quiet") } },
+      text: chosen.map(([m]) => `published: <b>${safe(m.text)}</b><br>` +
+        [m.software, m.place, m.settings, m.where].filter(Boolean).map(broken).join("<br>") +
         `<br><i>${broken(m.quote)}</i>`),
       hovertemplate: "%{text}<extra></extra>",
     };
@@ -142,15 +149,18 @@ function draw(plot, element, page) {
     Object.assign(xaxis, { type: "category", categoryorder: "array", categoryarray: ["small", "large"] });
   }
   const yaxis = { rangemode: "tozero", title: { text: plot.y.title, standoff: 8 } };
-  const ends = [...lines.flatMap(line => [...line.low, ...line.high]), ...marks.flatMap(mark => [mark.low, mark.high])].filter(y => y > 0);
+  const ends = [...lines.flatMap(line => [...line.low, ...line.high]), ...marks.flatMap(mark => [mark.low, mark.high])]
+    .filter(y => y > 0);
   if (plot.y.log && ends.length) {
     const low = Math.min(...ends), high = Math.max(...ends);
     // Room at the top for the column's title.
     const room = (Math.log10(high / low) || 1) * (annotations.length ? 0.16 : 0.05);
     Object.assign(yaxis, { type: "log", range: [Math.log10(low) - 0.1, Math.log10(high) + room] }, ticks(low, high));
   }
-  const traces = [...(marks.length ? markTraces(marks, at, plot.places) : []), ...lines.map(line => lineTrace(line, stacks.indexOf(line.stack), line.x))];
-  window.Plotly.react(element, traces, layout({ xaxis, yaxis, shapes, annotations }), { displayModeBar: false, responsive: true });
+  const traces = [...(marks.length ? markTraces(marks, at, plot.places) : []),
+    ...lines.map(line => lineTrace(line, stacks.indexOf(line.stack), line.x))];
+  window.Plotly.react(element, traces, layout({ xaxis, yaxis, shapes, annotations }),
+    { displayModeBar: false, responsive: true });
 }
 
 function plotsOf(page) {
@@ -182,12 +192,14 @@ function legend(page) {  // switches that are the legend as well
       box.append(button);
     });
   };
-  const shape = (path, attributes) => `<svg width="12" height="12" viewBox="0 0 12 12" aria-hidden="true"><path d="${path}" ${attributes}/></svg>`;
+  const shape = (path, attributes) =>
+    `<svg width="12" height="12" viewBox="0 0 12 12" aria-hidden="true"><path d="${path}" ${attributes}/></svg>`;
   group("Partition", "partition", [...new Set(lines.map(line => line.partition))], name => {
     const number = stored.partitions.indexOf(name);
     return shape(SHAPES[number % SHAPES.length], `style="fill:var(--series-${number % 6})"`);
   });
-  group("Stack", "stack", stacksOf(page), (_, i) => `<svg width="30" height="12" aria-hidden="true"><path d="M0 6h30" fill="none" ` +
+  group("Stack", "stack", stacksOf(page), (_, i) =>
+    `<svg width="30" height="12" aria-hidden="true"><path d="M0 6h30" fill="none" ` +
     `stroke="currentColor" stroke-width="2" stroke-dasharray="${STROKES[i % STROKES.length]}"/></svg>`);
   if (plotsOf(page).some(([plot]) => plot.marks.length)) {
     group("", "published", [null], () => shape(SHAPES[0], 'fill="none" stroke="currentColor" stroke-width="1.5"'));
