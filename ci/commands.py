@@ -34,7 +34,7 @@ def record_baseline(arguments) -> int:
     path = where / f"{system}.yaml"
     before = baseline.load(system, where) if path.exists() else baseline.Baseline(system, path, {})
     after, notes = record.record(sessions, before, arguments.leave_out_noisy)
-    record.save(after)
+    baseline.save(after)
     for note in notes:
         print(f"note: {note}")
     print(f"{path}: {len(after.entries)} cases, {after.variables} variables judged, from {len(sessions)} sessions "

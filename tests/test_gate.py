@@ -28,7 +28,7 @@ def references(tmp_path_factory):
     where = tmp_path_factory.mktemp('baselines')
     sessions = [results.parse_session(campaign(number), 'here') for number in range(12)]
     after, _ = record.record(sessions, Baseline('lab', where / 'lab.yaml', {}))
-    record.save(after)
+    baseline.save(after)
     return where
 
 

@@ -184,7 +184,7 @@ def prepare(count: int) -> None:
         sessions.append(campaign())
     empty = baseline.Baseline(SYSTEM, PLACE / "baselines" / f"{SYSTEM}.yaml", {})
     known, notes = record.record(sessions, empty, leave_out_noisy=True)
-    record.save(known)
+    baseline.save(known)
     for note in notes:
         say(f"baseline: {note}")
     say(f"baseline: {known.variables} variables judged, drift {100 * known.drift:.1f} %")
