@@ -8,7 +8,7 @@ from .baseline import Baseline, Key
 from .gate import Fresh, Report, judge_session
 from .results import CONFIRMS, Session, confirmations
 from .selection import parse
-from .sequential import LOOKS
+from .sequential import CONFIRM_LOOKS
 
 #: Words of verdicts that a second look may change.
 SUSPICIOUS = ("regressed", "improved", "inconclusive")
@@ -52,7 +52,7 @@ def undecided(report: Report, fresh: Fresh, most: int) -> dict[Key, int]:
     wanted: dict[Key, int] = {}
     for one in report.judged:
         taken = len(fresh.get((*one.key, one.variable), ()))
-        target = one.wanted if one.word == "inconclusive" else one.launches + LOOKS[0]
+        target = one.wanted if one.word == "inconclusive" else one.launches + CONFIRM_LOOKS[0]
         if one.word in ("regressed", "improved") and taken or one.word not in SUSPICIOUS or not target or taken >= most:
             continue
         wanted[one.key] = max(wanted.get(one.key, 0), min(max(1, target - one.launches), most - taken))

@@ -93,10 +93,9 @@ def _with_resolution(baseline: Baseline, leave_out: bool, notes: list[str]) -> B
     for key, entry in baseline.entries.items():
         noise = {}
         for name, one in entry.noise.items():
-            errors = sequential.Errors(np.array([one.spread]), one.launches, day, len(entry.sessions))
-            size = float(np.expm1(errors.size(judge.CAMPAIGN_ERROR / count / len(sequential.LOOKS))[0]))
+            size = judge.finds(entry.launches[name], count, day)
             noise[name] = replace(one, finds=_rounded(size))
-            if math.isnan(size):
+            if size is None:
                 what = (f"{' | '.join(key)}: {name} is too noisy to be judged: it varies by {100 * one.spread:.0f} % between "
                         f"launches{f' and all by {100 * day:.1f} % between sessions' if day else ''}, in which "
                         f"{sequential.LOOKS[-1]} launches find no change of {100 * sequential.SIZES[1]:.0f} %")
@@ -123,4 +122,4 @@ def between_launches(launches: list[tuple[float, ...]]) -> float | None:
 
 
 def _rounded(value: float | None) -> float | None:
-    return None if value is None or math.isnan(value) else float(f"{value:.3g}")
+    return None if value is None else float(f"{value:.3g}")
