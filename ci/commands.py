@@ -2,6 +2,7 @@
 import json
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import date, datetime
 from pathlib import Path
 
@@ -83,12 +84,20 @@ def gate_session(arguments) -> int:
     if arguments.confirm:
         judged = confirm.confirm(judged, known, arguments.database, arguments.reframe, arguments.most,
                                  lambda line: print(line, flush=True))
+    judged = replace(judged, notes=(*judged.notes, *history.told(_moved_since(known, session, arguments.database))))
     print(verdicts.table(judged, arguments.all))
     write(arguments.json, lambda: json.dumps(verdicts.document(judged), indent=1) + "\n")
     write(arguments.junit, lambda: verdicts.junit(judged))
     write(arguments.markdown, lambda: verdicts.markdown(judged))
     write(arguments.openmetrics, lambda: verdicts.openmetrics(judged))
     return judged.exit_code
+
+
+def _moved_since(known: baseline.Baseline, session: Session, database: Path) -> list[history.ChangePoint]:
+    """Change points after the baseline's sessions, up to the one that is judged."""
+    before = max((when for entry in known.entries.values() for when in entry.sessions.values()), default="")
+    past = [one for one in results.sessions(database) if one.system == session.system and one.time <= session.time]
+    return [point for point in history.change_points(past) if point.started > before]
 
 
 def show_history(arguments) -> int:

@@ -123,6 +123,13 @@ def _p(values: np.ndarray, start: int, middle: int, end: int) -> float:
     return float(stats.mannwhitneyu(after, before, method="exact" if few else "asymptotic").pvalue)
 
 
+def told(points: Sequence[ChangePoint]) -> list[str]:
+    """A sentence on each change point."""
+    return [f"history: {point.variable} of {point.check} on {point.partition} with {point.environ} moved by "
+            f"{100 * point.change:+.1f} % in session {point.session[:8]} of {point.started}"
+            + (f"; changed with it: {_facts(point)}" if point.facts else "") for point in points]
+
+
 def render(sessions: Sequence[Session], points: Sequence[ChangePoint]) -> str:
     """Change points as a table, with what else changed below each, and what has too few sessions to say."""
     held = series(sessions)
@@ -142,7 +149,11 @@ def render(sessions: Sequence[Session], points: Sequence[ChangePoint]) -> str:
 
 
 def _row(point: ChangePoint) -> list[str]:
-    facts = ", ".join(f"{name}: {then} -> {now}" for name, (then, now) in point.facts.items())
+    facts = _facts(point)
     return [point.started, point.session[:8], point.check.replace("%", ""), point.partition, point.environ, point.variable,
             number(point.before), number(point.after), point.unit, f"{100 * point.change:+.1f} %", f"{point.p:.1g}",
             facts or "nothing recorded"]
+
+
+def _facts(point: ChangePoint) -> str:
+    return ", ".join(f"{name}: {then} -> {now}" for name, (then, now) in point.facts.items())

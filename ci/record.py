@@ -1,5 +1,4 @@
 """From sessions to a baseline, or to the sentence that says which session won't do and why."""
-import math
 import statistics
 from dataclasses import replace
 from datetime import date

@@ -195,6 +195,14 @@ def test_the_command_writes_every_form_and_its_code_says_regressed(monkeypatch, 
     assert ' ok ' not in out.split('\n', 1)[1]
 
 
+def test_where_a_level_moved_since_the_baseline_is_told(monkeypatch, capsys, tmp_path, references):
+    sessions = [campaign(number, steps=[(SLOWER, 1.03 if number >= 30 else 1)], **({'mtu': 'eth0: 576'} if number >= 30 else {}))
+                for number in range(60)]
+    _, out, _ = run(monkeypatch, capsys, tmp_path, references, 'gate', sessions=sessions)
+    [line] = [line for line in out.splitlines() if line.startswith('history: startup_latency of')]
+    assert 'on emulated with mpich moved by +3.' in line and 'in session 00000030' in line and '-> eth0: 576' in line
+
+
 @pytest.mark.parametrize('arguments, code, message', [
     (['gate', '--since', '2030-01-01'], 2, 'no session on any system since 2030-01-01'),
     (['gate', '--since', 'yesterday'], 3, 'give seconds since 1970'),
