@@ -83,7 +83,7 @@ def gate_session(arguments) -> int:
     judged = gate.judge_session(session, known, confirm.known_fresh(session, arguments.database))
     if arguments.confirm:
         judged = confirm.confirm(judged, known, arguments.database, arguments.reframe, arguments.most,
-                                 lambda line: print(line, flush=True))
+                                 lambda line: print(line, flush=True), arguments.confirm)
     judged = replace(judged, notes=(*judged.notes, *history.told(_moved_since(known, session, arguments.database))))
     print(verdicts.table(judged, arguments.all))
     write(arguments.json, lambda: json.dumps(verdicts.document(judged), indent=1) + "\n")

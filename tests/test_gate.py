@@ -244,6 +244,7 @@ def test_what_is_suspicious_is_asked_for_again_and_nothing_else(references):
     assert wanted[case] == 3  # the change must show in launches of its own
     assert set(wanted) == {one.key for one in report.judged if one.word in ('regressed', 'inconclusive')}
     assert confirm.undecided(report, {}, 2)[case] == 2
+    assert confirm.undecided(report, {}, 32, 'changed') == {case: 3}
     fresh = {(*case, one.variable): [one.baseline] * 32 for one in report.judged if one.key == case}
     assert case not in confirm.undecided(report, fresh, 32)
 
