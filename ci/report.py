@@ -50,7 +50,8 @@ def write(path: Path, sessions: Iterable, report, changes, figures, base: str | 
 def render(sessions: Iterable, report, changes, figures, base: str | None = None) -> str:
     """The report as HTML. Raises ReportError."""
     collector, shown, newest = history.Collector(), {}, None
-    has = {"network": plots.has_network, "memory": plots.has_memory, "kernels": plots.has_kernels}
+    has = {"overhead": overview.has_overhead, "network": plots.has_network, "memory": plots.has_memory,
+           "kernels": plots.has_kernels, "provenance": history.has_facts}
     for newest in sessions:
         collector.add(newest)
         shown.update({page: newest for page, holds in has.items() if holds(newest)})
@@ -62,8 +63,8 @@ def render(sessions: Iterable, report, changes, figures, base: str | None = None
     drawn = {page: draw(shown[page], figures) for page, draw in
              (("network", plots.network), ("memory", plots.memory), ("kernels", plots.kernels))}
     over_time = collector.plot(changes)
-    columns = overview.partitions(subject, base)
-    everywhere = list(dict.fromkeys([*columns, *(key[1] for key in collector.series)]))
+    columns = {page: overview.partitions(shown[page] or subject, base) for page in ("overhead", "provenance")}
+    everywhere = list(dict.fromkeys([*columns["overhead"], *(key[1] for key in collector.series)]))
     rows = collector.rows(over_time, changes)
     facts, all_facts = collector.facts()
     data = {"partitions": everywhere, "plots": [plot for page in drawn.values() for plot in page], "history": over_time}
@@ -71,12 +72,12 @@ def render(sessions: Iterable, report, changes, figures, base: str | None = None
     script = "\n".join((ASSETS / name).read_text(encoding="utf-8") for name in SCRIPTS)
     return _environment().get_template("report.html").render(
         subject=subject, when=summary.date(subject.started), headline=overview.headline(report, subject),
-        verdicts=overview.verdicts(report), failures=overview.failures(subject), columns=columns,
-        heat=overview.heat_map(subject, columns), steps=overview.STEPS, changes=[(c, history.told(c)) for c in changes],
+        verdicts=overview.verdicts(report), notes=report.notes if report is not None else (), failures=overview.failures(subject), columns=columns,
+        heat=overview.heat_map(shown["overhead"], columns["overhead"]), steps=overview.STEPS, changes=[(c, history.told(c)) for c in changes],
         shown=shown, plots=drawn, context={page: [figure for figure in figures if figure.check in checks]
                                            for page, checks in CONTEXT.items()},
         rows=rows, index={row["key"][:4]: row["index"] for row in rows}, series=len(collector.series),
-        sessions=len(collector.sessions), slots=over_time["slots"], provenance=history.provenance(subject, columns),
+        sessions=len(collector.sessions), slots=over_time["slots"], provenance=history.provenance(shown["provenance"], columns["provenance"]),
         facts=facts, all_facts=all_facts, style=(ASSETS / "page.css").read_text(encoding="utf-8"), script=script,
         script_hash=_hash(script), library_hash=_hash(library), library=_packed(library.encode()),
         data=_packed(orjson.dumps(data, option=orjson.OPT_NON_STR_KEYS)))

@@ -102,9 +102,13 @@ def sessions(path: Path, newest_first: bool = False, confirming: bool = False) -
         raise ResultsError(f"{path}: no results database; run `reframe -c reframe_checks -r` first")
     with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as connection:
         try:
+            # The order first: SQLite would sort the sessions' texts whole, all of them before the first is there.
             order = "DESC" if newest_first else "ASC"
-            for (blob,) in connection.execute(f"SELECT json_blob FROM sessions ORDER BY session_start_unix {order}"):
-                session = parse_session(orjson.loads(blob), path)
+            for row in connection.execute(f"SELECT rowid FROM sessions ORDER BY session_start_unix {order}").fetchall():
+                blob = connection.execute("SELECT json_blob FROM sessions WHERE rowid = ?", row).fetchone()
+                if blob is None:  # deleted meanwhile
+                    continue
+                session = parse_session(orjson.loads(blob[0]), path)
                 if session.cases and bool(session.confirms) == confirming:
                     yield session
         except (sqlite3.DatabaseError, orjson.JSONDecodeError) as error:

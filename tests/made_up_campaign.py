@@ -1,54 +1,12 @@
-"""Sessions, a gate's report and change points for tests of the report, in the shapes that `write` is given. All made up, on
-the recorded session; the classes have the fields of nearmetal.gate and nearmetal.history that the report reads."""
+"""Sessions, a gate's report and change points for tests of the report, all made up from the recorded session."""
 import copy
 import statistics
-from dataclasses import dataclass, field
 
 from nearmetal import results
+from nearmetal.gate import WORDS, Judged, Report
+from nearmetal.history import ChangePoint
 
 from .large_database import RECORDED, made_up
-
-
-@dataclass(frozen=True)
-class Judged:
-    check: str
-    partition: str
-    environ: str
-    variable: str
-    unit: str
-    word: str
-    value: float | None = None
-    baseline: float | None = None
-    change: float | None = None
-    interval: tuple[float, float] | None = None
-    p: float | None = None
-    launches: int = 5
-    wanted: int | None = None
-    reason: str = ''
-    facts: dict = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Report:
-    session: results.Session
-    judged: tuple[Judged, ...]
-    word: str
-
-
-@dataclass(frozen=True)
-class Change:
-    check: str
-    partition: str
-    environ: str
-    variable: str
-    unit: str
-    session: str
-    started: str
-    before: float
-    after: float
-    change: float
-    p: float
-    facts: dict
 
 
 STREAM = {f'{function}_{threads}': level * min(threads, 4) ** 0.8 for threads in (1, 2, 4, 8)
@@ -113,17 +71,19 @@ def judged(session: results.Session) -> Report:
         told = special.get((value.check, value.partition, value.environ, value.variable),
                            dict(word='ok', change=.004, interval=(-.012, .018), p=.4))
         baseline = value.value / (1 + told.get('change', 0)) if told['word'] != 'not judged' else None
-        rows.append(Judged(value.check, value.partition, value.environ, value.variable, value.unit, value=value.value,
+        rows.append(Judged(value.check, value.partition, value.environ, value.variable, value.unit, value=value.value, finds=.05,
                            baseline=baseline, launches=len(value.samples), **told))
-    return Report(session, tuple(rows), 'regressed')
+    rows.append(Judged('', '', '', '', '', 'incomplete', reason='2 of the 41 cases that ReFrame selected are not in the session'))
+    rows.sort(key=lambda one: WORDS.index(one.word))
+    return Report(session, tuple(rows), ('skipped by its check: tcp | emulated | gnu',))
 
 
-def moved(sessions: list[results.Session], step_at: int = 16) -> list[Change]:
+def moved(sessions: list[results.Session], step_at: int = 16) -> list[ChangePoint]:
     """The change point that `sessions` has at the step."""
     key = 'pingpong %placement=internode', 'emulated', 'mpich', 'startup_latency'
     levels = [value.value for session in sessions for value in session.values
               if (value.check, value.partition, value.environ, value.variable) == key]
     before, after = statistics.median(levels[:step_at]), statistics.median(levels[step_at:])
     there = sessions[step_at]
-    return [Change(*key, 'us', there.uuid, there.started, before, after, after / before - 1, 3e-9,
+    return [ChangePoint(*key, 'us', there.uuid, there.started, before, after, after / before - 1, 3e-9,
                    {'kernel': ('6.18.44-fc-v595', '6.19.0-made-up')})]

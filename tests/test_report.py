@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 
 from nearmetal import published, report, results
+from nearmetal.gate import Judged, Report
+from nearmetal.history import ChangePoint
 from nearmetal.pages import history, overview, plots, summary
 
 from . import made_up_campaign as made_up
@@ -67,11 +69,14 @@ class Elements(HTMLParser):
 def test_the_verdict_is_in_words_and_what_regressed_comes_first(page):
     seen = words(page)
     assert '✕ Regressed 2 of 174 variables got worse. Most: startup_latency of pingpong placement=internode with mpich on ' \
-           'emulated, +12.3 %. 1 inconclusive, 1 improved, 1 not judged, 169 ok.' in seen
+           'emulated, +12.3 %. 1 incomplete, 1 inconclusive, 1 improved, 1 not judged, 169 ok.' in seen
     order = re.findall(r'class="word ([a-z-]+)"', page)
-    assert order[:5] == ['regressed', 'regressed', 'inconclusive', 'improved', 'not-judged'] and set(order[5:]) == {'ok'}
+    assert order[:6] == ['regressed', 'regressed', 'incomplete', 'inconclusive', 'improved', 'not-judged']
+    assert set(order[6:]) == {'ok'}
     changed = section(page, 'overview')
     assert 'kernel: 6.18.44-fc-v595 → 6.19.0-made-up' in changed
+    assert '2 of the 41 cases that ReFrame selected are not in the session' in changed
+    assert 'skipped by its check: tcp | emulated | gnu' in changed
     assert '14 launches would settle it' in changed and 'the baseline has no such variable' in changed
 
 
@@ -85,7 +90,7 @@ def test_failed_cases_are_named_with_their_reason(figures):
     page = report.render([results.parse_session(recorded('session_failed'), 'here')], None, [], figures)
     assert '1 of 1 case failed.' in words(page)
     assert 'pingpong placement=internode native mpich' in section(page, 'overview') and 'DOWN, DRAINED' in words(page)
-    assert 'This session holds no value.' in words(page)
+    assert 'there is nothing to compare.' in section(page, 'overview')
 
 
 def test_overhead_is_above_1_where_worse_whatever_the_unit(campaign):
@@ -127,6 +132,10 @@ def test_a_page_shows_the_newest_session_that_measured_for_it_and_says_so(campai
     page = report.render([*campaign, newest], None, [], figures)
     assert f'Shown is the newest that did: {summary.named(campaign[-1])}' in section(page, 'network')
     assert 'Shown is the newest' not in section(page, 'memory')
+    failed = results.parse_session(recorded('session_failed'), 'here')
+    page = report.render([*campaign, failed], None, [], figures)
+    assert f'Shown is the newest that did: {summary.named(campaign[-1])}' in section(page, 'overview')
+    assert f'What each partition was in session {summary.named(campaign[-1])}' in section(page, 'provenance')
 
 
 def test_stream_is_by_threads_and_binding_and_kernels_by_processes(campaign, figures):
@@ -187,12 +196,12 @@ def test_what_a_session_holds_is_never_markup_or_script(figures):
     session['session_info'] |= {'uuid': HOSTILE, 'time_start': HOSTILE}
     session = results.parse_session(session, 'here')
     value = session.values[0]
-    judged = made_up.Judged(value.check, value.partition, value.environ, value.variable, value.unit, 'incomplete',
+    judged = Judged(value.check, value.partition, value.environ, value.variable, value.unit, 'incomplete',
                             reason=HOSTILE, facts={HOSTILE: (HOSTILE, HOSTILE)})
-    change = made_up.Change(value.check, value.partition, value.environ, value.variable, value.unit, session.uuid, HOSTILE,
+    change = ChangePoint(value.check, value.partition, value.environ, value.variable, value.unit, session.uuid, HOSTILE,
                             1.0, 2.0, 1.0, .1, {HOSTILE: (HOSTILE, HOSTILE)})
     figure = replace(figures[0], document=HOSTILE, software=HOSTILE, quote=HOSTILE)
-    page = report.render([session], made_up.Report(session, (judged,), 'incomplete'), [change], [figure])
+    page = report.render([session], Report(session, (judged,), (HOSTILE,)), [change], [figure])
     parser = Elements()
     parser.feed(page)
     assert 'img' not in parser.tags and not [name for name in parser.attributes if name.startswith('on')]

@@ -3,6 +3,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from statistics import median
 
+from ..gate import changed_facts
 from . import summary
 
 #: Points that a page holds at most; beyond, older sessions are put together in groups of equal size.
@@ -64,13 +65,11 @@ class Collector:
         self._facts[case.key] = case.facts
         if before is None or before == case.facts:
             return
-        for name in before.keys() | case.facts.keys():
-            then, now = summary.text(before.get(name, "not told")), summary.text(case.facts.get(name, "not told"))
-            if then != now:
-                key = number, name, then, now
-                changed = self.changed.setdefault(key, Changed(*key))
-                changed.partitions.add(case.partition)
-                changed.checks.add(f"{summary.plain(case.check)} with {case.environ}")
+        for name, (then, now) in changed_facts(before, case.facts).items():
+            key = number, name, then, now
+            changed = self.changed.setdefault(key, Changed(*key))
+            changed.partitions.add(case.partition)
+            changed.checks.add(f"{summary.plain(case.check)} with {case.environ}")
 
     def plot(self, changes) -> dict:
         """Data of the history plot: `slots` (a session or a group of them each) and `series` of points in them."""
@@ -155,17 +154,23 @@ def told(change) -> str:
 
 
 def spark(values: list[float], width: int = 96, height: int = 20) -> str:
-    """Points of a small polyline through the newest sixty values."""
+    """Points of a small polyline through the newest sixty values; its height is a tenth of them at least, lest noise towers."""
     values = values[-60:]
-    low, high = min(values), max(values)
-    scale, step = (height - 4) / ((high - low) or 1), width / max(len(values) - 1, 1)
-    return " ".join(f"{index * step:.1f},{height - 2 - (value - low) * scale:.1f}" for index, value in enumerate(values))
+    middle = (min(values) + max(values)) / 2
+    span = max(max(values) - min(values), abs(middle) / 10) or 1
+    step = width / max(len(values) - 1, 1)
+    return " ".join(f"{index * step:.1f},{height / 2 - (value - middle) / span * (height - 4):.1f}"
+                    for index, value in enumerate(values))
+
+
+def has_facts(session) -> bool:
+    return any(case.facts for case in session.cases)
 
 
 def provenance(session, columns: list[str]) -> list[dict]:
     """Rows of facts, a cell a partition; a fact that differs by case names each of its values with the cases'."""
     facts: dict[str, dict[str, dict[str, list[str]]]] = {}
-    for case in session.cases:
+    for case in session.cases if session else ():
         for name, value in case.facts.items():
             cell = facts.setdefault(name, {}).setdefault(case.partition, {})
             cell.setdefault(summary.text(value) or "none", []).append(f"{summary.plain(case.check)} with {case.environ}")

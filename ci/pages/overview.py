@@ -13,7 +13,7 @@ STEPS = (1.05, 1.2, 1.5, 3.0, 10.0)
 
 
 def headline(report, session) -> dict:
-    """The verdict as `title`, `symbol`, CSS `word`, and sentences."""
+    """The verdict of the gate as `title`, `symbol`, CSS `word`, and sentences."""
     failed = len(session.failures)
     cases = len(session.cases)
     sentences = []
@@ -23,14 +23,14 @@ def headline(report, session) -> dict:
     else:
         counts = Counter(judged.word for judged in report.judged)
         symbol, word = CAMPAIGN.get(report.word, CAMPAIGN["incomplete"])
-        title, total = report.word.capitalize(), len(report.judged)
+        title, total = report.word.capitalize(), sum(bool(judged.variable) for judged in report.judged)
         if worst := [judged for judged in report.judged if judged.word == "regressed"]:
             sentences.append(f"{len(worst)} of {_variables(total)} got worse.")
             first = max(worst, key=lambda judged: abs(judged.change or 0))
             sentences.append(f"Most: {first.variable} of {summary.plain(first.check)} with {first.environ} on {first.partition}, "
                              f"{summary.percent(first.change)}.")
-        else:
-            sentences.append(f"None of {_variables(total)} got worse.")
+        elif counts["ok"] + counts["improved"]:
+            sentences.append(f"None of {_variables(counts['ok'] + counts['improved'])} got worse.")
         rest = [f"{counts[word]} {word}" for word in SYMBOLS if counts[word] and word != "regressed"]
         sentences += [f"{', '.join(rest)}."] if rest else []
     if failed:
@@ -62,13 +62,16 @@ def _row(judged, limit: float) -> dict:
         bar = {"low": place(judged.interval[0]), "high": place(judged.interval[1]), "at": place(judged.change)}
     return {"word": judged.word, "symbol": SYMBOLS.get(judged.word, "○"), "css": judged.word.replace(" ", "-"),
             "check": summary.plain(judged.check), "partition": judged.partition, "environ": judged.environ,
-            "key": (judged.check, judged.partition, judged.environ, judged.variable), "variable": judged.variable,
+            "key": (judged.check, judged.partition, judged.environ, judged.variable),
+            # The gate leaves the variable empty where the whole case is not there, and the check where cases are.
+            "variable": judged.variable or ("all variables" if judged.check else "cases"),
             "baseline": summary.amount(judged.baseline, judged.unit) if judged.baseline is not None else "-",
             "value": summary.amount(judged.value, judged.unit) if judged.value is not None else "-",
             "change": summary.percent(judged.change), "bar": bar, "p": f"{judged.p:.2g}" if judged.p is not None else "",
             "interval": f"{summary.percent(judged.interval[0])} to {summary.percent(judged.interval[1])}"
                         if judged.interval else "",
-            "launches": judged.launches, "wanted": judged.wanted, "reason": compare.gist(judged.reason or ""),
+            "launches": judged.launches, "wanted": judged.wanted,
+            "finds": f"{judged.finds * 100:.0f} %" if judged.finds is not None else "", "reason": compare.gist(judged.reason or ""),
             "facts": [(name, summary.text(then), summary.text(now)) for name, (then, now) in (judged.facts or {}).items()]}
 
 
@@ -84,13 +87,17 @@ def partitions(session, base: str | None = None) -> list[str]:
     return sorted(names, key=lambda name: name != first)
 
 
+def has_overhead(session) -> bool:
+    return len({case.partition for case in session.cases if case.measured and case.values}) > 1
+
+
 def heat_map(session, columns: list[str]) -> list[dict]:
     """For each check and environment its variables, each with a cell a partition: overhead to the first partition.
 
     Overhead is the ratio of times, or the inverse ratio of rates, so that above 1 is worse whatever the unit.
     """
     values = {(v.check, v.environ, v.variable, v.partition): v
-              for case in session.cases if case.measured for v in case.values}
+              for case in (session.cases if session else ()) if case.measured for v in case.values}
     groups: dict[tuple, dict] = {}
     for (check, environ, variable, _), value in values.items():
         groups.setdefault((check, environ), {})[variable] = value.unit

@@ -7,6 +7,8 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import NamedTuple
 
+from ..compare import number
+
 #: Fewer launches than this cannot bound their median with 95 %.
 LEAST_LAUNCHES = 6
 UNITS = {"us": "µs"}
@@ -58,13 +60,6 @@ def interval_kind(launches: int) -> str:
 def short(value: float) -> float:
     """Five significant digits: what a plot can show."""
     return float(f"{value:.5g}")
-
-
-def number(value: float | None) -> str:
-    """Four significant digits for the eye; an exponent only where there would be more zeros than digits."""
-    if value is None or not math.isfinite(value):
-        return "-"
-    return f"{value:.0f}" if 1000 <= abs(value) < 1e9 else f"{value:#.4g}".rstrip(".")
 
 
 def percent(fraction: float | None) -> str:

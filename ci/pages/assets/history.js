@@ -112,9 +112,10 @@ async function openHistory(detail) {
 for (const page of ["network", "kernels", "memory"]) show[page] = () => openPlots(page);
 show.history = openHistory;
 
-async function drawAll(width) {
+function drawAll(width) {
   for (const plot of document.querySelectorAll(".plot")) plot.style.width = width ? `${width}px` : "";
   for (const page of ["network", "kernels", "memory"]) {
+    legend(page);
     plotsOf(page).forEach(([plot, element]) => draw(plot, element, page));
   }
   drawHistory(chosen ?? {});
@@ -135,5 +136,5 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
   const page = document.querySelector("section.open");
   if (stored && show[page.id]) show[page.id]();
 });
-// Early enough for a reader who prints at once, late enough not to delay the first sight.
-addEventListener("load", () => (window.requestIdleCallback ?? (start => setTimeout(start, 500)))(() => ready().catch(failed), { timeout: 4000 }));
+// For a reader who prints without having seen a plot; late enough to be in nobody's way.
+addEventListener("load", () => setTimeout(() => (window.requestIdleCallback ?? setTimeout)(() => ready().catch(failed)), 2000));
