@@ -9,6 +9,7 @@ from reframe.core.backends import getlauncher
 from reframe.core.exceptions import SanityError
 
 from .. import provenance
+from ..base import rounded
 from ..parsing import ParseError
 from ..parsing.duet import order, parse_duet
 from .variants import KINDS
@@ -35,8 +36,7 @@ class Duet(rfm.RegressionTestPlugin):
         self.repeats = self.pairs
         self.no_baseline = 'A and B are judged as pairs within the job: nearmetal duet'
         asked = {name: list(getattr(self, name)) for name in KINDS if getattr(self, name)} or dict([self.by_default])
-        self._asked = asked
-        [self.kind_name] = list(asked)[:1]
+        self._asked, self.kind_name = asked, next(iter(asked))
         names = asked[self.kind_name]
         # Also of a duet that fails before it measures: `nearmetal duet` knows it by them.
         self._said = {'duet': self.kind_name, **{f'duet.{letter}': name for letter, name in zip('ab', names)}}
@@ -137,16 +137,18 @@ class Duet(rfm.RegressionTestPlugin):
     def pair_up(self):
         if self.is_dry_run():
             return
-        everything, samples, units = self.launches, {}, {}
+        everything, samples, units = self.launches, {}, {'a': {}, 'b': {}}
         for letter, self.launches in self._launches.items():
             self.samples = {}
             getattr(self, 'name_variables', dict)()  # of a check that names its variables only when it has measured
             for name, expression in self.perf_variables.items():
                 expression.evaluate()
-                units[name] = expression.unit
+                units[letter][name] = expression.unit
             samples[letter] = self.samples
+        if units['a'] != units['b']:
+            raise SanityError(f'A measured {", ".join(units["a"])}, but B {", ".join(units["b"])}: they have no pairs')
         self.launches, self.samples, self.within, self.curves, self.perf_variables = everything, {}, {}, {}, {}
-        for name, unit in units.items():
+        for name, unit in units['a'].items():
             a, b = samples['a'][name], samples['b'][name]
             if not len(a) == len(b) == self.pairs:
                 raise SanityError(f'{name} has {len(a)} values of A and {len(b)} of B instead of {self.pairs} each')
@@ -155,9 +157,8 @@ class Duet(rfm.RegressionTestPlugin):
             self._add(f'{name}_ratio', [y / x for x, y in zip(a, b)], '1')
 
     def _add(self, name, values, unit):
-        self.samples = {**self.samples, name: [float(f'{value:.6g}') for value in values]}
-        self.perf_variables[name] = sn.make_performance_function(
-            sn.defer(float(f'{statistics.median(self.samples[name]):.6g}')), unit)
+        self.samples = {**self.samples, name: [rounded(value) for value in values]}
+        self.perf_variables[name] = sn.make_performance_function(sn.defer(rounded(statistics.median(self.samples[name]))), unit)
 
 
 def both(words: dict[str, str]) -> str:
