@@ -16,6 +16,8 @@ from .pairs import LEAST_SHARED, PairVerdict, judge_pairs
 from .results import Case, ResultsError, Session, Value, load_session, sessions
 from .sequential import LOOKS
 
+#: Facts that a table begins with.
+SAID = {"mpi_library": "MPI", "transport": "carried by"}
 RUN = "reframe -c reframe_checks/duet -r"
 
 
@@ -125,13 +127,14 @@ def render(report: Report) -> str:
         facts = rows[0].case.facts
         blocks.append("\n".join([
             label(rows[0].case),
-            *(f"  {name}: {facts[key]}" for key, name in (("mpi_library", "MPI"), ("transport", "carried by")) if facts.get(key)),
+            *(f"  {what}: {facts[key]}" for key, what in SAID.items() if facts.get(key)),
             tabulate([row(one) for one in rows],
-                     ["variable", "unit", "A", "B", "B against A", "95 %", "pairs", "shared noise (95 %)", "judged", "p", "verdict"],
+                     ["variable", "unit", "A", "B", "B against A", "95 %", "pairs", "shared noise (95 %)", "judged", "p",
+                      "verdict"],
                      disable_numparse=True, colalign=["left"] * 2 + ["right"] * 6 + ["left", "right", "left"])]))
     if any(one.verdict.method == "unpaired" for one in report.judged):
-        blocks.append(f"unpaired: A and B share less than {LEAST_SHARED:.0%} of their noise there, so that pairs would tell less "
-                      "than two samples.")
+        blocks.append(f"unpaired: A and B share less than {LEAST_SHARED:.0%} of their noise there, so that pairs would tell "
+                      "less than two samples.")
     return "\n\n".join(blocks)
 
 

@@ -87,7 +87,8 @@ class Session:
     @property
     def kind(self) -> str:
         """`campaign`; `confirmation` of one; `duet`, if it holds nothing else: each has its own command."""
-        return "confirmation" if self.confirms else "duet" if self.cases and all(case.duet for case in self.cases) else "campaign"
+        duet = self.cases and all(case.duet for case in self.cases)
+        return "confirmation" if self.confirms else "duet" if duet else "campaign"
 
     @property
     def values(self) -> list[Value]:

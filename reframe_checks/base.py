@@ -122,7 +122,8 @@ class NearmetalCheck(rfm.RegressionTest, Baselined):
 
     def further_launches(self) -> list[str]:
         """The command lines of all launches but the first, which is ReFrame's own."""
-        return [' '.join([self.job.launcher.run_command(self.job), self.executable, *self.executable_opts])] * (self.repeats - 1)
+        launch = ' '.join([self.job.launcher.run_command(self.job), self.executable, *self.executable_opts])
+        return [launch] * (self.repeats - 1)
 
     @builtin.run_before('sanity')
     def refuse_a_job_that_failed(self):

@@ -98,7 +98,8 @@ def test_the_table_says_what_was_compared_and_how_each_variable_was_judged(judge
     assert 'stream_duet on native with gnu: bindings A bound, B unbound' in text
     assert len(rows(text)) == 8 and 'share less than 50% of their noise there' in text
     # As measured: copy on one thread shares 0.56 of its noise, add 0.21.
-    assert re.search(r'0\.56 \(.*\) +paired ', rows(text)['copy_1']) and re.search(r'0\.21 \(.*\) +unpaired ', rows(text)['add_1'])
+    assert re.search(r'0\.56 \(.*\) +paired ', rows(text)['copy_1'])
+    assert re.search(r'0\.21 \(.*\) +unpaired ', rows(text)['add_1'])
 
 
 def test_what_noise_both_halves_share_is_judged_as_pairs_and_what_they_do_not_share_is_not(judged):
@@ -106,14 +107,16 @@ def test_what_noise_both_halves_share_is_judged_as_pairs_and_what_they_do_not_sh
     [case] = data['runs'][0]['testcases']
     common = [1 + 0.2 * (pair % 5) for pair in range(14)]
     for variable, other in (('startup_latency', common), ('latency_1KiB', common[3:] + common[:3])):
-        case['samples'] |= {f'{variable}_a': common, f'{variable}_b': [value * (1 + 0.001 * (i % 3)) for i, value in enumerate(other)]}
+        case['samples'][f'{variable}_a'] = common
+        case['samples'][f'{variable}_b'] = [value * (1 + 0.001 * (pair % 3)) for pair, value in enumerate(other)]
     table = rows(judged(data)[0])
     assert ' paired ' in table['startup_latency'] and ' unpaired ' in table['latency_1KiB']
 
 
 def failed(data: dict) -> dict:
     for case in data['runs'][0]['testcases']:
-        case |= {'result': 'fail', 'fail_reason': 'sanity error: B of pair 3: lines were lost', 'fail_phase': 'sanity', 'perfvalues': {}}
+        case |= {'result': 'fail', 'fail_reason': 'sanity error: B of pair 3: lines were lost', 'fail_phase': 'sanity',
+                 'perfvalues': {}}
     return data
 
 

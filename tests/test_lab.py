@@ -64,7 +64,8 @@ def test_jobs_run_one_at_a_time_also_one_over_two_partitions(lab):
         lab.run(f'printf "#!/bin/sh\n{options}sleep 2\n" | sbatch')
     lab.run('while [ -n "$(squeue -h -n alone)" ]; do sleep 0.5; done')
     for _ in range(50):
-        parts = [line.split('|') for line in lab.run('SLURM_TIME_FORMAT=%s sacct -nXP --name alone -o jobid,state,start,end').split()]
+        lines = lab.run('SLURM_TIME_FORMAT=%s sacct -nXP --name alone -o jobid,state,start,end').split()
+        parts = [line.split('|') for line in lines]
         if [state for _, state, *_ in parts] == ['COMPLETED'] * 6:
             break
     times = {jobid.split('+')[0]: (int(start), int(end)) for jobid, _, start, end in parts}

@@ -71,8 +71,8 @@ class Duet(rfm.RegressionTestPlugin):
         self.kind.submit(self)
 
     def further_launches(self):
-        """One shell function a variant, whose subshell lets no setting outlive its launch; and `launch`, which says whose output
-        follows and keeps the byte counters after it."""
+        """One shell function a variant, whose subshell lets no setting outlive its launch; and `launch`, which says whose
+        output follows and keeps the byte counters after it."""
         srun, turns = self.job.launcher.run_command(self.job), order(self.pairs)
         self._variants = dict(zip('ab', self.kind.variants(self)))
         for letter, variant in self._variants.items():
@@ -157,8 +157,9 @@ class Duet(rfm.RegressionTestPlugin):
             self._add(f'{name}_ratio', [y / x for x, y in zip(a, b)], '1')
 
     def _add(self, name, values, unit):
-        self.samples = {**self.samples, name: [rounded(value) for value in values]}
-        self.perf_variables[name] = sn.make_performance_function(sn.defer(rounded(statistics.median(self.samples[name]))), unit)
+        values = [rounded(value) for value in values]
+        self.samples = {**self.samples, name: values}
+        self.perf_variables[name] = sn.make_performance_function(sn.defer(rounded(statistics.median(values))), unit)
 
 
 def both(words: dict[str, str]) -> str:

@@ -103,12 +103,12 @@ class Partitions(Kind):
         self.refuse_unknown(known, 'partition', f' (`--system {system}:...` hides the others: give `--system {system}`)')
         self.pair = [known[name] for name in self.names]
         for partition in self.pair:
-            if partition.scheduler.registered_name not in ('slurm', 'squeue') or partition.launcher_type.registered_name != 'srun':
+            scheduler, launcher = partition.scheduler.registered_name, partition.launcher_type.registered_name
+            if scheduler not in ('slurm', 'squeue') or launcher != 'srun':
                 return (f'is to share an allocation with {self.names[1]}, which takes a heterogeneous job of Slurm: '
-                        f'{partition.name} has {partition.scheduler.registered_name} and '
-                        f'{partition.launcher_type.registered_name} instead of slurm and srun')
+                        f'{partition.name} has {scheduler} and {launcher} instead of slurm and srun')
             if partition.scheduler.get_option('sched_access_in_submit'):
-                return f'gives its access options on the command line (sched_access_in_submit), where {self.names[1]} has others'
+                return f'gives its access options on the command line (sched_access_in_submit), but {self.names[1]} has others'
             if check.current_environ.name not in environments([partition]):
                 return f'shares no environment {check.current_environ.name!r} with {partition.name}'
             if int(partition.extras.get('nodes', check.num_nodes)) < check.num_nodes:

@@ -19,8 +19,8 @@ class Launch:
 
 
 def order(pairs: int) -> list[tuple[int, str]]:
-    """A B B A A B B A ... as (pair, variant): A and B of a pair are neighbours, and a linear drift, which favours A in one pair
-    and B in the next, cancels. ParseError for an odd or no number of pairs, in which it would not."""
+    """A B B A A B B A ... as (pair, variant): A and B of a pair are neighbours, and a linear drift, which favours A in one
+    pair and B in the next, cancels. ParseError for an odd or no number of pairs, in which it would not."""
     if pairs < 2 or pairs % 2:
         raise ParseError(f'a duet of {pairs} pair(s): give an even number of them, so that a drift cancels (-S pairs=14)')
     return [(pair, variant) for pair in range(pairs) for variant in ('ba' if pair % 2 else 'ab')]
@@ -40,8 +40,8 @@ def parse_duet(text: str, pairs: int) -> list[Launch]:
                              'the job did not keep the order of a duet')
     if len(launches) != len(wanted):
         missing = Launch(*wanted[len(launches)], '').name if len(launches) < len(wanted) else 'none'
-        raise ParseError(f'{len(launches)} launches instead of {len(wanted)} for {pairs} pairs (first that is missing: {missing}): '
-                         'see the job\'s stderr')
+        raise ParseError(f'{len(launches)} launches instead of {len(wanted)} for {pairs} pairs '
+                         f'(first that is missing: {missing}): see the job\'s stderr')
     for launch in launches:
         if not launch.text.strip():
             raise ParseError(f'{launch.name} wrote nothing: see the job\'s stderr')
