@@ -1,11 +1,13 @@
 """Duets: the order of launches, what is refused, the verdicts on recorded sessions, and real ones in the lab."""
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from nearmetal import duet, results
 from nearmetal.__main__ import main
+from reframe_checks.duet import script
 from reframe_checks.parsing import ParseError
 from reframe_checks.parsing.duet import order, parse_duet
 
@@ -52,6 +54,18 @@ def test_a_launch_that_is_missing_or_out_of_turn_is_refused(damage, words):
     assert damaged != RECORDED
     with pytest.raises(ParseError, match=words):
         parse_duet(damaged, 2)
+
+
+def test_what_prepares_a_launch_of_b_is_gone_when_a_runs_next_and_a_failure_ends_the_job(tmp_path):
+    say = 'echo "$LIBRARY"'
+    lines = ['set -e', 'LIBRARY=one', *script.functions({'a': ((), say, 'echo'), 'b': (('LIBRARY=two',), say, 'echo')}),
+             *script.calls(2)]
+    done = subprocess.run(['bash', '-c', '\n'.join(lines)], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert [launch.text for launch in parse_duet(done.stdout, 2)] == ['one\n', 'two\n', 'two\n', 'one\n']
+    assert sorted(path.name for path in tmp_path.iterdir()) == ['counters.0.a', 'counters.0.b', 'counters.1.a', 'counters.1.b']
+    lines = ['set -e', *script.functions({'a': ((), 'true', 'true'), 'b': (('false',), say, 'true')}), *script.calls(2)]
+    done = subprocess.run(['bash', '-c', '\n'.join(lines)], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 1 and done.stdout.count('duet') == 2
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from .. import provenance
 from ..base import rounded
 from ..parsing import ParseError
 from ..parsing.duet import order, parse_duet
+from . import script
 from .variants import KINDS
 
 
@@ -71,19 +72,15 @@ class Duet(rfm.RegressionTestPlugin):
         self.kind.submit(self)
 
     def further_launches(self):
-        """One shell function a variant, whose subshell lets no setting outlive its launch; and `launch`, which says whose
-        output follows and keeps the byte counters after it."""
-        srun, turns = self.job.launcher.run_command(self.job), order(self.pairs)
+        """Defines what launches A and B; ReFrame's own line is the first call, with srun within the functions."""
+        srun, variants = self.job.launcher.run_command(self.job), {}
         self._variants = dict(zip('ab', self.kind.variants(self)))
         for letter, variant in self._variants.items():
             command = ' '.join([srun, *variant.options, variant.executable or self.executable, *self.executable_opts])
-            probe = self.probe(''.join(f'{option} ' for option in variant.options))
-            self.prerun_cmds += [f'variant_{letter}() (', *(f'    {line}' for line in (*variant.prepare, command)), ')',
-                                 f'counters_{letter}() {{ {probe} counters; }}']
-        self.prerun_cmds += ['launch() {', '    echo "# nearmetal duet: pair=$1 variant=$2"', '    variant_$2',
-                             '    counters_$2 > counters.$1.$2', '}']
-        first, *further = [f'launch {pair} {letter}' for pair, letter in turns]
-        # ReFrame's own line is the first launch; srun stands in the functions.
+            counters = self.probe(''.join(f'{option} ' for option in variant.options)) + ' counters'
+            variants[letter] = variant.prepare, command, counters
+        self.prerun_cmds += script.functions(variants)
+        first, *further = script.calls(self.pairs)
         self.job.launcher, self.executable, self.executable_opts = getlauncher('local')(), first, []
         return further
 
