@@ -75,6 +75,10 @@ def parser() -> argparse.ArgumentParser:
                    "network to be read. Ends with 0 whatever the verdict: judging is `nearmetal gate`'s.")
     page.add_argument("--output", type=Path, metavar="FILE", default=results.database().with_name("report.html"),
                       help="default: %(default)s")
+    duet = command("duet", commands.judge_duet, "judge A against B, measured by turns",
+                   "What B costs against A in the newest session with a duet, by pairs of launches where they share their noise. "
+                   "Run it after `reframe -c reframe_checks/duet -r`. Ends with 1 where B is worse.")
+    one_session(duet)
     return top
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tabulate import tabulate
 
-from . import baseline, compare, confirm, gate, history, published, record, report, results, verdicts
+from . import baseline, compare, confirm, duet, gate, history, published, record, report, results, verdicts
 from .results import Session
 
 
@@ -26,6 +26,14 @@ def compare_partitions(arguments) -> int:
     for line in missing:
         print(f"missing: {line}", file=sys.stderr)
     return 2 if missing else 0
+
+
+def judge_duet(arguments) -> int:
+    text, missing, code = duet.run(arguments.database, arguments.system, arguments.session)
+    print(text)
+    for line in missing:
+        print(f"missing: {line}", file=sys.stderr)
+    return code
 
 
 def record_baseline(arguments) -> int:
