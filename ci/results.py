@@ -107,15 +107,17 @@ def database() -> Path:
     return Path(os.environ.get("RFM_PREFIX", Path(__file__).parent.parent / "results")) / "results.db"
 
 
-def sessions(path: Path, newest_first: bool = False, kinds: tuple[str, ...] = ("campaign",)) -> Iterator[Session]:
-    """Every session of these kinds with at least one case, oldest first. Raises ResultsError."""
+def sessions(path: Path, newest_first: bool = False, kinds: tuple[str, ...] = ("campaign",), after: float = 0.0) -> Iterator[Session]:
+    """Every session of these kinds with at least one case that started later, oldest first. Raises ResultsError."""
     if not path.is_file():
         raise ResultsError(f"{path}: no results database; run `reframe -c reframe_checks -r` first")
     with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as connection:
         try:
             # The order first: SQLite would sort the sessions' texts whole, all of them before the first is there.
             order = "DESC" if newest_first else "ASC"
-            for row in connection.execute(f"SELECT rowid FROM sessions ORDER BY session_start_unix {order}").fetchall():
+            rows = connection.execute(
+                f"SELECT rowid FROM sessions WHERE session_start_unix > ? ORDER BY session_start_unix {order}", (after,)).fetchall()
+            for row in rows:
                 blob = connection.execute("SELECT json_blob FROM sessions WHERE rowid = ?", row).fetchone()
                 if blob is None:  # deleted meanwhile
                     continue
@@ -137,7 +139,7 @@ def load_session(path: Path, system: str | None = None, uuid: str | None = None)
 
 def confirmations(path: Path, session: Session) -> list[Session]:
     """What measured some of the session's cases again, in that order. Raises ResultsError."""
-    return [one for one in sessions(path, kinds=("confirmation",)) if one.confirms == session.uuid]
+    return [one for one in sessions(path, kinds=("confirmation",), after=session.time) if one.confirms == session.uuid]
 
 
 def parse_session(data: dict, origin) -> Session:
