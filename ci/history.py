@@ -6,6 +6,7 @@ far more flat series than one in a thousand. A proposal stands here only where a
 the levels on both sides says so at ERROR, shared by all series and the places in each, and the medians differ by more
 than the judge's THRESHOLD. How often that errs is measured: bench_gate.py.
 """
+import functools
 import math
 import statistics
 from collections.abc import Sequence
@@ -87,10 +88,10 @@ def levels(values: np.ndarray, error: float) -> list[tuple[int, int, int, float]
     Otava's proposals, without those that the rank test at that error or THRESHOLD don't bear out: the weakest goes first, and
     its neighbours, which have more points then, are tested anew.
     """
-    places = proposed(values)
+    places, p_value = proposed(values), functools.cache(functools.partial(_p, values))
     while places:
         ends = [0, *places, len(values)]
-        tested = [(*three, _p(values, *three)) for three in zip(ends, ends[1:], ends[2:])]
+        tested = [(*three, p_value(*three)) for three in zip(ends, ends[1:], ends[2:])]
         weakest = max(range(len(places)), key=lambda at: (not _moved(values, *tested[at][:3]), tested[at][3]))
         if _moved(values, *tested[weakest][:3]) and tested[weakest][3] <= error:
             return tested
