@@ -3,7 +3,6 @@
 A duet (reframe_checks/duet) measures A and B by turns in one allocation and stores for each variable `v` the launches of A
 as `v_a` and of B as `v_b`, in the order of the pairs.
 """
-import math
 import statistics
 from dataclasses import dataclass
 from pathlib import Path
@@ -112,8 +111,9 @@ def row(one: Judged) -> list[str]:
     verdict = one.verdict
     # From fewer than the first look's pairs no 95 % interval follows, nor what they share.
     interval = span(verdict.interval, percent) if verdict.pairs >= LOOKS[0] else "-"
-    shared = "-" if math.isnan(verdict.shared) else f"{verdict.shared:.2f} ({span(verdict.shared_interval, '{:.2f}'.format)})"
-    word = verdict.word + (f" (asks for {verdict.wanted} pairs)" if verdict.wanted else "")
+    shared = "-" if verdict.shared is None else f"{verdict.shared:.2f} ({span(verdict.shared_interval, '{:.2f}'.format)})"
+    # A duet takes an even number of pairs.
+    word = verdict.word + (f" (asks for {verdict.wanted + verdict.wanted % 2} pairs)" if verdict.wanted else "")
     return [one.variable, one.unit, number(one.a), number(one.b), percent(verdict.change), interval,
             f"{verdict.pairs} of {one.measured}", shared, verdict.method, f"{verdict.p:.1g}", word]
 
