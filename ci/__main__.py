@@ -4,9 +4,8 @@ import shlex
 import sys
 from pathlib import Path
 
-from . import commands, judge, results
+from . import commands, confirm, judge, results
 from .baseline import BaselineError
-from .confirm import ConfirmError
 from .record import SESSIONS
 from .report import ReportError
 
@@ -59,7 +58,8 @@ def parser() -> argparse.ArgumentParser:
     one_session(gate)
     gate.add_argument("--since", metavar="TIME", help="incomplete unless the session started later: seconds since 1970, as "
                       "`date +%%s` prints, or an ISO date and time. ReFrame stores no session where it selected nothing.")
-    gate.add_argument("--confirm", action="store_true", help="measure undecided and suspicious cases again, with ReFrame")
+    gate.add_argument("--confirm", nargs="?", const="all", choices=list(confirm.WORDS),
+                      help="measure suspicious cases again, with ReFrame: what changed, or all that is undecided too (default)")
     gate.add_argument("--most", type=int, default=32, metavar="N", help="launches of a case with --confirm (default: %(default)s)")
     gate.add_argument("--reframe", type=shlex.split, default=["reframe"], metavar="COMMAND",
                       help="how --confirm starts ReFrame (default: reframe)")
@@ -75,6 +75,10 @@ def parser() -> argparse.ArgumentParser:
                    "network to be read. Ends with 0 whatever the verdict: judging is `nearmetal gate`'s.")
     page.add_argument("--output", type=Path, metavar="FILE", default=results.database().with_name("report.html"),
                       help="default: %(default)s")
+    duet = command("duet", commands.judge_duet, "judge A against B, measured by turns",
+                   "What B costs against A in the newest session with a duet, by pairs of launches where they share their noise. "
+                   "Run it after `reframe -c reframe_checks/duet -r`. Ends with 1 where B is worse.")
+    one_session(duet)
     return top
 
 
@@ -92,7 +96,7 @@ def main() -> int:
     except commands.Incomplete as error:
         print(f"nearmetal: incomplete: {error}", file=sys.stderr)
         return 2
-    except (BaselineError, ConfirmError) as error:
+    except (BaselineError, confirm.ConfirmError) as error:
         print(f"nearmetal: {error}", file=sys.stderr)
         return 2
     except (results.ResultsError, ReportError, OSError) as error:

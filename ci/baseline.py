@@ -17,6 +17,14 @@ import yaml
 from . import drift
 
 REFERENCES = Path(__file__).parent.parent / "reframe_checks" / "references"
+#: A reference's bound, which ReFrame judges by at once, is this many times the spread, and at least the second: what is
+#: beyond is broken; what is within is the gate's, which has the launches to tell.
+BOUND = 8, 0.25
+#: A rate's lower bound is no lower than this fraction below.
+LOWEST = 0.9
+HEADER = """# The baseline of {}, written by `nearmetal baseline record`; read and commit its diff.
+# At the end are ReFrame's references: [median over all launches, lower and upper bound as fractions, unit].
+"""
 Key = tuple[str, str, str]  #: check, partition, environment
 
 
@@ -113,3 +121,56 @@ def _find(data: dict, key: Key, parameters: dict, system: str) -> dict:
     for step in (f"{system}:{key[1]}", key[2], *parameters.values()):
         found = found.get(step, {})
     return {name: entry[2] if entry[0] == "$xfail" else entry for name, entry in found.items()}
+
+
+def save(baseline: Baseline) -> None:
+    """Write both files, the launches first, so that a reader never finds newer references than launches."""
+    entries = dict(sorted(baseline.entries.items()))
+    launches = "{\n" + ",\n".join(
+        f"{json.dumps(' | '.join(key))}: {{\n" + ",\n".join(
+            f" {json.dumps(name)}: {json.dumps(sessions)}" for name, sessions in sorted(entry.launches.items())) + "}"
+        for key, entry in entries.items()) + "}\n"
+    common = {partition: _common([entry.facts for key, entry in entries.items() if key[1] == partition])
+              for partition in sorted({key[1] for key in entries})}
+    document = {"baseline": {
+        "system": baseline.system,
+        "launches_sha256": hashlib.sha256(launches.encode()).hexdigest(),
+        "sessions": dict(sorted({uuid: when for entry in entries.values() for uuid, when in entry.sessions.items()}.items(),
+                                key=lambda item: item[1])),
+        "facts": common,
+        "cases": {" | ".join(key): {
+            "recorded": entry.recorded, "sessions": list(entry.sessions), "parameters": entry.parameters,
+            "facts": {name: value for name, value in entry.facts.items() if name not in common[key[1]]},
+            "noise": {name: vars(noise) for name, noise in sorted(entry.noise.items())},
+        } for key, entry in entries.items()}}}
+    for key, entry in entries.items():
+        place = document.setdefault(key[0].split()[0], {"$index": ["$partition", "$environ", *entry.parameters]})
+        for step in (f"{baseline.system}:{key[1]}", key[2], *entry.parameters.values()):
+            place = place.setdefault(step, {})
+        for name in sorted(entry.values):
+            place[name] = [entry.values[name], *bounds(entry.units[name], entry.noise[name].spread), entry.units[name]]
+    baseline.path.parent.mkdir(parents=True, exist_ok=True)
+    for path, text in ((baseline.path.with_name(f"{baseline.system}.launches.json"), launches),
+                       (baseline.path, HEADER.format(baseline.system) + yaml.dump(
+                           document, Dumper=_Dumper, sort_keys=False, default_flow_style=None, width=120, allow_unicode=True))):
+        partial = path.with_name(f".{path.name}.partial")
+        partial.write_text(text)
+        partial.replace(path)
+
+
+def _common(facts: list[dict[str, str]]) -> dict[str, str]:
+    """What is the same in all."""
+    return {name: value for name, value in facts[0].items() if all(other.get(name) == value for other in facts)}
+
+
+class _Dumper(yaml.SafeDumper):
+    """Without anchors: a reader of a diff should not have to look elsewhere."""
+
+    def ignore_aliases(self, data):
+        return True
+
+
+def bounds(unit: str, spread: float) -> list[float | None]:
+    """Lower and upper bound of a reference as fractions: of a time only the upper, of a rate only the lower."""
+    reach = max(BOUND[1], BOUND[0] * spread)
+    return [-min(LOWEST, float(f"{reach:.3g}")), None] if unit.endswith("/s") else [None, float(f"{reach:.3g}")]

@@ -2,12 +2,13 @@
 import json
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import date, datetime
 from pathlib import Path
 
 from tabulate import tabulate
 
-from . import baseline, compare, confirm, gate, history, published, record, report, results, verdicts
+from . import baseline, compare, confirm, duet, gate, history, published, record, report, results, verdicts
 from .results import Session
 
 
@@ -27,6 +28,14 @@ def compare_partitions(arguments) -> int:
     return 2 if missing else 0
 
 
+def judge_duet(arguments) -> int:
+    text, missing, code = duet.run(arguments.database, arguments.system, arguments.session)
+    print(text)
+    for line in missing:
+        print(f"missing: {line}", file=sys.stderr)
+    return code
+
+
 def record_baseline(arguments) -> int:
     system = arguments.system or results.load_session(arguments.database).system
     sessions = record.choose(arguments.database, system, arguments.session)
@@ -34,7 +43,7 @@ def record_baseline(arguments) -> int:
     path = where / f"{system}.yaml"
     before = baseline.load(system, where) if path.exists() else baseline.Baseline(system, path, {})
     after, notes = record.record(sessions, before, arguments.leave_out_noisy)
-    record.save(after)
+    baseline.save(after)
     for note in notes:
         print(f"note: {note}")
     print(f"{path}: {len(after.entries)} cases, {after.variables} variables judged, from {len(sessions)} sessions "
@@ -82,13 +91,21 @@ def gate_session(arguments) -> int:
     judged = gate.judge_session(session, known, confirm.known_fresh(session, arguments.database))
     if arguments.confirm:
         judged = confirm.confirm(judged, known, arguments.database, arguments.reframe, arguments.most,
-                                 lambda line: print(line, flush=True))
+                                 lambda line: print(line, flush=True), arguments.confirm)
+    judged = replace(judged, notes=(*judged.notes, *history.told(_moved_since(known, session, arguments.database))))
     print(verdicts.table(judged, arguments.all))
     write(arguments.json, lambda: json.dumps(verdicts.document(judged), indent=1) + "\n")
     write(arguments.junit, lambda: verdicts.junit(judged))
     write(arguments.markdown, lambda: verdicts.markdown(judged))
     write(arguments.openmetrics, lambda: verdicts.openmetrics(judged))
     return judged.exit_code
+
+
+def _moved_since(known: baseline.Baseline, session: Session, database: Path) -> list[history.ChangePoint]:
+    """Change points after the baseline's sessions, up to the one that is judged."""
+    before = max((when for entry in known.entries.values() for when in entry.sessions.values()), default="")
+    past = [one for one in results.sessions(database) if one.system == session.system and one.time <= session.time]
+    return [point for point in history.change_points(past) if point.started > before]
 
 
 def show_history(arguments) -> int:

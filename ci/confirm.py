@@ -8,26 +8,27 @@ from .baseline import Baseline, Key
 from .gate import Fresh, Report, judge_session
 from .results import CONFIRMS, Session, confirmations
 from .selection import parse
-from .sequential import LOOKS
+from .sequential import CONFIRM_LOOKS
 
-#: Words of verdicts that a second look may change.
-SUSPICIOUS = ("regressed", "improved", "inconclusive")
+#: Words of the verdicts that a second look may change, by what is asked for.
+WORDS = {"changed": ("regressed", "improved"), "all": ("regressed", "improved", "inconclusive")}
 
 
 class ConfirmError(RuntimeError):
     """A case could not be measured again; the message says which and where to look."""
 
 
-def confirm(report: Report, baseline: Baseline, database: Path, reframe: list[str], most: int, say) -> Report:
+def confirm(report: Report, baseline: Baseline, database: Path, reframe: list[str], most: int, say, which: str = "all") -> Report:
     """The report once nothing in it is suspicious any more, or nothing can be done about it.
 
     :arg reframe: the words that start ReFrame.
     :arg most: launches of a case that are measured again, at most.
     :arg say: called with a line on each case that is measured.
+    :arg which: a key of WORDS: `changed`, or `all` that is undecided too.
     :raises ConfirmError: a case could not be measured again.
     """
     fresh = known_fresh(report.session, database)
-    while wanted := undecided(report, fresh, most):
+    while wanted := undecided(report, fresh, most, which):
         for number, (key, launches) in enumerate(wanted.items(), 1):
             say(f"confirm: {' | '.join(key)}: {launches} fresh launches ({number} of {len(wanted)} cases)")
             for name, values in measure(report.session, key, launches, database, reframe).items():
@@ -46,14 +47,17 @@ def known_fresh(session: Session, database: Path) -> Fresh:
     return fresh
 
 
-def undecided(report: Report, fresh: Fresh, most: int) -> dict[Key, int]:
+def undecided(report: Report, fresh: Fresh, most: int, which: str = "all") -> dict[Key, int]:
     """Launches to measure next by case: those that the most demanding of its variables wants, as far as `most` allows.
     A change must show once more, in launches of its own."""
     wanted: dict[Key, int] = {}
     for one in report.judged:
         taken = len(fresh.get((*one.key, one.variable), ()))
-        target = one.wanted if one.word == "inconclusive" else one.launches + LOOKS[0]
-        if one.word in ("regressed", "improved") and taken or one.word not in SUSPICIOUS or not target or taken >= most:
+        target = one.wanted if one.word == "inconclusive" else one.launches + CONFIRM_LOOKS[0]
+        settled = one.word in WORDS["changed"] and taken
+        # What was changed at first and is open after fresh launches goes on, whatever was asked for.
+        open_ = one.word in WORDS[which] or one.word == "inconclusive" and taken
+        if settled or not open_ or not target or taken >= most:
             continue
         wanted[one.key] = max(wanted.get(one.key, 0), min(max(1, target - one.launches), most - taken))
     return wanted

@@ -6,6 +6,7 @@ far more flat series than one in a thousand. A proposal stands here only where a
 the levels on both sides says so at ERROR, shared by all series and the places in each, and the medians differ by more
 than the judge's THRESHOLD. How often that errs is measured: bench_gate.py.
 """
+import functools
 import math
 import statistics
 from collections.abc import Sequence
@@ -87,10 +88,10 @@ def levels(values: np.ndarray, error: float) -> list[tuple[int, int, int, float]
     Otava's proposals, without those that the rank test at that error or THRESHOLD don't bear out: the weakest goes first, and
     its neighbours, which have more points then, are tested anew.
     """
-    places = proposed(values)
+    places, p_value = proposed(values), functools.cache(functools.partial(_p, values))
     while places:
         ends = [0, *places, len(values)]
-        tested = [(*three, _p(values, *three)) for three in zip(ends, ends[1:], ends[2:])]
+        tested = [(*three, p_value(*three)) for three in zip(ends, ends[1:], ends[2:])]
         weakest = max(range(len(places)), key=lambda at: (not _moved(values, *tested[at][:3]), tested[at][3]))
         if _moved(values, *tested[weakest][:3]) and tested[weakest][3] <= error:
             return tested
@@ -123,6 +124,13 @@ def _p(values: np.ndarray, start: int, middle: int, end: int) -> float:
     return float(stats.mannwhitneyu(after, before, method="exact" if few else "asymptotic").pvalue)
 
 
+def told(points: Sequence[ChangePoint]) -> list[str]:
+    """A sentence on each change point."""
+    return [f"history: {point.variable} of {point.check} on {point.partition} with {point.environ} moved by "
+            f"{100 * point.change:+.1f} % in session {point.session[:8]} of {point.started}"
+            + (f"; changed with it: {_facts(point)}" if point.facts else "") for point in points]
+
+
 def render(sessions: Sequence[Session], points: Sequence[ChangePoint]) -> str:
     """Change points as a table, with what else changed below each, and what has too few sessions to say."""
     held = series(sessions)
@@ -142,7 +150,11 @@ def render(sessions: Sequence[Session], points: Sequence[ChangePoint]) -> str:
 
 
 def _row(point: ChangePoint) -> list[str]:
-    facts = ", ".join(f"{name}: {then} -> {now}" for name, (then, now) in point.facts.items())
+    facts = _facts(point)
     return [point.started, point.session[:8], point.check.replace("%", ""), point.partition, point.environ, point.variable,
             number(point.before), number(point.after), point.unit, f"{100 * point.change:+.1f} %", f"{point.p:.1g}",
             facts or "nothing recorded"]
+
+
+def _facts(point: ChangePoint) -> str:
+    return ", ".join(f"{name}: {then} -> {now}" for name, (then, now) in point.facts.items())

@@ -85,6 +85,20 @@ def confirm(baseline, first, fresh, lower_is_better: bool, variables: int = 1, d
     return replace(verdict, launches=verdict.launches + used, wanted=verdict.wanted and verdict.wanted + used)
 
 
+def finds(baseline, variables: int = 1, drift: float = 0.0) -> float | None:
+    """The smallest change that `judge` can be relied on to find against that baseline, as a fraction; None: none up to SIZES[1].
+    Arguments and errors as for `judge`."""
+    sessions, base = _baseline(baseline, variables)
+    drift = max(drift, days.typical([sessions]))
+    errors = sequential.Errors(ranks.spread(base[None]), len(base), np.array([drift]), len(sessions))
+    return _fraction(errors.size(_share(variables)))
+
+
+def _fraction(shift: np.ndarray) -> float | None:
+    """The one shift of an array as a fraction; None for NaN."""
+    return None if math.isnan(shift[0]) else math.expm1(shift[0])
+
+
 def _share(variables: int) -> float:
     return CAMPAIGN_ERROR / variables / len(LOOKS)
 
@@ -116,6 +130,5 @@ def _verdict(found, base, new, lower_is_better: bool, drift: float, sessions: in
     low, high = (math.expm1(shift + math.copysign(math.hypot(end - shift, day), end - shift or outward))
                  for end, outward in zip(ranks.shift_interval(base, new[:count]), (-1, 1)))
     wanted = next((look for look in looks if look > count), None) if side == UNDECIDED else None
-    size = float(found.size[0])
-    return Verdict(word, math.expm1(shift), (low, high), float(found.p[0]), count,
-                   None if math.isnan(size) else math.expm1(size), wanted, drift)
+    return Verdict(word, math.expm1(shift), (low, high), float(found.p[0]), count, _fraction(found.size),
+                   wanted, drift)

@@ -1,14 +1,10 @@
 """From sessions to a baseline, or to the sentence that says which session won't do and why."""
-import hashlib
-import json
-import math
 import statistics
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
 import numpy as np
-import yaml
 
 from . import judge, ranks, results, sequential
 from .baseline import Baseline, BaselineError, Entry, Key, Noise
@@ -16,16 +12,8 @@ from .results import FACTS, Case, Session
 
 #: Facts that may differ between the sessions of a baseline: another revision of the suite is noted, not refused.
 MAY_DIFFER = {"revision"}
-#: A reference's bound, which ReFrame judges by at once, is this many times the spread, and at least the second: what is
-#: beyond is broken; what is within is the gate's, which has the launches to tell.
-BOUND = 8, 0.25
-#: A rate can't fall by more than this.
-LOWEST = 0.9
 #: Sessions that a baseline is recorded from, unless they are named: what `make bench-gate` promises for.
 SESSIONS = 12
-HEADER = """# The baseline of {}, written by `nearmetal baseline record`; read and commit its diff.
-# At the end are ReFrame's references: [median over all launches, lower and upper bound as fractions, unit].
-"""
 
 
 def choose(database: Path, system: str, named: list[str] | None) -> list[Session]:
@@ -104,10 +92,9 @@ def _with_resolution(baseline: Baseline, leave_out: bool, notes: list[str]) -> B
     for key, entry in baseline.entries.items():
         noise = {}
         for name, one in entry.noise.items():
-            errors = sequential.Errors(np.array([one.spread]), one.launches, day, len(entry.sessions))
-            size = float(np.expm1(errors.size(judge.CAMPAIGN_ERROR / count / len(sequential.LOOKS))[0]))
+            size = judge.finds(entry.launches[name], count, day)
             noise[name] = replace(one, finds=_rounded(size))
-            if math.isnan(size):
+            if size is None:
                 what = (f"{' | '.join(key)}: {name} is too noisy to be judged: it varies by {100 * one.spread:.0f} % between "
                         f"launches{f' and all by {100 * day:.1f} % between sessions' if day else ''}, in which "
                         f"{sequential.LOOKS[-1]} launches find no change of {100 * sequential.SIZES[1]:.0f} %")
@@ -133,58 +120,5 @@ def between_launches(launches: list[tuple[float, ...]]) -> float | None:
     return between / (between + within) if between + within else None
 
 
-def bounds(unit: str, spread: float) -> list[float | None]:
-    """Lower and upper bound of a reference as fractions: of a time only the upper, of a rate only the lower."""
-    reach = max(BOUND[1], BOUND[0] * spread)
-    return [-_rounded(min(LOWEST, reach)), None] if unit.endswith("/s") else [None, _rounded(reach)]
-
-
 def _rounded(value: float | None) -> float | None:
-    return None if value is None or math.isnan(value) else float(f"{value:.3g}")
-
-
-def save(baseline: Baseline) -> None:
-    """Write both files, the launches first, so that a reader never finds newer references than launches."""
-    entries = dict(sorted(baseline.entries.items()))
-    launches = "{\n" + ",\n".join(
-        f"{json.dumps(' | '.join(key))}: {{\n" + ",\n".join(
-            f" {json.dumps(name)}: {json.dumps(sessions)}" for name, sessions in sorted(entry.launches.items())) + "}"
-        for key, entry in entries.items()) + "}\n"
-    common = {partition: _common([entry.facts for key, entry in entries.items() if key[1] == partition])
-              for partition in sorted({key[1] for key in entries})}
-    document = {"baseline": {
-        "system": baseline.system,
-        "launches_sha256": hashlib.sha256(launches.encode()).hexdigest(),
-        "sessions": dict(sorted({uuid: when for entry in entries.values() for uuid, when in entry.sessions.items()}.items(),
-                                key=lambda item: item[1])),
-        "facts": common,
-        "cases": {" | ".join(key): {
-            "recorded": entry.recorded, "sessions": list(entry.sessions), "parameters": entry.parameters,
-            "facts": {name: value for name, value in entry.facts.items() if name not in common[key[1]]},
-            "noise": {name: vars(noise) for name, noise in sorted(entry.noise.items())},
-        } for key, entry in entries.items()}}}
-    for key, entry in entries.items():
-        place = document.setdefault(key[0].split()[0], {"$index": ["$partition", "$environ", *entry.parameters]})
-        for step in (f"{baseline.system}:{key[1]}", key[2], *entry.parameters.values()):
-            place = place.setdefault(step, {})
-        for name in sorted(entry.values):
-            place[name] = [entry.values[name], *bounds(entry.units[name], entry.noise[name].spread), entry.units[name]]
-    baseline.path.parent.mkdir(parents=True, exist_ok=True)
-    for path, text in ((baseline.path.with_name(f"{baseline.system}.launches.json"), launches),
-                       (baseline.path, HEADER.format(baseline.system) + yaml.dump(
-                           document, Dumper=_Dumper, sort_keys=False, default_flow_style=None, width=120, allow_unicode=True))):
-        partial = path.with_name(f".{path.name}.partial")
-        partial.write_text(text)
-        partial.replace(path)
-
-
-def _common(facts: list[dict[str, str]]) -> dict[str, str]:
-    """What is the same in all."""
-    return {name: value for name, value in facts[0].items() if all(other.get(name) == value for other in facts)}
-
-
-class _Dumper(yaml.SafeDumper):
-    """Without anchors: a reader of a diff should not have to look elsewhere."""
-
-    def ignore_aliases(self, data):
-        return True
+    return None if value is None else float(f"{value:.3g}")

@@ -61,6 +61,11 @@ class Case:
         return self.check, self.partition, self.environ
 
     @property
+    def duet(self) -> bool:
+        """Whether it measured A and B by turns (reframe_checks/duet)."""
+        return "duet" in self.facts
+
+    @property
     def measured(self) -> bool:
         """Whether its values may be judged: it passed, or was whole and only beyond its reference."""
         return self.failure is None or self.phase == "performance" and bool(self.values)
@@ -80,6 +85,12 @@ class Session:
     confirms: str = ""      #: id of the session of which it measured some cases again (confirm.py)
 
     @property
+    def kind(self) -> str:
+        """`campaign`; `confirmation` of one; `duet`, if it holds nothing else: each has its own command."""
+        duet = self.cases and all(case.duet for case in self.cases)
+        return "confirmation" if self.confirms else "duet" if duet else "campaign"
+
+    @property
     def values(self) -> list[Value]:
         """Of all cases that passed."""
         return [value for case in self.cases if case.failure is None for value in case.values]
@@ -96,20 +107,22 @@ def database() -> Path:
     return Path(os.environ.get("RFM_PREFIX", Path(__file__).parent.parent / "results")) / "results.db"
 
 
-def sessions(path: Path, newest_first: bool = False, confirming: bool = False) -> Iterator[Session]:
-    """Every session with at least one case, oldest first: campaigns, or what confirms one. Raises ResultsError."""
+def sessions(path: Path, newest_first: bool = False, kinds: tuple[str, ...] = ("campaign",), after: float = 0.0) -> Iterator[Session]:
+    """Every session of these kinds with at least one case that started later, oldest first. Raises ResultsError."""
     if not path.is_file():
         raise ResultsError(f"{path}: no results database; run `reframe -c reframe_checks -r` first")
     with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as connection:
         try:
             # The order first: SQLite would sort the sessions' texts whole, all of them before the first is there.
             order = "DESC" if newest_first else "ASC"
-            for row in connection.execute(f"SELECT rowid FROM sessions ORDER BY session_start_unix {order}").fetchall():
+            rows = connection.execute(
+                f"SELECT rowid FROM sessions WHERE session_start_unix > ? ORDER BY session_start_unix {order}", (after,)).fetchall()
+            for row in rows:
                 blob = connection.execute("SELECT json_blob FROM sessions WHERE rowid = ?", row).fetchone()
                 if blob is None:  # deleted meanwhile
                     continue
                 session = parse_session(orjson.loads(blob[0]), path)
-                if session.cases and bool(session.confirms) == confirming:
+                if session.cases and session.kind in kinds:
                     yield session
         except (sqlite3.DatabaseError, orjson.JSONDecodeError) as error:
             raise ResultsError(f"{path}: not a results database of ReFrame's ({error})") from error
@@ -117,7 +130,7 @@ def sessions(path: Path, newest_first: bool = False, confirming: bool = False) -
 
 def load_session(path: Path, system: str | None = None, uuid: str | None = None) -> Session:
     """The session of that id, or the newest (on that system) that ran at least one case. Raises ResultsError."""
-    for session in sessions(path, newest_first=True):
+    for session in sessions(path, newest_first=True, kinds=("campaign", "duet") if uuid else ("campaign",)):
         if session.uuid.startswith(uuid) if uuid else system in (None, session.system):
             return session
     wanted = f"session {uuid}" if uuid else f"session on system {system}" if system else "session"
@@ -126,7 +139,7 @@ def load_session(path: Path, system: str | None = None, uuid: str | None = None)
 
 def confirmations(path: Path, session: Session) -> list[Session]:
     """What measured some of the session's cases again, in that order. Raises ResultsError."""
-    return [one for one in sessions(path, confirming=True) if one.confirms == session.uuid]
+    return [one for one in sessions(path, kinds=("confirmation",), after=session.time) if one.confirms == session.uuid]
 
 
 def parse_session(data: dict, origin) -> Session:

@@ -60,6 +60,9 @@ class NearmetalCheck(rfm.RegressionTest, Baselined):
     #: What was measured over message sizes (bytes), a value a launch: `{'half_round_trip_us': {1: [...]}}`. :type: dict
     curves = builtin.variable(dict, value={}, loggable=True)
 
+    #: Set by a check whose job is not just `num_nodes` nodes: srun's further options for a probe of them all, and how many.
+    probe_options, nodes_expected = '', 0
+
     require_reference = True
     valid_systems = ['*']
     sourcesdir = 'src'
@@ -106,20 +109,32 @@ class NearmetalCheck(rfm.RegressionTest, Baselined):
     def surround_with_provenance_and_repeat(self):
         # A lost rank ends the step, and a failed command the job: neither may pass for a short run.
         self.env_vars['SLURM_KILL_BAD_EXIT'] = '1'
-        probe = 'sh provenance.sh'
-        if self.job.launcher.registered_name == 'srun':
-            probe = f'srun --mpi=none --ntasks={self.num_nodes} --ntasks-per-node=1 {probe}'
+        probe, further = self.probe(self.probe_options), self.further_launches()
         self.prerun_cmds = ['set -e', *self.prerun_cmds, f'{probe} > provenance.before']
+        self.postrun_cmds = [*further, *self.postrun_cmds, f'{probe} counters > provenance.after']
+
+    def probe(self, options: str = '') -> str:
+        """The command that says what the nodes are; srun's options may choose among them."""
+        command = 'sh provenance.sh'
+        if self.job.launcher.registered_name != 'srun':
+            return command
+        return f'srun {options}--mpi=none --ntasks={self.num_nodes} --ntasks-per-node=1 {command}'
+
+    def further_launches(self) -> list[str]:
+        """The command lines of all launches but the first, which is ReFrame's own."""
         launch = ' '.join([self.job.launcher.run_command(self.job), self.executable, *self.executable_opts])
-        self.postrun_cmds = [*[launch] * (self.repeats - 1), *self.postrun_cmds, f'{probe} counters > provenance.after']
+        return [launch] * (self.repeats - 1)
 
     @builtin.run_before('sanity')
     def refuse_a_job_that_failed(self):
         if self.is_dry_run():
             return
-        state, code = self.job.state, self.job.exitcode
-        if state in ('COMPLETED', 'SUCCESS') and code == 0:
+        # A heterogeneous job has the states of its components, joined by commas.
+        states, code = self.job.state.split(','), self.job.exitcode
+        state = next((state for state in states if state not in ('COMPLETED', 'SUCCESS')), '')
+        if not state and code == 0:
             return
+        state = state or states[0]
         if state == 'NODE_FAIL':
             # Slurm queues a job anew whose launch failed, whatever the site says of requeueing: it would run unwatched.
             self.job.scheduler.cancel(self.job)
@@ -135,8 +150,8 @@ class NearmetalCheck(rfm.RegressionTest, Baselined):
             before, after = (provenance.parse(self._read(f'provenance.{when}')) for when in ('before', 'after'))
         except provenance.ProvenanceError as error:
             raise self._failure(f'provenance.before or .after: {error}') from None
-        if len(before) != self.num_nodes:
-            raise SanityError(f'the job ran on {len(before)} node(s) ({", ".join(before)}) instead of {self.num_nodes}')
+        if len(before) != (expected := self.nodes_expected or self.num_nodes):
+            raise SanityError(f'the job ran on {len(before)} node(s) ({", ".join(before)}) instead of {expected}')
         facts, differing = provenance.common(before)
         for name in ('kernel', 'hypervisor', 'cpu_model', 'governor', 'smt', 'thp'):
             setattr(self, name, facts[name])

@@ -11,16 +11,9 @@ from .parsing.stream import parse_stream
 OPENMP = {'bound': {'OMP_PROC_BIND': 'spread', 'OMP_PLACES': 'threads'}, 'unbound': {'OMP_PROC_BIND': 'false'}}
 
 
-@rfm.simple_test
-class stream(NearmetalCheck):
-    """Copy, Scale, Add and Triad in MB/s (10^6 bytes) over 1, 2, 4, ... threads, with threads bound to cores and not.
+class stream_base(NearmetalCheck):
+    """STREAM with `self.binding`, which a derived check gives: a parameter, or what each half of a duet has."""
 
-    Method: STREAM (McCalpin) as the ESX 4.1 STREAM post ran it (tables 1 and 2: gcc -O2 -fopenmp, arrays far beyond
-    the caches); the results in the arrays are validated. One variable a function and thread count, e.g. `triad_4`.
-    """
-
-    #: Whether threads are bound to cores; the binding that held is read back. :values: `bound`, `unbound`
-    binding = builtin.parameter(['bound', 'unbound'], loggable=True)
     #: Thread counts separated by commas; default: powers of two up to the node's CPUs. :type: str
     threads = builtin.variable(str, value='')
     #: Elements of each array; default: 4 times the last-level caches, as STREAM asks. (The post: 100000000.) :type: int
@@ -83,3 +76,15 @@ class stream(NearmetalCheck):
         return sn.make_performance_function(
             sn.defer(self.over_launches(f'{function}_{count}', [table.rates[function] for table in tables],
                                         [table.pass_rates(function) for table in tables])), 'MB/s')
+
+
+@rfm.simple_test
+class stream(stream_base):
+    """Copy, Scale, Add and Triad in MB/s (10^6 bytes) over 1, 2, 4, ... threads, with threads bound to cores and not.
+
+    Method: STREAM (McCalpin) as the ESX 4.1 STREAM post ran it (tables 1 and 2: gcc -O2 -fopenmp, arrays far beyond
+    the caches); the results in the arrays are validated. One variable a function and thread count, e.g. `triad_4`.
+    """
+
+    #: Whether threads are bound to cores; the binding that held is read back. :values: `bound`, `unbound`
+    binding = builtin.parameter(['bound', 'unbound'], loggable=True)

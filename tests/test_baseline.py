@@ -23,7 +23,7 @@ def empty(tmp_path):
 def known(empty):
     """Recorded from twelve sessions of five launches, saved, and read again."""
     after, _ = record.record(parsed(*range(12)), empty)
-    record.save(after)
+    baseline.save(after)
     return baseline.load('lab', empty.path.parent)
 
 
@@ -50,12 +50,12 @@ def test_a_diff_is_small_and_old_cases_stay(known):
     fresh = [results.parse_session(only(campaign(number), lambda case: case['environ'] == 'mpich'), 'here')
              for number in range(20, 32)]
     after, _ = record.record(fresh, known)
-    record.save(after)
+    baseline.save(after)
     again = baseline.load('lab', known.path.parent)
     assert set(again.entries) == set(known.entries)
     for key, entry in again.entries.items():
         assert (entry == known.entries[key]) == (key[2] == 'openmpi')
-    record.save(Baseline('lab', known.path, known.entries))
+    baseline.save(Baseline('lab', known.path, known.entries))
     assert known.path.read_text() == before
 
 

@@ -28,7 +28,7 @@ def references(tmp_path_factory):
     where = tmp_path_factory.mktemp('baselines')
     sessions = [results.parse_session(campaign(number), 'here') for number in range(12)]
     after, _ = record.record(sessions, Baseline('lab', where / 'lab.yaml', {}))
-    record.save(after)
+    baseline.save(after)
     return where
 
 
@@ -195,6 +195,14 @@ def test_the_command_writes_every_form_and_its_code_says_regressed(monkeypatch, 
     assert ' ok ' not in out.split('\n', 1)[1]
 
 
+def test_where_a_level_moved_since_the_baseline_is_told(monkeypatch, capsys, tmp_path, references):
+    sessions = [campaign(number, steps=[(SLOWER, 1.03 if number >= 30 else 1)], **({'mtu': 'eth0: 576'} if number >= 30 else {}))
+                for number in range(60)]
+    _, out, _ = run(monkeypatch, capsys, tmp_path, references, 'gate', sessions=sessions)
+    [line] = [line for line in out.splitlines() if line.startswith('history: startup_latency of')]
+    assert 'on emulated with mpich moved by +3.' in line and 'in session 00000030' in line and '-> eth0: 576' in line
+
+
 @pytest.mark.parametrize('arguments, code, message', [
     (['gate', '--since', '2030-01-01'], 2, 'no session on any system since 2030-01-01'),
     (['gate', '--since', 'yesterday'], 3, 'give seconds since 1970'),
@@ -233,9 +241,10 @@ def test_what_is_suspicious_is_asked_for_again_and_nothing_else(references):
     report = judged(references, campaign(112, steps=[(SLOWER, 1.2)], launches=5))
     wanted = confirm.undecided(report, {}, 32)
     case = 'pingpong %placement=internode', 'emulated', 'mpich'
-    assert wanted[case] == 5  # the change must show in launches of its own
+    assert wanted[case] == 3  # the change must show in launches of its own
     assert set(wanted) == {one.key for one in report.judged if one.word in ('regressed', 'inconclusive')}
-    assert confirm.undecided(report, {}, 3)[case] == 3
+    assert confirm.undecided(report, {}, 2)[case] == 2
+    assert confirm.undecided(report, {}, 32, 'changed') == {case: 3}
     fresh = {(*case, one.variable): [one.baseline] * 32 for one in report.judged if one.key == case}
     assert case not in confirm.undecided(report, fresh, 32)
 

@@ -56,6 +56,24 @@ def test_jobs_see_the_checkout_and_accounting_sees_the_jobs(lab):
     assert 'COMPLETED|cc|emulated[1-2]' in accounts.splitlines()
 
 
+def test_jobs_run_one_at_a_time_also_one_over_two_partitions(lab):
+    """They share the host's cores. A heterogeneous job is the one that has two parts at once."""
+    one = '#SBATCH -J alone -o /dev/null -N1 -p passthrough\n'
+    two = '#SBATCH -J alone -o /dev/null -N1 -p native --qos=pair\n#SBATCH hetjob\n#SBATCH -N1 -p emulated --qos=pair\n'
+    for options in (one, two, one, two):
+        lab.run(f'printf "#!/bin/sh\n{options}sleep 2\n" | sbatch')
+    lab.run('while [ -n "$(squeue -h -n alone)" ]; do sleep 0.5; done')
+    for _ in range(50):
+        lines = lab.run('SLURM_TIME_FORMAT=%s sacct -nXP --name alone -o jobid,state,start,end').split()
+        parts = [line.split('|') for line in lines]
+        if [state for _, state, *_ in parts] == ['COMPLETED'] * 6:
+            break
+    times = {jobid.split('+')[0]: (int(start), int(end)) for jobid, _, start, end in parts}
+    assert len(parts) == 6 and len(times) == 4
+    ordered = sorted(times.values())
+    assert all(earlier[1] <= later[0] for earlier, later in zip(ordered, ordered[1:])), ordered
+
+
 @pytest.mark.parametrize('node', NODES)
 def test_a_node_is_a_machine_of_its_own_behind_its_link(lab, node):
     """The driver is what the class says, and what reaches the other nodes of a class crosses it."""

@@ -95,6 +95,10 @@ def start_links(topology: Topology, room: Room) -> None:
             outer, inner = f"p{number}x{leg}", f"q{number}x{leg}"
             if link_class.link == "vde":
                 script.append(f"nsenter --target $(pid {name}) --net vde_plug2tap --sock {switch} --daemon {device} < /dev/null")
+                # It makes the device after it has gone into the background.
+                script.append(f"tries=500; until nsenter --target $(pid {name}) --net ip link show {device} > /dev/null 2>&1; do "
+                              f"tries=$((tries - 1)); [ $tries -gt 0 ] || {{ echo '{name}: no {device} came up' >&2; exit 1; }}; "
+                              "sleep 0.02; done")
             else:
                 script.append(f"ip link add {outer} type veth peer name {inner}; ip link set {outer} master {bridge} up")
                 if link_class.link == "macvlan" and leg:

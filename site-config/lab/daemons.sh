@@ -40,10 +40,13 @@ if [ "$role" = login ]; then
     if [ -z "$(sacctmgr -nP show user "$user" format=user)" ]; then
         cluster=$(sed -n 's/^ClusterName=//p' /etc/slurm/slurm.conf)
         [ -n "$(sacctmgr -nP show cluster "$cluster" format=cluster)" ] || sacctmgr -iQ add cluster "$cluster"
-        sacctmgr -iQ add account lab cluster="$cluster"
+        # All nodes share this host's cores: one job at a time, or they measure each other. A heterogeneous job over two
+        # partitions counts as two: QOS pair lets it in, and the account's limit keeps it and any other apart. Two different
+        # limits, since of one that both have, Slurm asks only the QOS.
+        sacctmgr -iQ add qos pair
+        sacctmgr -iQ modify qos normal set MaxJobsPerUser=1
+        sacctmgr -iQ add account lab cluster="$cluster" GrpJobs=2 QOS=normal,pair
         sacctmgr -iQ add user "$user" account=lab
-        # All nodes share this host's cores: one job at a time, or they measure each other.
-        sacctmgr -iQ modify qos normal set GrpJobs=1
     fi
     running slurmctld || runuser -u slurm -- slurmctld
     until_ready 20 slurmctld sh -c 'scontrol ping | grep -q "is UP"'

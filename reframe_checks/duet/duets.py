@@ -1,0 +1,42 @@
+"""Two environments, partitions or bindings against each other, finer than two campaigns can tell:
+
+    reframe -c reframe_checks/duet -r --system lab:native -n pingpong_duet -S environs=openmpi,mpich
+    reframe -c reframe_checks/duet -r --system lab -n pingpong_duet -p mpich -S partitions=native,emulated
+    reframe -c reframe_checks/duet -r --system lab:native -n stream_duet -S bindings=bound,unbound
+    nearmetal duet
+
+They are not in `-c reframe_checks`, whose campaign they are no part of. A check becomes a duet by the four lines below.
+"""
+import reframe as rfm
+
+from ..pingpong import pingpong
+from ..stream import OPENMP, stream_base
+from .base import Duet
+
+SOURCES = '../src'
+
+
+@rfm.simple_test
+class pingpong_duet(Duet, pingpong):
+    """PingPong of A and of B by turns: two MPI libraries, or two kinds of link.
+
+    Method: duet benchmarking (Bulej et al., ICPE 2020), one after the other because two at once would share the link."""
+
+    sourcesdir = SOURCES
+    by_default = 'environs', ['openmpi', 'mpich']
+    kinds = ['environs', 'partitions']
+    time_limit = '30m'
+
+
+@rfm.simple_test
+class stream_duet(Duet, stream_base):
+    """STREAM of A and of B by turns: threads bound to cores and not, two compilers, or two kinds of node.
+
+    Method: duet benchmarking (Bulej et al., ICPE 2020), one after the other because two at once would share the memory."""
+
+    sourcesdir = SOURCES
+    by_default = 'bindings', ['bound', 'unbound']
+    kinds = ['environs', 'partitions', 'bindings']
+    binding = 'bound'
+    environment_by_binding = OPENMP
+    time_limit = '30m'
