@@ -1,5 +1,6 @@
 """The `nearmetal` command."""
 import argparse
+import gc
 import shlex
 import sys
 from pathlib import Path
@@ -91,6 +92,8 @@ def main() -> int:
         arguments = parser().parse_args()
     except SystemExit as end:
         return 3 if end.code else 0
+    # Sessions are millions of small objects in no circle, which the collector would visit again and again.
+    gc.disable()
     try:
         return arguments.run(arguments)
     except commands.Incomplete as error:

@@ -10,6 +10,7 @@ import functools
 import math
 import statistics
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -26,6 +27,10 @@ from .sequential import THRESHOLD
 ERROR = 0.05
 #: Nominal p-value of Otava's t-test: of what it proposes.
 PROPOSED = 0.001
+#: Sessions of a variable that are searched, the last ones: years of nights. Each costs Otava some 30 us.
+LONGEST = 2000
+#: Points from which on the search is worth further processes.
+MANY = 20_000
 
 
 @dataclass(frozen=True)
@@ -58,16 +63,26 @@ class _Point:
 
 def change_points(sessions: Sequence[Session]) -> list[ChangePoint]:
     """Of every variable of these sessions of one system, in any order; in the order of the sessions where they lie."""
-    found, held = [], series(sessions)
-    for (check, partition, environ, variable, unit), points in held.items():
-        values = np.array([point.median for point in points])
-        for start, middle, end, p in levels(values, ERROR / len(held) / len(points)):
+    found, held = [], {key: points[-LONGEST:] for key, points in series(sessions).items()}
+    medians = [np.array([point.median for point in points]) for points in held.values()]
+    errors = [ERROR / len(held) / len(points) for points in held.values()]
+    for ((check, partition, environ, variable, unit), points), values, moved in zip(
+            held.items(), medians, _levels_of_all(medians, errors)):
+        for start, middle, end, p in moved:
             before, after = float(np.median(values[start:middle])), float(np.median(values[middle:end]))
             was, now = points[middle - 1], points[middle]
             facts = changed_facts(was.facts, now.facts)
             found.append(ChangePoint(check, partition, environ, variable, unit, now.session.uuid, now.session.started,
                                      before, after, after / before - 1, p, facts))
     return sorted(found, key=lambda point: (point.started, point.check, point.partition, point.environ, point.variable))
+
+
+def _levels_of_all(medians: list[np.ndarray], errors: list[float]) -> list[list]:
+    """`levels` of each, by all processors where there is much to do."""
+    if sum(map(len, medians)) < MANY:
+        return list(map(levels, medians, errors))
+    with ProcessPoolExecutor() as pool:
+        return list(pool.map(levels, medians, errors, chunksize=max(1, len(medians) // 32)))
 
 
 def series(sessions: Sequence[Session]) -> dict[tuple[str, str, str, str, str], list[_Point]]:
@@ -144,6 +159,8 @@ def render(sessions: Sequence[Session], points: Sequence[ChangePoint]) -> str:
                    "p", "changed with it"]
         lines += ["", tabulate(map(_row, points), headers, disable_numparse=True,
                                colalign=["left"] * 6 + ["right"] * 2 + ["left"] + ["right"] * 2 + ["left"])]
+    if max(map(len, held.values())) > LONGEST:
+        lines += ["", f"searched: the last {LONGEST} sessions of each variable"]
     if short:
         lines += ["", f"too few sessions to say: {short} of {len(held)} variables, which need {least}"]
     return "\n".join(lines)

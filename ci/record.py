@@ -52,6 +52,7 @@ def record(sessions: list[Session], before: Baseline, leave_out_noisy: bool = Fa
         entries[key], said = _entry(key, found, sessions)
         notes += said
     after = Baseline(before.system, before.path, {**before.entries, **entries})
+    notes = list(dict.fromkeys(notes))
     return _with_resolution(after, leave_out_noisy, notes), notes
 
 
@@ -62,7 +63,7 @@ def _entry(key: Key, cases: list[Case], sessions: list[Session]) -> tuple[Entry,
         if fact not in MAY_DIFFER:
             raise BaselineError(f"{name}: {fact} is not the same in all sessions: {'; '.join(values)}. "
                                 "Fix: record from sessions of one state of the system (--session)")
-        notes.append(f"{name}: {fact} differs between the sessions: {', '.join(values)}")
+        notes.append(f"{fact} differs between the sessions: {', '.join(values)}")
     noise, launches, values, units = {}, {}, {}, {}
     for value in cases[0].values:
         variable = value.variable

@@ -13,8 +13,8 @@ LOOKS = (5, 7, 10, 14, 20, 32, 50, 75)
 CONFIRM_LOOKS = (3, *LOOKS)
 #: A change below this fraction is of no practical interest, however sure.
 THRESHOLD = 0.02
-#: The smallest change worth finding, and the largest for which more launches are worth their time (see `Errors.size`).
-SIZES = (0.05, 0.20)
+#: The smallest change worth finding, and the largest: where noise hides a doubling, there is nothing to judge (see `Errors.size`).
+SIZES = (0.05, 1.0)
 #: Standard errors by which the estimate must stay below that size for `ok`.
 MARGIN = 3.0
 #: Power with which a change of that size is to be found.

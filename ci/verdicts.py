@@ -14,9 +14,10 @@ from .gate import WORDS, Judged, Report
 
 #: Of the JSON document; the schema beside this file says what it holds.
 FORMAT = 1
-HEADERS = ("verdict", "check", "partition", "environment", "variable", "baseline", "now", "change", "95 % interval", "launches")
+HEADERS = ("verdict", "check", "partition", "environment", "variable", "baseline", "now", "change", "95 % interval", "finds", "launches")
 SUMMARY = {"clean": "nothing got worse", "regressed": "regressed", "incomplete": "not everything is known"}
 ADVICE = {
+    "ok": "ok: no change as large as the variable's noise lets find (`finds`; --all prints it)",
     "inconclusive": "inconclusive: `nearmetal gate --confirm` measures these again until they are decided",
     "improved": "improved: `nearmetal baseline record` makes that the new standard",
 }
@@ -51,7 +52,8 @@ def row(one: Judged) -> list[str]:
     interval = f"{percent(one.interval[0])} to {percent(one.interval[1])}" if one.interval else ""
     return [one.word, one.check.replace("%", ""), one.partition, one.environ, one.variable,
             *(f"{number(value)} {one.unit}" if value is not None else "" for value in (one.baseline, one.value)),
-            percent(one.change) if one.change is not None else "", interval, f"{one.launches}{wanted}" if one.launches else ""]
+            percent(one.change) if one.change is not None else "", interval, f"{100 * one.finds:.0f} %" if one.finds else "",
+            f"{one.launches}{wanted}" if one.launches else ""]
 
 
 def reasons(report: Report) -> list[str]:
@@ -81,7 +83,7 @@ def some(names: list[str], most: int = 3) -> str:
 def table(report: Report, every: bool = False) -> str:
     """For a terminal: what is not ok, or everything."""
     rows = [row(one) for one in report.judged if every or one.word != "ok" and one.variable]
-    text = tabulate(rows, HEADERS, disable_numparse=True, colalign=["left"] * 5 + ["right"] * 5) if rows else ""
+    text = tabulate(rows, HEADERS, disable_numparse=True, colalign=["left"] * 5 + ["right"] * 6) if rows else ""
     return "\n\n".join(filter(None, [f"{headline(report)}\n{subject(report)}", text, "\n".join(reasons(report))]))
 
 

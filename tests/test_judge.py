@@ -37,8 +37,8 @@ def test_too_few_launches_are_inconclusive_and_ask_for_more():
 
 
 def test_noise_that_hides_every_change_never_passes_for_ok():
-    wild = np.exp(np.random.default_rng(9).normal(0, 0.5, 60))
-    verdict = judge.judge(wild, np.exp(np.random.default_rng(10).normal(0, 0.5, judge.LOOKS[-1])), True)
+    wild = np.exp(np.random.default_rng(9).normal(0, 1.5, 60))
+    verdict = judge.judge(wild, np.exp(np.random.default_rng(10).normal(0, 1.5, judge.LOOKS[-1])), True)
     assert (verdict.word, verdict.size, verdict.wanted) == ("inconclusive", None, None)
 
 

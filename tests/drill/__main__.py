@@ -91,6 +91,7 @@ def introduce(drill: dict) -> Path:
     """Make the change; returns the checks to run."""
     if "room" in drill:
         Room().run("sh", "-eu", stdin=drill["room"])
+        lab("up")  # waits until Slurm has every node again
     if "environ" in drill:
         settle_system(**fill(drill["environ"], mpich=str(other_mpich()) if "{mpich}" in str(drill["environ"]) else ""))
     if "patch" not in drill:
@@ -150,7 +151,7 @@ def main() -> int:
     parser.add_argument("--baseline", type=int, default=record.SESSIONS, help="sessions to record (default: %(default)s)")
     parser.add_argument("--unchanged", type=int, default=20, help="campaigns without change (default: %(default)s)")
     parser.add_argument("--only", action="append", metavar="NAME", help="this drill; may be repeated (default: all)")
-    parser.add_argument("--keep", action="store_true", help="use the baseline and campaigns of the last time")
+    parser.add_argument("--keep", action="store_true", help="record the baseline from the last time's sessions")
     arguments = parser.parse_args()
     if os.geteuid() != 0:
         os.execvp("sudo", ["sudo", sys.executable, "-m", "tests.drill", *sys.argv[1:]])
@@ -160,7 +161,7 @@ def main() -> int:
     lab("up")
     if not arguments.keep:
         shutil.rmtree(PLACE, ignore_errors=True)
-        prepare(arguments.baseline)
+    prepare(arguments.baseline)
     alarms = [outcome for number in range(arguments.unchanged)
               if (outcome := try_out({"name": f"unchanged {number + 1} of {arguments.unchanged}", "must": {}, "may": "(?!)"})).wrong]
     outcomes = [try_out(drill) for drill in drills if not arguments.only or drill["name"] in arguments.only]
@@ -168,7 +169,7 @@ def main() -> int:
     if arguments.unchanged:
         say(f"A/A: {len(alarms)} of {arguments.unchanged} unchanged campaigns raised an alarm: {100 * len(alarms) / arguments.unchanged:.0f} % "
             f"(95 % interval {interval(len(alarms), arguments.unchanged)} %)")
-    say(tabulate([[outcome.name, "missed" if outcome.wrong else "found", f"{outcome.seconds:.0f} s", verdicts.some(outcome.named, 6)]
+    say(tabulate([[outcome.name, "missed" if outcome.wrong else "found", f"{outcome.seconds:.0f} s", verdicts.some(outcome.named)]
                   for outcome in outcomes], ["drill", "gate", "took", "named"]))
     return 1 if alarms or any(outcome.wrong for outcome in outcomes) else 0
 
@@ -179,8 +180,8 @@ def prepare(count: int) -> None:
     for path in (PLACE, PLACE / "baselines"):
         path.mkdir(exist_ok=True)
         os.chown(path, owner.st_uid, owner.st_gid)
-    sessions = []
-    for number in range(count):
+    sessions = list(results.sessions(PLACE / "results.db"))[:count] if (PLACE / "results.db").exists() else []
+    for number in range(len(sessions), count):
         say(f"baseline: session {number + 1} of {count}")
         sessions.append(campaign())
     empty = baseline.Baseline(SYSTEM, PLACE / "baselines" / f"{SYSTEM}.yaml", {})
@@ -201,8 +202,9 @@ def try_out(drill: dict) -> Outcome:
             heal()
     outcome = Outcome(drill["name"], time.monotonic() - started, report, wrong(drill, report))
     say(f"  {verdicts.headline(report)}")
-    for name in outcome.named:
-        say(f"  named: {name}")
+    for one in report.judged:
+        if one.word in FOUND:
+            say(f"  {one.word}: {label(one)}: {verdicts.percent(one.change) if one.change is not None else one.reason}")
     for fault in outcome.wrong:
         say(f"  WRONG: {fault}")
     return outcome
