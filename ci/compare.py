@@ -1,4 +1,5 @@
 """Partitions side by side: what each kind of link costs against the first one."""
+import math
 import re
 import statistics
 
@@ -27,6 +28,13 @@ def number(value: float | None) -> str:
     if value is None:
         return "-"
     return f"{value:.0f}" if abs(value) >= 1000 else f"{value:#.4g}"
+
+
+def percent(fraction: float | None) -> str:
+    """With its sign, and no more digits than such changes have."""
+    if fraction is None or not math.isfinite(fraction):
+        return "-"
+    return f"{100 * fraction:+.1f} %" if abs(fraction) < 10 else f"{100 * fraction:+.0f} %"
 
 
 def gist(reason: str) -> str:

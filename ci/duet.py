@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tabulate import tabulate
 
-from .compare import gist, number
+from .compare import gist, number, percent
 from .judge import JudgeError
 from .pairs import LEAST_SHARED, PairVerdict, judge_pairs
 from .results import Case, ResultsError, Session, Value, load_session, sessions
@@ -97,10 +97,6 @@ def label(case: Case) -> str:
     facts = case.facts
     who = f": {facts['duet']} A {facts['duet.a']}, B {facts['duet.b']}" if "duet.a" in facts else ""
     return f"{case.check.replace('%', '')} on {case.partition} with {case.environ}{who}"
-
-
-def percent(fraction: float) -> str:
-    return f"{100 * fraction:+.1f} %" if abs(fraction) < 10 else f"{100 * fraction:+.0f} %"
 
 
 def span(interval: tuple[float, float], text) -> str:

@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, Gauge, Info
 from prometheus_client.openmetrics.exposition import generate_latest
 from tabulate import tabulate
 
-from .compare import number
+from .compare import number, percent
 from .gate import WORDS, Judged, Report
 
 #: Of the JSON document; the schema beside this file says what it holds.
@@ -21,10 +21,6 @@ ADVICE = {
     "inconclusive": "inconclusive: `nearmetal gate --confirm` measures these again until they are decided",
     "improved": "improved: `nearmetal baseline record` makes that the new standard",
 }
-
-
-def percent(fraction: float) -> str:
-    return f"{100 * fraction:+.1f} %"
 
 
 def headline(report: Report) -> str:

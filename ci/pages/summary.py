@@ -7,7 +7,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import NamedTuple
 
-from ..compare import number
+from ..compare import number, percent  # noqa: F401  for the pages
 
 #: Fewer launches than this cannot bound their median with 95 %.
 LEAST_LAUNCHES = 6
@@ -60,13 +60,6 @@ def interval_kind(launches: int) -> str:
 def short(value: float) -> float:
     """Five significant digits: what a plot can show."""
     return float(f"{value:.5g}")
-
-
-def percent(fraction: float | None) -> str:
-    """With its sign, and no more digits than such changes have."""
-    if fraction is None or not math.isfinite(fraction):
-        return "-"
-    return f"{fraction * 100:+.1f} %" if abs(fraction) < 10 else f"{fraction * 100:+.0f} %"
 
 
 def unit(name: str) -> str:

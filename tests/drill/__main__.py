@@ -25,7 +25,7 @@ PLACE = CHECKOUT / "results" / "drill"
 SYSTEM = "drill"
 LAB = [sys.executable, str(CHECKOUT / "site-config" / "lab")]
 #: What a campaign measures: enough that every drill has something to change and something to leave alone.
-SELECTION = ["--system", SYSTEM, "-p", "^(mpich|gnu)$", "-n", "pingpong", "-n", "stream%binding=bound"]
+SELECTION = ["--system", SYSTEM, "-p", "^(mpich|gnu)$", "-n", "pingpong", "-n", "stream%binding=bound", "-S", "repeats=5"]
 PARTITIONS = ("native", "emulated")
 FOUND = ("regressed", "improved", "incomplete")
 
