@@ -88,9 +88,10 @@ def gate_session(arguments) -> int:
         raise Incomplete(f"no session on {arguments.system or 'any system'} since {arguments.since}: the newest is {session.uuid} "
                          f"of {session.started}. Did the selection match nothing (`Ran 0/0`), or ReFrame end before it ran?")
     known = baseline.load(session.system)
-    judged = gate.judge_session(session, known, confirm.known_fresh(session, arguments.database))
+    fresh = confirm.known_fresh(session, arguments.database)
+    judged = gate.judge_session(session, known, fresh)
     if arguments.confirm:
-        judged = confirm.confirm(judged, known, arguments.database, arguments.reframe, arguments.most,
+        judged = confirm.confirm(judged, known, fresh, arguments.database, arguments.reframe, arguments.most,
                                  lambda line: print(line, flush=True), arguments.confirm)
     judged = replace(judged, notes=(*judged.notes, *history.told(_moved_since(known, session, arguments.database))))
     print(verdicts.table(judged, arguments.all))

@@ -30,6 +30,11 @@ def number(value: float | None) -> str:
     return f"{value:.0f}" if abs(value) >= 1000 else f"{value:#.4g}"
 
 
+def plain(check: str) -> str:
+    """A check's name without the percent signs that ReFrame sets before parameters."""
+    return check.replace(" %", " ")
+
+
 def percent(fraction: float | None) -> str:
     """With its sign, and no more digits than such changes have."""
     if fraction is None or not math.isfinite(fraction):
@@ -63,7 +68,7 @@ def render(session: Session, columns: list[str], with_spread: bool = False) -> t
     headers = ["check", "environment", "variable", "unit", *columns, *(f"{c}/{columns[0]}" for c in columns[1:])]
     shown, last = [], None
     for row in rows:
-        check = row[0].replace("%", "")
+        check = plain(row[0])
         # A check's and environment's name once, so that the eye finds where the next begins.
         head = ["", ""] if (check, row[1]) == last else [check, row[1]]
         last = (check, row[1])

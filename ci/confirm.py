@@ -18,16 +18,17 @@ class ConfirmError(RuntimeError):
     """A case could not be measured again; the message says which and where to look."""
 
 
-def confirm(report: Report, baseline: Baseline, database: Path, reframe: list[str], most: int, say, which: str = "all") -> Report:
+def confirm(report: Report, baseline: Baseline, fresh: Fresh, database: Path, reframe: list[str], most: int, say,
+            which: str = "all") -> Report:
     """The report once nothing in it is suspicious any more, or nothing can be done about it.
 
+    :arg fresh: what confirms it already (`known_fresh`), with which it was judged; grows.
     :arg reframe: the words that start ReFrame.
     :arg most: launches of a case that are measured again, at most.
     :arg say: called with a line on each case that is measured.
     :arg which: a key of WORDS: `changed`, or `all` that is undecided too.
     :raises ConfirmError: a case could not be measured again.
     """
-    fresh = known_fresh(report.session, database)
     while wanted := undecided(report, fresh, most, which):
         for number, (key, launches) in enumerate(wanted.items(), 1):
             say(f"confirm: {' | '.join(key)}: {launches} fresh launches ({number} of {len(wanted)} cases)")

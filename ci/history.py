@@ -18,7 +18,7 @@ from otava.analysis import compute_change_points
 from scipy import stats
 from tabulate import tabulate
 
-from .compare import number
+from .compare import number, plain
 from .gate import changed_facts
 from .results import Session, Value
 from .sequential import THRESHOLD
@@ -168,7 +168,7 @@ def render(sessions: Sequence[Session], points: Sequence[ChangePoint]) -> str:
 
 def _row(point: ChangePoint) -> list[str]:
     facts = _facts(point)
-    return [point.started, point.session[:8], point.check.replace("%", ""), point.partition, point.environ, point.variable,
+    return [point.started, point.session[:8], plain(point.check), point.partition, point.environ, point.variable,
             number(point.before), number(point.after), point.unit, f"{100 * point.change:+.1f} %", f"{point.p:.1g}",
             facts or "nothing recorded"]
 

@@ -3,9 +3,10 @@ import functools
 import os
 import re
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
 import orjson
 
@@ -159,6 +160,12 @@ def parse_session(data: dict, origin) -> Session:
                    info.get("workdir", ""), info.get(CONFIRMS, ""))
 
 
+@functools.lru_cache
+def parameters(check: str) -> Mapping[str, str]:
+    """Those in a check's display name, as text: `npb %kernel=cg %class=S %processes=4` has kernel, class and processes."""
+    return MappingProxyType(dict(re.findall(r"%([^\s=]+)=(\S+)", check)))
+
+
 def parse_case(case: dict) -> Case:
     where = case["display_name"], case["environ"], case["partition"]
     samples, within = case.get("samples") or {}, case.get("within") or {}
@@ -173,7 +180,7 @@ def parse_case(case: dict) -> Case:
                 {name: {int(size): tuple(launches) for size, launches in curve.items()}
                  for name, curve in (case.get("curves") or {}).items()},
                 None if passed else str(case.get("fail_reason") or case["result"]), None if passed else case.get("fail_phase"),
-                {name: case.get(name, text) for name, text in re.findall(r"%([^= ]+)=(\S+)", where[0])},
+                {name: case.get(name, text) for name, text in parameters(where[0]).items()},
                 case.get("no_baseline") or "")
 
 

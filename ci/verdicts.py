@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, Gauge, Info
 from prometheus_client.openmetrics.exposition import generate_latest
 from tabulate import tabulate
 
-from .compare import number, percent
+from .compare import number, percent, plain
 from .gate import WORDS, Judged, Report
 
 #: Of the JSON document; the schema beside this file says what it holds.
@@ -46,7 +46,7 @@ def when(report: Report) -> str:
 def row(one: Judged) -> list[str]:
     wanted = f" of {one.wanted} wanted" if one.wanted else ""
     interval = f"{percent(one.interval[0])} to {percent(one.interval[1])}" if one.interval else ""
-    return [one.word, one.check.replace("%", ""), one.partition, one.environ, one.variable,
+    return [one.word, plain(one.check), one.partition, one.environ, one.variable,
             *(f"{number(value)} {one.unit}" if value is not None else "" for value in (one.baseline, one.value)),
             percent(one.change) if one.change is not None else "", interval, f"{100 * one.finds:.0f} %" if one.finds else "",
             f"{one.launches}{wanted}" if one.launches else ""]

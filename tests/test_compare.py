@@ -1,13 +1,14 @@
 """`nearmetal compare` on recorded sessions: the table, and what it refuses to be silent about."""
 import json
 import re
-import sqlite3
 from pathlib import Path
 
 import pytest
 
 from nearmetal import compare, results
 from nearmetal.__main__ import main
+
+from . import large_database
 
 RECORDED = Path(__file__).parent / 'recorded'
 COLUMNS = ['native', 'passthrough', 'emulated']
@@ -19,14 +20,7 @@ def session(name: str) -> dict:
 
 def store(path: Path, *sessions: dict) -> Path:
     """A database as ReFrame makes it, with these sessions."""
-    with sqlite3.connect(path) as connection:
-        connection.execute('CREATE TABLE sessions(uuid TEXT PRIMARY KEY, session_start_unix REAL, session_end_unix REAL, '
-                           'json_blob TEXT, report_file TEXT)')
-        for data in sessions:
-            info = data['session_info']
-            connection.execute('INSERT INTO sessions VALUES(?, ?, ?, ?, ?)', (
-                info['uuid'], info['time_start_unix'], info['time_end_unix'], json.dumps(data), ''))
-    return path
+    return large_database.store(path, sessions)
 
 
 @pytest.fixture

@@ -1,13 +1,11 @@
 """What a page says of the launches of one variable, and how it writes numbers, dates and names."""
 import math
-import re
-from collections.abc import Mapping
 from datetime import datetime, timezone
 from functools import lru_cache
-from types import MappingProxyType
 from typing import NamedTuple
 
-from ..compare import number, percent  # noqa: F401  for the pages
+from ..compare import number, percent, plain  # noqa: F401  for the pages
+from ..results import parameters  # noqa: F401
 
 #: Fewer launches than this cannot bound their median with 95 %.
 LEAST_LAUNCHES = 6
@@ -94,17 +92,6 @@ def named(session) -> str:
 @lru_cache
 def base_name(check: str) -> str:
     return check.split(" ", 1)[0]
-
-
-@lru_cache
-def parameters(check: str) -> Mapping[str, str]:
-    """Those in a check's display name: `npb %kernel=cg %processes=4` has kernel and processes."""
-    return MappingProxyType(dict(re.findall(r"%([^\s=]+)=(\S+)", check)))
-
-
-def plain(check: str) -> str:
-    """A check's name without the percent signs that ReFrame sets before parameters."""
-    return check.replace(" %", " ")
 
 
 def text(fact) -> str:

@@ -80,7 +80,7 @@ def campaign(checks: Path = CHECKOUT / "reframe_checks") -> results.Session:
 def judged(session: results.Session) -> gate.Report:
     known = baseline.load(SYSTEM, PLACE / "baselines")
     report = gate.judge_session(session, known)
-    return confirm.confirm(report, known, PLACE / "results.db", reframe(), 32, lambda line: say(f"  {line}"), "changed")
+    return confirm.confirm(report, known, {}, PLACE / "results.db", reframe(), 32, lambda line: say(f"  {line}"), "changed")
 
 
 def say(line: str) -> None:
