@@ -17,8 +17,9 @@ FACTS = ("kernel", "hypervisor", "cpu_model", "governor", "smt", "thp", "nic_dri
          "compiler", "revision")
 #: Key of a session's extras that names the session which it confirms.
 CONFIRMS = "nearmetal_confirms"
-#: Units of variables of which less is better; of those per second more is.
-TIMES = ("ns", "us", "ms", "s")
+#: Units of variables of which less is better; of those in MORE, and per second, more is.
+LESS = ("ns", "us", "ms", "s", "% lost", "detours/s")
+MORE = ("% of ideal", "% of peak")
 
 
 class ResultsError(ValueError):
@@ -39,8 +40,8 @@ class Value:
 
     @property
     def lower_is_better(self) -> bool | None:
-        """True for times, False for rates, None where the unit says neither."""
-        return True if self.unit in TIMES else False if self.unit.endswith("/s") else None
+        """True for times and losses, False for rates and fractions of an ideal, None where the unit says neither."""
+        return True if self.unit in LESS else False if self.unit.endswith("/s") or self.unit in MORE else None
 
 
 @dataclass(frozen=True)
@@ -162,7 +163,7 @@ def parse_session(data: dict, origin) -> Session:
 
 @functools.lru_cache
 def parameters(check: str) -> Mapping[str, str]:
-    """Those in a check's display name, as text: `npb %kernel=cg %class=S %processes=4` has kernel, class and processes."""
+    """Those in a check's display name, as text: `pingpong %placement=internode` has placement."""
     return MappingProxyType(dict(re.findall(r"%([^\s=]+)=(\S+)", check)))
 
 

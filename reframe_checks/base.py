@@ -62,6 +62,8 @@ class NearmetalCheck(rfm.RegressionTest, Baselined):
 
     #: Set by a check whose job is not just `num_nodes` nodes: srun's further options for a probe of them all, and how many.
     probe_options, nodes_expected = '', 0
+    #: What stands for the transport where `payload_bytes` is 0.
+    no_transport = 'none needed'
 
     require_reference = True
     valid_systems = ['*']
@@ -94,7 +96,8 @@ class NearmetalCheck(rfm.RegressionTest, Baselined):
     def describe(self):
         self.descr = ' '.join(re.split(r'(?<!\.)\.(?!\S)', self.__doc__)[0].split())
 
-    @builtin.run_after('setup')
+    # Last, so that it knows how many the check has settled on.
+    @builtin.run_after('setup', always_last=True)
     def skip_what_has_too_few_nodes(self):
         if (nodes := self.extra('nodes', self.num_nodes)) < self.num_nodes:
             self.skip(f'{self.display_name} needs {self.num_nodes} nodes, but {self.current_partition.fullname} has {nodes} '
@@ -167,7 +170,7 @@ class NearmetalCheck(rfm.RegressionTest, Baselined):
         try:
             self.read_output(self._read(self.stdout))
             payload = self.payload_bytes()
-            self.transport = provenance.transport(*self._counters, payload).name if payload else 'none needed'
+            self.transport = provenance.transport(*self._counters, payload).name if payload else self.no_transport
         except (ParseError, provenance.ProvenanceError) as error:
             raise self._failure(str(error)) from None
         self.check_transport()

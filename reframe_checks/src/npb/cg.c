@@ -177,6 +177,7 @@ static void swap_with(int process, const double *send, int send_count, double *r
     MPI_Irecv(receive, receive_count, MPI_DOUBLE, process, 0, MPI_COMM_WORLD, &request);
     MPI_Send(send, send_count, MPI_DOUBLE, process, 0, MPI_COMM_WORLD);
     MPI_Wait(&request, MPI_STATUS_IGNORE);
+    npb_payload += (double)send_count * sizeof *send;
 }
 
 static void sum_over_row(double *values, int count)

@@ -96,6 +96,7 @@ static void fill_ghosts(const struct level *l, double *data)
         for (int side = 0; side < 2; side++) {
             const int count = plane(l, data, outgoing, axis, side ? last - 1 : 1, 1);
             MPI_Send(outgoing, count, MPI_DOUBLE, neighbour[axis][side], side, MPI_COMM_WORLD);
+            npb_payload += (double)count * sizeof *outgoing;
         }
         MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
         for (int side = 0; side < 2; side++) plane(l, data, incoming + side * room, axis, side ? last : 0, 0);
@@ -205,6 +206,7 @@ static void gather_block(const struct level *whole)
     for (int z = 1; z <= n[2]; z++)
         for (int y = 1; y <= n[1]; y++, out += n[0]) memcpy(out, block.r + row_of(&block, y, z) + 1, (size_t)n[0] * sizeof *out);
     MPI_Allgather(outgoing, count, MPI_DOUBLE, gathered, count, MPI_DOUBLE, MPI_COMM_WORLD);
+    npb_payload += (double)(processes - 1) * count * sizeof *outgoing;
     const double *in = gathered;
     for (int p = 0; p < processes; p++) {
         const int from[AXES] = {p % grid[0] * n[0], p / grid[0] % grid[1] * n[1], p / grid[0] / grid[1] * n[2]};

@@ -10,17 +10,17 @@
  */
 #ifndef NEARMETAL_NPB_H
 #define NEARMETAL_NPB_H
-#define _GNU_SOURCE /* sched_getcpu, sched_getaffinity, CPU_ALLOC */
+#define _GNU_SOURCE /* what ../mpi_program.h needs */
 #include <limits.h>
 #include <math.h>
 #include <mpi.h>
-#include <sched.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "../program.h"
+#include <sys/resource.h>
+#include "../mpi_program.h"
 
 enum { CLASSES = 5, MAX_ITERATIONS = 100, MOST_PROCESSES = 128 };
 static const char CLASS_NAMES[] = "SWABC";
@@ -84,25 +84,30 @@ static const char NPB_HELP[] =
     "Example: mpirun -n 4 %s A\n"
     "Exit status: 0 verified, 2 bad usage or too little memory, 3 the result is not the official one.\n";
 
-/* What the kernel says can be had without swapping; 0: it does not say. */
-static inline double available_bytes(void)
+/* What all processes of this node can have without swapping; 0: the kernel does not say. */
+static double available_bytes(int on_node)
 {
     char line[256];
     double kilobytes = 0;
     FILE *file = fopen("/proc/meminfo", "r");
     while (file && fgets(line, sizeof line, file) && sscanf(line, "MemAvailable: %lf", &kilobytes) != 1) {}
     if (file) fclose(file);
-    return kilobytes * 1024;
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return kilobytes * 1024;
+    const double limited = (double)limit.rlim_cur * on_node;
+    return kilobytes > 0 ? fmin(kilobytes * 1024, limited) : limited;
 }
 
 static void npb_check_memory(int class)
 {
     MPI_Comm node;
+    int on_node;
     double needed = npb_kernel->bytes(class), all, worst[2], mine[2];
     MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &node);
+    MPI_Comm_size(node, &on_node);
     MPI_Allreduce(&needed, &all, 1, MPI_DOUBLE, MPI_SUM, node);
     MPI_Comm_free(&node);
-    const double available = available_bytes();
+    const double available = available_bytes(on_node);
     mine[0] = available > 0 && all > available ? all : 0;
     mine[1] = mine[0] > 0 ? -available : -INFINITY;
     MPI_Allreduce(mine, worst, 2, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
@@ -148,6 +153,8 @@ static inline void *npb_allocate(size_t count, size_t size)
 
 /* ---- time: all start together, the slowest counts; rank 0 notes each iteration */
 
+static double npb_payload; /* bytes that this process sent to others, for telling what carried them */
+
 static double npb_began, npb_noted[MAX_ITERATIONS + 1];
 static int npb_notes;
 
@@ -179,34 +186,12 @@ struct outcome {
     double seconds, mops;  /* operations in millions, by the official count */
 };
 
-struct place { char host[MPI_MAX_PROCESSOR_NAME]; int cpu, allowed; };
-
-static void npb_facts(void)
-{
-    struct place mine = {.cpu = sched_getcpu(), .allowed = -1}, all[MOST_PROCESSES];
-    int length;
-    MPI_Get_processor_name(mine.host, &length);
-    const int limit = 1 << 16; /* a fixed cpu_set_t is refused above 1024 CPUs */
-    cpu_set_t *set = CPU_ALLOC(limit);
-    if (set && sched_getaffinity(0, CPU_ALLOC_SIZE(limit), set) == 0) mine.allowed = CPU_COUNT_S(CPU_ALLOC_SIZE(limit), set);
-    CPU_FREE(set);
-    MPI_Gather(&mine, sizeof mine, MPI_BYTE, all, sizeof mine, MPI_BYTE, 0, MPI_COMM_WORLD);
-    if (rank != 0) return;
-    char library[MPI_MAX_LIBRARY_VERSION_STRING];
-    MPI_Get_library_version(library, &length);
-    library[strcspn(library, "\r\n")] = '\0'; /* MPICH goes on for a page */
-    for (char *c = library; *c; c++)
-        if (*c == '\t') *c = ' ';
-    printf("# nearmetal program: npb 1\n# nearmetal mpi_library: %s\n# nearmetal compiler: %s %s\n",
-           library, COMPILER, NEARMETAL_CFLAGS);
-    for (int r = 0; r < processes; r++)
-        printf("# nearmetal rank %d: host=%s cpu=%d allowed_cpus=%d\n", r, all[r].host, all[r].cpu, all[r].allowed);
-}
-
 /* Prints the table and ends MPI; returns the program's exit status. */
 static int npb_finish(struct outcome o)
 {
+    double payload;
     MPI_Bcast(&o.verified, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    MPI_Reduce(&npb_payload, &payload, 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
     if (rank == 0) {
         char size[64];
         if (o.size[2]) snprintf(size, sizeof size, "%4ldx%4ldx%4ld", o.size[0], o.size[1], o.size[2]);
@@ -223,7 +208,7 @@ static int npb_finish(struct outcome o)
         printf(" Operation type  = %24s\n", npb_kernel->operation);
         printf(" Verification    = %24s\n", o.verified ? "SUCCESSFUL" : "UNSUCCESSFUL");
         printf(" Version         = %24s\n\n", "3.4, by Nearmetal");
-        printf("# nearmetal seconds: %.9f\n", o.seconds);
+        printf("# nearmetal seconds: %.9f\n# nearmetal payload_bytes: %.0f\n", o.seconds, payload);
         for (int i = 0; i < npb_notes; i++)
             printf("%s%.9f", i ? "," : "# nearmetal iterations: kernel=all s=", npb_noted[i + 1] - npb_noted[i]);
         puts(npb_notes ? "\n# nearmetal complete" : "# nearmetal complete");
@@ -238,7 +223,7 @@ static int npb_finish(struct outcome o)
 
 static void npb_title(const char *format, ...)
 {
-    npb_facts();
+    print_program("npb 1");
     if (rank != 0) return;
     va_list arguments;
     va_start(arguments, format);
