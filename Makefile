@@ -3,7 +3,7 @@
 LAB := .venv/bin/python site-config/lab
 SYSTEM ?= lab
 
-.PHONY: help demo test unit lab-up lab-status lab-shell lab-exec lab-down lab-clean bench-gate bench-kernels drill lock
+.PHONY: help demo campaign test unit lab-up lab-status lab-shell lab-exec lab-down lab-clean bench-gate bench-kernels drill lock
 
 help: ## list these commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -13,6 +13,9 @@ demo: lab-up ## start the lab, measure both MPIs on its three kinds of link, pri
 	    .venv/bin/nearmetal compare --system $(SYSTEM); told=$$?; \
 	    .venv/bin/nearmetal report --system $(SYSTEM); wrote=$$?; \
 	    exit $$((ran ? ran : told ? told : wrote))
+
+campaign: lab-up ## everything on SYSTEM (default: lab), with progress and an estimate of the time left
+	@$(LAB) exec 'reframe -c reframe_checks -r --system $(SYSTEM)' | .venv/bin/nearmetal progress --system $(SYSTEM)
 
 test: lab-up ## all tests: parsing, configuration, sources, and everything that runs in the lab or a browser
 	@site-config/lab/host.sh test-packages.txt

@@ -57,6 +57,7 @@ class Case:
     phase: str | None       #: in which phase of ReFrame's pipeline; "performance": measured whole, beyond its reference
     parameters: dict = field(default_factory=dict)  #: of the check, as its name gives them: {"placement": "internode"}
     no_baseline: str = ""   #: why it may be measured without a reference
+    ended: float = 0.0      #: when its job did, in seconds since 1970; 0: not told
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -182,7 +183,7 @@ def parse_case(case: dict) -> Case:
                  for name, curve in (case.get("curves") or {}).items()},
                 None if passed else str(case.get("fail_reason") or case["result"]), None if passed else case.get("fail_phase"),
                 {name: case.get(name, text) for name, text in parameters(where[0]).items()},
-                case.get("no_baseline") or "")
+                case.get("no_baseline") or "", case.get("job_completion_time_unix") or 0.0)
 
 
 @functools.lru_cache(maxsize=4096)

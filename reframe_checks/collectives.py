@@ -14,7 +14,7 @@ SIZES = {'8B': 8, '64KiB': 65536}
 
 
 @rfm.simple_test
-class collectives(NearmetalCheck, Scaling):
+class collectives(Scaling, NearmetalCheck):
     """Time of Alltoall, Allreduce, Bcast and Barrier, 8 B to 1 MiB, on the slowest process: what FT, IS and CG wait for.
 
     Method: Intel MPI Benchmarks (t_max: mean time of a call on the process where it is longest), results verified at each size.

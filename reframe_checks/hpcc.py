@@ -16,7 +16,7 @@ LARGE, SMALL = 0.5, 0.05
 
 
 @rfm.simple_test
-class hpcc(NearmetalCheck, Scaling):
+class hpcc(Scaling, NearmetalCheck):
     """StarRandomAccess, HPL, StarSTREAM, PTRANS, FFT and ring latency and bandwidth of HPCC, with small and with large pages.
 
     Method: HPC Challenge 1.5, input computed from memory and processes. Transparent huge pages are withdrawn from the program or

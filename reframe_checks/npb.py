@@ -1,7 +1,6 @@
 """The kernels of the NAS Parallel Benchmarks over a number of processes."""
 import reframe as rfm
 import reframe.core.builtins as builtin
-import reframe.utility.sanity as sn
 from reframe.core.exceptions import SanityError
 
 from . import provenance
@@ -12,7 +11,7 @@ from .scaling import Scaling
 OFFICIAL_HINT = 'the official programs come from the `npb` module or Spack environment, as BENCHMARK.CLASS.x'
 
 
-class npb_base(NearmetalCheck, Scaling):
+class npb_base(Scaling, NearmetalCheck):
     """What the official programs and ours have in common."""
 
     #: Size of the problem; default: the partition's `npb_class` (extras), or B, the messaging paper's. :values: S, W, A, B, C
@@ -33,12 +32,7 @@ class npb_base(NearmetalCheck, Scaling):
 
     @builtin.run_before('performance')
     def name_variables(self):
-        # The class is in the name, so that no baseline of another class is taken for this one's.
-        self.perf_variables = {}
-        for count in self.counts:
-            self.perf_variables[f'mops_{self.npb_class}_{count}'] = sn.make_performance_function(self._mops, 'Mop/s', count)
-        for count in self.counts[:-1]:
-            self.perf_variables[f'efficiency_{self.npb_class}_{count}'] = sn.make_performance_function(self._efficiency, '% of ideal', count)
+        self.name_rates('mops', 'Mop/s', self.npb_class)
 
     def official_program(self):
         self.build_system = 'CustomBuild'
@@ -54,7 +48,9 @@ class npb_base(NearmetalCheck, Scaling):
         if wrong := {f'{run.kernel} class {run.npb_class}' for run in launches} - {f'{self.benchmark.upper()} class {self.npb_class}'}:
             raise SanityError(f'{", ".join(wrong)} ran instead of {self.benchmark.upper()} class {self.npb_class}')
         self.check_binding()
-        self.launches = {count: [run for run in launches if run.processes == count] for count in self.counts}
+        by_count = {count: [run for run in launches if run.processes == count] for count in self.counts}
+        self.rates = {count: [run.mops for run in runs] for count, runs in by_count.items()}
+        self.rate_parts = {count: [run.iteration_mops for run in runs] for count, runs in by_count.items()}
         facts = launches[0].facts
         self.mpi_library = facts.get('mpi_library', 'not told by NPB')
         self.compiler = facts.get('compiler', 'not told by NPB')
@@ -64,18 +60,6 @@ class npb_base(NearmetalCheck, Scaling):
 
     def payload_bytes(self):
         return self._payload if self._payload >= provenance.LEAST_PAYLOAD else 0
-
-    def _mops(self, count):
-        runs = self.launches[count]
-        return self.over_launches(f'mops_{self.npb_class}_{count}', [run.mops for run in runs],
-                                  [run.iteration_mops for run in runs if run.iterations])
-
-    def _efficiency(self, count):
-        """Of each round, against the fewest processes of the same round."""
-        least = self.counts[-1]
-        return self.over_launches(f'efficiency_{self.npb_class}_{count}', [
-            100 * run.mops * least / (first.mops * count)
-            for run, first in zip(self.launches[count], self.launches[least], strict=True)])
 
 
 @rfm.simple_test

@@ -1,6 +1,7 @@
 """Runs over a number of processes, and where these are bound."""
 import reframe as rfm
 import reframe.core.builtins as builtin
+import reframe.utility.sanity as sn
 from reframe.core.exceptions import SanityError
 
 from .parsing import ParseError
@@ -24,6 +25,8 @@ class Scaling(rfm.RegressionMixin):
     ranks_per_node = builtin.variable(int, value=0)
     #: What a process is bound to; read back with hwloc. :values: `none`, `core`, `numa`
     binding = builtin.variable(str, value='core', loggable=True)
+
+    rate_parts: dict = {}
 
     def use_processes(self, most: int) -> None:
         """Settle the numbers of processes (at most `most`) and the job's shape."""
@@ -67,6 +70,26 @@ class Scaling(rfm.RegressionMixin):
         if self.job.launcher.registered_name == 'srun':
             self.job.launcher.options += [f'--cpu-bind={CPU_BIND[self.binding]}']
         self.prerun_cmds += [f'{self.launch_on(self.counts[0], "sh binding.sh")} > binding.out']
+
+    def name_rates(self, quantity: str, unit: str, size: str) -> None:
+        """Variables of `self.rates`, by number of processes the rate of each round: `mops_B_8`, and `efficiency_B_8`, which is
+        that over 8 times the rate of the fewest processes in the same round. `self.rate_parts` may hold a second level.
+
+        :arg size: of the problem, in the names so that no baseline of another size is taken for this one's.
+        """
+        self._names = {count: f'{quantity}_{size}_{count}' for count in self.counts}
+        self.perf_variables = {name: sn.make_performance_function(self._rate, unit, count) for count, name in self._names.items()}
+        for count in self.counts[:-1]:
+            self.perf_variables[f'efficiency_{size}_{count}'] = sn.make_performance_function(
+                self._efficiency, '% of ideal', f'efficiency_{size}_{count}', count)
+
+    def _rate(self, count):
+        return self.over_launches(self._names[count], self.rates[count], self.rate_parts.get(count, ()))
+
+    def _efficiency(self, name, count):
+        least = self.counts[-1]
+        return self.over_launches(name, [100 * rate * least / (first * count)
+                                         for rate, first in zip(self.rates[count], self.rates[least], strict=True)])
 
     def check_binding(self) -> None:
         """Raises SanityError where the processes did not run where they were meant to."""

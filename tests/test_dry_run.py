@@ -14,7 +14,7 @@ CASES = {
             *((f'npb %benchmark={benchmark}', False) for benchmark in ('cg', 'ep', 'ft', 'is', 'mg'))],
     'hpcc': [('hpcc %page_size=small', False), ('hpcc %page_size=large', False)],
     'serial': [('tcp', True), ('osnoise', False)],
-    'openmp': [('stream %binding=bound', False), ('stream %binding=unbound', False)],
+    'openmp': [('stream_numa', False), ('stream %binding=bound', False), ('stream %binding=unbound', False)],
 }
 SITE_CONFIG = CHECKOUT / 'site-config'
 FEATURES = {env['name']: env['features'] for env in yaml.safe_load((SITE_CONFIG / 'environments.yaml').read_text())}

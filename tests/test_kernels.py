@@ -2,6 +2,7 @@
 
 Run in the lab, as tests/test_sources.py.
 """
+import os
 import re
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from reframe_checks.parsing.collectives import OPERATIONS, parse_collectives
 from reframe_checks.parsing.npb import parse_npb
 from reframe_checks.parsing.osnoise import parse_noise
+from reframe_checks.parsing.stream import parse_numa
 
 from .test_sources import SOURCES, build, mpi, run  # noqa: F401  (mpi is a fixture)
 
@@ -189,3 +191,33 @@ def test_pages_say_how_they_are_used(pages):
         assert done.returncode == 2 and done.stderr == 'pages: usage: pages small|large COMMAND [ARGUMENT ...]\n'
     done = run([pages, 'small', '/nowhere'])
     assert done.returncode == 127 and 'pages: /nowhere cannot be run.' in done.stderr
+
+
+#: `numactl --hardware` of a machine with two nodes, and of one whose third node is memory alone.
+NUMACTL = """#!/bin/sh
+if [ "$1" = --hardware ]; then
+    printf 'available: 2 nodes (0-1)\\nnode 0 cpus: 0\\nnode 0 size: 64000 MB\\nnode 0 free: 60000 MB\\n'
+    printf 'node 1 cpus: 1\\nnode 1 size: 64000 MB\\nnode 1 free: 60000 MB\\nnode 2 cpus:\\nnode 2 size: 16000 MB\\n'
+    exit
+fi
+echo "$@" >> "$NUMACTL_LOG"
+shift 2
+exec "$@"
+"""
+
+
+def test_streams_by_numa_node(tmp_path):
+    """Where the nodes are two, as this machine's aren't: what is started on which, and that all of it is read."""
+    stream = build('cc', [SOURCES / 'stream.c'], tmp_path / 'stream', '-fopenmp')
+    (tmp_path / 'numactl').write_text(NUMACTL)
+    (tmp_path / 'numactl').chmod(0o755)
+    # Two launches, as two of a job in one directory.
+    for _ in range(2):
+        done = run(['sh', '-c', 'cd "$1" && sh "$2" ./stream 3', 'sh', tmp_path, SOURCES / 'numa.sh'],
+                   PATH=f'{tmp_path}:{os.environ["PATH"]}', NUMACTL_LOG=str(tmp_path / 'log'))
+        assert done.returncode == 0, done.stderr
+    [result] = parse_numa(done.stdout)
+    assert result.nodes == 2 and result.rate('local', 'triad') > 0 and result.rate('remote', 'triad') > 0
+    started = [line.split(' ./stream')[0] for line in (tmp_path / 'log').read_text().splitlines()[4:]]
+    assert sorted(started[:2]) == ['--cpunodebind=0 --membind=0', '--cpunodebind=1 --membind=1']
+    assert started[2:] == ['--cpunodebind=0 --membind=0', '--cpunodebind=0 --membind=1']
