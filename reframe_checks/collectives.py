@@ -17,16 +17,16 @@ SIZES = {'8B': 8, '64KiB': 65536}
 class collectives(Scaling, NearmetalCheck):
     """Time of Alltoall, Allreduce, Bcast and Barrier, 8 B to 1 MiB, on the slowest process: what FT, IS and CG wait for.
 
-    Method: Intel MPI Benchmarks (t_max: mean time of a call on the process where it is longest), results verified at each size.
-    `-S collectives.suite=imb` runs IMB's own.
+    Method: Intel MPI Benchmarks (t_max: mean time of a call on the process where it is longest), results verified at each
+    size. `-S collectives.suite=imb` runs IMB's own.
 
-    Why: a collective is as slow as the slowest path and the most disturbed process; what an emulated NIC adds to one message it
-    adds to each of the log N or N steps.
+    Why: a collective is as slow as the slowest path and the most disturbed process; what an emulated NIC adds to one message
+    it adds to each of the log N or N steps.
 
     Reproduces: no figure; the messaging paper explains the scaling of FT and IS by them (section 5.3).
 
-    Read: `alltoall_64KiB_16` is the time in us of an Alltoall of 64 KiB to each of 16 processes. Barrier and the 8 B sizes follow
-    start-up latency, the others bandwidth. The curves in the results have all sizes.
+    Read: `alltoall_64KiB_16` is the time in us of an Alltoall of 64 KiB to each of 16 processes. Barrier and the 8 B sizes
+    follow start-up latency, the others bandwidth. The curves in the results have all sizes.
     """
 
     #: Whose program: ours, or `imb` for IMB-MPI1 from the environment. :values: `nearmetal`, `imb`
@@ -76,7 +76,8 @@ class collectives(Scaling, NearmetalCheck):
         self.perf_variables = {
             **{f'{name}_{label}_{count}': sn.make_performance_function(self._time, 'us', name, label, count)
                for count in self.counts for name in ('alltoall', 'allreduce', 'bcast') for label in SIZES},
-            **{f'barrier_{count}': sn.make_performance_function(self._time, 'us', 'barrier', '', count) for count in self.counts}}
+            **{f'barrier_{count}': sn.make_performance_function(self._time, 'us', 'barrier', '', count)
+               for count in self.counts}}
         if not self.is_dry_run():
             self.curves = {f'{name.lower()}_us_{count}': {
                 size: [rounded(run.slowest_us[name][size]) for run in runs] for size in runs[0].slowest_us[name]}
@@ -101,4 +102,5 @@ class collectives(Scaling, NearmetalCheck):
 
     def _time(self, name, label, count):
         variable = '_'.join(filter(None, [name, label, str(count)]))
-        return self.over_launches(variable, [run.slowest_us[name.capitalize()][SIZES.get(label, 0)] for run in self.launches[count]])
+        return self.over_launches(variable, [run.slowest_us[name.capitalize()][SIZES.get(label, 0)]
+                                             for run in self.launches[count]])

@@ -19,17 +19,17 @@ LARGE, SMALL = 0.5, 0.05
 class hpcc(Scaling, NearmetalCheck):
     """StarRandomAccess, HPL, StarSTREAM, PTRANS, FFT and ring latency and bandwidth of HPCC, with small and with large pages.
 
-    Method: HPC Challenge 1.5, input computed from memory and processes. Transparent huge pages are withdrawn from the program or
-    advised to it, and the kernel's counters tell which pages it had.
+    Method: HPC Challenge 1.5, input computed from memory and processes. Transparent huge pages are withdrawn from the program
+    or advised to it, and the kernel's counters tell which pages it had.
 
-    Why: a hypervisor adds a second level of page tables (EPT, NPT), which makes each miss of the TLB dearer. RandomAccess misses
-    all the time, HPL seldom; large pages mend both.
+    Why: a hypervisor adds a second level of page tables (EPT, NPT), which makes each miss of the TLB dearer. RandomAccess
+    misses all the time, HPL seldom; large pages mend both.
 
     Reproduces: the ESX 4.1 memory virtualization post, tables 1 and 2 (`-S hpcc.megabytes=12800 -S hpcc.block=100 -S
     hpcc.processes=4`).
 
-    Read: `star_random_access` with small against large pages is the cost of the TLB, and the same ratio on bare metal what of it is
-    the hypervisor's. `hpl_share` is HPL's Gflop/s in percent of what all processes reach in DGEMM by themselves.
+    Read: `star_random_access` with small against large pages is the cost of the TLB, and the same ratio on bare metal what of
+    it is the hypervisor's. `hpl_share` is HPL's Gflop/s in percent of what all processes reach in DGEMM by themselves.
     """
 
     #: Pages of the program's memory. :values: `small`, `large`
@@ -81,7 +81,7 @@ class hpcc(Scaling, NearmetalCheck):
         for host, given in provenance.large_page_bytes(*self._counters).items():
             megabytes = f'{host} gave {given / 1e6:.0f} MB in large pages, and HPL alone needs {needed:.0f} MB of it'
             if self.page_size == 'large' and given / 1e6 < LARGE * needed:
-                raise SanityError(f'{megabytes}: is memory fragmented, or does the C library (before glibc 2.35) not advise them?')
+                raise SanityError(f'{megabytes}: is memory fragmented, or the C library older than glibc 2.35?')
             if self.page_size == 'small' and given / 1e6 > SMALL * needed:
                 raise SanityError(f'{megabytes}, although small pages were asked for: who else ran there?')
 

@@ -37,7 +37,8 @@ class npb_base(Scaling, NearmetalCheck):
     def official_program(self):
         self.build_system = 'CustomBuild'
         program = f'{self.benchmark}.{self.npb_class}.x'
-        self.build_system.commands = [f'command -v {program} || {{ echo "{program} is not on PATH: {OFFICIAL_HINT}" >&2; exit 1; }}']
+        self.build_system.commands = [
+            f'command -v {program} || {{ echo "{program} is not on PATH: {OFFICIAL_HINT}" >&2; exit 1; }}']
         self.executable = program
 
     def read_output(self, text):
@@ -45,8 +46,9 @@ class npb_base(Scaling, NearmetalCheck):
         told = [run.processes for run in launches]
         if told != (wanted := self.counts * self.repeats):
             raise SanityError(f'the output holds launches on {told} processes instead of {wanted}')
-        if wrong := {f'{run.kernel} class {run.npb_class}' for run in launches} - {f'{self.benchmark.upper()} class {self.npb_class}'}:
-            raise SanityError(f'{", ".join(wrong)} ran instead of {self.benchmark.upper()} class {self.npb_class}')
+        asked = f'{self.benchmark.upper()} class {self.npb_class}'
+        if wrong := {f'{run.kernel} class {run.npb_class}' for run in launches} - {asked}:
+            raise SanityError(f'{", ".join(wrong)} ran instead of {asked}')
         self.check_binding()
         by_count = {count: [run for run in launches if run.processes == count] for count in self.counts}
         self.rates = {count: [run.mops for run in runs] for count, runs in by_count.items()}
@@ -80,8 +82,8 @@ class npb(npb_base):
     beside it tells what is the CPU's.
     """
 
-    #: What computes: `cg` irregular memory and short messages, `ep` nothing but the processor, `ft` all-to-all, `is` integers and
-    #: all-to-all, `mg` memory bandwidth and neighbours. :values: `cg`, `ep`, `ft`, `is`, `mg`
+    #: `cg`: irregular memory and short messages, `ep`: nothing but the processor, `ft`: all-to-all, `is`: integers and
+    #: all-to-all, `mg`: memory bandwidth and neighbours. :values: `cg`, `ep`, `ft`, `is`, `mg`
     benchmark = builtin.parameter(['cg', 'ep', 'ft', 'is', 'mg'], loggable=True)
     #: Whose programs: ours, or `official` for those of the environment. :values: `nearmetal`, `official`
     suite = builtin.variable(str, value='nearmetal', loggable=True)

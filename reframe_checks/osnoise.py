@@ -17,11 +17,11 @@ class osnoise(NearmetalCheck):
     Why: a hypervisor that takes a core away for its own threads, its timers or another guest delays all processes that wait
     for the one on it; bound processes cannot evade it.
 
-    Reproduces: no figure; it measures what the HPC Cloud slides call VMM noise (slides 5, 14 and 16) and hold for the reason why
-    Bloss with bound threads loses efficiency.
+    Reproduces: no figure; it measures what the HPC Cloud slides call VMM noise (slides 5, 14 and 16) and hold for the reason
+    why Bloss with bound threads loses efficiency.
 
-    Read: `share_lost` is the part of the time in detours, mean over the cores, `worst_core_lost` that of the core that loses most;
-    many short detours are timer ticks, few of milliseconds are somebody else's turn on the core.
+    Read: `share_lost` is the part of the time in detours, mean over the cores, `worst_core_lost` that of the core that loses
+    most; many short detours are timer ticks, few of milliseconds are somebody else's turn on the core.
     """
 
     #: Seconds of a launch; default: the partition's `osnoise_seconds` (extras), or 10. :type: float
@@ -57,7 +57,8 @@ class osnoise(NearmetalCheck):
 
     @builtin.performance_function('% lost')
     def share_lost(self):
-        return self.over_launches('share_lost', [run.share_lost for run in self.launches], [run.parts for run in self.launches])
+        return self.over_launches('share_lost', [run.share_lost for run in self.launches],
+                                  [run.parts for run in self.launches])
 
     @builtin.performance_function('% lost')
     def worst_core_lost(self):

@@ -36,7 +36,8 @@ class Scaling(rfm.RegressionMixin):
         try:
             counts = sorted({int(count) for count in (self.processes or self.extra('processes', default)).split(',')})
         except ValueError:
-            raise SanityError(f'{type(self).__name__}.processes is {self.processes!r}: give numbers separated by commas') from None
+            raise SanityError(
+                f'{type(self).__name__}.processes is {self.processes!r}: give numbers separated by commas') from None
         if counts[0] < 1 or counts[-1] > most:
             raise SanityError(f'{self.display_name} runs on 1 to {most} processes, not on {counts[0]} to {counts[-1]}')
         if self.binding not in CPU_BIND:
@@ -78,7 +79,8 @@ class Scaling(rfm.RegressionMixin):
         :arg size: of the problem, in the names so that no baseline of another size is taken for this one's.
         """
         self._names = {count: f'{quantity}_{size}_{count}' for count in self.counts}
-        self.perf_variables = {name: sn.make_performance_function(self._rate, unit, count) for count, name in self._names.items()}
+        self.perf_variables = {name: sn.make_performance_function(self._rate, unit, count)
+                               for count, name in self._names.items()}
         for count in self.counts[:-1]:
             self.perf_variables[f'efficiency_{size}_{count}'] = sn.make_performance_function(
                 self._efficiency, '% of ideal', f'efficiency_{size}_{count}', count)

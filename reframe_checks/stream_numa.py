@@ -15,13 +15,13 @@ class stream_numa(NearmetalCheck):
     Method: STREAM (McCalpin), each instance bound by numactl to a node's CPUs and to one node's memory, on as many threads as
     the node has CPUs.
 
-    Why: a hypervisor that hides the NUMA nodes, or moves a guest from one to the other, makes local memory remote; two guests of
-    a node each do what one large guest cannot.
+    Why: a hypervisor that hides the NUMA nodes, or moves a guest from one to the other, makes local memory remote; two guests
+    of a node each do what one large guest cannot.
 
     Reproduces: the ESX 4.1 STREAM post, table 2 (2 VMs, one on each NUMA node).
 
-    Read: `triad_local` is the sum over all nodes, `triad_alone` one node while the others rest, `remote_share` the bandwidth to
-    another node's memory in percent of that. Nodes with one NUMA node have the first two.
+    Read: `triad_local` is the sum over all nodes, `triad_alone` one node while the others rest, `remote_share` the bandwidth
+    to another node's memory in percent of that. Machines with one NUMA node have the first two.
     """
 
     #: Passes, of which the best but the first counts. :type: int
