@@ -107,6 +107,12 @@ class NearmetalCheck(rfm.RegressionTest, Baselined):
     def wait_no_longer_than_the_site_says(self):
         self.max_pending_time = self.extra('max_pending_time', '') or None
 
+    @builtin.run_after('setup')
+    def ask_for_no_more_time_than_the_site_gives(self):
+        if limit := self.extra('max_time_limit', ''):
+            asked, self.time_limit = self.time_limit, limit
+            self.time_limit = min(asked or self.time_limit, self.time_limit)
+
     # Last, so that it repeats the command that the check has set.
     @builtin.run_before('run', always_last=True)
     def surround_with_provenance_and_repeat(self):

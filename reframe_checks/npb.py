@@ -58,7 +58,8 @@ class npb_base(Scaling, NearmetalCheck):
         self.compiler = facts.get('compiler', 'not told by NPB')
         self._payload = int(sum(float(run.facts.get('payload_bytes', 0)) for run in launches))
         if self._payload < provenance.LEAST_PAYLOAD:
-            self.no_transport = f'{self._payload} bytes are too few to tell' if facts else 'not told by NPB'
+            few = f'{self._payload} bytes are too few to tell' if self._payload else 'none needed'
+            self.no_transport = few if facts else 'not told by NPB'
 
     def payload_bytes(self):
         return self._payload if self._payload >= provenance.LEAST_PAYLOAD else 0

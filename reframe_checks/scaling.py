@@ -11,7 +11,7 @@ from .parsing.binding import differs, parse_binding
 CPU_BIND = {'none': 'none', 'core': 'cores', 'numa': 'ldoms'}
 
 
-class Scaling(rfm.RegressionMixin):
+class Scaling(rfm.RegressionTestPlugin):
     """A check whose job launches its program on several numbers of processes, `repeats` rounds of all of them, so that what
     drifts during the job touches all alike. The most come first, since the launcher gives them without being told.
 
@@ -23,8 +23,9 @@ class Scaling(rfm.RegressionMixin):
     processes = builtin.variable(str, value='')
     #: Processes on a node; default: the partition's `ranks_per_node` (extras), or its `cores_per_node`. :type: int
     ranks_per_node = builtin.variable(int, value=0)
-    #: What a process is bound to; read back with hwloc. :values: `none`, `core`, `numa`
-    binding = builtin.variable(str, value='core', loggable=True)
+    #: What a process is bound to, which is read back with hwloc; default: the partition's `bind_to` (extras), or `core`.
+    #: :values: `none`, `core`, `numa`
+    binding = builtin.variable(str, value='', loggable=True)
 
     rate_parts: dict = {}
 
@@ -40,6 +41,7 @@ class Scaling(rfm.RegressionMixin):
                 f'{type(self).__name__}.processes is {self.processes!r}: give numbers separated by commas') from None
         if counts[0] < 1 or counts[-1] > most:
             raise SanityError(f'{self.display_name} runs on 1 to {most} processes, not on {counts[0]} to {counts[-1]}')
+        self.binding = self.binding or self.extra('bind_to', 'core')
         if self.binding not in CPU_BIND:
             raise SanityError(f'{type(self).__name__}.binding is {self.binding!r}; choose from {", ".join(CPU_BIND)}')
         self.counts, self.per_node = counts[::-1], per_node

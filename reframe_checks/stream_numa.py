@@ -33,18 +33,18 @@ class stream_numa(NearmetalCheck):
     tags = {'memory'}
     build_system = 'SingleSource'
     sourcepath = 'stream.c'
+    executable = './stream'
 
     @builtin.run_before('compile')
     def set_flags(self):
         self.build_system.cflags = ['-std=c11', '-O2', '-fopenmp', """-DNEARMETAL_CFLAGS='"-O2 -fopenmp"'"""]
         self.build_system.ldflags = ['-lm']
-        self.build_system.executable = 'stream'
 
     @builtin.run_before('run')
     def set_command(self):
         if self.job.launcher.registered_name == 'srun':
             self.job.launcher.options += ['--cpu-bind=none']
-        self.executable, self.executable_opts = 'sh numa.sh', ['./stream', str(self.ntimes)]
+        self.executable, self.executable_opts = 'sh numa.sh', [self.executable, str(self.ntimes)]
 
     def read_output(self, text):
         self.launches = parse_numa(text)

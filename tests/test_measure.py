@@ -43,9 +43,9 @@ def values(whole_selection):
             for v in load_session(whole_selection[0] / 'results.db').values}
 
 
-def test_the_whole_selection_takes_at_most_seven_minutes(whole_selection):
+def test_the_whole_selection_takes_at_most_eight_minutes(whole_selection):
     """With the node image and the report that is a demo of less than ten."""
-    assert whole_selection[1] <= 420
+    assert whole_selection[1] <= 480
 
 
 def test_every_link_is_measured_by_both_mpis_and_every_value_is_a_number(values):
@@ -71,9 +71,9 @@ def test_the_transport_that_carried_the_bytes_is_recorded(whole_selection):
     carriers = {'native': 'eth0 (veth)', 'passthrough': 'eth0 (macvlan passthru)', 'emulated': 'eth0 (tap)'}
     for case in cases(whole_selection[0] / 'results.db'):
         name = case['display_name']
-        if 'intranode' in name:
+        if 'intranode' in name or 'hpcc' in name:
             assert case['transport'] == 'shared memory'
-        elif name.startswith(('pingpong', 'tcp', 'collectives', 'hpcc', 'npb %benchmark=ft')):
+        elif name.startswith(('pingpong', 'tcp', 'collectives', 'npb %benchmark=ft')):
             assert case['transport'] == carriers[case['partition']], name
 
 

@@ -38,9 +38,10 @@ def _parse_collectives(lines: list[str]) -> CollectivesRun:
         elif words[-4:] == HEADER:
             in_table = True
         elif in_table and words and not line.startswith('#'):
-            size, repetitions, *_, slowest, _ = [*([0] if operation == 'Barrier' else []), *words] if len(words) >= 4 else [0, 0, 0, '', 0]
-            if not str(size).isdecimal() or not str(repetitions).isdecimal():
+            words = ['0', *words] if operation == 'Barrier' else words
+            if len(words) != 5 or not (words[0].isdecimal() and words[1].isdecimal()):
                 raise ParseError(f'{line!r} is no row of the table of {operation}: it failed at this size; see the job\'s stderr')
+            size, repetitions, _, slowest, _ = words
             if int(size) == 0 and operation != 'Barrier':
                 continue  # IMB's row of nothing
             run.slowest_us[operation][int(size)] = positive(slowest, f'{operation} of {size} bytes')
