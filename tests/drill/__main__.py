@@ -1,6 +1,6 @@
 """Does the gate find real regressions, and only them?  `make drill` records a baseline in the lab, runs campaigns without
-any change (A/A), and then introduces one regression after the other (drills.yaml); it says of each what the gate named, as
-`nearmetal gate --confirm` does. Of campaigns without change only what looks changed is measured again (`--confirm changed`)."""
+any change (A/A), and then introduces one regression after the other (drills.yaml); it says of each what the gate named,
+as `nearmetal gate --confirm changed` does: what five launches leave open stays so."""
 import argparse
 import os
 import re
@@ -77,10 +77,10 @@ def campaign(checks: Path = CHECKOUT / "reframe_checks") -> results.Session:
     return session
 
 
-def judged(session: results.Session, which: str) -> gate.Report:
+def judged(session: results.Session) -> gate.Report:
     known = baseline.load(SYSTEM, PLACE / "baselines")
     report = gate.judge_session(session, known)
-    return confirm.confirm(report, known, {}, PLACE / "results.db", reframe(), 32, lambda line: say(f"  {line}"), which)
+    return confirm.confirm(report, known, {}, PLACE / "results.db", reframe(), 32, lambda line: say(f"  {line}"), "changed")
 
 
 def say(line: str) -> None:
@@ -196,7 +196,7 @@ def try_out(drill: dict) -> Outcome:
     started = time.monotonic()
     say(f"drill: {drill.get('what', drill['name'])}")
     try:
-        report = judged(campaign(introduce(drill)), "all" if drill["must"] else "changed")
+        report = judged(campaign(introduce(drill)))
     finally:
         if drill.keys() & {"room", "environ"}:
             heal()
