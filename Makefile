@@ -3,7 +3,7 @@
 LAB := .venv/bin/python site-config/lab
 SYSTEM ?= lab
 
-.PHONY: help demo test unit lab-up lab-status lab-shell lab-exec lab-down lab-clean bench-gate drill lock
+.PHONY: help demo campaign test unit lab-up lab-status lab-shell lab-exec lab-down lab-clean bench-gate bench-kernels drill lock
 
 help: ## list these commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -14,9 +14,12 @@ demo: lab-up ## start the lab, measure both MPIs on its three kinds of link, pri
 	    .venv/bin/nearmetal report --system $(SYSTEM); wrote=$$?; \
 	    exit $$((ran ? ran : told ? told : wrote))
 
+campaign: lab-up ## everything on SYSTEM (default: lab), with progress and an estimate of the time left
+	@$(LAB) exec 'reframe -c reframe_checks -r --system $(SYSTEM)' | .venv/bin/nearmetal progress --system $(SYSTEM)
+
 test: lab-up ## all tests: parsing, configuration, sources, and everything that runs in the lab or a browser
 	@site-config/lab/host.sh test-packages.txt
-	@$(LAB) exec 'python -m pytest -p no:cacheprovider tests/test_sources.py'
+	@$(LAB) exec 'python -m pytest -p no:cacheprovider tests/test_sources.py tests/test_kernels.py'
 	@.venv/bin/python -m pytest -m 'not node' $(PYTEST)
 
 unit: .venv/ready ## only the tests that need no lab and no browser
@@ -39,6 +42,9 @@ lab-down: .venv/ready ## end it; results/ and the node image stay
 
 lab-clean: lab-down ## end it and remove the node images as well
 	@$(LAB) clean
+
+bench-kernels: .venv/ready ## our NPB kernels' speed and memory, and with BENCH='--official DIR' beside the official ones' (needs an MPI on PATH)
+	@.venv/bin/python -m tests.bench_kernels $(BENCH)
 
 bench-gate: .venv/ready ## how often the gate errs: false alarms, power and launches, by simulation (three minutes)
 	@.venv/bin/python -m nearmetal.bench_gate

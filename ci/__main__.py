@@ -76,6 +76,9 @@ def parser() -> argparse.ArgumentParser:
                    "network to be read. Ends with 0 whatever the verdict: judging is `nearmetal gate`'s.")
     page.add_argument("--output", type=Path, metavar="FILE", default=results.database().with_name("report.html"),
                       help="default: %(default)s")
+    command("progress", commands.show_progress, "how far a campaign is: reframe ... | nearmetal progress",
+            "Passes on what ReFrame says, and after each case how many are done and about how long the others will take, by the "
+            "newest session of as many cases on the system. Ends with 1 if a case failed, 2 if nothing ran.")
     duet = command("duet", commands.judge_duet, "judge A against B, measured by turns",
                    "What B costs against A in the newest session with a duet, by pairs of launches where they share their noise. "
                    "Run it after `reframe -c reframe_checks/duet -r`. Ends with 1 where B is worse.")

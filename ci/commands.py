@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tabulate import tabulate
 
-from . import baseline, compare, confirm, duet, gate, history, published, record, report, results, verdicts
+from . import baseline, compare, confirm, duet, gate, history, progress, published, record, report, results, verdicts
 from .results import Session
 
 
@@ -26,6 +26,14 @@ def compare_partitions(arguments) -> int:
     for line in missing:
         print(f"missing: {line}", file=sys.stderr)
     return 2 if missing else 0
+
+
+def show_progress(arguments) -> int:
+    try:
+        shares = progress.profile(results.load_session(arguments.database, arguments.system))
+    except results.ResultsError:
+        shares = []  # the first campaign
+    return progress.follow(sys.stdin, shares)
 
 
 def judge_duet(arguments) -> int:

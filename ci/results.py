@@ -17,8 +17,9 @@ FACTS = ("kernel", "hypervisor", "cpu_model", "governor", "smt", "thp", "nic_dri
          "compiler", "revision")
 #: Key of a session's extras that names the session which it confirms.
 CONFIRMS = "nearmetal_confirms"
-#: Units of variables of which less is better; of those per second more is.
-TIMES = ("ns", "us", "ms", "s")
+#: Units of variables of which less is better; of those in MORE, and per second, more is.
+LESS = ("ns", "us", "ms", "s", "% lost", "detours/s")
+MORE = ("% of ideal", "% of peak")
 
 
 class ResultsError(ValueError):
@@ -39,8 +40,8 @@ class Value:
 
     @property
     def lower_is_better(self) -> bool | None:
-        """True for times, False for rates, None where the unit says neither."""
-        return True if self.unit in TIMES else False if self.unit.endswith("/s") else None
+        """True for times and losses, False for rates and fractions of an ideal, None where the unit says neither."""
+        return True if self.unit in LESS else False if self.unit.endswith("/s") or self.unit in MORE else None
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,7 @@ class Case:
     phase: str | None       #: in which phase of ReFrame's pipeline; "performance": measured whole, beyond its reference
     parameters: dict = field(default_factory=dict)  #: of the check, as its name gives them: {"placement": "internode"}
     no_baseline: str = ""   #: why it may be measured without a reference
+    ended: float = 0.0      #: when its job did, in seconds since 1970; 0: not told
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -162,7 +164,7 @@ def parse_session(data: dict, origin) -> Session:
 
 @functools.lru_cache
 def parameters(check: str) -> Mapping[str, str]:
-    """Those in a check's display name, as text: `npb %kernel=cg %class=S %processes=4` has kernel, class and processes."""
+    """Those in a check's display name, as text: `pingpong %placement=internode` has placement."""
     return MappingProxyType(dict(re.findall(r"%([^\s=]+)=(\S+)", check)))
 
 
@@ -181,7 +183,7 @@ def parse_case(case: dict) -> Case:
                  for name, curve in (case.get("curves") or {}).items()},
                 None if passed else str(case.get("fail_reason") or case["result"]), None if passed else case.get("fail_phase"),
                 {name: case.get(name, text) for name, text in parameters(where[0]).items()},
-                case.get("no_baseline") or "")
+                case.get("no_baseline") or "", case.get("job_completion_time_unix") or 0.0)
 
 
 @functools.lru_cache(maxsize=4096)

@@ -62,6 +62,8 @@ class NearmetalCheck(rfm.RegressionTest, Baselined):
 
     #: Set by a check whose job is not just `num_nodes` nodes: srun's further options for a probe of them all, and how many.
     probe_options, nodes_expected = '', 0
+    #: What stands for the transport where `payload_bytes` is 0.
+    no_transport = 'none needed'
 
     require_reference = True
     valid_systems = ['*']
@@ -94,7 +96,8 @@ class NearmetalCheck(rfm.RegressionTest, Baselined):
     def describe(self):
         self.descr = ' '.join(re.split(r'(?<!\.)\.(?!\S)', self.__doc__)[0].split())
 
-    @builtin.run_after('setup')
+    # Last, so that it knows how many the check has settled on.
+    @builtin.run_after('setup', always_last=True)
     def skip_what_has_too_few_nodes(self):
         if (nodes := self.extra('nodes', self.num_nodes)) < self.num_nodes:
             self.skip(f'{self.display_name} needs {self.num_nodes} nodes, but {self.current_partition.fullname} has {nodes} '
@@ -103,6 +106,12 @@ class NearmetalCheck(rfm.RegressionTest, Baselined):
     @builtin.run_after('setup')
     def wait_no_longer_than_the_site_says(self):
         self.max_pending_time = self.extra('max_pending_time', '') or None
+
+    @builtin.run_after('setup')
+    def ask_for_no_more_time_than_the_site_gives(self):
+        if limit := self.extra('max_time_limit', ''):
+            asked, self.time_limit = self.time_limit, limit
+            self.time_limit = min(asked or self.time_limit, self.time_limit)
 
     # Last, so that it repeats the command that the check has set.
     @builtin.run_before('run', always_last=True)
@@ -167,7 +176,7 @@ class NearmetalCheck(rfm.RegressionTest, Baselined):
         try:
             self.read_output(self._read(self.stdout))
             payload = self.payload_bytes()
-            self.transport = provenance.transport(*self._counters, payload).name if payload else 'none needed'
+            self.transport = provenance.transport(*self._counters, payload).name if payload else self.no_transport
         except (ParseError, provenance.ProvenanceError) as error:
             raise self._failure(str(error)) from None
         self.check_transport()

@@ -15,7 +15,8 @@ SHARE = 0.05  #: of the payload; what moved less than this didn't carry it
 LEAST_PAYLOAD = 10_000_000  #: bytes; launching a job sends some 100 kB itself, which must stay far below SHARE of it
 
 LINE = re.compile(r'(\S+) ([^\s=]+)=(.*\S)\s*')
-COUNTER = re.compile(r'(?:nic|ib|lo)(?:\..+)?\.(?:tx|rx|xmit)_bytes')
+LARGE_PAGES = 'vm.large_page_bytes'
+COUNTER = re.compile(r'(?:nic|ib|lo)(?:\..+)?\.(?:tx|rx|xmit)_bytes|' + re.escape(LARGE_PAGES))
 SENT = re.compile(r'(?:nic\.(?P<nic>.+)|(?P<lo>lo))\.tx_bytes|ib\.(?P<device>.+)\.(?P<port>\d+)\.xmit_bytes')
 
 
@@ -105,6 +106,21 @@ def transport(before: Nodes, after: Nodes, payload_bytes: int) -> Transport:
     loopback = total['loopback']
     carriers = [carrier for carrier, sent in total.most_common() if sent >= SHARE * payload_bytes]
     return Transport(carriers, total.total() - loopback, loopback, payload_bytes, by_host)
+
+
+def large_page_bytes(before: Nodes, after: Nodes) -> dict[str, int]:
+    """By host the bytes that its kernel gave out in transparent huge pages between two snapshots, to whichever program.
+
+    ProvenanceError: a host missing from ``after``, or one whose kernel doesn't count them.
+    """
+    given = {}
+    for host, facts in before.items():
+        first, last = facts.get(LARGE_PAGES, ''), after.get(host, {}).get(LARGE_PAGES, '')
+        if not (first.isdecimal() and last.isdecimal() and int(last) >= int(first)):
+            raise ProvenanceError(f'{host}: the kernel does not say how much memory it gave in large pages '
+                                  f'(before: {first or "nothing"}, after: {last or "nothing"})')
+        given[host] = int(last) - int(first)
+    return given
 
 
 def _sent(host: str, before: Facts, after: Facts) -> dict[str, int]:

@@ -13,6 +13,13 @@ class tcp(NearmetalCheck):
 
     Method: qperf's tcp_lat (half round trip) and tcp_bw (one way, at the receiver), one second each a size, where the
     messaging paper used Hpcbench (Exposito et al., section 5.2, figure 4).
+
+    Why: it separates the link and the kernel, which the hypervisor slows down, from the message-passing library above them.
+
+    Reproduces: the sockets' line of the messaging paper's figure 4 (52 us and 5.5 Gb/s on EC2).
+
+    Read: `startup_latency` of `pingpong` less that of `tcp` is what the library costs; a library far above it went another way,
+    or waits instead of polling.
     """
 
     #: Message sizes in bytes, separated by commas; a partition's extras may set it (`tcp_sizes`). :type: str

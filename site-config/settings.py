@@ -84,7 +84,9 @@ def configure(directories: list[Path], results: str) -> dict:
             system = read_system(path)
             name = system["name"]
             if name in files:
-                raise ConfigError(f"{path}: system {name!r} is already defined in {files[name]}. Fix: rename one")
+                if files[name].parent == directory:
+                    raise ConfigError(f"{path}: system {name!r} is already defined in {files[name]}. Fix: rename one")
+                continue  # a site's own is what it wants, not ours
             files[name] = path
             environments += [{**common.get(own["name"], {}), **own, "target_systems": [name]}
                              for own in system.pop("environments", [])]
@@ -100,7 +102,7 @@ def configure(directories: list[Path], results: str) -> dict:
     }
 
 
-# A site's own systems come first, so that theirs win over ours where both match a host name. RFM_PREFIX is ReFrame's
+# A site's own systems come first, so that theirs win over ours of the same name, and where both match a host name. RFM_PREFIX is ReFrame's
 # variable for stage and output; here everything else that a run writes follows it too.
 site_configuration = configure(
     [*map(Path, filter(None, os.environ.get("NEARMETAL_SYSTEMS_PATH", "").split(":"))), HERE / "systems"],

@@ -18,8 +18,8 @@ OTHERS = {  # check: (environments, unit of each variable, level of each variabl
         'startup_latency': 27.2, 'latency_1KiB': 29, 'bandwidth_64KiB': 8.7, 'peak_bandwidth': 14.6}),
     'stream %binding=bound': (('gnu',), ('MB/s',) * len(STREAM), STREAM),
     'stream %binding=unbound': (('gnu',), ('MB/s',) * len(STREAM), {name: level * .93 for name, level in STREAM.items()}),
-    **{f'npb %kernel=cg %class=S %processes={count}': (('openmpi', 'mpich'), ('Mop/s',), {'mops_total': 410 * count ** .8})
-       for count in (1, 2, 4)},
+    'npb %benchmark=cg': (('openmpi', 'mpich'), ('Mop/s',) * 3 + ('% of ideal',) * 2, {
+        **{f'mops_S_{count}': 410 * count ** .8 for count in (1, 2, 4)}, **{f'efficiency_S_{count}': 100 * count ** -.2 for count in (2, 4)}}),
 }
 
 

@@ -29,10 +29,12 @@ def whole_selection(lab):
     """The whole selection in the lab: its prefix and how long it took."""
     prefix = fresh_prefix(lab, 'whole_selection')
     started = time.monotonic()
-    done = lab.reframe('-r', '--system', 'lab', prefix=prefix, timeout=600)
+    # Open MPI 5.0.7 crashes in MPI_Init between nodes once in a hundred launches (open-mpi/ompi#12495): such a case fails, as it
+    # should, and is run again.
+    done = lab.reframe('-r', '--system', 'lab', '--max-retries=1', prefix=prefix, timeout=1200)
     elapsed = time.monotonic() - started
     assert done.returncode == 0, done.stdout
-    assert 'Ran 21/21 test case(s) from 5 check(s) (0 failure(s), 0 expected failure(s), 0 skipped' in done.stdout
+    assert 'Ran 69/69 test case(s) from 15 check(s) (' in done.stdout and '0 skipped' in done.stdout
     return prefix, elapsed
 
 
@@ -43,8 +45,9 @@ def values(whole_selection):
             for v in load_session(whole_selection[0] / 'results.db').values}
 
 
-def test_the_whole_selection_takes_at_most_three_minutes(whole_selection):
-    assert whole_selection[1] <= 180
+def test_the_whole_selection_takes_at_most_eight_minutes(whole_selection):
+    """With the node image and the report that is a demo of less than ten."""
+    assert whole_selection[1] <= 480
 
 
 def test_every_link_is_measured_by_both_mpis_and_every_value_is_a_number(values):
@@ -70,9 +73,9 @@ def test_the_transport_that_carried_the_bytes_is_recorded(whole_selection):
     carriers = {'native': 'eth0 (veth)', 'passthrough': 'eth0 (macvlan passthru)', 'emulated': 'eth0 (tap)'}
     for case in cases(whole_selection[0] / 'results.db'):
         name = case['display_name']
-        if 'intranode' in name:
+        if 'intranode' in name or 'hpcc' in name:
             assert case['transport'] == 'shared memory'
-        elif 'stream' not in name:
+        elif name.startswith(('pingpong', 'tcp', 'collectives', 'npb %benchmark=ft')):
             assert case['transport'] == carriers[case['partition']], name
 
 
@@ -83,7 +86,7 @@ def test_every_case_says_what_it_was_measured_on(whole_selection):
         if 'pingpong' in case['display_name']:
             assert {'openmpi': 'Open MPI v', 'mpich': 'MPICH Version'}[case['environ']] in case['mpi_library']
             assert case['compiler'].startswith('gcc ')
-        expected = 1 if case['display_name'] == 'tcp' else 3
+        expected = 1 if case['display_name'].startswith(('tcp', 'hpcc')) else 3
         assert case['samples'] and all(len(values) == expected for values in case['samples'].values())
 
 
@@ -95,8 +98,8 @@ def test_the_comparison_ends_the_demo(whole_selection):
 
 
 def test_the_command_that_everything_serves(lab):
-    done = lab('exec', 'reframe -c reframe_checks -r --system ec2:cc', check=False, timeout=600)
+    done = lab('exec', 'reframe -c reframe_checks -r --system ec2:cc --max-retries=1', check=False, timeout=900)
     assert done.returncode == 0, done.stdout
-    assert 'Ran 7/7 test case(s) from 5 check(s) (0 failure(s), 0 expected failure(s), 0 skipped' in done.stdout
+    assert 'Ran 23/23 test case(s) from 15 check(s) (' in done.stdout and '0 skipped' in done.stdout
     session = load_session(CHECKOUT / 'results' / 'results.db', 'ec2')
     assert {value.partition for value in session.values} == {'cc'} and session.failures == []

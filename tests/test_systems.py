@@ -247,6 +247,17 @@ def test_the_command_finds_a_sites_own_directory_first_and_writes_below_the_pref
     assert perflog['type'] == 'filelog' and '%(check_#ALL)s' in perflog['format']
 
 
+def test_a_sites_own_system_replaces_ours_of_the_same_name(tmp_path):
+    (tmp_path / 'mine.yml').write_text(yaml.safe_dump({**a_system(), 'name': 'ec2'}))
+    shown = reframe('--show-config', NEARMETAL_SYSTEMS_PATH=str(tmp_path), RFM_SYSTEM='ec2')
+    config, _ = json.JSONDecoder().raw_decode(shown.stdout)
+    assert [system['name'] for system in config['systems']] == ['ec2']
+    assert [partition['name'] for partition in config['systems'][0]['partitions']] == [p['name'] for p in a_system()['partitions']]
+    (tmp_path / 'twice.yml').write_text(yaml.safe_dump({**a_system(), 'name': 'ec2'}))
+    failed = reframe('--show-config', NEARMETAL_SYSTEMS_PATH=str(tmp_path))
+    assert failed.returncode == 1 and 'is already defined in' in failed.stdout + failed.stderr
+
+
 def test_results_go_into_the_checkout(settings):
     assert settings.site_configuration['storage'][0]['sqlite_db_file'] == f'{SITE_CONFIG.parent}/results/results.db'
     assert {system['prefix'] for system in settings.site_configuration['systems']} == {f'{SITE_CONFIG.parent}/results'}

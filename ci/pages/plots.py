@@ -132,41 +132,29 @@ def has_memory(session) -> bool:
                for case in session.cases)
 
 
-def kernels(session, figures) -> list[dict]:
-    """Mop/s and parallel efficiency against processes, of each kernel and class: the messaging paper's figure 6.
+#: Variables over the number of processes, such as `mops_B_16` and `efficiency_B_16`: a quantity, a class, a number.
+SCALED = re.compile(r"(mops|efficiency)_([A-Z])_(\d+)")
 
-    Efficiency is Mop/s a process, relative to the fewest processes of its line.
-    """
-    found: dict[str, dict[tuple, dict]] = {}
+
+def kernels(session, figures) -> list[dict]:
+    """Mop/s and parallel efficiency against processes, of each kernel and class: the messaging paper's figure 6."""
+    found: dict[tuple, dict[tuple, dict]] = {}
     for case in session.cases if session else ():
-        settings = dict(summary.parameters(case.check))
-        processes = settings.pop("processes", "")
-        for value in case.values if case.measured and processes.isdigit() else ():
-            if value.unit == "Mop/s":
-                title = " ".join([settings.pop("kernel", summary.base_name(case.check)).upper(), *settings.values()])
-                where = case.partition, case.environ
-                points = found.setdefault(title, {}).setdefault(where, {})
+        for value in case.values if case.measured else ():
+            if scaled := SCALED.fullmatch(value.variable):
+                quantity, letter, processes = scaled.groups()
+                key = summary.parameters(case.check).get("benchmark", summary.base_name(case.check)), letter, quantity, value.unit
+                points = found.setdefault(key, {}).setdefault((case.partition, case.environ), {})
                 points[int(processes)] = summary.summarize(value.samples, value.value)
     plots = []
-    for count, (title, lines) in enumerate(found.items()):
-        marks = [mark(figure, figure.parameters["processes"]) for figure in figures if figure.unit == "Mop/s"
-                 and "processes" in figure.parameters and figure.parameters.get("kernel") == title.split()[0]]
-        plots.append(plot(f"mops-{count}", title, ("processes", "count"), ("Mop/s", True),
-                          [line(session, *where, "Mop/s", points) for where, points in lines.items()], marks))
-        plots.append(plot(f"efficiency-{count}", f"{title}: parallel efficiency", ("processes", "count"),
-                          ("efficiency", False),
-                          [line(session, *where, "1", _efficiency(points)) for where, points in lines.items()], []))
+    for (name, letter, quantity, unit), lines in found.items():
+        marks = [mark(figure, figure.parameters["processes"]) for figure in figures if figure.unit == unit
+                 and figure.parameters.get("benchmark") == name and "processes" in figure.parameters]
+        title = f"{name.upper()} class {letter}" + (": parallel efficiency" if quantity == "efficiency" else "")
+        plots.append(plot(f"{quantity}-{name}-{letter}", title, ("processes", "count"), (unit, quantity == "mops"),
+                          [line(session, *where, unit, points) for where, points in lines.items()], marks))
     return plots
 
 
-def _efficiency(points: dict[int, summary.Summary]) -> dict[int, summary.Summary]:
-    """The interval is that of the Mop/s; the fewest processes' own is not in it."""
-    fewest = min(points)
-    alone = points[fewest].value / fewest
-    return {processes: summary.Summary(*(end / processes / alone for end in point[:3]), point.launches)
-            for processes, point in points.items()}
-
-
 def has_kernels(session) -> bool:
-    return any(case.measured and "processes" in summary.parameters(case.check) and any(v.unit == "Mop/s" for v in case.values)
-               for case in session.cases)
+    return any(case.measured and any(SCALED.fullmatch(value.variable) for value in case.values) for case in session.cases)

@@ -79,3 +79,37 @@ def parse_stream(text: str) -> list[StreamRun]:
     Method: STREAM (McCalpin). Raises ParseError on truncated, non-numeric or unvalidated results.
     """
     return [_parse_stream(lines) for lines in launches_of(text, r'# nearmetal program: stream', 'STREAM')]
+
+
+@dataclass
+class NumaRun:
+    """One launch of ``src/numa.sh``, whole and checked."""
+    nodes: int  #: NUMA nodes with processors and memory
+    tables: dict[str, list[StreamTable]]  #: by kind: local (one a node), alone, and remote where there is another node
+
+    def rate(self, kind: str, function: str) -> float:
+        """Best MB/s of all instances of a kind together."""
+        return sum(table.rates[function] for table in self.tables[kind])
+
+
+def parse_numa(text: str) -> list[NumaRun]:
+    """Every launch in the output of ``src/numa.sh``, in order.
+
+    Method: STREAM (McCalpin), an instance bound to a NUMA node. Raises ParseError on anything that `parse_stream` refuses, and
+    where an instance is missing.
+    """
+    runs = []
+    for found in re.finditer(r'^# nearmetal numa: nodes=(\d+)$(.*?)(^# nearmetal numa: (complete)$|\Z)', text, re.S | re.M):
+        nodes, tables = int(found[1]), {}
+        for part in re.split(r'^# nearmetal instance: ', found[2], flags=re.M)[1:]:
+            kind = part.split()[0].removeprefix('kind=')
+            [run] = parse_stream(part)
+            tables.setdefault(kind, []).extend(run.tables.values())
+        wanted = {'local': nodes, 'alone': 1, **({'remote': 1} if nodes > 1 else {})}
+        if not found[4] or {kind: len(instances) for kind, instances in tables.items()} != wanted:
+            raise ParseError(f'{nodes} NUMA nodes should give instances {wanted}, but there are '
+                             f'{ {kind: len(instances) for kind, instances in tables.items()} }: see the job\'s stderr')
+        runs.append(NumaRun(nodes, tables))
+    if not runs:
+        raise ParseError('no output of numa.sh: see the job\'s stderr and whether the launcher ran')
+    return runs

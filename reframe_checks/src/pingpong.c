@@ -8,11 +8,9 @@
  * C11 and MPI only.  See --help for the options.
  * Build: mpicc -std=c11 -O2 -DNEARMETAL_CFLAGS='"-O2"' pingpong.c -o pingpong -lm
  */
-#define _GNU_SOURCE /* sched_getcpu, sched_getaffinity, CPU_ALLOC */
+#define _GNU_SOURCE /* what mpi_program.h needs */
 #include <getopt.h>
 #include <math.h>
-#include <mpi.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -21,27 +19,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#ifndef NEARMETAL_CFLAGS
-#define NEARMETAL_CFLAGS "(flags not recorded: build with -DNEARMETAL_CFLAGS)"
-#endif
-#ifdef __clang__
-#define COMPILER __VERSION__
-#else
-#define COMPILER "gcc " __VERSION__
-#endif
+#include "mpi_program.h"
 
-enum { MAX_BATCHES = 10, MAX_SIZES = 31, TAG = 1, HELP_GIVEN = 1, USAGE_ERROR = 2, WRONG_RESULT = 3,
-       STALLED = 4 };
+enum { MAX_BATCHES = 10, MAX_SIZES = 31, TAG = 1 };
 
 static struct {
     long warmup, iterations, min_iterations, volume, max_bytes, stall_timeout;
     double max_time;
 } method = {100, 1000, 5, 40L << 20, 4L << 20, 60, 10.0};
-
-struct place { /* where a rank runs */
-    char host[MPI_MAX_PROCESSOR_NAME];
-    int cpu, allowed_cpus; /* -1: the kernel did not say */
-};
 
 struct result { /* of one message size; times are half round trips in us */
     long bytes, iterations;
@@ -301,35 +286,10 @@ static void print_batches(struct result r)
     putchar('\n');
 }
 
-static struct place this_place(void)
-{
-    struct place place = {.cpu = sched_getcpu(), .allowed_cpus = -1};
-    int length;
-    MPI_Get_processor_name(place.host, &length);
-    const int limit = 1 << 16; /* a fixed cpu_set_t is refused above 1024 CPUs */
-    cpu_set_t *set = CPU_ALLOC(limit);
-    if (set && sched_getaffinity(0, CPU_ALLOC_SIZE(limit), set) == 0)
-        place.allowed_cpus = CPU_COUNT_S(CPU_ALLOC_SIZE(limit), set);
-    CPU_FREE(set);
-    return place;
-}
-
 static void print_facts(double settled)
 {
-    struct place places[2], mine = this_place();
-    MPI_Gather(&mine, sizeof mine, MPI_BYTE, places, sizeof mine, MPI_BYTE, 0, MPI_COMM_WORLD);
+    print_program("pingpong 2"); /* 2 is the version of this format */
     if (rank != 0) return;
-    char library[MPI_MAX_LIBRARY_VERSION_STRING];
-    int length;
-    MPI_Get_library_version(library, &length);
-    library[strcspn(library, "\r\n")] = '\0'; /* MPICH goes on for a page */
-    for (char *c = library; *c; c++)
-        if (*c == '\t') *c = ' ';
-    puts("# nearmetal program: pingpong 2"); /* 2 is the version of this format */
-    printf("# nearmetal mpi_library: %s\n# nearmetal compiler: %s %s\n", library, COMPILER, NEARMETAL_CFLAGS);
-    for (int r = 0; r < 2; r++)
-        printf("# nearmetal rank %d: host=%s cpu=%d allowed_cpus=%d\n", r, places[r].host, places[r].cpu,
-               places[r].allowed_cpus);
     printf("# nearmetal method: warmup=%ld iterations=%ld min_iterations=%ld volume=%ld max_time=%g max_bytes=%ld\n",
            method.warmup, method.iterations, method.min_iterations, method.volume, method.max_time,
            method.max_bytes);

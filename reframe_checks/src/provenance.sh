@@ -1,7 +1,7 @@
 #!/bin/sh
 # What this node is: one line a fact, `<hostname> <key>=<value>`, all lines in one write.
 #   srun --ntasks-per-node=1 sh provenance.sh            every fact
-#   srun --ntasks-per-node=1 sh provenance.sh counters   only the byte counters, in a few ms
+#   srun --ntasks-per-node=1 sh provenance.sh counters   only the counters, in a few ms
 # A fact that can't be had is `unknown`.  Needs no root.  reframe_checks/provenance.py reads what this prints.
 #
 # Interfaces and their counters come from /proc/net/dev, which is always that of our own network namespace; /sys shows
@@ -75,6 +75,18 @@ ports() { # FUNCTION: call it with device, port and directory of each InfiniBand
         device=${directory#/sys/class/infiniband/}
         "$1" "${device%%/*}" "${directory##*/}" "$directory"
     done
+}
+
+large_pages() { # those that the kernel gave to programs since it started, in bytes
+    first_line /sys/kernel/mm/transparent_hugepage/hpage_pmd_size
+    size=$value pages=unknown
+    while read -r key value; do
+        case $key in thp_fault_alloc | thp_collapse_alloc) pages=$((${pages%unknown} + value)) ;; esac
+    done < /proc/vmstat
+    case $size$pages in
+        *unknown*) fact vm.large_page_bytes unknown ;;
+        *) fact vm.large_page_bytes $((size * pages)) ;;
+    esac
 }
 
 hypervisor() { # into $value, in the words of systemd-detect-virt
@@ -282,11 +294,13 @@ first_line /proc/sys/kernel/hostname
 host=$value
 case $1 in
     counters)
+        large_pages
         interfaces interface_counters
         ports port_counters ;;
     '')
         links=$newline$(ip -o -d link show 2>/dev/null)
         node_facts
+        large_pages
         interfaces interface_facts
         ports port_facts ;;
     *)

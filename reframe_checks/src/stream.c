@@ -22,16 +22,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#ifndef NEARMETAL_CFLAGS
-#define NEARMETAL_CFLAGS "(flags not recorded: build with -DNEARMETAL_CFLAGS)"
-#endif
-#ifdef __clang__
-#define COMPILER __VERSION__
-#else
-#define COMPILER "gcc " __VERSION__
-#endif
+#include "program.h"
 
-enum { USAGE_ERROR = 2, WRONG_RESULT = 3, KERNELS = 4, MAX_TABLES = 64, CPU_LIMIT = 1 << 16,
+enum { KERNELS = 4, MAX_TABLES = 64, CPU_LIMIT = 1 << 16,
        MAX_PASSES = 200 /* 15^260 leaves a double */ };
 static const double SCALAR = 3.0, TOLERANCE = 1e-13;
 

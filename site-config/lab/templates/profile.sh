@@ -1,5 +1,7 @@
 # The login environment of a lab user: ReFrame, its configuration, and the modules.
 export RFM_CONFIG_PATH={{ checkout }}/site-config
+# What `ec2:cc` is here.
+export NEARMETAL_SYSTEMS_PATH={{ checkout }}/site-config/lab/systems
 export PATH=/opt/nearmetal/bin:$PATH
 # Python's byte code stays out of the checkout, which belongs to somebody else.
 export PYTHONDONTWRITEBYTECODE=1

@@ -1,0 +1,106 @@
+"""Collective operations over message size and number of processes."""
+import reframe as rfm
+import reframe.core.builtins as builtin
+import reframe.utility.sanity as sn
+from reframe.core.exceptions import SanityError
+
+from .base import NearmetalCheck, rounded
+from .parsing.collectives import parse_collectives
+from .scaling import Scaling
+
+LAUNCH_HINT = 'it comes from the `imb` module or Spack environment'
+#: Message sizes (bytes) that are variables; the curves have all.
+SIZES = {'8B': 8, '64KiB': 65536}
+
+
+@rfm.simple_test
+class collectives(Scaling, NearmetalCheck):
+    """Time of Alltoall, Allreduce, Bcast and Barrier, 8 B to 1 MiB, on the slowest process: what FT, IS and CG wait for.
+
+    Method: Intel MPI Benchmarks (t_max: mean time of a call on the process where it is longest), results verified at each
+    size. `-S collectives.suite=imb` runs IMB's own.
+
+    Why: a collective is as slow as the slowest path and the most disturbed process; what an emulated NIC adds to one message
+    it adds to each of the log N or N steps.
+
+    Reproduces: no figure; the messaging paper explains the scaling of FT and IS by them (section 5.3).
+
+    Read: `alltoall_64KiB_16` is the time in us of an Alltoall of 64 KiB to each of 16 processes. Barrier and the 8 B sizes
+    follow start-up latency, the others bandwidth. The curves in the results have all sizes.
+    """
+
+    #: Whose program: ours, or `imb` for IMB-MPI1 from the environment. :values: `nearmetal`, `imb`
+    suite = builtin.variable(str, value='nearmetal', loggable=True)
+    #: Seconds at most a message size; default: the partition's `collectives_max_time` (extras), or 0.5. :type: float
+    max_time = builtin.variable(float, value=0.0)
+    #: Longest message in bytes; default: the partition's `collectives_max_bytes` (extras), or 1048576. :type: int
+    max_bytes = builtin.variable(int, value=0)
+
+    valid_prog_environs = ['+mpi']
+    time_limit = '1h'
+    tags = {'network', 'mpi'}
+
+    @builtin.run_after('setup')
+    def choose_processes(self):
+        self.use_processes(4096)
+        self.counts = [count for count in self.counts if count > 1]  # one process has nobody to talk to
+        if not self.counts:
+            raise SanityError(f'{self.display_name} needs at least 2 processes: give it -S collectives.processes=2')
+
+    @builtin.run_before('compile')
+    def choose_program(self):
+        if self.suite == 'imb':
+            self.build_system = 'CustomBuild'
+            self.build_system.commands = [
+                f'command -v IMB-MPI1 || {{ echo "IMB-MPI1 is not on PATH: {LAUNCH_HINT}" >&2; exit 1; }}']
+        elif self.suite == 'nearmetal':
+            self.build_system = 'SingleSource'
+            self.sourcepath = 'collectives.c'
+            self.build_system.cflags = ['-std=c11', '-O2', """-DNEARMETAL_CFLAGS='"-O2"'"""]
+        else:
+            raise SanityError(f"collectives.suite is {self.suite!r}; choose 'nearmetal' or 'imb'")
+
+    @builtin.run_before('run')
+    def set_command(self):
+        seconds = f'{self.max_time or self.extra("collectives_max_time", 0.5):g}'
+        largest = self.max_bytes or self.extra('collectives_max_bytes', 1 << 20)
+        if self.suite == 'imb':
+            self.executable = 'IMB-MPI1'
+            self.executable_opts = ['Alltoall', 'Allreduce', 'Bcast', 'Barrier', '-msglog', f'3:{largest.bit_length() - 1}',
+                                    '-time', seconds, '-npmin', '1000000']  # on all processes only
+        else:
+            self.executable_opts = ['--max-time', seconds, '--max-bytes', str(largest)]
+
+    @builtin.run_before('performance')
+    def name_variables(self):
+        self.perf_variables = {
+            **{f'{name}_{label}_{count}': sn.make_performance_function(self._time, 'us', name, label, count)
+               for count in self.counts for name in ('alltoall', 'allreduce', 'bcast') for label in SIZES},
+            **{f'barrier_{count}': sn.make_performance_function(self._time, 'us', 'barrier', '', count)
+               for count in self.counts}}
+        if not self.is_dry_run():
+            self.curves = {f'{name.lower()}_us_{count}': {
+                size: [rounded(run.slowest_us[name][size]) for run in runs] for size in runs[0].slowest_us[name]}
+                for count, runs in self.launches.items() for name in ('Alltoall', 'Allreduce', 'Bcast')}
+
+    def read_output(self, text):
+        launches = parse_collectives(text)
+        told = [run.processes for run in launches]
+        if told != (wanted := self.counts * self.repeats):
+            raise SanityError(f'the output holds launches on {told} processes instead of {wanted}')
+        self.check_binding()
+        self.launches = {count: [run for run in launches if run.processes == count] for count in self.counts}
+        if missing := [size for size in SIZES.values() if size not in launches[0].slowest_us['Alltoall']]:
+            raise SanityError(f'messages of {missing} bytes were not measured: raise collectives.max_bytes')
+        facts = launches[0].facts
+        self.mpi_library = facts.get('mpi_library', 'not told by IMB')
+        self.compiler = facts.get('compiler', 'not told by IMB')
+        self._payload = int(sum(run.payload_bytes for run in launches))
+
+    def payload_bytes(self):
+        return self._payload
+
+    def _time(self, name, label, count):
+        variable = '_'.join(filter(None, [name, label, str(count)]))
+        return self.over_launches(variable, [run.slowest_us[name.capitalize()][SIZES.get(label, 0)]
+                                             for run in self.launches[count]])

@@ -1,0 +1,103 @@
+"""The HPC Challenge benchmark with small and with large pages."""
+import reframe as rfm
+import reframe.core.builtins as builtin
+import reframe.utility.sanity as sn
+from reframe.core.exceptions import SanityError
+
+from . import provenance
+from .base import NearmetalCheck
+from .parsing.hpcc import parse_hpcc
+from .scaling import Scaling
+
+UNITS = {'star_random_access': 'GUP/s', 'mpi_random_access': 'GUP/s', 'hpl': 'Gflop/s', 'star_dgemm': 'Gflop/s',
+         'star_stream_triad': 'MB/s', 'ptrans': 'Gb/s', 'mpi_fft': 'Gflop/s', 'ring_latency': 'us', 'ring_bandwidth': 'Gb/s'}
+#: Of HPL's matrix: so much must be in large pages, or at most so much.
+LARGE, SMALL = 0.5, 0.05
+RINGS = 100_000_000
+
+
+@rfm.simple_test
+class hpcc(Scaling, NearmetalCheck):
+    """StarRandomAccess, HPL, StarSTREAM, PTRANS, FFT and ring latency and bandwidth of HPCC, with small and with large pages.
+
+    Method: HPC Challenge 1.5, input computed from memory and processes. Transparent huge pages are withdrawn from the program
+    or advised to it, and the kernel's counters tell which pages it had.
+
+    Why: a hypervisor adds a second level of page tables (EPT, NPT), which makes each miss of the TLB dearer. RandomAccess
+    misses all the time, HPL seldom; large pages mend both.
+
+    Reproduces: the ESX 4.1 memory virtualization post, tables 1 and 2 (`-S hpcc.megabytes=12800 -S hpcc.block=100 -S
+    hpcc.processes=4`).
+
+    Read: `star_random_access` with small against large pages is the cost of the TLB, and the same ratio on bare metal what of
+    it is the hypervisor's. `hpl_share` is HPL's Gflop/s in percent of what all processes reach in DGEMM by themselves.
+    """
+
+    #: Pages of the program's memory. :values: `small`, `large`
+    page_size = builtin.parameter(['small', 'large'], loggable=True)
+    #: Megabytes (1e6) of a node for HPL's matrix; default: the partition's `hpcc_megabytes` (extras), or 60 % of what is
+    #: available on the first node. (The post: 12800.) :type: int
+    megabytes = builtin.variable(int, value=0)
+    #: Block size of HPL. (The post: 100.) :type: int
+    block = builtin.variable(int, value=128)
+
+    valid_prog_environs = ['+mpi +hpcc']
+    repeats = 1
+    time_limit = '4h'
+    tags = {'cpu', 'memory', 'network', 'mpi'}
+    build_system = 'SingleSource'
+    sourcepath = 'pages.c'
+    executable = './pages'
+
+    @builtin.run_after('setup')
+    def use_the_most_processes(self):
+        self.processes = self.processes or str(self.extra('hpcc_processes', ''))
+        self.ranks_per_node = self.ranks_per_node or self.extra('hpcc_ranks_per_node', 0)
+        self.use_processes(1 << 20)
+        self.counts = self.counts[:1]
+
+    @builtin.run_before('compile')
+    def build_the_chooser_of_pages(self):
+        self.build_system.cflags = ['-std=c11', '-O2']
+        self.prebuild_cmds = ['command -v hpcc > /dev/null || { echo "hpcc is not on PATH although this environment has the '
+                              'feature hpcc: load its module, or take the feature away" >&2; exit 1; }']
+
+    @builtin.run_before('run')
+    def set_command(self):
+        megabytes = self.megabytes or self.extra('hpcc_megabytes', 0)
+        self.prerun_cmds += [f'sh hpccinf.sh {self.num_tasks} {self.num_nodes} {megabytes} {self.block} > hpccinf.txt']
+        self.executable_opts = [self.page_size, 'hpcc']
+        self.postrun_cmds += ['cat hpccoutf.txt']
+
+    def read_output(self, text):
+        self.launches = parse_hpcc(text)
+        told = [run.processes for run in self.launches]
+        if told != [self.num_tasks] * self.repeats:
+            raise SanityError(f'the output holds launches on {told} processes instead of {self.repeats} on {self.num_tasks}')
+        self.check_binding()
+        self.check_pages()
+
+    def check_pages(self):
+        """Raises SanityError where the program's memory was not in the pages that it was to have."""
+        needed = sum(run.matrix_bytes for run in self.launches) / self.num_nodes / 1e6
+        for host, given in provenance.large_page_bytes(*self._counters).items():
+            megabytes = f'{host} gave {given / 1e6:.0f} MB in large pages, and HPL alone needs {needed:.0f} MB of it'
+            if self.page_size == 'large' and given / 1e6 < LARGE * needed:
+                raise SanityError(f'{megabytes}: is memory fragmented, or the C library older than glibc 2.35?')
+            if self.page_size == 'small' and given / 1e6 > SMALL * needed:
+                raise SanityError(f'{megabytes}, although small pages were asked for: who else ran there?')
+
+    def payload_bytes(self):
+        """Far less than what its rings of 2 MB messages move (900 MB a process on two nodes of the lab)."""
+        return RINGS * self.repeats if self.num_tasks > 1 else 0
+
+    @builtin.run_before('performance')
+    def name_variables(self):
+        self.perf_variables = {**{name: sn.make_performance_function(self._value, unit, name) for name, unit in UNITS.items()},
+                               'hpl_share': sn.make_performance_function(self._share, '% of peak')}
+
+    def _value(self, name):
+        return self.over_launches(name, [run.values[name] for run in self.launches])
+
+    def _share(self):
+        return self.over_launches('hpl_share', [run.hpl_share for run in self.launches])

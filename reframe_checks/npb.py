@@ -1,0 +1,103 @@
+"""The kernels of the NAS Parallel Benchmarks over a number of processes."""
+import reframe as rfm
+import reframe.core.builtins as builtin
+from reframe.core.exceptions import SanityError
+
+from . import provenance
+from .base import NearmetalCheck
+from .parsing.npb import parse_npb
+from .scaling import Scaling
+
+OFFICIAL_HINT = 'the official programs come from the `npb` module or Spack environment, as BENCHMARK.CLASS.x'
+
+
+class npb_base(Scaling, NearmetalCheck):
+    """What the official programs and ours have in common."""
+
+    #: Size of the problem; default: the partition's `npb_class` (extras), or B, the messaging paper's. :values: S, W, A, B, C
+    npb_class = builtin.variable(str, value='', loggable=True)
+    #: Most processes that a program runs on. :type: int
+    most_processes = builtin.variable(int, value=128)
+
+    valid_prog_environs = ['+mpi']
+    time_limit = '2h'
+    tags = {'mpi', 'cpu', 'network'}
+
+    @builtin.run_after('setup')
+    def choose_size(self):
+        self.npb_class = self.npb_class or self.extra('npb_class', 'B')
+        if self.npb_class not in list('SWABC'):
+            raise SanityError(f'npb_class is {self.npb_class!r}; choose S, W, A, B or C')
+        self.use_processes(self.most_processes)
+
+    @builtin.run_before('performance')
+    def name_variables(self):
+        self.name_rates('mops', 'Mop/s', self.npb_class)
+
+    def official_program(self):
+        self.build_system = 'CustomBuild'
+        program = f'{self.benchmark}.{self.npb_class}.x'
+        self.build_system.commands = [
+            f'command -v {program} || {{ echo "{program} is not on PATH: {OFFICIAL_HINT}" >&2; exit 1; }}']
+        self.executable = program
+
+    def read_output(self, text):
+        launches = parse_npb(text)
+        told = [run.processes for run in launches]
+        if told != (wanted := self.counts * self.repeats):
+            raise SanityError(f'the output holds launches on {told} processes instead of {wanted}')
+        asked = f'{self.benchmark.upper()} class {self.npb_class}'
+        if wrong := {f'{run.kernel} class {run.npb_class}' for run in launches} - {asked}:
+            raise SanityError(f'{", ".join(wrong)} ran instead of {asked}')
+        self.check_binding()
+        by_count = {count: [run for run in launches if run.processes == count] for count in self.counts}
+        self.rates = {count: [run.mops for run in runs] for count, runs in by_count.items()}
+        self.rate_parts = {count: [run.iteration_mops for run in runs] for count, runs in by_count.items()}
+        facts = launches[0].facts
+        self.mpi_library = facts.get('mpi_library', 'not told by NPB')
+        self.compiler = facts.get('compiler', 'not told by NPB')
+        self._payload = int(sum(float(run.facts.get('payload_bytes', 0)) for run in launches))
+        if self._payload < provenance.LEAST_PAYLOAD:
+            few = f'{self._payload} bytes are too few to tell' if self._payload else 'none needed'
+            self.no_transport = few if facts else 'not told by NPB'
+
+    def payload_bytes(self):
+        return self._payload if self._payload >= provenance.LEAST_PAYLOAD else 0
+
+
+@rfm.simple_test
+class npb(npb_base):
+    """Mop/s and parallel efficiency of CG, EP, FT, IS and MG of the NAS Parallel Benchmarks over the number of processes.
+
+    Method: NPB 3.4 (RNR-94-007 and its later classes), each run verified by its own values. One job runs all numbers of
+    processes, by turns. `-S npb.suite=official` runs the official programs.
+
+    Why: five kernels lose to virtualization for five reasons. EP loses only what the hypervisor takes of the CPU; MG memory
+    bandwidth; CG the start-up latency of short messages; FT and IS the bandwidth of an all-to-all.
+
+    Reproduces: the messaging paper's figure 6 and section 5.3 (class B on up to 16 and 128 processes, `-S npb.npb_class=B -S
+    npb.processes=1,2,4,8,16`), the InfiniBand post's degradations (class C).
+
+    Read: `mops_B_8` is the Mop/s of all 8 processes together, `efficiency_B_8` that over 8 times the Mop/s of the fewest
+    processes in the same round. Compare partitions by efficiency: what it falls short of native is the link's part, and EP
+    beside it tells what is the CPU's.
+    """
+
+    #: `cg`: irregular memory and short messages, `ep`: nothing but the processor, `ft`: all-to-all, `is`: integers and
+    #: all-to-all, `mg`: memory bandwidth and neighbours. :values: `cg`, `ep`, `ft`, `is`, `mg`
+    benchmark = builtin.parameter(['cg', 'ep', 'ft', 'is', 'mg'], loggable=True)
+    #: Whose programs: ours, or `official` for those of the environment. :values: `nearmetal`, `official`
+    suite = builtin.variable(str, value='nearmetal', loggable=True)
+
+    @builtin.run_before('compile')
+    def choose_program(self):
+        if self.suite == 'official':
+            self.official_program()
+        elif self.suite == 'nearmetal':
+            self.build_system = 'SingleSource'
+            self.sourcepath = f'npb/{self.benchmark}.c'
+            self.build_system.cflags = ['-std=c11', '-O3', """-DNEARMETAL_CFLAGS='"-O3"'"""]
+            self.build_system.ldflags = ['-lm']
+            self.executable_opts = [self.npb_class]
+        else:
+            raise SanityError(f"npb.suite is {self.suite!r}; choose 'nearmetal' or 'official'")

@@ -1,0 +1,73 @@
+"""What the operating system and the hypervisor take from a program that only computes."""
+import reframe as rfm
+import reframe.core.builtins as builtin
+from reframe.core.exceptions import SanityError
+
+from .base import NearmetalCheck
+from .parsing.osnoise import parse_noise
+
+
+@rfm.simple_test
+class osnoise(NearmetalCheck):
+    """Detours from a fixed quantum of work on every core at once: share of time lost, rate, and the longest.
+
+    Method: fixed work quanta of one microsecond; a quantum of more than twice the shortest holds a detour (Beckman et al., The
+    Influence of Operating Systems on the Performance of Collective Operations at Extreme Scale, IEEE Cluster 2006).
+
+    Why: a hypervisor that takes a core away for its own threads, its timers or another guest delays all processes that wait
+    for the one on it; bound processes cannot evade it.
+
+    Reproduces: no figure; it measures what the HPC Cloud slides call VMM noise (slides 5, 14 and 16) and hold for the reason
+    why Bloss with bound threads loses efficiency.
+
+    Read: `share_lost` is the part of the time in detours, mean over the cores, `worst_core_lost` that of the core that loses
+    most; many short detours are timer ticks, few of milliseconds are somebody else's turn on the core.
+    """
+
+    #: Seconds of a launch; default: the partition's `osnoise_seconds` (extras), or 10. :type: float
+    seconds = builtin.variable(float, value=0.0)
+
+    valid_prog_environs = ['+serial']
+    num_tasks = 1
+    num_tasks_per_node = 1
+    tags = {'cpu', 'noise'}
+    build_system = 'SingleSource'
+    sourcepath = 'osnoise.c'
+
+    @builtin.run_before('compile')
+    def set_flags(self):
+        self.build_system.cflags = ['-std=c11', '-O2', '-pthread', """-DNEARMETAL_CFLAGS='"-O2 -pthread"'"""]
+
+    @builtin.run_before('run')
+    def set_command(self):
+        if self.job.launcher.registered_name == 'srun':
+            # The job has the node, and the program binds its threads itself.
+            self.job.launcher.options += ['--cpu-bind=none']
+        self.executable_opts = ['--seconds', f'{self.seconds or self.extra("osnoise_seconds", 10.0):g}']
+
+    def read_output(self, text):
+        self.launches = parse_noise(text)
+        if len(self.launches) != self.repeats:
+            raise SanityError(f'{len(self.launches)} launches are in the output instead of {self.repeats}')
+        self.compiler = self.launches[0].facts['compiler']
+        online = self.facts['cpus']
+        if online.isdecimal() and len(self.launches[0].cores) * 2 < int(online):
+            raise SanityError(f'{len(self.launches[0].cores)} CPUs were measured where the node has {online}: '
+                              'does the scheduler or container hide the others?')
+
+    @builtin.performance_function('% lost')
+    def share_lost(self):
+        return self.over_launches('share_lost', [run.share_lost for run in self.launches],
+                                  [run.parts for run in self.launches])
+
+    @builtin.performance_function('% lost')
+    def worst_core_lost(self):
+        return self.over_launches('worst_core_lost', [run.worst_share_lost for run in self.launches])
+
+    @builtin.performance_function('detours/s')
+    def detour_rate(self):
+        return self.over_launches('detour_rate', [run.detours_per_second for run in self.launches])
+
+    @builtin.performance_function('us')
+    def longest_detour(self):
+        return self.over_launches('longest_detour', [run.longest_us for run in self.launches])

@@ -1,0 +1,312 @@
+/*
+ * CG: the smallest eigenvalue of a large sparse matrix by inverse power
+ * iteration, each step of which is 25 iterations of conjugate gradients
+ * (report, 2.5).
+ *
+ * The matrix lies on a grid of `rows` x `columns` processes, columns being rows
+ * or twice as many.  A vector is split over the columns and every row of the
+ * grid has a copy; a product is summed over a row of the grid and then
+ * exchanged with the process across the diagonal.  All messages go between two
+ * processes, as in the official program, and each is as long as there.
+ */
+#include "npb.h"
+
+enum { CG_ITERATIONS = 25, LANES = 4 };
+static const struct { int n, nonzeros, iterations; double shift, zeta; } CLASS[CLASSES] = {
+    {1400, 7, 15, 10, 8.5971775078648},    {7000, 8, 15, 12, 10.362595087124}, {14000, 11, 15, 20, 17.130235054029},
+    {75000, 13, 75, 60, 22.712745482631},  {150000, 15, 75, 110, 28.973605592845}};
+static const double RCOND = 0.1;
+
+static int class, n, rows, columns, my_row, my_column;
+static int first_row, row_count, first_column, column_count;
+static int half;        /* the grid is twice as wide as high: half of my rows are the vector that I hold */
+static int across;      /* the process that holds my vector's part of the product, and wants its own */
+static int steps;       /* of a sum over a row of the grid */
+static double *x, *z, *p, *q, *r, *w, *other;
+
+static struct { int *start, *column; double *value; } matrix;
+
+static int start_of(int part, int parts) { return (int)((long)n * part / parts); }
+
+static int most_processes(int c) { (void)c; return MOST_PROCESSES; }
+
+/* The generating vectors, and no more entries than their outer products have before equal places are added up. */
+static double bytes(int c)
+{
+    const double vectors = (double)CLASS[c].n * (CLASS[c].nonzeros + 1) * 12;
+    return vectors * (CLASS[c].nonzeros + 1) / processes + vectors;
+}
+
+/* ---- the matrix: sum over i of w_i v_i v_i' with sparse random v_i, and RCOND - shift on the diagonal */
+
+static struct { int *index; double *element; int *length; } vectors;
+
+/* A value and a place a time; places beyond n or already taken are passed over, and the i-th element is always 0.5. */
+static void make_vectors(void)
+{
+    const int nonzeros = CLASS[class].nonzeros, width = nonzeros + 1;
+    int places = 1;
+    while (places < n) places *= 2;
+    vectors.index = npb_allocate((size_t)n * (size_t)width, sizeof(int));
+    vectors.element = npb_allocate((size_t)n * (size_t)width, sizeof(double));
+    vectors.length = npb_allocate((size_t)n, sizeof(int));
+    uint64_t state = RANDOM_SEED;
+    random_next(&state);
+    for (int i = 0; i < n; i++) {
+        int *const index = vectors.index + (size_t)i * (size_t)width;
+        double *const element = vectors.element + (size_t)i * (size_t)width;
+        int length = 0, has_own = 0;
+        while (length < nonzeros) {
+            const double value = random_next(&state);
+            const int place = (int)(random_next(&state) * places);
+            int taken = place >= n;
+            for (int k = 0; k < length && !taken; k++) taken = index[k] == place;
+            if (taken) continue;
+            index[length] = place;
+            element[length++] = value;
+        }
+        for (int k = 0; k < length; k++)
+            if (index[k] == i) {
+                element[k] = 0.5;
+                has_own = 1;
+            }
+        if (!has_own) {
+            index[length] = i;
+            element[length++] = 0.5;
+        }
+        vectors.length[i] = length;
+    }
+}
+
+static int by_number(const void *a, const void *b)
+{
+    return *(const int *)a - *(const int *)b;
+}
+
+/* Every outer product's entries behind one another in their row, then each row sorted and equal places added up. */
+static void make_matrix(void)
+{
+    make_vectors();
+    const size_t width = (size_t)CLASS[class].nonzeros + 1;
+    const double ratio = pow(RCOND, 1.0 / n);
+    int *const start = npb_allocate((size_t)row_count + 1, sizeof(int));
+    int *const end = npb_allocate((size_t)row_count, sizeof(int));
+    memset(end, 0, (size_t)row_count * sizeof(int));
+    for (int pass = 0; pass < 2; pass++) { /* count, then fill */
+        double weight = 1;
+        for (int i = 0; i < n; i++, weight *= ratio) {
+            const int *const index = vectors.index + (size_t)i * width;
+            const double *const element = vectors.element + (size_t)i * width;
+            for (int a = 0; a < vectors.length[i]; a++) {
+                const int row = index[a] - first_row;
+                if (row < 0 || row >= row_count) continue;
+                for (int b = 0; b < vectors.length[i]; b++) {
+                    const int column = index[b] - first_column;
+                    if (column < 0 || column >= column_count) continue;
+                    if (pass) {
+                        matrix.column[end[row]] = column;
+                        matrix.value[end[row]] = weight * element[a] * element[b] +
+                                                 (index[a] == i && index[b] == i ? RCOND - CLASS[class].shift : 0);
+                    }
+                    end[row]++;
+                }
+            }
+        }
+        if (pass) break;
+        start[0] = 0;
+        for (int row = 0; row < row_count; row++) {
+            start[row + 1] = start[row] + end[row];
+            end[row] = start[row];
+        }
+        matrix.column = npb_allocate((size_t)start[row_count], sizeof(int));
+        matrix.value = npb_allocate((size_t)start[row_count], sizeof(double));
+    }
+    double *const sum = npb_allocate((size_t)column_count, sizeof(double));
+    char *const seen = npb_allocate((size_t)column_count, 1);
+    memset(seen, 0, (size_t)column_count);
+    int out = 0;
+    for (int row = 0; row < row_count; row++) {
+        const int begin = out;
+        for (int k = start[row]; k < end[row]; k++) {
+            const int column = matrix.column[k];
+            sum[column] = seen[column] ? sum[column] + matrix.value[k] : matrix.value[k];
+            if (!seen[column]) matrix.column[out++] = column;
+            seen[column] = 1;
+        }
+        qsort(matrix.column + begin, (size_t)(out - begin), sizeof(int), by_number);
+        for (int k = begin; k < out; k++) {
+            matrix.value[k] = sum[matrix.column[k]];
+            seen[matrix.column[k]] = 0;
+        }
+        start[row] = begin;
+    }
+    start[row_count] = out;
+    matrix.start = start;
+    free(end);
+    free(sum);
+    free(seen);
+    free(vectors.index);
+    free(vectors.element);
+    free(vectors.length);
+}
+
+/* ---- the grid of processes */
+
+static void make_grid(void)
+{
+    rows = 1 << log_2(processes) / 2;
+    columns = processes / rows;
+    my_row = rank / columns;
+    my_column = rank % columns;
+    first_row = start_of(my_row, rows);
+    row_count = start_of(my_row + 1, rows) - first_row;
+    first_column = start_of(my_column, columns);
+    column_count = start_of(my_column + 1, columns) - first_column;
+    half = columns != rows;
+    steps = log_2(columns);
+    /* Whose vector part lies within my rows, at the same place of a pair of columns. */
+    across = half ? my_column / 2 * columns + 2 * my_row + my_column % 2 : my_column * columns + my_row;
+}
+
+/* In the i-th step of a sum, the process whose column differs from mine in that bit. */
+static int partner(int step) { return my_row * columns + (my_column ^ 1 << step); }
+
+static void swap_with(int process, const double *send, int send_count, double *receive, int receive_count)
+{
+    MPI_Request request;
+    MPI_Irecv(receive, receive_count, MPI_DOUBLE, process, 0, MPI_COMM_WORLD, &request);
+    MPI_Send(send, send_count, MPI_DOUBLE, process, 0, MPI_COMM_WORLD);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    npb_payload += (double)send_count * sizeof *send;
+}
+
+static void sum_over_row(double *values, int count)
+{
+    double others[2];
+    for (int step = 0; step < steps; step++) {
+        swap_with(partner(step), values, count, others, count);
+        for (int i = 0; i < count; i++) values[i] += others[i];
+    }
+}
+
+/* ---- the iteration */
+
+static double dot(const double *restrict a, const double *restrict b)
+{
+    double lane[LANES] = {0};
+    int i = 0;
+    for (; i + LANES <= column_count; i += LANES)
+        for (int l = 0; l < LANES; l++) lane[l] += a[i + l] * b[i + l];
+    for (; i < column_count; i++) lane[0] += a[i] * b[i];
+    return (lane[0] + lane[1]) + (lane[2] + lane[3]);
+}
+
+/* Several sums at once, because each addition waits for the one before it. */
+static void multiply(const double *restrict vector, double *restrict product)
+{
+    const int *restrict column = matrix.column;
+    const double *restrict value = matrix.value;
+    for (int row = 0; row < row_count; row++) {
+        double lane[LANES] = {0};
+        int k = matrix.start[row];
+        const int end = matrix.start[row + 1];
+        for (; k + LANES <= end; k += LANES)
+            for (int l = 0; l < LANES; l++) lane[l] += value[k + l] * vector[column[k + l]];
+        for (; k < end; k++) lane[0] += value[k] * vector[column[k]];
+        product[row] = (lane[0] + lane[1]) + (lane[2] + lane[3]);
+    }
+}
+
+/* result = A vector, both split over the columns. */
+static void apply(const double *vector, double *result)
+{
+    multiply(vector, w);
+    /* The last step of a wide grid makes only what this process and its partner pass on. */
+    const int left = start_of(2 * my_row + 1, 2 * rows) - first_row, low = my_column % 2 == 0;
+    for (int step = steps - 1; step >= half; step--) {
+        swap_with(partner(step), w, row_count, other, row_count);
+        for (int i = 0; i < row_count; i++) w[i] += other[i];
+    }
+    double *kept = w;
+    int count = row_count;
+    if (half) {
+        double *const passed = low ? w + left : w;
+        kept = low ? w : w + left;
+        count = low ? left : row_count - left;
+        swap_with(partner(0), passed, row_count - count, other, count);
+        for (int i = 0; i < count; i++) kept[i] += other[i];
+    }
+    if (across == rank) memcpy(result, kept, (size_t)count * sizeof *kept);
+    else swap_with(across, kept, count, result, column_count);
+}
+
+/* Solves A z = x; returns the norm of the residual. */
+static double conjugate_gradient(void)
+{
+    memset(z, 0, (size_t)column_count * sizeof *z);
+    memcpy(r, x, (size_t)column_count * sizeof *r);
+    memcpy(p, x, (size_t)column_count * sizeof *p);
+    double rho = dot(r, r);
+    sum_over_row(&rho, 1);
+    for (int iteration = 0; iteration < CG_ITERATIONS; iteration++) {
+        apply(p, q);
+        double pq = dot(p, q);
+        sum_over_row(&pq, 1);
+        const double alpha = rho / pq, before = rho;
+        for (int i = 0; i < column_count; i++) {
+            z[i] += alpha * p[i];
+            r[i] -= alpha * q[i];
+        }
+        rho = dot(r, r);
+        sum_over_row(&rho, 1);
+        const double beta = rho / before;
+        for (int i = 0; i < column_count; i++) p[i] = r[i] + beta * p[i];
+    }
+    apply(z, r);
+    double norm = 0;
+    for (int i = 0; i < column_count; i++) norm += (x[i] - r[i]) * (x[i] - r[i]);
+    sum_over_row(&norm, 1);
+    return sqrt(norm);
+}
+
+/* One step: x becomes z / |z|; returns zeta. */
+static double power_step(double *residual)
+{
+    *residual = conjugate_gradient();
+    double sums[2] = {dot(x, z), dot(z, z)};
+    sum_over_row(sums, 2);
+    const double scale = 1 / sqrt(sums[1]);
+    for (int i = 0; i < column_count; i++) x[i] = scale * z[i];
+    return CLASS[class].shift + 1 / sums[0];
+}
+
+int main(int argc, char **argv)
+{
+    static const struct kernel CG = {"CG", "floating point", most_processes, bytes};
+    class = npb_start(argc, argv, &CG);
+    n = CLASS[class].n;
+    const int iterations = CLASS[class].iterations;
+    npb_title("Size: %10d  (class %c)\n Iterations: %5d", n, CLASS_NAMES[class], iterations);
+    make_grid();
+    make_matrix();
+    double **const parts[] = {&x, &z, &p, &q, &r, &w, &other};
+    const int longest = row_count > column_count ? row_count : column_count;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) *parts[i] = npb_allocate((size_t)longest + 1, sizeof(double));
+    double residual, zeta = 0;
+    for (int warm = 1; warm >= 0; warm--) { /* one untimed step first */
+        for (int i = 0; i < column_count; i++) x[i] = 1;
+        if (warm) power_step(&residual);
+    }
+    if (rank == 0) puts("   iteration           ||r||                 zeta");
+    npb_clock_start();
+    for (int iteration = 1; iteration <= iterations; iteration++) {
+        zeta = power_step(&residual);
+        if (rank == 0) printf("    %5d       %20.14e%20.13f\n", iteration, residual, zeta);
+        npb_iteration_done();
+    }
+    const double seconds = npb_clock_stop(), nonzeros = CLASS[class].nonzeros * (CLASS[class].nonzeros + 1.0);
+    return npb_finish((struct outcome){
+        .class = class, .size = {n}, .iterations = iterations, .seconds = seconds,
+        .mops = 2e-6 * iterations * n * (3 + nonzeros + CG_ITERATIONS * (5 + nonzeros) + 3),
+        .verified = npb_agrees(zeta, CLASS[class].zeta, 1e-10)});
+}

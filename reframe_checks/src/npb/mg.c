@@ -1,0 +1,380 @@
+/*
+ * MG: a Poisson equation on a periodic cube by V-cycles of a multigrid method
+ * (report, 2.3): 27-point stencils, and after each the planes on all six sides
+ * exchanged with the neighbours.
+ *
+ * The cube is split over px x py x pz processes.  Levels on which a process
+ * would have fewer than two points in a direction are so small that every
+ * process computes them whole, from one all-gather; up to 8 processes that is
+ * the coarsest level only, where the official program goes on exchanging.
+ */
+#include "npb.h"
+
+enum { MOST_LEVELS = 9, AXES = 3, CHARGES = 10 };
+static const struct { int levels, iterations; double norm, smoother[3]; } CLASS[CLASSES] = {
+    {5, 4, 0.5307707005734e-04, {-3.0 / 8, 1.0 / 32, -1.0 / 64}}, {7, 4, 0.6467329375339e-05, {-3.0 / 8, 1.0 / 32, -1.0 / 64}},
+    {8, 4, 0.2433365309069e-05, {-3.0 / 8, 1.0 / 32, -1.0 / 64}}, {8, 20, 0.1800564401355e-05, {-3.0 / 17, 1.0 / 33, -1.0 / 61}},
+    {9, 20, 0.5706732285740e-06, {-3.0 / 17, 1.0 / 33, -1.0 / 61}}};
+static const double STENCIL_CENTRE = -8.0 / 3, STENCIL_EDGE = 1.0 / 6, STENCIL_CORNER = 1.0 / 12;
+
+/* Of one level: u the solution, r the residual, with a ghost point on either side; m points in each direction. */
+struct level { int m[AXES], split[AXES]; double *u, *r; };
+
+static int class, levels, lowest; /* `lowest` is the coarsest that is split */
+static int grid[AXES], place[AXES], neighbour[AXES][2];
+static struct level level[MOST_LEVELS + 1], block; /* block: my part of the finest level that is not split */
+static double *v, *line1, *line2, *line3, *outgoing, *incoming, *gathered;
+
+static int most_processes(int c) { (void)c; return MOST_PROCESSES; }
+
+static void make_shares(int count, int share[AXES])
+{
+    const int log = log_2(count);
+    share[0] = 1 << log / 3;
+    share[1] = 1 << (log - log / 3) / 2;
+    share[2] = count / share[0] / share[1];
+}
+
+static double bytes(int c)
+{
+    int share[AXES];
+    make_shares(processes, share);
+    double all = 0;
+    for (int l = CLASS[c].levels; l > 0; l--) {
+        double points = 1;
+        for (int axis = 0; axis < AXES; axis++) points *= (double)(1 << l) / share[axis] + 2;
+        all += (l == CLASS[c].levels ? 3 : 2) * 8 * points;
+    }
+    return all;
+}
+
+static size_t points_of(const struct level *l) { return (size_t)l->m[0] * (size_t)l->m[1] * (size_t)l->m[2]; }
+static size_t row_of(const struct level *l, int y, int z) { return ((size_t)z * (size_t)l->m[1] + (size_t)y) * (size_t)l->m[0]; }
+
+/* ---- ghost points */
+
+/* Copies the points of plane `at` of an axis, out of (or into) a buffer; returns how many. Axes already done go with their
+ * ghost points, so that edges and corners arrive too. */
+static int plane(const struct level *l, double *data, double *buffer, int axis, int at, int out)
+{
+    int count = 0, low[AXES], high[AXES];
+    for (int a = 0; a < AXES; a++) {
+        low[a] = a < axis ? 0 : a == axis ? at : 1;
+        high[a] = a < axis ? l->m[a] : a == axis ? at + 1 : l->m[a] - 1;
+    }
+    const int width = high[0] - low[0];
+    for (int z = low[2]; z < high[2]; z++)
+        for (int y = low[1]; y < high[1]; y++, count += width) {
+            double *const row = data + row_of(l, y, z) + low[0];
+            if (width == 1) {
+                if (out) buffer[count] = *row;
+                else *row = buffer[count];
+            } else if (out) {
+                memcpy(buffer + count, row, (size_t)width * sizeof *row);
+            } else {
+                memcpy(row, buffer + count, (size_t)width * sizeof *row);
+            }
+        }
+    return count;
+}
+
+static void fill_ghosts(const struct level *l, double *data)
+{
+    for (int axis = 0; axis < AXES; axis++) {
+        const int last = l->m[axis] - 1;
+        if (l->split[axis] == 1) { /* periodic within this process */
+            plane(l, data, outgoing, axis, last - 1, 1);
+            plane(l, data, outgoing, axis, 0, 0);
+            plane(l, data, outgoing, axis, 1, 1);
+            plane(l, data, outgoing, axis, last, 0);
+            continue;
+        }
+        const int room = (int)(points_of(l) / (size_t)l->m[axis]);
+        MPI_Request requests[2];
+        for (int side = 0; side < 2; side++) /* tagged with the side that it is sent from */
+            MPI_Irecv(incoming + side * room, room, MPI_DOUBLE, neighbour[axis][side], !side, MPI_COMM_WORLD, &requests[side]);
+        for (int side = 0; side < 2; side++) {
+            const int count = plane(l, data, outgoing, axis, side ? last - 1 : 1, 1);
+            MPI_Send(outgoing, count, MPI_DOUBLE, neighbour[axis][side], side, MPI_COMM_WORLD);
+            npb_payload += (double)count * sizeof *outgoing;
+        }
+        MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+        for (int side = 0; side < 2; side++) plane(l, data, incoming + side * room, axis, side ? last : 0, 0);
+    }
+}
+
+/* ---- the four operators; sums that neighbouring points share are made once a row */
+
+/* The four faces and the four edges around a row, point by point. */
+static void sum_around(const struct level *l, const double *data, int y, int z, double *restrict faces, double *restrict edges)
+{
+    const double *const down = data + row_of(l, y - 1, z), *const up = data + row_of(l, y + 1, z);
+    const double *const front = data + row_of(l, y, z - 1), *const back = data + row_of(l, y, z + 1);
+    const double *const a = data + row_of(l, y - 1, z - 1), *const b = data + row_of(l, y + 1, z - 1);
+    const double *const c = data + row_of(l, y - 1, z + 1), *const d = data + row_of(l, y + 1, z + 1);
+    for (int x = 0; x < l->m[0]; x++) {
+        faces[x] = down[x] + up[x] + front[x] + back[x];
+        edges[x] = a[x] + b[x] + c[x] + d[x];
+    }
+}
+
+/* r = right - A u; `right` may be r itself. */
+static void residual(const struct level *l, const double *right, double *r)
+{
+    for (int z = 1; z < l->m[2] - 1; z++)
+        for (int y = 1; y < l->m[1] - 1; y++) {
+            sum_around(l, l->u, y, z, line1, line2);
+            const double *const u = l->u + row_of(l, y, z), *const f = right + row_of(l, y, z);
+            double *const out = r + row_of(l, y, z);
+#pragma GCC ivdep
+            for (int x = 1; x < l->m[0] - 1; x++)
+                out[x] = f[x] - STENCIL_CENTRE * u[x] - STENCIL_EDGE * (line2[x] + line1[x - 1] + line1[x + 1]) -
+                         STENCIL_CORNER * (line2[x - 1] + line2[x + 1]);
+        }
+    fill_ghosts(l, r);
+}
+
+/* u = u + S r; `fresh`: u was zero. */
+static void smooth(const struct level *l, int fresh)
+{
+    const double *const c = CLASS[class].smoother;
+    for (int z = 1; z < l->m[2] - 1; z++)
+        for (int y = 1; y < l->m[1] - 1; y++) {
+            sum_around(l, l->r, y, z, line1, line2);
+            const double *const r = l->r + row_of(l, y, z);
+            double *const u = l->u + row_of(l, y, z);
+            const double kept = fresh ? 0 : 1;
+#pragma GCC ivdep
+            for (int x = 1; x < l->m[0] - 1; x++)
+                u[x] = kept * u[x] + c[0] * r[x] + c[1] * (r[x - 1] + r[x + 1] + line1[x]) +
+                       c[2] * (line2[x] + line1[x - 1] + line1[x + 1]);
+        }
+    fill_ghosts(l, l->u);
+}
+
+/* The fine residual onto the coarse grid: full weighting about every second point. */
+static void restrict_to(const struct level *fine, const struct level *coarse)
+{
+    for (int z = 1; z < coarse->m[2] - 1; z++)
+        for (int y = 1; y < coarse->m[1] - 1; y++) {
+            sum_around(fine, fine->r, 2 * y, 2 * z, line1, line2);
+            const double *const r = fine->r + row_of(fine, 2 * y, 2 * z);
+            double *const out = coarse->r + row_of(coarse, y, z);
+            for (int x = 1; x < coarse->m[0] - 1; x++) {
+                const int i = 2 * x;
+                out[x] = 0.5 * r[i] + 0.25 * (r[i - 1] + r[i + 1] + line1[i]) +
+                         0.125 * (line1[i - 1] + line1[i + 1] + line2[i]) + 0.0625 * (line2[i - 1] + line2[i + 1]);
+            }
+        }
+}
+
+/* The coarse solution, interpolated, becomes the fine one or (`add`) its correction; ghost points included. */
+static void prolong(const struct level *coarse, const struct level *fine, int add)
+{
+    const double kept = add ? 1 : 0;
+    const int width = coarse->m[0] - 1;
+    for (int z = 0; z < coarse->m[2] - 1; z++)
+        for (int y = 0; y < coarse->m[1] - 1; y++) {
+            const double *const here = coarse->u + row_of(coarse, y, z), *const up = coarse->u + row_of(coarse, y + 1, z);
+            const double *const back = coarse->u + row_of(coarse, y, z + 1);
+            const double *const both = coarse->u + row_of(coarse, y + 1, z + 1);
+            for (int x = 0; x <= width; x++) {
+                line1[x] = up[x] + here[x];
+                line2[x] = back[x] + here[x];
+                line3[x] = both[x] + back[x] + line1[x];
+            }
+            const double *const source[] = {here, line1, line2, line3};
+            const double weight[] = {1, 0.5, 0.5, 0.25};
+            for (int corner = 0; corner < 4; corner++) {
+                const double *const s = source[corner], w = weight[corner], half = w / 2;
+                double *const u = fine->u + row_of(fine, 2 * y + (corner & 1), 2 * z + (corner >> 1));
+#pragma GCC ivdep
+                for (int x = 0; x < width; x++) {
+                    u[2 * x] = kept * u[2 * x] + w * s[x];
+                    u[2 * x + 1] = kept * u[2 * x + 1] + half * (s[x] + s[x + 1]);
+                }
+            }
+        }
+}
+
+/* ---- the levels that all processes compute whole */
+
+static void gather_block(const struct level *whole)
+{
+    const int n[AXES] = {block.m[0] - 2, block.m[1] - 2, block.m[2] - 2}, count = n[0] * n[1] * n[2];
+    double *out = outgoing;
+    for (int z = 1; z <= n[2]; z++)
+        for (int y = 1; y <= n[1]; y++, out += n[0]) memcpy(out, block.r + row_of(&block, y, z) + 1, (size_t)n[0] * sizeof *out);
+    MPI_Allgather(outgoing, count, MPI_DOUBLE, gathered, count, MPI_DOUBLE, MPI_COMM_WORLD);
+    npb_payload += (double)(processes - 1) * count * sizeof *outgoing;
+    const double *in = gathered;
+    for (int p = 0; p < processes; p++) {
+        const int from[AXES] = {p % grid[0] * n[0], p / grid[0] % grid[1] * n[1], p / grid[0] / grid[1] * n[2]};
+        for (int z = 1; z <= n[2]; z++)
+            for (int y = 1; y <= n[1]; y++, in += n[0])
+                memcpy(whole->r + row_of(whole, from[1] + y, from[2] + z) + from[0] + 1, in, (size_t)n[0] * sizeof *in);
+    }
+}
+
+static void cut_block(const struct level *whole)
+{
+    for (int z = 0; z < block.m[2]; z++)
+        for (int y = 0; y < block.m[1]; y++)
+            memcpy(block.u + row_of(&block, y, z),
+                   whole->u + row_of(whole, place[1] * (block.m[1] - 2) + y, place[2] * (block.m[2] - 2) + z) +
+                       place[0] * (block.m[0] - 2), (size_t)block.m[0] * sizeof(double));
+}
+
+static void v_cycle(void)
+{
+    for (int l = levels; l > 1; l--) {
+        const int leaves = l == lowest;
+        const struct level *const coarse = leaves ? &block : &level[l - 1];
+        restrict_to(&level[l], coarse);
+        if (leaves) gather_block(&level[l - 1]);
+        fill_ghosts(&level[l - 1], level[l - 1].r);
+    }
+    smooth(&level[1], 1);
+    for (int l = 2; l <= levels; l++) {
+        const struct level *const this = &level[l];
+        if (l == lowest) cut_block(&level[l - 1]);
+        prolong(l == lowest ? &block : &level[l - 1], this, l == levels);
+        residual(this, l == levels ? v : this->r, this->r);
+        smooth(this, 0);
+    }
+}
+
+/* ---- the problem */
+
+static double norm(void)
+{
+    const struct level *const l = &level[levels];
+    double sum = 0;
+    for (int z = 1; z < l->m[2] - 1; z++)
+        for (int y = 1; y < l->m[1] - 1; y++) {
+            const double *const r = l->r + row_of(l, y, z);
+            for (int x = 1; x < l->m[0] - 1; x++) sum += r[x] * r[x];
+        }
+    MPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    return sqrt(sum / ldexp(1, 3 * levels));
+}
+
+struct charge { double value; int64_t at; }; /* at: x + n (y + n z) in the whole cube */
+
+static int by_value(const void *a, const void *b)
+{
+    const double one = ((const struct charge *)a)->value, other = ((const struct charge *)b)->value;
+    return (one > other) - (one < other);
+}
+
+/* Keeps the ten smallest, in order. */
+static void keep(struct charge *smallest, double value, int64_t at)
+{
+    int i = CHARGES - 1;
+    if (value >= smallest[i].value) return;
+    for (; i > 0 && smallest[i - 1].value > value; i--) smallest[i] = smallest[i - 1];
+    smallest[i] = (struct charge){value, at};
+}
+
+/* +1 at the ten largest of the random numbers that fill the cube, -1 at the ten smallest. */
+static void place_charges(void)
+{
+    const struct level *const l = &level[levels];
+    const int n = 1 << levels;
+    struct charge found[2][CHARGES], all[CHARGES * MOST_PROCESSES];
+    for (int i = 0; i < CHARGES; i++) found[0][i] = found[1][i] = (struct charge){2, 0};
+    for (int z = 0; z < l->m[2] - 2; z++)
+        for (int y = 0; y < l->m[1] - 2; y++) {
+            int64_t at = place[0] * (l->m[0] - 2) +
+                         (int64_t)n * (place[1] * (l->m[1] - 2) + y + (int64_t)n * (place[2] * (l->m[2] - 2) + z));
+            uint64_t state = random_skip(RANDOM_SEED, (uint64_t)at);
+            for (int x = 0; x < l->m[0] - 2; x++, at++) {
+                const double value = random_next(&state);
+                keep(found[0], value, at);
+                keep(found[1], -value, at);
+            }
+        }
+    memset(v, 0, points_of(l) * sizeof *v);
+    for (int sign = 0; sign < 2; sign++) {
+        MPI_Allgather(found[sign], sizeof *found, MPI_BYTE, all, sizeof *found, MPI_BYTE, MPI_COMM_WORLD);
+        qsort(all, (size_t)(CHARGES * processes), sizeof *all, by_value);
+        for (int i = 0; i < CHARGES; i++) {
+            int64_t rest = all[i].at;
+            int at[AXES], mine = 1;
+            for (int axis = 0; axis < AXES; axis++, rest /= n) {
+                at[axis] = (int)(rest % n) - place[axis] * (l->m[axis] - 2) + 1;
+                mine = mine && at[axis] >= 1 && at[axis] < l->m[axis] - 1;
+            }
+            if (mine) v[row_of(l, at[1], at[2]) + (size_t)at[0]] = sign ? 1 : -1;
+        }
+    }
+    memset(l->u, 0, points_of(l) * sizeof *l->u);
+}
+
+static void make_levels(void)
+{
+    make_shares(processes, grid);
+    place[0] = rank % grid[0];
+    place[1] = rank / grid[0] % grid[1];
+    place[2] = rank / grid[0] / grid[1];
+    const int stride[AXES] = {1, grid[0], grid[0] * grid[1]};
+    for (int axis = 0; axis < AXES; axis++)
+        for (int side = 0; side < 2; side++) {
+            const int next = (place[axis] + (side ? 1 : grid[axis] - 1)) % grid[axis];
+            neighbour[axis][side] = rank + (next - place[axis]) * stride[axis];
+        }
+    levels = CLASS[class].levels;
+    lowest = processes == 1 ? 1 : 2 + log_2(grid[2]) - 1; /* the z axis is split most */
+    size_t longest = 0, largest = 0;
+    for (int l = levels; l > 0; l--) {
+        for (int axis = 0; axis < AXES; axis++) {
+            level[l].split[axis] = l >= lowest ? grid[axis] : 1;
+            level[l].m[axis] = (1 << l) / level[l].split[axis] + 2;
+            block.m[axis] = l == lowest - 1 ? (1 << l) / grid[axis] + 2 : block.m[axis];
+            longest = (size_t)level[l].m[axis] > longest ? (size_t)level[l].m[axis] : longest;
+        }
+        level[l].u = npb_allocate(points_of(&level[l]), sizeof(double));
+        level[l].r = npb_allocate(points_of(&level[l]), sizeof(double));
+        memset(level[l].u, 0, points_of(&level[l]) * sizeof(double)); /* the residual of level 1 reads what nobody wrote */
+        memset(level[l].r, 0, points_of(&level[l]) * sizeof(double));
+    }
+    if (lowest > 1) {
+        largest = points_of(&level[lowest - 1]);
+        block.u = npb_allocate(points_of(&block), sizeof(double));
+        block.r = npb_allocate(points_of(&block), sizeof(double));
+        gathered = npb_allocate(largest, sizeof(double));
+    }
+    v = npb_allocate(points_of(&level[levels]), sizeof(double));
+    double **const lines[] = {&line1, &line2, &line3};
+    for (int i = 0; i < 3; i++) *lines[i] = npb_allocate(longest, sizeof(double));
+    outgoing = npb_allocate(longest * longest > largest ? longest * longest : largest, sizeof(double));
+    incoming = npb_allocate(2 * longest * longest, sizeof(double));
+}
+
+int main(int argc, char **argv)
+{
+    static const struct kernel MG = {"MG", "floating point", most_processes, bytes};
+    class = npb_start(argc, argv, &MG);
+    const int n = 1 << CLASS[class].levels, iterations = CLASS[class].iterations;
+    npb_title("Size: %4dx%4dx%4d  (class %c)\n Iterations: %3d", n, n, n, CLASS_NAMES[class], iterations);
+    make_levels();
+    const struct level *const finest = &level[levels];
+    place_charges(); /* an untimed cycle touches the memory and makes the connections */
+    residual(finest, v, finest->r);
+    v_cycle();
+    residual(finest, v, finest->r);
+    place_charges();
+    npb_clock_start();
+    residual(finest, v, finest->r);
+    const double before = norm();
+    for (int iteration = 0; iteration < iterations; iteration++) {
+        v_cycle();
+        residual(finest, v, finest->r);
+        npb_iteration_done();
+    }
+    const double after = norm(), seconds = npb_clock_stop();
+    if (rank == 0) printf(" L2 Norm before: %20.13e\n L2 Norm is      %20.13e\n", before, after);
+    return npb_finish((struct outcome){
+        .class = class, .size = {n, n, n}, .iterations = iterations, .seconds = seconds,
+        .mops = 58e-6 * iterations * ldexp(1, 3 * levels), .verified = npb_agrees(after, CLASS[class].norm, 1e-8)});
+}

@@ -1,0 +1,71 @@
+"""Memory bandwidth by NUMA node."""
+import reframe as rfm
+import reframe.core.builtins as builtin
+import reframe.utility.sanity as sn
+from reframe.core.exceptions import SanityError
+
+from .base import NearmetalCheck
+from .parsing.stream import parse_numa
+
+
+@rfm.simple_test
+class stream_numa(NearmetalCheck):
+    """Memory bandwidth of one STREAM instance a NUMA node, all at once, and of local against remote memory.
+
+    Method: STREAM (McCalpin), each instance bound by numactl to a node's CPUs and to one node's memory, on as many threads as
+    the node has CPUs.
+
+    Why: a hypervisor that hides the NUMA nodes, or moves a guest from one to the other, makes local memory remote; two guests
+    of a node each do what one large guest cannot.
+
+    Reproduces: the ESX 4.1 STREAM post, table 2 (2 VMs, one on each NUMA node).
+
+    Read: `triad_local` is the sum over all nodes, `triad_alone` one node while the others rest, `remote_share` the bandwidth
+    to another node's memory in percent of that. Machines with one NUMA node have the first two.
+    """
+
+    #: Passes, of which the best but the first counts. :type: int
+    ntimes = builtin.variable(int, value=10)
+
+    valid_prog_environs = ['+openmp']
+    num_tasks = 1
+    num_tasks_per_node = 1
+    tags = {'memory'}
+    build_system = 'SingleSource'
+    sourcepath = 'stream.c'
+    executable = './stream'
+
+    @builtin.run_before('compile')
+    def set_flags(self):
+        self.build_system.cflags = ['-std=c11', '-O2', '-fopenmp', """-DNEARMETAL_CFLAGS='"-O2 -fopenmp"'"""]
+        self.build_system.ldflags = ['-lm']
+
+    @builtin.run_before('run')
+    def set_command(self):
+        if self.job.launcher.registered_name == 'srun':
+            self.job.launcher.options += ['--cpu-bind=none']
+        self.executable, self.executable_opts = 'sh numa.sh', [self.executable, str(self.ntimes)]
+
+    def read_output(self, text):
+        self.launches = parse_numa(text)
+        if len(self.launches) != self.repeats:
+            raise SanityError(f'{len(self.launches)} launches are in the output instead of {self.repeats}')
+        nodes = self.launches[0].nodes
+        if self.facts['numa_nodes'].isdecimal() and nodes != int(self.facts['numa_nodes']):
+            raise SanityError(f'numactl found {nodes} NUMA nodes where the kernel has {self.facts["numa_nodes"]}: '
+                              'does the scheduler or container hide the others?')
+
+    @builtin.run_before('performance')
+    def name_variables(self):
+        kinds = ['local', 'alone'] if self.is_dry_run() or self.launches[0].nodes == 1 else ['local', 'alone', 'remote']
+        self.perf_variables = {f'{function}_{kind}': sn.make_performance_function(self._rate, 'MB/s', function, kind)
+                               for kind in kinds for function in ('copy', 'triad')}
+        if 'remote' in kinds:
+            self.perf_variables['remote_share'] = sn.make_performance_function(self._share, '% of ideal')
+
+    def _rate(self, function, kind):
+        return self.over_launches(f'{function}_{kind}', [run.rate(kind, function) for run in self.launches])
+
+    def _share(self):
+        return self.over_launches('remote_share', [100 * run.rate('remote', 'triad') / run.rate('alone', 'triad')
+                                                   for run in self.launches])
