@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tabulate import tabulate
 
-from .compare import gist, number, percent
+from .compare import gist, number, percent, plain
 from .judge import JudgeError
 from .pairs import LEAST_SHARED, PairVerdict, judge_pairs
 from .results import Case, ResultsError, Session, Value, load_session, sessions
@@ -93,10 +93,10 @@ def _judge(case: Case, name: str, a: Value | None, b: Value | None, variables: i
 
 
 def label(case: Case) -> str:
-    """The duet on one line: `pingpong_duet %placement=internode on native with openmpi: environs A openmpi, B mpich`."""
+    """The duet on one line: `pingpong_duet placement=internode on native with openmpi: environs A openmpi, B mpich`."""
     facts = case.facts
     who = f": {facts['duet']} A {facts['duet.a']}, B {facts['duet.b']}" if "duet.a" in facts else ""
-    return f"{case.check.replace('%', '')} on {case.partition} with {case.environ}{who}"
+    return f"{plain(case.check)} on {case.partition} with {case.environ}{who}"
 
 
 def span(interval: tuple[float, float], text) -> str:

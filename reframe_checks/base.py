@@ -14,6 +14,7 @@ from reframe.core.exceptions import PerformanceError, SanityError
 from . import failures, provenance
 from .baselines import Baselined
 from .parsing import ParseError
+from .programs import Programs
 
 
 @functools.cache  # one run measures one revision
@@ -29,7 +30,7 @@ def rounded(value: float) -> float:
     return float(f'{value:.6g}')
 
 
-class NearmetalCheck(rfm.RegressionTest, Baselined):
+class NearmetalCheck(rfm.RegressionTest, Baselined, Programs):
     """Base of all checks. A check says what to build and run, reads the output in `read_output`, and names what it
     measures with `@performance_function`s that return `self.over_launches(name, values)`."""
 

@@ -6,15 +6,15 @@ from reframe.core.exceptions import SanityError
 
 from .base import NearmetalCheck, rounded
 from .parsing.collectives import parse_collectives
+from .programs import Imb
 from .scaling import Scaling
 
-LAUNCH_HINT = 'it comes from the `imb` module or Spack environment'
 #: Message sizes (bytes) that are variables; the curves have all.
 SIZES = {'8B': 8, '64KiB': 65536}
 
 
 @rfm.simple_test
-class collectives(Scaling, NearmetalCheck):
+class collectives(Scaling, Imb, NearmetalCheck):
     """Time of Alltoall, Allreduce, Bcast and Barrier, 8 B to 1 MiB, on the slowest process: what FT, IS and CG wait for.
 
     Method: Intel MPI Benchmarks (t_max: mean time of a call on the process where it is longest), results verified at each
@@ -29,8 +29,6 @@ class collectives(Scaling, NearmetalCheck):
     follow start-up latency, the others bandwidth. The curves in the results have all sizes.
     """
 
-    #: Whose program: ours, or `imb` for IMB-MPI1 from the environment. :values: `nearmetal`, `imb`
-    suite = builtin.variable(str, value='nearmetal', loggable=True)
     #: Seconds at most a message size; default: the partition's `collectives_max_time` (extras), or 0.5. :type: float
     max_time = builtin.variable(float, value=0.0)
     #: Longest message in bytes; default: the partition's `collectives_max_bytes` (extras), or 1048576. :type: int
@@ -49,23 +47,13 @@ class collectives(Scaling, NearmetalCheck):
 
     @builtin.run_before('compile')
     def choose_program(self):
-        if self.suite == 'imb':
-            self.build_system = 'CustomBuild'
-            self.build_system.commands = [
-                f'command -v IMB-MPI1 || {{ echo "IMB-MPI1 is not on PATH: {LAUNCH_HINT}" >&2; exit 1; }}']
-        elif self.suite == 'nearmetal':
-            self.build_system = 'SingleSource'
-            self.sourcepath = 'collectives.c'
-            self.build_system.cflags = ['-std=c11', '-O2', """-DNEARMETAL_CFLAGS='"-O2"'"""]
-        else:
-            raise SanityError(f"collectives.suite is {self.suite!r}; choose 'nearmetal' or 'imb'")
+        self.choose_imb('collectives.c')
 
     @builtin.run_before('run')
     def set_command(self):
         seconds = f'{self.max_time or self.extra("collectives_max_time", 0.5):g}'
         largest = self.max_bytes or self.extra('collectives_max_bytes', 1 << 20)
         if self.suite == 'imb':
-            self.executable = 'IMB-MPI1'
             self.executable_opts = ['Alltoall', 'Allreduce', 'Bcast', 'Barrier', '-msglog', f'3:{largest.bit_length() - 1}',
                                     '-time', seconds, '-npmin', '1000000']  # on all processes only
         else:
@@ -85,16 +73,11 @@ class collectives(Scaling, NearmetalCheck):
 
     def read_output(self, text):
         launches = parse_collectives(text)
-        told = [run.processes for run in launches]
-        if told != (wanted := self.counts * self.repeats):
-            raise SanityError(f'the output holds launches on {told} processes instead of {wanted}')
+        self.launches = self.by_count(launches)
         self.check_binding()
-        self.launches = {count: [run for run in launches if run.processes == count] for count in self.counts}
         if missing := [size for size in SIZES.values() if size not in launches[0].slowest_us['Alltoall']]:
             raise SanityError(f'messages of {missing} bytes were not measured: raise collectives.max_bytes')
-        facts = launches[0].facts
-        self.mpi_library = facts.get('mpi_library', 'not told by IMB')
-        self.compiler = facts.get('compiler', 'not told by IMB')
+        self.record_program(launches[0].facts, 'IMB')
         self._payload = int(sum(run.payload_bytes for run in launches))
 
     def payload_bytes(self):

@@ -71,9 +71,7 @@ class hpcc(Scaling, NearmetalCheck):
 
     def read_output(self, text):
         self.launches = parse_hpcc(text)
-        told = [run.processes for run in self.launches]
-        if told != [self.num_tasks] * self.repeats:
-            raise SanityError(f'the output holds launches on {told} processes instead of {self.repeats} on {self.num_tasks}')
+        self.by_count(self.launches)
         self.check_binding()
         self.check_pages()
 

@@ -3,12 +3,11 @@ import reframe as rfm
 import reframe.core.builtins as builtin
 from reframe.core.exceptions import SanityError
 
-from . import provenance
 from .base import NearmetalCheck
 from .parsing.npb import parse_npb
+from .programs import OursOrTheirs
 from .scaling import Scaling
 
-OFFICIAL_HINT = 'the official programs come from the `npb` module or Spack environment, as BENCHMARK.CLASS.x'
 
 
 class npb_base(Scaling, NearmetalCheck):
@@ -34,39 +33,26 @@ class npb_base(Scaling, NearmetalCheck):
     def name_variables(self):
         self.name_rates('mops', 'Mop/s', self.npb_class)
 
-    def official_program(self):
-        self.build_system = 'CustomBuild'
-        program = f'{self.benchmark}.{self.npb_class}.x'
-        self.build_system.commands = [
-            f'command -v {program} || {{ echo "{program} is not on PATH: {OFFICIAL_HINT}" >&2; exit 1; }}']
-        self.executable = program
+    def run_official(self):
+        self.run_theirs(f'{self.benchmark}.{self.npb_class}.x',
+                        'the official programs come from the `npb` module or Spack environment, as BENCHMARK.CLASS.x')
 
     def read_output(self, text):
         launches = parse_npb(text)
-        told = [run.processes for run in launches]
-        if told != (wanted := self.counts * self.repeats):
-            raise SanityError(f'the output holds launches on {told} processes instead of {wanted}')
+        by_count = self.by_count(launches)
         asked = f'{self.benchmark.upper()} class {self.npb_class}'
         if wrong := {f'{run.kernel} class {run.npb_class}' for run in launches} - {asked}:
             raise SanityError(f'{", ".join(wrong)} ran instead of {asked}')
         self.check_binding()
-        by_count = {count: [run for run in launches if run.processes == count] for count in self.counts}
         self.rates = {count: [run.mops for run in runs] for count, runs in by_count.items()}
         self.rate_parts = {count: [run.iteration_mops for run in runs] for count, runs in by_count.items()}
         facts = launches[0].facts
-        self.mpi_library = facts.get('mpi_library', 'not told by NPB')
-        self.compiler = facts.get('compiler', 'not told by NPB')
-        self._payload = int(sum(float(run.facts.get('payload_bytes', 0)) for run in launches))
-        if self._payload < provenance.LEAST_PAYLOAD:
-            few = f'{self._payload} bytes are too few to tell' if self._payload else 'none needed'
-            self.no_transport = few if facts else 'not told by NPB'
-
-    def payload_bytes(self):
-        return self._payload if self._payload >= provenance.LEAST_PAYLOAD else 0
+        self.record_program(facts, 'NPB')
+        self.record_payload(sum(float(run.facts.get('payload_bytes', 0)) for run in launches) if facts else None, 'NPB')
 
 
 @rfm.simple_test
-class npb(npb_base):
+class npb(OursOrTheirs, npb_base):
     """Mop/s and parallel efficiency of CG, EP, FT, IS and MG of the NAS Parallel Benchmarks over the number of processes.
 
     Method: NPB 3.4 (RNR-94-007 and its later classes), each run verified by its own values. One job runs all numbers of
@@ -86,18 +72,11 @@ class npb(npb_base):
     #: `cg`: irregular memory and short messages, `ep`: nothing but the processor, `ft`: all-to-all, `is`: integers and
     #: all-to-all, `mg`: memory bandwidth and neighbours. :values: `cg`, `ep`, `ft`, `is`, `mg`
     benchmark = builtin.parameter(['cg', 'ep', 'ft', 'is', 'mg'], loggable=True)
-    #: Whose programs: ours, or `official` for those of the environment. :values: `nearmetal`, `official`
-    suite = builtin.variable(str, value='nearmetal', loggable=True)
 
     @builtin.run_before('compile')
     def choose_program(self):
-        if self.suite == 'official':
-            self.official_program()
-        elif self.suite == 'nearmetal':
-            self.build_system = 'SingleSource'
-            self.sourcepath = f'npb/{self.benchmark}.c'
-            self.build_system.cflags = ['-std=c11', '-O3', """-DNEARMETAL_CFLAGS='"-O3"'"""]
-            self.build_system.ldflags = ['-lm']
-            self.executable_opts = [self.npb_class]
+        if self.theirs('official'):
+            self.run_official()
         else:
-            raise SanityError(f"npb.suite is {self.suite!r}; choose 'nearmetal' or 'official'")
+            self.build_ours(f'npb/{self.benchmark}.c', '-O3')
+            self.executable_opts = [self.npb_class]

@@ -31,12 +31,10 @@ class osnoise(NearmetalCheck):
     num_tasks = 1
     num_tasks_per_node = 1
     tags = {'cpu', 'noise'}
-    build_system = 'SingleSource'
-    sourcepath = 'osnoise.c'
 
     @builtin.run_before('compile')
     def set_flags(self):
-        self.build_system.cflags = ['-std=c11', '-O2', '-pthread', """-DNEARMETAL_CFLAGS='"-O2 -pthread"'"""]
+        self.build_ours('osnoise.c', '-O2', '-pthread')
 
     @builtin.run_before('run')
     def set_command(self):
@@ -47,8 +45,7 @@ class osnoise(NearmetalCheck):
 
     def read_output(self, text):
         self.launches = parse_noise(text)
-        if len(self.launches) != self.repeats:
-            raise SanityError(f'{len(self.launches)} launches are in the output instead of {self.repeats}')
+        self.expect_repeats(self.launches)
         self.compiler = self.launches[0].facts['compiler']
         online = self.facts['cpus']
         if online.isdecimal() and len(self.launches[0].cores) * 2 < int(online):

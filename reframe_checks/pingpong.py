@@ -5,12 +5,11 @@ from reframe.core.exceptions import SanityError
 
 from .base import NearmetalCheck, rounded
 from .parsing.pingpong import parse_imb
-
-LAUNCH_HINT = 'it comes from the `imb` module or Spack environment'
+from .programs import Imb
 
 
 @rfm.simple_test
-class pingpong(NearmetalCheck):
+class pingpong(Imb, NearmetalCheck):
     """Start-up latency and bandwidth, 1 B to 4 MiB, between nodes and through shared memory within one.
 
     Method: PingPong of the Intel MPI Benchmarks as the messaging paper used it (Exposito et al., section 5.1 and
@@ -28,8 +27,6 @@ class pingpong(NearmetalCheck):
 
     #: Between two nodes, or within one. :values: `internode`, `intranode`
     placement = builtin.parameter(['internode', 'intranode'], loggable=True)
-    #: Whose program: ours, or `imb` for IMB-MPI1 from the environment. :values: `nearmetal`, `imb`
-    suite = builtin.variable(str, value='nearmetal', loggable=True)
     #: Seconds at most a message size (IMB's -time); a partition's extras may set it. :type: float
     max_time = builtin.variable(float, value=0.5)
     #: Seconds without an answer after which a rank is taken to hang. :type: int
@@ -46,17 +43,7 @@ class pingpong(NearmetalCheck):
 
     @builtin.run_before('compile')
     def choose_program(self):
-        if self.suite == 'imb':
-            self.build_system = 'CustomBuild'
-            self.build_system.commands = [
-                f'command -v IMB-MPI1 || {{ echo "IMB-MPI1 is not on PATH: {LAUNCH_HINT}" >&2; exit 1; }}']
-        elif self.suite == 'nearmetal':
-            self.build_system = 'SingleSource'
-            self.sourcepath = 'pingpong.c'
-            self.build_system.cflags = ['-std=c11', '-O2', """-DNEARMETAL_CFLAGS='"-O2"'"""]
-            self.build_system.ldflags = ['-lm']
-        else:
-            raise SanityError(f"pingpong.suite is {self.suite!r}; choose 'nearmetal' or 'imb'")
+        self.choose_imb('pingpong.c')
 
     @builtin.run_before('run')
     def set_command(self):
@@ -65,18 +52,14 @@ class pingpong(NearmetalCheck):
             self.job.launcher.options += ['--cpu-bind=cores']
         seconds = f'{self.extra("pingpong_max_time", self.max_time):g}'
         if self.suite == 'imb':
-            self.executable = 'IMB-MPI1'
             self.executable_opts = ['PingPong', '-msglog', '0:22', '-time', seconds]
         else:
             self.executable_opts = ['--max-time', seconds, '--stall-timeout', str(self.stall_timeout)]
 
     def read_output(self, text):
         self.launches = parse_imb(text)
-        if len(self.launches) != self.repeats:
-            raise SanityError(f'{len(self.launches)} launches are in the output instead of {self.repeats}')
-        facts = self.launches[0].facts
-        self.mpi_library = facts.get('mpi_library', 'not told by IMB')
-        self.compiler = facts.get('compiler', 'not told by IMB')
+        self.expect_repeats(self.launches)
+        self.record_program(self.launches[0].facts, 'IMB')
 
     def payload_bytes(self):
         return sum(2 * size * row.repetitions for launch in self.launches for size, row in launch.rows.items())

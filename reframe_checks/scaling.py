@@ -4,6 +4,7 @@ import reframe.core.builtins as builtin
 import reframe.utility.sanity as sn
 from reframe.core.exceptions import SanityError
 
+from . import provenance
 from .parsing import ParseError
 from .parsing.binding import differs, parse_binding
 
@@ -27,7 +28,7 @@ class Scaling(rfm.RegressionTestPlugin):
     #: :values: `none`, `core`, `numa`
     binding = builtin.variable(str, value='', loggable=True)
 
-    rate_parts: dict = {}
+    _payload = 0
 
     def use_processes(self, most: int) -> None:
         """Settle the numbers of processes (at most `most`) and the job's shape."""
@@ -76,7 +77,7 @@ class Scaling(rfm.RegressionTestPlugin):
 
     def name_rates(self, quantity: str, unit: str, size: str) -> None:
         """Variables of `self.rates`, by number of processes the rate of each round: `mops_B_8`, and `efficiency_B_8`, which is
-        that over 8 times the rate of the fewest processes in the same round. `self.rate_parts` may hold a second level.
+        that over 8 times the rate of the fewest processes in the same round. `self.rate_parts` is the second level.
 
         :arg size: of the problem, in the names so that no baseline of another size is taken for this one's.
         """
@@ -88,12 +89,31 @@ class Scaling(rfm.RegressionTestPlugin):
                 self._efficiency, '% of ideal', f'efficiency_{size}_{count}', count)
 
     def _rate(self, count):
-        return self.over_launches(self._names[count], self.rates[count], self.rate_parts.get(count, ()))
+        return self.over_launches(self._names[count], self.rates[count], self.rate_parts[count])
 
     def _efficiency(self, name, count):
         least = self.counts[-1]
         return self.over_launches(name, [100 * rate * least / (first * count)
                                          for rate, first in zip(self.rates[count], self.rates[least], strict=True)])
+
+    def by_count(self, launches: list) -> dict:
+        """The launches by their `processes`; SanityError where these are not all rounds of the numbers asked for."""
+        told = [run.processes for run in launches]
+        if told != (wanted := self.counts * self.repeats):
+            raise SanityError(f'the output holds launches on {told} processes instead of {wanted}')
+        return {count: [run for run in launches if run.processes == count] for count in self.counts}
+
+    def record_payload(self, payload_bytes, suite: str) -> None:
+        """What all launches sent, or None where the program does not say; too few bytes do not tell what carried them."""
+        if payload_bytes is None:
+            self.no_transport = f'not told by {suite}'
+        elif payload_bytes >= provenance.LEAST_PAYLOAD:
+            self._payload = int(payload_bytes)
+        elif payload_bytes:
+            self.no_transport = f'{payload_bytes:.0f} bytes are too few to tell'
+
+    def payload_bytes(self):
+        return self._payload
 
     def check_binding(self) -> None:
         """Raises SanityError where the processes did not run where they were meant to."""

@@ -11,13 +11,9 @@ from .parsing.stream import parse_stream
 OPENMP = {'bound': {'OMP_PROC_BIND': 'spread', 'OMP_PLACES': 'threads'}, 'unbound': {'OMP_PROC_BIND': 'false'}}
 
 
-class stream_base(NearmetalCheck):
-    """STREAM with `self.binding`, which a derived check gives: a parameter, or what each half of a duet has."""
+class stream_program(NearmetalCheck):
+    """The program on a whole node."""
 
-    #: Thread counts separated by commas; default: powers of two up to the node's CPUs. :type: str
-    threads = builtin.variable(str, value='')
-    #: Elements of each array; default: 4 times the last-level caches, as STREAM asks. (The post: 100000000.) :type: int
-    elements = builtin.variable(int, value=0)
     #: Passes, of which the best but the first counts. (The post: 40.) :type: int
     ntimes = builtin.variable(int, value=10)
 
@@ -25,20 +21,29 @@ class stream_base(NearmetalCheck):
     num_tasks = 1
     num_tasks_per_node = 1
     tags = {'memory'}
-    build_system = 'SingleSource'
-    sourcepath = 'stream.c'
 
     @builtin.run_before('compile')
-    def set_flags(self):
-        self.build_system.cflags = ['-std=c11', '-O2', '-fopenmp', """-DNEARMETAL_CFLAGS='"-O2 -fopenmp"'"""]
-        self.build_system.ldflags = ['-lm']
+    def build_program(self):
+        self.build_ours('stream.c', '-O2', '-fopenmp')
+
+    @builtin.run_before('run')
+    def give_it_all_cores(self):
+        if self.job.launcher.registered_name == 'srun':
+            # The job has the node; OpenMP binds, and a scheduler that bound the one task would hide the other cores.
+            self.job.launcher.options += ['--cpu-bind=none']
+
+
+class stream_base(stream_program):
+    """STREAM with `self.binding`, which a derived check gives: a parameter, or what each half of a duet has."""
+
+    #: Thread counts separated by commas; default: powers of two up to the node's CPUs. :type: str
+    threads = builtin.variable(str, value='')
+    #: Elements of each array; default: 4 times the last-level caches, as STREAM asks. (The post: 100000000.) :type: int
+    elements = builtin.variable(int, value=0)
 
     @builtin.run_before('run')
     def set_command(self):
         self.env_vars.update(OPENMP[self.binding])
-        if self.job.launcher.registered_name == 'srun':
-            # The job has the node; OpenMP binds, and a scheduler that bound the one task would hide the other cores.
-            self.job.launcher.options += ['--cpu-bind=none']
         self.executable_opts = ['--ntimes', str(self.ntimes)]
         if self.threads:
             self.executable_opts += ['--threads', self.threads]

@@ -4,12 +4,12 @@ import reframe.core.builtins as builtin
 import reframe.utility.sanity as sn
 from reframe.core.exceptions import SanityError
 
-from .base import NearmetalCheck
 from .parsing.stream import parse_numa
+from .stream import stream_program
 
 
 @rfm.simple_test
-class stream_numa(NearmetalCheck):
+class stream_numa(stream_program):
     """Memory bandwidth of one STREAM instance a NUMA node, all at once, and of local against remote memory.
 
     Method: STREAM (McCalpin), each instance bound by numactl to a node's CPUs and to one node's memory, on as many threads as
@@ -24,32 +24,15 @@ class stream_numa(NearmetalCheck):
     to another node's memory in percent of that. Machines with one NUMA node have the first two.
     """
 
-    #: Passes, of which the best but the first counts. :type: int
-    ntimes = builtin.variable(int, value=10)
-
-    valid_prog_environs = ['+openmp']
-    num_tasks = 1
-    num_tasks_per_node = 1
-    tags = {'memory'}
-    build_system = 'SingleSource'
-    sourcepath = 'stream.c'
     executable = './stream'
-
-    @builtin.run_before('compile')
-    def set_flags(self):
-        self.build_system.cflags = ['-std=c11', '-O2', '-fopenmp', """-DNEARMETAL_CFLAGS='"-O2 -fopenmp"'"""]
-        self.build_system.ldflags = ['-lm']
 
     @builtin.run_before('run')
     def set_command(self):
-        if self.job.launcher.registered_name == 'srun':
-            self.job.launcher.options += ['--cpu-bind=none']
         self.executable, self.executable_opts = 'sh numa.sh', [self.executable, str(self.ntimes)]
 
     def read_output(self, text):
         self.launches = parse_numa(text)
-        if len(self.launches) != self.repeats:
-            raise SanityError(f'{len(self.launches)} launches are in the output instead of {self.repeats}')
+        self.expect_repeats(self.launches)
         nodes = self.launches[0].nodes
         if self.facts['numa_nodes'].isdecimal() and nodes != int(self.facts['numa_nodes']):
             raise SanityError(f'numactl found {nodes} NUMA nodes where the kernel has {self.facts["numa_nodes"]}: '

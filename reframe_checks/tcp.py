@@ -51,8 +51,7 @@ class tcp(NearmetalCheck):
         for launch in self.launches:
             if sorted(launch.latency_us) != sorted(wanted):
                 raise SanityError(f'qperf measured sizes {sorted(launch.latency_us)} instead of {wanted}')
-        if len(self.launches) != self.repeats:
-            raise SanityError(f'{len(self.launches)} launches are in the output instead of {self.repeats}')
+        self.expect_repeats(self.launches)
 
     def payload_bytes(self):
         """At least what the largest size's bandwidth moved."""

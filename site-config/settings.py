@@ -102,8 +102,8 @@ def configure(directories: list[Path], results: str) -> dict:
     }
 
 
-# A site's own systems come first, so that theirs win over ours of the same name, and where both match a host name. RFM_PREFIX is ReFrame's
-# variable for stage and output; here everything else that a run writes follows it too.
+# A site's own systems come first, so that theirs win over ours of the same name, and where both match a host name.
+# RFM_PREFIX is ReFrame's variable for stage and output; here everything else that a run writes follows it too.
 site_configuration = configure(
     [*map(Path, filter(None, os.environ.get("NEARMETAL_SYSTEMS_PATH", "").split(":"))), HERE / "systems"],
     os.environ.get("RFM_PREFIX") or str(HERE.parent / "results"))

@@ -95,7 +95,7 @@ def test_pingpong_notices_a_flipped_bit(mpi, tmp_path):
 @pytest.mark.parametrize('options, says', [
     (['--bogus'], "'--bogus' is no option"),
     (['--iterations'], '--iterations needs a value'),
-    (['--iterations', '0'], '--iterations takes a number from 1'),
+    (['--iterations', '0'], '--iterations takes a whole number from 1'),
     (['--iterations', '1.5'], 'takes a whole number'),
     (['--max-time', 'nan'], '--max-time takes a number'),
     (['--max-bytes', '4MiB'], "not '4MiB'"),

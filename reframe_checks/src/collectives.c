@@ -8,10 +8,9 @@
  * Build: mpicc -std=c11 -O2 -DNEARMETAL_CFLAGS='"-O2"' collectives.c -o collectives
  */
 #define _GNU_SOURCE /* what mpi_program.h needs */
-#include <getopt.h>
 #include <mpi.h>
-#include <stdarg.h>
 #include "mpi_program.h"
+#include "options.h"
 
 enum { WORD = sizeof(double), OPERATIONS = 4 };
 
@@ -32,47 +31,12 @@ static const char HELP[] =
     "Example: mpirun -n 16 collectives --max-bytes 65536\n"
     "Exit status: 0 done, 2 bad usage or too little memory, 3 a result was wrong or no time could be taken.\n";
 
-static int complain(const char *format, ...)
-{
-    if (rank == 0) {
-        va_list arguments;
-        va_start(arguments, format);
-        fputs("collectives: ", stderr);
-        vfprintf(stderr, format, arguments);
-        fputc('\n', stderr);
-        va_end(arguments);
-    }
-    return USAGE_ERROR;
-}
-
-/* 0: go on; HELP_GIVEN or USAGE_ERROR: stop. */
-static int parse_options(int argc, char **argv)
-{
-    static const struct option options[] = {{"iterations", 1, NULL, 0}, {"min-iterations", 1, NULL, 1}, {"max-bytes", 1, NULL, 2},
-                                            {"max-time", 1, NULL, 3}, {"help", 0, NULL, 'h'}, {0}};
-    static const struct { double low, high; } range[] = {{1, 1e9}, {1, 1e9}, {WORD, 1 << 28}, {0.001, 1e6}};
-    long *const counts[] = {&method.iterations, &method.min_iterations, &method.max_bytes};
-    int option;
-    opterr = 0; /* getopt would print from all ranks */
-    while ((option = getopt_long(argc, argv, ":", options, NULL)) != -1) {
-        if (option == 'h') {
-            if (rank == 0) fputs(HELP, stdout);
-            return HELP_GIVEN;
-        }
-        if (option == ':' || option == '?')
-            return complain(option == ':' ? "%s needs a value; see --help." : "'%s' is no option of this program; see --help.",
-                            argv[optind - 1]);
-        char *end;
-        const double value = strtod(optarg, &end);
-        const int whole = option == 3 || value == (double)(long)value;
-        if (end == optarg || *end != '\0' || !(value >= range[option].low && value <= range[option].high) || !whole)
-            return complain("--%s takes a %snumber from %.12g to %.12g, not '%s'.", options[option].name,
-                            option == 3 ? "" : "whole ", range[option].low, range[option].high, optarg);
-        if (option == 3) method.max_time = value;
-        else *counts[option] = (long)value;
-    }
-    return optind == argc ? 0 : complain("'%s' is not expected: there are only options; see --help.", argv[optind]);
-}
+static const struct number OPTIONS[] = {
+    {"iterations", 1, 1e9, &method.iterations, NULL},
+    {"min-iterations", 1, 1e9, &method.min_iterations, NULL},
+    {"max-bytes", WORD, 1 << 28, &method.max_bytes, NULL},
+    {"max-time", 0.001, 1e6, NULL, &method.max_time},
+    {0}};
 
 /* ---- the operations: `count` doubles to each rank, the root going round */
 
@@ -186,7 +150,9 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    int status = parse_options(argc, argv);
+    program_name = "collectives";
+    speaks = rank == 0;
+    int status = parse_numbers(argc, argv, HELP, OPTIONS);
     if (status == 0 && ranks < 2)
         status = complain("collectives need at least 2 ranks, but 1 started (where more were asked for, the launcher is not this MPI's).");
     if (status != 0) {

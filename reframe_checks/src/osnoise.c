@@ -10,7 +10,6 @@
  * Build: gcc -std=c11 -O2 -pthread -DNEARMETAL_CFLAGS='"-O2 -pthread"' osnoise.c -o osnoise
  */
 #define _GNU_SOURCE /* pthread_setaffinity_np, CPU_ALLOC */
-#include <getopt.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdint.h>
@@ -18,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include "program.h"
+#include "options.h"
 
 enum { CPU_LIMIT = 1 << 16, PARTS = 10, BINS = 32, WINDOW = 100000 };
 static const double QUANTUM_NS = 1000;
@@ -34,7 +33,7 @@ static const char HELP[] =
     "Example: srun --cpu-bind=none --exclusive osnoise --seconds 60\n"
     "Exit status: 0 done, 2 bad usage or too little memory, 3 the clock is too coarse or nothing could be measured.\n";
 
-#define FAIL(status, ...) (fputs("osnoise: ", stderr), fprintf(stderr, __VA_ARGS__), fputc('\n', stderr), exit(status))
+#define FAIL(status, ...) (complain(__VA_ARGS__), exit(status))
 
 struct core {
     pthread_t thread;
@@ -134,27 +133,6 @@ static void *measure(void *argument)
     return NULL;
 }
 
-static void parse_options(int argc, char **argv)
-{
-    static const struct option options[] = {{"seconds", 1, NULL, 's'}, {"help", 0, NULL, 'h'}, {0}};
-    int option;
-    opterr = 0;
-    while ((option = getopt_long(argc, argv, ":", options, NULL)) != -1) {
-        char *end = NULL;
-        if (option == 'h') {
-            fputs(HELP, stdout);
-            exit(0);
-        }
-        if (option != 's')
-            FAIL(USAGE_ERROR, option == ':' ? "%s needs a value; see --help." : "'%s' is no option of this program; see --help.",
-                 argv[optind - 1]);
-        seconds = strtod(optarg, &end);
-        if (end == optarg || *end != '\0' || !(seconds >= 0.1 && seconds <= 86400))
-            FAIL(USAGE_ERROR, "--seconds takes a number from 0.1 to 86400, not '%s'.", optarg);
-    }
-    if (optind != argc) FAIL(USAGE_ERROR, "'%s' is not expected: there are only options; see --help.", argv[optind]);
-}
-
 static struct core *allowed_cores(int *count)
 {
     cpu_set_t *const set = CPU_ALLOC(CPU_LIMIT);
@@ -171,7 +149,10 @@ static struct core *allowed_cores(int *count)
 
 int main(int argc, char **argv)
 {
-    parse_options(argc, argv);
+    static const struct number options[] = {{"seconds", 0.1, 86400, NULL, &seconds}, {0}};
+    program_name = "osnoise";
+    const int status = parse_numbers(argc, argv, HELP, options);
+    if (status != 0) return status == HELP_GIVEN ? 0 : status;
     int count;
     struct core *const cores = allowed_cores(&count);
     choose_steps();

@@ -9,10 +9,8 @@
  * Build: mpicc -std=c11 -O2 -DNEARMETAL_CFLAGS='"-O2"' pingpong.c -o pingpong -lm
  */
 #define _GNU_SOURCE /* what mpi_program.h needs */
-#include <getopt.h>
 #include <math.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +18,7 @@
 #include <unistd.h>
 
 #include "mpi_program.h"
+#include "options.h"
 
 enum { MAX_BATCHES = 10, MAX_SIZES = 31, TAG = 1 };
 
@@ -57,66 +56,15 @@ static const char HELP[] =
     "Exit status: 0 done, 2 bad usage, 3 a payload arrived corrupted or no time could be taken,\n"
     "4 the other rank does not answer.\n";
 
-/* One sentence, from rank 0 only: two ranks saying the same is noise. */
-static void complain(const char *format, ...)
-{
-    if (rank != 0) return;
-    va_list arguments;
-    va_start(arguments, format);
-    fputs("pingpong: ", stderr);
-    vfprintf(stderr, format, arguments);
-    fputc('\n', stderr);
-    va_end(arguments);
-}
-
-static int read_number(const char *option, double low, double high, double *value)
-{
-    char *end;
-    *value = strtod(optarg, &end);
-    if (end != optarg && *end == '\0' && *value >= low && *value <= high) return 0;
-    complain("--%s takes a number from %.12g to %.12g, not '%s'.", option, low, high, optarg);
-    return USAGE_ERROR;
-}
-
-/* 0: go on; HELP_GIVEN or USAGE_ERROR: stop. */
-static int parse_options(int argc, char **argv)
-{
-    static const struct { double low, high; } range[] = {
-        {0, 1e9}, {1, 1e9}, {1, 1e9}, {1, 1e15}, {1, 1 << 30 /* an MPI count is an int */}, {1, 1e6}, {0.001, 1e6}};
-    static const struct option options[] = {
-        {"warmup", 1, NULL, 0}, {"iterations", 1, NULL, 1}, {"min-iterations", 1, NULL, 2},
-        {"volume", 1, NULL, 3}, {"max-bytes", 1, NULL, 4}, {"stall-timeout", 1, NULL, 5}, {"max-time", 1, NULL, 6},
-        {"help", 0, NULL, 'h'}, {0}};
-    long *const counts[] = {&method.warmup, &method.iterations, &method.min_iterations,
-                            &method.volume, &method.max_bytes, &method.stall_timeout};
-    int option;
-    opterr = 0; /* getopt would print from both ranks */
-    while ((option = getopt_long(argc, argv, ":", options, NULL)) != -1) {
-        if (option == 'h') {
-            if (rank == 0) fputs(HELP, stdout);
-            return HELP_GIVEN;
-        }
-        if (option == ':' || option == '?') {
-            complain(option == ':' ? "%s needs a value; see --help."
-                                   : "'%s' is no option of this program; see --help.", argv[optind - 1]);
-            return USAGE_ERROR;
-        }
-        double value;
-        if (read_number(options[option].name, range[option].low, range[option].high, &value) != 0)
-            return USAGE_ERROR;
-        if (option == 6) {
-            method.max_time = value;
-        } else if (value == floor(value)) {
-            *counts[option] = (long)value;
-        } else {
-            complain("--%s takes a whole number, not '%s'.", options[option].name, optarg);
-            return USAGE_ERROR;
-        }
-    }
-    if (optind == argc) return 0;
-    complain("'%s' is not expected: there are only options; see --help.", argv[optind]);
-    return USAGE_ERROR;
-}
+static const struct number OPTIONS[] = {
+    {"warmup", 0, 1e9, &method.warmup, NULL},
+    {"iterations", 1, 1e9, &method.iterations, NULL},
+    {"min-iterations", 1, 1e9, &method.min_iterations, NULL},
+    {"volume", 1, 1e15, &method.volume, NULL},
+    {"max-bytes", 1, 1 << 30 /* an MPI count is an int */, &method.max_bytes, NULL},
+    {"stall-timeout", 1, 1e6, &method.stall_timeout, NULL},
+    {"max-time", 0.001, 1e6, NULL, &method.max_time},
+    {0}};
 
 /* A rank that hangs must end as a sentence and not as a job that sits out its
  * time limit.  Each phase of a size re-arms the alarm; the text is made ready
@@ -318,12 +266,12 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    int status = parse_options(argc, argv); /* after MPI_Init: both ranks know who speaks */
-    if (status == 0 && ranks != 2) {
-        complain("a ping-pong needs exactly 2 ranks, but %d started; launch it with -n 2 "
-                 "(1 where 2 were asked for: the launcher is not this MPI's).", ranks);
-        status = USAGE_ERROR;
-    }
+    program_name = "pingpong";
+    speaks = rank == 0;
+    int status = parse_numbers(argc, argv, HELP, OPTIONS);
+    if (status == 0 && ranks != 2)
+        status = complain("a ping-pong needs exactly 2 ranks, but %d started; launch it with -n 2 "
+                          "(1 where 2 were asked for: the launcher is not this MPI's).", ranks);
     if (status != 0) {
         MPI_Finalize();
         return status == HELP_GIVEN ? 0 : status;

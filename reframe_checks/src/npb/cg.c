@@ -28,8 +28,6 @@ static struct { int *start, *column; double *value; } matrix;
 
 static int start_of(int part, int parts) { return (int)((long)n * part / parts); }
 
-static int most_processes(int c) { (void)c; return MOST_PROCESSES; }
-
 /* The generating vectors, and no more entries than their outer products have before equal places are added up. */
 static double bytes(int c)
 {
@@ -282,7 +280,7 @@ static double power_step(double *residual)
 
 int main(int argc, char **argv)
 {
-    static const struct kernel CG = {"CG", "floating point", most_processes, bytes};
+    static const struct kernel CG = {"CG", "floating point", bytes};
     class = npb_start(argc, argv, &CG);
     n = CLASS[class].n;
     const int iterations = CLASS[class].iterations;

@@ -11,7 +11,6 @@ static const uint64_t SEED = 271828183;
 static struct { double x, y, rings[RINGS]; } sum;
 static double numbers[2 * BATCH];
 
-static int most_processes(int class) { (void)class; return MOST_PROCESSES; }
 static double bytes(int class) { (void)class; return sizeof numbers; }
 
 /* The numbers first and the logarithms afterwards, so that either loop runs at its own speed. */
@@ -31,7 +30,7 @@ static void one_batch(uint64_t number)
 
 int main(int argc, char **argv)
 {
-    static const struct kernel EP = {"EP", "Random numbers generated", most_processes, bytes};
+    static const struct kernel EP = {"EP", "Random numbers generated", bytes};
     const int class = npb_start(argc, argv, &EP), m = CLASS[class].m;
     npb_title("Number of random numbers generated: %.0f", ldexp(1, m + 1));
     const uint64_t batches = ((uint64_t)1 << m) / BATCH, mine = batches / (uint64_t)processes;

@@ -30,15 +30,6 @@ static double work[4][MOST_POINTS * BATCH];
 
 static int smaller(int a, int b) { return a < b ? a : b; }
 
-static int shares(int c, int *wide, int *high)
-{
-    *high = smaller(processes, smaller(CLASS[c].n[1], CLASS[c].n[2]));
-    *wide = processes / *high;
-    return *wide <= smaller(CLASS[c].n[0], CLASS[c].n[1]);
-}
-
-static int most_processes(int c) { (void)c; return MOST_PROCESSES; }
-
 static double bytes(int c)
 {
     const double points = (double)CLASS[c].n[0] * CLASS[c].n[1] * CLASS[c].n[2];
@@ -290,7 +281,8 @@ static void make_grid(void)
     nx = CLASS[class].n[0];
     ny = CLASS[class].n[1];
     nz = CLASS[class].n[2];
-    shares(class, &across, &along);
+    along = smaller(processes, smaller(ny, nz));
+    across = processes / along;
     my_across = rank % across;
     my_along = rank / across;
     MPI_Comm_split(MPI_COMM_WORLD, my_along, my_across, &row);
@@ -307,7 +299,7 @@ static void make_grid(void)
 
 int main(int argc, char **argv)
 {
-    static const struct kernel FT = {"FT", "floating point", most_processes, bytes};
+    static const struct kernel FT = {"FT", "floating point", bytes};
     class = npb_start(argc, argv, &FT);
     const int steps = CLASS[class].steps;
     make_grid();

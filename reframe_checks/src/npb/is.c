@@ -31,8 +31,6 @@ static int *send_counts, *send_starts, *receive_counts, *receive_starts;
 static long first_value, values, below, held; /* what is mine after the exchange; `below` keys are smaller */
 static int passed;
 
-static int most_processes(int c) { (void)c; return MOST_PROCESSES; }
-
 /* Keys pile up in the middle values, and only whole buckets move: half as much again is room enough. */
 static double bytes(int c)
 {
@@ -162,7 +160,7 @@ static int in_order(void)
 
 int main(int argc, char **argv)
 {
-    static const struct kernel IS = {"IS", "keys ranked", most_processes, bytes};
+    static const struct kernel IS = {"IS", "keys ranked", bytes};
     class = npb_start(argc, argv, &IS);
     total = 1L << CLASS[class].keys;
     mine = total / processes;

@@ -25,8 +25,6 @@ static int grid[AXES], place[AXES], neighbour[AXES][2];
 static struct level level[MOST_LEVELS + 1], block; /* block: my part of the finest level that is not split */
 static double *v, *line1, *line2, *line3, *outgoing, *incoming, *gathered;
 
-static int most_processes(int c) { (void)c; return MOST_PROCESSES; }
-
 static void make_shares(int count, int share[AXES])
 {
     const int log = log_2(count);
@@ -353,7 +351,7 @@ static void make_levels(void)
 
 int main(int argc, char **argv)
 {
-    static const struct kernel MG = {"MG", "floating point", most_processes, bytes};
+    static const struct kernel MG = {"MG", "floating point", bytes};
     class = npb_start(argc, argv, &MG);
     const int n = 1 << CLASS[class].levels, iterations = CLASS[class].iterations;
     npb_title("Size: %4dx%4dx%4d  (class %c)\n Iterations: %3d", n, n, n, CLASS_NAMES[class], iterations);

@@ -55,7 +55,6 @@ static inline uint64_t random_skip(uint64_t x, uint64_t count)
 struct kernel {
     const char *name;                       /* CG, ... */
     const char *operation;                  /* what the official table calls an operation */
-    int (*most_processes)(int class);       /* at most MOST_PROCESSES */
     double (*bytes)(int class);             /* memory of this process */
 };
 
@@ -132,9 +131,9 @@ static int npb_start(int argc, char **argv, const struct kernel *kernel)
     if (!found)
         npb_refuse("one class is expected, S, W, A, B or C, %s%s%s; see --help.", argc == 2 ? "not '" : "and nothing else",
                    argc == 2 ? argv[1] : "", argc == 2 ? "'" : "");
-    const int class = (int)(found - CLASS_NAMES), most = kernel->most_processes(class);
-    if (processes > most || processes & (processes - 1))
-        npb_refuse("class %c runs on 1, 2, 4, ... processes up to %d, not on %d.", *found, most, processes);
+    const int class = (int)(found - CLASS_NAMES);
+    if (processes > MOST_PROCESSES || processes & (processes - 1))
+        npb_refuse("class %c runs on 1, 2, 4, ... processes up to %d, not on %d.", *found, MOST_PROCESSES, processes);
     npb_check_memory(class);
     return class;
 }

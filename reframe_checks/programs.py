@@ -1,0 +1,55 @@
+"""What a check runs: a program of ours, built from src/, or one that the environment brings."""
+import reframe as rfm
+import reframe.core.builtins as builtin
+from reframe.core.exceptions import SanityError
+
+
+class Programs(rfm.RegressionTestPlugin):
+    """How programs come to be, and what is asked of their launches. Part of the base of all checks."""
+
+    def build_ours(self, source: str, *flags: str) -> None:
+        """Build a file of src/ with these flags, which the program tells in its output."""
+        self.build_system = 'SingleSource'
+        self.sourcepath = source
+        self.build_system.cflags = ['-std=c11', *flags, f"""-DNEARMETAL_CFLAGS='"{' '.join(flags)}"'"""]
+        self.build_system.ldflags = ['-lm']
+
+    def run_theirs(self, program: str, where: str) -> None:
+        """Run what is on PATH by this name; the case fails at once where it is not, and says where it comes from."""
+        self.build_system = 'CustomBuild'
+        self.build_system.commands = [
+            f'command -v {program} > /dev/null || {{ echo "{program} is not on PATH: {where}" >&2; exit 1; }}']
+        self.executable = program
+
+    def record_program(self, facts: dict, suite: str) -> None:
+        """The library and compiler that the first launch tells of; programs of other suites may not."""
+        self.mpi_library = facts.get('mpi_library', f'not told by {suite}')
+        self.compiler = facts.get('compiler', f'not told by {suite}')
+
+    def expect_repeats(self, launches: list) -> None:
+        """Raises SanityError where the output holds fewer launches or more."""
+        if len(launches) != self.repeats:
+            raise SanityError(f'{len(launches)} launches are in the output instead of {self.repeats}')
+
+
+class OursOrTheirs(rfm.RegressionTestPlugin):
+    """A check that runs our program or the suite's own that ours is written after."""
+
+    #: Whose program: ours, or that of the suite named in the check's documentation. :type: str
+    suite = builtin.variable(str, value='nearmetal', loggable=True)
+
+    def theirs(self, name: str) -> bool:
+        """Whether that suite's program is asked for; SanityError where neither it nor ours is."""
+        if self.suite not in ('nearmetal', name):
+            raise SanityError(f"{type(self).__name__}.suite is {self.suite!r}; choose 'nearmetal' or {name!r}")
+        return self.suite == name
+
+
+class Imb(OursOrTheirs):
+    """A check written after one of the Intel MPI Benchmarks."""
+
+    def choose_imb(self, source: str) -> None:
+        if self.theirs('imb'):
+            self.run_theirs('IMB-MPI1', 'it comes from the `imb` module or Spack environment')
+        else:
+            self.build_ours(source, '-O2')
