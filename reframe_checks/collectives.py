@@ -40,10 +40,7 @@ class collectives(Scaling, Imb, NearmetalCheck):
 
     @builtin.run_after('setup')
     def choose_processes(self):
-        self.use_processes(4096)
-        self.counts = [count for count in self.counts if count > 1]  # one process has nobody to talk to
-        if not self.counts:
-            raise SanityError(f'{self.display_name} needs at least 2 processes: give it -S collectives.processes=2')
+        self.use_processes(4096, '2 processes or more', lambda count: count > 1)
 
     @builtin.run_before('compile')
     def choose_program(self):

@@ -1,4 +1,6 @@
 """The kernels of the NAS Parallel Benchmarks over a number of processes."""
+import math
+
 import reframe as rfm
 import reframe.core.builtins as builtin
 from reframe.core.exceptions import SanityError
@@ -18,6 +20,9 @@ class npb_base(Scaling, NearmetalCheck):
     #: Most processes that a program runs on. :type: int
     most_processes = builtin.variable(int, value=128)
 
+    #: Which numbers of processes the program runs on, as `use_processes` takes it.
+    numbers = ()
+
     valid_prog_environs = ['+mpi']
     time_limit = '2h'
     tags = {'mpi', 'cpu', 'network'}
@@ -27,7 +32,7 @@ class npb_base(Scaling, NearmetalCheck):
         self.npb_class = self.npb_class or self.extra('npb_class', 'B')
         if self.npb_class not in list('SWABC'):
             raise SanityError(f'npb_class is {self.npb_class!r}; choose S, W, A, B or C')
-        self.use_processes(self.most_processes)
+        self.use_processes(self.most_processes, *self.numbers)
 
     @builtin.run_before('performance')
     def name_variables(self):
@@ -51,12 +56,17 @@ class npb_base(Scaling, NearmetalCheck):
         self.record_payload(sum(float(run.facts.get('payload_bytes', 0)) for run in launches) if facts else None, 'NPB')
 
 
+#: Simulated applications, which only the official suite has.
+SIMULATED = ['bt', 'lu', 'sp']
+
+
 @rfm.simple_test
 class npb(OursOrTheirs, npb_base):
-    """Mop/s and parallel efficiency of CG, EP, FT, IS and MG of the NAS Parallel Benchmarks over the number of processes.
+    """Mop/s and parallel efficiency of the NAS Parallel Benchmarks over the number of processes.
 
     Method: NPB 3.4 (RNR-94-007 and its later classes), each run verified by its own values. One job runs all numbers of
-    processes, by turns. `-S npb.suite=official` runs the official programs.
+    processes, by turns. `-S npb.suite=official` runs the official programs; the simulated applications BT, LU and SP are
+    these in any case, in environments with the feature `npb`.
 
     Why: five kernels lose to virtualization for five reasons. EP loses only what the hypervisor takes of the CPU; MG memory
     bandwidth; CG the start-up latency of short messages; FT and IS the bandwidth of an all-to-all.
@@ -70,8 +80,16 @@ class npb(OursOrTheirs, npb_base):
     """
 
     #: `cg`: irregular memory and short messages, `ep`: nothing but the processor, `ft`: all-to-all, `is`: integers and
-    #: all-to-all, `mg`: memory bandwidth and neighbours. :values: `cg`, `ep`, `ft`, `is`, `mg`
-    benchmark = builtin.parameter(['cg', 'ep', 'ft', 'is', 'mg'], loggable=True)
+    #: all-to-all, `mg`: memory bandwidth and neighbours; `bt`, `lu`, `sp`: solvers of fluid dynamics with neighbours.
+    #: :values: `cg`, `ep`, `ft`, `is`, `mg`, `bt`, `lu`, `sp`
+    benchmark = builtin.parameter(['cg', 'ep', 'ft', 'is', 'mg', *SIMULATED], loggable=True)
+
+    @builtin.run_after('init')
+    def take_simulated_applications_from_the_environment(self):
+        if self.benchmark in SIMULATED:
+            self.valid_prog_environs, self.suite = ['+mpi +npb'], 'official'
+        if self.benchmark in ('bt', 'sp'):
+            self.numbers = 'square numbers of processes', lambda count: math.isqrt(count) ** 2 == count
 
     @builtin.run_before('compile')
     def choose_program(self):

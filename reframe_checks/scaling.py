@@ -30,8 +30,11 @@ class Scaling(rfm.RegressionTestPlugin):
 
     _payload = 0
 
-    def use_processes(self, most: int) -> None:
-        """Settle the numbers of processes (at most `most`) and the job's shape."""
+    def use_processes(self, most: int, only: str = '', fits=lambda count: True) -> None:
+        """Settle the numbers of processes (at most `most`) and the job's shape.
+
+        :arg only: what numbers the program runs on, in words, where `fits` is not true of all of them.
+        """
         per_node = self.ranks_per_node or self.extra('ranks_per_node', 0) or self.extra('cores_per_node', 1)
         room = min(most, per_node * min(2, self.extra('nodes', 2)))
         default = ','.join(str(2 ** power) for power in range(room.bit_length()))
@@ -42,6 +45,8 @@ class Scaling(rfm.RegressionTestPlugin):
                 f'{type(self).__name__}.processes is {self.processes!r}: give numbers separated by commas') from None
         if counts[0] < 1 or counts[-1] > most:
             raise SanityError(f'{self.display_name} runs on 1 to {most} processes, not on {counts[0]} to {counts[-1]}')
+        if not (counts := [count for count in counts if fits(count)]):
+            raise SanityError(f'{self.display_name} runs on {only} alone: add one with -S {type(self).__name__}.processes=...')
         self.binding = self.binding or self.extra('bind_to', 'core')
         if self.binding not in CPU_BIND:
             raise SanityError(f'{type(self).__name__}.binding is {self.binding!r}; choose from {", ".join(CPU_BIND)}')

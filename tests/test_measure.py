@@ -31,7 +31,7 @@ def whole_selection(lab):
     started = time.monotonic()
     # Open MPI 5.0.7 crashes in MPI_Init between nodes once in a hundred launches (open-mpi/ompi#12495): such a case fails, as it
     # should, and is run again.
-    done = lab.reframe('-r', '--system', 'lab', '--max-retries=1', prefix=prefix, timeout=1200)
+    done = lab.reframe('-r', '--system', 'lab', '--max-retries=2', prefix=prefix, timeout=1200)
     elapsed = time.monotonic() - started
     assert done.returncode == 0, done.stdout
     assert 'Ran 69/69 test case(s) from 15 check(s) (' in done.stdout and '0 skipped' in done.stdout
@@ -98,7 +98,7 @@ def test_the_comparison_ends_the_demo(whole_selection):
 
 
 def test_the_command_that_everything_serves(lab):
-    done = lab('exec', 'reframe -c reframe_checks -r --system ec2:cc --max-retries=1', check=False, timeout=900)
+    done = lab('exec', 'reframe -c reframe_checks -r --system ec2:cc --max-retries=2', check=False, timeout=900)
     assert done.returncode == 0, done.stdout
     assert 'Ran 23/23 test case(s) from 15 check(s) (' in done.stdout and '0 skipped' in done.stdout
     session = load_session(CHECKOUT / 'results' / 'results.db', 'ec2')

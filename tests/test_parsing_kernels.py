@@ -13,6 +13,7 @@ from reframe_checks.parsing.osnoise import parse_noise
 from .test_parsing import recorded
 
 KERNELS = ['CG', 'EP', 'FT', 'IS', 'MG']
+SIMULATED = [('BT', 1), ('LU', 2), ('SP', 1)]
 
 
 @pytest.mark.parametrize('name, ours', [('npb', True), ('npb_official', False)])
@@ -27,8 +28,15 @@ def test_npb(name, ours):
             assert len(run.iteration_mops) == len(run.iterations)
 
 
+def test_the_simulated_applications_of_npb():
+    launches = parse_npb(recorded('npb_simulated'))
+    assert [(run.kernel, run.processes) for run in launches] == SIMULATED
+    assert all(run.npb_class == 'S' and run.mops > 10 and not run.facts for run in launches)
+
+
 @pytest.mark.parametrize('damage, message', [
     (lambda text: '', 'no NPB kernel in this output'),
+    (lambda text: re.sub(r'(Active processes=).*', r'\1 1', text), 'used 1 of 2 processes'),
     (lambda text: text[:text.index('Benchmark Completed') - 5], 'it was cut off'),
     (lambda text: text.replace('SUCCESSFUL', 'UNSUCCESSFUL'), 'computes wrongly'),
     (lambda text: text.replace('SUCCESSFUL', 'NOT PERFORMED'), 'computes wrongly'),

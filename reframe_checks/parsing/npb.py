@@ -6,7 +6,7 @@ from . import ParseError, fact, launches_of, parts, positive
 
 #: Lines of the table, as `print_results` of NPB 3 writes them.
 NUMBERS = {'Time in seconds': 'seconds', 'Total processes': 'processes', 'Mop/s total': 'mops'}
-TABLE = re.compile(r'(Class|Size|Iterations|Time in seconds|Total processes|Mop/s total|Verification)\s*=\s*(.*)')
+TABLE = re.compile(r'(Class|Size|Iterations|Time in seconds|Total processes|Active proc\w*|Mop/s total|Verification)\s*=\s*(.*)')
 
 
 @dataclass
@@ -38,7 +38,7 @@ def _parse_npb(lines: list[str]) -> NpbRun:
         elif found := re.fullmatch(r'(\w+) Benchmark Completed\.?', line):
             kernel = found[1]
         elif kernel and (found := TABLE.match(line)):
-            table[found[1]] = found[2].strip()
+            table['Active' if found[1].startswith('Active') else found[1]] = found[2].strip()
     if not kernel:
         raise ParseError('an NPB kernel began but never said "Benchmark Completed": it was cut off (time limit, crash); '
                          'see the job\'s stderr and rerun')
@@ -47,6 +47,9 @@ def _parse_npb(lines: list[str]) -> NpbRun:
     if table['Verification'] != 'SUCCESSFUL':
         raise ParseError(f'{kernel} class {table["Class"]} on {table["Total processes"]} processes: its verification says '
                          f'{table["Verification"]}. The machine, the compiler\'s flags or the MPI library computes wrongly')
+    if table.get('Active', total := table['Total processes']) != total:
+        raise ParseError(f'{kernel} used {table["Active"]} of {total} processes: it cannot run on {total}; ask for as many as it '
+                         'can use')
     values = {name: positive(table[key], f'{kernel}: {key}') for key, name in NUMBERS.items() if name != 'seconds'}
     # The table rounds to hundredths of a second, which a small class does not take.
     text = facts.get('seconds', table['Time in seconds'])
