@@ -11,7 +11,8 @@ from .results import Session
 def table(session: Session, columns: list[str]) -> tuple[list[list], list[str]]:
     """Rows of (check, environment, variable, unit, a value a column, a ratio a further column) and what is missing.
 
-    The ratio is of each further column to the first. A missing value is None, and named in the second result.
+    The ratio is of each further column to the first. A missing value is None, and named in the second result. What parallel
+    efficiency falls short of the first column's is a row of its own, in points (HPC Cloud slides: "degradation of PE").
     """
     cells = {(v.check, v.environ, v.variable, v.unit, v.partition): v.value for v in session.values}
     rows, missing = [], []
@@ -20,6 +21,9 @@ def table(session: Session, columns: list[str]) -> tuple[list[list], list[str]]:
         missing += [f"{key[0]} {key[1]} {key[2]} on {column}" for column, value in zip(columns, values) if value is None]
         base = values[0]
         rows.append([*key, *values, *(value / base if base and value is not None else None for value in values[1:])])
+        if key[2].startswith("efficiency_") and base is not None and len(columns) > 1:
+            losses = [None if value is None else base - value for value in values[1:]]
+            rows.append([*key[:2], key[2].replace("efficiency_", "efficiency_loss_"), "points", None, *losses, *[None] * len(losses)])
     return rows, missing
 
 

@@ -130,10 +130,13 @@ class NearmetalCheck(rfm.RegressionTest, Baselined, Programs):
             return command
         return f'srun {options}--mpi=none --ntasks={self.num_nodes} --ntasks-per-node=1 {command}'
 
+    def launch(self, executable: str, options=()) -> list[str]:
+        """The command lines of one launch, with further options of the launcher."""
+        return [' '.join([self.job.launcher.run_command(self.job), *options, executable, *self.executable_opts])]
+
     def further_launches(self) -> list[str]:
         """The command lines of all launches but the first, which is ReFrame's own."""
-        launch = ' '.join([self.job.launcher.run_command(self.job), self.executable, *self.executable_opts])
-        return [launch] * (self.repeats - 1)
+        return (self.launch(self.executable) * self.repeats)[1:]
 
     @builtin.run_before('sanity')
     def refuse_a_job_that_failed(self):

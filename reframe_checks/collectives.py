@@ -65,22 +65,22 @@ class collectives(Scaling, Imb, NearmetalCheck):
                for count in self.counts}}
         if not self.is_dry_run():
             self.curves = {f'{name.lower()}_us_{count}': {
-                size: [rounded(run.slowest_us[name][size]) for run in runs] for size in runs[0].slowest_us[name]}
-                for count, runs in self.launches.items() for name in ('Alltoall', 'Allreduce', 'Bcast')}
+                size: [rounded(runs[count].slowest_us[name][size]) for runs in self.launches]
+                for size in self.launches[0][count].slowest_us[name]}
+                for count in self.counts for name in ('Alltoall', 'Allreduce', 'Bcast')}
 
     def read_output(self, text):
         launches = parse_collectives(text)
-        self.launches = self.by_count(launches)
+        self.launches = self.rounds(launches)
         self.check_binding()
         if missing := [size for size in SIZES.values() if size not in launches[0].slowest_us['Alltoall']]:
             raise SanityError(f'messages of {missing} bytes were not measured: raise collectives.max_bytes')
         self.record_program(launches[0].facts, 'IMB')
-        self._payload = int(sum(run.payload_bytes for run in launches))
 
-    def payload_bytes(self):
-        return self._payload
+    def payload_of(self, run):
+        return run.payload_bytes
 
     def _time(self, name, label, count):
         variable = '_'.join(filter(None, [name, label, str(count)]))
-        return self.over_launches(variable, [run.slowest_us[name.capitalize()][SIZES.get(label, 0)]
-                                             for run in self.launches[count]])
+        return self.over_launches(variable, [runs[count].slowest_us[name.capitalize()][SIZES.get(label, 0)]
+                                             for runs in self.launches])

@@ -71,7 +71,7 @@ class hpcc(Scaling, NearmetalCheck):
 
     def read_output(self, text):
         self.launches = parse_hpcc(text)
-        self.by_count(self.launches)
+        self.rounds(self.launches)
         self.check_binding()
         self.check_pages()
 

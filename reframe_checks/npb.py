@@ -36,7 +36,7 @@ class npb_base(Scaling, NearmetalCheck):
 
     @builtin.run_before('performance')
     def name_variables(self):
-        self.name_rates('mops', 'Mop/s', self.npb_class)
+        self.name_rates('mops', 'Mop/s', self.npb_class, lambda run: run.mops, lambda run: run.iteration_mops)
 
     def run_official(self):
         self.run_theirs(f'{self.benchmark}.{self.npb_class}.x',
@@ -44,16 +44,15 @@ class npb_base(Scaling, NearmetalCheck):
 
     def read_output(self, text):
         launches = parse_npb(text)
-        by_count = self.by_count(launches)
+        self.launches = self.rounds(launches)
         asked = f'{self.benchmark.upper()} class {self.npb_class}'
         if wrong := {f'{run.kernel} class {run.npb_class}' for run in launches} - {asked}:
             raise SanityError(f'{", ".join(wrong)} ran instead of {asked}')
         self.check_binding()
-        self.rates = {count: [run.mops for run in runs] for count, runs in by_count.items()}
-        self.rate_parts = {count: [run.iteration_mops for run in runs] for count, runs in by_count.items()}
-        facts = launches[0].facts
-        self.record_program(facts, 'NPB')
-        self.record_payload(sum(float(run.facts.get('payload_bytes', 0)) for run in launches) if facts else None, 'NPB')
+        self.record_program(launches[0].facts, 'NPB')
+
+    def payload_of(self, run):
+        return float(run.facts['payload_bytes']) if 'payload_bytes' in run.facts else None
 
 
 #: Simulated applications, which only the official suite has.

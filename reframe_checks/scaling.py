@@ -16,7 +16,8 @@ class Scaling(rfm.RegressionTestPlugin):
     """A check whose job launches its program on several numbers of processes, `repeats` rounds of all of them, so that what
     drifts during the job touches all alike. The most come first, since the launcher gives them without being told.
 
-    The check calls `use_processes()` once its partition is known, and `further_launches` is made here.
+    The check calls `use_processes()` once its partition is known, and `self.launches = self.rounds(...)` once it has its output:
+    what stands for a launch elsewhere is a round here.
     """
 
     #: Numbers of processes, separated by commas; default: the partition's `processes` (extras), or powers of two up to the
@@ -27,8 +28,6 @@ class Scaling(rfm.RegressionTestPlugin):
     #: What a process is bound to, which is read back with hwloc; default: the partition's `bind_to` (extras), or `core`.
     #: :values: `none`, `core`, `numa`
     binding = builtin.variable(str, value='', loggable=True)
-
-    _payload = 0
 
     def use_processes(self, most: int, only: str = '', fits=lambda count: True) -> None:
         """Settle the numbers of processes (at most `most`) and the job's shape.
@@ -54,71 +53,78 @@ class Scaling(rfm.RegressionTestPlugin):
         self.num_tasks, self.num_tasks_per_node = counts[-1], min(counts[-1], per_node)
         self.num_nodes = -(-counts[-1] // per_node)
 
+    def payload_of(self, run) -> float | None:
+        """Bytes that the processes of a launch sent each other; None where the program does not say."""
+        return None
+
     def placement(self, count: int) -> list[str]:
         """srun's options for so many processes, a node filled before the next."""
         nodes = -(-count // self.per_node)
         return [f'--nodes={nodes}', f'--ntasks={count}', f'--ntasks-per-node={min(count, self.per_node)}']
 
-    def launch_on(self, count: int, command: str) -> str:
-        """The command line of a launch on so many processes."""
+    def launch_on(self, count: int, command: str, further=()) -> str:
+        """The command line of a launch on so many processes, with further options of the launcher."""
         options, tasks = list(self.job.launcher.options), self.job.num_tasks
         try:
             if self.job.launcher.registered_name == 'srun':
-                self.job.launcher.options = options + self.placement(count)
+                self.job.launcher.options = [*options, *further, *self.placement(count)]
             self.job.num_tasks = count  # what mpirun and its like go by
             return f'{self.job.launcher.run_command(self.job)} {command}'
         finally:
             self.job.launcher.options, self.job.num_tasks = options, tasks
 
-    def further_launches(self) -> list[str]:
-        command = ' '.join([self.executable, *self.executable_opts])
-        return [self.launch_on(count, command) for _ in range(self.repeats) for count in self.counts][1:]
+    def launch(self, executable, options=()):
+        command = ' '.join([executable, *self.executable_opts])
+        return [self.launch_on(count, command, options) for count in self.counts]
 
     @builtin.run_before('run')
     def bind_processes(self):
         if self.job.launcher.registered_name == 'srun':
             self.job.launcher.options += [f'--cpu-bind={CPU_BIND[self.binding]}']
-        self.prerun_cmds += [f'{self.launch_on(self.counts[0], "sh binding.sh")} > binding.out']
 
-    def name_rates(self, quantity: str, unit: str, size: str) -> None:
-        """Variables of `self.rates`, by number of processes the rate of each round: `mops_B_8`, and `efficiency_B_8`, which is
-        that over 8 times the rate of the fewest processes in the same round. `self.rate_parts` is the second level.
+    # Last, so that it knows where else processes will run.
+    @builtin.run_before('run', always_last=True)
+    def read_binding_back(self):
+        self.prerun_cmds += [f'{self.launch_on(self.counts[0], "sh binding.sh", self.probe_options.split())} > binding.out']
+
+    def name_rates(self, quantity: str, unit: str, size: str, rate, parts=lambda run: ()) -> None:
+        """Variables `mops_B_8`, and `efficiency_B_8`, which is that over 8 times the rate of the fewest processes in the same
+        round.
 
         :arg size: of the problem, in the names so that no baseline of another size is taken for this one's.
+        :arg rate: of a launch, in this unit; `parts` are the same of each of its parts.
         """
-        self._names = {count: f'{quantity}_{size}_{count}' for count in self.counts}
-        self.perf_variables = {name: sn.make_performance_function(self._rate, unit, count)
-                               for count, name in self._names.items()}
-        for count in self.counts[:-1]:
-            self.perf_variables[f'efficiency_{size}_{count}'] = sn.make_performance_function(
-                self._efficiency, '% of ideal', f'efficiency_{size}_{count}', count)
+        def rates(count):
+            return self.over_launches(f'{quantity}_{size}_{count}', [rate(runs[count]) for runs in self.launches],
+                                      [parts(runs[count]) for runs in self.launches])
 
-    def _rate(self, count):
-        return self.over_launches(self._names[count], self.rates[count], self.rate_parts[count])
+        def efficiency(count, least):
+            return self.over_launches(f'efficiency_{size}_{count}', [
+                100 * rate(runs[count]) * least / (rate(runs[least]) * count) for runs in self.launches])
 
-    def _efficiency(self, name, count):
-        least = self.counts[-1]
-        return self.over_launches(name, [100 * rate * least / (first * count)
-                                         for rate, first in zip(self.rates[count], self.rates[least], strict=True)])
+        self.perf_variables = {
+            **{f'{quantity}_{size}_{count}': sn.make_performance_function(rates, unit, count) for count in self.counts},
+            **{f'efficiency_{size}_{count}': sn.make_performance_function(efficiency, '% of ideal', count, self.counts[-1])
+               for count in self.counts[:-1]}}
 
-    def by_count(self, launches: list) -> dict:
-        """The launches by their `processes`; SanityError where these are not all rounds of the numbers asked for."""
+    def rounds(self, launches: list) -> list[dict]:
+        """Of each round its launches by their `processes`; SanityError where these are not the numbers asked for."""
         told = [run.processes for run in launches]
         if told != (wanted := self.counts * self.repeats):
             raise SanityError(f'the output holds launches on {told} processes instead of {wanted}')
-        return {count: [run for run in launches if run.processes == count] for count in self.counts}
-
-    def record_payload(self, payload_bytes, suite: str) -> None:
-        """What all launches sent, or None where the program does not say; too few bytes do not tell what carried them."""
-        if payload_bytes is None:
-            self.no_transport = f'not told by {suite}'
-        elif payload_bytes >= provenance.LEAST_PAYLOAD:
-            self._payload = int(payload_bytes)
-        elif payload_bytes:
-            self.no_transport = f'{payload_bytes:.0f} bytes are too few to tell'
+        size = len(self.counts)
+        return [dict(zip(self.counts, launches[start:start + size])) for start in range(0, len(launches), size)]
 
     def payload_bytes(self):
-        return self._payload
+        """What all launches sent; 0 where that is too little to tell what carried it, and `no_transport` says so."""
+        payloads = [self.payload_of(run) for runs in self.launches for run in runs.values()]
+        if None in payloads:
+            self.no_transport = 'not told by the program'
+            return 0
+        if (payload := int(sum(payloads))) >= provenance.LEAST_PAYLOAD:
+            return payload
+        self.no_transport = f'{payload} bytes are too few to tell' if payload else 'none needed'
+        return 0
 
     def check_binding(self) -> None:
         """Raises SanityError where the processes did not run where they were meant to."""
@@ -126,7 +132,8 @@ class Scaling(rfm.RegressionTestPlugin):
             places = parse_binding(self._read('binding.out'))
         except ParseError as error:
             raise self._failure(f'binding.out: {error}') from None
-        if len(places) != self.counts[0]:
-            raise self._failure(f'binding.out tells of {len(places)} processes instead of {self.counts[0]}')
+        wanted = self.counts[0] * (self.nodes_expected or self.num_nodes) // self.num_nodes
+        if len(places) != wanted:
+            raise self._failure(f'binding.out tells of {len(places)} processes instead of {wanted}')
         if fault := differs(places, self.binding):
             raise SanityError(f'{fault} (binding={self.binding}): what do the launcher and the scheduler do with cores?')

@@ -2,6 +2,7 @@
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -42,6 +43,13 @@ def test_rows_are_check_mpi_and_variable_and_columns_partitions_and_ratios():
     for row in rows:
         native, passthrough, emulated, *ratios = row[4:]
         assert ratios == [passthrough / native, emulated / native]
+
+
+def test_a_loss_of_parallel_efficiency_is_a_row_of_its_own():
+    measured = [results.Value('npb', 'openmpi', partition, 'efficiency_B_16', value, '% of ideal')
+                for partition, value in zip(COLUMNS, (95.0, 93.0, 81.0))]
+    rows, missing = compare.table(SimpleNamespace(values=measured), COLUMNS)
+    assert missing == [] and rows[1] == ['npb', 'openmpi', 'efficiency_loss_B_16', 'points', None, 2.0, 14.0, None, None]
 
 
 def test_the_command_prints_the_table(command):

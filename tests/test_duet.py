@@ -58,12 +58,12 @@ def test_a_launch_that_is_missing_or_out_of_turn_is_refused(damage, words):
 
 def test_what_prepares_a_launch_of_b_is_gone_when_a_runs_next_and_a_failure_ends_the_job(tmp_path):
     say = 'echo "$LIBRARY"'
-    lines = ['set -e', 'LIBRARY=one', *script.functions({'a': ((), say, 'echo'), 'b': (('LIBRARY=two',), say, 'echo')}),
+    lines = ['set -e', 'LIBRARY=one', *script.functions({'a': ((), [say], 'echo'), 'b': (('LIBRARY=two',), [say], 'echo')}),
              *script.calls(2)]
     done = subprocess.run(['bash', '-c', '\n'.join(lines)], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert [launch.text for launch in parse_duet(done.stdout, 2)] == ['one\n', 'two\n', 'two\n', 'one\n']
     assert sorted(path.name for path in tmp_path.iterdir()) == ['counters.0.a', 'counters.0.b', 'counters.1.a', 'counters.1.b']
-    lines = ['set -e', *script.functions({'a': ((), 'true', 'true'), 'b': (('false',), say, 'true')}), *script.calls(2)]
+    lines = ['set -e', *script.functions({'a': ((), ['true'], 'true'), 'b': (('false',), [say], 'true')}), *script.calls(2)]
     done = subprocess.run(['bash', '-c', '\n'.join(lines)], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 1 and done.stdout.count('duet') == 2
 

@@ -73,12 +73,12 @@ class Duet(rfm.RegressionTestPlugin):
 
     def further_launches(self):
         """Defines what launches A and B; ReFrame's own line is the first call, with srun within the functions."""
-        srun, variants = self.job.launcher.run_command(self.job), {}
+        variants = {}
         self._variants = dict(zip('ab', self.kind.variants(self)))
         for letter, variant in self._variants.items():
-            command = ' '.join([srun, *variant.options, variant.executable or self.executable, *self.executable_opts])
+            commands = self.launch(variant.executable or self.executable, variant.options)
             counters = self.probe(''.join(f'{option} ' for option in variant.options)) + ' counters'
-            variants[letter] = variant.prepare, command, counters
+            variants[letter] = variant.prepare, commands, counters
         self.prerun_cmds += script.functions(variants)
         first, *further = script.calls(self.pairs)
         self.job.launcher, self.executable, self.executable_opts = getlauncher('local')(), first, []
@@ -113,7 +113,7 @@ class Duet(rfm.RegressionTestPlugin):
 
     def check_transport(self):
         """Of every launch, from the counters before and after it: what half of the launches did, the job's would hide."""
-        if self.transport == 'none needed':
+        if not self.payload_bytes():
             return
         last, everything, found = dict(self._counters[0]), self.launches, {'a': set(), 'b': set()}
         for turn, launch in zip(self._turns, everything):
@@ -121,13 +121,15 @@ class Duet(rfm.RegressionTestPlugin):
             if len(after) != self.num_nodes or not set(after) <= set(last):
                 raise SanityError(f'{turn.name} ran on {", ".join(after)}, where the job has {", ".join(last)}')
             self.launches = [launch]
-            self.transport = provenance.transport({host: last[host] for host in after}, after, self.payload_bytes()).name
-            found[turn.variant].add(self.transport)
-            self._reading(turn.name, lambda _: super(Duet, self).check_transport(), '')
+            if payload := self.payload_bytes():
+                self.transport = provenance.transport({host: last[host] for host in after}, after, payload).name
+                found[turn.variant].add(self.transport)
+                self._reading(turn.name, lambda _: super(Duet, self).check_transport(), '')
             # What a NIC is says only the first probe; the next launch counts from here.
             last.update({host: {**last[host], **facts} for host, facts in after.items()})
         self.launches = everything
-        self.transport = both({letter: ' or '.join(sorted(names)) for letter, names in found.items()})
+        if found['a'] and found['b']:
+            self.transport = both({letter: ' or '.join(sorted(names)) for letter, names in found.items()})
 
     # After the check's own hooks, whose variables these are.
     @builtin.run_before('performance')

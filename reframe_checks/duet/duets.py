@@ -9,6 +9,8 @@ They are not in `-c reframe_checks`, whose campaign they are no part of. A check
 """
 import reframe as rfm
 
+from ..collectives import collectives
+from ..npb import npb
 from ..pingpong import pingpong
 from ..stream import OPENMP, stream_base
 from .base import Duet
@@ -40,3 +42,26 @@ class stream_duet(Duet, stream_base):
     binding = 'bound'
     environment_by_binding = OPENMP
     time_limit = '30m'
+
+
+@rfm.simple_test
+class npb_duet(Duet, npb):
+    """A kernel of NPB on A and on B by turns: what of its parallel efficiency the link, or the library, takes.
+
+    Method: duet benchmarking (Bulej et al., ICPE 2020), a round of all numbers of processes on A, then on B. `efficiency_B_8_a`
+    less `efficiency_B_8_b` is the loss in points, as the HPC Cloud slides have it."""
+
+    sourcesdir = SOURCES
+    by_default = 'environs', ['openmpi', 'mpich']
+    kinds = ['environs', 'partitions']
+
+
+@rfm.simple_test
+class collectives_duet(Duet, collectives):
+    """Collectives of A and of B by turns: two MPI libraries, or two kinds of link.
+
+    Method: duet benchmarking (Bulej et al., ICPE 2020), one after the other because two at once would share the link."""
+
+    sourcesdir = SOURCES
+    by_default = 'environs', ['openmpi', 'mpich']
+    kinds = ['environs', 'partitions']

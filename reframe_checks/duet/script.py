@@ -2,15 +2,15 @@
 from ..parsing.duet import order
 
 
-def functions(variants: dict[str, tuple[tuple[str, ...], str, str]]) -> list[str]:
+def functions(variants: dict[str, tuple[tuple[str, ...], list[str], str]]) -> list[str]:
     """Lines that define `launch PAIR VARIANT`, which says whose output follows and keeps the byte counters after it.
 
-    :arg variants: by `a` and `b`: the commands that prepare a launch, its command, and that of the counters. Each variant is a
+    :arg variants: by `a` and `b`: the commands that prepare a launch, its own, and that of the counters. Each variant is a
         subshell, so that no setting outlives its launch.
     """
     lines = []
-    for letter, (prepare, command, counters) in variants.items():
-        lines += [f'variant_{letter}() (', *(f'    {line}' for line in (*prepare, command)), ')',
+    for letter, (prepare, commands, counters) in variants.items():
+        lines += [f'variant_{letter}() (', *(f'    {line}' for line in (*prepare, *commands)), ')',
                   f'counters_{letter}() {{ {counters}; }}']
     return [*lines, 'launch() {', '    echo "# nearmetal duet: pair=$1 variant=$2"', '    variant_$2',
             '    counters_$2 > counters.$1.$2', '}']

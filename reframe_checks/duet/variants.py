@@ -54,7 +54,7 @@ class Environs(Kind):
     """Two programming environments: the program is built with each, and each launch finds its own modules loaded."""
 
     def select(self, check):
-        self.features = {feature.lstrip('+') for feature in check.valid_prog_environs}
+        self.features = {feature.lstrip('+') for wanted in check.valid_prog_environs for feature in wanted.split()}
         if self.names[0] in environments(runtime.runtime().system.partitions):
             check.valid_prog_environs = [self.names[0]]
 

@@ -147,9 +147,7 @@ static void head(int operation)
 
 int main(int argc, char **argv)
 {
-    MPI_Init(&argc, &argv);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    start_mpi(&argc, &argv, &rank, &ranks);
     program_name = "collectives";
     speaks = rank == 0;
     int status = parse_numbers(argc, argv, HELP, OPTIONS);

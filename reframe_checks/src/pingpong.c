@@ -263,9 +263,7 @@ static unsigned char *allocate(size_t bytes)
 int main(int argc, char **argv)
 {
     int ranks, sizes = 0;
-    MPI_Init(&argc, &argv);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    start_mpi(&argc, &argv, &rank, &ranks);
     program_name = "pingpong";
     speaks = rank == 0;
     int status = parse_numbers(argc, argv, HELP, OPTIONS);

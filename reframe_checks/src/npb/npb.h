@@ -119,9 +119,7 @@ static void npb_check_memory(int class)
 static int npb_start(int argc, char **argv, const struct kernel *kernel)
 {
     npb_kernel = kernel;
-    MPI_Init(&argc, &argv);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &processes);
+    start_mpi(&argc, &argv, &rank, &processes);
     if (argc == 2 && strcmp(argv[1], "--help") == 0) {
         if (rank == 0) printf(NPB_HELP, argv[0], kernel->name, MOST_PROCESSES, argv[0]);
         MPI_Finalize();
