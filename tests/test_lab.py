@@ -27,7 +27,7 @@ def test_status_shows_every_node_idle_and_its_link(lab):
 def test_slurm_has_the_partitions_and_cc_is_on_the_emulated_nodes(lab):
     nodes = dict(line.split() for line in lab.run('sinfo -ho "%R %N"').splitlines())
     assert nodes == {'native': 'native[1-2]', 'passthrough': 'passthrough[1-2]', 'emulated': 'emulated[1-2]',
-                     'cc': 'emulated[1-2]'}
+                     'cc': 'emulated[1-2]', 'vswitch': 'vswitch[1-4]', 'vswitches': 'vswitches[1-4]'}
 
 
 def test_the_user_is_an_ordinary_one_with_reframes_configuration(lab):
@@ -77,7 +77,7 @@ def test_jobs_run_one_at_a_time_also_one_over_two_partitions(lab):
 @pytest.mark.parametrize('node', NODES)
 def test_a_node_is_a_machine_of_its_own_behind_its_link(lab, node):
     """The driver is what the class says, and what reaches the other nodes of a class crosses it."""
-    wanted = {'bridge': 'veth', 'macvlan': 'macvlan passthru', 'vde': 'tap'}
+    wanted = {'bridge': 'veth', 'macvlan': 'macvlan passthru', 'vde': 'tap', 'vde-each': 'tap'}
     link = next(n.link_class.link for n in PLAN.nodes if n.name == node)
     facts = lab.run('hostname; sh reframe_checks/src/provenance.sh', node=node)
     assert facts.startswith(node)

@@ -17,6 +17,7 @@ from reframe.core.systems import System
 SITE_CONFIG = Path(__file__).parents[1] / 'site-config'
 OURS = SITE_CONFIG / 'systems'
 PARTITIONS = {
+    'guests': ['vswitch', 'vswitches'],
     'lab': ['native', 'passthrough', 'emulated'],
     'ec2': ['cc', 'cc-sriov', 'efa'],
     'cag': ['native', 'passthrough'],

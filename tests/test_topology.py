@@ -20,9 +20,10 @@ def load(tmp_path, text=SHIPPED):
 def test_every_node_has_an_address_of_its_own_on_the_segment_of_its_class(tmp_path):
     plan = load(tmp_path)
     assert [node.name for node in plan.nodes] == [
-        'native1', 'native2', 'passthrough1', 'passthrough2', 'emulated1', 'emulated2']
+        'native1', 'native2', 'passthrough1', 'passthrough2', 'emulated1', 'emulated2',
+        *(f'{name}{number}' for name in ('vswitch', 'vswitches') for number in (1, 2, 3, 4))]
     addresses = [node.address for node in plan.nodes] + [kind.gateway for kind in plan.classes]
-    assert len(set(addresses)) == 9
+    assert len(set(addresses)) == 19
     for node in plan.nodes:
         assert node.address.rsplit('.', 1)[0] == node.link_class.gateway.rsplit('.', 1)[0]
 
@@ -39,15 +40,15 @@ def test_a_class_more_is_one_line_and_its_nodes(tmp_path):
     text = SHIPPED.replace('[nodes]', 'slow = { link = "vde", partitions = ["slow"] }\n[nodes]\nslow1 = "slow"')
     plan = load(tmp_path, text)
     assert 'PartitionName=slow Nodes=slow1 ' in plan.render('slurm.conf', **FACTS)
-    assert len({kind.subnet for kind in plan.classes}) == 4
+    assert len({kind.subnet for kind in plan.classes}) == 6
 
 
 def test_slurm_conf_has_every_partition_and_the_hosts_facts(tmp_path):
     conf = load(tmp_path).render('slurm.conf', **FACTS)
     assert [line.split()[0] for line in conf.splitlines() if line.startswith('PartitionName=')] == [
-        f'PartitionName={name}' for name in ('native', 'passthrough', 'emulated', 'cc')]
+        f'PartitionName={name}' for name in ('native', 'passthrough', 'emulated', 'cc', 'vswitch', 'vswitches')]
     assert 'PartitionName=cc Nodes=emulated1,emulated2 ' in conf
-    assert conf.count('CPUs=4 RealMemory=8000') == 6
+    assert conf.count('CPUs=4 RealMemory=8000') == 14
 
 
 def test_a_node_sees_the_controller_on_its_own_segment(tmp_path):

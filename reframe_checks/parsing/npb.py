@@ -21,6 +21,11 @@ class NpbRun:
     iterations: list[float] = field(default_factory=list)  #: seconds of each, on rank 0; none from the official programs
 
     @property
+    def hosts(self) -> int:
+        """On how many it ran; 0 where the program does not say."""
+        return len({text.split()[0] for key, text in self.facts.items() if key.startswith('rank ')})
+
+    @property
     def iteration_mops(self) -> list[float]:
         """Mop/s of each iteration, as if all of them had taken as long; what stands outside of them is shared out."""
         total = sum(self.iterations)

@@ -85,7 +85,8 @@ def start_links(topology: Topology, room: Room) -> None:
     for number, link_class in enumerate(topology.classes):
         legs = [(topology.controller, link_class.name[:15], link_class.gateway)]
         legs += [(node.name, "eth0", node.address) for node in topology.nodes if node.link_class is link_class]
-        if link_class.link == "vde":
+        vde = link_class.link.startswith("vde")
+        if vde:
             switch = f"/lab/vde{number}"
             script.append(f"vde_switch --sock {switch} --daemon < /dev/null")
         else:
@@ -93,7 +94,11 @@ def start_links(topology: Topology, room: Room) -> None:
             script.append(f"ip link add {bridge} type bridge forward_delay 0; ip link set {bridge} up")
         for leg, (name, device, address) in enumerate(legs):
             outer, inner = f"p{number}x{leg}", f"q{number}x{leg}"
-            if link_class.link == "vde":
+            if vde:
+                if link_class.link == "vde-each" and leg:
+                    switch = f"/lab/vde{number}x{leg}"
+                    script.append(f"vde_switch --sock {switch} --daemon < /dev/null; "
+                                  f"dpipe vde_plug /lab/vde{number} = vde_plug {switch} < /dev/null > /dev/null 2>&1 &")
                 script.append(f"nsenter --target $(pid {name}) --net vde_plug2tap --sock {switch} --daemon {device} < /dev/null")
                 # It makes the device after it has gone into the background.
                 script.append(f"tries=500; until nsenter --target $(pid {name}) --net ip link show {device} > /dev/null 2>&1; do "

@@ -9,7 +9,7 @@ from pathlib import Path
 import jinja2
 
 HERE = Path(__file__).parent
-LINKS = ("bridge", "macvlan", "vde")
+LINKS = ("bridge", "macvlan", "vde", "vde-each")
 #: Private, and only ever inside the lab's own network namespaces: two labs may use the same addresses.
 NETWORK = ipaddress.ip_network("10.77.0.0/16")
 

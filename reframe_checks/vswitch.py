@@ -1,0 +1,95 @@
+"""The same program on one host as 1, 2 and 4 guests."""
+import reframe as rfm
+import reframe.core.builtins as builtin
+import reframe.utility.sanity as sn
+from reframe.core.exceptions import SanityError
+
+from .base import NearmetalCheck
+from .parsing.npb import parse_npb
+
+
+@rfm.simple_test
+class vswitch(NearmetalCheck):
+    """A kernel of NPB on the same number of processes, all in one guest of a host, and spread over 2 and 4 of its guests.
+
+    Method: the ESX 4.1 NAMD post, table 2, with a kernel of ours in place of NAMD. One job has all guests and launches the
+    program on 4, 2 and 1 of them by turns; on how many it ran is read from its output.
+
+    Why: guests of one host talk through its virtual switch. One switch passes their frames on in memory; guests on switches of
+    their own meet in one more, and that is to the program a slower network.
+
+    Reproduces: the ESX 4.1 NAMD post, table 2 (4, 8 and 16 processes in 1, 2 and 4 VMs, on one vSwitch and on several). A site
+    describes each way to join its guests as a partition, and gives it an environment with the feature `vswitch`.
+
+    Read: `mops_S_4_guests_2` is the Mop/s of 4 processes on 2 guests, `kept_S_4_guests_2` that in percent of the same on one
+    guest in the same round. Compare the partitions: what one switch keeps more than several is their price.
+    """
+
+    #: Numbers of guests, separated by commas; each is to divide the number of processes. :type: str
+    guests = builtin.variable(str, value='1,2,4')
+    #: Processes; default: the partition's `vswitch_processes` (extras), or its `cores_per_node`. :type: int
+    processes = builtin.variable(int, value=0)
+    #: The kernel: CG sends many short messages. :values: `cg`, `ft`, `is`, `mg`
+    benchmark = builtin.variable(str, value='cg', loggable=True)
+    #: Size of the problem; default: the partition's `npb_class` (extras), or B. :values: S, W, A, B, C
+    npb_class = builtin.variable(str, value='', loggable=True)
+
+    valid_prog_environs = ['+vswitch']
+    time_limit = '2h'
+    tags = {'mpi', 'network'}
+
+    @builtin.run_after('setup')
+    def spread_over_guests(self):
+        self.npb_class = self.npb_class or self.extra('npb_class', 'B')
+        self.processes = self.processes or self.extra('vswitch_processes', 0) or self.extra('cores_per_node', 4)
+        try:
+            self.counts = sorted({int(count) for count in self.guests.split(',')}, reverse=True)
+        except ValueError:
+            raise SanityError(f'vswitch.guests is {self.guests!r}: give numbers separated by commas') from None
+        if self.counts[-1] < 1 or any(self.processes % count for count in self.counts):
+            raise SanityError(f'{self.processes} processes cannot be spread evenly over {self.guests} guests: set '
+                              "`vswitch_processes` in the partition's extras, or -S vswitch.guests=...")
+        self.num_nodes = self.counts[0]
+        self.num_tasks, self.num_tasks_per_node = self.processes, self.processes // self.num_nodes
+
+    @builtin.run_before('compile')
+    def build_kernel(self):
+        if self.benchmark not in ('cg', 'ft', 'is', 'mg'):
+            raise SanityError(f'vswitch.benchmark is {self.benchmark!r}; choose cg, ft, is or mg')
+        self.build_ours(f'npb/{self.benchmark}.c', '-O3')
+        self.executable_opts = [self.npb_class]
+
+    def launch(self, executable, options=()):
+        return [line for count in self.counts for line in super(vswitch, self).launch(executable, [
+            *options, f'--nodes={count}', f'--ntasks-per-node={self.processes // count}', '--overcommit', '--cpu-bind=none'])]
+
+    @builtin.run_before('run')
+    def launch_by_srun_alone(self):
+        if self.job.launcher.registered_name != 'srun':
+            self.skip(f'{self.display_name} places processes on guests by srun, which {self.current_partition.fullname} has not')
+        # ReFrame's own line is the first launch.
+        self.job.launcher.options += ['--overcommit', '--cpu-bind=none']
+
+    def read_output(self, text):
+        launches = parse_npb(text)
+        told = [run.hosts for run in launches]
+        if told != (wanted := self.counts * self.repeats) or {run.processes for run in launches} != {self.processes}:
+            raise SanityError(f'the output holds launches of {sorted({run.processes for run in launches})} processes on {told} '
+                              f'guests instead of {self.processes} on {wanted}')
+        size = len(self.counts)
+        self.launches = [dict(zip(self.counts, launches[start:start + size])) for start in range(0, len(launches), size)]
+        self.record_program(launches[0].facts, 'NPB')
+
+    @builtin.run_before('performance')
+    def name_variables(self):
+        kinds = {'mops': (self._rate, 'Mop/s', self.counts), 'kept': (self._kept, '% of ideal', self.counts[:-1])}
+        self.perf_variables = {
+            name: sn.make_performance_function(function, unit, name, count)
+            for kind, (function, unit, counts) in kinds.items() for count in counts
+            for name in [f'{kind}_{self.npb_class}_{self.processes}_guests_{count}']}
+
+    def _rate(self, name, count):
+        return self.over_launches(name, [runs[count].mops for runs in self.launches])
+
+    def _kept(self, name, count):
+        return self.over_launches(name, [100 * runs[count].mops / runs[self.counts[-1]].mops for runs in self.launches])
