@@ -81,9 +81,16 @@ class Scaling(rfm.RegressionTestPlugin):
 
         :arg size: of the problem, in the names so that no baseline of another size is taken for this one's.
         """
+        self._name(self._rate, quantity, unit, size)
+
+    def name_times(self, quantity: str, size: str) -> None:
+        """The same of `self.seconds`, by number of processes the time of each round: `solve_A_8`, and `efficiency_A_8`, which
+        is the time on the fewest processes over 8 times it, relative to them."""
+        self._name(self._time, quantity, 's', size)
+
+    def _name(self, value, quantity, unit, size):
         self._names = {count: f'{quantity}_{size}_{count}' for count in self.counts}
-        self.perf_variables = {name: sn.make_performance_function(self._rate, unit, count)
-                               for count, name in self._names.items()}
+        self.perf_variables = {name: sn.make_performance_function(value, unit, count) for count, name in self._names.items()}
         for count in self.counts[:-1]:
             self.perf_variables[f'efficiency_{size}_{count}'] = sn.make_performance_function(
                 self._efficiency, '% of ideal', f'efficiency_{size}_{count}', count)
@@ -91,10 +98,18 @@ class Scaling(rfm.RegressionTestPlugin):
     def _rate(self, count):
         return self.over_launches(self._names[count], self.rates[count], self.rate_parts[count])
 
+    def _time(self, count):
+        return self.over_launches(self._names[count], self.seconds[count])
+
     def _efficiency(self, name, count):
         least = self.counts[-1]
         return self.over_launches(name, [100 * rate * least / (first * count)
                                          for rate, first in zip(self.rates[count], self.rates[least], strict=True)])
+
+    def record_times(self, seconds: dict) -> None:
+        """By number of processes the time of each round, of a problem whose size is the same for all of them."""
+        self.seconds = seconds
+        self.rates = {count: [1 / time for time in times] for count, times in seconds.items()}
 
     def by_count(self, launches: list) -> dict:
         """The launches by their `processes`; SanityError where these are not all rounds of the numbers asked for."""
@@ -125,3 +140,24 @@ class Scaling(rfm.RegressionTestPlugin):
             raise self._failure(f'binding.out tells of {len(places)} processes instead of {self.counts[0]}')
         if fault := differs(places, self.binding):
             raise SanityError(f'{fault} (binding={self.binding}): what do the launcher and the scheduler do with cores?')
+
+
+class Hybrid(Scaling):
+    """The same of a program whose processes have OpenMP threads, and a core for each of them."""
+
+    #: OpenMP threads of a process; default: the partition's `threads` (extras), or 1. :type: int
+    threads = builtin.variable(int, value=0, loggable=True)
+
+    def use_processes(self, most: int) -> None:
+        self.threads = self.threads or self.extra('threads', 1)
+        if self.threads < 1:
+            raise SanityError(f'{type(self).__name__}.threads is {self.threads}: give a process one thread at least')
+        self.ranks_per_node = (self.ranks_per_node or self.extra('ranks_per_node', 0)
+                               or max(1, self.extra('cores_per_node', 1) // self.threads))
+        super().use_processes(most)
+        bound = self.binding == 'core' and self.threads > 1
+        # On cores of its process, which are nobody else's; a NUMA node's are those of several processes.
+        self.env_vars.update({'OMP_NUM_THREADS': str(self.threads), 'OMP_PLACES': 'cores',
+                              'OMP_PROC_BIND': 'close' if bound else 'false'})
+        if self.threads > 1:
+            self.num_cpus_per_task = self.threads
