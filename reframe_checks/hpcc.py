@@ -67,6 +67,7 @@ class hpcc(Scaling, NearmetalCheck):
         megabytes = self.megabytes or self.extra('hpcc_megabytes', 0)
         self.prerun_cmds += [f'sh hpccinf.sh {self.num_tasks} {self.num_nodes} {megabytes} {self.block} > hpccinf.txt']
         self.executable_opts = [self.page_size, 'hpcc']
+        self.env_vars['OMP_NUM_THREADS'] = '1'  # a threaded BLAS would take the other processes' cores
         self.postrun_cmds += ['cat hpccoutf.txt']
 
     def read_output(self, text):

@@ -36,7 +36,7 @@ class npb_base(Scaling, NearmetalCheck):
 
     @builtin.run_before('performance')
     def name_variables(self):
-        self.name_rates('mops', 'Mop/s', self.npb_class, lambda run: run.mops, lambda run: run.iteration_mops)
+        self.name_values('mops', 'Mop/s', self.npb_class, lambda run: run.mops, lambda run: run.iteration_mops)
 
     def run_official(self):
         self.run_theirs(f'{self.benchmark}.{self.npb_class}.x',

@@ -87,15 +87,18 @@ class Scaling(rfm.RegressionTestPlugin):
     def read_binding_back(self):
         self.prerun_cmds += [f'{self.launch_on(self.counts[0], "sh binding.sh", self.probe_options.split())} > binding.out']
 
-    def name_rates(self, quantity: str, unit: str, size: str, rate, parts=lambda run: ()) -> None:
-        """Variables `mops_B_8`, and `efficiency_B_8`, which is that over 8 times the rate of the fewest processes in the same
+    def name_values(self, quantity: str, unit: str, size: str, value, parts=lambda run: (), rate=None) -> None:
+        """Variables `mops_B_8`, and `efficiency_B_8`, which is its rate over 8 times that of the fewest processes in the same
         round.
 
         :arg size: of the problem, in the names so that no baseline of another size is taken for this one's.
-        :arg rate: of a launch, in this unit; `parts` are the same of each of its parts.
+        :arg value: of a launch, in this unit; `parts` are the same of each of its parts.
+        :arg rate: where the value is a time, say.
         """
-        def rates(count):
-            return self.over_launches(f'{quantity}_{size}_{count}', [rate(runs[count]) for runs in self.launches],
+        rate = rate or value
+
+        def values(count):
+            return self.over_launches(f'{quantity}_{size}_{count}', [value(runs[count]) for runs in self.launches],
                                       [parts(runs[count]) for runs in self.launches])
 
         def efficiency(count, least):
@@ -103,7 +106,7 @@ class Scaling(rfm.RegressionTestPlugin):
                 100 * rate(runs[count]) * least / (rate(runs[least]) * count) for runs in self.launches])
 
         self.perf_variables = {
-            **{f'{quantity}_{size}_{count}': sn.make_performance_function(rates, unit, count) for count in self.counts},
+            **{f'{quantity}_{size}_{count}': sn.make_performance_function(values, unit, count) for count in self.counts},
             **{f'efficiency_{size}_{count}': sn.make_performance_function(efficiency, '% of ideal', count, self.counts[-1])
                for count in self.counts[:-1]}}
 
@@ -137,3 +140,24 @@ class Scaling(rfm.RegressionTestPlugin):
             raise self._failure(f'binding.out tells of {len(places)} processes instead of {wanted}')
         if fault := differs(places, self.binding):
             raise SanityError(f'{fault} (binding={self.binding}): what do the launcher and the scheduler do with cores?')
+
+
+class Hybrid(Scaling):
+    """The same of a program whose processes have OpenMP threads, and a core for each of them."""
+
+    #: OpenMP threads of a process; default: the partition's `threads` (extras), or 1. :type: int
+    threads = builtin.variable(int, value=0, loggable=True)
+
+    def use_processes(self, most: int, *which) -> None:
+        self.threads = self.threads or self.extra('threads', 1)
+        if self.threads < 1:
+            raise SanityError(f'{type(self).__name__}.threads is {self.threads}: give a process one thread at least')
+        self.ranks_per_node = (self.ranks_per_node or self.extra('ranks_per_node', 0)
+                               or max(1, self.extra('cores_per_node', 1) // self.threads))
+        super().use_processes(most, *which)
+        bound = self.binding == 'core' and self.threads > 1
+        # On cores of its process, which are nobody else's; a NUMA node's are those of several processes.
+        self.env_vars.update({'OMP_NUM_THREADS': str(self.threads), 'OMP_PLACES': 'cores',
+                              'OMP_PROC_BIND': 'close' if bound else 'false'})
+        if self.threads > 1:
+            self.num_cpus_per_task = self.threads

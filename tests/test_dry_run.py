@@ -12,6 +12,7 @@ pytestmark = pytest.mark.lab
 CASES = {
     'mpi': [('pingpong %placement=internode', True), ('pingpong %placement=intranode', False), ('collectives', False),
             *((f'npb %benchmark={benchmark}', False) for benchmark in ('cg', 'ep', 'ft', 'is', 'mg'))],
+    'slepc': [('eigen', False)],
     'hpcc': [('hpcc %page_size=small', False), ('hpcc %page_size=large', False)],
     'serial': [('tcp', True), ('osnoise', False)],
     'openmp': [('stream_numa', False), ('stream %binding=bound', False), ('stream %binding=unbound', False)],

@@ -16,7 +16,7 @@ def test_only_apptainer_comes_from_the_rolling_suite():
     stable, rolling = image.packages()
     assert rolling == ['apptainer']
     assert {'slurmctld', 'slurmdbd', 'mariadb-server', 'munge', 'libopenmpi-dev', 'libmpich-dev', 'gfortran', 'libmpj-java',
-            'hwloc-nox', 'numactl', 'qperf', 'hpcc'} <= set(stable)
+            'hwloc-nox', 'numactl', 'qperf', 'hpcc', 'libslepc-complex3.22-dev', 'libopenblas0-openmp'} <= set(stable)
 
 
 @pytest.mark.parametrize('name', ['packages.txt', 'customize.sh', 'mariadb.cnf'])

@@ -34,7 +34,7 @@ def whole_selection(lab):
     done = lab.reframe('-r', '--system', 'lab', '--max-retries=2', prefix=prefix, timeout=1200)
     elapsed = time.monotonic() - started
     assert done.returncode == 0, done.stdout
-    assert 'Ran 69/69 test case(s) from 15 check(s) (' in done.stdout and '0 skipped' in done.stdout
+    assert 'Ran 72/72 test case(s) from 16 check(s) (' in done.stdout and '0 skipped' in done.stdout
     return prefix, elapsed
 
 
@@ -75,7 +75,7 @@ def test_the_transport_that_carried_the_bytes_is_recorded(whole_selection):
         name = case['display_name']
         if 'intranode' in name or 'hpcc' in name:
             assert case['transport'] == 'shared memory'
-        elif name.startswith(('pingpong', 'tcp', 'collectives', 'npb %benchmark=ft')):
+        elif name.startswith(('pingpong', 'tcp', 'collectives', 'npb %benchmark=ft', 'eigen')):
             assert case['transport'] == carriers[case['partition']], name
 
 
@@ -100,6 +100,6 @@ def test_the_comparison_ends_the_demo(whole_selection):
 def test_the_command_that_everything_serves(lab):
     done = lab('exec', 'reframe -c reframe_checks -r --system ec2:cc --max-retries=2', check=False, timeout=900)
     assert done.returncode == 0, done.stdout
-    assert 'Ran 23/23 test case(s) from 15 check(s) (' in done.stdout and '0 skipped' in done.stdout
+    assert 'Ran 24/24 test case(s) from 16 check(s) (' in done.stdout and '0 skipped' in done.stdout
     session = load_session(CHECKOUT / 'results' / 'results.db', 'ec2')
     assert {value.partition for value in session.values} == {'cc'} and session.failures == []

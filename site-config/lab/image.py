@@ -121,6 +121,10 @@ def _build(work: Path, say) -> None:
              *(f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in ("man", "doc", "locale", "info")),
              # Nobody links MPI statically or makes a Java run-time here, and these are large.
              "--dpkgopt=path-exclude=/usr/lib/*/libmpich.a", "--dpkgopt=path-exclude=/usr/lib/jvm/*/jmods/*",
+             # SLEPc's package brings what develops and documents all that it can be built with.
+             *(f"--dpkgopt=path-exclude=/usr/{path}" for path in (
+                 "share/javascript/*", "libexec/valgrind/*", "lib/*/valgrind/*", "lib/debug/*", "lib/*/liblapack*.a",
+                 "lib/*/libhdf5*.a", "lib/*/lib?mumps.a", "lib/*/libfftw3*.a", "lib/*/lib*scotch*.a", "lib/*/libcrypto.a")),
              # Java's alternatives point into it
              "--setup-hook=mkdir -p \"$1/usr/share/man/man1\"",
              # Before the server, whose installation creates its files by it.
