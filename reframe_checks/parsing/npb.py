@@ -6,7 +6,9 @@ from . import ParseError, fact, launches_of, parts, positive
 
 #: Lines of the table, as `print_results` of NPB 3 writes them.
 NUMBERS = {'Time in seconds': 'seconds', 'Total processes': 'processes', 'Mop/s total': 'mops'}
-TABLE = re.compile(r'(Class|Size|Iterations|Time in seconds|Total processes|Active proc\w*|Mop/s total|Verification)\s*=\s*(.*)')
+TABLE = re.compile(r'(Class|Size|Iterations|Time in seconds|Total (?:processes|threads)|Active proc\w*|Mop/s total|Verification)\s*=\s*(.*)')
+#: What a launch begins with.
+TITLE = r'# nearmetal program: npb|\s*NAS Parallel Benchmarks ((\(\S+\) )?\d+\.\d+(\.\d+)? --|\(NPB[^)]*-MZ[^)]*\) - )'
 
 
 @dataclass
@@ -17,6 +19,7 @@ class NpbRun:
     processes: int
     seconds: float  #: of the slowest process
     mops: float  #: Mop/s of all processes
+    threads: int = 0  #: of all processes; 0 from programs without OpenMP
     facts: dict[str, str] = field(default_factory=dict)  #: ``# nearmetal <key>: <value>``; none from the official programs
     iterations: list[float] = field(default_factory=list)  #: seconds of each, on rank 0; none from the official programs
 
@@ -40,7 +43,7 @@ def _parse_npb(lines: list[str]) -> NpbRun:
             _, iterations = parts(line)
         elif key:
             facts[key] = value
-        elif found := re.fullmatch(r'(\w+) Benchmark Completed\.?', line):
+        elif found := re.fullmatch(r'([\w-]+) Benchmark Completed\.?', line):
             kernel = found[1]
         elif kernel and (found := TABLE.match(line)):
             table['Active' if found[1].startswith('Active') else found[1]] = found[2].strip()
@@ -61,14 +64,15 @@ def _parse_npb(lines: list[str]) -> NpbRun:
     seconds = positive(text, f'{kernel}: time in seconds') if 'seconds' in facts or float(text) else 0.0
     if facts and 'complete' not in {line.removeprefix('# nearmetal ') for line in lines}:
         raise ParseError(f'the output of {kernel} stops without "# nearmetal complete": the job was cut off; rerun')
-    return NpbRun(kernel, table['Class'], int(values['processes']), seconds, values['mops'], facts, iterations)
+    threads = int(positive(table['Total threads'], f'{kernel}: total threads')) if 'Total threads' in table else 0
+    return NpbRun(kernel, table['Class'], int(values['processes']), seconds, values['mops'], threads, facts, iterations)
 
 
 def parse_npb(text: str) -> list[NpbRun]:
-    """Every launch in the output of an MPI kernel of the NAS Parallel Benchmarks, official or ours, in order.
+    """Every launch in the output of an MPI program of the NAS Parallel Benchmarks, official (NPB-MZ too) or ours, in order.
 
     Method: NPB 3.4, print_results: Mop/s by each kernel's own count of operations. Raises ParseError on truncated,
     non-numeric or zero results, and where a launch's own verification failed.
     """
-    launches = launches_of(text, r'# nearmetal program: npb|\s*NAS Parallel Benchmarks (\(\S+\) )?\d+\.\d+(\.\d+)? --', 'NPB kernel')
+    launches = launches_of(text, TITLE, 'NPB kernel')
     return [_parse_npb(lines) for lines in launches]

@@ -1,0 +1,51 @@
+"""The multi-zone versions of the NAS Parallel Benchmarks, MPI x OpenMP."""
+import reframe as rfm
+import reframe.core.builtins as builtin
+from reframe.core.exceptions import SanityError
+
+from .npb import npb_base
+from .scaling import Hybrid
+
+#: As srun's `binding` is called in each of the two.
+BINDINGS = {'bound': 'core', 'unbound': 'none'}
+
+
+@rfm.simple_test
+class npb_mz(Hybrid, npb_base):
+    """Mop/s and parallel efficiency of BT-MZ and SP-MZ over processes with threads, bound and not.
+
+    Method: NPB-MZ 3.3 or 3.4 (NAS-03-010), the official programs as `bt-mz.CLASS.x` on PATH, each run verified by its own
+    values, for environments with the feature `npb_mz`. Processes hold zones, and threads share the loops over a zone.
+
+    Why: memory that a thread touched first is near the core that it ran on then. Where threads wander, in a guest or the guest's
+    virtual CPUs on the host, it is far away; bound threads stay, but feel each detour of the hypervisor.
+
+    Reproduces: the HPC Cloud slides 11 (class C on one node of 8 cores, KVM with and without binding: `-S npb_mz.npb_class=C -S
+    npb_mz.processes=1 -S npb_mz.threads=8`) and 12 (BT-MZ on 1 to 16 nodes; KVM loses 2 points of parallel efficiency, EC2 14).
+
+    Read: `mops_C_8` is the Mop/s of 8 processes with all their threads, `efficiency_C_8` that over 8 times the Mop/s of the
+    fewest processes in the same round. Bound far above unbound: threads wander between NUMA nodes.
+    """
+
+    #: `bt-mz`: zones of very different sizes, `sp-mz`: of equal ones. :values: `bt-mz`, `sp-mz`
+    benchmark = builtin.parameter(['bt-mz', 'sp-mz'], loggable=True)
+    #: Whether each process, and each thread in it, has cores of its own. :values: `bound`, `unbound`
+    threads_are = builtin.parameter(list(BINDINGS), loggable=True)
+
+    valid_prog_environs = ['+mpi +npb_mz']
+    tags = {'mpi', 'openmp', 'cpu', 'memory', 'network'}
+
+    @builtin.run_after('init')
+    def bind_or_not(self):
+        self.binding = BINDINGS[self.threads_are]
+
+    @builtin.run_before('compile')
+    def choose_program(self):
+        self.run_official()
+
+    def read_output(self, text):
+        super().read_output(text)
+        for run in (run for runs in self.launches for run in runs.values()):
+            if run.threads != run.processes * self.threads:
+                raise SanityError(f'{run.processes} processes had {run.threads} threads instead of {self.threads} each: does the '
+                                  'job hide cores, or was the program built without OpenMP?')
