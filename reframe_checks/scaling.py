@@ -75,12 +75,14 @@ class Scaling(rfm.RegressionTestPlugin):
             self.job.launcher.options += [f'--cpu-bind={CPU_BIND[self.binding]}']
         self.prerun_cmds += [f'{self.launch_on(self.counts[0], "sh binding.sh")} > binding.out']
 
-    def name_rates(self, quantity: str, unit: str, size: str) -> None:
+    def name_rates(self, quantity: str, unit: str, size: str, told=lambda rate: rate) -> None:
         """Variables of `self.rates`, by number of processes the rate of each round: `mops_B_8`, and `efficiency_B_8`, which is
         that over 8 times the rate of the fewest processes in the same round. `self.rate_parts` is the second level.
 
         :arg size: of the problem, in the names so that no baseline of another size is taken for this one's.
+        :arg told: what is told of a rate, where that is a time: its inverse.
         """
+        self._told = told
         self._names = {count: f'{quantity}_{size}_{count}' for count in self.counts}
         self.perf_variables = {name: sn.make_performance_function(self._rate, unit, count)
                                for count, name in self._names.items()}
@@ -89,7 +91,8 @@ class Scaling(rfm.RegressionTestPlugin):
                 self._efficiency, '% of ideal', f'efficiency_{size}_{count}', count)
 
     def _rate(self, count):
-        return self.over_launches(self._names[count], self.rates[count], self.rate_parts[count])
+        return self.over_launches(self._names[count], map(self._told, self.rates[count]),
+                                  [list(map(self._told, launch)) for launch in self.rate_parts[count]])
 
     def _efficiency(self, name, count):
         least = self.counts[-1]

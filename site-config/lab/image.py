@@ -121,6 +121,11 @@ def _build(work: Path, say) -> None:
              *(f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in ("man", "doc", "locale", "info")),
              # Nobody links MPI statically or makes a Java run-time here, and these are large.
              "--dpkgopt=path-exclude=/usr/lib/*/libmpich.a", "--dpkgopt=path-exclude=/usr/lib/jvm/*/jmods/*",
+             # Nor does anybody draw, compute in double precision with GROMACS or look beyond water, and these are larger still.
+             *(f"--dpkgopt=path-exclude=/usr/{name}" for name in (
+                 "lib/*/libLLVM.so.*", "lib/*/libgallium-*", "lib/*/libvtkRendering*", "lib/*/libvtkFilters*",
+                 "lib/*/libgromacs_d.so.*", "lib/*/libgromacs_mpi_d.so.*", "share/javascript/*", "share/proj/*",
+                 "share/lammps/potentials/*", "share/nwchem/libraryps/*")),
              # Java's alternatives point into it
              "--setup-hook=mkdir -p \"$1/usr/share/man/man1\"",
              # Before the server, whose installation creates its files by it.
