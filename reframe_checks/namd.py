@@ -55,11 +55,12 @@ class namd(Application):
 
     @builtin.run_after('setup')
     def choose_size(self):
-        path = Path(self.input or self.extra('namd_input', ''))
+        self.input = self.input or self.extra('namd_input', '')
+        path = Path(self.input)
         if not path.is_absolute() or not path.is_file():
-            raise SanityError(f'no input for NAMD: {str(path)!r} is not the absolute path of a file; give it as `namd_input` '
+            raise SanityError(f'no input for NAMD: {self.input!r} is not the absolute path of a file; give it as `namd_input` '
                               f'in the extras of {self.current_partition.fullname} or by -S namd.input=...')
-        self.input, self.size = str(path), re.sub(r'\W', '_', path.stem)
+        self.size = re.sub(r'\W', '_', path.stem)
         self.use_processes(1 << 20)
 
     @builtin.run_before('run')
