@@ -18,10 +18,10 @@ VARIABLES = ['startup_latency', 'latency_1KiB', 'bandwidth_64KiB', 'peak_bandwid
 
 
 def cases(database) -> list[dict]:
-    """The newest session's test cases, as ReFrame stored them."""
+    """The newest session's test cases that ran, as ReFrame stored them; NAMD's one says that the lab has none."""
     with sqlite3.connect(database) as connection:
         [(blob,)] = connection.execute('SELECT json_blob FROM sessions ORDER BY session_start_unix DESC LIMIT 1')
-    return json.loads(blob)['runs'][0]['testcases']
+    return [case for case in json.loads(blob)['runs'][0]['testcases'] if case['result'] != 'skip']
 
 
 @pytest.fixture(scope='module')
@@ -34,7 +34,7 @@ def whole_selection(lab):
     done = lab.reframe('-r', '--system', 'lab', '--max-retries=2', prefix=prefix, timeout=1200)
     elapsed = time.monotonic() - started
     assert done.returncode == 0, done.stdout
-    assert 'Ran 72/72 test case(s) from 16 check(s) (' in done.stdout and '0 skipped' in done.stdout
+    assert 'Ran 81/82 test case(s) from 20 check(s) (' in done.stdout and '1 skipped' in done.stdout
     return prefix, elapsed
 
 
@@ -100,6 +100,6 @@ def test_the_comparison_ends_the_demo(whole_selection):
 def test_the_command_that_everything_serves(lab):
     done = lab('exec', 'reframe -c reframe_checks -r --system ec2:cc --max-retries=2', check=False, timeout=900)
     assert done.returncode == 0, done.stdout
-    assert 'Ran 24/24 test case(s) from 16 check(s) (' in done.stdout and '0 skipped' in done.stdout
+    assert 'Ran 27/28 test case(s) from 20 check(s) (' in done.stdout and '1 skipped' in done.stdout
     session = load_session(CHECKOUT / 'results' / 'results.db', 'ec2')
     assert {value.partition for value in session.values} == {'cc'} and session.failures == []

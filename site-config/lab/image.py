@@ -125,6 +125,11 @@ def _build(work: Path, say) -> None:
              *(f"--dpkgopt=path-exclude=/usr/{path}" for path in (
                  "share/javascript/*", "libexec/valgrind/*", "lib/*/valgrind/*", "lib/debug/*", "lib/*/liblapack*.a",
                  "lib/*/libhdf5*.a", "lib/*/lib?mumps.a", "lib/*/libfftw3*.a", "lib/*/lib*scotch*.a", "lib/*/libcrypto.a")),
+             # Nor does anybody draw, compute in double precision with GROMACS or look beyond water, and these are larger still.
+             *(f"--dpkgopt=path-exclude=/usr/{name}" for name in (
+                 "lib/*/libLLVM.so.*", "lib/*/libgallium-*", "lib/*/libvtkRendering*", "lib/*/libvtkFilters*",
+                 "lib/*/libgromacs_d.so.*", "lib/*/libgromacs_mpi_d.so.*", "share/javascript/*", "share/proj/*",
+                 "share/lammps/potentials/*", "share/nwchem/libraryps/*")),
              # Java's alternatives point into it
              "--setup-hook=mkdir -p \"$1/usr/share/man/man1\"",
              # Before the server, whose installation creates its files by it.

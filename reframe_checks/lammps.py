@@ -1,0 +1,48 @@
+"""LAMMPS on a melting Lennard-Jones lattice."""
+import reframe as rfm
+import reframe.core.builtins as builtin
+from reframe.core.exceptions import SanityError
+
+from .application import RATE, Application
+from .parsing.lammps import parse_lammps
+
+STEPS = 100
+
+
+@rfm.simple_test
+class lammps(Application):
+    """Time steps a second and parallel efficiency of LAMMPS on a Lennard-Jones liquid over the number of processes.
+
+    Method: LAMMPS's own benchmark (bench/in.lj): 32000 atoms, 100 steps, replicated. The energy of the lattice must be the
+    known one to six digits, the total energy conserved, and the same on all numbers of processes.
+
+    Why: short-range molecular dynamics exchanges with its neighbours only, a few messages a step. It scales where start-up
+    latency is small against the time of a step, so that an emulated NIC shows as soon as processes have few atoms.
+
+    Reproduces: the InfiniBand post names LAMMPS and gives no figure of it (4 to 64 processes, 16 a node).
+
+    Read: `timesteps_A_8` is the rate of 8 processes on size A, `efficiency_A_8` that over 8 times the rate of the fewest
+    processes in the same round. Compare partitions by efficiency: what it falls short of native is the link's part.
+    """
+
+    #: Cells along an edge, of four atoms each; W is LAMMPS's benchmark as it is, 32000 atoms.
+    sizes = {'S': 10, 'W': 20, 'A': 40, 'B': 80, 'C': 160}
+    program = 'lmp'
+    valid_prog_environs = ['+mpi +lammps']
+
+    @builtin.run_before('run')
+    def choose_problem(self):
+        self.executable_opts = ['-in', 'apps/lj.lmp', '-log', 'none', '-var', 'cells', str(self.sizes[self.size]),
+                                '-var', 'steps', str(STEPS)]
+
+    @builtin.run_before('performance')
+    def name_variables(self):
+        self.name_values('timesteps', 'timesteps/s', self.size, **RATE)
+
+    def read_output(self, text):
+        launches = parse_lammps(text)
+        wanted = 4 * self.sizes[self.size] ** 3, STEPS
+        if wrong := {(run.atoms, run.steps) for run in launches} - {wanted}:
+            raise SanityError(f'(atoms, steps) were {", ".join(map(str, sorted(wrong)))} instead of {wanted}')
+        self.expect_equal('the total energy an atom after the last step', launches, [run.energy for run in launches], 1e-5)
+        self.keep(launches, 'LAMMPS')

@@ -1,0 +1,54 @@
+"""NWChem: the MP2 gradient of water clusters."""
+import reframe as rfm
+import reframe.core.builtins as builtin
+from reframe.core.exceptions import SanityError
+
+from .application import TIME, Application
+from .parsing.nwchem import parse_nwchem
+
+#: How far energy (Hartree) and norm of the gradient (Hartree/Bohr, of six printed decimals a component) may be off.
+ENERGY, GRADIENT = 1e-6, 2e-5
+
+
+@rfm.simple_test
+class nwchem(Application):
+    """Seconds and parallel efficiency of an MP2 gradient of a water cluster with NWChem over the number of processes.
+
+    Method: SCF, semi-direct MP2 and its gradient of a ring of water molecules, from scratch. Energy and gradient must be those
+    that PySCF 2.14, another program, gives for the same atoms and basis; the forces must add up to nothing.
+
+    Why: Global Arrays fetch and add small blocks of other processes' memory without their help. Among applications it is the
+    one that asks most of start-up latency, the more processes the more.
+
+    Reproduces: the InfiniBand post's MP2 gradient of (H2O)7, about 16 % slower than native on 64 processes (`-S nwchem.size=A
+    -S nwchem.processes=4,8,16,32,64`; the post does not tell basis and geometry, ours are aug-cc-pVDZ and a ring).
+
+    Read: `gradient_A_8` is the wall time in s of the gradient of (H2O)7 on 8 processes, SCF included and start-up not;
+    `efficiency_A_8` is the time on the fewest processes over 8 times that.
+    """
+
+    #: S: one molecule, 6-31G*; W and A: rings of 3 and 7, aug-cc-pVDZ. Total energy and norm of the gradient by PySCF.
+    sizes = {'S': (-76.1938862779, 0.0488458), 'W': (-228.7911600032, 0.0499656), 'A': (0, 0)}
+    program = 'nwchem'
+    valid_prog_environs = ['+mpi +nwchem']
+
+    @builtin.run_before('run')
+    def choose_problem(self):
+        # Integrals go to each node's own disk, under a name that no other job has.
+        self.prerun_cmds += ['{ printf "start water_$$\\nscratch_dir %s\\n" "${TMPDIR:-/tmp}"; '
+                             f'cat apps/water_{self.size}.nw; }} > water.nw']
+        self.postrun_cmds += ['rm -f "${TMPDIR:-/tmp}"/water_$$.*']
+        self.executable_opts = ['water.nw']
+
+    @builtin.run_before('performance')
+    def name_variables(self):
+        self.name_values('gradient', 's', self.size, **TIME)
+
+    def read_output(self, text):
+        launches = parse_nwchem(text)
+        energy, norm = self.sizes[self.size]
+        for run in launches:
+            if abs(run.energy - energy) > ENERGY or abs(run.norm - norm) > GRADIENT:
+                raise SanityError(f'energy and norm of the gradient are {run.energy:.9f} and {run.norm:.6f} on {run.processes} '
+                                  f'processes instead of {energy} and {norm}: NWChem or a library of it computes wrongly')
+        self.keep(launches, 'NWChem')
