@@ -16,6 +16,8 @@ CASES = {
     'serial': [('tcp', True), ('osnoise', False)],
     'openmp': [('stream_numa', False), ('stream %binding=bound', False), ('stream %binding=unbound', False)],
 }
+#: What serial environments have besides where user space reaches the NIC (`rdma: true`).
+RDMA_CASES = [(f'rdma %operation={operation}', True) for operation in ('read', 'write', 'send')]
 SITE_CONFIG = CHECKOUT / 'site-config'
 FEATURES = {env['name']: env['features'] for env in yaml.safe_load((SITE_CONFIG / 'environments.yaml').read_text())}
 SYSTEMS = {path.stem: yaml.safe_load(path.read_text()) for path in sorted((SITE_CONFIG / 'systems').iterdir())}
@@ -27,7 +29,8 @@ def expected(system: dict) -> dict[str, bool]:
     return {f"{check} @{system['name']}:{partition['name']}+{environ}":
             not needs_two or partition['extras'].get('nodes', 2) >= 2
             for partition in system['partitions'] for environ in partition['environs']
-            for feature in features[environ] for check, needs_two in CASES.get(feature, [])}
+            for feature in features[environ] for check, needs_two in [
+                *CASES.get(feature, []), *(RDMA_CASES if feature == 'serial' and partition['extras'].get('rdma') else [])]}
 
 
 @pytest.mark.parametrize('name', SYSTEMS)
