@@ -16,7 +16,7 @@ LEAST_PAYLOAD = 10_000_000  #: bytes; launching a job sends some 100 kB itself, 
 
 LINE = re.compile(r'(\S+) ([^\s=]+)=(.*\S)\s*')
 LARGE_PAGES = 'vm.large_page_bytes'
-COUNTER = re.compile(r'(?:nic|ib|lo)(?:\..+)?\.(?:tx|rx|xmit)_bytes|' + re.escape(LARGE_PAGES))
+COUNTER = re.compile(r'(?:nic|ib|lo)(?:\..+)?\.(?:(?:tx|rx|xmit)_bytes|xmit_packets)|' + re.escape(LARGE_PAGES))
 SENT = re.compile(r'(?:nic\.(?P<nic>.+)|(?P<lo>lo))\.tx_bytes|ib\.(?P<device>.+)\.(?P<port>\d+)\.xmit_bytes')
 
 
@@ -106,6 +106,36 @@ def transport(before: Nodes, after: Nodes, payload_bytes: int) -> Transport:
     loopback = total['loopback']
     carriers = [carrier for carrier, sent in total.most_common() if sent >= SHARE * payload_bytes]
     return Transport(carriers, total.total() - loopback, loopback, payload_bytes, by_host)
+
+
+def rdma_transport(before: Nodes, after: Nodes, payload_bytes: int, ports: dict[str, str], mtu: int) -> str:
+    """What carried a payload that went by verbs through these ports (``mlx5_0/1``, by host), in packets of at most ``mtu``
+    bytes: ``mlx5_0/1``; or ``rxe0/1 over eth0 (virtio_net)`` of a device in software, which counts packets while its
+    interface counts bytes; or ``mlx4_0/1 (without counters)``, as some virtual functions are.
+
+    ProvenanceError: the counters say that the bytes, or most of them, went another way.
+    """
+    carried = transport(before, after, payload_bytes)
+    if lost := ports.keys() - before.keys():
+        raise ProvenanceError(f'{", ".join(sorted(lost))} has an RDMA port but is none of the hosts {", ".join(before)}')
+    chosen = ' + '.join(dict.fromkeys(ports.values()))
+    if carried.carriers and set(carried.carriers) <= set(ports.values()):
+        return carried.name
+    packets, counted, interfaces = 0, False, set()
+    for host, port in ports.items():
+        key = 'ib.' + port.replace('/', '.')
+        first, last = (nodes[host].get(f'{key}.xmit_packets', '') for nodes in (before, after))
+        if first.isdecimal() and last.isdecimal():
+            packets, counted = packets + int(last) - int(first), True
+            netdev = before[host].get(f'{key}.netdev', 'unknown')
+            interfaces |= {carrier for carrier in carried.by_host[host] if carrier.split(' ')[0] == netdev}
+        counted |= before[host].get(f'{key}.xmit_bytes', '').isdecimal()
+    if not counted and not carried.carriers:
+        return f'{chosen} (without counters)'
+    if carried.carriers and set(carried.carriers) <= interfaces and packets * mtu >= payload_bytes:
+        return f'{chosen} over {carried.name}'
+    raise ProvenanceError(f'{carried.name} carried the payload of {payload_bytes} bytes, which {chosen} should have '
+                          f'({packets} packets of at most {mtu} bytes were counted there)')
 
 
 def large_page_bytes(before: Nodes, after: Nodes) -> dict[str, int]:

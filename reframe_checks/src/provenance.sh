@@ -67,6 +67,8 @@ port_counters() { # DEVICE PORT DIRECTORY
         *) value=$((value * 4)) ;;
     esac
     fact "ib.$1.$2.xmit_bytes" "$value"
+    # A software device counts packets alone.
+    [ ! -e "$3/hw_counters/sent_pkts" ] || file_fact "ib.$1.$2.xmit_packets" "$3/hw_counters/sent_pkts"
 }
 
 ports() { # FUNCTION: call it with device, port and directory of each InfiniBand, RoCE or EFA port
@@ -257,6 +259,8 @@ port_facts() { # DEVICE PORT DIRECTORY
     port_counters "$@"
     file_fact "ib.$1.$2.rate" "$3/rate"
     file_fact "ib.$1.$2.fw" "$3/../../fw_ver"
+    file_fact "ib.$1.$2.link_layer" "$3/link_layer"
+    file_fact "ib.$1.$2.netdev" "$3/gid_attrs/ndevs/0" # InfiniBand has none
 }
 
 node_facts() {

@@ -1,0 +1,120 @@
+"""RDMA between two nodes: the layer under MPI on InfiniBand and RoCE."""
+import re
+
+import reframe as rfm
+import reframe.core.builtins as builtin
+from reframe.core.exceptions import SanityError
+
+from . import provenance
+from .base import NearmetalCheck, rounded
+from .parsing.perftest import parse_rdma
+
+
+@rfm.simple_test
+class rdma(NearmetalCheck):
+    """Latency and bandwidth of RDMA Read, Write and Send over message size: what MPI on InfiniBand or RoCE builds on.
+
+    Method: perftest's ib_read_lat, ib_write_lat, ib_send_lat (the median, t_typical) and ib_read_bw, ib_write_bw, ib_send_bw
+    (the average, one way), reliable connection, one size a run, as OFED brings them and the InfiniBand post ran them.
+
+    Why: the operating system takes no part in an RDMA transfer, so that passing the adapter through ought to cost nothing. What
+    it does cost is the platform's: doorbells without write combining add to the latency of every short message.
+
+    Reproduces: the InfiniBand post's OFED micro benchmarks: Read, Write and Send, native, VMDirectPath I/O and SR-IOV ("20%+
+    latency overheads", less bandwidth at middle sizes, a blip at 128 B, a drop at very large messages).
+
+    Read: `startup_latency` is that of the smallest message, half the round trip of Write and Send, and of Read the whole one,
+    whose answer the adapter gives alone. `peak_bandwidth` is the best over all sizes in 10^9 bit/s. Compare partitions by the
+    ratio to native; `pingpong` less `send` is what the MPI library costs.
+    """
+
+    #: `read` and `write` pass by the other side's processor, `send` wants its receive posted. :values: `read`, `write`, `send`
+    operation = builtin.parameter(['read', 'write', 'send'], loggable=True)
+    #: Message sizes in bytes, separated by commas; a partition's extras may set it (`rdma_sizes`). :type: str
+    sizes = builtin.variable(str, value=','.join(str(2 ** exponent) for exponent in range(24)))
+    #: Messages a size; a partition's extras may set it (`rdma_iterations`). :type: int
+    iterations = builtin.variable(int, value=1000)
+    #: As `mlx5_0` or `mlx5_0/1`; default: the partition's `rdma_device` (extras), or each node's first active port. :type: str
+    device = builtin.variable(str, value='')
+    #: Index of RoCE's address; default: the partition's `rdma_gid_index` (extras), or what perftest takes (-1). :type: int
+    gid_index = builtin.variable(int, value=-1)
+
+    valid_systems = ['+rdma']
+    valid_prog_environs = ['+serial']
+    num_nodes = 2
+    num_tasks = 2
+    num_tasks_per_node = 1
+    time_limit = '30m'
+    tags = {'network'}
+    build_system = 'CustomBuild'
+
+    @builtin.run_before('compile')
+    def nothing_to_build(self):
+        self.build_system.commands = ['true']
+
+    @builtin.run_after('setup')
+    def read_settings(self):
+        self.sizes = self.extra('rdma_sizes', self.sizes)
+        self.iterations = self.extra('rdma_iterations', self.iterations)
+        self.device = self.device or self.extra('rdma_device', '')
+        self.gid_index = self.gid_index if self.gid_index >= 0 else self.extra('rdma_gid_index', -1)
+        if not re.fullmatch(r'[1-9]\d*(,[1-9]\d*)*', self.sizes) or not {'1024', '65536'} <= {*self.sizes.split(',')}:
+            raise SanityError(f'rdma.sizes is {self.sizes!r}: give bytes separated by commas, 1024 and 65536 among them')
+        if not re.fullmatch(r'([\w.-]+(/\d+)?)?', self.device):
+            raise SanityError(f'rdma.device is {self.device!r}: give a device of /sys/class/infiniband, or DEVICE/PORT')
+        if self.iterations < 5:
+            raise SanityError(f'rdma.iterations is {self.iterations}; perftest wants at least 5')
+
+    @builtin.run_before('run')
+    def set_command(self):
+        launch = self.job.launcher.run_command(self.job)
+        self.prerun_cmds = [f'{launch} sh rdma.sh port {self.device}'.rstrip() + ' > rdma.ports']
+        self.executable = 'sh rdma.sh'
+        self.executable_opts = [self.operation, str(self.iterations), str(self.gid_index if self.gid_index >= 0 else '-'),
+                                *self.sizes.split(',')]
+
+    def read_output(self, text):
+        self.launches = parse_rdma(text)
+        self.expect_repeats(self.launches)
+        wanted = sorted(int(size) for size in self.sizes.split(','))
+        for launch in self.launches:
+            if launch.operation != self.operation or sorted(launch.latency_us) != wanted:
+                raise SanityError(f'perftest measured {launch.operation} of sizes {sorted(launch.latency_us)} instead of '
+                                  f'{self.operation} of {wanted}')
+
+    def payload_bytes(self):
+        return sum(launch.payload_bytes for launch in self.launches)
+
+    def check_transport(self):
+        first = self.launches[0]
+        try:
+            self.transport = provenance.rdma_transport(
+                *self._counters, self.payload_bytes(), {host: port for host, port, _ in first.ports}, first.mtu)
+        except provenance.ProvenanceError as error:
+            raise self._failure(str(error)) from None
+
+    @builtin.run_before('performance')
+    def keep_curves(self):
+        if not self.is_dry_run():
+            latency = 'round_trip_us' if self.operation == 'read' else 'half_round_trip_us'
+            self.curves = {latency: self._curve('latency_us'), 'bandwidth_gbps': self._curve('bandwidth_gbps')}
+
+    def _curve(self, name):
+        return {size: [rounded(getattr(launch, name)[size]) for launch in self.launches]
+                for size in sorted(getattr(self.launches[0], name))}
+
+    @builtin.performance_function('us')
+    def startup_latency(self):
+        return self.over_launches('startup_latency', [p.latency_us[min(p.latency_us)] for p in self.launches])
+
+    @builtin.performance_function('us')
+    def latency_1KiB(self):
+        return self.over_launches('latency_1KiB', [p.latency_us[1024] for p in self.launches])
+
+    @builtin.performance_function('Gb/s')
+    def bandwidth_64KiB(self):
+        return self.over_launches('bandwidth_64KiB', [p.bandwidth_gbps[65536] for p in self.launches])
+
+    @builtin.performance_function('Gb/s')
+    def peak_bandwidth(self):
+        return self.over_launches('peak_bandwidth', [max(p.bandwidth_gbps.values()) for p in self.launches])
