@@ -46,7 +46,6 @@ def test_all_sizes_in_one_table():
     assert table.values[8388608] == 0.027318
 
 
-
 @pytest.mark.parametrize('text, message', [
     ('', 'no launch of rdma.sh in this output'),
     ('srun: error: vm2: task 1: Exited with exit code 2\n', 'no launch of rdma.sh in this output'),
