@@ -29,6 +29,8 @@ class Scaling(rfm.RegressionTestPlugin):
     #: :values: `none`, `core`, `numa`
     binding = builtin.variable(str, value='', loggable=True)
 
+    _threads = 1
+
     def use_processes(self, most: int, only: str = '', fits=lambda count: True) -> None:
         """Settle the numbers of processes (at most `most`) and the job's shape.
 
@@ -138,7 +140,7 @@ class Scaling(rfm.RegressionTestPlugin):
         wanted = self.counts[0] * (self.nodes_expected or self.num_nodes) // self.num_nodes
         if len(places) != wanted:
             raise self._failure(f'binding.out tells of {len(places)} processes instead of {wanted}')
-        if fault := differs(places, self.binding):
+        if fault := differs(places, self.binding, self._threads):
             raise SanityError(f'{fault} (binding={self.binding}): what do the launcher and the scheduler do with cores?')
 
 
@@ -159,5 +161,7 @@ class Hybrid(Scaling):
         # On cores of its process, which are nobody else's; a NUMA node's are those of several processes.
         self.env_vars.update({'OMP_NUM_THREADS': str(self.threads), 'OMP_PLACES': 'cores',
                               'OMP_PROC_BIND': 'close' if bound else 'false'})
-        if self.threads > 1:
-            self.num_cpus_per_task = self.threads
+        self._threads = self.num_cpus_per_task = self.threads
+
+    def placement(self, count: int) -> list[str]:
+        return [*super().placement(count), f'--cpus-per-task={self.threads}']  # srun does not take the job's

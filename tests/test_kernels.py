@@ -1,4 +1,5 @@
-"""The kernels of the NAS Parallel Benchmarks, the collectives and the noise, built and run: right results, and refusals in a sentence.
+"""The kernels of the NAS Parallel Benchmarks, the collectives, the eigensolver and the noise, built and run: right results, and
+refusals in a sentence.
 
 Run in the lab, as tests/test_sources.py.
 """
@@ -8,6 +9,7 @@ import re
 import pytest
 
 from reframe_checks.parsing.collectives import OPERATIONS, parse_collectives
+from reframe_checks.parsing.eigen import parse_eigen
 from reframe_checks.parsing.npb import parse_npb
 from reframe_checks.parsing.osnoise import parse_noise
 from reframe_checks.parsing.stream import parse_numa
@@ -142,6 +144,72 @@ def test_what_collectives_cannot_do_they_say(collectives, processes, options, se
     done = run([*launcher, '-n', processes, program, *options])
     assert done.returncode != 0
     assert [line for line in done.stderr.splitlines() if line.startswith('collectives: ')] == [f'collectives: {sentence}']
+
+
+#: The smallest that the eigensolver takes.
+SMALL = ['--side', 12, '--points', 32]
+
+
+def build_eigen(program, *sources):
+    libraries = run(['pkg-config', '--cflags', '--libs', 'slepc']).stdout.split()  # after what needs them
+    return build('mpicc.openmpi', [SOURCES / 'eigen.c', *sources, *libraries], program)
+
+
+@pytest.fixture(scope='module')
+def eigen(tmp_path_factory):
+    return build_eigen(tmp_path_factory.mktemp('eigen') / 'eigen')
+
+
+@pytest.mark.parametrize('processes, options, groups', [
+    (1, [], 1), (2, [], 2), (2, ['--groups', 1], 1), (4, ['--groups', 2], 2), (3, [], 1), (2, ['--points', 44], 2)])
+def test_eigen_finds_what_is_known(eigen, processes, options, groups):
+    done = run([*MPI['openmpi'], '-n', processes, eigen, *SMALL, *options], OMP_NUM_THREADS='1')
+    assert done.returncode == 0, done.stdout + done.stderr
+    [result] = parse_eigen(done.stdout)
+    assert (result.processes, result.groups, result.side, result.found, result.threads) == (processes, groups, 12, 17, 1)
+    # Of processes that share a factorization it is not known what they send.
+    assert result.payload_bytes == (None if groups < processes else 16 * 12 ** 3 * 32 * 8 * (processes - 1))
+
+
+def test_eigen_reads_back_its_threads(eigen):
+    done = run([*MPI['openmpi'], '--bind-to', 'none', '-n', 1, eigen, *SMALL], OMP_NUM_THREADS='2', OMP_WAIT_POLICY='passive')
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert parse_eigen(done.stdout)[0].threads == 2
+
+
+def test_eigen_is_nobodys_own(eigen, tmp_path):
+    """Settings of the one who runs it would change what is measured."""
+    (tmp_path / '.petscrc').write_text('-nep_ciss_blocksize 1\n')
+    done = run(['sh', '-c', 'cd "$1"; shift; exec "$@"', 'sh', tmp_path, *MPI['openmpi'], '-n', 1, eigen, *SMALL],
+               HOME=str(tmp_path), OMP_NUM_THREADS='1', PETSC_OPTIONS='-log_view -nep_ciss_blocksize 1')
+    assert done.returncode == 0 and parse_eigen(done.stdout)[0].found == 17 and 'PETSc Performance' not in done.stdout
+
+
+def test_a_wrong_eigenvalue_is_a_failure(tmp_path):
+    (tmp_path / 'damaged.c').write_text(DAMAGED % (
+        'Allreduce(const void *from, void *to, int n, MPI_Datatype type, MPI_Op op, MPI_Comm comm)',
+        'Allreduce(from, to, n, type, op, comm)', 'n > 500 && n < 1500'))  # the projections, of rank 26
+    done = run([*MPI['openmpi'], '-n', 2, build_eigen(tmp_path / 'eigen', tmp_path / 'damaged.c'), *SMALL], OMP_NUM_THREADS='1')
+    assert done.returncode != 0 and 'UNSUCCESSFUL' in done.stdout and '# nearmetal complete' not in done.stdout
+    assert re.search(r'^eigen: \d+ of 17 eigenvalues were found, wrong by up to ', done.stderr, re.M), done.stderr
+
+
+@pytest.mark.parametrize('processes, options, sentence', [
+    (1, ['--side', '8'], "--side takes a whole number from 12 to 400, not '8'."),
+    (2, ['--points', '34'], '--points takes a multiple of 4, not 34.'),
+    (2, ['--groups', '3'], '--groups 3 must divide the 2 processes and the 16 linear systems of 32 points.'),
+    (2, ['--points'], '--points needs a value; see --help.'),
+    (1, ['-nep_tol', '1'], "'-n' is no option of this program; see --help."),
+    (2, ['S'], "'S' is not expected: there are only options; see --help.")])
+def test_what_eigen_cannot_do_it_says(eigen, processes, options, sentence):
+    done = run([*MPI['openmpi'], '-n', processes, eigen, *options])
+    assert done.returncode != 0
+    assert [line for line in done.stderr.splitlines() if line.startswith('eigen: ')] == [f'eigen: {sentence}']
+
+
+def test_help_of_eigen(eigen):
+    done = run([*MPI['openmpi'], '-n', 2, eigen, '--help'])
+    assert done.returncode == 0 and done.stdout.count('Exit status: 0 all eigenvalues found') == 1
 
 
 @pytest.fixture(scope='module')

@@ -1,4 +1,5 @@
-"""The parsers of kernels, collectives, noise and bindings against recorded real output (tests/recorded/README.md), whole and damaged."""
+"""The parsers of kernels, collectives, eigensolver, noise and bindings against recorded real output (tests/recorded/README.md),
+whole and damaged."""
 import re
 
 import pytest
@@ -6,6 +7,7 @@ import pytest
 from reframe_checks.parsing import ParseError
 from reframe_checks.parsing.binding import differs, parse_binding
 from reframe_checks.parsing.collectives import OPERATIONS, parse_collectives
+from reframe_checks.parsing.eigen import parse_eigen
 from reframe_checks.parsing.hpcc import VARIABLES, parse_hpcc
 from reframe_checks.parsing.npb import parse_npb
 from reframe_checks.parsing.osnoise import parse_noise
@@ -47,6 +49,32 @@ def test_the_simulated_applications_of_npb():
 def test_damaged_npb(damage, message):
     with pytest.raises(ParseError, match=re.escape(message)):
         parse_npb(damage(recorded('npb')))
+
+
+def test_eigen():
+    launches = parse_eigen(recorded('eigen'))
+    assert [run.processes for run in launches] == [2, 1] * 3
+    for run in launches:
+        assert (run.side, run.points, run.found, run.known, run.threads) == (16, 32, 17, 17, 1)
+        assert run.groups == run.processes and run.seconds > 0.1 and run.facts['solver'].startswith('SLEPc 3.')
+        assert run.payload_bytes == (run.processes - 1) * 16 * 16 ** 3 * 32 * 8
+    shared = parse_eigen(re.sub(r'# nearmetal payload_bytes.*\n', '', recorded('eigen')))
+    assert {run.payload_bytes for run in shared} == {None}
+
+
+@pytest.mark.parametrize('damage, message', [
+    (lambda text: 'srun: error', 'no eigensolver in this output'),
+    (lambda text: text[:text.index(' Time in seconds')], 'the results of eigen lack Time in seconds, Verification: it was cut off'),
+    (lambda text: text.replace('= SUCCESSFUL', '= UNSUCCESSFUL'), 'its verification says UNSUCCESSFUL: the machine, SLEPc or'),
+    (lambda text: re.sub(r'(found    =) 17', r'\1 16', text, count=1), 'found 16 of 17 eigenvalues'),
+    (lambda text: re.sub(r'(Time in seconds      =).*', r'\1 nan', text), 'Time in seconds is nan, which no measurement gives'),
+    (lambda text: re.sub(r'(Time in seconds      =).*', r'\1 0.000000', text), 'which no measurement gives'),
+    (lambda text: re.sub(r'(Processes            =).*', r'\1 two', text), "Processes is 'two', not a number"),
+    (lambda text: re.sub(r'# nearmetal threads.*\n', '', text), "eigen: threads is 'missing'"),
+    (lambda text: text.replace('# nearmetal complete', '', 1), 'stops without "# nearmetal complete"')])
+def test_damaged_eigen(damage, message):
+    with pytest.raises(ParseError, match=re.escape(message)):
+        parse_eigen(damage(recorded('eigen')))
 
 
 @pytest.mark.parametrize('name, processes, ours', [('collectives', 2, True), ('imb_collectives', 2, False)])
@@ -134,6 +162,16 @@ def test_recorded_bindings():
     ([place(0, '0,1,2,3', of_numa=1)], 'numa', '')])
 def test_bindings_are_as_wanted_or_said_not_to_be(lines, wanted, fault):
     said = differs(parse_binding(''.join(lines)), wanted)
+    assert fault in said and bool(fault) == bool(said)
+
+
+@pytest.mark.parametrize('lines, wanted, fault', [
+    ([place(0, '0,1'), place(1, '2,3')], 'core', ''), ([place(0, '0,1', of=2)], 'core', ''), ([place(0, '0,1,2,3')], 'none', ''),
+    ([place(0, '0,1', numa='0'), place(1, '0,1', numa='0')], 'numa', ''), ([place(0, '0', of=1)], 'none', ''),
+    ([place(0, '0,1,2,3')], 'core', 'it is not bound'), ([place(0, '0,1'), place(1, '1,2')], 'core', 'share core 1'),
+    ([place(0, '0')], 'core', 'task 0 on n1 may run on 1 of 4 cores, although it has 2 threads')])
+def test_bindings_of_two_threads(lines, wanted, fault):
+    said = differs(parse_binding(''.join(lines)), wanted, threads=2)
     assert fault in said and bool(fault) == bool(said)
 
 

@@ -35,17 +35,20 @@ def _numbers(text: str) -> frozenset[int]:
     return frozenset(int(number) for number in text.split(',') if number)
 
 
-def differs(places: list[Place], wanted: str) -> str:
+def differs(places: list[Place], wanted: str, threads: int = 1) -> str:
     """What is not as wanted, in words; empty if all is.
 
     :arg wanted: `none`: every task on all cores of its node; `core`: each on cores of its own, no other task's; `numa`: each on
         all cores of one NUMA node.
+    :arg threads: of a task, each of which is to have a core.
     """
     for place in places:
         who = f'task {place.task} on {place.host} may run on {len(place.cores)} of {place.node_cores} cores'
         if wanted == 'none' and len(place.cores) < place.node_cores:
             return f'{who}, although it should be unbound'
-        if wanted != 'none' and len(place.cores) == place.node_cores > 1 and (wanted == 'core' or place.node_numa > 1):
+        if len(place.cores) < min(threads, place.node_cores):
+            return f'{who}, although it has {threads} threads'
+        if wanted != 'none' and len(place.cores) == place.node_cores > threads and (wanted == 'core' or place.node_numa > 1):
             return f'{who}: it is not bound'
         if wanted == 'numa' and len(place.numa) != 1:
             return f'task {place.task} on {place.host} may run on {len(place.numa)} NUMA nodes instead of one'

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include "program.h"
 
 enum { MAX_NUMBERS = 8 };
@@ -46,6 +47,8 @@ static inline int parse_numbers(int argc, char **argv, const char *help, const s
             if (speaks) fputs(help, stdout);
             return HELP_GIVEN;
         }
+        if (option == '?' && optopt && strncmp(argv[optind - 1], "--", 2)) /* of a word that goes on, getopt is not past it */
+            return complain("'-%c' is no option of this program; see --help.", optopt);
         if (option == ':' || option == '?')
             return complain(option == ':' ? "%s needs a value; see --help." : "'%s' is no option of this program; see --help.",
                             argv[optind - 1]);
