@@ -161,7 +161,10 @@ class Hybrid(Scaling):
         # On cores of its process, which are nobody else's; a NUMA node's are those of several processes.
         self.env_vars.update({'OMP_NUM_THREADS': str(self.threads), 'OMP_PLACES': 'cores',
                               'OMP_PROC_BIND': 'close' if bound else 'false'})
-        self._threads = self.num_cpus_per_task = self.threads
+        self._threads = self.threads
+        if self.binding != 'none':  # with that many, srun lets a process have no others
+            self.num_cpus_per_task = self.threads
 
     def placement(self, count: int) -> list[str]:
-        return [*super().placement(count), f'--cpus-per-task={self.threads}']  # srun does not take the job's
+        cores = [f'--cpus-per-task={self.threads}'] if self.num_cpus_per_task else []  # srun does not take the job's
+        return [*super().placement(count), *cores]
