@@ -5,14 +5,14 @@ from reframe.core.exceptions import SanityError
 
 from .base import NearmetalCheck
 from .parsing.eigen import parse_eigen
-from .scaling import Hybrid
+from .scaling import Hybrid, Scaling
 
 #: By class the points of the grid in each of three directions, and those of the contour.
 SIZES = {'S': (16, 32), 'W': (24, 32), 'A': (32, 64), 'B': (48, 64)}
 
 
 @rfm.simple_test
-class eigen(Hybrid, NearmetalCheck):
+class eigen(Hybrid, Scaling, NearmetalCheck):
     """Time and parallel efficiency of a non-linear eigensolver by contour integrals, MPI x OpenMP, over a number of processes.
 
     Method: the contour integral method of Sakurai and Sugiura for non-linear problems (J. Asakura et al., JSIAM Letters 1,

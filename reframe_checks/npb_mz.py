@@ -23,8 +23,8 @@ class npb_mz(Hybrid, npb_base):
     Reproduces: the HPC Cloud slides 11 (class C on one node of 8 cores, KVM with and without binding: `-S npb_mz.npb_class=C -S
     npb_mz.processes=1 -S npb_mz.threads=8`) and 12 (BT-MZ on 1 to 16 nodes; KVM loses 2 points of parallel efficiency, EC2 14).
 
-    Read: `mops_C_8` is the Mop/s of 8 processes with all their threads, `efficiency_C_8` that over 8 times the Mop/s of the
-    fewest processes in the same round. Bound far above unbound: threads wander between NUMA nodes.
+    Read: `mops_C_8x4` is the Mop/s of 8 processes of 4 threads, `efficiency_C_8x4` that over 8 times the Mop/s of the fewest
+    processes in the same round. Bound far above unbound: threads wander between NUMA nodes.
     """
 
     #: `bt-mz`: zones of very different sizes, `sp-mz`: of equal ones. :values: `bt-mz`, `sp-mz`

@@ -55,6 +55,10 @@ class Scaling(rfm.RegressionTestPlugin):
         self.num_tasks, self.num_tasks_per_node = counts[-1], min(counts[-1], per_node)
         self.num_nodes = -(-counts[-1] // per_node)
 
+    def called(self, count: int) -> str:
+        """So many processes, in the name of a variable."""
+        return str(count)
+
     def payload_of(self, run) -> float | None:
         """Bytes that the processes of a launch sent each other; None where the program does not say."""
         return None
@@ -97,20 +101,21 @@ class Scaling(rfm.RegressionTestPlugin):
         :arg value: of a launch, in this unit; `parts` are the same of each of its parts.
         :arg rate: where the value is a time, say.
         """
-        rate = rate or value
+        rate, least = rate or value, self.counts[-1]
 
-        def values(count):
-            return self.over_launches(f'{quantity}_{size}_{count}', [value(runs[count]) for runs in self.launches],
+        def values(name, count):
+            return self.over_launches(name, [value(runs[count]) for runs in self.launches],
                                       [parts(runs[count]) for runs in self.launches])
 
-        def efficiency(count, least):
-            return self.over_launches(f'efficiency_{size}_{count}', [
-                100 * rate(runs[count]) * least / (rate(runs[least]) * count) for runs in self.launches])
+        def efficiency(name, count):
+            return self.over_launches(name, [100 * rate(runs[count]) * least / (rate(runs[least]) * count)
+                                             for runs in self.launches])
 
         self.perf_variables = {
-            **{f'{quantity}_{size}_{count}': sn.make_performance_function(values, unit, count) for count in self.counts},
-            **{f'efficiency_{size}_{count}': sn.make_performance_function(efficiency, '% of ideal', count, self.counts[-1])
-               for count in self.counts[:-1]}}
+            name: sn.make_performance_function(function, unit_of, name, count)
+            for kind, function, unit_of, counts in (
+                (quantity, values, unit, self.counts), ('efficiency', efficiency, '% of ideal', self.counts[:-1]))
+            for count in counts for name in [f'{kind}_{size}_{self.called(count)}']}
 
     def rounds(self, launches: list) -> list[dict]:
         """Of each round its launches by their `processes`; SanityError where these are not the numbers asked for."""
@@ -144,8 +149,8 @@ class Scaling(rfm.RegressionTestPlugin):
             raise SanityError(f'{fault} (binding={self.binding}): what do the launcher and the scheduler do with cores?')
 
 
-class Hybrid(Scaling):
-    """The same of a program whose processes have OpenMP threads, and a core for each of them."""
+class Hybrid(rfm.RegressionTestPlugin):
+    """A scaling check whose processes have OpenMP threads, and a core for each of them. Stands before Scaling."""
 
     #: OpenMP threads of a process; default: the partition's `threads` (extras), or 1. :type: int
     threads = builtin.variable(int, value=0, loggable=True)
@@ -164,6 +169,9 @@ class Hybrid(Scaling):
         self._threads = self.threads
         if self.binding != 'none':  # with that many, srun lets a process have no others
             self.num_cpus_per_task = self.threads
+
+    def called(self, count: int) -> str:
+        return f'{count}x{self.threads}' if self.threads > 1 else str(count)
 
     def placement(self, count: int) -> list[str]:
         cores = [f'--cpus-per-task={self.threads}'] if self.num_cpus_per_task else []  # srun does not take the job's

@@ -36,6 +36,11 @@ def test_the_simulated_applications_of_npb():
     assert all(run.npb_class == 'S' and run.mops > 10 and not run.facts for run in launches)
 
 
+def test_the_multi_zone_programs_of_npb():
+    assert [(run.kernel, run.processes, run.threads, run.npb_class) for run in parse_npb(recorded('npb_mz'))] == [
+        ('BT-MZ', 2, 2, 'S'), ('SP-MZ', 1, 2, 'S')]
+
+
 @pytest.mark.parametrize('damage, message', [
     (lambda text: '', 'no NPB kernel in this output'),
     (lambda text: re.sub(r'(Active processes=).*', r'\1 1', text), 'used 1 of 2 processes'),
