@@ -22,8 +22,8 @@ class eigen(Hybrid, Scaling, NearmetalCheck):
     Groups of processes, of one each where their number divides the 16 (S, W) or 32 (A, B) linear systems, share these out and
     factorize them by MUMPS. OpenMP is that of the BLAS below it (and MUMPS' own where it was built so) and nothing else: the
     `threads` of a process share the dense blocks of its factors, which are small in class S, where they gain nothing. How many
-    take part in a product of matrices is read back. A process keeps the factors of all of its systems: class B may ask for
-    more processes than one, or much memory.
+    take part in a product of matrices is read back. The factors of all systems are kept, which takes 8 GB in class A and some
+    40 GB in B, shared out over the processes.
 
     Why: coarse-grained programs, which compute for long between few messages, are those that clouds are good for. What
     virtualization takes of them is memory and processor, the more as threads wander between NUMA nodes.
