@@ -21,15 +21,17 @@ class nwchem(Application):
     one that asks most of start-up latency, the more processes the more.
 
     Reproduces: the InfiniBand post's MP2 gradient of (H2O)7, about 16 % slower than native on 64 processes (`-S nwchem.size=A
-    -S nwchem.processes=4,8,16,32,64`; the post does not tell basis and geometry, ours are aug-cc-pVDZ and a ring).
+    -S nwchem.processes=4,8,16,32,64`; the post does not tell basis and geometry, ours are cc-pVDZ and a ring).
 
     Read: `gradient_A_8` is the wall time in s of the gradient of (H2O)7 on 8 processes, SCF included and start-up not;
     `efficiency_A_8` is the time on the fewest processes over 8 times that.
     """
 
-    #: S: one molecule, 6-31G*; W and A: rings of 3 and 7, aug-cc-pVDZ. Total energy and norm of the gradient by PySCF.
+    #: S: one molecule, 6-31G*; W: a ring of 3, aug-cc-pVDZ; A: of 7, cc-pVDZ. Total energy and norm of the gradient by PySCF.
     sizes = {'S': (-76.1938862779, 0.0488458), 'W': (-228.7911600032, 0.0499656), 'A': (0, 0)}
     program = 'nwchem'
+    # A launch of A takes minutes, and even one of S sends 40000 messages each way.
+    repeats = 1
     valid_prog_environs = ['+mpi +nwchem']
 
     @builtin.run_before('run')

@@ -86,7 +86,7 @@ def test_every_case_says_what_it_was_measured_on(whole_selection):
         if 'pingpong' in case['display_name']:
             assert {'openmpi': 'Open MPI v', 'mpich': 'MPICH Version'}[case['environ']] in case['mpi_library']
             assert case['compiler'].startswith('gcc ')
-        expected = 1 if case['display_name'].startswith(('tcp', 'hpcc')) else 3
+        expected = 1 if case['display_name'].startswith(('tcp', 'hpcc', 'nwchem')) else 3
         assert case['samples'] and all(len(values) == expected for values in case['samples'].values())
 
 

@@ -147,7 +147,7 @@ static void head(int operation)
 
 int main(int argc, char **argv)
 {
-    start_mpi(&argc, &argv, &rank, &ranks);
+    rank = start_mpi(&argc, &argv, 0, &ranks);
     program_name = "collectives";
     speaks = rank == 0;
     int status = parse_numbers(argc, argv, HELP, OPTIONS);

@@ -309,10 +309,7 @@ int main(int argc, char **argv)
     long side = 16, points = 32, groups = 0;
     const struct number numbers[] = {{"side", 12, 400, &side, NULL}, {"points", 32, 4096, &points, NULL},
                                      {"groups", 1, 4096, &groups, NULL}, {NULL, 0, 0, NULL, NULL}};
-    int provided;
-    MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    rank = start_mpi(&argc, &argv, 1, &ranks);
     program_name = "eigen";
     speaks = rank == 0;
     int status = parse_numbers(argc, argv, HELP, numbers);

@@ -12,14 +12,18 @@
 #include <time.h>
 #include "program.h"
 
-/* MPI_Init, and a rest before anything is sent: in Open MPI 5.0 a rank crashes that is still within MPI_Init when the first
- * message of another reaches it (open-mpi/ompi#12495, #13559). No clock runs yet. */
-static inline void start_mpi(int *argc, char ***argv, int *rank, int *ranks)
+/* MPI starts, as one that calls it on its first thread alone, and rests before anything is sent: in Open MPI 5.0 a rank
+ * crashes that is still within MPI_Init when the first message of another reaches it (open-mpi/ompi#12495, #13559). No clock
+ * runs yet. Returns the rank. */
+static inline int start_mpi(int *argc, char ***argv, int threads, int *ranks)
 {
-    MPI_Init(argc, argv);
-    MPI_Comm_rank(MPI_COMM_WORLD, rank);
+    int rank, provided;
+    if (threads) MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &provided);
+    else MPI_Init(argc, argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, ranks);
     if (*ranks > 1) nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
+    return rank;
 }
 
 struct place { /* where a rank runs */

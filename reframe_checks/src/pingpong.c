@@ -263,7 +263,7 @@ static unsigned char *allocate(size_t bytes)
 int main(int argc, char **argv)
 {
     int ranks, sizes = 0;
-    start_mpi(&argc, &argv, &rank, &ranks);
+    rank = start_mpi(&argc, &argv, 0, &ranks);
     program_name = "pingpong";
     speaks = rank == 0;
     int status = parse_numbers(argc, argv, HELP, OPTIONS);

@@ -119,7 +119,7 @@ static void npb_check_memory(int class)
 static int npb_start(int argc, char **argv, const struct kernel *kernel)
 {
     npb_kernel = kernel;
-    start_mpi(&argc, &argv, &rank, &processes);
+    rank = start_mpi(&argc, &argv, 0, &processes);
     if (argc == 2 && strcmp(argv[1], "--help") == 0) {
         if (rank == 0) printf(NPB_HELP, argv[0], kernel->name, MOST_PROCESSES, argv[0]);
         MPI_Finalize();
