@@ -31,7 +31,8 @@ def expected(system: dict) -> dict[str, bool]:
              for feature in features[environ] for check, needs_two in CASES.get(feature, [])}
     # No system that comes along has NAMD: one case says so, on the first environment that it could be in.
     first = system['partitions'][0]
-    return cases | {f"namd @{system['name']}:{first['name']}+{next(e for e in first['environs'] if 'mpi' in features[e])}": False}
+    environ = next(environ for environ in first['environs'] if 'mpi' in features[environ])
+    return cases | {f"namd @{system['name']}:{first['name']}+{environ}": False}
 
 
 @pytest.mark.parametrize('name', SYSTEMS)
