@@ -28,7 +28,7 @@ class nwchem(Application):
     """
 
     #: S: one molecule, 6-31G*; W: a ring of 3, aug-cc-pVDZ; A: of 7, cc-pVDZ. Total energy and norm of the gradient by PySCF.
-    sizes = {'S': (-76.1938862779, 0.0488458), 'W': (-228.7911600032, 0.0499656), 'A': (0, 0)}
+    sizes = {'S': (-76.1938862779, 0.0488458), 'W': (-228.7911600032, 0.0499656), 'A': (-533.7251604701, 0.0596418)}
     program = 'nwchem'
     # A launch of A takes minutes, and even one of S sends 40000 messages each way.
     repeats = 1

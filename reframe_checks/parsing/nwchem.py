@@ -45,7 +45,7 @@ def _parse(lines: list[str]) -> NwchemRun:
     try:
         total, gradient = float(energy[1]), [tuple(map(float, row.groups())) for row in ROW.finditer(table[1])]
     except ValueError:
-        raise ParseError(f'the energy of NWChem is {energy[1]}, and it or the gradient no number: it computes wrongly') from None
+        raise ParseError(f'the energy of NWChem is {energy[1]}, and it or the gradient no number: it is wrong') from None
     if not gradient or len(gradient) != atoms:
         raise ParseError(f'the gradient of NWChem has {len(gradient)} atoms instead of {atoms}: lines were lost; rerun')
     sums = [sum(column) for column in zip(*gradient)]
