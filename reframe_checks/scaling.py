@@ -155,11 +155,13 @@ class Hybrid(Scaling):
         self.ranks_per_node = (self.ranks_per_node or self.extra('ranks_per_node', 0)
                                or max(1, self.extra('cores_per_node', 1) // self.threads))
         super().use_processes(most)
-        bound = self.binding == 'core' and self.threads > 1
         # On cores of its process, which are nobody else's; a NUMA node's are those of several processes.
+        self._threads, self._bound = self.threads, self.binding == 'core' and self.threads > 1
         self.env_vars.update({'OMP_NUM_THREADS': str(self.threads), 'OMP_PLACES': 'cores',
-                              'OMP_PROC_BIND': 'close' if bound else 'false'})
-        self._threads = self.num_cpus_per_task = self.threads
+                              'OMP_PROC_BIND': 'close' if self._bound else 'false'})
+        if self._bound:
+            self.num_cpus_per_task = self.threads
 
     def placement(self, count: int) -> list[str]:
-        return [*super().placement(count), f'--cpus-per-task={self.threads}']  # srun does not take the job's
+        # srun does not take the job's; where it is given, it keeps a process from all other cores, bound or not.
+        return super().placement(count) + [f'--cpus-per-task={self.threads}'] * self._bound
