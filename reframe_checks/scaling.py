@@ -162,17 +162,16 @@ class Hybrid(rfm.RegressionTestPlugin):
         self.ranks_per_node = (self.ranks_per_node or self.extra('ranks_per_node', 0)
                                or max(1, self.extra('cores_per_node', 1) // self.threads))
         super().use_processes(most, *which)
-        bound = self.binding == 'core' and self.threads > 1
         # On cores of its process, which are nobody else's; a NUMA node's are those of several processes.
+        self._threads, self._bound = self.threads, self.binding == 'core' and self.threads > 1
         self.env_vars.update({'OMP_NUM_THREADS': str(self.threads), 'OMP_PLACES': 'cores',
-                              'OMP_PROC_BIND': 'close' if bound else 'false'})
-        self._threads = self.threads
-        if self.binding != 'none':  # with that many, srun lets a process have no others
+                              'OMP_PROC_BIND': 'close' if self._bound else 'false'})
+        if self._bound:
             self.num_cpus_per_task = self.threads
 
     def called(self, count: int) -> str:
         return f'{count}x{self.threads}' if self.threads > 1 else str(count)
 
     def placement(self, count: int) -> list[str]:
-        cores = [f'--cpus-per-task={self.threads}'] if self.num_cpus_per_task else []  # srun does not take the job's
-        return [*super().placement(count), *cores]
+        # srun does not take the job's; where it is given, it keeps a process from all other cores, bound or not.
+        return super().placement(count) + [f'--cpus-per-task={self.threads}'] * self._bound
