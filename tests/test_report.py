@@ -148,6 +148,28 @@ def test_stream_is_by_threads_and_binding_and_kernels_by_processes(campaign, fig
     assert efficiency['y']['title'] == '% of ideal'
 
 
+def test_rates_of_any_program_are_drawn_and_threads_are_told(campaign, figures):
+    [case, *_] = [case for case in campaign[-1].cases if case.check.startswith('npb')]
+    values = [replace(value, variable=value.variable.replace('mops', 'timesteps') + 'x4') for value in case.values]
+    session = replace(campaign[-1], cases=tuple(replace(case, check=f'lammps %threads_are={binding}', values=tuple(values))
+                                                for binding in ('bound', 'unbound')))
+    assert plots.has_kernels(session)
+    drawn = plots.kernels(session, figures)
+    assert [plot['title'] for plot in drawn] == [
+        'LAMMPS class S, 4 threads a process', 'LAMMPS class S, 4 threads a process: parallel efficiency']
+    assert [line['stack'].split()[-1] for line in drawn[0]['lines']] == ['bound', 'unbound']
+
+
+def test_rdma_has_its_lines_but_no_half_round_trip_of_read(campaign, figures):
+    [case, *_] = [case for case in campaign[-1].cases if case.check == 'tcp']
+    curve = {1024: (1.0, 1.1), 65536: (2.0, 2.1)}
+    cases = [replace(case, check=f'rdma %operation={operation}', curves={latency: curve, 'bandwidth_gbps': curve})
+             for operation, latency in (('write', 'half_round_trip_us'), ('read', 'round_trip_us'))]
+    latency, bandwidth = [plot['lines'] for plot in plots.network(replace(campaign[-1], cases=tuple(cases)), [])]
+    assert [line['stack'] for line in latency] == ['rdma gnu write']
+    assert [line['stack'] for line in bandwidth] == ['rdma gnu write', 'rdma gnu read']
+
+
 def test_without_kernels_a_sentence_says_what_fills_the_page(figures):
     page = report.render([results.parse_session(recorded('session_lab'), 'here')], None, [], figures)
     seen = section(page, 'kernels')

@@ -11,6 +11,7 @@ from . import summary
 
 SIZES = {"startup_latency": 1, "latency_1KiB": 1024, "bandwidth_64KiB": 65536, "peak_bandwidth": 4 * 2 ** 20}
 LATENCY, BANDWIDTH = "half_round_trip_us", "bandwidth_gbps"
+NETWORK = ("pingpong", "tcp", "rdma")
 PLACES = {"internode": "between nodes", "intranode": "within a node"}
 
 
@@ -47,7 +48,7 @@ def network(session, figures) -> list[dict]:
     """Latency and bandwidth against message size, between nodes and within one: the messaging paper's figures 4 and 5."""
     found = {place: ([], []) for place in PLACES}
     for case in session.cases if session else ():
-        if case.measured and summary.base_name(case.check) in ("pingpong", "tcp"):
+        if case.measured and summary.base_name(case.check) in NETWORK:
             place = summary.parameters(case.check).get("placement", "internode")
             for lines, unit, points in zip(found.setdefault(place, ([], [])), ("us", "Gb/s"), _by_size(case)):
                 if points:
@@ -57,7 +58,7 @@ def network(session, figures) -> list[dict]:
     for place, both in found.items():
         marks = [[], []]
         for figure in figures:
-            if (figure.check in ("pingpong", "tcp") and figure.variable in published
+            if (figure.check in NETWORK and figure.variable in published
                     and figure.parameters.get("placement", "internode") == place):
                 marks[published[figure.variable]].append(mark(figure, SIZES[figure.variable]))
         for name, title, lines, seen in zip(("Latency", "Bandwidth"), ("half round trip, µs", "Gb/s"), both, marks):
@@ -86,13 +87,15 @@ def _by_size(case) -> tuple[dict, dict]:
             size: tuple(8 * size / us / 1000 for us in launches) for size, launches in latency.items()}
         return ({size: summary.summarize(launches) for size, launches in latency.items() if launches},
                 {size: summary.summarize(launches) for size, launches in bandwidth.items() if launches})
+    if BANDWIDTH in case.curves:  # RDMA Read takes a whole round trip, which is no line of this plot
+        return {}, {size: summary.summarize(launches) for size, launches in case.curves[BANDWIDTH].items() if launches}
     points = {value.variable: summary.summarize(value.samples, value.value) for value in case.values}
     return tuple({SIZES[name]: points[name] for name in names if name in points}
                  for names in (("startup_latency", "latency_1KiB"), ("bandwidth_64KiB", "peak_bandwidth")))
 
 
 def has_network(session) -> bool:
-    return any(case.measured and case.values and summary.base_name(case.check) in ("pingpong", "tcp")
+    return any(case.measured and case.values and summary.base_name(case.check) in NETWORK
                for case in session.cases)
 
 
@@ -132,26 +135,30 @@ def has_memory(session) -> bool:
                for case in session.cases)
 
 
-#: Variables over the number of processes, such as `mops_B_16` and `efficiency_B_16`: a quantity, a class, a number.
-SCALED = re.compile(r"(mops|efficiency)_([A-Z])_(\d+)")
+#: Variables over the number of processes, such as `mops_B_16` and `efficiency_B_16x4`: a quantity, a class, a number, and that
+#: of the threads of a process.
+SCALED = re.compile(r"([a-z]+)_([A-Z])_(\d+)(?:x(\d+))?")
 
 
 def kernels(session, figures) -> list[dict]:
-    """Mop/s and parallel efficiency against processes, of each kernel and class: the messaging paper's figure 6."""
+    """What a program did and its parallel efficiency against processes, by class and threads: the messaging paper's figure 6."""
     found: dict[tuple, dict[tuple, dict]] = {}
     for case in session.cases if session else ():
         for value in case.values if case.measured else ():
             if scaled := SCALED.fullmatch(value.variable):
-                quantity, letter, processes = scaled.groups()
-                key = summary.parameters(case.check).get("benchmark", summary.base_name(case.check)), letter, quantity, value.unit
-                points = found.setdefault(key, {}).setdefault((case.partition, case.environ), {})
+                quantity, letter, processes, threads = scaled.groups()
+                others = dict(summary.parameters(case.check))
+                key = others.pop("benchmark", summary.base_name(case.check)), letter, threads or "", quantity, value.unit
+                where = case.partition, " ".join([case.environ, *others.values()])
+                points = found.setdefault(key, {}).setdefault(where, {})
                 points[int(processes)] = summary.summarize(value.samples, value.value)
     plots = []
-    for (name, letter, quantity, unit), lines in found.items():
+    for (name, letter, threads, quantity, unit), lines in found.items():
         marks = [mark(figure, figure.parameters["processes"]) for figure in figures if figure.unit == unit
                  and figure.parameters.get("benchmark") == name and "processes" in figure.parameters]
-        title = f"{name.upper()} class {letter}" + (": parallel efficiency" if quantity == "efficiency" else "")
-        plots.append(plot(f"{quantity}-{name}-{letter}", title, ("processes", "count"), (unit, quantity == "mops"),
+        title = f"{name.upper()} class {letter}" + (f", {threads} threads a process" if threads else "")
+        title += ": parallel efficiency" if quantity == "efficiency" else ""
+        plots.append(plot(f"{quantity}-{name}-{letter}{threads}", title, ("processes", "count"), (unit, quantity != "efficiency"),
                           [line(session, *where, unit, points) for where, points in lines.items()], marks))
     return plots
 
