@@ -6,12 +6,13 @@ import reframe.core.builtins as builtin
 from reframe.core.exceptions import SanityError
 
 from . import provenance
-from .base import NearmetalCheck, rounded
+from .base import NearmetalCheck
+from .link import Link
 from .parsing.perftest import parse_rdma
 
 
 @rfm.simple_test
-class rdma(NearmetalCheck):
+class rdma(Link, NearmetalCheck):
     """Latency and bandwidth of RDMA Read, Write and Send over message size: what MPI on InfiniBand or RoCE builds on.
 
     Method: perftest's ib_read_lat, ib_write_lat, ib_send_lat (the median, t_typical) and ib_read_bw, ib_write_bw, ib_send_bw
@@ -51,6 +52,11 @@ class rdma(NearmetalCheck):
     @builtin.run_before('compile')
     def nothing_to_build(self):
         self.build_system.commands = ['true']
+
+    @builtin.run_after('init')
+    def name_latency(self):
+        if self.operation == 'read':
+            self.latency_curve = 'round_trip_us'
 
     @builtin.run_after('setup')
     def read_settings(self):
@@ -92,29 +98,3 @@ class rdma(NearmetalCheck):
                 *self._counters, self.payload_bytes(), {host: port for host, port, _ in first.ports}, first.mtu)
         except provenance.ProvenanceError as error:
             raise self._failure(str(error)) from None
-
-    @builtin.run_before('performance')
-    def keep_curves(self):
-        if not self.is_dry_run():
-            latency = 'round_trip_us' if self.operation == 'read' else 'half_round_trip_us'
-            self.curves = {latency: self._curve('latency_us'), 'bandwidth_gbps': self._curve('bandwidth_gbps')}
-
-    def _curve(self, name):
-        return {size: [rounded(getattr(launch, name)[size]) for launch in self.launches]
-                for size in sorted(getattr(self.launches[0], name))}
-
-    @builtin.performance_function('us')
-    def startup_latency(self):
-        return self.over_launches('startup_latency', [p.latency_us[min(p.latency_us)] for p in self.launches])
-
-    @builtin.performance_function('us')
-    def latency_1KiB(self):
-        return self.over_launches('latency_1KiB', [p.latency_us[1024] for p in self.launches])
-
-    @builtin.performance_function('Gb/s')
-    def bandwidth_64KiB(self):
-        return self.over_launches('bandwidth_64KiB', [p.bandwidth_gbps[65536] for p in self.launches])
-
-    @builtin.performance_function('Gb/s')
-    def peak_bandwidth(self):
-        return self.over_launches('peak_bandwidth', [max(p.bandwidth_gbps.values()) for p in self.launches])

@@ -3,12 +3,13 @@ import reframe as rfm
 import reframe.core.builtins as builtin
 from reframe.core.exceptions import SanityError
 
-from .base import NearmetalCheck, rounded
+from .base import NearmetalCheck
+from .link import Link
 from .parsing.qperf import parse_tcp
 
 
 @rfm.simple_test
-class tcp(NearmetalCheck):
+class tcp(Link, NearmetalCheck):
     """Latency and bandwidth of plain TCP sockets over the sizes of `pingpong`: what the MPI library adds is the rest.
 
     Method: qperf's tcp_lat (half round trip) and tcp_bw (one way, at the receiver), one second each a size, where the
@@ -60,28 +61,3 @@ class tcp(NearmetalCheck):
     def check_transport(self):
         if self.transport.startswith(('shared memory', 'loopback')):
             raise SanityError(f'the bytes went through {self.transport}: they never left the node')
-
-    @builtin.run_before('performance')
-    def keep_curves(self):
-        if not self.is_dry_run():
-            self.curves = {'half_round_trip_us': self._curve('latency_us'), 'bandwidth_gbps': self._curve('bandwidth_gbps')}
-
-    def _curve(self, name):
-        return {size: [rounded(getattr(launch, name)[size]) for launch in self.launches]
-                for size in sorted(getattr(self.launches[0], name))}
-
-    @builtin.performance_function('us')
-    def startup_latency(self):
-        return self.over_launches('startup_latency', [p.latency_us[min(p.latency_us)] for p in self.launches])
-
-    @builtin.performance_function('us')
-    def latency_1KiB(self):
-        return self.over_launches('latency_1KiB', [p.latency_us[1024] for p in self.launches])
-
-    @builtin.performance_function('Gb/s')
-    def bandwidth_64KiB(self):
-        return self.over_launches('bandwidth_64KiB', [p.bandwidth_gbps[65536] for p in self.launches])
-
-    @builtin.performance_function('Gb/s')
-    def peak_bandwidth(self):
-        return self.over_launches('peak_bandwidth', [max(p.bandwidth_gbps.values()) for p in self.launches])
