@@ -35,6 +35,7 @@ class Application(Scaling, NearmetalCheck):
         self.size = self.size or self.extra(f'{check}_size', self.default_size)
         if self.size not in self.sizes:
             raise SanityError(f'{check}.size is {self.size!r}; choose from {", ".join(self.sizes)}')
+        self.ranks_per_node = self.ranks_per_node or self.extra(f'{check}_ranks_per_node', 0)
         self.use_processes(1 << 20)
 
     @builtin.run_before('compile')
