@@ -15,7 +15,7 @@ TIME = {'value': lambda run: 1 / run.rate, 'parts': lambda run: [1 / part for pa
 
 class Application(Scaling, NearmetalCheck):
     """Base of the applications: the problem stays, the processes grow (strong scaling). A check has a table `sizes` and says
-    in `problem_is_chosen` how its program is called."""
+    in a hook how its program is called."""
 
     #: Size of the problem; default: the partition's `CHECK_size` (extras), or `default_size`. :values: see the check's `sizes`
     size = builtin.variable(str, value='', loggable=True)

@@ -31,6 +31,14 @@ class Programs(rfm.RegressionTestPlugin):
         if len(launches) != self.repeats:
             raise SanityError(f'{len(launches)} launches are in the output instead of {self.repeats}')
 
+    def rounds(self, launches: list, on=lambda run: run.processes, what: str = 'processes') -> list[dict]:
+        """Of each round its launches by `self.counts`, which is what they ran on; SanityError where they ran on others."""
+        told = [on(run) for run in launches]
+        if told != (wanted := self.counts * self.repeats):
+            raise SanityError(f'the output holds launches on {told} {what} instead of {wanted}')
+        size = len(self.counts)
+        return [dict(zip(self.counts, launches[start:start + size])) for start in range(0, len(launches), size)]
+
 
 class OursOrTheirs(rfm.RegressionTestPlugin):
     """A check that runs our program or the suite's own that ours is written after."""

@@ -117,14 +117,6 @@ class Scaling(rfm.RegressionTestPlugin):
                 (quantity, values, unit, self.counts), ('efficiency', efficiency, '% of ideal', self.counts[:-1]))
             for count in counts for name in [f'{kind}_{size}_{self.called(count)}']}
 
-    def rounds(self, launches: list) -> list[dict]:
-        """Of each round its launches by their `processes`; SanityError where these are not the numbers asked for."""
-        told = [run.processes for run in launches]
-        if told != (wanted := self.counts * self.repeats):
-            raise SanityError(f'the output holds launches on {told} processes instead of {wanted}')
-        size = len(self.counts)
-        return [dict(zip(self.counts, launches[start:start + size])) for start in range(0, len(launches), size)]
-
     def payload_bytes(self):
         """What all launches sent; 0 where that is too little to tell what carried it, and `no_transport` says so."""
         payloads = [self.payload_of(run) for runs in self.launches for run in runs.values()]

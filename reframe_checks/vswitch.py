@@ -61,23 +61,19 @@ class vswitch(NearmetalCheck):
 
     def launch(self, executable, options=()):
         return [line for count in self.counts for line in super(vswitch, self).launch(executable, [
-            *options, f'--nodes={count}', f'--ntasks-per-node={self.processes // count}', '--overcommit', '--cpu-bind=none'])]
+            *options, f'--nodes={count}', f'--ntasks-per-node={self.processes // count}'])]
 
     @builtin.run_before('run')
     def launch_by_srun_alone(self):
         if self.job.launcher.registered_name != 'srun':
             self.skip(f'{self.display_name} places processes on guests by srun, which {self.current_partition.fullname} has not')
-        # ReFrame's own line is the first launch.
         self.job.launcher.options += ['--overcommit', '--cpu-bind=none']
 
     def read_output(self, text):
         launches = parse_npb(text)
-        told = [run.hosts for run in launches]
-        if told != (wanted := self.counts * self.repeats) or {run.processes for run in launches} != {self.processes}:
-            raise SanityError(f'the output holds launches of {sorted({run.processes for run in launches})} processes on {told} '
-                              f'guests instead of {self.processes} on {wanted}')
-        size = len(self.counts)
-        self.launches = [dict(zip(self.counts, launches[start:start + size])) for start in range(0, len(launches), size)]
+        self.launches = self.rounds(launches, lambda run: run.hosts, 'guests')
+        if others := {run.processes for run in launches} - {self.processes}:
+            raise SanityError(f'the output holds launches of {sorted(others)} processes instead of {self.processes}')
         self.record_program(launches[0].facts, 'NPB')
 
     @builtin.run_before('performance')
