@@ -239,6 +239,8 @@ public final class NearmetalRun {
                 StringBuilder words = new StringBuilder("mpj: " + me + " was ended by " + entry.getKey().getName().replace(" handler", ""));
                 for (Thread program : programs) if (program.isAlive()) words.append(", ").append(at(program.getStackTrace()));
                 System.err.println(words + (rendezvous == null ? "." : "; last heard of were " + rendezvous.lastHeard() + "."));
+                System.err.flush();
+                return;
             }
             // The library ends the JVM here and there, some of it with 0.
             for (int frame = 0; frame + 1 < stack.length; frame++)
@@ -246,14 +248,13 @@ public final class NearmetalRun {
                         && stack[frame + 1].getClassName().matches("(xdev|mpjdev|mpi|mpjbuf|runtime)\\..*"))
                     die("the library gave up at " + stack[frame + 1], null);
         }
-        System.err.flush();
     }
 
     /** The program's innermost line, and the library's call that it is in. */
     private static String at(StackTraceElement[] stack) {
         for (int frame = 0; frame < stack.length; frame++)
             if (!stack[frame].getClassName().matches("(java|jdk|sun|xdev|mpjdev|mpi|mpjbuf|launch)\\..*"))
-                return "at " + stack[frame] + (frame == 0 ? "" : " in " + stack[frame - 1].getClassName() + "." + stack[frame - 1].getMethodName());
+                return "at " + stack[frame].toString().replaceFirst("^.*/", "") + (frame == 0 ? "" : " in " + stack[frame - 1].getClassName() + "." + stack[frame - 1].getMethodName());
         return "outside of the program";
     }
 }

@@ -195,12 +195,12 @@ final class Rendezvous {
     }
 
     private boolean ofTheJob(InetAddress guest) {
-        return nodes.contains(guest) || guest.isLoopbackAddress() && address.isLoopbackAddress();
+        return nodes.contains(guest) || same(guest, address);
     }
 
     /** On one node a name may be 127.0.1.1, where whoever connects comes from 127.0.0.1. */
     private static boolean same(InetAddress one, InetAddress other) {
-        return one.equals(other) || other != null && one.isLoopbackAddress() && other.isLoopbackAddress();
+        return one.equals(other) || other != null && other.isLoopbackAddress() && one.equals(InetAddress.getLoopbackAddress());
     }
 
     static boolean isPort(int number) {
