@@ -32,8 +32,8 @@ class Jvm(rfm.RegressionTestPlugin):
 
     #: `niodev`: a JVM a rank, over TCP; `threads`: all ranks in one JVM on one node. :values: `niodev`, `threads`
     java_device = builtin.variable(str, value='niodev', loggable=True)
-    #: Megabytes of a JVM's heap; default: the partition's `java_heap_mb` (extras), or half of the JVM's part of the job's memory.
-    #: :type: int
+    #: Megabytes of a JVM's heap; default: the partition's `java_heap_mb` (extras), or half of the JVM's part of the job's
+    #: memory. :type: int
     java_heap_mb = builtin.variable(int, value=0, loggable=True)
     #: The collector; `auto`: serial for less than 1792 MB or one core. :values: `auto`, `serial`, `parallel`
     java_gc = builtin.variable(str, value='', loggable=True)
@@ -53,8 +53,8 @@ class Jvm(rfm.RegressionTestPlugin):
             setattr(self, name, value)
         home = HOMES[self._library]
         if self._library == 'fastmpj' and not (environ.modules or environ.env_vars.get(home) or os.environ.get(home)):
-            self.skip(f'{self.display_name}: {home} is not set. FastMPJ is each site\'s own licensed copy: give its directory in '
-                      f'env_vars of the environment {environ.name}')
+            self.skip(f'{self.display_name}: {home} is not set. FastMPJ is each site\'s own licensed copy: give its directory '
+                      f'in env_vars of the environment {environ.name}')
         if self.job.launcher.registered_name != 'srun':
             self.skip(f'{self.display_name} starts its JVMs with srun, but {self.current_partition.fullname} has the launcher '
                       f'{self.job.launcher.registered_name}')
@@ -67,7 +67,8 @@ class Jvm(rfm.RegressionTestPlugin):
         strict = 'javac -Xlint:all -Werror --release 17'
         self.build_system = 'CustomBuild'
         self.build_system.commands = [
-            'command -v javac > /dev/null || { echo "javac is not on PATH: load the module of a JDK (17 or newer)" >&2; exit 1; }',
+            'command -v javac > /dev/null || { echo "javac is not on PATH: load the module of a JDK (17 or newer)" >&2; '
+            'exit 1; }',
             f'[ -r "${home}/lib/mpj.jar" ] || {{ echo "{home}=${home} has no lib/mpj.jar: it is to be the directory of the '
             'library\'s installation" >&2; exit 1; }',
             f'{strict} -d launch.classes java/launch/*.java',
@@ -86,6 +87,7 @@ class Jvm(rfm.RegressionTestPlugin):
         elif self._library == 'fastmpj':
             # It takes its peers, in the order of the ranks, from a file.
             settings['hostfile'] = 'hosts.txt'
-            address = f'{self.job.launcher.run_command(self.job)} --label sh java/launch/jvm.sh --address {shlex.quote(f"--hosts={hosts}")}'
-            self.prerun_cmds += [f"{address} | sort -n | sed 's/^ *[0-9]*: *//' > hosts.txt"]
+            address = f'--label sh java/launch/jvm.sh --address {shlex.quote(f"--hosts={hosts}")}'
+            self.prerun_cmds += [f'{self.job.launcher.run_command(self.job)} {address} | sort -n | '
+                                 "sed 's/^ *[0-9]*: *//' > hosts.txt"]
         self.executable = jvm_command(main, **settings)

@@ -8,7 +8,7 @@ from reframe.core.launchers.mpi import SrunLauncher
 
 
 def step_options(tasks: int, tasks_per_node: int | None, threads: bool, cpus: int | None = None) -> list[str]:
-    """srun's options for so many ranks, a JVM each, of so many cores, or all of them the threads of one, with a core for each."""
+    """srun's options for so many ranks: a JVM each, of so many cores, or all of them threads of one with a core for each."""
     options = ['--mpi=none', '--kill-on-bad-exit=1']
     if threads:
         return [*options, '--nodes=1', '--ntasks=1', '--ntasks-per-node=1', f'--cpus-per-task={tasks}']

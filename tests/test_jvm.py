@@ -26,9 +26,11 @@ STEP = {'SLURM_JOB_ID': '7', 'SLURM_STEP_ID': '0', 'SLURM_STEP_NODELIST': 'local
 # What is started
 
 def test_srun_starts_a_jvm_a_task():
-    assert srun_mpj.step_options(8, 4, False) == ['--mpi=none', '--kill-on-bad-exit=1', '--nodes=2', '--ntasks=8', '--ntasks-per-node=4']
+    assert srun_mpj.step_options(8, 4, False) == [
+        '--mpi=none', '--kill-on-bad-exit=1', '--nodes=2', '--ntasks=8', '--ntasks-per-node=4']
     assert srun_mpj.step_options(2, 1, False)[2:] == ['--nodes=2', '--ntasks=2', '--ntasks-per-node=1']
-    assert srun_mpj.step_options(2, 1, False, 2)[2:] == ['--nodes=2', '--ntasks=2', '--ntasks-per-node=1', '--cpus-per-task=2']
+    assert srun_mpj.step_options(2, 1, False, 2)[2:] == [
+        '--nodes=2', '--ntasks=2', '--ntasks-per-node=1', '--cpus-per-task=2']
     assert srun_mpj.step_options(1, 4, False)[2:] == ['--nodes=1', '--ntasks=1', '--ntasks-per-node=1']
 
 
@@ -65,7 +67,8 @@ class Site:
         self.add('bin/nproc', '#!/bin/sh\necho 4\n').chmod(0o755)
         self.add('hosts.txt', '10.0.0.1\n10.0.0.2\n')
         (directory / 'launch.classes').mkdir()
-        self.settings |= {'MPJ_HOME': f'{directory}/mpj', 'FMPJ_HOME': f'{directory}/fmpj', 'PATH': f'{directory}/bin:/usr/bin:/bin'}
+        self.settings |= {'MPJ_HOME': f'{directory}/mpj', 'FMPJ_HOME': f'{directory}/fmpj',
+                          'PATH': f'{directory}/bin:/usr/bin:/bin'}
 
     def add(self, name, text):
         path = self.directory / name
@@ -75,7 +78,8 @@ class Site:
 
     def __call__(self, *arguments, **settings):
         environment = {name: value for name, value in (self.settings | settings).items() if value is not None}
-        return subprocess.run(['sh', str(JVM), *arguments], cwd=self.directory, capture_output=True, text=True, env=environment)
+        return subprocess.run(['sh', str(JVM), *arguments], cwd=self.directory, capture_output=True, text=True,
+                              env=environment)
 
     def started(self, *arguments, **settings) -> list[str]:
         """The arguments of what was started, in order; a line for the settings comes before."""
@@ -97,14 +101,15 @@ def test_mpj_express_between_nodes(site):
     assert said == '# nearmetal jvm: library=express device=niodev heap=100MB gc=serial pages=default'
     assert started == [
         *COMMON, '-Dnearmetal.device=niodev', '-Dnearmetal.port=18112', '-Dnearmetal.ports=16', '-Dnearmetal.hosts={}',
-        '-Dnearmetal.patience=60', '-cp', 'launch.classes:/mpj/lib/mpj.jar:/mpj/lib/log4j-1.2.jar:classes', 'launch.NearmetalRun',
-        'Hello', 'two words', '3']
+        '-Dnearmetal.patience=60', '-cp', 'launch.classes:/mpj/lib/mpj.jar:/mpj/lib/log4j-1.2.jar:classes',
+        'launch.NearmetalRun', 'Hello', 'two words', '3']
 
 
 def test_mpj_express_within_a_jvm(site):
     assert site.started('--heap=100', '--device=threads', '--ranks=2', 'Hello')[2:] == [
-        *COMMON, '-Dnearmetal.device=threads', '-Dnearmetal.ranks=2', '-Dnearmetal.app=classes:/mpj/lib/mpi.jar:/mpj/lib/mpjdev.jar',
-        '-cp', 'launch.classes:/mpj/lib/smpdev.jar:/mpj/lib/xdev.jar:/mpj/lib/mpjbuf.jar:/mpj/lib/mpiExp.jar:/mpj/lib/log4j-1.2.jar',
+        *COMMON, '-Dnearmetal.device=threads', '-Dnearmetal.ranks=2',
+        '-Dnearmetal.app=classes:/mpj/lib/mpi.jar:/mpj/lib/mpjdev.jar', '-cp', 'launch.classes:' + ':'.join(
+            f'/mpj/lib/{jar}.jar' for jar in ('smpdev', 'xdev', 'mpjbuf', 'mpiExp', 'log4j-1.2')),
         'launch.NearmetalRun', 'Hello']
 
 
@@ -112,7 +117,7 @@ def test_fastmpj_between_nodes(site):
     assert site.started('--library=fastmpj', '--heap=100', '--hostfile=hosts.txt', 'Hello', '3')[2:] == [
         *COMMON, '-Dmpj.rank=0', '-Dmpj.nprocs=2', '-Dxxdev.dev=niodev', '-Dxxdev.psl=65536', '-Dxxdev.port=18112',
         '-Dmpj.hostfile=hosts.txt', '-Djava.library.path=/fmpj/lib', '-cp',
-        '/fmpj/lib/runtime.jar:/fmpj/lib/mpj.jar:/fmpj/lib/xxdev.jar:/fmpj/lib/jhwloc.jar:/fmpj/lib/niodev.jar:classes', 'Hello', '3']
+        ':'.join(f'/fmpj/lib/{jar}.jar' for jar in ('runtime', 'mpj', 'xxdev', 'jhwloc', 'niodev')) + ':classes', 'Hello', '3']
 
 
 def test_fastmpj_within_a_node(site):
@@ -128,7 +133,8 @@ def test_a_jvm_is_set_by_its_part_of_the_job(site):
 
     assert heap() == ('-Xmx250m', ['-XX:+UseSerialGC'])  # half of 1000 MB / 2
     assert heap(SLURM_STEP_TASKS_PER_NODE='1(x3)', SLURM_MEM_PER_NODE='8000') == ('-Xmx4000m', ['-XX:+UseParallelGC'])
-    assert heap(SLURM_STEP_TASKS_PER_NODE='4(x2),1', SLURM_MEM_PER_NODE=None, SLURM_MEM_PER_CPU='500', SLURM_CPUS_ON_NODE='16')[0] == '-Xmx1000m'
+    shared = {'SLURM_MEM_PER_NODE': None, 'SLURM_MEM_PER_CPU': '500', 'SLURM_CPUS_ON_NODE': '16'}
+    assert heap(SLURM_STEP_TASKS_PER_NODE='4(x2),1', **shared)[0] == '-Xmx1000m'
     whole = int(re.search(r'MemTotal: +(\d+)', Path('/proc/meminfo').read_text())[1]) // 1024
     assert heap(SLURM_MEM_PER_NODE='0')[0] == f'-Xmx{whole // 2 // 2}m'
 
@@ -152,20 +158,23 @@ def test_jobs_have_ports_of_their_own(site):
 @pytest.mark.parametrize('options, settings, sentence', [
     ([], {}, 'the name of the class to run is expected.'),
     (['--gc=g1', 'Hello'], {}, '--gc=g1 is no option of jvm.sh, or has a value that it does not know.'),
-    (['--heap=600', 'Hello'], {}, 'a heap of 600 MB is above the 500 MB that a JVM has of this allocation (1000 MB a node, 2 JVMs on '
-     'it): ask for more memory or give a smaller java_heap_mb.'),
+    (['--heap=600', 'Hello'], {}, 'a heap of 600 MB is above the 500 MB that a JVM has of this allocation (1000 MB a node, 2 '
+     'JVMs on it): ask for more memory or give a smaller java_heap_mb.'),
     (['--heap=x', 'Hello'], {}, '--heap=x is no whole number from 16 to 99999999.'),
     (['--ports=80-90', 'Hello'], {}, '--ports=80 is no whole number from 1024 to 65520.'),
     (['--ports=18000-18010', 'Hello'], {}, '--ports=18010 is no whole number from 18015 to 65535.'),
     (['Hello'], {'SLURM_JOB_ID': None}, 'this is no step of a Slurm job (no SLURM_JOB_ID): start it with srun.'),
-    (['Hello'], {'MPJ_HOME': None}, "MPJ_HOME is not set: load the library's module, or give its path in this environment's env_vars."),
-    (['Hello'], {'MPJ_HOME': '/nowhere'}, "MPJ_HOME=/nowhere has no lib/mpj.jar: it is to be the directory of MPJ's installation."),
+    (['Hello'], {'MPJ_HOME': None},
+     "MPJ_HOME is not set: load the library's module, or give its path in this environment's env_vars."),
+    (['Hello'], {'MPJ_HOME': '/nowhere'},
+     "MPJ_HOME=/nowhere has no lib/mpj.jar: it is to be the directory of MPJ's installation."),
     (['--library=fastmpj', 'Hello'], {'FMPJ_HOME': '/nowhere'},
      "FMPJ_HOME=/nowhere has no lib/runtime.jar: it is to be the directory of FMPJ's installation."),
     (['--library=fastmpj', 'Hello'], {}, '--hostfile=, with an address a rank, cannot be read.'),
-    (['Hello'], {'JAVA_HOME': '/nowhere'}, f'there is no /nowhere/bin/java on {os.uname().nodename}: load the module of a JDK (17 or '
-     "newer) or set JAVA_HOME in this environment's env_vars."),
-    (['--launch=nowhere', 'Hello'], {}, "nowhere, where the launcher's classes are to be, is no directory: was the check built?")])
+    (['Hello'], {'JAVA_HOME': '/nowhere'}, f'there is no /nowhere/bin/java on {os.uname().nodename}: load the module of a JDK '
+     "(17 or newer) or set JAVA_HOME in this environment's env_vars."),
+    (['--launch=nowhere', 'Hello'], {},
+     "nowhere, where the launcher's classes are to be, is no directory: was the check built?")])
 def test_what_cannot_be_started_is_said(site, options, settings, sentence):
     done = site(*options, **settings)
     assert (done.returncode, done.stderr) == (2, f'mpj: {sentence}\n')
@@ -184,7 +193,8 @@ def built(tmp_path_factory):
     library, tests = f'{home}/lib/mpj.jar', Path(__file__).parent / 'java'
     for command in (['javac', '-Xlint:all', '-Werror', '--release', '17', '-d', 'launch.classes',
                      *sorted((SOURCES / 'java/launch').glob('*.java')), tests / 'Pure.java'],
-                    ['javac', '-Xlint:all', '-Werror', '--release', '17', '-cp', library, '-d', 'classes', tests / 'Hello.java'],
+                    ['javac', '-Xlint:all', '-Werror', '--release', '17', '-cp', library, '-d', 'classes',
+                     tests / 'Hello.java'],
                     ['java', '-cp', f'launch.classes:{library}', 'launch.Confine', 'launch.classes']):
         # Of the library's own jars javac would warn.
         command = [str(word).replace('-Xlint:all', '-Xlint:all,-path') for word in command]
@@ -201,8 +211,8 @@ def ranks(built):
     def start(rank, size, *arguments, options=(), **settings):
         environment = os.environ | {'MPJ_HOME': '/usr/share/mpj', **os.environ} | STEP | {
             'SLURM_NTASKS': str(size), 'SLURM_PROCID': str(rank)} | settings
-        started.append(subprocess.Popen(['sh', str(JVM), '--heap=64', *options, 'Hello', *arguments], cwd=built, env=environment, text=True,
-                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE))
+        started.append(subprocess.Popen(['sh', str(JVM), '--heap=64', *options, 'Hello', *arguments], cwd=built, text=True,
+                                        env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE))
         return started[-1]
 
     yield start
@@ -259,10 +269,13 @@ def test_threads_are_ranks_with_variables_of_their_own(ranks):
 
 @node
 def test_lists_of_nodes(built):
-    lists = {'native1': 'native1', 'native[1-2]': 'native1 native2', 'a,b-1.x': 'a b-1.x', 'cn[008-010,3],gpu[1]': 'cn008 cn009 cn010 cn3 gpu1',
-             'r[1-2]n[3-4]': 'r1n3 r1n4 r2n3 r2n4'}
-    wrong = ['', 'a,', 'a[', 'a]', 'a[1-2', 'a[[1]]', 'a[2-1]', 'a[x]', 'a[]', 'a b', 'a;b', 'a[1-999999999]', 'a[0-999]b[0-999]']
-    done = subprocess.run(['java', '-cp', 'launch.classes', 'launch.Pure', *lists, *wrong], cwd=built, capture_output=True, text=True)
+    lists = {'native1': 'native1', 'native[1-2]': 'native1 native2', 'a,b-1.x': 'a b-1.x',
+             'r[1-2]n[3-4]': 'r1n3 r1n4 r2n3 r2n4',
+             'cn[008-010,3],gpu[1]': 'cn008 cn009 cn010 cn3 gpu1'}
+    wrong = ['', 'a,', 'a[', 'a]', 'a[1-2', 'a[[1]]', 'a[2-1]', 'a[x]', 'a[]', 'a b', 'a;b', 'a[1-999999999]',
+             'a[0-999]b[0-999]']
+    done = subprocess.run(['java', '-cp', 'launch.classes', 'launch.Pure', *lists, *wrong], cwd=built, capture_output=True,
+                          text=True)
     *lines, configuration = done.stdout.splitlines()
     assert lines == [*lists.values(), *(f"! '{text}' is no list of nodes as Slurm writes them" for text in wrong)]
     assert configuration == '#Number of Processes;4;#Protocol Switch Limit;131072;#Server Name;10.0.0.1;#Server Port;18032'
@@ -279,8 +292,9 @@ def test_strangers_malformed_and_second_ones_harm_nothing(ranks):
     for number in ('2', '-1', 'x', '0', '99999999999'):
         assert knock(port, utf(f'nearmetal 7.0 {number}')) == utf('nearmetal 7.0 refused')
     time.sleep(2)  # rank 0 is in MPI.Init: what else says that it is rank 0 comes too late
-    for numbers in [(26000, 26001, 1), (26000, 26001, 0), (80, 26001, 0), (26000, 26000, 0), (26000, 70000, 0), (26000, 26001, -1)]:
-        assert knock(port, utf('Sending Info') + struct.pack('>iii', *numbers)) == b''  # not announced, there already, no port
+    for numbers in [(26000, 26001, 1), (26000, 26001, 0),  # not announced, there already
+                    (80, 26001, 0), (26000, 26000, 0), (26000, 70000, 0), (26000, 26001, -1)]:
+        assert knock(port, utf('Sending Info') + struct.pack('>iii', *numbers)) == b''
     before = time.monotonic()
     assert knock(port, b'\x00') == b'' and 4 < time.monotonic() - before < 8  # says no more
     for process in (ranks(1, 2), first):
@@ -320,8 +334,8 @@ def test_a_rank_that_never_comes_is_named(ranks):
         r'mpj: rank 0 on localhost: after 4 s 1 of the ranks have not come to MPI.Init, \[2\]; last heard of were rank 0 '
         r'\(127.0.0.1\) [\d.]+ s ago; rank 1 \(127.0.0.1\) [\d.]+ s ago; rank 2 never\.\n', err), err
     code, _, err = ends(ranks(1, 3, options=['--patience=2'], SLURM_JOB_ID='9'))
-    assert code == 1 and err == ('mpj: rank 1 on localhost: found no rank 0 of job 9.0 at the ports 18144 to 18159 of 127.0.0.1 within 2 s: '
-                                 'did it start, and may nodes reach each other there?.\n')
+    assert code == 1 and err == ('mpj: rank 1 on localhost: found no rank 0 of job 9.0 at the ports 18144 to 18159 of '
+                                 '127.0.0.1 within 2 s: did it start, and may nodes reach each other there.\n')
 
 
 @node
@@ -341,9 +355,11 @@ def test_a_hang_says_where_and_who_was_last_heard_of(ranks):
     for process in processes:
         process.terminate()
     errors = [ends(process)[2] for process in processes]
-    assert re.match(r'mpj: rank 0 on localhost was ended by SIGTERM, at Hello.main\(Hello.java:13\) in mpi.Comm.Recv; last heard of were '
-                    r'rank 0 \(127.0.0.1\) [\d.]+ s ago; rank 1 \(127.0.0.1\) [\d.]+ s ago', errors[0]), errors
-    assert errors[1] == 'mpj: rank 1 on localhost was ended by SIGTERM, at Hello.main(Hello.java:13) in mpi.Comm.Recv.\n'
+    assert re.match(r'mpj: rank 0 on localhost was ended by SIGTERM, at Hello.main\(Hello.java:\d+\) in mpi.Comm.Recv; '
+                    r'last heard of were rank 0 \(127.0.0.1\) [\d.]+ s ago; rank 1 \(127.0.0.1\) [\d.]+ s ago',
+                    errors[0]), errors
+    assert re.fullmatch(r'mpj: rank 1 on localhost was ended by SIGTERM, at Hello.main\(Hello.java:\d+\) in mpi.Comm.Recv\.\n',
+                        errors[1]), errors
 
 
 @node
@@ -362,20 +378,20 @@ def test_no_port_left_is_said(ranks):
     code, _, err = ends(ranks(0, 2))
     for server in taken:
         server.close()
-    assert code == 1 and err == ('mpj: rank 0 on localhost: the ports 18112 to 18127 of 127.0.0.1 are all in use: give others in the '
-                                 "partition's extras (java_ports).\n")
+    assert code == 1 and err == ('mpj: rank 0 on localhost: the ports 18112 to 18127 of 127.0.0.1 are all in use: give others '
+                                 "in the partition's extras (java_ports).\n")
 
 
 @node
 @pytest.mark.parametrize('settings, sentence', [
     ({'SLURM_PROCID': '2'}, "SLURM_PROCID is '2', not a whole number from 0 to 1"),
     ({'SLURM_STEP_NODELIST': 'a['}, "'a[' is no list of nodes as Slurm writes them"),
-    ({'SLURMD_NODENAME': 'no.such.name.invalid'}, 'the node name no.such.name.invalid has no address: mend /etc/hosts or DNS, or '
-     'java_hosts in the extras'),
-    ({'SLURMD_NODENAME': '192.0.2.1'}, 'this node has no interface with the address of 192.0.2.1, 192.0.2.1: what the extras call '
-     "java_hosts is to name the node's own address"),
-    ({'SLURM_STEP_NODELIST': 'localhost,other'}, 'the name of this node, localhost, is 127.0.0.1 on itself, where no other node reaches '
-     'it: mend /etc/hosts, or give java_hosts in the extras')])
+    ({'SLURMD_NODENAME': 'no.such.name.invalid'}, 'the node name no.such.name.invalid has no address: mend /etc/hosts or DNS, '
+     'or java_hosts in the extras'),
+    ({'SLURMD_NODENAME': '192.0.2.1'}, 'this node has no interface with the address of 192.0.2.1, 192.0.2.1: what the extras '
+     "call java_hosts is to name the node's own address"),
+    ({'SLURM_STEP_NODELIST': 'localhost,other'}, 'the name of this node, localhost, is 127.0.0.1 on itself, where no other '
+     'node reaches it: mend /etc/hosts, or give java_hosts in the extras')])
 def test_a_rank_that_is_nowhere_is_said(ranks, settings, sentence):
     code, _, err = ends(ranks(1, 2, **settings))
     assert code == 1 and err == f'mpj: this rank: {sentence}.\n'

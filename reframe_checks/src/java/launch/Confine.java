@@ -10,11 +10,12 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 
 /**
- * Writes, below a directory that comes before the library on the class path, MPJ Express's NIODevice with JobAddress in place of
- * InetSocketAddress: as it is, it listens on all networks, whatever it is told. One entry of the class's constants changes.
+ * Writes, below a directory that comes before the library on the class path, MPJ Express's NIODevice with JobAddress in place
+ * of InetSocketAddress: as it is, it listens on all networks, whatever it is told. One entry of the class's constants changes.
  */
 public final class Confine {
-    private static final String CLASS = "xdev/niodev/NIODevice.class", FROM = "java/net/InetSocketAddress", TO = "launch/JobAddress";
+    private static final String CLASS = "xdev/niodev/NIODevice.class";
+    private static final String FROM = "java/net/InetSocketAddress", TO = "launch/JobAddress";
 
     private Confine() { }
 

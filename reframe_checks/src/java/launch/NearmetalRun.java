@@ -36,7 +36,8 @@ public final class NearmetalRun {
     private NearmetalRun() { }
 
     public static void main(String[] arguments) {
-        Thread.setDefaultUncaughtExceptionHandler((thread, error) -> die("thread " + thread.getName() + " died of " + error, error));
+        Thread.setDefaultUncaughtExceptionHandler(
+            (thread, error) -> die("thread " + thread.getName() + " died of " + error, error));
         Runtime.getRuntime().addShutdownHook(new Thread(NearmetalRun::lastWords, "last words"));
         try {
             if (arguments.length == 0) throw new IllegalArgumentException("the name of a class is expected");
@@ -66,7 +67,8 @@ public final class NearmetalRun {
             throws IOException, ReflectiveOperationException, InterruptedException {
         int ranks = number("SLURM_NTASKS", slurm.get("SLURM_NTASKS"), 1, MOST_RANKS);
         int rank = number("SLURM_PROCID", slurm.get("SLURM_PROCID"), 0, ranks - 1);
-        int first = number("port", setting("port", ""), 1024, 65535), count = number("ports", setting("ports", "16"), 1, 65536 - first);
+        int first = number("port", setting("port", ""), 1024, 65535);
+        int count = number("ports", setting("ports", "16"), 1, 65536 - first);
         int patience = number("patience", setting("patience", "60"), 1, 86400);
         String job = number("SLURM_JOB_ID", slurm.get("SLURM_JOB_ID"), 1, Integer.MAX_VALUE) + "."
             + number("SLURM_STEP_ID", slurm.getOrDefault("SLURM_STEP_ID", "0"), 0, Integer.MAX_VALUE);
@@ -75,7 +77,8 @@ public final class NearmetalRun {
         InetAddress own = own(slurm, pattern), head = resolve(pattern.replace("{}", names.get(0)));
         if (names.size() > 1 && own.isLoopbackAddress())
             throw new IOException("the name of this node, " + node(slurm) + ", is " + own.getHostAddress()
-                                  + " on itself, where no other node reaches it: mend /etc/hosts, or give java_hosts in the extras");
+                                  + " on itself, where no other node reaches it: mend /etc/hosts, or give java_hosts in the "
+                                  + "extras");
         me = "rank " + rank + " on " + node(slurm);
         JobAddress.own = own;
         if (rank == 0) {
@@ -86,12 +89,14 @@ public final class NearmetalRun {
         }
         int port = join(job, rank, head, own, first, count, patience);
         programs = new Thread[] {Thread.currentThread()};
-        start(Class.forName(arguments[0]), arguments, String.valueOf(rank), configuration(ranks, head.getHostAddress(), port), "niodev");
+        start(Class.forName(arguments[0]), arguments,
+              String.valueOf(rank), configuration(ranks, head.getHostAddress(), port), "niodev");
     }
 
     /** What niodev takes for its configuration. */
     static String configuration(int ranks, String host, int port) {
-        return "#Number of Processes;" + ranks + ";#Protocol Switch Limit;131072;#Server Name;" + host + ";#Server Port;" + port;
+        return "#Number of Processes;" + ranks + ";#Protocol Switch Limit;131072;#Server Name;" + host
+            + ";#Server Port;" + port;
     }
 
     private static void start(Class<?> program, String[] arguments, String... library) throws ReflectiveOperationException {
@@ -100,13 +105,15 @@ public final class NearmetalRun {
         program.getMethod("main", String[].class).invoke(null, (Object) all.toArray(new String[0]));
     }
 
-    /** All ranks as threads of this JVM: each has the library and the program to itself, and shares the device with the others. */
-    private static void runThreads(String[] arguments, int ranks) throws IOException, ReflectiveOperationException, InterruptedException {
+    /** All ranks as threads of this JVM: each has library and program to itself, and shares the device with the others. */
+    private static void runThreads(String[] arguments, int ranks)
+            throws IOException, ReflectiveOperationException, InterruptedException {
         List<URL> path = new ArrayList<>();
         for (String part : setting("app", "").split(java.io.File.pathSeparator)) path.add(Path.of(part).toUri().toURL());
         programs = new Thread[ranks];
         for (int rank = 0; rank < ranks; rank++) {
-            ThreadGroup group = (ThreadGroup) Class.forName("xdev.smpdev.SMPDevProcess").getConstructor(String.class).newInstance("MPI" + rank);
+            ThreadGroup group = (ThreadGroup) Class.forName("xdev.smpdev.SMPDevProcess").getConstructor(String.class)
+                .newInstance("MPI" + rank);
             URLClassLoader loader = new URLClassLoader(path.toArray(new URL[0]), NearmetalRun.class.getClassLoader());
             Class<?> program = Class.forName(arguments[0], true, loader);
             String number = String.valueOf(rank);
@@ -152,7 +159,8 @@ public final class NearmetalRun {
             Thread.sleep(50);
         }
         throw new IOException("found no rank 0 of job " + job + " at the ports " + first + " to " + (first + count - 1) + " of "
-                              + host.getHostAddress() + " within " + patience + " s: did it start, and may nodes reach each other there?");
+                              + host.getHostAddress() + " within " + patience + " s: did it start, and may nodes reach each "
+                              + "other there");
     }
 
     private static void beat(Socket socket) {
@@ -181,7 +189,8 @@ public final class NearmetalRun {
     private static List<String> nodes(Map<String, String> slurm) {
         String list = slurm.getOrDefault("SLURM_STEP_NODELIST", slurm.get("SLURM_JOB_NODELIST"));
         if (list == null || slurm.get("SLURM_PROCID") == null)
-            throw new IllegalArgumentException("this is no step of a Slurm job (no SLURM_PROCID, SLURM_STEP_NODELIST): start it with srun");
+            throw new IllegalArgumentException(
+                "this is no step of a Slurm job (no SLURM_PROCID, SLURM_STEP_NODELIST): start it with srun");
         return NodeList.expand(list);
     }
 
@@ -203,7 +212,8 @@ public final class NearmetalRun {
         try {
             return InetAddress.getByName(name);
         } catch (IOException unknown) {
-            throw new IOException("the node name " + name + " has no address: mend /etc/hosts or DNS, or java_hosts in the extras");
+            throw new IOException(
+                "the node name " + name + " has no address: mend /etc/hosts or DNS, or java_hosts in the extras");
         }
     }
 
@@ -236,7 +246,8 @@ public final class NearmetalRun {
         for (Map.Entry<Thread, StackTraceElement[]> entry : Thread.getAllStackTraces().entrySet()) {
             StackTraceElement[] stack = entry.getValue();
             if (entry.getKey().getName().startsWith("SIG") && entry.getKey().getName().endsWith(" handler")) {
-                StringBuilder words = new StringBuilder("mpj: " + me + " was ended by " + entry.getKey().getName().replace(" handler", ""));
+                String signal = entry.getKey().getName().replace(" handler", "");
+                StringBuilder words = new StringBuilder("mpj: " + me + " was ended by " + signal);
                 for (Thread program : programs) if (program.isAlive()) words.append(", ").append(at(program.getStackTrace()));
                 System.err.println(words + (rendezvous == null ? "." : "; last heard of were " + rendezvous.lastHeard() + "."));
                 System.err.flush();
@@ -254,7 +265,8 @@ public final class NearmetalRun {
     private static String at(StackTraceElement[] stack) {
         for (int frame = 0; frame < stack.length; frame++)
             if (!stack[frame].getClassName().matches("(java|jdk|sun|xdev|mpjdev|mpi|mpjbuf|launch)\\..*"))
-                return "at " + stack[frame].toString().replaceFirst("^.*/", "") + (frame == 0 ? "" : " in " + stack[frame - 1].getClassName() + "." + stack[frame - 1].getMethodName());
+                return "at " + stack[frame].toString().replaceFirst("^.*/", "") + (frame == 0 ? "" : " in "
+                    + stack[frame - 1].getClassName() + "." + stack[frame - 1].getMethodName());
         return "outside of the program";
     }
 }

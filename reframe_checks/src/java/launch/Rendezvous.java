@@ -20,9 +20,9 @@ import java.util.concurrent.atomic.AtomicInteger;
 /**
  * Where the ranks of a job learn each other's addresses and ports; rank 0 hosts it, on the job's network alone.
  *
- * A rank says first that it is there ("nearmetal JOB RANK") and keeps that connection, on which it is heard of from then on. MPJ
- * Express's niodev then sends its ports by its own protocol ("Sending Info", write port, read port, rank) and is answered when all
- * have. Whoever is not on a node of the job is closed unread; what says something else, too slowly or twice, without an answer.
+ * A rank says first that it is there ("nearmetal JOB RANK") and keeps that connection, on which it is heard of from then on.
+ * MPJ Express's niodev then sends its ports by its own protocol ("Sending Info", write port, read port, rank) and is answered
+ * when all have. Who is not on a node of the job is closed unread; who says something else, too slowly or twice, unanswered.
  */
 final class Rendezvous {
     /** A hello or a report has at most so many bytes of text, and so long to come. */

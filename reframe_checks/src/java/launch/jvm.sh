@@ -37,11 +37,13 @@ done
 [ $# -gt 0 ] || [ $what = address ] || fail "the name of the class to run is expected."
 
 java=${JAVA_HOME:+$JAVA_HOME/bin/}java
-command -v "$java" > /dev/null || fail "there is no $java on $(uname -n): load the module of a JDK (17 or newer) or set JAVA_HOME in this environment's env_vars."
+command -v "$java" > /dev/null || fail "there is no $java on $(uname -n): load the module of a JDK (17 or newer)" \
+    "or set JAVA_HOME in this environment's env_vars."
 [ -d "$launch" ] || fail "$launch, where the launcher's classes are to be, is no directory: was the check built?"
 
 # An address costs no more than a small JVM.
-[ $what = run ] || exec "$java" -Xmx32m -XX:+UseSerialGC -XX:-UsePerfData "-Dnearmetal.hosts=$hosts" -cp "$launch" launch.NearmetalRun --address
+[ $what = run ] || exec "$java" -Xmx32m -XX:+UseSerialGC -XX:-UsePerfData "-Dnearmetal.hosts=$hosts" -cp "$launch" \
+    launch.NearmetalRun --address
 
 case $library in
     express) name=MPJ_HOME home=${MPJ_HOME:-} jars='mpj smpdev xdev mpjbuf mpiExp mpi mpjdev' ;;
@@ -49,7 +51,8 @@ case $library in
 esac
 [ -n "$home" ] || fail "$name is not set: load the library's module, or give its path in this environment's env_vars."
 for jar in $jars; do
-    [ -r "$home/lib/$jar.jar" ] || fail "$name=$home has no lib/$jar.jar: it is to be the directory of ${name%_HOME}'s installation."
+    [ -r "$home/lib/$jar.jar" ] || fail "$name=$home has no lib/$jar.jar: it is to be the directory of" \
+        "${name%_HOME}'s installation."
 done
 
 # The job's part of the ports: sixteen, which another job on the node has only if its number differs by a multiple of the parts.
@@ -76,7 +79,8 @@ share=$((memory / most))
 # Half, as the library keeps what it sends outside of the heap.
 [ "$heap" != auto ] || heap=$((share / 2))
 whole heap "$heap" 16 99999999
-[ "$heap" -le "$share" ] || fail "a heap of $heap MB is above the $share MB that a JVM has of this allocation ($memory MB a node, $most JVMs on it): ask for more memory or give a smaller java_heap_mb."
+[ "$heap" -le "$share" ] || fail "a heap of $heap MB is above the $share MB that a JVM has of this allocation ($memory MB a" \
+    "node, $most JVMs on it): ask for more memory or give a smaller java_heap_mb."
 # Threads that collect in parallel cost more than they give where there is little to collect, or one core.
 [ $gc != auto ] || { [ "$heap" -ge 1792 ] && [ "$(nproc)" -gt 1 ] && gc=parallel || gc=serial; }
 
@@ -94,7 +98,8 @@ case $library-$device in
         for candidate in "${MPJ_LOG4J:-}" "$lib"/log4j*.jar /usr/share/java/log4j-1.2.jar; do
             [ -r "$candidate" ] && { log4j=$candidate; break; }
         done
-        [ -n "$log4j" ] || fail "MPJ Express finds no log4j 1.2 in $lib or /usr/share/java: give its path as MPJ_LOG4J in this environment's env_vars."
+        [ -n "$log4j" ] || fail "MPJ Express finds no log4j 1.2 in $lib or /usr/share/java: give its path as MPJ_LOG4J in" \
+            "this environment's env_vars."
         ;;
 esac
 case $library-$device in
@@ -102,15 +107,16 @@ case $library-$device in
         exec "$java" $jvm -Dnearmetal.device=niodev -Dnearmetal.port=$port -Dnearmetal.ports=16 "-Dnearmetal.hosts=$hosts" \
             -Dnearmetal.patience="$patience" -cp "$launch:$lib/mpj.jar:$log4j:$classes" launch.NearmetalRun "$@" ;;
     express-threads)
-        exec "$java" $jvm -Dnearmetal.device=threads -Dnearmetal.ranks="$ranks" "-Dnearmetal.app=$classes:$lib/mpi.jar:$lib/mpjdev.jar" \
+        exec "$java" $jvm -Dnearmetal.device=threads -Dnearmetal.ranks="$ranks" \
+            "-Dnearmetal.app=$classes:$lib/mpi.jar:$lib/mpjdev.jar" \
             -cp "$launch:$lib/smpdev.jar:$lib/xdev.jar:$lib/mpjbuf.jar:$lib/mpiExp.jar:$log4j" launch.NearmetalRun "$@" ;;
     fastmpj-niodev)
         [ -r "$hostfile" ] || fail "--hostfile=$hostfile, with an address a rank, cannot be read."
-        exec "$java" $jvm "-Dmpj.rank=${SLURM_PROCID:?is not set: start it with srun}" "-Dmpj.nprocs=$SLURM_NTASKS" -Dxxdev.dev=niodev -Dxxdev.psl=65536 \
+        exec "$java" $jvm "-Dmpj.rank=$SLURM_PROCID" "-Dmpj.nprocs=$SLURM_NTASKS" -Dxxdev.dev=niodev -Dxxdev.psl=65536 \
             -Dxxdev.port=$port "-Dmpj.hostfile=$hostfile" "-Djava.library.path=$lib" \
             -cp "$lib/runtime.jar:$lib/mpj.jar:$lib/xxdev.jar:$lib/jhwloc.jar:$lib/niodev.jar:$classes" "$@" ;;
     fastmpj-threads)
-        [ -x "$home/bin/fmpjrun" ] || fail "FMPJ_HOME=$home has no bin/fmpjrun: it is to be the directory of FastMPJ's installation."
+        [ -x "$home/bin/fmpjrun" ] || fail "FMPJ_HOME=$home has no bin/fmpjrun: it is to be FastMPJ's directory."
         # It takes neither from its arguments.
         export JAVA_TOOL_OPTIONS="$jvm" CLASSPATH="$classes"
         exec "$home/bin/fmpjrun" -np "$ranks" -dev smdev -class "$@" ;;
