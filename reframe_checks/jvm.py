@@ -79,12 +79,11 @@ class Jvm(rfm.RegressionTestPlugin):
 
     def run_java(self, main: str) -> None:
         """Run this class, in as many JVMs or threads as the job has tasks."""
+        self.job.launcher.shape = self.num_tasks, self.num_tasks_per_node, self.num_cpus_per_task
         hosts = self.extra('java_hosts', '{}')
         settings = {'library': self._library, 'device': self.java_device, 'heap': self.java_heap_mb, 'gc': self.java_gc,
                     'pages': self.java_pages, 'ports': self.extra('java_ports', ''), 'hosts': '' if hosts == '{}' else hosts}
-        if self.java_device == 'threads':
-            settings['ranks'] = self.job.num_tasks
-        elif self._library == 'fastmpj':
+        if self.java_device != 'threads' and self._library == 'fastmpj':
             # It takes its peers, in the order of the ranks, from a file.
             settings['hostfile'] = 'hosts.txt'
             address = f'--label sh java/launch/jvm.sh --address {shlex.quote(f"--hosts={hosts}")}'

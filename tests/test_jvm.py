@@ -42,9 +42,12 @@ def test_the_launcher_is_known_to_reframe():
     from reframe.core.backends import getlauncher
     launcher = getlauncher('srun-mpj')()
     launcher.options = ['--cpu-bind=cores']
-    job = SimpleNamespace(num_tasks=2, num_tasks_per_node=1, num_cpus_per_task=None)
-    assert launcher.run_command(job) == \
-        'srun --mpi=none --kill-on-bad-exit=1 --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpu-bind=cores'
+    # Before a job is submitted ReFrame has not told it its tasks.
+    launcher.shape = 2, 1, None
+    for told in (None, 2):
+        job = SimpleNamespace(num_tasks=told, num_tasks_per_node=told and 1, num_cpus_per_task=None)
+        assert launcher.run_command(job) == \
+            'srun --mpi=none --kill-on-bad-exit=1 --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpu-bind=cores'
 
 
 def test_the_command_of_a_task():

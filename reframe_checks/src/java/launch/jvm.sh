@@ -2,6 +2,7 @@
 # Starts a task's JVM with a program of mpiJava 1.2, without daemons: `srun ... sh java/launch/jvm.sh [--NAME=VALUE ...] MAIN
 # [ARGUMENT ...]`. What it cannot do it says in one sentence and ends with 2.
 set -eu
+# Threads are as many as the task has cores, which srun-mpj asks for.
 library=express device=niodev ranks=${SLURM_CPUS_PER_TASK:-1} heap=auto gc=auto pages=default
 ports=18000-24991 hosts='{}' patience=60 classes=classes launch=launch.classes hostfile= what=run
 
