@@ -79,7 +79,9 @@ class Jvm(rfm.RegressionTestPlugin):
 
     def run_java(self, main: str) -> None:
         """Run this class, in as many JVMs or threads as the job has tasks."""
-        self.job.launcher.shape = self.num_tasks, self.num_tasks_per_node, self.num_cpus_per_task
+        # ReFrame tells the job only when it submits it, but the lines of further launches are written before.
+        for name in ('num_tasks', 'num_tasks_per_node', 'num_cpus_per_task'):
+            setattr(self.job, name, getattr(self, name))
         hosts = self.extra('java_hosts', '{}')
         settings = {'library': self._library, 'device': self.java_device, 'heap': self.java_heap_mb, 'gc': self.java_gc,
                     'pages': self.java_pages, 'ports': self.extra('java_ports', ''), 'hosts': '' if hosts == '{}' else hosts}

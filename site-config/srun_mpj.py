@@ -24,11 +24,7 @@ class SrunMpjLauncher(SrunLauncher):
     def __init__(self):
         super().__init__()
         self.threads = False
-        #: Of a job that is not submitted yet: its tasks, those on a node, and a task's cores.
-        self.shape = 1, None, None
 
     def command(self, job):
         own = [f'--export={",".join(f"{key}={value}" for key, value in self.env_vars.items())}'] if self.env_vars else []
-        tasks, per_node, cpus = self.shape
-        return ['srun', *step_options(job.num_tasks or tasks, job.num_tasks_per_node or per_node, self.threads,
-                                      job.num_cpus_per_task or cpus), *own]
+        return ['srun', *step_options(job.num_tasks, job.num_tasks_per_node, self.threads, job.num_cpus_per_task), *own]

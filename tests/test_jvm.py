@@ -7,6 +7,7 @@ import re
 import socket
 import struct
 import subprocess
+import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -42,12 +43,9 @@ def test_the_launcher_is_known_to_reframe():
     from reframe.core.backends import getlauncher
     launcher = getlauncher('srun-mpj')()
     launcher.options = ['--cpu-bind=cores']
-    # Before a job is submitted ReFrame has not told it its tasks.
-    launcher.shape = 2, 1, None
-    for told in (None, 2):
-        job = SimpleNamespace(num_tasks=told, num_tasks_per_node=told and 1, num_cpus_per_task=None)
-        assert launcher.run_command(job) == \
-            'srun --mpi=none --kill-on-bad-exit=1 --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpu-bind=cores'
+    job = SimpleNamespace(num_tasks=2, num_tasks_per_node=1, num_cpus_per_task=None)
+    assert launcher.run_command(job) == \
+        'srun --mpi=none --kill-on-bad-exit=1 --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpu-bind=cores'
 
 
 def test_the_command_of_a_task():
@@ -181,6 +179,70 @@ def test_jobs_have_ports_of_their_own(site):
 def test_what_cannot_be_started_is_said(site, options, settings, sentence):
     done = site(*options, **settings)
     assert (done.returncode, done.stderr) == (2, f'mpj: {sentence}\n')
+
+
+# What ReFrame makes of it
+
+@pytest.fixture
+def dry(tmp_path):
+    """Dry runs of tests/java/hello_check.py on a site of its own: what is said, and the job's lines that start JVMs."""
+    checkout = Path(__file__).parents[1]
+    (tmp_path / 'systems').mkdir()
+    (tmp_path / 'systems/here.yaml').write_text(
+        'name: here\nhostnames: []\nenvironments:\n- {name: mpj, modules: []}\npartitions:\n- {name: batch, scheduler: slurm, '
+        'launcher: srun, environs: [mpj, fastmpj], extras: {link_class: native, link_speed_gbps: 10, hypervisor: none, '
+        'no_baseline: it is new, java_hosts: "{}-ib", java_ports: 30000-30999, java_heap_mb: 256}}\n')
+
+    def run(environ, *options, **settings):
+        done = subprocess.run(
+            [sys.executable, '-c', 'from reframe.frontend.cli import main; main()', '--nocolor', '-c',
+             checkout / 'tests/java/hello_check.py', '--dry-run', '--system', 'here', '-p', environ, *options],
+            cwd=tmp_path, capture_output=True, text=True, stdin=subprocess.DEVNULL,
+            env={key: value for key, value in os.environ.items() if not key.endswith('MPJ_HOME')} | settings | {
+                'RFM_CONFIG_PATH': f'{checkout}/site-config', 'NEARMETAL_SYSTEMS_PATH': f'{tmp_path}/systems',
+                'RFM_PREFIX': str(tmp_path), 'RFM_RESOLVE_MODULE_CONFLICTS': '0', 'PYTHONPATH': str(checkout)})
+        scripts = tmp_path.glob('stage/here/batch/*/hello/rfm_job.sh')
+        return done.stdout, [line for path in scripts for line in path.read_text().splitlines() if 'jvm.sh' in line]
+
+    return run
+
+
+def test_every_launch_is_of_all_ranks(dry):
+    said, lines = dry('mpj')
+    assert 'Ran 1/1 test case(s)' in said
+    assert lines == ["srun --mpi=none --kill-on-bad-exit=1 --nodes=2 --ntasks=2 --ntasks-per-node=1 sh java/launch/jvm.sh "
+                     "--library=express --device=niodev --heap=256 --gc=auto --pages=default --ports=30000-30999 "
+                     "'--hosts={}-ib' Hello 4000000"] * 3
+
+
+def test_threads_are_one_task(dry):
+    _, lines = dry('mpj', '-S', 'java_device=threads', '-S', 'java_heap_mb=64', '-S', 'java_gc=parallel')
+    assert len(lines) == 3 and all(line.startswith(
+        'srun --mpi=none --kill-on-bad-exit=1 --nodes=1 --ntasks=1 --ntasks-per-node=1 --cpus-per-task=2 sh java/launch/jvm.sh '
+        '--library=express --device=threads --heap=64 --gc=parallel ') for line in lines)
+
+
+def test_fastmpj_is_skipped_where_the_site_has_none(dry):
+    said, lines = dry('fastmpj')
+    assert "FMPJ_HOME is not set. FastMPJ is each site's own licensed copy: give its directory" in said and not lines
+    assert 'Ran 0/1 test case(s)' in said
+
+
+def test_fastmpj_learns_its_peers_from_a_file(dry):
+    said, (address, *lines) = dry('fastmpj', FMPJ_HOME='/opt/fastmpj')
+    assert 'Ran 1/1 test case(s)' in said
+    step = 'srun --mpi=none --kill-on-bad-exit=1 --nodes=2 --ntasks=2 --ntasks-per-node=1'
+    assert address == (f"{step} --label sh java/launch/jvm.sh --address '--hosts={{}}-ib' | sort -n | "
+                       "sed 's/^ *[0-9]*: *//' > hosts.txt")
+    assert len(lines) == 3 and all('--library=fastmpj' in line and '--hostfile=hosts.txt' in line for line in lines)
+
+
+@pytest.mark.parametrize('option, sentence', [
+    ('java_device=smp', "java_device is 'smp'; choose from niodev, threads"),
+    ('java_gc=g1', "java_gc is 'g1'; choose from auto, serial, parallel"),
+    ('java_pages=huge', "java_pages is 'huge'; choose from default, transparent, explicit")])
+def test_a_setting_that_nobody_knows_is_said(dry, option, sentence):
+    assert sentence in dry('mpj', '-S', option)[0]
 
 
 # What it does once started
