@@ -4,6 +4,7 @@ The tests marked `node` run in the lab, whose node image has a JDK and MPJ Expre
 """
 import os
 import re
+import shlex
 import socket
 import struct
 import subprocess
@@ -94,7 +95,7 @@ def site(tmp_path):
     return Site(tmp_path)
 
 
-COMMON = ['-Xms100m', '-Xmx100m', '-XX:+AlwaysPreTouch', '-XX:-UsePerfData', '-XX:+ExitOnOutOfMemoryError', '-XX:+UseSerialGC']
+COMMON = ['-Xms100m', '-Xmx100m', '-XX:+AlwaysPreTouch', '-XX:-UsePerfData', '-XX:+UseSerialGC']
 
 
 def test_mpj_express_between_nodes(site):
@@ -460,3 +461,33 @@ def test_no_port_left_is_said(ranks):
 def test_a_rank_that_is_nowhere_is_said(ranks, settings, sentence):
     code, _, err = ends(ranks(1, 2, **settings))
     assert code == 1 and err == f'mpj: this rank: {sentence}.\n'
+
+
+# In jobs of Slurm
+
+def say_hello(lab, prefix, *options, timeout=300):
+    command = ['reframe', '--nocolor', '-c', 'tests/java/hello_check.py', '-r', '-p', 'mpj', *options]
+    settings = f'PYTHONPATH={shlex.quote(str(lab.checkout))} RFM_PREFIX={shlex.quote(str(prefix))}'
+    return lab('exec', f'{settings} {shlex.join(command)}', check=False, timeout=timeout).stdout
+
+
+@pytest.mark.lab
+def test_two_nodes_say_hello_on_each_class_of_links(lab, prefix):
+    said = say_hello(lab, prefix, '--system', 'lab')
+    assert 'Ran 3/3 test case(s) from 1 check(s) (0 failure(s)' in said, said
+    assert re.findall(r'hello /\w+ @lab:(\w+)\+mpj', said).count('emulated') >= 1
+    for name in ('native', 'passthrough', 'emulated'):  # not by way of loopback, which would be no network
+        [record] = prefix.glob(f'output/lab/{name}/mpj/hello/rfm_job.out')
+        assert record.read_text().count('hello rank=1 size=2 bytes=4000000') == 3
+
+
+@pytest.mark.lab
+def test_two_threads_say_hello(lab, prefix):
+    said = say_hello(lab, prefix, '--system', 'lab:native', '-S', 'java_device=threads')
+    assert 'Ran 1/1 test case(s) from 1 check(s) (0 failure(s)' in said, said
+
+
+@pytest.mark.lab
+def test_a_rank_that_throws_ends_the_job_and_is_quoted(lab, prefix):
+    said = say_hello(lab, prefix, '--system', 'lab:native', '-S', 'what=throw')
+    assert 'ended as FAILED with exit code 1; its last words: mpj: rank 1 on native2: Hello died of ' in re.sub(r'\s+', ' ', said), said

@@ -48,6 +48,10 @@ class hello(Jvm, NearmetalCheck):
     def payload_bytes(self):
         return 0 if self.java_device == 'threads' else 2 * BYTES * self.repeats
 
+    def check_transport(self):
+        if self.java_device == 'niodev' and self.transport in ('shared memory', 'loopback'):
+            raise SanityError(f'the messages went through {self.transport}')
+
     @builtin.performance_function('ranks')
     def ranks(self):
         return self.over_launches('ranks', [2] * self.repeats)

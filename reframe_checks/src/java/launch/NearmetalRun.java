@@ -234,7 +234,8 @@ public final class NearmetalRun {
     /** One sentence, and the end of this JVM, whatever its other threads do. */
     static void die(String sentence, Throwable error) {
         System.out.flush();
-        System.err.println("mpj: " + me + ": " + sentence + ".");
+        String advice = error instanceof OutOfMemoryError ? ": give it more (java_heap_mb), or more nodes" : "";
+        System.err.println("mpj: " + me + ": " + sentence + advice + ".");
         if (error != null) error.printStackTrace();
         System.err.flush();
         Runtime.getRuntime().halt(FAILED);

@@ -85,7 +85,7 @@ whole heap "$heap" 16 99999999
 # Threads that collect in parallel cost more than they give where there is little to collect, or one core.
 [ $gc != auto ] || { [ "$heap" -ge 1792 ] && [ "$(nproc)" -gt 1 ] && gc=parallel || gc=serial; }
 
-jvm="-Xms${heap}m -Xmx${heap}m -XX:+AlwaysPreTouch -XX:-UsePerfData -XX:+ExitOnOutOfMemoryError"
+jvm="-Xms${heap}m -Xmx${heap}m -XX:+AlwaysPreTouch -XX:-UsePerfData"
 case $gc in serial) jvm="$jvm -XX:+UseSerialGC" ;; parallel) jvm="$jvm -XX:+UseParallelGC" ;; esac
 case $pages in transparent) jvm="$jvm -XX:+UseTransparentHugePages" ;; explicit) jvm="$jvm -XX:+UseLargePages" ;; esac
 # Once a launch, by the rank that is always there.
