@@ -490,5 +490,4 @@ def test_two_threads_say_hello(lab, prefix):
 @pytest.mark.lab
 def test_a_rank_that_throws_ends_the_job_and_is_quoted(lab, prefix):
     said = say_hello(lab, prefix, '--system', 'lab:native', '-S', 'what=throw')
-    words = 'ended as FAILED with exit code 1; its last words: mpj: rank 1 on native2: Hello died of '
-    assert words in re.sub(r'\s+', ' ', said), said
+    assert re.search(r'ended as FAILED with exit code \d+: its last words: mpj: rank 1 on native2: Hello died of ', said), said
