@@ -126,9 +126,13 @@ class NearmetalCheck(rfm.RegressionTest, Baselined, Programs):
     def probe(self, options: str = '') -> str:
         """The command that says what the nodes are; srun's options may choose among them."""
         command = 'sh provenance.sh'
-        if self.job.launcher.registered_name != 'srun':
+        if not self.by_srun():
             return command
         return f'srun {options}--mpi=none --ntasks={self.num_nodes} --ntasks-per-node=1 {command}'
+
+    def by_srun(self) -> bool:
+        """Whether srun starts the program: by itself, or JVMs (site-config/srun_mpj.py)."""
+        return self.job.launcher.registered_name in ('srun', 'srun-mpj')
 
     def launch(self, executable: str, options=()) -> list[str]:
         """The command lines of one launch, with further options of the launcher."""

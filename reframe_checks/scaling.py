@@ -74,6 +74,8 @@ class Scaling(rfm.RegressionTestPlugin):
         try:
             if self.job.launcher.registered_name == 'srun':
                 self.job.launcher.options = [*options, *further, *self.placement(count)]
+            elif self.by_srun():  # it places so many tasks by itself
+                self.job.launcher.options = [*options, *further]
             self.job.num_tasks = count  # what mpirun and its like go by
             return f'{self.job.launcher.run_command(self.job)} {command}'
         finally:
@@ -85,7 +87,7 @@ class Scaling(rfm.RegressionTestPlugin):
 
     @builtin.run_before('run')
     def bind_processes(self):
-        if self.job.launcher.registered_name == 'srun':
+        if self.by_srun():
             self.job.launcher.options += [f'--cpu-bind={CPU_BIND[self.binding]}']
 
     # Last, so that it knows where else processes will run.
