@@ -17,9 +17,9 @@ abstract class Npb {
     /* Random numbers: x' = a x mod 2^46, and x / 2^46 is uniform (report, 2.3). */
     static final long RANDOM_MASK = (1L << 46) - 1, RANDOM_A = 1220703125, RANDOM_SEED = 314159265;
 
-    /* Warm-up: the best of the last so many runs is neither much better than those before, nor much worse. */
+    /* Warm-up goes by rounds, until in the last so many of them nothing was gained and hardly anything compiled. */
     private static final int WINDOW = 5;
-    private static final double LEAST_SECONDS = 1, MOST_SECONDS = 30, GAIN = 0.02, LOSS = 0.10;
+    private static final double ROUND_SECONDS = 0.1, MOST_SECONDS = 30, GAIN = 0.02, COMPILING = 0.02;
 
     private static final String HELP = "Usage: <launcher> -n N %s CLASS%n"
             + "The %s kernel of the NAS Parallel Benchmarks; CLASS is S, W, A, B or C (each some times larger%n"
@@ -119,34 +119,44 @@ abstract class Npb {
 
     /** Runs a step until the JIT compiler has nothing left to make of it, and says how that was seen. */
     final void warmUp(Step step) throws MPIException {
-        final double[] recent = new double[WINDOW];
-        final int[] go = new int[1];
+        final double[] mean = new double[WINDOW], ended = new double[WINDOW + 1];
+        final long[] jit = new long[WINDOW + 1];
+        final int[] next = {1}; // runs of the next round; rank 0 decides
+        double before = Double.POSITIVE_INFINITY; // the best round but for the last WINDOW
         final double start = now();
-        double before = Double.POSITIVE_INFINITY; // the best run but for the last WINDOW
-        for (int runs = 0;; runs++) {
+        int runs = 0;
+        for (int round = 0;; round++) {
             double best = Double.POSITIVE_INFINITY;
-            for (final double seconds : recent) best = Math.min(best, seconds);
-            final double spent = now() - start;
-            final boolean stable = runs > WINDOW && spent > LEAST_SECONDS && best > before * (1 - GAIN) && best < before * (1 + LOSS);
-            go[0] = stable || spent > MOST_SECONDS && runs >= WINDOW ? 0 : 1;
-            world.Bcast(go, 0, 1, MPI.INT, 0);
-            if (go[0] == 0) {
-                if (rank == 0) report(runs, spent, stable, recent);
+            for (final double seconds : mean) best = Math.min(best, seconds);
+            final int newest = round % (WINDOW + 1), oldest = (round + 1) % (WINDOW + 1);
+            ended[newest] = now();
+            jit[newest] = Program.compilingMs();
+            final double took = ended[newest] - ended[oldest], share = (jit[newest] - jit[oldest]) * 1e-3 / took;
+            final boolean stable = round > WINDOW && best > before * (1 - GAIN) && share < COMPILING;
+            final boolean late = ended[newest] - start > MOST_SECONDS && round > WINDOW;
+            if (stable || late) next[0] = 0;
+            world.Bcast(next, 0, 1, MPI.INT, 0);
+            if (next[0] == 0) {
+                if (rank == 0) report(stable, runs, ended[newest] - start, share, mean, round);
                 return;
             }
-            if (runs >= WINDOW) before = Math.min(before, recent[runs % WINDOW]);
+            if (round >= WINDOW) before = Math.min(before, mean[round % WINDOW]);
             final double begin = now();
-            step.run();
-            recent[runs % WINDOW] = now() - begin;
+            for (int i = 0; i < next[0]; i++) step.run();
+            final double each = (now() - begin) / next[0];
+            mean[round % WINDOW] = each;
+            runs += next[0];
+            next[0] = each * next[0] < ROUND_SECONDS ? (int) Math.min(2.0 * next[0], ROUND_SECONDS / each + 1) : Math.max(1,
+                    (int) (ROUND_SECONDS / each));
         }
     }
 
-    private static void report(int runs, double spent, boolean stable, double[] recent) {
+    private static void report(boolean stable, int runs, double seconds, double share, double[] mean, int rounds) {
         final StringBuilder last = new StringBuilder();
-        for (int i = 0; i < WINDOW; i++) last.append(i > 0 ? "," : "").append(String.format(Locale.ROOT, "%.6f",
-                recent[(runs + i) % WINDOW]));
-        Program.print("# nearmetal warm_up: stable=%s runs=%d seconds=%.2f jit_ms=%d last_s=%s%n", stable ? "yes" : "no", runs, spent,
-                Program.compilingMs(), last);
+        for (int i = 0; i < WINDOW; i++)
+            last.append(i > 0 ? "," : "").append(String.format(Locale.ROOT, "%.9f", mean[(rounds + i) % WINDOW]));
+        Program.print("# nearmetal warm_up: stable=%s runs=%d seconds=%.2f jit_ms=%d last_jit_share=%.4f last_s=%s%n",
+                stable ? "yes" : "no", runs, seconds, Program.compilingMs(), share, last);
     }
 
     final void clockStart() throws MPIException {
