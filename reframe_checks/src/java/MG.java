@@ -7,8 +7,9 @@ import mpi.Request;
  * MG: a Poisson equation on a periodic cube by V-cycles of a multigrid method (report, 2.3): 27-point stencils, and after each
  * the planes on all six sides exchanged with the neighbours. Split of the cube and messages as in ../npb/mg.c.
  *
- * Rows of the cube are copied into lines before they are used: then all arrays of a loop are read and written at the same
- * index, which is what C2 needs to see that they may be computed several points at once, whatever their overlap.
+ * Every row of the cube is an array, and a loop reads and writes all of its arrays at the same index, neighbours in a row being
+ * copied to it first: C2 computes several points at once only where it sees so that they cannot overlap. One flat array with
+ * offsets, as in C, takes three to five times as long.
  */
 public final class MG extends Npb {
     private static final int AXES = 3, CHARGES = 10;
@@ -21,19 +22,23 @@ public final class MG extends Npb {
     /** u the solution, r the residual, with a ghost point on either side; m points in each direction. */
     private static final class Level {
         final int[] m = new int[AXES], split = new int[AXES];
-        double[] u, r;
+        double[][] u, r;
 
         int points() {
             return m[0] * m[1] * m[2];
         }
 
         int row(int y, int z) {
-            return (z * m[1] + y) * m[0];
+            return z * m[1] + y;
+        }
+
+        double[][] rows() {
+            return new double[m[1] * m[2]][m[0]];
         }
 
         void allocate() {
-            u = new double[points()];
-            r = new double[points()];
+            u = rows();
+            r = rows();
         }
     }
 
@@ -42,7 +47,8 @@ public final class MG extends Npb {
     private final int[][] neighbour = new int[AXES][2];
     private Level[] level;
     private final Level block = new Level(); // my part of the finest level that is not split
-    private double[] v, faces, edges, line, outgoing, incoming0, incoming1, gathered;
+    private double[][] v;
+    private double[] line1, line2, line3, outgoing, incoming0, incoming1, gathered;
 
     private MG(Program program) {
         super(program, "MG", "floating point");
@@ -76,27 +82,27 @@ public final class MG extends Npb {
 
     /** Copies the points of plane `at` of an axis, out of (or into) a buffer; returns how many. Axes already done go with their
      *  ghost points, so that edges and corners arrive too. */
-    private static int plane(Level l, double[] data, double[] buffer, int axis, int at, boolean out) {
+    private static int plane(Level l, double[][] data, double[] buffer, int axis, int at, boolean out) {
         final int lowX = axis == 0 ? at : 0, highX = axis == 0 ? at + 1 : l.m[0];
         final int lowY = axis == 1 ? at : axis < 1 ? 1 : 0, highY = axis == 1 ? at + 1 : axis < 1 ? l.m[1] - 1 : l.m[1];
         final int lowZ = axis == 2 ? at : 1, highZ = axis == 2 ? at + 1 : l.m[2] - 1, width = highX - lowX;
         int count = 0;
         for (int z = lowZ; z < highZ; z++)
             for (int y = lowY; y < highY; y++, count += width) {
-                final int row = l.row(y, z) + lowX;
+                final double[] row = data[l.row(y, z)];
                 if (width == 1) {
-                    if (out) buffer[count] = data[row];
-                    else data[row] = buffer[count];
+                    if (out) buffer[count] = row[lowX];
+                    else row[lowX] = buffer[count];
                 } else if (out) {
-                    System.arraycopy(data, row, buffer, count, width);
+                    System.arraycopy(row, lowX, buffer, count, width);
                 } else {
-                    System.arraycopy(buffer, count, data, row, width);
+                    System.arraycopy(buffer, count, row, lowX, width);
                 }
             }
         return count;
     }
 
-    private void fillGhosts(Level l, double[] data) throws MPIException {
+    private void fillGhosts(Level l, double[][] data) throws MPIException {
         for (int axis = 0; axis < AXES; axis++) {
             final int last = l.m[axis] - 1;
             if (l.split[axis] == 1) { // periodic within this process
@@ -122,99 +128,126 @@ public final class MG extends Npb {
         }
     }
 
-    /* ---- the four operators; sums that neighbouring points share are made once a row */
+    /* ---- the four operators: what a point takes from its own place first, and then what it takes from its two neighbours in
+     * the row, of the four faces and the four edges around the row too */
 
-    /** The four faces and the four edges around a row, point by point. */
-    private static void sumAround(Level l, double[] data, int y, int z, double[] faces, double[] edges) {
-        final int m = l.m[0], down = l.row(y - 1, z), up = l.row(y + 1, z), front = l.row(y, z - 1), back = l.row(y, z + 1);
-        final int a = l.row(y - 1, z - 1), b = l.row(y + 1, z - 1), c = l.row(y - 1, z + 1), d = l.row(y + 1, z + 1);
+    /** Makes `left` and `right` what `line` is one point before and behind. */
+    private static void shift(int m, double[] line, double[] left, double[] right) {
+        System.arraycopy(line, 0, left, 1, m - 1);
+        System.arraycopy(line, 1, right, 0, m - 1);
+    }
+
+    private static void addNeighbours(int m, double sign, double[] left, double[] right, double[] to) {
+        for (int x = 1; x < m - 1; x++) to[x] += sign * (left[x] + right[x]);
+    }
+
+    private static void residualRow(int m, double[] f, double[] u, double[] down, double[] up, double[] front, double[] back,
+            double[] a, double[] b, double[] c, double[] d, double[] r, double[] line) {
         for (int x = 0; x < m; x++) {
-            faces[x] = data[down + x] + data[up + x] + data[front + x] + data[back + x];
-            edges[x] = data[a + x] + data[b + x] + data[c + x] + data[d + x];
+            final double edges = a[x] + b[x] + c[x] + d[x];
+            line[x] = EDGE * (down[x] + up[x] + front[x] + back[x]) + CORNER * edges;
+            r[x] = f[x] - CENTRE * u[x] - EDGE * edges;
         }
     }
 
-    private static void residualRow(int m, double[] f, int at, double[] u, double[] r, double[] faces, double[] edges) {
-        for (int x = 1; x < m - 1; x++)
-            r[at + x] = f[at + x] - CENTRE * u[at + x] - EDGE * (edges[x] + faces[x - 1] + faces[x + 1])
-                    - CORNER * (edges[x - 1] + edges[x + 1]);
-    }
-
     /** r = right - A u; `right` may be r itself. */
-    private void residual(Level l, double[] right, double[] r) throws MPIException {
+    private void residual(Level l, double[][] right, double[][] r) throws MPIException {
+        final int m = l.m[0], plane = l.m[1];
+        final double[][] u = l.u;
         for (int z = 1; z < l.m[2] - 1; z++)
             for (int y = 1; y < l.m[1] - 1; y++) {
-                sumAround(l, l.u, y, z, faces, edges);
-                residualRow(l.m[0], right, l.row(y, z), l.u, r, faces, edges);
+                final int at = l.row(y, z);
+                residualRow(m, right[at], u[at], u[at - 1], u[at + 1], u[at - plane], u[at + plane], u[at - plane - 1],
+                        u[at - plane + 1], u[at + plane - 1], u[at + plane + 1], r[at], line1);
+                shift(m, line1, line2, line3);
+                addNeighbours(m, -1, line2, line3, r[at]);
             }
         fillGhosts(l, r);
     }
 
-    private static void smoothRow(int m, double kept, double c0, double c1, double c2, int at, double[] u, double[] r,
-            double[] faces, double[] edges) {
-        for (int x = 1; x < m - 1; x++)
-            u[at + x] = kept * u[at + x] + c0 * r[at + x] + c1 * (r[at + x - 1] + r[at + x + 1] + faces[x])
-                    + c2 * (edges[x] + faces[x - 1] + faces[x + 1]);
+    private static void smoothRow(int m, double kept, double[] smoother, double[] r, double[] down, double[] up, double[] front,
+            double[] back, double[] a, double[] b, double[] c, double[] d, double[] u, double[] line) {
+        final double c0 = smoother[0], c1 = smoother[1], c2 = smoother[2];
+        for (int x = 0; x < m; x++) {
+            final double faces = down[x] + up[x] + front[x] + back[x];
+            line[x] = c1 * r[x] + c2 * faces;
+            u[x] = kept * u[x] + c0 * r[x] + c1 * faces + c2 * (a[x] + b[x] + c[x] + d[x]);
+        }
     }
 
     /** u = u + S r; `fresh`: u was zero. */
     private void smooth(Level l, boolean fresh) throws MPIException {
-        final double[] c = problem < 3 ? SMOOTHER_A : SMOOTHER_B;
+        final double[] smoother = problem < 3 ? SMOOTHER_A : SMOOTHER_B;
+        final int m = l.m[0], plane = l.m[1];
+        final double[][] r = l.r;
         for (int z = 1; z < l.m[2] - 1; z++)
             for (int y = 1; y < l.m[1] - 1; y++) {
-                sumAround(l, l.r, y, z, faces, edges);
-                smoothRow(l.m[0], fresh ? 0 : 1, c[0], c[1], c[2], l.row(y, z), l.u, l.r, faces, edges);
+                final int at = l.row(y, z);
+                smoothRow(m, fresh ? 0 : 1, smoother, r[at], r[at - 1], r[at + 1], r[at - plane], r[at + plane], r[at - plane - 1],
+                        r[at - plane + 1], r[at + plane - 1], r[at + plane + 1], l.u[at], line1);
+                shift(m, line1, line2, line3);
+                addNeighbours(m, 1, line2, line3, l.u[at]);
             }
         fillGhosts(l, l.u);
     }
 
-    private static void restrictRow(int m, double[] r, int at, double[] out, int to, double[] faces, double[] edges) {
-        for (int x = 1; x < m - 1; x++) {
-            final int i = 2 * x;
-            out[to + x] = 0.5 * r[at + i] + 0.25 * (r[at + i - 1] + r[at + i + 1] + faces[i])
-                    + 0.125 * (faces[i - 1] + faces[i + 1] + edges[i]) + 0.0625 * (edges[i - 1] + edges[i + 1]);
-        }
+    private static void restrictRow(int m, double[] r, double[] down, double[] up, double[] front, double[] back, double[] a,
+            double[] b, double[] c, double[] d, double[] line) {
+        for (int x = 0; x < m; x++)
+            line[x] = 0.25 * r[x] + 0.125 * (down[x] + up[x] + front[x] + back[x]) + 0.0625 * (a[x] + b[x] + c[x] + d[x]);
+    }
+
+    /** What lies on a coarse point counts twice as much as what lies between. */
+    private static void takeEverySecond(int m, double[] line, double[] out) {
+        for (int x = 1; x < m - 1; x++) out[x] = 2 * line[2 * x] + line[2 * x - 1] + line[2 * x + 1];
     }
 
     /** The fine residual onto the coarse grid: full weighting about every second point. */
     private void restrict(Level fine, Level coarse) {
+        final int plane = fine.m[1];
+        final double[][] r = fine.r;
         for (int z = 1; z < coarse.m[2] - 1; z++)
             for (int y = 1; y < coarse.m[1] - 1; y++) {
-                sumAround(fine, fine.r, 2 * y, 2 * z, faces, edges);
-                restrictRow(coarse.m[0], fine.r, fine.row(2 * y, 2 * z), coarse.r, coarse.row(y, z), faces, edges);
+                final int at = fine.row(2 * y, 2 * z);
+                restrictRow(fine.m[0], r[at], r[at - 1], r[at + 1], r[at - plane], r[at + plane], r[at - plane - 1],
+                        r[at - plane + 1], r[at + plane - 1], r[at + plane + 1], line1);
+                takeEverySecond(coarse.m[0], line1, coarse.r[coarse.row(y, z)]);
             }
     }
 
-    private static void sumLines(int count, double[] u, int here, int up, int back, int both, double[] line1, double[] line2,
+    private static void sumLines(int count, double[] here, double[] up, double[] back, double[] both, double[] line1, double[] line2,
             double[] line3) {
         for (int x = 0; x < count; x++) {
-            line1[x] = u[up + x] + u[here + x];
-            line2[x] = u[back + x] + u[here + x];
-            line3[x] = u[both + x] + u[back + x] + line1[x];
+            line1[x] = up[x] + here[x];
+            line2[x] = back[x] + here[x];
+            line3[x] = both[x] + back[x] + up[x] + here[x];
         }
     }
 
-    private static void spread(int width, double kept, double w, double[] s, int from, double[] u, int at) {
+    private static void spread(int width, double kept, double w, double[] s, double[] u) {
         final double half = w / 2;
+        double next = s[0];
         for (int x = 0; x < width; x++) {
-            u[at + 2 * x] = kept * u[at + 2 * x] + w * s[from + x];
-            u[at + 2 * x + 1] = kept * u[at + 2 * x + 1] + half * (s[from + x] + s[from + x + 1]);
+            final double here = next;
+            next = s[x + 1];
+            u[2 * x] = kept * u[2 * x] + w * here;
+            u[2 * x + 1] = kept * u[2 * x + 1] + half * (here + next);
         }
     }
 
     /** The coarse solution, interpolated, becomes the fine one or (`add`) its correction; ghost points included. */
     private void prolong(Level coarse, Level fine, boolean add) {
         final double kept = add ? 1 : 0;
-        final int width = coarse.m[0] - 1;
+        final int width = coarse.m[0] - 1, plane = coarse.m[1];
+        final double[][] u = coarse.u;
         for (int z = 0; z < coarse.m[2] - 1; z++)
             for (int y = 0; y < coarse.m[1] - 1; y++) {
-                final int here = coarse.row(y, z);
-                sumLines(width + 1, coarse.u, here, coarse.row(y + 1, z), coarse.row(y, z + 1), coarse.row(y + 1, z + 1),
-                        faces, edges, line);
-                spread(width, kept, 1, coarse.u, here, fine.u, fine.row(2 * y, 2 * z));
-                spread(width, kept, 0.5, faces, 0, fine.u, fine.row(2 * y + 1, 2 * z));
-                spread(width, kept, 0.5, edges, 0, fine.u, fine.row(2 * y, 2 * z + 1));
-                spread(width, kept, 0.25, line, 0, fine.u, fine.row(2 * y + 1, 2 * z + 1));
+                final int here = coarse.row(y, z), to = fine.row(2 * y, 2 * z);
+                sumLines(width + 1, u[here], u[here + 1], u[here + plane], u[here + plane + 1], line1, line2, line3);
+                spread(width, kept, 1, u[here], fine.u[to]);
+                spread(width, kept, 0.5, line1, fine.u[to + 1]);
+                spread(width, kept, 0.5, line2, fine.u[to + fine.m[1]]);
+                spread(width, kept, 0.25, line3, fine.u[to + fine.m[1] + 1]);
             }
     }
 
@@ -224,7 +257,7 @@ public final class MG extends Npb {
         final int nx = block.m[0] - 2, ny = block.m[1] - 2, nz = block.m[2] - 2, count = nx * ny * nz;
         int out = 0;
         for (int z = 1; z <= nz; z++)
-            for (int y = 1; y <= ny; y++, out += nx) System.arraycopy(block.r, block.row(y, z) + 1, outgoing, out, nx);
+            for (int y = 1; y <= ny; y++, out += nx) System.arraycopy(block.r[block.row(y, z)], 1, outgoing, out, nx);
         world.Allgather(outgoing, 0, count, MPI.DOUBLE, gathered, 0, count, MPI.DOUBLE);
         payload += 8.0 * (processes - 1) * count;
         int in = 0;
@@ -232,15 +265,15 @@ public final class MG extends Npb {
             final int fromX = p % grid[0] * nx, fromY = p / grid[0] % grid[1] * ny, fromZ = p / grid[0] / grid[1] * nz;
             for (int z = 1; z <= nz; z++)
                 for (int y = 1; y <= ny; y++, in += nx)
-                    System.arraycopy(gathered, in, whole.r, whole.row(fromY + y, fromZ + z) + fromX + 1, nx);
+                    System.arraycopy(gathered, in, whole.r[whole.row(fromY + y, fromZ + z)], fromX + 1, nx);
         }
     }
 
     private void cutBlock(Level whole) {
         for (int z = 0; z < block.m[2]; z++)
             for (int y = 0; y < block.m[1]; y++)
-                System.arraycopy(whole.u, whole.row(place[1] * (block.m[1] - 2) + y, place[2] * (block.m[2] - 2) + z)
-                        + place[0] * (block.m[0] - 2), block.u, block.row(y, z), block.m[0]);
+                System.arraycopy(whole.u[whole.row(place[1] * (block.m[1] - 2) + y, place[2] * (block.m[2] - 2) + z)],
+                        place[0] * (block.m[0] - 2), block.u[block.row(y, z)], 0, block.m[0]);
     }
 
     private void vCycle() throws MPIException {
@@ -267,9 +300,9 @@ public final class MG extends Npb {
 
     /* ---- the problem */
 
-    private static double squares(double[] r, int from, int to) {
+    private static double squares(int m, double[] r) {
         double sum = 0;
-        for (int x = from; x < to; x++) sum += r[x] * r[x];
+        for (int x = 1; x < m - 1; x++) sum += r[x] * r[x];
         return sum;
     }
 
@@ -277,7 +310,7 @@ public final class MG extends Npb {
         final Level l = level[levels];
         final double[] mine = new double[1], all = new double[1];
         for (int z = 1; z < l.m[2] - 1; z++)
-            for (int y = 1; y < l.m[1] - 1; y++) mine[0] += squares(l.r, l.row(y, z) + 1, l.row(y, z) + l.m[0] - 1);
+            for (int y = 1; y < l.m[1] - 1; y++) mine[0] += squares(l.m[0], l.r[l.row(y, z)]);
         world.Allreduce(mine, 0, all, 0, 1, MPI.DOUBLE, MPI.SUM);
         return Math.sqrt(Math.scalb(all[0], -3 * levels));
     }
@@ -311,7 +344,7 @@ public final class MG extends Npb {
                     keep(found[1], where[1], -uniform(state), first + x);
                 }
             }
-        Arrays.fill(v, 0);
+        for (final double[] row : v) Arrays.fill(row, 0);
         final double[] values = new double[CHARGES * processes], places = new double[CHARGES * processes];
         for (int sign = 0; sign < 2; sign++) {
             world.Allgather(found[sign], 0, CHARGES, MPI.DOUBLE, values, 0, CHARGES, MPI.DOUBLE);
@@ -327,10 +360,10 @@ public final class MG extends Npb {
                     mine[axis] = (int) (rest % n) - place[axis] * (l.m[axis] - 2) + 1;
                     inside = inside && mine[axis] >= 1 && mine[axis] < l.m[axis] - 1;
                 }
-                if (inside) v[l.row(mine[1], mine[2]) + mine[0]] = sign == 1 ? 1 : -1;
+                if (inside) v[l.row(mine[1], mine[2])][mine[0]] = sign == 1 ? 1 : -1;
             }
         }
-        Arrays.fill(l.u, 0);
+        for (final double[] row : l.u) Arrays.fill(row, 0);
     }
 
     private void makeLevels() {
@@ -363,10 +396,10 @@ public final class MG extends Npb {
             block.allocate();
             gathered = new double[largest];
         }
-        v = new double[level[levels].points()];
-        faces = new double[longest];
-        edges = new double[longest];
-        line = new double[longest];
+        v = level[levels].rows();
+        line1 = new double[longest];
+        line2 = new double[longest];
+        line3 = new double[longest];
         outgoing = new double[Math.max(longest * longest, largest)];
         incoming0 = new double[longest * longest];
         incoming1 = new double[longest * longest];
@@ -380,7 +413,10 @@ public final class MG extends Npb {
         final Level finest = level[levels];
         placeCharges();
         residual(finest, v, finest.r);
-        warmUp(this::iterate);
+        warmUp(() -> {
+            iterate();
+            norm();
+        });
         placeCharges();
         clockStart();
         residual(finest, v, finest.r);

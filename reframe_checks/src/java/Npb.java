@@ -18,8 +18,9 @@ abstract class Npb {
     static final long RANDOM_MASK = (1L << 46) - 1, RANDOM_A = 1220703125, RANDOM_SEED = 314159265;
 
     /* Warm-up goes by rounds, until in the last so many of them nothing was gained and hardly anything compiled. */
-    private static final int WINDOW = 5;
-    private static final double ROUND_SECONDS = 0.1, MOST_SECONDS = 30, GAIN = 0.02, COMPILING = 0.02;
+    private static final int WINDOW = 5, LEAST_RUNS = 40; // a method that a run calls once takes so many
+    private static final double ROUND_SECONDS = 0.1, ENOUGH_SECONDS = 10, MOST_SECONDS = 30, GAIN = 0.02, COMPILING = 0.02,
+            PATIENCE_SECONDS = 3;
 
     private static final String HELP = "Usage: <launcher> -n N %s CLASS%n"
             + "The %s kernel of the NAS Parallel Benchmarks; CLASS is S, W, A, B or C (each some times larger%n"
@@ -132,7 +133,8 @@ abstract class Npb {
             ended[newest] = now();
             jit[newest] = Program.compilingMs();
             final double took = ended[newest] - ended[oldest], share = (jit[newest] - jit[oldest]) * 1e-3 / took;
-            final boolean stable = round > WINDOW && best > before * (1 - GAIN) && share < COMPILING;
+            final boolean enough = round > WINDOW && (runs >= LEAST_RUNS || ended[newest] - start > ENOUGH_SECONDS);
+            final boolean stable = enough && best > before * (1 - GAIN) && share < COMPILING;
             final boolean late = ended[newest] - start > MOST_SECONDS && round > WINDOW;
             if (stable || late) next[0] = 0;
             world.Bcast(next, 0, 1, MPI.INT, 0);
@@ -159,7 +161,23 @@ abstract class Npb {
                 stable ? "yes" : "no", runs, seconds, Program.compilingMs(), share, last);
     }
 
+    /** Compilations count only when they end: those that are under way, of the preparation too, must not end later. */
+    private static void awaitCompiler() {
+        final double start = now();
+        long before = -1;
+        for (long jit = Program.compilingMs(); jit != before && now() - start < PATIENCE_SECONDS; jit = Program.compilingMs()) {
+            before = jit;
+            try {
+                Thread.sleep(200);
+            } catch (InterruptedException ended) {
+                Thread.currentThread().interrupt();
+                return;
+            }
+        }
+    }
+
     final void clockStart() throws MPIException {
+        awaitCompiler();
         world.Barrier();
         notes = 0;
         compiled = Program.compilingMs();
