@@ -305,7 +305,8 @@ public final class CG extends Npb {
         }
         final double seconds = clockStop(), nonzeros = NONZEROS[problem] * (NONZEROS[problem] + 1.0);
         if (rank == 0) Program.print("   iteration           ||r||                 zeta%n");
-        for (int i = 0; i < iterations && rank == 0; i++) Program.print("    %5d       %20.14e%20.13f%n", i + 1, residual[i], zeta[i]);
+        for (int i = 0; i < iterations && rank == 0; i++)
+            Program.print("    %5d       %20.14e%20.13f%n", i + 1, residual[i], zeta[i]);
         return finish(Integer.toString(n), iterations, seconds,
                 2e-6 * iterations * n * (3 + nonzeros + CG_ITERATIONS * (5 + nonzeros) + 3),
                 agrees(zeta[iterations - 1], ZETA[problem], 1e-10));

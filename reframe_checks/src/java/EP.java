@@ -83,8 +83,8 @@ public final class EP extends Npb {
         if (rank == 0) {
             double pairs = 0;
             for (int ring = 0; ring < RINGS; ring++) pairs += all[2 + ring];
-            Program.print(" EP Benchmark Results:%n%n N = 2^%5d%n No. Gaussian Pairs = %15.0f%n Sums = %25.15e %25.15e%n Counts:%n",
-                    m, pairs, all[0], all[1]);
+            Program.print(" EP Benchmark Results:%n%n N = 2^%5d%n No. Gaussian Pairs = %15.0f%n"
+                    + " Sums = %25.15e %25.15e%n Counts:%n", m, pairs, all[0], all[1]);
             for (int ring = 0; ring < RINGS; ring++) Program.print("%3d %15.0f%n", ring, all[2 + ring]);
         }
         return finish(Long.toString(1L << m + 1), 0, seconds, Math.scalb(1e-6, m + 1),

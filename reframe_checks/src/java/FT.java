@@ -39,9 +39,9 @@ public final class FT extends Npb {
 
     /* ---- transforms of interleaved lines of n points: self-sorting (Stockham), by fours and at the end by two */
 
-    private static void butterfly(int count, double w1r, double w1i, double w2r, double w2i, double w3r, double w3i, double[] ar,
-            double[] ai, double[] br, double[] bi, double[] cr, double[] ci, double[] dr, double[] di, double[] y0r, double[] y0i,
-            double[] y1r, double[] y1i, double[] y2r, double[] y2i, double[] y3r, double[] y3i) {
+    private static void butterfly(int count, double w1r, double w1i, double w2r, double w2i, double w3r, double w3i,
+            double[] ar, double[] ai, double[] br, double[] bi, double[] cr, double[] ci, double[] dr, double[] di,
+            double[] y0r, double[] y0i, double[] y1r, double[] y1i, double[] y2r, double[] y2i, double[] y3r, double[] y3i) {
         for (int q = 0; q < count; q++) {
             final double sumR = ar[q] + cr[q], sumI = ai[q] + ci[q], differenceR = ar[q] - cr[q], differenceI = ai[q] - ci[q];
             final double oddR = br[q] + dr[q], oddI = bi[q] + di[q], turnedR = bi[q] - di[q], turnedI = dr[q] - br[q];
@@ -65,7 +65,8 @@ public final class FT extends Npb {
             for (int q = 0; q < s; q++) {
                 final int a = s * p + q, to = 4 * s * p + q;
                 butterfly(batch, rootRe[k], rootIm[k], rootRe[2 * k], rootIm[2 * k], rootRe[3 * k], rootIm[3 * k], xr[a], xi[a],
-                        xr[a + apart], xi[a + apart], xr[a + 2 * apart], xi[a + 2 * apart], xr[a + 3 * apart], xi[a + 3 * apart],
+                        xr[a + apart], xi[a + apart], xr[a + 2 * apart], xi[a + 2 * apart], xr[a + 3 * apart],
+                        xi[a + 3 * apart],
                         yr[to], yi[to], yr[to + s], yi[to + s], yr[to + 2 * s], yi[to + 2 * s], yr[to + 3 * s], yi[to + 3 * s]);
             }
         }
@@ -107,7 +108,8 @@ public final class FT extends Npb {
     private static void takeDecayed(double[] from, int at, double common, double[] factor, int first, double[] re, double[] im,
             int count) {
         for (int i = 0; i < count; i++) {
-            final double left = common * factor[first + i], real = left * from[at + 2 * i], imaginary = left * from[at + 2 * i + 1];
+            final double left = common * factor[first + i];
+            final double real = left * from[at + 2 * i], imaginary = left * from[at + 2 * i + 1];
             from[at + 2 * i] = re[i] = real;
             from[at + 2 * i + 1] = im[i] = imaginary;
         }
@@ -181,7 +183,8 @@ public final class FT extends Npb {
             for (int b = 0; b < batch; b++) rows[b] = xRow(z, y + b);
             for (int x = 0; x < nx; x += 4) takeFour(data, rows, x / xShare * apart + x % xShare, batch, work[0], work[1], x);
             final int at = transform(nx, batch, inverse);
-            for (int x = 0; x < nx; x += 4) giveFour(data, rows, x / xShare * apart + x % xShare, batch, work[at], work[at + 1], x);
+            for (int x = 0; x < nx; x += 4)
+                giveFour(data, rows, x / xShare * apart + x % xShare, batch, work[at], work[at + 1], x);
         }
     }
 
@@ -202,8 +205,8 @@ public final class FT extends Npb {
                 final int line = y * xShare + x;
                 for (int z = 0; z < nz; z++) {
                     final int here = 2 * (z * plane + line);
-                    if (step) takeDecayed(from, here, decay[1][myAlong * yPart + y] * decay[2][z], decay[0], myAcross * xShare + x,
-                            work[0][z], work[1][z], batch);
+                    if (step) takeDecayed(from, here, decay[1][myAlong * yPart + y] * decay[2][z], decay[0],
+                            myAcross * xShare + x, work[0][z], work[1][z], batch);
                     else take(from, here, work[0][z], work[1][z], batch);
                 }
                 final int at = transform(nz, batch, inverse);
@@ -266,7 +269,8 @@ public final class FT extends Npb {
             for (int y = 0; y < yShare; y++) {
                 final long before = ((long) (myAlong * zShare + z) * ny + myAcross * yShare + y) * nx;
                 long state = skip(RANDOM_SEED, 2 * before);
-                for (int piece = 0; piece < nx / xShare; piece++) state = fill(space, 2 * (xRow(z, y) + piece * xApart()), 2 * xShare, state);
+                for (int piece = 0; piece < nx / xShare; piece++)
+                    state = fill(space, 2 * (xRow(z, y) + piece * xApart()), 2 * xShare, state);
             }
     }
 
@@ -357,6 +361,7 @@ public final class FT extends Npb {
             for (int part = 2 * step; part < 2 * step + 2; part++) verified &= agrees(sums[part], official[part], 1e-12);
         }
         return finish(String.format("%4dx%4dx%4d", nx, ny, nz), steps, seconds,
-                1e-6 * points * (14.8157 + 7.19641 * Math.log(points) + (5.23518 + 7.21113 * Math.log(points)) * steps), verified);
+                1e-6 * points * (14.8157 + 7.19641 * Math.log(points) + (5.23518 + 7.21113 * Math.log(points)) * steps),
+                verified);
     }
 }

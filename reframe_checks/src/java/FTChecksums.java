@@ -1,4 +1,4 @@
-/** The official checksums (NPB 3.4, FT), of every class: the sum's two parts after each time step, as in ../npb/ft_checksums.h. */
+/** The official checksums (NPB 3.4, FT): of every class the sum's two parts after each time step, as ../npb/ft_checksums.h. */
 final class FTChecksums {
     static final double[][] SUMS = {
         { // S

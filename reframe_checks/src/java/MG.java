@@ -183,8 +183,8 @@ public final class MG extends Npb {
         for (int z = 1; z < l.m[2] - 1; z++)
             for (int y = 1; y < l.m[1] - 1; y++) {
                 final int at = l.row(y, z);
-                smoothRow(m, fresh ? 0 : 1, smoother, r[at], r[at - 1], r[at + 1], r[at - plane], r[at + plane], r[at - plane - 1],
-                        r[at - plane + 1], r[at + plane - 1], r[at + plane + 1], l.u[at], line1);
+                smoothRow(m, fresh ? 0 : 1, smoother, r[at], r[at - 1], r[at + 1], r[at - plane], r[at + plane],
+                        r[at - plane - 1], r[at - plane + 1], r[at + plane - 1], r[at + plane + 1], l.u[at], line1);
                 shift(m, line1, line2, line3);
                 addNeighbours(m, 1, line2, line3, l.u[at]);
             }
@@ -215,8 +215,8 @@ public final class MG extends Npb {
             }
     }
 
-    private static void sumLines(int count, double[] here, double[] up, double[] back, double[] both, double[] line1, double[] line2,
-            double[] line3) {
+    private static void sumLines(int count, double[] here, double[] up, double[] back, double[] both, double[] line1,
+            double[] line2, double[] line3) {
         for (int x = 0; x < count; x++) {
             line1[x] = up[x] + here[x];
             line2[x] = back[x] + here[x];
@@ -336,7 +336,8 @@ public final class MG extends Npb {
         for (final double[] values : found) Arrays.fill(values, 2);
         for (int z = 0; z < l.m[2] - 2; z++)
             for (int y = 0; y < l.m[1] - 2; y++) {
-                final long first = place[0] * (l.m[0] - 2) + n * (place[1] * (l.m[1] - 2) + y + n * (place[2] * (l.m[2] - 2) + z));
+                final long atY = place[1] * (l.m[1] - 2) + y, atZ = place[2] * (l.m[2] - 2) + z;
+                final long first = place[0] * (l.m[0] - 2) + n * (atY + n * atZ);
                 long state = skip(RANDOM_SEED, first);
                 for (int x = 0; x < l.m[0] - 2; x++) {
                     state = state * RANDOM_A & RANDOM_MASK;

@@ -19,8 +19,7 @@ abstract class Npb {
 
     /* Warm-up goes by rounds, until in the last so many of them nothing was gained and hardly anything compiled. */
     private static final int WINDOW = 5, LEAST_RUNS = 40; // a method that a run calls once takes so many
-    private static final double ROUND_SECONDS = 0.1, ENOUGH_SECONDS = 10, MOST_SECONDS = 30, GAIN = 0.02, COMPILING = 0.02,
-            PATIENCE_SECONDS = 3;
+    private static final double ROUND_SECONDS = 0.1, ENOUGH_SECONDS = 10, MOST_SECONDS = 30, GAIN = 0.02, COMPILING = 0.02;
 
     private static final String HELP = "Usage: <launcher> -n N %s CLASS%n"
             + "The %s kernel of the NAS Parallel Benchmarks; CLASS is S, W, A, B or C (each some times larger%n"
@@ -70,7 +69,8 @@ abstract class Npb {
         if (problem < 0) throw refusal("one class is expected, S, W, A, B or C, %s; see --help.",
                 one ? "not '" + arguments[0] + "'" : "and nothing else");
         if (processes > MOST_PROCESSES || Integer.bitCount(processes) != 1)
-            throw refusal("class %s runs on 1, 2, 4, ... processes up to %d, not on %d.", arguments[0], MOST_PROCESSES, processes);
+            throw refusal("class %s runs on 1, 2, 4, ... processes up to %d, not on %d.", arguments[0], MOST_PROCESSES,
+                    processes);
         checkMemory();
         return kernel();
     }
@@ -161,23 +161,8 @@ abstract class Npb {
                 stable ? "yes" : "no", runs, seconds, Program.compilingMs(), share, last);
     }
 
-    /** Compilations count only when they end: those that are under way, of the preparation too, must not end later. */
-    private static void awaitCompiler() {
-        final double start = now();
-        long before = -1;
-        for (long jit = Program.compilingMs(); jit != before && now() - start < PATIENCE_SECONDS; jit = Program.compilingMs()) {
-            before = jit;
-            try {
-                Thread.sleep(200);
-            } catch (InterruptedException ended) {
-                Thread.currentThread().interrupt();
-                return;
-            }
-        }
-    }
-
     final void clockStart() throws MPIException {
-        awaitCompiler();
+        Program.awaitCompiler();
         world.Barrier();
         notes = 0;
         compiled = Program.compilingMs();
@@ -239,8 +224,8 @@ abstract class Npb {
                 Program.print("%s%n", line);
             }
             Program.print("# nearmetal complete%n");
-            if (!right) Program.complain(program.name, "class " + className() + " did not give the official result: the machine, "
-                    + "the JVM or the MPI library computes wrongly.");
+            if (!right) Program.complain(program.name, "class " + className() + " did not give the official result: the "
+                    + "machine, the JVM or the MPI library computes wrongly.");
         }
         return right ? 0 : Program.WRONG_RESULT;
     }

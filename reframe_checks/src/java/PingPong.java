@@ -3,9 +3,10 @@ import mpi.MPI;
 import mpi.MPIException;
 
 /**
- * MPI half round trip between two ranks in Java, byte arrays and no serialization: the counterpart of ../pingpong.c, by the same
- * method (PingPong of the Intel MPI Benchmarks) and in the same format, so that one parser reads both. What Java adds: the
- * program settles until the JIT compiler has nothing left to do, and every size warms up until two rounds agree.
+ * MPI half round trip between two ranks in Java, byte arrays and no serialization: the counterpart of ../pingpong.c, by the
+ * same method (PingPong of the Intel MPI Benchmarks) and in the same format, so that one parser reads both. What Java adds:
+ * before the first size the ranks settle with the longest and the shortest message, until the last round trips agree and the
+ * JIT compiler has hardly anything left to do.
  */
 public final class PingPong {
     private static final int MAX_BATCHES = 10, TAG = 1, WINDOW = 8;
@@ -75,8 +76,8 @@ public final class PingPong {
             } catch (InterruptedException ended) {
                 return;
             }
-            Program.complain(program.name, String.format(Locale.ROOT, "rank %d has had no answer from rank %d for %.0f s at messages "
-                    + "of %d bytes: that rank hangs, or the network between them lost it.", rank, other, stallTimeout.value,
+            Program.complain(program.name, String.format(Locale.ROOT, "rank %d has had no answer from rank %d for %.0f s "
+                    + "at messages of %d bytes: that rank hangs, or the network between them lost it.", rank, other, stallTimeout.value,
                     deadlineBytes));
             Runtime.getRuntime().halt(Program.STALLED);
         });
@@ -113,8 +114,8 @@ public final class PingPong {
             final byte expected = pattern(i, bytes, other + 1);
             if (receiveBuffer[i] == expected) continue;
             wrong[0] = 1;
-            Program.complain(program.name, String.format(Locale.ROOT, "rank %d received a corrupted message of %d bytes: at byte "
-                    + "offset %d expected 0x%02x, got 0x%02x.", rank, bytes, i, expected, receiveBuffer[i]));
+            Program.complain(program.name, String.format(Locale.ROOT, "rank %d received a corrupted message of %d bytes: at "
+                    + "byte offset %d expected 0x%02x, got 0x%02x.", rank, bytes, i, expected, receiveBuffer[i]));
         }
         program.world.Allreduce(wrong, 0, any, 0, 1, MPI.INT, MPI.MAX);
         return any[0] == 0;
@@ -127,8 +128,8 @@ public final class PingPong {
         return word[0];
     }
 
-    /** In chunks that double, until enough are done or a tenth of the time budget is spent. Returns the estimate of a round trip
-     *  in seconds, from the last chunk. */
+    /** In chunks that double, until enough are done or a tenth of the time budget is spent. Returns the estimate of a round
+     *  trip in seconds, from the last chunk. */
     private double warmUp(int bytes) throws MPIException {
         final long wanted = Math.max(1, (long) warmup.value);
         double spent = 0, estimate = 0;
@@ -165,10 +166,11 @@ public final class PingPong {
             for (final double roundTrip : recent) steady = steady && roundTrip < best * AGREEMENT;
             final int next = agree(steady || spent > MOST_SECONDS ? 0 : chunk);
             if (next == 0) {
-                report.append(String.format(Locale.ROOT, "# nearmetal warm_up_%d: stable=%s round_trips=%d seconds=%.2f jit_ms=%d "
-                        + "last_jit_share=%.4f last_us=", bytes, steady ? "yes" : "no", trips, spent, Program.compilingMs(), share));
+                report.append(String.format(Locale.ROOT, "# nearmetal warm_up_%d: stable=%s round_trips=%d seconds=%.2f "
+                        + "jit_ms=%d last_jit_share=%.4f last_us=", bytes, steady ? "yes" : "no", trips, spent,
+                        Program.compilingMs(), share));
                 for (int i = 0; i < WINDOW; i++)
-                    report.append(i > 0 ? "," : "").append(String.format(Locale.ROOT, "%.4f", recent[(n + i) % WINDOW] * 1e6 / 2));
+                    report.append(String.format(Locale.ROOT, "%s%.4f", i > 0 ? "," : "", recent[(n + i) % WINDOW] * 1e6 / 2));
                 report.append('\n');
                 return steady;
             }
@@ -207,8 +209,9 @@ public final class PingPong {
     private void printHead(boolean settled, double seconds, CharSequence report) throws MPIException {
         program.printProgram("pingpong 2"); // 2 is the version of this format
         if (rank != 0) return;
-        Program.print("# nearmetal method: warmup=%.0f iterations=%.0f min_iterations=%.0f volume=%.0f max_time=%s max_bytes=%.0f%n",
-                warmup.value, iterations.value, minIterations.value, volume.value, Program.plain(maxTime.value), maxBytes.value);
+        Program.print("# nearmetal method: warmup=%.0f iterations=%.0f min_iterations=%.0f volume=%.0f max_time=%s "
+                + "max_bytes=%.0f%n", warmup.value, iterations.value, minIterations.value, volume.value,
+                Program.plain(maxTime.value), maxBytes.value);
         if (settled) Program.print("# nearmetal settled: after %.2f s%n", seconds);
         else Program.print("# nearmetal settled: no, round trips still varied after the time allowed%n");
         final String rule = "#---------------------------------------------------";
@@ -217,7 +220,8 @@ public final class PingPong {
     }
 
     private int run(String[] arguments) throws MPIException {
-        if (!program.parse(arguments, HELP, warmup, iterations, minIterations, volume, maxBytes, stallTimeout, maxTime)) return 0;
+        if (!program.parse(arguments, HELP, warmup, iterations, minIterations, volume, maxBytes, stallTimeout, maxTime))
+            return 0;
         if (program.ranks != 2)
             throw new Program.Refusal(Program.USAGE_ERROR, "a ping-pong needs exactly 2 ranks, but " + program.ranks
                     + " started; launch it with -n 2 (1 where 2 were asked for: the launcher is not this MPI's).");
@@ -229,6 +233,7 @@ public final class PingPong {
         boolean settled = true; // the longest first: the library has another protocol for it, which is compiled too
         for (final int bytes : maxBytes.value > 1 ? new int[] {(int) maxBytes.value, 1} : new int[] {1})
             settled &= settle(bytes, report);
+        Program.awaitCompiler();
         printHead(settled, now() - begin, report);
         final double[] clock = new double[MAX_BATCHES + 1];
         int sizes = 0;
@@ -242,19 +247,20 @@ public final class PingPong {
             word[0] = mean > 0 ? 1 : 0;
             program.world.Bcast(word, 0, 1, MPI.INT, 0);
             if (word[0] == 0)
-                throw new Program.Refusal(Program.WRONG_RESULT, "the clock stood still over " + count + " round trips of " + bytes
-                        + " bytes; raise --iterations.");
+                throw new Program.Refusal(Program.WRONG_RESULT, "the clock stood still over " + count + " round trips of "
+                        + bytes + " bytes; raise --iterations.");
             if (rank != 0) continue;
             Program.print("%13d %12d %12.4f %12.2f%n", bytes, count, mean, bytes / mean);
             batches.append("# nearmetal batches: bytes=").append(bytes).append(" us=");
             for (int b = 0; b < parts; b++) {
                 final long trips = (long) count * (b + 1) / parts - (long) count * b / parts;
-                batches.append(String.format(Locale.ROOT, "%s%.4f", b > 0 ? "," : "", (clock[b + 1] - clock[b]) * 1e6 / 2 / trips));
+                final double halfTrip = (clock[b + 1] - clock[b]) * 1e6 / 2 / trips;
+                batches.append(String.format(Locale.ROOT, "%s%.4f", b > 0 ? "," : "", halfTrip));
             }
             batches.append('\n');
         }
-        if (rank == 0) Program.print("%s# nearmetal timed_run: jit_ms=%d%n# nearmetal verified: sizes=%d%n# nearmetal complete%n", batches,
-                Program.compilingMs() - jit, sizes);
+        if (rank == 0) Program.print("%s# nearmetal timed_run: jit_ms=%d%n# nearmetal verified: sizes=%d%n"
+                + "# nearmetal complete%n", batches, Program.compilingMs() - jit, sizes);
         return 0;
     }
 }

@@ -23,6 +23,7 @@ import mpi.MPIException;
 final class Program {
     static final int FAILED = 1, USAGE_ERROR = 2, WRONG_RESULT = 3, STALLED = 4;
     private static final int PLACE_BYTES = 256;
+    private static final long PATIENCE_NS = 3_000_000_000L;
 
     /** A program's work; returns its exit status. */
     interface Body {
@@ -142,8 +143,8 @@ final class Program {
                 value = Double.NaN;
             }
             if (!(value >= option.low && value <= option.high) || option.whole && value != Math.rint(value))
-                throw new Refusal(USAGE_ERROR, "--" + option.name + " takes a " + (option.whole ? "whole " : "") + "number from "
-                        + plain(option.low) + " to " + plain(option.high) + ", not '" + text + "'.");
+                throw new Refusal(USAGE_ERROR, "--" + option.name + " takes a " + (option.whole ? "whole " : "")
+                        + "number from " + plain(option.low) + " to " + plain(option.high) + ", not '" + text + "'.");
             option.value = value;
         }
         return true;
@@ -190,7 +191,8 @@ final class Program {
 
     /** Of all ranks a text each, cut at PLACE_BYTES; collective. */
     private String[] gather(String mine) throws MPIException {
-        final byte[] own = Arrays.copyOf(mine.getBytes(StandardCharsets.UTF_8), PLACE_BYTES), all = new byte[PLACE_BYTES * ranks];
+        final byte[] own = Arrays.copyOf(mine.getBytes(StandardCharsets.UTF_8), PLACE_BYTES);
+        final byte[] all = new byte[PLACE_BYTES * ranks];
         world.Allgather(own, 0, PLACE_BYTES, MPI.BYTE, all, 0, PLACE_BYTES, MPI.BYTE);
         final String[] texts = new String[ranks];
         for (int r = 0; r < ranks; r++)
@@ -227,7 +229,8 @@ final class Program {
     void printProgram(String program) throws MPIException {
         final String[] places = gather("host=" + host() + " cpu=" + cpu() + " allowed_cpus=" + allowedCpus());
         if (rank != 0) return;
-        print("# nearmetal program: %s%n# nearmetal mpi_library: %s%n# nearmetal compiler: %s%n", program, library(), machine());
+        print("# nearmetal program: %s%n# nearmetal mpi_library: %s%n# nearmetal compiler: %s%n", program, library(),
+                machine());
         for (int r = 0; r < ranks; r++) print("# nearmetal rank %d: %s%n", r, places[r]);
     }
 
@@ -240,7 +243,23 @@ final class Program {
 
     static long collectingMs() {
         long sum = 0;
-        for (final GarbageCollectorMXBean bean : ManagementFactory.getGarbageCollectorMXBeans()) sum += bean.getCollectionTime();
+        for (final GarbageCollectorMXBean bean : ManagementFactory.getGarbageCollectorMXBeans())
+            sum += bean.getCollectionTime();
         return sum;
+    }
+
+    /** Compilations count only when they end: those that are under way, of the preparation too, must not end later. */
+    static void awaitCompiler() {
+        final long start = System.nanoTime();
+        long before = -1;
+        for (long jit = compilingMs(); jit != before && System.nanoTime() - start < PATIENCE_NS; jit = compilingMs()) {
+            before = jit;
+            try {
+                Thread.sleep(200);
+            } catch (InterruptedException ended) {
+                Thread.currentThread().interrupt();
+                return;
+            }
+        }
     }
 }
