@@ -3,10 +3,8 @@ import mpi.MPIException;
 
 /**
  * Alltoall, Allreduce, Bcast and Barrier over message size in Java: the counterpart of ../collectives.c, by the same method
- * (Intel
- * MPI Benchmarks: every call timed on its own, with a barrier before) and in the same format, every size's result verified.
- * What
- * Java adds: all ranks settle before the first size until the JIT compiler has hardly anything left to do.
+ * (Intel MPI Benchmarks: every call timed on its own, with a barrier before) and in the same format, every size's result
+ * verified. What Java adds: before the first size all ranks settle until the JIT compiler has hardly anything left to do.
  */
 public final class Collectives {
     private static final int WORD = 8, OPERATIONS = 4, ALLTOALL = 0, ALLREDUCE = 1, BCAST = 2, BARRIER = 3, WINDOW = 5;
@@ -92,8 +90,7 @@ public final class Collectives {
         if (operation != BARRIER && !(operation == BCAST && rank == root))
             for (int i = 0; i < results && wrong[0] == 0; i++) if (to[i] != expected(operation, count, root, i)) wrong[0] = 1;
         if (wrong[0] != 0) Program.complain(program.name, "rank " + rank + " got a wrong result of " + NAMES[operation]
-                + " with "
-                + (long) count * WORD + " bytes.");
+                + " with " + (long) count * WORD + " bytes.");
         program.world.Allreduce(wrong, 0, any, 0, 1, MPI.INT, MPI.MAX);
         return any[0] == 0;
     }
@@ -131,9 +128,8 @@ public final class Collectives {
             final boolean stable = round > 2 * WINDOW && share < COMPILING;
             calls = agree(stable || spent > MOST_SECONDS && round > WINDOW ? 0 : calls);
             if (calls == 0) {
-                if (rank == 0)
-                        Program.print("# nearmetal warm_up: stable=%s calls=%d seconds=%.2f jit_ms=%d last_jit_share=%.4f%n",
-                        stable ? "yes" : "no", all, spent, Program.compilingMs(), share);
+                if (rank == 0) Program.print("# nearmetal warm_up: stable=%s calls=%d seconds=%.2f jit_ms=%d "
+                        + "last_jit_share=%.4f%n", stable ? "yes" : "no", all, spent, Program.compilingMs(), share);
                 return;
             }
             final double begin = now();
@@ -159,8 +155,7 @@ public final class Collectives {
         program.world.Allreduce(time, 0, most, 0, 1, MPI.DOUBLE, MPI.MAX);
         program.world.Allreduce(time, 0, sum, 0, 1, MPI.DOUBLE, MPI.SUM);
         if (!(least[0] > 0)) throw new Program.Refusal(Program.WRONG_RESULT, "the clock stood still over " + calls
-                + " calls of "
-                + NAMES[operation] + "; raise --iterations.");
+                + " calls of " + NAMES[operation] + "; raise --iterations.");
         if (rank != 0) return;
         if (operation != BARRIER) Program.print("%13d ", (long) count * WORD);
         Program.print("%13d %13.4f %13.4f %13.4f%n", calls, least[0], most[0], sum[0] / ranks);
@@ -176,9 +171,8 @@ public final class Collectives {
 
     private int run(String[] arguments) throws MPIException {
         if (!program.parse(arguments, HELP, iterations, minIterations, maxBytes, maxTime)) return 0;
-        if (ranks < 2) throw new Program.Refusal(Program.USAGE_ERROR,
-                "collectives need at least 2 ranks, but 1 started (where more "
-                + "were asked for, the launcher is not this MPI's).");
+        if (ranks < 2) throw new Program.Refusal(Program.USAGE_ERROR, "collectives need at least 2 ranks, but 1 started (where "
+                + "more were asked for, the launcher is not this MPI's).");
         final int largest = (int) maxBytes.value / WORD;
         if ((long) largest * ranks > Integer.MAX_VALUE / WORD) throw new Program.Refusal(Program.USAGE_ERROR, "messages of "
                 + Program.plain(maxBytes.value) + " bytes to " + ranks + " ranks are more than an array of Java holds; lower "

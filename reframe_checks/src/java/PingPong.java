@@ -10,7 +10,7 @@ import mpi.MPIException;
  */
 public final class PingPong {
     private static final int MAX_BATCHES = 10, TAG = 1, WINDOW = 8;
-    private static final double AGREEMENT = 1.5, CHUNK_SECONDS = 0.01, LEAST_SECONDS = 1, MOST_SECONDS = 15, COMPILING = 0.02;
+    private static final double AGREEMENT = 1.5, CHUNK_SECONDS = 0.01, LEAST_SECONDS = 1, MOST_SECONDS = 8, COMPILING = 0.02;
 
     private static final String HELP = """
             Usage: <launcher> -n 2 PingPong [options]
@@ -77,8 +77,8 @@ public final class PingPong {
                 return;
             }
             Program.complain(program.name, String.format(Locale.ROOT, "rank %d has had no answer from rank %d for %.0f s "
-                    + "at messages of %d bytes: that rank hangs, or the network between them lost it.", rank, other, stallTimeout.value,
-                    deadlineBytes));
+                    + "at messages of %d bytes: that rank hangs, or the network between them lost it.", rank, other,
+                    stallTimeout.value, deadlineBytes));
             Runtime.getRuntime().halt(Program.STALLED);
         });
         watcher.setDaemon(true);

@@ -23,7 +23,7 @@ import mpi.MPIException;
 final class Program {
     static final int FAILED = 1, USAGE_ERROR = 2, WRONG_RESULT = 3, STALLED = 4;
     private static final int PLACE_BYTES = 256;
-    private static final long PATIENCE_NS = 3_000_000_000L;
+    private static final long PATIENCE_NS = 5_000_000_000L;
 
     /** A program's work; returns its exit status. */
     interface Body {
@@ -255,7 +255,7 @@ final class Program {
         for (long jit = compilingMs(); jit != before && System.nanoTime() - start < PATIENCE_NS; jit = compilingMs()) {
             before = jit;
             try {
-                Thread.sleep(200);
+                Thread.sleep(1000); // longer than a compilation on a core that others want too
             } catch (InterruptedException ended) {
                 Thread.currentThread().interrupt();
                 return;
