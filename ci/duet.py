@@ -9,10 +9,11 @@ from pathlib import Path
 
 from tabulate import tabulate
 
+from . import published
 from .compare import gist, number, percent, plain
 from .judge import JudgeError
 from .pairs import LEAST_SHARED, PairVerdict, judge_pairs
-from .results import Case, ResultsError, Session, Value, load_session, sessions
+from .results import Case, ResultsError, Session, Value, load_session, parameters, sessions
 from .sequential import LOOKS
 
 #: Facts that a table begins with.
@@ -114,9 +115,20 @@ def row(one: Judged) -> list[str]:
             f"{verdict.pairs} of {one.measured}", shared, verdict.method, f"{verdict.p:.1g}", word]
 
 
+def context(one: Judged, figures: list[published.Figure]) -> list[str]:
+    """Lines that tell what documents say of A and B: for a look, never judged by."""
+    facts, check = one.case.facts, one.case.check.split()[0].removesuffix("_duet")
+    if facts.get("duet") != "environs":
+        return []
+    found = published.pairs(figures, check, dict(parameters(one.case.check)), one.variable, facts["duet.a"], facts["duet.b"])
+    return [f"  published: {one.variable} {a.text} and {b.text} {a.unit}"
+            + (f", B/A {of}" if (of := published.ratio(a, b)) else "") + f" ({a.software} and {b.software} on {a.system} "
+            f"{a.partition or a.population}; {a.document}, {a.where})" for a, b in found]
+
+
 def render(report: Report) -> str:
     """For a terminal: a table a duet, with what A and B are, and how each variable was judged."""
-    session = report.session
+    session, figures = report.session, published.load()
     blocks = [f"session {session.uuid} on {session.system}, {session.started}"]
     for case in dict.fromkeys(one.case.key for one in report.judged):
         rows = [one for one in report.judged if one.case.key == case]
@@ -127,7 +139,8 @@ def render(report: Report) -> str:
             tabulate([row(one) for one in rows],
                      ["variable", "unit", "A", "B", "B against A", "95 %", "pairs", "shared noise (95 %)", "judged", "p",
                       "verdict"],
-                     disable_numparse=True, colalign=["left"] * 2 + ["right"] * 6 + ["left", "right", "left"])]))
+                     disable_numparse=True, colalign=["left"] * 2 + ["right"] * 6 + ["left", "right", "left"]),
+            *(line for one in rows for line in context(one, figures))]))
     if any(one.verdict.method == "unpaired" for one in report.judged):
         blocks.append(f"unpaired: A and B share less than {LEAST_SHARED:.0%} of their noise there, so that pairs would tell "
                       "less than two samples.")

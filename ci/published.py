@@ -11,6 +11,10 @@ import yaml
 HERE = Path(__file__).parent.parent / "reframe_checks" / "references"
 
 
+#: Environments whose figures stand for others': of Java's libraries the papers measured FastMPJ.
+STANDS_FOR = {"mpj": "fastmpj"}
+
+
 class PublishedError(ValueError):
     """A file of published figures is not usable; the message names file, figure and fix."""
 
@@ -46,6 +50,16 @@ class Figure:
             return f"{self.value:g}" + (f" ± {self.read_off_plot['error']:g}" if self.read_off_plot else "")
         return f"< {self.below:g}" if self.below is not None else f"> {self.above:g}"
 
+    @property
+    def bounds(self) -> tuple[float | None, float | None]:
+        """Least and most that it may be; None where the document sets no bound."""
+        if self.range:
+            return self.range
+        if self.value is not None:
+            error = self.read_off_plot["error"] if self.read_off_plot else 0
+            return self.value - error, self.value + error
+        return self.above, self.below
+
 
 def load(directory: Path = HERE / "published") -> list[Figure]:
     """Every figure of every document, in the files' order. Raises PublishedError."""
@@ -66,3 +80,27 @@ def load(directory: Path = HERE / "published") -> list[Figure]:
     if not figures:
         raise PublishedError(f"{directory}: holds no figure")
     return figures
+
+
+def pairs(figures: list[Figure], check: str, parameters: dict, variable: str, a: str, b: str) -> list[tuple[Figure, Figure]]:
+    """The figures of environments A and B for one variable of one case: of one document, system, partition and unit."""
+    def of(environ):
+        return [one for one in figures if one.environ == STANDS_FOR.get(environ, environ) and one.relative_to is None
+                and (one.check, one.variable, one.parameters) == (check, variable, parameters)]
+
+    def where(one):
+        return one.document, one.system, one.partition, one.population, one.unit
+
+    return [(one, other) for one in of(a) for other in of(b) if where(one) == where(other) and one is not other]
+
+
+def ratio(a: Figure, b: Figure) -> str:
+    """B over A as far as the figures tell: `2.33-2.55`, `< 0.54`, `> 2`; '' where they do not bound it."""
+    (least_a, most_a), (least_b, most_b) = a.bounds, b.bounds
+    low = least_b / most_a if least_b is not None and most_a else None
+    high = most_b / least_a if most_b is not None and least_a else None
+    if low is None and high is None:
+        return ""
+    if low is None or high is None:
+        return f"> {low:.3g}" if high is None else f"< {high:.3g}"
+    return f"{low:.3g}" if f"{low:.3g}" == f"{high:.3g}" else f"{low:.3g}-{high:.3g}"

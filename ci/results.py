@@ -18,7 +18,7 @@ FACTS = ("kernel", "hypervisor", "cpu_model", "governor", "smt", "thp", "nic_dri
 #: Key of a session's extras that names the session which it confirms.
 CONFIRMS = "nearmetal_confirms"
 #: Units of variables of which less is better; of those in MORE, and per second, more is.
-LESS = ("ns", "us", "ms", "s", "s/step", "% lost", "detours/s")
+LESS = ("ns", "us", "ms", "s", "s/step", "% lost", "detours/s", "x sockets")
 MORE = ("% of ideal", "% of peak", "ns/day")
 
 

@@ -114,6 +114,12 @@ class NearmetalCheck(rfm.RegressionTest, Baselined, Programs):
             asked, self.time_limit = self.time_limit, limit
             self.time_limit = min(asked or self.time_limit, self.time_limit)
 
+    @builtin.run_before('run')
+    def tell_the_job_its_shape(self):
+        # ReFrame does so only when it submits, but launchers that go by it write further launches out before.
+        for name in ('num_tasks', 'num_tasks_per_node', 'num_cpus_per_task'):
+            setattr(self.job, name, getattr(self, name))
+
     # Last, so that it repeats the command that the check has set.
     @builtin.run_before('run', always_last=True)
     def surround_with_provenance_and_repeat(self):

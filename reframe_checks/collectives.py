@@ -5,6 +5,7 @@ import reframe.utility.sanity as sn
 from reframe.core.exceptions import SanityError
 
 from .base import NearmetalCheck, rounded
+from .jvm import Jvm
 from .parsing.collectives import parse_collectives
 from .programs import Imb
 from .scaling import Scaling
@@ -14,7 +15,7 @@ SIZES = {'8B': 8, '64KiB': 65536}
 
 
 @rfm.simple_test
-class collectives(Scaling, Imb, NearmetalCheck):
+class collectives(Jvm, Scaling, Imb, NearmetalCheck):
     """Time of Alltoall, Allreduce, Bcast and Barrier, 8 B to 1 MiB, on the slowest process: what FT, IS and CG wait for.
 
     Method: Intel MPI Benchmarks (t_max: mean time of a call on the process where it is longest), results verified at each
@@ -34,7 +35,8 @@ class collectives(Scaling, Imb, NearmetalCheck):
     #: Longest message in bytes; default: the partition's `collectives_max_bytes` (extras), or 1048576. :type: int
     max_bytes = builtin.variable(int, value=0)
 
-    valid_prog_environs = ['+mpi']
+    valid_prog_environs = ['+mpi', '+mpj']
+    java_program = 'Collectives'
     time_limit = '1h'
     tags = {'network', 'mpi'}
 

@@ -1,37 +1,48 @@
-"""Checks whose program is in Java: how it is built, and started in JVMs that are set as a measurer would set them."""
+"""Programs in Java: how they are built, and started in JVMs that are set as a measurer would set them."""
 import os
 import re
 import shlex
+from pathlib import Path
 
 import reframe as rfm
 import reframe.core.builtins as builtin
 from reframe.core.backends import getlauncher
 from reframe.core.exceptions import SanityError
 
+from .parsing.java import parse_jvm
+
 #: What a library's own variable names: the directory of its installation.
 HOMES = {'express': 'MPJ_HOME', 'fastmpj': 'FMPJ_HOME'}
 #: What src/java/launch/jvm.sh knows.
-DEVICES = ('niodev', 'threads')
-COLLECTORS = ('auto', 'serial', 'parallel')
-PAGES = ('default', 'transparent', 'explicit')
+SETTINGS = {'java_device': ('niodev', 'threads'), 'java_gc': ('auto', 'serial', 'parallel'),
+            'java_pages': ('default', 'transparent', 'explicit')}
+
+
+def in_java(environ) -> bool:
+    """Whether programs of this environment are written in Java."""
+    return 'mpj' in environ.features
+
+
+def library(environ) -> str:
+    return 'fastmpj' if 'fastmpj' in environ.features else 'express'
 
 
 def jvm_command(main: str, **settings) -> str:
     """The command of a task: jvm.sh with those settings that are given, and the class that it runs."""
     if not re.fullmatch(r'[A-Za-z_]\w*(\.[A-Za-z_]\w*)*', main):
         raise ValueError(f'{main!r} is no name of a class')
-    return shlex.join(['sh', 'java/launch/jvm.sh', *(f'--{name}={value}' for name, value in settings.items() if value), main])
+    return shlex.join(['sh', 'java/launch/jvm.sh', *(f'--{name.replace("_", "-")}={value}' for name, value in settings.items() if value),
+                       main])
 
 
 class Jvm(rfm.RegressionTestPlugin):
-    """A check in Java, for environments with the feature `mpj`. Stands before Scaling and the base.
+    """A check whose program there is in Java too, for environments with the feature `mpj`. Stands first of all.
 
-    The check calls `build_java(source, ...)` before it compiles and `run_java(main)` before it runs; the program's own options
-    are `executable_opts` as ever.
+    The check names the class (`java_program`); its options are those of the program in C, and so is its output.
     """
 
     #: `niodev`: a JVM a rank, over TCP; `threads`: all ranks in one JVM on one node. :values: `niodev`, `threads`
-    java_device = builtin.variable(str, value='niodev', loggable=True)
+    java_device = builtin.variable(str, value='', loggable=True)
     #: Megabytes of a JVM's heap; default: the partition's `java_heap_mb` (extras), or half of the JVM's part of the job's
     #: memory. :type: int
     java_heap_mb = builtin.variable(int, value=0, loggable=True)
@@ -39,56 +50,132 @@ class Jvm(rfm.RegressionTestPlugin):
     java_gc = builtin.variable(str, value='', loggable=True)
     #: Memory pages; `explicit` takes those that the node has reserved. :values: `default`, `transparent`, `explicit`
     java_pages = builtin.variable(str, value='', loggable=True)
+    #: Seconds at most until the clock starts though the JIT compiler is not done; default: the partition's `java_warm_up`
+    #: (extras), or 30. :type: float
+    java_warm_up = builtin.variable(float, value=0.0)
+
+    #: The class, below src/java/.
+    java_program = ''
 
     @builtin.run_after('setup')
     def launch_jvms(self):
-        environ = self.current_environ
-        self._library = 'fastmpj' if 'fastmpj' in environ.features else 'express'
-        self.java_heap_mb = self.java_heap_mb or self.extra('java_heap_mb', 0)
-        for name, known, otherwise in (('java_device', DEVICES, 'niodev'), ('java_gc', COLLECTORS, 'auto'),
-                                       ('java_pages', PAGES, 'default')):
-            value = getattr(self, name) or str(environ.extras.get(name, otherwise))
-            if value not in known:
-                raise SanityError(f'{name} is {value!r}; choose from {", ".join(known)}')
-            setattr(self, name, value)
-        home = HOMES[self._library]
-        if self._library == 'fastmpj' and not (environ.modules or environ.env_vars.get(home) or os.environ.get(home)):
-            self.skip(f'{self.display_name}: {home} is not set. FastMPJ is each site\'s own licensed copy: give its directory '
-                      f'in env_vars of the environment {environ.name}')
-        if self.job.launcher.registered_name != 'srun':
-            self.skip(f'{self.display_name} starts its JVMs with srun, but {self.current_partition.fullname} has the launcher '
-                      f'{self.job.launcher.registered_name}')
-        options, self.job.launcher = self.job.launcher.options, getlauncher('srun-mpj')()
-        self.job.launcher.options, self.job.launcher.threads = options, self.java_device == 'threads'
+        if not in_java(self.current_environ):
+            return
+        if obstacle := self.obstacle_in(self.current_environ):
+            self.skip(f'{self.display_name}: {obstacle}')
+        self.job.launcher = self.launcher_in(self.current_environ)
+        for name in SETTINGS:
+            setattr(self, name, self._setting(name, self.current_environ))
 
-    def build_java(self, *sources: str) -> None:
-        """Compile these files of src/ to `classes`, and the launcher to `launch.classes`."""
-        home = HOMES[self._library]
-        strict = 'javac -Xlint:all -Werror --release 17'
-        self.build_system = 'CustomBuild'
-        self.build_system.commands = [
+    def obstacle_in(self, environ) -> str:
+        """Also SanityError, for a setting that nobody knows."""
+        if not in_java(environ):
+            return super().obstacle_in(environ)
+        for name, known in SETTINGS.items():
+            if (value := self._setting(name, environ)) not in known:
+                raise SanityError(f'{name} is {value!r}; choose from {", ".join(known)}')
+        home = HOMES[library(environ)]
+        if library(environ) == 'fastmpj' and not (environ.modules or environ.env_vars.get(home) or os.environ.get(home)):
+            return (f"{home} is not set. FastMPJ is each site's own licensed copy: give its directory in env_vars of the "
+                    f'environment {environ.name}')
+        if not self.by_srun():
+            return (f'its JVMs are started with srun, but {self.current_partition.fullname} has the launcher '
+                    f'{self.job.launcher.registered_name}')
+        return ''
+
+    def _setting(self, name, environ) -> str:
+        return getattr(self, name) or str(environ.extras.get(name, SETTINGS[name][0]))
+
+    def launcher_in(self, environ):
+        name = 'srun-mpj' if in_java(environ) else self.current_partition.launcher_type.registered_name
+        if self.job.launcher.registered_name == name:
+            return self.job.launcher
+        launcher = getlauncher(name)()
+        launcher.options = list(self.job.launcher.options)
+        if in_java(environ):
+            launcher.threads = self._has_threads(environ)
+        return launcher
+
+    def use_processes(self, most, *which):
+        """Of a scaling check, whose threads are all on one node."""
+        super().use_processes(most, *which)
+        if self._has_threads(self.current_environ) and self.num_nodes > 1:
+            raise SanityError(f'{self.num_tasks} threads of one JVM are on one node, which has {self.per_node} processes: give '
+                              f'-S {type(self).__name__}.processes=... or .ranks_per_node=...')
+
+    def placed(self):
+        return (1, self.counts[0]) if self._has_threads(self.current_environ) else super().placed()
+
+    def _has_threads(self, environ):
+        return in_java(environ) and self._setting('java_device', environ) == 'threads'
+
+    def build_ours(self, source, *flags):
+        super().build_ours(source, *flags)
+        if in_java(self.current_environ):
+            self.build_system, self.sourcepath = 'CustomBuild', ''
+            self.build_system.commands = self._java_commands(self.current_environ)
+
+    def run_theirs(self, program, where):
+        if in_java(self.current_environ):
+            self.skip(f'{self.display_name}: {program} is no program in Java')
+        super().run_theirs(program, where)
+
+    def commands_to_build(self, environ):
+        return self._java_commands(environ) if in_java(environ) else super().commands_to_build(environ)
+
+    def _classes(self, environ):
+        """Where the program's classes are, and the launcher's."""
+        return f'classes.{environ.name}', f'launch.{environ.name}'
+
+    def _java_commands(self, environ) -> list[str]:
+        home, (classes, launch) = HOMES[library(environ)], self._classes(environ)
+        source = self.java_program if self.java_program.endswith('.java') else f'java/{self.java_program}.java'
+        commands = [
             'command -v javac > /dev/null || { echo "javac is not on PATH: load the module of a JDK (17 or newer)" >&2; '
             'exit 1; }',
             f'[ -r "${home}/lib/mpj.jar" ] || {{ echo "{home}=${home} has no lib/mpj.jar: it is to be the directory of the '
             'library\'s installation" >&2; exit 1; }',
-            f'{strict} -d launch.classes java/launch/*.java',
-            f'javac --release 17 -cp "${home}/lib/mpj.jar" -d classes {shlex.join(sources)}']
-        if self._library == 'express':
+            f'javac -Xlint:all -Werror --release 17 -d {launch} java/launch/*.java',
+            f'javac --release 17 -cp "${home}/lib/mpj.jar" -sourcepath java -d {classes} {shlex.quote(source)}']
+        if library(environ) == 'express':
             # As it comes, niodev listens on all networks of a node.
-            self.build_system.commands += [f'java -cp "launch.classes:${home}/lib/mpj.jar" launch.Confine launch.classes']
+            commands += [f'java -cp "{launch}:${home}/lib/mpj.jar" launch.Confine {launch}']
+        return commands
 
-    def run_java(self, main: str) -> None:
-        """Run this class, in as many JVMs or threads as the job has tasks."""
-        # ReFrame tells the job only when it submits it, but the lines of further launches are written before.
-        for name in ('num_tasks', 'num_tasks_per_node', 'num_cpus_per_task'):
-            setattr(self.job, name, getattr(self, name))
-        hosts = self.extra('java_hosts', '{}')
-        settings = {'library': self._library, 'device': self.java_device, 'heap': self.java_heap_mb, 'gc': self.java_gc,
-                    'pages': self.java_pages, 'ports': self.extra('java_ports', ''), 'hosts': '' if hosts == '{}' else hosts}
-        if self.java_device != 'threads' and self._library == 'fastmpj':
-            # It takes its peers, in the order of the ranks, from a file.
-            settings['hostfile'] = 'hosts.txt'
-            address = f'--label sh java/launch/jvm.sh --address {shlex.quote(f"--hosts={hosts}")}'
-            self.prerun_cmds += [f'{self.job.launcher.run_command(self.job)} {address} | sort -n | '
-                                 "sed 's/^ *[0-9]*: *//' > hosts.txt"]
-        self.executable = jvm_command(main, **settings)
+    @builtin.run_before('run')
+    def run_in_jvms(self):
+        if in_java(self.current_environ):
+            self.executable = self.program_in(self.current_environ)
+            self.prerun_cmds += self.preparations_in(self.current_environ)
+
+    def program_in(self, environ):
+        if not in_java(environ):
+            return super().program_in(environ)
+        hosts, (classes, launch) = self._hosts, self._classes(environ)
+        return jvm_command(
+            Path(self.java_program).stem, library=library(environ), classes=classes, launch=launch, heap=self.java_heap_mb or self.extra('java_heap_mb', 0),
+            **{name.removeprefix('java_'): self._setting(name, environ) for name in SETTINGS},
+            warm_up=f'{self.java_warm_up or self.extra("java_warm_up", 30.0):g}', ports=self.extra('java_ports', ''),
+            hosts='' if hosts == '{}' else hosts, hostfile='hosts' if self._wants_hosts(environ) else '')
+
+    @property
+    def _hosts(self):
+        return self.extra('java_hosts', '{}')
+
+    def _wants_hosts(self, environ):
+        return library(environ) == 'fastmpj' and not self._has_threads(environ)
+
+    def preparations_in(self, environ):
+        """FastMPJ takes its peers, in the order of the ranks, from a file for each number of them."""
+        if not (in_java(environ) and self._wants_hosts(environ)):
+            return super().preparations_in(environ)
+        addresses = (f'{self.launcher_in(environ).run_command(self.job)} --label sh java/launch/jvm.sh '
+                     f'--launch={self._classes(environ)[1]} {shlex.quote(f"--hosts={self._hosts}")} --address')
+        counts = ' '.join(map(str, getattr(self, 'counts', [self.num_tasks])))
+        return [f"{addresses} | sort -n | sed 's/^ *[0-9]*: *//' > hosts",
+                f'for ranks in {counts}; do head -n $ranks hosts > hosts.$ranks; done']
+
+    @builtin.run_before('performance')
+    def tell_how_jvms_were_set(self):
+        if not self.is_dry_run() and (run := parse_jvm(self._read(self.stdout))):
+            self.facts = {**self.facts, 'jvm': run.settings, 'jvm.warm_up': run.warm_up}

@@ -6,6 +6,7 @@ import reframe.core.builtins as builtin
 from reframe.core.exceptions import SanityError
 
 from .base import NearmetalCheck
+from .jvm import Jvm
 from .parsing.npb import parse_npb
 from .programs import OursOrTheirs
 from .scaling import Scaling
@@ -60,7 +61,7 @@ SIMULATED = ['bt', 'lu', 'sp']
 
 
 @rfm.simple_test
-class npb(OursOrTheirs, npb_base):
+class npb(Jvm, OursOrTheirs, npb_base):
     """Mop/s and parallel efficiency of the NAS Parallel Benchmarks over the number of processes.
 
     Method: NPB 3.4 (RNR-94-007 and its later classes), each run verified by its own values. One job runs all numbers of
@@ -83,10 +84,13 @@ class npb(OursOrTheirs, npb_base):
     #: :values: `cg`, `ep`, `ft`, `is`, `mg`, `bt`, `lu`, `sp`
     benchmark = builtin.parameter(['cg', 'ep', 'ft', 'is', 'mg', *SIMULATED], loggable=True)
 
+    valid_prog_environs = ['+mpi', '+mpj']
+
     @builtin.run_after('init')
     def take_simulated_applications_from_the_environment(self):
         if self.benchmark in SIMULATED:
             self.valid_prog_environs, self.suite = ['+mpi +npb'], 'official'
+        self.java_program = self.benchmark.upper()
         if self.benchmark in ('bt', 'sp'):
             self.numbers = 'square numbers of processes', lambda count: math.isqrt(count) ** 2 == count
 

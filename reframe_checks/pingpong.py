@@ -1,15 +1,19 @@
 """Half round trip and bandwidth of a message between two MPI ranks."""
+import statistics
+
 import reframe as rfm
 import reframe.core.builtins as builtin
+import reframe.utility.sanity as sn
 from reframe.core.exceptions import SanityError
 
 from .base import NearmetalCheck, rounded
+from .jvm import Jvm, in_java
 from .parsing.pingpong import parse_imb
 from .programs import Imb
 
 
 @rfm.simple_test
-class pingpong(Imb, NearmetalCheck):
+class pingpong(Jvm, Imb, NearmetalCheck):
     """Start-up latency and bandwidth, 1 B to 4 MiB, between nodes and through shared memory within one.
 
     Method: PingPong of the Intel MPI Benchmarks as the messaging paper used it (Exposito et al., section 5.1 and
@@ -20,6 +24,9 @@ class pingpong(Imb, NearmetalCheck):
 
     Reproduces: the messaging paper's figures 4 (between nodes: EC2, CAG with the NIC passed through, CAG native) and 5 (shared
     memory); the InfiniBand post's latencies.
+
+    In Java: byte arrays, as in that paper, by the same method. Between nodes the same JVMs also send over a plain socket:
+    `socket_latency`, of 1 B, and `latency_over_sockets`, how many times that the library takes.
 
     Read: `startup_latency` is that of 1 B, `peak_bandwidth` the best over all sizes, in 10^9 bit/s. Compare partitions by the
     ratio to native. Within a node no NIC takes part: what differs there is memory and binding.
@@ -32,7 +39,8 @@ class pingpong(Imb, NearmetalCheck):
     #: Seconds without an answer after which a rank is taken to hang. :type: int
     stall_timeout = builtin.variable(int, value=60)
 
-    valid_prog_environs = ['+mpi']
+    valid_prog_environs = ['+mpi', '+mpj']
+    java_program = 'PingPong'
     num_tasks = 2
     tags = {'network', 'mpi'}
 
@@ -40,6 +48,7 @@ class pingpong(Imb, NearmetalCheck):
     def place_ranks(self):
         self.num_nodes = 2 if self.placement == 'internode' else 1
         self.num_tasks_per_node = self.num_tasks // self.num_nodes
+        self.java_device = self.java_device or ('niodev' if self.placement == 'internode' else 'threads')
 
     @builtin.run_before('compile')
     def choose_program(self):
@@ -47,7 +56,7 @@ class pingpong(Imb, NearmetalCheck):
 
     @builtin.run_before('run')
     def set_command(self):
-        if self.placement == 'intranode' and self.job.launcher.registered_name == 'srun':
+        if self.placement == 'intranode' and self.by_srun():
             # Two ranks that share a core would measure the kernel's scheduler. Between nodes each has a node to itself.
             self.job.launcher.options += ['--cpu-bind=cores']
         seconds = f'{self.extra("pingpong_max_time", self.max_time):g}'
@@ -60,6 +69,8 @@ class pingpong(Imb, NearmetalCheck):
         self.launches = parse_imb(text)
         self.expect_repeats(self.launches)
         self.record_program(self.launches[0].facts, 'IMB')
+        if self.java_device == 'niodev' and in_java(self.current_environ) and not all(launch.sockets for launch in self.launches):
+            raise SanityError('a launch has no figures of plain sockets, which the same JVMs are to measure')
 
     def payload_bytes(self):
         return sum(2 * size * row.repetitions for launch in self.launches for size, row in launch.rows.items())
@@ -77,6 +88,18 @@ class pingpong(Imb, NearmetalCheck):
         if not self.is_dry_run():
             self.curves = {'half_round_trip_us': {size: [rounded(launch.latency_us(size)) for launch in self.launches]
                                                   for size in self.launches[0].rows if size}}
+
+    @builtin.run_before('performance')
+    def tell_the_library_from_java(self):
+        if in_java(self.current_environ) and self.java_device == 'niodev':
+            for name, unit in (('socket_latency', 'us'), ('latency_over_sockets', 'x sockets')):
+                self.perf_variables[name] = sn.make_performance_function(self._plain, unit, name)
+
+    def _plain(self, name):
+        plain = [statistics.fmean(launch.sockets[1]) for launch in self.launches]
+        if name == 'socket_latency':
+            return self.over_launches(name, plain, [launch.sockets[1] for launch in self.launches])
+        return self.over_launches(name, [launch.startup_latency_us / us for launch, us in zip(self.launches, plain)])
 
     @builtin.performance_function('us')
     def startup_latency(self):

@@ -1,18 +1,26 @@
 """What a check runs: a program of ours, built from src/, or one that the environment brings."""
 import reframe as rfm
 import reframe.core.builtins as builtin
+from reframe.core.buildsystems import SingleSource
 from reframe.core.exceptions import SanityError
 
 
 class Programs(rfm.RegressionTestPlugin):
     """How programs come to be, and what is asked of their launches. Part of the base of all checks."""
 
+    _source = None  # of a program of ours, and its compiler's flags
+
     def build_ours(self, source: str, *flags: str) -> None:
         """Build a file of src/ with these flags, which the program tells in its output."""
-        self.build_system = 'SingleSource'
-        self.sourcepath = source
-        self.build_system.cflags = ['-std=c11', *flags, f"""-DNEARMETAL_CFLAGS='"{' '.join(flags)}"'"""]
-        self.build_system.ldflags = ['-lm']
+        self._source, self.sourcepath = (source, flags), source
+        self.build_system = self._single_source()
+
+    def _single_source(self):
+        source, flags = self._source
+        system = SingleSource()
+        system.cflags = ['-std=c11', *flags, f"""-DNEARMETAL_CFLAGS='"{' '.join(flags)}"'"""]
+        system.ldflags = ['-lm']
+        return system
 
     def run_theirs(self, program: str, where: str) -> None:
         """Run what is on PATH by this name; the case fails at once where it is not, and says where it comes from."""
@@ -20,6 +28,32 @@ class Programs(rfm.RegressionTestPlugin):
         self.build_system.commands = [
             f'command -v {program} > /dev/null || {{ echo "{program} is not on PATH: {where}" >&2; exit 1; }}']
         self.executable = program
+
+    # What a duet asks, whose halves are of two environments.
+
+    def program_in(self, environ) -> str:
+        """What a launch in another environment of the partition runs; '' where that is the check's own executable."""
+        return f'./{self.unique_name}.{environ.name}' if self._source else ''
+
+    def commands_to_build(self, environ) -> list[str]:
+        """Those that build the program in another environment than the check's own, as `program_in` has it."""
+        if not self._source:
+            return self.build_system.emit_build_commands(environ)
+        system = self._single_source()
+        system.srcfile, system.executable = self._source[0], self.program_in(environ)
+        return system.emit_build_commands(environ)
+
+    def launcher_in(self, environ):
+        """The launcher of programs of that environment."""
+        return self.job.launcher
+
+    def preparations_in(self, environ) -> list[str]:
+        """Commands before the first launch in that environment."""
+        return []
+
+    def obstacle_in(self, environ) -> str:
+        """Why the check cannot run in that environment; '' if it can."""
+        return ''
 
     def record_program(self, facts: dict, suite: str) -> None:
         """The library and compiler that the first launch tells of; programs of other suites may not."""

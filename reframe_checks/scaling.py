@@ -63,6 +63,10 @@ class Scaling(rfm.RegressionTestPlugin):
         """Bytes that the processes of a launch sent each other; None where the program does not say."""
         return None
 
+    def placed(self) -> tuple[int, int]:
+        """Processes of the largest launch, and cores that each is to have where it is bound."""
+        return self.counts[0], self._threads
+
     def placement(self, count: int) -> list[str]:
         """srun's options for so many processes, a node filled before the next."""
         nodes = -(-count // self.per_node)
@@ -136,10 +140,11 @@ class Scaling(rfm.RegressionTestPlugin):
             places = parse_binding(self._read('binding.out'))
         except ParseError as error:
             raise self._failure(f'binding.out: {error}') from None
-        wanted = self.counts[0] * (self.nodes_expected or self.num_nodes) // self.num_nodes
+        processes, threads = self.placed()
+        wanted = processes * (self.nodes_expected or self.num_nodes) // self.num_nodes
         if len(places) != wanted:
             raise self._failure(f'binding.out tells of {len(places)} processes instead of {wanted}')
-        if fault := differs(places, self.binding, self._threads):
+        if fault := differs(places, self.binding, threads):
             raise SanityError(f'{fault} (binding={self.binding}): what do the launcher and the scheduler do with cores?')
 
 

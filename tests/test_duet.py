@@ -92,7 +92,7 @@ def altered(name: str, **factors: float) -> dict:
 
 def test_equal_halves_are_not_called_changed(judged):
     text, missing, _ = judged(session('session_duet_equal'))
-    assert 'environs A mpich, B mpich' in text and missing == ()
+    assert 'environs A mpich, B mpich' in text and missing == () and 'published' not in text
     assert len(rows(text)) == 4 and not re.search('regressed|improved', text)
 
 
@@ -114,6 +114,14 @@ def test_the_table_says_what_was_compared_and_how_each_variable_was_judged(judge
     # As measured: copy on one thread shares 0.56 of its noise, add 0.21.
     assert re.search(r'0\.56 \(.*\) +paired ', rows(text)['copy_1'])
     assert re.search(r'0\.21 \(.*\) +unpaired ', rows(text)['add_1'])
+
+
+def test_what_was_published_of_the_two_stands_below(judged):
+    data = session('session_duet_equal')
+    [case] = data['runs'][0]['testcases']
+    case['facts'] |= {'duet.a': 'openmpi', 'duet.b': 'mpj'}
+    assert ('published: startup_latency 55-60 and 140 us, B/A 2.33-2.55 (OpenMPI 1.4.3 and FastMPJ 0.1 (niodev) on ec2 cc; '
+            'Evaluation of Messaging Middleware') in judged(data)[0]
 
 
 def test_what_noise_both_halves_share_is_judged_as_pairs_and_what_they_do_not_share_is_not(judged):

@@ -18,11 +18,7 @@ import srun_mpj
 
 from reframe_checks.jvm import jvm_command
 
-SOURCES = Path(__file__).parents[1] / 'reframe_checks' / 'src'
-JVM = SOURCES / 'java' / 'launch' / 'jvm.sh'
-#: A rank of a step, as srun starts it.
-STEP = {'SLURM_JOB_ID': '7', 'SLURM_STEP_ID': '0', 'SLURM_STEP_NODELIST': 'localhost', 'SLURMD_NODENAME': 'localhost',
-        'SLURM_NTASKS': '2', 'SLURM_PROCID': '0', 'SLURM_STEP_TASKS_PER_NODE': '2', 'SLURM_MEM_PER_NODE': '1000'}
+from .jvm_ranks import JVM, STEP, built, ends, ranks  # noqa: F401 (fixtures)
 
 
 # What is started
@@ -67,7 +63,7 @@ class Site:
         for name in ('bin/java', 'fmpj/bin/fmpjrun'):
             self.add(name, '#!/bin/sh\necho "tool: $JAVA_TOOL_OPTIONS $CLASSPATH"\nprintf "%s\\n" "$@"\n').chmod(0o755)
         self.add('bin/nproc', '#!/bin/sh\necho 4\n').chmod(0o755)
-        self.add('hosts.txt', '10.0.0.1\n10.0.0.2\n')
+        self.add('hosts.2', '10.0.0.1\n10.0.0.2\n')
         (directory / 'launch.classes').mkdir()
         self.settings |= {'MPJ_HOME': f'{directory}/mpj', 'FMPJ_HOME': f'{directory}/fmpj',
                           'PATH': f'{directory}/bin:/usr/bin:/bin'}
@@ -95,7 +91,7 @@ def site(tmp_path):
     return Site(tmp_path)
 
 
-COMMON = ['-Xms100m', '-Xmx100m', '-XX:+AlwaysPreTouch', '-XX:-UsePerfData', '-XX:+UseSerialGC']
+COMMON = ['-Xms100m', '-Xmx100m', '-XX:+AlwaysPreTouch', '-XX:-UsePerfData', '-Dnearmetal.warm_up=30', '-XX:+UseSerialGC']
 
 
 def test_mpj_express_between_nodes(site):
@@ -116,9 +112,10 @@ def test_mpj_express_within_a_jvm(site):
 
 
 def test_fastmpj_between_nodes(site):
-    assert site.started('--library=fastmpj', '--heap=100', '--hostfile=hosts.txt', 'Hello', '3')[2:] == [
-        *COMMON, '-Dmpj.rank=0', '-Dmpj.nprocs=2', '-Dxxdev.dev=niodev', '-Dxxdev.psl=65536', '-Dxxdev.port=18112',
-        '-Dmpj.hostfile=hosts.txt', '-Djava.library.path=/fmpj/lib', '-cp',
+    assert site.started('--library=fastmpj', '--heap=100', '--hostfile=hosts', 'Hello', '3')[2:] == [
+        *COMMON, '-Dnearmetal.address=10.0.0.1', '-Dnearmetal.port=18112', '-Dnearmetal.ports=16', '-Dmpj.rank=0',
+        '-Dmpj.nprocs=2', '-Dxxdev.dev=niodev', '-Dxxdev.psl=65536', '-Dxxdev.port=18112',
+        '-Dmpj.hostfile=hosts.2', '-Djava.library.path=/fmpj/lib', '-cp',
         ':'.join(f'/fmpj/lib/{jar}.jar' for jar in ('runtime', 'mpj', 'xxdev', 'jhwloc', 'niodev')) + ':classes', 'Hello', '3']
 
 
@@ -172,7 +169,8 @@ def test_jobs_have_ports_of_their_own(site):
      "MPJ_HOME=/nowhere has no lib/mpj.jar: it is to be the directory of MPJ's installation."),
     (['--library=fastmpj', 'Hello'], {'FMPJ_HOME': '/nowhere'},
      "FMPJ_HOME=/nowhere has no lib/runtime.jar: it is to be the directory of FMPJ's installation."),
-    (['--library=fastmpj', 'Hello'], {}, '--hostfile=, with an address a rank, cannot be read.'),
+    (['--library=fastmpj', 'Hello'], {}, '.2, with an address a rank, cannot be read.'),
+    (['--warm-up=soon', 'Hello'], {}, '--warm-up=soon is no number of seconds.'),
     (['Hello'], {'JAVA_HOME': '/nowhere'}, f'there is no /nowhere/bin/java on {os.uname().nodename}: load the module of a JDK '
      "(17 or newer) or set JAVA_HOME in this environment's env_vars."),
     (['--launch=nowhere', 'Hello'], {},
@@ -212,15 +210,15 @@ def test_every_launch_is_of_all_ranks(dry):
     said, lines = dry('mpj')
     assert 'Ran 1/1 test case(s)' in said
     assert lines == ["srun --mpi=none --kill-on-bad-exit=1 --nodes=2 --ntasks=2 --ntasks-per-node=1 sh java/launch/jvm.sh "
-                     "--library=express --device=niodev --heap=256 --gc=auto --pages=default --ports=30000-30999 "
-                     "'--hosts={}-ib' Hello 4000000"] * 3
+                     "--library=express --classes=classes.mpj --launch=launch.mpj --heap=256 --device=niodev --gc=auto "
+                     "--pages=default --warm-up=30 --ports=30000-30999 '--hosts={}-ib' Hello 4000000"] * 3
 
 
 def test_threads_are_one_task(dry):
     _, lines = dry('mpj', '-S', 'java_device=threads', '-S', 'java_heap_mb=64', '-S', 'java_gc=parallel')
     assert len(lines) == 3 and all(line.startswith(
         'srun --mpi=none --kill-on-bad-exit=1 --nodes=1 --ntasks=1 --ntasks-per-node=1 --cpus-per-task=2 sh java/launch/jvm.sh '
-        '--library=express --device=threads --heap=64 --gc=parallel ') for line in lines)
+        '--library=express --classes=classes.mpj --launch=launch.mpj --heap=64 --device=threads --gc=parallel ') for line in lines)
 
 
 def test_fastmpj_is_skipped_where_the_site_has_none(dry):
@@ -230,12 +228,12 @@ def test_fastmpj_is_skipped_where_the_site_has_none(dry):
 
 
 def test_fastmpj_learns_its_peers_from_a_file(dry):
-    said, (address, *lines) = dry('fastmpj', FMPJ_HOME='/opt/fastmpj')
+    said, (address, *lines) = dry('fastmpj', FMPJ_HOME='/opt/fastmpj')  # `hosts` is of the most ranks, hosts.2 of two
     assert 'Ran 1/1 test case(s)' in said
     step = 'srun --mpi=none --kill-on-bad-exit=1 --nodes=2 --ntasks=2 --ntasks-per-node=1'
-    assert address == (f"{step} --label sh java/launch/jvm.sh --address '--hosts={{}}-ib' | sort -n | "
-                       "sed 's/^ *[0-9]*: *//' > hosts.txt")
-    assert len(lines) == 3 and all('--library=fastmpj' in line and '--hostfile=hosts.txt' in line for line in lines)
+    assert address == (f"{step} --label sh java/launch/jvm.sh --launch=launch.fastmpj '--hosts={{}}-ib' --address | sort -n "
+                       "| sed 's/^ *[0-9]*: *//' > hosts")
+    assert len(lines) == 3 and all('--library=fastmpj' in line and '--hostfile=hosts ' in line for line in lines)
 
 
 @pytest.mark.parametrize('option, sentence', [
@@ -249,47 +247,6 @@ def test_a_setting_that_nobody_knows_is_said(dry, option, sentence):
 # What it does once started
 
 node = pytest.mark.node
-
-
-@pytest.fixture(scope='module')
-def built(tmp_path_factory):
-    """A directory with the launcher's classes, Confine's, and Hello's."""
-    directory = tmp_path_factory.mktemp('java')
-    home = os.environ.get('MPJ_HOME', '/usr/share/mpj')
-    library, tests = f'{home}/lib/mpj.jar', Path(__file__).parent / 'java'
-    for command in (['javac', '-Xlint:all', '-Werror', '--release', '17', '-d', 'launch.classes',
-                     *sorted((SOURCES / 'java/launch').glob('*.java')), tests / 'Pure.java'],
-                    ['javac', '-Xlint:all', '-Werror', '--release', '17', '-cp', library, '-d', 'classes',
-                     tests / 'Hello.java'],
-                    ['java', '-cp', f'launch.classes:{library}', 'launch.Confine', 'launch.classes']):
-        # Of the library's own jars javac would warn.
-        command = [str(word).replace('-Xlint:all', '-Xlint:all,-path') for word in command]
-        done = subprocess.run(command, cwd=directory, capture_output=True, text=True)
-        assert done.returncode == 0, done.stdout + done.stderr
-    return directory
-
-
-@pytest.fixture
-def ranks(built):
-    """Starts a rank of Hello on this machine; what is left of them is ended."""
-    started = []
-
-    def start(rank, size, *arguments, options=(), **settings):
-        environment = os.environ | {'MPJ_HOME': '/usr/share/mpj', **os.environ} | STEP | {
-            'SLURM_NTASKS': str(size), 'SLURM_PROCID': str(rank)} | settings
-        started.append(subprocess.Popen(['sh', str(JVM), '--heap=64', *options, 'Hello', *arguments], cwd=built, text=True,
-                                        env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE))
-        return started[-1]
-
-    yield start
-    for process in started:
-        process.kill()
-        process.communicate()
-
-
-def ends(process, timeout=40):
-    out, err = process.communicate(timeout=timeout)
-    return process.returncode, out, err
 
 
 def knock(port, text=b'', source='127.0.0.1', patience=15):

@@ -5,6 +5,7 @@ import pytest
 
 from reframe_checks.parsing import ParseError
 from reframe_checks.parsing.collectives import OPERATIONS, parse_collectives
+from reframe_checks.parsing.java import JvmRun, parse_jvm
 from reframe_checks.parsing.npb import parse_npb
 from reframe_checks.parsing.pingpong import parse_imb
 
@@ -13,7 +14,7 @@ from .test_parsing import SIZES, recorded
 
 def check_facts(facts):
     assert facts['mpi_library'] == 'MPJ Express 0.44, niodev'
-    assert facts['compiler'].startswith('OpenJDK 64-Bit Server VM 21.') and facts['compiler'].endswith('-Xmx1g')
+    assert facts['compiler'].startswith('OpenJDK 64-Bit Server VM 21.') and re.search(r' -Xmx1(g|024m)\b', facts['compiler'])
     assert all(re.fullmatch(r'host=\S+ cpu=\d+ allowed_cpus=\d+', facts[f'rank {rank}']) for rank in (0, 1))
     assert re.fullmatch(r'jit_ms=\d+( gc_ms=\d+)?', facts['timed_run'])
 
@@ -41,7 +42,8 @@ def test_pingpong():
     [launch] = parse_imb(recorded('java_pingpong'))
     check_facts(launch.facts)
     assert launch.complete and list(launch.rows) == SIZES and set(launch.batches) == set(SIZES)
-    assert {'warm_up_1', 'warm_up_4194304', 'settled'} <= set(launch.facts)
+    assert {f'warm_up_{way}{size}' for way in ('', 'sockets_') for size in (1, 4194304)} | {'settled'} <= set(launch.facts)
+    assert list(launch.sockets) == [1, 1024, 65536, 4194304] and max(launch.sockets[1]) < launch.startup_latency_us
     for size, row in launch.rows.items():
         batches = launch.batches[size]
         assert len(batches) == min(10, row.repetitions) and min(batches) <= row.latency_us <= max(batches)
@@ -66,3 +68,13 @@ def test_cut_off(name, parse, message):
 def test_a_wrong_result():
     with pytest.raises(ParseError, match='computes wrongly'):
         parse_npb(recorded('java_npb').replace('SUCCESSFUL', 'UNSUCCESSFUL'))
+
+
+def test_how_the_jvms_were_set():
+    line = '# nearmetal jvm: library=express device=niodev heap=256MB gc=serial pages=default\n'
+    told = line + recorded('java_npb')
+    assert parse_jvm(told) == JvmRun('library=express device=niodev heap=256MB gc=serial pages=default', 'settled')
+    unsettled = told.replace('warm_up: stable=yes', 'warm_up: stable=no', 1)
+    assert parse_jvm(unsettled).warm_up == 'not everywhere settled: raise java_warm_up'
+    assert parse_jvm(line + line.replace('256', '64')).settings.count(' | ') == 1
+    assert parse_jvm(recorded('npb')) is None

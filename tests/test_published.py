@@ -80,3 +80,18 @@ def test_a_malformed_figure_is_refused_with_its_place(tmp_path, change, message)
 def test_a_directory_without_figures_is_refused(tmp_path):
     with pytest.raises(published.PublishedError, match='holds no figure'):
         published.load(tmp_path)
+
+
+@pytest.mark.parametrize('a, b, text', [
+    ({'range': (55, 60)}, {'value': 140}, '2.33-2.55'), ({'value': 3.7}, {'below': 2}, '< 0.541'),
+    ({'below': 0.5}, {'value': 1}, '> 2'), ({'below': 0.5}, {'below': 1}, ''), ({'value': 2}, {'value': 4}, '2')])
+def test_two_figures_bound_their_ratio(a, b, text):
+    common = {'check': 'pingpong', 'variable': 'v', 'software': 's', 'unit': 'us', 'where': 'x', 'document': 'd'}
+    assert published.ratio(published.Figure(**common, **a), published.Figure(**common, **b)) == text
+
+
+def test_the_figures_of_two_environments_are_of_one_place():
+    """The messaging paper's, of Open MPI against Java: EC2's start-up latency between nodes, 55-60 against 140 us."""
+    [(a, b)] = published.pairs(FIGURES, 'pingpong', {'placement': 'internode'}, 'startup_latency', 'openmpi', 'mpj')
+    assert (a.text, b.text, a.partition, b.software) == ('55-60', '140', 'cc', 'FastMPJ 0.1 (niodev)')
+    assert published.pairs(FIGURES, 'npb', {'benchmark': 'cg'}, 'mops_S_2', 'openmpi', 'mpj') == []

@@ -131,10 +131,11 @@ def test_host_names(configuration, monkeypatch, host, system):
 
 def test_environments(configuration):
     environments = {env.name: env for env in partition_of(configuration, 'ec2:cc').environs}
-    assert list(environments) == ['openmpi', 'mpich', 'gnu']
+    assert list(environments) == ['openmpi', 'mpich', 'gnu', 'mpj', 'fastmpj']
     assert (environments['openmpi'].modules, environments['openmpi'].env_vars) \
         == (['openmpi'], {'SLURM_MPI_TYPE': 'pmix'})
     assert environments['mpich'].env_vars == {'SLURM_MPI_TYPE': 'pmi2'}
+    assert (environments['mpj'].modules, environments['fastmpj'].modules) == (['mpj'], [])
     assert (environments['gnu'].modules, environments['gnu'].cc) == ([], 'gcc')
 
 

@@ -76,8 +76,10 @@ class Duet(rfm.RegressionTestPlugin):
         variants = {}
         self._variants = dict(zip('ab', self.kind.variants(self)))
         for letter, variant in self._variants.items():
-            commands = self.launch(variant.executable or self.executable, variant.options)
             counters = self.probe(''.join(f'{option} ' for option in variant.options)) + ' counters'
+            own, self.job.launcher = self.job.launcher, variant.launcher or self.job.launcher
+            commands = self.launch(variant.executable or self.executable, variant.options)
+            self.job.launcher = own
             variants[letter] = variant.prepare, commands, counters
         self.prerun_cmds += script.functions(variants)
         first, *further = script.calls(self.pairs)

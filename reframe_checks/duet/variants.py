@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import reframe.core.runtime as runtime
 from reframe.core.exceptions import SanityError
+from reframe.core.launchers import JobLauncher
 
 
 @dataclass(frozen=True)
@@ -15,6 +16,7 @@ class Variant:
     prepare: tuple[str, ...] = ()  #: shell commands before it, in its subshell
     options: tuple[str, ...] = ()  #: further ones of the launcher
     executable: str = ''           #: '': the check's
+    launcher: JobLauncher | None = None  #: None: the job's
     settings: dict = field(default_factory=dict)  #: attributes of the check while it reads this variant's output
 
 
@@ -54,7 +56,7 @@ class Environs(Kind):
     """Two programming environments: the program is built with each, and each launch finds its own modules loaded."""
 
     def select(self, check):
-        self.features = {feature.lstrip('+') for wanted in check.valid_prog_environs for feature in wanted.split()}
+        self.wanted = [{feature.lstrip('+') for feature in wanted.split()} for wanted in check.valid_prog_environs]
         if self.names[0] in environments(runtime.runtime().system.partitions):
             check.valid_prog_environs = [self.names[0]]
 
@@ -64,24 +66,17 @@ class Environs(Kind):
         for name in self.names:
             if name not in here:
                 return f'has no environment {name!r}'
-            if lacking := self.features - set(here[name].features):
-                return f'has an environment {name!r} without {", ".join(sorted(lacking))}'
+            if not any(wanted <= set(here[name].features) for wanted in self.wanted):
+                return f'has an environment {name!r} without {" or ".join(" and ".join(sorted(wanted)) for wanted in self.wanted)}'
         self.a, self.b = (here[name] for name in self.names)
-        return ''
+        return check.obstacle_in(self.b)
 
     def build(self, check):
-        system = check.build_system
-        if check.sourcepath:
-            program = f'./{check.unique_name}'
-            system.srcfile, system.executable = check.sourcepath, f'{program}_b'
-            commands = system.emit_build_commands(self.b)
-            system.executable = program
-        else:
-            commands = system.emit_build_commands(self.b)
-        check.postbuild_cmds += [*self._change(), *commands]
+        check.postbuild_cmds += [*self._change(), *check.commands_to_build(self.b)]
 
     def variants(self, check):
-        return Variant(), Variant(tuple(self._change()), executable=f'{check.executable}_b' if check.sourcepath else '')
+        return Variant(), Variant((*self._change(), *check.preparations_in(self.b)), executable=check.program_in(self.b),
+                               launcher=check.launcher_in(self.b))
 
     def _change(self) -> list[str]:
         """From A's environment to B's."""

@@ -18,6 +18,7 @@ class PingPong:
     rows: dict[int, Row] = field(default_factory=dict)  #: by message size in bytes
     facts: dict[str, str] = field(default_factory=dict)  #: ``# nearmetal <key>: <value>``; none from IMB
     batches: dict[int, list[float]] = field(default_factory=dict)  #: their latencies (us) by message size; none from IMB
+    sockets: dict[int, list[float]] = field(default_factory=dict)  #: the same over a plain socket; only from Java
     complete: bool = False  #: the program said that it came to its end
 
     def latency_us(self, size: int) -> float:
@@ -78,9 +79,9 @@ def _parse_pingpong(lines: list[str]) -> PingPong:
             if size <= max(launch.rows, default=-1):
                 raise ParseError(f'{size} bytes after {max(launch.rows)}: two launches wrote into one table')
             launch.rows[size] = row
-        elif key == 'batches':
+        elif key in ('batches', 'sockets'):
             size, latencies = parts(line)
-            launch.batches[int(positive(size, 'a message size'))] = latencies
+            getattr(launch, key)[int(positive(size, 'a message size'))] = latencies
         elif key:
             launch.facts[key] = value
         largest_named = re.match(r'# Maximum message length in bytes:\s+(\d+)|# nearmetal method:.* max_bytes=(\d+)',

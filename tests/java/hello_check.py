@@ -22,6 +22,7 @@ class hello(Jvm, NearmetalCheck):
 
     sourcesdir = str(HERE.parents[1] / 'reframe_checks' / 'src')
     valid_prog_environs = ['+mpj']
+    java_program = str(HERE / 'Hello.java')
     num_tasks = 2
 
     @builtin.run_after('setup')
@@ -31,11 +32,10 @@ class hello(Jvm, NearmetalCheck):
 
     @builtin.run_before('compile')
     def build(self):
-        self.build_java(str(HERE / 'Hello.java'))
+        self.build_ours('')
 
     @builtin.run_before('run')
     def set_command(self):
-        self.run_java('Hello')
         self.executable_opts = [self.what]
 
     def read_output(self, text):

@@ -8,8 +8,9 @@ import mpi.MPIException;
  */
 public final class Collectives {
     private static final int WORD = 8, OPERATIONS = 4, ALLTOALL = 0, ALLREDUCE = 1, BCAST = 2, BARRIER = 3, WINDOW = 5;
+    private static final int LEAST_CALLS = 5000; // of some messages each: HotSpot's C2 takes up what 15000 of these call
     private static final String[] NAMES = {"Alltoall", "Allreduce", "Bcast", "Barrier"};
-    private static final double ROUND_SECONDS = 0.05, MOST_SECONDS = 10, COMPILING = 0.02;
+    private static final double ROUND_SECONDS = 0.05, ENOUGH_SECONDS = 10, COMPILING = 0.02;
 
     private static final String HELP = """
             Usage: <launcher> -n N Collectives [options]
@@ -113,11 +114,13 @@ public final class Collectives {
         return word[0];
     }
 
-    /** All operations with short and with long messages, in rounds, until in the last of them hardly anything was compiled. */
+    /** All operations with the shortest message and with one of each other size by turns, which the compiler must have seen, in
+     *  rounds until in the last of them hardly anything was compiled. */
     private void settle(int largest) throws MPIException {
         final double[] ended = new double[WINDOW + 1];
         final long[] jit = new long[WINDOW + 1];
-        final double start = now();
+        final double start = now(), mostSeconds = Program.mostWarmUpSeconds();
+        final int sizes = 32 - Integer.numberOfLeadingZeros(largest);
         int calls = 1, all = 0;
         for (int round = 0;; round++) {
             final int newest = round % (WINDOW + 1), oldest = (round + 1) % (WINDOW + 1);
@@ -125,8 +128,9 @@ public final class Collectives {
             jit[newest] = Program.compilingMs();
             final double spent = ended[newest] - start;
             final double share = (jit[newest] - jit[oldest]) * 1e-3 / (ended[newest] - ended[oldest]);
-            final boolean stable = round > 2 * WINDOW && share < COMPILING;
-            calls = agree(stable || spent > MOST_SECONDS && round > WINDOW ? 0 : calls);
+            final boolean enough = all >= LEAST_CALLS || spent > ENOUGH_SECONDS;
+            final boolean stable = round >= sizes + WINDOW && enough && share < COMPILING;
+            calls = agree(stable || spent > mostSeconds && round > WINDOW ? 0 : calls);
             if (calls == 0) {
                 if (rank == 0) Program.print("# nearmetal warm_up: stable=%s calls=%d seconds=%.2f jit_ms=%d "
                         + "last_jit_share=%.4f%n", stable ? "yes" : "no", all, spent, Program.compilingMs(), share);
@@ -135,7 +139,7 @@ public final class Collectives {
             final double begin = now();
             for (int operation = 0; operation < OPERATIONS; operation++) {
                 timed(operation, 1, calls);
-                timed(operation, largest, Math.max(1, calls / 100));
+                timed(operation, 1 << round % sizes, Math.max(1, calls / 100));
             }
             all += calls * OPERATIONS;
             if (now() - begin < ROUND_SECONDS) calls *= 2;

@@ -22,7 +22,7 @@ abstract class Npb {
 
     /* Warm-up goes by rounds, until in the last so many of them nothing was gained and hardly anything compiled. */
     private static final int WINDOW = 5, LEAST_RUNS = 40; // a method that a run calls once takes so many
-    private static final double ROUND_SECONDS = 0.1, ENOUGH_SECONDS = 10, MOST_SECONDS = 30, GAIN = 0.02, COMPILING = 0.02;
+    private static final double ROUND_SECONDS = 0.1, ENOUGH_SECONDS = 10, GAIN = 0.02, COMPILING = 0.02;
 
     private static final String HELP = "Usage: <launcher> -n N %s CLASS%n"
             + "The %s kernel of the NAS Parallel Benchmarks; CLASS is S, W, A, B or C (each some times larger%n"
@@ -127,7 +127,7 @@ abstract class Npb {
         final long[] jit = new long[WINDOW + 1];
         final int[] next = {1}; // runs of the next round; rank 0 decides
         double before = Double.POSITIVE_INFINITY; // the best round but for the last WINDOW
-        final double start = now();
+        final double start = now(), most = Program.mostWarmUpSeconds();
         int runs = 0;
         for (int round = 0;; round++) {
             double best = Double.POSITIVE_INFINITY;
@@ -138,7 +138,7 @@ abstract class Npb {
             final double took = ended[newest] - ended[oldest], share = (jit[newest] - jit[oldest]) * 1e-3 / took;
             final boolean enough = round > WINDOW && (runs >= LEAST_RUNS || ended[newest] - start > ENOUGH_SECONDS);
             final boolean stable = enough && best > before * (1 - GAIN) && share < COMPILING;
-            final boolean late = ended[newest] - start > MOST_SECONDS && round > WINDOW;
+            final boolean late = ended[newest] - start > most && round > WINDOW;
             if (stable || late) next[0] = 0;
             world.Bcast(next, 0, 1, MPI.INT, 0);
             if (next[0] == 0) {

@@ -1,3 +1,4 @@
+import java.util.Arrays;
 import java.util.Locale;
 import mpi.MPI;
 import mpi.MPIException;
@@ -5,12 +6,16 @@ import mpi.MPIException;
 /**
  * MPI half round trip between two ranks in Java, byte arrays and no serialization: the counterpart of ../pingpong.c, by the
  * same method (PingPong of the Intel MPI Benchmarks) and in the same format, so that one parser reads both. What Java adds:
- * before the first size the ranks settle with the longest and the shortest message, until the last round trips agree and the
- * JIT compiler has hardly anything left to do.
+ * before the first size the ranks settle with the longest and the shortest message, until the last round trips gain nothing
+ * any more and the JIT compiler has hardly anything left to do. Between two JVMs some sizes are also sent over a plain socket
+ * (Sockets), so that the library's own cost is told from Java's and the network's.
  */
 public final class PingPong {
     private static final int MAX_BATCHES = 10, TAG = 1, WINDOW = 8;
-    private static final double AGREEMENT = 1.5, CHUNK_SECONDS = 0.01, LEAST_SECONDS = 1, MOST_SECONDS = 8, COMPILING = 0.02;
+    private static final int LEAST_TRIPS = 15000; // what a message calls once, HotSpot's C2 takes up after so many
+    private static final int[] PLAIN = {1, 1024, 65536, 4194304};
+    private static final double GAIN = 0.05, CHUNK_SECONDS = 0.01, LEAST_SECONDS = 1, ENOUGH_SECONDS = 10, COMPILING = 0.02;
+    private static final double REHEARSAL = 0.005;
 
     private static final String HELP = """
             Usage: <launcher> -n 2 PingPong [options]
@@ -44,6 +49,15 @@ public final class PingPong {
     private final int rank, other;
     private byte[] sendBuffer, receiveBuffer;
     private final int[] word = new int[1];
+    private final double mostSeconds = Program.mostWarmUpSeconds();
+    private final Way library = this::byLibrary;
+    private Sockets sockets;
+    private double budget; // seconds of a size: those of a rehearsal, then the real ones
+
+    /** Either way that messages go. */
+    interface Way {
+        void roundTrips(long count, int bytes) throws MPIException;
+    }
     private volatile long deadline;
     private volatile int deadlineBytes;
 
@@ -65,7 +79,7 @@ public final class PingPong {
 
     private void expectProgress(int bytes) {
         deadlineBytes = bytes;
-        deadline = System.nanoTime() + (long) ((stallTimeout.value + maxTime.value + MOST_SECONDS) * 1e9);
+        deadline = System.nanoTime() + (long) ((stallTimeout.value + maxTime.value + mostSeconds) * 1e9);
     }
 
     private void watch() {
@@ -93,7 +107,7 @@ public final class PingPong {
         return (byte) (mixed + seed * 0x165667B19E3779F9L >>> 37);
     }
 
-    private void roundTrips(long count, int bytes) throws MPIException {
+    private void byLibrary(long count, int bytes) throws MPIException {
         for (long i = 0; i < count; i++) {
             if (rank == 0) program.world.Send(sendBuffer, 0, bytes, MPI.BYTE, other, TAG);
             program.world.Recv(receiveBuffer, 0, bytes, MPI.BYTE, other, TAG);
@@ -103,12 +117,14 @@ public final class PingPong {
 
     /** One round trip, each direction with a pattern of its own. The receive buffer first holds the complement of what is
      *  expected, so that neither an earlier message nor a short one can pass for this one. */
-    private boolean verifiedRoundTrip(int bytes) throws MPIException {
+    private boolean verifiedRoundTrip(Way way, int bytes) throws MPIException {
         for (int i = 0; i < bytes; i++) {
             sendBuffer[i] = pattern(i, bytes, rank + 1);
             receiveBuffer[i] = (byte) ~pattern(i, bytes, other + 1);
         }
-        roundTrips(1, bytes);
+        if (sockets != null) sockets.load(sendBuffer);
+        way.roundTrips(1, bytes);
+        if (sockets != null && way != library) sockets.store(receiveBuffer, bytes);
         final int[] wrong = new int[1], any = new int[1];
         for (int i = 0; i < bytes && wrong[0] == 0; i++) {
             final byte expected = pattern(i, bytes, other + 1);
@@ -130,15 +146,15 @@ public final class PingPong {
 
     /** In chunks that double, until enough are done or a tenth of the time budget is spent. Returns the estimate of a round
      *  trip in seconds, from the last chunk. */
-    private double warmUp(int bytes) throws MPIException {
+    private double warmUp(Way way, int bytes) throws MPIException {
         final long wanted = Math.max(1, (long) warmup.value);
         double spent = 0, estimate = 0;
         long done = 0, chunk = 1;
         for (;;) {
-            final int next = agree(spent > maxTime.value / 10 ? 0 : Math.min(wanted - done, chunk));
+            final int next = agree(spent > budget / 10 ? 0 : Math.min(wanted - done, chunk));
             if (next == 0) return estimate;
             final double start = now();
-            roundTrips(next, bytes);
+            way.roundTrips(next, bytes);
             final double elapsed = now() - start;
             spent += elapsed;
             estimate = elapsed / next;
@@ -147,13 +163,13 @@ public final class PingPong {
         }
     }
 
-    /** Before the first size: round trips of `bytes` until the last chunks agree and hardly anything is compiled any more.
-     *  Reports how that was seen; returns whether it was. */
-    private boolean settle(int bytes, StringBuilder report) throws MPIException {
+    /** Before the first size: round trips of `bytes` until the last chunks gain nothing and hardly anything is compiled any
+     *  more. Reports how that was seen; returns whether it was. */
+    private boolean settle(Way way, String name, int bytes, StringBuilder report) throws MPIException {
         final double[] recent = new double[WINDOW], ended = new double[WINDOW + 1];
         final long[] jit = new long[WINDOW + 1];
         final double begin = now();
-        double best = 0, chunk = 1;
+        double before = Double.POSITIVE_INFINITY, chunk = 1; // the best round trip but for the last WINDOW chunks
         long trips = 0;
         expectProgress(bytes);
         for (int n = 0;; n++) {
@@ -162,23 +178,24 @@ public final class PingPong {
             jit[newest] = Program.compilingMs();
             final double spent = ended[newest] - begin;
             final double share = (jit[newest] - jit[oldest]) * 1e-3 / (ended[newest] - ended[oldest]);
-            boolean steady = n > WINDOW && spent > LEAST_SECONDS && share < COMPILING;
-            for (final double roundTrip : recent) steady = steady && roundTrip < best * AGREEMENT;
-            final int next = agree(steady || spent > MOST_SECONDS ? 0 : chunk);
+            final double best = Arrays.stream(recent).min().getAsDouble();
+            final boolean enough = trips >= LEAST_TRIPS || spent > (bytes == 1 ? ENOUGH_SECONDS : LEAST_SECONDS);
+            final boolean steady = n > 2 * WINDOW && enough && share < COMPILING && best > before * (1 - GAIN);
+            final int next = agree(steady || spent > mostSeconds ? 0 : chunk);
             if (next == 0) {
-                report.append(String.format(Locale.ROOT, "# nearmetal warm_up_%d: stable=%s round_trips=%d seconds=%.2f "
-                        + "jit_ms=%d last_jit_share=%.4f last_us=", bytes, steady ? "yes" : "no", trips, spent,
+                report.append(String.format(Locale.ROOT, "# nearmetal warm_up_%s%d: stable=%s round_trips=%d seconds=%.2f "
+                        + "jit_ms=%d last_jit_share=%.4f last_us=", name, bytes, steady ? "yes" : "no", trips, spent,
                         Program.compilingMs(), share));
                 for (int i = 0; i < WINDOW; i++)
                     report.append(String.format(Locale.ROOT, "%s%.4f", i > 0 ? "," : "", recent[(n + i) % WINDOW] * 1e6 / 2));
                 report.append('\n');
                 return steady;
             }
+            if (n >= WINDOW) before = Math.min(before, recent[n % WINDOW]);
             final double start = now();
-            roundTrips(next, bytes);
+            way.roundTrips(next, bytes);
             final double roundTrip = (now() - start) / next;
             recent[n % WINDOW] = roundTrip;
-            if (best == 0 || roundTrip < best) best = roundTrip;
             trips += next;
             chunk = Math.floor(CHUNK_SECONDS / roundTrip) + 1;
         }
@@ -186,36 +203,38 @@ public final class PingPong {
 
     private long chooseIterations(int bytes, double roundTrip) {
         double count = Math.min(iterations.value, Math.floor(volume.value / bytes));
-        if (count * roundTrip > maxTime.value) count = Math.floor(maxTime.value / roundTrip);
+        if (count * roundTrip > budget) count = Math.floor(budget / roundTrip);
         return (long) Math.min(Math.max(count, minIterations.value), iterations.value);
     }
 
     /** One uninterrupted loop; rank 0 reads the clock only between batches. Fills `batch` (half round trips in us) and returns
      *  how many iterations there were. */
-    private int measure(int bytes, double[] clock) throws MPIException {
-        final double estimate = warmUp(bytes);
+    private int measure(Way way, int bytes, double[] clock) throws MPIException {
+        final double estimate = warmUp(way, bytes);
         final int count = agree(chooseIterations(bytes, estimate)), batches = Math.min(count, MAX_BATCHES);
         expectProgress(bytes);
         program.world.Barrier(); // twice, as IMB: the first may still be
         program.world.Barrier(); // absorbing the skew of the decision above
         clock[0] = now();
         for (int b = 0; b < batches; b++) {
-            roundTrips((long) count * (b + 1) / batches - (long) count * b / batches, bytes);
+            way.roundTrips((long) count * (b + 1) / batches - (long) count * b / batches, bytes);
             clock[b + 1] = now();
         }
         return count;
     }
 
-    private void printHead(boolean settled, double seconds, CharSequence report) throws MPIException {
+    private void printHead() throws MPIException {
         program.printProgram("pingpong 2"); // 2 is the version of this format
-        if (rank != 0) return;
-        Program.print("# nearmetal method: warmup=%.0f iterations=%.0f min_iterations=%.0f volume=%.0f max_time=%s "
-                + "max_bytes=%.0f%n", warmup.value, iterations.value, minIterations.value, volume.value,
+        if (rank == 0) Program.print("# nearmetal method: warmup=%.0f iterations=%.0f min_iterations=%.0f volume=%.0f "
+                + "max_time=%s max_bytes=%.0f%n", warmup.value, iterations.value, minIterations.value, volume.value,
                 Program.plain(maxTime.value), maxBytes.value);
+    }
+
+    private void printTableHead(boolean settled, double seconds) {
         if (settled) Program.print("# nearmetal settled: after %.2f s%n", seconds);
-        else Program.print("# nearmetal settled: no, round trips still varied after the time allowed%n");
+        else Program.print("# nearmetal settled: no, round trips still gained after the time allowed%n");
         final String rule = "#---------------------------------------------------";
-        Program.print("%s%s%n# Benchmarking PingPong%n# #processes = 2%n%s%n", report, rule, rule);
+        Program.print("%s%n# Benchmarking PingPong%n# #processes = 2%n%s%n", rule, rule);
         Program.print("%13s %12s %12s %12s%n", "#bytes", "#repetitions", "t[usec]", "Mbytes/sec");
     }
 
@@ -228,39 +247,70 @@ public final class PingPong {
         sendBuffer = new byte[(int) maxBytes.value];
         receiveBuffer = new byte[(int) maxBytes.value];
         watch();
+        printHead();
+        final StringBuilder batches = new StringBuilder();
+        final int sizes = pass(library, "", batches);
+        if (sizes < 0) return Program.WRONG_RESULT;
+        // Only now, since what the compiler learns of channels from plain sockets would cost the library, which has others.
+        sockets = Sockets.connect(program, (int) maxBytes.value);
+        if (sockets != null && pass(sockets::roundTrips, "sockets_", batches) < 0) return Program.WRONG_RESULT;
+        if (rank == 0) Program.print("%s# nearmetal verified: sizes=%d%n# nearmetal complete%n", batches, sizes);
+        return 0;
+    }
+
+    /** All sizes warmed up, then verified and timed; how many there are, or -1 where a message arrived corrupted. */
+    private int pass(Way way, String name, StringBuilder batches) throws MPIException {
         final double begin = now();
-        final StringBuilder report = new StringBuilder(), batches = new StringBuilder();
-        boolean settled = true; // the longest first: the library has another protocol for it, which is compiled too
-        for (final int bytes : maxBytes.value > 1 ? new int[] {(int) maxBytes.value, 1} : new int[] {1})
-            settled &= settle(bytes, report);
+        final StringBuilder report = new StringBuilder();
+        budget = Math.min(REHEARSAL, maxTime.value);
+        boolean settled = true; // the longest first: the library has another protocol for it
+        for (final int bytes : maxBytes.value > 1 ? new int[] {(int) maxBytes.value, 1} : new int[] {1}) {
+            // Rehearsed before, since of a size that the compiler has never seen the first message undoes what it made.
+            if (allSizes(way, null) < 0) return -1;
+            settled &= settle(way, name, bytes, report);
+        }
         Program.awaitCompiler();
-        printHead(settled, now() - begin, report);
-        final double[] clock = new double[MAX_BATCHES + 1];
-        int sizes = 0;
+        if (way == library && rank == 0) printTableHead(settled, now() - begin);
+        budget = maxTime.value;
         final long jit = Program.compilingMs();
+        final int sizes = allSizes(way, batches);
+        batches.append(report).append("# nearmetal timed_run").append(name.isEmpty() ? "" : "_sockets").append(": jit_ms=")
+                .append(Program.compilingMs() - jit).append('\n');
+        return sizes;
+    }
+
+    /** null: a rehearsal. */
+    private int allSizes(Way way, StringBuilder batches) throws MPIException {
+        int sizes = 0;
         for (long size = 1; size <= maxBytes.value; size *= 2, sizes++) {
             final int bytes = (int) size;
+            if (way != library && Arrays.binarySearch(PLAIN, bytes) < 0) continue;
             expectProgress(bytes);
-            if (!verifiedRoundTrip(bytes)) return Program.WRONG_RESULT;
-            final int count = measure(bytes, clock), parts = Math.min(count, MAX_BATCHES);
-            final double mean = (clock[parts] - clock[0]) * 1e6 / 2 / count;
-            word[0] = mean > 0 ? 1 : 0;
-            program.world.Bcast(word, 0, 1, MPI.INT, 0);
-            if (word[0] == 0)
-                throw new Program.Refusal(Program.WRONG_RESULT, "the clock stood still over " + count + " round trips of "
-                        + bytes + " bytes; raise --iterations.");
-            if (rank != 0) continue;
-            Program.print("%13d %12d %12.4f %12.2f%n", bytes, count, mean, bytes / mean);
-            batches.append("# nearmetal batches: bytes=").append(bytes).append(" us=");
-            for (int b = 0; b < parts; b++) {
-                final long trips = (long) count * (b + 1) / parts - (long) count * b / parts;
-                final double halfTrip = (clock[b + 1] - clock[b]) * 1e6 / 2 / trips;
-                batches.append(String.format(Locale.ROOT, "%s%.4f", b > 0 ? "," : "", halfTrip));
-            }
-            batches.append('\n');
+            if (!verifiedRoundTrip(way, bytes)) return -1;
+            timed(way, bytes, batches);
         }
-        if (rank == 0) Program.print("%s# nearmetal timed_run: jit_ms=%d%n# nearmetal verified: sizes=%d%n"
-                + "# nearmetal complete%n", batches, Program.compilingMs() - jit, sizes);
-        return 0;
+        return sizes;
+    }
+
+    /** Messages of one size: a row of the table where they went by the library, and what they were measured in for later. */
+    private void timed(Way way, int bytes, StringBuilder batches) throws MPIException {
+        final double[] clock = new double[MAX_BATCHES + 1];
+        final int count = measure(way, bytes, clock), parts = Math.min(count, MAX_BATCHES);
+        final double mean = (clock[parts] - clock[0]) * 1e6 / 2 / count;
+        word[0] = mean > 0 ? 1 : 0;
+        program.world.Bcast(word, 0, 1, MPI.INT, 0);
+        if (word[0] == 0)
+            throw new Program.Refusal(Program.WRONG_RESULT, "the clock stood still over " + count + " round trips of "
+                    + bytes + " bytes; raise --iterations.");
+        if (rank != 0 || batches == null) return;
+        if (way == library) Program.print("%13d %12d %12.4f %12.2f%n", bytes, count, mean, bytes / mean);
+        batches.append("# nearmetal ").append(way == library ? "batches" : "sockets").append(": bytes=").append(bytes)
+                .append(" us=");
+        for (int b = 0; b < parts; b++) {
+            final long trips = (long) count * (b + 1) / parts - (long) count * b / parts;
+            final double halfTrip = (clock[b + 1] - clock[b]) * 1e6 / 2 / trips;
+            batches.append(String.format(Locale.ROOT, "%s%.4f", b > 0 ? "," : "", halfTrip));
+        }
+        batches.append('\n');
     }
 }

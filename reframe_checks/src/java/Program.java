@@ -190,7 +190,7 @@ final class Program {
     }
 
     /** Of all ranks a text each, cut at PLACE_BYTES; collective. */
-    private String[] gather(String mine) throws MPIException {
+    String[] gather(String mine) throws MPIException {
         final byte[] own = Arrays.copyOf(mine.getBytes(StandardCharsets.UTF_8), PLACE_BYTES);
         final byte[] all = new byte[PLACE_BYTES * ranks];
         world.Allgather(own, 0, PLACE_BYTES, MPI.BYTE, all, 0, PLACE_BYTES, MPI.BYTE);
@@ -246,6 +246,16 @@ final class Program {
         for (final GarbageCollectorMXBean bean : ManagementFactory.getGarbageCollectorMXBeans())
             sum += bean.getCollectionTime();
         return sum;
+    }
+
+    /** Seconds at most that the launcher allows for it. */
+    static double mostWarmUpSeconds() {
+        try {
+            return Double.parseDouble(System.getProperty("nearmetal.warm_up", "30"));
+        } catch (NumberFormatException none) {
+            throw new Refusal(USAGE_ERROR, "nearmetal.warm_up is " + System.getProperty("nearmetal.warm_up")
+                    + ", no number of seconds.");
+        }
     }
 
     /** Compilations count only when they end: those that are under way, of the preparation too, must not end later. */

@@ -81,6 +81,7 @@ public final class NearmetalRun {
                                   + "extras");
         me = "rank " + rank + " on " + node(slurm);
         JobAddress.own = own;
+        System.setProperty("nearmetal.address", own.getHostAddress());  // for programs that measure that network themselves
         if (rank == 0) {
             Set<InetAddress> allowed = new HashSet<>();
             for (String name : names) allowed.addAll(Arrays.asList(InetAddress.getAllByName(pattern.replace("{}", name))));

@@ -4,7 +4,7 @@
 set -eu
 # Threads are as many as the task has cores, which srun-mpj asks for.
 library=express device=niodev ranks=${SLURM_CPUS_PER_TASK:-1} heap=auto gc=auto pages=default
-ports=18000-24991 hosts='{}' patience=60 classes=classes launch=launch.classes hostfile= what=run
+ports=18000-24991 hosts='{}' patience=60 classes=classes launch=launch.classes hostfile= warm_up=30 what=run
 
 fail() { echo "mpj: $*" >&2; exit 2; }
 
@@ -29,6 +29,7 @@ while [ $# -gt 0 ]; do
         --classes=*) classes=$value ;;
         --launch=*) launch=$value ;;
         --hostfile=*) hostfile=$value ;;
+        --warm-up=*) warm_up=$value ;;
         --address) what=address ;;
         -*) fail "$1 is no option of jvm.sh, or has a value that it does not know." ;;
         *) break ;;
@@ -85,7 +86,9 @@ whole heap "$heap" 16 99999999
 # Threads that collect in parallel cost more than they give where there is little to collect, or one core.
 [ $gc != auto ] || { [ "$heap" -ge 1792 ] && [ "$(nproc)" -gt 1 ] && gc=parallel || gc=serial; }
 
-jvm="-Xms${heap}m -Xmx${heap}m -XX:+AlwaysPreTouch -XX:-UsePerfData"
+case $warm_up in *[!0-9.]* | '' | *.*.* | .) fail "--warm-up=$warm_up is no number of seconds." ;; esac
+
+jvm="-Xms${heap}m -Xmx${heap}m -XX:+AlwaysPreTouch -XX:-UsePerfData -Dnearmetal.warm_up=$warm_up"
 case $gc in serial) jvm="$jvm -XX:+UseSerialGC" ;; parallel) jvm="$jvm -XX:+UseParallelGC" ;; esac
 case $pages in transparent) jvm="$jvm -XX:+UseTransparentHugePages" ;; explicit) jvm="$jvm -XX:+UseLargePages" ;; esac
 # Once a launch, by the rank that is always there.
@@ -112,8 +115,11 @@ case $library-$device in
             "-Dnearmetal.app=$classes:$lib/mpi.jar:$lib/mpjdev.jar" \
             -cp "$launch:$lib/smpdev.jar:$lib/xdev.jar:$lib/mpjbuf.jar:$lib/mpiExp.jar:$log4j" launch.NearmetalRun "$@" ;;
     fastmpj-niodev)
-        [ -r "$hostfile" ] || fail "--hostfile=$hostfile, with an address a rank, cannot be read."
-        exec "$java" $jvm "-Dmpj.rank=$SLURM_PROCID" "-Dmpj.nprocs=$SLURM_NTASKS" -Dxxdev.dev=niodev -Dxxdev.psl=65536 \
+        hostfile=$hostfile.$SLURM_NTASKS
+        [ -r "$hostfile" ] || fail "$hostfile, with an address a rank, cannot be read."
+        [ "$(grep -c . "$hostfile")" -eq "$SLURM_NTASKS" ] || fail "$hostfile has not an address for each of $SLURM_NTASKS ranks."
+        address=$(sed -n "$((SLURM_PROCID + 1))p" "$hostfile")
+        exec "$java" $jvm "-Dnearmetal.address=$address" -Dnearmetal.port=$port -Dnearmetal.ports=16 "-Dmpj.rank=$SLURM_PROCID" "-Dmpj.nprocs=$SLURM_NTASKS" -Dxxdev.dev=niodev -Dxxdev.psl=65536 \
             -Dxxdev.port=$port "-Dmpj.hostfile=$hostfile" "-Djava.library.path=$lib" \
             -cp "$lib/runtime.jar:$lib/mpj.jar:$lib/xxdev.jar:$lib/jhwloc.jar:$lib/niodev.jar:$classes" "$@" ;;
     fastmpj-threads)
