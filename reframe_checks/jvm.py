@@ -129,14 +129,16 @@ class Jvm(rfm.RegressionTestPlugin):
 
     def _java_commands(self, environ) -> list[str]:
         home, (classes, launch) = HOMES[library(environ)], self._classes(environ)
+        # Of a compiler that runs for a second C2 takes more than it gives.
+        javac = 'javac -J-XX:TieredStopAtLevel=1 -J-XX:+UseSerialGC --release 17'
         source = self.java_program if self.java_program.endswith('.java') else f'java/{self.java_program}.java'
         commands = [
             'command -v javac > /dev/null || { echo "javac is not on PATH: load the module of a JDK (17 or newer)" >&2; '
             'exit 1; }',
             f'[ -r "${home}/lib/mpj.jar" ] || {{ echo "{home}=${home} has no lib/mpj.jar: it is to be the directory of the '
             'library\'s installation" >&2; exit 1; }',
-            f'javac -Xlint:all -Werror --release 17 -d {launch} java/launch/*.java',
-            f'javac --release 17 -cp "${home}/lib/mpj.jar" -sourcepath java -d {classes} {shlex.quote(source)}']
+            f'{javac} -Xlint:all -Werror -d {launch} java/launch/*.java',
+            f'{javac} -cp "${home}/lib/mpj.jar" -sourcepath java -d {classes} {shlex.quote(source)}']
         if library(environ) == 'express':
             # As it comes, niodev listens on all networks of a node.
             commands += [f'java -cp "{launch}:${home}/lib/mpj.jar" launch.Confine {launch}']
