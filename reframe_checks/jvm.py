@@ -1,6 +1,5 @@
-"""Programs in Java: how they are built, and started in JVMs that are set as a measurer would set them."""
+"""Checks whose programs are there in Java too: started in JVMs that are set as a measurer would set them."""
 import os
-import re
 import shlex
 from pathlib import Path
 
@@ -9,30 +8,13 @@ import reframe.core.builtins as builtin
 from reframe.core.backends import getlauncher
 from reframe.core.exceptions import SanityError
 
+from . import mpj
+from .mpj import in_java, library
 from .parsing.java import parse_jvm
 
-#: What a library's own variable names: the directory of its installation.
-HOMES = {'express': 'MPJ_HOME', 'fastmpj': 'FMPJ_HOME'}
 #: What src/java/launch/jvm.sh knows.
 SETTINGS = {'java_device': ('niodev', 'threads'), 'java_gc': ('auto', 'serial', 'parallel'),
             'java_pages': ('default', 'transparent', 'explicit')}
-
-
-def in_java(environ) -> bool:
-    """Whether programs of this environment are written in Java."""
-    return 'mpj' in environ.features
-
-
-def library(environ) -> str:
-    return 'fastmpj' if 'fastmpj' in environ.features else 'express'
-
-
-def jvm_command(main: str, **settings) -> str:
-    """The command of a task: jvm.sh with those settings that are given, and the class that it runs."""
-    if not re.fullmatch(r'[A-Za-z_]\w*(\.[A-Za-z_]\w*)*', main):
-        raise ValueError(f'{main!r} is no name of a class')
-    return shlex.join(['sh', 'java/launch/jvm.sh', *(f'--{name.replace("_", "-")}={value}' for name, value in settings.items() if value),
-                       main])
 
 
 class Jvm(rfm.RegressionTestPlugin):
@@ -74,7 +56,7 @@ class Jvm(rfm.RegressionTestPlugin):
         for name, known in SETTINGS.items():
             if (value := self._setting(name, environ)) not in known:
                 raise SanityError(f'{name} is {value!r}; choose from {", ".join(known)}')
-        home = HOMES[library(environ)]
+        home = mpj.HOMES[library(environ)]
         if library(environ) == 'fastmpj' and not (environ.modules or environ.env_vars.get(home) or os.environ.get(home)):
             return (f"{home} is not set. FastMPJ is each site's own licensed copy: give its directory in env_vars of the "
                     f'environment {environ.name}')
@@ -113,7 +95,7 @@ class Jvm(rfm.RegressionTestPlugin):
         super().build_ours(source, *flags)
         if in_java(self.current_environ):
             self.build_system, self.sourcepath = 'CustomBuild', ''
-            self.build_system.commands = self._java_commands(self.current_environ)
+            self.build_system.commands = mpj.build_commands(self.current_environ, self.java_program)
 
     def run_theirs(self, program, where):
         if in_java(self.current_environ):
@@ -121,28 +103,7 @@ class Jvm(rfm.RegressionTestPlugin):
         super().run_theirs(program, where)
 
     def commands_to_build(self, environ):
-        return self._java_commands(environ) if in_java(environ) else super().commands_to_build(environ)
-
-    def _classes(self, environ):
-        """Where the program's classes are, and the launcher's."""
-        return f'classes.{environ.name}', f'launch.{environ.name}'
-
-    def _java_commands(self, environ) -> list[str]:
-        home, (classes, launch) = HOMES[library(environ)], self._classes(environ)
-        # Of a compiler that runs for a second C2 takes more than it gives.
-        javac = 'javac -J-XX:TieredStopAtLevel=1 -J-XX:+UseSerialGC --release 17'
-        source = self.java_program if self.java_program.endswith('.java') else f'java/{self.java_program}.java'
-        commands = [
-            'command -v javac > /dev/null || { echo "javac is not on PATH: load the module of a JDK (17 or newer)" >&2; '
-            'exit 1; }',
-            f'[ -r "${home}/lib/mpj.jar" ] || {{ echo "{home}=${home} has no lib/mpj.jar: it is to be the directory of the '
-            'library\'s installation" >&2; exit 1; }',
-            f'{javac} -Xlint:all -Werror -d {launch} java/launch/*.java',
-            f'{javac} -cp "${home}/lib/mpj.jar" -sourcepath java -d {classes} {shlex.quote(source)}']
-        if library(environ) == 'express':
-            # As it comes, niodev listens on all networks of a node.
-            commands += [f'java -cp "{launch}:${home}/lib/mpj.jar" launch.Confine {launch}']
-        return commands
+        return mpj.build_commands(environ, self.java_program) if in_java(environ) else super().commands_to_build(environ)
 
     @builtin.run_before('run')
     def run_in_jvms(self):
@@ -153,9 +114,10 @@ class Jvm(rfm.RegressionTestPlugin):
     def program_in(self, environ):
         if not in_java(environ):
             return super().program_in(environ)
-        hosts, (classes, launch) = self._hosts, self._classes(environ)
-        return jvm_command(
-            Path(self.java_program).stem, library=library(environ), classes=classes, launch=launch, heap=self.java_heap_mb or self.extra('java_heap_mb', 0),
+        hosts, (classes, launch) = self._hosts, mpj.directories(environ)
+        return mpj.jvm_command(
+            Path(self.java_program).stem, library=library(environ), classes=classes, launch=launch,
+            heap=self.java_heap_mb or self.extra('java_heap_mb', 0),
             **{name.removeprefix('java_'): self._setting(name, environ) for name in SETTINGS},
             warm_up=f'{self.java_warm_up or self.extra("java_warm_up", 30.0):g}', ports=self.extra('java_ports', ''),
             hosts='' if hosts == '{}' else hosts, hostfile='hosts' if self._wants_hosts(environ) else '')
@@ -172,7 +134,7 @@ class Jvm(rfm.RegressionTestPlugin):
         if not (in_java(environ) and self._wants_hosts(environ)):
             return super().preparations_in(environ)
         addresses = (f'{self.launcher_in(environ).run_command(self.job)} --label sh java/launch/jvm.sh '
-                     f'--launch={self._classes(environ)[1]} {shlex.quote(f"--hosts={self._hosts}")} --address')
+                     f'--launch={mpj.directories(environ)[1]} {shlex.quote(f"--hosts={self._hosts}")} --address')
         counts = ' '.join(map(str, getattr(self, 'counts', [self.num_tasks])))
         return [f"{addresses} | sort -n | sed 's/^ *[0-9]*: *//' > hosts",
                 f'for ranks in {counts}; do head -n $ranks hosts > hosts.$ranks; done']

@@ -7,7 +7,8 @@ import reframe.utility.sanity as sn
 from reframe.core.exceptions import SanityError
 
 from .base import NearmetalCheck, rounded
-from .jvm import Jvm, in_java
+from .jvm import Jvm
+from .mpj import in_java
 from .parsing.pingpong import parse_imb
 from .programs import Imb
 

@@ -16,7 +16,7 @@ from types import SimpleNamespace
 import pytest
 import srun_mpj
 
-from reframe_checks.jvm import jvm_command
+from reframe_checks.mpj import jvm_command
 
 from .jvm_ranks import JVM, STEP, built, ends, ranks  # noqa: F401 (fixtures)
 
