@@ -89,7 +89,7 @@ def test_the_transport_that_carried_the_bytes_is_recorded(whole_selection):
 
 def test_java_is_measured_on_every_link(lab):
     prefix = fresh_prefix(lab, 'java')
-    done = lab.reframe('-r', '--system', 'lab', '-p', '^mpj$', '-n', '^(pingpong|npb%benchmark=cg)', '--max-retries=2',
+    done = lab.reframe('-r', '--system', 'lab', '-p', '^mpj$', '-n', '^(pingpong|npb%benchmark=ft)', '--max-retries=2',
                        prefix=prefix, timeout=900)
     assert 'Ran 9/9 test case(s)' in done.stdout and done.returncode == 0, done.stdout
     for case in cases(prefix / 'results.db'):
