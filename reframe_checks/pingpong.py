@@ -8,7 +8,6 @@ from reframe.core.exceptions import SanityError
 
 from .base import NearmetalCheck, rounded
 from .jvm import Jvm
-from .mpj import in_java
 from .parsing.pingpong import parse_imb
 from .programs import Imb
 
@@ -70,7 +69,7 @@ class pingpong(Jvm, Imb, NearmetalCheck):
         self.launches = parse_imb(text)
         self.expect_repeats(self.launches)
         self.record_program(self.launches[0].facts, 'IMB')
-        if self.java_device == 'niodev' and in_java(self.current_environ) and not all(launch.sockets for launch in self.launches):
+        if any('niodev' in launch.facts.get('mpi_library', '') and not launch.sockets for launch in self.launches):
             raise SanityError('a launch has no figures of plain sockets, which the same JVMs are to measure')
 
     def payload_bytes(self):
@@ -92,7 +91,7 @@ class pingpong(Jvm, Imb, NearmetalCheck):
 
     @builtin.run_before('performance')
     def tell_the_library_from_java(self):
-        if in_java(self.current_environ) and self.java_device == 'niodev':
+        if not self.is_dry_run() and all(launch.sockets for launch in self.launches):
             for name, unit in (('socket_latency', 'us'), ('latency_over_sockets', 'x sockets')):
                 self.perf_variables[name] = sn.make_performance_function(self._plain, unit, name)
 

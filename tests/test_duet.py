@@ -216,6 +216,18 @@ def test_two_mpis_are_each_built_and_launched_as_their_own(lab, prefix):
 
 
 @pytest.mark.lab
+@pytest.mark.parametrize('a, b', [('openmpi', 'mpj'), ('mpj', 'openmpi')])
+def test_java_and_c_are_each_built_and_launched_as_their_own(lab, prefix, a, b):
+    case, text, missing, _ = run(lab, prefix, '--system', 'lab:native', '-n', 'pingpong_duet%placement=internode',
+                                 '-S', 'pairs=2', '-S', f'environs={a},{b}')
+    assert halves(case, 2) and missing == ()
+    libraries = dict(zip((a, b), case.facts['mpi_library'].removeprefix('A: ').split('; B: ')))
+    assert libraries['openmpi'].startswith('Open MPI') and libraries['mpj'] == 'MPJ Express 0.44, niodev'
+    assert case.facts['jvm'].startswith('library=express device=niodev') and case.facts['transport'] == 'eth0 (veth)'
+    assert ('published: startup_latency 55-60 and 140 us, B/A 2.33-2.55' in text) == (a == 'openmpi')
+
+
+@pytest.mark.lab
 def test_bound_and_unbound_threads_by_turns(lab, prefix):
     case, text, missing, _ = run(lab, prefix, '--system', 'lab:native', '-n', 'stream_duet', '-S', 'elements=500000',
                                  '-S', 'pairs=6')
