@@ -29,7 +29,7 @@ SYSTEMS = {path.stem: yaml.safe_load(path.read_text()) for path in sorted((SITE_
 
 def expected(system: dict) -> dict[str, bool]:
     """`CHECK @SYSTEM:PARTITION+ENVIRONMENT` -> whether it runs there."""
-    features = FEATURES | {env['name']: env['features'] for env in system.get('environments', []) if 'features' in env}
+    features = FEATURES | {env['name']: env['features'] for env in system.get('environments', [])}
     cases = {f"{check} @{system['name']}:{partition['name']}+{environ}":
              (not needs_two or partition['extras'].get('nodes', 2) >= 2) and 'fastmpj' not in features[environ]
              for partition in system['partitions'] for environ in partition['environs']

@@ -23,6 +23,8 @@ for mpi in openmpi mpich; do
     printf '#%%Module1.0\nmodule-whatis "%s from Debian"\nconflict %s\nprepend-path PATH /opt/modules/%s/bin\n' \
         "$mpi" "$other" "$mpi" > "$root/usr/share/modules/modulefiles/$mpi"
 done
+printf '#%%Module1.0\nmodule-whatis "MPJ Express from Debian"\nsetenv MPJ_HOME /usr/share/mpj\n' \
+    > "$root/usr/share/modules/modulefiles/mpj"
 # Debian's example modules would only clutter `module avail`.
 (cd "$root/usr/share/modules/modulefiles" && rm -f dot module-git module-info modules null use.own)
 # Nodes get theirs at start.

@@ -128,7 +128,7 @@ def _build(work: Path, say) -> None:
              # Nor does anybody draw, compute in double precision with GROMACS or look beyond water, and these are larger still.
              *(f"--dpkgopt=path-exclude=/usr/{name}" for name in (
                  "lib/*/libLLVM.so.*", "lib/*/libgallium-*", "lib/*/libvtkRendering*", "lib/*/libvtkFilters*",
-                 "lib/*/libgromacs_d.so.*", "lib/*/libgromacs_mpi_d.so.*", "share/javascript/*", "share/proj/*",
+                 "lib/*/libgromacs_d.so.*", "lib/*/libgromacs_mpi_d.so.*", "share/proj/*",
                  "share/lammps/potentials/*", "share/nwchem/libraryps/*")),
              # Java's alternatives point into it
              "--setup-hook=mkdir -p \"$1/usr/share/man/man1\"",
