@@ -3,16 +3,18 @@
 LAB := .venv/bin/python site-config/lab
 SYSTEM ?= lab
 
-.PHONY: help demo campaign test unit lab-up lab-status lab-shell lab-exec lab-down lab-clean bench-gate bench-kernels drill lock
+.PHONY: help demo campaign test unit lab-up lab-status lab-shell lab-exec lab-down lab-clean bench-gate bench-kernels drill lock \
+        spack-check spack-lock
 
 help: ## list these commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
-# A taste of each check: what fits into ten minutes on two cores, image and all. `make campaign` is everything.
+# A taste of each check: what fits into ten minutes on two cores, image and all; Java warms up for too long. `make campaign`
+# is everything.
 DEMO = tcp|pingpong|osnoise|stream%binding=bound|npb%benchmark=(cg|ep|mg)|hpcc%page_size=small
 
 demo: lab-up ## start the lab, measure both MPIs on its three kinds of link, print the comparison and the report's place
-	@$(LAB) exec 'reframe -c reframe_checks -r --system $(SYSTEM) -n "^($(DEMO))"'; ran=$$?; \
+	@$(LAB) exec 'reframe -c reframe_checks -r --system $(SYSTEM) -n "^($(DEMO))" -p "^(openmpi|mpich|gnu)$$"'; ran=$$?; \
 	    .venv/bin/nearmetal compare --system $(SYSTEM); told=$$?; \
 	    .venv/bin/nearmetal report --system $(SYSTEM); wrote=$$?; \
 	    exit $$((ran ? ran : told ? told : wrote))
@@ -54,6 +56,14 @@ bench-gate: .venv/ready ## how often the gate errs: false alarms, power and laun
 
 drill: lab-up ## regressions introduced for real in the lab, one at a time: does the gate find each, and nothing else? (an hour)
 	@.venv/bin/python -m tests.drill $(DRILL)
+
+SPACK ?= $(shell command -v spack)
+
+spack-check: .venv/ready ## do Spack's environments, locks and recipes agree? Asks SPACK too, where there is one
+	@.venv/bin/python spack-env/locks.py $(if $(SPACK),--spack '$(SPACK)')
+
+spack-lock: .venv/ready ## write the locks of spack-env anew by SPACK (default: spack), and say what changed
+	@.venv/bin/python spack-env/locks.py --write --spack '$(or $(SPACK),spack)'
 
 COMPILE = .venv/bin/uv pip compile --quiet --universal --generate-hashes --no-header --python-version 3.11 pyproject.toml
 lock: .venv/ready ## write both requirements.lock anew from pyproject.toml
