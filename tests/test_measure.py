@@ -102,8 +102,9 @@ def test_java_is_measured_on_every_link(lab):
     for partition in PARTITIONS:
         between, within = ({variable: values[f'pingpong %placement={place}', partition, variable] for variable in VARIABLES}
                            for place in ('internode', 'intranode'))
-        assert within['startup_latency'] < between['startup_latency'], partition
-        assert values['pingpong %placement=internode', partition, 'latency_over_sockets'] > 1
+        assert within['peak_bandwidth'] > between['peak_bandwidth'], partition
+        # Where a user-space switch takes most of the time, it is its scheduling that makes the one or the other faster.
+        assert values['pingpong %placement=internode', partition, 'latency_over_sockets'] > (0 if partition == 'emulated' else 1)
 
 
 def test_every_case_says_what_it_was_measured_on(whole_selection):
