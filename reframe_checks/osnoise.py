@@ -38,7 +38,7 @@ class osnoise(NearmetalCheck):
 
     @builtin.run_before('run')
     def set_command(self):
-        if self.job.launcher.registered_name == 'srun':
+        if self.by_srun():
             # The job has the node, and the program binds its threads itself.
             self.job.launcher.options += ['--cpu-bind=none']
         self.executable_opts = ['--seconds', f'{self.seconds or self.extra("osnoise_seconds", 10.0):g}']

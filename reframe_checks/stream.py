@@ -28,7 +28,7 @@ class stream_program(NearmetalCheck):
 
     @builtin.run_before('run')
     def give_it_all_cores(self):
-        if self.job.launcher.registered_name == 'srun':
+        if self.by_srun():
             # The job has the node; OpenMP binds, and a scheduler that bound the one task would hide the other cores.
             self.job.launcher.options += ['--cpu-bind=none']
 

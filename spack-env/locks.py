@@ -210,13 +210,12 @@ def main(arguments=None) -> int:
         bad = 0
         for directory in sorted(path.parent for path in HERE.glob("*/spack.yaml")):
             words = compare(options.spack, directory, options.write) if options.spack else []
-            print("\n".join([f"{directory.name}: {sentence}" for sentence in words]
-                            or [f"{directory.name}: Spack says the same"] * bool(options.spack)))
             found = disagreements(directory)
             for sentence in found:
                 print(f"{directory.name}: {sentence}", file=sys.stderr)
-            if not options.spack or found:
-                print(f"{directory.name}: {'does not agree with its lock; ' + REGENERATE if found else 'agrees with its lock'}")
+            agreed = f"does not agree with its lock; {REGENERATE}" if found else "agrees with its lock"
+            for sentence in [*words, agreed]:
+                print(f"{directory.name}: {sentence}")
             bad += bool(found or words and not options.write)
         return 1 if bad else 0
     except LockError as error:

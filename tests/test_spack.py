@@ -30,6 +30,11 @@ def test_an_environment_agrees_with_its_lock(name):
     assert locks.disagreements(ROOM / name) == []
 
 
+def test_what_agrees_is_a_line_each(capsys):
+    assert locks.main([]) == 0
+    assert capsys.readouterr().out == ''.join(f'{name}: agrees with its lock\n' for name in ENVIRONMENTS)
+
+
 def test_all_environments_are_there():
     assert ENVIRONMENTS == ['apps', 'fastmpj', 'mpich', 'openmpi']
 
