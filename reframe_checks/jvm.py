@@ -91,11 +91,11 @@ class Jvm(rfm.RegressionTestPlugin):
     def _has_threads(self, environ):
         return in_java(environ) and self._setting('java_device', environ) == 'threads'
 
-    def build_ours(self, source, *flags):
-        super().build_ours(source, *flags)
-        if in_java(self.current_environ):
-            self.build_system, self.sourcepath = 'CustomBuild', ''
-            self.build_system.commands = mpj.build_commands(self.current_environ, self.java_program)
+    def build_ours(self, source):
+        if not in_java(self.current_environ):
+            return super().build_ours(source)
+        self._source, self.build_system = source, 'CustomBuild'
+        self.build_system.commands = mpj.build_commands(self.current_environ, self.java_program)
 
     def run_theirs(self, program, where):
         if in_java(self.current_environ):

@@ -99,5 +99,5 @@ class npb(Jvm, OursOrTheirs, npb_base):
         if self.theirs('official'):
             self.run_official()
         else:
-            self.build_ours(f'npb/{self.benchmark}.c', '-O3')
+            self.build_ours(f'npb/{self.benchmark}.c')
             self.executable_opts = [self.npb_class]

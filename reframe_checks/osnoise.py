@@ -34,7 +34,7 @@ class osnoise(NearmetalCheck):
 
     @builtin.run_before('compile')
     def set_flags(self):
-        self.build_ours('osnoise.c', '-O2', '-pthread')
+        self.build_ours('osnoise.c')
 
     @builtin.run_before('run')
     def set_command(self):

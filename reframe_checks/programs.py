@@ -1,22 +1,52 @@
-"""What a check runs: a program of ours, built from src/, or one that the environment brings."""
+"""What a check runs: a program of ours, built from src/ or installed, or one that the environment brings."""
+import functools
+from pathlib import Path
+
 import reframe as rfm
 import reframe.core.builtins as builtin
 from reframe.core.buildsystems import SingleSource
 from reframe.core.exceptions import SanityError
 
 
+SOURCES = Path(__file__).parent / 'src'
+
+
+@functools.cache
+def flags_of() -> dict[str, tuple[str, ...]]:
+    """The compiler's flags of our programs, by source."""
+    rows = (line.split() for line in (SOURCES / 'programs.txt').read_text().splitlines() if not line.startswith('#'))
+    return {source: tuple(flags) for source, _, *flags in rows}
+
+
+def installed_name(source: str) -> str:
+    """What src/install.sh calls the program."""
+    return 'nearmetal-' + source.removesuffix('.c').replace('/', '-')
+
+
+def presence(program: str, where: str) -> str:
+    """The command that fails where there is no such program on PATH, and says where it comes from."""
+    return f'command -v {program} > /dev/null || {{ echo "{program} is not on PATH: {where}" >&2; exit 1; }}'
+
+
 class Programs(rfm.RegressionTestPlugin):
     """How programs come to be, and what is asked of their launches. Part of the base of all checks."""
 
-    _source = None  # of a program of ours, and its compiler's flags
+    _source = ''  # of a program of ours
 
-    def build_ours(self, source: str, *flags: str) -> None:
-        """Build a file of src/ with these flags, which the program tells in its output."""
-        self._source, self.sourcepath = (source, flags), source
-        self.build_system = self._single_source()
+    def build_ours(self, source: str) -> None:
+        """Build a file of src/ by programs.txt, which the program tells in its output; an environment with the feature
+        `installed` has it."""
+        self._source = source
+        if 'installed' not in self.current_environ.features:
+            self.sourcepath = source
+            self.build_system = self._single_source()
+            return
+        self.build_system = 'CustomBuild'
+        self.build_system.commands = self.commands_to_build(self.current_environ)
+        self.executable = self.program_in(self.current_environ)
 
     def _single_source(self):
-        source, flags = self._source
+        flags = flags_of()[self._source]
         system = SingleSource()
         system.cflags = ['-std=c11', *flags, f"""-DNEARMETAL_CFLAGS='"{' '.join(flags)}"'"""]
         system.ldflags = ['-lm']
@@ -25,22 +55,25 @@ class Programs(rfm.RegressionTestPlugin):
     def run_theirs(self, program: str, where: str) -> None:
         """Run what is on PATH by this name; the case fails at once where it is not, and says where it comes from."""
         self.build_system = 'CustomBuild'
-        self.build_system.commands = [
-            f'command -v {program} > /dev/null || {{ echo "{program} is not on PATH: {where}" >&2; exit 1; }}']
+        self.build_system.commands = [presence(program, where)]
         self.executable = program
 
     # What a duet asks, whose halves are of two environments.
 
     def program_in(self, environ) -> str:
         """What a launch in another environment of the partition runs; '' where that is the check's own executable."""
+        if 'installed' in environ.features and self._source:
+            return installed_name(self._source)
         return f'./{self.unique_name}.{environ.name}' if self._source else ''
 
     def commands_to_build(self, environ) -> list[str]:
         """Those that build the program in another environment than the check's own, as `program_in` has it."""
         if not self._source:
             return self.build_system.emit_build_commands(environ)
+        if 'installed' in environ.features:
+            return [presence(self.program_in(environ), f'the environment {environ.name} is to have nearmetal-benchmarks installed')]
         system = self._single_source()
-        system.srcfile, system.executable = self._source[0], self.program_in(environ)
+        system.srcfile, system.executable = self._source, self.program_in(environ)
         return system.emit_build_commands(environ)
 
     def launcher_in(self, environ):
@@ -94,4 +127,4 @@ class Imb(OursOrTheirs):
         if self.theirs('imb'):
             self.run_theirs('IMB-MPI1', 'it comes from the `imb` module or Spack environment')
         else:
-            self.build_ours(source, '-O2')
+            self.build_ours(source)

@@ -24,7 +24,7 @@ class stream_program(NearmetalCheck):
 
     @builtin.run_before('compile')
     def build_program(self):
-        self.build_ours('stream.c', '-O2', '-fopenmp')
+        self.build_ours('stream.c')
 
     @builtin.run_before('run')
     def give_it_all_cores(self):

@@ -56,7 +56,7 @@ class vswitch(NearmetalCheck):
     def build_kernel(self):
         if self.benchmark not in ('cg', 'ft', 'is', 'mg'):
             raise SanityError(f'vswitch.benchmark is {self.benchmark!r}; choose cg, ft, is or mg')
-        self.build_ours(f'npb/{self.benchmark}.c', '-O3')
+        self.build_ours(f'npb/{self.benchmark}.c')
         self.executable_opts = [self.npb_class]
 
     def launch(self, executable, options=()):

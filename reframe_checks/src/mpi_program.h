@@ -12,9 +12,14 @@
 #include <time.h>
 #include "program.h"
 
-/* MPI starts, as one that calls it on its first thread alone, and rests before anything is sent: in Open MPI 5.0 a rank
- * crashes that is still within MPI_Init when the first message of another reaches it (open-mpi/ompi#12495, #13559). No clock
- * runs yet. Returns the rank. */
+/* Before anything is sent: in Open MPI 5.0 a rank crashes that is still within MPI_Init when the first message of another
+ * reaches it (open-mpi/ompi#12495, #13559). No clock runs yet. */
+static inline void rest_after_init(int ranks)
+{
+    if (ranks > 1) nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
+}
+
+/* MPI starts, as one that calls it on its first thread alone, and rests. Returns the rank. */
 static inline int start_mpi(int *argc, char ***argv, int threads, int *ranks)
 {
     int rank, provided;
@@ -22,7 +27,7 @@ static inline int start_mpi(int *argc, char ***argv, int threads, int *ranks)
     else MPI_Init(argc, argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, ranks);
-    if (*ranks > 1) nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
+    rest_after_init(*ranks);
     return rank;
 }
 

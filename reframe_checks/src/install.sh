@@ -1,0 +1,42 @@
+#!/bin/sh
+# Builds our programs and installs them, which is what Spack's package and the images do:
+#   sh install.sh PREFIX KIND...
+# KIND  mpi, serial: as programs.txt has them, into PREFIX/bin/nearmetal-NAME, by MPICC (default mpicc) and CC (default cc);
+#       java: the classes and their launcher into PREFIX/share/java, by JAVA_HOME's or PATH's JDK and the library in MPJ_HOME
+set -eu
+[ $# -gt 1 ] || { echo "usage: sh install.sh PREFIX mpi|serial|java..." >&2; exit 2; }
+prefix=$1
+shift
+cd "$(dirname "$0")"
+
+programs() { # KIND COMPILER
+    mkdir -p "$prefix/bin"
+    while read -r source kind flags; do
+        [ "$kind" = "$1" ] || continue
+        # shellcheck disable=SC2086 # flags are words
+        "$2" -std=c11 $flags "-DNEARMETAL_CFLAGS=\"$flags\"" "$source" -o "$prefix/bin/$(called "${source%.c}")" -lm
+    done < programs.txt
+}
+
+called() { echo "nearmetal-$1" | tr / -; }
+
+java() {
+    bin=${JAVA_HOME:+$JAVA_HOME/bin/} share=$prefix/share/java
+    [ -r "${MPJ_HOME:?is not set: the directory of MPJ Express}/lib/mpj.jar" ] || {
+        echo "install.sh: MPJ_HOME=$MPJ_HOME has no lib/mpj.jar" >&2; exit 1; }
+    mkdir -p "$share/launch"
+    "${bin}javac" --release 17 -d "$share/launch" java/launch/*.java
+    "${bin}javac" --release 17 -cp "$MPJ_HOME/lib/mpj.jar" -d "$share/classes" java/*.java
+    # As it comes, the library's niodev listens on all networks of a node.
+    "${bin}java" -cp "$share/launch:$MPJ_HOME/lib/mpj.jar" launch.Confine "$share/launch"
+    cp java/launch/jvm.sh "$share"
+}
+
+for kind; do
+    case $kind in
+        mpi) programs mpi "${MPICC:-mpicc}" ;;
+        serial) programs serial "${CC:-cc}" ;;
+        java) java ;;
+        *) echo "install.sh: $kind is not mpi, serial or java" >&2; exit 2 ;;
+    esac
+done
