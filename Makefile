@@ -4,7 +4,7 @@ LAB := .venv/bin/python site-config/lab
 SYSTEM ?= lab
 
 .PHONY: help demo campaign test unit lab-up lab-status lab-shell lab-exec lab-down lab-clean bench-gate bench-kernels drill lock \
-        spack-check spack-lock
+        spack-check spack-lock images images-lock
 
 help: ## list these commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -64,6 +64,12 @@ spack-check: .venv/ready ## do Spack's environments, locks and recipes agree? As
 
 spack-lock: .venv/ready ## write the locks of spack-env anew by SPACK (default: spack), and say what changed
 	@.venv/bin/python spack-env/locks.py --write --spack '$(or $(SPACK),spack)'
+
+images: .venv/ready ## build the Apptainer images of containers/ and hold them against their lock (five minutes; IMAGES='openmpi mpich' some)
+	@.venv/bin/python containers/images.py $(IMAGES)
+
+images-lock: .venv/ready ## build them and write containers/images.lock anew, saying what changed
+	@.venv/bin/python containers/images.py --lock $(IMAGES)
 
 COMPILE = .venv/bin/uv pip compile --quiet --universal --generate-hashes --no-header --python-version 3.11 pyproject.toml
 lock: .venv/ready ## write both requirements.lock anew from pyproject.toml

@@ -20,6 +20,7 @@ mount --bind -o ro "$checkout" "$root/checkout"
 mount -o remount,bind,ro "$root/checkout"
 mount -t proc -o nosuid,nodev,noexec proc "$root/proc"
 mount --rbind /dev "$root/dev"
+mount -t sysfs -o ro,nosuid,nodev,noexec sysfs "$root/sys"
 mount -t tmpfs -o mode=1777,nosuid,nodev tmp "$root/tmp"
 cp -L /etc/resolv.conf /etc/hosts "$root/etc/"
 
@@ -31,4 +32,4 @@ cd "$root"
 pivot_root . mnt
 umount -l /mnt
 cd /checkout
-exec setpriv --reuid builder --regid builder --clear-groups env HOME=/work TMPDIR=/work APPTAINER_CACHEDIR=/work/cache "$@"
+exec setpriv --reuid builder --regid builder --clear-groups env HOME=/work APPTAINER_TMPDIR=/work APPTAINER_CACHEDIR=/work/cache "$@"

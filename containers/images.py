@@ -5,14 +5,11 @@ base is Debian's from the Docker hub; else Apptainer is the lab's, and the base 
 """
 import argparse
 import hashlib
-import json
 import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 
 import jsonschema
@@ -20,21 +17,19 @@ import yaml
 
 HERE = Path(__file__).resolve().parent
 CHECKOUT = HERE.parent
-sys.path[:0] = [str(HERE), str(CHECKOUT / 'site-config' / 'lab')]
-import image as node_image  # noqa: E402  (of the lab)
-import sif  # noqa: E402
+sys.path.insert(0, str(HERE))
+from builder import Builder, BuildError, digest_of, node_image  # noqa: E402
 
 STACKS = sorted(path.stem for path in HERE.glob('*.def'))
 #: What an image holds of ours: what install.sh builds, and by what.
 SOURCES = [path for suffix in ('c', 'h', 'java') for path in (CHECKOUT / 'reframe_checks' / 'src').rglob(f'*.{suffix}')] + [
     CHECKOUT / 'reframe_checks' / 'src' / name for name in ('install.sh', 'programs.txt', 'java/launch/jvm.sh')]
-LIST = '/opt/nearmetal/share/sbom.cdx.json'
 EPILOG = """exit codes: 0 built, and as locked; 1 an image could not be built; 2 bad usage; 3 built, but not what the lock has.
 NEARMETAL_IMAGES=DIRECTORY keeps images there, and their lock in DIRECTORY.lock; checks look there too."""
 
 
 class ImagesError(RuntimeError):
-    """An image could not be built, or its lock not read; the message says what to do."""
+    """The lock cannot be read; the message says what to do."""
 
 
 def read_lock(path: Path) -> dict:
@@ -57,7 +52,7 @@ def inputs(stack: str, software: str) -> list[Path]:
     return sorted(files)
 
 
-def digest_of(files: list[Path]) -> str:
+def digest_of_all(files: list[Path]) -> str:
     whole = hashlib.sha256()
     for path in files:
         whole.update(f'{path.relative_to(CHECKOUT)}\0'.encode() + hashlib.sha256(path.read_bytes()).digest())
@@ -83,78 +78,6 @@ def differences(old: dict, new: dict) -> list[str]:
     return words or ['its contents are listed alike: this build is not reproducible, compare the images by diffoscope']
 
 
-class Builder:
-    """Runs Apptainer in a directory of its own: this host's, or that of the lab's node image."""
-
-    def __init__(self, say):
-        self.own = shutil.which('apptainer') is not None
-        cache = Path(tempfile.gettempdir()) if self.own else node_image.cache_dir()
-        self.work = Path(tempfile.mkdtemp(prefix='images-', dir=cache))
-        self.out = self.work / 'user'
-        self.out.mkdir()
-        self.arguments = {}
-        if not self.own:
-            self.node = node_image.ensure(say)
-            say('base: Debian from this host\'s archive')
-            with open(self.work / 'log', 'w') as log:
-                done = subprocess.run(
-                    ['mmdebstrap', '--mode=root', '--variant=apt', '--format=tar', f'--keyring={node_image.KEYRING}',
-                     '--dpkgopt=force-unsafe-io', node_image.SUITE, self.out / 'base.tar', node_image.mirror()],
-                    stdout=log, stderr=log, stdin=subprocess.DEVNULL, env={**os.environ, 'SOURCE_DATE_EPOCH': '0'})
-            if done.returncode:
-                raise ImagesError(f'mmdebstrap failed: {self.last_words()}')
-            self.run('sh', '-c', 'mkdir base && tar -xf base.tar --exclude="./dev/*" -C base && rm base.tar', where='/work')
-            self.arguments = {'bootstrap': 'localimage', 'base': '/work/base'}
-
-    def run(self, *command, where='/checkout', epoch=0) -> None:
-        """In the checkout, or the builder's own directory. ImagesError."""
-        environment = {'SOURCE_DATE_EPOCH': str(epoch), 'PATH': '/usr/sbin:/usr/bin:/sbin:/bin', 'LC_ALL': 'C'}
-        if self.own:
-            command = ['env', f'TMPDIR={self.out}', f'APPTAINER_CACHEDIR={self.out}/cache', *command]
-            directory = {'/checkout': CHECKOUT, '/work': self.out}[where]
-            environment |= {name: os.environ[name] for name in ('PATH', 'HOME', 'USER') if name in os.environ}
-        else:
-            command = ['unshare', '--mount', '--pid', '--fork', '--kill-child', HERE / 'builder.sh', self.node, self.work, CHECKOUT,
-                       'sh', '-c', 'cd "$0"; exec "$@"', where, *command]
-            directory = CHECKOUT
-        with open(self.work / 'log', 'a') as log:
-            done = subprocess.run(command, cwd=directory, env=environment, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
-        if done.returncode:
-            raise ImagesError(f'{" ".join(map(str, command[-4:]))} failed (exit {done.returncode}): {self.last_words()}')
-
-    def last_words(self) -> str:
-        return '\n'.join((self.work / 'log').read_text(errors='replace').splitlines()[-25:])
-
-    def image(self, stack: str, software: str, revision: str, epoch: int) -> tuple[Path, dict]:
-        """The image, pinned, and what it says of itself. ImagesError."""
-        here = str(self.out) if self.own else '/work'
-        created = datetime.fromtimestamp(epoch, UTC).strftime('%Y-%m-%dT%H:%M:%SZ')
-        arguments = [f'--build-arg={key}={value}' for key, value in {
-            **self.arguments, 'software': software, 'revision': revision, 'created': created}.items()]
-        self.run('apptainer', 'build', '--force', *arguments, f'{here}/{stack}.sif', f'containers/{stack}.def', epoch=epoch)
-        self.run('sh', '-c', f'apptainer exec "$0.sif" cat {LIST} > "$0.list" && apptainer inspect --labels --json "$0.sif" '
-                 '> "$0.labels"', f'{here}/{stack}')
-        path = self.out / f'{stack}.sif'
-        sif.pin(path, epoch)
-        labels = json.loads((self.out / f'{stack}.labels').read_text())['data']['attributes']['labels']
-        listed = json.loads((self.out / f'{stack}.list').read_text())['components']
-        with open(path, 'rb') as image:
-            digest = hashlib.file_digest(image, 'sha256').hexdigest()
-        return path, {'digest': f'sha256:{digest}', 'bytes': path.stat().st_size, 'pmi': labels['org.nearmetal.pmi'],
-                      'software': software, 'revision': revision, 'epoch': epoch,
-                      'packages': {component['name']: component['version'] for component in listed if 'version' in component}}
-
-    def close(self) -> None:
-        shutil.rmtree(self.work, ignore_errors=True)
-
-
-def as_locked(path: Path, entry: dict) -> bool:
-    if not path.exists():
-        return False
-    with open(path, 'rb') as image:
-        return f'sha256:{hashlib.file_digest(image, "sha256").hexdigest()}' == entry['digest']
-
-
 def main(words=None) -> int:
     parser = argparse.ArgumentParser(prog='images', description=__doc__.partition('\n')[0], epilog=EPILOG,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -170,7 +93,7 @@ def main(words=None) -> int:
         os.execvp('sudo', ['sudo', '--preserve-env=NEARMETAL_CACHE,NEARMETAL_MIRROR,NEARMETAL_IMAGES', sys.executable, *sys.argv])
     try:
         return build_all(arguments.stacks or STACKS, arguments.software, arguments.lock, lambda text: print(text, flush=True))
-    except (ImagesError, node_image.ImageError, sif.SifError) as error:
+    except (ImagesError, BuildError, node_image.ImageError) as error:
         print(f'images: {error}', file=sys.stderr)
         return 1
 
@@ -183,9 +106,9 @@ def build_all(stacks, software, lock_anew, say) -> int:
     try:
         for stack in stacks:
             files, old = inputs(stack, software), entries.get(stack)
-            digest = digest_of(files)
+            digest = digest_of_all(files)
             unchanged = old is not None and (old['inputs'], old['software']) == (digest, software)
-            if unchanged and as_locked(directory / f'{stack}.sif', old):
+            if unchanged and (path := directory / f'{stack}.sif').exists() and digest_of(path) == old['digest']:
                 say(f'{stack}: as locked')
                 continue
             revision, epoch = (old['revision'], old['epoch']) if unchanged else revision_of(files)

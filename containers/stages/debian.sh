@@ -4,7 +4,7 @@ set -eu
 export DEBIAN_FRONTEND=noninteractive LC_ALL=C
 # UCX can move the memory of AMD's GPUs, for which it brings a compiler of 240 MB; the plugin is left out with it.
 for path in share/doc share/man share/locale share/info 'lib/*/libLLVM*' 'lib/*/libamd_comgr*' 'lib/*/libamdhip64*' \
-    'lib/*/libz3*' 'lib/*/libhsa-runtime64*' 'lib/*/ucx/*rocm*' 'lib/jvm/*/jmods' 'lib/jvm/*/lib/ct.sym'; do
+    'lib/*/libz3*' 'lib/*/libhsa-runtime64*' 'lib/*/ucx/*rocm*' 'lib/jvm/*/jmods'; do
     echo "path-exclude=/usr/$path"
     echo "path-exclude=/usr/$path/*"
 done > /etc/dpkg/dpkg.cfg.d/slim

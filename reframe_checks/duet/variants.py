@@ -69,14 +69,15 @@ class Environs(Kind):
             if not any(wanted <= set(here[name].features) for wanted in self.wanted):
                 return f'has an environment {name!r} without {" or ".join(" and ".join(sorted(wanted)) for wanted in self.wanted)}'
         self.a, self.b = (here[name] for name in self.names)
-        return check.obstacle_in(self.b)
+        return (obstacle := check.obstacle_in(self.b)) and f'cannot: {obstacle}'
 
     def build(self, check):
         check.postbuild_cmds += [*self._change(), *check.commands_to_build(self.b)]
 
     def variants(self, check):
-        return Variant(), Variant((*self._change(), *check.preparations_in(self.b)), executable=check.program_in(self.b),
-                               launcher=check.launcher_in(self.b))
+        # Once is enough: what a preparation writes is there for every launch.
+        check.prerun_cmds += ['(', *self._change(), *check.preparations_in(self.b), ')'] * bool(check.preparations_in(self.b))
+        return Variant(), Variant(tuple(self._change()), executable=check.program_in(self.b), launcher=check.launcher_in(self.b))
 
     def _change(self) -> list[str]:
         """From A's environment to B's."""
