@@ -33,6 +33,10 @@ class Kind:
         """After setup: why this partition can't run it, '' if it can; SanityError where a name is known nowhere."""
         return ''
 
+    def environs(self, check) -> tuple:
+        """A's and B's programming environments."""
+        return check.current_environ, check.current_environ
+
     def build(self, check) -> None:
         """Before compile, of A: add the commands that build B."""
 
@@ -59,6 +63,7 @@ class Environs(Kind):
         self.wanted = [{feature.lstrip('+') for feature in wanted.split()} for wanted in check.valid_prog_environs]
         if self.names[0] in environments(runtime.runtime().system.partitions):
             check.valid_prog_environs = [self.names[0]]
+        check.further_environs = self.names[1:]
 
     def obstacle(self, check):
         self.refuse_unknown(environments(check.current_system.partitions), 'environment')
@@ -71,18 +76,22 @@ class Environs(Kind):
         self.a, self.b = (here[name] for name in self.names)
         return check.obstacle_in(self.b)
 
+    def environs(self, check):
+        return self.a, self.b
+
     def build(self, check):
-        check.postbuild_cmds += [*self._change(), *check.commands_to_build(self.b)]
+        check.postbuild_cmds += [*self._change(check), *check.commands_to_build(self.b)]
 
     def variants(self, check):
-        return Variant(), Variant((*self._change(), *check.preparations_in(self.b)), executable=check.program_in(self.b),
+        return Variant(), Variant((*self._change(check), *check.preparations_in(self.b)), executable=check.program_in(self.b),
                                launcher=check.launcher_in(self.b))
 
-    def _change(self) -> list[str]:
+    def _change(self, check) -> list[str]:
         """From A's environment to B's."""
         unload = runtime.runtime().modules_system.emit_unload_commands
-        return [*(command for module in reversed(self.a.modules) for command in unload(module)),
-                *(f'unset {name}' for name in self.a.env_vars), *runtime.emit_loadenv_commands(self.b)]
+        return [*check.departure_from(self.a), *(command for module in reversed(self.a.modules) for command in unload(module)),
+                *(f'unset {name}' for name in self.a.env_vars), *runtime.emit_loadenv_commands(self.b),
+                *check.arrival_in(self.b)]
 
 
 class Partitions(Kind):
