@@ -35,7 +35,7 @@ class FromSpack(rfm.RegressionTestPlugin):
             for environ in partition.environs:
                 if environ.name in names and from_spack(environ):
                     where = SimpleNamespace(valid_systems=[partition.fullname], valid_prog_environs=[environ.name])
-                    [name] = self._rfm_fixture_registry.add(declared, 0, where)
+                    name, *_ = self._rfm_fixture_registry.add(declared, 0, where)
                     self._installers[partition.fullname, environ.name] = name
                     self.depends_on(name, self._needs)
 

@@ -78,10 +78,11 @@ def test_what_spack_did_not_say_whole_is_refused(text, words):
 # What a job does
 
 @pytest.mark.parametrize('environment', FROM_SPACK, ids=lambda environment: environment['name'])
-def test_environments_name_a_lock_whose_programs_are_installed(environment):
-    names = [node.name for node in measured(lock_of(environment['extras']['spack_env']))]
-    assert 'nearmetal-benchmarks' in names
-    assert set(names) & {'openmpi', 'mpich'} == {'openmpi', 'mpich'} & set(environment['features'])
+def test_environments_have_what_their_locks_give(environment):
+    names = {node.name for node in measured(lock_of(environment['extras']['spack_env']))}
+    gives = {'installed': 'nearmetal-benchmarks', 'mpj_express': 'mpj-express', 'npb_mz': 'npb-mz',
+             **{name: name for name in ('openmpi', 'mpich', 'npb', 'hpcc', 'slepc', 'lammps', 'nwchem', 'gromacs')}}
+    assert {feature for feature, name in gives.items() if name in names} == gives.keys() & set(environment['features'])
 
 
 def test_an_environment_is_one_of_ours_or_a_sites_own():
