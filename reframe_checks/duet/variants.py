@@ -3,6 +3,7 @@
 A kind narrows what ReFrame selects, says why a partition can't run it, builds and submits what its variants need beyond the
 check's own, and gives the two variants. One more (images of containers, say) is one more class, entered in KINDS, and a
 variable of its name in `base.py`."""
+import re
 from dataclasses import dataclass, field
 
 import reframe.core.runtime as runtime
@@ -56,6 +57,11 @@ def environments(partitions) -> dict:
     return {environ.name: environ for partition in partitions for environ in partition.environs}
 
 
+def set_anew(environ) -> list[str]:
+    """Variables that an environment sets, and does not only add to, as to PATH."""
+    return [name for name, value in environ.env_vars.items() if not re.search(rf'\${{?{re.escape(name)}\b', value)]
+
+
 class Environs(Kind):
     """Two programming environments: the program is built with each, and each launch finds its own modules loaded."""
 
@@ -90,7 +96,7 @@ class Environs(Kind):
         """From A's environment to B's."""
         unload = runtime.runtime().modules_system.emit_unload_commands
         return [*check.departure_from(self.a), *(command for module in reversed(self.a.modules) for command in unload(module)),
-                *(f'unset {name}' for name in self.a.env_vars), *runtime.emit_loadenv_commands(self.b),
+                *(f'unset {name}' for name in set_anew(self.a)), *runtime.emit_loadenv_commands(self.b),
                 *check.arrival_in(self.b)]
 
 
