@@ -15,6 +15,8 @@ DATA_VERSION = "4"
 #: What a case says it was measured on, beside the further `facts` of its nodes (reframe_checks/base.py).
 FACTS = ("kernel", "hypervisor", "cpu_model", "governor", "smt", "thp", "nic_driver", "mtu", "mpi_library", "transport",
          "compiler", "revision")
+#: What is said of a result that comes without a reason.
+FAILED = {"fail_deps": "what it needs failed"}
 #: Key of a session's extras that names the session which it confirms.
 CONFIRMS = "nearmetal_confirms"
 #: Units of variables of which less is better; of those in MORE, and per second, more is.
@@ -185,7 +187,8 @@ def parse_case(case: dict) -> Case:
                 _facts(orjson.dumps([case.get("facts"), list(map(case.get, FACTS))])),
                 {name: {int(size): tuple(launches) for size, launches in curve.items()}
                  for name, curve in (case.get("curves") or {}).items()},
-                None if passed else str(case.get("fail_reason") or case["result"]), None if passed else case.get("fail_phase"),
+                None if passed else str(case.get("fail_reason") or FAILED.get(case["result"], case["result"])),
+                None if passed else case.get("fail_phase"),
                 {name: case.get(name, text) for name, text in parameters(where[0]).items()},
                 case.get("no_baseline") or "", case.get("job_completion_time_unix") or 0.0,
                 bool(case.get("fixture")))

@@ -53,6 +53,17 @@ def commands_to_write(script: str, load: str) -> list[str]:
             f"""printf '%s\\n' 'spackless=$PATH' "${{load//"$now"/"$then"}}" > {script}"""]
 
 
+def differs(lock, stagedir: Path) -> str:
+    """In what an installation is not what the lock said, or the lock not what it was; '' if all is well."""
+    copy = stagedir / 'spack-env' / lock.path.parent.name / lock.path.name
+    if copy.read_bytes() != lock.path.read_bytes():
+        return f'Spack changed the lock: its copy is not {lock.path} any more: use Spack {lock.spack}'
+    try:
+        return '; '.join(disagreements(lock, parse_installed((stagedir / FOUND).read_text())))
+    except (OSError, ParseError) as error:
+        return f'{FOUND}: {error}'
+
+
 class spack_install(rfm.CompileOnlyRegressionTest):
     """Software of a Spack environment, installed on a node of the partition as its lock has it."""
 
@@ -92,13 +103,6 @@ class spack_install(rfm.CompileOnlyRegressionTest):
 
     @builtin.sanity_function
     def is_what_the_lock_says(self):
-        copy = Path(self.stagedir, 'spack-env', self.directory.name, 'spack.lock')
-        if copy.read_bytes() != self.lock.path.read_bytes():
-            raise SanityError(f'Spack changed the lock: {copy} is not {self.lock.path} any more: use Spack {self.lock.spack}')
-        try:
-            self.installed = parse_installed(Path(self.stagedir, FOUND).read_text())
-        except (OSError, ParseError) as error:
-            raise SanityError(f'{FOUND}: {error} (files: {self.stagedir})') from None
-        if found := disagreements(self.lock, self.installed):
-            raise SanityError('; '.join(found))
+        if fault := differs(self.lock, Path(self.stagedir)):
+            raise SanityError(f'{fault} (files: {self.stagedir})')
         return True

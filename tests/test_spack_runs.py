@@ -11,7 +11,7 @@ import yaml
 from nearmetal import results
 from reframe_checks.parsing import ParseError
 from reframe_checks.parsing.spack import Installed, disagreements, measured, parse_installed
-from reframe_checks.spack_install import ROOM, commands_to_write, directory, locks, stage
+from reframe_checks.spack_install import ROOM, commands_to_write, differs, directory, locks, stage
 
 from .conftest import CHECKOUT
 from .test_compare import session
@@ -25,7 +25,7 @@ def lock_of(name: str):
 
 
 def as_installed(lock) -> dict[str, Installed]:
-    return {node.hash: Installed(node.name, node.version, node.hash, f'/opt/{node.name}') for node in lock.nodes.values()}
+    return {node.hash: Installed(node.name, node.version, node.hash) for node in lock.nodes.values()}
 
 
 # The lock and what is installed
@@ -53,8 +53,8 @@ def test_what_is_missing_or_another_is_said():
     installed, [benchmarks, openmpi] = as_installed(lock), measured(lock)
     del installed[openmpi.hash]
     other = 'x' * 32
-    installed[other] = Installed('openmpi', '5.0.8', other, '/opt/other')
-    installed['y' * 32] = Installed('stranger', '1', 'y' * 32, '/opt/stranger')
+    installed[other] = Installed('openmpi', '5.0.8', other)
+    installed['y' * 32] = Installed('stranger', '1', 'y' * 32)
     assert disagreements(lock, installed) == [
         f'openmpi@5.0.7/{openmpi.hash} of the lock is not installed',
         f'openmpi@5.0.8/{other} is installed, where the lock has 5.0.7/{openmpi.hash}',
@@ -62,14 +62,17 @@ def test_what_is_missing_or_another_is_said():
 
 
 def test_what_spack_found_is_read():
-    [one] = parse_installed(f'pmix 5.0.7 {"a" * 32} /opt/a directory\n').values()
-    assert one == Installed('pmix', '5.0.7', 'a' * 32, '/opt/a directory')
+    found = parse_installed((CHECKOUT / 'tests' / 'recorded' / 'spack_find.txt').read_text())
+    assert found['m2wa4jjgqzftpxhd63ek5dzv4ttjjisd'] == Installed(
+        'nearmetal-benchmarks', '0.1.0', 'm2wa4jjgqzftpxhd63ek5dzv4ttjjisd')
+    assert [one.name for one in found.values()] == [
+        'compiler-wrapper', 'gcc', 'gcc-runtime', 'glibc', 'nearmetal-benchmarks', 'openmpi']
 
 
 @pytest.mark.parametrize('text, words', [
     ('', 'nothing of the environment is installed'), ('\n', 'nothing of the environment is installed'),
-    ('==> In environment openmpi\n', 'is not a package'), (f'pmix 5.0.7 {"a" * 7} /opt\n', 'is not a package'),
-    (f'pmix 5.0.7 {"a" * 32}\n', 'is not a package')])
+    ('==> In environment openmpi\n', 'is not a package'), (f'pmix 5.0.7 {"a" * 7}\n', 'is not a package'),
+    (f'pmix {"a" * 32}\n', 'is not a package')])
 def test_what_spack_did_not_say_whole_is_refused(text, words):
     with pytest.raises(ParseError, match=words):
         parse_installed(text)
@@ -108,6 +111,19 @@ def test_a_recipe_is_the_checkouts_own_from_the_copy_too(tmp_path):
     recipe = tmp_path / 'room' / locks.recipe('nearmetal-benchmarks').relative_to(ROOM)
     assert recipe.resolve() == locks.recipe('nearmetal-benchmarks')
     assert (tmp_path / 'room' / 'openmpi' / 'spack.lock').read_bytes() == (ROOM / 'openmpi' / 'spack.lock').read_bytes()
+
+
+def test_an_installation_is_held_against_the_lock(tmp_path):
+    lock = lock_of('openmpi')
+    stage(ROOM / 'openmpi', tmp_path / 'spack-env')
+    assert 'No such file' in differs(lock, tmp_path)
+    found = tmp_path / 'spack.found'
+    found.write_text(''.join(f'{one.name} {one.version} {one.hash}\n' for one in as_installed(lock).values()))
+    assert differs(lock, tmp_path) == ''
+    found.write_text((CHECKOUT / 'tests' / 'recorded' / 'spack_find.txt').read_text())
+    assert 'nearmetal-benchmarks@0.1.0/m2wa4jjgqzftpxhd63ek5dzv4ttjjisd is installed, where' in differs(lock, tmp_path)
+    (tmp_path / 'spack-env' / 'openmpi' / 'spack.lock').write_text('{}')
+    assert 'Spack changed the lock' in differs(lock, tmp_path)
 
 
 def test_software_is_put_on_another_path_and_taken_away(tmp_path):

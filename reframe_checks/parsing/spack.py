@@ -3,8 +3,8 @@ from dataclasses import dataclass
 
 from . import ParseError
 
-#: What `spack find --format` is asked for; the prefix comes last, since a directory's name may hold a space.
-FORMAT = '{name} {version} {hash} {prefix}'
+#: What `spack find --format` is asked for.
+FORMAT = '{name} {version} {hash}'
 
 
 @dataclass(frozen=True)
@@ -13,16 +13,15 @@ class Installed:
     name: str
     version: str
     hash: str
-    prefix: str
 
 
 def parse_installed(text: str) -> dict[str, Installed]:
     """By hash, from the output of ``spack find --format`` with FORMAT. ParseError for any other line, and for none."""
     found = {}
     for line in filter(str.strip, text.splitlines()):
-        words = line.strip().split(' ', 3)
-        if len(words) != 4 or len(words[2]) != 32 or not words[3].startswith('/'):
-            raise ParseError(f'{line!r} is not a package with version, hash and prefix, which `spack find` was asked for')
+        words = line.split()
+        if len(words) != 3 or len(words[2]) != 32:
+            raise ParseError(f'{line!r} is not a package with version and hash, which `spack find` was asked for')
         found[words[2]] = Installed(*words)
     if not found:
         raise ParseError('`spack find` names no package: nothing of the environment is installed')
