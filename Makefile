@@ -4,7 +4,7 @@ LAB := .venv/bin/python site-config/lab
 SYSTEM ?= lab
 
 .PHONY: help demo campaign test unit lab-up lab-status lab-shell lab-exec lab-down lab-clean bench-gate bench-kernels drill lock \
-        spack-check spack-lock
+        spack-check spack-lock images images-lock aws-check
 
 help: ## list these commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -22,12 +22,12 @@ demo: lab-up ## start the lab, measure both MPIs on its three kinds of link, pri
 campaign: lab-up ## everything on SYSTEM (default: lab), with progress and an estimate of the time left
 	@$(LAB) exec 'reframe -c reframe_checks -r --system $(SYSTEM)' | .venv/bin/nearmetal progress --system $(SYSTEM)
 
-test: lab-up ## all tests: parsing, configuration, sources, and everything that runs in the lab or a browser
+test: lab-up .venv/aws/ready ## all tests: parsing, configuration, sources, and everything that runs in the lab or a browser
 	@site-config/lab/host.sh test-packages.txt
 	@$(LAB) exec 'python -m pytest -p no:cacheprovider tests/test_sources.py tests/test_kernels.py tests/test_jvm.py tests/test_java.py -m node'
 	@.venv/bin/python -m pytest -m 'not node' $(PYTEST)
 
-unit: .venv/ready ## only the tests that need no lab and no browser
+unit: .venv/ready .venv/aws/ready ## only the tests that need no lab and no browser
 	@.venv/bin/python -m pytest -m 'not lab and not node and not browser' $(PYTEST)
 
 lab-up: .venv/ready ## start the virtual cluster, or heal it
@@ -65,11 +65,21 @@ spack-check: .venv/ready ## do Spack's environments, locks and recipes agree? As
 spack-lock: .venv/ready ## write the locks of spack-env anew by SPACK (default: spack), and say what changed
 	@.venv/bin/python spack-env/locks.py --write --spack '$(or $(SPACK),spack)'
 
+images: .venv/ready ## build the Apptainer images of containers/ and hold them against their lock (five minutes; IMAGES='openmpi mpich' some)
+	@.venv/bin/python containers/images.py $(IMAGES)
+
+images-lock: .venv/ready ## build them and write containers/images.lock anew, saying what changed
+	@.venv/bin/python containers/images.py --lock $(IMAGES)
+aws-check: .venv/aws/ready ## is site-config/aws/cluster.yaml, or FILE, a cluster as ParallelCluster takes it and ec2.yaml says?
+	@.venv/aws/bin/python site-config/aws/check.py $(if $(FILE),'$(FILE)')
+
 COMPILE = .venv/bin/uv pip compile --quiet --universal --generate-hashes --no-header --python-version 3.11 pyproject.toml
-lock: .venv/ready ## write both requirements.lock anew from pyproject.toml
+lock: .venv/ready ## write every requirements.lock anew, from pyproject.toml and site-config/aws/requirements.in
 	.venv/bin/python -m pip install --quiet uv
 	$(COMPILE) --extra test --extra gate --extra pages -o requirements.lock
 	$(COMPILE) --extra test -o site-config/lab/requirements.lock
+	.venv/bin/uv pip compile --quiet --generate-hashes --no-header --python-version 3.11 \
+	    --overrides site-config/aws/overrides.txt site-config/aws/requirements.in -o site-config/aws/requirements.lock
 
 # Everything Python lives here; the stamp is younger than what it was made from.
 .venv/ready: requirements.lock pyproject.toml site-config/lab/host-packages.txt
@@ -78,4 +88,11 @@ lock: .venv/ready ## write both requirements.lock anew from pyproject.toml
 	@python3 -m venv .venv
 	@.venv/bin/python -m pip install --quiet --require-hashes --no-deps --requirement requirements.lock
 	@.venv/bin/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+# ParallelCluster's schema stands apart: it wants an older tabulate than ours.
+.venv/aws/ready: site-config/aws/requirements.lock | .venv/ready
+	@echo "virtual environment: installing AWS ParallelCluster's schema into .venv/aws"
+	@python3 -m venv .venv/aws
+	@.venv/aws/bin/python -m pip install --quiet --require-hashes --no-deps --requirement site-config/aws/requirements.lock
 	@touch $@

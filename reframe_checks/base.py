@@ -126,8 +126,9 @@ class NearmetalCheck(rfm.RegressionTest, Baselined, FromSpack, Programs):
     def surround_with_provenance_and_repeat(self):
         # A lost rank ends the step, and a failed command the job: neither may pass for a short run.
         self.env_vars['SLURM_KILL_BAD_EXIT'] = '1'
+        prepare = [*self.arrival_in(self.current_environ), *self.preparations_in(self.current_environ)]
         probe, further = self.probe(self.probe_options), self.further_launches()
-        self.prerun_cmds = ['set -e', *self.prerun_cmds, f'{probe} > provenance.before']
+        self.prerun_cmds = ['set -e', *prepare, *self.prerun_cmds, f'{probe} > provenance.before']
         self.postrun_cmds = [*further, *self.postrun_cmds, f'{probe} counters > provenance.after']
 
     def probe(self, options: str = '') -> str:
@@ -182,7 +183,7 @@ class NearmetalCheck(rfm.RegressionTest, Baselined, FromSpack, Programs):
         for name, key in (('nic_driver', 'driver'), ('mtu', 'mtu')):
             setattr(self, name, ', '.join(f'{k.split(".")[1]}: {v}' for k, v in sorted(facts.items())
                                           if k.startswith('nic.') and k.endswith(f'.{key}')) or 'no network interface')
-        self.revision = git_revision()
+        self.revision, self.image = git_revision(), self.image_in(self.current_environ)
         self.facts = {**facts, 'differs_between_nodes': differing, 'nodes': sorted(before),
                       **self.facts_of(self.current_environ)}
         self._counters = before, after

@@ -43,16 +43,14 @@ class Jvm(rfm.RegressionTestPlugin):
     def launch_jvms(self):
         if not in_java(self.current_environ):
             return
-        if obstacle := self.obstacle_in(self.current_environ):
-            self.skip(f'{self.display_name}: {obstacle}')
         self.job.launcher = self.launcher_in(self.current_environ)
         for name in SETTINGS:
             setattr(self, name, self._setting(name, self.current_environ))
 
     def obstacle_in(self, environ) -> str:
         """Also SanityError, for a setting that nobody knows."""
-        if not in_java(environ):
-            return super().obstacle_in(environ)
+        if (obstacle := super().obstacle_in(environ)) or not in_java(environ):
+            return obstacle
         for name, known in SETTINGS.items():
             if (value := self._setting(name, environ)) not in known:
                 raise SanityError(f'{name} is {value!r}; choose from {", ".join(known)}')
@@ -109,18 +107,17 @@ class Jvm(rfm.RegressionTestPlugin):
     def run_in_jvms(self):
         if in_java(self.current_environ):
             self.executable = self.program_in(self.current_environ)
-            self.prerun_cmds += self.preparations_in(self.current_environ)
 
     def program_in(self, environ):
         if not in_java(environ):
             return super().program_in(environ)
         hosts, (classes, launch) = self._hosts, mpj.directories(environ)
-        return mpj.jvm_command(
-            Path(self.java_program).stem, library=library(environ), classes=classes, launch=launch,
+        return self.within_image(environ, mpj.jvm_command(
+            Path(self.java_program).stem, mpj.script(environ), library=library(environ), classes=classes, launch=launch,
             heap=self.java_heap_mb or self.extra('java_heap_mb', 0),
             **{name.removeprefix('java_'): self._setting(name, environ) for name in SETTINGS},
             warm_up=f'{self.java_warm_up or self.extra("java_warm_up", 30.0):g}', ports=self.extra('java_ports', ''),
-            hosts='' if hosts == '{}' else hosts, hostfile='hosts' if self._wants_hosts(environ) else '')
+            hosts='' if hosts == '{}' else hosts, hostfile='hosts' if self._wants_hosts(environ) else ''))
 
     @property
     def _hosts(self):
@@ -131,12 +128,16 @@ class Jvm(rfm.RegressionTestPlugin):
 
     def preparations_in(self, environ):
         """FastMPJ takes its peers, in the order of the ranks, from a file for each number of them."""
-        if not (in_java(environ) and self._wants_hosts(environ)):
+        if not in_java(environ):
             return super().preparations_in(environ)
-        addresses = (f'{self.launcher_in(environ).run_command(self.job)} --label sh java/launch/jvm.sh '
-                     f'--launch={mpj.directories(environ)[1]} {shlex.quote(f"--hosts={self._hosts}")} --address')
+        verified = self.verifications_in(environ)
+        if not self._wants_hosts(environ):
+            return verified
+        jvm = self.within_image(environ, f'sh {mpj.script(environ)} --launch={mpj.directories(environ)[1]} '
+                                f'{shlex.quote(f"--hosts={self._hosts}")} --address')
+        addresses = f'{self.launcher_in(environ).run_command(self.job)} --label {jvm}'
         counts = ' '.join(map(str, getattr(self, 'counts', [self.num_tasks])))
-        return [f"{addresses} | sort -n | sed 's/^ *[0-9]*: *//' > hosts",
+        return [*verified, f"{addresses} | sort -n | sed 's/^ *[0-9]*: *//' > hosts",
                 f'for ranks in {counts}; do head -n $ranks hosts > hosts.$ranks; done']
 
     @builtin.run_before('performance')

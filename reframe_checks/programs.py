@@ -7,6 +7,7 @@ import reframe.core.builtins as builtin
 from reframe.core.buildsystems import SingleSource
 from reframe.core.exceptions import SanityError
 
+from . import images
 
 SOURCES = Path(__file__).parent / 'src'
 
@@ -31,7 +32,15 @@ def presence(program: str, where: str) -> str:
 class Programs(rfm.RegressionTestPlugin):
     """How programs come to be, and what is asked of their launches. Part of the base of all checks."""
 
+    #: Name and digest of the image that the program is in; '' without. :type: str
+    image = builtin.variable(str, value='', loggable=True)
+
     _source = ''  # of a program of ours
+
+    @builtin.run_after('setup')
+    def skip_where_the_environment_cannot(self):
+        if obstacle := self.obstacle_in(self.current_environ):
+            self.skip(f'{self.display_name}: {obstacle}')
 
     def build_ours(self, source: str) -> None:
         """Build a file of src/ by programs.txt, which the program tells in its output; an environment with the feature
@@ -54,6 +63,8 @@ class Programs(rfm.RegressionTestPlugin):
 
     def run_theirs(self, program: str, where: str) -> None:
         """Run what is on PATH by this name; the case fails at once where it is not, and says where it comes from."""
+        if image := images.image_of(self.current_environ):
+            self.skip(f'{self.display_name}: {program} is not in the image {image}')
         self.build_system = 'CustomBuild'
         self.build_system.commands = [presence(program, where)]
         self.executable = program
@@ -63,13 +74,23 @@ class Programs(rfm.RegressionTestPlugin):
     def program_in(self, environ) -> str:
         """What a launch in another environment of the partition runs; '' where that is the check's own executable."""
         if 'installed' in environ.features and self._source:
-            return installed_name(self._source)
+            return self.within_image(environ, installed_name(self._source))
         return f'./{self.unique_name}.{environ.name}' if self._source else ''
+
+    def image_in(self, environ) -> str:
+        """Name and digest of what its programs are in; '' if in none."""
+        return images.called(environ) if images.image_of(environ) else ''
+
+    def within_image(self, environ, program: str) -> str:
+        """The command that runs it where the environment has its programs."""
+        return images.command(environ, self.current_partition, program) if images.image_of(environ) else program
 
     def commands_to_build(self, environ) -> list[str]:
         """Those that build the program in another environment than the check's own, as `program_in` has it."""
         if not self._source:
             return self.build_system.emit_build_commands(environ)
+        if images.image_of(environ):
+            return ['true']  # the job says whether it is the image that was locked
         if 'installed' in environ.features:
             return [presence(self.program_in(environ), f'the environment {environ.name} is to have nearmetal-benchmarks installed')]
         system = self._single_source()
@@ -82,11 +103,28 @@ class Programs(rfm.RegressionTestPlugin):
 
     def preparations_in(self, environ) -> list[str]:
         """Commands before the first launch in that environment."""
-        return []
+        if not (verified := self.verifications_in(environ)):
+            return []
+        meet = self.within_image(environ, f'{installed_name("launch.c")} --ranks {self.job.num_tasks}')
+        own, self.job.launcher = self.job.launcher, self.launcher_in(environ)
+        try:
+            return [*verified, images.trial(self.launch_of_all(meet))]
+        finally:
+            self.job.launcher = own
+
+    def verifications_in(self, environ) -> list[str]:
+        """Of an image whether it is the one that was locked, and can run here."""
+        if not images.image_of(environ):
+            return []
+        return [images.verification(environ, self.current_partition, by_srun=self.job.launcher.registered_name == 'srun')]
+
+    def launch_of_all(self, command: str) -> str:
+        """The command line that runs this on all processes of the job."""
+        return f'{self.job.launcher.run_command(self.job)} {command}'
 
     def obstacle_in(self, environ) -> str:
         """Why the check cannot run in that environment; '' if it can."""
-        return ''
+        return images.obstacle(environ, self.current_partition) if images.image_of(environ) else ''
 
     def record_program(self, facts: dict, suite: str) -> None:
         """The library and compiler that the first launch tells of; programs of other suites may not."""

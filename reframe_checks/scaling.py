@@ -85,6 +85,9 @@ class Scaling(rfm.RegressionTestPlugin):
         finally:
             self.job.launcher.options, self.job.num_tasks = options, tasks
 
+    def launch_of_all(self, command):
+        return self.launch_on(self.counts[0], command)
+
     def launch(self, executable, options=()):
         command = ' '.join([executable, *self.executable_opts])
         return [self.launch_on(count, command, options) for count in self.counts]

@@ -50,10 +50,6 @@ class FromSpack(rfm.RegressionTestPlugin):
     def build_with_it(self):
         self.prebuild_cmds += self.arrival_in(self.current_environ)
 
-    @builtin.run_before('run')
-    def run_with_it(self):
-        self.prerun_cmds += self.arrival_in(self.current_environ)
-
     def arrival_in(self, environ) -> list[str]:
         """Commands that put the software of an environment on PATH, beyond its modules and variables."""
         return [f'. {shlex.quote(f"{self._installer(environ).stagedir}/{LOAD}")}'] if from_spack(environ) else []

@@ -106,7 +106,7 @@ def test_reframe_selects_every_partition(configuration, full_name):
 @pytest.mark.parametrize('full_name, wanted, unwanted', [
     ('lab:native', ['+nic_native +bare_metal', '+apptainer', '%link_speed_gbps=memory', '+java'], ['+vm', '+rdma']),
     ('lab:emulated', ['+nic_emulated +mpi', '%link_class=emulated'], ['+nic_passthrough']),
-    ('ec2:cc', ['+nic_emulated +vm', 'ec2:cc +mpi', '%hypervisor=xen-hvm', '%memory_gb=23'], ['+nic_sriov']),
+    ('ec2:cc', ['+nic_emulated +vm', 'ec2:cc +mpi', '%hypervisor=xen-hvm', '%memory_gb=60'], ['+nic_sriov']),
     ('ec2:cc-sriov', ['+nic_passthrough +nic_sriov'], ['+nic_emulated', '+rdma']),
     ('cag:passthrough', ['+nic_passthrough +vm', '%link_speed_gbps=10'], ['+nic_sriov', '+bare_metal']),
     ('aist:kvm-bind', ['+rdma +vm %binding=vcpu'], ['%binding=none']),

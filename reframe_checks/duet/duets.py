@@ -10,6 +10,7 @@ They are not in `-c reframe_checks`, whose campaign they are no part of. A check
 import reframe as rfm
 
 from ..collectives import collectives
+from ..launch import launch
 from ..npb import npb
 from ..pingpong import pingpong
 from ..stream import OPENMP, stream_base
@@ -64,4 +65,15 @@ class collectives_duet(Duet, collectives):
 
     sourcesdir = SOURCES
     by_default = 'environs', ['openmpi', 'mpich']
+    kinds = ['environs', 'partitions']
+
+
+@rfm.simple_test
+class launch_duet(Duet, launch):
+    """Launches of A and of B by turns: what a container costs before the program computes.
+
+    Method: duet benchmarking (Bulej et al., ICPE 2020), a round of all numbers of processes on A, then on B."""
+
+    sourcesdir = SOURCES
+    by_default = 'environs', ['openmpi', 'openmpi-sif']
     kinds = ['environs', 'partitions']

@@ -80,7 +80,7 @@ class Environs(Kind):
             if not any(wanted <= set(here[name].features) for wanted in self.wanted):
                 return f'has an environment {name!r} without {" or ".join(" and ".join(sorted(wanted)) for wanted in self.wanted)}'
         self.a, self.b = (here[name] for name in self.names)
-        return check.obstacle_in(self.b)
+        return (obstacle := check.obstacle_in(self.b)) and f'cannot: {obstacle}'
 
     def environs(self, check):
         return self.a, self.b
@@ -89,8 +89,10 @@ class Environs(Kind):
         check.postbuild_cmds += [*self._change(check), *check.commands_to_build(self.b)]
 
     def variants(self, check):
-        return Variant(), Variant((*self._change(check), *check.preparations_in(self.b)), executable=check.program_in(self.b),
-                               launcher=check.launcher_in(self.b))
+        # Once is enough: what a preparation writes is there for every launch.
+        change, preparations = self._change(check), check.preparations_in(self.b)
+        check.prerun_cmds += ['(', *change, *preparations, ')'] * bool(preparations)
+        return Variant(), Variant(tuple(change), executable=check.program_in(self.b), launcher=check.launcher_in(self.b))
 
     def _change(self, check) -> list[str]:
         """From A's environment to B's."""

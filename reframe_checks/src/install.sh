@@ -20,7 +20,7 @@ programs() { # KIND COMPILER
 
 called() { echo "nearmetal-$1" | tr / -; }
 
-java() {
+in_java() {
     bin=${JAVA_HOME:+$JAVA_HOME/bin/} share=$prefix/share/java
     [ -r "${MPJ_HOME:?is not set: the directory of MPJ Express}/lib/mpj.jar" ] || {
         echo "install.sh: MPJ_HOME=$MPJ_HOME has no lib/mpj.jar" >&2; exit 1; }
@@ -36,7 +36,7 @@ for kind; do
     case $kind in
         mpi) programs mpi "${MPICC:-mpicc}" ;;
         serial) programs serial "${CC:-cc}" ;;
-        java) java ;;
+        java) in_java ;;
         *) echo "install.sh: $kind is not mpi, serial or java" >&2; exit 2 ;;
     esac
 done

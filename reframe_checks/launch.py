@@ -1,0 +1,65 @@
+"""Time until an MPI program can begin."""
+import reframe as rfm
+import reframe.core.builtins as builtin
+import reframe.utility.sanity as sn
+
+from .base import NearmetalCheck
+from .parsing.launch import parse_launch
+from .scaling import Scaling
+
+
+@rfm.simple_test
+class launch(Scaling, NearmetalCheck):
+    """Seconds from the launcher's call until MPI_Init has returned, over the number of processes.
+
+    Method: the job notes the time before it calls the launcher, and the first process, on the same node, when MPI_Init has
+    returned; MPI_Init itself is timed on every process, of which the longest counts. It is no part of any other variable.
+
+    Why: what a container, a network file system or many guests cost before the program computes is paid once a launch, and is
+    best told apart from what they cost while it runs. It grows with the number of processes, unlike the latter.
+
+    Reproduces: no figure; it is what the bare environments and those in images are to differ in, and all that they are.
+
+    Read: `launch_8` is the time of 8 processes in s, `mpi_init_8` what of it they spend in MPI_Init, where the library finds
+    its peers; the rest is the launcher's, the loader's and the container's. Compare environments by `launch_duet`.
+    """
+
+    valid_prog_environs = ['+mpi']
+    time_limit = '30m'
+    tags = {'mpi'}
+
+    @builtin.run_after('setup')
+    def choose_processes(self):
+        self.use_processes(1 << 20)
+
+    @builtin.run_before('compile')
+    def build_program(self):
+        self.build_ours('launch.c')
+
+    def launch(self, executable, options=()):
+        # The job's shell takes the time when it comes to the line.
+        return [self.launch_on(count, f'{executable} --ranks {count} --since $(date +%s.%N)', options) for count in self.counts]
+
+    @builtin.run_before('run')
+    def set_command(self):
+        # ReFrame's own line is the first launch, of the most processes.
+        self.executable_opts = [f'--ranks {self.counts[0]}', '--since $(date +%s.%N)']
+
+    def read_output(self, text):
+        launches = parse_launch(text)
+        self.launches = self.rounds(launches)
+        self.check_binding()
+        self.record_program(launches[0].facts, 'launch')
+
+    def payload_of(self, run):
+        return 0
+
+    @builtin.run_before('performance')
+    def name_variables(self):
+        self.perf_variables = {
+            f'{kind}_{count}': sn.make_performance_function(self._seconds, 's', kind, value, count)
+            for kind, value in (('launch', lambda run: run.seconds), ('mpi_init', lambda run: run.mpi_init_seconds))
+            for count in self.counts}
+
+    def _seconds(self, kind, value, count):
+        return self.over_launches(f'{kind}_{count}', [value(runs[count]) for runs in self.launches])

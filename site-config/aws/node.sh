@@ -1,0 +1,28 @@
+#!/bin/bash
+# What a node of the cluster (cluster.yaml) needs beyond ParallelCluster's Ubuntu image, which has Slurm with PMIx, environment
+# modules, the EFA software and its Open MPI as module `openmpi`: MPICH, Java with MPJ Express, what the checks measure with,
+# and Apptainer. ParallelCluster runs it as root once on every node that starts, and prints to /var/log/cloud-init-output.log.
+set -euo pipefail
+root=${NODE_ROOT:-}  # tests write elsewhere
+
+export DEBIAN_FRONTEND=noninteractive
+# A starting node updates itself, too: wait for its lock.
+apt=(apt-get --option DPkg::Lock::Timeout=300 --yes --no-install-recommends)
+"${apt[@]}" update
+"${apt[@]}" install software-properties-common
+add-apt-repository --yes ppa:apptainer/ppa  # Ubuntu has none; the project's own
+"${apt[@]}" install apptainer environment-modules gcc g++ gfortran make git python3-venv \
+    mpich libmpich-dev openjdk-21-jdk-headless libmpj-java \
+    ethtool hwloc-nox numactl pkgconf qperf
+
+# Ubuntu's MPICH stands beside the Open MPI under suffixed names; the module gives it its plain ones.
+modules=$root/usr/share/modules/modulefiles bin=$root/opt/modules/mpich/bin
+mkdir -p "$modules" "$bin"
+for tool in mpicc mpicxx mpifort mpirun mpiexec; do
+    path=$(command -v "$tool.mpich") || {
+        echo "node.sh: $tool.mpich is missing. Fix: install the package that has it in this release of Ubuntu" >&2; exit 1; }
+    ln -sf "$path" "$bin/$tool"
+done
+printf '#%%Module1.0\nmodule-whatis "MPICH from Ubuntu"\nconflict openmpi\nprepend-path PATH /opt/modules/mpich/bin\n' \
+    > "$modules/mpich"
+printf '#%%Module1.0\nmodule-whatis "MPJ Express from Ubuntu"\nsetenv MPJ_HOME /usr/share/mpj\n' > "$modules/mpj"

@@ -1,0 +1,99 @@
+"""What Amazon EC2 answers, without an account: Moto's copy of its answers about instance types, zones and images.
+
+Subnets, key pair, bucket and images of an account are stood in for, so that ParallelCluster's validators find something;
+whether yours exist, and whether the account may launch what it asks for, only `pcluster create-cluster --dryrun true` knows.
+"""
+import contextlib
+import copy
+import os
+
+import boto3
+from moto import mock_aws
+from pcluster.aws.aws_api import AWSApi
+from pcluster.aws.common import Cache
+
+#: Where AWS has instances at all.
+REGIONS = set(boto3.Session().get_available_regions("ec2"))
+#: What a key of the configuration is replaced by: a function from the account's stand-ins.
+STAND_INS = {
+    "SubnetId": lambda names, value: names["subnet"],
+    "SubnetIds": lambda names, value: [names["subnet"]] * len(value),
+    "CustomAmi": lambda names, value: names["image"],
+}
+
+
+class Unknown(ValueError):
+    """An instance type that is not to be had: the type as the file names it, and what to say."""
+
+
+@contextlib.contextmanager
+def account(region: str):
+    """Whoever asks AWS within gets what is recorded for that region; real credentials are not even looked at."""
+    settings = {"AWS_DEFAULT_REGION": region, "AWS_ACCESS_KEY_ID": "none", "AWS_SECRET_ACCESS_KEY": "none"}
+    before = {name: os.environ.pop(name, None) for name in [*settings, "AWS_PROFILE", "AWS_SESSION_TOKEN"]}
+    os.environ.update(settings)
+    try:
+        AWSApi.reset()
+        Cache.clear_all()
+        with mock_aws():
+            yield boto3.client("ec2")
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
+
+
+def instance_type(ec2, name: str) -> dict:
+    """DescribeInstanceTypes of one that is launched in the client's region."""
+    try:
+        return ec2.describe_instance_types(InstanceTypes=[name])["InstanceTypes"][0]
+    except ec2.exceptions.ClientError:
+        raise Unknown(name, f"{name} is not an instance type that AWS launches. Fix: name one of "
+                            "`aws ec2 describe-instance-types`") from None
+
+
+def zones(ec2, names: list[str]) -> list[str]:
+    """The availability zones that have all these instance types: a placement group, and the one subnet, lie in one."""
+    common = None
+    for name in names:
+        offers = ec2.describe_instance_type_offerings(
+            LocationType="availability-zone", Filters=[{"Name": "instance-type", "Values": [name]}])["InstanceTypeOfferings"]
+        here = {offer["Location"] for offer in offers}
+        common = here if common is None else common & here
+        if not common:
+            region = ec2.meta.region_name
+            raise Unknown(name, f"{name} is launched in no zone of {region}{' that has the others too' if here else ''}. Fix: "
+                                "choose another Region, or another instance type here and in the system's file")
+    return sorted(common)
+
+
+def stand_in(ec2, document: dict, zone: str) -> tuple[dict, str]:
+    """The configuration with the account's own names replaced by such as exist here, and the image of its nodes."""
+    vpc = ec2.describe_vpcs()["Vpcs"][0]["VpcId"]
+    subnet = ec2.create_subnet(VpcId=vpc, CidrBlock="172.31.240.0/20", AvailabilityZone=zone)["Subnet"]["SubnetId"]
+    wanted = {"architecture": "x86_64", "name": "ubuntu/images/hvm-ssd/*"}
+    filters = [{"Name": name, "Values": [value]} for name, value in wanted.items()]
+    image = ec2.describe_images(Filters=filters)["Images"][0]["ImageId"]
+    names, buckets = {"subnet": subnet, "image": image}, {}
+
+    def replaced(value, key=None):
+        if key in STAND_INS and value:
+            return STAND_INS[key](names, value)
+        if isinstance(value, dict):
+            return {inner: replaced(part, inner) for inner, part in value.items()}
+        if isinstance(value, list):
+            return [replaced(part) for part in value]
+        if key == "Script" and str(value).startswith("s3://"):
+            bucket, _, name = value.removeprefix("s3://").partition("/")
+            buckets.setdefault(bucket, []).append(name)
+        return copy.copy(value)
+
+    document = replaced(document)
+    s3, region = boto3.client("s3"), ec2.meta.region_name
+    for bucket, objects in buckets.items():
+        s3.create_bucket(Bucket=bucket, **({} if region == "us-east-1" else
+                                           {"CreateBucketConfiguration": {"LocationConstraint": region}}))
+        for name in objects:
+            s3.put_object(Bucket=bucket, Key=name, Body=b"")
+    return document, image
