@@ -70,6 +70,7 @@ images: .venv/ready ## build the Apptainer images of containers/ and hold them a
 
 images-lock: .venv/ready ## build them and write containers/images.lock anew, saying what changed
 	@.venv/bin/python containers/images.py --lock $(IMAGES)
+
 aws-check: .venv/aws/ready ## is site-config/aws/cluster.yaml, or FILE, a cluster as ParallelCluster takes it and ec2.yaml says?
 	@.venv/aws/bin/python site-config/aws/check.py $(if $(FILE),'$(FILE)')
 

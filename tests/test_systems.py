@@ -131,7 +131,7 @@ def test_host_names(configuration, monkeypatch, host, system):
 
 def test_environments(configuration):
     environments = {env.name: env for env in partition_of(configuration, 'ec2:cc').environs}
-    assert list(environments) == ['openmpi', 'mpich', 'gnu', 'mpj', 'fastmpj']
+    assert list(environments) == ['openmpi', 'mpich', 'gnu', 'mpj', 'fastmpj', 'openmpi-sif', 'mpich-sif', 'mpj-sif']
     assert (environments['openmpi'].modules, environments['openmpi'].env_vars) \
         == (['openmpi'], {'SLURM_MPI_TYPE': 'pmix'})
     assert environments['mpich'].env_vars == {'SLURM_MPI_TYPE': 'pmi2'}
