@@ -15,6 +15,8 @@ DATA_VERSION = "4"
 #: What a case says it was measured on, beside the further `facts` of its nodes (reframe_checks/base.py).
 FACTS = ("kernel", "hypervisor", "cpu_model", "governor", "smt", "thp", "nic_driver", "mtu", "mpi_library", "transport",
          "compiler", "revision")
+#: What is said of a result that comes without a reason.
+FAILED = {"fail_deps": "what it needs failed"}
 #: Key of a session's extras that names the session which it confirms.
 CONFIRMS = "nearmetal_confirms"
 #: Units of variables of which less is better; of those in MORE, and per second, more is.
@@ -58,6 +60,7 @@ class Case:
     parameters: dict = field(default_factory=dict)  #: of the check, as its name gives them: {"placement": "internode"}
     no_baseline: str = ""   #: why it may be measured without a reference
     ended: float = 0.0      #: when its job did, in seconds since 1970; 0: not told
+    fixture: bool = False   #: whether it measures nothing, but made what others need (reframe_checks/spack.py)
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -90,7 +93,7 @@ class Session:
     @property
     def kind(self) -> str:
         """`campaign`; `confirmation` of one; `duet`, if it holds nothing else: each has its own command."""
-        duet = self.cases and all(case.duet for case in self.cases)
+        duet = self.cases and all(case.duet for case in self.cases if not case.fixture)
         return "confirmation" if self.confirms else "duet" if duet else "campaign"
 
     @property
@@ -155,10 +158,13 @@ def parse_session(data: dict, origin) -> Session:
     # The last run of a session holds its retries' outcome, each case's last.
     found = {(c["name"], c["partition"], c["environ"]): c for run in data["runs"] for c in run["testcases"]}
     systems = {case["system"] for case in found.values()}
+    # A fixture that did what it was to do says nothing; one that did not, why others could not be measured.
+    done = {key for key, case in found.items() if case.get("fixture") and case["result"] == "pass"}
+    found = {key: case for key, case in found.items() if key not in done}
     cases = [parse_case(case) for case in found.values() if case["result"] != "skip"]
     skipped = tuple((c["display_name"], c["partition"], c["environ"]) for c in found.values() if c["result"] == "skip")
     return Session(info["uuid"], info["time_start"], ",".join(sorted(systems)), tuple(cases),
-                   info["time_start_unix"], info.get("cmdline", ""), skipped, info.get("num_cases", 0),
+                   info["time_start_unix"], info.get("cmdline", ""), skipped, max(0, info.get("num_cases", 0) - len(done)),
                    info.get("workdir", ""), info.get(CONFIRMS, ""))
 
 
@@ -181,9 +187,11 @@ def parse_case(case: dict) -> Case:
                 _facts(orjson.dumps([case.get("facts"), list(map(case.get, FACTS))])),
                 {name: {int(size): tuple(launches) for size, launches in curve.items()}
                  for name, curve in (case.get("curves") or {}).items()},
-                None if passed else str(case.get("fail_reason") or case["result"]), None if passed else case.get("fail_phase"),
+                None if passed else str(case.get("fail_reason") or FAILED.get(case["result"], case["result"])),
+                None if passed else case.get("fail_phase"),
                 {name: case.get(name, text) for name, text in parameters(where[0]).items()},
-                case.get("no_baseline") or "", case.get("job_completion_time_unix") or 0.0)
+                case.get("no_baseline") or "", case.get("job_completion_time_unix") or 0.0,
+                bool(case.get("fixture")))
 
 
 @functools.lru_cache(maxsize=4096)

@@ -15,6 +15,7 @@ from . import failures, provenance
 from .baselines import Baselined
 from .parsing import ParseError
 from .programs import Programs
+from .spack import FromSpack
 
 
 @functools.cache  # one run measures one revision
@@ -30,7 +31,7 @@ def rounded(value: float) -> float:
     return float(f'{value:.6g}')
 
 
-class NearmetalCheck(rfm.RegressionTest, Baselined, Programs):
+class NearmetalCheck(rfm.RegressionTest, Baselined, FromSpack, Programs):
     """Base of all checks. A check says what to build and run, reads the output in `read_output`, and names what it
     measures with `@performance_function`s that return `self.over_launches(name, values)`."""
 
@@ -125,7 +126,7 @@ class NearmetalCheck(rfm.RegressionTest, Baselined, Programs):
     def surround_with_provenance_and_repeat(self):
         # A lost rank ends the step, and a failed command the job: neither may pass for a short run.
         self.env_vars['SLURM_KILL_BAD_EXIT'] = '1'
-        prepare = self.preparations_in(self.current_environ)
+        prepare = [*self.arrival_in(self.current_environ), *self.preparations_in(self.current_environ)]
         probe, further = self.probe(self.probe_options), self.further_launches()
         self.prerun_cmds = ['set -e', *prepare, *self.prerun_cmds, f'{probe} > provenance.before']
         self.postrun_cmds = [*further, *self.postrun_cmds, f'{probe} counters > provenance.after']
@@ -183,7 +184,8 @@ class NearmetalCheck(rfm.RegressionTest, Baselined, Programs):
             setattr(self, name, ', '.join(f'{k.split(".")[1]}: {v}' for k, v in sorted(facts.items())
                                           if k.startswith('nic.') and k.endswith(f'.{key}')) or 'no network interface')
         self.revision, self.image = git_revision(), self.image_in(self.current_environ)
-        self.facts = {**facts, 'differs_between_nodes': differing, 'nodes': sorted(before)}
+        self.facts = {**facts, 'differs_between_nodes': differing, 'nodes': sorted(before),
+                      **self.facts_of(self.current_environ)}
         self._counters = before, after
 
     @builtin.sanity_function

@@ -59,8 +59,8 @@ class hpcc(Scaling, NearmetalCheck):
     @builtin.run_before('compile')
     def build_the_chooser_of_pages(self):
         self.build_system.cflags = ['-std=c11', '-O2']
-        self.prebuild_cmds = ['command -v hpcc > /dev/null || { echo "hpcc is not on PATH although this environment has the '
-                              'feature hpcc: load its module, or take the feature away" >&2; exit 1; }']
+        self.prebuild_cmds += ['command -v hpcc > /dev/null || { echo "hpcc is not on PATH although this environment has the '
+                               'feature hpcc: load its module, or take the feature away" >&2; exit 1; }']
 
     @builtin.run_before('run')
     def set_command(self):

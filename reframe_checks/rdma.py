@@ -74,7 +74,7 @@ class rdma(Link, NearmetalCheck):
     @builtin.run_before('run')
     def set_command(self):
         launch = self.job.launcher.run_command(self.job)
-        self.prerun_cmds = [f'{launch} sh rdma.sh port {self.device}'.rstrip() + ' > rdma.ports']
+        self.prerun_cmds += [f'{launch} sh rdma.sh port {self.device}'.rstrip() + ' > rdma.ports']
         self.executable = 'sh rdma.sh'
         self.executable_opts = [self.operation, str(self.iterations), str(self.gid_index if self.gid_index >= 0 else '-'),
                                 *self.sizes.split(',')]

@@ -41,6 +41,7 @@ class Node:
     parameters: dict
     dependencies: dict[str, str]  #: hashes by name
     external: str | None          #: where it is on the machine that wrote the lock
+    virtuals: dict[str, str]      #: hashes of what it depends on by what that is to it, such as `mpi`
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,8 @@ def _node(key: str, data: dict) -> Node:
     target = arch["target"]
     return Node(key, data["name"], str(data["version"]), data.get("namespace", ""),
                 target if isinstance(target, str) else target["name"], arch["platform_os"], data.get("parameters", {}),
-                {one["name"]: one["hash"] for one in data.get("dependencies", [])}, data.get("external", {}).get("path"))
+                {one["name"]: one["hash"] for one in data.get("dependencies", [])}, data.get("external", {}).get("path"),
+                {virtual: one["hash"] for one in data.get("dependencies", []) for virtual in one["parameters"]["virtuals"]})
 
 
 def requirements(directory: Path) -> tuple[list[str], dict[str, list[str]]]:

@@ -4,10 +4,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from reframe.core.environments import Environment
 
 from nearmetal import duet, results
 from nearmetal.__main__ import main
 from reframe_checks.duet import script
+from reframe_checks.duet.variants import set_anew
 from reframe_checks.parsing import ParseError
 from reframe_checks.parsing.duet import order, parse_duet
 
@@ -66,6 +68,12 @@ def test_what_prepares_a_launch_of_b_is_gone_when_a_runs_next_and_a_failure_ends
     lines = ['set -e', *script.functions({'a': ((), ['true'], 'true'), 'b': (('false',), [say], 'true')}), *script.calls(2)]
     done = subprocess.run(['bash', '-c', '\n'.join(lines)], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 1 and done.stdout.count('duet') == 2
+
+
+def test_what_an_environment_adds_to_is_not_unset_for_the_other():
+    variables = {'SLURM_MPI_TYPE': 'pmix', 'PATH': '/opt/bin:$PATH', 'LD_LIBRARY_PATH': '/opt/lib:${LD_LIBRARY_PATH}',
+                 'PATHS': '$PATH'}
+    assert set_anew(Environment('a', env_vars=variables.items())) == ['SLURM_MPI_TYPE', 'PATHS']
 
 
 @pytest.fixture

@@ -86,6 +86,10 @@ class Duet(rfm.RegressionTestPlugin):
         self.job.launcher, self.executable, self.executable_opts = getlauncher('local')(), first, []
         return further
 
+    def facts_of(self, environ):
+        a, b = map(super().facts_of, self.kind.environs(self))
+        return {name: both({'a': a.get(name, 'none'), 'b': b.get(name, 'none')}) for name in {**a, **b}}
+
     def read_output(self, text):
         """Each launch by itself and then each variant's as the check's own output, so that all that it refuses is refused."""
         read, said = super().read_output, {}

@@ -3,6 +3,7 @@
 A kind narrows what ReFrame selects, says why a partition can't run it, builds and submits what its variants need beyond the
 check's own, and gives the two variants. One more (images of containers, say) is one more class, entered in KINDS, and a
 variable of its name in `base.py`."""
+import re
 from dataclasses import dataclass, field
 
 import reframe.core.runtime as runtime
@@ -33,6 +34,10 @@ class Kind:
         """After setup: why this partition can't run it, '' if it can; SanityError where a name is known nowhere."""
         return ''
 
+    def environs(self, check) -> tuple:
+        """A's and B's programming environments."""
+        return check.current_environ, check.current_environ
+
     def build(self, check) -> None:
         """Before compile, of A: add the commands that build B."""
 
@@ -52,6 +57,11 @@ def environments(partitions) -> dict:
     return {environ.name: environ for partition in partitions for environ in partition.environs}
 
 
+def set_anew(environ) -> list[str]:
+    """Variables that an environment sets, and does not only add to, as to PATH."""
+    return [name for name, value in environ.env_vars.items() if not re.search(rf'\${{?{re.escape(name)}\b', value)]
+
+
 class Environs(Kind):
     """Two programming environments: the program is built with each, and each launch finds its own modules loaded."""
 
@@ -59,6 +69,7 @@ class Environs(Kind):
         self.wanted = [{feature.lstrip('+') for feature in wanted.split()} for wanted in check.valid_prog_environs]
         if self.names[0] in environments(runtime.runtime().system.partitions):
             check.valid_prog_environs = [self.names[0]]
+        check.further_environs = self.names[1:]
 
     def obstacle(self, check):
         self.refuse_unknown(environments(check.current_system.partitions), 'environment')
@@ -71,19 +82,24 @@ class Environs(Kind):
         self.a, self.b = (here[name] for name in self.names)
         return (obstacle := check.obstacle_in(self.b)) and f'cannot: {obstacle}'
 
+    def environs(self, check):
+        return self.a, self.b
+
     def build(self, check):
-        check.postbuild_cmds += [*self._change(), *check.commands_to_build(self.b)]
+        check.postbuild_cmds += [*self._change(check), *check.commands_to_build(self.b)]
 
     def variants(self, check):
         # Once is enough: what a preparation writes is there for every launch.
-        check.prerun_cmds += ['(', *self._change(), *check.preparations_in(self.b), ')'] * bool(check.preparations_in(self.b))
-        return Variant(), Variant(tuple(self._change()), executable=check.program_in(self.b), launcher=check.launcher_in(self.b))
+        change, preparations = self._change(check), check.preparations_in(self.b)
+        check.prerun_cmds += ['(', *change, *preparations, ')'] * bool(preparations)
+        return Variant(), Variant(tuple(change), executable=check.program_in(self.b), launcher=check.launcher_in(self.b))
 
-    def _change(self) -> list[str]:
+    def _change(self, check) -> list[str]:
         """From A's environment to B's."""
         unload = runtime.runtime().modules_system.emit_unload_commands
-        return [*(command for module in reversed(self.a.modules) for command in unload(module)),
-                *(f'unset {name}' for name in self.a.env_vars), *runtime.emit_loadenv_commands(self.b)]
+        return [*check.departure_from(self.a), *(command for module in reversed(self.a.modules) for command in unload(module)),
+                *(f'unset {name}' for name in set_anew(self.a)), *runtime.emit_loadenv_commands(self.b),
+                *check.arrival_in(self.b)]
 
 
 class Partitions(Kind):
