@@ -245,7 +245,7 @@ def test_bound_and_unbound_threads_by_turns(lab, prefix):
 
 @pytest.mark.lab
 def test_two_partitions_in_one_allocation(lab, prefix):
-    case, text, *_ = run(lab, prefix, '--system', 'lab', '-n', 'pingpong_duet%placement=internode', '-p', 'mpich',
+    case, text, *_ = run(lab, prefix, '--system', 'lab', '-n', 'pingpong_duet%placement=internode', '-p', '^mpich$',
                          '-S', 'partitions=native,emulated', '-S', 'pairs=2')
     assert case.facts['transport'] == 'A: eth0 (veth); B: eth0 (tap)' and lab.run('squeue --noheader') == ''
     assert case.facts['nodes'] == ['emulated1', 'emulated2', 'native1', 'native2']

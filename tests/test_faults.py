@@ -12,7 +12,7 @@ pytestmark = pytest.mark.lab
 
 CHECK = ['-r', '--system', 'lab:native', '-n', 'pingpong%placement=internode']
 #: Enough launches that the fault meets the job at work.
-LONG = ['-p', 'mpich', '-S', 'pingpong.repeats=200', '-S', 'pingpong.stall_timeout=5']
+LONG = ['-p', '^mpich$', '-S', 'pingpong.repeats=200', '-S', 'pingpong.stall_timeout=5']
 
 
 def reason(done: subprocess.CompletedProcess, prefix) -> str:
@@ -45,7 +45,7 @@ def usable_afterwards(lab, prefix):
     """`lab-up` heals what the test broke, and the same check passes."""
     yield
     lab('up')
-    done = lab.reframe(*CHECK, '-p', 'mpich', '-S', 'pingpong.repeats=1', prefix=prefix)
+    done = lab.reframe(*CHECK, '-p', '^mpich$', '-S', 'pingpong.repeats=1', prefix=prefix)
     assert done.returncode == 0 and 'Ran 1/1 test case(s)' in done.stdout, done.stdout
     assert lab.run('squeue --noheader') == ''
 
@@ -59,19 +59,19 @@ def test_a_slurmd_killed_during_the_job(lab, prefix):
 
 def test_a_munged_that_is_gone_from_a_node(lab, prefix):
     lab.run('pkill -x munged', node='native1', root=True)
-    why = reason(lab.reframe(*CHECK, '-p', 'mpich', prefix=prefix), prefix)
+    why = reason(lab.reframe(*CHECK, '-p', '^mpich$', prefix=prefix), prefix)
     assert 'NODE_FAIL' in why and 'munged' in why
 
 
 def test_a_munged_that_is_gone_from_the_login_node(lab, prefix):
     lab.run('pkill -x munged', root=True)
-    assert 'Munge encode failed' in reason(lab.reframe(*CHECK, '-p', 'mpich', prefix=prefix), prefix)
+    assert 'Munge encode failed' in reason(lab.reframe(*CHECK, '-p', '^mpich$', prefix=prefix), prefix)
 
 
 def test_a_drained_node(lab, prefix):
     lab.run('scontrol update nodename=native2 state=drain reason="disk swap"', root=True)
     started = time.monotonic()
-    why = reason(lab.reframe(*CHECK, '-p', 'mpich', prefix=prefix), prefix)
+    why = reason(lab.reframe(*CHECK, '-p', '^mpich$', prefix=prefix), prefix)
     assert 'Nodes required for job are DOWN, DRAINED' in why
     assert time.monotonic() - started < 60  # it does not wait for what will not come
 
@@ -90,7 +90,7 @@ def test_a_job_that_somebody_cancels(lab, prefix):
 
 
 def test_a_compiler_that_fails(lab, prefix):
-    done = lab.reframe(*CHECK, '-p', 'openmpi', prefix=prefix, OMPI_CC='/no/such/compiler')
+    done = lab.reframe(*CHECK, '-p', '^openmpi$', prefix=prefix, OMPI_CC='/no/such/compiler')
     why = reason(done, prefix)
     assert 'build error' in why and '/no/such/compiler' in done.stdout
 
@@ -98,7 +98,7 @@ def test_a_compiler_that_fails(lab, prefix):
 def test_a_full_stage_directory(lab, prefix):
     lab.run('head -c 100M /dev/zero > /scratch/filler', check=False)
     try:
-        why = reason(lab.reframe(*CHECK, '-p', 'mpich', '--stage=/scratch/stage', prefix=prefix), prefix)
+        why = reason(lab.reframe(*CHECK, '-p', '^mpich$', '--stage=/scratch/stage', prefix=prefix), prefix)
     finally:
         lab.run('rm -rf /scratch/filler /scratch/stage')
     assert 'No space left on device' in why
@@ -113,10 +113,10 @@ def test_a_file_system_that_fills_up_during_the_job(lab, prefix):
 
 
 def test_imbs_program_where_there_is_none(lab, prefix):
-    done = lab.reframe(*CHECK, '-p', 'mpich', '-S', 'pingpong.suite=imb', prefix=prefix)
+    done = lab.reframe(*CHECK, '-p', '^mpich$', '-S', 'pingpong.suite=imb', prefix=prefix)
     assert 'build error' in reason(done, prefix) and 'IMB-MPI1 is not on PATH' in done.stdout
 
 
 def test_a_suite_that_does_not_exist(lab, prefix):
-    done = lab.reframe(*CHECK, '-p', 'mpich', '-S', 'pingpong.suite=omb', prefix=prefix)
+    done = lab.reframe(*CHECK, '-p', '^mpich$', '-S', 'pingpong.suite=omb', prefix=prefix)
     assert "pingpong.suite is 'omb'; choose 'nearmetal' or 'imb'" in reason(done, prefix)

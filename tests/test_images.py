@@ -51,7 +51,10 @@ def test_an_image_is_small_and_built_but_once(built):
     assert (done.returncode, done.stdout) == (0, ''.join(f'{stack}: as locked\n' for stack in sorted(built)))
 
 
-def test_built_again_it_is_the_same_to_the_bit(built, tmp_path):
+def test_an_image_is_the_same_to_the_bit_wherever_it_is_built(built, tmp_path):
+    """As the committed lock, which another machine wrote; or, where the archive has moved on since, as the build before."""
+    if built == room.read_lock(CHECKOUT / 'containers' / 'images.lock'):
+        return
     shutil.copyfile(f'{HOME}.lock', tmp_path / 'again.lock')
     done = make('mpich', directory=tmp_path / 'again')
     assert done.returncode == 0 and 'as locked' in done.stdout, done.stdout

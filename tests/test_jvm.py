@@ -423,7 +423,7 @@ def test_a_rank_that_is_nowhere_is_said(ranks, settings, sentence):
 # In jobs of Slurm
 
 def say_hello(lab, prefix, *options, timeout=300):
-    command = ['reframe', '--nocolor', '-c', 'tests/java/hello_check.py', '-r', '-p', 'mpj', *options]
+    command = ['reframe', '--nocolor', '-c', 'tests/java/hello_check.py', '-r', '-p', '^mpj$', *options]
     settings = f'PYTHONPATH={shlex.quote(str(lab.checkout))} RFM_PREFIX={shlex.quote(str(prefix))}'
     return lab('exec', f'{settings} {shlex.join(command)}', check=False, timeout=timeout).stdout
 

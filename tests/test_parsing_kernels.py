@@ -9,6 +9,7 @@ from reframe_checks.parsing.binding import differs, parse_binding
 from reframe_checks.parsing.collectives import OPERATIONS, parse_collectives
 from reframe_checks.parsing.eigen import parse_eigen
 from reframe_checks.parsing.hpcc import VARIABLES, parse_hpcc
+from reframe_checks.parsing.launch import parse_launch
 from reframe_checks.parsing.npb import parse_npb
 from reframe_checks.parsing.osnoise import parse_noise
 
@@ -144,6 +145,21 @@ def test_damaged_hpcc(damage, message):
 
 def place(task, cores, of=4, numa='0', of_numa=2, host='n1'):
     return f'{host} task={task} cores={cores} of={of} numa={numa} of_numa={of_numa}\n'
+
+
+def test_recorded_launches():
+    runs = parse_launch(recorded('launch'))
+    assert [run.processes for run in runs] == [2, 1] * 3
+    assert all(0 < run.mpi_init_seconds < run.seconds < 10 for run in runs)
+    assert runs[0].facts['mpi_library'].startswith('Open MPI v5.0.7')
+
+
+@pytest.mark.parametrize('damage, words', [
+    (lambda text: text[:text.rindex('# nearmetal complete')], 'cut off'), (lambda text: text.replace('since_asked_s', 'since'), '--since'),
+    (lambda text: text.replace('mpi_init_s=1', 'mpi_init_s=nan'), 'MPI_Init is .nan'), (lambda text: '', 'no launch in this output')])
+def test_launches_that_tell_no_time_are_refused(damage, words):
+    with pytest.raises(ParseError, match=words):
+        parse_launch(damage(recorded('launch')))
 
 
 def test_recorded_bindings():

@@ -12,7 +12,7 @@ from nearmetal.results import load_session, sessions
 from .conftest import CHECKOUT
 
 pytestmark = pytest.mark.lab
-ONE = ['-n', 'pingpong%placement=intranode', '-p', 'mpich']
+ONE = ['-n', 'pingpong%placement=intranode', '-p', '^mpich$']
 VARIABLES = ['bandwidth_64KiB', 'latency_1KiB', 'peak_bandwidth', 'startup_latency']
 BASELINE = """pingpong:
   $index: [$partition, $environ, placement]

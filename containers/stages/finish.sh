@@ -48,7 +48,9 @@ fi
 } > "$share/sbom.cdx.json"
 
 apt-get clean
+# Java's certificates have the time of their import in them, and nothing here speaks TLS.
+rm -rf /etc/ssl/certs/java/cacerts
 rm -rf /nearmetal.tar /stages /var/lib/apt/lists/* /var/cache/* /var/log/* /tmp/* /etc/machine-id /etc/hostname \
-    /var/lib/dpkg/*-old /var/lib/dpkg/diversions-old /var/lib/dbus /etc/apt/sources.list /etc/apt/sources.list.d/* \
+    /var/lib/dpkg/*-old /var/lib/dbus /etc/apt/sources.list /etc/apt/sources.list.d/* \
     /usr/share/doc/* /usr/share/man/* /usr/share/locale/* /usr/share/info/* /etc/shadow- /etc/passwd- /etc/group- /etc/gshadow-
 mkdir -p /var/cache/apt/archives/partial /var/log/apt

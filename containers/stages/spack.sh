@@ -1,10 +1,10 @@
 #!/bin/sh
-# Installs an environment of spack-env, as its lock has it, into /opt/software and links it into /opt/nearmetal: sh spack.sh NAME.
-# SPACK_VERSION is that of the locks.
+# Installs an environment of spack-env, as its lock has it, into /opt/software and links it into /opt/nearmetal: sh spack.sh NAME
 set -eu
-name=$1 version=v1.1.0
+name=$1
 sh /stages/debian.sh ca-certificates git gcc g++ gfortran make patch python3 file bzip2 xz-utils zstd unzip gnupg
-git clone --quiet --depth 1 --branch "$version" https://github.com/spack/spack.git /opt/spack
+version=$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["spack"]["version"])' "/spack-env/$name/spack.lock")
+git clone --quiet --depth 1 --branch "v$version" https://github.com/spack/spack.git /opt/spack
 # The recipe of our programs takes them from the checkout that it stands in.
 mkdir -p /checkout/reframe_checks
 ln -s /src /checkout/reframe_checks/src

@@ -1,7 +1,7 @@
 """Two environments, partitions or bindings against each other, finer than two campaigns can tell:
 
     reframe -c reframe_checks/duet -r --system lab:native -n pingpong_duet -S environs=openmpi,mpich
-    reframe -c reframe_checks/duet -r --system lab -n pingpong_duet -p mpich -S partitions=native,emulated
+    reframe -c reframe_checks/duet -r --system lab -n pingpong_duet -p '^mpich$' -S partitions=native,emulated
     reframe -c reframe_checks/duet -r --system lab:native -n stream_duet -S bindings=bound,unbound
     nearmetal duet
 
