@@ -5,6 +5,7 @@ from spack.package import *
 
 #: Upstream's jars (build.xml) that Nearmetal's launcher puts on a class path, and what is in each of them. The device
 #: for Myrinet and the daemons, which the launcher does without, are left out.
+PACKAGES = ("mpi", "mpjbuf", "mpjdev", "mpjdev/javampjdev", "mpjdev/natmpjdev", "xdev", "xdev/niodev", "xdev/smpdev")
 MPI_EXP = ("mpi/MPIException", "mpjdev/MPJDevException", "mpjdev/Request*", "mpjdev/Status", "mpjdev/CompletionHandler",
            "mpjdev/Constants")
 JARS = {"mpj": ("mpi/*", "mpjbuf/*", "mpjdev/*", "mpjdev/javampjdev/*", "mpjdev/natmpjdev/*", "xdev/*", "xdev/niodev/*"),
@@ -30,8 +31,7 @@ class MpjExpress(Package):
         for templates in ("mpi", "mpjbuf"):
             with working_dir(join_path("src", templates)):
                 which("perl", required=True)("generate.pl")
-        sources = [path for part in ("mpi", "mpjbuf", "mpjdev", "mpjdev/javampjdev", "mpjdev/natmpjdev", "xdev", "xdev/niodev", "xdev/smpdev")
-                   for path in sorted(glob.glob(f"src/{part}/*.java"))]
+        sources = [path for part in PACKAGES for path in sorted(glob.glob(f"src/{part}/*.java"))]
         Executable(java.javac)("-nowarn", "-encoding", "ISO-8859-1", "-cp", "lib/log4j-1.2.11.jar", "-sourcepath", "src",
                                "-d", "classes", *sources)
         mkdirp(prefix.lib)
