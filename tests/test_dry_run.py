@@ -32,7 +32,7 @@ def expected(system: dict) -> dict[str, bool]:
     features = FEATURES | {env['name']: env['features'] for env in system.get('environments', [])}
     cases = {f"{check} @{system['name']}:{partition['name']}+{environ}":
              (not needs_two or partition['extras'].get('nodes', 2) >= 2) and 'fastmpj' not in features[environ]
-             for partition in system['partitions'] for environ in partition['environs']
+             for partition in system['partitions'] if 'only_with' not in partition for environ in partition['environs']
              for feature in features[environ] for check, needs_two in [
                  *CASES.get(feature, []), *(RDMA_CASES if feature == 'serial' and partition['extras'].get('rdma') else [])]}
     # No system that comes along has NAMD: one case says so, on the first environment that it could be in.

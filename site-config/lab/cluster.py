@@ -8,6 +8,7 @@ import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+import guests
 from room import HERE, LabError, Room, wait_until
 from topology import Topology
 
@@ -39,6 +40,8 @@ def files(topology: Topology, room: Room) -> dict[str, tuple[str, int]]:
             f"{etc}/munge/munge.key": (munge_key, 0o400),
             f"{etc}/profile.d/nearmetal.sh": (topology.render("profile.sh", **facts), 0o644),
         }
+    for node in topology.guests:
+        result |= {f"files/{node.name}/{path}": (text, 0o644) for path, text in guests.files(topology, node, room.checkout).items()}
     etc = f"files/{topology.controller}/etc"
     result[f"{etc}/slurm/slurmdbd.conf"] = (topology.render("slurmdbd.conf", **facts), 0o600)
     return result
@@ -49,17 +52,18 @@ def node_names(topology: Topology) -> list[str]:
 
 
 def start_nodes(topology: Topology, room: Room) -> None:
-    """Give every node its namespaces and file system. Nodes that live are left alone."""
+    """Give every node its files, and those that are namespaces these and a file system."""
     room.put(files(topology, room))
     # The owners of secrets and configuration are known only to the image.
     script = """
 set -eu
 checkout=$1; shift
 mkdir -p /lab/run
-for name; do
-    f=/lab/files/$name/etc
+for f in /lab/files/*/etc; do
     chown munge:munge $f/munge $f/munge/munge.key; chmod 700 $f/munge
     [ ! -e $f/slurm/slurmdbd.conf ] || chown slurm:slurm $f/slurm/slurmdbd.conf
+done
+for name; do
     mkdir -p /lab/base/$name
     setsid unshare --mount --uts --ipc --net --pid --fork --kill-child \
         "$checkout/site-config/lab/enter.sh" "$name" /lab/image "/lab/base/$name" "$checkout" /lab/shared "/lab/files/$name" \
@@ -76,15 +80,15 @@ for pair in $parents; do
     echo $child > /lab/run/$name.pid
 done
 """
-    room.run("sh", "-c", script, "start-nodes", str(room.checkout), *node_names(topology))
+    room.run("sh", "-c", script, "start-nodes", str(room.checkout), *topology.spaces)
+    if topology.guests:
+        room.run("sh", "-eu", stdin="\n".join(guests.keys(topology)))
 
 
 def start_links(topology: Topology, room: Room) -> None:
     """Connect the nodes: what carries a frame is each class's own; a leg of every class ends at the controller."""
     script = ["set -eu", "pid() { cat /lab/run/$1.pid; }"]
     for number, link_class in enumerate(topology.classes):
-        legs = [(topology.controller, link_class.name[:15], link_class.gateway)]
-        legs += [(node.name, "eth0", node.address) for node in topology.nodes if node.link_class is link_class]
         vde = link_class.link.startswith("vde")
         if vde:
             switch = f"/lab/vde{number}"
@@ -92,8 +96,14 @@ def start_links(topology: Topology, room: Room) -> None:
         else:
             bridge = f"br{number}"
             script.append(f"ip link add {bridge} type bridge forward_delay 0; ip link set {bridge} up")
-        for leg, (name, device, address) in enumerate(legs):
-            outer, inner = f"p{number}x{leg}", f"q{number}x{leg}"
+        if link_class.link == "qemu":
+            script.append(f"ip address add {link_class.room}/{link_class.subnet.prefixlen} dev {bridge}")
+        for leg, (name, device, address) in enumerate(topology.legs(link_class)):
+            outer, inner = topology.port(name, link_class), f"q{number}x{leg}"
+            if link_class.link == "qemu" and leg:
+                # The other end is the guest's own affair.
+                script.append(f"ip tuntap add dev {outer} mode tap; ip link set {outer} master {bridge} up")
+                continue
             if vde:
                 if link_class.link == "vde-each" and leg:
                     switch = f"/lab/vde{number}x{leg}"
@@ -137,7 +147,7 @@ def start_daemons(topology: Topology, room: Room) -> None:
         return {n for n, s in states.items() if s in ("idle", "mix", "alloc", "comp")} == wanted
 
     try:
-        wait_until(ready, 20, "waiting for Slurm's nodes")
+        wait_until(ready, guests.START_SECONDS if topology.guests else 20, "waiting for Slurm's nodes")
     except LabError as error:
         logs = room.run("sh", "-c", "tail -n 5 /var/log/slurm/slurmctld.log", node=topology.controller, check=False)
         raise LabError(f"{error}; states: {node_states(topology, room)}; slurmctld says:\n{logs}") from error
@@ -149,12 +159,14 @@ def node_states(topology: Topology, room: Room) -> dict[str, str]:
     return dict(line.split() for line in out.splitlines() if line.strip())
 
 
-def up(topology: Topology, room: Room, image, say) -> None:
-    """Start the lab, or heal the one that is there. Raises LabError."""
+def up(topology: Topology, room: Room, image, layer, vm: dict | None, say) -> None:
+    """Start the lab over an image, with the virtual machines that were asked for over the layer; or heal the one that is there.
+    Raises LabError."""
     started = time.monotonic()
     if len(str(room.checkout).split()) > 1:
         raise LabError(f"{room.checkout}: ReFrame cannot build below a path with a space; move the checkout")
-    facts = {"image": str(image), "definition": _definition()}
+    facts = {"image": str(image), "layer": layer and str(layer), "definition": _definition(), "vm": vm,
+             "guests": [node.name for node in topology.guests]}
     healed = room.state is not None
     if healed and (why := _why_anew(topology, room, facts)):
         say(f"lab: {why}; starting it anew")
@@ -167,9 +179,11 @@ def up(topology: Topology, room: Room, image, say) -> None:
     try:
         if not healed:
             room.stop()
-            room.start(image, facts)
+            room.start(facts)
             start_nodes(topology, room)
             start_links(topology, room)
+            if topology.guests:
+                guests.start(topology, room, say)
         start_daemons(topology, room)
     except (LabError, subprocess.SubprocessError):
         say("lab: it did not come up whole; `make lab-down` removes what there is")
@@ -190,12 +204,12 @@ def _why_anew(topology: Topology, room: Room, facts: dict) -> str | None:
     """Why the lab that is there can't be healed in place; None if it can."""
     state = room.state
     if any(state.get(key) != value for key, value in facts.items()):
-        return "the node image or site-config/lab changed since it started"
+        return "the node image, site-config/lab or what was asked of virtual machines changed since it started"
     if not state.get("whole"):
         return "it had not come up whole"
     return None if _nodes_live(topology, room) else "a node is gone"
 
 
 def _nodes_live(topology: Topology, room: Room) -> bool:
-    return all(subprocess.run([*room.enter(name), "true"], capture_output=True).returncode == 0
+    return all(subprocess.run([*room.enter(name), "true"], capture_output=True, stdin=subprocess.DEVNULL).returncode == 0
                for name in node_names(topology))
