@@ -30,12 +30,12 @@ test: lab-up ## all tests: parsing, configuration, sources, and everything that 
 unit: .venv/ready ## only the tests that need no lab and no browser
 	@.venv/bin/python -m pytest -m 'not lab and not node and not browser' $(PYTEST)
 
-# Virtual machines: VM=virtio, e1000e, vfio:0000:01:00.0,0000:01:00.1 or none; the others are yes|no, numbers, kvm|tcg.
+# VM=virtio and so on, VM_PIN=yes, VM_CPUS=4: `.venv/bin/python site-config/lab up --help` says what they are.
 VM_ARGUMENTS = $(if $(VM),--vm '$(VM)') $(foreach name,cpus memory-mb pin huge-pages accelerator,$\
     $(if $(VM_$(call upper,$(name))),--vm-$(name) '$(VM_$(call upper,$(name)))'))
 upper = $(shell echo '$(1)' | tr a-z- A-Z_)
 
-lab-up: .venv/ready ## start the virtual cluster, or heal it; VM=virtio: two QEMU guests too (VM=e1000e, VM_PIN=yes, ...: README)
+lab-up: .venv/ready ## start the virtual cluster, or heal it; VM=virtio, e1000e, ...: with virtual machines (see README.md)
 	@$(LAB) up $(VM_ARGUMENTS)
 
 lab-status: .venv/ready ## its nodes, links, and what Slurm says

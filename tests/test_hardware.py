@@ -130,6 +130,13 @@ def test_a_guest_has_what_was_asked_for_and_its_firmware_tells_it():
     assert after(line(huge_pages=True), '-object') == ['memory-backend-memfd,hugetlb=on,prealloc=on,id=memory,size=1536M']
 
 
+def test_its_kernel_gives_large_pages_as_the_hosts_does(tmp_path):
+    setting = tmp_path / 'enabled'
+    assert guests.large_pages(setting) == []
+    setting.write_text('always [madvise] never\n')
+    assert guests.large_pages(setting) == ['transparent_hugepage=madvise']
+
+
 def nics(words):
     return [device for device in after(words, '-device') if 'virtio-9p' not in device]
 

@@ -28,7 +28,7 @@ def status(room: Room, plan: topology.Topology) -> int:
         print(f"{node.name:<16}{kind.name:<14}{kind.link:<10}{node.address:<14}{','.join(kind.partitions):<20}"
               f"{states.get(node.name, 'unknown')}")
     if plan.guests:
-        print(f"guests: {plan.hardware.described(room.state['accelerator']).partition(': ')[2]}")
+        print(f"guests: {plan.hardware.described(room.state.get('accelerator', 'not started')).partition(': ')[2]}")
     sick = [name for name in (node.name for node in plan.nodes)
             if states.get(name) not in ("idle", "mix", "alloc", "comp")]
     if sick:

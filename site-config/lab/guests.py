@@ -1,8 +1,10 @@
 """The lab's virtual machines: QEMU in the machine room, started over the node image with its layer, and entered by ssh."""
 
 import os
+import re
 import shlex
 import subprocess
+from pathlib import Path
 
 from hardware import EMULATED, Hardware
 from room import LabError, Room, wait_until
@@ -17,6 +19,12 @@ KERNEL = ["-kernel", "/boot/guest-kernel", "-initrd", "/boot/guest.img"]
 MACHINE = ["qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]
 #: A clock that TCG emulates is steady, though the kernel doubts it; and against what a CPU leaks there is nothing to do.
 KERNEL_LINE = {"kvm": "console=ttyS0 panic=-1", "tcg": "console=ttyS0 panic=-1 tsc=reliable mitigations=off"}
+
+
+def large_pages(kernel: Path = Path("/sys/kernel/mm/transparent_hugepage/enabled")) -> list[str]:
+    """The guests' kernel gives programs large pages as the host's does, or the other nodes would differ from them in that too."""
+    chosen = re.search(r"\[(\w+)\]", kernel.read_text()) if kernel.exists() else None
+    return [f"transparent_hugepage={chosen[1]}"] if chosen else []
 
 
 def processor(accelerator: str) -> list[str]:
@@ -49,7 +57,7 @@ def command(topology: Topology, node: Node, checkout, accelerator: str) -> list[
             "-object", f"{memory},id=memory,size={hardware.memory_mb}M",
             "-smbios", f"type=1,manufacturer=QEMU,product={text(hardware.described(accelerator))}",
             "-serial", f"file:/lab/run/{node.name}.log", "-daemonize", "-pidfile", f"/lab/run/{node.name}.qemu",
-            *KERNEL, "-append", KERNEL_LINE[accelerator],
+            *KERNEL, "-append", " ".join([KERNEL_LINE[accelerator], *large_pages()]),
             "-netdev", f"tap,id=net,ifname={topology.port(node.name, node.link_class)},script=no,downscript=no",
             "-device", f"{nic},netdev=net,mac={_mac(topology, node)},romfile="]
     if hardware.devices:

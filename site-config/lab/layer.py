@@ -23,7 +23,7 @@ def ensure(base: Path, say=print) -> Path:
     if platform.machine() != "x86_64":
         raise image.ImageError(f"virtual machines are those of x86_64, and this host is {platform.machine()}: "
                                f"{PACKAGES} names their kernel and QEMU")
-    return image.built("guests' layer", f"layer-{key(base)}", "QEMU and a kernel: two minutes and 0.6 GB",
+    return image.built("guests' layer", f"layer-{key(base)}", "QEMU and a kernel: about a minute, 0.3 GB",
                        lambda work, say: _build(base, work, say), say)
 
 
