@@ -30,8 +30,13 @@ test: lab-up .venv/aws/ready ## all tests: parsing, configuration, sources, and 
 unit: .venv/ready .venv/aws/ready ## only the tests that need no lab and no browser
 	@.venv/bin/python -m pytest -m 'not lab and not node and not browser' $(PYTEST)
 
-lab-up: .venv/ready ## start the virtual cluster, or heal it
-	@$(LAB) up
+# VM=virtio and so on, VM_PIN=yes, VM_CPUS=4: `.venv/bin/python site-config/lab up --help` says what they are.
+VM_ARGUMENTS = $(if $(VM),--vm '$(VM)') $(foreach name,cpus memory-mb pin huge-pages accelerator,$\
+    $(if $(VM_$(call upper,$(name))),--vm-$(name) '$(VM_$(call upper,$(name)))'))
+upper = $(shell echo '$(1)' | tr a-z- A-Z_)
+
+lab-up: .venv/ready ## start the virtual cluster, or heal it; VM=virtio, e1000e, ...: with virtual machines (see README.md)
+	@$(LAB) up $(VM_ARGUMENTS)
 
 lab-status: .venv/ready ## its nodes, links, and what Slurm says
 	@$(LAB) status

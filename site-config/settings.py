@@ -58,11 +58,17 @@ def read_system(path: Path) -> dict:
     validator = jsonschema.Draft202012Validator(read_yaml(HERE / "schema.yaml"))
     if errors := [complaint(error, document) for error in validator.iter_errors(document)]:
         raise ConfigError("\n  ".join([f"{path}:", *errors]))
+    document["partitions"] = [partition for partition in document["partitions"] if is_there(partition.pop("only_with", {}))]
     names = [partition["name"] for partition in document["partitions"]]
     if twice := {name for name in names if names.count(name) > 1}:
         raise ConfigError(f"{path}: {document['name']}: more than one partition is named {', '.join(sorted(twice))}. "
                           "Fix: rename all but one")
     return document
+
+
+def is_there(only_with: dict) -> bool:
+    """Whether a partition that is there at times, as variables of the login environment tell, is there now."""
+    return all(os.environ.get(name) == value for name, value in only_with.items())
 
 
 def configure_partition(partition: dict) -> dict:

@@ -38,9 +38,9 @@ class Lab:
 
 @pytest.fixture(scope='session')
 def lab() -> Lab:
-    """This checkout's lab, up and healthy."""
+    """This checkout's lab, up and healthy, without virtual machines."""
     lab = Lab(CHECKOUT)
-    lab('up', timeout=600)
+    lab('up', '--vm', 'none', timeout=600)
     return lab
 
 

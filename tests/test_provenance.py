@@ -41,6 +41,14 @@ def test_a_virtual_machine():
     assert host['nic.eth0.driver'] == 'virtio_net' and host['nic.eth0.offloads'] == 'tso:on gso:on gro:on lro:off'
 
 
+def test_guests_say_that_their_cpu_is_emulated_and_what_their_firmware_tells_of_the_rest():
+    nodes = recorded('guests')
+    assert sorted(nodes) == ['vm1', 'vm2'] and all(NODE_KEYS <= set(node) for node in nodes.values())
+    for node in nodes.values():
+        assert (node['hypervisor'], node['accelerator'], node['nic.eth0.driver']) == ('qemu', 'tcg', 'virtio_net')
+        assert node['dmi'] == 'QEMU lab guest: tcg, virtio, vCPUs not pinned, small pages'
+
+
 @pytest.mark.parametrize('kind, carrier', [('veth', 'eth0 (veth)'), ('macvlan', 'eth0 (macvlan passthru)'),
                                            ('tap', 'eth0 (tap)'), ('bridge', 'eth0 (veth)')])
 def test_what_carried_a_stream(kind, carrier):
@@ -155,7 +163,8 @@ def test_the_script_here(shell):
     counters = subprocess.run([*run, 'counters'], capture_output=True, text=True, check=True)
     assert full.stderr == counters.stderr == ''
     (host, facts), = parse(full.stdout).items()
-    assert NODE_KEYS <= set(facts)
+    assert NODE_KEYS | {'accelerator'} <= set(facts)
+    assert (facts['accelerator'] == 'tcg') == (facts['hypervisor'] == 'qemu')
     now = parse(counters.stdout)[host]
     assert {key for key in facts if key.endswith('_bytes')} <= set(now)
     assert all(key.endswith(('_bytes', '.xmit_packets')) for key in now)

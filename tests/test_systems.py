@@ -120,7 +120,7 @@ def test_checks_select_partitions_by_what_their_files_say(configuration, full_na
 
 
 @pytest.mark.parametrize('host, system', [
-    ('login', 'lab'), ('emulated2', 'lab'), ('ip-10-0-0-7', 'ec2'), ('ip-10-0-0-7.ec2.internal', 'ec2'),
+    ('login', 'lab'), ('emulated2', 'lab'), ('vm1', 'lab'), ('ip-10-0-0-7', 'ec2'), ('ip-10-0-0-7.ec2.internal', 'ec2'),
     # strangers get ReFrame's own
     ('login1', 'generic'), ('native', 'generic'), ('ip-box', 'generic'), ('cag', 'generic'), ('kvm', 'generic'),
 ])
@@ -193,6 +193,27 @@ def test_two_partitions_of_one_name_are_rejected(settings, tmp_path):
     system['partitions'] *= 2
     with pytest.raises(ConfigError, match='more than one partition is named batch'):
         configure(settings, tmp_path, site=system)
+
+
+def test_a_partition_may_be_there_only_at_times(settings, tmp_path, monkeypatch):
+    system = a_system()
+    [always] = system['partitions']
+    system['partitions'] += [{**always, 'name': 'guests', 'descr': kind, 'only_with': {'HYPERVISOR': kind}} for kind in 'ab']
+
+    def names():
+        return [(partition['name'], partition.get('descr')) for partition in configure(settings, tmp_path, site=system)
+                ['systems'][0]['partitions']]
+    assert names() == [('batch', None)]
+    monkeypatch.setenv('HYPERVISOR', 'b')
+    assert names() == [('batch', None), ('guests', 'b')]
+
+
+@pytest.mark.parametrize('nic, features', [('virtio', {'nic_emulated'}), ('e1000e', {'nic_emulated'}), ('vfio', {'nic_passthrough'})])
+def test_the_labs_virtual_machines_are_a_partition_while_there_are_some(settings, monkeypatch, nic, features):
+    monkeypatch.setenv('NEARMETAL_LAB_VM', nic)
+    lab = settings.read_system(OURS / 'lab.yaml')
+    [vm] = [settings.configure_partition(p) for p in lab['partitions'] if p['name'] == 'vm']
+    assert set(vm['features']) >= {'vm', 'rdma', 'mpi', 'java', 'apptainer', *features} and vm['extras']['hypervisor'] == 'qemu'
 
 
 @pytest.mark.parametrize('extras, features', [

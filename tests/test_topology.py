@@ -11,10 +11,10 @@ SHIPPED = Path(topology.__file__).with_name('topology.toml').read_text()
 FACTS = {'cpus': 4, 'memory_mb': 8000, 'checkout': '/somewhere'}
 
 
-def load(tmp_path, text=SHIPPED):
+def load(tmp_path, text=SHIPPED, vm=None):
     path = tmp_path / 'topology.toml'
     path.write_text(text)
-    return topology.load(path)
+    return topology.load(path, vm)
 
 
 def test_every_node_has_an_address_of_its_own_on_the_segment_of_its_class(tmp_path):
@@ -57,6 +57,26 @@ def test_a_node_sees_the_controller_on_its_own_segment(tmp_path):
     assert plan.hosts(None)[0] == ('login', plan.classes[0].gateway)
 
 
+def test_virtual_machines_are_there_only_where_they_are_asked_for_and_change_nobody_elses_address(tmp_path):
+    plain, plan = load(tmp_path), load(tmp_path, vm={'nic': 'virtio', 'cpus': 3})
+    assert plain.guests == [] and 'vm' not in plain.render('slurm.conf', **FACTS)
+    assert [node.name for node in plan.guests] == ['vm1', 'vm2'] and 'vm1' not in plan.spaces
+    assert plan.nodes[:len(plain.nodes)] == plain.nodes and plan.spaces == plain.spaces
+    conf = plan.render('slurm.conf', **FACTS)
+    assert 'PartitionName=vm Nodes=vm1,vm2 ' in conf and 'NodeName=vm1 NodeAddr=10.77.5.2 ' in conf
+    assert conf.count('CPUs=3 RealMemory=1536') == 2 and conf.count('CPUs=4 RealMemory=8000') == 14
+    assert 'SlurmdTimeout=60\n' in conf and 'SlurmdTimeout=10\n' in plain.render('slurm.conf', **FACTS)
+    assert 'NEARMETAL_LAB_VM=virtio\n' in plan.render('profile.sh', **FACTS)
+    assert 'NEARMETAL_LAB_VM' not in plain.render('profile.sh', **FACTS)
+
+
+def test_guests_with_nics_that_the_host_gave_away_go_by_these_among_themselves_alone(tmp_path):
+    plan = load(tmp_path, vm={'nic': 'vfio:0000:01:00.0,0000:02:00.0'})
+    vm1, vm2 = plan.guests
+    assert dict(plan.hosts(vm1))['vm2'] == '10.77.133.3' and dict(plan.hosts(None))['vm2'] == '10.77.5.3' == vm2.address
+    assert dict(plan.hosts(vm1))['native1'] == plan.nodes[0].address
+
+
 def test_a_template_that_lacks_a_fact_says_so(tmp_path):
     with pytest.raises(Exception, match="'cpus' is undefined"):
         load(tmp_path).render('slurm.conf', memory_mb=1)
@@ -86,4 +106,4 @@ def test_a_missing_file_is_named(tmp_path):
 
 def test_a_checkout_that_reframe_could_not_build_in_is_refused_at_once(tmp_path):
     with pytest.raises(LabError, match='/my checkout: ReFrame cannot build below a path with a space; move'):
-        cluster.up(load(tmp_path), Room(Path('/my checkout')), 'image', print)
+        cluster.up(load(tmp_path), Room(Path('/my checkout')), 'image', None, None, print)

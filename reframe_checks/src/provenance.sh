@@ -102,7 +102,7 @@ hypervisor() { # into $value, in the words of systemd-detect-virt
         *'Google Compute Engine'*) value=google ;;
         *Microsoft*'Virtual Machine'*) value=microsoft ;;
         *Xen*) value=xen ;;
-        *QEMU* | *KVM* | *OpenStack*) value=kvm ;;
+        *QEMU* | *KVM* | *OpenStack*) case $cpu_model in *TCG*) value=qemu ;; *) value=kvm ;; esac ;;
         *)  first_line /sys/hypervisor/type
             [ "$value" = unknown ] || return 0
             case $cpu_flags in
@@ -110,6 +110,14 @@ hypervisor() { # into $value, in the words of systemd-detect-virt
                 *' fpu '*) value=none ;; # x86, whose hypervisors set that flag
                 *) value=unknown ;;
             esac ;;
+    esac
+}
+
+accelerator() { # into $value: what runs a guest's instructions, from the word for its hypervisor; TCG emulates the CPU too
+    case $value in
+        qemu) value=tcg ;;
+        kvm | none) ;;
+        *) value=unknown ;;
     esac
 }
 
@@ -272,6 +280,8 @@ node_facts() {
     processor
     hypervisor
     fact hypervisor "$value"
+    accelerator
+    fact accelerator "$value"
     container
     fact container "$value"
     fact dmi "$dmi"

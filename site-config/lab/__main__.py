@@ -8,7 +8,9 @@ import sys
 
 import cluster
 import image
+import layer
 import topology
+from hardware import ACCELERATORS, HardwareError, refuse_what_the_host_lacks
 from room import LabError, Room, images_in_use
 
 EPILOG = """exit codes: 0 done; 1 the lab or the command in it failed; 2 bad usage.
@@ -25,6 +27,8 @@ def status(room: Room, plan: topology.Topology) -> int:
         kind = node.link_class
         print(f"{node.name:<16}{kind.name:<14}{kind.link:<10}{node.address:<14}{','.join(kind.partitions):<20}"
               f"{states.get(node.name, 'unknown')}")
+    if plan.guests:
+        print(f"guests: {plan.hardware.described(room.state.get('accelerator', 'not started')).partition(': ')[2]}")
     sick = [name for name in (node.name for node in plan.nodes)
             if states.get(name) not in ("idle", "mix", "alloc", "comp")]
     if sick:
@@ -43,11 +47,38 @@ def shell_command(room: Room, arguments) -> list[str]:
             "--whitelist-environment=NEARMETAL_CHECKOUT", "--login", user, "--command", line]
 
 
+def asked_of_guests(arguments, room: Room) -> dict | None:
+    """What was asked of virtual machines: now, or when the lab that runs was started; None: there are none."""
+    if arguments.command != "up" or arguments.vm is None:
+        return (room.state or {}).get("vm")
+    return None if arguments.vm == "none" else {"nic": arguments.vm, **given_options(arguments)}
+
+
+def given_options(arguments) -> dict:
+    """The options of virtual machines that were given, as topology.toml's section [vm] names them."""
+    return {name.removeprefix("vm_"): value for name, value in vars(arguments).items()
+            if name.startswith("vm_") and value is not None}
+
+
+def yes(word: str) -> bool:
+    if word not in ("yes", "no"):
+        raise ValueError(word)
+    return word == "yes"
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="lab", description="A Slurm cluster of namespaces on this machine.",
                                      epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("up", help="start the lab, or heal the one that runs")
+    up = commands.add_parser("up", help="start the lab, or heal the one that runs, its virtual machines with it")
+    machines = up.add_argument_group("virtual machines", "partition `vm`; what is not given is as topology.toml has it")
+    machines.add_argument("--vm", metavar="NIC", help="start them too, their NIC being virtio, e1000e, or vfio:ADDRESS,... "
+                          "(a PCI device of this host for each); none: without them")
+    machines.add_argument("--vm-cpus", type=int, metavar="N", help="vCPUs of each")
+    machines.add_argument("--vm-memory-mb", type=int, metavar="N", help="memory of each")
+    machines.add_argument("--vm-pin", type=yes, metavar="yes|no", help="each vCPU on a core of its own")
+    machines.add_argument("--vm-huge-pages", type=yes, metavar="yes|no", help="memory from this host's pool of huge pages")
+    machines.add_argument("--vm-accelerator", choices=ACCELERATORS, help="auto: kvm where a guest starts by it, else tcg")
     commands.add_parser("down", help="end it and leave nothing behind")
     commands.add_parser("status", help="nodes, links and what Slurm says of them")
     commands.add_parser("image", help="build the node image if this host has none")
@@ -60,6 +91,8 @@ def main() -> int:
             sub.add_argument("line", nargs=argparse.REMAINDER, metavar="LINE",
                              help="one word: a command line, as a shell on that node reads it; several: a command and its words")
     arguments = parser.parse_args()
+    if arguments.command == "up" and arguments.vm in (None, "none") and given_options(arguments):
+        up.error("--vm-... says what virtual machines have, and --vm which NIC: give it, for example --vm virtio")
     if os.geteuid() != 0:
         # Namespaces and mounts need root; what runs inside does not get it.
         os.execvp("sudo", ["sudo", "--preserve-env=NEARMETAL_CACHE,NEARMETAL_MIRROR", sys.executable, *sys.argv])
@@ -68,12 +101,17 @@ def main() -> int:
         print(text, flush=True)
 
     try:
-        plan, room = topology.load(), Room()
+        room = Room()
+        vm = asked_of_guests(arguments, room)
+        plan = topology.load(vm=vm)
         if arguments.command == "image":
             say(str(image.ensure(say)))
         elif arguments.command == "up":
             with room.locked():
-                cluster.up(plan, room, image.ensure(say), say)
+                if plan.guests and vm != (room.state or {}).get("vm"):
+                    refuse_what_the_host_lacks(plan.hardware, len(plan.guests))
+                base = image.ensure(say)
+                cluster.up(plan, room, base, layer.ensure(base, say) if plan.guests else None, vm, say)
         elif arguments.command == "down":
             with room.locked():
                 room.stop()
@@ -84,7 +122,7 @@ def main() -> int:
             return status(room, plan)
         else:
             return subprocess.run(shell_command(room, arguments)).returncode
-    except (LabError, topology.TopologyError, image.ImageError) as error:
+    except (LabError, topology.TopologyError, HardwareError, image.ImageError) as error:
         print(f"lab: {error}", file=sys.stderr)
         return 1
     return 0

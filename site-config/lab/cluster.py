@@ -1,4 +1,5 @@
-"""Builds the cluster of topology.toml inside a machine room: nodes, links, daemons; and heals one that is there."""
+"""Builds the cluster of topology.toml inside a machine room: nodes, links (links.py), virtual machines (guests.py), daemons; and
+heals one that is there."""
 
 import hashlib
 import os
@@ -8,6 +9,8 @@ import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+import guests
+import links
 from room import HERE, LabError, Room, wait_until
 from topology import Topology
 
@@ -39,6 +42,8 @@ def files(topology: Topology, room: Room) -> dict[str, tuple[str, int]]:
             f"{etc}/munge/munge.key": (munge_key, 0o400),
             f"{etc}/profile.d/nearmetal.sh": (topology.render("profile.sh", **facts), 0o644),
         }
+    for node in topology.guests:
+        result |= {f"files/{node.name}/{path}": (text, 0o644) for path, text in guests.files(topology, node, room.checkout).items()}
     etc = f"files/{topology.controller}/etc"
     result[f"{etc}/slurm/slurmdbd.conf"] = (topology.render("slurmdbd.conf", **facts), 0o600)
     return result
@@ -49,17 +54,18 @@ def node_names(topology: Topology) -> list[str]:
 
 
 def start_nodes(topology: Topology, room: Room) -> None:
-    """Give every node its namespaces and file system. Nodes that live are left alone."""
+    """Give every node its files, and those that are namespaces these and a file system."""
     room.put(files(topology, room))
     # The owners of secrets and configuration are known only to the image.
     script = """
 set -eu
 checkout=$1; shift
 mkdir -p /lab/run
-for name; do
-    f=/lab/files/$name/etc
+for f in /lab/files/*/etc; do
     chown munge:munge $f/munge $f/munge/munge.key; chmod 700 $f/munge
     [ ! -e $f/slurm/slurmdbd.conf ] || chown slurm:slurm $f/slurm/slurmdbd.conf
+done
+for name; do
     mkdir -p /lab/base/$name
     setsid unshare --mount --uts --ipc --net --pid --fork --kill-child \
         "$checkout/site-config/lab/enter.sh" "$name" /lab/image "/lab/base/$name" "$checkout" /lab/shared "/lab/files/$name" \
@@ -76,47 +82,9 @@ for pair in $parents; do
     echo $child > /lab/run/$name.pid
 done
 """
-    room.run("sh", "-c", script, "start-nodes", str(room.checkout), *node_names(topology))
-
-
-def start_links(topology: Topology, room: Room) -> None:
-    """Connect the nodes: what carries a frame is each class's own; a leg of every class ends at the controller."""
-    script = ["set -eu", "pid() { cat /lab/run/$1.pid; }"]
-    for number, link_class in enumerate(topology.classes):
-        legs = [(topology.controller, link_class.name[:15], link_class.gateway)]
-        legs += [(node.name, "eth0", node.address) for node in topology.nodes if node.link_class is link_class]
-        vde = link_class.link.startswith("vde")
-        if vde:
-            switch = f"/lab/vde{number}"
-            script.append(f"vde_switch --sock {switch} --daemon < /dev/null")
-        else:
-            bridge = f"br{number}"
-            script.append(f"ip link add {bridge} type bridge forward_delay 0; ip link set {bridge} up")
-        for leg, (name, device, address) in enumerate(legs):
-            outer, inner = f"p{number}x{leg}", f"q{number}x{leg}"
-            if vde:
-                if link_class.link == "vde-each" and leg:
-                    switch = f"/lab/vde{number}x{leg}"
-                    script.append(f"vde_switch --sock {switch} --daemon < /dev/null; "
-                                  f"dpipe vde_plug /lab/vde{number} = vde_plug {switch} < /dev/null > /dev/null 2>&1 &")
-                script.append(f"nsenter --target $(pid {name}) --net vde_plug2tap --sock {switch} --daemon {device} < /dev/null")
-                # It makes the device after it has gone into the background.
-                script.append(f"tries=500; until nsenter --target $(pid {name}) --net ip link show {device} > /dev/null 2>&1; do "
-                              f"tries=$((tries - 1)); [ $tries -gt 0 ] || {{ echo '{name}: no {device} came up' >&2; exit 1; }}; "
-                              "sleep 0.02; done")
-            else:
-                script.append(f"ip link add {outer} type veth peer name {inner}; ip link set {outer} master {bridge} up")
-                if link_class.link == "macvlan" and leg:
-                    # The machine's NIC is the veth's end; the node gets it whole, as a guest gets a passed-through one.
-                    script.append(f"ip link set {inner} up; ip link add link {inner} name m{inner} type macvlan mode passthru")
-                    inner = f"m{inner}"
-                script.append(f"ip link set {inner} netns $(pid {name}) name {device}")
-            script.append(f"nsenter --target $(pid {name}) --net ip -batch - <<'END'\n"
-                          f"address add {address}/{link_class.subnet.prefixlen} dev {device}\nlink set {device} up\n"
-                          + (f"route add default via {link_class.gateway}\n" if leg else "") + "END")
-    # The segments meet at the controller, as a site's networks do.
-    script.append(f"nsenter --target $(pid {topology.controller}) --net sh -c 'echo 1 > /proc/sys/net/ipv4/ip_forward'")
-    room.run("sh", stdin="\n".join(script))
+    room.run("sh", "-c", script, "start-nodes", str(room.checkout), *topology.spaces)
+    if topology.guests:
+        room.run("sh", "-eu", stdin="\n".join(guests.keys(topology)))
 
 
 def start_daemons(topology: Topology, room: Room) -> None:
@@ -137,7 +105,7 @@ def start_daemons(topology: Topology, room: Room) -> None:
         return {n for n, s in states.items() if s in ("idle", "mix", "alloc", "comp")} == wanted
 
     try:
-        wait_until(ready, 20, "waiting for Slurm's nodes")
+        wait_until(ready, guests.START_SECONDS if topology.guests else 20, "waiting for Slurm's nodes")
     except LabError as error:
         logs = room.run("sh", "-c", "tail -n 5 /var/log/slurm/slurmctld.log", node=topology.controller, check=False)
         raise LabError(f"{error}; states: {node_states(topology, room)}; slurmctld says:\n{logs}") from error
@@ -149,12 +117,14 @@ def node_states(topology: Topology, room: Room) -> dict[str, str]:
     return dict(line.split() for line in out.splitlines() if line.strip())
 
 
-def up(topology: Topology, room: Room, image, say) -> None:
-    """Start the lab, or heal the one that is there. Raises LabError."""
+def up(topology: Topology, room: Room, image, layer, vm: dict | None, say) -> None:
+    """Start the lab over an image, with the virtual machines that were asked for over the layer; or heal the one that is there.
+    Raises LabError."""
     started = time.monotonic()
     if len(str(room.checkout).split()) > 1:
         raise LabError(f"{room.checkout}: ReFrame cannot build below a path with a space; move the checkout")
-    facts = {"image": str(image), "definition": _definition()}
+    facts = {"image": str(image), "layer": layer and str(layer), "definition": _definition(), "vm": vm,
+             "guests": [node.name for node in topology.guests]}
     healed = room.state is not None
     if healed and (why := _why_anew(topology, room, facts)):
         say(f"lab: {why}; starting it anew")
@@ -167,9 +137,11 @@ def up(topology: Topology, room: Room, image, say) -> None:
     try:
         if not healed:
             room.stop()
-            room.start(image, facts)
+            room.start(facts)
             start_nodes(topology, room)
-            start_links(topology, room)
+            links.start(topology, room)
+            if topology.guests:
+                guests.start(topology, room, say)
         start_daemons(topology, room)
     except (LabError, subprocess.SubprocessError):
         say("lab: it did not come up whole; `make lab-down` removes what there is")
@@ -190,12 +162,12 @@ def _why_anew(topology: Topology, room: Room, facts: dict) -> str | None:
     """Why the lab that is there can't be healed in place; None if it can."""
     state = room.state
     if any(state.get(key) != value for key, value in facts.items()):
-        return "the node image or site-config/lab changed since it started"
+        return "the node image, site-config/lab or what was asked of virtual machines changed since it started"
     if not state.get("whole"):
         return "it had not come up whole"
     return None if _nodes_live(topology, room) else "a node is gone"
 
 
 def _nodes_live(topology: Topology, room: Room) -> bool:
-    return all(subprocess.run([*room.enter(name), "true"], capture_output=True).returncode == 0
+    return all(subprocess.run([*room.enter(name), "true"], capture_output=True, stdin=subprocess.DEVNULL).returncode == 0
                for name in node_names(topology))

@@ -3,7 +3,8 @@
 # `unshare --mount --uts --ipc --net --pid --fork` as
 #     enter.sh NAME IMAGE BASE CHECKOUT [HOME FILES]
 # NAME      host name; the machine room and every node are entered the same way
-# IMAGE     the node image, read-only below an overlay in memory
+# IMAGE     the node image, read-only below an overlay in memory; the machine room's may be LAYER:IMAGE, of which virtual
+#           machines are started and start
 # BASE      an existing empty directory to mount on; only this mount namespace sees it filled
 # CHECKOUT  bound at its own path
 # HOME      shared /home and /scratch (nodes only)
@@ -48,7 +49,12 @@ if [ -n "$files" ]; then
     cp -a "$files/." "$root/"
 else
     mkdir -p "$root/lab/image" "$root/lab/base" "$root/lab/shared/home" "$root/lab/shared/scratch" "$root/lab/run"
-    mount --bind "$image" "$root/lab/image"
+    mount --bind "${image##*:}" "$root/lab/image"
+    if [ "$image" != "${image##*:}" ]; then
+        mkdir "$root/lab/guest"
+        mount -t overlay -o "ro,lowerdir=$image" guest "$root/lab/guest"
+        if [ -d /dev/vfio ]; then mkdir "$root/dev/vfio" && mount --rbind /dev/vfio "$root/dev/vfio"; fi
+    fi
     # Small, as a site's scratch quota: a full one is a fault that the tests provoke.
     mount -t tmpfs -o mode=1777,size=64m scratch "$root/lab/shared/scratch"
 fi

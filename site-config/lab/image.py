@@ -28,9 +28,9 @@ def cache_dir() -> Path:
     return Path(os.environ.get("NEARMETAL_CACHE", "/var/cache/nearmetal"))
 
 
-def packages() -> tuple[list[str], list[str]]:
+def packages(listed: str = "packages.txt") -> tuple[list[str], list[str]]:
     """Packages of the stable suite, and those pinned from the rolling one (`name/sid`)."""
-    lines = [line.split("#")[0].strip() for line in (HERE / "packages.txt").read_text().splitlines()]
+    lines = [line.split("#")[0].strip() for line in (HERE / listed).read_text().splitlines()]
     names = [line for line in lines if line]
     rolling = [name.removesuffix(f"/{ROLLING}") for name in names if name.endswith(f"/{ROLLING}")]
     return [name for name in names if "/" not in name], rolling
@@ -66,31 +66,36 @@ def key() -> str:
 
 def ensure(say=print) -> Path:
     """The image's root directory, built now if this host has none for these inputs. Raises ImageError."""
+    return built("node image", f"image-{key()}", "about a minute and a half", _build, say)
+
+
+def built(what: str, name: str, takes: str, build, say) -> Path:
+    """The directory of this name in the cache, made now if it is not there: `build(work, say)` makes it as work/root."""
     cache = cache_dir()
     cache.mkdir(parents=True, exist_ok=True)
-    image = cache / f"image-{key()}"
-    # Two checkouts may want the same image at once: the second waits and finds it.
+    directory = cache / name
+    # Two checkouts may want the same one at once: the second waits and finds it.
     with open(cache / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if image.exists():
-            return image
+        if directory.exists():
+            return directory
         for stale in cache.glob("building-*"):
             shutil.rmtree(stale)
-        say("node image: none for these inputs yet; building one (about a minute and a half)")
+        say(f"{what}: none for these inputs yet; building one ({takes})")
         started = time.monotonic()
         work = Path(tempfile.mkdtemp(prefix="building-", dir=cache))
         try:
-            _build(work, say)
-            (work / "root").rename(image)
+            build(work, say)
+            (work / "root").rename(directory)
         finally:
             shutil.rmtree(work, ignore_errors=True)
-        say(f"node image: built in {time.monotonic() - started:.0f} s as {image}")
-    return image
+        say(f"{what}: built in {time.monotonic() - started:.0f} s as {directory}")
+    return directory
 
 
 def clean(in_use: set[str], say=print) -> None:
-    """Remove this host's node images but those in use; the next `ensure` builds anew what it needs."""
-    for image in sorted(cache_dir().glob("image-*/")):
+    """Remove this host's node images, and layers of them, but those in use; the next `ensure` builds anew what it needs."""
+    for image in sorted([*cache_dir().glob("image-*/"), *cache_dir().glob("layer-*/")]):
         if str(image) in in_use:
             say(f"node image: {image} stays, a lab of another checkout stands on it")
             continue
@@ -113,42 +118,48 @@ def _build(work: Path, say) -> None:
         [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--require-hashes", "--requirement", LOCK,
          "--only-binary=:all:", "--python-version", PYTHON, "--dest", wheels,
          *(f"--platform=manylinux{tag}_{machine}" for tag in ("2014", "_2_17", "_2_28"))])
-    log = cache_dir() / "image-build.log"
-    with open(log, "w") as output:
-        build = subprocess.Popen(
-            ["mmdebstrap", "--mode=root", "--variant=apt", "--format=directory", f"--keyring={KEYRING}",
-             "--aptopt=APT::Install-Recommends false", "--dpkgopt=force-unsafe-io",
-             *(f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in ("man", "doc", "locale", "info")),
-             # Nobody links MPI statically or makes a Java run-time here, and these are large.
-             "--dpkgopt=path-exclude=/usr/lib/*/libmpich.a", "--dpkgopt=path-exclude=/usr/lib/jvm/*/jmods/*",
-             # SLEPc's package brings what develops and documents all that it can be built with.
-             *(f"--dpkgopt=path-exclude=/usr/{path}" for path in (
-                 "share/javascript/*", "libexec/valgrind/*", "lib/*/valgrind/*", "lib/debug/*", "lib/*/liblapack*.a",
-                 "lib/*/libhdf5*.a", "lib/*/lib?mumps.a", "lib/*/libfftw3*.a", "lib/*/lib*scotch*.a", "lib/*/libcrypto.a")),
-             # Nor does anybody draw, compute in double precision with GROMACS or look beyond water, and these are larger still.
-             *(f"--dpkgopt=path-exclude=/usr/{name}" for name in (
-                 "lib/*/libLLVM.so.*", "lib/*/libgallium-*", "lib/*/libvtkRendering*", "lib/*/libvtkFilters*",
-                 "lib/*/libgromacs_d.so.*", "lib/*/libgromacs_mpi_d.so.*", "share/proj/*",
-                 "share/lammps/potentials/*", "share/nwchem/libraryps/*")),
-             # Java's alternatives point into it
-             "--setup-hook=mkdir -p \"$1/usr/share/man/man1\"",
-             # Before the server, whose installation creates its files by it.
-             f"--setup-hook=install -D -m 644 \"{HERE}/mariadb.cnf\" \"$1/etc/mysql/mariadb.conf.d/99-lab.cnf\"",
-             f"--setup-hook=install -D -m 644 \"{work}/preferences\" \"$1/etc/apt/preferences.d/rolling\"",
-             f"--include={','.join(stable + rolling)}", SUITE, str(work / "root"), str(work / "sources.list")],
-            stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
-        started = time.monotonic()
-        while (code := _wait(build, 15)) is None:
-            last = log.read_text(errors="replace").rstrip().rsplit("\n", 1)[-1]
-            say(f"node image: {time.monotonic() - started:3.0f} s: {last[:90]}")
-    if code != 0:
-        tail = "\n".join(log.read_text(errors="replace").splitlines()[-15:])
-        raise ImageError(f"mmdebstrap failed (exit {code}); the end of {log}:\n{tail}\n"
-                         f"If a package is gone from the archive, mend {HERE / 'packages.txt'}.")
+    mmdebstrap("node image", [
+        "--variant=apt",
+        *(f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in ("man", "doc", "locale", "info")),
+        # Nobody links MPI statically or makes a Java run-time here, and these are large.
+        "--dpkgopt=path-exclude=/usr/lib/*/libmpich.a", "--dpkgopt=path-exclude=/usr/lib/jvm/*/jmods/*",
+        # SLEPc's package brings what develops and documents all that it can be built with.
+        *(f"--dpkgopt=path-exclude=/usr/{path}" for path in (
+            "share/javascript/*", "libexec/valgrind/*", "lib/*/valgrind/*", "lib/debug/*", "lib/*/liblapack*.a",
+            "lib/*/libhdf5*.a", "lib/*/lib?mumps.a", "lib/*/libfftw3*.a", "lib/*/lib*scotch*.a", "lib/*/libcrypto.a")),
+        # Nor does anybody draw, compute in double precision with GROMACS or look beyond water, and these are larger still.
+        *(f"--dpkgopt=path-exclude=/usr/{name}" for name in (
+            "lib/*/libLLVM.so.*", "lib/*/libgallium-*", "lib/*/libvtkRendering*", "lib/*/libvtkFilters*",
+            "lib/*/libgromacs_d.so.*", "lib/*/libgromacs_mpi_d.so.*", "share/proj/*",
+            "share/lammps/potentials/*", "share/nwchem/libraryps/*")),
+        # Java's alternatives point into it
+        "--setup-hook=mkdir -p \"$1/usr/share/man/man1\"",
+        # Before the server, whose installation creates its files by it.
+        f"--setup-hook=install -D -m 644 \"{HERE}/mariadb.cnf\" \"$1/etc/mysql/mariadb.conf.d/99-lab.cnf\"",
+        f"--setup-hook=install -D -m 644 \"{work}/preferences\" \"$1/etc/apt/preferences.d/rolling\"",
+        f"--include={','.join(stable + rolling)}", SUITE, str(work / "root"), str(work / "sources.list")], say)
     if fetch.wait() != 0:
         raise ImageError(f"the packages of {LOCK.name} could not be fetched for Python {PYTHON}: see pip's words above; "
                          "is the package index reachable?")
     subprocess.run([HERE / "customize.sh", work / "root", wheels, LOCK], check=True)
+
+
+def mmdebstrap(what: str, arguments: list, say, before: tuple = ()) -> None:
+    """Run it (after the words of a command that runs it), with a sign of life every 15 s. Raises ImageError."""
+    log = cache_dir() / "image-build.log"
+    with open(log, "w") as output:
+        build = subprocess.Popen(
+            [*before, "mmdebstrap", "--mode=root", "--format=directory", f"--keyring={KEYRING}",
+             "--aptopt=APT::Install-Recommends false", "--dpkgopt=force-unsafe-io", *arguments],
+            stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
+        started = time.monotonic()
+        while (code := _wait(build, 15)) is None:
+            last = log.read_text(errors="replace").rstrip().rsplit("\n", 1)[-1]
+            say(f"{what}: {time.monotonic() - started:3.0f} s: {last[:90]}")
+    if code != 0:
+        tail = "\n".join(log.read_text(errors="replace").splitlines()[-15:])
+        raise ImageError(f"mmdebstrap failed (exit {code}); the end of {log}:\n{tail}\n"
+                         f"If a package is gone from the archive, mend packages.txt or guest-packages.txt in {HERE}.")
 
 
 def _wait(process, seconds):

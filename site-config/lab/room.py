@@ -59,8 +59,9 @@ def _living(record: Path) -> dict | None:
 
 
 def images_in_use() -> set[str]:
-    """Node images that the labs of this host stand on."""
-    return {state["image"] for record in STATE.glob("*/room.json") if (state := _living(record))}
+    """Node images, and layers of them, that the labs of this host stand on."""
+    states = filter(None, map(_living, STATE.glob("*/room.json")))
+    return {directory for state in states for directory in (state["image"], state.get("layer")) if directory}
 
 
 class Room:
@@ -90,8 +91,9 @@ class Room:
         """What `start` recorded, if this room still lives."""
         return _living(self._state)
 
-    def start(self, image: Path, facts: dict) -> None:
-        """Make the namespaces and record their init together with the facts that the lab was made from."""
+    def start(self, facts: dict) -> None:
+        """Make the namespaces and record their init together with the facts that the lab was made from: its image among them,
+        the layer for virtual machines (None: there are none) and these machines' names."""
         self.directory.mkdir(parents=True, exist_ok=True)
         base = self.directory / "mount"
         base.mkdir(exist_ok=True)
@@ -99,7 +101,8 @@ class Room:
         with open(log, "w") as output:
             parent = subprocess.Popen(
                 ["unshare", *NAMESPACES, "--fork", "--kill-child",
-                 str(HERE / "enter.sh"), "machine-room", str(image), str(base), str(self.checkout)],
+                 str(HERE / "enter.sh"), "machine-room", ":".join(filter(None, (facts["layer"], facts["image"]))), str(base),
+                 str(self.checkout)],
                 stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True, cwd="/")
 
         def entered():
@@ -133,7 +136,10 @@ class Room:
         if not state:
             raise LabError("the lab is not up; start it with: make lab-up")
         into = ["nsenter", "--target", str(state["pid"]), *NAMESPACES, "--root", "--wd", "--"]
-        if node:
+        if node in state.get("guests", ()):
+            # ssh hands one line to a shell over there, so that each word has to be quoted once more.
+            into += ["bash", "-c", '[ -t 0 ] && tty=-t || tty=-T; exec ssh "$tty" -F /lab/ssh/config "$0" "${*@Q}"', node]
+        elif node:
             # A node's number is valid in the room's PID namespace, so the second step starts there.
             into += ["sh", "-c", 'exec nsenter --target "$(cat "/lab/run/$0.pid")" --mount --uts --ipc --net --pid '
                      '--root --wd -- "$@"', node]

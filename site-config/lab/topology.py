@@ -8,8 +8,10 @@ from pathlib import Path
 
 import jinja2
 
+import hardware
+
 HERE = Path(__file__).parent
-LINKS = ("bridge", "macvlan", "vde", "vde-each")
+LINKS = ("bridge", "macvlan", "vde", "vde-each", "qemu")
 #: Private, and only ever inside the lab's own network namespaces: two labs may use the same addresses.
 NETWORK = ipaddress.ip_network("10.77.0.0/16")
 
@@ -30,12 +32,26 @@ class LinkClass:
         """Address of the controller's leg on this class."""
         return str(self.subnet[1])
 
+    @property
+    def room(self) -> str:
+        """Address of the machine room, which reaches virtual machines as nodes of namespaces need not be."""
+        return str(self.subnet[-2])
+
 
 @dataclass(frozen=True)
 class Node:
     name: str
     link_class: LinkClass
     address: str
+
+    @property
+    def virtual(self) -> bool:
+        return self.link_class.link == "qemu"
+
+    @property
+    def passed_through(self) -> str:
+        """Address of a NIC that the host gave away: it is on a network of its own, of which the controller knows nothing."""
+        return str(ipaddress.ip_address(self.address) + (128 << 8))
 
 
 @dataclass(frozen=True)
@@ -44,6 +60,25 @@ class Topology:
     controller: str
     classes: tuple[LinkClass, ...]
     nodes: tuple[Node, ...]
+    hardware: hardware.Hardware | None  #: of the virtual machines, where there are any
+
+    @property
+    def guests(self) -> list[Node]:
+        return [node for node in self.nodes if node.virtual]
+
+    @property
+    def spaces(self) -> list[str]:
+        """Names of those that are namespaces: the controller, and all nodes but the guests."""
+        return [self.controller, *(node.name for node in self.nodes if not node.virtual)]
+
+    def legs(self, link_class: LinkClass) -> list[tuple[str, str, str]]:
+        """What a class connects: the controller and its nodes; name, device there, address."""
+        return [(self.controller, link_class.name[:15], link_class.gateway),
+                *((node.name, "eth0", node.address) for node in self.nodes if node.link_class is link_class)]
+
+    def port(self, name: str, link_class: LinkClass) -> str:
+        """The device of a leg on the side of the machine room."""
+        return f"p{self.classes.index(link_class)}x{[leg[0] for leg in self.legs(link_class)].index(name)}"
 
     def render(self, template: str, **facts) -> str:
         """A file of templates/ filled in with this cluster and the given facts of host and checkout."""
@@ -55,19 +90,23 @@ class Topology:
             for link_class in self.classes for partition in link_class.partitions]
         return environment.get_template(template).render(
             cluster={"name": self.cluster, "controller": self.controller},
-            nodes=self.nodes, partitions=partitions, **facts)
+            nodes=self.nodes, partitions=partitions, hardware=self.hardware, **facts)
 
     def hosts(self, seen_from: Node | None) -> list[tuple[str, str]]:
         """Names and addresses for /etc/hosts: a node sees the controller's leg on its own class.
 
         The controller itself (None) goes by its leg on the first class, which every node reaches through it.
+        Virtual machines with a NIC that the host gave away see each other by that one.
         """
         gateway = (seen_from.link_class if seen_from else self.classes[0]).gateway
-        return [(self.controller, gateway)] + [(node.name, node.address) for node in self.nodes]
+        given_away = seen_from and seen_from.virtual and self.hardware.devices
+        return [(self.controller, gateway)] + [
+            (node.name, node.passed_through if given_away and node.virtual else node.address) for node in self.nodes]
 
 
-def load(path: Path = HERE / "topology.toml") -> Topology:
-    """Read and check a topology file. Raises TopologyError."""
+def load(path: Path = HERE / "topology.toml", vm: dict | None = None) -> Topology:
+    """Read and check a topology file, without its virtual machines unless something is asked of them (`vm`: their NIC, and what
+    goes before the file's section [vm]). Raises TopologyError, HardwareError."""
     def wrong(where, what, fix):
         return TopologyError(f"{path}: {where}: {what}; {fix}")
 
@@ -111,4 +150,8 @@ def load(path: Path = HERE / "topology.toml") -> Topology:
     for name, count in counts.items():
         if count == 1:
             raise wrong(f"classes.{name}", "has no node", f'add one under [nodes]: {name}1 = "{name}"')
-    return Topology(cluster["name"], cluster["controller"], tuple(classes.values()), tuple(nodes))
+    if vm is None:
+        classes = {name: kind for name, kind in classes.items() if kind.link != "qemu"}
+        nodes = [node for node in nodes if not node.virtual]
+    return Topology(cluster["name"], cluster["controller"], tuple(classes.values()), tuple(nodes),
+                    None if vm is None else hardware.choose(data.get("vm", {}), vm))

@@ -2,6 +2,10 @@
 export RFM_CONFIG_PATH={{ checkout }}/site-config
 # What `ec2:cc` is here.
 export NEARMETAL_SYSTEMS_PATH={{ checkout }}/site-config/lab/systems
+{% if hardware -%}
+# The partition `vm` of the system `lab` is there.
+export NEARMETAL_LAB_VM={{ hardware.nic }}
+{% endif -%}
 export PATH=/opt/nearmetal/bin:$PATH
 # Python's byte code stays out of the checkout, which belongs to somebody else.
 export PYTHONDONTWRITEBYTECODE=1

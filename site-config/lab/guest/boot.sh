@@ -1,0 +1,58 @@
+#!/bin/sh
+# Second part of a guest's start, as its first process after `init`: what enter.sh gives to a node of namespaces, and what only
+# a kernel of one's own can have. Slurm's daemons are started from outside (daemons.sh), as those of every node.
+set -eu
+export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root
+. /etc/nearmetal/guest # address and prefix, gateway, passed_through
+
+mkdir -p /dev/pts /dev/shm
+mount -t devpts -o ptmxmode=666,mode=620,gid=5 devpts /dev/pts
+mount -t tmpfs -o mode=1777,nosuid,nodev shm /dev/shm
+mount -t tmpfs -o mode=755,nosuid,nodev run /run
+ln -sf /proc/self/fd /dev/fd
+hostname -F /etc/hostname
+ip link set lo up
+
+# Drivers of network devices, whichever they are; for images (Apptainer); for RDMA.
+for device in /sys/bus/pci/devices/*; do
+    read -r class < "$device/class"
+    case $class in 0x02*) modprobe --all --quiet "$(cat "$device/modalias")" || : ;; esac
+done
+for device in /sys/bus/virtio/devices/*; do modprobe --all --quiet "$(cat "$device/modalias")" || :; done
+modprobe --all fuse loop squashfs ib_uverbs rdma_ucm
+chmod 666 /dev/fuse
+
+configure() { # DEVICE ADDRESS/PREFIX
+    ip address add "$2" dev "$1"
+    ip link set "$1" up
+}
+if [ -n "$passed_through" ]; then
+    # QEMU's own NIC is for Slurm; measured is the other one, which is to be eth0.
+    for device in /sys/class/net/*; do
+        read -r mac < "$device/address"
+        case ${device##*/} in lo) continue ;; esac
+        [ "$mac" = "$own_mac" ] && name=control || name=given
+        ip link set "${device##*/}" name "$name"
+    done
+    [ -e /sys/class/net/given ] || { echo "the NIC that was passed through is none that this kernel has a driver for"; exit 1; }
+    ip link set given name eth0
+    configure control "$address"
+    configure eth0 "$passed_through"
+else
+    configure eth0 "$address"
+fi
+ip route add default via "$gateway"
+
+# Verbs: those of the NIC, or in software over it.
+if ! ls /sys/class/infiniband/* > /dev/null 2>&1; then
+    modprobe rdma_rxe
+    rdma link add rxe0 type rxe netdev eth0
+fi
+chmod 666 /dev/infiniband/*
+ulimit -l unlimited # what programs may lock for it, slurmd's among them
+
+mkdir -p /run/sshd
+/usr/sbin/sshd -o UsePAM=no -o HostKey=/etc/ssh/ssh_host_ed25519_key -o "SetEnv=PATH=$PATH"
+: > /run/entered
+echo "nearmetal: a guest has started"
+exec tini -g -- sleep infinity
