@@ -13,7 +13,7 @@ BOTH = [('pingpong %placement=internode', True), ('pingpong %placement=intranode
         *((f'npb %benchmark={benchmark}', False) for benchmark in ('cg', 'ep', 'ft', 'is', 'mg'))]
 #: Features of an environment (environments.yaml) -> cases that it gives: (check, whether it needs two nodes).
 CASES = {
-    'mpi': BOTH, 'mpj': BOTH,
+    'mpi': [*BOTH, ('launch', False)], 'mpj': BOTH,
     'slepc': [('eigen', False)], 'vswitch': [('vswitch', False)],
     'lammps': [('lammps', False)], 'nwchem': [('nwchem', False)], 'gromacs': [('gromacs', False)],
     'hpcc': [('hpcc %page_size=small', False), ('hpcc %page_size=large', False)],
@@ -35,7 +35,7 @@ def expected(system: dict) -> dict[str, bool]:
     """`CHECK @SYSTEM:PARTITION+ENVIRONMENT` -> whether it runs there."""
     features = FEATURES | {env['name']: env['features'] for env in system.get('environments', [])}
     cases = {f"{check} @{system['name']}:{partition['name']}+{environ}":
-             (not needs_two or partition['extras'].get('nodes', 2) >= 2) and 'fastmpj' not in features[environ]
+             (not needs_two or partition['extras'].get('nodes', 2) >= 2) and not {'fastmpj', 'installed'} & {*features[environ]}
              for partition in system['partitions'] for environ in partition['environs']
              for feature in features[environ] for check, needs_two in [
                  *CASES.get(feature, []), *(RDMA_CASES if feature == 'serial' and partition['extras'].get('rdma') else [])]}
@@ -48,7 +48,7 @@ def expected(system: dict) -> dict[str, bool]:
 @pytest.mark.parametrize('name', [*SYSTEMS, 'lab:vm'])
 def test_every_case_is_there_or_skipped_with_its_reason(lab, prefix, name):
     done = lab.reframe('--dry-run', '--system', name, prefix=prefix, NEARMETAL_SYSTEMS_PATH='',  # not the lab's own ec2
-                       **{'NEARMETAL_LAB_VM': 'virtio'} if name == 'lab:vm' else {})
+                       NEARMETAL_IMAGES='/nonexistent/images', **{'NEARMETAL_LAB_VM': 'virtio'} if name == 'lab:vm' else {})
     assert done.returncode == 0, done.stdout
     ends = {re.sub(r' /[0-9a-f]{8}', '', case): (end, reason) for end, case, reason in
             re.findall(r'^\[ +(OK|SKIP|FAIL) \] \([ 0-9/]+\) (\S.*? @\S+)(?: \[(.*)\])?$', done.stdout, re.M)}
@@ -57,7 +57,8 @@ def test_every_case_is_there_or_skipped_with_its_reason(lab, prefix, name):
     for case, (end, reason) in ends.items():
         assert end == ('OK' if wanted[case] else 'SKIP'), case
         why = ['has the feature namd: where the site has'] if case.startswith('namd') else [
-            'needs 2 nodes, but', "FastMPJ is each site's own licensed copy"]
+            'needs 2 nodes, but', "FastMPJ is each site's own licensed copy", 'images/openmpi.sif: make images builds it',
+            'images/mpich.sif: make images builds it', 'images/fastmpj.sif: make images builds it']
         assert end == 'OK' or any(words in reason for words in why), case
     assert f'Ran {sum(wanted.values())}/{len(wanted)} test case(s)' in done.stdout
 

@@ -271,4 +271,4 @@ def test_what_cannot_be_compared_is_said(lab, prefix, options, words):
 @pytest.mark.lab
 def test_a_campaign_holds_no_duet(lab, prefix):
     done = lab.reframe('-l', prefix=prefix)
-    assert 'Found 20 check(s)' in done.stdout and '- pingpong_duet' not in done.stdout
+    assert 'Found 21 check(s)' in done.stdout and '- pingpong_duet' not in done.stdout

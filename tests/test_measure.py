@@ -44,7 +44,7 @@ def whole_selection(lab):
     assert done.returncode == 0, done.stdout
     for case in (case for run in runs(prefix / 'results.db') for case in run['testcases'] if case['result'] == 'fail'):
         warnings.warn(f"run again: {case['display_name']} on {case['partition']}: {case['fail_reason']}", stacklevel=1)
-    assert 'Ran 81/82 test case(s) from 20 check(s) (' in done.stdout and '1 skipped' in done.stdout
+    assert 'Ran 87/88 test case(s) from 21 check(s) (' in done.stdout and '1 skipped' in done.stdout
     return prefix, elapsed
 
 
@@ -128,7 +128,7 @@ def test_the_comparison_ends_the_demo(whole_selection):
 def test_the_command_that_everything_serves(lab):
     done = lab('exec', 'reframe -c reframe_checks -r --system ec2:cc --max-retries=2', check=False, timeout=1500)
     assert done.returncode == 0, done.stdout
-    assert 'Ran 35/36 test case(s) from 20 check(s) (' in done.stdout and '1 skipped' in done.stdout
+    assert 'Ran 37/38 test case(s) from 21 check(s) (' in done.stdout and '1 skipped' in done.stdout
     session = load_session(CHECKOUT / 'results' / 'results.db', 'ec2')
     assert {value.partition for value in session.values} == {'cc'} and session.failures == []
 
