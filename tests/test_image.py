@@ -34,12 +34,12 @@ def test_the_mirror_may_be_given(monkeypatch):
 
 def test_clean_spares_what_a_lab_stands_on(tmp_path, monkeypatch):
     monkeypatch.setenv('NEARMETAL_CACHE', str(tmp_path))
-    for name in ('image-1', 'image-2', 'image-build.log'):
+    for name in ('image-1', 'image-2', 'layer-1', 'layer-2', 'image-build.log'):
         (tmp_path / name).touch() if '.' in name else (tmp_path / name).mkdir()
     said = []
-    image.clean({str(tmp_path / 'image-1')}, said.append)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ['image-1', 'image-build.log']
-    assert len(said) == 2 and 'stays' in said[0]
+    image.clean({str(tmp_path / 'image-1'), str(tmp_path / 'layer-1')}, said.append)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ['image-1', 'image-build.log', 'layer-1']
+    assert len(said) == 4 and 'stays' in said[0]
 
 
 def test_a_failed_build_leaves_no_image_and_says_where_the_words_are(tmp_path, monkeypatch):
