@@ -14,7 +14,7 @@ import orjson
 DATA_VERSION = "4"
 #: What a case says it was measured on, beside the further `facts` of its nodes (reframe_checks/base.py).
 FACTS = ("kernel", "hypervisor", "cpu_model", "governor", "smt", "thp", "nic_driver", "mtu", "mpi_library", "transport",
-         "compiler", "revision")
+         "compiler", "image", "revision")
 #: What is said of a result that comes without a reason.
 FAILED = {"fail_deps": "what it needs failed"}
 #: Key of a session's extras that names the session which it confirms.

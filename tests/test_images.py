@@ -113,6 +113,8 @@ def test_container_against_bare_is_a_duet(lab, built, prefix):
     done = lab.reframe('-c', 'reframe_checks/duet', '-r', '--system', 'lab:native', '-n', '^launch_duet', '-S', 'pairs=2',
                        prefix=prefix, **PLACES)
     assert 'Ran 1/1 test case(s)' in done.stdout and done.returncode == 0, done.stdout
+    [case] = cases(prefix / 'results.db')
+    assert case['image'] == f'A: none; B: openmpi {built["openmpi"]["digest"]}'
     values = {v.variable: v.value for v in load_session(prefix / 'results.db').values}
     assert values['launch_2_ratio'] > 0 and values['mpi_init_2_ratio'] > 0
 

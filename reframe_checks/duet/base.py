@@ -86,6 +86,10 @@ class Duet(rfm.RegressionTestPlugin):
         self.job.launcher, self.executable, self.executable_opts = getlauncher('local')(), first, []
         return further
 
+    def image_in(self, environ):
+        a, b = map(super().image_in, self.kind.environs(self))
+        return both({'a': a or 'none', 'b': b or 'none'}) if a or b else ''
+
     def facts_of(self, environ):
         a, b = map(super().facts_of, self.kind.environs(self))
         return {name: both({'a': a.get(name, 'none'), 'b': b.get(name, 'none')}) for name in {**a, **b}}
