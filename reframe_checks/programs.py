@@ -32,13 +32,16 @@ def presence(program: str, where: str) -> str:
 class Programs(rfm.RegressionTestPlugin):
     """How programs come to be, and what is asked of their launches. Part of the base of all checks."""
 
-    #: Name and digest of the image that the program is in; '' without. :type: str
+    #: Name and digest of the image that the program is in, which the environment says; '' without. :type: str
     image = builtin.variable(str, value='', loggable=True)
 
     _source = ''  # of a program of ours
 
     @builtin.run_after('setup')
     def skip_where_the_environment_cannot(self):
+        if self.image:
+            raise SanityError(f'image is {self.image!r}, but it is the environment that has an image: choose one, such as '
+                              "-p '.*-sif'")
         if obstacle := self.obstacle_in(self.current_environ):
             self.skip(f'{self.display_name}: {obstacle}')
 
@@ -63,11 +66,14 @@ class Programs(rfm.RegressionTestPlugin):
 
     def run_theirs(self, program: str, where: str) -> None:
         """Run what is on PATH by this name; the case fails at once where it is not, and says where it comes from."""
-        if image := images.image_of(self.current_environ):
-            self.skip(f'{self.display_name}: {program} is not in the image {image}')
+        self.executable = program
+        self._skip_in_an_image(self.current_environ)
         self.build_system = 'CustomBuild'
         self.build_system.commands = [presence(program, where)]
-        self.executable = program
+
+    def _skip_in_an_image(self, environ) -> None:
+        if image := images.image_of(environ):
+            self.skip(f'{self.display_name}: {self.executable} is not in the image {image}, which has our own programs')
 
     # What a duet asks, whose halves are of two environments.
 
@@ -88,6 +94,7 @@ class Programs(rfm.RegressionTestPlugin):
     def commands_to_build(self, environ) -> list[str]:
         """Those that build the program in another environment than the check's own, as `program_in` has it."""
         if not self._source:
+            self._skip_in_an_image(environ)
             return self.build_system.emit_build_commands(environ)
         if images.image_of(environ):
             return ['true']  # the job says whether it is the image that was locked

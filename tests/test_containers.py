@@ -1,6 +1,7 @@
 """Images: their lock, what pins them, and what a check makes of them. Without Apptainer; tests/test_images.py has it."""
 import hashlib
 import importlib.util
+import os
 import shutil
 import struct
 import subprocess
@@ -138,6 +139,17 @@ def test_why_an_environment_cannot_run_is_said(site):
 def test_the_command_of_an_image_is_one_word_for_its_path(site):
     assert of_checks.command(environ('openmpi'), site.partition, 'nearmetal-pingpong') == (
         f"apptainer exec {of_checks.OPTIONS} '{site.root}/our images/openmpi.sif' nearmetal-pingpong")
+
+
+@pytest.mark.parametrize('setting, said', [
+    ('image=openmpi', "image is 'openmpi', but it is the environment that has an image"),
+    ('pingpong.suite=imb', 'IMB-MPI1 is not in the image openmpi, which has our own programs')])
+def test_what_an_image_does_not_do_is_said(site, setting, said):
+    done = subprocess.run(
+        [Path(sys.executable).parent / 'reframe', '--nocolor', '-c', 'reframe_checks', '--dry-run', '--system', 'lab:native', '-n',
+         'pingpong%placement=intranode', '-p', '^openmpi-sif$', '-S', setting], cwd=CHECKOUT, capture_output=True, text=True,
+        env={**os.environ, 'RFM_CONFIG_PATH': str(CHECKOUT / 'site-config'), 'RFM_PREFIX': str(site.root / 'results')})
+    assert said in done.stdout and 'OK' not in done.stdout
 
 
 def test_programs_in_java_are_where_the_image_has_them():
