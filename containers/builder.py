@@ -80,7 +80,10 @@ class Builder:
         self.run('sh', '-c', f'apptainer exec --unsquash "$0.sif" cat {LIST} > "$0.list" && apptainer inspect --labels --json "$0.sif" '
                  '> "$0.labels"', f'{here}/{stack}')
         path = self.out / f'{stack}.sif'
-        sif.pin(path, epoch)
+        try:
+            sif.pin(path, epoch)
+        except sif.SifError as error:
+            raise BuildError(f'{error}: this Apptainer writes another format') from None
         labels = json.loads((self.out / f'{stack}.labels').read_text())['data']['attributes']['labels']
         listed = json.loads((self.out / f'{stack}.list').read_text())['components']
         return path, {'digest': digest_of(path), 'bytes': path.stat().st_size, 'pmi': labels['org.nearmetal.pmi'],

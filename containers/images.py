@@ -62,7 +62,9 @@ def digest_of_all(files: list[Path]) -> str:
 def revision_of(files: list[Path]) -> tuple[str, int]:
     """The last commit that touched them, `-dirty` if they changed since, and its time in seconds since 1970."""
     def git(*words):
-        return subprocess.run(['git', '-C', CHECKOUT, *words, '--', *files], capture_output=True, text=True).stdout.split()
+        # Root may build in a checkout that belongs to somebody else.
+        return subprocess.run(['git', '-C', CHECKOUT, '-c', f'safe.directory={CHECKOUT}', *words, '--', *files],
+                              capture_output=True, text=True).stdout.split()
     last = git('log', '-1', '--format=%h %ct', '--abbrev=12') or ['unknown', '0']
     return last[0] + ('-dirty' if git('status', '--porcelain') else ''), int(last[1])
 
