@@ -255,7 +255,7 @@ def test_two_partitions_in_one_allocation(lab, prefix):
 
 @pytest.mark.lab
 @pytest.mark.parametrize('options, words', [
-    (['-S', 'environs=openmpi,mpihc'], "environment 'mpihc' is unknown here; choose of gnu, mpich, mpj, openmpi"),
+    (['-S', 'environs=openmpi,mpihc'], "environment 'mpihc' is unknown here; choose of gnu, mpich, mpich-sif, mpj, mpj-sif, openmpi, openmpi-sif"),
     (['-S', 'partitions=native,emulated'], "partition 'emulated' is unknown here; .*: give `--system lab`"),
     (['-S', 'environs=openmpi,gnu'], "lab:native has an environment 'gnu' without mpi"),
     (['-S', 'bindings=bound,unbound'], 'compares environs or partitions, not bindings'),
