@@ -31,7 +31,7 @@ def imported(name: str):
     return module
 
 
-images, sif = imported('images'), imported('sif')
+images, sif, builder = imported('images'), imported('sif'), imported('builder')
 
 
 def test_a_definition_a_stack_and_each_is_locked():

@@ -14,6 +14,7 @@ from cyclonedx.validation.json import JsonStrictValidator
 from nearmetal.results import load_session
 
 from .conftest import CHECKOUT, fresh_prefix
+from .test_containers import builder
 from .test_containers import images as room
 from .test_measure import CARRIERS, cases
 
@@ -66,7 +67,7 @@ def test_an_image_tells_what_it_is_and_holds(lab, built, stack):
     labels = lab.run(f'apptainer inspect --labels {HOME}/{stack}.sif')
     assert f'org.opencontainers.image.revision: {built[stack]["revision"]}' in labels
     assert f'org.nearmetal.pmi: {built[stack]["pmi"]}' in labels and 'org.nearmetal.software: debian' in labels
-    listed = lab.run(f'apptainer exec {HOME}/{stack}.sif cat {room.LIST}')
+    listed = lab.run(f'apptainer --silent exec {HOME}/{stack}.sif cat {builder.LIST}')
     assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(listed) is None
     assert 'pkg:deb/debian/libc6@' in listed
     assert lab('exec', f'apptainer test {HOME}/{stack}.sif').returncode == 0
