@@ -145,7 +145,7 @@ def up(lab):
 
 def test_two_checkouts_run_a_lab_each_at_once(lab, other_lab, before):
     up(other_lab)
-    done = other_lab('exec', 'reframe -c reframe_checks -r --system lab:native -n "pingpong%placement=internode" -p mpich')
+    done = other_lab('exec', 'reframe -c reframe_checks -r --system lab:native -n "pingpong%placement=internode" -p "^mpich$"')
     assert 'Ran 1/1' in done.stdout
     other_lab.run('touch ~/mine')
     assert 'mine' not in lab.run('ls ~')
