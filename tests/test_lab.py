@@ -188,7 +188,8 @@ def test_up_starts_anew_what_had_not_come_up_whole(other_lab):
 def test_up_starts_anew_what_was_started_by_another_definition(other_lab):
     template = other_lab.checkout / 'site-config/lab/templates/slurm.conf'
     template.write_text(template.read_text() + '# changed\n')
-    assert 'site-config/lab changed since it started; starting it anew' in up(other_lab)
+    assert ('the node image, site-config/lab or what was asked of virtual machines changed since it started; starting it anew'
+            in up(other_lab))
 
 
 def test_up_heals_after_a_crash_of_all_of_it(other_lab):
