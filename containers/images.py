@@ -12,13 +12,13 @@ import sys
 import time
 from pathlib import Path
 
-import jsonschema
 import yaml
 
 HERE = Path(__file__).resolve().parent
 CHECKOUT = HERE.parent
 sys.path.insert(0, str(HERE))
 from builder import Builder, BuildError, digest_of, node_image  # noqa: E402
+from images_lock import ImagesError, directory, lock_path, read_lock  # noqa: E402
 
 STACKS = sorted(path.stem for path in HERE.glob('*.def'))
 #: What an image holds of ours: what install.sh builds, and by what.
@@ -26,22 +26,6 @@ SOURCES = [path for suffix in ('c', 'h', 'java') for path in (CHECKOUT / 'refram
     CHECKOUT / 'reframe_checks' / 'src' / name for name in ('install.sh', 'programs.txt', 'java/launch/jvm.sh')]
 EPILOG = """exit codes: 0 built, and as locked; 1 an image could not be built; 2 bad usage; 3 built, but not what the lock has.
 NEARMETAL_IMAGES=DIRECTORY keeps images there, and their lock in DIRECTORY.lock; checks look there too."""
-
-
-class ImagesError(RuntimeError):
-    """The lock cannot be read; the message says what to do."""
-
-
-def read_lock(path: Path) -> dict:
-    """The entries of a lock by stack; none where there is no such file. ImagesError where it is not by images-schema.yaml."""
-    if not path.exists():
-        return {}
-    try:
-        entries = yaml.safe_load(path.read_text())
-        jsonschema.validate(entries, yaml.safe_load((HERE / 'images-schema.yaml').read_text()))
-    except (yaml.YAMLError, jsonschema.ValidationError) as error:
-        raise ImagesError(f'{path}: {getattr(error, "message", error)}. Fix: write it anew with make images-lock') from None
-    return entries
 
 
 def inputs(stack: str, software: str) -> list[Path]:
@@ -101,16 +85,15 @@ def main(words=None) -> int:
 
 
 def build_all(stacks, software, lock_anew, say) -> int:
-    directory = Path(os.environ.get('NEARMETAL_IMAGES') or HERE / 'images')
-    directory.mkdir(parents=True, exist_ok=True)
-    lock = directory.with_name(directory.name + '.lock')
+    place, lock = directory(), lock_path()
+    place.mkdir(parents=True, exist_ok=True)
     entries, builder, other = read_lock(lock), None, []
     try:
         for stack in stacks:
             files, old = inputs(stack, software), entries.get(stack)
             digest = digest_of_all(files)
             unchanged = old is not None and (old['inputs'], old['software']) == (digest, software)
-            if unchanged and (path := directory / f'{stack}.sif').exists() and digest_of(path) == old['digest']:
+            if unchanged and (path := place / f'{stack}.sif').exists() and digest_of(path) == old['digest']:
                 say(f'{stack}: as locked')
                 continue
             revision, epoch = (old['revision'], old['epoch']) if unchanged else revision_of(files)
@@ -119,7 +102,7 @@ def build_all(stacks, software, lock_anew, say) -> int:
             started = time.monotonic()
             path, new = builder.image(stack, software, revision, epoch)
             new['inputs'] = digest
-            shutil.copyfile(path, directory / f'{stack}.sif')
+            shutil.copyfile(path, place / f'{stack}.sif')
             said = f'{stack}: {new["bytes"] / 1e6:.0f} MB in {time.monotonic() - started:.0f} s, {new["digest"][:19]}'
             if old and old['digest'] == new['digest']:
                 say(f'{said}, as locked')

@@ -1,13 +1,12 @@
 """Environments whose programs come in an image (`image` in their extras): what it is, and how it is run."""
 import functools
-import os
 import shlex
 from pathlib import Path
 
-import jsonschema
-import yaml
+from .rooms import imported
 
-CONTAINERS = Path(__file__).resolve().parents[1] / 'containers'
+images_lock = imported(Path(__file__).resolve().parents[1] / 'containers' / 'images_lock.py')
+
 #: Where programs in Java are within an image.
 JAVA = '/opt/nearmetal/share/java'
 #: Reaches the files of the job and leaves the user's own out; ranks of a node share namespaces, or the kernel would keep them
@@ -15,26 +14,12 @@ JAVA = '/opt/nearmetal/share/java'
 OPTIONS = '--no-home --sharens'
 
 
-class ImagesError(ValueError):
-    """An image cannot be used; the message says what to do."""
-
-
-def directory() -> Path:
-    return Path(os.environ.get('NEARMETAL_IMAGES') or CONTAINERS / 'images')
-
-
 @functools.cache
 def locked() -> dict:
-    """The entries of the lock, which stands beside the directory of the images. ImagesError."""
-    path = directory().with_name(directory().name + '.lock')
-    try:
-        entries = yaml.safe_load(path.read_text())
-        jsonschema.validate(entries, yaml.safe_load((CONTAINERS / 'images-schema.yaml').read_text()))
-    except OSError as error:
-        raise ImagesError(f'{path} cannot be read ({error.strerror}): make images-lock writes it') from None
-    except (yaml.YAMLError, jsonschema.ValidationError) as error:
-        raise ImagesError(f'{path}: {getattr(error, "message", error)}: make images-lock writes it anew') from None
-    return entries
+    """The entries of the lock. ImagesError."""
+    if not (path := images_lock.lock_path()).exists():
+        raise images_lock.ImagesError(f'{path} cannot be read (there is none): make images-lock writes it')
+    return images_lock.read_lock(path)
 
 
 def image_of(environ) -> str:
@@ -44,14 +29,14 @@ def image_of(environ) -> str:
 
 def obstacle(environ, partition) -> str:
     """Why this environment cannot run in that partition; '' if it can."""
-    name, path = image_of(environ), directory() / f'{image_of(environ)}.sif'
+    name, path = image_of(environ), images_lock.directory() / f'{image_of(environ)}.sif'
     if not platform(partition):
         return f'{partition.fullname} has no Apptainer (container_platforms in its system\'s file)'
     if not path.exists():
         return f'there is no {path}: make images builds it'
     try:
         return '' if name in locked() else f'the lock has no image {name}: make images-lock'
-    except ImagesError as error:
+    except images_lock.ImagesError as error:
         return str(error)
 
 
@@ -61,7 +46,7 @@ def platform(partition) -> str:
 
 def command(environ, partition, program: str) -> str:
     """The command line that runs a program of the image."""
-    return f'{platform(partition)} exec {OPTIONS} {shlex.quote(str(directory() / f"{image_of(environ)}.sif"))} {program}'
+    return f'{platform(partition)} exec {OPTIONS} {shlex.quote(str(images_lock.directory() / f"{image_of(environ)}.sif"))} {program}'
 
 
 def called(environ) -> str:
@@ -73,7 +58,7 @@ def verification(environ, partition, by_srun: bool) -> str:
     """The command that a job runs first: it ends with one sentence where the image is another, or cannot run there, or where srun
     does not speak what its MPI library does."""
     entry = locked()[image_of(environ)]
-    return shlex.join(['sh', 'image.sh', platform(partition), str(directory() / f'{image_of(environ)}.sif'),
+    return shlex.join(['sh', 'image.sh', platform(partition), str(images_lock.directory() / f'{image_of(environ)}.sif'),
                        entry['digest'].removeprefix('sha256:'), entry['pmi'] if by_srun else 'none'])
 
 

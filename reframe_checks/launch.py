@@ -8,6 +8,11 @@ from .parsing.launch import parse_launch
 from .scaling import Scaling
 
 
+def asked(count: int) -> str:
+    """The program's options; the job's shell takes the time when it comes to the line."""
+    return f'--ranks {count} --since $(date +%s.%N)'
+
+
 @rfm.simple_test
 class launch(Scaling, NearmetalCheck):
     """Seconds from the launcher's call until MPI_Init has returned, over the number of processes.
@@ -37,13 +42,12 @@ class launch(Scaling, NearmetalCheck):
         self.build_ours('launch.c')
 
     def launch(self, executable, options=()):
-        # The job's shell takes the time when it comes to the line.
-        return [self.launch_on(count, f'{executable} --ranks {count} --since $(date +%s.%N)', options) for count in self.counts]
+        return [self.launch_on(count, f'{executable} {asked(count)}', options) for count in self.counts]
 
     @builtin.run_before('run')
     def set_command(self):
         # ReFrame's own line is the first launch, of the most processes.
-        self.executable_opts = [f'--ranks {self.counts[0]}', '--since $(date +%s.%N)']
+        self.executable_opts = [asked(self.counts[0])]
 
     def read_output(self, text):
         launches = parse_launch(text)

@@ -1,8 +1,6 @@
 """The software of an environment with the feature `spack`: what a lock of spack-env/ says, installed by Spack itself."""
-import importlib.util
 import shlex
 import shutil
-import sys
 from pathlib import Path
 
 import reframe as rfm
@@ -12,19 +10,11 @@ from reframe.core.exceptions import SanityError
 from .parsing import ParseError
 from .parsing.spack import FORMAT, disagreements, measured, parse_installed
 from .programs import presence
+from .rooms import imported
 
 ROOM = Path(__file__).resolve().parents[1] / 'spack-env'
 #: What an installation leaves in its stage directory: what `spack find` said, and a script that puts all of it on PATH.
 FOUND, LOAD = 'spack.found', 'load.sh'
-
-
-def imported(path: Path):
-    """A module of a room that is no package."""
-    spec = importlib.util.spec_from_file_location(f'nearmetal_spack_{path.stem}', path)
-    sys.modules[spec.name] = module = importlib.util.module_from_spec(spec)  # where dataclasses look for it
-    spec.loader.exec_module(module)
-    return module
-
 
 locks = imported(ROOM / 'locks.py')
 

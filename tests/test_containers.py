@@ -1,6 +1,5 @@
 """Images: their lock, what pins them, and what a check makes of them. Without Apptainer; tests/test_images.py has it."""
 import hashlib
-import importlib.util
 import os
 import shutil
 import struct
@@ -14,24 +13,14 @@ import yaml
 
 from reframe_checks import images as of_checks
 from reframe_checks.mpj import build_commands, directories, jvm_command, script
+from reframe_checks.rooms import imported
 
 CHECKOUT = Path(__file__).parents[1]
 ROOM = CHECKOUT / 'containers'
 HEADER = Path(__file__).parent / 'recorded' / 'image_header.sif'
 
 
-def imported(name: str):
-    spec = importlib.util.spec_from_file_location(f'nearmetal_containers_{name}', ROOM / f'{name}.py')
-    module = importlib.util.module_from_spec(spec)
-    sys.path.insert(0, str(ROOM))
-    try:
-        spec.loader.exec_module(module)
-    finally:
-        sys.path.remove(str(ROOM))
-    return module
-
-
-images, sif, builder = imported('images'), imported('sif'), imported('builder')
+images, sif, builder = (imported(ROOM / f'{name}.py') for name in ('images', 'sif', 'builder'))
 
 
 def test_a_definition_a_stack_and_each_is_locked():

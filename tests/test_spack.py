@@ -1,6 +1,5 @@
 """The Spack environments, their locks and our recipes agree, and what changed between two locks is said. Without Spack."""
 import copy
-import importlib.util
 import json
 import re
 import sys
@@ -9,20 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from reframe_checks.rooms import imported
+
 ROOM = Path(__file__).parents[1] / 'spack-env'
 ENVIRONMENTS = sorted(path.parent.name for path in ROOM.glob('*/spack.yaml'))
 PACKAGES = ROOM / 'repo' / 'spack_repo' / 'nearmetal' / 'packages'
 
 
-def imported(path: Path, name: str):
-    spec = importlib.util.spec_from_file_location(name, path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # where dataclasses look for it
-    spec.loader.exec_module(module)
-    return module
-
-
-locks = imported(ROOM / 'locks.py', 'nearmetal_spack_locks')
+locks = imported(ROOM / 'locks.py')
 
 
 @pytest.mark.parametrize('name', ENVIRONMENTS)
@@ -69,7 +62,7 @@ def test_the_recipe_of_our_programs_has_the_digest_of_their_sources(monkeypatch)
     vars(package).update({name: (lambda *_, **__: None) for name in names}, Package=object, __all__=names)
     monkeypatch.setitem(sys.modules, 'spack', types.ModuleType('spack'))
     monkeypatch.setitem(sys.modules, 'spack.package', package)
-    recipe = imported(PACKAGES / 'nearmetal_benchmarks' / 'package.py', 'nearmetal_benchmarks_recipe')
+    recipe = imported(PACKAGES / 'nearmetal_benchmarks' / 'package.py')
     found = recipe.digest(recipe.SOURCES)
     assert found == recipe.DIGEST, f'a source changed: enter DIGEST = "{found}" there, then make spack-lock'
 

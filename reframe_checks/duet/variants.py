@@ -1,8 +1,8 @@
 """What may differ between A and B of a duet: a class a kind, found by the name of the variable that holds A's and B's names.
 
 A kind narrows what ReFrame selects, says why a partition can't run it, builds and submits what its variants need beyond the
-check's own, and gives the two variants. One more (images of containers, say) is one more class, entered in KINDS, and a
-variable of its name in `base.py`."""
+check's own, and gives the two variants. One more is one more class, entered in KINDS, and a variable of its name
+in `base.py`."""
 import re
 from dataclasses import dataclass, field
 
