@@ -53,7 +53,7 @@ lab-down: .venv/ready ## end it; results/ and the node image stay
 lab-clean: lab-down ## end it and remove the node images as well
 	@$(LAB) clean
 
-bench-kernels: .venv/ready ## our NPB kernels' speed and memory, and with BENCH='--official DIR' beside the official ones' (needs an MPI on PATH)
+bench-kernels: .venv/ready ## our NPB kernels' speed and memory, and with BENCH='--official DIR --imb FILE' beside the official ones' (needs an MPI on PATH)
 	@.venv/bin/python -m tests.bench_kernels $(BENCH)
 
 bench-gate: .venv/ready ## how often the gate errs: false alarms, power and launches, by simulation (three minutes)

@@ -1,6 +1,7 @@
 """Our kernels of the NAS Parallel Benchmarks, and where it is given the official build beside them: Mop/s and memory.
+Our ping-pong beside that of the Intel MPI Benchmarks (IMB), where that is given.
 
-Both are launched by turns, so that what troubles the machine troubles both, and judged as pairs (`nearmetal.pairs`). Needs
+Both are launched by turns, so that what troubles the machine troubles both, and judged as pairs (`nearmetal.ranks`). Needs
 `mpicc` and `mpirun` of one MPI library on PATH, and of the same one the official programs, built with the same compiler and
 flags.
 """
@@ -11,6 +12,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
 
@@ -21,10 +23,16 @@ from nearmetal import ranks
 from nearmetal.compare import number
 from reframe_checks.parsing import ParseError
 from reframe_checks.parsing.npb import parse_npb
+from reframe_checks.parsing.pingpong import parse_imb
 
-SOURCES = Path(__file__).parents[1] / "reframe_checks" / "src" / "npb"
+SOURCES = Path(__file__).parents[1] / "reframe_checks" / "src"
 KERNELS = ("cg", "ep", "ft", "is", "mg")
-FLAGS = ["-std=c11", "-O3"]
+FLAGS = {"npb": ["-std=c11", "-O3"], "pingpong": ["-std=c11", "-O2"]}
+#: Of a message, from start-up latency to bandwidth.
+SIZES = tuple(4 ** n for n in range(12))
+#: What our half round trip may differ by from IMB's.
+AS_IMB = 0.02
+HEAD = ["", "class", "processes", "ours Mop/s", "official", "ratio", "95 %", "ours MB", "official"]
 
 
 def main() -> int:
@@ -32,45 +40,93 @@ def main() -> int:
                                      epilog="exit codes: 0 ours are as fast and as small as they have to be, or stand alone; "
                                             "1 one is slower or larger; 2 one could not be run")
     parser.add_argument("--official", type=Path, metavar="DIR", help="bin/ of NPB 3.4's MPI version, with cg.A.x and so on")
-    parser.add_argument("--kernels", default=",".join(KERNELS), help="default: %(default)s")
+    parser.add_argument("--imb", type=Path, metavar="FILE", help="IMB-MPI1: compare the ping-pongs too")
+    parser.add_argument("--kernels", default=",".join(KERNELS), help="default: %(default)s; '' for none")
     parser.add_argument("--classes", default="A", help="default: %(default)s")
     parser.add_argument("--processes", default="1,2", help="default: %(default)s")
     parser.add_argument("--pairs", type=int, default=10, help="launches of each (default: %(default)s)")
     parser.add_argument("--most-memory", type=float, default=1.1, help="of the official's, that ours may take (default: %(default)s)")
     arguments = parser.parse_args()
-    rows, faults = [], []
+    rows, sizes, faults = [], [], []
+    kernels = list(filter(None, arguments.kernels.split(",")))
     with tempfile.TemporaryDirectory() as directory:
-        for kernel in arguments.kernels.split(","):
-            subprocess.run(["mpicc", *FLAGS, str(SOURCES / f"{kernel}.c"), "-o", f"{directory}/{kernel}", "-lm"], check=True)
-        for kernel, letter, processes in product(arguments.kernels.split(","), arguments.classes, arguments.processes.split(",")):
-            ours, official = [f"{directory}/{kernel}", letter], [f"{arguments.official}/{kernel}.{letter}.x"]
-            try:
+        try:
+            for kernel in kernels:
+                build(f"npb/{kernel}.c", FLAGS["npb"], f"{directory}/{kernel}")
+            for kernel, letter, processes in product(kernels, arguments.classes, arguments.processes.split(",")):
+                where = f"{kernel.upper()} {letter} on {processes}"
+                ours, official = [f"{directory}/{kernel}", letter], [f"{arguments.official}/{kernel}.{letter}.x"]
                 row, fault = compared(ours, official if arguments.official else [], processes, arguments.pairs, arguments.most_memory)
-            except (ParseError, subprocess.CalledProcessError) as error:
-                print(f"bench-kernels: {kernel} {letter} on {processes}: {error}", file=sys.stderr)
-                return 2
-            rows.append([kernel.upper(), letter, processes, *row])
-            print(" ".join(map(str, rows[-1])), flush=True)
-            faults += [f"{kernel.upper()} {letter} on {processes}: {fault}"] if fault else []
-    print()
-    print(tabulate(rows, ["", "class", "processes", "ours Mop/s", "official", "ratio", "95 %", "ours MB", "official"],
-                   disable_numparse=True, colalign=["left"] * 2 + ["right"] * 7))
+                rows.append([kernel.upper(), letter, processes, *row])
+                print(" ".join(map(str, rows[-1])), flush=True)
+                faults += [f"{where}: {fault}"] if fault else []
+            if arguments.imb:
+                where = "ping-pong"
+                build("pingpong.c", FLAGS["pingpong"], f"{directory}/pingpong")
+                sizes, found = pingpongs(f"{directory}/pingpong", str(arguments.imb), arguments.pairs)
+                faults += found
+        except (ParseError, subprocess.CalledProcessError) as error:
+            print(f"bench-kernels: {where}: {error}", file=sys.stderr)
+            return 2
+    for head, table in ((HEAD, rows), (["bytes", "ours us", "IMB", "ratio", "95 %"], sizes)):
+        if table:
+            print("\n" + tabulate(table, head, disable_numparse=True, colalign=["right"] * len(head)))
     print("\n".join(faults))
     return 1 if faults else 0
 
 
-def compared(ours: list[str], official: list[str], processes: str, pairs: int, most_memory: float) -> tuple[list[str], str]:
-    """A row of the table, and what is not as it has to be."""
+def build(source: str, flags: list[str], program: str) -> None:
+    subprocess.run(["mpicc", *flags, str(SOURCES / source), "-o", program, "-lm"], check=True)
+
+
+def by_turns(first, second, pairs: int) -> tuple[list, list]:
+    """What so many calls of each give, which of them comes first changing from pair to pair."""
     a, b = [], []
     for turn in range(pairs):
-        for command, found in [(ours, a), (official, b)][::1 if turn % 2 else -1]:
-            if command:
-                found.append(launch(command, processes))
+        for call, found in [(first, a), (second, b)][::1 if turn % 2 else -1]:
+            found.append(call())
+    return a, b
+
+
+def ratio_of(ours: list[float], theirs: list[float]) -> tuple[float, np.ndarray]:
+    """The centre of the pairs' ratios, and its 95 % interval."""
+    differences = np.log(ours) - np.log(theirs)
+    return float(np.exp(ranks.centre(differences))), np.exp(ranks.centre_interval(differences))
+
+
+def pingpongs(ours: str, imb: str, pairs: int) -> tuple[list[list[str]], list[str]]:
+    """A row for each of SIZES, and what is not as it has to be."""
+    def launched(*command: str):
+        [run] = parse_imb(launch(command, "2")[0])
+        return run
+
+    a, b = by_turns(lambda: launched(ours), lambda: launched(imb, "PingPong"), pairs)
+    rows, faults = [], []
+    for size in SIZES:
+        # From MB/s, of which IMB prints more digits than of a short message's time.
+        us, theirs = ([size / run.rows[size].mbytes_per_s for run in runs] for runs in (a, b))
+        ratio, interval = ratio_of(us, theirs)
+        rows.append([str(size), number(statistics.median(us)), number(statistics.median(theirs)), f"{ratio:.3f}",
+                     f"{interval[0]:.3f} to {interval[1]:.3f}"])
+        if interval[0] > 1 + AS_IMB or interval[1] < 1 - AS_IMB:
+            faults.append(f"ping-pong of {size} bytes: {ratio:.3f} of IMB's half round trip")
+    return rows, faults
+
+
+def compared(ours: list[str], official: list[str], processes: str, pairs: int, most_memory: float) -> tuple[list[str], str]:
+    """A row of the table, and what is not as it has to be."""
+    def measured(command: list[str]):
+        if not command:
+            return None
+        text, memory = launch(command, processes)
+        [run] = parse_npb(text)
+        return run.mops, memory
+
+    a, b = by_turns(lambda: measured(ours), lambda: measured(official), pairs)
     mops, memory = (statistics.median(one[i] for one in a) for i in (0, 1))
     if not official:
         return [number(mops), "-", "-", "-", f"{memory:.0f}", "-"], ""
-    differences = np.log([one[0] for one in a]) - np.log([one[0] for one in b])
-    ratio, interval = np.exp(ranks.centre(differences)), np.exp(ranks.centre_interval(differences))
+    ratio, interval = ratio_of([one[0] for one in a], [one[0] for one in b])
     their_memory = statistics.median(one[1] for one in b)
     fault = f"{ratio:.3f} of the official Mop/s" if interval[1] < 1 else ""
     if memory > most_memory * their_memory:
@@ -79,8 +135,8 @@ def compared(ours: list[str], official: list[str], processes: str, pairs: int, m
             f"{interval[0]:.3f} to {interval[1]:.3f}", f"{memory:.0f}", f"{their_memory:.0f}"], fault
 
 
-def launch(command: list[str], processes: str) -> tuple[float, float]:
-    """(Mop/s, resident MB of the largest process). Raises CalledProcessError, ParseError."""
+def launch(command: Sequence[str], processes: str) -> tuple[str, float]:
+    """(Output, resident MB of the largest process). Raises ParseError."""
     reader, writer = os.pipe()
     child = os.fork()  # so that the high-water mark of children is this launch's alone
     if child == 0:
@@ -96,8 +152,7 @@ def launch(command: list[str], processes: str) -> tuple[float, float]:
     code, kilobytes = map(int, head.split())
     if code:
         raise ParseError(f"{' '.join(command)} ended with {code}: {text[-500:]}")
-    [run] = parse_npb(text)
-    return run.mops, kilobytes * 1024 / 1e6
+    return text, kilobytes * 1024 / 1e6
 
 
 if __name__ == "__main__":

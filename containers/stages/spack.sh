@@ -5,15 +5,19 @@ name=$1
 sh /stages/debian.sh ca-certificates git gcc g++ gfortran make patch python3 file bzip2 xz-utils zstd unzip gnupg
 version=$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["spack"]["version"])' "/spack-env/$name/spack.lock")
 git clone --quiet --depth 1 --branch "v$version" https://github.com/spack/spack.git /opt/spack
-# The recipe of our programs takes them from the checkout that it stands in.
+# The recipe of our programs takes them from the checkout that it stands in; a link to it would not be one.
 mkdir -p /checkout/reframe_checks
-ln -s /src /checkout/reframe_checks/src
-ln -s /spack-env /checkout/spack-env
+cp -r /src /checkout/reframe_checks/src
+cp -r /spack-env /checkout/spack-env
 export PATH=/opt/spack/bin:$PATH SPACK_DISABLE_LOCAL_CONFIG=1
 spack config --scope site add config:install_tree:root:/opt/software
-spack -e "/checkout/spack-env/$name" install --fail-fast --only-concrete
+here() { spack -e "/checkout/spack-env/$name" "$@"; }
+here config add view:false
+here install --fail-fast --only-concrete
+here gc --yes-to-all  # what only building needed
 mkdir -p /opt/nearmetal/share
-spack -e "/checkout/spack-env/$name" view --verbose symlink --ignore-conflicts /opt/nearmetal "nearmetal-benchmarks"
+# Of all that remains: a view of one package alone would ask for what built it, too.
+here view --dependencies false symlink --ignore-conflicts /opt/nearmetal $(here find --no-groups --format '/{hash}')
 sha256sum "/spack-env/$name/spack.lock" | cut -c1-64 > /opt/nearmetal/share/spack.lock.sha256
 # What the list of contents (finish.sh) says of Spack's packages.
-spack -e "/checkout/spack-env/$name" find --no-groups --format '{name} {version} {hash}' > /opt/nearmetal/share/spack.packages
+here find --no-groups --format '{name} {version} {hash}' > /opt/nearmetal/share/spack.packages

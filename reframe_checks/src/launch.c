@@ -6,7 +6,6 @@
  * Build: mpicc -std=c11 -O2 -DNEARMETAL_CFLAGS='"-O2"' launch.c -o launch
  */
 #define _GNU_SOURCE /* what mpi_program.h needs */
-#include <math.h>
 #include <stdio.h>
 #include <time.h>
 

@@ -11,7 +11,7 @@
  */
 #include "npb.h"
 
-enum { BATCH = 16, MOST_STEPS = 20, MOST_POINTS = 512, CHECKED = 1024 };
+enum { BATCH = 16, APART = 24, MOST_STEPS = 20, MOST_POINTS = 512, CHECKED = 1024 };
 static const struct { int n[3], steps; double sum[MOST_STEPS][2]; } CLASS[CLASSES] = {
 #include "ft_checksums.h"
 };
@@ -26,7 +26,7 @@ static MPI_Comm row, column;          /* those who share my planes, and those wh
 static number *fourier, *space, *moved;
 static number roots[MOST_POINTS];     /* exp(-2 pi i k / MOST_POINTS) */
 static double decay[3][MOST_POINTS];  /* what a time step leaves of a frequency */
-static double work[4][MOST_POINTS * BATCH];
+static double work[4][MOST_POINTS * BATCH + APART]; /* apart by no power of two: they would share the sets of a cache */
 
 static int smaller(int a, int b) { return a < b ? a : b; }
 
