@@ -57,8 +57,6 @@ def parser() -> argparse.ArgumentParser:
                    f"campaign's chance of any false alarm is {100 * judge.CAMPAIGN_ERROR:.0f} % in all. Run it after "
                    "`reframe -c reframe_checks -r`.")
     one_session(gate)
-    gate.add_argument("--since", metavar="TIME", help="incomplete unless the session started later: seconds since 1970, as "
-                      "`date +%%s` prints, or an ISO date and time. ReFrame stores no session where it selected nothing.")
     gate.add_argument("--confirm", nargs="?", const="all", choices=list(confirm.WORDS),
                       help="measure suspicious cases again, with ReFrame: what changed, or all that is undecided too (default)")
     gate.add_argument("--most", type=int, default=32, metavar="N", help="launches of a case with --confirm (default: %(default)s)")
@@ -88,6 +86,8 @@ def parser() -> argparse.ArgumentParser:
 
 def one_session(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--session", metavar="ID", help="this one: its id or the id's beginning")
+    sub.add_argument("--since", metavar="TIME", help="incomplete unless the session started later: seconds since 1970, as "
+                     "`date +%%s` prints, or an ISO date and time. ReFrame stores no session where it selected nothing.")
 
 
 def main() -> int:

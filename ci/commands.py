@@ -17,7 +17,7 @@ class Incomplete(Exception):
 
 
 def compare_partitions(arguments) -> int:
-    session = results.load_session(arguments.database, arguments.system, arguments.session)
+    session = _one_session(arguments)
     columns = arguments.columns.split(",") if arguments.columns else list(dict.fromkeys(v.partition for v in session.values))
     if not columns:
         raise Incomplete("\n".join([f"session {session.uuid} holds no value: all of its cases failed:", *compare.failed(session)]))
@@ -37,7 +37,9 @@ def show_progress(arguments) -> int:
 
 
 def judge_duet(arguments) -> int:
-    text, missing, code = duet.run(arguments.database, arguments.system, arguments.session)
+    session = duet.load(arguments.database, arguments.system, arguments.session)
+    _since(session, arguments)
+    text, missing, code = duet.run(session)
     print(text)
     for line in missing:
         print(f"missing: {line}", file=sys.stderr)
@@ -91,10 +93,7 @@ def check_baseline(arguments) -> int:
 
 
 def gate_session(arguments) -> int:
-    session = results.load_session(arguments.database, arguments.system, arguments.session)
-    if arguments.since and session.time < _seconds(arguments.since):
-        raise Incomplete(f"no session on {arguments.system or 'any system'} since {arguments.since}: the newest is {session.uuid} "
-                         f"of {session.started}. Did the selection match nothing (`Ran 0/0`), or ReFrame end before it ran?")
+    session = _one_session(arguments)
     known = baseline.load(session.system)
     fresh = confirm.known_fresh(session, arguments.database)
     judged = gate.judge_session(session, known, fresh)
@@ -157,6 +156,18 @@ def write(path: Path | None, text) -> None:
 
 def _system(arguments) -> str:
     return arguments.system or results.load_session(arguments.database).system
+
+
+def _one_session(arguments) -> Session:
+    session = results.load_session(arguments.database, arguments.system, arguments.session)
+    _since(session, arguments)
+    return session
+
+
+def _since(session: Session, arguments) -> None:
+    if arguments.since and session.time < _seconds(arguments.since):
+        raise Incomplete(f"no session on {arguments.system or 'any system'} since {arguments.since}: the newest is {session.uuid} "
+                         f"of {session.started}. Did the selection match nothing (`Ran 0/0`), or ReFrame end before it ran?")
 
 
 def _seconds(text: str) -> float:

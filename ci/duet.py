@@ -147,7 +147,7 @@ def render(report: Report) -> str:
     return "\n\n".join(blocks)
 
 
-def run(database: Path, system: str | None = None, uuid: str | None = None) -> tuple[str, tuple[str, ...], int]:
-    """What `nearmetal duet` prints, what it complains of, and its exit code. Raises ResultsError (exit code 3)."""
-    report = judge_session(load(database, system, uuid))
+def run(session: Session) -> tuple[str, tuple[str, ...], int]:
+    """What `nearmetal duet` prints of a session, what it complains of, and its exit code."""
+    report = judge_session(session)
     return render(report), report.missing, report.exit_code

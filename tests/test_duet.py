@@ -80,7 +80,7 @@ def test_what_an_environment_adds_to_is_not_unset_for_the_other():
 def judged(tmp_path):
     """Writes a database of sessions and judges its newest duet: (text, what is missing, exit code)."""
     def run(*sessions, **which):
-        return duet.run(store(tmp_path / 'results.db', *sessions), **which)
+        return duet.run(duet.load(store(tmp_path / 'results.db', *sessions), **which))
     return run
 
 
@@ -187,7 +187,7 @@ def run(lab, prefix, *options) -> tuple[results.Case, str, tuple[str, ...], int]
     done = lab.reframe(*CHECKS, *options, prefix=prefix)
     assert done.returncode == 0 and 'Ran 1/1 test case(s)' in done.stdout, done.stdout
     [case] = duet.load(prefix / 'results.db').cases
-    return case, *duet.run(prefix / 'results.db')
+    return case, *duet.run(duet.load(prefix / 'results.db'))
 
 
 def halves(case: results.Case, pairs: int) -> dict[str, tuple]:

@@ -205,6 +205,7 @@ def test_where_a_level_moved_since_the_baseline_is_told(monkeypatch, capsys, tmp
 
 @pytest.mark.parametrize('arguments, code, message', [
     (['gate', '--since', '2030-01-01'], 2, 'no session on any system since 2030-01-01'),
+    (['compare', '--since', '2030-01-01'], 2, 'Did the selection match nothing'),
     (['gate', '--since', 'yesterday'], 3, 'give seconds since 1970'),
     (['gate', '--session', 'nope'], 3, 'no session nope'),
     (['baseline', 'record', '--system', 'lab', '--session', 'nope'], 3, 'no session nope'),

@@ -35,6 +35,7 @@ struct result { /* of one message size; times are half round trips in us */
 
 static int rank;
 static unsigned char *send_buffer, *receive_buffer;
+static MPI_Comm pair; /* as IMB and most libraries: in Open MPI the world's own messages are some percent quicker */
 
 static const char HELP[] =
     "Usage: <launcher> -n 2 pingpong [options]\n"
@@ -97,9 +98,9 @@ static void round_trips(long count, long size)
 {
     const int n = (int)size, other = 1 - rank;
     for (long i = 0; i < count; i++) {
-        if (rank == 0) MPI_Send(send_buffer, n, MPI_BYTE, other, TAG, MPI_COMM_WORLD);
-        MPI_Recv(receive_buffer, n, MPI_BYTE, other, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-        if (rank == 1) MPI_Send(send_buffer, n, MPI_BYTE, other, TAG, MPI_COMM_WORLD);
+        if (rank == 0) MPI_Send(send_buffer, n, MPI_BYTE, other, TAG, pair);
+        MPI_Recv(receive_buffer, n, MPI_BYTE, other, TAG, pair, MPI_STATUS_IGNORE);
+        if (rank == 1) MPI_Send(send_buffer, n, MPI_BYTE, other, TAG, pair);
     }
 }
 
@@ -284,6 +285,7 @@ int main(int argc, char **argv)
         MPI_Finalize();
         return status == HELP_GIVEN ? 0 : status;
     }
+    MPI_Comm_dup(MPI_COMM_WORLD, &pair);
     send_buffer = allocate((size_t)method.max_bytes);
     receive_buffer = allocate((size_t)method.max_bytes);
     signal(SIGALRM, stalled);
@@ -308,6 +310,7 @@ int main(int argc, char **argv)
     }
     MPI_Free_mem(send_buffer);
     MPI_Free_mem(receive_buffer);
+    MPI_Comm_free(&pair);
     MPI_Finalize();
     return 0;
 }
