@@ -5,8 +5,8 @@
  *
  * The cube is split over px x py x pz processes.  Levels on which a process
  * would have fewer than two points in a direction are so small that every
- * process computes them whole, from one all-gather; up to 8 processes that is
- * the coarsest level only, where the official program goes on exchanging.
+ * process computes them whole, from one all-gather; up to 8 processes those
+ * are the coarsest one or two, where the official program goes on exchanging.
  */
 #include "npb.h"
 
@@ -27,7 +27,7 @@ static double *v, *line1, *line2, *line3, *outgoing, *incoming, *gathered;
 
 static void make_shares(int count, int share[AXES])
 {
-    const int log = log_2(count);
+    const int log = count > 4 ? log_2(count) : 0; /* slabs of four give no more points to the neighbours than squares do */
     share[0] = 1 << log / 3;
     share[1] = 1 << (log - log / 3) / 2;
     share[2] = count / share[0] / share[1];
@@ -76,32 +76,49 @@ static int plane(const struct level *l, double *data, double *buffer, int axis, 
     return count;
 }
 
-static void fill_ghosts(const struct level *l, double *data)
+/* From the neighbours of one axis. */
+static void exchange(const struct level *l, double *data, int axis)
 {
-    for (int axis = 0; axis < AXES; axis++) {
-        const int last = l->m[axis] - 1;
-        if (l->split[axis] == 1) { /* periodic within this process */
-            plane(l, data, outgoing, axis, last - 1, 1);
-            plane(l, data, outgoing, axis, 0, 0);
-            plane(l, data, outgoing, axis, 1, 1);
-            plane(l, data, outgoing, axis, last, 0);
-            continue;
-        }
-        const int room = (int)(points_of(l) / (size_t)l->m[axis]);
-        MPI_Request requests[2];
-        for (int side = 0; side < 2; side++) /* tagged with the side that it is sent from */
-            MPI_Irecv(incoming + side * room, room, MPI_DOUBLE, neighbour[axis][side], !side, MPI_COMM_WORLD, &requests[side]);
-        for (int side = 0; side < 2; side++) {
-            const int count = plane(l, data, outgoing, axis, side ? last - 1 : 1, 1);
-            MPI_Send(outgoing, count, MPI_DOUBLE, neighbour[axis][side], side, MPI_COMM_WORLD);
-            npb_payload += (double)count * sizeof *outgoing;
-        }
-        MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
-        for (int side = 0; side < 2; side++) plane(l, data, incoming + side * room, axis, side ? last : 0, 0);
+    const int last = l->m[axis] - 1;
+    if (l->split[axis] == 1) { /* periodic within this process */
+        plane(l, data, outgoing, axis, last - 1, 1);
+        plane(l, data, outgoing, axis, 0, 0);
+        plane(l, data, outgoing, axis, 1, 1);
+        plane(l, data, outgoing, axis, last, 0);
+        return;
     }
+    const int room = (int)(points_of(l) / (size_t)l->m[axis]);
+    MPI_Request requests[2];
+    for (int side = 0; side < 2; side++) /* tagged with the side that it is sent from */
+        MPI_Irecv(incoming + side * room, room, MPI_DOUBLE, neighbour[axis][side], !side, MPI_COMM_WORLD, &requests[side]);
+    for (int side = 0; side < 2; side++) {
+        const int count = plane(l, data, outgoing, axis, side ? last - 1 : 1, 1);
+        MPI_Send(outgoing, count, MPI_DOUBLE, neighbour[axis][side], side, MPI_COMM_WORLD);
+        npb_payload += (double)count * sizeof *outgoing;
+    }
+    MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+    for (int side = 0; side < 2; side++) plane(l, data, incoming + side * room, axis, side ? last : 0, 0);
 }
 
-/* ---- the four operators; sums that neighbouring points share are made once a row */
+static void fill_ghosts(const struct level *l, double *data)
+{
+    for (int axis = 0; axis < AXES; axis++) exchange(l, data, axis);
+}
+
+/* Of one z only, where x and y are not split. */
+static void wrap(const struct level *l, double *data, int z)
+{
+    const size_t width = (size_t)l->m[0], rows = (size_t)l->m[1];
+    double *const at = data + row_of(l, 0, z);
+    for (double *row = at + width; row < at + (rows - 1) * width; row += width) {
+        row[0] = row[width - 2];
+        row[width - 1] = row[1];
+    }
+    memcpy(at, at + (rows - 2) * width, width * sizeof *at);
+    memcpy(at + (rows - 1) * width, at + width, width * sizeof *at);
+}
+
+/* ---- the four operators, z by z; sums that neighbouring points share are made once a row */
 
 /* The four faces and the four edges around a row, point by point. */
 static void sum_around(const struct level *l, const double *data, int y, int z, double *restrict faces, double *restrict edges)
@@ -116,38 +133,33 @@ static void sum_around(const struct level *l, const double *data, int y, int z, 
     }
 }
 
-/* r = right - A u; `right` may be r itself. */
-static void residual(const struct level *l, const double *right, double *r)
+/* r = right - A u for one z; `right` may be r itself. */
+static void residual(const struct level *l, const double *right, int z)
 {
-    for (int z = 1; z < l->m[2] - 1; z++)
-        for (int y = 1; y < l->m[1] - 1; y++) {
-            sum_around(l, l->u, y, z, line1, line2);
-            const double *const u = l->u + row_of(l, y, z), *const f = right + row_of(l, y, z);
-            double *const out = r + row_of(l, y, z);
+    for (int y = 1; y < l->m[1] - 1; y++) {
+        sum_around(l, l->u, y, z, line1, line2);
+        const double *const u = l->u + row_of(l, y, z), *const f = right + row_of(l, y, z);
+        double *const out = l->r + row_of(l, y, z);
 #pragma GCC ivdep
-            for (int x = 1; x < l->m[0] - 1; x++)
-                out[x] = f[x] - STENCIL_CENTRE * u[x] - STENCIL_EDGE * (line2[x] + line1[x - 1] + line1[x + 1]) -
-                         STENCIL_CORNER * (line2[x - 1] + line2[x + 1]);
-        }
-    fill_ghosts(l, r);
+        for (int x = 1; x < l->m[0] - 1; x++)
+            out[x] = f[x] - STENCIL_CENTRE * u[x] - STENCIL_EDGE * (line2[x] + line1[x - 1] + line1[x + 1]) -
+                     STENCIL_CORNER * (line2[x - 1] + line2[x + 1]);
+    }
 }
 
-/* u = u + S r; `fresh`: u was zero. */
-static void smooth(const struct level *l, int fresh)
+/* u = u + S r for one z; `fresh`: u was zero. */
+static void smooth(const struct level *l, int z, int fresh)
 {
-    const double *const c = CLASS[class].smoother;
-    for (int z = 1; z < l->m[2] - 1; z++)
-        for (int y = 1; y < l->m[1] - 1; y++) {
-            sum_around(l, l->r, y, z, line1, line2);
-            const double *const r = l->r + row_of(l, y, z);
-            double *const u = l->u + row_of(l, y, z);
-            const double kept = fresh ? 0 : 1;
+    const double *const c = CLASS[class].smoother, kept = fresh ? 0 : 1;
+    for (int y = 1; y < l->m[1] - 1; y++) {
+        sum_around(l, l->r, y, z, line1, line2);
+        const double *const r = l->r + row_of(l, y, z);
+        double *const u = l->u + row_of(l, y, z);
 #pragma GCC ivdep
-            for (int x = 1; x < l->m[0] - 1; x++)
-                u[x] = kept * u[x] + c[0] * r[x] + c[1] * (r[x - 1] + r[x + 1] + line1[x]) +
-                       c[2] * (line2[x] + line1[x - 1] + line1[x + 1]);
-        }
-    fill_ghosts(l, l->u);
+        for (int x = 1; x < l->m[0] - 1; x++)
+            u[x] = kept * u[x] + c[0] * r[x] + c[1] * (r[x - 1] + r[x + 1] + line1[x]) +
+                   c[2] * (line2[x] + line1[x - 1] + line1[x + 1]);
+    }
 }
 
 /* The fine residual onto the coarse grid: full weighting about every second point. */
@@ -166,33 +178,32 @@ static void restrict_to(const struct level *fine, const struct level *coarse)
         }
 }
 
-/* The coarse solution, interpolated, becomes the fine one or (`add`) its correction; ghost points included. */
-static void prolong(const struct level *coarse, const struct level *fine, int add)
+/* The coarse solution between one z and the next, interpolated, becomes the fine one at 2 z and 2 z + 1, or (`add`) its
+ * correction; ghost points included. */
+static void prolong(const struct level *coarse, const struct level *fine, int z, int add)
 {
     const double kept = add ? 1 : 0;
     const int width = coarse->m[0] - 1;
-    for (int z = 0; z < coarse->m[2] - 1; z++)
-        for (int y = 0; y < coarse->m[1] - 1; y++) {
-            const double *const here = coarse->u + row_of(coarse, y, z), *const up = coarse->u + row_of(coarse, y + 1, z);
-            const double *const back = coarse->u + row_of(coarse, y, z + 1);
-            const double *const both = coarse->u + row_of(coarse, y + 1, z + 1);
-            for (int x = 0; x <= width; x++) {
-                line1[x] = up[x] + here[x];
-                line2[x] = back[x] + here[x];
-                line3[x] = both[x] + back[x] + line1[x];
-            }
-            const double *const source[] = {here, line1, line2, line3};
-            const double weight[] = {1, 0.5, 0.5, 0.25};
-            for (int corner = 0; corner < 4; corner++) {
-                const double *const s = source[corner], w = weight[corner], half = w / 2;
-                double *const u = fine->u + row_of(fine, 2 * y + (corner & 1), 2 * z + (corner >> 1));
+    for (int y = 0; y < coarse->m[1] - 1; y++) {
+        const double *const here = coarse->u + row_of(coarse, y, z), *const up = coarse->u + row_of(coarse, y + 1, z);
+        const double *const back = coarse->u + row_of(coarse, y, z + 1), *const both = coarse->u + row_of(coarse, y + 1, z + 1);
+        for (int x = 0; x <= width; x++) {
+            line1[x] = up[x] + here[x];
+            line2[x] = back[x] + here[x];
+            line3[x] = both[x] + back[x] + line1[x];
+        }
+        const double *const source[] = {here, line1, line2, line3};
+        const double weight[] = {1, 0.5, 0.5, 0.25};
+        for (int corner = 0; corner < 4; corner++) {
+            const double *const s = source[corner], w = weight[corner], half = w / 2;
+            double *const u = fine->u + row_of(fine, 2 * y + (corner & 1), 2 * z + (corner >> 1));
 #pragma GCC ivdep
-                for (int x = 0; x < width; x++) {
-                    u[2 * x] = kept * u[2 * x] + w * s[x];
-                    u[2 * x + 1] = kept * u[2 * x + 1] + half * (s[x] + s[x + 1]);
-                }
+            for (int x = 0; x < width; x++) {
+                u[2 * x] = kept * u[2 * x] + w * s[x];
+                u[2 * x + 1] = kept * u[2 * x + 1] + half * (s[x] + s[x + 1]);
             }
         }
+    }
 }
 
 /* ---- the levels that all processes compute whole */
@@ -223,6 +234,56 @@ static void cut_block(const struct level *whole)
                        place[0] * (block.m[0] - 2), (size_t)block.m[0] * sizeof(double));
 }
 
+/* ---- the cycle */
+
+static void residual_everywhere(const struct level *l, const double *right)
+{
+    for (int z = 1; z < l->m[2] - 1; z++) residual(l, right, z);
+    fill_ghosts(l, l->r);
+}
+
+/* The coarse correction, what is left of the residual, the smoother and, on the finest level, the residual again.  Where x and
+ * y are not split, all follow each other from z to z, so that memory is read and written once for all four; the outermost z
+ * wait for the neighbours. */
+static void ascend(const struct level *coarse, const struct level *l)
+{
+    const int finest = l == &level[levels], last = l->m[2] - 2;
+    const double *const right = finest ? v : l->r;
+    if (l->split[0] > 1 || l->split[1] > 1) {
+        for (int z = 0; z < coarse->m[2] - 1; z++) prolong(coarse, l, z, finest);
+        residual_everywhere(l, right);
+        for (int z = 1; z <= last; z++) smooth(l, z, 0);
+        fill_ghosts(l, l->u);
+        if (finest) residual_everywhere(l, right);
+        return;
+    }
+    for (int z = 1, corrected = 0; z <= last; z++) {
+        for (; 2 * corrected <= z + 1; corrected++) prolong(coarse, l, corrected, finest);
+        residual(l, right, z);
+        wrap(l, l->r, z);
+        if (z < 3) continue;
+        smooth(l, z - 1, 0);
+        wrap(l, l->u, z - 1);
+        if (z < 5 || !finest) continue;
+        residual(l, right, z - 2); /* the smoother is through with this z and its neighbours */
+        wrap(l, l->r, z - 2);
+    }
+    exchange(l, l->r, 2);
+    for (int z = 1; z <= last; z += last - 1) {
+        smooth(l, z, 0);
+        wrap(l, l->u, z);
+    }
+    exchange(l, l->u, 2);
+    if (!finest) return;
+    const int outermost[] = {1, 2, last - 1, last};
+    for (int i = 0; i < 4; i++) {
+        residual(l, right, outermost[i]);
+        wrap(l, l->r, outermost[i]);
+    }
+    exchange(l, l->r, 2);
+}
+
+/* Begins and ends with the residual of the finest level. */
 static void v_cycle(void)
 {
     for (int l = levels; l > 1; l--) {
@@ -232,13 +293,11 @@ static void v_cycle(void)
         if (leaves) gather_block(&level[l - 1]);
         fill_ghosts(&level[l - 1], level[l - 1].r);
     }
-    smooth(&level[1], 1);
+    for (int z = 1; z < level[1].m[2] - 1; z++) smooth(&level[1], z, 1);
+    fill_ghosts(&level[1], level[1].u);
     for (int l = 2; l <= levels; l++) {
-        const struct level *const this = &level[l];
         if (l == lowest) cut_block(&level[l - 1]);
-        prolong(l == lowest ? &block : &level[l - 1], this, l == levels);
-        residual(this, l == levels ? v : this->r, this->r);
-        smooth(this, 0);
+        ascend(l == lowest ? &block : &level[l - 1], &level[l]);
     }
 }
 
@@ -361,11 +420,10 @@ int main(int argc, char **argv)
     for (int rehearsal = 1; rehearsal >= 0; rehearsal--) {
         place_charges();
         npb_clock_start();
-        residual(finest, v, finest->r);
+        residual_everywhere(finest, v);
         before = norm();
         for (int iteration = 0; iteration < (rehearsal ? 1 : iterations); iteration++) {
             v_cycle();
-            residual(finest, v, finest->r);
             npb_iteration_done();
         }
         after = norm();
