@@ -21,8 +21,9 @@ static const struct {
 
 static int class, buckets, bucket_shift;
 static long total, mine;            /* keys */
-static int *keys, *sorted, *received; /* as made; by bucket; those of my buckets */
-static long capacity;               /* of `received` */
+static int *keys, *sorted, *received; /* as made; by bucket; those of my buckets that others had */
+static const int *own;              /* those of my buckets that I had, where they are in `sorted` */
+static long own_count, capacity;    /* the latter of `received` */
 static int *counts;                 /* how often each of my values occurs, then how many are not larger */
 static long count_capacity;
 static int *local_sizes, *sizes;    /* of buckets; TESTS more for the tested keys */
@@ -80,15 +81,18 @@ static void share_buckets(void)
 
 static void exchange(void)
 {
+    own = sorted + send_starts[rank]; /* nobody copies what stays */
+    own_count = send_counts[rank];
+    send_counts[rank] = 0;
     MPI_Alltoall(send_counts, 1, MPI_INT, receive_counts, 1, MPI_INT, MPI_COMM_WORLD);
     held = 0;
     for (int p = 0; p < processes; p++) {
         receive_starts[p] = (int)held;
         held += receive_counts[p];
     }
-    grow(&received, &capacity, held);
+    grow(&received, &capacity, held + own_count);
     MPI_Alltoallv(sorted, send_counts, send_starts, MPI_INT, received, receive_counts, receive_starts, MPI_INT, MPI_COMM_WORLD);
-    npb_payload += (double)(mine - send_counts[rank]) * sizeof *sorted;
+    npb_payload += (double)(mine - own_count) * sizeof *sorted;
 }
 
 /* counts[v - first_value] becomes how many of all keys are at most v, but those on lower processes. */
@@ -97,6 +101,7 @@ static void rank_keys(void)
     grow(&counts, &count_capacity, values);
     memset(counts, 0, (size_t)values * sizeof *counts);
     int *const count = counts - first_value;
+    for (long i = 0; i < own_count; i++) count[own[i]]++;
     for (long i = 0; i < held; i++) count[received[i]]++;
     for (long v = 1; v < values; v++) counts[v] += counts[v - 1];
 }
@@ -138,6 +143,8 @@ static void iterate(int iteration)
 /* Puts the keys where their ranks say, and looks whether all are in order, from process to process too. */
 static int in_order(void)
 {
+    memcpy(received + held, own, (size_t)own_count * sizeof *own);
+    held += own_count;
     long wrong = held > 2 * mine; /* never: see bytes() */
     int *const out = keys;        /* and `sorted`, which follow each other and are done with */
     if (wrong) held = 0;

@@ -6,7 +6,7 @@ from spack.package import *
 
 CHECKOUT = pathlib.Path(__file__).resolve().parents[6]
 #: Of the programs' text, so that another is another hash; tests/test_spack.py holds it to be true.
-DIGEST = "322ce68242789f1ee44a28f634894c1148a84debd62cb8348cb8ddcd574f1d14"
+DIGEST = "d9fd84fd1da9dde5d3b1c08f10cdb76f85d17aa4cc77801a6a18fc74f0f92034"
 SOURCES = CHECKOUT / "reframe_checks" / "src"
 #: What is installed, and by what.
 SUFFIXES, NAMES = (".c", ".h", ".java"), ("jvm.sh", "install.sh", "programs.txt")
