@@ -177,6 +177,9 @@ def test_a_campaign_is_not_mistaken_for_a_duet_nor_a_duet_for_a_campaign(tmp_pat
     monkeypatch.setattr('sys.argv', ['nearmetal', 'duet', '--database', str(database)])
     assert main() == 2  # inconclusive, as recorded
     assert f"session {pair['session_info']['uuid']} on lab" in capsys.readouterr().out
+    monkeypatch.setattr('sys.argv', ['nearmetal', 'duet', '--since', '2030-01-01', '--database', str(database)])
+    assert main() == 2
+    assert 'Did the selection match nothing' in capsys.readouterr().err
     monkeypatch.setattr('sys.argv', ['nearmetal', 'duet', '--system', 'ec2', '--database', str(database)])
     assert main() == 3
     assert 'no duet there is on system ec2' in capsys.readouterr().err
@@ -186,8 +189,9 @@ def run(lab, prefix, *options) -> tuple[results.Case, str, tuple[str, ...], int]
     """A duet in the lab, which must pass: its one case, and what `nearmetal duet` says of it."""
     done = lab.reframe(*CHECKS, *options, prefix=prefix)
     assert done.returncode == 0 and 'Ran 1/1 test case(s)' in done.stdout, done.stdout
-    [case] = duet.load(prefix / 'results.db').cases
-    return case, *duet.run(duet.load(prefix / 'results.db'))
+    session = duet.load(prefix / 'results.db')
+    [case] = session.cases
+    return case, *duet.run(session)
 
 
 def halves(case: results.Case, pairs: int) -> dict[str, tuple]:
