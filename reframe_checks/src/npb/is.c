@@ -29,7 +29,8 @@ static long count_capacity;
 static int *local_sizes, *sizes;    /* of buckets; TESTS more for the tested keys */
 static int *place;                  /* where the next key of a bucket goes */
 static int *send_counts, *send_starts, *receive_counts, *receive_starts;
-static long first_value, values, below, held; /* what is mine after the exchange; `below` keys are smaller */
+static long first_value, values, below; /* what is mine after the exchange; `below` keys are smaller */
+static long held;                   /* keys in `received` */
 static int passed;
 
 /* Keys pile up in the middle values, and only whole buckets move: half as much again is room enough. */
@@ -143,7 +144,7 @@ static void iterate(int iteration)
 /* Puts the keys where their ranks say, and looks whether all are in order, from process to process too. */
 static int in_order(void)
 {
-    memcpy(received + held, own, (size_t)own_count * sizeof *own);
+    if (own_count) memcpy(received + held, own, (size_t)own_count * sizeof *own);
     held += own_count;
     long wrong = held > 2 * mine; /* never: see bytes() */
     int *const out = keys;        /* and `sorted`, which follow each other and are done with */

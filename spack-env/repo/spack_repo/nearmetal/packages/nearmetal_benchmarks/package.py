@@ -6,7 +6,7 @@ from spack.package import *
 
 CHECKOUT = pathlib.Path(__file__).resolve().parents[6]
 #: Of the programs' text, so that another is another hash; tests/test_spack.py holds it to be true.
-DIGEST = "d9fd84fd1da9dde5d3b1c08f10cdb76f85d17aa4cc77801a6a18fc74f0f92034"
+DIGEST = "8584e0b912ad2ac8fff072099b4db7097832408b6a34ffb0e1b3b7d27323035d"
 SOURCES = CHECKOUT / "reframe_checks" / "src"
 #: What is installed, and by what.
 SUFFIXES, NAMES = (".c", ".h", ".java"), ("jvm.sh", "install.sh", "programs.txt")
