@@ -1,16 +1,23 @@
 """The lab for tests that are marked `lab`, and a second checkout for those that would disturb it."""
 import os
+import re
 import shlex
 import shutil
 import subprocess
 import sys
 import tempfile
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from reframe_checks.rooms import imported
+
 CHECKOUT = Path(__file__).parents[1]
+#: Built by these tests, and seen by the lab's nodes.
+IMAGES = CHECKOUT / 'results' / 'tests' / 'images'
+images = imported(CHECKOUT / 'containers' / 'images.py')
 
 
 @dataclass(frozen=True)
@@ -56,6 +63,28 @@ def fresh_prefix(lab: Lab, name: str) -> Path:
 def prefix(lab, request):
     """Where this test's results go."""
     return fresh_prefix(lab, request.node.name)
+
+
+def make_images(*words, directory=IMAGES) -> subprocess.CompletedProcess:
+    """`make images`, with images and lock in this directory."""
+    return subprocess.run([sys.executable, CHECKOUT / 'containers' / 'images.py', *words], text=True, timeout=1500,
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          env={**os.environ, 'NEARMETAL_IMAGES': str(directory)})
+
+
+@pytest.fixture(scope='session')
+def built_images(lab) -> dict:
+    """All images, by the committed lock; its entries. Where Debian's archive has moved on since, they are locked anew."""
+    fresh_prefix(lab, 'images')
+    shutil.copyfile(CHECKOUT / 'containers' / 'images.lock', f'{IMAGES}.lock')
+    done = make_images()
+    if done.returncode == 3:
+        said = [line for line in done.stdout.splitlines() if line.startswith('  ')]
+        assert said and all(re.fullmatch(r'  \S+ \S+ (instead of \S+|is new)|  \S+ is gone.*', line) for line in said), done.stdout
+        warnings.warn(f'the archive has other packages than images.lock (make images-lock): {said}', stacklevel=1)
+        done = make_images('--lock')
+    assert done.returncode == 0, done.stdout
+    return images.read_lock(Path(f'{IMAGES}.lock'))
 
 
 @pytest.fixture(scope='module')

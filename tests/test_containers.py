@@ -15,12 +15,12 @@ from reframe_checks import images as of_checks
 from reframe_checks.mpj import build_commands, directories, jvm_command, script
 from reframe_checks.rooms import imported
 
-CHECKOUT = Path(__file__).parents[1]
+from .conftest import CHECKOUT, images
+
 ROOM = CHECKOUT / 'containers'
 HEADER = Path(__file__).parent / 'recorded' / 'image_header.sif'
 
-
-images, sif, builder = (imported(ROOM / f'{name}.py') for name in ('images', 'sif', 'builder'))
+sif, builder = (imported(ROOM / f'{name}.py') for name in ('sif', 'builder'))
 
 
 def test_a_definition_a_stack_and_each_is_locked():

@@ -2,12 +2,16 @@
 TCG, as nodes of its Slurm."""
 import json
 import re
+import shutil
 import sqlite3
 
 import pytest
 from room import Room
 
 from reframe_checks import provenance
+
+from .conftest import IMAGES
+from .test_measure import cases
 
 pytestmark = pytest.mark.lab
 
@@ -62,6 +66,20 @@ def test_a_user_runs_an_image_there(guests):
                'apptainer --silent build image.sif root')
     said = guests.run('srun --quiet -p vm -N2 apptainer --silent exec ~/image/image.sif /bin/hostname')
     assert sorted(said.split()) == ['vm1', 'vm2']
+
+
+def test_the_locked_images_run_there_unchanged(guests, built_images):
+    places = guests.checkout / 'results' / 'images'
+    shutil.copytree(IMAGES, places)
+    shutil.copyfile(f'{IMAGES}.lock', f'{places}.lock')
+    prefix = guests.checkout / 'results' / 'guests_in_images'
+    done = guests.reframe('-r', '--system', 'lab:vm', '-n', '^(pingpong%placement=internode|npb%benchmark=is)',
+                          '-p', '^(openmpi|mpich)-sif$', '-S', 'repeats=1', '--max-retries=2', prefix=prefix, timeout=900,
+                          NEARMETAL_IMAGES=str(places))
+    assert done.returncode == 0 and 'Ran 4/4 test case(s)' in done.stdout, done.stdout
+    for case in cases(prefix / 'results.db'):
+        stack = case['environ'].removesuffix('-sif')
+        assert case['partition'] == 'vm' and case['image'] == f'{stack} {built_images[stack]["digest"]}'
 
 
 def test_messages_and_rdma_between_them_are_measured_and_told_by_what(guests, accelerator):
