@@ -1,9 +1,7 @@
 """The lab's virtual machines, in a second checkout's lab: real guests of QEMU, by KVM or, where a guest does not start by it, by
 TCG, as nodes of its Slurm."""
-import json
 import re
 import shutil
-import sqlite3
 
 import pytest
 from room import Room
@@ -87,15 +85,13 @@ def test_messages_and_rdma_between_them_are_measured_and_told_by_what(guests, ac
     done = guests.reframe('-r', '--system', 'lab:vm', '-n', 'pingpong%placement=internode', '-n', 'rdma%operation=write',
                           '-p', '^(openmpi|mpich|gnu)$', '-S', 'repeats=1', '--max-retries=2', prefix=prefix, timeout=900)
     assert done.returncode == 0 and 'Ran 3/3 test case(s)' in done.stdout, done.stdout
-    with sqlite3.connect(prefix / 'results.db') as connection:
-        [(blob,)] = connection.execute('SELECT json_blob FROM sessions ORDER BY session_start_unix DESC LIMIT 1')
-    cases = {case['environ']: case for run in json.loads(blob)['runs'] for case in run['testcases'] if case['result'] == 'pass'}
-    assert sorted(cases) == ['gnu', 'mpich', 'openmpi']
-    for case in cases.values():
+    measured = {case['environ']: case for case in cases(prefix / 'results.db') if case['result'] == 'pass'}
+    assert sorted(measured) == ['gnu', 'mpich', 'openmpi']
+    for case in measured.values():
         assert case['partition'] == 'vm' and case['facts']['nodes'] == ['vm1', 'vm2']
         assert (case['hypervisor'], case['facts']['accelerator']) == ('kvm' if accelerator == 'kvm' else 'qemu', accelerator)
         assert 'eth0: virtio_net' in case['nic_driver'] and case['samples']
-    assert {environ: case['transport'] for environ, case in cases.items()} == {
+    assert {environ: case['transport'] for environ, case in measured.items()} == {
         'openmpi': 'eth0 (virtio_net)', 'mpich': 'eth0 (virtio_net)', 'gnu': 'rxe0/1 over eth0 (virtio_net)'}
 
 
