@@ -56,3 +56,11 @@ class NearmetalBenchmarks(Package):
     def test_verified(self):
         """EP of class S gives the official sums"""
         assert "SUCCESSFUL" in self.program("npb-ep")("S", output=str)
+
+    def test_java(self):
+        """the programs in Java and the class that starts them are there"""
+        if "+java" not in self.spec:
+            raise SkipTest("the programs in Java were not asked for")
+        javap, java = Executable(self.spec["openjdk"].prefix.bin.javap), join_path(self.prefix.share, "java")
+        for place, name in (("classes", "PingPong"), ("launch", "launch.NearmetalRun")):
+            assert "main" in javap("-cp", join_path(java, place), name, output=str)
