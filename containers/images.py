@@ -32,7 +32,10 @@ def inputs(stack: str, software: str) -> list[Path]:
     """The files that an image is made from."""
     files = [HERE / f'{stack}.def', *(HERE / 'stages').iterdir(), HERE / 'sif.py', *SOURCES]
     if software == 'spack':
-        files += [path for path in (CHECKOUT / 'spack-env').rglob('*') if path.is_file() and path.suffix != '.pyc']
+        room = CHECKOUT / 'spack-env'
+        # Not `.spack-env`: what a user of the checkout installed there is nothing of the image's.
+        files += [path for path in [*(room / 'common').iterdir(), *(room / 'repo').rglob('*'), *(room / stack).iterdir()]
+                  if path.is_file() and path.suffix != '.pyc']
     return sorted(files)
 
 

@@ -2,4 +2,5 @@
 # What the first stage gives to the second, as one file: a copy of the directories would follow links.
 set -eu
 mkdir -p /opt/software /opt/nearmetal
-exec tar --create --file=/nearmetal.tar --sort=name --directory=/opt nearmetal software
+# Of a JDK neither is what runs programs, and both are half of it.
+exec tar --create --file=/nearmetal.tar --sort=name --directory=/opt --exclude='*/jmods' --exclude='*/lib/src.zip' nearmetal software
