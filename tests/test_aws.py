@@ -7,12 +7,12 @@ import re
 import shutil
 import stat
 import subprocess
-from pathlib import Path
 
 import pytest
 import yaml
 
-CHECKOUT = Path(__file__).parents[1]
+from .conftest import CHECKOUT
+
 AWS = CHECKOUT / 'site-config' / 'aws'
 TEXT = (AWS / 'cluster.yaml').read_text()
 README = (AWS / 'README.md').read_text()

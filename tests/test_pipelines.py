@@ -21,7 +21,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-CHECKOUT = Path(__file__).parents[1]
+from .conftest import CHECKOUT
+
 GITLAB, GITHUB, JENKINS = (CHECKOUT / 'ci' / name for name in ('gitlab-ci.yml', 'github-actions.yml', 'Jenkinsfile'))
 VENDORS = ['gitlab', 'github', 'jenkins']
 
