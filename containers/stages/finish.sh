@@ -17,9 +17,11 @@ label org.nearmetal.stack "$stack"
 label org.nearmetal.pmi "$pmi"
 if [ -e "$share/spack.packages" ]; then
     label org.nearmetal.lock "sha256:$(cat "$share/spack.lock.sha256")"
-    for name in openmpi mpich pmix mpj-express; do
+    for name in openmpi mpich mpj-express pmix openjdk; do
         version=$(awk -v name="$name" '$1 == name { print $2 }' "$share/spack.packages")
-        [ -z "$version" ] || label "org.nearmetal.version.$name" "$version"
+        [ -n "$version" ] || continue
+        label "org.nearmetal.version.$name" "$version"
+        case $name in openmpi | mpich | mpj-express) label org.nearmetal.library "$library $version" ;; esac
     done
 else
     for package; do label "org.nearmetal.version.$package" "$(dpkg-query -W -f '${Version}' "$package")"; done
