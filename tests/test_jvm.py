@@ -15,6 +15,7 @@ from types import SimpleNamespace
 
 import pytest
 import srun_mpj
+from room import wait_until
 
 from reframe_checks.mpj import jvm_command
 
@@ -267,10 +268,22 @@ def utf(text):
     return struct.pack('>H', len(text)) + text.encode()
 
 
-def listening():
-    """Addresses on which a process of ours listens, as /proc/net/tcp* has them: `ADDRESS:PORT` in hexadecimal."""
+ESTABLISHED, LISTEN = '01', '0A'
+
+
+def sockets(state):
+    """The own addresses of all sockets in that state, as /proc/net/tcp* has them: `ADDRESS:PORT` in hexadecimal."""
     lines = [line.split() for name in ('tcp', 'tcp6') for line in Path('/proc/net', name).read_text().splitlines()[1:]]
-    return {fields[1] for fields in lines if fields[3] == '0A'}
+    return [fields[1] for fields in lines if fields[3] == state]
+
+
+def listening():
+    return set(sockets(LISTEN))
+
+
+def begun(port):
+    """Waits until rank 0 has told its rendezvous there of niodev's ports: of its connections that is the second."""
+    wait_until(lambda: sum(address.endswith(f':{port:04X}') for address in sockets(ESTABLISHED)) == 2, 20, 'MPI.Init of rank 0')
 
 
 @node
@@ -314,7 +327,7 @@ def test_strangers_malformed_and_second_ones_harm_nothing(ranks):
     assert knock(port, utf('nearmetal 8.0 1')) == b''  # of another job
     for number in ('2', '-1', 'x', '0', '99999999999'):
         assert knock(port, utf(f'nearmetal 7.0 {number}')) == utf('nearmetal 7.0 refused')
-    time.sleep(2)  # rank 0 is in MPI.Init: what else says that it is rank 0 comes too late
+    begun(port)  # what else says that it is rank 0 comes too late
     for numbers in [(26000, 26001, 1), (26000, 26001, 0),  # not announced, there already
                     (80, 26001, 0), (26000, 26000, 0), (26000, 70000, 0), (26000, 26001, -1)]:
         assert knock(port, utf('Sending Info') + struct.pack('>iii', *numbers)) == b''
@@ -330,10 +343,9 @@ def test_nothing_listens_beyond_the_jobs_network(ranks):
     before = listening()
     first = ranks(0, 2)
     knock(18112)
+    begun(18112)
+    opened = listening() - before
     # The rendezvous, and two ports of niodev.
-    deadline = time.monotonic() + 20
-    while len(opened := listening() - before) < 3 and time.monotonic() < deadline:
-        time.sleep(0.1)
     assert len(opened) == 3 and all('0100007F:' in address for address in opened), opened
     second = ranks(1, 2, 'hang')
     first.kill()
