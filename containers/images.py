@@ -6,6 +6,7 @@ base is Debian's from the Docker hub; else Apptainer is the lab's, and the base 
 import argparse
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -32,10 +33,9 @@ def inputs(stack: str, software: str) -> list[Path]:
     """The files that an image is made from."""
     files = [HERE / f'{stack}.def', *(HERE / 'stages').iterdir(), HERE / 'sif.py', *SOURCES]
     if software == 'spack':
-        room = CHECKOUT / 'spack-env'
-        # Not `.spack-env`: what a user of the checkout installed there is nothing of the image's.
-        files += [path for path in [*(room / 'common').iterdir(), *(room / 'repo').rglob('*'), *(room / stack).iterdir()]
-                  if path.is_file() and path.suffix != '.pyc']
+        # What the definition copies: not `.spack-env`, which a user of the checkout installed there.
+        copied = [CHECKOUT / name for name in re.findall(r'^    (spack-env/\S+) ', files[0].read_text(), re.M)]
+        files += [path for top in copied for path in [top, *top.rglob('*')] if path.is_file() and path.suffix != '.pyc']
     return sorted(files)
 
 

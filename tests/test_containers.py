@@ -1,7 +1,6 @@
 """Images: their lock, what pins them, and what a check makes of them. Without Apptainer; tests/test_images.py has it."""
 import hashlib
 import os
-import re
 import shutil
 import struct
 import subprocess
@@ -37,11 +36,10 @@ def test_the_lock_is_of_what_stands_here():
 
 
 @pytest.mark.parametrize('stack', images.STACKS)
-def test_what_a_definition_copies_is_what_its_digest_is_of(stack):
-    """Of the committed files: `.spack-env`, a user's own installation in the checkout, would be copied with all its links."""
-    [section] = re.findall(r'^%files\n(.*?)\n\n', (ROOM / f'{stack}.def').read_text(), re.M | re.S)
-    copied = [CHECKOUT / line.split()[0] for line in section.splitlines() if 'spack-env/' in line]
-    committed = subprocess.run(['git', '-C', CHECKOUT, '-c', f'safe.directory={CHECKOUT}', 'ls-files', *copied],
+def test_what_a_definition_copies_of_spack_is_all_that_is_committed(stack):
+    """And no more: `.spack-env`, a user's own installation in the checkout, would be copied with all its links."""
+    rooms = [CHECKOUT / 'spack-env' / name for name in ('common', 'repo', stack)]
+    committed = subprocess.run(['git', '-C', CHECKOUT, '-c', f'safe.directory={CHECKOUT}', 'ls-files', *rooms],
                                capture_output=True, text=True, check=True).stdout.split()
     of_spack = set(images.inputs(stack, 'spack')) - set(images.inputs(stack, 'debian'))
     assert {CHECKOUT / path for path in committed} == of_spack
