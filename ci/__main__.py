@@ -1,4 +1,5 @@
 """The `nearmetal` command."""
+
 import argparse
 import gc
 import shlex
@@ -16,78 +17,177 @@ or unreadable input."""
 
 def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(
-        prog="nearmetal", epilog=EPILOG,
-        description="Reads the results that `reframe -c reframe_checks -r` stored: compares, records baselines, judges, reports.")
+        prog="nearmetal",
+        epilog=EPILOG,
+        description="Reads the results that `reframe -c reframe_checks -r` stored: compares, records baselines, judges, reports.",
+    )
     subs = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
-    def command(name: str, run, text: str, description: str, parents=subs) -> argparse.ArgumentParser:
+    def command(
+        name: str, run, text: str, description: str, parents=subs
+    ) -> argparse.ArgumentParser:
         sub = parents.add_parser(name, help=text, description=description, epilog=EPILOG)
         sub.set_defaults(run=run)
         sub.add_argument("--system", help="of the newest session on this system (default: of all)")
-        sub.add_argument("--database", type=Path, default=results.database(), help="ReFrame's results (default: %(default)s)")
+        sub.add_argument(
+            "--database",
+            type=Path,
+            default=results.database(),
+            help="ReFrame's results (default: %(default)s)",
+        )
         return sub
 
-    compare = command("compare", commands.compare_partitions, "partitions side by side, with ratios to the first",
-                      "One row a check, environment and variable; one column a partition; ratios to the first partition.")
+    compare = command(
+        "compare",
+        commands.compare_partitions,
+        "partitions side by side, with ratios to the first",
+        "One row a check, environment and variable; one column a partition; ratios to the first partition.",
+    )
     one_session(compare)
-    compare.add_argument("--columns", help="partitions, comma-separated; the first is the base (default: as they ran)")
-    compare.add_argument("--spread", action="store_true", help="with the coefficient of variation over the launches")
+    compare.add_argument(
+        "--columns",
+        help="partitions, comma-separated; the first is the base (default: as they ran)",
+    )
+    compare.add_argument(
+        "--spread", action="store_true", help="with the coefficient of variation over the launches"
+    )
 
-    baseline = subs.add_parser("baseline", help="record, show or check what a system's variables are when it is well",
-                               epilog=EPILOG).add_subparsers(dest="action", required=True, metavar="ACTION")
-    record = command("record", commands.record_baseline, "write the baseline from some sessions",
-                     "Writes SYSTEM.yaml and SYSTEM.launches.json (see --directory), of which `git diff` shows what changed. "
-                     "Refuses sessions that failed, lack a case, were measured on different states of the system, or hold a "
-                     "variable too noisy to be judged.", baseline)
-    record.add_argument("--session", action="append", metavar="ID",
-                        help=f"from this one; may be repeated (default: the last {SESSIONS} with the newest one's cases)")
-    record.add_argument("--leave-out-noisy", action="store_true", help="let variables that are too noisy stay unjudged")
-    show = command("show", commands.show_baseline, "print it: value, spread, launches, and what the gate finds in it",
-                   "One row a variable of the baseline.", baseline)
-    check = command("check", commands.check_baseline, "is it valid, young enough, and of the system as it is?",
-                    "Checks both files against their schema and digest, the age of each entry, and the facts of the newest "
-                    "session against those it was recorded on. Ends with 2 where the baseline should be recorded anew.", baseline)
-    check.add_argument("--days", type=int, default=180, help="older entries are stale (default: %(default)s)")
+    baseline = subs.add_parser(
+        "baseline",
+        help="record, show or check what a system's variables are when it is well",
+        epilog=EPILOG,
+    ).add_subparsers(dest="action", required=True, metavar="ACTION")
+    record = command(
+        "record",
+        commands.record_baseline,
+        "write the baseline from some sessions",
+        "Writes SYSTEM.yaml and SYSTEM.launches.json (see --directory), of which `git diff` shows what changed. "
+        "Refuses sessions that failed, lack a case, were measured on different states of the system, or hold a "
+        "variable too noisy to be judged.",
+        baseline,
+    )
+    record.add_argument(
+        "--session",
+        action="append",
+        metavar="ID",
+        help=f"from this one; may be repeated (default: the last {SESSIONS} with the newest one's cases)",
+    )
+    record.add_argument(
+        "--leave-out-noisy",
+        action="store_true",
+        help="let variables that are too noisy stay unjudged",
+    )
+    show = command(
+        "show",
+        commands.show_baseline,
+        "print it: value, spread, launches, and what the gate finds in it",
+        "One row a variable of the baseline.",
+        baseline,
+    )
+    check = command(
+        "check",
+        commands.check_baseline,
+        "is it valid, young enough, and of the system as it is?",
+        "Checks both files against their schema and digest, the age of each entry, and the facts of the newest "
+        "session against those it was recorded on. Ends with 2 where the baseline should be recorded anew.",
+        baseline,
+    )
+    check.add_argument(
+        "--days", type=int, default=180, help="older entries are stale (default: %(default)s)"
+    )
     for sub in (record, show, check):
-        sub.add_argument("--directory", type=Path, help="where baselines are (default: RFM_REFERENCE_PREFIX, or this "
-                         "checkout's reframe_checks/references/baselines)")
+        sub.add_argument(
+            "--directory",
+            type=Path,
+            help="where baselines are (default: RFM_REFERENCE_PREFIX, or this "
+            "checkout's reframe_checks/references/baselines)",
+        )
 
-    gate = command("gate", commands.gate_session, "judge a session against the baseline",
-                   "Each variable is ok, regressed, improved, inconclusive (too few launches), incomplete or not judged; the "
-                   f"campaign's chance of any false alarm is {100 * judge.CAMPAIGN_ERROR:.0f} % in all. Run it after "
-                   "`reframe -c reframe_checks -r`.")
+    gate = command(
+        "gate",
+        commands.gate_session,
+        "judge a session against the baseline",
+        "Each variable is ok, regressed, improved, inconclusive (too few launches), incomplete or not judged; the "
+        f"campaign's chance of any false alarm is {100 * judge.CAMPAIGN_ERROR:.0f} % in all. Run it after "
+        "`reframe -c reframe_checks -r`.",
+    )
     one_session(gate)
-    gate.add_argument("--confirm", nargs="?", const="all", choices=list(confirm.WORDS),
-                      help="measure suspicious cases again, with ReFrame: what changed, or all that is undecided too (default)")
-    gate.add_argument("--most", type=int, default=32, metavar="N", help="launches of a case with --confirm (default: %(default)s)")
-    gate.add_argument("--reframe", type=shlex.split, default=["reframe"], metavar="COMMAND",
-                      help="how --confirm starts ReFrame (default: reframe)")
+    gate.add_argument(
+        "--confirm",
+        nargs="?",
+        const="all",
+        choices=list(confirm.WORDS),
+        help="measure suspicious cases again, with ReFrame: what changed, or all that is undecided too (default)",
+    )
+    gate.add_argument(
+        "--most",
+        type=int,
+        default=32,
+        metavar="N",
+        help="launches of a case with --confirm (default: %(default)s)",
+    )
+    gate.add_argument(
+        "--reframe",
+        type=shlex.split,
+        default=["reframe"],
+        metavar="COMMAND",
+        help="how --confirm starts ReFrame (default: reframe)",
+    )
     gate.add_argument("--all", action="store_true", help="print what is ok as well")
-    for kind, text in (("json", "for programs, by ci/gate-schema.yaml"), ("junit", "for a CI system"),
-                       ("markdown", "for a merge request"), ("openmetrics", "for a monitor")):
+    for kind, text in (
+        ("json", "for programs, by ci/gate-schema.yaml"),
+        ("junit", "for a CI system"),
+        ("markdown", "for a merge request"),
+        ("openmetrics", "for a monitor"),
+    ):
         gate.add_argument(f"--{kind}", type=Path, metavar="FILE", help=f"write the verdicts {text}")
-    command("history", commands.show_history, "where levels moved over all sessions, and what changed with them",
-            "Change points of every variable by Apache Otava on the median of each session's launches, each borne out by a rank "
-            "test, with the facts of the system that changed in the session where the level moved.")
-    page = command("report", commands.write_report, "all of it as one HTML page",
-                   "One self-contained page: verdicts, network, kernels, memory, history with change points, provenance. Needs no "
-                   "network to be read. Ends with 0 whatever the verdict: judging is `nearmetal gate`'s.")
-    page.add_argument("--output", type=Path, metavar="FILE", default=results.database().with_name("report.html"),
-                      help="default: %(default)s")
-    command("progress", commands.show_progress, "how far a campaign is: reframe ... | nearmetal progress",
-            "Passes on what ReFrame says, and after each case how many are done and about how long the others will take, by the "
-            "newest session of as many cases on the system. Ends with 1 if a case failed, 2 if nothing ran.")
-    duet = command("duet", commands.judge_duet, "judge A against B, measured by turns",
-                   "What B costs against A in the newest session with a duet, by pairs of launches where they share their noise. "
-                   "Run it after `reframe -c reframe_checks/duet -r`. Ends with 1 where B is worse.")
+    command(
+        "history",
+        commands.show_history,
+        "where levels moved over all sessions, and what changed with them",
+        "Change points of every variable by Apache Otava on the median of each session's launches, each borne out by a rank "
+        "test, with the facts of the system that changed in the session where the level moved.",
+    )
+    page = command(
+        "report",
+        commands.write_report,
+        "all of it as one HTML page",
+        "One self-contained page: verdicts, network, kernels, memory, history with change points, provenance. Needs no "
+        "network to be read. Ends with 0 whatever the verdict: judging is `nearmetal gate`'s.",
+    )
+    page.add_argument(
+        "--output",
+        type=Path,
+        metavar="FILE",
+        default=results.database().with_name("report.html"),
+        help="default: %(default)s",
+    )
+    command(
+        "progress",
+        commands.show_progress,
+        "how far a campaign is: reframe ... | nearmetal progress",
+        "Passes on what ReFrame says, and after each case how many are done and about how long the others will take, by the "
+        "newest session of as many cases on the system. Ends with 1 if a case failed, 2 if nothing ran.",
+    )
+    duet = command(
+        "duet",
+        commands.judge_duet,
+        "judge A against B, measured by turns",
+        "What B costs against A in the newest session with a duet, by pairs of launches where they share their noise. "
+        "Run it after `reframe -c reframe_checks/duet -r`. Ends with 1 where B is worse.",
+    )
     one_session(duet)
     return top
 
 
 def one_session(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--session", metavar="ID", help="this one: its id or the id's beginning")
-    sub.add_argument("--since", metavar="TIME", help="incomplete unless the session started later: seconds since 1970, as "
-                     "`date +%%s` prints, or an ISO date and time. ReFrame stores no session where it selected nothing.")
+    sub.add_argument(
+        "--since",
+        metavar="TIME",
+        help="incomplete unless the session started later: seconds since 1970, as "
+        "`date +%%s` prints, or an ISO date and time. ReFrame stores no session where it selected nothing.",
+    )
 
 
 def main() -> int:

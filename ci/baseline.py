@@ -5,6 +5,7 @@ Two files in reframe_checks/references/baselines (or RFM_REFERENCE_PREFIX), by r
 `baseline` says from which sessions, with what noise and on what the values were measured.  `SYSTEM.launches.json` holds the
 launches that the gate's rank test compares with; the first names its digest.
 """
+
 import hashlib
 import json
 import os
@@ -35,23 +36,29 @@ class BaselineError(ValueError):
 @dataclass(frozen=True)
 class Noise:
     """How a variable varies, from its baseline's launches."""
-    spread: float           #: robust coefficient of variation over all launches
+
+    spread: float  #: robust coefficient of variation over all launches
     launches: int
-    between: float | None   #: share of the variance that lies between launches; None where launches have no parts
-    finds: float | None     #: the smallest change that the gate finds in it, as a fraction; None: too noisy to be judged
+    between: (
+        float | None
+    )  #: share of the variance that lies between launches; None where launches have no parts
+    finds: (
+        float | None
+    )  #: the smallest change that the gate finds in it, as a fraction; None: too noisy to be judged
 
 
 @dataclass(frozen=True)
 class Entry:
     """One test case in the baseline."""
-    recorded: str                                   #: the date
-    sessions: dict[str, str]                        #: id: when it started
-    facts: dict[str, str]                           #: what it was measured on
-    parameters: dict                                #: of the check
-    units: dict[str, str]                           #: by variable
-    values: dict[str, float]                        #: median over all launches
+
+    recorded: str  #: the date
+    sessions: dict[str, str]  #: id: when it started
+    facts: dict[str, str]  #: what it was measured on
+    parameters: dict  #: of the check
+    units: dict[str, str]  #: by variable
+    values: dict[str, float]  #: median over all launches
     noise: dict[str, Noise]
-    launches: dict[str, list[list[float]]]          #: by variable: sessions, each a value a launch
+    launches: dict[str, list[list[float]]]  #: by variable: sessions, each a value a launch
 
 
 @dataclass(frozen=True)
@@ -63,12 +70,18 @@ class Baseline:
     @property
     def variables(self) -> int:
         """How many variables are judged, which share the campaign's error."""
-        return sum(noise.finds is not None for entry in self.entries.values() for noise in entry.noise.values())
+        return sum(
+            noise.finds is not None
+            for entry in self.entries.values()
+            for noise in entry.noise.values()
+        )
 
     @property
     def drift(self) -> float:
         """How much whole sessions differ beyond their launches, as a fraction: typical of all variables."""
-        return drift.typical(launches for entry in self.entries.values() for launches in entry.launches.values())
+        return drift.typical(
+            launches for entry in self.entries.values() for launches in entry.launches.values()
+        )
 
 
 def directory() -> Path:
@@ -83,14 +96,18 @@ def load(system: str, where: Path | None = None) -> Baseline:
     try:
         data = yaml.safe_load(path.read_text())
     except FileNotFoundError:
-        raise BaselineError(f"{path}: {system} has no baseline. Fix: `nearmetal baseline record --system {system}` "
-                            "after some sessions") from None
+        raise BaselineError(
+            f"{path}: {system} has no baseline. Fix: `nearmetal baseline record --system {system}` "
+            "after some sessions"
+        ) from None
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise BaselineError(f"{path}: cannot be read as YAML: {error}. Fix: {again}") from error
     schema = yaml.safe_load((REFERENCES / "baseline-schema.yaml").read_text())
     for fault in jsonschema.Draft202012Validator(schema).iter_errors(data):
         place = ".".join(map(str, fault.absolute_path)) or "the file"
-        raise BaselineError(f"{path}: {place}: {fault.message[:300]}. Fix: {fault.schema.get('description', again)}")
+        raise BaselineError(
+            f"{path}: {place}: {fault.message[:300]}. Fix: {fault.schema.get('description', again)}"
+        )
     meta = data["baseline"]
     beside = path.with_name(f"{system}.launches.json")
     try:
@@ -98,20 +115,28 @@ def load(system: str, where: Path | None = None) -> Baseline:
     except OSError as error:
         raise BaselineError(f"{beside}: {error.strerror}. Fix: {again}") from None
     if hashlib.sha256(text).hexdigest() != meta["launches_sha256"]:
-        raise BaselineError(f"{beside}: not the launches that {path.name} was written with (SHA-256). Fix: {again}")
+        raise BaselineError(
+            f"{beside}: not the launches that {path.name} was written with (SHA-256). Fix: {again}"
+        )
     launches = json.loads(text)
     entries = {}
     for name, case in meta["cases"].items():
         key = tuple(name.split(" | "))
         references = _find(data, key, case["parameters"], system)
         if set(references) != set(case["noise"]):
-            raise BaselineError(f"{path}: {name}: references and noise are of different variables. Fix: {again}")
+            raise BaselineError(
+                f"{path}: {name}: references and noise are of different variables. Fix: {again}"
+            )
         entries[key] = Entry(
-            case["recorded"], {uuid: meta["sessions"][uuid] for uuid in case["sessions"]},
-            {**meta["facts"].get(key[1], {}), **case["facts"]}, case["parameters"],
+            case["recorded"],
+            {uuid: meta["sessions"][uuid] for uuid in case["sessions"]},
+            {**meta["facts"].get(key[1], {}), **case["facts"]},
+            case["parameters"],
             {variable: reference[3] for variable, reference in references.items()},
             {variable: reference[0] for variable, reference in references.items()},
-            {variable: Noise(**noise) for variable, noise in case["noise"].items()}, launches[name])
+            {variable: Noise(**noise) for variable, noise in case["noise"].items()},
+            launches[name],
+        )
     return Baseline(system, path, entries)
 
 
@@ -126,33 +151,82 @@ def _find(data: dict, key: Key, parameters: dict, system: str) -> dict:
 def save(baseline: Baseline) -> None:
     """Write both files, the launches first, so that a reader never finds newer references than launches."""
     entries = dict(sorted(baseline.entries.items()))
-    launches = "{\n" + ",\n".join(
-        f"{json.dumps(' | '.join(key))}: {{\n" + ",\n".join(
-            f" {json.dumps(name)}: {json.dumps(sessions)}" for name, sessions in sorted(entry.launches.items())) + "}"
-        for key, entry in entries.items()) + "}\n"
-    common = {partition: _common([entry.facts for key, entry in entries.items() if key[1] == partition])
-              for partition in sorted({key[1] for key in entries})}
-    document = {"baseline": {
-        "system": baseline.system,
-        "launches_sha256": hashlib.sha256(launches.encode()).hexdigest(),
-        "sessions": dict(sorted({uuid: when for entry in entries.values() for uuid, when in entry.sessions.items()}.items(),
-                                key=lambda item: item[1])),
-        "facts": common,
-        "cases": {" | ".join(key): {
-            "recorded": entry.recorded, "sessions": list(entry.sessions), "parameters": entry.parameters,
-            "facts": {name: value for name, value in entry.facts.items() if name not in common[key[1]]},
-            "noise": {name: vars(noise) for name, noise in sorted(entry.noise.items())},
-        } for key, entry in entries.items()}}}
+    launches = (
+        "{\n"
+        + ",\n".join(
+            f"{json.dumps(' | '.join(key))}: {{\n"
+            + ",\n".join(
+                f" {json.dumps(name)}: {json.dumps(sessions)}"
+                for name, sessions in sorted(entry.launches.items())
+            )
+            + "}"
+            for key, entry in entries.items()
+        )
+        + "}\n"
+    )
+    common = {
+        partition: _common([entry.facts for key, entry in entries.items() if key[1] == partition])
+        for partition in sorted({key[1] for key in entries})
+    }
+    document = {
+        "baseline": {
+            "system": baseline.system,
+            "launches_sha256": hashlib.sha256(launches.encode()).hexdigest(),
+            "sessions": dict(
+                sorted(
+                    {
+                        uuid: when
+                        for entry in entries.values()
+                        for uuid, when in entry.sessions.items()
+                    }.items(),
+                    key=lambda item: item[1],
+                )
+            ),
+            "facts": common,
+            "cases": {
+                " | ".join(key): {
+                    "recorded": entry.recorded,
+                    "sessions": list(entry.sessions),
+                    "parameters": entry.parameters,
+                    "facts": {
+                        name: value
+                        for name, value in entry.facts.items()
+                        if name not in common[key[1]]
+                    },
+                    "noise": {name: vars(noise) for name, noise in sorted(entry.noise.items())},
+                }
+                for key, entry in entries.items()
+            },
+        }
+    }
     for key, entry in entries.items():
-        place = document.setdefault(key[0].split()[0], {"$index": ["$partition", "$environ", *entry.parameters]})
+        place = document.setdefault(
+            key[0].split()[0], {"$index": ["$partition", "$environ", *entry.parameters]}
+        )
         for step in (f"{baseline.system}:{key[1]}", key[2], *entry.parameters.values()):
             place = place.setdefault(step, {})
         for name in sorted(entry.values):
-            place[name] = [entry.values[name], *bounds(entry.units[name], entry.noise[name].spread), entry.units[name]]
+            place[name] = [
+                entry.values[name],
+                *bounds(entry.units[name], entry.noise[name].spread),
+                entry.units[name],
+            ]
     baseline.path.parent.mkdir(parents=True, exist_ok=True)
-    for path, text in ((baseline.path.with_name(f"{baseline.system}.launches.json"), launches),
-                       (baseline.path, HEADER.format(baseline.system) + yaml.dump(
-                           document, Dumper=_Dumper, sort_keys=False, default_flow_style=None, width=120, allow_unicode=True))):
+    for path, text in (
+        (baseline.path.with_name(f"{baseline.system}.launches.json"), launches),
+        (
+            baseline.path,
+            HEADER.format(baseline.system)
+            + yaml.dump(
+                document,
+                Dumper=_Dumper,
+                sort_keys=False,
+                default_flow_style=None,
+                width=120,
+                allow_unicode=True,
+            ),
+        ),
+    ):
         partial = path.with_name(f".{path.name}.partial")
         partial.write_text(text)
         partial.replace(path)
@@ -160,7 +234,11 @@ def save(baseline: Baseline) -> None:
 
 def _common(facts: list[dict[str, str]]) -> dict[str, str]:
     """What is the same in all."""
-    return {name: value for name, value in facts[0].items() if all(other.get(name) == value for other in facts)}
+    return {
+        name: value
+        for name, value in facts[0].items()
+        if all(other.get(name) == value for other in facts)
+    }
 
 
 class _Dumper(yaml.SafeDumper):
@@ -173,4 +251,8 @@ class _Dumper(yaml.SafeDumper):
 def bounds(unit: str, spread: float) -> list[float | None]:
     """Lower and upper bound of a reference as fractions: of a time only the upper, of a rate only the lower."""
     reach = max(BOUND[1], BOUND[0] * spread)
-    return [-min(LOWEST, float(f"{reach:.3g}")), None] if unit.endswith("/s") else [None, float(f"{reach:.3g}")]
+    return (
+        [-min(LOWEST, float(f"{reach:.3g}")), None]
+        if unit.endswith("/s")
+        else [None, float(f"{reach:.3g}")]
+    )

@@ -5,6 +5,7 @@ session shifted as a whole. A step is a rise of a latency; flagged is what is ca
 to its verdict; "confirm" takes five, and fresh ones where these don't say `ok` (`nearmetal gate --confirm`). Beside them
 stands what others do with five launches (bench_methods.py).
 """
+
 import argparse
 import sys
 
@@ -17,17 +18,31 @@ from .bench_tables import Row, tables
 
 #: What is promised of a method in a table at a step: (least power or, at step 0, most false alarms in %, most launches).
 PROMISES = {
-    ("CV 2 %", "judge", 0.0): (0.1, 7), ("CV 2 %", "judge", 0.05): (98, 7),
-    ("CV 3 %", "judge", 0.0): (0.1, 20), ("CV 3 %", "judge", 0.05): (95, 20),
-    ("CV 8 %", "judge", 0.0): (0.2, None), ("CV 8 %", "judge", 0.10): (95, None),
-    ("CV 2 %", "confirm", 0.0): (0.1, 7), ("CV 2 %", "confirm", 0.05): (98, None),
-    ("CV 3 %", "confirm", 0.0): (0.1, 20), ("CV 3 %", "confirm", 0.05): (95, 20),
-    ("CV 8 %", "confirm", 0.0): (0.2, None), ("CV 8 %", "confirm", 0.10): (95, None),
-    **{(f"CV {cv} %, days {days} %", method, 0.0): (0.1, None)
-       for cv in (2, 3) for days in ("0.5", "1.0") for method in ("judge", "confirm")},
-    **{(f"duet, CV 8 %, shared {shared}", "judge_pairs", step): (bound, None)
-       for shared in (0.95, 0.99) for step, bound in ((0.0, 0.2), (0.05, 95))},
-    ("campaigns", "CV 2 %", 0.0): (5, None), ("campaigns", "CV 3 %", 0.0): (5, None),
+    ("CV 2 %", "judge", 0.0): (0.1, 7),
+    ("CV 2 %", "judge", 0.05): (98, 7),
+    ("CV 3 %", "judge", 0.0): (0.1, 20),
+    ("CV 3 %", "judge", 0.05): (95, 20),
+    ("CV 8 %", "judge", 0.0): (0.2, None),
+    ("CV 8 %", "judge", 0.10): (95, None),
+    ("CV 2 %", "confirm", 0.0): (0.1, 7),
+    ("CV 2 %", "confirm", 0.05): (98, None),
+    ("CV 3 %", "confirm", 0.0): (0.1, 20),
+    ("CV 3 %", "confirm", 0.05): (95, 20),
+    ("CV 8 %", "confirm", 0.0): (0.2, None),
+    ("CV 8 %", "confirm", 0.10): (95, None),
+    **{
+        (f"CV {cv} %, days {days} %", method, 0.0): (0.1, None)
+        for cv in (2, 3)
+        for days in ("0.5", "1.0")
+        for method in ("judge", "confirm")
+    },
+    **{
+        (f"duet, CV 8 %, shared {shared}", "judge_pairs", step): (bound, None)
+        for shared in (0.95, 0.99)
+        for step, bound in ((0.0, 0.2), (0.05, 95))
+    },
+    ("campaigns", "CV 2 %", 0.0): (5, None),
+    ("campaigns", "CV 3 %", 0.0): (5, None),
 }
 
 
@@ -46,29 +61,56 @@ def broken(title: str, rows: list[Row]) -> list[str]:
         missed = bound is not None and (row.rate < bound if row.step else row.rate > bound)
         if missed or most is not None and row.launches > most:
             used = "" if row.launches is None else f" with {row.launches:.1f} launches"
-            lines.append(f"{title}, {row.method}, step {100 * row.step:.0f} %: {row.rate:.2f} %{used}")
+            lines.append(
+                f"{title}, {row.method}, step {100 * row.step:.0f} %: {row.rate:.2f} %{used}"
+            )
     return lines
 
 
 def shown(rows: list[Row]) -> str:
-    return tabulate([[f"{100 * row.step:.0f} %", row.method, f"{row.rate:.2f}",
-                      interval(row.hits, row.trials) if row.days is None else f"of {row.days} days", row.trials,
-                      "" if row.launches is None else f"{row.launches:.1f}"] for row in rows],
-                    ["step", "method", "flagged %", "95 % interval", "trials", "launches"], disable_numparse=True,
-                    colalign=["right", "left", "right", "right", "right", "right"])
+    return tabulate(
+        [
+            [
+                f"{100 * row.step:.0f} %",
+                row.method,
+                f"{row.rate:.2f}",
+                interval(row.hits, row.trials) if row.days is None else f"of {row.days} days",
+                row.trials,
+                "" if row.launches is None else f"{row.launches:.1f}",
+            ]
+            for row in rows
+        ],
+        ["step", "method", "flagged %", "95 % interval", "trials", "launches"],
+        disable_numparse=True,
+        colalign=["right", "left", "right", "right", "right", "right"],
+    )
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="bench-gate", description=__doc__, epilog="exit codes: 0 all promises kept; 1 not",
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--trials", type=int, default=4000, help="per noise and step (default: %(default)s)")
-    parser.add_argument("--campaigns", type=int, default=400, help="unchanged ones, whole (default: %(default)s)")
-    parser.add_argument("--baseline", type=int, default=60, help="launches in the baseline (default: %(default)s)")
-    parser.add_argument("--variables", type=int, default=200, help="of a campaign (default: %(default)s)")
+    parser = argparse.ArgumentParser(
+        prog="bench-gate",
+        description=__doc__,
+        epilog="exit codes: 0 all promises kept; 1 not",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--trials", type=int, default=4000, help="per noise and step (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--campaigns", type=int, default=400, help="unchanged ones, whole (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--baseline", type=int, default=60, help="launches in the baseline (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--variables", type=int, default=200, help="of a campaign (default: %(default)s)"
+    )
     parser.add_argument("--seed", type=int, default=1)
     plan = parser.parse_args()
     missed, left = [], set(PROMISES)
-    print(f"baseline of {plan.baseline} launches in sessions of {bench_noise.SESSION}, campaign of {plan.variables} variables")
+    print(
+        f"baseline of {plan.baseline} launches in sessions of {bench_noise.SESSION}, campaign of {plan.variables} variables"
+    )
     for title, rows, limit in tables(np.random.default_rng(plan.seed), plan):
         print(f"\n{title}\n{shown(rows)}" + (f"\n{limit}" if limit else ""), flush=True)
         missed += broken(title, rows)

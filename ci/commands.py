@@ -1,4 +1,5 @@
 """What each command of `nearmetal` does with its arguments; every function returns the exit code."""
+
 import json
 import sys
 from collections.abc import Iterator
@@ -8,7 +9,20 @@ from pathlib import Path
 
 from tabulate import tabulate
 
-from . import baseline, compare, confirm, duet, gate, history, progress, published, record, report, results, verdicts
+from . import (
+    baseline,
+    compare,
+    confirm,
+    duet,
+    gate,
+    history,
+    progress,
+    published,
+    record,
+    report,
+    results,
+    verdicts,
+)
 from .results import Session
 
 
@@ -18,9 +32,20 @@ class Incomplete(Exception):
 
 def compare_partitions(arguments) -> int:
     session = _one_session(arguments)
-    columns = arguments.columns.split(",") if arguments.columns else list(dict.fromkeys(v.partition for v in session.values))
+    columns = (
+        arguments.columns.split(",")
+        if arguments.columns
+        else list(dict.fromkeys(v.partition for v in session.values))
+    )
     if not columns:
-        raise Incomplete("\n".join([f"session {session.uuid} holds no value: all of its cases failed:", *compare.failed(session)]))
+        raise Incomplete(
+            "\n".join(
+                [
+                    f"session {session.uuid} holds no value: all of its cases failed:",
+                    *compare.failed(session),
+                ]
+            )
+        )
     text, missing = compare.render(session, columns, arguments.spread)
     print(text)
     for line in missing:
@@ -56,39 +81,81 @@ def record_baseline(arguments) -> int:
     baseline.save(after)
     for note in notes:
         print(f"note: {note}")
-    print(f"{path}: {len(after.entries)} cases, {after.variables} variables judged, from {len(sessions)} sessions "
-          f"({sessions[0].started} to {sessions[-1].started}). Read its diff and commit it with {system}.launches.json.")
+    print(
+        f"{path}: {len(after.entries)} cases, {after.variables} variables judged, from {len(sessions)} sessions "
+        f"({sessions[0].started} to {sessions[-1].started}). Read its diff and commit it with {system}.launches.json."
+    )
     return 0
 
 
 def show_baseline(arguments) -> int:
     known = baseline.load(_system(arguments), arguments.directory)
-    rows = [[*key, name, compare.number(entry.values[name]), entry.units[name], f"{100 * noise.spread:.1f} %", noise.launches,
-             len(entry.sessions), "-" if noise.between is None else f"{100 * noise.between:.0f} %",
-             "not judged" if noise.finds is None else f"{100 * noise.finds:.0f} %", entry.recorded]
-            for key, entry in known.entries.items() for name, noise in entry.noise.items()]
-    print(tabulate(rows, ["check", "partition", "environment", "variable", "value", "unit", "spread", "launches", "sessions",
-                          "between launches", "finds", "recorded"], disable_numparse=True))
+    rows = [
+        [
+            *key,
+            name,
+            compare.number(entry.values[name]),
+            entry.units[name],
+            f"{100 * noise.spread:.1f} %",
+            noise.launches,
+            len(entry.sessions),
+            "-" if noise.between is None else f"{100 * noise.between:.0f} %",
+            "not judged" if noise.finds is None else f"{100 * noise.finds:.0f} %",
+            entry.recorded,
+        ]
+        for key, entry in known.entries.items()
+        for name, noise in entry.noise.items()
+    ]
+    print(
+        tabulate(
+            rows,
+            [
+                "check",
+                "partition",
+                "environment",
+                "variable",
+                "value",
+                "unit",
+                "spread",
+                "launches",
+                "sessions",
+                "between launches",
+                "finds",
+                "recorded",
+            ],
+            disable_numparse=True,
+        )
+    )
     return 0
 
 
 def check_baseline(arguments) -> int:
     """2 where an entry is stale or the system is another than it was recorded on."""
     known = baseline.load(_system(arguments), arguments.directory)
-    faults = [f"{' | '.join(key)} was recorded on {entry.recorded}, {age} days ago" for key, entry in known.entries.items()
-              if (age := (date.today() - date.fromisoformat(entry.recorded)).days) > arguments.days]
+    faults = [
+        f"{' | '.join(key)} was recorded on {entry.recorded}, {age} days ago"
+        for key, entry in known.entries.items()
+        if (age := (date.today() - date.fromisoformat(entry.recorded)).days) > arguments.days
+    ]
     session = results.load_session(arguments.database, known.system)
     changes: dict[tuple, list[str]] = {}
     for case in session.cases:
         if case.measured and case.key in known.entries:
-            for fact, (then, now) in gate.changed_facts(known.entries[case.key].facts, case.facts).items():
+            for fact, (then, now) in gate.changed_facts(
+                known.entries[case.key].facts, case.facts
+            ).items():
                 if fact not in record.MAY_DIFFER:
                     changes.setdefault((fact, then, now), []).append(" | ".join(case.key))
-    faults += [f"{fact} was {then} and is {now} ({verdicts.some(where)})" for (fact, then, now), where in changes.items()]
+    faults += [
+        f"{fact} was {then} and is {now} ({verdicts.some(where)})"
+        for (fact, then, now), where in changes.items()
+    ]
     for fault in faults:
         print(f"{known.path.name}: {fault}")
-    print(f"{known.path}: {'record it anew' if faults else 'valid, and of the system as it is'}: {len(known.entries)} cases, "
-          f"{known.variables} variables judged; facts of session {session.uuid}")
+    print(
+        f"{known.path}: {'record it anew' if faults else 'valid, and of the system as it is'}: {len(known.entries)} cases, "
+        f"{known.variables} variables judged; facts of session {session.uuid}"
+    )
     return 2 if faults else 0
 
 
@@ -98,9 +165,20 @@ def gate_session(arguments) -> int:
     fresh = confirm.known_fresh(session, arguments.database)
     judged = gate.judge_session(session, known, fresh)
     if arguments.confirm:
-        judged = confirm.confirm(judged, known, fresh, arguments.database, arguments.reframe, arguments.most,
-                                 lambda line: print(line, flush=True), arguments.confirm)
-    judged = replace(judged, notes=(*judged.notes, *history.told(_moved_since(known, session, arguments.database))))
+        judged = confirm.confirm(
+            judged,
+            known,
+            fresh,
+            arguments.database,
+            arguments.reframe,
+            arguments.most,
+            lambda line: print(line, flush=True),
+            arguments.confirm,
+        )
+    judged = replace(
+        judged,
+        notes=(*judged.notes, *history.told(_moved_since(known, session, arguments.database))),
+    )
     print(verdicts.table(judged, arguments.all))
     write(arguments.json, lambda: json.dumps(verdicts.document(judged), indent=1) + "\n")
     write(arguments.junit, lambda: verdicts.junit(judged))
@@ -109,10 +187,18 @@ def gate_session(arguments) -> int:
     return judged.exit_code
 
 
-def _moved_since(known: baseline.Baseline, session: Session, database: Path) -> list[history.ChangePoint]:
+def _moved_since(
+    known: baseline.Baseline, session: Session, database: Path
+) -> list[history.ChangePoint]:
     """Change points after the baseline's sessions, up to the one that is judged."""
-    before = max((when for entry in known.entries.values() for when in entry.sessions.values()), default="")
-    past = [one for one in results.sessions(database) if one.system == session.system and one.time <= session.time]
+    before = max(
+        (when for entry in known.entries.values() for when in entry.sessions.values()), default=""
+    )
+    past = [
+        one
+        for one in results.sessions(database)
+        if one.system == session.system and one.time <= session.time
+    ]
     return [point for point in history.change_points(past) if point.started > before]
 
 
@@ -126,8 +212,11 @@ def write_report(arguments) -> int:
     """0 whatever the verdict, which the page shows: judging is `gate`'s."""
     found = list(_of_system(arguments))
     try:
-        judged = gate.judge_session(found[-1], baseline.load(found[-1].system),
-                                    confirm.known_fresh(found[-1], arguments.database))
+        judged = gate.judge_session(
+            found[-1],
+            baseline.load(found[-1].system),
+            confirm.known_fresh(found[-1], arguments.database),
+        )
     except baseline.BaselineError as error:
         print(f"nearmetal: not judged: {error}", file=sys.stderr)
         judged = None
@@ -166,14 +255,22 @@ def _one_session(arguments) -> Session:
 
 def _since(session: Session, arguments) -> None:
     if arguments.since and session.time < _seconds(arguments.since):
-        raise Incomplete(f"no session on {arguments.system or 'any system'} since {arguments.since}: the newest is {session.uuid} "
-                         f"of {session.started}. Did the selection match nothing (`Ran 0/0`), or ReFrame end before it ran?")
+        raise Incomplete(
+            f"no session on {arguments.system or 'any system'} since {arguments.since}: the newest is {session.uuid} "
+            f"of {session.started}. Did the selection match nothing (`Ran 0/0`), or ReFrame end before it ran?"
+        )
 
 
 def _seconds(text: str) -> float:
     """Raises ResultsError: neither seconds since 1970 nor an ISO date."""
     try:
-        return float(text) if text.replace(".", "", 1).isdecimal() else datetime.fromisoformat(text).timestamp()
+        return (
+            float(text)
+            if text.replace(".", "", 1).isdecimal()
+            else datetime.fromisoformat(text).timestamp()
+        )
     except ValueError:
-        raise results.ResultsError(f"--since {text}: give seconds since 1970 (`date +%s`) or a date and time such as "
-                                   "2026-11-21T02:00") from None
+        raise results.ResultsError(
+            f"--since {text}: give seconds since 1970 (`date +%s`) or a date and time such as "
+            "2026-11-21T02:00"
+        ) from None

@@ -1,4 +1,5 @@
 """Partitions side by side: what each kind of link costs against the first one."""
+
 import math
 import re
 import statistics
@@ -18,12 +19,31 @@ def table(session: Session, columns: list[str]) -> tuple[list[list], list[str]]:
     rows, missing = [], []
     for key in dict.fromkeys(key[:4] for key in cells):
         values = [cells.get((*key, column)) for column in columns]
-        missing += [f"{key[0]} {key[1]} {key[2]} on {column}" for column, value in zip(columns, values) if value is None]
+        missing += [
+            f"{key[0]} {key[1]} {key[2]} on {column}"
+            for column, value in zip(columns, values)
+            if value is None
+        ]
         base = values[0]
-        rows.append([*key, *values, *(value / base if base and value is not None else None for value in values[1:])])
+        rows.append(
+            [
+                *key,
+                *values,
+                *(value / base if base and value is not None else None for value in values[1:]),
+            ]
+        )
         if key[2].startswith("efficiency_") and base is not None and len(columns) > 1:
             losses = [None if value is None else base - value for value in values[1:]]
-            rows.append([*key[:2], key[2].replace("efficiency_", "efficiency_loss_"), "points", None, *losses, *[None] * len(losses)])
+            rows.append(
+                [
+                    *key[:2],
+                    key[2].replace("efficiency_", "efficiency_loss_"),
+                    "points",
+                    None,
+                    *losses,
+                    *[None] * len(losses),
+                ]
+            )
     return rows, missing
 
 
@@ -48,13 +68,20 @@ def percent(fraction: float | None) -> str:
 
 def gist(reason: str) -> str:
     """A failure's reason on one line, without the rules that ReFrame draws around what a compiler wrote."""
-    lines = [line.strip() for line in reason.splitlines() if re.search(r"\w", line) and not line.startswith("---")]
+    lines = [
+        line.strip()
+        for line in reason.splitlines()
+        if re.search(r"\w", line) and not line.startswith("---")
+    ]
     return " / ".join(lines)[:300]
 
 
 def failed(session: Session) -> list[str]:
     """A line for each failed case."""
-    return [f"{case.check} on {case.partition} with {case.environ}: {gist(case.failure)}" for case in session.failures]
+    return [
+        f"{case.check} on {case.partition} with {case.environ}: {gist(case.failure)}"
+        for case in session.failures
+    ]
 
 
 def spread(samples: tuple[float, ...]) -> str:
@@ -64,22 +91,43 @@ def spread(samples: tuple[float, ...]) -> str:
     return f" ±{100 * statistics.stdev(samples) / statistics.fmean(samples):.0f} %"
 
 
-def render(session: Session, columns: list[str], with_spread: bool = False) -> tuple[str, list[str]]:
+def render(
+    session: Session, columns: list[str], with_spread: bool = False
+) -> tuple[str, list[str]]:
     """The table as text, and what is missing from it."""
     rows, missing = table(session, columns)
-    spreads = {(v.check, v.environ, v.variable, v.unit, v.partition): spread(v.samples)
-               for v in session.values if with_spread}
-    headers = ["check", "environment", "variable", "unit", *columns, *(f"{c}/{columns[0]}" for c in columns[1:])]
+    spreads = {
+        (v.check, v.environ, v.variable, v.unit, v.partition): spread(v.samples)
+        for v in session.values
+        if with_spread
+    }
+    headers = [
+        "check",
+        "environment",
+        "variable",
+        "unit",
+        *columns,
+        *(f"{c}/{columns[0]}" for c in columns[1:]),
+    ]
     shown, last = [], None
     for row in rows:
         check = plain(row[0])
         # A check's and environment's name once, so that the eye finds where the next begins.
         head = ["", ""] if (check, row[1]) == last else [check, row[1]]
         last = (check, row[1])
-        values, ratios = row[4:4 + len(columns)], row[4 + len(columns):]
-        cells = [number(v) + spreads.get((*row[:4], column), "") for column, v in zip(columns, values)]
-        shown.append([*head, row[2], row[3], *cells,
-                      *(("-" if v is None else f"{v:.2f}") for v in ratios)])
-    text = tabulate(shown, headers, disable_numparse=True,
-                    colalign=["left"] * 4 + ["right"] * (len(headers) - 4))
-    return f"session {session.uuid} on {session.system}, {session.started}\n\n{text}", failed(session) + missing
+        values, ratios = row[4 : 4 + len(columns)], row[4 + len(columns) :]
+        cells = [
+            number(v) + spreads.get((*row[:4], column), "") for column, v in zip(columns, values)
+        ]
+        shown.append(
+            [*head, row[2], row[3], *cells, *(("-" if v is None else f"{v:.2f}") for v in ratios)]
+        )
+    text = tabulate(
+        shown,
+        headers,
+        disable_numparse=True,
+        colalign=["left"] * 4 + ["right"] * (len(headers) - 4),
+    )
+    return f"session {session.uuid} on {session.system}, {session.started}\n\n{text}", failed(
+        session
+    ) + missing

@@ -1,5 +1,6 @@
 """The suspicious cases of a session measured again, through ReFrame, in jobs of their own: a change that was a bad moment
 of the node or the switch is gone by then, and what was undecided gets the launches that it lacked."""
+
 import re
 import subprocess
 from pathlib import Path
@@ -18,8 +19,16 @@ class ConfirmError(RuntimeError):
     """A case could not be measured again; the message says which and where to look."""
 
 
-def confirm(report: Report, baseline: Baseline, fresh: Fresh, database: Path, reframe: list[str], most: int, say,
-            which: str = "all") -> Report:
+def confirm(
+    report: Report,
+    baseline: Baseline,
+    fresh: Fresh,
+    database: Path,
+    reframe: list[str],
+    most: int,
+    say,
+    which: str = "all",
+) -> Report:
     """The report once nothing in it is suspicious any more, or nothing can be done about it.
 
     :arg fresh: what confirms it already (`known_fresh`), with which it was judged; grows.
@@ -31,7 +40,9 @@ def confirm(report: Report, baseline: Baseline, fresh: Fresh, database: Path, re
     """
     while wanted := undecided(report, fresh, most, which):
         for number, (key, launches) in enumerate(wanted.items(), 1):
-            say(f"confirm: {' | '.join(key)}: {launches} fresh launches ({number} of {len(wanted)} cases)")
+            say(
+                f"confirm: {' | '.join(key)}: {launches} fresh launches ({number} of {len(wanted)} cases)"
+            )
             for name, values in measure(report.session, key, launches, database, reframe).items():
                 fresh.setdefault((*key, name), []).extend(values)
         report = judge_session(report.session, baseline, fresh)
@@ -60,26 +71,40 @@ def undecided(report: Report, fresh: Fresh, most: int, which: str = "all") -> di
         open_ = one.word in WORDS[which] or one.word == "inconclusive" and taken
         if settled or not open_ or not target or taken >= most:
             continue
-        wanted[one.key] = max(wanted.get(one.key, 0), min(max(1, target - one.launches), most - taken))
+        wanted[one.key] = max(
+            wanted.get(one.key, 0), min(max(1, target - one.launches), most - taken)
+        )
     return wanted
 
 
-def measure(session: Session, key: Key, launches: int, database: Path, reframe: list[str]) -> dict[str, list[float]]:
+def measure(
+    session: Session, key: Key, launches: int, database: Path, reframe: list[str]
+) -> dict[str, list[float]]:
     """The values of so many fresh launches of one case by variable. Raises ConfirmError."""
     command = [*reframe, *arguments(session, key, launches)]
     before = len(confirmations(database, session))
     where = session.directory if session.directory and Path(session.directory).is_dir() else None
     try:
-        done = subprocess.run(command, cwd=where, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT)
+        done = subprocess.run(
+            command,
+            cwd=where,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
     except OSError as error:
-        raise ConfirmError(f"{command[0]} cannot be started: {error.strerror}. Fix: activate the virtual environment, or say "
-                           "how ReFrame is started with --reframe") from error
+        raise ConfirmError(
+            f"{command[0]} cannot be started: {error.strerror}. Fix: activate the virtual environment, or say "
+            "how ReFrame is started with --reframe"
+        ) from error
     after = confirmations(database, session)[before:]
     cases = [case for again in after for case in again.cases if case.key == key]
     if not cases or not cases[0].measured:
-        raise ConfirmError(f"{' | '.join(key)} could not be measured again: "
-                           f"{cases[0].failure if cases else done.stdout[-400:].strip() or f'ReFrame ended with {done.returncode}'}")
+        raise ConfirmError(
+            f"{' | '.join(key)} could not be measured again: "
+            f"{cases[0].failure if cases else done.stdout[-400:].strip() or f'ReFrame ended with {done.returncode}'}"
+        )
     return {value.variable: list(value.samples) for value in cases[0].values}
 
 
@@ -95,6 +120,16 @@ def arguments(session: Session, key: Key, launches: int) -> list[str]:
                 kept += [word, setting]
         else:
             kept.append(word)
-    return [*kept, "--system", f"{session.system}:{partition}", "-p", f"^{re.escape(environ)}$",
-            "-n", f"^{re.escape(check.replace(' ', ''))}$", "-S", f"{check.split()[0]}.repeats={launches}",
-            "--session-extras", f"{CONFIRMS}={session.uuid}"]
+    return [
+        *kept,
+        "--system",
+        f"{session.system}:{partition}",
+        "-p",
+        f"^{re.escape(environ)}$",
+        "-n",
+        f"^{re.escape(check.replace(' ', ''))}$",
+        "-S",
+        f"{check.split()[0]}.repeats={launches}",
+        "--session-extras",
+        f"{CONFIRMS}={session.uuid}",
+    ]

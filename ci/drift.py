@@ -5,6 +5,7 @@ a drift of half its launches' noise is hardly told from none.  All variables of 
 typical is estimated over them (as limma does for the variances of genes: Smyth, 2004) and given to the judge, who takes what
 the variable shows by itself where that is more.
 """
+
 import math
 from collections.abc import Iterable, Sequence
 
@@ -30,7 +31,7 @@ def padded(sessions: Sequence[Sequence[float]]) -> np.ndarray:
     """Logarithms, (sessions, launches of the longest), with NaN where a session holds fewer."""
     table = np.full((len(sessions), max(map(len, sessions))), math.nan)
     for row, session in zip(table, sessions):
-        row[:len(session)] = np.log(session)
+        row[: len(session)] = np.log(session)
     return table
 
 
@@ -40,9 +41,11 @@ def levels(logs: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     variables, sessions, launches = logs.shape
     held = np.isfinite(logs)
     sizes, total = held.sum(axis=2), held.sum(axis=(1, 2))
-    ranks = stats.rankdata(np.where(held, logs, np.inf).reshape(variables, -1), axis=1).reshape(logs.shape)
+    ranks = stats.rankdata(np.where(held, logs, np.inf).reshape(variables, -1), axis=1).reshape(
+        logs.shape
+    )
     off = np.where(held, ranks - ((total + 1) / 2)[:, None, None], 0)
-    squares = (off ** 2).sum(axis=(1, 2))
+    squares = (off**2).sum(axis=(1, 2))
     between = (off.sum(axis=2) ** 2 / np.maximum(sizes, 1)).sum(axis=1)
     freedom = np.where(squares > 0, sessions - 1, 0)  # launches that are all equal tell nothing
     statistic = (total - 1) * between / np.where(squares > 0, squares, 1)
@@ -50,12 +53,16 @@ def levels(logs: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     centres = np.nanmedian(logs, axis=2)
     first, second = np.triu_indices(launches, 1)
     apart = np.abs(logs[:, :, first] - logs[:, :, second]).reshape(variables, -1)
-    noise = np.nanmedian(apart, axis=1) / PAIR if apart.size and np.isfinite(apart).any() else np.zeros(variables)
+    noise = (
+        np.nanmedian(apart, axis=1) / PAIR
+        if apart.size and np.isfinite(apart).any()
+        else np.zeros(variables)
+    )
     # A median of n launches has about this part of one launch's variance; exact for 1 and for many.
     of_centre = (math.pi / 2 / (sizes + math.pi / 2 - 1)).mean(axis=1)
     # The median of a variance's estimate lies below it, and the median is what `together` takes.
     low = special.chdtri(sessions - 1, 0.5) / (sessions - 1)
-    return statistic, freedom, np.var(centres, axis=1, ddof=1) / low - noise ** 2 * of_centre
+    return statistic, freedom, np.var(centres, axis=1, ddof=1) / low - noise**2 * of_centre
 
 
 def together(statistic: np.ndarray, freedom: np.ndarray, variance: np.ndarray) -> float:

@@ -3,6 +3,7 @@
 A duet (reframe_checks/duet) measures A and B by turns in one allocation and stores for each variable `v` the launches of A
 as `v_a` and of B as `v_b`, in the order of the pairs.
 """
+
 import statistics
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,12 +25,13 @@ RUN = "reframe -c reframe_checks/duet -r"
 @dataclass(frozen=True)
 class Judged:
     """The verdict on one variable of one duet."""
+
     case: Case
     variable: str
     unit: str
-    a: float              #: median over the launches, in unit
+    a: float  #: median over the launches, in unit
     b: float
-    measured: int         #: pairs; the verdict says how many of them it used
+    measured: int  #: pairs; the verdict says how many of them it used
     verdict: PairVerdict
 
 
@@ -53,11 +55,21 @@ def load(database: Path, system: str | None = None, uuid: str | None = None) -> 
     if uuid:
         found = [load_session(database, uuid=uuid)]
     else:
-        found = (session for session in sessions(database, True, ("campaign", "duet")) if system in (None, session.system))
+        found = (
+            session
+            for session in sessions(database, True, ("campaign", "duet"))
+            if system in (None, session.system)
+        )
     for session in found:
         if any(case.duet for case in session.cases):
             return session
-    where = f"session {uuid} holds" if uuid else f"there is on system {system}" if system else "there is"
+    where = (
+        f"session {uuid} holds"
+        if uuid
+        else f"there is on system {system}"
+        if system
+        else "there is"
+    )
     raise ResultsError(f"{database}: no duet {where}; run `{RUN}` first")
 
 
@@ -79,7 +91,11 @@ def judge_session(session: Session) -> Report:
             judged.append(_judge(case, name, a, b, len(pairs)))
         except JudgeError as error:
             missing.append(f"{label(case)}: {name}: {error}")
-    missing += [f"{' '.join(key)}: skipped, so not judged" for key in session.skipped if key[0].split()[0].endswith("_duet")]
+    missing += [
+        f"{' '.join(key)}: skipped, so not judged"
+        for key in session.skipped
+        if key[0].split()[0].endswith("_duet")
+    ]
     return Report(session, tuple(judged), tuple(missing))
 
 
@@ -88,9 +104,19 @@ def _judge(case: Case, name: str, a: Value | None, b: Value | None, variables: i
     if a is None or b is None:
         raise JudgeError(f"only {'B' if a is None else 'A'} has a value")
     if a.unit != b.unit or a.lower_is_better is None:
-        raise JudgeError(f"the units {a.unit!r} of A and {b.unit!r} of B do not say whether less is better")
+        raise JudgeError(
+            f"the units {a.unit!r} of A and {b.unit!r} of B do not say whether less is better"
+        )
     verdict = judge_pairs(a.samples, b.samples, a.lower_is_better, variables)
-    return Judged(case, name, a.unit, statistics.median(a.samples), statistics.median(b.samples), len(a.samples), verdict)
+    return Judged(
+        case,
+        name,
+        a.unit,
+        statistics.median(a.samples),
+        statistics.median(b.samples),
+        len(a.samples),
+        verdict,
+    )
 
 
 def label(case: Case) -> str:
@@ -108,11 +134,28 @@ def row(one: Judged) -> list[str]:
     verdict = one.verdict
     # From fewer than the first look's pairs no 95 % interval follows, nor what they share.
     interval = span(verdict.interval, percent) if verdict.pairs >= LOOKS[0] else "-"
-    shared = "-" if verdict.shared is None else f"{verdict.shared:.2f} ({span(verdict.shared_interval, '{:.2f}'.format)})"
+    shared = (
+        "-"
+        if verdict.shared is None
+        else f"{verdict.shared:.2f} ({span(verdict.shared_interval, '{:.2f}'.format)})"
+    )
     # A duet takes an even number of pairs.
-    word = verdict.word + (f" (asks for {verdict.wanted + verdict.wanted % 2} pairs)" if verdict.wanted else "")
-    return [one.variable, one.unit, number(one.a), number(one.b), percent(verdict.change), interval,
-            f"{verdict.pairs} of {one.measured}", shared, verdict.method, f"{verdict.p:.1g}", word]
+    word = verdict.word + (
+        f" (asks for {verdict.wanted + verdict.wanted % 2} pairs)" if verdict.wanted else ""
+    )
+    return [
+        one.variable,
+        one.unit,
+        number(one.a),
+        number(one.b),
+        percent(verdict.change),
+        interval,
+        f"{verdict.pairs} of {one.measured}",
+        shared,
+        verdict.method,
+        f"{verdict.p:.1g}",
+        word,
+    ]
 
 
 def context(one: Judged, figures: list[published.Figure]) -> list[str]:
@@ -120,10 +163,21 @@ def context(one: Judged, figures: list[published.Figure]) -> list[str]:
     facts, check = one.case.facts, one.case.check.split()[0].removesuffix("_duet")
     if facts.get("duet") != "environs":
         return []
-    found = published.pairs(figures, check, dict(parameters(one.case.check)), one.variable, facts["duet.a"], facts["duet.b"])
-    return [f"  published: {one.variable} {a.text} and {b.text} {a.unit}"
-            + (f", B/A {of}" if (of := published.ratio(a, b)) else "") + f" ({a.software} and {b.software} on {a.system} "
-            f"{a.partition or a.population}; {a.document}, {a.where})" for a, b in found]
+    found = published.pairs(
+        figures,
+        check,
+        dict(parameters(one.case.check)),
+        one.variable,
+        facts["duet.a"],
+        facts["duet.b"],
+    )
+    return [
+        f"  published: {one.variable} {a.text} and {b.text} {a.unit}"
+        + (f", B/A {of}" if (of := published.ratio(a, b)) else "")
+        + f" ({a.software} and {b.software} on {a.system} "
+        f"{a.partition or a.population}; {a.document}, {a.where})"
+        for a, b in found
+    ]
 
 
 def render(report: Report) -> str:
@@ -133,17 +187,38 @@ def render(report: Report) -> str:
     for case in dict.fromkeys(one.case.key for one in report.judged):
         rows = [one for one in report.judged if one.case.key == case]
         facts = rows[0].case.facts
-        blocks.append("\n".join([
-            label(rows[0].case),
-            *(f"  {what}: {facts[key]}" for key, what in SAID.items() if facts.get(key)),
-            tabulate([row(one) for one in rows],
-                     ["variable", "unit", "A", "B", "B against A", "95 %", "pairs", "shared noise (95 %)", "judged", "p",
-                      "verdict"],
-                     disable_numparse=True, colalign=["left"] * 2 + ["right"] * 6 + ["left", "right", "left"]),
-            *(line for one in rows for line in context(one, figures))]))
+        blocks.append(
+            "\n".join(
+                [
+                    label(rows[0].case),
+                    *(f"  {what}: {facts[key]}" for key, what in SAID.items() if facts.get(key)),
+                    tabulate(
+                        [row(one) for one in rows],
+                        [
+                            "variable",
+                            "unit",
+                            "A",
+                            "B",
+                            "B against A",
+                            "95 %",
+                            "pairs",
+                            "shared noise (95 %)",
+                            "judged",
+                            "p",
+                            "verdict",
+                        ],
+                        disable_numparse=True,
+                        colalign=["left"] * 2 + ["right"] * 6 + ["left", "right", "left"],
+                    ),
+                    *(line for one in rows for line in context(one, figures)),
+                ]
+            )
+        )
     if any(one.verdict.method == "unpaired" for one in report.judged):
-        blocks.append(f"unpaired: A and B share less than {LEAST_SHARED:.0%} of their noise there, so that pairs would tell "
-                      "less than two samples.")
+        blocks.append(
+            f"unpaired: A and B share less than {LEAST_SHARED:.0%} of their noise there, so that pairs would tell "
+            "less than two samples."
+        )
     return "\n\n".join(blocks)
 
 

@@ -1,4 +1,5 @@
 """A session judged by its system's baseline: what regressed, what is not known, and what changed around it."""
+
 import statistics
 from dataclasses import dataclass
 
@@ -17,21 +18,24 @@ PASSING = {"nodes", "differs_between_nodes"}
 @dataclass(frozen=True)
 class Judged:
     """The verdict on one variable of one case; `variable` is empty where the whole case is not there."""
+
     check: str
     partition: str
     environ: str
     variable: str
     unit: str
-    word: str                                   #: one of WORDS
-    value: float | None = None                  #: median over the launches, in unit
-    baseline: float | None = None               #: the baseline's, in unit
-    change: float | None = None                 #: as a fraction; > 0 is a higher value
+    word: str  #: one of WORDS
+    value: float | None = None  #: median over the launches, in unit
+    baseline: float | None = None  #: the baseline's, in unit
+    change: float | None = None  #: as a fraction; > 0 is a higher value
     interval: tuple[float, float] | None = None  #: of the change, 95 %
     p: float | None = None
     launches: int = 0
-    finds: float | None = None                  #: the smallest change that can be found in this noise, as a fraction
-    wanted: int | None = None                   #: inconclusive: launches that would settle it; None: no number does
-    reason: str = ""                            #: why incomplete or not judged
+    finds: float | None = (
+        None  #: the smallest change that can be found in this noise, as a fraction
+    )
+    wanted: int | None = None  #: inconclusive: launches that would settle it; None: no number does
+    reason: str = ""  #: why incomplete or not judged
     facts: dict[str, tuple[str, str]] | None = None  #: that differ from the baseline: (then, now)
 
     @property
@@ -72,15 +76,29 @@ def judge_session(session: Session, baseline: Baseline, fresh: Fresh | None = No
     for key in sorted(expected | set(cases)):
         judged += _case(key, cases.get(key), baseline.entries.get(key), campaign)
     if lacking := max(0, session.promised - len(session.cases) - len(session.skipped)):
-        judged.append(Judged("", "", "", "", "", "incomplete",
-                             reason=f"{lacking} of the {session.promised} cases that ReFrame selected are not in the session"))
+        judged.append(
+            Judged(
+                "",
+                "",
+                "",
+                "",
+                "",
+                "incomplete",
+                reason=f"{lacking} of the {session.promised} cases that ReFrame selected are not in the session",
+            )
+        )
     notes = [note, *(f"skipped by its check: {' | '.join(key)}" for key in session.skipped)]
-    return Report(session, tuple(sorted(judged, key=lambda one: (WORDS.index(one.word), one.key))), tuple(filter(None, notes)))
+    return Report(
+        session,
+        tuple(sorted(judged, key=lambda one: (WORDS.index(one.word), one.key))),
+        tuple(filter(None, notes)),
+    )
 
 
 @dataclass(frozen=True)
 class _Campaign:
     """What the verdicts on all variables share."""
+
     variables: int
     drift: float
     fresh: Fresh
@@ -88,30 +106,61 @@ class _Campaign:
 
 def _case(key: Key, case: Case | None, entry: Entry | None, campaign: _Campaign) -> list[Judged]:
     if case is None:
-        return [Judged(*key, "", "", "incomplete", reason="the selection promises this case, but the session lacks it")]
+        return [
+            Judged(
+                *key,
+                "",
+                "",
+                "incomplete",
+                reason="the selection promises this case, but the session lacks it",
+            )
+        ]
     if not case.measured:
         return [Judged(*key, "", "", "incomplete", reason=f"failed: {gist(case.failure)}")]
     if entry is None:
-        return [_unjudged(value, case.no_baseline or "no baseline: `nearmetal baseline record`") for value in case.values]
+        return [
+            _unjudged(value, case.no_baseline or "no baseline: `nearmetal baseline record`")
+            for value in case.values
+        ]
     facts = changed_facts(entry.facts, case.facts)
     found = {value.variable: value for value in case.values}
-    judged = [_value(value, entry, campaign, facts) if name in entry.noise else
-              _unjudged(value, case.no_baseline or "not in the baseline: `nearmetal baseline record`")
-              for name, value in found.items()]
-    return judged + [Judged(*key, name, entry.units[name], "incomplete", baseline=entry.values[name],
-                            reason="the baseline has this variable, but the session lacks it")
-                     for name in entry.noise if name not in found]
+    judged = [
+        _value(value, entry, campaign, facts)
+        if name in entry.noise
+        else _unjudged(
+            value, case.no_baseline or "not in the baseline: `nearmetal baseline record`"
+        )
+        for name, value in found.items()
+    ]
+    return judged + [
+        Judged(
+            *key,
+            name,
+            entry.units[name],
+            "incomplete",
+            baseline=entry.values[name],
+            reason="the baseline has this variable, but the session lacks it",
+        )
+        for name in entry.noise
+        if name not in found
+    ]
 
 
 def _value(value: Value, entry: Entry, campaign: _Campaign, facts: dict) -> Judged:
     where = value.check, value.partition, value.environ, value.variable, value.unit
     noise, expected = entry.noise[value.variable], entry.values[value.variable]
     if noise.finds is None:
-        return _unjudged(value, "too noisy when the baseline was recorded (`nearmetal baseline show`)")
+        return _unjudged(
+            value, "too noisy when the baseline was recorded (`nearmetal baseline show`)"
+        )
     if value.lower_is_better is None:
         return _unjudged(value, f"its unit {value.unit!r} does not say whether less is better")
     if value.unit != entry.units[value.variable]:
-        return Judged(*where, "incomplete", reason=f"its unit is {value.unit}, the baseline's {entry.units[value.variable]}")
+        return Judged(
+            *where,
+            "incomplete",
+            reason=f"its unit is {value.unit}, the baseline's {entry.units[value.variable]}",
+        )
     if not value.samples:
         return Judged(*where, "incomplete", reason="the session holds none of its launches")
     fresh = campaign.fresh.get(where[:4], [])
@@ -121,16 +170,39 @@ def _value(value: Value, entry: Entry, campaign: _Campaign, facts: dict) -> Judg
         verdict = judge.confirm(*shared, fresh, *terms) if fresh else judge.judge(*shared, *terms)
     except judge.JudgeError as error:
         return Judged(*where, "incomplete", reason=str(error))
-    return Judged(*where, verdict.word, statistics.median([*value.samples, *fresh]), expected, verdict.change, verdict.interval,
-                  verdict.p, len(value.samples) + len(fresh), verdict.size, verdict.wanted, facts=facts)
+    return Judged(
+        *where,
+        verdict.word,
+        statistics.median([*value.samples, *fresh]),
+        expected,
+        verdict.change,
+        verdict.interval,
+        verdict.p,
+        len(value.samples) + len(fresh),
+        verdict.size,
+        verdict.wanted,
+        facts=facts,
+    )
 
 
 def _unjudged(value: Value, reason: str) -> Judged:
-    return Judged(value.check, value.partition, value.environ, value.variable, value.unit, "not judged", value.value,
-                  launches=len(value.samples), reason=reason)
+    return Judged(
+        value.check,
+        value.partition,
+        value.environ,
+        value.variable,
+        value.unit,
+        "not judged",
+        value.value,
+        launches=len(value.samples),
+        reason=reason,
+    )
 
 
 def changed_facts(then: dict, now: dict) -> dict[str, tuple[str, str]]:
     """Facts that differ: {name: (then, now)}; `absent` where one side doesn't have it."""
-    return {name: (str(then.get(name, "absent")), str(now.get(name, "absent")))
-            for name in sorted({*then, *now} - PASSING) if then.get(name) != now.get(name)}
+    return {
+        name: (str(then.get(name, "absent")), str(now.get(name, "absent")))
+        for name in sorted({*then, *now} - PASSING)
+        if then.get(name) != now.get(name)
+    }

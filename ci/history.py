@@ -6,6 +6,7 @@ far more flat series than one in a thousand. A proposal stands here only where a
 the levels on both sides says so at ERROR, shared by all series and the places in each, and the medians differ by more
 than the judge's THRESHOLD. How often that errs is measured: bench_gate.py.
 """
+
 import functools
 import math
 import statistics
@@ -40,12 +41,12 @@ class ChangePoint:
     environ: str
     variable: str
     unit: str
-    session: str            #: id of the first session on the new level
-    started: str            #: of it, as ReFrame writes it
-    before: float           #: median of the level before, in unit
-    after: float            #: and from there on, to the next change point
-    change: float           #: of these, as a fraction; > 0 is a higher value
-    p: float                #: of the rank test, two-sided
+    session: str  #: id of the first session on the new level
+    started: str  #: of it, as ReFrame writes it
+    before: float  #: median of the level before, in unit
+    after: float  #: and from there on, to the next change point
+    change: float  #: of these, as a fraction; > 0 is a higher value
+    p: float  #: of the rank test, two-sided
     #: what else changed in that session: (then, now)
     facts: dict[str, tuple[str, str]] = field(default_factory=dict)
 
@@ -67,14 +68,41 @@ def change_points(sessions: Sequence[Session]) -> list[ChangePoint]:
     medians = [np.array([point.median for point in points]) for points in held.values()]
     errors = [ERROR / len(held) / len(points) for points in held.values()]
     for ((check, partition, environ, variable, unit), points), values, moved in zip(
-            held.items(), medians, _levels_of_all(medians, errors)):
+        held.items(), medians, _levels_of_all(medians, errors)
+    ):
         for start, middle, end, p in moved:
-            before, after = float(np.median(values[start:middle])), float(np.median(values[middle:end]))
+            before, after = (
+                float(np.median(values[start:middle])),
+                float(np.median(values[middle:end])),
+            )
             was, now = points[middle - 1], points[middle]
             facts = changed_facts(was.facts, now.facts)
-            found.append(ChangePoint(check, partition, environ, variable, unit, now.session.uuid, now.session.started,
-                                     before, after, after / before - 1, p, facts))
-    return sorted(found, key=lambda point: (point.started, point.check, point.partition, point.environ, point.variable))
+            found.append(
+                ChangePoint(
+                    check,
+                    partition,
+                    environ,
+                    variable,
+                    unit,
+                    now.session.uuid,
+                    now.session.started,
+                    before,
+                    after,
+                    after / before - 1,
+                    p,
+                    facts,
+                )
+            )
+    return sorted(
+        found,
+        key=lambda point: (
+            point.started,
+            point.check,
+            point.partition,
+            point.environ,
+            point.variable,
+        ),
+    )
 
 
 def _levels_of_all(medians: list[np.ndarray], errors: list[float]) -> list[list]:
@@ -107,7 +135,9 @@ def levels(values: np.ndarray, error: float) -> list[tuple[int, int, int, float]
     while places:
         ends = [0, *places, len(values)]
         tested = [(*three, p_value(*three)) for three in zip(ends, ends[1:], ends[2:])]
-        weakest = max(range(len(places)), key=lambda at: (not _moved(values, *tested[at][:3]), tested[at][3]))
+        weakest = max(
+            range(len(places)), key=lambda at: (not _moved(values, *tested[at][:3]), tested[at][3])
+        )
         if _moved(values, *tested[weakest][:3]) and tested[weakest][3] <= error:
             return tested
         del places[weakest]
@@ -117,7 +147,9 @@ def levels(values: np.ndarray, error: float) -> list[tuple[int, int, int, float]
 def proposed(values: np.ndarray) -> list[int]:
     """Where Otava sees the level of values, (sessions,), move: the first points of new levels."""
     # Otava cuts its windows out of lists only: an array it would take whole for each.
-    return sorted(point.index for point in compute_change_points(values.tolist(), max_pvalue=PROPOSED)[0])
+    return sorted(
+        point.index for point in compute_change_points(values.tolist(), max_pvalue=PROPOSED)[0]
+    )
 
 
 def least_sessions(held: int) -> int:
@@ -141,9 +173,12 @@ def _p(values: np.ndarray, start: int, middle: int, end: int) -> float:
 
 def told(points: Sequence[ChangePoint]) -> list[str]:
     """A sentence on each change point."""
-    return [f"history: {point.variable} of {point.check} on {point.partition} with {point.environ} moved by "
-            f"{100 * point.change:+.1f} % in session {point.session[:8]} of {point.started}"
-            + (f"; changed with it: {_facts(point)}" if point.facts else "") for point in points]
+    return [
+        f"history: {point.variable} of {point.check} on {point.partition} with {point.environ} moved by "
+        f"{100 * point.change:+.1f} % in session {point.session[:8]} of {point.started}"
+        + (f"; changed with it: {_facts(point)}" if point.facts else "")
+        for point in points
+    ]
 
 
 def render(sessions: Sequence[Session], points: Sequence[ChangePoint]) -> str:
@@ -155,22 +190,55 @@ def render(sessions: Sequence[Session], points: Sequence[ChangePoint]) -> str:
     short = sum(len(found) < least for found in held.values())
     lines = [f"{len(sessions)} sessions, {len(held)} variables: {len(points)} change points"]
     if points:
-        headers = ["from", "session", "check", "partition", "environment", "variable", "before", "after", "unit", "change",
-                   "p", "changed with it"]
-        lines += ["", tabulate(map(_row, points), headers, disable_numparse=True,
-                               colalign=["left"] * 6 + ["right"] * 2 + ["left"] + ["right"] * 2 + ["left"])]
+        headers = [
+            "from",
+            "session",
+            "check",
+            "partition",
+            "environment",
+            "variable",
+            "before",
+            "after",
+            "unit",
+            "change",
+            "p",
+            "changed with it",
+        ]
+        lines += [
+            "",
+            tabulate(
+                map(_row, points),
+                headers,
+                disable_numparse=True,
+                colalign=["left"] * 6 + ["right"] * 2 + ["left"] + ["right"] * 2 + ["left"],
+            ),
+        ]
     if max(map(len, held.values())) > LONGEST:
         lines += ["", f"searched: the last {LONGEST} sessions of each variable"]
     if short:
-        lines += ["", f"too few sessions to say: {short} of {len(held)} variables, which need {least}"]
+        lines += [
+            "",
+            f"too few sessions to say: {short} of {len(held)} variables, which need {least}",
+        ]
     return "\n".join(lines)
 
 
 def _row(point: ChangePoint) -> list[str]:
     facts = _facts(point)
-    return [point.started, point.session[:8], plain(point.check), point.partition, point.environ, point.variable,
-            number(point.before), number(point.after), point.unit, f"{100 * point.change:+.1f} %", f"{point.p:.1g}",
-            facts or "nothing recorded"]
+    return [
+        point.started,
+        point.session[:8],
+        plain(point.check),
+        point.partition,
+        point.environ,
+        point.variable,
+        number(point.before),
+        number(point.after),
+        point.unit,
+        f"{100 * point.change:+.1f} %",
+        f"{point.p:.1g}",
+        facts or "nothing recorded",
+    ]
 
 
 def _facts(point: ChangePoint) -> str:

@@ -10,6 +10,7 @@ where days differ (drift.py); `ok` where that estimate stays MARGIN standard err
 found; else more launches are asked for.  The error rate of a whole campaign is shared equally (Bonferroni) by its variables
 and the looks, so that looking again costs nothing that was not paid for.  How often it errs is measured: bench_gate.py.
 """
+
 import math
 from dataclasses import dataclass, replace
 
@@ -34,17 +35,23 @@ class JudgeError(ValueError):
 
 @dataclass(frozen=True)
 class Verdict:
-    word: str                       #: ok, regressed, improved, inconclusive
-    change: float                   #: fraction by which the variable changed; > 0 is a higher value
-    interval: tuple[float, float]   #: of the change, 95 %, the drift of a day included
-    p: float                        #: of the direction in which it changed, at the look that decided
-    launches: int                   #: that the verdict used, of both stages where there were two
-    size: float | None              #: smallest change that can be found in this noise, as a fraction; None: not even SIZES[1]
-    wanted: int | None = None       #: inconclusive: launches at which it is asked again; None: no number of LOOKS is enough
-    drift: float = 0.0              #: between sessions, as a fraction, that was allowed for
+    word: str  #: ok, regressed, improved, inconclusive
+    change: float  #: fraction by which the variable changed; > 0 is a higher value
+    interval: tuple[float, float]  #: of the change, 95 %, the drift of a day included
+    p: float  #: of the direction in which it changed, at the look that decided
+    launches: int  #: that the verdict used, of both stages where there were two
+    size: (
+        float | None
+    )  #: smallest change that can be found in this noise, as a fraction; None: not even SIZES[1]
+    wanted: int | None = (
+        None  #: inconclusive: launches at which it is asked again; None: no number of LOOKS is enough
+    )
+    drift: float = 0.0  #: between sessions, as a fraction, that was allowed for
 
 
-def judge(baseline, launches, lower_is_better: bool, variables: int = 1, drift: float = 0.0) -> Verdict:
+def judge(
+    baseline, launches, lower_is_better: bool, variables: int = 1, drift: float = 0.0
+) -> Verdict:
     """Judge one variable of a campaign of so many variables.
 
     :arg baseline: sessions, each with one value a launch, or the launches of a single one; at least LEAST_BASELINE launches,
@@ -60,11 +67,15 @@ def judge(baseline, launches, lower_is_better: bool, variables: int = 1, drift: 
     if not len(new):
         raise JudgeError("no launch to judge")
     drift = max(drift, days.typical([sessions]))
-    found = sequential.decide(base[None], new[None], _share(variables), np.array([drift]), len(sessions))
+    found = sequential.decide(
+        base[None], new[None], _share(variables), np.array([drift]), len(sessions)
+    )
     return _verdict(found, base, new, lower_is_better, drift, len(sessions))
 
 
-def confirm(baseline, first, fresh, lower_is_better: bool, variables: int = 1, drift: float = 0.0) -> Verdict:
+def confirm(
+    baseline, first, fresh, lower_is_better: bool, variables: int = 1, drift: float = 0.0
+) -> Verdict:
     """Judge in two stages: `first` as `judge` does; what that finds changed must hold in the `fresh` launches alone, what it
     leaves open goes on with both.  The change of a confirmed verdict is that of the fresh launches, which weren't chosen for
     being far off.  Arguments and errors as for `judge`; `wanted` counts the launches of both stages."""
@@ -77,12 +88,18 @@ def confirm(baseline, first, fresh, lower_is_better: bool, variables: int = 1, d
     alone = sequential.decide(base[None], stages[0][None], share, *known)
     if alone.side[0] == 0:
         return _verdict(alone, base, stages[0], lower_is_better, drift, len(sessions))
-    both = sequential.confirm(base[None], stages[0][None], stages[1][None], share, CONFIRM_ERROR, *known)
+    both = sequential.confirm(
+        base[None], stages[0][None], stages[1][None], share, CONFIRM_ERROR, *known
+    )
     used = 0 if alone.side[0] == UNDECIDED else int(alone.count[0])
     new = stages[1] if used else np.concatenate(stages)
     found = replace(both, count=both.count - used)
-    verdict = _verdict(found, base, new, lower_is_better, drift, len(sessions), CONFIRM_LOOKS if used else LOOKS)
-    return replace(verdict, launches=verdict.launches + used, wanted=verdict.wanted and verdict.wanted + used)
+    verdict = _verdict(
+        found, base, new, lower_is_better, drift, len(sessions), CONFIRM_LOOKS if used else LOOKS
+    )
+    return replace(
+        verdict, launches=verdict.launches + used, wanted=verdict.wanted and verdict.wanted + used
+    )
 
 
 def finds(baseline, variables: int = 1, drift: float = 0.0) -> float | None:
@@ -90,7 +107,9 @@ def finds(baseline, variables: int = 1, drift: float = 0.0) -> float | None:
     Arguments and errors as for `judge`."""
     sessions, base = _baseline(baseline, variables)
     drift = max(drift, days.typical([sessions]))
-    errors = sequential.Errors(ranks.spread(base[None]), len(base), np.array([drift]), len(sessions))
+    errors = sequential.Errors(
+        ranks.spread(base[None]), len(base), np.array([drift]), len(sessions)
+    )
     return _fraction(errors.size(_share(variables)))
 
 
@@ -110,8 +129,10 @@ def _baseline(baseline, variables: int) -> tuple[list, np.ndarray]:
     sessions = [baseline] if not len(baseline) or np.ndim(baseline[0]) == 0 else list(baseline)
     base = np.concatenate([positive_logs(session, "baseline") for session in sessions])
     if len(base) < LEAST_BASELINE:
-        raise JudgeError(f"the baseline holds {len(base)} launches; at least {LEAST_BASELINE} are needed: "
-                         "record more sessions")
+        raise JudgeError(
+            f"the baseline holds {len(base)} launches; at least {LEAST_BASELINE} are needed: "
+            "record more sessions"
+        )
     return [session for session in sessions if len(session)], base
 
 
@@ -119,16 +140,36 @@ def positive_logs(values, what: str) -> np.ndarray:
     """Natural logarithms of (n,) values. Raises JudgeError unless all are positive and finite."""
     array = np.asarray(values, dtype=float)
     if array.ndim != 1 or not np.all(np.isfinite(array) & (array > 0)):
-        raise JudgeError(f"the {what} hold a value that is not positive and finite: {array.tolist()}")
+        raise JudgeError(
+            f"the {what} hold a value that is not positive and finite: {array.tolist()}"
+        )
     return np.log(array)
 
 
-def _verdict(found, base, new, lower_is_better: bool, drift: float, sessions: int, looks=LOOKS) -> Verdict:
+def _verdict(
+    found, base, new, lower_is_better: bool, drift: float, sessions: int, looks=LOOKS
+) -> Verdict:
     side, count, shift = int(found.side[0]), int(found.count[0]), float(found.shift[0])
-    word = {0: "ok", UNDECIDED: "inconclusive"}.get(side) or ("regressed" if (side > 0) == lower_is_better else "improved")
-    day = drift * math.sqrt(1 + 1 / sessions) * (special.stdtrit(sessions - 1, 0.975) if sessions > 1 else 1.96)
-    low, high = (math.expm1(shift + math.copysign(math.hypot(end - shift, day), end - shift or outward))
-                 for end, outward in zip(ranks.shift_interval(base, new[:count]), (-1, 1)))
+    word = {0: "ok", UNDECIDED: "inconclusive"}.get(side) or (
+        "regressed" if (side > 0) == lower_is_better else "improved"
+    )
+    day = (
+        drift
+        * math.sqrt(1 + 1 / sessions)
+        * (special.stdtrit(sessions - 1, 0.975) if sessions > 1 else 1.96)
+    )
+    low, high = (
+        math.expm1(shift + math.copysign(math.hypot(end - shift, day), end - shift or outward))
+        for end, outward in zip(ranks.shift_interval(base, new[:count]), (-1, 1))
+    )
     wanted = next((look for look in looks if look > count), None) if side == UNDECIDED else None
-    return Verdict(word, math.expm1(shift), (low, high), float(found.p[0]), count, _fraction(found.size),
-                   wanted, drift)
+    return Verdict(
+        word,
+        math.expm1(shift),
+        (low, high),
+        float(found.p[0]),
+        count,
+        _fraction(found.size),
+        wanted,
+        drift,
+    )

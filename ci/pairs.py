@@ -8,6 +8,7 @@ At each of LOOKS pairs: `regressed` or `improved` (B against A) where the one-si
 error and the Hodges-Lehmann estimate of the change is beyond THRESHOLD; `ok` where tests at OK_ERROR say that it is smaller
 than the smallest change that can be found, either way. How often it errs is measured: bench_gate.py.
 """
+
 import math
 from dataclasses import dataclass
 
@@ -28,16 +29,22 @@ WIDER = 1.15
 
 @dataclass(frozen=True)
 class PairVerdict:
-    word: str                               #: ok, regressed, improved, inconclusive: B against A
-    change: float                           #: of B against A, as a fraction; > 0 is a higher value
-    interval: tuple[float, float]           #: of the change, 95 %
-    p: float                                #: of the direction in which it changed, at the look that decided
-    pairs: int                              #: that the verdict used
-    shared: float | None                    #: part of the variance that A and B share; < 0: in opposite ways; None: unknown
-    shared_interval: tuple[float, float]    #: of it, 95 %
-    method: str                             #: paired, unpaired
-    size: float | None                      #: the smallest change that can be found, as a fraction; None: not even SIZES[1]
-    wanted: int | None = None               #: inconclusive: pairs at which it is asked again; None: LOOKS are exhausted
+    word: str  #: ok, regressed, improved, inconclusive: B against A
+    change: float  #: of B against A, as a fraction; > 0 is a higher value
+    interval: tuple[float, float]  #: of the change, 95 %
+    p: float  #: of the direction in which it changed, at the look that decided
+    pairs: int  #: that the verdict used
+    shared: (
+        float | None
+    )  #: part of the variance that A and B share; < 0: in opposite ways; None: unknown
+    shared_interval: tuple[float, float]  #: of it, 95 %
+    method: str  #: paired, unpaired
+    size: (
+        float | None
+    )  #: the smallest change that can be found, as a fraction; None: not even SIZES[1]
+    wanted: int | None = (
+        None  #: inconclusive: pairs at which it is asked again; None: LOOKS are exhausted
+    )
 
 
 def judge_pairs(a, b, lower_is_better: bool, variables: int = 1) -> PairVerdict:
@@ -59,7 +66,9 @@ def judge_pairs(a, b, lower_is_better: bool, variables: int = 1) -> PairVerdict:
         if look.unchanged():
             return look.verdict("ok")
     look = _Look.at(first, second, share)
-    return look.verdict("inconclusive", next((count for count in LOOKS if count > len(first)), None))
+    return look.verdict(
+        "inconclusive", next((count for count in LOOKS if count > len(first)), None)
+    )
 
 
 def shared_part(first: np.ndarray, second: np.ndarray) -> tuple[float | None, tuple[float, float]]:
@@ -83,6 +92,7 @@ def shared_part(first: np.ndarray, second: np.ndarray) -> tuple[float | None, tu
 @dataclass(frozen=True)
 class _Look:
     """The pairs so far, by the method that their shared part calls for."""
+
     first: np.ndarray
     second: np.ndarray
     shared: float | None
@@ -103,7 +113,15 @@ class _Look:
             noise = math.hypot(ranks.spread(first), ranks.spread(second))
         error = noise * math.sqrt(ranks.INEFFICIENCY / LOOKS[-1])
         size = max(math.log1p(SIZES[0]), (special.ndtri(1 - share) + special.ndtri(POWER)) * error)
-        return cls(first, second, shared, interval, paired, shift, size if size <= math.log1p(SIZES[1]) else math.nan)
+        return cls(
+            first,
+            second,
+            shared,
+            interval,
+            paired,
+            shift,
+            size if size <= math.log1p(SIZES[1]) else math.nan,
+        )
 
     def p(self, side: int, against: float = 0.0) -> float:
         """One-sided, for B's logarithm being further to that side of A's than `against`."""
@@ -118,14 +136,32 @@ class _Look:
         return 1 if self.shift >= 0 else -1
 
     def changed(self, share: float) -> int:
-        return self.side if abs(self.shift) > math.log1p(THRESHOLD) and self.p(self.side) <= share else 0
+        return (
+            self.side
+            if abs(self.shift) > math.log1p(THRESHOLD) and self.p(self.side) <= share
+            else 0
+        )
 
     def unchanged(self) -> bool:
-        return abs(self.shift) < self.size and all(self.p(side, -self.size) <= OK_ERROR for side in (1, -1))
+        return abs(self.shift) < self.size and all(
+            self.p(side, -self.size) <= OK_ERROR for side in (1, -1)
+        )
 
     def verdict(self, word: str, wanted: int | None = None) -> PairVerdict:
-        low, high = (ranks.centre_interval(self.second - self.first) if self.paired
-                     else ranks.shift_interval(self.first, self.second))
-        return PairVerdict(word, math.expm1(self.shift), (math.expm1(low), math.expm1(high)), self.p(self.side),
-                           len(self.first), self.shared, self.shared_interval, "paired" if self.paired else "unpaired",
-                           None if math.isnan(self.size) else math.expm1(self.size), wanted)
+        low, high = (
+            ranks.centre_interval(self.second - self.first)
+            if self.paired
+            else ranks.shift_interval(self.first, self.second)
+        )
+        return PairVerdict(
+            word,
+            math.expm1(self.shift),
+            (math.expm1(low), math.expm1(high)),
+            self.p(self.side),
+            len(self.first),
+            self.shared,
+            self.shared_interval,
+            "paired" if self.paired else "unpaired",
+            None if math.isnan(self.size) else math.expm1(self.size),
+            wanted,
+        )

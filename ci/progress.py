@@ -1,4 +1,5 @@
 """How far a campaign is, from ReFrame's own words: `reframe ... | nearmetal progress`. Pure but for `follow`."""
+
 import re
 import sys
 import time
@@ -33,7 +34,9 @@ def span(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
 
 
-def follow(lines: Iterable[str], shares: Sequence[float], out=sys.stdout, clock=time.monotonic) -> int:
+def follow(
+    lines: Iterable[str], shares: Sequence[float], out=sys.stdout, clock=time.monotonic
+) -> int:
     """Pass ReFrame's lines on, and say after each case how many are done and how long the others will take.
 
     Returns 0 where all passed, 1 where one failed, 2 where nothing ran or ReFrame never came to its end.
@@ -45,8 +48,12 @@ def follow(lines: Iterable[str], shares: Sequence[float], out=sys.stdout, clock=
         if ended := ENDED.match(plain):
             failed += ended[1] in ("FAIL", "XPASS", "ABORT")
             done, total, elapsed = int(ended[2]), int(ended[3]), clock() - started
-            more = f", about {span(left(done, total, elapsed, shares))} left" if done < total else ""
-            out.write(f"campaign: {done} of {total} cases after {span(elapsed)}{more}{f'; {failed} failed' if failed else ''}\n")
+            more = (
+                f", about {span(left(done, total, elapsed, shares))} left" if done < total else ""
+            )
+            out.write(
+                f"campaign: {done} of {total} cases after {span(elapsed)}{more}{f'; {failed} failed' if failed else ''}\n"
+            )
         elif ran := RAN.search(plain):
             code = 2 if int(ran[2]) == 0 else 1 if int(ran[3]) or failed or ran[1] != ran[2] else 0
         out.flush()

@@ -2,6 +2,7 @@
 
 Data in reframe_checks/references/published/, one file a document, by references/schema.yaml.
 """
+
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,12 +25,13 @@ class PublishedError(ValueError):
 @dataclass(frozen=True)
 class Figure:
     """One published number, of one partition or of a population of systems; what is not told is None."""
+
     check: str
     variable: str
     software: str
     unit: str | int
-    where: str          #: section, table or figure in the document
-    document: str       #: the document's title
+    where: str  #: section, table or figure in the document
+    document: str  #: the document's title
     system: str | None = None
     partition: str | None = None
     population: str | None = None
@@ -49,7 +51,9 @@ class Figure:
         if self.range:
             return f"{self.range[0]:g}-{self.range[1]:g}"
         if self.value is not None:
-            return f"{self.value:g}" + (f" ± {self.read_off_plot['error']:g}" if self.read_off_plot else "")
+            return f"{self.value:g}" + (
+                f" ± {self.read_off_plot['error']:g}" if self.read_off_plot else ""
+            )
         return f"< {self.below:g}" if self.below is not None else f"> {self.above:g}"
 
     @property
@@ -65,7 +69,9 @@ class Figure:
 
 def load(directory: Path = HERE / "published") -> list[Figure]:
     """Every figure of every document, in the files' order. Raises PublishedError."""
-    validator = jsonschema.Draft202012Validator(yaml.load((HERE / "schema.yaml").read_text(), LOADER))
+    validator = jsonschema.Draft202012Validator(
+        yaml.load((HERE / "schema.yaml").read_text(), LOADER)
+    )
     figures = []
     for path in sorted(directory.glob("*.yaml")):
         try:
@@ -75,7 +81,9 @@ def load(directory: Path = HERE / "published") -> list[Figure]:
         for fault in validator.iter_errors(data):
             place = ".".join(map(str, fault.absolute_path)) or "the file"
             fix = fault.schema.get("description")
-            raise PublishedError(f"{path}: {place}: {fault.message}" + (f". Fix: {fix}" if fix else ""))
+            raise PublishedError(
+                f"{path}: {place}: {fault.message}" + (f". Fix: {fix}" if fix else "")
+            )
         for entry in data["figures"]:
             entry = {**entry, **({"range": tuple(entry["range"])} if "range" in entry else {})}
             figures.append(Figure(document=data["document"]["title"], **entry))
@@ -84,16 +92,29 @@ def load(directory: Path = HERE / "published") -> list[Figure]:
     return figures
 
 
-def pairs(figures: list[Figure], check: str, parameters: dict, variable: str, a: str, b: str) -> list[tuple[Figure, Figure]]:
+def pairs(
+    figures: list[Figure], check: str, parameters: dict, variable: str, a: str, b: str
+) -> list[tuple[Figure, Figure]]:
     """The figures of environments A and B for one variable of one case: of one document, system, partition and unit."""
+
     def of(environ):
-        return [one for one in figures if one.environ == STANDS_FOR.get(environ, environ) and one.relative_to is None
-                and (one.check, one.variable, one.parameters) == (check, variable, parameters)]
+        return [
+            one
+            for one in figures
+            if one.environ == STANDS_FOR.get(environ, environ)
+            and one.relative_to is None
+            and (one.check, one.variable, one.parameters) == (check, variable, parameters)
+        ]
 
     def where(one):
         return one.document, one.system, one.partition, one.population, one.unit
 
-    return [(one, other) for one in of(a) for other in of(b) if where(one) == where(other) and one is not other]
+    return [
+        (one, other)
+        for one in of(a)
+        for other in of(b)
+        if where(one) == where(other) and one is not other
+    ]
 
 
 def ratio(a: Figure, b: Figure) -> str:

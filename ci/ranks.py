@@ -1,4 +1,5 @@
 """Exact rank tests and the estimates that belong to them, for many trials at once.  Pure functions of logarithms."""
+
 import math
 from functools import lru_cache
 
@@ -61,7 +62,7 @@ def mann_whitney(new: int, base: int) -> np.ndarray:
     counts[0] = 1
     for i in range(1, new + 1):
         numerator = counts.copy()
-        numerator[base + i:] -= counts[:max(0, len(counts) - base - i)]
+        numerator[base + i :] -= counts[: max(0, len(counts) - base - i)]
         for start in range(i):  # divided by 1 - q^i
             numerator[start::i] = np.cumsum(numerator[start::i])
         counts = numerator

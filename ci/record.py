@@ -1,4 +1,5 @@
 """From sessions to a baseline, or to the sentence that says which session won't do and why."""
+
 import statistics
 from dataclasses import replace
 from datetime import date
@@ -19,7 +20,10 @@ SESSIONS = 12
 def choose(database: Path, system: str, named: list[str] | None) -> list[Session]:
     """The sessions to record from, oldest first: those named, or the last with the same cases as the newest. ResultsError."""
     if named:
-        return sorted((results.load_session(database, uuid=uuid) for uuid in dict.fromkeys(named)), key=lambda one: one.time)
+        return sorted(
+            (results.load_session(database, uuid=uuid) for uuid in dict.fromkeys(named)),
+            key=lambda one: one.time,
+        )
     newest, chosen = None, []
     for session in results.sessions(database, newest_first=True):
         keys = {case.key for case in session.cases}
@@ -30,23 +34,34 @@ def choose(database: Path, system: str, named: list[str] | None) -> list[Session
     return chosen[::-1]
 
 
-def record(sessions: list[Session], before: Baseline, leave_out_noisy: bool = False) -> tuple[Baseline, list[str]]:
+def record(
+    sessions: list[Session], before: Baseline, leave_out_noisy: bool = False
+) -> tuple[Baseline, list[str]]:
     """The baseline with the cases of these sessions in place of its own, and notes for whoever reviews it.
 
     :raises BaselineError: a session failed, lacks a case, was measured on something else, or a variable is too noisy.
     """
     if not sessions:
-        raise BaselineError(f"no session to record from. Fix: `reframe -c reframe_checks -r --system {before.system}` first")
+        raise BaselineError(
+            f"no session to record from. Fix: `reframe -c reframe_checks -r --system {before.system}` first"
+        )
     whole = {case.key for session in sessions for case in session.cases}
     for session in sessions:
         if session.failures:
             case = session.failures[0]
-            raise BaselineError(f"session {session.uuid} failed: {case.check} on {case.partition} with {case.environ}: "
-                                f"{case.failure.splitlines()[0]}. Fix: name other sessions with --session")
+            raise BaselineError(
+                f"session {session.uuid} failed: {case.check} on {case.partition} with {case.environ}: "
+                f"{case.failure.splitlines()[0]}. Fix: name other sessions with --session"
+            )
         if missing := whole - {case.key for case in session.cases}:
-            raise BaselineError(f"session {session.uuid} is incomplete: {len(missing)} of {len(whole)} cases are not in it, "
-                                f"such as {' | '.join(min(missing))}. Fix: name sessions of one selection with --session")
-    cases = {key: [next(case for case in session.cases if case.key == key) for session in sessions] for key in sorted(whole)}
+            raise BaselineError(
+                f"session {session.uuid} is incomplete: {len(missing)} of {len(whole)} cases are not in it, "
+                f"such as {' | '.join(min(missing))}. Fix: name sessions of one selection with --session"
+            )
+    cases = {
+        key: [next(case for case in session.cases if case.key == key) for session in sessions]
+        for key in sorted(whole)
+    }
     entries, notes = {}, []
     for key, found in cases.items():
         entries[key], said = _entry(key, found, sessions)
@@ -61,28 +76,45 @@ def _entry(key: Key, cases: list[Case], sessions: list[Session]) -> tuple[Entry,
     for fact in (fact for fact in FACTS if len({case.facts.get(fact) for case in cases}) > 1):
         values = list(dict.fromkeys(case.facts.get(fact, "absent") for case in cases))
         if fact not in MAY_DIFFER:
-            raise BaselineError(f"{name}: {fact} is not the same in all sessions: {'; '.join(values)}. "
-                                "Fix: record from sessions of one state of the system (--session)")
+            raise BaselineError(
+                f"{name}: {fact} is not the same in all sessions: {'; '.join(values)}. "
+                "Fix: record from sessions of one state of the system (--session)"
+            )
         notes.append(f"{fact} differs between the sessions: {', '.join(values)}")
     noise, launches, values, units = {}, {}, {}, {}
     for value in cases[0].values:
         variable = value.variable
         found = [other for case in cases for other in case.values if other.variable == variable]
         if len(found) != len(cases) or not all(other.samples for other in found):
-            raise BaselineError(f"{name}: not every session has launches of {variable}. Fix: name others with --session")
+            raise BaselineError(
+                f"{name}: not every session has launches of {variable}. Fix: name others with --session"
+            )
         launches[variable], units[variable] = [list(other.samples) for other in found], value.unit
         together = sum(launches[variable], [])
         if len(together) < judge.LEAST_BASELINE:
             raise BaselineError(
                 f"{name}: {variable}: {len(together)} launches in {len(found)} sessions, but a rank test needs at least "
                 f"{judge.LEAST_BASELINE}, and 60 find more. Fix: record from more sessions, or run with more launches "
-                "(-S repeats=10)")
+                "(-S repeats=10)"
+            )
         values[variable] = float(f"{statistics.median(together):.6g}")
-        noise[variable] = Noise(_rounded(float(ranks.spread(np.log(together)[None])[0])), len(together),
-                                _rounded(between_launches([parts for other in found for parts in other.within])), None)
+        noise[variable] = Noise(
+            _rounded(float(ranks.spread(np.log(together)[None])[0])),
+            len(together),
+            _rounded(between_launches([parts for other in found for parts in other.within])),
+            None,
+        )
     facts = {fact: value for fact, value in cases[-1].facts.items() if isinstance(value, str)}
-    return Entry(date.today().isoformat(), {session.uuid: session.started for session in sessions}, facts,
-                 cases[0].parameters, units, values, noise, launches), notes
+    return Entry(
+        date.today().isoformat(),
+        {session.uuid: session.started for session in sessions},
+        facts,
+        cases[0].parameters,
+        units,
+        values,
+        noise,
+        launches,
+    ), notes
 
 
 def _with_resolution(baseline: Baseline, leave_out: bool, notes: list[str]) -> Baseline:
@@ -96,11 +128,15 @@ def _with_resolution(baseline: Baseline, leave_out: bool, notes: list[str]) -> B
             size = judge.finds(entry.launches[name], count, day)
             noise[name] = replace(one, finds=_rounded(size))
             if size is None:
-                what = (f"{' | '.join(key)}: {name} is too noisy to be judged: it varies by {100 * one.spread:.0f} % between "
-                        f"launches{f' and all by {100 * day:.1f} % between sessions' if day else ''}, in which "
-                        f"{sequential.LOOKS[-1]} launches find no change of {100 * sequential.SIZES[1]:.0f} %")
+                what = (
+                    f"{' | '.join(key)}: {name} is too noisy to be judged: it varies by {100 * one.spread:.0f} % between "
+                    f"launches{f' and all by {100 * day:.1f} % between sessions' if day else ''}, in which "
+                    f"{sequential.LOOKS[-1]} launches find no change of {100 * sequential.SIZES[1]:.0f} %"
+                )
                 if not leave_out:
-                    raise BaselineError(f"{what}. Fix: quieten the nodes, or let it stay unjudged with --leave-out-noisy")
+                    raise BaselineError(
+                        f"{what}. Fix: quieten the nodes, or let it stay unjudged with --leave-out-noisy"
+                    )
                 notes.append(f"{what}; it stays unjudged")
         entries[key] = replace(entry, noise=noise)
     return replace(baseline, entries=entries)

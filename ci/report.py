@@ -4,6 +4,7 @@ The pages' tables are plain HTML; plots are drawn by plotly.js, which lies compr
 browser when a plot is first shown. What a session holds is untrusted: the template escapes it, data for the script is
 JSON without `<`, and the content security policy admits the page's own two scripts, by hash, and no connection.
 """
+
 import base64
 import gzip
 import hashlib
@@ -22,15 +23,20 @@ from .pages import history, overview, plots, summary
 ASSETS = Path(__file__).parent / "pages" / "assets"
 SCRIPTS = ("tabs.js", "plots.js", "history.js")
 #: Published figures that a page lists, by check.
-CONTEXT = {"network": ("pingpong", "tcp", "rdma"), "kernels": ("npb", "npb_mz", "eigen", "namd", "nwchem"),
-           "memory": ("stream", "hpcc")}
+CONTEXT = {
+    "network": ("pingpong", "tcp", "rdma"),
+    "kernels": ("npb", "npb_mz", "eigen", "namd", "nwchem"),
+    "memory": ("stream", "hpcc"),
+}
 
 
 class ReportError(ValueError):
     """There is nothing to report on, or a part of the report is missing; the message says what to do."""
 
 
-def write(path: Path, sessions: Iterable, report, changes, figures, base: str | None = None) -> None:
+def write(
+    path: Path, sessions: Iterable, report, changes, figures, base: str | None = None
+) -> None:
     """Write the report to `path`. Raises ReportError.
 
     sessions: all stored ones of one system, oldest first; they are read once and not kept, so an iterator will do.
@@ -44,15 +50,22 @@ def write(path: Path, sessions: Iterable, report, changes, figures, base: str | 
         part.write_text(page, encoding="utf-8")
         os.replace(part, path)
     except OSError as error:
-        raise ReportError(f"{path}: the report cannot be written there ({error.strerror}); "
-                          "--output names another place") from error
+        raise ReportError(
+            f"{path}: the report cannot be written there ({error.strerror}); "
+            "--output names another place"
+        ) from error
 
 
 def render(sessions: Iterable, report, changes, figures, base: str | None = None) -> str:
     """The report as HTML. Raises ReportError."""
     collector, shown, newest = history.Collector(), {}, None
-    has = {"overhead": overview.has_overhead, "network": plots.has_network, "memory": plots.has_memory,
-           "kernels": plots.has_kernels, "provenance": history.has_facts}
+    has = {
+        "overhead": overview.has_overhead,
+        "network": plots.has_network,
+        "memory": plots.has_memory,
+        "kernels": plots.has_kernels,
+        "provenance": history.has_facts,
+    }
     for newest in sessions:
         collector.add(newest)
         shown.update({page: newest for page, holds in has.items() if holds(newest)})
@@ -61,35 +74,82 @@ def render(sessions: Iterable, report, changes, figures, base: str | None = None
     subject = report.session if report is not None else newest
     # A page shows the judged session, or the newest that has anything for it; then it says so.
     shown = {page: subject if holds(subject) else shown.get(page) for page, holds in has.items()}
-    drawn = {page: draw(shown[page], figures) for page, draw in
-             (("network", plots.network), ("memory", plots.memory), ("kernels", plots.kernels))}
+    drawn = {
+        page: draw(shown[page], figures)
+        for page, draw in (
+            ("network", plots.network),
+            ("memory", plots.memory),
+            ("kernels", plots.kernels),
+        )
+    }
     over_time = collector.plot(changes)
-    columns = {page: overview.partitions(shown[page] or subject, base) for page in ("overhead", "provenance")}
+    columns = {
+        page: overview.partitions(shown[page] or subject, base)
+        for page in ("overhead", "provenance")
+    }
     everywhere = list(dict.fromkeys([*columns["overhead"], *(key[1] for key in collector.series)]))
     rows = collector.rows(over_time, changes)
     facts, all_facts = collector.facts()
-    data = {"partitions": everywhere, "plots": [plot for page in drawn.values() for plot in page], "history": over_time}
+    data = {
+        "partitions": everywhere,
+        "plots": [plot for page in drawn.values() for plot in page],
+        "history": over_time,
+    }
     library = _library()
     script = "\n".join((ASSETS / name).read_text(encoding="utf-8") for name in SCRIPTS)
-    return _environment().get_template("report.html").render(
-        subject=subject, when=summary.date(subject.started), headline=overview.headline(report, subject),
-        verdicts=overview.verdicts(report), notes=report.notes if report is not None else (),
-        failures=overview.failures(subject), columns=columns, steps=overview.STEPS,
-        heat=overview.heat_map(shown["overhead"], columns["overhead"]), changes=[(c, history.told(c)) for c in changes],
-        shown=shown, plots=drawn, context={page: [figure for figure in figures if figure.check in checks]
-                                           for page, checks in CONTEXT.items()},
-        rows=rows, index={row["key"][:4]: row["index"] for row in rows}, series=len(collector.series),
-        sessions=len(collector.sessions), slots=over_time["slots"],
-        provenance=history.provenance(shown["provenance"], columns["provenance"]), facts=facts, all_facts=all_facts,
-        style=(ASSETS / "page.css").read_text(encoding="utf-8"), script=script,
-        script_hash=_hash(script), library_hash=_hash(library), library=_packed(library.encode()),
-        data=_packed(orjson.dumps(data, option=orjson.OPT_NON_STR_KEYS)))
+    return (
+        _environment()
+        .get_template("report.html")
+        .render(
+            subject=subject,
+            when=summary.date(subject.started),
+            headline=overview.headline(report, subject),
+            verdicts=overview.verdicts(report),
+            notes=report.notes if report is not None else (),
+            failures=overview.failures(subject),
+            columns=columns,
+            steps=overview.STEPS,
+            heat=overview.heat_map(shown["overhead"], columns["overhead"]),
+            changes=[(c, history.told(c)) for c in changes],
+            shown=shown,
+            plots=drawn,
+            context={
+                page: [figure for figure in figures if figure.check in checks]
+                for page, checks in CONTEXT.items()
+            },
+            rows=rows,
+            index={row["key"][:4]: row["index"] for row in rows},
+            series=len(collector.series),
+            sessions=len(collector.sessions),
+            slots=over_time["slots"],
+            provenance=history.provenance(shown["provenance"], columns["provenance"]),
+            facts=facts,
+            all_facts=all_facts,
+            style=(ASSETS / "page.css").read_text(encoding="utf-8"),
+            script=script,
+            script_hash=_hash(script),
+            library_hash=_hash(library),
+            library=_packed(library.encode()),
+            data=_packed(orjson.dumps(data, option=orjson.OPT_NON_STR_KEYS)),
+        )
+    )
 
 
 def _environment() -> jinja2.Environment:
-    environment = jinja2.Environment(loader=jinja2.FileSystemLoader(ASSETS), autoescape=True, trim_blocks=True,
-                                     lstrip_blocks=True, undefined=jinja2.StrictUndefined)
-    environment.filters.update(unit=summary.unit, plain=summary.plain, number=summary.number, named=summary.named, code=_code)
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(ASSETS),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    environment.filters.update(
+        unit=summary.unit,
+        plain=summary.plain,
+        number=summary.number,
+        named=summary.named,
+        code=_code,
+    )
     return environment
 
 
@@ -101,10 +161,14 @@ def _code(text: str) -> markupsafe.Markup:
 def _library() -> str:
     """plotly.js, as the Python package brings it."""
     try:
-        return (resources.files("plotly") / "package_data" / "plotly.min.js").read_text(encoding="utf-8")
+        return (resources.files("plotly") / "package_data" / "plotly.min.js").read_text(
+            encoding="utf-8"
+        )
     except (ModuleNotFoundError, FileNotFoundError) as error:
-        raise ReportError("plotly is not installed, which draws the report: run `make .venv/ready`, "
-                          "or install requirements.lock") from error
+        raise ReportError(
+            "plotly is not installed, which draws the report: run `make .venv/ready`, "
+            "or install requirements.lock"
+        ) from error
 
 
 def _hash(script: str) -> str:

@@ -1,4 +1,5 @@
 """ReFrame's results database as plain data. Reads only; the database is ReFrame's."""
+
 import functools
 import os
 import re
@@ -13,8 +14,21 @@ import orjson
 #: Major version of the session format that this reads (ReFrame 4.x writes 4.y).
 DATA_VERSION = "4"
 #: What a case says it was measured on, beside the further `facts` of its nodes (reframe_checks/base.py).
-FACTS = ("kernel", "hypervisor", "cpu_model", "governor", "smt", "thp", "nic_driver", "mtu", "mpi_library", "transport",
-         "compiler", "image", "revision")
+FACTS = (
+    "kernel",
+    "hypervisor",
+    "cpu_model",
+    "governor",
+    "smt",
+    "thp",
+    "nic_driver",
+    "mtu",
+    "mpi_library",
+    "transport",
+    "compiler",
+    "image",
+    "revision",
+)
 #: What is said of a result that comes without a reason.
 FAILED = {"fail_deps": "what it needs failed"}
 #: Key of a session's extras that names the session which it confirms.
@@ -31,36 +45,56 @@ class ResultsError(ValueError):
 @dataclass(frozen=True)
 class Value:
     """One performance variable of one test case."""
-    check: str        #: display name without hash, e.g. `pingpong %placement=internode`
+
+    check: str  #: display name without hash, e.g. `pingpong %placement=internode`
     environ: str
     partition: str
     variable: str
     value: float
     unit: str
     samples: tuple[float, ...] = ()  #: one a fresh launch, of which the value is the median
-    within: tuple[tuple[float, ...], ...] = ()  #: of each launch the parts that it was measured in; () where it has none
+    within: tuple[
+        tuple[float, ...], ...
+    ] = ()  #: of each launch the parts that it was measured in; () where it has none
 
     @property
     def lower_is_better(self) -> bool | None:
         """True for times and losses, False for rates and fractions of an ideal, None where the unit says neither."""
-        return True if self.unit in LESS else False if self.unit.endswith("/s") or self.unit in MORE else None
+        return (
+            True
+            if self.unit in LESS
+            else False
+            if self.unit.endswith("/s") or self.unit in MORE
+            else None
+        )
 
 
 @dataclass(frozen=True)
 class Case:
     """One test case: a check on a partition with an environment."""
+
     check: str
     partition: str
     environ: str
     values: tuple[Value, ...]
-    facts: dict[str, str]   #: what it was measured on: FACTS and those of its nodes; to be read only, as cases share it
-    curves: dict[str, dict[int, tuple[float, ...]]]  #: such as {"half_round_trip_us": {bytes: a value a launch}}
-    failure: str | None     #: why it failed; None: it passed
-    phase: str | None       #: in which phase of ReFrame's pipeline; "performance": measured whole, beyond its reference
-    parameters: dict = field(default_factory=dict)  #: of the check, as its name gives them: {"placement": "internode"}
-    no_baseline: str = ""   #: why it may be measured without a reference
-    ended: float = 0.0      #: when its job did, in seconds since 1970; 0: not told
-    fixture: bool = False   #: whether it measures nothing, but made what others need (reframe_checks/spack.py)
+    facts: dict[
+        str, str
+    ]  #: what it was measured on: FACTS and those of its nodes; to be read only, as cases share it
+    curves: dict[
+        str, dict[int, tuple[float, ...]]
+    ]  #: such as {"half_round_trip_us": {bytes: a value a launch}}
+    failure: str | None  #: why it failed; None: it passed
+    phase: (
+        str | None
+    )  #: in which phase of ReFrame's pipeline; "performance": measured whole, beyond its reference
+    parameters: dict = field(
+        default_factory=dict
+    )  #: of the check, as its name gives them: {"placement": "internode"}
+    no_baseline: str = ""  #: why it may be measured without a reference
+    ended: float = 0.0  #: when its job did, in seconds since 1970; 0: not told
+    fixture: bool = (
+        False  #: whether it measures nothing, but made what others need (reframe_checks/spack.py)
+    )
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -80,15 +114,15 @@ class Case:
 @dataclass(frozen=True)
 class Session:
     uuid: str
-    started: str            #: as ReFrame writes it, 20261121T061529+0000
+    started: str  #: as ReFrame writes it, 20261121T061529+0000
     system: str
     cases: tuple[Case, ...]
-    time: float = 0.0       #: of the start, seconds since 1970
-    command: str = ""       #: with which ReFrame was called
+    time: float = 0.0  #: of the start, seconds since 1970
+    command: str = ""  #: with which ReFrame was called
     skipped: tuple[tuple[str, str, str], ...] = ()  #: cases that their check skipped
-    promised: int = 0       #: cases that ReFrame selected
-    directory: str = ""     #: where ReFrame was called
-    confirms: str = ""      #: id of the session of which it measured some cases again (confirm.py)
+    promised: int = 0  #: cases that ReFrame selected
+    directory: str = ""  #: where ReFrame was called
+    confirms: str = ""  #: id of the session of which it measured some cases again (confirm.py)
 
     @property
     def kind(self) -> str:
@@ -110,10 +144,17 @@ def database() -> Path:
     """Where ReFrame keeps results: RFM_SQLITE_DB_FILE, else under RFM_PREFIX, else the checkout's results/."""
     if file := os.environ.get("RFM_SQLITE_DB_FILE"):
         return Path(file)
-    return Path(os.environ.get("RFM_PREFIX", Path(__file__).parent.parent / "results")) / "results.db"
+    return (
+        Path(os.environ.get("RFM_PREFIX", Path(__file__).parent.parent / "results")) / "results.db"
+    )
 
 
-def sessions(path: Path, newest_first: bool = False, kinds: tuple[str, ...] = ("campaign",), after: float = 0.0) -> Iterator[Session]:
+def sessions(
+    path: Path,
+    newest_first: bool = False,
+    kinds: tuple[str, ...] = ("campaign",),
+    after: float = 0.0,
+) -> Iterator[Session]:
     """Every session of these kinds with at least one case that started later, oldest first. Raises ResultsError."""
     if not path.is_file():
         raise ResultsError(f"{path}: no results database; run `reframe -c reframe_checks -r` first")
@@ -122,9 +163,13 @@ def sessions(path: Path, newest_first: bool = False, kinds: tuple[str, ...] = ("
             # The order first: SQLite would sort the sessions' texts whole, all of them before the first is there.
             order = "DESC" if newest_first else "ASC"
             rows = connection.execute(
-                f"SELECT rowid FROM sessions WHERE session_start_unix > ? ORDER BY session_start_unix {order}", (after,)).fetchall()
+                f"SELECT rowid FROM sessions WHERE session_start_unix > ? ORDER BY session_start_unix {order}",
+                (after,),
+            ).fetchall()
             for row in rows:
-                blob = connection.execute("SELECT json_blob FROM sessions WHERE rowid = ?", row).fetchone()
+                blob = connection.execute(
+                    "SELECT json_blob FROM sessions WHERE rowid = ?", row
+                ).fetchone()
                 if blob is None:  # deleted meanwhile
                     continue
                 session = parse_session(orjson.loads(blob[0]), path)
@@ -136,7 +181,9 @@ def sessions(path: Path, newest_first: bool = False, kinds: tuple[str, ...] = ("
 
 def load_session(path: Path, system: str | None = None, uuid: str | None = None) -> Session:
     """The session of that id, or the newest (on that system) that ran at least one case. Raises ResultsError."""
-    for session in sessions(path, newest_first=True, kinds=("campaign", "duet") if uuid else ("campaign",)):
+    for session in sessions(
+        path, newest_first=True, kinds=("campaign", "duet") if uuid else ("campaign",)
+    ):
         if session.uuid.startswith(uuid) if uuid else system in (None, session.system):
             return session
     wanted = f"session {uuid}" if uuid else f"session on system {system}" if system else "session"
@@ -145,7 +192,11 @@ def load_session(path: Path, system: str | None = None, uuid: str | None = None)
 
 def confirmations(path: Path, session: Session) -> list[Session]:
     """What measured some of the session's cases again, in that order. Raises ResultsError."""
-    return [one for one in sessions(path, kinds=("confirmation",), after=session.time) if one.confirms == session.uuid]
+    return [
+        one
+        for one in sessions(path, kinds=("confirmation",), after=session.time)
+        if one.confirms == session.uuid
+    ]
 
 
 def parse_session(data: dict, origin) -> Session:
@@ -153,19 +204,38 @@ def parse_session(data: dict, origin) -> Session:
     info = data.get("session_info", {})
     version = str(info.get("data_version", "none"))
     if version.split(".")[0] != DATA_VERSION:
-        raise ResultsError(f"{origin}: session format {version}, but {DATA_VERSION}.x is needed: "
-                           "use the ReFrame that requirements.lock pins")
+        raise ResultsError(
+            f"{origin}: session format {version}, but {DATA_VERSION}.x is needed: "
+            "use the ReFrame that requirements.lock pins"
+        )
     # The last run of a session holds its retries' outcome, each case's last.
-    found = {(c["name"], c["partition"], c["environ"]): c for run in data["runs"] for c in run["testcases"]}
+    found = {
+        (c["name"], c["partition"], c["environ"]): c
+        for run in data["runs"]
+        for c in run["testcases"]
+    }
     systems = {case["system"] for case in found.values()}
     # A fixture that did what it was to do says nothing; one that did not, why others could not be measured.
     done = {key for key, case in found.items() if case.get("fixture") and case["result"] == "pass"}
     found = {key: case for key, case in found.items() if key not in done}
     cases = [parse_case(case) for case in found.values() if case["result"] != "skip"]
-    skipped = tuple((c["display_name"], c["partition"], c["environ"]) for c in found.values() if c["result"] == "skip")
-    return Session(info["uuid"], info["time_start"], ",".join(sorted(systems)), tuple(cases),
-                   info["time_start_unix"], info.get("cmdline", ""), skipped, max(0, info.get("num_cases", 0) - len(done)),
-                   info.get("workdir", ""), info.get(CONFIRMS, ""))
+    skipped = tuple(
+        (c["display_name"], c["partition"], c["environ"])
+        for c in found.values()
+        if c["result"] == "skip"
+    )
+    return Session(
+        info["uuid"],
+        info["time_start"],
+        ",".join(sorted(systems)),
+        tuple(cases),
+        info["time_start_unix"],
+        info.get("cmdline", ""),
+        skipped,
+        max(0, info.get("num_cases", 0) - len(done)),
+        info.get("workdir", ""),
+        info.get(CONFIRMS, ""),
+    )
 
 
 @functools.lru_cache
@@ -180,18 +250,36 @@ def parse_case(case: dict) -> Case:
     values = []
     for key, (value, _, _, _, unit, _) in (case.get("perfvalues") or {}).items():
         name = key.rsplit(":", 1)[-1]
-        values.append(Value(*where, name, value, unit, tuple(samples.get(name, ())),
-                            tuple(map(tuple, within.get(name, ())))))
+        values.append(
+            Value(
+                *where,
+                name,
+                value,
+                unit,
+                tuple(samples.get(name, ())),
+                tuple(map(tuple, within.get(name, ()))),
+            )
+        )
     passed = case["result"] == "pass"
-    return Case(where[0], where[2], where[1], tuple(values),
-                _facts(orjson.dumps([case.get("facts"), list(map(case.get, FACTS))])),
-                {name: {int(size): tuple(launches) for size, launches in curve.items()}
-                 for name, curve in (case.get("curves") or {}).items()},
-                None if passed else str(case.get("fail_reason") or FAILED.get(case["result"], case["result"])),
-                None if passed else case.get("fail_phase"),
-                {name: case.get(name, text) for name, text in parameters(where[0]).items()},
-                case.get("no_baseline") or "", case.get("job_completion_time_unix") or 0.0,
-                bool(case.get("fixture")))
+    return Case(
+        where[0],
+        where[2],
+        where[1],
+        tuple(values),
+        _facts(orjson.dumps([case.get("facts"), list(map(case.get, FACTS))])),
+        {
+            name: {int(size): tuple(launches) for size, launches in curve.items()}
+            for name, curve in (case.get("curves") or {}).items()
+        },
+        None
+        if passed
+        else str(case.get("fail_reason") or FAILED.get(case["result"], case["result"])),
+        None if passed else case.get("fail_phase"),
+        {name: case.get(name, text) for name, text in parameters(where[0]).items()},
+        case.get("no_baseline") or "",
+        case.get("job_completion_time_unix") or 0.0,
+        bool(case.get("fixture")),
+    )
 
 
 @functools.lru_cache(maxsize=4096)

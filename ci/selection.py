@@ -1,4 +1,5 @@
 """What a session was meant to run, from the command that started it: fewer cases than that are not a pass."""
+
 import argparse
 import re
 import shlex
@@ -15,7 +16,18 @@ class _Quiet(argparse.ArgumentParser):
 #: ReFrame's options that choose cases by what a case's key tells.
 CHOOSING = {"name": ("-n", "--name"), "exclude": ("-x", "--exclude"), "prgenv": ("-p", "--prgenv")}
 #: Those that choose by what it doesn't.
-OPAQUE = ("-t", "--tag", "-T", "--exclude-tag", "-E", "--filter-expr", "--maintainer", "--gpu-only", "--cpu-only", "--failed")
+OPAQUE = (
+    "-t",
+    "--tag",
+    "-T",
+    "--exclude-tag",
+    "-E",
+    "--filter-expr",
+    "--maintainer",
+    "--gpu-only",
+    "--cpu-only",
+    "--failed",
+)
 SWITCHES = ("--gpu-only", "--cpu-only", "--failed")
 
 
@@ -26,7 +38,11 @@ def parse(command: str) -> tuple[argparse.Namespace, list[str]]:
     for name, flags in CHOOSING.items():
         parser.add_argument(*flags, action="append", default=[], dest=name)
     for flag in OPAQUE:
-        parser.add_argument(flag, dest="opaque", **({"action": "store_true"} if flag in SWITCHES else {"action": "append"}))
+        parser.add_argument(
+            flag,
+            dest="opaque",
+            **({"action": "store_true"} if flag in SWITCHES else {"action": "append"}),
+        )
     return parser.parse_known_args(shlex.split(command)[1:])
 
 
@@ -38,7 +54,10 @@ def promised(session: Session, baseline: Baseline) -> tuple[set[Key], str]:
     except (ValueError, re.error) as error:
         return set(), f"the session's command can't be read ({error}): {session.command}"
     if chosen.opaque:
-        return set(), f"selected by what only ReFrame knows, so that a case that is not there goes unseen: {session.command}"
+        return (
+            set(),
+            f"selected by what only ReFrame knows, so that a case that is not there goes unseen: {session.command}",
+        )
     return keys, ""
 
 
@@ -47,7 +66,9 @@ def _selected(key: Key, chosen) -> bool:
     system = (chosen.system or "").partition(":")[2]
     # ReFrame matches names without spaces, and `name@part` as well.
     name = check.replace(" ", "")
-    return ((not system or system == partition)
-            and (not chosen.name or any(re.match(pattern, name) for pattern in chosen.name))
-            and not any(re.match(pattern, name) for pattern in chosen.exclude)
-            and (not chosen.prgenv or any(re.match(pattern, environ) for pattern in chosen.prgenv)))
+    return (
+        (not system or system == partition)
+        and (not chosen.name or any(re.match(pattern, name) for pattern in chosen.name))
+        and not any(re.match(pattern, name) for pattern in chosen.exclude)
+        and (not chosen.prgenv or any(re.match(pattern, environ) for pattern in chosen.prgenv))
+    )

@@ -1,4 +1,5 @@
 """Builds images by Apptainer, as an ordinary user: this host's, or that of the lab's node image where this host has none."""
+
 import hashlib
 import json
 import os
@@ -11,12 +12,12 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 CHECKOUT = HERE.parent
-sys.path.insert(0, str(CHECKOUT / 'site-config' / 'lab'))
+sys.path.insert(0, str(CHECKOUT / "site-config" / "lab"))
 import image as node_image  # noqa: E402
 import sif  # noqa: E402
 
 #: What an image holds, as CycloneDX lists it (stages/finish.sh).
-LIST = '/opt/nearmetal/share/sbom.cdx.json'
+LIST = "/opt/nearmetal/share/sbom.cdx.json"
 
 
 class BuildError(RuntimeError):
@@ -24,71 +25,155 @@ class BuildError(RuntimeError):
 
 
 def digest_of(path: Path) -> str:
-    with open(path, 'rb') as image:
-        return f'sha256:{hashlib.file_digest(image, "sha256").hexdigest()}'
+    with open(path, "rb") as image:
+        return f"sha256:{hashlib.file_digest(image, 'sha256').hexdigest()}"
 
 
 class Builder:
     """Runs Apptainer in a directory of its own: this host's, or that of the lab's node image."""
 
     def __init__(self, say):
-        self.own = shutil.which('apptainer') is not None
+        self.own = shutil.which("apptainer") is not None
         cache = Path(tempfile.gettempdir()) if self.own else node_image.cache_dir()
-        self.work = Path(tempfile.mkdtemp(prefix='images-', dir=cache))
-        self.out = self.work / 'user'
+        self.work = Path(tempfile.mkdtemp(prefix="images-", dir=cache))
+        self.out = self.work / "user"
         self.out.mkdir()
         self.arguments = {}
         if not self.own:
             self.node = node_image.ensure(say)
-            say('base: Debian from this host\'s archive')
-            with open(self.work / 'log', 'w') as log:
+            say("base: Debian from this host's archive")
+            with open(self.work / "log", "w") as log:
                 done = subprocess.run(
-                    ['mmdebstrap', '--mode=root', '--variant=apt', '--format=tar', f'--keyring={node_image.KEYRING}',
-                     '--dpkgopt=force-unsafe-io', node_image.SUITE, self.out / 'base.tar', node_image.mirror()],
-                    stdout=log, stderr=log, stdin=subprocess.DEVNULL, env={**os.environ, 'SOURCE_DATE_EPOCH': '0'})
+                    [
+                        "mmdebstrap",
+                        "--mode=root",
+                        "--variant=apt",
+                        "--format=tar",
+                        f"--keyring={node_image.KEYRING}",
+                        "--dpkgopt=force-unsafe-io",
+                        node_image.SUITE,
+                        self.out / "base.tar",
+                        node_image.mirror(),
+                    ],
+                    stdout=log,
+                    stderr=log,
+                    stdin=subprocess.DEVNULL,
+                    env={**os.environ, "SOURCE_DATE_EPOCH": "0"},
+                )
             if done.returncode:
-                raise BuildError(f'mmdebstrap failed: {self.last_words()}')
-            self.run('sh', '-c', 'mkdir base && tar -xf base.tar --exclude="./dev/*" -C base && rm base.tar', where='/work')
-            self.arguments = {'bootstrap': 'localimage', 'base': '/work/base'}
+                raise BuildError(f"mmdebstrap failed: {self.last_words()}")
+            self.run(
+                "sh",
+                "-c",
+                'mkdir base && tar -xf base.tar --exclude="./dev/*" -C base && rm base.tar',
+                where="/work",
+            )
+            self.arguments = {"bootstrap": "localimage", "base": "/work/base"}
 
-    def run(self, *command, where='/checkout', epoch=0) -> None:
+    def run(self, *command, where="/checkout", epoch=0) -> None:
         """In the checkout, or the builder's own directory. BuildError."""
-        environment = {'SOURCE_DATE_EPOCH': str(epoch), 'PATH': '/usr/sbin:/usr/bin:/sbin:/bin', 'LC_ALL': 'C'}
+        environment = {
+            "SOURCE_DATE_EPOCH": str(epoch),
+            "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
+            "LC_ALL": "C",
+        }
         if self.own:
-            command = ['env', f'APPTAINER_TMPDIR={self.out}', f'APPTAINER_CACHEDIR={self.out}/cache', *command]
-            directory = {'/checkout': CHECKOUT, '/work': self.out}[where]
-            environment |= {name: os.environ[name] for name in ('PATH', 'HOME', 'USER') if name in os.environ}
+            command = [
+                "env",
+                f"APPTAINER_TMPDIR={self.out}",
+                f"APPTAINER_CACHEDIR={self.out}/cache",
+                *command,
+            ]
+            directory = {"/checkout": CHECKOUT, "/work": self.out}[where]
+            environment |= {
+                name: os.environ[name] for name in ("PATH", "HOME", "USER") if name in os.environ
+            }
         else:
-            command = ['unshare', '--mount', '--pid', '--fork', '--kill-child', HERE / 'builder.sh', self.node, self.work, CHECKOUT,
-                       'sh', '-c', 'cd "$0"; exec "$@"', where, *command]
+            command = [
+                "unshare",
+                "--mount",
+                "--pid",
+                "--fork",
+                "--kill-child",
+                HERE / "builder.sh",
+                self.node,
+                self.work,
+                CHECKOUT,
+                "sh",
+                "-c",
+                'cd "$0"; exec "$@"',
+                where,
+                *command,
+            ]
             directory = CHECKOUT
-        with open(self.work / 'log', 'a') as log:
-            done = subprocess.run(command, cwd=directory, env=environment, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+        with open(self.work / "log", "a") as log:
+            done = subprocess.run(
+                command,
+                cwd=directory,
+                env=environment,
+                stdout=log,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+            )
         if done.returncode:
-            raise BuildError(f'{" ".join(map(str, command[-4:]))} failed (exit {done.returncode}): {self.last_words()}')
+            raise BuildError(
+                f"{' '.join(map(str, command[-4:]))} failed (exit {done.returncode}): {self.last_words()}"
+            )
 
     def last_words(self) -> str:
-        return '\n'.join((self.work / 'log').read_text(errors='replace').splitlines()[-25:])
+        return "\n".join((self.work / "log").read_text(errors="replace").splitlines()[-25:])
 
     def image(self, stack: str, software: str, revision: str, epoch: int) -> tuple[Path, dict]:
         """The image, pinned, and what it says of itself. BuildError."""
-        here = str(self.out) if self.own else '/work'
-        created = datetime.fromtimestamp(epoch, UTC).strftime('%Y-%m-%dT%H:%M:%SZ')
-        arguments = [f'--build-arg={key}={value}' for key, value in {
-            **self.arguments, 'software': software, 'revision': revision, 'created': created}.items()]
-        self.run('apptainer', 'build', '--force', *arguments, f'{here}/{stack}.sif', f'containers/{stack}.def', epoch=epoch)
-        self.run('sh', '-c', f'apptainer exec --unsquash "$0.sif" cat {LIST} > "$0.list" && apptainer inspect --labels --json "$0.sif" '
-                 '> "$0.labels"', f'{here}/{stack}')
-        path = self.out / f'{stack}.sif'
+        here = str(self.out) if self.own else "/work"
+        created = datetime.fromtimestamp(epoch, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        arguments = [
+            f"--build-arg={key}={value}"
+            for key, value in {
+                **self.arguments,
+                "software": software,
+                "revision": revision,
+                "created": created,
+            }.items()
+        ]
+        self.run(
+            "apptainer",
+            "build",
+            "--force",
+            *arguments,
+            f"{here}/{stack}.sif",
+            f"containers/{stack}.def",
+            epoch=epoch,
+        )
+        self.run(
+            "sh",
+            "-c",
+            f'apptainer exec --unsquash "$0.sif" cat {LIST} > "$0.list" && apptainer inspect --labels --json "$0.sif" '
+            '> "$0.labels"',
+            f"{here}/{stack}",
+        )
+        path = self.out / f"{stack}.sif"
         try:
             sif.pin(path, epoch)
         except sif.SifError as error:
-            raise BuildError(f'{error}: this Apptainer writes another format') from None
-        labels = json.loads((self.out / f'{stack}.labels').read_text())['data']['attributes']['labels']
-        listed = json.loads((self.out / f'{stack}.list').read_text())['components']
-        return path, {'digest': digest_of(path), 'bytes': path.stat().st_size, 'pmi': labels['org.nearmetal.pmi'],
-                      'software': software, 'revision': revision, 'epoch': epoch,
-                      'packages': {component['name']: component['version'] for component in listed if 'version' in component}}
+            raise BuildError(f"{error}: this Apptainer writes another format") from None
+        labels = json.loads((self.out / f"{stack}.labels").read_text())["data"]["attributes"][
+            "labels"
+        ]
+        listed = json.loads((self.out / f"{stack}.list").read_text())["components"]
+        return path, {
+            "digest": digest_of(path),
+            "bytes": path.stat().st_size,
+            "pmi": labels["org.nearmetal.pmi"],
+            "software": software,
+            "revision": revision,
+            "epoch": epoch,
+            "packages": {
+                component["name"]: component["version"]
+                for component in listed
+                if "version" in component
+            },
+        }
 
     def close(self) -> None:
         shutil.rmtree(self.work, ignore_errors=True)

@@ -3,6 +3,7 @@
 What is built from is a definition a stack (*.def) and what these copy. Where this host has Apptainer and Internet access, the
 base is Debian's from the Docker hub; else Apptainer is the lab's, and the base is made from this host's own Debian archive.
 """
+
 import argparse
 import hashlib
 import os
@@ -21,69 +22,126 @@ sys.path.insert(0, str(HERE))
 from builder import Builder, BuildError, digest_of, node_image  # noqa: E402
 from images_lock import ImagesError, directory, lock_path, read_lock  # noqa: E402
 
-STACKS = sorted(path.stem for path in HERE.glob('*.def'))
+STACKS = sorted(path.stem for path in HERE.glob("*.def"))
 #: What an image holds of ours: what install.sh builds, and by what.
-SOURCES = [path for suffix in ('c', 'h', 'java') for path in (CHECKOUT / 'reframe_checks' / 'src').rglob(f'*.{suffix}')] + [
-    CHECKOUT / 'reframe_checks' / 'src' / name for name in ('install.sh', 'programs.txt', 'java/launch/jvm.sh')]
+SOURCES = [
+    path
+    for suffix in ("c", "h", "java")
+    for path in (CHECKOUT / "reframe_checks" / "src").rglob(f"*.{suffix}")
+] + [
+    CHECKOUT / "reframe_checks" / "src" / name
+    for name in ("install.sh", "programs.txt", "java/launch/jvm.sh")
+]
 EPILOG = """exit codes: 0 built, and as locked; 1 an image could not be built; 2 bad usage; 3 built, but not what the lock has.
 NEARMETAL_IMAGES=DIRECTORY keeps images there, and their lock in DIRECTORY.lock; checks look there too."""
 
 
 def inputs(stack: str, software: str) -> list[Path]:
     """The files that an image is made from."""
-    files = [HERE / f'{stack}.def', *(HERE / 'stages').iterdir(), HERE / 'sif.py', *SOURCES]
-    if software == 'spack':
+    files = [HERE / f"{stack}.def", *(HERE / "stages").iterdir(), HERE / "sif.py", *SOURCES]
+    if software == "spack":
         # What the definition copies: not `.spack-env`, which a user of the checkout installed there.
-        copied = [CHECKOUT / name for name in re.findall(r'^    (spack-env/\S+) ', files[0].read_text(), re.M)]
-        files += [path for top in copied for path in [top, *top.rglob('*')] if path.is_file() and path.suffix != '.pyc']
+        copied = [
+            CHECKOUT / name
+            for name in re.findall(r"^    (spack-env/\S+) ", files[0].read_text(), re.M)
+        ]
+        files += [
+            path
+            for top in copied
+            for path in [top, *top.rglob("*")]
+            if path.is_file() and path.suffix != ".pyc"
+        ]
     return sorted(files)
 
 
 def digest_of_all(files: list[Path]) -> str:
     whole = hashlib.sha256()
     for path in files:
-        whole.update(f'{path.relative_to(CHECKOUT)}\0'.encode() + hashlib.sha256(path.read_bytes()).digest())
+        whole.update(
+            f"{path.relative_to(CHECKOUT)}\0".encode() + hashlib.sha256(path.read_bytes()).digest()
+        )
     return whole.hexdigest()
 
 
 def revision_of(files: list[Path]) -> tuple[str, int]:
     """The last commit that touched them, `-dirty` if they changed since, and its time in seconds since 1970."""
+
     def git(*words):
         # Root may build in a checkout that belongs to somebody else.
-        return subprocess.run(['git', '-C', CHECKOUT, '-c', f'safe.directory={CHECKOUT}', *words, '--', *files],
-                              capture_output=True, text=True).stdout.split()
-    last = git('log', '-1', '--format=%h %ct', '--abbrev=12') or ['unknown', '0']
-    return last[0] + ('-dirty' if git('status', '--porcelain') else ''), int(last[1])
+        return subprocess.run(
+            ["git", "-C", CHECKOUT, "-c", f"safe.directory={CHECKOUT}", *words, "--", *files],
+            capture_output=True,
+            text=True,
+        ).stdout.split()
+
+    last = git("log", "-1", "--format=%h %ct", "--abbrev=12") or ["unknown", "0"]
+    return last[0] + ("-dirty" if git("status", "--porcelain") else ""), int(last[1])
 
 
 def differences(old: dict, new: dict) -> list[str]:
     """In words what is in one image and not in the other."""
-    words = [f'{what} is {new[key]} instead of {old[key]}' for key, what in (
-        ('software', 'where the software comes from'), ('inputs', 'the digest of what it is built from'))
-             if old[key] != new[key]]
-    before, after = old['packages'], new['packages']
-    words += [f'{name} {after.get(name, "is gone")}' + (f' instead of {before[name]}' if name in before else ' is new')
-              for name in sorted(before | after) if before.get(name) != after.get(name)]
-    return words or ['its contents are listed alike: this build is not reproducible, compare the images by diffoscope']
+    words = [
+        f"{what} is {new[key]} instead of {old[key]}"
+        for key, what in (
+            ("software", "where the software comes from"),
+            ("inputs", "the digest of what it is built from"),
+        )
+        if old[key] != new[key]
+    ]
+    before, after = old["packages"], new["packages"]
+    words += [
+        f"{name} {after.get(name, 'is gone')}"
+        + (f" instead of {before[name]}" if name in before else " is new")
+        for name in sorted(before | after)
+        if before.get(name) != after.get(name)
+    ]
+    return words or [
+        "its contents are listed alike: this build is not reproducible, compare the images by diffoscope"
+    ]
 
 
 def main(words=None) -> int:
-    parser = argparse.ArgumentParser(prog='images', description=__doc__.partition('\n')[0], epilog=EPILOG,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('--lock', action='store_true', help='write the lock anew by what is built')
-    parser.add_argument('--software', choices=['debian', 'spack'], default='debian',
-                        help="Debian's packages (default), or what spack-env locks, from source (hours, and Internet access)")
-    parser.add_argument('stacks', nargs='*', metavar='STACK', help=f'of {", ".join(STACKS)} (default: all)')
+    parser = argparse.ArgumentParser(
+        prog="images",
+        description=__doc__.partition("\n")[0],
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--lock", action="store_true", help="write the lock anew by what is built")
+    parser.add_argument(
+        "--software",
+        choices=["debian", "spack"],
+        default="debian",
+        help="Debian's packages (default), or what spack-env locks, from source (hours, and Internet access)",
+    )
+    parser.add_argument(
+        "stacks", nargs="*", metavar="STACK", help=f"of {', '.join(STACKS)} (default: all)"
+    )
     arguments = parser.parse_args(words)
     if unknown := set(arguments.stacks) - set(STACKS):
-        parser.error(f'no such stack: {", ".join(sorted(unknown))}; choose from {", ".join(STACKS)}')
-    if os.geteuid() != 0 and not shutil.which('apptainer'):
+        parser.error(
+            f"no such stack: {', '.join(sorted(unknown))}; choose from {', '.join(STACKS)}"
+        )
+    if os.geteuid() != 0 and not shutil.which("apptainer"):
         # Namespaces for a builder that this host lacks; the build itself is an ordinary user's there.
-        os.execvp('sudo', ['sudo', '--preserve-env=NEARMETAL_CACHE,NEARMETAL_MIRROR,NEARMETAL_IMAGES', sys.executable, *sys.argv])
+        os.execvp(
+            "sudo",
+            [
+                "sudo",
+                "--preserve-env=NEARMETAL_CACHE,NEARMETAL_MIRROR,NEARMETAL_IMAGES",
+                sys.executable,
+                *sys.argv,
+            ],
+        )
     try:
-        return build_all(arguments.stacks or STACKS, arguments.software, arguments.lock, lambda text: print(text, flush=True))
+        return build_all(
+            arguments.stacks or STACKS,
+            arguments.software,
+            arguments.lock,
+            lambda text: print(text, flush=True),
+        )
     except (ImagesError, BuildError, node_image.ImageError) as error:
-        print(f'images: {error}', file=sys.stderr)
+        print(f"images: {error}", file=sys.stderr)
         return 1
 
 
@@ -95,36 +153,51 @@ def build_all(stacks, software, lock_anew, say) -> int:
         for stack in stacks:
             files, old = inputs(stack, software), entries.get(stack)
             digest = digest_of_all(files)
-            unchanged = old is not None and (old['inputs'], old['software']) == (digest, software)
-            if unchanged and (path := place / f'{stack}.sif').exists() and digest_of(path) == old['digest']:
-                say(f'{stack}: as locked')
+            unchanged = old is not None and (old["inputs"], old["software"]) == (digest, software)
+            if (
+                unchanged
+                and (path := place / f"{stack}.sif").exists()
+                and digest_of(path) == old["digest"]
+            ):
+                say(f"{stack}: as locked")
                 continue
-            revision, epoch = (old['revision'], old['epoch']) if unchanged else revision_of(files)
+            revision, epoch = (old["revision"], old["epoch"]) if unchanged else revision_of(files)
             builder = builder or Builder(say)
-            say(f'{stack}: building')
+            say(f"{stack}: building")
             started = time.monotonic()
             path, new = builder.image(stack, software, revision, epoch)
-            new['inputs'] = digest
-            shutil.copyfile(path, place / f'{stack}.sif')
-            said = f'{stack}: {new["bytes"] / 1e6:.0f} MB in {time.monotonic() - started:.0f} s, {new["digest"][:19]}'
-            if old and old['digest'] == new['digest']:
-                say(f'{said}, as locked')
+            new["inputs"] = digest
+            shutil.copyfile(path, place / f"{stack}.sif")
+            said = f"{stack}: {new['bytes'] / 1e6:.0f} MB in {time.monotonic() - started:.0f} s, {new['digest'][:19]}"
+            if old and old["digest"] == new["digest"]:
+                say(f"{said}, as locked")
             elif lock_anew:
                 entries[stack] = new
-                lock.write_text('# Written by `make images-lock`: what each image is, and what it was built from.\n'
-                                + yaml.safe_dump(entries, width=128))
-                say('\n  '.join([f'{said}, locked', *(differences(old, new) if old else [])]))
+                lock.write_text(
+                    "# Written by `make images-lock`: what each image is, and what it was built from.\n"
+                    + yaml.safe_dump(entries, width=128)
+                )
+                say("\n  ".join([f"{said}, locked", *(differences(old, new) if old else [])]))
             else:
                 other.append(stack)
-                say('\n  '.join([f'{said}, not as locked:', *(differences(old, new) if old else ['there is no lock of it'])]))
+                say(
+                    "\n  ".join(
+                        [
+                            f"{said}, not as locked:",
+                            *(differences(old, new) if old else ["there is no lock of it"]),
+                        ]
+                    )
+                )
     finally:
         if builder:
             builder.close()
     if other:
-        print(f'images: {", ".join(other)}: checks refuse what is not locked in {lock}; if it is meant, make images-lock',
-              file=sys.stderr)
+        print(
+            f"images: {', '.join(other)}: checks refuse what is not locked in {lock}; if it is meant, make images-lock",
+            file=sys.stderr,
+        )
     return 3 if other else 0
 
 
-if __name__ == '__main__':
+if __name__ == "__main__":
     sys.exit(main())

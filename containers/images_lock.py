@@ -1,4 +1,5 @@
 """Where images are, and what their lock says of them."""
+
 import os
 from pathlib import Path
 
@@ -13,12 +14,12 @@ class ImagesError(ValueError):
 
 
 def directory() -> Path:
-    return Path(os.environ.get('NEARMETAL_IMAGES') or HERE / 'images')
+    return Path(os.environ.get("NEARMETAL_IMAGES") or HERE / "images")
 
 
 def lock_path() -> Path:
     """Beside the directory of the images."""
-    return directory().with_name(directory().name + '.lock')
+    return directory().with_name(directory().name + ".lock")
 
 
 def read_lock(path: Path) -> dict:
@@ -27,7 +28,9 @@ def read_lock(path: Path) -> dict:
         return {}
     try:
         entries = yaml.safe_load(path.read_text())
-        jsonschema.validate(entries, yaml.safe_load((HERE / 'images-schema.yaml').read_text()))
+        jsonschema.validate(entries, yaml.safe_load((HERE / "images-schema.yaml").read_text()))
     except (OSError, yaml.YAMLError, jsonschema.ValidationError) as error:
-        raise ImagesError(f'{path}: {getattr(error, "message", error)}. Fix: write it anew with make images-lock') from None
+        raise ImagesError(
+            f"{path}: {getattr(error, 'message', error)}. Fix: write it anew with make images-lock"
+        ) from None
     return entries

@@ -1,4 +1,5 @@
 """What every Nearmetal check has: provenance, repeats as fresh launches, and no way to pass silently."""
+
 import functools
 import math
 import re
@@ -21,14 +22,17 @@ from .spack import FromSpack
 @functools.cache  # one run measures one revision
 def git_revision() -> str:
     """Revision of this checkout, `-dirty` if changed since; `unknown` outside of git."""
-    done = subprocess.run(['git', '-C', Path(__file__).parent, 'describe', '--always', '--dirty', '--abbrev=12'],
-                          capture_output=True, text=True)
-    return done.stdout.strip() or 'unknown'
+    done = subprocess.run(
+        ["git", "-C", Path(__file__).parent, "describe", "--always", "--dirty", "--abbrev=12"],
+        capture_output=True,
+        text=True,
+    )
+    return done.stdout.strip() or "unknown"
 
 
 def rounded(value: float) -> float:
     """To six significant digits, which no measurement has."""
-    return float(f'{value:.6g}')
+    return float(f"{value:.6g}")
 
 
 class NearmetalCheck(rfm.RegressionTest, Baselined, FromSpack, Programs):
@@ -41,18 +45,18 @@ class NearmetalCheck(rfm.RegressionTest, Baselined, FromSpack, Programs):
     num_nodes = builtin.variable(int, value=1)
 
     #: Facts of the run, recorded with every result (see src/provenance.sh); equal on all nodes or `a | b`. :type: str
-    kernel = builtin.variable(str, value='', loggable=True)
-    hypervisor = builtin.variable(str, value='', loggable=True)
-    cpu_model = builtin.variable(str, value='', loggable=True)
-    governor = builtin.variable(str, value='', loggable=True)
-    smt = builtin.variable(str, value='', loggable=True)
-    thp = builtin.variable(str, value='', loggable=True)
-    nic_driver = builtin.variable(str, value='', loggable=True)
-    mtu = builtin.variable(str, value='', loggable=True)
-    mpi_library = builtin.variable(str, value='', loggable=True)
-    transport = builtin.variable(str, value='', loggable=True)
-    compiler = builtin.variable(str, value='', loggable=True)
-    revision = builtin.variable(str, value='', loggable=True)
+    kernel = builtin.variable(str, value="", loggable=True)
+    hypervisor = builtin.variable(str, value="", loggable=True)
+    cpu_model = builtin.variable(str, value="", loggable=True)
+    governor = builtin.variable(str, value="", loggable=True)
+    smt = builtin.variable(str, value="", loggable=True)
+    thp = builtin.variable(str, value="", loggable=True)
+    nic_driver = builtin.variable(str, value="", loggable=True)
+    mtu = builtin.variable(str, value="", loggable=True)
+    mpi_library = builtin.variable(str, value="", loggable=True)
+    transport = builtin.variable(str, value="", loggable=True)
+    compiler = builtin.variable(str, value="", loggable=True)
+    revision = builtin.variable(str, value="", loggable=True)
     #: All further facts of the nodes. :type: dict
     facts = builtin.variable(dict, value={}, loggable=True)
     #: The values of every launch, by performance variable. :type: dict
@@ -63,16 +67,16 @@ class NearmetalCheck(rfm.RegressionTest, Baselined, FromSpack, Programs):
     curves = builtin.variable(dict, value={}, loggable=True)
 
     #: Set by a check whose job is not just `num_nodes` nodes: srun's further options for a probe of them all, and how many.
-    probe_options, nodes_expected = '', 0
+    probe_options, nodes_expected = "", 0
     #: What stands for the transport where `payload_bytes` is 0.
-    no_transport = 'none needed'
+    no_transport = "none needed"
 
     require_reference = True
-    valid_systems = ['*']
-    sourcesdir = 'src'
+    valid_systems = ["*"]
+    sourcesdir = "src"
     exclusive_access = True
-    time_limit = '10m'
-    maintainers = ['nearmetal']
+    time_limit = "10m"
+    maintainers = ["nearmetal"]
 
     def read_output(self, text: str) -> None:
         """Parse the job's output and keep what the performance functions need; raises on anything incomplete."""
@@ -94,98 +98,136 @@ class NearmetalCheck(rfm.RegressionTest, Baselined, FromSpack, Programs):
         """A setting of this partition from its `extras` (site-config), as the default's type."""
         return type(default)(self.current_partition.extras.get(name, default))
 
-    @builtin.run_after('init')
+    @builtin.run_after("init")
     def describe(self):
-        self.descr = ' '.join(re.split(r'(?<!\.)\.(?!\S)', self.__doc__)[0].split())
+        self.descr = " ".join(re.split(r"(?<!\.)\.(?!\S)", self.__doc__)[0].split())
 
     # Last, so that it knows how many the check has settled on.
-    @builtin.run_after('setup', always_last=True)
+    @builtin.run_after("setup", always_last=True)
     def skip_what_has_too_few_nodes(self):
-        if (nodes := self.extra('nodes', self.num_nodes)) < self.num_nodes:
-            self.skip(f'{self.display_name} needs {self.num_nodes} nodes, but {self.current_partition.fullname} has {nodes} '
-                      '(`nodes` in its extras)')
+        if (nodes := self.extra("nodes", self.num_nodes)) < self.num_nodes:
+            self.skip(
+                f"{self.display_name} needs {self.num_nodes} nodes, but {self.current_partition.fullname} has {nodes} "
+                "(`nodes` in its extras)"
+            )
 
-    @builtin.run_after('setup')
+    @builtin.run_after("setup")
     def wait_no_longer_than_the_site_says(self):
-        self.max_pending_time = self.extra('max_pending_time', '') or None
+        self.max_pending_time = self.extra("max_pending_time", "") or None
 
-    @builtin.run_after('setup')
+    @builtin.run_after("setup")
     def ask_for_no_more_time_than_the_site_gives(self):
-        if limit := self.extra('max_time_limit', ''):
+        if limit := self.extra("max_time_limit", ""):
             asked, self.time_limit = self.time_limit, limit
             self.time_limit = min(asked or self.time_limit, self.time_limit)
 
-    @builtin.run_before('run')
+    @builtin.run_before("run")
     def tell_the_job_its_shape(self):
         # ReFrame does so only when it submits, but launchers that go by it write further launches out before.
-        for name in ('num_tasks', 'num_tasks_per_node', 'num_cpus_per_task'):
+        for name in ("num_tasks", "num_tasks_per_node", "num_cpus_per_task"):
             setattr(self.job, name, getattr(self, name))
 
     # Last, so that it repeats the command that the check has set.
-    @builtin.run_before('run', always_last=True)
+    @builtin.run_before("run", always_last=True)
     def surround_with_provenance_and_repeat(self):
         # A lost rank ends the step, and a failed command the job: neither may pass for a short run.
-        self.env_vars['SLURM_KILL_BAD_EXIT'] = '1'
-        prepare = [*self.arrival_in(self.current_environ), *self.preparations_in(self.current_environ)]
+        self.env_vars["SLURM_KILL_BAD_EXIT"] = "1"
+        prepare = [
+            *self.arrival_in(self.current_environ),
+            *self.preparations_in(self.current_environ),
+        ]
         probe, further = self.probe(self.probe_options), self.further_launches()
-        self.prerun_cmds = ['set -e', *prepare, *self.prerun_cmds, f'{probe} > provenance.before']
-        self.postrun_cmds = [*further, *self.postrun_cmds, f'{probe} counters > provenance.after']
+        self.prerun_cmds = ["set -e", *prepare, *self.prerun_cmds, f"{probe} > provenance.before"]
+        self.postrun_cmds = [*further, *self.postrun_cmds, f"{probe} counters > provenance.after"]
 
-    def probe(self, options: str = '') -> str:
+    def probe(self, options: str = "") -> str:
         """The command that says what the nodes are; srun's options may choose among them."""
-        command = 'sh provenance.sh'
+        command = "sh provenance.sh"
         if not self.by_srun():
             return command
-        return f'srun {options}--mpi=none --ntasks={self.num_nodes} --ntasks-per-node=1 {command}'
+        return f"srun {options}--mpi=none --ntasks={self.num_nodes} --ntasks-per-node=1 {command}"
 
     def by_srun(self) -> bool:
         """Whether srun starts the program: by itself, or JVMs (site-config/srun_mpj.py)."""
-        return self.job.launcher.registered_name in ('srun', 'srun-mpj')
+        return self.job.launcher.registered_name in ("srun", "srun-mpj")
 
     def launch(self, executable: str, options=()) -> list[str]:
         """The command lines of one launch, with further options of the launcher."""
-        return [' '.join([self.job.launcher.run_command(self.job), *options, executable, *self.executable_opts])]
+        return [
+            " ".join(
+                [
+                    self.job.launcher.run_command(self.job),
+                    *options,
+                    executable,
+                    *self.executable_opts,
+                ]
+            )
+        ]
 
     def further_launches(self) -> list[str]:
         """The command lines of all launches but the first, which is ReFrame's own."""
         return (self.launch(self.executable) * self.repeats)[1:]
 
-    @builtin.run_before('sanity')
+    @builtin.run_before("sanity")
     def refuse_a_job_that_failed(self):
         if self.is_dry_run():
             return
         # A heterogeneous job has the states of its components, joined by commas.
-        states, code = self.job.state.split(','), self.job.exitcode
-        state = next((state for state in states if state not in ('COMPLETED', 'SUCCESS')), '')
-        if not state and code in (0, None):  # `squeue`, ReFrame's scheduler for sites without accounting, knows no code
+        states, code = self.job.state.split(","), self.job.exitcode
+        state = next((state for state in states if state not in ("COMPLETED", "SUCCESS")), "")
+        if not state and code in (
+            0,
+            None,
+        ):  # `squeue`, ReFrame's scheduler for sites without accounting, knows no code
             return
         state = state or states[0]
-        if state == 'NODE_FAIL':
+        if state == "NODE_FAIL":
             # Slurm queues a job anew whose launch failed, whatever the site says of requeueing: it would run unwatched.
             self.job.scheduler.cancel(self.job)
-        words = failures.last_words(*(self._read(name, missing='') for name in (self.stderr, self.stdout)))
-        raise self._failure(failures.explain(
-            type(self).__name__, self.job.jobid, self.job.nodelist, state, code, words))
+        words = failures.last_words(
+            *(self._read(name, missing="") for name in (self.stderr, self.stdout))
+        )
+        raise self._failure(
+            failures.explain(
+                type(self).__name__, self.job.jobid, self.job.nodelist, state, code, words
+            )
+        )
 
-    @builtin.run_before('sanity')
+    @builtin.run_before("sanity")
     def record_provenance(self):
         if self.is_dry_run():
             return
         try:
-            before, after = (provenance.parse(self._read(f'provenance.{when}')) for when in ('before', 'after'))
+            before, after = (
+                provenance.parse(self._read(f"provenance.{when}")) for when in ("before", "after")
+            )
         except provenance.ProvenanceError as error:
-            raise self._failure(f'provenance.before or .after: {error}') from None
+            raise self._failure(f"provenance.before or .after: {error}") from None
         if len(before) != (expected := self.nodes_expected or self.num_nodes):
-            raise SanityError(f'the job ran on {len(before)} node(s) ({", ".join(before)}) instead of {expected}')
+            raise SanityError(
+                f"the job ran on {len(before)} node(s) ({', '.join(before)}) instead of {expected}"
+            )
         facts, differing = provenance.common(before)
-        for name in ('kernel', 'hypervisor', 'cpu_model', 'governor', 'smt', 'thp'):
+        for name in ("kernel", "hypervisor", "cpu_model", "governor", "smt", "thp"):
             setattr(self, name, facts[name])
-        for name, key in (('nic_driver', 'driver'), ('mtu', 'mtu')):
-            setattr(self, name, ', '.join(f'{k.split(".")[1]}: {v}' for k, v in sorted(facts.items())
-                                          if k.startswith('nic.') and k.endswith(f'.{key}')) or 'no network interface')
+        for name, key in (("nic_driver", "driver"), ("mtu", "mtu")):
+            setattr(
+                self,
+                name,
+                ", ".join(
+                    f"{k.split('.')[1]}: {v}"
+                    for k, v in sorted(facts.items())
+                    if k.startswith("nic.") and k.endswith(f".{key}")
+                )
+                or "no network interface",
+            )
         self.revision, self.image = git_revision(), self.image_in(self.current_environ)
-        self.facts = {**facts, 'differs_between_nodes': differing, 'nodes': sorted(before),
-                      **self.facts_of(self.current_environ)}
+        self.facts = {
+            **facts,
+            "differs_between_nodes": differing,
+            "nodes": sorted(before),
+            **self.facts_of(self.current_environ),
+        }
         self._counters = before, after
 
     @builtin.sanity_function
@@ -193,7 +235,11 @@ class NearmetalCheck(rfm.RegressionTest, Baselined, FromSpack, Programs):
         try:
             self.read_output(self._read(self.stdout))
             payload = self.payload_bytes()
-            self.transport = provenance.transport(*self._counters, payload).name if payload else self.no_transport
+            self.transport = (
+                provenance.transport(*self._counters, payload).name
+                if payload
+                else self.no_transport
+            )
         except (ParseError, provenance.ProvenanceError) as error:
             raise self._failure(str(error)) from None
         self.check_transport()
@@ -204,23 +250,25 @@ class NearmetalCheck(rfm.RegressionTest, Baselined, FromSpack, Programs):
 
     def _read(self, name, missing=None) -> str:
         try:
-            return Path(self.stagedir, str(name)).read_text(errors='replace')
+            return Path(self.stagedir, str(name)).read_text(errors="replace")
         except OSError as error:
             if missing is not None:
                 return missing
-            raise self._failure(f'{name} cannot be read: {error.strerror}') from None
+            raise self._failure(f"{name} cannot be read: {error.strerror}") from None
 
     def _failure(self, message: str) -> SanityError:
-        return SanityError(f'{message}{failures.full(self.stagedir)} (files: {self.stagedir})')
+        return SanityError(f"{message}{failures.full(self.stagedir)} (files: {self.stagedir})")
 
-    @builtin.run_after('performance')
+    @builtin.run_after("performance")
     def refuse_missing_values(self):
         # ReFrame only warns when a performance function raises; a number that is none would pass without reference.
         if self.is_dry_run():
             return
-        got = {key.rsplit(':', 1)[-1]: value[0] for key, value in self.perfvalues.items()}
+        got = {key.rsplit(":", 1)[-1]: value[0] for key, value in self.perfvalues.items()}
         missing = sorted(set(self.perf_variables) - set(got))
-        bad = sorted(f'{k}={v}' for k, v in got.items() if not math.isfinite(v) or v <= 0)
+        bad = sorted(f"{k}={v}" for k, v in got.items() if not math.isfinite(v) or v <= 0)
         if missing or bad or not got:
-            raise PerformanceError(f'no usable value for {", ".join(missing + bad) or "any variable"}: '
-                                   f'see {self.stagedir}/{self.stdout}')
+            raise PerformanceError(
+                f"no usable value for {', '.join(missing + bad) or 'any variable'}: "
+                f"see {self.stagedir}/{self.stdout}"
+            )

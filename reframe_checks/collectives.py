@@ -1,4 +1,5 @@
 """Collective operations over message size and number of processes."""
+
 import reframe as rfm
 import reframe.core.builtins as builtin
 import reframe.utility.sanity as sn
@@ -11,7 +12,7 @@ from .programs import Imb
 from .scaling import Scaling
 
 #: Message sizes (bytes) that are variables; the curves have all.
-SIZES = {'8B': 8, '64KiB': 65536}
+SIZES = {"8B": 8, "64KiB": 65536}
 
 
 @rfm.simple_test
@@ -35,54 +36,88 @@ class collectives(Jvm, Scaling, Imb, NearmetalCheck):
     #: Longest message in bytes; default: the partition's `collectives_max_bytes` (extras), or 1048576. :type: int
     max_bytes = builtin.variable(int, value=0)
 
-    valid_prog_environs = ['+mpi', '+mpj']
-    java_program = 'Collectives'
-    time_limit = '1h'
-    tags = {'network', 'mpi'}
+    valid_prog_environs = ["+mpi", "+mpj"]
+    java_program = "Collectives"
+    time_limit = "1h"
+    tags = {"network", "mpi"}
 
-    @builtin.run_after('setup')
+    @builtin.run_after("setup")
     def choose_processes(self):
-        self.use_processes(4096, '2 processes or more', lambda count: count > 1)
+        self.use_processes(4096, "2 processes or more", lambda count: count > 1)
 
-    @builtin.run_before('compile')
+    @builtin.run_before("compile")
     def choose_program(self):
-        self.choose_imb('collectives.c')
+        self.choose_imb("collectives.c")
 
-    @builtin.run_before('run')
+    @builtin.run_before("run")
     def set_command(self):
-        seconds = f'{self.max_time or self.extra("collectives_max_time", 0.5):g}'
-        largest = self.max_bytes or self.extra('collectives_max_bytes', 1 << 20)
-        if self.suite == 'imb':
-            self.executable_opts = ['Alltoall', 'Allreduce', 'Bcast', 'Barrier', '-msglog', f'3:{largest.bit_length() - 1}',
-                                    '-time', seconds, '-npmin', '1000000']  # on all processes only
+        seconds = f"{self.max_time or self.extra('collectives_max_time', 0.5):g}"
+        largest = self.max_bytes or self.extra("collectives_max_bytes", 1 << 20)
+        if self.suite == "imb":
+            self.executable_opts = [
+                "Alltoall",
+                "Allreduce",
+                "Bcast",
+                "Barrier",
+                "-msglog",
+                f"3:{largest.bit_length() - 1}",
+                "-time",
+                seconds,
+                "-npmin",
+                "1000000",
+            ]  # on all processes only
         else:
-            self.executable_opts = ['--max-time', seconds, '--max-bytes', str(largest)]
+            self.executable_opts = ["--max-time", seconds, "--max-bytes", str(largest)]
 
-    @builtin.run_before('performance')
+    @builtin.run_before("performance")
     def name_variables(self):
         self.perf_variables = {
-            **{f'{name}_{label}_{count}': sn.make_performance_function(self._time, 'us', name, label, count)
-               for count in self.counts for name in ('alltoall', 'allreduce', 'bcast') for label in SIZES},
-            **{f'barrier_{count}': sn.make_performance_function(self._time, 'us', 'barrier', '', count)
-               for count in self.counts}}
+            **{
+                f"{name}_{label}_{count}": sn.make_performance_function(
+                    self._time, "us", name, label, count
+                )
+                for count in self.counts
+                for name in ("alltoall", "allreduce", "bcast")
+                for label in SIZES
+            },
+            **{
+                f"barrier_{count}": sn.make_performance_function(
+                    self._time, "us", "barrier", "", count
+                )
+                for count in self.counts
+            },
+        }
         if not self.is_dry_run():
-            self.curves = {f'{name.lower()}_us_{count}': {
-                size: [rounded(runs[count].slowest_us[name][size]) for runs in self.launches]
-                for size in self.launches[0][count].slowest_us[name]}
-                for count in self.counts for name in ('Alltoall', 'Allreduce', 'Bcast')}
+            self.curves = {
+                f"{name.lower()}_us_{count}": {
+                    size: [rounded(runs[count].slowest_us[name][size]) for runs in self.launches]
+                    for size in self.launches[0][count].slowest_us[name]
+                }
+                for count in self.counts
+                for name in ("Alltoall", "Allreduce", "Bcast")
+            }
 
     def read_output(self, text):
         launches = parse_collectives(text)
         self.launches = self.rounds(launches)
         self.check_binding()
-        if missing := [size for size in SIZES.values() if size not in launches[0].slowest_us['Alltoall']]:
-            raise SanityError(f'messages of {missing} bytes were not measured: raise collectives.max_bytes')
-        self.record_program(launches[0].facts, 'IMB')
+        if missing := [
+            size for size in SIZES.values() if size not in launches[0].slowest_us["Alltoall"]
+        ]:
+            raise SanityError(
+                f"messages of {missing} bytes were not measured: raise collectives.max_bytes"
+            )
+        self.record_program(launches[0].facts, "IMB")
 
     def payload_of(self, run):
         return run.payload_bytes
 
     def _time(self, name, label, count):
-        variable = '_'.join(filter(None, [name, label, str(count)]))
-        return self.over_launches(variable, [runs[count].slowest_us[name.capitalize()][SIZES.get(label, 0)]
-                                             for runs in self.launches])
+        variable = "_".join(filter(None, [name, label, str(count)]))
+        return self.over_launches(
+            variable,
+            [
+                runs[count].slowest_us[name.capitalize()][SIZES.get(label, 0)]
+                for runs in self.launches
+            ],
+        )

@@ -1,4 +1,5 @@
 """A non-linear eigensolver by contour integrals over a number of processes."""
+
 import reframe as rfm
 import reframe.core.builtins as builtin
 from reframe.core.exceptions import SanityError
@@ -8,7 +9,7 @@ from .parsing.eigen import parse_eigen
 from .scaling import Hybrid, Scaling
 
 #: By class the points of the grid in each of three directions, and those of the contour.
-SIZES = {'S': (16, 32), 'W': (24, 32), 'A': (32, 64), 'B': (48, 64)}
+SIZES = {"S": (16, 32), "W": (24, 32), "A": (32, 64), "B": (48, 64)}
 
 
 @rfm.simple_test
@@ -38,49 +39,63 @@ class eigen(Hybrid, Scaling, NearmetalCheck):
     """
 
     #: Size of the problem; default: the partition's `eigen_class` (extras), or A. :values: S, W, A, B
-    eigen_class = builtin.variable(str, value='', loggable=True)
+    eigen_class = builtin.variable(str, value="", loggable=True)
 
-    valid_prog_environs = ['+mpi +slepc']
-    time_limit = '2h'
-    tags = {'mpi', 'openmp', 'cpu', 'network'}
+    valid_prog_environs = ["+mpi +slepc"]
+    time_limit = "2h"
+    tags = {"mpi", "openmp", "cpu", "network"}
 
-    @builtin.run_after('setup')
+    @builtin.run_after("setup")
     def choose_size(self):
-        self.eigen_class = self.eigen_class or self.extra('eigen_class', 'A')
+        self.eigen_class = self.eigen_class or self.extra("eigen_class", "A")
         if self.eigen_class not in SIZES:
-            raise SanityError(f'eigen_class is {self.eigen_class!r}; choose from {", ".join(SIZES)}')
+            raise SanityError(
+                f"eigen_class is {self.eigen_class!r}; choose from {', '.join(SIZES)}"
+            )
         self.use_processes(4096)
 
-    @builtin.run_before('compile')
+    @builtin.run_before("compile")
     def build_with_slepc(self):
-        self.build_ours('eigen.c')
-        self.prebuild_cmds += ['pkg-config --exists slepc || { echo "pkg-config finds no slepc although this environment has '
-                               'the feature slepc: give it PKG_CONFIG_PATH, or take the feature away" >&2; exit 1; }']
-        self.build_system.cflags += ['$(pkg-config --cflags slepc)']
+        self.build_ours("eigen.c")
+        self.prebuild_cmds += [
+            'pkg-config --exists slepc || { echo "pkg-config finds no slepc although this environment has '
+            'the feature slepc: give it PKG_CONFIG_PATH, or take the feature away" >&2; exit 1; }'
+        ]
+        self.build_system.cflags += ["$(pkg-config --cflags slepc)"]
         # The directories at run time too: some modules and Spack give no LD_LIBRARY_PATH.
-        self.build_system.ldflags += ['$(pkg-config --libs slepc)',
-                                      "$(pkg-config --libs-only-L slepc | sed 's|-L */|-Wl,-rpath,/|g')"]
+        self.build_system.ldflags += [
+            "$(pkg-config --libs slepc)",
+            "$(pkg-config --libs-only-L slepc | sed 's|-L */|-Wl,-rpath,/|g')",
+        ]
 
-    @builtin.run_before('run')
+    @builtin.run_before("run")
     def set_command(self):
         side, points = SIZES[self.eigen_class]
-        self.executable_opts = ['--side', str(side), '--points', str(points)]
+        self.executable_opts = ["--side", str(side), "--points", str(points)]
 
-    @builtin.run_before('performance')
+    @builtin.run_before("performance")
     def name_variables(self):
-        self.name_values('solve', 's', self.eigen_class, lambda run: run.seconds, rate=lambda run: 1 / run.seconds)
+        self.name_values(
+            "solve",
+            "s",
+            self.eigen_class,
+            lambda run: run.seconds,
+            rate=lambda run: 1 / run.seconds,
+        )
 
     def read_output(self, text):
         launches = parse_eigen(text)
         self.launches = self.rounds(launches)
         if wrong := {(run.side, run.points) for run in launches} - {SIZES[self.eigen_class]}:
-            raise SanityError(f'sizes {wrong} ran instead of {SIZES[self.eigen_class]}')
+            raise SanityError(f"sizes {wrong} ran instead of {SIZES[self.eigen_class]}")
         if others := {run.threads for run in launches} - {self.threads}:
-            raise SanityError(f'a process computed on {others.pop()} threads instead of {self.threads}: is the BLAS of this '
-                              'SLEPc threaded, and does it heed OMP_NUM_THREADS?')
+            raise SanityError(
+                f"a process computed on {others.pop()} threads instead of {self.threads}: is the BLAS of this "
+                "SLEPc threaded, and does it heed OMP_NUM_THREADS?"
+            )
         self.check_binding()
-        self.record_program(launches[0].facts, 'eigen')
-        self.facts = {**self.facts, 'solver': launches[0].facts.get('solver', 'not told')}
+        self.record_program(launches[0].facts, "eigen")
+        self.facts = {**self.facts, "solver": launches[0].facts.get("solver", "not told")}
 
     def payload_of(self, run):
         return run.payload_bytes

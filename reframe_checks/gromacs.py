@@ -1,4 +1,5 @@
 """GROMACS on a box of water."""
+
 import shlex
 
 import reframe as rfm
@@ -32,36 +33,60 @@ class gromacs(Application):
     """
 
     #: Boxes of 216 molecules along an edge, and steps: A has 331776 atoms.
-    sizes = {'S': (2, 100), 'W': (4, 1000), 'A': (8, 1000), 'B': (16, 1000)}
-    program = 'gmx_mpi'
-    valid_prog_environs = ['+mpi +gromacs']
-    after_launch = ['cat md.log']
+    sizes = {"S": (2, 100), "W": (4, 1000), "A": (8, 1000), "B": (16, 1000)}
+    program = "gmx_mpi"
+    valid_prog_environs = ["+mpi +gromacs"]
+    after_launch = ["cat md.log"]
 
-    @builtin.run_before('run')
+    @builtin.run_before("run")
     def choose_problem(self):
         boxes, steps = self.sizes[self.size]
-        edge = f'{boxes * EDGE:.5f}'
+        edge = f"{boxes * EDGE:.5f}"
         program = shlex.quote(self.program)
-        self.env_vars['GMX_MAXBACKUP'] = '-1'  # each launch writes its md.log over the last one's
+        self.env_vars["GMX_MAXBACKUP"] = "-1"  # each launch writes its md.log over the last one's
         # -scale: nearly no radius, so that the boxes' own molecules stay, all of them.
-        self.prerun_cmds += [self.launch_on(1, f'{program} {command}') for command in (
-            f'-quiet solvate -cs spc216 -scale 0.1 -box {edge} {edge} {edge} -p apps/water.top -o water.gro',
-            '-quiet grompp -f apps/water.mdp -c water.gro -p apps/water.top -o water.tpr')]
-        self.executable_opts = ['-quiet', 'mdrun', '-s', 'water.tpr', '-g', 'md.log', '-nsteps', str(steps), '-ntomp', '1',
-                                '-pin', 'off', '-nb', 'cpu', '-notunepme', '-noconfout']
+        self.prerun_cmds += [
+            self.launch_on(1, f"{program} {command}")
+            for command in (
+                f"-quiet solvate -cs spc216 -scale 0.1 -box {edge} {edge} {edge} -p apps/water.top -o water.gro",
+                "-quiet grompp -f apps/water.mdp -c water.gro -p apps/water.top -o water.tpr",
+            )
+        ]
+        self.executable_opts = [
+            "-quiet",
+            "mdrun",
+            "-s",
+            "water.tpr",
+            "-g",
+            "md.log",
+            "-nsteps",
+            str(steps),
+            "-ntomp",
+            "1",
+            "-pin",
+            "off",
+            "-nb",
+            "cpu",
+            "-notunepme",
+            "-noconfout",
+        ]
 
-    @builtin.run_before('performance')
+    @builtin.run_before("performance")
     def name_variables(self):
-        self.name_values('simulated', 'ns/day', self.size, **RATE)
+        self.name_values("simulated", "ns/day", self.size, **RATE)
 
     def read_output(self, text):
         launches = parse_gromacs(text)
         boxes, steps = self.sizes[self.size]
-        molecules = 216 * boxes ** 3
+        molecules = 216 * boxes**3
         if wrong := {(run.atoms, run.steps) for run in launches} - {(3 * molecules, steps)}:
-            raise SanityError(f'(atoms, steps) were {", ".join(map(str, sorted(wrong)))} instead of {(3 * molecules, steps)}')
+            raise SanityError(
+                f"(atoms, steps) were {', '.join(map(str, sorted(wrong)))} instead of {(3 * molecules, steps)}"
+            )
         for run in launches:
             if abs(run.potential / molecules - POTENTIAL) > TOLERANCE * abs(POTENTIAL):
-                raise SanityError(f'the potential energy of a molecule is {run.potential / molecules:.5g} kJ/mol at the first '
-                                  f'step on {run.processes} processes instead of {POTENTIAL}: GROMACS computes wrongly')
-        self.keep(launches, 'GROMACS')
+                raise SanityError(
+                    f"the potential energy of a molecule is {run.potential / molecules:.5g} kJ/mol at the first "
+                    f"step on {run.processes} processes instead of {POTENTIAL}: GROMACS computes wrongly"
+                )
+        self.keep(launches, "GROMACS")

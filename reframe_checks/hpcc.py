@@ -1,4 +1,5 @@
 """The HPC Challenge benchmark with small and with large pages."""
+
 import reframe as rfm
 import reframe.core.builtins as builtin
 import reframe.utility.sanity as sn
@@ -9,8 +10,17 @@ from .base import NearmetalCheck
 from .parsing.hpcc import parse_hpcc
 from .scaling import Scaling
 
-UNITS = {'star_random_access': 'GUP/s', 'mpi_random_access': 'GUP/s', 'hpl': 'Gflop/s', 'star_dgemm': 'Gflop/s',
-         'star_stream_triad': 'MB/s', 'ptrans': 'Gb/s', 'mpi_fft': 'Gflop/s', 'ring_latency': 'us', 'ring_bandwidth': 'Gb/s'}
+UNITS = {
+    "star_random_access": "GUP/s",
+    "mpi_random_access": "GUP/s",
+    "hpl": "Gflop/s",
+    "star_dgemm": "Gflop/s",
+    "star_stream_triad": "MB/s",
+    "ptrans": "Gb/s",
+    "mpi_fft": "Gflop/s",
+    "ring_latency": "us",
+    "ring_bandwidth": "Gb/s",
+}
 #: Of HPL's matrix: so much must be in large pages, or at most so much.
 LARGE, SMALL = 0.5, 0.05
 RINGS = 100_000_000
@@ -34,41 +44,47 @@ class hpcc(Scaling, NearmetalCheck):
     """
 
     #: Pages of the program's memory. :values: `small`, `large`
-    page_size = builtin.parameter(['small', 'large'], loggable=True)
+    page_size = builtin.parameter(["small", "large"], loggable=True)
     #: Megabytes (1e6) of a node for HPL's matrix; default: the partition's `hpcc_megabytes` (extras), or 60 % of what is
     #: available on the first node. (The post: 12800.) :type: int
     megabytes = builtin.variable(int, value=0)
     #: Block size of HPL. (The post: 100.) :type: int
     block = builtin.variable(int, value=128)
 
-    valid_prog_environs = ['+mpi +hpcc']
+    valid_prog_environs = ["+mpi +hpcc"]
     repeats = 1
-    time_limit = '4h'
-    tags = {'cpu', 'memory', 'network', 'mpi'}
-    build_system = 'SingleSource'
-    sourcepath = 'pages.c'
-    executable = './pages'
+    time_limit = "4h"
+    tags = {"cpu", "memory", "network", "mpi"}
+    build_system = "SingleSource"
+    sourcepath = "pages.c"
+    executable = "./pages"
 
-    @builtin.run_after('setup')
+    @builtin.run_after("setup")
     def use_the_most_processes(self):
-        self.processes = self.processes or str(self.extra('hpcc_processes', ''))
-        self.ranks_per_node = self.ranks_per_node or self.extra('hpcc_ranks_per_node', 0)
+        self.processes = self.processes or str(self.extra("hpcc_processes", ""))
+        self.ranks_per_node = self.ranks_per_node or self.extra("hpcc_ranks_per_node", 0)
         self.use_processes(1 << 20)
         self.counts = self.counts[:1]
 
-    @builtin.run_before('compile')
+    @builtin.run_before("compile")
     def build_the_chooser_of_pages(self):
-        self.build_system.cflags = ['-std=c11', '-O2']
-        self.prebuild_cmds += ['command -v hpcc > /dev/null || { echo "hpcc is not on PATH although this environment has the '
-                               'feature hpcc: load its module, or take the feature away" >&2; exit 1; }']
+        self.build_system.cflags = ["-std=c11", "-O2"]
+        self.prebuild_cmds += [
+            'command -v hpcc > /dev/null || { echo "hpcc is not on PATH although this environment has the '
+            'feature hpcc: load its module, or take the feature away" >&2; exit 1; }'
+        ]
 
-    @builtin.run_before('run')
+    @builtin.run_before("run")
     def set_command(self):
-        megabytes = self.megabytes or self.extra('hpcc_megabytes', 0)
-        self.prerun_cmds += [f'sh hpccinf.sh {self.num_tasks} {self.num_nodes} {megabytes} {self.block} > hpccinf.txt']
-        self.executable_opts = [self.page_size, 'hpcc']
-        self.env_vars['OMP_NUM_THREADS'] = '1'  # a threaded BLAS would take the other processes' cores
-        self.postrun_cmds += ['cat hpccoutf.txt']
+        megabytes = self.megabytes or self.extra("hpcc_megabytes", 0)
+        self.prerun_cmds += [
+            f"sh hpccinf.sh {self.num_tasks} {self.num_nodes} {megabytes} {self.block} > hpccinf.txt"
+        ]
+        self.executable_opts = [self.page_size, "hpcc"]
+        self.env_vars["OMP_NUM_THREADS"] = (
+            "1"  # a threaded BLAS would take the other processes' cores
+        )
+        self.postrun_cmds += ["cat hpccoutf.txt"]
 
     def read_output(self, text):
         self.launches = parse_hpcc(text)
@@ -80,23 +96,32 @@ class hpcc(Scaling, NearmetalCheck):
         """Raises SanityError where the program's memory was not in the pages that it was to have."""
         needed = sum(run.matrix_bytes for run in self.launches) / self.num_nodes / 1e6
         for host, given in provenance.large_page_bytes(*self._counters).items():
-            megabytes = f'{host} gave {given / 1e6:.0f} MB in large pages, and HPL alone needs {needed:.0f} MB of it'
-            if self.page_size == 'large' and given / 1e6 < LARGE * needed:
-                raise SanityError(f'{megabytes}: is memory fragmented, or the C library older than glibc 2.35?')
-            if self.page_size == 'small' and given / 1e6 > SMALL * needed:
-                raise SanityError(f'{megabytes}, although small pages were asked for: who else ran there?')
+            megabytes = f"{host} gave {given / 1e6:.0f} MB in large pages, and HPL alone needs {needed:.0f} MB of it"
+            if self.page_size == "large" and given / 1e6 < LARGE * needed:
+                raise SanityError(
+                    f"{megabytes}: is memory fragmented, or the C library older than glibc 2.35?"
+                )
+            if self.page_size == "small" and given / 1e6 > SMALL * needed:
+                raise SanityError(
+                    f"{megabytes}, although small pages were asked for: who else ran there?"
+                )
 
     def payload_bytes(self):
         """Far less than what its rings of 2 MB messages move (900 MB a process on two nodes of the lab)."""
         return RINGS * self.repeats if self.num_tasks > 1 else 0
 
-    @builtin.run_before('performance')
+    @builtin.run_before("performance")
     def name_variables(self):
-        self.perf_variables = {**{name: sn.make_performance_function(self._value, unit, name) for name, unit in UNITS.items()},
-                               'hpl_share': sn.make_performance_function(self._share, '% of peak')}
+        self.perf_variables = {
+            **{
+                name: sn.make_performance_function(self._value, unit, name)
+                for name, unit in UNITS.items()
+            },
+            "hpl_share": sn.make_performance_function(self._share, "% of peak"),
+        }
 
     def _value(self, name):
         return self.over_launches(name, [run.values[name] for run in self.launches])
 
     def _share(self):
-        return self.over_launches('hpl_share', [run.hpl_share for run in self.launches])
+        return self.over_launches("hpl_share", [run.hpl_share for run in self.launches])

@@ -1,4 +1,5 @@
 """Checks whose programs are there in Java too: started in JVMs that are set as a measurer would set them."""
+
 import os
 import shlex
 from pathlib import Path
@@ -13,8 +14,11 @@ from .mpj import in_java, library
 from .parsing.java import parse_jvm
 
 #: What src/java/launch/jvm.sh knows.
-SETTINGS = {'java_device': ('niodev', 'threads'), 'java_gc': ('auto', 'serial', 'parallel'),
-            'java_pages': ('default', 'transparent', 'explicit')}
+SETTINGS = {
+    "java_device": ("niodev", "threads"),
+    "java_gc": ("auto", "serial", "parallel"),
+    "java_pages": ("default", "transparent", "explicit"),
+}
 
 
 class Jvm(rfm.RegressionTestPlugin):
@@ -24,22 +28,22 @@ class Jvm(rfm.RegressionTestPlugin):
     """
 
     #: `niodev`: a JVM a rank, over TCP; `threads`: all ranks in one JVM on one node. :values: `niodev`, `threads`
-    java_device = builtin.variable(str, value='', loggable=True)
+    java_device = builtin.variable(str, value="", loggable=True)
     #: Megabytes of a JVM's heap; default: the partition's `java_heap_mb` (extras), or half of the JVM's part of the job's
     #: memory. :type: int
     java_heap_mb = builtin.variable(int, value=0, loggable=True)
     #: The collector; `auto`: serial for less than 1792 MB or one core. :values: `auto`, `serial`, `parallel`
-    java_gc = builtin.variable(str, value='', loggable=True)
+    java_gc = builtin.variable(str, value="", loggable=True)
     #: Memory pages; `explicit` takes those that the node has reserved. :values: `default`, `transparent`, `explicit`
-    java_pages = builtin.variable(str, value='', loggable=True)
+    java_pages = builtin.variable(str, value="", loggable=True)
     #: Seconds at most until the clock starts though the JIT compiler is not done; default: the partition's `java_warm_up`
     #: (extras), or 30. :type: float
     java_warm_up = builtin.variable(float, value=0.0)
 
     #: The class, below src/java/.
-    java_program = ''
+    java_program = ""
 
-    @builtin.run_after('setup')
+    @builtin.run_after("setup")
     def launch_jvms(self):
         if not in_java(self.current_environ):
             return
@@ -53,21 +57,29 @@ class Jvm(rfm.RegressionTestPlugin):
             return obstacle
         for name, known in SETTINGS.items():
             if (value := self._setting(name, environ)) not in known:
-                raise SanityError(f'{name} is {value!r}; choose from {", ".join(known)}')
+                raise SanityError(f"{name} is {value!r}; choose from {', '.join(known)}")
         home = mpj.HOMES[library(environ)]
-        if library(environ) == 'fastmpj' and not (environ.modules or environ.env_vars.get(home) or os.environ.get(home)):
-            return (f"{home} is not set. FastMPJ is each site's own licensed copy: give its directory in env_vars of the "
-                    f'environment {environ.name}')
+        if library(environ) == "fastmpj" and not (
+            environ.modules or environ.env_vars.get(home) or os.environ.get(home)
+        ):
+            return (
+                f"{home} is not set. FastMPJ is each site's own licensed copy: give its directory in env_vars of the "
+                f"environment {environ.name}"
+            )
         if not self.by_srun():
-            return (f'its JVMs are started with srun, but {self.current_partition.fullname} has the launcher '
-                    f'{self.job.launcher.registered_name}')
-        return ''
+            return (
+                f"its JVMs are started with srun, but {self.current_partition.fullname} has the launcher "
+                f"{self.job.launcher.registered_name}"
+            )
+        return ""
 
     def _setting(self, name, environ) -> str:
         return getattr(self, name) or str(environ.extras.get(name, SETTINGS[name][0]))
 
     def launcher_in(self, environ):
-        name = 'srun-mpj' if in_java(environ) else self.current_partition.launcher_type.registered_name
+        name = (
+            "srun-mpj" if in_java(environ) else self.current_partition.launcher_type.registered_name
+        )
         if self.job.launcher.registered_name == name:
             return self.job.launcher
         launcher = getlauncher(name)()
@@ -80,30 +92,36 @@ class Jvm(rfm.RegressionTestPlugin):
         """Of a scaling check, whose threads are all on one node."""
         super().use_processes(most, *which)
         if self._has_threads(self.current_environ) and self.num_nodes > 1:
-            raise SanityError(f'{self.num_tasks} threads of one JVM are on one node, which has {self.per_node} processes: give '
-                              f'-S {type(self).__name__}.processes=... or .ranks_per_node=...')
+            raise SanityError(
+                f"{self.num_tasks} threads of one JVM are on one node, which has {self.per_node} processes: give "
+                f"-S {type(self).__name__}.processes=... or .ranks_per_node=..."
+            )
 
     def placed(self):
         return (1, self.counts[0]) if self._has_threads(self.current_environ) else super().placed()
 
     def _has_threads(self, environ):
-        return in_java(environ) and self._setting('java_device', environ) == 'threads'
+        return in_java(environ) and self._setting("java_device", environ) == "threads"
 
     def build_ours(self, source):
         if not in_java(self.current_environ):
             return super().build_ours(source)
-        self._source, self.build_system = source, 'CustomBuild'
+        self._source, self.build_system = source, "CustomBuild"
         self.build_system.commands = mpj.build_commands(self.current_environ, self.java_program)
 
     def run_theirs(self, program, where):
         if in_java(self.current_environ):
-            self.skip(f'{self.display_name}: {program} is no program in Java')
+            self.skip(f"{self.display_name}: {program} is no program in Java")
         super().run_theirs(program, where)
 
     def commands_to_build(self, environ):
-        return mpj.build_commands(environ, self.java_program) if in_java(environ) else super().commands_to_build(environ)
+        return (
+            mpj.build_commands(environ, self.java_program)
+            if in_java(environ)
+            else super().commands_to_build(environ)
+        )
 
-    @builtin.run_before('run')
+    @builtin.run_before("run")
     def run_in_jvms(self):
         if in_java(self.current_environ):
             self.executable = self.program_in(self.current_environ)
@@ -112,19 +130,29 @@ class Jvm(rfm.RegressionTestPlugin):
         if not in_java(environ):
             return super().program_in(environ)
         hosts, (classes, launch) = self._hosts, mpj.directories(environ)
-        return self.within_image(environ, mpj.jvm_command(
-            Path(self.java_program).stem, mpj.script(environ), library=library(environ), classes=classes, launch=launch,
-            heap=self.java_heap_mb or self.extra('java_heap_mb', 0),
-            **{name.removeprefix('java_'): self._setting(name, environ) for name in SETTINGS},
-            warm_up=f'{self.java_warm_up or self.extra("java_warm_up", 30.0):g}', ports=self.extra('java_ports', ''),
-            hosts='' if hosts == '{}' else hosts, hostfile='hosts' if self._wants_hosts(environ) else ''))
+        return self.within_image(
+            environ,
+            mpj.jvm_command(
+                Path(self.java_program).stem,
+                mpj.script(environ),
+                library=library(environ),
+                classes=classes,
+                launch=launch,
+                heap=self.java_heap_mb or self.extra("java_heap_mb", 0),
+                **{name.removeprefix("java_"): self._setting(name, environ) for name in SETTINGS},
+                warm_up=f"{self.java_warm_up or self.extra('java_warm_up', 30.0):g}",
+                ports=self.extra("java_ports", ""),
+                hosts="" if hosts == "{}" else hosts,
+                hostfile="hosts" if self._wants_hosts(environ) else "",
+            ),
+        )
 
     @property
     def _hosts(self):
-        return self.extra('java_hosts', '{}')
+        return self.extra("java_hosts", "{}")
 
     def _wants_hosts(self, environ):
-        return library(environ) == 'fastmpj' and not self._has_threads(environ)
+        return library(environ) == "fastmpj" and not self._has_threads(environ)
 
     def preparations_in(self, environ):
         """FastMPJ takes its peers, in the order of the ranks, from a file for each number of them."""
@@ -133,14 +161,20 @@ class Jvm(rfm.RegressionTestPlugin):
         verified = self.verifications_in(environ)
         if not self._wants_hosts(environ):
             return verified
-        jvm = self.within_image(environ, f'sh {mpj.script(environ)} --launch={mpj.directories(environ)[1]} '
-                                f'{shlex.quote(f"--hosts={self._hosts}")} --address')
-        addresses = f'{self.launcher_in(environ).run_command(self.job)} --label {jvm}'
-        counts = ' '.join(map(str, getattr(self, 'counts', [self.num_tasks])))
-        return [*verified, f"{addresses} | sort -n | sed 's/^ *[0-9]*: *//' > hosts",
-                f'for ranks in {counts}; do head -n $ranks hosts > hosts.$ranks; done']
+        jvm = self.within_image(
+            environ,
+            f"sh {mpj.script(environ)} --launch={mpj.directories(environ)[1]} "
+            f"{shlex.quote(f'--hosts={self._hosts}')} --address",
+        )
+        addresses = f"{self.launcher_in(environ).run_command(self.job)} --label {jvm}"
+        counts = " ".join(map(str, getattr(self, "counts", [self.num_tasks])))
+        return [
+            *verified,
+            f"{addresses} | sort -n | sed 's/^ *[0-9]*: *//' > hosts",
+            f"for ranks in {counts}; do head -n $ranks hosts > hosts.$ranks; done",
+        ]
 
-    @builtin.run_before('performance')
+    @builtin.run_before("performance")
     def tell_how_jvms_were_set(self):
         if not self.is_dry_run() and (run := parse_jvm(self._read(self.stdout))):
-            self.facts = {**self.facts, 'jvm': run.settings, 'jvm.warm_up': run.warm_up}
+            self.facts = {**self.facts, "jvm": run.settings, "jvm.warm_up": run.warm_up}

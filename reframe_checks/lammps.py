@@ -1,4 +1,5 @@
 """LAMMPS on a melting Lennard-Jones lattice."""
+
 import reframe as rfm
 import reframe.core.builtins as builtin
 from reframe.core.exceptions import SanityError
@@ -26,23 +27,40 @@ class lammps(Application):
     """
 
     #: Cells along an edge, of four atoms each; W is LAMMPS's benchmark as it is, 32000 atoms.
-    sizes = {'S': 10, 'W': 20, 'A': 40, 'B': 80, 'C': 160}
-    program = 'lmp'
-    valid_prog_environs = ['+mpi +lammps']
+    sizes = {"S": 10, "W": 20, "A": 40, "B": 80, "C": 160}
+    program = "lmp"
+    valid_prog_environs = ["+mpi +lammps"]
 
-    @builtin.run_before('run')
+    @builtin.run_before("run")
     def choose_problem(self):
-        self.executable_opts = ['-in', 'apps/lj.lmp', '-log', 'none', '-var', 'cells', str(self.sizes[self.size]),
-                                '-var', 'steps', str(STEPS)]
+        self.executable_opts = [
+            "-in",
+            "apps/lj.lmp",
+            "-log",
+            "none",
+            "-var",
+            "cells",
+            str(self.sizes[self.size]),
+            "-var",
+            "steps",
+            str(STEPS),
+        ]
 
-    @builtin.run_before('performance')
+    @builtin.run_before("performance")
     def name_variables(self):
-        self.name_values('timesteps', 'timesteps/s', self.size, **RATE)
+        self.name_values("timesteps", "timesteps/s", self.size, **RATE)
 
     def read_output(self, text):
         launches = parse_lammps(text)
         wanted = 4 * self.sizes[self.size] ** 3, STEPS
         if wrong := {(run.atoms, run.steps) for run in launches} - {wanted}:
-            raise SanityError(f'(atoms, steps) were {", ".join(map(str, sorted(wrong)))} instead of {wanted}')
-        self.expect_equal('the total energy an atom after the last step', launches, [run.energy for run in launches], 1e-5)
-        self.keep(launches, 'LAMMPS')
+            raise SanityError(
+                f"(atoms, steps) were {', '.join(map(str, sorted(wrong)))} instead of {wanted}"
+            )
+        self.expect_equal(
+            "the total energy an atom after the last step",
+            launches,
+            [run.energy for run in launches],
+            1e-5,
+        )
+        self.keep(launches, "LAMMPS")

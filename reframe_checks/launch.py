@@ -1,4 +1,5 @@
 """Time until an MPI program can begin."""
+
 import reframe as rfm
 import reframe.core.builtins as builtin
 import reframe.utility.sanity as sn
@@ -10,7 +11,7 @@ from .scaling import Scaling
 
 def asked(count: int) -> str:
     """The program's options; the job's shell takes the time when it comes to the line."""
-    return f'--ranks {count} --since $(date +%s.%N)'
+    return f"--ranks {count} --since $(date +%s.%N)"
 
 
 @rfm.simple_test
@@ -29,22 +30,24 @@ class launch(Scaling, NearmetalCheck):
     its peers; the rest is the launcher's, the loader's and the container's. Compare environments by `launch_duet`.
     """
 
-    valid_prog_environs = ['+mpi']
-    time_limit = '30m'
-    tags = {'mpi'}
+    valid_prog_environs = ["+mpi"]
+    time_limit = "30m"
+    tags = {"mpi"}
 
-    @builtin.run_after('setup')
+    @builtin.run_after("setup")
     def choose_processes(self):
         self.use_processes(1 << 20)
 
-    @builtin.run_before('compile')
+    @builtin.run_before("compile")
     def build_program(self):
-        self.build_ours('launch.c')
+        self.build_ours("launch.c")
 
     def launch(self, executable, options=()):
-        return [self.launch_on(count, f'{executable} {asked(count)}', options) for count in self.counts]
+        return [
+            self.launch_on(count, f"{executable} {asked(count)}", options) for count in self.counts
+        ]
 
-    @builtin.run_before('run')
+    @builtin.run_before("run")
     def set_command(self):
         # ReFrame's own line is the first launch, of the most processes.
         self.executable_opts = [asked(self.counts[0])]
@@ -53,17 +56,21 @@ class launch(Scaling, NearmetalCheck):
         launches = parse_launch(text)
         self.launches = self.rounds(launches)
         self.check_binding()
-        self.record_program(launches[0].facts, 'launch')
+        self.record_program(launches[0].facts, "launch")
 
     def payload_of(self, run):
         return 0
 
-    @builtin.run_before('performance')
+    @builtin.run_before("performance")
     def name_variables(self):
         self.perf_variables = {
-            f'{kind}_{count}': sn.make_performance_function(self._seconds, 's', kind, value, count)
-            for kind, value in (('launch', lambda run: run.seconds), ('mpi_init', lambda run: run.mpi_init_seconds))
-            for count in self.counts}
+            f"{kind}_{count}": sn.make_performance_function(self._seconds, "s", kind, value, count)
+            for kind, value in (
+                ("launch", lambda run: run.seconds),
+                ("mpi_init", lambda run: run.mpi_init_seconds),
+            )
+            for count in self.counts
+        }
 
     def _seconds(self, kind, value, count):
-        return self.over_launches(f'{kind}_{count}', [value(runs[count]) for runs in self.launches])
+        return self.over_launches(f"{kind}_{count}", [value(runs[count]) for runs in self.launches])

@@ -1,4 +1,5 @@
 """NAMD on an input of the site's."""
+
 import re
 import shlex
 from pathlib import Path
@@ -34,47 +35,62 @@ class namd(Application):
     """
 
     #: Path of NAMD's configuration file; default: the partition's `namd_input` (extras). :type: str
-    input = builtin.variable(str, value='', loggable=True)
+    input = builtin.variable(str, value="", loggable=True)
 
-    program = 'namd3'
-    valid_prog_environs = ['+mpi +namd']
+    program = "namd3"
+    valid_prog_environs = ["+mpi +namd"]
 
-    @builtin.run_after('init')
+    @builtin.run_after("init")
     def say_where_it_is_absent(self):
-        with_mpi = [(partition, environ) for partition in runtime().system.partitions for environ in partition.environs
-                    if 'mpi' in environ.features]
-        if with_mpi and not any('namd' in environ.features for _, environ in with_mpi):
+        with_mpi = [
+            (partition, environ)
+            for partition in runtime().system.partitions
+            for environ in partition.environs
+            if "mpi" in environ.features
+        ]
+        if with_mpi and not any("namd" in environ.features for _, environ in with_mpi):
             [(partition, environ), *_] = with_mpi
             self.valid_systems, self.valid_prog_environs = [partition.fullname], [environ.name]
 
-    @builtin.run_before('setup')
+    @builtin.run_before("setup")
     def skip_where_it_is_absent(self):
-        if self.valid_prog_environs != ['+mpi +namd']:
-            self.skip(f'no environment of {runtime().system.name} has the feature namd: where the site has NAMD under its '
-                      'licence, give the feature to the environment whose module brings it')
+        if self.valid_prog_environs != ["+mpi +namd"]:
+            self.skip(
+                f"no environment of {runtime().system.name} has the feature namd: where the site has NAMD under its "
+                "licence, give the feature to the environment whose module brings it"
+            )
 
-    @builtin.run_after('setup')
+    @builtin.run_after("setup")
     def choose_size(self):
-        self.input = self.input or self.extra('namd_input', '')
+        self.input = self.input or self.extra("namd_input", "")
         path = Path(self.input)
         if not path.is_absolute() or not path.is_file():
-            raise SanityError(f'no input for NAMD: {self.input!r} is not the absolute path of a file; give it as `namd_input` '
-                              f'in the extras of {self.current_partition.fullname} or by -S namd.input=...')
-        self.size = re.sub(r'\W', '_', path.stem)
+            raise SanityError(
+                f"no input for NAMD: {self.input!r} is not the absolute path of a file; give it as `namd_input` "
+                f"in the extras of {self.current_partition.fullname} or by -S namd.input=..."
+            )
+        self.size = re.sub(r"\W", "_", path.stem)
         self.use_processes(1 << 20)
 
-    @builtin.run_before('run')
+    @builtin.run_before("run")
     def choose_problem(self):
         self.executable_opts = [shlex.quote(self.input)]
 
-    @builtin.run_before('performance')
+    @builtin.run_before("performance")
     def name_variables(self):
-        self.name_values('step', 's/step', self.size, **TIME)
+        self.name_values("step", "s/step", self.size, **TIME)
 
     def read_output(self, text):
         launches = parse_namd(text)
         if len(problems := {(run.atoms, run.step) for run in launches}) > 1:
-            raise SanityError(f'launches differ in (atoms, first step): {", ".join(map(str, sorted(problems)))}')
+            raise SanityError(
+                f"launches differ in (atoms, first step): {', '.join(map(str, sorted(problems)))}"
+            )
         # Its sums are of single precision and their order is the processes'.
-        self.expect_equal('the potential energy of the first step', launches, [run.potential for run in launches], 1e-4)
-        self.keep(launches, 'NAMD')
+        self.expect_equal(
+            "the potential energy of the first step",
+            launches,
+            [run.potential for run in launches],
+            1e-4,
+        )
+        self.keep(launches, "NAMD")

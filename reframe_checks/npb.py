@@ -1,4 +1,5 @@
 """The kernels of the NAS Parallel Benchmarks over a number of processes."""
+
 import math
 
 import reframe as rfm
@@ -12,52 +13,55 @@ from .programs import OursOrTheirs
 from .scaling import Scaling
 
 
-
 class npb_base(Scaling, NearmetalCheck):
     """What the official programs and ours have in common."""
 
     #: Size of the problem; default: the partition's `npb_class` (extras), or B, the messaging paper's. :values: S, W, A, B, C
-    npb_class = builtin.variable(str, value='', loggable=True)
+    npb_class = builtin.variable(str, value="", loggable=True)
     #: Most processes that a program runs on. :type: int
     most_processes = builtin.variable(int, value=128)
 
     #: Which numbers of processes the program runs on, as `use_processes` takes it.
     numbers = ()
 
-    valid_prog_environs = ['+mpi']
-    time_limit = '2h'
-    tags = {'mpi', 'cpu', 'network'}
+    valid_prog_environs = ["+mpi"]
+    time_limit = "2h"
+    tags = {"mpi", "cpu", "network"}
 
-    @builtin.run_after('setup')
+    @builtin.run_after("setup")
     def choose_size(self):
-        self.npb_class = self.npb_class or self.extra('npb_class', 'B')
-        if self.npb_class not in list('SWABC'):
-            raise SanityError(f'npb_class is {self.npb_class!r}; choose S, W, A, B or C')
+        self.npb_class = self.npb_class or self.extra("npb_class", "B")
+        if self.npb_class not in list("SWABC"):
+            raise SanityError(f"npb_class is {self.npb_class!r}; choose S, W, A, B or C")
         self.use_processes(self.most_processes, *self.numbers)
 
-    @builtin.run_before('performance')
+    @builtin.run_before("performance")
     def name_variables(self):
-        self.name_values('mops', 'Mop/s', self.npb_class, lambda run: run.mops, lambda run: run.iteration_mops)
+        self.name_values(
+            "mops", "Mop/s", self.npb_class, lambda run: run.mops, lambda run: run.iteration_mops
+        )
 
     def run_official(self):
-        self.run_theirs(f'{self.benchmark}.{self.npb_class}.x',
-                        'the official programs come from the `npb` module or Spack environment, as BENCHMARK.CLASS.x')
+        self.run_theirs(
+            f"{self.benchmark}.{self.npb_class}.x",
+            "the official programs come from the `npb` module or Spack environment, as BENCHMARK.CLASS.x",
+        )
 
     def read_output(self, text):
         launches = parse_npb(text)
         self.launches = self.rounds(launches)
-        asked = f'{self.benchmark.upper()} class {self.npb_class}'
-        if wrong := {f'{run.kernel} class {run.npb_class}' for run in launches} - {asked}:
-            raise SanityError(f'{", ".join(wrong)} ran instead of {asked}')
+        asked = f"{self.benchmark.upper()} class {self.npb_class}"
+        if wrong := {f"{run.kernel} class {run.npb_class}" for run in launches} - {asked}:
+            raise SanityError(f"{', '.join(wrong)} ran instead of {asked}")
         self.check_binding()
-        self.record_program(launches[0].facts, 'NPB')
+        self.record_program(launches[0].facts, "NPB")
 
     def payload_of(self, run):
-        return float(run.facts['payload_bytes']) if 'payload_bytes' in run.facts else None
+        return float(run.facts["payload_bytes"]) if "payload_bytes" in run.facts else None
 
 
 #: Simulated applications, which only the official suite has.
-SIMULATED = ['bt', 'lu', 'sp']
+SIMULATED = ["bt", "lu", "sp"]
 
 
 @rfm.simple_test
@@ -82,22 +86,25 @@ class npb(Jvm, OursOrTheirs, npb_base):
     #: `cg`: irregular memory and short messages, `ep`: nothing but the processor, `ft`: all-to-all, `is`: integers and
     #: all-to-all, `mg`: memory bandwidth and neighbours; `bt`, `lu`, `sp`: solvers of fluid dynamics with neighbours.
     #: :values: `cg`, `ep`, `ft`, `is`, `mg`, `bt`, `lu`, `sp`
-    benchmark = builtin.parameter(['cg', 'ep', 'ft', 'is', 'mg', *SIMULATED], loggable=True)
+    benchmark = builtin.parameter(["cg", "ep", "ft", "is", "mg", *SIMULATED], loggable=True)
 
-    valid_prog_environs = ['+mpi', '+mpj']
+    valid_prog_environs = ["+mpi", "+mpj"]
 
-    @builtin.run_after('init')
+    @builtin.run_after("init")
     def take_simulated_applications_from_the_environment(self):
         if self.benchmark in SIMULATED:
-            self.valid_prog_environs, self.suite = ['+mpi +npb'], 'official'
+            self.valid_prog_environs, self.suite = ["+mpi +npb"], "official"
         self.java_program = self.benchmark.upper()
-        if self.benchmark in ('bt', 'sp'):
-            self.numbers = 'square numbers of processes', lambda count: math.isqrt(count) ** 2 == count
+        if self.benchmark in ("bt", "sp"):
+            self.numbers = (
+                "square numbers of processes",
+                lambda count: math.isqrt(count) ** 2 == count,
+            )
 
-    @builtin.run_before('compile')
+    @builtin.run_before("compile")
     def choose_program(self):
-        if self.theirs('official'):
+        if self.theirs("official"):
             self.run_official()
         else:
-            self.build_ours(f'npb/{self.benchmark}.c')
+            self.build_ours(f"npb/{self.benchmark}.c")
             self.executable_opts = [self.npb_class]

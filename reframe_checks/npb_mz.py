@@ -1,4 +1,5 @@
 """The multi-zone versions of the NAS Parallel Benchmarks, MPI x OpenMP."""
+
 import reframe as rfm
 import reframe.core.builtins as builtin
 from reframe.core.exceptions import SanityError
@@ -7,7 +8,7 @@ from .npb import npb_base
 from .scaling import Hybrid
 
 #: As srun's `binding` is called in each of the two.
-BINDINGS = {'bound': 'core', 'unbound': 'none'}
+BINDINGS = {"bound": "core", "unbound": "none"}
 
 
 @rfm.simple_test
@@ -28,18 +29,18 @@ class npb_mz(Hybrid, npb_base):
     """
 
     #: `bt-mz`: zones of very different sizes, `sp-mz`: of equal ones. :values: `bt-mz`, `sp-mz`
-    benchmark = builtin.parameter(['bt-mz', 'sp-mz'], loggable=True)
+    benchmark = builtin.parameter(["bt-mz", "sp-mz"], loggable=True)
     #: Whether each process, and each thread in it, has cores of its own. :values: `bound`, `unbound`
     threads_are = builtin.parameter(list(BINDINGS), loggable=True)
 
-    valid_prog_environs = ['+mpi +npb_mz']
-    tags = {'mpi', 'openmp', 'cpu', 'memory', 'network'}
+    valid_prog_environs = ["+mpi +npb_mz"]
+    tags = {"mpi", "openmp", "cpu", "memory", "network"}
 
-    @builtin.run_after('init')
+    @builtin.run_after("init")
     def bind_or_not(self):
         self.binding = BINDINGS[self.threads_are]
 
-    @builtin.run_before('compile')
+    @builtin.run_before("compile")
     def choose_program(self):
         self.run_official()
 
@@ -47,5 +48,7 @@ class npb_mz(Hybrid, npb_base):
         super().read_output(text)
         for run in (run for runs in self.launches for run in runs.values()):
             if run.threads != run.processes * self.threads:
-                raise SanityError(f'{run.processes} processes had {run.threads} threads instead of {self.threads} each: does the '
-                                  'job hide cores, or was the program built without OpenMP?')
+                raise SanityError(
+                    f"{run.processes} processes had {run.threads} threads instead of {self.threads} each: does the "
+                    "job hide cores, or was the program built without OpenMP?"
+                )

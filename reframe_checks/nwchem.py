@@ -1,4 +1,5 @@
 """NWChem: the MP2 gradient of water clusters."""
+
 import reframe as rfm
 import reframe.core.builtins as builtin
 from reframe.core.exceptions import SanityError
@@ -28,29 +29,37 @@ class nwchem(Application):
     """
 
     #: S: one molecule, 6-31G*; W: a ring of 3, aug-cc-pVDZ; A: of 7, cc-pVDZ. Total energy and norm of the gradient by PySCF.
-    sizes = {'S': (-76.1938862779, 0.0488458), 'W': (-228.7911600032, 0.0499656), 'A': (-533.7251604701, 0.0596418)}
-    program = 'nwchem'
+    sizes = {
+        "S": (-76.1938862779, 0.0488458),
+        "W": (-228.7911600032, 0.0499656),
+        "A": (-533.7251604701, 0.0596418),
+    }
+    program = "nwchem"
     # A launch of A takes minutes, and even one of S sends 40000 messages each way.
     repeats = 1
-    valid_prog_environs = ['+mpi +nwchem']
+    valid_prog_environs = ["+mpi +nwchem"]
 
-    @builtin.run_before('run')
+    @builtin.run_before("run")
     def choose_problem(self):
         # Integrals go to each node's own disk, under a name that no other job has.
-        self.prerun_cmds += ['{ printf "start water_$$\\nscratch_dir %s\\n" "${TMPDIR:-/tmp}"; '
-                             f'cat apps/water_{self.size}.nw; }} > water.nw']
+        self.prerun_cmds += [
+            '{ printf "start water_$$\\nscratch_dir %s\\n" "${TMPDIR:-/tmp}"; '
+            f"cat apps/water_{self.size}.nw; }} > water.nw"
+        ]
         self.postrun_cmds += ['rm -f "${TMPDIR:-/tmp}"/water_$$.*']
-        self.executable_opts = ['water.nw']
+        self.executable_opts = ["water.nw"]
 
-    @builtin.run_before('performance')
+    @builtin.run_before("performance")
     def name_variables(self):
-        self.name_values('gradient', 's', self.size, **TIME)
+        self.name_values("gradient", "s", self.size, **TIME)
 
     def read_output(self, text):
         launches = parse_nwchem(text)
         energy, norm = self.sizes[self.size]
         for run in launches:
             if abs(run.energy - energy) > ENERGY or abs(run.norm - norm) > GRADIENT:
-                raise SanityError(f'energy and norm of the gradient are {run.energy:.9f} and {run.norm:.6f} on {run.processes} '
-                                  f'processes instead of {energy} and {norm}: NWChem or a library of it computes wrongly')
-        self.keep(launches, 'NWChem')
+                raise SanityError(
+                    f"energy and norm of the gradient are {run.energy:.9f} and {run.norm:.6f} on {run.processes} "
+                    f"processes instead of {energy} and {norm}: NWChem or a library of it computes wrongly"
+                )
+        self.keep(launches, "NWChem")

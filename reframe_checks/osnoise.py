@@ -1,4 +1,5 @@
 """What the operating system and the hypervisor take from a program that only computes."""
+
 import reframe as rfm
 import reframe.core.builtins as builtin
 from reframe.core.exceptions import SanityError
@@ -27,44 +28,54 @@ class osnoise(NearmetalCheck):
     #: Seconds of a launch; default: the partition's `osnoise_seconds` (extras), or 10. :type: float
     seconds = builtin.variable(float, value=0.0)
 
-    valid_prog_environs = ['+serial']
+    valid_prog_environs = ["+serial"]
     num_tasks = 1
     num_tasks_per_node = 1
-    tags = {'cpu', 'noise'}
+    tags = {"cpu", "noise"}
 
-    @builtin.run_before('compile')
+    @builtin.run_before("compile")
     def set_flags(self):
-        self.build_ours('osnoise.c')
+        self.build_ours("osnoise.c")
 
-    @builtin.run_before('run')
+    @builtin.run_before("run")
     def set_command(self):
         if self.by_srun():
             # The job has the node, and the program binds its threads itself.
-            self.job.launcher.options += ['--cpu-bind=none']
-        self.executable_opts = ['--seconds', f'{self.seconds or self.extra("osnoise_seconds", 10.0):g}']
+            self.job.launcher.options += ["--cpu-bind=none"]
+        self.executable_opts = [
+            "--seconds",
+            f"{self.seconds or self.extra('osnoise_seconds', 10.0):g}",
+        ]
 
     def read_output(self, text):
         self.launches = parse_noise(text)
         self.expect_repeats(self.launches)
-        self.compiler = self.launches[0].facts['compiler']
-        online = self.facts['cpus']
+        self.compiler = self.launches[0].facts["compiler"]
+        online = self.facts["cpus"]
         if online.isdecimal() and len(self.launches[0].cores) * 2 < int(online):
-            raise SanityError(f'{len(self.launches[0].cores)} CPUs were measured where the node has {online}: '
-                              'does the scheduler or container hide the others?')
+            raise SanityError(
+                f"{len(self.launches[0].cores)} CPUs were measured where the node has {online}: "
+                "does the scheduler or container hide the others?"
+            )
 
-    @builtin.performance_function('% lost')
+    @builtin.performance_function("% lost")
     def share_lost(self):
-        return self.over_launches('share_lost', [run.share_lost for run in self.launches],
-                                  [run.parts for run in self.launches])
+        return self.over_launches(
+            "share_lost",
+            [run.share_lost for run in self.launches],
+            [run.parts for run in self.launches],
+        )
 
-    @builtin.performance_function('% lost')
+    @builtin.performance_function("% lost")
     def worst_core_lost(self):
-        return self.over_launches('worst_core_lost', [run.worst_share_lost for run in self.launches])
+        return self.over_launches(
+            "worst_core_lost", [run.worst_share_lost for run in self.launches]
+        )
 
-    @builtin.performance_function('detours/s')
+    @builtin.performance_function("detours/s")
     def detour_rate(self):
-        return self.over_launches('detour_rate', [run.detours_per_second for run in self.launches])
+        return self.over_launches("detour_rate", [run.detours_per_second for run in self.launches])
 
-    @builtin.performance_function('us')
+    @builtin.performance_function("us")
     def longest_detour(self):
-        return self.over_launches('longest_detour', [run.longest_us for run in self.launches])
+        return self.over_launches("longest_detour", [run.longest_us for run in self.launches])

@@ -1,4 +1,5 @@
 """Half round trip and bandwidth of a message between two MPI ranks."""
+
 import statistics
 
 import reframe as rfm
@@ -33,90 +34,129 @@ class pingpong(Jvm, Imb, NearmetalCheck):
     """
 
     #: Between two nodes, or within one. :values: `internode`, `intranode`
-    placement = builtin.parameter(['internode', 'intranode'], loggable=True)
+    placement = builtin.parameter(["internode", "intranode"], loggable=True)
     #: Seconds at most a message size (IMB's -time); a partition's extras may set it. :type: float
     max_time = builtin.variable(float, value=0.5)
     #: Seconds without an answer after which a rank is taken to hang. :type: int
     stall_timeout = builtin.variable(int, value=60)
 
-    valid_prog_environs = ['+mpi', '+mpj']
-    java_program = 'PingPong'
+    valid_prog_environs = ["+mpi", "+mpj"]
+    java_program = "PingPong"
     num_tasks = 2
-    tags = {'network', 'mpi'}
+    tags = {"network", "mpi"}
 
-    @builtin.run_after('init')
+    @builtin.run_after("init")
     def place_ranks(self):
-        self.num_nodes = 2 if self.placement == 'internode' else 1
+        self.num_nodes = 2 if self.placement == "internode" else 1
         self.num_tasks_per_node = self.num_tasks // self.num_nodes
-        self.java_device = self.java_device or ('niodev' if self.placement == 'internode' else 'threads')
+        self.java_device = self.java_device or (
+            "niodev" if self.placement == "internode" else "threads"
+        )
 
-    @builtin.run_before('compile')
+    @builtin.run_before("compile")
     def choose_program(self):
-        self.choose_imb('pingpong.c')
+        self.choose_imb("pingpong.c")
 
-    @builtin.run_before('run')
+    @builtin.run_before("run")
     def set_command(self):
-        if self.placement == 'intranode' and self.by_srun():
+        if self.placement == "intranode" and self.by_srun():
             # Two ranks that share a core would measure the kernel's scheduler. Between nodes each has a node to itself.
-            self.job.launcher.options += ['--cpu-bind=cores']
-        seconds = f'{self.extra("pingpong_max_time", self.max_time):g}'
-        if self.suite == 'imb':
-            self.executable_opts = ['PingPong', '-msglog', '0:22', '-time', seconds]
+            self.job.launcher.options += ["--cpu-bind=cores"]
+        seconds = f"{self.extra('pingpong_max_time', self.max_time):g}"
+        if self.suite == "imb":
+            self.executable_opts = ["PingPong", "-msglog", "0:22", "-time", seconds]
         else:
-            self.executable_opts = ['--max-time', seconds, '--stall-timeout', str(self.stall_timeout)]
+            self.executable_opts = [
+                "--max-time",
+                seconds,
+                "--stall-timeout",
+                str(self.stall_timeout),
+            ]
 
     def read_output(self, text):
         self.launches = parse_imb(text)
         self.expect_repeats(self.launches)
-        self.record_program(self.launches[0].facts, 'IMB')
-        if any('niodev' in launch.facts.get('mpi_library', '') and not launch.sockets for launch in self.launches):
-            raise SanityError('a launch has no figures of plain sockets, which the same JVMs are to measure')
+        self.record_program(self.launches[0].facts, "IMB")
+        if any(
+            "niodev" in launch.facts.get("mpi_library", "") and not launch.sockets
+            for launch in self.launches
+        ):
+            raise SanityError(
+                "a launch has no figures of plain sockets, which the same JVMs are to measure"
+            )
 
     def payload_bytes(self):
-        return sum(2 * size * row.repetitions for launch in self.launches for size, row in launch.rows.items())
+        return sum(
+            2 * size * row.repetitions
+            for launch in self.launches
+            for size, row in launch.rows.items()
+        )
 
     def check_transport(self):
-        shared = self.transport.startswith('shared memory')
-        if self.placement == 'intranode' and not shared:
-            raise SanityError(f'the messages within a node went through {self.transport}, not shared memory: '
-                              'is the MPI library\'s shared-memory transport disabled?')
-        if self.placement == 'internode' and (self.transport in ('shared memory', 'loopback')):
-            raise SanityError(f'the messages between nodes went through {self.transport}, so they never left a node')
+        shared = self.transport.startswith("shared memory")
+        if self.placement == "intranode" and not shared:
+            raise SanityError(
+                f"the messages within a node went through {self.transport}, not shared memory: "
+                "is the MPI library's shared-memory transport disabled?"
+            )
+        if self.placement == "internode" and (self.transport in ("shared memory", "loopback")):
+            raise SanityError(
+                f"the messages between nodes went through {self.transport}, so they never left a node"
+            )
 
-    @builtin.run_before('performance')
+    @builtin.run_before("performance")
     def keep_curve(self):
         if not self.is_dry_run():
-            self.curves = {'half_round_trip_us': {size: [rounded(launch.latency_us(size)) for launch in self.launches]
-                                                  for size in self.launches[0].rows if size}}
+            self.curves = {
+                "half_round_trip_us": {
+                    size: [rounded(launch.latency_us(size)) for launch in self.launches]
+                    for size in self.launches[0].rows
+                    if size
+                }
+            }
 
-    @builtin.run_before('performance')
+    @builtin.run_before("performance")
     def tell_the_library_from_java(self):
         if not self.is_dry_run() and all(launch.sockets for launch in self.launches):
-            for name, unit in (('socket_latency', 'us'), ('latency_over_sockets', 'x sockets')):
+            for name, unit in (("socket_latency", "us"), ("latency_over_sockets", "x sockets")):
                 self.perf_variables[name] = sn.make_performance_function(self._plain, unit, name)
 
     def _plain(self, name):
         plain = [statistics.fmean(launch.sockets[1]) for launch in self.launches]
-        if name == 'socket_latency':
+        if name == "socket_latency":
             return self.over_launches(name, plain, [launch.sockets[1] for launch in self.launches])
-        return self.over_launches(name, [launch.startup_latency_us / us for launch, us in zip(self.launches, plain)])
+        return self.over_launches(
+            name, [launch.startup_latency_us / us for launch, us in zip(self.launches, plain)]
+        )
 
-    @builtin.performance_function('us')
+    @builtin.performance_function("us")
     def startup_latency(self):
-        return self.over_launches('startup_latency', [p.startup_latency_us for p in self.launches],
-                                  [p.batches.get(1, []) for p in self.launches])
+        return self.over_launches(
+            "startup_latency",
+            [p.startup_latency_us for p in self.launches],
+            [p.batches.get(1, []) for p in self.launches],
+        )
 
-    @builtin.performance_function('us')
+    @builtin.performance_function("us")
     def latency_1KiB(self):
-        return self.over_launches('latency_1KiB', [p.latency_us(1024) for p in self.launches],
-                                  [p.batches.get(1024, []) for p in self.launches])
+        return self.over_launches(
+            "latency_1KiB",
+            [p.latency_us(1024) for p in self.launches],
+            [p.batches.get(1024, []) for p in self.launches],
+        )
 
-    @builtin.performance_function('Gb/s')
+    @builtin.performance_function("Gb/s")
     def bandwidth_64KiB(self):
-        return self.over_launches('bandwidth_64KiB', [p.bandwidth_gbps(65536) for p in self.launches],
-                                  [p.batch_gbps(65536) for p in self.launches])
+        return self.over_launches(
+            "bandwidth_64KiB",
+            [p.bandwidth_gbps(65536) for p in self.launches],
+            [p.batch_gbps(65536) for p in self.launches],
+        )
 
-    @builtin.performance_function('Gb/s')
+    @builtin.performance_function("Gb/s")
     def peak_bandwidth(self):
-        return self.over_launches('peak_bandwidth', [p.peak_bandwidth_gbps for p in self.launches],
-                                  [p.batch_gbps(p.peak_size) for p in self.launches])
+        return self.over_launches(
+            "peak_bandwidth",
+            [p.peak_bandwidth_gbps for p in self.launches],
+            [p.batch_gbps(p.peak_size) for p in self.launches],
+        )

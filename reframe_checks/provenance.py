@@ -2,6 +2,7 @@
 
 Pure functions of text.  Counters and payloads are bytes.
 """
+
 from __future__ import annotations
 
 import re
@@ -14,10 +15,14 @@ Nodes = dict[str, Facts]  #: facts by host name
 SHARE = 0.05  #: of the payload; what moved less than this didn't carry it
 LEAST_PAYLOAD = 10_000_000  #: bytes; launching a job sends some 100 kB itself, which must stay far below SHARE of it
 
-LINE = re.compile(r'(\S+) ([^\s=]+)=(.*\S)\s*')
-LARGE_PAGES = 'vm.large_page_bytes'
-COUNTER = re.compile(r'(?:nic|ib|lo)(?:\..+)?\.(?:(?:tx|rx|xmit)_bytes|xmit_packets)|' + re.escape(LARGE_PAGES))
-SENT = re.compile(r'(?:nic\.(?P<nic>.+)|(?P<lo>lo))\.tx_bytes|ib\.(?P<device>.+)\.(?P<port>\d+)\.xmit_bytes')
+LINE = re.compile(r"(\S+) ([^\s=]+)=(.*\S)\s*")
+LARGE_PAGES = "vm.large_page_bytes"
+COUNTER = re.compile(
+    r"(?:nic|ib|lo)(?:\..+)?\.(?:(?:tx|rx|xmit)_bytes|xmit_packets)|" + re.escape(LARGE_PAGES)
+)
+SENT = re.compile(
+    r"(?:nic\.(?P<nic>.+)|(?P<lo>lo))\.tx_bytes|ib\.(?P<device>.+)\.(?P<port>\d+)\.xmit_bytes"
+)
 
 
 class ProvenanceError(ValueError):
@@ -26,11 +31,17 @@ class ProvenanceError(ValueError):
 
 @dataclass(frozen=True)
 class Transport:
-    carriers: list[str]  #: such as ``eth0 (veth)``, ``mlx5_0/1``, ``loopback``; the one that sent most comes first
-    network_bytes: int  #: sent by interfaces and ports, all hosts together, protocol headers included
+    carriers: list[
+        str
+    ]  #: such as ``eth0 (veth)``, ``mlx5_0/1``, ``loopback``; the one that sent most comes first
+    network_bytes: (
+        int  #: sent by interfaces and ports, all hosts together, protocol headers included
+    )
     loopback_bytes: int  #: sent through ``lo``, all hosts together
     payload_bytes: int
-    by_host: dict[str, dict[str, int]]  #: bytes sent, by host and by carrier, also of those that carried nothing
+    by_host: dict[
+        str, dict[str, int]
+    ]  #: bytes sent, by host and by carrier, also of those that carried nothing
 
     @property
     def unseen_bytes(self) -> int:
@@ -41,8 +52,10 @@ class Transport:
     def name(self) -> str:
         """The carriers joined by `` + ``.  Without any ``shared memory``; on several hosts it may as well have been a
         device without kernel counters (some bypass them), and the name says so."""
-        nothing_seen = 'shared memory' if len(self.by_host) == 1 else 'shared memory or kernel bypass'
-        return ' + '.join(self.carriers) or nothing_seen
+        nothing_seen = (
+            "shared memory" if len(self.by_host) == 1 else "shared memory or kernel bypass"
+        )
+        return " + ".join(self.carriers) or nothing_seen
 
 
 def parse(text: str) -> Nodes:
@@ -53,13 +66,15 @@ def parse(text: str) -> Nodes:
         if not line.strip():
             continue
         if not (match := LINE.fullmatch(line)):
-            raise ProvenanceError(f'line {number} is not `<host> <key>=<value>`: {line!r}')
+            raise ProvenanceError(f"line {number} is not `<host> <key>=<value>`: {line!r}")
         host, key, value = match.groups()
         if key in nodes.setdefault(host, {}):
-            raise ProvenanceError(f'line {number}: {host} says {key} twice: run provenance.sh once on each node')
+            raise ProvenanceError(
+                f"line {number}: {host} says {key} twice: run provenance.sh once on each node"
+            )
         nodes[host][key] = value
     if not nodes:
-        raise ProvenanceError('no facts: provenance.sh printed nothing, so it did not run')
+        raise ProvenanceError("no facts: provenance.sh printed nothing, so it did not run")
     return nodes
 
 
@@ -68,12 +83,14 @@ def common(nodes: Nodes) -> tuple[Facts, list[str]]:
     Values that differ are joined as ``a | b``, ``absent`` being that of a node without the fact (another number of
     interfaces).  ProvenanceError when there are no nodes."""
     if not nodes:
-        raise ProvenanceError('no nodes to compare')
+        raise ProvenanceError("no nodes to compare")
     facts: Facts = {}
     heterogeneous: list[str] = []
-    for key in dict.fromkeys(key for node in nodes.values() for key in node if not COUNTER.fullmatch(key)):
-        values = sorted({node.get(key, 'absent') for node in nodes.values()})
-        facts[key] = ' | '.join(values)
+    for key in dict.fromkeys(
+        key for node in nodes.values() for key in node if not COUNTER.fullmatch(key)
+    ):
+        values = sorted({node.get(key, "absent") for node in nodes.values()})
+        facts[key] = " | ".join(values)
         if len(values) > 1:
             heterogeneous.append(key)
     return facts, heterogeneous
@@ -91,24 +108,28 @@ def transport(before: Nodes, after: Nodes, payload_bytes: int) -> Transport:
     ProvenanceError: no host at all, one missing from ``after``, a counter that ran backwards, too small a payload.
     """
     if payload_bytes < LEAST_PAYLOAD:
-        raise ProvenanceError(f'a payload of {payload_bytes} bytes does not stand out from what else the nodes send: '
-                              f'send at least {LEAST_PAYLOAD}')
+        raise ProvenanceError(
+            f"a payload of {payload_bytes} bytes does not stand out from what else the nodes send: "
+            f"send at least {LEAST_PAYLOAD}"
+        )
     if not before:
-        raise ProvenanceError('no host in the first snapshot')
+        raise ProvenanceError("no host in the first snapshot")
     by_host = {}
     for host, facts in before.items():
         if host not in after:
-            raise ProvenanceError(f'{host} is in the first snapshot but not in the second')
+            raise ProvenanceError(f"{host} is in the first snapshot but not in the second")
         by_host[host] = _sent(host, facts, after[host])
     total: Counter[str] = Counter()
     for sent in by_host.values():
         total.update(sent)
-    loopback = total['loopback']
+    loopback = total["loopback"]
     carriers = [carrier for carrier, sent in total.most_common() if sent >= SHARE * payload_bytes]
     return Transport(carriers, total.total() - loopback, loopback, payload_bytes, by_host)
 
 
-def rdma_transport(before: Nodes, after: Nodes, payload_bytes: int, ports: dict[str, str], mtu: int) -> str:
+def rdma_transport(
+    before: Nodes, after: Nodes, payload_bytes: int, ports: dict[str, str], mtu: int
+) -> str:
     """What carried a payload that went by verbs through these ports (``mlx5_0/1``, by host), in packets of at most ``mtu``
     bytes: ``mlx5_0/1``; or ``rxe0/1 over eth0 (virtio_net)`` of a device in software, which counts packets while its
     interface counts bytes; or ``mlx4_0/1 (without counters)``, as some virtual functions are.
@@ -117,25 +138,31 @@ def rdma_transport(before: Nodes, after: Nodes, payload_bytes: int, ports: dict[
     """
     carried = transport(before, after, payload_bytes)
     if lost := ports.keys() - before.keys():
-        raise ProvenanceError(f'{", ".join(sorted(lost))} has an RDMA port but is none of the hosts {", ".join(before)}')
-    chosen = ' + '.join(dict.fromkeys(ports.values()))
+        raise ProvenanceError(
+            f"{', '.join(sorted(lost))} has an RDMA port but is none of the hosts {', '.join(before)}"
+        )
+    chosen = " + ".join(dict.fromkeys(ports.values()))
     if carried.carriers and set(carried.carriers) <= set(ports.values()):
         return carried.name
     packets, counted, interfaces = 0, False, set()
     for host, port in ports.items():
-        key = 'ib.' + port.replace('/', '.')
-        first, last = (nodes[host].get(f'{key}.xmit_packets', '') for nodes in (before, after))
+        key = "ib." + port.replace("/", ".")
+        first, last = (nodes[host].get(f"{key}.xmit_packets", "") for nodes in (before, after))
         if first.isdecimal() and last.isdecimal():
             packets, counted = packets + int(last) - int(first), True
-            netdev = before[host].get(f'{key}.netdev', 'unknown')
-            interfaces |= {carrier for carrier in carried.by_host[host] if carrier.split(' ')[0] == netdev}
-        counted |= before[host].get(f'{key}.xmit_bytes', '').isdecimal()
+            netdev = before[host].get(f"{key}.netdev", "unknown")
+            interfaces |= {
+                carrier for carrier in carried.by_host[host] if carrier.split(" ")[0] == netdev
+            }
+        counted |= before[host].get(f"{key}.xmit_bytes", "").isdecimal()
     if not counted and not carried.carriers:
-        return f'{chosen} (without counters)'
+        return f"{chosen} (without counters)"
     if carried.carriers and set(carried.carriers) <= interfaces and packets * mtu >= payload_bytes:
-        return f'{chosen} over {carried.name}'
-    raise ProvenanceError(f'{carried.name} carried the payload of {payload_bytes} bytes, which {chosen} should have '
-                          f'({packets} packets of at most {mtu} bytes were counted there)')
+        return f"{chosen} over {carried.name}"
+    raise ProvenanceError(
+        f"{carried.name} carried the payload of {payload_bytes} bytes, which {chosen} should have "
+        f"({packets} packets of at most {mtu} bytes were counted there)"
+    )
 
 
 def large_page_bytes(before: Nodes, after: Nodes) -> dict[str, int]:
@@ -145,10 +172,12 @@ def large_page_bytes(before: Nodes, after: Nodes) -> dict[str, int]:
     """
     given = {}
     for host, facts in before.items():
-        first, last = facts.get(LARGE_PAGES, ''), after.get(host, {}).get(LARGE_PAGES, '')
+        first, last = facts.get(LARGE_PAGES, ""), after.get(host, {}).get(LARGE_PAGES, "")
         if not (first.isdecimal() and last.isdecimal() and int(last) >= int(first)):
-            raise ProvenanceError(f'{host}: the kernel does not say how much memory it gave in large pages '
-                                  f'(before: {first or "nothing"}, after: {last or "nothing"})')
+            raise ProvenanceError(
+                f"{host}: the kernel does not say how much memory it gave in large pages "
+                f"(before: {first or 'nothing'}, after: {last or 'nothing'})"
+            )
         given[host] = int(last) - int(first)
     return given
 
@@ -157,15 +186,25 @@ def _sent(host: str, before: Facts, after: Facts) -> dict[str, int]:
     """Bytes that one host sent, by carrier; ProvenanceError when a counter ran backwards."""
     sent: dict[str, int] = {}
     for key, first in before.items():
-        if (match := SENT.fullmatch(key)) and first.isdecimal() and (last := after.get(key, '')).isdecimal():
+        if (
+            (match := SENT.fullmatch(key))
+            and first.isdecimal()
+            and (last := after.get(key, "")).isdecimal()
+        ):
             if int(last) < int(first):
-                raise ProvenanceError(f'{host}: {key} ran backwards, from {first} to {last}: was the interface reset?')
-            sent[match['nic'] or match['lo'] or f"{match['device']}/{match['port']}"] = int(last) - int(first)
+                raise ProvenanceError(
+                    f"{host}: {key} ran backwards, from {first} to {last}: was the interface reset?"
+                )
+            sent[match["nic"] or match["lo"] or f"{match['device']}/{match['port']}"] = int(
+                last
+            ) - int(first)
     by_carrier = {}
     for name, count in sent.items():
-        lower = [sent[below] for below in before.get(f'nic.{name}.lower', '').split(',') if below in sent]
+        lower = [
+            sent[below] for below in before.get(f"nic.{name}.lower", "").split(",") if below in sent
+        ]
         if not lower or sum(lower) < count:
-            driver = before.get(f'nic.{name}.driver', 'unknown')
-            label = name if driver == 'unknown' else f'{name} ({driver})'
-            by_carrier['loopback' if name == 'lo' else label] = count
+            driver = before.get(f"nic.{name}.driver", "unknown")
+            label = name if driver == "unknown" else f"{name} ({driver})"
+            by_carrier["loopback" if name == "lo" else label] = count
     return by_carrier

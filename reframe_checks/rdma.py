@@ -1,4 +1,5 @@
 """RDMA between two nodes: the layer under MPI on InfiniBand and RoCE."""
+
 import re
 
 import reframe as rfm
@@ -30,63 +31,75 @@ class rdma(Link, NearmetalCheck):
     """
 
     #: `read` and `write` pass by the other side's processor, `send` wants its receive posted. :values: `read`, `write`, `send`
-    operation = builtin.parameter(['read', 'write', 'send'], loggable=True)
+    operation = builtin.parameter(["read", "write", "send"], loggable=True)
     #: Message sizes in bytes, separated by commas; a partition's extras may set it (`rdma_sizes`). :type: str
-    sizes = builtin.variable(str, value=','.join(str(2 ** exponent) for exponent in range(24)))
+    sizes = builtin.variable(str, value=",".join(str(2**exponent) for exponent in range(24)))
     #: Messages a size; a partition's extras may set it (`rdma_iterations`). :type: int
     iterations = builtin.variable(int, value=1000)
     #: As `mlx5_0` or `mlx5_0/1`; default: the partition's `rdma_device` (extras), or each node's first active port. :type: str
-    device = builtin.variable(str, value='')
+    device = builtin.variable(str, value="")
     #: Index of RoCE's address; default: the partition's `rdma_gid_index` (extras), or what perftest takes (-1). :type: int
     gid_index = builtin.variable(int, value=-1)
 
-    valid_systems = ['+rdma']
-    valid_prog_environs = ['+serial']
+    valid_systems = ["+rdma"]
+    valid_prog_environs = ["+serial"]
     num_nodes = 2
     num_tasks = 2
     num_tasks_per_node = 1
-    time_limit = '30m'
-    tags = {'network'}
-    build_system = 'CustomBuild'
+    time_limit = "30m"
+    tags = {"network"}
+    build_system = "CustomBuild"
 
-    @builtin.run_before('compile')
+    @builtin.run_before("compile")
     def nothing_to_build(self):
-        self.build_system.commands = ['true']
+        self.build_system.commands = ["true"]
 
-    @builtin.run_after('init')
+    @builtin.run_after("init")
     def name_latency(self):
-        if self.operation == 'read':
-            self.latency_curve = 'round_trip_us'
+        if self.operation == "read":
+            self.latency_curve = "round_trip_us"
 
-    @builtin.run_after('setup')
+    @builtin.run_after("setup")
     def read_settings(self):
-        self.sizes = self.extra('rdma_sizes', self.sizes)
-        self.iterations = self.extra('rdma_iterations', self.iterations)
-        self.device = self.device or self.extra('rdma_device', '')
-        self.gid_index = self.gid_index if self.gid_index >= 0 else self.extra('rdma_gid_index', -1)
-        if not re.fullmatch(r'[1-9]\d*(,[1-9]\d*)*', self.sizes) or not {'1024', '65536'} <= {*self.sizes.split(',')}:
-            raise SanityError(f'rdma.sizes is {self.sizes!r}: give bytes separated by commas, 1024 and 65536 among them')
-        if not re.fullmatch(r'([\w.-]+(/\d+)?)?', self.device):
-            raise SanityError(f'rdma.device is {self.device!r}: give a device of /sys/class/infiniband, or DEVICE/PORT')
+        self.sizes = self.extra("rdma_sizes", self.sizes)
+        self.iterations = self.extra("rdma_iterations", self.iterations)
+        self.device = self.device or self.extra("rdma_device", "")
+        self.gid_index = self.gid_index if self.gid_index >= 0 else self.extra("rdma_gid_index", -1)
+        if not re.fullmatch(r"[1-9]\d*(,[1-9]\d*)*", self.sizes) or not {"1024", "65536"} <= {
+            *self.sizes.split(",")
+        }:
+            raise SanityError(
+                f"rdma.sizes is {self.sizes!r}: give bytes separated by commas, 1024 and 65536 among them"
+            )
+        if not re.fullmatch(r"([\w.-]+(/\d+)?)?", self.device):
+            raise SanityError(
+                f"rdma.device is {self.device!r}: give a device of /sys/class/infiniband, or DEVICE/PORT"
+            )
         if self.iterations < 5:
-            raise SanityError(f'rdma.iterations is {self.iterations}; perftest wants at least 5')
+            raise SanityError(f"rdma.iterations is {self.iterations}; perftest wants at least 5")
 
-    @builtin.run_before('run')
+    @builtin.run_before("run")
     def set_command(self):
         launch = self.job.launcher.run_command(self.job)
-        self.prerun_cmds += [f'{launch} sh rdma.sh port {self.device}'.rstrip() + ' > rdma.ports']
-        self.executable = 'sh rdma.sh'
-        self.executable_opts = [self.operation, str(self.iterations), str(self.gid_index if self.gid_index >= 0 else '-'),
-                                *self.sizes.split(',')]
+        self.prerun_cmds += [f"{launch} sh rdma.sh port {self.device}".rstrip() + " > rdma.ports"]
+        self.executable = "sh rdma.sh"
+        self.executable_opts = [
+            self.operation,
+            str(self.iterations),
+            str(self.gid_index if self.gid_index >= 0 else "-"),
+            *self.sizes.split(","),
+        ]
 
     def read_output(self, text):
         self.launches = parse_rdma(text)
         self.expect_repeats(self.launches)
-        wanted = sorted(int(size) for size in self.sizes.split(','))
+        wanted = sorted(int(size) for size in self.sizes.split(","))
         for launch in self.launches:
             if launch.operation != self.operation or sorted(launch.latency_us) != wanted:
-                raise SanityError(f'perftest measured {launch.operation} of sizes {sorted(launch.latency_us)} instead of '
-                                  f'{self.operation} of {wanted}')
+                raise SanityError(
+                    f"perftest measured {launch.operation} of sizes {sorted(launch.latency_us)} instead of "
+                    f"{self.operation} of {wanted}"
+                )
 
     def payload_bytes(self):
         return sum(launch.payload_bytes for launch in self.launches)
@@ -95,6 +108,10 @@ class rdma(Link, NearmetalCheck):
         first = self.launches[0]
         try:
             self.transport = provenance.rdma_transport(
-                *self._counters, self.payload_bytes(), {host: port for host, port, _ in first.ports}, first.mtu)
+                *self._counters,
+                self.payload_bytes(),
+                {host: port for host, port, _ in first.ports},
+                first.mtu,
+            )
         except provenance.ProvenanceError as error:
             raise self._failure(str(error)) from None

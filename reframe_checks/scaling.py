@@ -1,4 +1,5 @@
 """Runs over a number of processes, and where these are bound."""
+
 import reframe as rfm
 import reframe.core.builtins as builtin
 import reframe.utility.sanity as sn
@@ -9,7 +10,7 @@ from .parsing import ParseError
 from .parsing.binding import differs, parse_binding
 
 #: srun's words for each binding.
-CPU_BIND = {'none': 'none', 'core': 'cores', 'numa': 'ldoms'}
+CPU_BIND = {"none": "none", "core": "cores", "numa": "ldoms"}
 
 
 class Scaling(rfm.RegressionTestPlugin):
@@ -22,35 +23,51 @@ class Scaling(rfm.RegressionTestPlugin):
 
     #: Numbers of processes, separated by commas; default: the partition's `processes` (extras), or powers of two up to the
     #: cores of two nodes, or of one where there is no other. :type: str
-    processes = builtin.variable(str, value='')
+    processes = builtin.variable(str, value="")
     #: Processes on a node; default: the partition's `ranks_per_node` (extras), or its `cores_per_node`. :type: int
     ranks_per_node = builtin.variable(int, value=0)
     #: What a process is bound to, which is read back with hwloc; default: the partition's `bind_to` (extras), or `core`.
     #: :values: `none`, `core`, `numa`
-    binding = builtin.variable(str, value='', loggable=True)
+    binding = builtin.variable(str, value="", loggable=True)
 
     _threads = 1
 
-    def use_processes(self, most: int, only: str = '', fits=lambda count: True) -> None:
+    def use_processes(self, most: int, only: str = "", fits=lambda count: True) -> None:
         """Settle the numbers of processes (at most `most`) and the job's shape.
 
         :arg only: what numbers the program runs on, in words, where `fits` is not true of all of them.
         """
-        per_node = self.ranks_per_node or self.extra('ranks_per_node', 0) or self.extra('cores_per_node', 1)
-        room = min(most, per_node * min(2, self.extra('nodes', 2)))
-        default = ','.join(str(2 ** power) for power in range(room.bit_length()))
+        per_node = (
+            self.ranks_per_node
+            or self.extra("ranks_per_node", 0)
+            or self.extra("cores_per_node", 1)
+        )
+        room = min(most, per_node * min(2, self.extra("nodes", 2)))
+        default = ",".join(str(2**power) for power in range(room.bit_length()))
         try:
-            counts = sorted({int(count) for count in (self.processes or self.extra('processes', default)).split(',')})
+            counts = sorted(
+                {
+                    int(count)
+                    for count in (self.processes or self.extra("processes", default)).split(",")
+                }
+            )
         except ValueError:
             raise SanityError(
-                f'{type(self).__name__}.processes is {self.processes!r}: give numbers separated by commas') from None
+                f"{type(self).__name__}.processes is {self.processes!r}: give numbers separated by commas"
+            ) from None
         if counts[0] < 1 or counts[-1] > most:
-            raise SanityError(f'{self.display_name} runs on 1 to {most} processes, not on {counts[0]} to {counts[-1]}')
+            raise SanityError(
+                f"{self.display_name} runs on 1 to {most} processes, not on {counts[0]} to {counts[-1]}"
+            )
         if not (counts := [count for count in counts if fits(count)]):
-            raise SanityError(f'{self.display_name} runs on {only} alone: add one with -S {type(self).__name__}.processes=...')
-        self.binding = self.binding or self.extra('bind_to', 'core')
+            raise SanityError(
+                f"{self.display_name} runs on {only} alone: add one with -S {type(self).__name__}.processes=..."
+            )
+        self.binding = self.binding or self.extra("bind_to", "core")
         if self.binding not in CPU_BIND:
-            raise SanityError(f'{type(self).__name__}.binding is {self.binding!r}; choose from {", ".join(CPU_BIND)}')
+            raise SanityError(
+                f"{type(self).__name__}.binding is {self.binding!r}; choose from {', '.join(CPU_BIND)}"
+            )
         self.counts, self.per_node = counts[::-1], per_node
         self.num_tasks, self.num_tasks_per_node = counts[-1], min(counts[-1], per_node)
         self.num_nodes = -(-counts[-1] // per_node)
@@ -70,18 +87,22 @@ class Scaling(rfm.RegressionTestPlugin):
     def placement(self, count: int) -> list[str]:
         """srun's options for so many processes, a node filled before the next."""
         nodes = -(-count // self.per_node)
-        return [f'--nodes={nodes}', f'--ntasks={count}', f'--ntasks-per-node={min(count, self.per_node)}']
+        return [
+            f"--nodes={nodes}",
+            f"--ntasks={count}",
+            f"--ntasks-per-node={min(count, self.per_node)}",
+        ]
 
     def launch_on(self, count: int, command: str, further=()) -> str:
         """The command line of a launch on so many processes, with further options of the launcher."""
         options, tasks = list(self.job.launcher.options), self.job.num_tasks
         try:
-            if self.job.launcher.registered_name == 'srun':
+            if self.job.launcher.registered_name == "srun":
                 self.job.launcher.options = [*options, *further, *self.placement(count)]
             elif self.by_srun():  # it places so many tasks by itself
                 self.job.launcher.options = [*options, *further]
             self.job.num_tasks = count  # what mpirun and its like go by
-            return f'{self.job.launcher.run_command(self.job)} {command}'
+            return f"{self.job.launcher.run_command(self.job)} {command}"
         finally:
             self.job.launcher.options, self.job.num_tasks = options, tasks
 
@@ -89,20 +110,24 @@ class Scaling(rfm.RegressionTestPlugin):
         return self.launch_on(self.counts[0], command)
 
     def launch(self, executable, options=()):
-        command = ' '.join([executable, *self.executable_opts])
+        command = " ".join([executable, *self.executable_opts])
         return [self.launch_on(count, command, options) for count in self.counts]
 
-    @builtin.run_before('run')
+    @builtin.run_before("run")
     def bind_processes(self):
         if self.by_srun():
-            self.job.launcher.options += [f'--cpu-bind={CPU_BIND[self.binding]}']
+            self.job.launcher.options += [f"--cpu-bind={CPU_BIND[self.binding]}"]
 
     # Last, so that it knows where else processes will run.
-    @builtin.run_before('run', always_last=True)
+    @builtin.run_before("run", always_last=True)
     def read_binding_back(self):
-        self.prerun_cmds += [f'{self.launch_on(self.counts[0], "sh binding.sh", self.probe_options.split())} > binding.out']
+        self.prerun_cmds += [
+            f"{self.launch_on(self.counts[0], 'sh binding.sh', self.probe_options.split())} > binding.out"
+        ]
 
-    def name_values(self, quantity: str, unit: str, size: str, value, parts=lambda run: (), rate=None) -> None:
+    def name_values(
+        self, quantity: str, unit: str, size: str, value, parts=lambda run: (), rate=None
+    ) -> None:
         """Variables `mops_B_8`, and `efficiency_B_8`, which is its rate over 8 times that of the fewest processes in the same
         round.
 
@@ -113,42 +138,56 @@ class Scaling(rfm.RegressionTestPlugin):
         rate, least = rate or value, self.counts[-1]
 
         def values(name, count):
-            return self.over_launches(name, [value(runs[count]) for runs in self.launches],
-                                      [parts(runs[count]) for runs in self.launches])
+            return self.over_launches(
+                name,
+                [value(runs[count]) for runs in self.launches],
+                [parts(runs[count]) for runs in self.launches],
+            )
 
         def efficiency(name, count):
-            return self.over_launches(name, [100 * rate(runs[count]) * least / (rate(runs[least]) * count)
-                                             for runs in self.launches])
+            return self.over_launches(
+                name,
+                [
+                    100 * rate(runs[count]) * least / (rate(runs[least]) * count)
+                    for runs in self.launches
+                ],
+            )
 
         self.perf_variables = {
             name: sn.make_performance_function(function, unit_of, name, count)
             for kind, function, unit_of, counts in (
-                (quantity, values, unit, self.counts), ('efficiency', efficiency, '% of ideal', self.counts[:-1]))
-            for count in counts for name in [f'{kind}_{size}_{self.called(count)}']}
+                (quantity, values, unit, self.counts),
+                ("efficiency", efficiency, "% of ideal", self.counts[:-1]),
+            )
+            for count in counts
+            for name in [f"{kind}_{size}_{self.called(count)}"]
+        }
 
     def payload_bytes(self):
         """What all launches sent; 0 where that is too little to tell what carried it, and `no_transport` says so."""
         payloads = [self.payload_of(run) for runs in self.launches for run in runs.values()]
         if None in payloads:
-            self.no_transport = 'not told by the program'
+            self.no_transport = "not told by the program"
             return 0
         if (payload := int(sum(payloads))) >= provenance.LEAST_PAYLOAD:
             return payload
-        self.no_transport = f'{payload} bytes are too few to tell' if payload else 'none needed'
+        self.no_transport = f"{payload} bytes are too few to tell" if payload else "none needed"
         return 0
 
     def check_binding(self) -> None:
         """Raises SanityError where the processes did not run where they were meant to."""
         try:
-            places = parse_binding(self._read('binding.out'))
+            places = parse_binding(self._read("binding.out"))
         except ParseError as error:
-            raise self._failure(f'binding.out: {error}') from None
+            raise self._failure(f"binding.out: {error}") from None
         processes, threads = self.placed()
         wanted = processes * (self.nodes_expected or self.num_nodes) // self.num_nodes
         if len(places) != wanted:
-            raise self._failure(f'binding.out tells of {len(places)} processes instead of {wanted}')
+            raise self._failure(f"binding.out tells of {len(places)} processes instead of {wanted}")
         if fault := differs(places, self.binding, threads):
-            raise SanityError(f'{fault} (binding={self.binding}): what do the launcher and the scheduler do with cores?')
+            raise SanityError(
+                f"{fault} (binding={self.binding}): what do the launcher and the scheduler do with cores?"
+            )
 
 
 class Hybrid(rfm.RegressionTestPlugin):
@@ -158,22 +197,32 @@ class Hybrid(rfm.RegressionTestPlugin):
     threads = builtin.variable(int, value=0, loggable=True)
 
     def use_processes(self, most: int, *which) -> None:
-        self.threads = self.threads or self.extra('threads', 1)
+        self.threads = self.threads or self.extra("threads", 1)
         if self.threads < 1:
-            raise SanityError(f'{type(self).__name__}.threads is {self.threads}: give a process one thread at least')
-        self.ranks_per_node = (self.ranks_per_node or self.extra('ranks_per_node', 0)
-                               or max(1, self.extra('cores_per_node', 1) // self.threads))
+            raise SanityError(
+                f"{type(self).__name__}.threads is {self.threads}: give a process one thread at least"
+            )
+        self.ranks_per_node = (
+            self.ranks_per_node
+            or self.extra("ranks_per_node", 0)
+            or max(1, self.extra("cores_per_node", 1) // self.threads)
+        )
         super().use_processes(most, *which)
         # On cores of its process, which are nobody else's; a NUMA node's are those of several processes.
-        self._threads, self._bound = self.threads, self.binding == 'core' and self.threads > 1
-        self.env_vars.update({'OMP_NUM_THREADS': str(self.threads), 'OMP_PLACES': 'cores',
-                              'OMP_PROC_BIND': 'close' if self._bound else 'false'})
+        self._threads, self._bound = self.threads, self.binding == "core" and self.threads > 1
+        self.env_vars.update(
+            {
+                "OMP_NUM_THREADS": str(self.threads),
+                "OMP_PLACES": "cores",
+                "OMP_PROC_BIND": "close" if self._bound else "false",
+            }
+        )
         if self._bound:
             self.num_cpus_per_task = self.threads
 
     def called(self, count: int) -> str:
-        return f'{count}x{self.threads}' if self.threads > 1 else str(count)
+        return f"{count}x{self.threads}" if self.threads > 1 else str(count)
 
     def placement(self, count: int) -> list[str]:
         # srun does not take the job's; where it is given, it keeps a process from all other cores, bound or not.
-        return super().placement(count) + [f'--cpus-per-task={self.threads}'] * self._bound
+        return super().placement(count) + [f"--cpus-per-task={self.threads}"] * self._bound

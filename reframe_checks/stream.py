@@ -1,4 +1,5 @@
 """Memory bandwidth of a node."""
+
 import reframe as rfm
 import reframe.core.builtins as builtin
 import reframe.utility.sanity as sn
@@ -8,7 +9,10 @@ from .base import NearmetalCheck
 from .parsing.stream import parse_stream
 
 #: OpenMP's settings for each binding.
-OPENMP = {'bound': {'OMP_PROC_BIND': 'spread', 'OMP_PLACES': 'threads'}, 'unbound': {'OMP_PROC_BIND': 'false'}}
+OPENMP = {
+    "bound": {"OMP_PROC_BIND": "spread", "OMP_PLACES": "threads"},
+    "unbound": {"OMP_PROC_BIND": "false"},
+}
 
 
 class stream_program(NearmetalCheck):
@@ -17,70 +21,88 @@ class stream_program(NearmetalCheck):
     #: Passes, of which the best but the first counts. (The post: 40.) :type: int
     ntimes = builtin.variable(int, value=10)
 
-    valid_prog_environs = ['+openmp']
+    valid_prog_environs = ["+openmp"]
     num_tasks = 1
     num_tasks_per_node = 1
-    tags = {'memory'}
+    tags = {"memory"}
 
-    @builtin.run_before('compile')
+    @builtin.run_before("compile")
     def build_program(self):
-        self.build_ours('stream.c')
+        self.build_ours("stream.c")
 
-    @builtin.run_before('run')
+    @builtin.run_before("run")
     def give_it_all_cores(self):
         if self.by_srun():
             # The job has the node; OpenMP binds, and a scheduler that bound the one task would hide the other cores.
-            self.job.launcher.options += ['--cpu-bind=none']
+            self.job.launcher.options += ["--cpu-bind=none"]
 
 
 class stream_base(stream_program):
     """STREAM with `self.binding`, which a derived check gives: a parameter, or what each half of a duet has."""
 
     #: Thread counts separated by commas; default: powers of two up to the node's CPUs. :type: str
-    threads = builtin.variable(str, value='')
+    threads = builtin.variable(str, value="")
     #: Elements of each array; default: 4 times the last-level caches, as STREAM asks. (The post: 100000000.) :type: int
     elements = builtin.variable(int, value=0)
 
-    @builtin.run_before('run')
+    @builtin.run_before("run")
     def set_command(self):
         self.env_vars.update(OPENMP[self.binding])
-        self.executable_opts = ['--ntimes', str(self.ntimes)]
+        self.executable_opts = ["--ntimes", str(self.ntimes)]
         if self.threads:
-            self.executable_opts += ['--threads', self.threads]
+            self.executable_opts += ["--threads", self.threads]
         if self.elements:
-            self.executable_opts += ['--elements', str(self.elements)]
+            self.executable_opts += ["--elements", str(self.elements)]
 
     def read_output(self, text):
         self.launches = parse_stream(text)
         counts = sorted(self.launches[0].tables)
-        if len(self.launches) != self.repeats or any(sorted(run.tables) != counts for run in self.launches):
-            raise SanityError(f'the output holds thread counts {[sorted(run.tables) for run in self.launches]}, '
-                              f'not the same ones for {self.repeats} launches')
-        online = self.facts['cpus']
+        if len(self.launches) != self.repeats or any(
+            sorted(run.tables) != counts for run in self.launches
+        ):
+            raise SanityError(
+                f"the output holds thread counts {[sorted(run.tables) for run in self.launches]}, "
+                f"not the same ones for {self.repeats} launches"
+            )
+        online = self.facts["cpus"]
         # Half of the CPUs are a node without its hyper-threads; fewer are a node that the job had only a part of.
         if not self.threads and online.isdecimal() and counts[-1] * 2 < int(online):
-            raise SanityError(f'at most {counts[-1]} threads ran where the node has {online} CPUs: '
-                              'does the scheduler or container hide the others?')
-        self.compiler = self.launches[0].facts['compiler']
+            raise SanityError(
+                f"at most {counts[-1]} threads ran where the node has {online} CPUs: "
+                "does the scheduler or container hide the others?"
+            )
+        self.compiler = self.launches[0].facts["compiler"]
         for run in self.launches:
             for count, table in run.tables.items():
                 free = [thread for thread, place in table.bindings.items() if place.allowed != 1]
-                if self.binding == 'bound' and free:
-                    raise SanityError(f'threads {free} of {count} were not bound to one CPU although asked to be: '
-                                      'does the scheduler or container hide the cores?')
+                if self.binding == "bound" and free:
+                    raise SanityError(
+                        f"threads {free} of {count} were not bound to one CPU although asked to be: "
+                        "does the scheduler or container hide the cores?"
+                    )
 
-    @builtin.run_before('performance')
+    @builtin.run_before("performance")
     def name_variables(self):
         if self.is_dry_run():
             return
-        self.perf_variables = {f'{function}_{count}': self._rate(function, count)
-                               for count in self.launches[0].tables for function in ('copy', 'scale', 'add', 'triad')}
+        self.perf_variables = {
+            f"{function}_{count}": self._rate(function, count)
+            for count in self.launches[0].tables
+            for function in ("copy", "scale", "add", "triad")
+        }
 
     def _rate(self, function, count):
         tables = [run.tables[count] for run in self.launches]
         return sn.make_performance_function(
-            sn.defer(self.over_launches(f'{function}_{count}', [table.rates[function] for table in tables],
-                                        [table.pass_rates(function) for table in tables])), 'MB/s')
+            sn.defer(
+                self.over_launches(
+                    f"{function}_{count}",
+                    [table.rates[function] for table in tables],
+                    [table.pass_rates(function) for table in tables],
+                )
+            ),
+            "MB/s",
+        )
 
 
 @rfm.simple_test
@@ -99,4 +121,4 @@ class stream(stream_base):
     """
 
     #: Whether threads are bound to cores; the binding that held is read back. :values: `bound`, `unbound`
-    binding = builtin.parameter(['bound', 'unbound'], loggable=True)
+    binding = builtin.parameter(["bound", "unbound"], loggable=True)

@@ -1,4 +1,5 @@
 """Memory bandwidth by NUMA node."""
+
 import reframe as rfm
 import reframe.core.builtins as builtin
 import reframe.utility.sanity as sn
@@ -24,31 +25,49 @@ class stream_numa(stream_program):
     to another node's memory in percent of that. Machines with one NUMA node have the first two.
     """
 
-    executable = './stream'
+    executable = "./stream"
 
-    @builtin.run_before('run')
+    @builtin.run_before("run")
     def set_command(self):
-        self.executable, self.executable_opts = 'sh numa.sh', [self.executable, str(self.ntimes)]
+        self.executable, self.executable_opts = "sh numa.sh", [self.executable, str(self.ntimes)]
 
     def read_output(self, text):
         self.launches = parse_numa(text)
         self.expect_repeats(self.launches)
         nodes = self.launches[0].nodes
-        if self.facts['numa_nodes'].isdecimal() and nodes != int(self.facts['numa_nodes']):
-            raise SanityError(f'numactl found {nodes} NUMA nodes where the kernel has {self.facts["numa_nodes"]}: '
-                              'does the scheduler or container hide the others?')
+        if self.facts["numa_nodes"].isdecimal() and nodes != int(self.facts["numa_nodes"]):
+            raise SanityError(
+                f"numactl found {nodes} NUMA nodes where the kernel has {self.facts['numa_nodes']}: "
+                "does the scheduler or container hide the others?"
+            )
 
-    @builtin.run_before('performance')
+    @builtin.run_before("performance")
     def name_variables(self):
-        kinds = ['local', 'alone'] if self.is_dry_run() or self.launches[0].nodes == 1 else ['local', 'alone', 'remote']
-        self.perf_variables = {f'{function}_{kind}': sn.make_performance_function(self._rate, 'MB/s', function, kind)
-                               for kind in kinds for function in ('copy', 'triad')}
-        if 'remote' in kinds:
-            self.perf_variables['remote_share'] = sn.make_performance_function(self._share, '% of ideal')
+        kinds = (
+            ["local", "alone"]
+            if self.is_dry_run() or self.launches[0].nodes == 1
+            else ["local", "alone", "remote"]
+        )
+        self.perf_variables = {
+            f"{function}_{kind}": sn.make_performance_function(self._rate, "MB/s", function, kind)
+            for kind in kinds
+            for function in ("copy", "triad")
+        }
+        if "remote" in kinds:
+            self.perf_variables["remote_share"] = sn.make_performance_function(
+                self._share, "% of ideal"
+            )
 
     def _rate(self, function, kind):
-        return self.over_launches(f'{function}_{kind}', [run.rate(kind, function) for run in self.launches])
+        return self.over_launches(
+            f"{function}_{kind}", [run.rate(kind, function) for run in self.launches]
+        )
 
     def _share(self):
-        return self.over_launches('remote_share', [100 * run.rate('remote', 'triad') / run.rate('alone', 'triad')
-                                                   for run in self.launches])
+        return self.over_launches(
+            "remote_share",
+            [
+                100 * run.rate("remote", "triad") / run.rate("alone", "triad")
+                for run in self.launches
+            ],
+        )

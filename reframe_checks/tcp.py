@@ -1,4 +1,5 @@
 """TCP between two nodes: the layer under MPI on Ethernet."""
+
 import reframe as rfm
 import reframe.core.builtins as builtin
 from reframe.core.exceptions import SanityError
@@ -24,40 +25,47 @@ class tcp(Link, NearmetalCheck):
     """
 
     #: Message sizes in bytes, separated by commas; a partition's extras may set it (`tcp_sizes`). :type: str
-    sizes = builtin.variable(str, value=','.join(str(2 ** exponent) for exponent in range(23)))
+    sizes = builtin.variable(str, value=",".join(str(2**exponent) for exponent in range(23)))
     #: Seconds a size and direction; qperf knows only whole ones. :type: int
     seconds = builtin.variable(int, value=1)
 
-    valid_prog_environs = ['+serial']
+    valid_prog_environs = ["+serial"]
     num_nodes = 2
     num_tasks = 2
     num_tasks_per_node = 1
     repeats = 1
-    tags = {'network'}
-    build_system = 'CustomBuild'
+    tags = {"network"}
+    build_system = "CustomBuild"
 
-    @builtin.run_before('compile')
+    @builtin.run_before("compile")
     def nothing_to_build(self):
-        self.build_system.commands = ['true']
+        self.build_system.commands = ["true"]
 
-    @builtin.run_before('run')
+    @builtin.run_before("run")
     def set_command(self):
-        self.sizes = self.extra('tcp_sizes', self.sizes)
-        self.executable = 'sh tcp.sh'
-        self.executable_opts = [str(self.seconds), *(str(int(size)) for size in self.sizes.split(','))]
+        self.sizes = self.extra("tcp_sizes", self.sizes)
+        self.executable = "sh tcp.sh"
+        self.executable_opts = [
+            str(self.seconds),
+            *(str(int(size)) for size in self.sizes.split(",")),
+        ]
 
     def read_output(self, text):
         self.launches = parse_tcp(text)
-        wanted = [int(size) for size in self.sizes.split(',')]
+        wanted = [int(size) for size in self.sizes.split(",")]
         for launch in self.launches:
             if sorted(launch.latency_us) != sorted(wanted):
-                raise SanityError(f'qperf measured sizes {sorted(launch.latency_us)} instead of {wanted}')
+                raise SanityError(
+                    f"qperf measured sizes {sorted(launch.latency_us)} instead of {wanted}"
+                )
         self.expect_repeats(self.launches)
 
     def payload_bytes(self):
         """At least what the largest size's bandwidth moved."""
-        return int(sum(max(p.bandwidth_gbps.values()) for p in self.launches) * 1e9 / 8 * self.seconds)
+        return int(
+            sum(max(p.bandwidth_gbps.values()) for p in self.launches) * 1e9 / 8 * self.seconds
+        )
 
     def check_transport(self):
-        if self.transport.startswith(('shared memory', 'loopback')):
-            raise SanityError(f'the bytes went through {self.transport}: they never left the node')
+        if self.transport.startswith(("shared memory", "loopback")):
+            raise SanityError(f"the bytes went through {self.transport}: they never left the node")

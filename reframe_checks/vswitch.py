@@ -1,4 +1,5 @@
 """The same program on one host as 1, 2 and 4 guests."""
+
 import reframe as rfm
 import reframe.core.builtins as builtin
 import reframe.utility.sanity as sn
@@ -26,66 +27,89 @@ class vswitch(NearmetalCheck):
     """
 
     #: Numbers of guests, separated by commas; each is to divide the number of processes. :type: str
-    guests = builtin.variable(str, value='1,2,4')
+    guests = builtin.variable(str, value="1,2,4")
     #: Processes; default: the partition's `vswitch_processes` (extras), or its `cores_per_node`. :type: int
     processes = builtin.variable(int, value=0)
     #: The kernel: CG sends many short messages. :values: `cg`, `ft`, `is`, `mg`
-    benchmark = builtin.variable(str, value='cg', loggable=True)
+    benchmark = builtin.variable(str, value="cg", loggable=True)
     #: Size of the problem; default: the partition's `npb_class` (extras), or B. :values: S, W, A, B, C
-    npb_class = builtin.variable(str, value='', loggable=True)
+    npb_class = builtin.variable(str, value="", loggable=True)
 
-    valid_prog_environs = ['+vswitch']
-    time_limit = '2h'
-    tags = {'mpi', 'network'}
+    valid_prog_environs = ["+vswitch"]
+    time_limit = "2h"
+    tags = {"mpi", "network"}
 
-    @builtin.run_after('setup')
+    @builtin.run_after("setup")
     def spread_over_guests(self):
-        self.npb_class = self.npb_class or self.extra('npb_class', 'B')
-        self.processes = self.processes or self.extra('vswitch_processes', 0) or self.extra('cores_per_node', 4)
+        self.npb_class = self.npb_class or self.extra("npb_class", "B")
+        self.processes = (
+            self.processes or self.extra("vswitch_processes", 0) or self.extra("cores_per_node", 4)
+        )
         try:
-            self.counts = sorted({int(count) for count in self.guests.split(',')}, reverse=True)
+            self.counts = sorted({int(count) for count in self.guests.split(",")}, reverse=True)
         except ValueError:
-            raise SanityError(f'vswitch.guests is {self.guests!r}: give numbers separated by commas') from None
+            raise SanityError(
+                f"vswitch.guests is {self.guests!r}: give numbers separated by commas"
+            ) from None
         if self.counts[-1] < 1 or any(self.processes % count for count in self.counts):
-            raise SanityError(f'{self.processes} processes cannot be spread evenly over {self.guests} guests: set '
-                              "`vswitch_processes` in the partition's extras, or -S vswitch.guests=...")
+            raise SanityError(
+                f"{self.processes} processes cannot be spread evenly over {self.guests} guests: set "
+                "`vswitch_processes` in the partition's extras, or -S vswitch.guests=..."
+            )
         self.num_nodes = self.counts[0]
         self.num_tasks, self.num_tasks_per_node = self.processes, self.processes // self.num_nodes
 
-    @builtin.run_before('compile')
+    @builtin.run_before("compile")
     def build_kernel(self):
-        if self.benchmark not in ('cg', 'ft', 'is', 'mg'):
-            raise SanityError(f'vswitch.benchmark is {self.benchmark!r}; choose cg, ft, is or mg')
-        self.build_ours(f'npb/{self.benchmark}.c')
+        if self.benchmark not in ("cg", "ft", "is", "mg"):
+            raise SanityError(f"vswitch.benchmark is {self.benchmark!r}; choose cg, ft, is or mg")
+        self.build_ours(f"npb/{self.benchmark}.c")
         self.executable_opts = [self.npb_class]
 
     def launch(self, executable, options=()):
-        return [line for count in self.counts for line in super(vswitch, self).launch(executable, [
-            *options, f'--nodes={count}', f'--ntasks-per-node={self.processes // count}'])]
+        return [
+            line
+            for count in self.counts
+            for line in super(vswitch, self).launch(
+                executable,
+                [*options, f"--nodes={count}", f"--ntasks-per-node={self.processes // count}"],
+            )
+        ]
 
-    @builtin.run_before('run')
+    @builtin.run_before("run")
     def launch_by_srun_alone(self):
-        if self.job.launcher.registered_name != 'srun':
-            self.skip(f'{self.display_name} places processes on guests by srun, which {self.current_partition.fullname} has not')
-        self.job.launcher.options += ['--overcommit', '--cpu-bind=none']
+        if self.job.launcher.registered_name != "srun":
+            self.skip(
+                f"{self.display_name} places processes on guests by srun, which {self.current_partition.fullname} has not"
+            )
+        self.job.launcher.options += ["--overcommit", "--cpu-bind=none"]
 
     def read_output(self, text):
         launches = parse_npb(text)
-        self.launches = self.rounds(launches, lambda run: run.hosts, 'guests')
+        self.launches = self.rounds(launches, lambda run: run.hosts, "guests")
         if others := {run.processes for run in launches} - {self.processes}:
-            raise SanityError(f'the output holds launches of {sorted(others)} processes instead of {self.processes}')
-        self.record_program(launches[0].facts, 'NPB')
+            raise SanityError(
+                f"the output holds launches of {sorted(others)} processes instead of {self.processes}"
+            )
+        self.record_program(launches[0].facts, "NPB")
 
-    @builtin.run_before('performance')
+    @builtin.run_before("performance")
     def name_variables(self):
-        kinds = {'mops': (self._rate, 'Mop/s', self.counts), 'kept': (self._kept, '% of ideal', self.counts[:-1])}
+        kinds = {
+            "mops": (self._rate, "Mop/s", self.counts),
+            "kept": (self._kept, "% of ideal", self.counts[:-1]),
+        }
         self.perf_variables = {
             name: sn.make_performance_function(function, unit, name, count)
-            for kind, (function, unit, counts) in kinds.items() for count in counts
-            for name in [f'{kind}_{self.npb_class}_{self.processes}_guests_{count}']}
+            for kind, (function, unit, counts) in kinds.items()
+            for count in counts
+            for name in [f"{kind}_{self.npb_class}_{self.processes}_guests_{count}"]
+        }
 
     def _rate(self, name, count):
         return self.over_launches(name, [runs[count].mops for runs in self.launches])
 
     def _kept(self, name, count):
-        return self.over_launches(name, [100 * runs[count].mops / runs[self.counts[-1]].mops for runs in self.launches])
+        return self.over_launches(
+            name, [100 * runs[count].mops / runs[self.counts[-1]].mops for runs in self.launches]
+        )

@@ -4,6 +4,7 @@ A system is one file in `systems/`; a site adds its own by dropping one there, o
 NEARMETAL_SYSTEMS_PATH (colon-separated).  `schema.yaml` says what such a file may hold and is checked here, because
 ReFrame's own check names neither the place nor the fix.
 """
+
 import os
 import sys
 from pathlib import Path
@@ -31,7 +32,9 @@ def read_yaml(path: Path):
     try:
         return yaml.safe_load(path.read_text())
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ConfigError(f"{path}: cannot be read as YAML") from error  # ReFrame prints the cause behind it
+        raise ConfigError(
+            f"{path}: cannot be read as YAML"
+        ) from error  # ReFrame prints the cause behind it
 
 
 def complaint(error: jsonschema.ValidationError, document) -> str:
@@ -49,7 +52,9 @@ def complaint(error: jsonschema.ValidationError, document) -> str:
         fault, fix = f"{key!r} is missing", error.schema["properties"][key].get("description", fix)
     elif error.validator == "additionalProperties":
         fix = "correct or remove the key; known are " + ", ".join(error.schema["properties"])
-    return ": ".join([name, *([".".join(map(str, keys))] if keys else []), fault]) + (f". Fix: {fix}" if fix else "")
+    return ": ".join([name, *([".".join(map(str, keys))] if keys else []), fault]) + (
+        f". Fix: {fix}" if fix else ""
+    )
 
 
 def read_system(path: Path) -> dict:
@@ -58,11 +63,17 @@ def read_system(path: Path) -> dict:
     validator = jsonschema.Draft202012Validator(read_yaml(HERE / "schema.yaml"))
     if errors := [complaint(error, document) for error in validator.iter_errors(document)]:
         raise ConfigError("\n  ".join([f"{path}:", *errors]))
-    document["partitions"] = [partition for partition in document["partitions"] if is_there(partition.pop("only_with", {}))]
+    document["partitions"] = [
+        partition
+        for partition in document["partitions"]
+        if is_there(partition.pop("only_with", {}))
+    ]
     names = [partition["name"] for partition in document["partitions"]]
     if twice := {name for name in names if names.count(name) > 1}:
-        raise ConfigError(f"{path}: {document['name']}: more than one partition is named {', '.join(sorted(twice))}. "
-                          "Fix: rename all but one")
+        raise ConfigError(
+            f"{path}: {document['name']}: more than one partition is named {', '.join(sorted(twice))}. "
+            "Fix: rename all but one"
+        )
     return document
 
 
@@ -85,30 +96,51 @@ def configure_partition(partition: dict) -> dict:
 
 def configure(directories: list[Path], results: str) -> dict:
     """The whole configuration. ReFrame takes the first system whose host names match: directories in that order."""
-    common = {environment["name"]: environment for environment in read_yaml(HERE / "environments.yaml")}
+    common = {
+        environment["name"]: environment for environment in read_yaml(HERE / "environments.yaml")
+    }
     systems, environments, files = [], list(common.values()), {}
     for directory in directories:
         # ReFrame loads this file from its own directory, so that a relative path would mean another place than typed.
         if not (directory.is_absolute() and directory.is_dir()):
-            raise ConfigError(f"{directory}: not the absolute path of a directory. Fix: correct NEARMETAL_SYSTEMS_PATH")
+            raise ConfigError(
+                f"{directory}: not the absolute path of a directory. Fix: correct NEARMETAL_SYSTEMS_PATH"
+            )
         for path in sorted(directory.glob("*.y*ml")):
             system = read_system(path)
             name = system["name"]
             if name in files:
                 if files[name].parent == directory:
-                    raise ConfigError(f"{path}: system {name!r} is already defined in {files[name]}. Fix: rename one")
+                    raise ConfigError(
+                        f"{path}: system {name!r} is already defined in {files[name]}. Fix: rename one"
+                    )
                 continue  # a site's own is what it wants, not ours
             files[name] = path
-            environments += [{**common.get(own["name"], {}), **own, "target_systems": [name]}
-                             for own in system.pop("environments", [])]
-            systems.append({"modules_system": "envmod", "prefix": results, **system,
-                            "partitions": [configure_partition(partition) for partition in system["partitions"]]})
+            environments += [
+                {**common.get(own["name"], {}), **own, "target_systems": [name]}
+                for own in system.pop("environments", [])
+            ]
+            systems.append(
+                {
+                    "modules_system": "envmod",
+                    "prefix": results,
+                    **system,
+                    "partitions": [
+                        configure_partition(partition) for partition in system["partitions"]
+                    ],
+                }
+            )
     # Not said here because ReFrame's own is right: the console at info, and performance logs of all loggable variables
     # in <prefix>/perflogs/<system>/<partition>/<check>.log.
     return {
         "systems": systems,
         "environments": environments,
-        "general": [{"report_file": f"{results}/reports/run-report-{{sessionid}}.json", "save_log_files": True}],
+        "general": [
+            {
+                "report_file": f"{results}/reports/run-report-{{sessionid}}.json",
+                "save_log_files": True,
+            }
+        ],
         "storage": [{"enable": True, "sqlite_db_file": f"{results}/results.db"}],
     }
 
@@ -116,5 +148,9 @@ def configure(directories: list[Path], results: str) -> dict:
 # A site's own systems come first, so that theirs win over ours of the same name, and where both match a host name.
 # RFM_PREFIX is ReFrame's variable for stage and output; here everything else that a run writes follows it too.
 site_configuration = configure(
-    [*map(Path, filter(None, os.environ.get("NEARMETAL_SYSTEMS_PATH", "").split(":"))), HERE / "systems"],
-    os.environ.get("RFM_PREFIX") or str(HERE.parent / "results"))
+    [
+        *map(Path, filter(None, os.environ.get("NEARMETAL_SYSTEMS_PATH", "").split(":"))),
+        HERE / "systems",
+    ],
+    os.environ.get("RFM_PREFIX") or str(HERE.parent / "results"),
+)

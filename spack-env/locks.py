@@ -1,9 +1,10 @@
 """Do the environments, their locks and our recipes agree?  What changed between two locks?
 
-    make spack-check                               reads them; asks Spack too where there is one
-    make spack-lock                                writes the locks anew by Spack, and says what changed
-    python spack-env/locks.py OLD.lock NEW.lock    says what changed
+make spack-check                               reads them; asks Spack too where there is one
+make spack-lock                                writes the locks anew by Spack, and says what changed
+python spack-env/locks.py OLD.lock NEW.lock    says what changed
 """
+
 import argparse
 import json
 import re
@@ -32,6 +33,7 @@ class LockError(ValueError):
 @dataclass(frozen=True)
 class Node:
     """One concrete package."""
+
     hash: str
     name: str
     version: str
@@ -40,16 +42,16 @@ class Node:
     os: str
     parameters: dict
     dependencies: dict[str, str]  #: hashes by name
-    external: str | None          #: where it is on the machine that wrote the lock
-    virtuals: dict[str, str]      #: hashes of what it depends on by what that is to it, such as `mpi`
+    external: str | None  #: where it is on the machine that wrote the lock
+    virtuals: dict[str, str]  #: hashes of what it depends on by what that is to it, such as `mpi`
 
 
 @dataclass(frozen=True)
 class Lock:
     path: Path
     spack: str
-    roots: dict[str, str]         #: hashes by the text of the spec
-    nodes: dict[str, Node]        #: by hash
+    roots: dict[str, str]  #: hashes by the text of the spec
+    nodes: dict[str, Node]  #: by hash
 
 
 def read_lock(path: Path) -> Lock:
@@ -57,23 +59,43 @@ def read_lock(path: Path) -> Lock:
     try:
         data = json.loads(path.read_text())
     except (OSError, ValueError) as error:
-        raise LockError(f"{path}: cannot be read as a lock of Spack's ({error}): {REGENERATE}") from None
+        raise LockError(
+            f"{path}: cannot be read as a lock of Spack's ({error}): {REGENERATE}"
+        ) from None
     version = data.get("_meta", {}).get("lockfile-version")
     if version not in LOCK_VERSIONS:
-        raise LockError(f"{path}: lock file version {version}, but {' or '.join(map(str, LOCK_VERSIONS))} is known here: "
-                        "use the Spack that README.md pins")
+        raise LockError(
+            f"{path}: lock file version {version}, but {' or '.join(map(str, LOCK_VERSIONS))} is known here: "
+            "use the Spack that README.md pins"
+        )
     nodes = {key: _node(key, value) for key, value in data["concrete_specs"].items()}
-    return Lock(path, data.get("spack", {}).get("version", "unknown"),
-                {root["spec"]: root["hash"] for root in data["roots"]}, nodes)
+    return Lock(
+        path,
+        data.get("spack", {}).get("version", "unknown"),
+        {root["spec"]: root["hash"] for root in data["roots"]},
+        nodes,
+    )
 
 
 def _node(key: str, data: dict) -> Node:
     arch = data["arch"]
     target = arch["target"]
-    return Node(key, data["name"], str(data["version"]), data.get("namespace", ""),
-                target if isinstance(target, str) else target["name"], arch["platform_os"], data.get("parameters", {}),
-                {one["name"]: one["hash"] for one in data.get("dependencies", [])}, data.get("external", {}).get("path"),
-                {virtual: one["hash"] for one in data.get("dependencies", []) for virtual in one["parameters"]["virtuals"]})
+    return Node(
+        key,
+        data["name"],
+        str(data["version"]),
+        data.get("namespace", ""),
+        target if isinstance(target, str) else target["name"],
+        arch["platform_os"],
+        data.get("parameters", {}),
+        {one["name"]: one["hash"] for one in data.get("dependencies", [])},
+        data.get("external", {}).get("path"),
+        {
+            virtual: one["hash"]
+            for one in data.get("dependencies", [])
+            for virtual in one["parameters"]["virtuals"]
+        },
+    )
 
 
 def requirements(directory: Path) -> tuple[list[str], dict[str, list[str]]]:
@@ -81,9 +103,13 @@ def requirements(directory: Path) -> tuple[list[str], dict[str, list[str]]]:
     try:
         manifest = yaml.safe_load((directory / "spack.yaml").read_text())["spack"]
         scopes = [directory / name / "packages.yaml" for name in manifest.get("include", [])]
-        packages = [yaml.safe_load(path.read_text())["packages"] for path in scopes if path.exists()]
+        packages = [
+            yaml.safe_load(path.read_text())["packages"] for path in scopes if path.exists()
+        ]
     except (OSError, yaml.YAMLError, KeyError, TypeError) as error:
-        raise LockError(f"{directory}/spack.yaml or what it includes cannot be read: {error!r}") from None
+        raise LockError(
+            f"{directory}/spack.yaml or what it includes cannot be read: {error!r}"
+        ) from None
     required = {}
     for settings in [*packages, manifest.get("packages", {})]:
         for name, wanted in settings.items():
@@ -97,36 +123,76 @@ def disagreements(directory: Path) -> list[str]:
     lock = read_lock(directory / "spack.lock")
     found = []
     wanted, written = ({parts(spec): spec for spec in texts} for texts in (specs, lock.roots))
-    for alone, file in ((wanted.keys() - written.keys(), "spack.yaml"), (written.keys() - wanted.keys(), "spack.lock")):
+    for alone, file in (
+        (wanted.keys() - written.keys(), "spack.yaml"),
+        (written.keys() - wanted.keys(), "spack.lock"),
+    ):
         found += [f"{(wanted | written)[spec]!r} is in {file} alone" for spec in alone]
-    found += [f"{what} has the hash {key}, which the lock does not hold"
-              for what, key in [*lock.roots.items(), *((name, key) for node in lock.nodes.values()
-                                                       for name, key in node.dependencies.items())]
-              if key not in lock.nodes]
-    target = next((word.removeprefix("target=") for word in required.get("all", []) if word.startswith("target=")), None)
+    found += [
+        f"{what} has the hash {key}, which the lock does not hold"
+        for what, key in [
+            *lock.roots.items(),
+            *(
+                (name, key)
+                for node in lock.nodes.values()
+                for name, key in node.dependencies.items()
+            ),
+        ]
+        if key not in lock.nodes
+    ]
+    target = next(
+        (
+            word.removeprefix("target=")
+            for word in required.get("all", [])
+            if word.startswith("target=")
+        ),
+        None,
+    )
     for node in lock.nodes.values():
         if node.external and node.name not in EXTERNAL:
-            found.append(f"{node.name} comes from {node.external} of the machine that wrote the lock")
+            found.append(
+                f"{node.name} comes from {node.external} of the machine that wrote the lock"
+            )
         if not node.external and target and node.target != target:
             found.append(f"{node.name} is for {node.target} instead of {target}")
-        found += [f"{node.name} {words}" for text in required.get(node.name, []) if (words := unmet(node, text))]
+        found += [
+            f"{node.name} {words}"
+            for text in required.get(node.name, [])
+            if (words := unmet(node, text))
+        ]
         if node.namespace == "nearmetal" and not recipe(node.name).exists():
             found.append(f"{node.name} has no recipe in repo/")
     names = {node.name for node in lock.nodes.values()}
-    found += [f"{name} is required of {virtual}, but not in the lock" for virtual, wanted in required.items()
-              for text in wanted if virtual in ("mpi",) for name in [re.split(r"[@~+ ]", text)[0]] if name not in names]
+    found += [
+        f"{name} is required of {virtual}, but not in the lock"
+        for virtual, wanted in required.items()
+        for text in wanted
+        if virtual in ("mpi",)
+        for name in [re.split(r"[@~+ ]", text)[0]]
+        if name not in names
+    ]
     return found
 
 
 def parts(spec: str) -> frozenset[str]:
     """What a spec says, in whatever order: Spack writes them in its own."""
     words = re.findall(r"[~+][\w-]+|[\w-]+=\S+|^[\w-]+|@[^\s~+]+", spec)
-    return frozenset("=".join([key, ",".join(sorted(values.split(",")))]) if values else key
-                     for key, _, values in (word.partition("=") for word in words))
+    return frozenset(
+        "=".join([key, ",".join(sorted(values.split(",")))]) if values else key
+        for key, _, values in (word.partition("=") for word in words)
+    )
 
 
 def recipe(name: str) -> Path:
-    return HERE / "repo" / "spack_repo" / "nearmetal" / "packages" / name.replace("-", "_") / "package.py"
+    return (
+        HERE
+        / "repo"
+        / "spack_repo"
+        / "nearmetal"
+        / "packages"
+        / name.replace("-", "_")
+        / "package.py"
+    )
 
 
 def unmet(node: Node, text: str) -> str:
@@ -142,13 +208,16 @@ def unmet(node: Node, text: str) -> str:
         else:
             key, values = word.split("=", 1)
             has = node.parameters.get(key)
-            if key != "target" and not set(values.split(",")) <= set(has if isinstance(has, list) else [str(has)]):
+            if key != "target" and not set(values.split(",")) <= set(
+                has if isinstance(has, list) else [str(has)]
+            ):
                 return f"has {key}={has} instead of {values}"
     return ""
 
 
 def changes(old: Lock, new: Lock) -> list[str]:
     """What a lock has that the other has not, a sentence a package."""
+
     def by_name(lock):
         return {node.name: node for node in lock.nodes.values()}
 
@@ -161,12 +230,23 @@ def changes(old: Lock, new: Lock) -> list[str]:
             words.append(f"{name} {(b or a).version} is {'new' if b else 'gone'}")
         elif a.hash != b.hash:
             what = [f"{a.version} became {b.version}"] if a.version != b.version else []
-            what += [f"{key}={_text(a.parameters.get(key))} became {_text(b.parameters.get(key))}"
-                     for key in sorted(a.parameters.keys() | b.parameters.keys()) if a.parameters.get(key) != b.parameters.get(key)]
-            what += [f"{kind} {x} became {y}" for kind, x, y in (("target", a.target, b.target), ("system", a.os, b.os)) if x != y]
-            what += [f"{'now needs' if dep in b.dependencies else 'no longer needs'} {dep}"
-                     for dep in sorted(a.dependencies.keys() ^ b.dependencies.keys())]
-            words.append(f"{name} {b.version}: {'; '.join(what) or 'the same but for its recipe or what it depends on'}")
+            what += [
+                f"{key}={_text(a.parameters.get(key))} became {_text(b.parameters.get(key))}"
+                for key in sorted(a.parameters.keys() | b.parameters.keys())
+                if a.parameters.get(key) != b.parameters.get(key)
+            ]
+            what += [
+                f"{kind} {x} became {y}"
+                for kind, x, y in (("target", a.target, b.target), ("system", a.os, b.os))
+                if x != y
+            ]
+            what += [
+                f"{'now needs' if dep in b.dependencies else 'no longer needs'} {dep}"
+                for dep in sorted(a.dependencies.keys() ^ b.dependencies.keys())
+            ]
+            words.append(
+                f"{name} {b.version}: {'; '.join(what) or 'the same but for its recipe or what it depends on'}"
+            )
     return words
 
 
@@ -179,7 +259,9 @@ def concretize(spack: list[str], name: str) -> Path:
     copy = Path(tempfile.mkdtemp(prefix="nearmetal-spack-")) / "spack-env"
     shutil.copytree(HERE, copy)
     (copy / name / "spack.lock").unlink(missing_ok=True)
-    done = subprocess.run([*spack, "-e", copy / name, "concretize", "--force"], capture_output=True, text=True)
+    done = subprocess.run(
+        [*spack, "-e", copy / name, "concretize", "--force"], capture_output=True, text=True
+    )
     if done.returncode != 0:
         raise LockError(f"{name}: Spack cannot concretize it:\n{done.stdout}{done.stderr}")
     return copy / name / "spack.lock"
@@ -188,7 +270,11 @@ def concretize(spack: list[str], name: str) -> Path:
 def compare(spack: list[str], directory: Path, write: bool) -> list[str]:
     """What Spack's lock has that the committed one has not; it takes that one's place if it is to be written."""
     fresh, old = concretize(spack, directory.name), directory / "spack.lock"
-    words = changes(read_lock(old), read_lock(fresh)) if old.exists() else [f"{len(read_lock(fresh).nodes)} packages are new"]
+    words = (
+        changes(read_lock(old), read_lock(fresh))
+        if old.exists()
+        else [f"{len(read_lock(fresh).nodes)} packages are new"]
+    )
     if write:
         shutil.copyfile(fresh, old)
     shutil.rmtree(fresh.parents[2])
@@ -197,10 +283,20 @@ def compare(spack: list[str], directory: Path, write: bool) -> list[str]:
 
 def main(arguments=None) -> int:
     parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="Exit status: 0 they agree, 1 they do not, 2 a file cannot be read or Spack fails.")
-    parser.add_argument("locks", nargs="*", type=Path, metavar="LOCK", help="two locks: say what changed between them")
-    parser.add_argument("--spack", type=shlex.split, metavar="COMMAND", help="ask this Spack as well")
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="Exit status: 0 they agree, 1 they do not, 2 a file cannot be read or Spack fails.",
+    )
+    parser.add_argument(
+        "locks",
+        nargs="*",
+        type=Path,
+        metavar="LOCK",
+        help="two locks: say what changed between them",
+    )
+    parser.add_argument(
+        "--spack", type=shlex.split, metavar="COMMAND", help="ask this Spack as well"
+    )
     parser.add_argument("--write", action="store_true", help="take over what it says")
     options = parser.parse_args(arguments)
     if len(options.locks) not in (0, 2) or options.write and not options.spack:
@@ -215,7 +311,9 @@ def main(arguments=None) -> int:
             found = disagreements(directory)
             for sentence in found:
                 print(f"{directory.name}: {sentence}", file=sys.stderr)
-            agreed = f"does not agree with its lock; {REGENERATE}" if found else "agrees with its lock"
+            agreed = (
+                f"does not agree with its lock; {REGENERATE}" if found else "agrees with its lock"
+            )
             for sentence in [*words, agreed]:
                 print(f"{directory.name}: {sentence}")
             bad += bool(found or words and not options.write)

@@ -3,11 +3,20 @@ with: what it gives would have the hash of something else.
 
     spack -e ENVIRONMENT python spack-env/recipes.py
 """
+
 import sys
 
 import spack.environment
 
-others = [spec.format("{name}@{version}/{hash:7}") for spec in spack.environment.active_environment().all_specs()
-          if not spec.external and (spec.namespace == "nearmetal" or not spec.installed)
-          and spec.package.content_hash() != spec.package_hash()]
-sys.exit(f"the lock was written with another recipe of {', '.join(others)}: make spack-lock" if others else 0)
+others = [
+    spec.format("{name}@{version}/{hash:7}")
+    for spec in spack.environment.active_environment().all_specs()
+    if not spec.external
+    and (spec.namespace == "nearmetal" or not spec.installed)
+    and spec.package.content_hash() != spec.package_hash()
+]
+sys.exit(
+    f"the lock was written with another recipe of {', '.join(others)}: make spack-lock"
+    if others
+    else 0
+)

@@ -1,4 +1,5 @@
 """The simulation that says how often the gate errs."""
+
 import argparse
 
 import numpy as np
@@ -9,7 +10,10 @@ from nearmetal import bench_gate, bench_limits, bench_tables
 SHORT = ["bench-gate", "--trials", "20", "--campaigns", "1"]
 
 
-@pytest.mark.parametrize("hits, trials, text", [(0, 4000, "0.00-0.09"), (4000, 4000, "99.91-100.00"), (5, 10, "18.71-81.29")])
+@pytest.mark.parametrize(
+    "hits, trials, text",
+    [(0, 4000, "0.00-0.09"), (4000, 4000, "99.91-100.00"), (5, 10, "18.71-81.29")],
+)
 def test_the_interval_of_a_rate(hits, trials, text):
     assert bench_gate.interval(hits, trials) == text
 
@@ -17,8 +21,13 @@ def test_the_interval_of_a_rate(hits, trials, text):
 def test_a_thousand_trials_keep_the_promises():
     plan = argparse.Namespace(baseline=60, variables=200)
     for step in (0.0, 0.05):
-        _, _, judged, confirmed = zip(*bench_tables.gate(np.random.default_rng(4), 1000, 0.02, 0.0, step, plan))
-        rows = [bench_tables.decided(step, "judge", judged), bench_tables.decided(step, "confirm", confirmed)]
+        _, _, judged, confirmed = zip(
+            *bench_tables.gate(np.random.default_rng(4), 1000, 0.02, 0.0, step, plan)
+        )
+        rows = [
+            bench_tables.decided(step, "judge", judged),
+            bench_tables.decided(step, "confirm", confirmed),
+        ]
         assert not bench_gate.broken("CV 2 %", rows)
 
 
@@ -27,17 +36,39 @@ def test_a_short_run_measures_every_promise_and_shows_every_method(monkeypatch, 
     bench_gate.main()
     out, err = capsys.readouterr()
     assert "not measured" not in err
-    for method in ("judge", "confirm", "fixed +5 %, one launch", "Welch's t on launches", "Otava on launches",
-                   "Otava on 5 raw samples each", "judge, days shared", "judge_pairs", "samples pooled", "history"):
+    for method in (
+        "judge",
+        "confirm",
+        "fixed +5 %, one launch",
+        "Welch's t on launches",
+        "Otava on launches",
+        "Otava on 5 raw samples each",
+        "judge, days shared",
+        "judge_pairs",
+        "samples pooled",
+        "history",
+    ):
         assert f" {method}" in out
     assert out.count("limit: ") == 11
 
 
 def test_a_promise_that_is_not_kept_or_not_measured_is_named(monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", SHORT)
-    monkeypatch.setattr(bench_gate, "tables", lambda rng, plan: [
-        ("CV 8 %", [bench_tables.Row(0.10, "judge", 94, 100, 30.0)], ""),
-        ("CV 2 %", [bench_tables.Row(0.05, "judge", 99, 100, 7.5), bench_tables.Row(0.0, "judge", 1, 100, 5.0)], "")])
+    monkeypatch.setattr(
+        bench_gate,
+        "tables",
+        lambda rng, plan: [
+            ("CV 8 %", [bench_tables.Row(0.10, "judge", 94, 100, 30.0)], ""),
+            (
+                "CV 2 %",
+                [
+                    bench_tables.Row(0.05, "judge", 99, 100, 7.5),
+                    bench_tables.Row(0.0, "judge", 1, 100, 5.0),
+                ],
+                "",
+            ),
+        ],
+    )
     assert bench_gate.main() == 1
     err = capsys.readouterr().err
     assert "promise not kept: CV 8 %, judge, step 10 %: 94.00 % with 30.0 launches" in err

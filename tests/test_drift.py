@@ -1,4 +1,5 @@
 """How much sessions move as a whole, from a campaign's variables."""
+
 import numpy as np
 import pytest
 
@@ -6,7 +7,9 @@ from nearmetal import bench_noise, drift, judge
 
 
 def campaign(variables: int, cv: float, days: float, sessions: int = 12, whose: str = "own"):
-    return bench_noise.campaign(np.random.default_rng(2), variables, cv, days, 5 * sessions, 75, whose)
+    return bench_noise.campaign(
+        np.random.default_rng(2), variables, cv, days, 5 * sessions, 75, whose
+    )
 
 
 @pytest.mark.parametrize("cv, days", [(0.02, 0.01), (0.03, 0.01), (0.02, 0.005)])
@@ -31,7 +34,9 @@ def test_large_drift_shows_in_one_variable_and_counts_for_it():
 
 def test_sessions_of_different_length_and_single_ones():
     base, _ = campaign(50, 0.02, 0.02)
-    ragged = [[list(session[:3 + i % 3]) for i, session in enumerate(variable)] for variable in base]
+    ragged = [
+        [list(session[: 3 + i % 3]) for i, session in enumerate(variable)] for variable in base
+    ]
     assert drift.typical(ragged) == pytest.approx(0.02, rel=0.4)
     assert drift.typical([[[1.0, 1.1, 0.9]]]) == 0 and drift.typical([]) == 0
 

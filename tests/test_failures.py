@@ -1,49 +1,55 @@
 """A job's end becomes a sentence that names the cause. The words are those of real jobs in the lab."""
+
 import pytest
 
 from reframe_checks.failures import STATES, explain, last_words
 
-HUNG = '''pingpong: rank 0 has had no answer from rank 1 for 5 s at messages of 4194304 bytes: that rank hangs, or the network between them lost it.
+HUNG = """pingpong: rank 0 has had no answer from rank 1 for 5 s at messages of 4194304 bytes: that rank hangs, or the network between them lost it.
 srun: error: native1: task 0: Exited with exit code 4
 srun: Terminating StepId=42.4
-'''
-LOST = '''srun: got SIGCONT
+"""
+LOST = """srun: got SIGCONT
 srun: forcing job termination
 srun: error: Node failure on native2
 slurmstepd-native1: error: *** STEP 32.4 ON native1 CANCELLED AT 2026-11-21T07:17:30 DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS ***
 srun: error: native1: task 0: Terminated
-'''
+"""
 
 
 def test_the_programs_sentence_stands_alone():
-    assert last_words(HUNG, 'a table\n') == HUNG.splitlines()[0]
+    assert last_words(HUNG, "a table\n") == HUNG.splitlines()[0]
 
 
 def test_stdout_speaks_where_stderr_holds_only_the_schedulers_words():
-    stderr = 'srun: error: native1: task 0: Exited with exit code 1\n'
-    assert last_words(stderr, 'one\n\ntwo\nthree\nfour\n') == 'two / three / four'
+    stderr = "srun: error: native1: task 0: Exited with exit code 1\n"
+    assert last_words(stderr, "one\n\ntwo\nthree\nfour\n") == "two / three / four"
 
 
 def test_of_many_words_the_first_and_the_last_stay():
-    assert last_words('one\ntwo\nthree\nfour\n', '') == 'one / two / ... / four'
-    assert len(last_words('x' * 10000, '')) == 400
+    assert last_words("one\ntwo\nthree\nfour\n", "") == "one / two / ... / four"
+    assert len(last_words("x" * 10000, "")) == 400
 
 
 def test_a_lost_node_is_named():
-    said = explain('pingpong', 32, ['native1', 'native2'], 'NODE_FAIL', 1, last_words(LOST, ''))
-    assert said.startswith('job 32 on native1, native2 ended as NODE_FAIL with exit code 1: a node was lost')
-    assert 'munged' in said and 'Node failure on native2' in said
+    said = explain("pingpong", 32, ["native1", "native2"], "NODE_FAIL", 1, last_words(LOST, ""))
+    assert said.startswith(
+        "job 32 on native1, native2 ended as NODE_FAIL with exit code 1: a node was lost"
+    )
+    assert "munged" in said and "Node failure on native2" in said
 
 
-@pytest.mark.parametrize('state', STATES)
+@pytest.mark.parametrize("state", STATES)
 def test_every_state_has_a_sentence_without_words(state):
-    said = explain('pingpong', 7, [], state, 0, '')
-    assert state in said and '{' not in said
+    said = explain("pingpong", 7, [], state, 0, "")
+    assert state in said and "{" not in said
 
 
 def test_a_program_may_write_braces():
-    assert '{x} {0}' in explain('pingpong', 7, [], 'TIMEOUT', 0, 'said {x} {0}')
+    assert "{x} {0}" in explain("pingpong", 7, [], "TIMEOUT", 0, "said {x} {0}")
 
 
 def test_a_job_that_said_nothing():
-    assert explain('pingpong', 7, [], 'FAILED', 9, '') == 'job 7 on no node ended as FAILED with exit code 9: it said nothing'
+    assert (
+        explain("pingpong", 7, [], "FAILED", 9, "")
+        == "job 7 on no node ended as FAILED with exit code 9: it said nothing"
+    )

@@ -1,4 +1,5 @@
 """What breaks under a check ends it as a failed case that names the cause, and the lab is usable afterwards."""
+
 import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -10,18 +11,22 @@ from nearmetal.results import load_session
 
 pytestmark = pytest.mark.lab
 
-CHECK = ['-r', '--system', 'lab:native', '-n', 'pingpong%placement=internode']
+CHECK = ["-r", "--system", "lab:native", "-n", "pingpong%placement=internode"]
 #: Enough launches that the fault meets the job at work.
-LONG = ['-p', '^mpich$', '-S', 'pingpong.repeats=200', '-S', 'pingpong.stall_timeout=5']
+LONG = ["-p", "^mpich$", "-S", "pingpong.repeats=200", "-S", "pingpong.stall_timeout=5"]
 
 
 def reason(done: subprocess.CompletedProcess, prefix) -> str:
     """Why the one case failed, as it stands in the results database; and that ReFrame said so too."""
     assert done.returncode == 1, done.stdout
-    assert 'Ran 1/1 test case(s) from 1 check(s) (1 failure(s)' in done.stdout
-    session = load_session(prefix / 'results.db')
+    assert "Ran 1/1 test case(s) from 1 check(s) (1 failure(s)" in done.stdout
+    session = load_session(prefix / "results.db")
     [case] = session.failures
-    assert (case.check, case.partition, session.values) == ('pingpong %placement=internode', 'native', [])
+    assert (case.check, case.partition, session.values) == (
+        "pingpong %placement=internode",
+        "native",
+        [],
+    )
     return case.failure
 
 
@@ -31,12 +36,21 @@ def at_work(lab, prefix, *options):
     with ThreadPoolExecutor(1) as pool:
         end = pool.submit(lab.reframe, *CHECK, *LONG, *options, prefix=prefix)
         for _ in range(100):
-            if lab('exec', '--node', 'native2', 'pgrep -f "^[^ ]*/pingpong_0 " > /dev/null', check=False).returncode == 0:
+            if (
+                lab(
+                    "exec",
+                    "--node",
+                    "native2",
+                    'pgrep -f "^[^ ]*/pingpong_0 " > /dev/null',
+                    check=False,
+                ).returncode
+                == 0
+            ):
                 break
             assert not end.done(), end.result().stdout
             time.sleep(0.2)
         else:
-            pytest.fail('the program did not start within 20 s')
+            pytest.fail("the program did not start within 20 s")
         yield end
 
 
@@ -44,79 +58,83 @@ def at_work(lab, prefix, *options):
 def usable_afterwards(lab, prefix):
     """`lab-up` heals what the test broke, and the same check passes."""
     yield
-    lab('up')
-    done = lab.reframe(*CHECK, '-p', '^mpich$', '-S', 'pingpong.repeats=1', prefix=prefix)
-    assert done.returncode == 0 and 'Ran 1/1 test case(s)' in done.stdout, done.stdout
-    assert lab.run('squeue --noheader') == ''
+    lab("up")
+    done = lab.reframe(*CHECK, "-p", "^mpich$", "-S", "pingpong.repeats=1", prefix=prefix)
+    assert done.returncode == 0 and "Ran 1/1 test case(s)" in done.stdout, done.stdout
+    assert lab.run("squeue --noheader") == ""
 
 
 def test_a_slurmd_killed_during_the_job(lab, prefix):
     with at_work(lab, prefix) as end:
-        lab.run('pkill -9 -x slurmd', node='native2', root=True)
+        lab.run("pkill -9 -x slurmd", node="native2", root=True)
         why = reason(end.result(), prefix)
-    assert 'ended as NODE_FAIL' in why and 'native2' in why and 'slurmd' in why
+    assert "ended as NODE_FAIL" in why and "native2" in why and "slurmd" in why
 
 
 def test_a_munged_that_is_gone_from_a_node(lab, prefix):
-    lab.run('pkill -x munged', node='native1', root=True)
-    why = reason(lab.reframe(*CHECK, '-p', '^mpich$', prefix=prefix), prefix)
-    assert 'NODE_FAIL' in why and 'munged' in why
+    lab.run("pkill -x munged", node="native1", root=True)
+    why = reason(lab.reframe(*CHECK, "-p", "^mpich$", prefix=prefix), prefix)
+    assert "NODE_FAIL" in why and "munged" in why
 
 
 def test_a_munged_that_is_gone_from_the_login_node(lab, prefix):
-    lab.run('pkill -x munged', root=True)
-    assert 'Munge encode failed' in reason(lab.reframe(*CHECK, '-p', '^mpich$', prefix=prefix), prefix)
+    lab.run("pkill -x munged", root=True)
+    assert "Munge encode failed" in reason(
+        lab.reframe(*CHECK, "-p", "^mpich$", prefix=prefix), prefix
+    )
 
 
 def test_a_drained_node(lab, prefix):
     lab.run('scontrol update nodename=native2 state=drain reason="disk swap"', root=True)
     started = time.monotonic()
-    why = reason(lab.reframe(*CHECK, '-p', '^mpich$', prefix=prefix), prefix)
-    assert 'Nodes required for job are DOWN, DRAINED' in why
+    why = reason(lab.reframe(*CHECK, "-p", "^mpich$", prefix=prefix), prefix)
+    assert "Nodes required for job are DOWN, DRAINED" in why
     assert time.monotonic() - started < 60  # it does not wait for what will not come
 
 
 def test_a_rank_that_hangs(lab, prefix):
     with at_work(lab, prefix) as end:
-        lab.run('pkill -STOP -f "^[^ ]*/pingpong_0 "', node='native2', root=True)
+        lab.run('pkill -STOP -f "^[^ ]*/pingpong_0 "', node="native2", root=True)
         why = reason(end.result(), prefix)
-    assert 'has had no answer from rank 1 for 5 s' in why
+    assert "has had no answer from rank 1 for 5 s" in why
 
 
 def test_a_job_that_somebody_cancels(lab, prefix):
     with at_work(lab, prefix) as end:
-        lab.run('scancel --user nearmetal', root=True)
-        assert 'ended as CANCELLED' in reason(end.result(), prefix)
+        lab.run("scancel --user nearmetal", root=True)
+        assert "ended as CANCELLED" in reason(end.result(), prefix)
 
 
 def test_a_compiler_that_fails(lab, prefix):
-    done = lab.reframe(*CHECK, '-p', '^openmpi$', prefix=prefix, OMPI_CC='/no/such/compiler')
+    done = lab.reframe(*CHECK, "-p", "^openmpi$", prefix=prefix, OMPI_CC="/no/such/compiler")
     why = reason(done, prefix)
-    assert 'build error' in why and '/no/such/compiler' in done.stdout
+    assert "build error" in why and "/no/such/compiler" in done.stdout
 
 
 def test_a_full_stage_directory(lab, prefix):
-    lab.run('head -c 100M /dev/zero > /scratch/filler', check=False)
+    lab.run("head -c 100M /dev/zero > /scratch/filler", check=False)
     try:
-        why = reason(lab.reframe(*CHECK, '-p', '^mpich$', '--stage=/scratch/stage', prefix=prefix), prefix)
+        why = reason(
+            lab.reframe(*CHECK, "-p", "^mpich$", "--stage=/scratch/stage", prefix=prefix), prefix
+        )
     finally:
-        lab.run('rm -rf /scratch/filler /scratch/stage')
-    assert 'No space left on device' in why
+        lab.run("rm -rf /scratch/filler /scratch/stage")
+    assert "No space left on device" in why
 
 
 def test_a_file_system_that_fills_up_during_the_job(lab, prefix):
-    with at_work(lab, prefix, '--stage=/scratch/stage', '-S', 'pingpong.repeats=10') as end:
-        lab.run('head -c 100M /dev/zero > /scratch/filler', check=False)
+    with at_work(lab, prefix, "--stage=/scratch/stage", "-S", "pingpong.repeats=10") as end:
+        lab.run("head -c 100M /dev/zero > /scratch/filler", check=False)
         why = reason(end.result(), prefix)
-    lab.run('rm -rf /scratch/filler /scratch/stage')
-    assert 'the file system of /scratch/stage' in why and 'is full' in why
+    lab.run("rm -rf /scratch/filler /scratch/stage")
+    assert "the file system of /scratch/stage" in why and "is full" in why
 
 
 def test_imbs_program_where_there_is_none(lab, prefix):
-    done = lab.reframe(*CHECK, '-p', '^mpich$', '-S', 'pingpong.suite=imb', prefix=prefix)
-    assert 'build error' in reason(done, prefix) and 'IMB-MPI1 is not on PATH' in done.stdout
+    done = lab.reframe(*CHECK, "-p", "^mpich$", "-S", "pingpong.suite=imb", prefix=prefix)
+    assert "build error" in reason(done, prefix) and "IMB-MPI1 is not on PATH" in done.stdout
 
 
 def test_a_suite_that_does_not_exist(lab, prefix):
-    done = lab.reframe(*CHECK, '-p', '^mpich$', '-S', 'pingpong.suite=omb', prefix=prefix)
+    done = lab.reframe(*CHECK, "-p", "^mpich$", "-S", "pingpong.suite=omb", prefix=prefix)
     assert "pingpong.suite is 'omb'; choose 'nearmetal' or 'imb'" in reason(done, prefix)

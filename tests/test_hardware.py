@@ -1,4 +1,5 @@
 """What may be asked of the lab's virtual machines, and what a host is told that it lacks for it."""
+
 from pathlib import Path
 
 import guests
@@ -7,58 +8,70 @@ import pytest
 import topology
 from hardware import HardwareError
 
-SECTION = {'cpus': 2, 'memory_mb': 1536, 'pin': False, 'huge_pages': False, 'accelerator': 'auto'}
-NICS = '0000:01:00.0', '0000:01:00.1'
+SECTION = {"cpus": 2, "memory_mb": 1536, "pin": False, "huge_pages": False, "accelerator": "auto"}
+NICS = "0000:01:00.0", "0000:01:00.1"
 
 
 def choose(**asked):
-    return hardware.choose(SECTION, {'nic': 'virtio', **asked})
+    return hardware.choose(SECTION, {"nic": "virtio", **asked})
 
 
 def test_what_is_asked_for_goes_before_the_file():
-    assert choose(cpus=4) == hardware.Hardware('virtio', (), 4, 1536, False, False, 'auto')
-    assert choose(nic='vfio:' + ','.join(NICS)).devices == NICS
+    assert choose(cpus=4) == hardware.Hardware("virtio", (), 4, 1536, False, False, "auto")
+    assert choose(nic="vfio:" + ",".join(NICS)).devices == NICS
 
 
-@pytest.mark.parametrize('asked, message', [
-    ({'nic': 'virtoi'}, 'VM=virtoi is unknown: choose one of virtio, e1000e, or vfio:ADDRESS'),
-    ({'nic': 'vfio'}, 'VM=vfio is unknown: .* with the PCI address of a NIC for each guest'),
-    ({'nic': 'virtio:0000:01:00.0'}, 'VM=virtio:0000:01:00.0 is unknown'),
-    ({'nic': 'vfio:01:00.0'}, "'01:00.0' is no PCI address"),
-    ({'nic': f'vfio:{NICS[0]},{NICS[0]}'}, 'or named twice'),
-    ({'cpus': 0}, r'\[vm\] cpus is 0: give a number from 1 on'),
-    ({'pin': 1}, r'\[vm\] pin is 1: give true or false'),
-    ({'accelerator': 'xen'}, "accelerator 'xen' is unknown: choose one of auto, kvm, tcg"),
-    ({'colour': 'red'}, r'\[vm\] has .*; it needs exactly cpus, memory_mb, pin, huge_pages, accelerator'),
-])
+@pytest.mark.parametrize(
+    "asked, message",
+    [
+        ({"nic": "virtoi"}, "VM=virtoi is unknown: choose one of virtio, e1000e, or vfio:ADDRESS"),
+        ({"nic": "vfio"}, "VM=vfio is unknown: .* with the PCI address of a NIC for each guest"),
+        ({"nic": "virtio:0000:01:00.0"}, "VM=virtio:0000:01:00.0 is unknown"),
+        ({"nic": "vfio:01:00.0"}, "'01:00.0' is no PCI address"),
+        ({"nic": f"vfio:{NICS[0]},{NICS[0]}"}, "or named twice"),
+        ({"cpus": 0}, r"\[vm\] cpus is 0: give a number from 1 on"),
+        ({"pin": 1}, r"\[vm\] pin is 1: give true or false"),
+        ({"accelerator": "xen"}, "accelerator 'xen' is unknown: choose one of auto, kvm, tcg"),
+        (
+            {"colour": "red"},
+            r"\[vm\] has .*; it needs exactly cpus, memory_mb, pin, huge_pages, accelerator",
+        ),
+    ],
+)
 def test_a_mistake_is_named_with_its_fix(asked, message):
     with pytest.raises(HardwareError, match=message):
         choose(**asked)
 
 
 def test_a_section_that_lacks_a_key_is_named():
-    with pytest.raises(HardwareError, match='it needs exactly'):
-        hardware.choose({}, {'nic': 'virtio'})
+    with pytest.raises(HardwareError, match="it needs exactly"):
+        hardware.choose({}, {"nic": "virtio"})
 
 
 @pytest.fixture
 def host(tmp_path):
     """A host that has what it takes: two NICs of one IOMMU group below a bridge, and 1024 free huge pages. Made up, as no
     machine of ours has an IOMMU; the places are those of the kernel's documentation (vfio.rst, sysfs-bus-pci)."""
-    pci, group = tmp_path / 'sys/bus/pci/devices', tmp_path / 'sys/kernel/iommu_groups/7'
-    (group / 'devices').mkdir(parents=True)
-    (tmp_path / 'sys/bus/pci/drivers/vfio-pci').mkdir(parents=True)
-    for address, kind in ((NICS[0], '0x020000'), (NICS[1], '0x020000'), ('0000:00:01.0', '0x060400')):
+    pci, group = tmp_path / "sys/bus/pci/devices", tmp_path / "sys/kernel/iommu_groups/7"
+    (group / "devices").mkdir(parents=True)
+    (tmp_path / "sys/bus/pci/drivers/vfio-pci").mkdir(parents=True)
+    for address, kind in (
+        (NICS[0], "0x020000"),
+        (NICS[1], "0x020000"),
+        ("0000:00:01.0", "0x060400"),
+    ):
         (pci / address).mkdir(parents=True)
-        (pci / address / 'class').write_text(f'{kind}\n')
-        (pci / address / 'iommu_group').symlink_to(group)
-        (group / 'devices' / address).symlink_to(pci / address)
-        if kind == '0x020000':
-            (pci / address / 'driver').symlink_to(tmp_path / 'sys/bus/pci/drivers/vfio-pci')
-    (tmp_path / 'dev/vfio').mkdir(parents=True)
-    (tmp_path / 'dev/vfio/7').touch()
-    (tmp_path / 'proc').mkdir()
-    (tmp_path / 'proc/meminfo').write_text('MemTotal: 1 kB\nHugePages_Total: 1500\nHugePages_Free: 1024\nHugepagesize: 2048 kB\n')
+        (pci / address / "class").write_text(f"{kind}\n")
+        (pci / address / "iommu_group").symlink_to(group)
+        (group / "devices" / address).symlink_to(pci / address)
+        if kind == "0x020000":
+            (pci / address / "driver").symlink_to(tmp_path / "sys/bus/pci/drivers/vfio-pci")
+    (tmp_path / "dev/vfio").mkdir(parents=True)
+    (tmp_path / "dev/vfio/7").touch()
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc/meminfo").write_text(
+        "MemTotal: 1 kB\nHugePages_Total: 1500\nHugePages_Free: 1024\nHugepagesize: 2048 kB\n"
+    )
     return tmp_path
 
 
@@ -67,53 +80,71 @@ def refuse(host, **asked):
 
 
 def test_a_host_that_has_all_is_not_refused(host):
-    refuse(host, nic='vfio:' + ','.join(NICS), huge_pages=True, memory_mb=1024)
+    refuse(host, nic="vfio:" + ",".join(NICS), huge_pages=True, memory_mb=1024)
 
 
 def test_a_device_for_each_guest(host):
-    with pytest.raises(HardwareError, match=r'names 1 NIC\(s\) for 2 guests'):
-        refuse(host, nic=f'vfio:{NICS[0]}')
+    with pytest.raises(HardwareError, match=r"names 1 NIC\(s\) for 2 guests"):
+        refuse(host, nic=f"vfio:{NICS[0]}")
 
 
-@pytest.mark.parametrize('lost, message', [
-    (f'sys/bus/pci/devices/{NICS[0]}', 'no PCI device 0000:01:00.0: `lspci -D` lists them'),
-    (f'sys/bus/pci/devices/{NICS[0]}/iommu_group', 'has no IOMMU for it: switch VT-d or AMD-Vi on .* intel_iommu=on'),
-    (f'sys/bus/pci/devices/{NICS[0]}/driver', 'PCI device 0000:01:00.0 belongs to no driver: give it to vfio-pci'),
-    (f'sys/bus/pci/devices/{NICS[1]}/driver', r'0000:01:00.1 \(of the same IOMMU group as 0000:01:00.0, .*\) belongs to no driver'),
-    ('dev/vfio/7', "/dev/vfio/7 is not there, which is PCI device 0000:01:00.0's"),
-])
+@pytest.mark.parametrize(
+    "lost, message",
+    [
+        (f"sys/bus/pci/devices/{NICS[0]}", "no PCI device 0000:01:00.0: `lspci -D` lists them"),
+        (
+            f"sys/bus/pci/devices/{NICS[0]}/iommu_group",
+            "has no IOMMU for it: switch VT-d or AMD-Vi on .* intel_iommu=on",
+        ),
+        (
+            f"sys/bus/pci/devices/{NICS[0]}/driver",
+            "PCI device 0000:01:00.0 belongs to no driver: give it to vfio-pci",
+        ),
+        (
+            f"sys/bus/pci/devices/{NICS[1]}/driver",
+            r"0000:01:00.1 \(of the same IOMMU group as 0000:01:00.0, .*\) belongs to no driver",
+        ),
+        ("dev/vfio/7", "/dev/vfio/7 is not there, which is PCI device 0000:01:00.0's"),
+    ],
+)
 def test_what_a_nic_lacks_to_be_given_away_is_named(host, lost, message):
-    (host / lost).rename(host / 'lost')
+    (host / lost).rename(host / "lost")
     with pytest.raises(HardwareError, match=message):
-        refuse(host, nic='vfio:' + ','.join(NICS))
+        refuse(host, nic="vfio:" + ",".join(NICS))
 
 
 def test_a_driver_of_the_hosts_is_named(host):
-    driver = host / 'sys/bus/pci/devices' / NICS[0] / 'driver'
+    driver = host / "sys/bus/pci/devices" / NICS[0] / "driver"
     driver.unlink()
-    (host / 'sys/bus/pci/drivers/ixgbe').mkdir()
-    driver.symlink_to(host / 'sys/bus/pci/drivers/ixgbe')
-    with pytest.raises(HardwareError, match='belongs to ixgbe: give it to vfio-pci, as root: .*driverctl'):
-        refuse(host, nic='vfio:' + ','.join(NICS))
+    (host / "sys/bus/pci/drivers/ixgbe").mkdir()
+    driver.symlink_to(host / "sys/bus/pci/drivers/ixgbe")
+    with pytest.raises(
+        HardwareError, match="belongs to ixgbe: give it to vfio-pci, as root: .*driverctl"
+    ):
+        refuse(host, nic="vfio:" + ",".join(NICS))
 
 
 def test_too_few_huge_pages_are_told_with_the_number(host):
-    with pytest.raises(HardwareError, match=r'takes 1536 huge pages of 2 MB, and 1024 are free.*sysctl vm.nr_hugepages=2012'):
+    with pytest.raises(
+        HardwareError,
+        match=r"takes 1536 huge pages of 2 MB, and 1024 are free.*sysctl vm.nr_hugepages=2012",
+    ):
         refuse(host, huge_pages=True)
 
 
 def test_too_few_cores_to_pin_to(host, monkeypatch):
-    monkeypatch.setattr('os.sched_getaffinity', lambda pid: {0, 1})
-    with pytest.raises(HardwareError, match=r'this host has 2 for 4; ask for fewer \(VM_CPUS=1\)'):
+    monkeypatch.setattr("os.sched_getaffinity", lambda pid: {0, 1})
+    with pytest.raises(HardwareError, match=r"this host has 2 for 4; ask for fewer \(VM_CPUS=1\)"):
         refuse(host, pin=True)
     refuse(host, pin=True, cpus=1)
 
 
 # The command line
 
-def line(accelerator='tcg', guest=0, **asked):
-    plan = topology.load(vm={'nic': 'virtio', **asked})
-    return guests.command(plan, plan.guests[guest], Path('/home/me/a,b'), accelerator)
+
+def line(accelerator="tcg", guest=0, **asked):
+    plan = topology.load(vm={"nic": "virtio", **asked})
+    return guests.command(plan, plan.guests[guest], Path("/home/me/a,b"), accelerator)
 
 
 def after(words, option):
@@ -122,39 +153,53 @@ def after(words, option):
 
 def test_a_guest_has_what_was_asked_for_and_its_firmware_tells_it():
     words = line(cpus=3, memory_mb=1000, pin=True)
-    assert after(words, '-smp') == ['3'] and after(words, '-m') == ['1000']
-    assert after(words, '-accel') == ['tcg,thread=multi'] and after(words, '-cpu') == ['max']
-    assert after(words, '-smbios') == ['type=1,manufacturer=QEMU,product=lab guest: tcg,, virtio,, vCPUs pinned,, small pages']
-    assert after(words, '-object') == ['memory-backend-ram,id=memory,size=1000M']
-    assert after(line('kvm'), '-accel') == ['kvm'] and after(line('kvm'), '-cpu') == ['host']
-    assert after(line(huge_pages=True), '-object') == ['memory-backend-memfd,hugetlb=on,prealloc=on,id=memory,size=1536M']
+    assert after(words, "-smp") == ["3"] and after(words, "-m") == ["1000"]
+    assert after(words, "-accel") == ["tcg,thread=multi"] and after(words, "-cpu") == ["max"]
+    assert after(words, "-smbios") == [
+        "type=1,manufacturer=QEMU,product=lab guest: tcg,, virtio,, vCPUs pinned,, small pages"
+    ]
+    assert after(words, "-object") == ["memory-backend-ram,id=memory,size=1000M"]
+    assert after(line("kvm"), "-accel") == ["kvm"] and after(line("kvm"), "-cpu") == ["host"]
+    assert after(line(huge_pages=True), "-object") == [
+        "memory-backend-memfd,hugetlb=on,prealloc=on,id=memory,size=1536M"
+    ]
 
 
 def test_its_kernel_gives_large_pages_as_the_hosts_does(tmp_path):
-    setting = tmp_path / 'enabled'
+    setting = tmp_path / "enabled"
     assert guests.large_pages(setting) == []
-    setting.write_text('always [madvise] never\n')
-    assert guests.large_pages(setting) == ['transparent_hugepage=madvise']
+    setting.write_text("always [madvise] never\n")
+    assert guests.large_pages(setting) == ["transparent_hugepage=madvise"]
 
 
 def nics(words):
-    return [device for device in after(words, '-device') if 'virtio-9p' not in device]
+    return [device for device in after(words, "-device") if "virtio-9p" not in device]
 
 
 def test_its_nic_is_the_one_asked_for():
-    assert nics(line()) == ['virtio-net-pci,netdev=net,mac=52:54:00:4e:4d:00,romfile=']
-    assert nics(line(nic='e1000e', guest=1)) == ['e1000e,netdev=net,mac=52:54:00:4e:4d:01,romfile=']
-    assert nics(line(nic='vfio:' + ','.join(NICS), guest=1))[1:] == ['vfio-pci,host=0000:01:00.1']
+    assert nics(line()) == ["virtio-net-pci,netdev=net,mac=52:54:00:4e:4d:00,romfile="]
+    assert nics(line(nic="e1000e", guest=1)) == ["e1000e,netdev=net,mac=52:54:00:4e:4d:01,romfile="]
+    assert nics(line(nic="vfio:" + ",".join(NICS), guest=1))[1:] == ["vfio-pci,host=0000:01:00.1"]
 
 
 def test_a_checkout_may_have_any_name():
-    assert 'local,id=checkout,path=/home/me/a,,b,security_model=passthrough' in after(line(), '-fsdev')
-    plan = topology.load(vm={'nic': 'virtio'})
+    assert "local,id=checkout,path=/home/me/a,,b,security_model=passthrough" in after(
+        line(), "-fsdev"
+    )
+    plan = topology.load(vm={"nic": "virtio"})
     [text] = guests.files(plan, plan.guests[0], "/it's/mine").values()
-    assert """checkout='/it'"'"'s/mine'\n""" in text and 'address=10.77.5.2/24\n' in text and "passed_through=''\n" in text
+    assert (
+        """checkout='/it'"'"'s/mine'\n""" in text
+        and "address=10.77.5.2/24\n" in text
+        and "passed_through=''\n" in text
+    )
 
 
 def test_each_vcpu_is_pinned_to_a_core_of_its_own(monkeypatch):
-    monkeypatch.setattr('os.sched_getaffinity', lambda pid: {2, 3, 6, 7})
-    assert guests.pinning(topology.load(vm={'nic': 'virtio', 'pin': True}))[1:] == [
-        'pin vm1 0 2', 'pin vm1 1 3', 'pin vm2 0 6', 'pin vm2 1 7']
+    monkeypatch.setattr("os.sched_getaffinity", lambda pid: {2, 3, 6, 7})
+    assert guests.pinning(topology.load(vm={"nic": "virtio", "pin": True}))[1:] == [
+        "pin vm1 0 2",
+        "pin vm1 1 3",
+        "pin vm2 0 6",
+        "pin vm2 1 7",
+    ]

@@ -1,4 +1,5 @@
 """Where the level of a variable moved. Error rates over many are `make bench-gate`'s matter."""
+
 import time
 
 import numpy as np
@@ -10,27 +11,58 @@ from nearmetal.results import Case, Session, Value
 
 def session(number: int, values: dict[str, tuple[float, ...]], facts=None, failure=None) -> Session:
     """The number-th session, of one case with one variable for each of `values`."""
-    measured = tuple(Value("pingpong", "gnu", "lab:native", name, float(np.median(samples)), "us", samples)
-                     for name, samples in values.items())
-    case = Case("pingpong", "lab:native", "gnu", measured, facts or {}, {}, failure, "sanity" if failure else None)
+    measured = tuple(
+        Value("pingpong", "gnu", "lab:native", name, float(np.median(samples)), "us", samples)
+        for name, samples in values.items()
+    )
+    case = Case(
+        "pingpong",
+        "lab:native",
+        "gnu",
+        measured,
+        facts or {},
+        {},
+        failure,
+        "sanity" if failure else None,
+    )
     started = f"202611{1 + number // 24:02d}T{number % 24:02d}0000+0000"
     return Session(f"{number:08d}-0000", started, "lab", (case,), time=float(number))
 
 
-def stored(count: int, variables: int = 1, step: float = 0.0, at: int = 0, cv: float = 0.02, launches: int = 5, facts=None):
+def stored(
+    count: int,
+    variables: int = 1,
+    step: float = 0.0,
+    at: int = 0,
+    cv: float = 0.02,
+    launches: int = 5,
+    facts=None,
+):
     values = bench_noise.launches(np.random.default_rng(3), (count, variables, launches), cv)
     values[at:, 0] *= 1 + step
-    return [session(number, {f"latency{i}": tuple(row) for i, row in enumerate(rows.tolist())}, facts and facts(number))
-            for number, rows in enumerate(values)]
+    return [
+        session(
+            number,
+            {f"latency{i}": tuple(row) for i, row in enumerate(rows.tolist())},
+            facts and facts(number),
+        )
+        for number, rows in enumerate(values)
+    ]
 
 
 def test_a_step_is_found_in_its_session_with_what_changed_there():
     def facts(number):
-        return {"kernel": "6.1", "mtu": "1500"} if number < 60 else {"kernel": "6.8", "mtu": "1500", "thp": "always"}
+        return (
+            {"kernel": "6.1", "mtu": "1500"}
+            if number < 60
+            else {"kernel": "6.8", "mtu": "1500", "thp": "always"}
+        )
 
-    point, = history.change_points(stored(100, variables=20, step=0.05, at=60, facts=facts))
+    (point,) = history.change_points(stored(100, variables=20, step=0.05, at=60, facts=facts))
     assert (point.variable, point.session, point.unit) == ("latency0", "00000060-0000", "us")
-    assert point.change == pytest.approx(0.05, abs=0.01) and point.after == pytest.approx(1.05, abs=0.01)
+    assert point.change == pytest.approx(0.05, abs=0.01) and point.after == pytest.approx(
+        1.05, abs=0.01
+    )
     assert point.facts == {"kernel": ("6.1", "6.8"), "thp": ("absent", "always")}
 
 
@@ -43,7 +75,9 @@ def test_the_order_in_which_sessions_are_given_does_not_matter():
 def test_a_step_and_its_way_back_are_two_change_points():
     sessions = stored(60, step=0.10, at=20)
     back = stored(60, step=0.10, at=40)
-    values = [s.cases[0].values[0].samples for s in sessions[:40]] + [s.cases[0].values[0].samples for s in back[:20]]
+    values = [s.cases[0].values[0].samples for s in sessions[:40]] + [
+        s.cases[0].values[0].samples for s in back[:20]
+    ]
     points = history.change_points([session(i, {"latency": row}) for i, row in enumerate(values)])
     assert [point.session[:8] for point in points] == ["00000020", "00000040"]
     assert points[0].after == points[1].before
@@ -62,14 +96,18 @@ def test_one_day_off_is_no_new_level():
 
 def test_sessions_that_failed_are_no_points():
     sessions = stored(60)
-    sessions += [session(60 + i, {"latency0": (2.0,) * 5}, failure="wrong answer") for i in range(20)]
+    sessions += [
+        session(60 + i, {"latency0": (2.0,) * 5}, failure="wrong answer") for i in range(20)
+    ]
     assert not history.change_points(sessions)
 
 
 def test_too_few_sessions_say_so():
     sessions = stored(6, step=0.5, at=3)
     assert not history.change_points(sessions)
-    assert "too few sessions to say: 1 of 1 variables, which need 11" in history.render(sessions, [])
+    assert "too few sessions to say: 1 of 1 variables, which need 11" in history.render(
+        sessions, []
+    )
     assert "no session holds a value" in history.render([], [])
 
 
@@ -80,7 +118,9 @@ def test_flat_series_have_hardly_any_though_otava_proposes_some():
 
 
 def test_the_table_names_session_change_and_facts():
-    sessions = stored(60, step=0.10, at=40, facts=lambda number: {"kernel": "6.1" if number < 40 else "6.8"})
+    sessions = stored(
+        60, step=0.10, at=40, facts=lambda number: {"kernel": "6.1" if number < 40 else "6.8"}
+    )
     text = history.render(sessions, history.change_points(sessions))
     assert "60 sessions, 1 variables: 1 change points" in text
     assert "00000040" in text and "kernel: 6.1 -> 6.8" in text and "+10" in text

@@ -1,4 +1,5 @@
 """The verdict on one variable. Error rates over many are `make bench-gate`'s matter."""
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -13,10 +14,17 @@ def fresh(factor: float, count: int = judge.LOOKS[-1], noise: float = 0.02):
     return np.exp(np.random.default_rng(8).normal(0, noise, count)) * 10 * factor
 
 
-@pytest.mark.parametrize('factor, lower_is_better, word', [
-    (1.0, True, 'ok'), (1.0, False, 'ok'), (1.1, True, 'regressed'), (1.1, False, 'improved'),
-    (0.9, True, 'improved'), (0.9, False, 'regressed'),
-])
+@pytest.mark.parametrize(
+    "factor, lower_is_better, word",
+    [
+        (1.0, True, "ok"),
+        (1.0, False, "ok"),
+        (1.1, True, "regressed"),
+        (1.1, False, "improved"),
+        (0.9, True, "improved"),
+        (0.9, False, "regressed"),
+    ],
+)
 def test_direction_decides_what_a_change_is_called(factor, lower_is_better, word):
     verdict = judge.judge(BASE, fresh(factor), lower_is_better, variables=200)
     assert verdict.word == word
@@ -28,53 +36,65 @@ def test_direction_decides_what_a_change_is_called(factor, lower_is_better, word
 def test_the_first_look_that_decides_stands_and_later_launches_change_nothing():
     early = judge.judge(BASE, fresh(1.2), True)
     assert early.launches == judge.LOOKS[0]
-    assert judge.judge(BASE, [*fresh(1.2)[:judge.LOOKS[0]], *[10.0] * 20], True) == early
+    assert judge.judge(BASE, [*fresh(1.2)[: judge.LOOKS[0]], *[10.0] * 20], True) == early
 
 
 def test_too_few_launches_are_inconclusive_and_ask_for_more():
     verdict = judge.judge(BASE, fresh(1.0, 3), True)
-    assert (verdict.word, verdict.wanted) == ('inconclusive', judge.LOOKS[0])
+    assert (verdict.word, verdict.wanted) == ("inconclusive", judge.LOOKS[0])
 
 
 def test_noise_that_hides_every_change_never_passes_for_ok():
     wild = np.exp(np.random.default_rng(9).normal(0, 1.5, 60))
-    verdict = judge.judge(wild, np.exp(np.random.default_rng(10).normal(0, 1.5, judge.LOOKS[-1])), True)
+    verdict = judge.judge(
+        wild, np.exp(np.random.default_rng(10).normal(0, 1.5, judge.LOOKS[-1])), True
+    )
     assert (verdict.word, verdict.size, verdict.wanted) == ("inconclusive", None, None)
 
 
 def test_one_outlier_changes_no_verdict():
     launches = fresh(1.0)
     launches[0] *= 40
-    assert judge.judge(BASE, launches, True).word == 'ok'
+    assert judge.judge(BASE, launches, True).word == "ok"
 
 
 def test_a_sure_change_below_the_threshold_is_no_regression():
     base = np.exp(np.random.default_rng(7).normal(0, 0.001, 60))
-    assert judge.judge(base, np.full(40, 1.01), True).word == 'ok'
+    assert judge.judge(base, np.full(40, 1.01), True).word == "ok"
 
 
 def test_more_variables_make_each_verdict_more_careful():
     slight = fresh(1.04)
-    assert judge.judge(BASE, slight, True, variables=1).launches <= judge.judge(BASE, slight, True, variables=10000).launches
+    assert (
+        judge.judge(BASE, slight, True, variables=1).launches
+        <= judge.judge(BASE, slight, True, variables=10000).launches
+    )
 
 
-@pytest.mark.parametrize('new, base', [(5, 20), (7, 40), (14, 33), (20, 60)])
+@pytest.mark.parametrize("new, base", [(5, 20), (7, 40), (14, 33), (20, 60)])
 def test_p_values_are_exact(new, base):
     rng = np.random.default_rng(new)
     x, y = rng.normal(0.5, 1, new), rng.normal(0, 1, base)
-    exact = stats.mannwhitneyu(x, y, alternative='greater', method='exact')
-    assert ranks.mann_whitney(new, base)[int(exact.statistic)] == pytest.approx(exact.pvalue, rel=1e-9)
+    exact = stats.mannwhitneyu(x, y, alternative="greater", method="exact")
+    assert ranks.mann_whitney(new, base)[int(exact.statistic)] == pytest.approx(
+        exact.pvalue, rel=1e-9
+    )
 
 
 def test_equal_samples_are_no_evidence():
-    assert judge.judge(np.full(30, 5.0), np.full(10, 5.0), True).word == 'ok'
+    assert judge.judge(np.full(30, 5.0), np.full(10, 5.0), True).word == "ok"
 
 
-@pytest.mark.parametrize('base, launches, message', [
-    (BASE[:10], [10.0] * 5, 'holds 10 launches; at least 20 are needed'),
-    (BASE, [], 'no launch'), (BASE, [10, float('nan')], 'launches hold a value'), (BASE, [10, 0], 'not positive'),
-    ([*BASE, -1], [10.0] * 5, 'baseline hold a value'),
-])
+@pytest.mark.parametrize(
+    "base, launches, message",
+    [
+        (BASE[:10], [10.0] * 5, "holds 10 launches; at least 20 are needed"),
+        (BASE, [], "no launch"),
+        (BASE, [10, float("nan")], "launches hold a value"),
+        (BASE, [10, 0], "not positive"),
+        ([*BASE, -1], [10.0] * 5, "baseline hold a value"),
+    ],
+)
 def test_what_cannot_be_judged_says_why(base, launches, message):
     with pytest.raises(JudgeError, match=message):
         judge.judge(base, launches, True)
@@ -88,12 +108,18 @@ def test_a_change_is_confirmed_by_fresh_launches_alone():
     assert held.launches == 5 + judge.CONFIRM_LOOKS[0]
     gone = judge.confirm(BASE, fresh(1.1, 5), again, True, variables=200)
     assert gone.word == "ok" and abs(gone.change) < 0.02
-    assert judge.confirm(BASE, fresh(1.1, 5), again / 1.1, True, variables=200).word == "inconclusive"
+    assert (
+        judge.confirm(BASE, fresh(1.1, 5), again / 1.1, True, variables=200).word == "inconclusive"
+    )
 
 
 def test_confirmation_asks_for_more_fresh_launches_and_counts_both_stages():
     verdict = judge.confirm(BASE, fresh(1.1, 5), [10.3, 10.7], True, variables=200)
-    assert (verdict.word, verdict.launches, verdict.wanted) == ("inconclusive", 7, 5 + judge.CONFIRM_LOOKS[0])
+    assert (verdict.word, verdict.launches, verdict.wanted) == (
+        "inconclusive",
+        7,
+        5 + judge.CONFIRM_LOOKS[0],
+    )
 
 
 def test_what_was_open_goes_on_with_the_launches_of_both_stages():
@@ -112,7 +138,11 @@ def test_what_was_ok_stays_so():
 
 def test_a_baseline_by_session_and_a_flat_one_without_drift_judge_alike():
     sessions = BASE.reshape(12, 5)
-    assert judge.judge(sessions.tolist(), fresh(1.1), True).word == judge.judge(BASE, fresh(1.1), True).word == "regressed"
+    assert (
+        judge.judge(sessions.tolist(), fresh(1.1), True).word
+        == judge.judge(BASE, fresh(1.1), True).word
+        == "regressed"
+    )
 
 
 def test_confirmation_without_fresh_launches_is_refused():

@@ -1,4 +1,5 @@
 """The verdict on pairs of launches. Error rates over many are `make bench-gate`'s matter."""
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -12,10 +13,16 @@ def measured(shared: float, step: float = 0.0, count: int = 75, seed: int = 1):
     return a, b * (1 + step)
 
 
-@pytest.mark.parametrize("step, lower_is_better, word", [
-    (0.0, True, "ok"), (0.05, True, "regressed"), (0.05, False, "improved"), (-0.05, True, "improved"),
-    (-0.05, False, "regressed"),
-])
+@pytest.mark.parametrize(
+    "step, lower_is_better, word",
+    [
+        (0.0, True, "ok"),
+        (0.05, True, "regressed"),
+        (0.05, False, "improved"),
+        (-0.05, True, "improved"),
+        (-0.05, False, "regressed"),
+    ],
+)
 def test_pairs_find_in_noise_of_8_percent_what_single_launches_cannot(step, lower_is_better, word):
     verdict = pairs.judge_pairs(*measured(0.95, step), lower_is_better, variables=200)
     assert (verdict.word, verdict.method) == (word, "paired")
@@ -33,7 +40,10 @@ def test_where_little_is_shared_the_launches_are_judged_as_two_samples():
 
 @pytest.mark.parametrize("shared", [0.0, 0.8, 0.95, 0.99])
 def test_the_shared_part_is_measured_despite_outliers(shared):
-    found = [pairs.shared_part(*map(np.log, measured(shared, count=50, seed=seed))) for seed in range(200)]
+    found = [
+        pairs.shared_part(*map(np.log, measured(shared, count=50, seed=seed)))
+        for seed in range(200)
+    ]
     assert np.median([part for part, _ in found]) == pytest.approx(shared, abs=0.03)
     assert np.mean([low <= shared <= high for _, (low, high) in found]) > 0.9
 
@@ -55,10 +65,15 @@ def test_equal_launches_are_no_evidence():
     assert pairs.judge_pairs(same, same * 1.1, True).word == "regressed"
 
 
-@pytest.mark.parametrize("a, b, message", [
-    ([1.0] * 5, [1.0] * 4, "5 launches of A and 4 of B are no pairs"), ([], [], "no pairs"),
-    ([1.0, -1.0], [1.0, 1.0], "launches of A hold a value"), ([1.0], [float("nan")], "launches of B hold a value"),
-])
+@pytest.mark.parametrize(
+    "a, b, message",
+    [
+        ([1.0] * 5, [1.0] * 4, "5 launches of A and 4 of B are no pairs"),
+        ([], [], "no pairs"),
+        ([1.0, -1.0], [1.0, 1.0], "launches of A hold a value"),
+        ([1.0], [float("nan")], "launches of B hold a value"),
+    ],
+)
 def test_what_cannot_be_judged_says_why(a, b, message):
     with pytest.raises(JudgeError, match=message):
         pairs.judge_pairs(a, b, True)

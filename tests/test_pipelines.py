@@ -3,6 +3,7 @@
 What runs here are the files' own shell lines, as their vendors would run them, with stand-ins for `reframe` and `nearmetal`
 that say which exit code they were told: it is the pipelines' logic that is tested, no measurement.
 """
+
 import http.server
 import itertools
 import json
@@ -23,27 +24,33 @@ import yaml
 
 from .conftest import CHECKOUT
 
-GITLAB, GITHUB, JENKINS = (CHECKOUT / 'ci' / name for name in ('gitlab-ci.yml', 'github-actions.yml', 'Jenkinsfile'))
-VENDORS = ['gitlab', 'github', 'jenkins']
+GITLAB, GITHUB, JENKINS = (
+    CHECKOUT / "ci" / name for name in ("gitlab-ci.yml", "github-actions.yml", "Jenkinsfile")
+)
+VENDORS = ["gitlab", "github", "jenkins"]
 
 
 class GitLabLoader(yaml.SafeLoader):
     """Keeps a `!reference` as the list of keys that it is."""
 
 
-GitLabLoader.add_constructor('!reference', lambda loader, node: loader.construct_sequence(node))
+GitLabLoader.add_constructor("!reference", lambda loader, node: loader.construct_sequence(node))
 
 
 def gitlab_script(job: str) -> str:
     """A job's lines in the one shell that they share."""
     document = yaml.load(GITLAB.read_text(), GitLabLoader)
-    parts = document[job]['script']
-    return '\n'.join(line for part in parts for line in ([part] if isinstance(part, str) else document[part[0]][part[1]]))
+    parts = document[job]["script"]
+    return "\n".join(
+        line
+        for part in parts
+        for line in ([part] if isinstance(part, str) else document[part[0]][part[1]])
+    )
 
 
 def github_steps(job: str) -> dict[str, str]:
-    steps = yaml.safe_load(GITHUB.read_text())['jobs'][job]['steps']
-    return {step['name']: step['run'] for step in steps if 'run' in step}
+    steps = yaml.safe_load(GITHUB.read_text())["jobs"][job]["steps"]
+    return {step["name"]: step["run"] for step in steps if "run" in step}
 
 
 def jenkins_steps() -> dict[str, str]:
@@ -53,124 +60,177 @@ def jenkins_steps() -> dict[str, str]:
     found = {}
     for stage, after, text in zip(pieces[1::3], pieces[2::3], pieces[3::3]):
         for script in re.findall(r"'''(#!.*?)'''", text, re.DOTALL):
-            first, rest = script.split('\n', 1)
-            found['' if after else stage] = f'{first}\n{textwrap.dedent(rest)}'
+            first, rest = script.split("\n", 1)
+            found["" if after else stage] = f"{first}\n{textwrap.dedent(rest)}"
     return found
 
 
 def scripts() -> dict[str, str]:
     """Every piece of shell in the three files."""
     document = yaml.load(GITLAB.read_text(), GitLabLoader)
-    return {'gitlab .campaign': '\n'.join(document['.campaign']['before_script']),
-            **{f'gitlab {job}': gitlab_script(job) for job in ('nightly', 'change', 'comment')},
-            **{f'github {job} {name}': run for job in ('campaign', 'comment') for name, run in github_steps(job).items()},
-            **{f'jenkins {stage}': script for stage, script in jenkins_steps().items()}}
+    return {
+        "gitlab .campaign": "\n".join(document[".campaign"]["before_script"]),
+        **{f"gitlab {job}": gitlab_script(job) for job in ("nightly", "change", "comment")},
+        **{
+            f"github {job} {name}": run
+            for job in ("campaign", "comment")
+            for name, run in github_steps(job).items()
+        },
+        **{f"jenkins {stage}": script for stage, script in jenkins_steps().items()},
+    }
 
 
 def expanded() -> dict:
     """The GitLab file with each job whole: the schema does not look into a template, nor GitLab at one that nobody extends."""
     document = yaml.load(GITLAB.read_text(), GitLabLoader)
-    jobs = {name: {**document.get(job.get('extends'), {}), **job, 'script': [gitlab_script(name)]}
-            for name, job in document.items() if isinstance(job, dict) and 'script' in job and not name.startswith('.')}
-    return {name: jobs.get(name, part) for name, part in document.items() if not name.startswith('.')}
+    jobs = {
+        name: {**document.get(job.get("extends"), {}), **job, "script": [gitlab_script(name)]}
+        for name, job in document.items()
+        if isinstance(job, dict) and "script" in job and not name.startswith(".")
+    }
+    return {
+        name: jobs.get(name, part) for name, part in document.items() if not name.startswith(".")
+    }
 
 
 def schema_says(schema: str, path: Path, *options: str) -> subprocess.CompletedProcess:
-    return subprocess.run([sys.executable, '-m', 'check_jsonschema', '--builtin-schema', schema, *options, path], text=True,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    return subprocess.run(
+        [sys.executable, "-m", "check_jsonschema", "--builtin-schema", schema, *options, path],
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
 
 
 def test_gitlabs_schema_accepts_it_and_would_refuse_an_error(tmp_path):
-    done = schema_says('vendor.gitlab-ci', GITLAB, '--data-transform', 'gitlab-ci')
+    done = schema_says("vendor.gitlab-ci", GITLAB, "--data-transform", "gitlab-ci")
     assert done.returncode == 0, done.stdout
-    whole, wrong = tmp_path / 'whole.yml', tmp_path / 'wrong.yml'
+    whole, wrong = tmp_path / "whole.yml", tmp_path / "wrong.yml"
     whole.write_text(yaml.safe_dump(expanded()))
-    wrong.write_text(whole.read_text().replace('when: always', 'when: perhaps'))
-    done = schema_says('vendor.gitlab-ci', whole)
+    wrong.write_text(whole.read_text().replace("when: always", "when: perhaps"))
+    done = schema_says("vendor.gitlab-ci", whole)
     assert done.returncode == 0, done.stdout
-    assert 'artifacts' in (refused := schema_says('vendor.gitlab-ci', wrong)).stdout and refused.returncode == 1
+    assert (
+        "artifacts" in (refused := schema_says("vendor.gitlab-ci", wrong)).stdout
+        and refused.returncode == 1
+    )
 
 
 def test_githubs_schema_accepts_it_and_would_refuse_an_error(tmp_path):
     wrong = tmp_path / GITHUB.name
-    wrong.write_text(GITHUB.read_text().replace('    timeout-minutes: 480', '    timeout: 480'))
-    done = schema_says('vendor.github-workflows', GITHUB)
+    wrong.write_text(GITHUB.read_text().replace("    timeout-minutes: 480", "    timeout: 480"))
+    done = schema_says("vendor.github-workflows", GITHUB)
     assert done.returncode == 0, done.stdout
-    assert 'timeout' in (refused := schema_says('vendor.github-workflows', wrong)).stdout and refused.returncode == 1
+    assert (
+        "timeout" in (refused := schema_says("vendor.github-workflows", wrong)).stdout
+        and refused.returncode == 1
+    )
 
 
-@pytest.mark.parametrize('name', scripts())
+@pytest.mark.parametrize("name", scripts())
 def test_bash_can_read_it(name):
-    done = subprocess.run(['bash', '-n'], input=scripts()[name], text=True, capture_output=True)
-    assert (done.returncode, done.stderr) == (0, '')
+    done = subprocess.run(["bash", "-n"], input=scripts()[name], text=True, capture_output=True)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_the_jenkinsfile_hands_all_shell_to_bash_as_it_stands():
-    text = re.sub(r'^\s*//.*', '', JENKINS.read_text(), flags=re.MULTILINE)
-    assert '"""' not in text, 'Groovy would put secrets into the text of the script'
+    text = re.sub(r"^\s*//.*", "", JENKINS.read_text(), flags=re.MULTILINE)
+    assert '"""' not in text, "Groovy would put secrets into the text of the script"
     outside = re.sub(r"'''.*?'''", "''", text, flags=re.DOTALL)
-    assert outside.count('{') == outside.count('}')
-    assert len(re.findall(r'\bsh\b', outside)) == len(jenkins_steps()), 'a script that no test here sees'
+    assert outside.count("{") == outside.count("}")
+    assert len(re.findall(r"\bsh\b", outside)) == len(jenkins_steps()), (
+        "a script that no test here sees"
+    )
 
 
 def test_they_install_as_the_readme_says():
-    readme = (CHECKOUT / 'README.md').read_text()
-    for install in (scripts()[name] for name in ('gitlab .campaign', 'github campaign Install', 'jenkins Install')):
-        commands = [line for line in install.splitlines() if 'pip install' in line or '-m venv' in line]
+    readme = (CHECKOUT / "README.md").read_text()
+    for install in (
+        scripts()[name]
+        for name in ("gitlab .campaign", "github campaign Install", "jenkins Install")
+    ):
+        commands = [
+            line for line in install.splitlines() if "pip install" in line or "-m venv" in line
+        ]
         assert len(commands) == 3
         assert all(command in readme for command in commands)
 
 
 def test_changes_from_forks_reach_no_runner_on_the_cluster():
     document = yaml.load(GITLAB.read_text(), GitLabLoader)
-    for place in (document['workflow'], document['nightly'], document['change'], document['comment']):
-        assert all('$CI_MERGE_REQUEST_SOURCE_PROJECT_ID == $CI_MERGE_REQUEST_PROJECT_ID' in rule['if'] or
-                   '$CI_COMMIT_BRANCH == $CI_DEFAULT_BRANCH' in rule['if'] for rule in place['rules'])
-    jobs = yaml.safe_load(GITHUB.read_text())['jobs']
-    reached_by = {clause.split("'")[1]: clause for clause in jobs['campaign']['if'].split('||')}
-    assert set(reached_by) == {'schedule', 'workflow_dispatch', 'pull_request'}
-    assert 'head.repo.full_name == github.repository' in reached_by['pull_request']
-    assert [name for name, job in jobs.items() if 'self-hosted' in job['runs-on']] == ['campaign']
-    assert re.search(r'allOf \{\s*changeRequest\(\)\s*expression \{ !env.CHANGE_FORK \}\s*\}', JENKINS.read_text())
+    for place in (
+        document["workflow"],
+        document["nightly"],
+        document["change"],
+        document["comment"],
+    ):
+        assert all(
+            "$CI_MERGE_REQUEST_SOURCE_PROJECT_ID == $CI_MERGE_REQUEST_PROJECT_ID" in rule["if"]
+            or "$CI_COMMIT_BRANCH == $CI_DEFAULT_BRANCH" in rule["if"]
+            for rule in place["rules"]
+        )
+    jobs = yaml.safe_load(GITHUB.read_text())["jobs"]
+    reached_by = {clause.split("'")[1]: clause for clause in jobs["campaign"]["if"].split("||")}
+    assert set(reached_by) == {"schedule", "workflow_dispatch", "pull_request"}
+    assert "head.repo.full_name == github.repository" in reached_by["pull_request"]
+    assert [name for name, job in jobs.items() if "self-hosted" in job["runs-on"]] == ["campaign"]
+    assert re.search(
+        r"allOf \{\s*changeRequest\(\)\s*expression \{ !env.CHANGE_FORK \}\s*\}",
+        JENKINS.read_text(),
+    )
 
 
 def test_the_three_judge_alike():
-    gitlab, github, jenkins = (scripts()[name].partition('told=0')[2]
-                               for name in ('gitlab nightly', 'github campaign Gate and report', 'jenkins Gate and report'))
-    assert gitlab.strip() == github.strip() == jenkins.strip() != ''
+    gitlab, github, jenkins = (
+        scripts()[name].partition("told=0")[2]
+        for name in ("gitlab nightly", "github campaign Gate and report", "jenkins Gate and report")
+    )
+    assert gitlab.strip() == github.strip() == jenkins.strip() != ""
 
 
 def command_lines(program: str) -> list[list[str]]:
     """The words of every call of a program in the three files."""
-    text = '\n'.join(scripts().values()).replace('\\\n', ' ')
-    return [shlex.split(call.partition('||')[0]) for call in re.findall(rf'^ *({program} .*)', text, re.MULTILINE)]
+    text = "\n".join(scripts().values()).replace("\\\n", " ")
+    return [
+        shlex.split(call.partition("||")[0])
+        for call in re.findall(rf"^ *({program} .*)", text, re.MULTILINE)
+    ]
 
 
 def options_of(*command: str) -> set[str]:
-    shown = subprocess.run([*command, '--help'], text=True, capture_output=True, check=True).stdout
-    return set(re.findall(r'(?<![\w-])--?[a-zA-Z][\w-]*', shown))
+    shown = subprocess.run([*command, "--help"], text=True, capture_output=True, check=True).stdout
+    return set(re.findall(r"(?<![\w-])--?[a-zA-Z][\w-]*", shown))
 
 
 def test_reframe_has_every_option_that_they_give_it():
-    calls, known = command_lines('reframe'), options_of(str(Path(sys.executable).parent / 'reframe'))
+    calls, known = (
+        command_lines("reframe"),
+        options_of(str(Path(sys.executable).parent / "reframe")),
+    )
     assert len(calls) == 9
-    given = {word.partition('=')[0] for call in calls for word in call if word.startswith('-')}
+    given = {word.partition("=")[0] for call in calls for word in call if word.startswith("-")}
     assert given <= known
 
 
 def test_nearmetal_has_every_command_and_option_that_they_give_it():
-    calls = command_lines('nearmetal')
-    assert {call[1] for call in calls} == {'gate', 'report'}
-    for command in ('gate', 'report'):
-        given = {word.partition('=')[0] for call in calls if call[1] == command for word in call if word.startswith('-')}
-        assert given <= options_of(sys.executable, '-m', 'nearmetal', command)
+    calls = command_lines("nearmetal")
+    assert {call[1] for call in calls} == {"gate", "report"}
+    for command in ("gate", "report"):
+        given = {
+            word.partition("=")[0]
+            for call in calls
+            if call[1] == command
+            for word in call
+            if word.startswith("-")
+        }
+        assert given <= options_of(sys.executable, "-m", "nearmetal", command)
 
 
 def test_actions_are_pinned_to_commits():
-    uses = re.findall(r'uses: (\S+)(.*)', GITHUB.read_text())
+    uses = re.findall(r"uses: (\S+)(.*)", GITHUB.read_text())
     assert uses
-    pinned = re.compile(r'actions/[a-z-]+@[0-9a-f]{40}')
-    assert [use for use, comment in uses if not pinned.fullmatch(use) or '# v' not in comment] == []
+    pinned = re.compile(r"actions/[a-z-]+@[0-9a-f]{40}")
+    assert [use for use, comment in uses if not pinned.fullmatch(use) or "# v" not in comment] == []
 
 
 STAND_IN = """#!{python} -IS
@@ -193,101 +253,164 @@ class Site:
 
     def __init__(self, workspace: Path, **codes):
         self.workspace = workspace
-        (workspace / 'campaign').mkdir()
-        programs = workspace / '.venv' / 'bin'
+        (workspace / "campaign").mkdir()
+        programs = workspace / ".venv" / "bin"
         programs.mkdir(parents=True)
-        for name in ('reframe', 'nearmetal'):
+        for name in ("reframe", "nearmetal"):
             (programs / name).write_text(STAND_IN.format(python=sys.executable))
             (programs / name).chmod(0o755)
-        (programs / 'activate').write_text(f'PATH="{programs}:$PATH"\n')
-        self.environment = {**os.environ, 'NEARMETAL_SYSTEM': 'ec2', 'NEARMETAL_CHECKS': 'tcp',
-                            'RFM_PREFIX': '/shared/results', 'CODE_reframe': '0', 'CODE_gate': '0', 'CODE_report': '0',
-                            'CODE_dry': '0', **codes}
+        (programs / "activate").write_text(f'PATH="{programs}:$PATH"\n')
+        self.environment = {
+            **os.environ,
+            "NEARMETAL_SYSTEM": "ec2",
+            "NEARMETAL_CHECKS": "tcp",
+            "RFM_PREFIX": "/shared/results",
+            "CODE_reframe": "0",
+            "CODE_gate": "0",
+            "CODE_report": "0",
+            "CODE_dry": "0",
+            **codes,
+        }
 
     def shell(self, *command: str, script: str, **more) -> int:
-        return subprocess.run([*command], input=script, text=True, cwd=self.workspace, env={**self.environment, **more},
-                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode
+        return subprocess.run(
+            [*command],
+            input=script,
+            text=True,
+            cwd=self.workspace,
+            env={**self.environment, **more},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        ).returncode
 
     def gitlab(self, change: bool) -> int:
-        activate = yaml.load(GITLAB.read_text(), GitLabLoader)['.campaign']['before_script'][-1]
-        return self.shell('bash', '-eo', 'pipefail', script=activate + gitlab_script('change' if change else 'nightly'))
+        activate = yaml.load(GITLAB.read_text(), GitLabLoader)[".campaign"]["before_script"][-1]
+        return self.shell(
+            "bash",
+            "-eo",
+            "pipefail",
+            script=activate + gitlab_script("change" if change else "nightly"),
+        )
 
     def github(self, change: bool) -> int:
-        steps, handed = github_steps('campaign'), self.workspace / 'handed'
-        measure = steps['Dry run and smaller campaign of a change' if change else 'Nightly campaign']
-        here = {'GITHUB_ENV': str(handed), 'RFM_PREFIX': '/shared/results/changes' if change else '/shared/results'}
-        code = self.shell('bash', '-eo', 'pipefail', script=measure, **here)
-        passed_on = dict(line.split('=') for line in handed.read_text().splitlines()) if code == 0 else {}
-        return code or self.shell('bash', '-eo', 'pipefail', script=steps['Gate and report'], **here, **passed_on)
+        steps, handed = github_steps("campaign"), self.workspace / "handed"
+        measure = steps[
+            "Dry run and smaller campaign of a change" if change else "Nightly campaign"
+        ]
+        here = {
+            "GITHUB_ENV": str(handed),
+            "RFM_PREFIX": "/shared/results/changes" if change else "/shared/results",
+        }
+        code = self.shell("bash", "-eo", "pipefail", script=measure, **here)
+        passed_on = (
+            dict(line.split("=") for line in handed.read_text().splitlines()) if code == 0 else {}
+        )
+        return code or self.shell(
+            "bash", "-eo", "pipefail", script=steps["Gate and report"], **here, **passed_on
+        )
 
     def jenkins(self, change: bool) -> int:
-        steps, here = jenkins_steps(), {'CHANGE_ID': '7'} if change else {}
-        if change and (code := self.shell('bash', script=steps['Dry run of a change'], **here)):
+        steps, here = jenkins_steps(), {"CHANGE_ID": "7"} if change else {}
+        if change and (code := self.shell("bash", script=steps["Dry run of a change"], **here)):
             return code
-        ran = self.shell('bash', script=steps['Smaller campaign of a change' if change else 'Nightly campaign'], **here)
-        return self.shell('bash', script=steps['Gate and report'], ran=str(ran), **here)
+        ran = self.shell(
+            "bash",
+            script=steps["Smaller campaign of a change" if change else "Nightly campaign"],
+            **here,
+        )
+        return self.shell("bash", script=steps["Gate and report"], ran=str(ran), **here)
 
     @property
     def calls(self) -> list[list[str]]:
-        return [line.split('\t') for line in (self.workspace / 'calls').read_text().splitlines()]
+        return [line.split("\t") for line in (self.workspace / "calls").read_text().splitlines()]
 
 
-@pytest.mark.parametrize('vendor', VENDORS)
-@pytest.mark.parametrize('reframe, gate, report, ends', [
-    (0, 0, 0, 0), (0, 1, 0, 1), (1, 2, 0, 2), (1, 1, 0, 1), (0, 3, 1, 3), (1, 0, 0, 2), (0, 0, 3, 3)])
-def test_it_ends_with_what_the_gate_says_and_keeps_the_report(tmp_path, vendor, reframe, gate, report, ends):
+@pytest.mark.parametrize("vendor", VENDORS)
+@pytest.mark.parametrize(
+    "reframe, gate, report, ends",
+    [
+        (0, 0, 0, 0),
+        (0, 1, 0, 1),
+        (1, 2, 0, 2),
+        (1, 1, 0, 1),
+        (0, 3, 1, 3),
+        (1, 0, 0, 2),
+        (0, 0, 3, 3),
+    ],
+)
+def test_it_ends_with_what_the_gate_says_and_keeps_the_report(
+    tmp_path, vendor, reframe, gate, report, ends
+):
     site = Site(tmp_path, CODE_reframe=str(reframe), CODE_gate=str(gate), CODE_report=str(report))
     assert getattr(site, vendor)(change=False) == ends
-    assert {path.name for path in (tmp_path / 'campaign').iterdir()} == {
-        'started', 'gate.json', 'gate.xml', 'gate.md', 'gate.prom', 'report.html'}
+    assert {path.name for path in (tmp_path / "campaign").iterdir()} == {
+        "started",
+        "gate.json",
+        "gate.xml",
+        "gate.md",
+        "gate.prom",
+        "report.html",
+    }
 
 
-@pytest.mark.parametrize('vendor, change', itertools.product(VENDORS, [False, True]))
+@pytest.mark.parametrize("vendor, change", itertools.product(VENDORS, [False, True]))
 def test_a_session_from_before_this_run_is_not_judged_for_it(tmp_path, vendor, change):
     site, before = Site(tmp_path), int(time.time())
     assert getattr(site, vendor)(change=change) == 0
-    gate, = (call for call in site.calls if call[1] == 'gate')
-    assert before <= int(gate[gate.index('--since') + 1]) <= time.time()
+    (gate,) = (call for call in site.calls if call[1] == "gate")
+    assert before <= int(gate[gate.index("--since") + 1]) <= time.time()
 
 
-@pytest.mark.parametrize('vendor', VENDORS)
+@pytest.mark.parametrize("vendor", VENDORS)
 def test_a_change_is_dry_run_first_and_keeps_out_of_the_history(tmp_path, vendor):
     site = Site(tmp_path)
     assert getattr(site, vendor)(change=True) == 0
     dry, run, gate, report = site.calls
-    assert '--dry-run' in dry and '-r' in run and run[run.index('-n') + 1] == 'tcp'
-    assert (gate[1], report[1]) == ('gate', 'report')
-    assert {call[-1] for call in (run, gate, report)} == {'/shared/results/changes'}
+    assert "--dry-run" in dry and "-r" in run and run[run.index("-n") + 1] == "tcp"
+    assert (gate[1], report[1]) == ("gate", "report")
+    assert {call[-1] for call in (run, gate, report)} == {"/shared/results/changes"}
 
 
-@pytest.mark.parametrize('vendor', VENDORS)
+@pytest.mark.parametrize("vendor", VENDORS)
 def test_a_change_whose_dry_run_fails_measures_nothing(tmp_path, vendor):
-    site = Site(tmp_path, CODE_dry='1')
+    site = Site(tmp_path, CODE_dry="1")
     assert getattr(site, vendor)(change=True) == 3
     assert len(site.calls) == 1
 
 
-@pytest.mark.parametrize('name', ['gitlab .campaign', 'github campaign Install', 'jenkins Install'])
-@pytest.mark.parametrize('wrong', [
-    {'NEARMETAL_SYSTEM': ''}, {'RFM_PREFIX': ''}, {'RFM_PREFIX': 'results'}, {'RFM_PREFIX': '.'}])
+@pytest.mark.parametrize("name", ["gitlab .campaign", "github campaign Install", "jenkins Install"])
+@pytest.mark.parametrize(
+    "wrong",
+    [{"NEARMETAL_SYSTEM": ""}, {"RFM_PREFIX": ""}, {"RFM_PREFIX": "results"}, {"RFM_PREFIX": "."}],
+)
 def test_settings_that_would_lose_results_are_bad_usage(tmp_path, name, wrong):
-    settings = {'NEARMETAL_SYSTEM': 'ec2', 'RFM_PREFIX': '/shared', **wrong}
-    if settings['RFM_PREFIX'] == '.':
-        settings['RFM_PREFIX'] = str(tmp_path / 'results')
-    (tmp_path / 'campaign').mkdir()
-    (tmp_path / 'campaign' / 'gate.md').write_text('of the last run')
-    done = subprocess.run(['bash', '-eo', 'pipefail'], input=scripts()[name], text=True, cwd=tmp_path, capture_output=True,
-                          env={**os.environ, **settings})
+    settings = {"NEARMETAL_SYSTEM": "ec2", "RFM_PREFIX": "/shared", **wrong}
+    if settings["RFM_PREFIX"] == ".":
+        settings["RFM_PREFIX"] = str(tmp_path / "results")
+    (tmp_path / "campaign").mkdir()
+    (tmp_path / "campaign" / "gate.md").write_text("of the last run")
+    done = subprocess.run(
+        ["bash", "-eo", "pipefail"],
+        input=scripts()[name],
+        text=True,
+        cwd=tmp_path,
+        capture_output=True,
+        env={**os.environ, **settings},
+    )
     assert done.returncode == 3
     assert next(iter(wrong)) in done.stderr
-    assert not (tmp_path / 'campaign' / 'gate.md').exists(), 'would be kept and shown as of this run'
+    assert not (tmp_path / "campaign" / "gate.md").exists(), (
+        "would be kept and shown as of this run"
+    )
 
 
 class Forge(http.server.BaseHTTPRequestHandler):
     """Keeps what was posted."""
 
     def do_POST(self):
-        self.server.posts.append((self.path, self.headers, self.rfile.read(int(self.headers['Content-Length'])).decode()))
+        self.server.posts.append(
+            (self.path, self.headers, self.rfile.read(int(self.headers["Content-Length"])).decode())
+        )
         self.send_response(201)
         self.end_headers()
 
@@ -297,7 +420,7 @@ class Forge(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture
 def forge():
-    server = http.server.HTTPServer(('127.0.0.1', 0), Forge)
+    server = http.server.HTTPServer(("127.0.0.1", 0), Forge)
     server.posts = []
     threading.Thread(target=server.serve_forever, args=[0.01], daemon=True).start()
     yield server
@@ -305,27 +428,45 @@ def forge():
     server.server_close()
 
 
-@pytest.mark.skipif(not shutil.which('curl'), reason='needs curl')
-@pytest.mark.parametrize('vendor', ['gitlab', 'jenkins'])
-@pytest.mark.parametrize('verdict', ['| tcp | +12 % | "`$(id)`" & Größe @file |\n', None])
+@pytest.mark.skipif(not shutil.which("curl"), reason="needs curl")
+@pytest.mark.parametrize("vendor", ["gitlab", "jenkins"])
+@pytest.mark.parametrize("verdict", ['| tcp | +12 % | "`$(id)`" & Größe @file |\n', None])
 def test_the_comment_is_the_markdown_and_never_shows_the_token(tmp_path, forge, vendor, verdict):
     if verdict:
-        (tmp_path / 'campaign').mkdir()
-        (tmp_path / 'campaign' / 'gate.md').write_text(verdict)
-    url = f'http://127.0.0.1:{forge.server_port}'
-    environment = {'PATH': os.environ['PATH'], 'NEARMETAL_TOKEN': 'secret', 'CI_API_V4_URL': f'{url}/api/v4', 'CHANGE_ID': '7',
-                   'CI_MERGE_REQUEST_PROJECT_ID': '5', 'CI_MERGE_REQUEST_IID': '7', 'CI_PIPELINE_URL': 'https://the/log',
-                   'BUILD_URL': 'https://the/log', 'NEARMETAL_COMMENT_URL': f'{url}/api/v4/projects/5/merge_requests',
-                   'NEARMETAL_COMMENT_END': 'notes', 'LC_ALL': 'C.UTF-8', 'no_proxy': '127.0.0.1'}
-    script = gitlab_script('comment') if vendor == 'gitlab' else jenkins_steps()['']
-    done = subprocess.run(['bash', '-eo', 'pipefail'], input=script, text=True, cwd=tmp_path, env=environment,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60)
-    assert (done.returncode, 'secret' in done.stdout) == (0, False), done.stdout
-    (path, headers, text), = forge.posts
-    assert path == '/api/v4/projects/5/merge_requests/7/notes'
-    if vendor == 'gitlab':
-        token, body = headers['PRIVATE-TOKEN'], urllib.parse.parse_qs(text)['body'][0]
+        (tmp_path / "campaign").mkdir()
+        (tmp_path / "campaign" / "gate.md").write_text(verdict)
+    url = f"http://127.0.0.1:{forge.server_port}"
+    environment = {
+        "PATH": os.environ["PATH"],
+        "NEARMETAL_TOKEN": "secret",
+        "CI_API_V4_URL": f"{url}/api/v4",
+        "CHANGE_ID": "7",
+        "CI_MERGE_REQUEST_PROJECT_ID": "5",
+        "CI_MERGE_REQUEST_IID": "7",
+        "CI_PIPELINE_URL": "https://the/log",
+        "BUILD_URL": "https://the/log",
+        "NEARMETAL_COMMENT_URL": f"{url}/api/v4/projects/5/merge_requests",
+        "NEARMETAL_COMMENT_END": "notes",
+        "LC_ALL": "C.UTF-8",
+        "no_proxy": "127.0.0.1",
+    }
+    script = gitlab_script("comment") if vendor == "gitlab" else jenkins_steps()[""]
+    done = subprocess.run(
+        ["bash", "-eo", "pipefail"],
+        input=script,
+        text=True,
+        cwd=tmp_path,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        timeout=60,
+    )
+    assert (done.returncode, "secret" in done.stdout) == (0, False), done.stdout
+    ((path, headers, text),) = forge.posts
+    assert path == "/api/v4/projects/5/merge_requests/7/notes"
+    if vendor == "gitlab":
+        token, body = headers["PRIVATE-TOKEN"], urllib.parse.parse_qs(text)["body"][0]
     else:
-        token, body = headers['Authorization'].removeprefix('Bearer '), json.loads(text)['body']
-    assert token == 'secret'
-    assert body == verdict if verdict else 'https://the/log' in body
+        token, body = headers["Authorization"].removeprefix("Bearer "), json.loads(text)["body"]
+    assert token == "secret"
+    assert body == verdict if verdict else "https://the/log" in body

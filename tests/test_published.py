@@ -1,4 +1,5 @@
 """Published figures are what their documents say."""
+
 import os
 import re
 from pathlib import Path
@@ -8,13 +9,13 @@ import yaml
 
 from nearmetal import published
 
-SYSTEMS = Path(__file__).parents[1] / 'site-config' / 'systems'
+SYSTEMS = Path(__file__).parents[1] / "site-config" / "systems"
 FIGURES = published.load()
-NUMBER = re.compile(r'\d[\d,]*(?:\.\d+)?|\.\d+')
+NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?|\.\d+")
 
 
 def numbers_in(text: str) -> set[float]:
-    return {float(found.replace(',', '')) for found in NUMBER.findall(text)}
+    return {float(found.replace(",", "")) for found in NUMBER.findall(text)}
 
 
 def numbers_of(figure) -> list[float]:
@@ -23,18 +24,29 @@ def numbers_of(figure) -> list[float]:
 
 
 def name(figure) -> str:
-    return f'{figure.population or figure.system}:{figure.partition} {figure.check} {figure.variable} {figure.parameters} {figure.software}'
+    return f"{figure.population or figure.system}:{figure.partition} {figure.check} {figure.variable} {figure.parameters} {figure.software}"
 
 
 def test_every_figure_is_of_a_partition_that_exists():
-    known = {(system['name'], partition['name']) for path in SYSTEMS.iterdir()
-             for system in [yaml.safe_load(path.read_text())] for partition in system['partitions']}
-    assert not [name(figure) for figure in FIGURES if not figure.population and (figure.system, figure.partition) not in known]
+    known = {
+        (system["name"], partition["name"])
+        for path in SYSTEMS.iterdir()
+        for system in [yaml.safe_load(path.read_text())]
+        for partition in system["partitions"]
+    }
+    assert not [
+        name(figure)
+        for figure in FIGURES
+        if not figure.population and (figure.system, figure.partition) not in known
+    ]
 
 
 def test_every_number_stands_in_its_quotation():
-    wrong = [name(figure) for figure in FIGURES if not figure.read_off_plot
-             and not set(numbers_of(figure)) <= numbers_in(figure.quote)]
+    wrong = [
+        name(figure)
+        for figure in FIGURES
+        if not figure.read_off_plot and not set(numbers_of(figure)) <= numbers_in(figure.quote)
+    ]
     assert not wrong
 
 
@@ -43,55 +55,107 @@ def test_no_figure_is_given_twice():
     assert not {key for key in keys if keys.count(key) > 1}
 
 
-@pytest.mark.skipif('NEARMETAL_SEEDS' not in os.environ,
-                    reason='the documents are their publishers\'; NEARMETAL_SEEDS=DIRECTORY names one with their text')
+@pytest.mark.skipif(
+    "NEARMETAL_SEEDS" not in os.environ,
+    reason="the documents are their publishers'; NEARMETAL_SEEDS=DIRECTORY names one with their text",
+)
 def test_every_quotation_stands_in_a_document():
-    texts = [' '.join(path.read_text(errors='replace').split()) for path in Path(os.environ['NEARMETAL_SEEDS']).glob('*.txt')]
-    assert texts and not [name(figure) for figure in FIGURES
-                          if figure.quote and not any(' '.join(figure.quote.split()) in text for text in texts)]
+    texts = [
+        " ".join(path.read_text(errors="replace").split())
+        for path in Path(os.environ["NEARMETAL_SEEDS"]).glob("*.txt")
+    ]
+    assert texts and not [
+        name(figure)
+        for figure in FIGURES
+        if figure.quote and not any(" ".join(figure.quote.split()) in text for text in texts)
+    ]
 
 
-@pytest.mark.parametrize('figure, text', [
-    ({'value': 915}, '915'), ({'range': (55, 60)}, '55-60'), ({'below': 1}, '< 1'), ({'above': 7.5}, '> 7.5'),
-    ({'value': 3, 'read_off_plot': {'error': 0.5}}, '3 ± 0.5'),
-])
+@pytest.mark.parametrize(
+    "figure, text",
+    [
+        ({"value": 915}, "915"),
+        ({"range": (55, 60)}, "55-60"),
+        ({"below": 1}, "< 1"),
+        ({"above": 7.5}, "> 7.5"),
+        ({"value": 3, "read_off_plot": {"error": 0.5}}, "3 ± 0.5"),
+    ],
+)
 def test_a_figure_is_shown_as_the_document_gives_it(figure, text):
-    common = dict.fromkeys(('check', 'variable', 'software', 'unit', 'where', 'document'), 'x')
+    common = dict.fromkeys(("check", "variable", "software", "unit", "where", "document"), "x")
     assert published.Figure(**common, **figure).text == text
 
 
-ENTRY = {'system': 'ec2', 'partition': 'cc', 'check': 'pingpong', 'variable': 'startup_latency', 'software': 'MPICH2 1.4',
-         'unit': 'us', 'where': 'section 5', 'quote': 'is 55 us', 'value': 55}
+ENTRY = {
+    "system": "ec2",
+    "partition": "cc",
+    "check": "pingpong",
+    "variable": "startup_latency",
+    "software": "MPICH2 1.4",
+    "unit": "us",
+    "where": "section 5",
+    "quote": "is 55 us",
+    "value": 55,
+}
 
 
-@pytest.mark.parametrize('change, message', [
-    ({'value': None}, 'figures.0'), ({'below': 3}, 'figures.0'), ({'quote': None}, 'figures.0'),
-    ({'system': None}, 'figures.0'), ({'population': 'TOP500'}, 'figures.0'),
-    ({'unit': 'ms'}, 'figures.0.unit: .*Fix: say us'), ({'where': ''}, 'figures.0.where'), ({'colour': 'red'}, 'figures.0'),
-])
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"value": None}, "figures.0"),
+        ({"below": 3}, "figures.0"),
+        ({"quote": None}, "figures.0"),
+        ({"system": None}, "figures.0"),
+        ({"population": "TOP500"}, "figures.0"),
+        ({"unit": "ms"}, "figures.0.unit: .*Fix: say us"),
+        ({"where": ""}, "figures.0.where"),
+        ({"colour": "red"}, "figures.0"),
+    ],
+)
 def test_a_malformed_figure_is_refused_with_its_place(tmp_path, change, message):
     entry = {key: value for key, value in {**ENTRY, **change}.items() if value is not None}
-    document = {'title': 'T', 'authors': 'A', 'year': 2012}
-    (tmp_path / 'one.yaml').write_text(yaml.safe_dump({'document': document, 'figures': [entry]}))
-    with pytest.raises(published.PublishedError, match=f'one.yaml: {message}'):
+    document = {"title": "T", "authors": "A", "year": 2012}
+    (tmp_path / "one.yaml").write_text(yaml.safe_dump({"document": document, "figures": [entry]}))
+    with pytest.raises(published.PublishedError, match=f"one.yaml: {message}"):
         published.load(tmp_path)
 
 
 def test_a_directory_without_figures_is_refused(tmp_path):
-    with pytest.raises(published.PublishedError, match='holds no figure'):
+    with pytest.raises(published.PublishedError, match="holds no figure"):
         published.load(tmp_path)
 
 
-@pytest.mark.parametrize('a, b, text', [
-    ({'range': (55, 60)}, {'value': 140}, '2.33-2.55'), ({'value': 3.7}, {'below': 2}, '< 0.541'),
-    ({'below': 0.5}, {'value': 1}, '> 2'), ({'below': 0.5}, {'below': 1}, ''), ({'value': 2}, {'value': 4}, '2')])
+@pytest.mark.parametrize(
+    "a, b, text",
+    [
+        ({"range": (55, 60)}, {"value": 140}, "2.33-2.55"),
+        ({"value": 3.7}, {"below": 2}, "< 0.541"),
+        ({"below": 0.5}, {"value": 1}, "> 2"),
+        ({"below": 0.5}, {"below": 1}, ""),
+        ({"value": 2}, {"value": 4}, "2"),
+    ],
+)
 def test_two_figures_bound_their_ratio(a, b, text):
-    common = {'check': 'pingpong', 'variable': 'v', 'software': 's', 'unit': 'us', 'where': 'x', 'document': 'd'}
+    common = {
+        "check": "pingpong",
+        "variable": "v",
+        "software": "s",
+        "unit": "us",
+        "where": "x",
+        "document": "d",
+    }
     assert published.ratio(published.Figure(**common, **a), published.Figure(**common, **b)) == text
 
 
 def test_the_figures_of_two_environments_are_of_one_place():
     """The messaging paper's, of Open MPI against Java: EC2's start-up latency between nodes, 55-60 against 140 us."""
-    [(a, b)] = published.pairs(FIGURES, 'pingpong', {'placement': 'internode'}, 'startup_latency', 'openmpi', 'mpj')
-    assert (a.text, b.text, a.partition, b.software) == ('55-60', '140', 'cc', 'FastMPJ 0.1 (niodev)')
-    assert published.pairs(FIGURES, 'npb', {'benchmark': 'cg'}, 'mops_S_2', 'openmpi', 'mpj') == []
+    [(a, b)] = published.pairs(
+        FIGURES, "pingpong", {"placement": "internode"}, "startup_latency", "openmpi", "mpj"
+    )
+    assert (a.text, b.text, a.partition, b.software) == (
+        "55-60",
+        "140",
+        "cc",
+        "FastMPJ 0.1 (niodev)",
+    )
+    assert published.pairs(FIGURES, "npb", {"benchmark": "cg"}, "mops_S_2", "openmpi", "mpj") == []

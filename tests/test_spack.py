@@ -1,4 +1,5 @@
 """The Spack environments, their locks and our recipes agree, and what changed between two locks is said. Without Spack."""
+
 import copy
 import json
 import re
@@ -10,130 +11,194 @@ import pytest
 
 from reframe_checks.rooms import imported
 
-ROOM = Path(__file__).parents[1] / 'spack-env'
-ENVIRONMENTS = sorted(path.parent.name for path in ROOM.glob('*/spack.yaml'))
-PACKAGES = ROOM / 'repo' / 'spack_repo' / 'nearmetal' / 'packages'
+ROOM = Path(__file__).parents[1] / "spack-env"
+ENVIRONMENTS = sorted(path.parent.name for path in ROOM.glob("*/spack.yaml"))
+PACKAGES = ROOM / "repo" / "spack_repo" / "nearmetal" / "packages"
 
 
-locks = imported(ROOM / 'locks.py')
+locks = imported(ROOM / "locks.py")
 
 
-@pytest.mark.parametrize('name', ENVIRONMENTS)
+@pytest.mark.parametrize("name", ENVIRONMENTS)
 def test_an_environment_agrees_with_its_lock(name):
     assert locks.disagreements(ROOM / name) == []
 
 
 def test_what_agrees_is_a_line_each(capsys):
     assert locks.main([]) == 0
-    assert capsys.readouterr().out == ''.join(f'{name}: agrees with its lock\n' for name in ENVIRONMENTS)
+    assert capsys.readouterr().out == "".join(
+        f"{name}: agrees with its lock\n" for name in ENVIRONMENTS
+    )
 
 
 def test_all_environments_are_there():
-    assert ENVIRONMENTS == ['apps', 'fastmpj', 'mpich', 'openmpi']
+    assert ENVIRONMENTS == ["apps", "fastmpj", "mpich", "openmpi"]
 
 
 def test_all_locks_are_of_one_spack_and_the_same_libraries():
     """So that a figure of one environment compares with another's."""
-    read = [locks.read_lock(ROOM / name / 'spack.lock') for name in ENVIRONMENTS]
-    assert {lock.spack for lock in read} == {'1.1.0'}
-    for name in ('openmpi', 'ucx', 'libfabric', 'gcc', 'glibc', 'mpj-express', 'openjdk'):
-        assert len({node.version for lock in read for node in lock.nodes.values() if node.name == name}) == 1, name
+    read = [locks.read_lock(ROOM / name / "spack.lock") for name in ENVIRONMENTS]
+    assert {lock.spack for lock in read} == {"1.1.0"}
+    for name in ("openmpi", "ucx", "libfabric", "gcc", "glibc", "mpj-express", "openjdk"):
+        assert (
+            len(
+                {node.version for lock in read for node in lock.nodes.values() if node.name == name}
+            )
+            == 1
+        ), name
 
 
 def test_versions_are_those_of_the_lab():
     """Debian's, which the lab and the images hold: apart from patches, what is measured there is measured with these."""
-    versions = {node.name: node.version for name in ENVIRONMENTS
-                for node in locks.read_lock(ROOM / name / 'spack.lock').nodes.values()}
-    assert {name: versions[name] for name in ('openmpi', 'mpich', 'pmix', 'ucx', 'libfabric', 'hpcc', 'slepc', 'nwchem', 'gromacs')} == {
-        'openmpi': '5.0.7', 'mpich': '4.2.1', 'pmix': '5.0.7', 'ucx': '1.18.1', 'libfabric': '2.1.0', 'hpcc': '1.5.0',
-        'slepc': '3.22.2', 'nwchem': '7.2.3', 'gromacs': '2025.2'}
+    versions = {
+        node.name: node.version
+        for name in ENVIRONMENTS
+        for node in locks.read_lock(ROOM / name / "spack.lock").nodes.values()
+    }
+    assert {
+        name: versions[name]
+        for name in (
+            "openmpi",
+            "mpich",
+            "pmix",
+            "ucx",
+            "libfabric",
+            "hpcc",
+            "slepc",
+            "nwchem",
+            "gromacs",
+        )
+    } == {
+        "openmpi": "5.0.7",
+        "mpich": "4.2.1",
+        "pmix": "5.0.7",
+        "ucx": "1.18.1",
+        "libfabric": "2.1.0",
+        "hpcc": "1.5.0",
+        "slepc": "3.22.2",
+        "nwchem": "7.2.3",
+        "gromacs": "2025.2",
+    }
 
 
 def test_no_lock_holds_what_a_site_has_alone():
     for name in ENVIRONMENTS:
-        for node in locks.read_lock(ROOM / name / 'spack.lock').nodes.values():
-            assert not node.external or node.name in ('gcc', 'glibc'), (name, node.name)
-            assert node.name != 'fastmpj'
+        for node in locks.read_lock(ROOM / name / "spack.lock").nodes.values():
+            assert not node.external or node.name in ("gcc", "glibc"), (name, node.name)
+            assert node.name != "fastmpj"
 
 
 def test_the_recipe_of_our_programs_has_the_digest_of_their_sources(monkeypatch):
-    names = ['Package', 'InstallError', 'license', 'version', 'variant', 'depends_on']
-    package = types.ModuleType('spack.package')
-    vars(package).update({name: (lambda *_, **__: None) for name in names}, Package=object, __all__=names)
-    monkeypatch.setitem(sys.modules, 'spack', types.ModuleType('spack'))
-    monkeypatch.setitem(sys.modules, 'spack.package', package)
-    recipe = imported(PACKAGES / 'nearmetal_benchmarks' / 'package.py')
+    names = ["Package", "InstallError", "license", "version", "variant", "depends_on"]
+    package = types.ModuleType("spack.package")
+    vars(package).update(
+        {name: (lambda *_, **__: None) for name in names}, Package=object, __all__=names
+    )
+    monkeypatch.setitem(sys.modules, "spack", types.ModuleType("spack"))
+    monkeypatch.setitem(sys.modules, "spack.package", package)
+    recipe = imported(PACKAGES / "nearmetal_benchmarks" / "package.py")
     found = recipe.digest(recipe.SOURCES)
-    assert found == recipe.DIGEST, f'a source changed: enter DIGEST = "{found}" there, then make spack-lock'
+    assert found == recipe.DIGEST, (
+        f'a source changed: enter DIGEST = "{found}" there, then make spack-lock'
+    )
 
 
 @pytest.fixture
 def room(tmp_path):
     """A copy of one environment, and a way to damage its lock."""
     import shutil
-    copied = tmp_path / 'spack-env'
+
+    copied = tmp_path / "spack-env"
     shutil.copytree(ROOM, copied)
 
     def damage(change):
-        path = copied / 'openmpi' / 'spack.lock'
+        path = copied / "openmpi" / "spack.lock"
         data = json.loads(path.read_text())
-        change(data, {node['name']: node for node in data['concrete_specs'].values()})
+        change(data, {node["name"]: node for node in data["concrete_specs"].values()})
         path.write_text(json.dumps(data))
-        return copied / 'openmpi'
+        return copied / "openmpi"
 
     return damage
 
 
 def test_a_spec_is_the_same_in_whatever_order():
-    theirs = 'npb@3.4.1+a~b classes=W,S implementation=mpi'
-    assert locks.parts('npb@3.4.1 implementation=mpi classes=S,W +a ~b') == locks.parts(theirs)
-    assert len({locks.parts(text) for text in ('a@1', 'a@2', 'a@1 +x', 'a@1~x', 'a@1 x=1', 'a')}) == 6
+    theirs = "npb@3.4.1+a~b classes=W,S implementation=mpi"
+    assert locks.parts("npb@3.4.1 implementation=mpi classes=S,W +a ~b") == locks.parts(theirs)
+    assert (
+        len({locks.parts(text) for text in ("a@1", "a@2", "a@1 +x", "a@1~x", "a@1 x=1", "a")}) == 6
+    )
 
 
-@pytest.mark.parametrize('change, sentence', [
-    (lambda data, nodes: nodes['openmpi'].update(version='5.0.8'), 'openmpi is 5.0.8 instead of 5.0.7'),
-    (lambda data, nodes: nodes['openmpi']['parameters'].update(fabrics=['ucx']),
-     "openmpi has fabrics=['ucx'] instead of ucx,ofi"),
-    (lambda data, nodes: nodes['ucx']['parameters'].update(verbs=False), 'ucx lacks +verbs'),
-    (lambda data, nodes: nodes['hwloc']['arch'].update(target='zen2'), 'hwloc is for zen2 instead of x86_64_v3'),
-    (lambda data, nodes: nodes['pmix'].update(external={'path': '/opt/pmix'}), 'pmix comes from /opt/pmix of the machine'),
-    (lambda data, nodes: data['roots'].pop(), 'is in spack.yaml alone'),
-    (lambda data, nodes: nodes['openmpi']['dependencies'][0].update(hash='x' * 32), 'which the lock does not hold'),
-])
+@pytest.mark.parametrize(
+    "change, sentence",
+    [
+        (
+            lambda data, nodes: nodes["openmpi"].update(version="5.0.8"),
+            "openmpi is 5.0.8 instead of 5.0.7",
+        ),
+        (
+            lambda data, nodes: nodes["openmpi"]["parameters"].update(fabrics=["ucx"]),
+            "openmpi has fabrics=['ucx'] instead of ucx,ofi",
+        ),
+        (lambda data, nodes: nodes["ucx"]["parameters"].update(verbs=False), "ucx lacks +verbs"),
+        (
+            lambda data, nodes: nodes["hwloc"]["arch"].update(target="zen2"),
+            "hwloc is for zen2 instead of x86_64_v3",
+        ),
+        (
+            lambda data, nodes: nodes["pmix"].update(external={"path": "/opt/pmix"}),
+            "pmix comes from /opt/pmix of the machine",
+        ),
+        (lambda data, nodes: data["roots"].pop(), "is in spack.yaml alone"),
+        (
+            lambda data, nodes: nodes["openmpi"]["dependencies"][0].update(hash="x" * 32),
+            "which the lock does not hold",
+        ),
+    ],
+)
 def test_what_does_not_agree_is_said(room, change, sentence):
     assert any(sentence in words for words in locks.disagreements(room(change)))
 
 
-@pytest.mark.parametrize('text, message', [
-    ('', 'cannot be read as a lock'), ('[1', 'cannot be read as a lock'),
-    ('{"_meta": {"lockfile-version": 3}}', 'lock file version 3, but 6 or 7')])
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("", "cannot be read as a lock"),
+        ("[1", "cannot be read as a lock"),
+        ('{"_meta": {"lockfile-version": 3}}', "lock file version 3, but 6 or 7"),
+    ],
+)
 def test_a_lock_that_is_none_is_refused(tmp_path, capsys, text, message):
-    path = tmp_path / 'spack.lock'
+    path = tmp_path / "spack.lock"
     path.write_text(text)
     assert locks.main([str(path), str(path)]) == 2
     assert message in capsys.readouterr().err
 
 
 def test_what_changed_is_said_in_words(tmp_path, capsys):
-    old = ROOM / 'openmpi' / 'spack.lock'
+    old = ROOM / "openmpi" / "spack.lock"
     data = json.loads(old.read_text())
     before = copy.deepcopy(data)
-    nodes = data['concrete_specs']
-    key, openmpi = next((key, node) for key, node in nodes.items() if node['name'] == 'openmpi')
-    openmpi['version'], openmpi['parameters']['romio'] = '5.0.8', not openmpi['parameters']['romio']
-    nodes['n' * 32] = nodes.pop(key)
-    gone = next(key for key, node in nodes.items() if node['name'] == 'numactl')
+    nodes = data["concrete_specs"]
+    key, openmpi = next((key, node) for key, node in nodes.items() if node["name"] == "openmpi")
+    openmpi["version"], openmpi["parameters"]["romio"] = "5.0.8", not openmpi["parameters"]["romio"]
+    nodes["n" * 32] = nodes.pop(key)
+    gone = next(key for key, node in nodes.items() if node["name"] == "numactl")
     del nodes[gone]
     assert before != data
-    (tmp_path / 'new.lock').write_text(json.dumps(data))
-    assert locks.main([str(old), str(tmp_path / 'new.lock')]) == 0
+    (tmp_path / "new.lock").write_text(json.dumps(data))
+    assert locks.main([str(old), str(tmp_path / "new.lock")]) == 0
     said = capsys.readouterr().out
-    assert re.search(r'^openmpi 5\.0\.8: 5\.0\.7 became 5\.0\.8; romio=(True|False) became (True|False)$', said, re.M)
-    assert re.search(r'^numactl \S+ is gone$', said, re.M)
-    assert locks.main([str(old), str(old)]) == 0 and capsys.readouterr().out == 'nothing changed\n'
+    assert re.search(
+        r"^openmpi 5\.0\.8: 5\.0\.7 became 5\.0\.8; romio=(True|False) became (True|False)$",
+        said,
+        re.M,
+    )
+    assert re.search(r"^numactl \S+ is gone$", said, re.M)
+    assert locks.main([str(old), str(old)]) == 0 and capsys.readouterr().out == "nothing changed\n"
 
 
 def test_two_locks_or_none():
     with pytest.raises(SystemExit) as end:
-        locks.main(['one.lock'])
+        locks.main(["one.lock"])
     assert end.value.code == 2

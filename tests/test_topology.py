@@ -1,4 +1,5 @@
 """topology.toml becomes addresses and configuration, or an error that names the place and the fix."""
+
 from pathlib import Path
 
 import cluster
@@ -7,12 +8,12 @@ import topology
 from room import LabError, Room
 from topology import TopologyError
 
-SHIPPED = Path(topology.__file__).with_name('topology.toml').read_text()
-FACTS = {'cpus': 4, 'memory_mb': 8000, 'checkout': '/somewhere'}
+SHIPPED = Path(topology.__file__).with_name("topology.toml").read_text()
+FACTS = {"cpus": 4, "memory_mb": 8000, "checkout": "/somewhere"}
 
 
 def load(tmp_path, text=SHIPPED, vm=None):
-    path = tmp_path / 'topology.toml'
+    path = tmp_path / "topology.toml"
     path.write_text(text)
     return topology.load(path, vm)
 
@@ -20,79 +21,121 @@ def load(tmp_path, text=SHIPPED, vm=None):
 def test_every_node_has_an_address_of_its_own_on_the_segment_of_its_class(tmp_path):
     plan = load(tmp_path)
     assert [node.name for node in plan.nodes] == [
-        'native1', 'native2', 'passthrough1', 'passthrough2', 'emulated1', 'emulated2',
-        *(f'{name}{number}' for name in ('vswitch', 'vswitches') for number in (1, 2, 3, 4))]
+        "native1",
+        "native2",
+        "passthrough1",
+        "passthrough2",
+        "emulated1",
+        "emulated2",
+        *(f"{name}{number}" for name in ("vswitch", "vswitches") for number in (1, 2, 3, 4)),
+    ]
     addresses = [node.address for node in plan.nodes] + [kind.gateway for kind in plan.classes]
     assert len(set(addresses)) == 19
     for node in plan.nodes:
-        assert node.address.rsplit('.', 1)[0] == node.link_class.gateway.rsplit('.', 1)[0]
+        assert node.address.rsplit(".", 1)[0] == node.link_class.gateway.rsplit(".", 1)[0]
 
 
 def test_a_node_more_is_one_line_and_reaches_slurm_and_hosts(tmp_path):
     plan = load(tmp_path, SHIPPED + 'native3 = "native"\n')
-    [node] = [node for node in plan.nodes if node.name == 'native3']
-    assert f'NodeName=native3 NodeAddr={node.address} ' in plan.render('slurm.conf', **FACTS)
-    assert 'PartitionName=native Nodes=native1,native2,native3 ' in plan.render('slurm.conf', **FACTS)
-    assert f'{node.address} native3\n' in plan.render('hosts', hosts=plan.hosts(plan.nodes[0]))
+    [node] = [node for node in plan.nodes if node.name == "native3"]
+    assert f"NodeName=native3 NodeAddr={node.address} " in plan.render("slurm.conf", **FACTS)
+    assert "PartitionName=native Nodes=native1,native2,native3 " in plan.render(
+        "slurm.conf", **FACTS
+    )
+    assert f"{node.address} native3\n" in plan.render("hosts", hosts=plan.hosts(plan.nodes[0]))
 
 
 def test_a_class_more_is_one_line_and_its_nodes(tmp_path):
-    text = SHIPPED.replace('[nodes]', 'slow = { link = "vde", partitions = ["slow"] }\n[nodes]\nslow1 = "slow"')
+    text = SHIPPED.replace(
+        "[nodes]", 'slow = { link = "vde", partitions = ["slow"] }\n[nodes]\nslow1 = "slow"'
+    )
     plan = load(tmp_path, text)
-    assert 'PartitionName=slow Nodes=slow1 ' in plan.render('slurm.conf', **FACTS)
+    assert "PartitionName=slow Nodes=slow1 " in plan.render("slurm.conf", **FACTS)
     assert len({kind.subnet for kind in plan.classes}) == 6
 
 
 def test_slurm_conf_has_every_partition_and_the_hosts_facts(tmp_path):
-    conf = load(tmp_path).render('slurm.conf', **FACTS)
-    assert [line.split()[0] for line in conf.splitlines() if line.startswith('PartitionName=')] == [
-        f'PartitionName={name}' for name in ('native', 'passthrough', 'emulated', 'cc', 'vswitch', 'vswitches')]
-    assert 'PartitionName=cc Nodes=emulated1,emulated2 ' in conf
-    assert conf.count('CPUs=4 RealMemory=8000') == 14
+    conf = load(tmp_path).render("slurm.conf", **FACTS)
+    assert [line.split()[0] for line in conf.splitlines() if line.startswith("PartitionName=")] == [
+        f"PartitionName={name}"
+        for name in ("native", "passthrough", "emulated", "cc", "vswitch", "vswitches")
+    ]
+    assert "PartitionName=cc Nodes=emulated1,emulated2 " in conf
+    assert conf.count("CPUs=4 RealMemory=8000") == 14
 
 
 def test_a_node_sees_the_controller_on_its_own_segment(tmp_path):
     plan = load(tmp_path)
-    assert plan.hosts(plan.nodes[-1])[0] == ('login', plan.nodes[-1].link_class.gateway)
-    assert plan.hosts(None)[0] == ('login', plan.classes[0].gateway)
+    assert plan.hosts(plan.nodes[-1])[0] == ("login", plan.nodes[-1].link_class.gateway)
+    assert plan.hosts(None)[0] == ("login", plan.classes[0].gateway)
 
 
-def test_virtual_machines_are_there_only_where_they_are_asked_for_and_change_nobody_elses_address(tmp_path):
-    plain, plan = load(tmp_path), load(tmp_path, vm={'nic': 'virtio', 'cpus': 3})
-    assert plain.guests == [] and 'vm' not in plain.render('slurm.conf', **FACTS)
-    assert [node.name for node in plan.guests] == ['vm1', 'vm2'] and 'vm1' not in plan.spaces
-    assert plan.nodes[:len(plain.nodes)] == plain.nodes and plan.spaces == plain.spaces
-    conf = plan.render('slurm.conf', **FACTS)
-    assert 'PartitionName=vm Nodes=vm1,vm2 ' in conf and 'NodeName=vm1 NodeAddr=10.77.5.2 ' in conf
-    assert conf.count('CPUs=3 RealMemory=1536') == 2 and conf.count('CPUs=4 RealMemory=8000') == 14
-    assert 'SlurmdTimeout=60\n' in conf and 'SlurmdTimeout=10\n' in plain.render('slurm.conf', **FACTS)
-    assert 'NEARMETAL_LAB_VM=virtio\n' in plan.render('profile.sh', **FACTS)
-    assert 'NEARMETAL_LAB_VM' not in plain.render('profile.sh', **FACTS)
+def test_virtual_machines_are_there_only_where_they_are_asked_for_and_change_nobody_elses_address(
+    tmp_path,
+):
+    plain, plan = load(tmp_path), load(tmp_path, vm={"nic": "virtio", "cpus": 3})
+    assert plain.guests == [] and "vm" not in plain.render("slurm.conf", **FACTS)
+    assert [node.name for node in plan.guests] == ["vm1", "vm2"] and "vm1" not in plan.spaces
+    assert plan.nodes[: len(plain.nodes)] == plain.nodes and plan.spaces == plain.spaces
+    conf = plan.render("slurm.conf", **FACTS)
+    assert "PartitionName=vm Nodes=vm1,vm2 " in conf and "NodeName=vm1 NodeAddr=10.77.5.2 " in conf
+    assert conf.count("CPUs=3 RealMemory=1536") == 2 and conf.count("CPUs=4 RealMemory=8000") == 14
+    assert "SlurmdTimeout=60\n" in conf and "SlurmdTimeout=10\n" in plain.render(
+        "slurm.conf", **FACTS
+    )
+    assert "NEARMETAL_LAB_VM=virtio\n" in plan.render("profile.sh", **FACTS)
+    assert "NEARMETAL_LAB_VM" not in plain.render("profile.sh", **FACTS)
 
 
 def test_guests_with_nics_that_the_host_gave_away_go_by_these_among_themselves_alone(tmp_path):
-    plan = load(tmp_path, vm={'nic': 'vfio:0000:01:00.0,0000:02:00.0'})
+    plan = load(tmp_path, vm={"nic": "vfio:0000:01:00.0,0000:02:00.0"})
     vm1, vm2 = plan.guests
-    assert dict(plan.hosts(vm1))['vm2'] == '10.77.133.3' and dict(plan.hosts(None))['vm2'] == '10.77.5.3' == vm2.address
-    assert dict(plan.hosts(vm1))['native1'] == plan.nodes[0].address
+    assert (
+        dict(plan.hosts(vm1))["vm2"] == "10.77.133.3"
+        and dict(plan.hosts(None))["vm2"] == "10.77.5.3" == vm2.address
+    )
+    assert dict(plan.hosts(vm1))["native1"] == plan.nodes[0].address
 
 
 def test_a_template_that_lacks_a_fact_says_so(tmp_path):
     with pytest.raises(Exception, match="'cpus' is undefined"):
-        load(tmp_path).render('slurm.conf', memory_mb=1)
+        load(tmp_path).render("slurm.conf", memory_mb=1)
 
 
-@pytest.mark.parametrize('old, new, message', [
-    ('[nodes]', '[nodes', r'topology\.toml: .*line'),
-    ('controller = "login"', '', r'\[cluster\]: has no `controller`; add controller'),
-    ('link = "vde"', 'link = "vhost"', r"classes\.emulated: unknown link 'vhost'; choose one of bridge, macvlan, vde"),
-    ('"cc"', '"native"', r"classes\.emulated: partition 'native' is already on class 'native'"),
-    ('{ link = "bridge",  partitions = ["native"] }', '"bridge"', r'classes\.native: needs exactly `link` and'),
-    ('native1      = "native"', 'native1 = "natvie"', r"nodes\.native1: unknown class 'natvie'; choose one of native"),
-    ('native1 ', 'Native_1 ', r'nodes\.Native_1: is no usable node name'),
-    ('native1 ', 'login ', r"nodes\.login: is no usable node name.*another name than the controller's"),
-    ('emulated1    = "emulated"\nemulated2    = "emulated"\n', '', r'classes\.emulated: has no node; add one'),
-])
+@pytest.mark.parametrize(
+    "old, new, message",
+    [
+        ("[nodes]", "[nodes", r"topology\.toml: .*line"),
+        ('controller = "login"', "", r"\[cluster\]: has no `controller`; add controller"),
+        (
+            'link = "vde"',
+            'link = "vhost"',
+            r"classes\.emulated: unknown link 'vhost'; choose one of bridge, macvlan, vde",
+        ),
+        ('"cc"', '"native"', r"classes\.emulated: partition 'native' is already on class 'native'"),
+        (
+            '{ link = "bridge",  partitions = ["native"] }',
+            '"bridge"',
+            r"classes\.native: needs exactly `link` and",
+        ),
+        (
+            'native1      = "native"',
+            'native1 = "natvie"',
+            r"nodes\.native1: unknown class 'natvie'; choose one of native",
+        ),
+        ("native1 ", "Native_1 ", r"nodes\.Native_1: is no usable node name"),
+        (
+            "native1 ",
+            "login ",
+            r"nodes\.login: is no usable node name.*another name than the controller's",
+        ),
+        (
+            'emulated1    = "emulated"\nemulated2    = "emulated"\n',
+            "",
+            r"classes\.emulated: has no node; add one",
+        ),
+    ],
+)
 def test_a_mistake_is_named_with_its_place_and_fix(tmp_path, old, new, message):
     assert old in SHIPPED
     with pytest.raises(TopologyError, match=message):
@@ -100,10 +143,12 @@ def test_a_mistake_is_named_with_its_place_and_fix(tmp_path, old, new, message):
 
 
 def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(TopologyError, match='nowhere.toml'):
-        topology.load(tmp_path / 'nowhere.toml')
+    with pytest.raises(TopologyError, match="nowhere.toml"):
+        topology.load(tmp_path / "nowhere.toml")
 
 
 def test_a_checkout_that_reframe_could_not_build_in_is_refused_at_once(tmp_path):
-    with pytest.raises(LabError, match='/my checkout: ReFrame cannot build below a path with a space; move'):
-        cluster.up(load(tmp_path), Room(Path('/my checkout')), 'image', None, None, print)
+    with pytest.raises(
+        LabError, match="/my checkout: ReFrame cannot build below a path with a space; move"
+    ):
+        cluster.up(load(tmp_path), Room(Path("/my checkout")), "image", None, None, print)

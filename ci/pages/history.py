@@ -1,4 +1,5 @@
 """Every variable over the sessions, which are taken as they stream by, and where the facts it was measured on changed."""
+
 from collections import deque
 from dataclasses import dataclass, field
 from statistics import median
@@ -19,6 +20,7 @@ MOST_ROWS = 400
 @dataclass
 class Series:
     """One variable of one case over the sessions."""
+
     at: list[int] = field(default_factory=list)  #: numbers of the sessions
     points: list[summary.Summary] = field(default_factory=list)
     launches: deque = field(default_factory=lambda: deque(maxlen=RECENT))  #: of the newest points
@@ -27,6 +29,7 @@ class Series:
 @dataclass
 class Changed:
     """A fact that was another in this session than when the case was last measured."""
+
     session: int
     fact: str
     before: str
@@ -40,7 +43,9 @@ class Collector:
 
     def __init__(self):
         self.sessions: list[tuple[str, str]] = []  #: id and start of each, oldest first
-        self.series: dict[tuple[str, str, str, str, str], Series] = {}  #: by check, partition, environ, variable, unit
+        self.series: dict[
+            tuple[str, str, str, str, str], Series
+        ] = {}  #: by check, partition, environ, variable, unit
         self.changed: dict[tuple, Changed] = {}
         self._facts: dict[tuple[str, str, str], dict] = {}
 
@@ -73,13 +78,33 @@ class Collector:
 
     def plot(self, changes) -> dict:
         """Data of the history plot: `slots` (a session or a group of them each) and `series` of points in them."""
-        groups = group(len(self.sessions), sum(len(series.at) for series in self.series.values()), len(self.series))
+        groups = group(
+            len(self.sessions),
+            sum(len(series.at) for series in self.series.values()),
+            len(self.series),
+        )
         slot_of = {number: slot for slot, group in enumerate(groups) for number in group}
-        slots = [[self._name(group[0]), self._name(group[-1]) if len(group) > 1 else "", len(group)] for group in groups]
+        slots = [
+            [self._name(group[0]), self._name(group[-1]) if len(group) > 1 else "", len(group)]
+            for group in groups
+        ]
         number_of = {uuid: number for number, (uuid, _) in enumerate(self.sessions)}
-        return {"slots": slots, "series": [self._points(key, series, slot_of, groups) for key, series in self.series.items()],
-                "changes": [{"key": [c.check, c.partition, c.environ, c.variable], "slot": slot_of[number_of[c.session]],
-                             "y": c.after, "text": told(c)} for c in changes if c.session in number_of]}
+        return {
+            "slots": slots,
+            "series": [
+                self._points(key, series, slot_of, groups) for key, series in self.series.items()
+            ],
+            "changes": [
+                {
+                    "key": [c.check, c.partition, c.environ, c.variable],
+                    "slot": slot_of[number_of[c.session]],
+                    "y": c.after,
+                    "text": told(c),
+                }
+                for c in changes
+                if c.session in number_of
+            ],
+        }
 
     def _name(self, number: int) -> str:
         uuid, started = self.sessions[number]
@@ -95,41 +120,82 @@ class Collector:
             if number in shown:
                 launches[slot] = [summary.short(sample) for sample in shown[number]]
         # A group's interval goes from its lowest to its highest session's median; n is then its sessions.
-        points = {slot: values[0] if len(groups[slot]) == 1 else
-                  summary.Summary(median(p.value for p in values), min(p.value for p in values),
-                                  max(p.value for p in values), len(values)) for slot, values in gathered.items()}
-        return {"key": key[:4], "unit": key[4], "at": list(points), "y": [summary.short(p.value) for p in points.values()],
-                "low": [summary.short(p.low) for p in points.values()],
-                "high": [summary.short(p.high) for p in points.values()], "n": [p.launches for p in points.values()],
-                "launches": launches}
+        points = {
+            slot: values[0]
+            if len(groups[slot]) == 1
+            else summary.Summary(
+                median(p.value for p in values),
+                min(p.value for p in values),
+                max(p.value for p in values),
+                len(values),
+            )
+            for slot, values in gathered.items()
+        }
+        return {
+            "key": key[:4],
+            "unit": key[4],
+            "at": list(points),
+            "y": [summary.short(p.value) for p in points.values()],
+            "low": [summary.short(p.low) for p in points.values()],
+            "high": [summary.short(p.high) for p in points.values()],
+            "n": [p.launches for p in points.values()],
+            "launches": launches,
+        }
 
     def rows(self, data: dict, changes) -> list[dict]:
         """The table: a row a variable, with its newest figure, its first and a line for the eye."""
         moved = {}
         for change in changes:
-            moved.setdefault((change.check, change.partition, change.environ, change.variable), []).append(told(change))
+            moved.setdefault(
+                (change.check, change.partition, change.environ, change.variable), []
+            ).append(told(change))
         order = {key: index for index, key in enumerate(self.series)}
         # A variable's partitions one below the other.
         first_of = {}
         for key, index in order.items():
             first_of.setdefault((key[0], key[2], key[3]), index)
         rows = []
-        for key in sorted(order, key=lambda key: (first_of[key[0], key[2], key[3]], order[key]))[:MOST_ROWS]:
+        for key in sorted(order, key=lambda key: (first_of[key[0], key[2], key[3]], order[key]))[
+            :MOST_ROWS
+        ]:
             index, series = order[key], self.series[key]
             newest, first = series.points[-1], series.points[0]
-            rows.append({"index": index, "key": key, "check": summary.plain(key[0]), "partition": key[1], "environ": key[2],
-                         "variable": key[3], "sessions": len(series.at), "first": summary.amount(first.value, key[4]),
-                         "newest": summary.amount(newest.value, key[4]), "hover": summary.hover(newest, key[4]),
-                         "since": summary.percent(newest.value / first.value - 1) if first.value else "-",
-                         "session": self._name(series.at[-1]), "moved": moved.get(key[:4], []),
-                         "spark": spark(data["series"][index]["y"])})
+            rows.append(
+                {
+                    "index": index,
+                    "key": key,
+                    "check": summary.plain(key[0]),
+                    "partition": key[1],
+                    "environ": key[2],
+                    "variable": key[3],
+                    "sessions": len(series.at),
+                    "first": summary.amount(first.value, key[4]),
+                    "newest": summary.amount(newest.value, key[4]),
+                    "hover": summary.hover(newest, key[4]),
+                    "since": summary.percent(newest.value / first.value - 1)
+                    if first.value
+                    else "-",
+                    "session": self._name(series.at[-1]),
+                    "moved": moved.get(key[:4], []),
+                    "spark": spark(data["series"][index]["y"]),
+                }
+            )
         return rows
 
     def facts(self) -> tuple[list[dict], int]:
         """Changed facts, newest first, at most MOST_ROWS of them, and how many there are."""
         newest = sorted(self.changed.values(), key=lambda c: (-c.session, c.fact, c.before))
-        return [{"session": self._name(c.session), "partitions": sorted(c.partitions), "fact": c.fact, "before": c.before,
-                 "after": c.after, "checks": sorted(c.checks)} for c in newest[:MOST_ROWS]], len(newest)
+        return [
+            {
+                "session": self._name(c.session),
+                "partitions": sorted(c.partitions),
+                "fact": c.fact,
+                "before": c.before,
+                "after": c.after,
+                "checks": sorted(c.checks),
+            }
+            for c in newest[:MOST_ROWS]
+        ], len(newest)
 
 
 def group(sessions: int, points: int, series: int) -> list[range]:
@@ -141,16 +207,22 @@ def group(sessions: int, points: int, series: int) -> list[range]:
     older = sessions - recent
     size = max(1, -(-older // (slots - recent)))
     return [range(start, min(start + size, older)) for start in range(0, older, size)] + [
-        range(number, number + 1) for number in range(older, sessions)]
+        range(number, number + 1) for number in range(older, sessions)
+    ]
 
 
 def told(change) -> str:
     """A change point in words."""
-    facts = "; ".join(f"{name}: {summary.text(then)} -> {summary.text(now)}"
-                      for name, (then, now) in (change.facts or {}).items())
-    return (f"{summary.percent(change.change)} at session {change.session[:8]}, {summary.date(change.started)}: "
-            f"{summary.number(change.before)} to {summary.amount(change.after, change.unit)}"
-            + (f", p = {change.p:.2g}" if change.p is not None else "") + (f". Changed there: {facts}" if facts else ""))
+    facts = "; ".join(
+        f"{name}: {summary.text(then)} -> {summary.text(now)}"
+        for name, (then, now) in (change.facts or {}).items()
+    )
+    return (
+        f"{summary.percent(change.change)} at session {change.session[:8]}, {summary.date(change.started)}: "
+        f"{summary.number(change.before)} to {summary.amount(change.after, change.unit)}"
+        + (f", p = {change.p:.2g}" if change.p is not None else "")
+        + (f". Changed there: {facts}" if facts else "")
+    )
 
 
 def spark(values: list[float], width: int = 96, height: int = 20) -> str:
@@ -159,8 +231,10 @@ def spark(values: list[float], width: int = 96, height: int = 20) -> str:
     middle = (min(values) + max(values)) / 2
     span = max(max(values) - min(values), abs(middle) / 10) or 1
     step = width / max(len(values) - 1, 1)
-    return " ".join(f"{index * step:.1f},{height / 2 - (value - middle) / span * (height - 4):.1f}"
-                    for index, value in enumerate(values))
+    return " ".join(
+        f"{index * step:.1f},{height / 2 - (value - middle) / span * (height - 4):.1f}"
+        for index, value in enumerate(values)
+    )
 
 
 def has_facts(session) -> bool:
@@ -173,10 +247,23 @@ def provenance(session, columns: list[str]) -> list[dict]:
     for case in session.cases if session else ():
         for name, value in case.facts.items():
             cell = facts.setdefault(name, {}).setdefault(case.partition, {})
-            cell.setdefault(summary.text(value) or "none", []).append(f"{summary.plain(case.check)} with {case.environ}")
+            cell.setdefault(summary.text(value) or "none", []).append(
+                f"{summary.plain(case.check)} with {case.environ}"
+            )
     rows = []
     for name in sorted(facts, key=lambda name: (name.startswith("nic."), name)):
-        cells = [[{"value": value, "cases": cases} for value, cases in facts[name].get(column, {}).items()]
-                 for column in columns]
-        rows.append({"fact": name, "cells": cells, "differs": len({tuple(c["value"] for c in cell) for cell in cells}) > 1})
+        cells = [
+            [
+                {"value": value, "cases": cases}
+                for value, cases in facts[name].get(column, {}).items()
+            ]
+            for column in columns
+        ]
+        rows.append(
+            {
+                "fact": name,
+                "cells": cells,
+                "differs": len({tuple(c["value"] for c in cell) for cell in cells}) > 1,
+            }
+        )
     return rows

@@ -5,43 +5,90 @@ A plot is a dictionary that the page's script draws and the template writes as a
 places: of the marks};
 each y is a median over launches (summary.py), each mark a published figure (`mark`).
 """
+
 import re
 
 from . import summary
 
-SIZES = {"startup_latency": 1, "latency_1KiB": 1024, "bandwidth_64KiB": 65536, "peak_bandwidth": 4 * 2 ** 20}
+SIZES = {
+    "startup_latency": 1,
+    "latency_1KiB": 1024,
+    "bandwidth_64KiB": 65536,
+    "peak_bandwidth": 4 * 2**20,
+}
 LATENCY, BANDWIDTH = "half_round_trip_us", "bandwidth_gbps"
 NETWORK = ("pingpong", "tcp", "rdma")
 PLACES = {"internode": "between nodes", "intranode": "within a node"}
 
 
-def line(session, partition: str, stack: str, unit: str, points: dict[object, summary.Summary]) -> dict:
+def line(
+    session, partition: str, stack: str, unit: str, points: dict[object, summary.Summary]
+) -> dict:
     """A line of a plot through the points, in the order of x."""
     order = sorted(points)
-    return {"partition": partition, "stack": stack, "unit": unit, "session": summary.named(session), "x": order,
-            "y": [summary.short(points[x].value) for x in order], "low": [summary.short(points[x].low) for x in order],
-            "high": [summary.short(points[x].high) for x in order], "n": [points[x].launches for x in order]}
+    return {
+        "partition": partition,
+        "stack": stack,
+        "unit": unit,
+        "session": summary.named(session),
+        "x": order,
+        "y": [summary.short(points[x].value) for x in order],
+        "low": [summary.short(points[x].low) for x in order],
+        "high": [summary.short(points[x].high) for x in order],
+        "n": [points[x].launches for x in order],
+    }
 
 
 def mark(figure, x) -> dict:
     """A published figure at x; `low` and `high` are its ends, `bound` says that it is a limit and of which kind."""
-    single = figure.value if figure.value is not None else figure.below if figure.below is not None else figure.above
+    single = (
+        figure.value
+        if figure.value is not None
+        else figure.below
+        if figure.below is not None
+        else figure.above
+    )
     low, high = figure.range or (single, single)
     if figure.read_off_plot and figure.value is not None:
         low, high = low - figure.read_off_plot["error"], high + figure.read_off_plot["error"]
     place = figure.population or f"{figure.system} {figure.partition}"
-    settings = ", ".join(f"{name} {value}" for name, value in figure.parameters.items()
-                         if name not in ("placement", "threads"))
-    return {"x": x, "y": figure.value if figure.value is not None else (low * high) ** 0.5, "low": low, "high": high,
-            "bound": "<" if figure.below is not None else ">" if figure.above is not None else "",
-            "text": f"{figure.text} {summary.unit(figure.unit)}".strip(), "software": figure.software,
-            "place": place, "settings": settings, "where": f"{figure.document}, {figure.where}",
-            "quote": figure.quote or f"read off a plot, ± {figure.read_off_plot['error']:g}"}
+    settings = ", ".join(
+        f"{name} {value}"
+        for name, value in figure.parameters.items()
+        if name not in ("placement", "threads")
+    )
+    return {
+        "x": x,
+        "y": figure.value if figure.value is not None else (low * high) ** 0.5,
+        "low": low,
+        "high": high,
+        "bound": "<" if figure.below is not None else ">" if figure.above is not None else "",
+        "text": f"{figure.text} {summary.unit(figure.unit)}".strip(),
+        "software": figure.software,
+        "place": place,
+        "settings": settings,
+        "where": f"{figure.document}, {figure.where}",
+        "quote": figure.quote or f"read off a plot, ± {figure.read_off_plot['error']:g}",
+    }
 
 
-def plot(name: str, title: str, x: tuple[str, str], y: tuple[str, bool], lines: list[dict], marks: list[dict]) -> dict:
-    return {"id": name, "title": title, "x": {"title": x[0], "kind": x[1]}, "y": {"title": y[0], "log": y[1]},
-            "lines": lines, "marks": marks, "places": list(dict.fromkeys(mark["place"] for mark in marks))}
+def plot(
+    name: str,
+    title: str,
+    x: tuple[str, str],
+    y: tuple[str, bool],
+    lines: list[dict],
+    marks: list[dict],
+) -> dict:
+    return {
+        "id": name,
+        "title": title,
+        "x": {"title": x[0], "kind": x[1]},
+        "y": {"title": y[0], "log": y[1]},
+        "lines": lines,
+        "marks": marks,
+        "places": list(dict.fromkeys(mark["place"] for mark in marks)),
+    }
 
 
 def network(session, figures) -> list[dict]:
@@ -50,7 +97,9 @@ def network(session, figures) -> list[dict]:
     for case in session.cases if session else ():
         if case.measured and summary.base_name(case.check) in NETWORK:
             place = summary.parameters(case.check).get("placement", "internode")
-            for lines, unit, points in zip(found.setdefault(place, ([], [])), ("us", "Gb/s"), _by_size(case)):
+            for lines, unit, points in zip(
+                found.setdefault(place, ([], [])), ("us", "Gb/s"), _by_size(case)
+            ):
                 if points:
                     lines.append(line(session, case.partition, stack(case), unit, points))
     published = {"startup_latency": 0, "peak_bandwidth": 1}
@@ -58,21 +107,38 @@ def network(session, figures) -> list[dict]:
     for place, both in found.items():
         marks = [[], []]
         for figure in figures:
-            if (figure.check in NETWORK and figure.variable in published
-                    and figure.parameters.get("placement", "internode") == place):
+            if (
+                figure.check in NETWORK
+                and figure.variable in published
+                and figure.parameters.get("placement", "internode") == place
+            ):
                 marks[published[figure.variable]].append(mark(figure, SIZES[figure.variable]))
-        for name, title, lines, seen in zip(("Latency", "Bandwidth"), ("half round trip, µs", "Gb/s"), both, marks):
+        for name, title, lines, seen in zip(
+            ("Latency", "Bandwidth"), ("half round trip, µs", "Gb/s"), both, marks
+        ):
             if lines or seen:
-                plots.append(plot(f"{name.lower()}-{place}", f"{name} {PLACES.get(place, place)}", ("message size", "bytes"),
-                                  (title, True), lines, seen))
+                plots.append(
+                    plot(
+                        f"{name.lower()}-{place}",
+                        f"{name} {PLACES.get(place, place)}",
+                        ("message size", "bytes"),
+                        (title, True),
+                        lines,
+                        seen,
+                    )
+                )
     return plots
 
 
 def stack(case) -> str:
     """What carried the messages, as a line of the plot is called: the environment, with what is peculiar to the check."""
     base = summary.base_name(case.check)
-    others = [value for name, value in summary.parameters(case.check).items() if name != "placement"]
-    return " ".join([case.environ, *others] if base == "pingpong" else [base, case.environ, *others])
+    others = [
+        value for name, value in summary.parameters(case.check).items() if name != "placement"
+    ]
+    return " ".join(
+        [case.environ, *others] if base == "pingpong" else [base, case.environ, *others]
+    )
 
 
 def _by_size(case) -> tuple[dict, dict]:
@@ -84,19 +150,35 @@ def _by_size(case) -> tuple[dict, dict]:
         latency = case.curves[LATENCY]
         # Of every launch, so that the interval is that of bandwidths; 8 bits, 1000 from us and Gb.
         bandwidth = case.curves.get(BANDWIDTH) or {
-            size: tuple(8 * size / us / 1000 for us in launches) for size, launches in latency.items()}
-        return ({size: summary.summarize(launches) for size, launches in latency.items() if launches},
-                {size: summary.summarize(launches) for size, launches in bandwidth.items() if launches})
-    if BANDWIDTH in case.curves:  # RDMA Read takes a whole round trip, which is no line of this plot
-        return {}, {size: summary.summarize(launches) for size, launches in case.curves[BANDWIDTH].items() if launches}
-    points = {value.variable: summary.summarize(value.samples, value.value) for value in case.values}
-    return tuple({SIZES[name]: points[name] for name in names if name in points}
-                 for names in (("startup_latency", "latency_1KiB"), ("bandwidth_64KiB", "peak_bandwidth")))
+            size: tuple(8 * size / us / 1000 for us in launches)
+            for size, launches in latency.items()
+        }
+        return (
+            {size: summary.summarize(launches) for size, launches in latency.items() if launches},
+            {size: summary.summarize(launches) for size, launches in bandwidth.items() if launches},
+        )
+    if (
+        BANDWIDTH in case.curves
+    ):  # RDMA Read takes a whole round trip, which is no line of this plot
+        return {}, {
+            size: summary.summarize(launches)
+            for size, launches in case.curves[BANDWIDTH].items()
+            if launches
+        }
+    points = {
+        value.variable: summary.summarize(value.samples, value.value) for value in case.values
+    }
+    return tuple(
+        {SIZES[name]: points[name] for name in names if name in points}
+        for names in (("startup_latency", "latency_1KiB"), ("bandwidth_64KiB", "peak_bandwidth"))
+    )
 
 
 def has_network(session) -> bool:
-    return any(case.measured and case.values and summary.base_name(case.check) in NETWORK
-               for case in session.cases)
+    return any(
+        case.measured and case.values and summary.base_name(case.check) in NETWORK
+        for case in session.cases
+    )
 
 
 def memory(session, figures) -> list[dict]:
@@ -105,16 +187,33 @@ def memory(session, figures) -> list[dict]:
     for function in ("copy", "scale", "add", "triad"):
         lines: dict[tuple, dict] = {}
         for case in session.cases if session else ():
-            for value in case.values if case.measured and summary.base_name(case.check) == "stream" else ():
+            for value in (
+                case.values if case.measured and summary.base_name(case.check) == "stream" else ()
+            ):
                 if found := re.fullmatch(rf"{function}_(\d+)", value.variable):
                     name = " ".join([case.environ, *summary.parameters(case.check).values()])
-                    lines.setdefault((case.partition, name), {})[int(found[1])] = summary.summarize(value.samples, value.value)
-        marks = [mark(figure, figure.parameters["threads"]) for figure in figures
-                 if figure.check == "stream" and re.fullmatch(rf"{function}_\d+", figure.variable)]
-        plots.append(plot(f"stream-{function}", f"STREAM {function.capitalize()}", ("threads", "count"), ("MB/s", False),
-                          [line(session, *where, "MB/s", points) for where, points in lines.items()], marks))
-    for variable, title, unit in (("star_random_access", "RandomAccess by page size", "GUP/s"),
-                                  ("hpl", "HPL by page size", "Gflop/s")):
+                    lines.setdefault((case.partition, name), {})[int(found[1])] = summary.summarize(
+                        value.samples, value.value
+                    )
+        marks = [
+            mark(figure, figure.parameters["threads"])
+            for figure in figures
+            if figure.check == "stream" and re.fullmatch(rf"{function}_\d+", figure.variable)
+        ]
+        plots.append(
+            plot(
+                f"stream-{function}",
+                f"STREAM {function.capitalize()}",
+                ("threads", "count"),
+                ("MB/s", False),
+                [line(session, *where, "MB/s", points) for where, points in lines.items()],
+                marks,
+            )
+        )
+    for variable, title, unit in (
+        ("star_random_access", "RandomAccess by page size", "GUP/s"),
+        ("hpl", "HPL by page size", "Gflop/s"),
+    ):
         lines = {}
         for case in session.cases if session else ():
             settings = dict(summary.parameters(case.check))
@@ -122,17 +221,36 @@ def memory(session, figures) -> list[dict]:
             for value in case.values if case.measured and size else ():
                 if value.variable == variable:
                     name = " ".join([case.environ, *settings.values()])
-                    lines.setdefault((case.partition, name), {})[size] = summary.summarize(value.samples, value.value)
-        marks = [mark(figure, figure.parameters["page_size"]) for figure in figures
-                 if figure.variable == variable and "page_size" in figure.parameters]
-        plots.append(plot(f"pages-{variable}", title, ("page size", "category"), (unit, False),
-                          [line(session, *where, unit, points) for where, points in lines.items()], marks))
+                    lines.setdefault((case.partition, name), {})[size] = summary.summarize(
+                        value.samples, value.value
+                    )
+        marks = [
+            mark(figure, figure.parameters["page_size"])
+            for figure in figures
+            if figure.variable == variable and "page_size" in figure.parameters
+        ]
+        plots.append(
+            plot(
+                f"pages-{variable}",
+                title,
+                ("page size", "category"),
+                (unit, False),
+                [line(session, *where, unit, points) for where, points in lines.items()],
+                marks,
+            )
+        )
     return [entry for entry in plots if entry["lines"] or entry["marks"]]
 
 
 def has_memory(session) -> bool:
-    return any(case.measured and (summary.base_name(case.check) == "stream" or "page_size" in summary.parameters(case.check))
-               for case in session.cases)
+    return any(
+        case.measured
+        and (
+            summary.base_name(case.check) == "stream"
+            or "page_size" in summary.parameters(case.check)
+        )
+        for case in session.cases
+    )
 
 
 #: Variables over the number of processes, such as `mops_B_16` and `efficiency_B_16x4`: a quantity, a class, a number, and that
@@ -148,20 +266,44 @@ def kernels(session, figures) -> list[dict]:
             if scaled := SCALED.fullmatch(value.variable):
                 quantity, letter, processes, threads = scaled.groups()
                 others = dict(summary.parameters(case.check))
-                key = others.pop("benchmark", summary.base_name(case.check)), letter, threads or "", quantity, value.unit
+                key = (
+                    others.pop("benchmark", summary.base_name(case.check)),
+                    letter,
+                    threads or "",
+                    quantity,
+                    value.unit,
+                )
                 where = case.partition, " ".join([case.environ, *others.values()])
                 points = found.setdefault(key, {}).setdefault(where, {})
                 points[int(processes)] = summary.summarize(value.samples, value.value)
     plots = []
     for (name, letter, threads, quantity, unit), lines in found.items():
-        marks = [mark(figure, figure.parameters["processes"]) for figure in figures if figure.unit == unit
-                 and figure.parameters.get("benchmark") == name and "processes" in figure.parameters]
-        title = f"{name.upper()} class {letter}" + (f", {threads} threads a process" if threads else "")
+        marks = [
+            mark(figure, figure.parameters["processes"])
+            for figure in figures
+            if figure.unit == unit
+            and figure.parameters.get("benchmark") == name
+            and "processes" in figure.parameters
+        ]
+        title = f"{name.upper()} class {letter}" + (
+            f", {threads} threads a process" if threads else ""
+        )
         title += ": parallel efficiency" if quantity == "efficiency" else ""
-        plots.append(plot(f"{quantity}-{name}-{letter}{threads}", title, ("processes", "count"), (unit, quantity != "efficiency"),
-                          [line(session, *where, unit, points) for where, points in lines.items()], marks))
+        plots.append(
+            plot(
+                f"{quantity}-{name}-{letter}{threads}",
+                title,
+                ("processes", "count"),
+                (unit, quantity != "efficiency"),
+                [line(session, *where, unit, points) for where, points in lines.items()],
+                marks,
+            )
+        )
     return plots
 
 
 def has_kernels(session) -> bool:
-    return any(case.measured and any(SCALED.fullmatch(value.variable) for value in case.values) for case in session.cases)
+    return any(
+        case.measured and any(SCALED.fullmatch(value.variable) for value in case.values)
+        for case in session.cases
+    )

@@ -1,4 +1,5 @@
 """What a page says of the launches of one variable, and how it writes numbers, dates and names."""
+
 import math
 from datetime import datetime, timezone
 from functools import lru_cache
@@ -14,6 +15,7 @@ UNITS = {"us": "µs"}
 
 class Summary(NamedTuple):
     """The median over launches between the ends of its interval."""
+
     value: float
     low: float
     high: float
@@ -41,7 +43,7 @@ def _rank(count: int) -> int:
     """The largest k for which the k-th lowest and k-th highest of so many hold the median between them with 95 %."""
     outside, rank = 0.0, 0
     for k in range(count // 2 + 1):
-        outside += 2 * math.comb(count, k) / 2 ** count
+        outside += 2 * math.comb(count, k) / 2**count
         if outside > 0.05:
             break
         rank = k + 1
@@ -72,14 +74,20 @@ def hover(summary: Summary, name: str) -> str:
     """Value, interval with its kind, and launches, in words."""
     if summary.launches == 1:
         return f"{amount(summary.value, name)}; one launch: no interval"
-    return (f"{amount(summary.value, name)}; {interval_kind(summary.launches)}: {number(summary.low)} to "
-            f"{amount(summary.high, name)}; n = {summary.launches} launches")
+    return (
+        f"{amount(summary.value, name)}; {interval_kind(summary.launches)}: {number(summary.low)} to "
+        f"{amount(summary.high, name)}; n = {summary.launches} launches"
+    )
 
 
 def date(started: str) -> str:
     """`20261121T061529+0000` as `2026-11-21 06:15 UTC`; anything else as it is."""
     try:
-        return datetime.strptime(started, "%Y%m%dT%H%M%S%z").astimezone(timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
+        return (
+            datetime.strptime(started, "%Y%m%dT%H%M%S%z")
+            .astimezone(timezone.utc)
+            .strftime("%Y-%m-%d %H:%M UTC")
+        )
     except ValueError:
         return started
 

@@ -7,6 +7,7 @@
 
 They are not in `-c reframe_checks`, whose campaign they are no part of. A check becomes a duet by the four lines below.
 """
+
 import reframe as rfm
 
 from ..collectives import collectives
@@ -16,7 +17,7 @@ from ..pingpong import pingpong
 from ..stream import OPENMP, stream_base
 from .base import Duet
 
-SOURCES = '../src'
+SOURCES = "../src"
 
 
 @rfm.simple_test
@@ -26,9 +27,9 @@ class pingpong_duet(Duet, pingpong):
     Method: duet benchmarking (Bulej et al., ICPE 2020), one after the other because two at once would share the link."""
 
     sourcesdir = SOURCES
-    by_default = 'environs', ['openmpi', 'mpich']
-    kinds = ['environs', 'partitions']
-    time_limit = '30m'
+    by_default = "environs", ["openmpi", "mpich"]
+    kinds = ["environs", "partitions"]
+    time_limit = "30m"
 
 
 @rfm.simple_test
@@ -38,11 +39,11 @@ class stream_duet(Duet, stream_base):
     Method: duet benchmarking (Bulej et al., ICPE 2020), one after the other because two at once would share the memory."""
 
     sourcesdir = SOURCES
-    by_default = 'bindings', ['bound', 'unbound']
-    kinds = ['environs', 'partitions', 'bindings']
-    binding = 'bound'
+    by_default = "bindings", ["bound", "unbound"]
+    kinds = ["environs", "partitions", "bindings"]
+    binding = "bound"
     environment_by_binding = OPENMP
-    time_limit = '30m'
+    time_limit = "30m"
 
 
 @rfm.simple_test
@@ -53,8 +54,8 @@ class npb_duet(Duet, npb):
     less `efficiency_B_8_b` is the loss in points, as the HPC Cloud slides have it."""
 
     sourcesdir = SOURCES
-    by_default = 'environs', ['openmpi', 'mpich']
-    kinds = ['environs', 'partitions']
+    by_default = "environs", ["openmpi", "mpich"]
+    kinds = ["environs", "partitions"]
 
 
 @rfm.simple_test
@@ -64,8 +65,8 @@ class collectives_duet(Duet, collectives):
     Method: duet benchmarking (Bulej et al., ICPE 2020), one after the other because two at once would share the link."""
 
     sourcesdir = SOURCES
-    by_default = 'environs', ['openmpi', 'mpich']
-    kinds = ['environs', 'partitions']
+    by_default = "environs", ["openmpi", "mpich"]
+    kinds = ["environs", "partitions"]
 
 
 @rfm.simple_test
@@ -75,5 +76,5 @@ class launch_duet(Duet, launch):
     Method: duet benchmarking (Bulej et al., ICPE 2020), a round of all numbers of processes on A, then on B."""
 
     sourcesdir = SOURCES
-    by_default = 'environs', ['openmpi', 'openmpi-sif']
-    kinds = ['environs', 'partitions']
+    by_default = "environs", ["openmpi", "openmpi-sif"]
+    kinds = ["environs", "partitions"]

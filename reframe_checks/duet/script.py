@@ -1,4 +1,5 @@
 """The shell functions of a duet's job, and the calls that make up its launches."""
+
 from ..parsing.duet import order
 
 
@@ -10,12 +11,22 @@ def functions(variants: dict[str, tuple[tuple[str, ...], list[str], str]]) -> li
     """
     lines = []
     for letter, (prepare, commands, counters) in variants.items():
-        lines += [f'variant_{letter}() (', *(f'    {line}' for line in (*prepare, *commands)), ')',
-                  f'counters_{letter}() {{ {counters}; }}']
-    return [*lines, 'launch() {', '    echo "# nearmetal duet: pair=$1 variant=$2"', '    variant_$2',
-            '    counters_$2 > counters.$1.$2', '}']
+        lines += [
+            f"variant_{letter}() (",
+            *(f"    {line}" for line in (*prepare, *commands)),
+            ")",
+            f"counters_{letter}() {{ {counters}; }}",
+        ]
+    return [
+        *lines,
+        "launch() {",
+        '    echo "# nearmetal duet: pair=$1 variant=$2"',
+        "    variant_$2",
+        "    counters_$2 > counters.$1.$2",
+        "}",
+    ]
 
 
 def calls(pairs: int) -> list[str]:
     """All launches in their order. ParseError for a number of pairs that has none."""
-    return [f'launch {pair} {letter}' for pair, letter in order(pairs)]
+    return [f"launch {pair} {letter}" for pair, letter in order(pairs)]

@@ -1,4 +1,5 @@
 """``src/osnoise.c``."""
+
 from dataclasses import dataclass, field
 
 from . import ParseError, fact, launches_of, positive
@@ -16,10 +17,15 @@ class Core:
 @dataclass
 class NoiseRun:
     """One launch, whole."""
+
     cores: dict[int, Core] = field(default_factory=dict)  #: by CPU number
     facts: dict[str, str] = field(default_factory=dict)
-    histogram: dict[int, int] = field(default_factory=dict)  #: detours of at least so many ns, up to twice that
-    parts: list[float] = field(default_factory=list)  #: percent lost in each tenth of the time, mean over the cores
+    histogram: dict[int, int] = field(
+        default_factory=dict
+    )  #: detours of at least so many ns, up to twice that
+    parts: list[float] = field(
+        default_factory=list
+    )  #: percent lost in each tenth of the time, mean over the cores
     complete: bool = False
 
     @property
@@ -43,7 +49,10 @@ class NoiseRun:
 
     @property
     def seconds(self) -> float:
-        return positive(self.facts.get('method', '').partition('seconds=')[2].split(' ')[0], 'the seconds of a measurement')
+        return positive(
+            self.facts.get("method", "").partition("seconds=")[2].split(" ")[0],
+            "the seconds of a measurement",
+        )
 
 
 def _parse_noise(lines: list[str]) -> NoiseRun:
@@ -51,27 +60,40 @@ def _parse_noise(lines: list[str]) -> NoiseRun:
     for line in lines:
         key, value = fact(line)
         words = line.split()
-        if key == 'detours':
-            low, count = (int(word.partition('=')[2]) for word in value.split())
+        if key == "detours":
+            low, count = (int(word.partition("=")[2]) for word in value.split())
             run.histogram[low] = count
-        elif key == 'parts':  # a quiet tenth may have lost nothing
-            run.parts = [float(number) for number in value.rpartition('=')[2].split(',')]
+        elif key == "parts":  # a quiet tenth may have lost nothing
+            run.parts = [float(number) for number in value.rpartition("=")[2].split(",")]
         elif key:
             run.facts[key] = value
-        elif line.startswith('#cpu'):
+        elif line.startswith("#cpu"):
             in_table = True
         elif in_table and len(words) == 6 and words[0].isdecimal():
-            quanta, shortest = (int(positive(word, f'of CPU {words[0]} {what}')) for word, what in
-                                ((words[1], 'the number of quanta'), (words[2], 'the shortest quantum')))
-            run.cores[int(words[0])] = Core(quanta, shortest, int(words[3]), int(words[4]) / 1e3, float(words[5]))
-        run.complete = run.complete or line == '# nearmetal complete'
+            quanta, shortest = (
+                int(positive(word, f"of CPU {words[0]} {what}"))
+                for word, what in (
+                    (words[1], "the number of quanta"),
+                    (words[2], "the shortest quantum"),
+                )
+            )
+            run.cores[int(words[0])] = Core(
+                quanta, shortest, int(words[3]), int(words[4]) / 1e3, float(words[5])
+            )
+        run.complete = run.complete or line == "# nearmetal complete"
     if not run.complete or not run.parts:
-        raise ParseError(f'the output stops after {len(run.cores)} CPUs, without "# nearmetal complete": the job was cut off; rerun')
-    told = run.facts.get('method', '').rpartition('cpus=')[2]
+        raise ParseError(
+            f'the output stops after {len(run.cores)} CPUs, without "# nearmetal complete": the job was cut off; rerun'
+        )
+    told = run.facts.get("method", "").rpartition("cpus=")[2]
     if str(len(run.cores)) != told:
-        raise ParseError(f'{len(run.cores)} of {told or "?"} CPUs are in the table: lines were lost; rerun')
+        raise ParseError(
+            f"{len(run.cores)} of {told or '?'} CPUs are in the table: lines were lost; rerun"
+        )
     if not any(core.detours for core in run.cores.values()):
-        raise ParseError(f'nothing interrupted any CPU within {run.seconds:g} s: measure longer (-S osnoise.seconds)')
+        raise ParseError(
+            f"nothing interrupted any CPU within {run.seconds:g} s: measure longer (-S osnoise.seconds)"
+        )
     return run
 
 
@@ -81,4 +103,7 @@ def parse_noise(text: str) -> list[NoiseRun]:
     Method: fixed work quanta; detours as Beckman et al. (IEEE Cluster 2006). Raises ParseError on truncated or non-numeric
     results, and where nothing was noticed at all.
     """
-    return [_parse_noise(lines) for lines in launches_of(text, r'# nearmetal program: osnoise', 'osnoise')]
+    return [
+        _parse_noise(lines)
+        for lines in launches_of(text, r"# nearmetal program: osnoise", "osnoise")
+    ]

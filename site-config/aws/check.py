@@ -3,6 +3,7 @@
 The file is held against AWS ParallelCluster's own schema and validators, of the version in requirements.in, and its queues
 against the system's file. Each fault is one line, FILE:LINE: what is wrong. Fix: what to do. Ends with 1 if there is any.
 """
+
 import argparse
 import difflib
 import re
@@ -22,8 +23,13 @@ import recorded
 HERE = Path(__file__).resolve().parent
 MANUAL = "https://docs.aws.amazon.com/parallelcluster/latest/ug/cluster-configuration-file-v3.html"
 #: Validators that ask for what only the account has: its key pair, its image's tags, and whether it may launch such nodes.
-ACCOUNT = {"KeyPairValidator", "CustomAmiTagValidator", "AmiOsCompatibleValidator", "HeadNodeLaunchTemplateValidator",
-           "ComputeResourceLaunchTemplateValidator"}
+ACCOUNT = {
+    "KeyPairValidator",
+    "CustomAmiTagValidator",
+    "AmiOsCompatibleValidator",
+    "HeadNodeLaunchTemplateValidator",
+    "ComputeResourceLaunchTemplateValidator",
+}
 #: What a copy has to have replaced: values that say so, and an address that RFC 5737 keeps for documentation.
 PLACEHOLDER = re.compile(r"your|^192\.0\.2\.")
 
@@ -74,7 +80,9 @@ def schema_faults(document):
         for path, message in flat(error.messages):
             if message == "Unknown field.":
                 keys = known_keys(path[:-1])
-                fix = " or ".join(difflib.get_close_matches(str(path[-1]), keys, n=2)) or "one of " + ", ".join(keys)
+                fix = " or ".join(
+                    difflib.get_close_matches(str(path[-1]), keys, n=2)
+                ) or "one of " + ", ".join(keys)
                 message, fix = "unknown key", f"write {fix}, or remove it"
             else:
                 fix = f"see {MANUAL}"
@@ -98,16 +106,25 @@ def check(path: Path, system: dict, system_file: str) -> tuple[list[str], list[s
     faults, notes = set(), []
 
     def line_of(message: str) -> int:
-        named = [value for value in by_value
-                 if len(value) > 2 and re.search(rf"(?<![\w.-]){re.escape(value)}(?![\w-])", message)]
+        named = [
+            value
+            for value in by_value
+            if len(value) > 2 and re.search(rf"(?<![\w.-]){re.escape(value)}(?![\w-])", message)
+        ]
         return by_value[max(named, key=len)] if named else 1
 
-    notes += [(line, f"yours to fill in: {value}") for value, line in by_value.items() if PLACEHOLDER.search(value)]
+    notes += [
+        (line, f"yours to fill in: {value}")
+        for value, line in by_value.items()
+        if PLACEHOLDER.search(value)
+    ]
     document = yaml_load(text)
     region = document.get("Region") if isinstance(document, dict) else None
     if region not in recorded.REGIONS:
         line = by_path.get(("Region",), 1)
-        return [f"{path}:{line}: Region is {region or 'missing'}. Fix: give one of {', '.join(sorted(recorded.REGIONS))}"], []
+        return [
+            f"{path}:{line}: Region is {region or 'missing'}. Fix: give one of {', '.join(sorted(recorded.REGIONS))}"
+        ], []
     with recorded.account(region) as ec2:
         for keys, message in schema_faults(document):
             # Named by its key alone: what an alias stands for is there several times, and is corrected once.
@@ -116,7 +133,11 @@ def check(path: Path, system: dict, system_file: str) -> tuple[list[str], list[s
         if not faults:
             try:
                 queues = agreement.queues(document)
-                types = {name: recorded.instance_type(ec2, name) for queue in queues.values() for name in queue["types"]}
+                types = {
+                    name: recorded.instance_type(ec2, name)
+                    for queue in queues.values()
+                    for name in queue["types"]
+                }
                 zone = recorded.zones(ec2, [*types, document["HeadNode"]["InstanceType"]])[0]
             except recorded.Unknown as unknown:
                 faults.add((by_value[unknown.args[0]], unknown.args[1]))
@@ -128,14 +149,21 @@ def check(path: Path, system: dict, system_file: str) -> tuple[list[str], list[s
                         notes.append((line_of(message), message))
                 agreed = agreement.faults(queues, types, system, system_file)
                 faults.update((by_path[keys], message) for keys, message in agreed)
-    return [[f"{path}:{line}: {message}" for line, message in sorted(lines)] for lines in (faults, notes)]
+    return [
+        [f"{path}:{line}: {message}" for line, message in sorted(lines)]
+        for lines in (faults, notes)
+    ]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("files", nargs="*", type=Path, default=[HERE / "cluster.yaml"])
-    parser.add_argument("--system", type=Path, default=HERE.parent / "systems" / "ec2.yaml",
-                        help="its partitions are the queues")
+    parser.add_argument(
+        "--system",
+        type=Path,
+        default=HERE.parent / "systems" / "ec2.yaml",
+        help="its partitions are the queues",
+    )
     arguments = parser.parse_args()
     # Before any other file: ParallelCluster's loader makes YAML's refuse merge keys, `<<`.
     system, wrong = yaml.safe_load(arguments.system.read_text()), 0

@@ -3,6 +3,7 @@
 Subnets, key pair, bucket and images of an account are stood in for, so that ParallelCluster's validators find something;
 whether yours exist, and whether the account may launch what it asks for, only `pcluster create-cluster --dryrun true` knows.
 """
+
 import contextlib
 import copy
 import os
@@ -29,8 +30,14 @@ class Unknown(ValueError):
 @contextlib.contextmanager
 def account(region: str):
     """Whoever asks AWS within gets what is recorded for that region; real credentials are not even looked at."""
-    settings = {"AWS_DEFAULT_REGION": region, "AWS_ACCESS_KEY_ID": "none", "AWS_SECRET_ACCESS_KEY": "none"}
-    before = {name: os.environ.pop(name, None) for name in [*settings, "AWS_PROFILE", "AWS_SESSION_TOKEN"]}
+    settings = {
+        "AWS_DEFAULT_REGION": region,
+        "AWS_ACCESS_KEY_ID": "none",
+        "AWS_SECRET_ACCESS_KEY": "none",
+    }
+    before = {
+        name: os.environ.pop(name, None) for name in [*settings, "AWS_PROFILE", "AWS_SESSION_TOKEN"]
+    }
     os.environ.update(settings)
     try:
         AWSApi.reset()
@@ -49,8 +56,11 @@ def instance_type(ec2, name: str) -> dict:
     try:
         return ec2.describe_instance_types(InstanceTypes=[name])["InstanceTypes"][0]
     except ec2.exceptions.ClientError:
-        raise Unknown(name, f"{name} is not an instance type that AWS launches. Fix: name one of "
-                            "`aws ec2 describe-instance-types`") from None
+        raise Unknown(
+            name,
+            f"{name} is not an instance type that AWS launches. Fix: name one of "
+            "`aws ec2 describe-instance-types`",
+        ) from None
 
 
 def zones(ec2, names: list[str]) -> list[str]:
@@ -58,20 +68,26 @@ def zones(ec2, names: list[str]) -> list[str]:
     common = None
     for name in names:
         offers = ec2.describe_instance_type_offerings(
-            LocationType="availability-zone", Filters=[{"Name": "instance-type", "Values": [name]}])["InstanceTypeOfferings"]
+            LocationType="availability-zone", Filters=[{"Name": "instance-type", "Values": [name]}]
+        )["InstanceTypeOfferings"]
         here = {offer["Location"] for offer in offers}
         common = here if common is None else common & here
         if not common:
             region = ec2.meta.region_name
-            raise Unknown(name, f"{name} is launched in no zone of {region}{' that has the others too' if here else ''}. Fix: "
-                                "choose another Region, or another instance type here and in the system's file")
+            raise Unknown(
+                name,
+                f"{name} is launched in no zone of {region}{' that has the others too' if here else ''}. Fix: "
+                "choose another Region, or another instance type here and in the system's file",
+            )
     return sorted(common)
 
 
 def stand_in(ec2, document: dict, zone: str) -> tuple[dict, str]:
     """The configuration with the account's own names replaced by such as exist here, and the image of its nodes."""
     vpc = ec2.describe_vpcs()["Vpcs"][0]["VpcId"]
-    subnet = ec2.create_subnet(VpcId=vpc, CidrBlock="172.31.240.0/20", AvailabilityZone=zone)["Subnet"]["SubnetId"]
+    subnet = ec2.create_subnet(VpcId=vpc, CidrBlock="172.31.240.0/20", AvailabilityZone=zone)[
+        "Subnet"
+    ]["SubnetId"]
     wanted = {"architecture": "x86_64", "name": "ubuntu/images/hvm-ssd/*"}
     filters = [{"Name": name, "Values": [value]} for name, value in wanted.items()]
     image = ec2.describe_images(Filters=filters)["Images"][0]["ImageId"]
@@ -92,8 +108,14 @@ def stand_in(ec2, document: dict, zone: str) -> tuple[dict, str]:
     document = replaced(document)
     s3, region = boto3.client("s3"), ec2.meta.region_name
     for bucket, objects in buckets.items():
-        s3.create_bucket(Bucket=bucket, **({} if region == "us-east-1" else
-                                           {"CreateBucketConfiguration": {"LocationConstraint": region}}))
+        s3.create_bucket(
+            Bucket=bucket,
+            **(
+                {}
+                if region == "us-east-1"
+                else {"CreateBucketConfiguration": {"LocationConstraint": region}}
+            ),
+        )
         for name in objects:
             s3.put_object(Bucket=bucket, Key=name, Body=b"")
     return document, image

@@ -25,12 +25,19 @@ def status(room: Room, plan: topology.Topology) -> int:
     print(f"{'node':<16}{'class':<14}{'link':<10}{'address':<14}{'partitions':<20}Slurm")
     for node in plan.nodes:
         kind = node.link_class
-        print(f"{node.name:<16}{kind.name:<14}{kind.link:<10}{node.address:<14}{','.join(kind.partitions):<20}"
-              f"{states.get(node.name, 'unknown')}")
+        print(
+            f"{node.name:<16}{kind.name:<14}{kind.link:<10}{node.address:<14}{','.join(kind.partitions):<20}"
+            f"{states.get(node.name, 'unknown')}"
+        )
     if plan.guests:
-        print(f"guests: {plan.hardware.described(room.state.get('accelerator', 'not started')).partition(': ')[2]}")
-    sick = [name for name in (node.name for node in plan.nodes)
-            if states.get(name) not in ("idle", "mix", "alloc", "comp")]
+        print(
+            f"guests: {plan.hardware.described(room.state.get('accelerator', 'not started')).partition(': ')[2]}"
+        )
+    sick = [
+        name
+        for name in (node.name for node in plan.nodes)
+        if states.get(name) not in ("idle", "mix", "alloc", "comp")
+    ]
     if sick:
         print(f"not usable: {', '.join(sick)} (heal with: make lab-up)")
     return 1 if sick else 0
@@ -40,11 +47,26 @@ def shell_command(room: Room, arguments) -> list[str]:
     """The command that gives a login shell, or runs one line in it, as the lab's user (or root) on a node."""
     where = 'cd "$NEARMETAL_CHECKOUT" && '
     user = "root" if arguments.root else cluster.USER
-    line = where + ("exec bash -l" if arguments.command == "shell" else
-                    arguments.line[0] if len(arguments.line) == 1 else shlex.join(arguments.line))
+    line = where + (
+        "exec bash -l"
+        if arguments.command == "shell"
+        else arguments.line[0]
+        if len(arguments.line) == 1
+        else shlex.join(arguments.line)
+    )
     pty = ["--pty"] if sys.stdin.isatty() and arguments.command == "shell" else []
-    return [*room.enter(arguments.node), "env", f"NEARMETAL_CHECKOUT={room.checkout}", "runuser", *pty,
-            "--whitelist-environment=NEARMETAL_CHECKOUT", "--login", user, "--command", line]
+    return [
+        *room.enter(arguments.node),
+        "env",
+        f"NEARMETAL_CHECKOUT={room.checkout}",
+        "runuser",
+        *pty,
+        "--whitelist-environment=NEARMETAL_CHECKOUT",
+        "--login",
+        user,
+        "--command",
+        line,
+    ]
 
 
 def asked_of_guests(arguments, room: Room) -> dict | None:
@@ -56,8 +78,11 @@ def asked_of_guests(arguments, room: Room) -> dict | None:
 
 def given_options(arguments) -> dict:
     """The options of virtual machines that were given, as topology.toml's section [vm] names them."""
-    return {name.removeprefix("vm_"): value for name, value in vars(arguments).items()
-            if name.startswith("vm_") and value is not None}
+    return {
+        name.removeprefix("vm_"): value
+        for name, value in vars(arguments).items()
+        if name.startswith("vm_") and value is not None
+    }
 
 
 def yes(word: str) -> bool:
@@ -67,35 +92,70 @@ def yes(word: str) -> bool:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="lab", description="A Slurm cluster of namespaces on this machine.",
-                                     epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="lab",
+        description="A Slurm cluster of namespaces on this machine.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     commands = parser.add_subparsers(dest="command", required=True)
-    up = commands.add_parser("up", help="start the lab, or heal the one that runs, its virtual machines with it")
-    machines = up.add_argument_group("virtual machines", "partition `vm`; what is not given is as topology.toml has it")
-    machines.add_argument("--vm", metavar="NIC", help="start them too, their NIC being virtio, e1000e, or vfio:ADDRESS,... "
-                          "(a PCI device of this host for each); none: without them")
+    up = commands.add_parser(
+        "up", help="start the lab, or heal the one that runs, its virtual machines with it"
+    )
+    machines = up.add_argument_group(
+        "virtual machines", "partition `vm`; what is not given is as topology.toml has it"
+    )
+    machines.add_argument(
+        "--vm",
+        metavar="NIC",
+        help="start them too, their NIC being virtio, e1000e, or vfio:ADDRESS,... "
+        "(a PCI device of this host for each); none: without them",
+    )
     machines.add_argument("--vm-cpus", type=int, metavar="N", help="vCPUs of each")
     machines.add_argument("--vm-memory-mb", type=int, metavar="N", help="memory of each")
-    machines.add_argument("--vm-pin", type=yes, metavar="yes|no", help="each vCPU on a core of its own")
-    machines.add_argument("--vm-huge-pages", type=yes, metavar="yes|no", help="memory from this host's pool of huge pages")
-    machines.add_argument("--vm-accelerator", choices=ACCELERATORS, help="auto: kvm where a guest starts by it, else tcg")
+    machines.add_argument(
+        "--vm-pin", type=yes, metavar="yes|no", help="each vCPU on a core of its own"
+    )
+    machines.add_argument(
+        "--vm-huge-pages",
+        type=yes,
+        metavar="yes|no",
+        help="memory from this host's pool of huge pages",
+    )
+    machines.add_argument(
+        "--vm-accelerator",
+        choices=ACCELERATORS,
+        help="auto: kvm where a guest starts by it, else tcg",
+    )
     commands.add_parser("down", help="end it and leave nothing behind")
     commands.add_parser("status", help="nodes, links and what Slurm says of them")
     commands.add_parser("image", help="build the node image if this host has none")
     commands.add_parser("clean", help="remove this host's node images that no lab uses")
-    for name, text in (("shell", "a login shell in the lab"), ("exec", "run one command line in the lab")):
+    for name, text in (
+        ("shell", "a login shell in the lab"),
+        ("exec", "run one command line in the lab"),
+    ):
         sub = commands.add_parser(name, help=text)
         sub.add_argument("--node", default="login", help="where (default: login)")
         sub.add_argument("--root", action="store_true", help="as root instead of the lab's user")
         if name == "exec":
-            sub.add_argument("line", nargs=argparse.REMAINDER, metavar="LINE",
-                             help="one word: a command line, as a shell on that node reads it; several: a command and its words")
+            sub.add_argument(
+                "line",
+                nargs=argparse.REMAINDER,
+                metavar="LINE",
+                help="one word: a command line, as a shell on that node reads it; several: a command and its words",
+            )
     arguments = parser.parse_args()
     if arguments.command == "up" and arguments.vm in (None, "none") and given_options(arguments):
-        up.error("--vm-... says what virtual machines have, and --vm which NIC: give it, for example --vm virtio")
+        up.error(
+            "--vm-... says what virtual machines have, and --vm which NIC: give it, for example --vm virtio"
+        )
     if os.geteuid() != 0:
         # Namespaces and mounts need root; what runs inside does not get it.
-        os.execvp("sudo", ["sudo", "--preserve-env=NEARMETAL_CACHE,NEARMETAL_MIRROR", sys.executable, *sys.argv])
+        os.execvp(
+            "sudo",
+            ["sudo", "--preserve-env=NEARMETAL_CACHE,NEARMETAL_MIRROR", sys.executable, *sys.argv],
+        )
 
     def say(text):
         print(text, flush=True)
@@ -111,7 +171,9 @@ def main() -> int:
                 if plan.guests and vm != (room.state or {}).get("vm"):
                     refuse_what_the_host_lacks(plan.hardware, len(plan.guests))
                 base = image.ensure(say)
-                cluster.up(plan, room, base, layer.ensure(base, say) if plan.guests else None, vm, say)
+                cluster.up(
+                    plan, room, base, layer.ensure(base, say) if plan.guests else None, vm, say
+                )
         elif arguments.command == "down":
             with room.locked():
                 room.stop()

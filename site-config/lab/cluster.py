@@ -27,23 +27,34 @@ def owner(room: Room) -> tuple[int, int]:
 
 def files(topology: Topology, room: Room) -> dict[str, tuple[str, int]]:
     """Each node's own files, by path below the room's /lab."""
-    facts = {"cpus": os.cpu_count(), "memory_mb": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20,
-             "checkout": shlex.quote(str(room.checkout))}
+    facts = {
+        "cpus": os.cpu_count(),
+        "memory_mb": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20,
+        "checkout": shlex.quote(str(room.checkout)),
+    }
     munge_key = secrets.token_hex(64)
     result = {}
-    for name, node in [(topology.controller, None), *((node.name, node) for node in topology.nodes)]:
+    for name, node in [
+        (topology.controller, None),
+        *((node.name, node) for node in topology.nodes),
+    ]:
         etc = f"files/{name}/etc"
         result |= {
             f"{etc}/hostname": (f"{name}\n", 0o644),
             f"{etc}/hosts": (topology.render("hosts", hosts=topology.hosts(node)), 0o644),
             f"{etc}/slurm/slurm.conf": (topology.render("slurm.conf", **facts), 0o644),
-            f"{etc}/slurm/cgroup.conf": ("# A lab node is a container without a cgroup of its own.\nCgroupPlugin=disabled\n",
-                                         0o644),
+            f"{etc}/slurm/cgroup.conf": (
+                "# A lab node is a container without a cgroup of its own.\nCgroupPlugin=disabled\n",
+                0o644,
+            ),
             f"{etc}/munge/munge.key": (munge_key, 0o400),
             f"{etc}/profile.d/nearmetal.sh": (topology.render("profile.sh", **facts), 0o644),
         }
     for node in topology.guests:
-        result |= {f"files/{node.name}/{path}": (text, 0o644) for path, text in guests.files(topology, node, room.checkout).items()}
+        result |= {
+            f"files/{node.name}/{path}": (text, 0o644)
+            for path, text in guests.files(topology, node, room.checkout).items()
+        }
     etc = f"files/{topology.controller}/etc"
     result[f"{etc}/slurm/slurmdbd.conf"] = (topology.render("slurmdbd.conf", **facts), 0o600)
     return result
@@ -93,27 +104,54 @@ def start_daemons(topology: Topology, room: Room) -> None:
     arguments = (USER, str(uid), str(gid), str(room.checkout))
     script = str(HERE / "daemons.sh")
     with ThreadPoolExecutor() as pool:
-        list(pool.map(lambda name: room.run(
-            script, "login" if name == topology.controller else "node", *arguments, node=name), node_names(topology)))
+        list(
+            pool.map(
+                lambda name: room.run(
+                    script,
+                    "login" if name == topology.controller else "node",
+                    *arguments,
+                    node=name,
+                ),
+                node_names(topology),
+            )
+        )
     wanted = {node.name for node in topology.nodes}
 
     def ready():
         states = node_states(topology, room)
         if lame := [n for n, s in states.items() if s.rstrip("*") in ("down", "drain", "drng")]:
-            room.run("scontrol", "update", f"nodename={','.join(lame)}", "state=resume", node=topology.controller,
-                     check=False)
+            room.run(
+                "scontrol",
+                "update",
+                f"nodename={','.join(lame)}",
+                "state=resume",
+                node=topology.controller,
+                check=False,
+            )
         return {n for n, s in states.items() if s in ("idle", "mix", "alloc", "comp")} == wanted
 
     try:
-        wait_until(ready, guests.START_SECONDS if topology.guests else 20, "waiting for Slurm's nodes")
+        wait_until(
+            ready, guests.START_SECONDS if topology.guests else 20, "waiting for Slurm's nodes"
+        )
     except LabError as error:
-        logs = room.run("sh", "-c", "tail -n 5 /var/log/slurm/slurmctld.log", node=topology.controller, check=False)
-        raise LabError(f"{error}; states: {node_states(topology, room)}; slurmctld says:\n{logs}") from error
+        logs = room.run(
+            "sh",
+            "-c",
+            "tail -n 5 /var/log/slurm/slurmctld.log",
+            node=topology.controller,
+            check=False,
+        )
+        raise LabError(
+            f"{error}; states: {node_states(topology, room)}; slurmctld says:\n{logs}"
+        ) from error
 
 
 def node_states(topology: Topology, room: Room) -> dict[str, str]:
     """Slurm's word for each node (`idle`, `alloc`, `down*`, ...)."""
-    out = room.run("sinfo", "--noheader", "--Node", "--format=%N %t", node=topology.controller, check=False)
+    out = room.run(
+        "sinfo", "--noheader", "--Node", "--format=%N %t", node=topology.controller, check=False
+    )
     return dict(line.split() for line in out.splitlines() if line.strip())
 
 
@@ -122,9 +160,16 @@ def up(topology: Topology, room: Room, image, layer, vm: dict | None, say) -> No
     Raises LabError."""
     started = time.monotonic()
     if len(str(room.checkout).split()) > 1:
-        raise LabError(f"{room.checkout}: ReFrame cannot build below a path with a space; move the checkout")
-    facts = {"image": str(image), "layer": layer and str(layer), "definition": _definition(), "vm": vm,
-             "guests": [node.name for node in topology.guests]}
+        raise LabError(
+            f"{room.checkout}: ReFrame cannot build below a path with a space; move the checkout"
+        )
+    facts = {
+        "image": str(image),
+        "layer": layer and str(layer),
+        "definition": _definition(),
+        "vm": vm,
+        "guests": [node.name for node in topology.guests],
+    }
     healed = room.state is not None
     if healed and (why := _why_anew(topology, room, facts)):
         say(f"lab: {why}; starting it anew")
@@ -153,8 +198,12 @@ def up(topology: Topology, room: Room, image, layer, vm: dict | None, say) -> No
 def _definition() -> str:
     """A hash over this directory: what a lab was started by."""
     digest = hashlib.sha256()
-    for path in sorted(path for path in HERE.rglob("*") if path.suffix != ".pyc" and path.is_file()):
-        digest.update(f"{path.relative_to(HERE)} {path.stat().st_size}\n".encode() + path.read_bytes())
+    for path in sorted(
+        path for path in HERE.rglob("*") if path.suffix != ".pyc" and path.is_file()
+    ):
+        digest.update(
+            f"{path.relative_to(HERE)} {path.stat().st_size}\n".encode() + path.read_bytes()
+        )
     return digest.hexdigest()
 
 
@@ -169,5 +218,10 @@ def _why_anew(topology: Topology, room: Room, facts: dict) -> str | None:
 
 
 def _nodes_live(topology: Topology, room: Room) -> bool:
-    return all(subprocess.run([*room.enter(name), "true"], capture_output=True, stdin=subprocess.DEVNULL).returncode == 0
-               for name in node_names(topology))
+    return all(
+        subprocess.run(
+            [*room.enter(name), "true"], capture_output=True, stdin=subprocess.DEVNULL
+        ).returncode
+        == 0
+        for name in node_names(topology)
+    )

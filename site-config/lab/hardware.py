@@ -18,8 +18,11 @@ class HardwareError(ValueError):
 @dataclass(frozen=True)
 class Hardware:
     """Of each virtual machine."""
+
     nic: str
-    devices: tuple[str, ...]    #: PCI addresses of the host, one a machine, where its NIC is passed through
+    devices: tuple[
+        str, ...
+    ]  #: PCI addresses of the host, one a machine, where its NIC is passed through
     cpus: int
     memory_mb: int
     pin: bool
@@ -32,8 +35,10 @@ class Hardware:
 
     def described(self, accelerator: str) -> str:
         """What a virtual machine can't see of itself; its firmware tells it (DMI), so that each result has it."""
-        return (f"lab guest: {accelerator}, {self.nic}, vCPUs {'' if self.pin else 'not '}pinned, "
-                f"{'huge' if self.huge_pages else 'small'} pages")
+        return (
+            f"lab guest: {accelerator}, {self.nic}, vCPUs {'' if self.pin else 'not '}pinned, "
+            f"{'huge' if self.huge_pages else 'small'} pages"
+        )
 
 
 def choose(section: dict, asked: dict) -> Hardware:
@@ -41,42 +46,61 @@ def choose(section: dict, asked: dict) -> Hardware:
     values = {**section, **asked}
     wanted = {field.name: field.type for field in fields(Hardware) if field.name != "devices"}
     if values.keys() != wanted.keys():
-        raise HardwareError(f"topology.toml: [vm] has {', '.join(sorted(section))}; it needs exactly "
-                            f"{', '.join(name for name in wanted if name != 'nic')}")
+        raise HardwareError(
+            f"topology.toml: [vm] has {', '.join(sorted(section))}; it needs exactly "
+            f"{', '.join(name for name in wanted if name != 'nic')}"
+        )
     for name, kind in wanted.items():
         if type(values[name]) is not kind or (kind is int and values[name] < 1):
-            raise HardwareError(f"[vm] {name} is {values[name]!r}: give "
-                                f"{ {int: 'a number from 1 on', bool: 'true or false', str: 'a text'}[kind]}")
+            raise HardwareError(
+                f"[vm] {name} is {values[name]!r}: give "
+                f"{ {int: 'a number from 1 on', bool: 'true or false', str: 'a text'}[kind] }"
+            )
     if values["accelerator"] not in ACCELERATORS:
-        raise HardwareError(f"accelerator {values['accelerator']!r} is unknown: choose one of {', '.join(ACCELERATORS)}")
+        raise HardwareError(
+            f"accelerator {values['accelerator']!r} is unknown: choose one of {', '.join(ACCELERATORS)}"
+        )
     nic, _, devices = values.pop("nic").partition(":")
     addresses = tuple(devices.split(",")) if devices else ()
     if nic not in (*EMULATED, "vfio") or bool(addresses) != (nic == "vfio"):
-        raise HardwareError(f"VM={nic}{':' if devices else ''}{devices} is unknown: choose one of {', '.join(EMULATED)}, or "
-                            "vfio:ADDRESS,... with the PCI address of a NIC for each guest, such as vfio:0000:01:00.0,0000:01:00.1")
+        raise HardwareError(
+            f"VM={nic}{':' if devices else ''}{devices} is unknown: choose one of {', '.join(EMULATED)}, or "
+            "vfio:ADDRESS,... with the PCI address of a NIC for each guest, such as vfio:0000:01:00.0,0000:01:00.1"
+        )
     for address in addresses:
         if not re.fullmatch(PCI_ADDRESS, address) or addresses.count(address) > 1:
-            raise HardwareError(f"{address!r} is no PCI address, or named twice: write them as `lspci -D` does (0000:01:00.0)")
+            raise HardwareError(
+                f"{address!r} is no PCI address, or named twice: write them as `lspci -D` does (0000:01:00.0)"
+            )
     return Hardware(nic=nic, devices=addresses, **values)
 
 
 def refuse_what_the_host_lacks(hardware: Hardware, guests: int, host: Path = Path("/")) -> None:
     """Raises HardwareError with the first thing that this host would have to have for so many guests."""
     if hardware.devices and len(hardware.devices) != guests:
-        raise HardwareError(f"VM=vfio names {len(hardware.devices)} NIC(s) for {guests} guests: name one for each")
+        raise HardwareError(
+            f"VM=vfio names {len(hardware.devices)} NIC(s) for {guests} guests: name one for each"
+        )
     for address in hardware.devices:
         _refuse_unless_free(address, host)
     if hardware.pin and (cores := len(os.sched_getaffinity(0))) < (vcpus := guests * hardware.cpus):
-        raise HardwareError(f"{guests} guests of {hardware.cpus} vCPUs cannot have a core each: this host has {cores} for {vcpus}; "
-                            f"ask for fewer (VM_CPUS={max(1, cores // guests)}), or do not pin")
+        raise HardwareError(
+            f"{guests} guests of {hardware.cpus} vCPUs cannot have a core each: this host has {cores} for {vcpus}; "
+            f"ask for fewer (VM_CPUS={max(1, cores // guests)}), or do not pin"
+        )
     if hardware.huge_pages:
-        pool = {line.split(":")[0]: int(line.split()[1]) for line in (host / "proc/meminfo").read_text().splitlines()
-                if line.startswith("Huge")}
+        pool = {
+            line.split(":")[0]: int(line.split()[1])
+            for line in (host / "proc/meminfo").read_text().splitlines()
+            if line.startswith("Huge")
+        }
         size_mb = pool.get("Hugepagesize", 2048) / 1024
         pages = guests * -(-hardware.memory_mb // int(size_mb))
         if (free := pool.get("HugePages_Free", 0)) < pages:
-            raise HardwareError(f"guests' memory takes {pages} huge pages of {size_mb:.0f} MB, and {free} are free on this host: "
-                                f"sysctl vm.nr_hugepages={pool.get('HugePages_Total', 0) - free + pages}")
+            raise HardwareError(
+                f"guests' memory takes {pages} huge pages of {size_mb:.0f} MB, and {free} are free on this host: "
+                f"sysctl vm.nr_hugepages={pool.get('HugePages_Total', 0) - free + pages}"
+            )
 
 
 def _refuse_unless_free(address: str, host: Path) -> None:
@@ -86,18 +110,27 @@ def _refuse_unless_free(address: str, host: Path) -> None:
         raise HardwareError(f"this host has no PCI device {address}: `lspci -D` lists them")
     group = device / "iommu_group"
     if not group.exists():
-        raise HardwareError(f"PCI device {address} cannot be passed through, as this host has no IOMMU for it: switch VT-d or "
-                            "AMD-Vi on in its firmware, and boot its kernel with intel_iommu=on or amd_iommu=on")
+        raise HardwareError(
+            f"PCI device {address} cannot be passed through, as this host has no IOMMU for it: switch VT-d or "
+            "AMD-Vi on in its firmware, and boot its kernel with intel_iommu=on or amd_iommu=on"
+        )
     for member in sorted((group / "devices").iterdir()):
         # A bridge stays with the host.
         if (member / "class").read_text().startswith("0x0604"):
             continue
         driver = (member / "driver").resolve().name if (member / "driver").exists() else "no driver"
         if driver != "vfio-pci":
-            why = "" if member.name == address else f" (of the same IOMMU group as {address}, so both go or neither)"
+            why = (
+                ""
+                if member.name == address
+                else f" (of the same IOMMU group as {address}, so both go or neither)"
+            )
             raise HardwareError(
                 f"PCI device {member.name}{why} belongs to {driver}: give it to vfio-pci, as root: modprobe vfio-pci && "
-                f"driverctl --nosave set-override {member.name} vfio-pci (package driverctl)")
+                f"driverctl --nosave set-override {member.name} vfio-pci (package driverctl)"
+            )
     number = group.resolve().name
     if not (host / "dev/vfio" / number).exists():
-        raise HardwareError(f"/dev/vfio/{number} is not there, which is PCI device {address}'s: in a container it has to be given")
+        raise HardwareError(
+            f"/dev/vfio/{number} is not there, which is PCI device {address}'s: in a container it has to be given"
+        )

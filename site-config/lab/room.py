@@ -61,7 +61,12 @@ def _living(record: Path) -> dict | None:
 def images_in_use() -> set[str]:
     """Node images, and layers of them, that the labs of this host stand on."""
     states = filter(None, map(_living, STATE.glob("*/room.json")))
-    return {directory for state in states for directory in (state["image"], state.get("layer")) if directory}
+    return {
+        directory
+        for state in states
+        for directory in (state["image"], state.get("layer"))
+        if directory
+    }
 
 
 class Room:
@@ -100,16 +105,35 @@ class Room:
         log = self.directory / "room.log"
         with open(log, "w") as output:
             parent = subprocess.Popen(
-                ["unshare", *NAMESPACES, "--fork", "--kill-child",
-                 str(HERE / "enter.sh"), "machine-room", ":".join(filter(None, (facts["layer"], facts["image"]))), str(base),
-                 str(self.checkout)],
-                stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True, cwd="/")
+                [
+                    "unshare",
+                    *NAMESPACES,
+                    "--fork",
+                    "--kill-child",
+                    str(HERE / "enter.sh"),
+                    "machine-room",
+                    ":".join(filter(None, (facts["layer"], facts["image"]))),
+                    str(base),
+                    str(self.checkout),
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+                cwd="/",
+            )
 
         def entered():
             if parent.poll() is not None:
-                raise LabError(f"the machine room did not start: {log.read_text().strip() or 'no word in its log'}")
+                raise LabError(
+                    f"the machine room did not start: {log.read_text().strip() or 'no word in its log'}"
+                )
             children = Path(f"/proc/{parent.pid}/task/{parent.pid}/children").read_text().split()
-            return children and Path(f"/proc/{children[0]}/comm").read_text().strip() == "tini" and int(children[0])
+            return (
+                children
+                and Path(f"/proc/{children[0]}/comm").read_text().strip() == "tini"
+                and int(children[0])
+            )
 
         pid = wait_until(entered, 20, "starting the machine room")
         self._state.write_text(json.dumps({"pid": pid, "identity": _identity(pid), **facts}))
@@ -138,20 +162,34 @@ class Room:
         into = ["nsenter", "--target", str(state["pid"]), *NAMESPACES, "--root", "--wd", "--"]
         if node in state.get("guests", ()):
             # ssh hands one line to a shell over there, so that each word has to be quoted once more.
-            into += ["bash", "-c", '[ -t 0 ] && tty=-t || tty=-T; exec ssh "$tty" -F /lab/ssh/config "$0" "${*@Q}"', node]
+            into += [
+                "bash",
+                "-c",
+                '[ -t 0 ] && tty=-t || tty=-T; exec ssh "$tty" -F /lab/ssh/config "$0" "${*@Q}"',
+                node,
+            ]
         elif node:
             # A node's number is valid in the room's PID namespace, so the second step starts there.
-            into += ["sh", "-c", 'exec nsenter --target "$(cat "/lab/run/$0.pid")" --mount --uts --ipc --net --pid '
-                     '--root --wd -- "$@"', node]
+            into += [
+                "sh",
+                "-c",
+                'exec nsenter --target "$(cat "/lab/run/$0.pid")" --mount --uts --ipc --net --pid '
+                '--root --wd -- "$@"',
+                node,
+            ]
         return into
 
-    def run(self, *command: str, node: str | None = None, stdin: str | bytes = b"", check: bool = True) -> str:
+    def run(
+        self, *command: str, node: str | None = None, stdin: str | bytes = b"", check: bool = True
+    ) -> str:
         """Output of a command run as root in the room or a node. Raises LabError with its words."""
         data = stdin.encode() if isinstance(stdin, str) else stdin
         done = subprocess.run([*self.enter(node), *command], input=data, capture_output=True)
         if check and done.returncode:
-            raise LabError(f"{node or 'machine room'}: `{' '.join(command)}` ended with {done.returncode}: "
-                           f"{done.stderr.decode(errors='replace').strip()}")
+            raise LabError(
+                f"{node or 'machine room'}: `{' '.join(command)}` ended with {done.returncode}: "
+                f"{done.stderr.decode(errors='replace').strip()}"
+            )
         return done.stdout.decode(errors="replace")
 
     def put(self, files: dict[str, tuple[str, int]]) -> None:

@@ -73,8 +73,14 @@ class Topology:
 
     def legs(self, link_class: LinkClass) -> list[tuple[str, str, str]]:
         """What a class connects: the controller and its nodes; name, device there, address."""
-        return [(self.controller, link_class.name[:15], link_class.gateway),
-                *((node.name, "eth0", node.address) for node in self.nodes if node.link_class is link_class)]
+        return [
+            (self.controller, link_class.name[:15], link_class.gateway),
+            *(
+                (node.name, "eth0", node.address)
+                for node in self.nodes
+                if node.link_class is link_class
+            ),
+        ]
 
     def port(self, name: str, link_class: LinkClass) -> str:
         """The device of a leg on the side of the machine room."""
@@ -83,14 +89,22 @@ class Topology:
     def render(self, template: str, **facts) -> str:
         """A file of templates/ filled in with this cluster and the given facts of host and checkout."""
         environment = jinja2.Environment(
-            loader=jinja2.FileSystemLoader(HERE / "templates"), undefined=jinja2.StrictUndefined,
-            keep_trailing_newline=True)
+            loader=jinja2.FileSystemLoader(HERE / "templates"),
+            undefined=jinja2.StrictUndefined,
+            keep_trailing_newline=True,
+        )
         partitions = [
             {"name": partition, "nodes": [n.name for n in self.nodes if n.link_class is link_class]}
-            for link_class in self.classes for partition in link_class.partitions]
+            for link_class in self.classes
+            for partition in link_class.partitions
+        ]
         return environment.get_template(template).render(
             cluster={"name": self.cluster, "controller": self.controller},
-            nodes=self.nodes, partitions=partitions, hardware=self.hardware, **facts)
+            nodes=self.nodes,
+            partitions=partitions,
+            hardware=self.hardware,
+            **facts,
+        )
 
     def hosts(self, seen_from: Node | None) -> list[tuple[str, str]]:
         """Names and addresses for /etc/hosts: a node sees the controller's leg on its own class.
@@ -101,12 +115,15 @@ class Topology:
         gateway = (seen_from.link_class if seen_from else self.classes[0]).gateway
         given_away = seen_from and seen_from.virtual and self.hardware.devices
         return [(self.controller, gateway)] + [
-            (node.name, node.passed_through if given_away and node.virtual else node.address) for node in self.nodes]
+            (node.name, node.passed_through if given_away and node.virtual else node.address)
+            for node in self.nodes
+        ]
 
 
 def load(path: Path = HERE / "topology.toml", vm: dict | None = None) -> Topology:
     """Read and check a topology file, without its virtual machines unless something is asked of them (`vm`: their NIC, and what
     goes before the file's section [vm]). Raises TopologyError, HardwareError."""
+
     def wrong(where, what, fix):
         return TopologyError(f"{path}: {where}: {what}; {fix}")
 
@@ -116,7 +133,9 @@ def load(path: Path = HERE / "topology.toml", vm: dict | None = None) -> Topolog
         raise TopologyError(f"{path}: {error}") from error
     for section in ("cluster", "classes", "nodes"):
         if not data.get(section):
-            raise wrong(f"[{section}]", "is missing or empty", "see the file as shipped for its shape")
+            raise wrong(
+                f"[{section}]", "is missing or empty", "see the file as shipped for its shape"
+            )
     cluster = data["cluster"]
     for key in ("name", "controller"):
         if key not in cluster:
@@ -126,32 +145,56 @@ def load(path: Path = HERE / "topology.toml", vm: dict | None = None) -> Topolog
     subnets = NETWORK.subnets(new_prefix=24)
     for name, entry in data["classes"].items():
         if not isinstance(entry, dict) or set(entry) != {"link", "partitions"}:
-            raise wrong(f"classes.{name}", "needs exactly `link` and `partitions`",
-                        'for example { link = "bridge", partitions = ["x"] }')
+            raise wrong(
+                f"classes.{name}",
+                "needs exactly `link` and `partitions`",
+                'for example { link = "bridge", partitions = ["x"] }',
+            )
         if entry["link"] not in LINKS:
-            raise wrong(f"classes.{name}", f"unknown link {entry['link']!r}", f"choose one of {', '.join(LINKS)}")
+            raise wrong(
+                f"classes.{name}",
+                f"unknown link {entry['link']!r}",
+                f"choose one of {', '.join(LINKS)}",
+            )
         for partition in entry["partitions"]:
             if partition in owners:
-                raise wrong(f"classes.{name}", f"partition {partition!r} is already on class {owners[partition]!r}",
-                            "a partition belongs to one class")
+                raise wrong(
+                    f"classes.{name}",
+                    f"partition {partition!r} is already on class {owners[partition]!r}",
+                    "a partition belongs to one class",
+                )
             owners[partition] = name
         classes[name] = LinkClass(name, entry["link"], tuple(entry["partitions"]), next(subnets))
 
     nodes, counts = [], dict.fromkeys(classes, 1)
     for name, class_name in data["nodes"].items():
         if not re.fullmatch(r"[a-z][a-z0-9-]{0,30}", name) or name == cluster["controller"]:
-            raise wrong(f"nodes.{name}", "is no usable node name", "use lower-case letters, digits and dashes, "
-                        "and another name than the controller's")
+            raise wrong(
+                f"nodes.{name}",
+                "is no usable node name",
+                "use lower-case letters, digits and dashes, and another name than the controller's",
+            )
         if class_name not in classes:
-            raise wrong(f"nodes.{name}", f"unknown class {class_name!r}", f"choose one of {', '.join(classes)}")
+            raise wrong(
+                f"nodes.{name}",
+                f"unknown class {class_name!r}",
+                f"choose one of {', '.join(classes)}",
+            )
         counts[class_name] += 1
         link_class = classes[class_name]
         nodes.append(Node(name, link_class, str(link_class.subnet[counts[class_name]])))
     for name, count in counts.items():
         if count == 1:
-            raise wrong(f"classes.{name}", "has no node", f'add one under [nodes]: {name}1 = "{name}"')
+            raise wrong(
+                f"classes.{name}", "has no node", f'add one under [nodes]: {name}1 = "{name}"'
+            )
     if vm is None:
         classes = {name: kind for name, kind in classes.items() if kind.link != "qemu"}
         nodes = [node for node in nodes if not node.virtual]
-    return Topology(cluster["name"], cluster["controller"], tuple(classes.values()), tuple(nodes),
-                    None if vm is None else hardware.choose(data.get("vm", {}), vm))
+    return Topology(
+        cluster["name"],
+        cluster["controller"],
+        tuple(classes.values()),
+        tuple(nodes),
+        None if vm is None else hardware.choose(data.get("vm", {}), vm),
+    )

@@ -1,6 +1,7 @@
 """Does the gate find real regressions, and only them?  `make drill` records a baseline in the lab, runs campaigns without
 any change (A/A), and then introduces one regression after the other (drills.yaml); it says of each what the gate named,
 as `nearmetal gate --confirm changed` does: what five launches leave open stays so."""
+
 import argparse
 import os
 import re
@@ -25,7 +26,18 @@ PLACE = CHECKOUT / "results" / "drill"
 SYSTEM = "drill"
 LAB = [sys.executable, str(CHECKOUT / "site-config" / "lab")]
 #: What a campaign measures: enough that every drill has something to change and something to leave alone.
-SELECTION = ["--system", SYSTEM, "-p", "^(mpich|gnu)$", "-n", "pingpong", "-n", "stream%binding=bound", "-S", "repeats=5"]
+SELECTION = [
+    "--system",
+    SYSTEM,
+    "-p",
+    "^(mpich|gnu)$",
+    "-n",
+    "pingpong",
+    "-n",
+    "stream%binding=bound",
+    "-S",
+    "repeats=5",
+]
 PARTITIONS = ("native", "emulated")
 FOUND = ("regressed", "improved", "incomplete")
 
@@ -35,7 +47,7 @@ class Outcome:
     name: str
     seconds: float
     report: gate.Report
-    wrong: list[str]     #: what was missed or named without cause
+    wrong: list[str]  #: what was missed or named without cause
 
     @property
     def named(self) -> list[str]:
@@ -53,7 +65,10 @@ def lab(*words: str) -> None:
 def settle_system(**environ) -> None:
     """The system's file: two partitions of the lab's, and what a drill changes in an environment."""
     data = yaml.safe_load((CHECKOUT / "site-config" / "systems" / "lab.yaml").read_text())
-    data |= {"name": SYSTEM, "partitions": [p for p in data["partitions"] if p["name"] in PARTITIONS]}
+    data |= {
+        "name": SYSTEM,
+        "partitions": [p for p in data["partitions"] if p["name"] in PARTITIONS],
+    }
     if environ:
         data["environments"] = [environ]
     (PLACE / "systems").mkdir(parents=True, exist_ok=True)
@@ -62,15 +77,31 @@ def settle_system(**environ) -> None:
 
 def reframe() -> list[str]:
     """How ReFrame is started in the lab, with what is ours below PLACE."""
-    settings = {"RFM_PREFIX": PLACE, "RFM_REFERENCE_PREFIX": PLACE / "baselines", "NEARMETAL_SYSTEMS_PATH": PLACE / "systems"}
-    return [*LAB, "exec", "env", *(f"{name}={value}" for name, value in settings.items()), "reframe", "--nocolor"]
+    settings = {
+        "RFM_PREFIX": PLACE,
+        "RFM_REFERENCE_PREFIX": PLACE / "baselines",
+        "NEARMETAL_SYSTEMS_PATH": PLACE / "systems",
+    }
+    return [
+        *LAB,
+        "exec",
+        "env",
+        *(f"{name}={value}" for name, value in settings.items()),
+        "reframe",
+        "--nocolor",
+    ]
 
 
 def campaign(checks: Path = CHECKOUT / "reframe_checks") -> results.Session:
     """One session of the selection; the newest in the database."""
     started = time.time()
-    done = subprocess.run([*reframe(), "-c", str(checks), "-r", *SELECTION], text=True, stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
+    done = subprocess.run(
+        [*reframe(), "-c", str(checks), "-r", *SELECTION],
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        stdin=subprocess.DEVNULL,
+    )
     session = results.load_session(PLACE / "results.db", SYSTEM)
     if session.time < started - 1:
         raise SystemExit(f"drill: ReFrame stored no session:\n{done.stdout[-2000:]}")
@@ -80,7 +111,16 @@ def campaign(checks: Path = CHECKOUT / "reframe_checks") -> results.Session:
 def judged(session: results.Session) -> gate.Report:
     known = baseline.load(SYSTEM, PLACE / "baselines")
     report = gate.judge_session(session, known)
-    return confirm.confirm(report, known, {}, PLACE / "results.db", reframe(), 32, lambda line: say(f"  {line}"), "changed")
+    return confirm.confirm(
+        report,
+        known,
+        {},
+        PLACE / "results.db",
+        reframe(),
+        32,
+        lambda line: say(f"  {line}"),
+        "changed",
+    )
 
 
 def say(line: str) -> None:
@@ -93,12 +133,19 @@ def introduce(drill: dict) -> Path:
         Room().run("sh", "-eu", stdin=drill["room"])
         lab("up")  # waits until Slurm has every node again
     if "environ" in drill:
-        settle_system(**fill(drill["environ"], mpich=str(other_mpich()) if "{mpich}" in str(drill["environ"]) else ""))
+        settle_system(
+            **fill(
+                drill["environ"],
+                mpich=str(other_mpich()) if "{mpich}" in str(drill["environ"]) else "",
+            )
+        )
     if "patch" not in drill:
         return CHECKOUT / "reframe_checks"
     copied = PLACE / "patched" / "reframe_checks"
     shutil.rmtree(copied, ignore_errors=True)
-    shutil.copytree(CHECKOUT / "reframe_checks", copied, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(
+        CHECKOUT / "reframe_checks", copied, ignore=shutil.ignore_patterns("__pycache__")
+    )
     name, old, new = drill["patch"]
     text = (copied / name).read_text()
     if old not in text:
@@ -139,38 +186,92 @@ def wrong(drill: dict, report: gate.Report) -> list[str]:
     faults = []
     for word, patterns in drill["must"].items():
         right = {name for name, found in named.items() if found == word or word == "changed"}
-        faults += [f"not {word}: {pattern}" for pattern in patterns if not any(re.search(pattern, name) for name in right)]
-    faults += [f"{word} without cause: {name}" for name, word in named.items() if not re.search(drill["may"], name)]
+        faults += [
+            f"not {word}: {pattern}"
+            for pattern in patterns
+            if not any(re.search(pattern, name) for name in right)
+        ]
+    faults += [
+        f"{word} without cause: {name}"
+        for name, word in named.items()
+        if not re.search(drill["may"], name)
+    ]
     shown = {fact for one in report.judged if one.word in FOUND for fact in one.facts or {}}
-    return faults + [f"fact not shown: {fact}" for fact in drill.get("facts", []) if fact not in shown]
+    return faults + [
+        f"fact not shown: {fact}" for fact in drill.get("facts", []) if fact not in shown
+    ]
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="drill", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
-                                     epilog="exit codes: 0 all found and nothing else named; 1 not")
-    parser.add_argument("--baseline", type=int, default=record.SESSIONS, help="sessions to record (default: %(default)s)")
-    parser.add_argument("--unchanged", type=int, default=20, help="campaigns without change (default: %(default)s)")
-    parser.add_argument("--only", action="append", metavar="NAME", help="this drill; may be repeated (default: all)")
-    parser.add_argument("--keep", action="store_true", help="record the baseline from the last time's sessions")
+    parser = argparse.ArgumentParser(
+        prog="drill",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="exit codes: 0 all found and nothing else named; 1 not",
+    )
+    parser.add_argument(
+        "--baseline",
+        type=int,
+        default=record.SESSIONS,
+        help="sessions to record (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--unchanged", type=int, default=20, help="campaigns without change (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--only", action="append", metavar="NAME", help="this drill; may be repeated (default: all)"
+    )
+    parser.add_argument(
+        "--keep", action="store_true", help="record the baseline from the last time's sessions"
+    )
     arguments = parser.parse_args()
     if os.geteuid() != 0:
         os.execvp("sudo", ["sudo", sys.executable, "-m", "tests.drill", *sys.argv[1:]])
     drills = yaml.safe_load((Path(__file__).parent / "drills.yaml").read_text())
     if unknown := set(arguments.only or ()) - {drill["name"] for drill in drills}:
-        parser.error(f"no drill {', '.join(unknown)}; there are {', '.join(drill['name'] for drill in drills)}")
+        parser.error(
+            f"no drill {', '.join(unknown)}; there are {', '.join(drill['name'] for drill in drills)}"
+        )
     lab("up")
     if not arguments.keep:
         shutil.rmtree(PLACE, ignore_errors=True)
     prepare(arguments.baseline)
-    alarms = [outcome for number in range(arguments.unchanged)
-              if (outcome := try_out({"name": f"unchanged {number + 1} of {arguments.unchanged}", "must": {}, "may": "(?!)"})).wrong]
-    outcomes = [try_out(drill) for drill in drills if not arguments.only or drill["name"] in arguments.only]
+    alarms = [
+        outcome
+        for number in range(arguments.unchanged)
+        if (
+            outcome := try_out(
+                {
+                    "name": f"unchanged {number + 1} of {arguments.unchanged}",
+                    "must": {},
+                    "may": "(?!)",
+                }
+            )
+        ).wrong
+    ]
+    outcomes = [
+        try_out(drill) for drill in drills if not arguments.only or drill["name"] in arguments.only
+    ]
     say("")
     if arguments.unchanged:
-        say(f"A/A: {len(alarms)} of {arguments.unchanged} unchanged campaigns raised an alarm: {100 * len(alarms) / arguments.unchanged:.0f} % "
-            f"(95 % interval {interval(len(alarms), arguments.unchanged)} %)")
-    say(tabulate([[outcome.name, "missed" if outcome.wrong else "found", f"{outcome.seconds:.0f} s", verdicts.some(outcome.named)]
-                  for outcome in outcomes], ["drill", "gate", "took", "named"]))
+        say(
+            f"A/A: {len(alarms)} of {arguments.unchanged} unchanged campaigns raised an alarm: {100 * len(alarms) / arguments.unchanged:.0f} % "
+            f"(95 % interval {interval(len(alarms), arguments.unchanged)} %)"
+        )
+    say(
+        tabulate(
+            [
+                [
+                    outcome.name,
+                    "missed" if outcome.wrong else "found",
+                    f"{outcome.seconds:.0f} s",
+                    verdicts.some(outcome.named),
+                ]
+                for outcome in outcomes
+            ],
+            ["drill", "gate", "took", "named"],
+        )
+    )
     return 1 if alarms or any(outcome.wrong for outcome in outcomes) else 0
 
 
@@ -180,7 +281,11 @@ def prepare(count: int) -> None:
     for path in (PLACE, PLACE / "baselines"):
         path.mkdir(exist_ok=True)
         os.chown(path, owner.st_uid, owner.st_gid)
-    sessions = list(results.sessions(PLACE / "results.db"))[:count] if (PLACE / "results.db").exists() else []
+    sessions = (
+        list(results.sessions(PLACE / "results.db"))[:count]
+        if (PLACE / "results.db").exists()
+        else []
+    )
     for number in range(len(sessions), count):
         say(f"baseline: session {number + 1} of {count}")
         sessions.append(campaign())
@@ -204,7 +309,9 @@ def try_out(drill: dict) -> Outcome:
     say(f"  {verdicts.headline(report)}")
     for one in report.judged:
         if one.word in FOUND:
-            say(f"  {one.word}: {label(one)}: {verdicts.percent(one.change) if one.change is not None else one.reason}")
+            say(
+                f"  {one.word}: {label(one)}: {verdicts.percent(one.change) if one.change is not None else one.reason}"
+            )
     for fault in outcome.wrong:
         say(f"  WRONG: {fault}")
     return outcome
