@@ -1,0 +1,95 @@
+"""Damaged copies of a text, for fuzz tests: the same ones on every run (fixed seed)."""
+
+import random
+import re
+from collections.abc import Iterator
+
+#: What a broken program, disk or editor puts where a value was.
+INTRUDERS = (
+    "nan", "NaN", "inf", "-inf", "Infinity", "0", "-1", "1e999", "", " ", "\0", "\x1b[31m", "\ud800", "\ufffd",
+    "null", "[]", "{}", "true", "None", "9" * 400, "%", "#", "'", '"', "\n", "\t",
+)  # fmt: skip
+
+
+def damaged(text: str, count: int, seed: int = 17) -> Iterator[tuple[str, str]]:
+    """Yield `count` damaged copies of a text, each with the kind of its damage."""
+    source = random.Random(seed)
+    kinds = (
+        cut_off, line_lost, line_twice, lines_swapped, lines_mixed, digit_changed, digit_lost,
+        character_changed, number_replaced, word_replaced,
+    )  # fmt: skip
+    for number in range(count):
+        kind = kinds[number % len(kinds)]
+        yield kind.__name__, kind(text, source)
+
+
+def cut_off(text: str, source: random.Random) -> str:
+    return text[: source.randrange(len(text) + 1)]
+
+
+def line_lost(text: str, source: random.Random) -> str:
+    lines = text.splitlines(keepends=True)
+    if lines:
+        del lines[source.randrange(len(lines))]
+    return "".join(lines)
+
+
+def line_twice(text: str, source: random.Random) -> str:
+    lines = text.splitlines(keepends=True)
+    if lines:
+        place = source.randrange(len(lines))
+        lines.insert(source.randrange(len(lines) + 1), lines[place])
+    return "".join(lines)
+
+
+def lines_swapped(text: str, source: random.Random) -> str:
+    lines = text.splitlines(keepends=True)
+    if lines:
+        one, other = source.randrange(len(lines)), source.randrange(len(lines))
+        lines[one], lines[other] = lines[other], lines[one]
+    return "".join(lines)
+
+
+def lines_mixed(text: str, source: random.Random) -> str:
+    """Two processes wrote at once: the end of a line stands in the middle of another."""
+    lines = text.splitlines(keepends=True)
+    if len(lines) > 1:
+        place = source.randrange(len(lines) - 1)
+        cut = source.randrange(len(lines[place]) + 1)
+        lines[place : place + 2] = [lines[place][:cut] + lines[place + 1] + lines[place][cut:]]
+    return "".join(lines)
+
+
+def digit_changed(text: str, source: random.Random) -> str:
+    return _replace(text, [i for i, c in enumerate(text) if c.isdigit()], source, "0123456789")
+
+
+def digit_lost(text: str, source: random.Random) -> str:
+    return _replace(text, [i for i, c in enumerate(text) if c.isdigit()], source, [""])
+
+
+def character_changed(text: str, source: random.Random) -> str:
+    return _replace(text, range(len(text)), source, INTRUDERS)
+
+
+def number_replaced(text: str, source: random.Random) -> str:
+    return _replace_span(text, r"\d+(?:\.\d+)?", source)
+
+
+def word_replaced(text: str, source: random.Random) -> str:
+    return _replace_span(text, r"\w+", source)
+
+
+def _replace(text: str, places, source: random.Random, by) -> str:
+    if not places:
+        return text
+    place = source.choice(places)
+    return text[:place] + source.choice(by) + text[place + 1 :]
+
+
+def _replace_span(text: str, pattern: str, source: random.Random) -> str:
+    spans = [found.span() for found in re.finditer(pattern, text)]
+    if not spans:
+        return text
+    start, end = source.choice(spans)
+    return text[:start] + source.choice(INTRUDERS) + text[end:]
