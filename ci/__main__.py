@@ -6,7 +6,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from . import commands, confirm, judge, results
+from . import clean, commands, confirm, judge, results
 from .baseline import BaselineError
 from .record import SESSIONS
 from .report import ReportError
@@ -46,7 +46,8 @@ def parser() -> argparse.ArgumentParser:
     one_session(compare)
     compare.add_argument(
         "--columns",
-        help="partitions, comma-separated; the first is the base (default: as they ran)",
+        help="partitions, comma-separated, each once; the first is the base (default: as they ran). One that the "
+        "session lacks is bad usage.",
     )
     compare.add_argument(
         "--spread", action="store_true", help="with the coefficient of variation over the launches"
@@ -76,6 +77,11 @@ def parser() -> argparse.ArgumentParser:
         "--leave-out-noisy",
         action="store_true",
         help="let variables that are too noisy stay unjudged",
+    )
+    record.add_argument(
+        "--only-bounds",
+        action="store_true",
+        help="take no session: write the bounds of the recorded references anew, as after an upgrade",
     )
     show = command(
         "show",
@@ -190,6 +196,7 @@ def one_session(sub: argparse.ArgumentParser) -> None:
     )
 
 
+@clean.terminal
 def main() -> int:
     try:
         arguments = parser().parse_args()

@@ -15,14 +15,16 @@ from pathlib import Path
 import jsonschema
 import yaml
 
-from . import drift
+from . import clean, drift, metrics
 
 REFERENCES = Path(__file__).parent.parent / "reframe_checks" / "references"
 #: A reference's bound, which ReFrame judges by at once, is this many times the spread, and at least the second: what is
 #: beyond is broken; what is within is the gate's, which has the launches to tell.
 BOUND = 8, 0.25
-#: A rate's lower bound is no lower than this fraction below.
+#: A lower bound is no lower than this fraction below.
 LOWEST = 0.9
+#: Of the file. Format 1, which did not say so, could bound the wrong side (reframe_checks/baselines.py refuses it too).
+FORMAT = 2
 HEADER = """# The baseline of {}, written by `nearmetal baseline record`; read and commit its diff.
 # At the end are ReFrame's references: [median over all launches, lower and upper bound as fractions, unit].
 """
@@ -89,10 +91,14 @@ def directory() -> Path:
     return Path(os.environ.get("RFM_REFERENCE_PREFIX") or REFERENCES / "baselines")
 
 
-def load(system: str, where: Path | None = None) -> Baseline:
-    """Raises BaselineError: no file, not by the schema, or not the launches that it was written with."""
+def load(system: str, where: Path | None = None, any_bounds: bool = False) -> Baseline:
+    """Raises BaselineError: no file, not by the schema, wrong bounds, or not the launches that it was written with.
+
+    any_bounds: for writing the file anew, which corrects its bounds.
+    """
     path = (where or directory()) / f"{system}.yaml"
     again = f"restore it from git, or write it anew: `nearmetal baseline record --system {system}`"
+    bounds_only = f"`nearmetal baseline record --system {system} --only-bounds` corrects them"
     try:
         data = yaml.safe_load(path.read_text())
     except FileNotFoundError:
@@ -102,6 +108,7 @@ def load(system: str, where: Path | None = None) -> Baseline:
         ) from None
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise BaselineError(f"{path}: cannot be read as YAML: {error}. Fix: {again}") from error
+    _check_format(data, path, bounds_only, any_bounds)
     schema = yaml.safe_load((REFERENCES / "baseline-schema.yaml").read_text())
     for fault in jsonschema.Draft202012Validator(schema).iter_errors(data):
         place = ".".join(map(str, fault.absolute_path)) or "the file"
@@ -127,6 +134,8 @@ def load(system: str, where: Path | None = None) -> Baseline:
             raise BaselineError(
                 f"{path}: {name}: references and noise are of different variables. Fix: {again}"
             )
+        if not any_bounds:
+            _check_bounds(references, f"{path}: {name}", bounds_only)
         entries[key] = Entry(
             case["recorded"],
             {uuid: meta["sessions"][uuid] for uuid in case["sessions"]},
@@ -138,6 +147,37 @@ def load(system: str, where: Path | None = None) -> Baseline:
             launches[name],
         )
     return Baseline(system, path, entries)
+
+
+def _check_format(data, path: Path, fix: str, any_bounds: bool) -> None:
+    """Raises BaselineError for a file of another format; gives it the present one where its bounds do not count."""
+    meta = data.get("baseline") if isinstance(data, dict) else None
+    if not isinstance(meta, dict) or meta.get("format") == FORMAT:
+        return
+    if any_bounds and "format" not in meta:
+        meta["format"] = FORMAT
+    elif "format" not in meta:
+        raise BaselineError(
+            f"{path}: baseline.format is missing: an older version wrote the file, which bounded some references "
+            f"on the wrong side. Fix: {fix}; read the diff and commit it"
+        )
+    else:
+        raise BaselineError(
+            f"{path}: baseline.format is {clean.line(meta['format'])}, but this version reads {FORMAT}. "
+            "Fix: use the Nearmetal that wrote it"
+        )
+
+
+def _check_bounds(references: dict, where: str, fix: str) -> None:
+    """Raises BaselineError where only the better side of a variable is bounded: getting worse would always pass."""
+    for variable, (_, lower, upper, unit) in references.items():
+        lower_is_better = metrics.unit(unit).lower_is_better
+        worse, better = (upper, lower) if lower_is_better else (lower, upper)
+        if lower_is_better is not None and worse is None and better is not None:
+            side = "lower" if lower_is_better else "higher"
+            raise BaselineError(
+                f"{where}: {variable}: [{lower}, {upper}, {unit}] bounds the wrong side: {side} is better. Fix: {fix}"
+            )
 
 
 def _find(data: dict, key: Key, parameters: dict, system: str) -> dict:
@@ -170,6 +210,7 @@ def save(baseline: Baseline) -> None:
     }
     document = {
         "baseline": {
+            "format": FORMAT,
             "system": baseline.system,
             "launches_sha256": hashlib.sha256(launches.encode()).hexdigest(),
             "sessions": dict(
@@ -249,10 +290,8 @@ class _Dumper(yaml.SafeDumper):
 
 
 def bounds(unit: str, spread: float) -> list[float | None]:
-    """Lower and upper bound of a reference as fractions: of a time only the upper, of a rate only the lower."""
-    reach = max(BOUND[1], BOUND[0] * spread)
-    return (
-        [-min(LOWEST, float(f"{reach:.3g}")), None]
-        if unit.endswith("/s")
-        else [None, float(f"{reach:.3g}")]
-    )
+    """Lower and upper bound of a reference as fractions: only of the worse side, of both where the unit says neither."""
+    reach = float(f"{max(BOUND[1], BOUND[0] * spread):.3g}")
+    lower_is_better = metrics.unit(unit).lower_is_better
+    lower = None if lower_is_better else -min(LOWEST, reach)
+    return [lower, None if lower_is_better is False else reach]

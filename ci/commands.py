@@ -21,6 +21,7 @@ from . import (
     record,
     report,
     results,
+    site,
     verdicts,
 )
 from .results import Session
@@ -32,11 +33,10 @@ class Incomplete(Exception):
 
 def compare_partitions(arguments) -> int:
     session = _one_session(arguments)
-    columns = (
-        arguments.columns.split(",")
-        if arguments.columns
-        else list(dict.fromkeys(v.partition for v in session.values))
-    )
+    if arguments.columns is None:
+        columns = list(dict.fromkeys(v.partition for v in session.values))
+    else:
+        columns = compare.columns(session, arguments.columns)
     if not columns:
         raise Incomplete(
             "\n".join(
@@ -54,6 +54,9 @@ def compare_partitions(arguments) -> int:
 
 
 def show_progress(arguments) -> int:
+    # A job may write bytes that are no text.
+    if hasattr(sys.stdin, "reconfigure"):
+        sys.stdin.reconfigure(errors="replace")
     try:
         shares = progress.profile(results.load_session(arguments.database, arguments.system))
     except results.ResultsError:
@@ -73,17 +76,32 @@ def judge_duet(arguments) -> int:
 
 def record_baseline(arguments) -> int:
     system = arguments.system or results.load_session(arguments.database).system
-    sessions = record.choose(arguments.database, system, arguments.session)
     where = arguments.directory or baseline.directory()
     path = where / f"{system}.yaml"
-    before = baseline.load(system, where) if path.exists() else baseline.Baseline(system, path, {})
+    if arguments.only_bounds:
+        return _write_bounds(system, where)
+    sessions = record.choose(arguments.database, system, arguments.session)
+    before = baseline.Baseline(system, path, {})
+    if path.exists():
+        before = baseline.load(system, where, any_bounds=True)
     after, notes = record.record(sessions, before, arguments.leave_out_noisy)
     baseline.save(after)
-    for note in notes:
+    for note in [*notes, *site.obsolete(system)]:
         print(f"note: {note}")
     print(
         f"{path}: {len(after.entries)} cases, {after.variables} variables judged, from {len(sessions)} sessions "
         f"({sessions[0].started} to {sessions[-1].started}). Read its diff and commit it with {system}.launches.json."
+    )
+    return 0
+
+
+def _write_bounds(system: str, where: Path) -> int:
+    """Writes the references of a baseline anew, from the units and noise that it holds."""
+    known = baseline.load(system, where, any_bounds=True)
+    baseline.save(known)
+    print(
+        f"{known.path}: the bounds of {len(known.entries)} cases are written anew, and nothing else. "
+        "Read its diff and commit it."
     )
     return 0
 
@@ -152,6 +170,8 @@ def check_baseline(arguments) -> int:
     ]
     for fault in faults:
         print(f"{known.path.name}: {fault}")
+    for note in site.obsolete(known.system):
+        print(f"note: {note}")
     print(
         f"{known.path}: {'record it anew' if faults else 'valid, and of the system as it is'}: {len(known.entries)} cases, "
         f"{known.variables} variables judged; facts of session {session.uuid}"

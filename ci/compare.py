@@ -6,7 +6,8 @@ import statistics
 
 from tabulate import tabulate
 
-from .results import Session
+from . import choices
+from .results import ResultsError, Session
 
 
 def table(session: Session, columns: list[str]) -> tuple[list[list], list[str]]:
@@ -45,6 +46,25 @@ def table(session: Session, columns: list[str]) -> tuple[list[list], list[str]]:
                 ]
             )
     return rows, missing
+
+
+def columns(session: Session, text: str) -> list[str]:
+    """The partitions that `--columns` names. Raises ResultsError: an empty or a double entry, or one that is unknown."""
+    chosen = [name.strip() for name in text.split(",")]
+    known = dict.fromkeys(case.partition for case in session.cases)
+    known.update(dict.fromkeys(key[1] for key in session.skipped))
+    has = f"session {session.uuid} on {session.system}"
+    if "" in chosen:
+        raise ResultsError(
+            f"--columns {text!r}: an entry is empty: give partitions, comma-separated; those of {has} are "
+            f"{', '.join(known)}"
+        )
+    if twice := [name for name in dict.fromkeys(chosen) if chosen.count(name) > 1]:
+        raise ResultsError(f"--columns {text!r}: {', '.join(twice)} is there twice: give it once")
+    if wrong := [name for name in chosen if name not in known]:
+        hint = choices.unknown(wrong[0], known, "its partitions are")
+        raise ResultsError(f"--columns {text!r}: {has} has no partition {', '.join(wrong)}: {hint}")
+    return chosen
 
 
 def number(value: float | None) -> str:

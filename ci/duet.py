@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tabulate import tabulate
 
-from . import published
+from . import choices, published
 from .compare import gist, number, percent, plain
 from .judge import JudgeError
 from .pairs import LEAST_SHARED, PairVerdict, judge_pairs
@@ -52,25 +52,23 @@ class Report:
 
 def load(database: Path, system: str | None = None, uuid: str | None = None) -> Session:
     """The session of that id, or the newest (on that system) that holds a duet. Raises ResultsError."""
-    if uuid:
-        found = [load_session(database, uuid=uuid)]
-    else:
-        found = (
-            session
-            for session in sessions(database, True, ("campaign", "duet"))
-            if system in (None, session.system)
-        )
-    for session in found:
+    if uuid is not None:
+        session = load_session(database, system, uuid)
         if any(case.duet for case in session.cases):
             return session
-    where = (
-        f"session {uuid} holds"
-        if uuid
-        else f"there is on system {system}"
-        if system
-        else "there is"
-    )
-    raise ResultsError(f"{database}: no duet {where}; run `{RUN}` first")
+        raise ResultsError(f"{database}: no duet session {session.uuid} holds; run `{RUN}` first")
+    others = []
+    for session in sessions(database, True, ("campaign", "duet")):
+        if any(case.duet for case in session.cases):
+            if system in (None, session.system):
+                return session
+            others.append(session.system)
+    if others:
+        known = choices.unknown(system, others, "the systems with one are")
+        raise ResultsError(
+            f"{database}: no duet there is on system {system}: {known}; run `{RUN}` first"
+        )
+    raise ResultsError(f"{database}: no duet there is; run `{RUN}` first")
 
 
 def judge_session(session: Session) -> Report:
@@ -170,6 +168,7 @@ def context(one: Judged, figures: list[published.Figure]) -> list[str]:
         one.variable,
         facts["duet.a"],
         facts["duet.b"],
+        one.case.workload,
     )
     return [
         f"  published: {one.variable} {a.text} and {b.text} {a.unit}"

@@ -118,18 +118,13 @@ def _case(key: Key, case: Case | None, entry: Entry | None, campaign: _Campaign)
     if not case.measured:
         return [Judged(*key, "", "", "incomplete", reason=f"failed: {gist(case.failure)}")]
     if entry is None:
-        return [
-            _unjudged(value, case.no_baseline or "no baseline: `nearmetal baseline record`")
-            for value in case.values
-        ]
+        return [_unrecorded(value, case, "this case") for value in case.values]
     facts = changed_facts(entry.facts, case.facts)
     found = {value.variable: value for value in case.values}
     judged = [
         _value(value, entry, campaign, facts)
         if name in entry.noise
-        else _unjudged(
-            value, case.no_baseline or "not in the baseline: `nearmetal baseline record`"
-        )
+        else _unrecorded(value, case, "this variable")
         for name, value in found.items()
     ]
     return judged + [
@@ -149,12 +144,12 @@ def _case(key: Key, case: Case | None, entry: Entry | None, campaign: _Campaign)
 def _value(value: Value, entry: Entry, campaign: _Campaign, facts: dict) -> Judged:
     where = value.check, value.partition, value.environ, value.variable, value.unit
     noise, expected = entry.noise[value.variable], entry.values[value.variable]
+    if value.lower_is_better is None:
+        return _unjudged(value, f"its unit {value.unit!r} does not say whether less is better")
     if noise.finds is None:
         return _unjudged(
             value, "too noisy when the baseline was recorded (`nearmetal baseline show`)"
         )
-    if value.lower_is_better is None:
-        return _unjudged(value, f"its unit {value.unit!r} does not say whether less is better")
     if value.unit != entry.units[value.variable]:
         return Judged(
             *where,
@@ -185,14 +180,22 @@ def _value(value: Value, entry: Entry, campaign: _Campaign, facts: dict) -> Judg
     )
 
 
-def _unjudged(value: Value, reason: str) -> Judged:
+def _unrecorded(value: Value, case: Case, what: str) -> Judged:
+    """Incomplete: once a system has a baseline, only a check's own reason excuses what is not in it."""
+    if case.no_baseline:
+        return _unjudged(value, case.no_baseline)
+    reason = f"the baseline lacks {what}: `nearmetal baseline record` adds it"
+    return _unjudged(value, reason, "incomplete")
+
+
+def _unjudged(value: Value, reason: str, word: str = "not judged") -> Judged:
     return Judged(
         value.check,
         value.partition,
         value.environ,
         value.variable,
         value.unit,
-        "not judged",
+        word,
         value.value,
         launches=len(value.samples),
         reason=reason,

@@ -5,11 +5,11 @@ import sys
 import time
 from collections.abc import Iterable, Sequence
 
+from . import clean
 from .results import Session
 
 ENDED = re.compile(r"\[ +(OK|FAIL|SKIP|XFAIL|XPASS|ABORT) *\] \( *(\d+)/(\d+)\) ")
 RAN = re.compile(r"Ran (\d+)/(\d+) test case\(s\).*\((\d+) failure")
-COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def profile(session: Session) -> list[float]:
@@ -34,17 +34,15 @@ def span(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
 
 
-def follow(
-    lines: Iterable[str], shares: Sequence[float], out=sys.stdout, clock=time.monotonic
-) -> int:
+def follow(lines: Iterable[str], shares: Sequence[float], out=None, clock=time.monotonic) -> int:
     """Pass ReFrame's lines on, and say after each case how many are done and how long the others will take.
 
     Returns 0 where all passed, 1 where one failed, 2 where nothing ran or ReFrame never came to its end.
     """
-    started, failed, code = clock(), 0, 2
+    out, started, failed, code = out or sys.stdout, clock(), 0, 2
     for line in lines:
-        out.write(line)
-        plain = COLOUR.sub("", line)
+        plain = clean.text(line)
+        out.write(plain)
         if ended := ENDED.match(plain):
             failed += ended[1] in ("FAIL", "XPASS", "ABORT")
             done, total, elapsed = int(ended[2]), int(ended[3]), clock() - started

@@ -3,17 +3,42 @@
 Data in reframe_checks/references/published/, one file a document, by references/schema.yaml.
 """
 
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import jsonschema
 import yaml
 
+from . import metrics
+from .results import Case, Session, Value, parameters
+
 HERE = Path(__file__).parent.parent / "reframe_checks" / "references"
 #: libyaml's, where PyYAML has it: every command that prints figures beside these would wait a quarter of a second else.
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
+#: Variables over the number of processes, such as `mops_B_16` and `efficiency_B_16x4`: a quantity, a class, a number, and that
+#: of the threads of a process.
+SCALED = re.compile(r"([a-z]+)_([A-Z])_(\d+)(?:x(\d+))?")
+#: STREAM's functions over the number of threads, such as `triad_4`.
+THREADED = re.compile(r"(?:copy|scale|add|triad)_(\d+)")
+#: Parameters that say what ran: where a figure gives one, the measured case has the same. Others say where (ept, guests).
+WORKLOAD = (
+    "benchmark",
+    "class",
+    "processes",
+    "threads",
+    "nodes",
+    "placement",
+    "page_size",
+    "megabytes",
+    "input",
+    "binding",
+)
+#: Those of them that a figure has to give where the measured case has one: without, it may be of anything.
+DECISIVE = ("benchmark", "class", "processes", "threads", "placement", "page_size")
 #: Environments whose figures stand for others': of Java's libraries the papers measured FastMPJ.
 STANDS_FOR = {"mpj": "fastmpj"}
 
@@ -92,8 +117,71 @@ def load(directory: Path = HERE / "published") -> list[Figure]:
     return figures
 
 
+def placement(case: Case) -> str:
+    """Where the ranks of a network check were; those that do not say measure between nodes."""
+    return parameters(case.check).get("placement", "internode")
+
+
+def workload(
+    check: str, settings: dict, variable: str, numbers: dict | None = None
+) -> tuple[str, dict, dict]:
+    """What a measured variable is called in the figures, what it ran by its name, and that with the case's numbers.
+
+    :arg settings: the parameters in the check's name. numbers: of the case, such as its processes (Case.workload).
+    """
+    told = dict(settings)
+    if check in ("pingpong", "tcp", "rdma"):
+        told.setdefault("placement", "internode")
+    if scaled := SCALED.fullmatch(variable):
+        variable, told["class"], told["processes"], threads = scaled.groups()
+        if threads:
+            told["threads"] = threads
+    elif threaded := THREADED.fullmatch(variable):
+        told["threads"] = threaded[1]
+    return variable, told, {**(numbers or {}), **told}
+
+
+def comparable(
+    figure: Figure, check: str, settings: dict, variable: str, numbers: dict | None = None
+) -> bool:
+    """Whether a figure is of the same class, size and number of processes as a measured variable, and no ratio."""
+    name, told, known = workload(check, settings, variable, numbers)
+    if (figure.check, figure.variable) != (check, name) or figure.relative_to is not None:
+        return False
+    given = {key: value for key, value in figure.parameters.items() if key in WORKLOAD}
+    if any(key in told and key not in given for key in DECISIVE):
+        return False
+    return all(_same(value, known.get(key)) for key, value in given.items())
+
+
+def _same(published, measured) -> bool:
+    return str(published).lower() == str(measured).lower()
+
+
+def beside(session: Session | None, figures: list[Figure]) -> Iterator[tuple[Case, Value, Figure]]:
+    """Each measured variable with each figure that may be shown beside it."""
+    by_check: dict[str, list[Figure]] = {}
+    for figure in figures:
+        by_check.setdefault(figure.check, []).append(figure)
+    for case in session.cases if session else ():
+        check = case.check.split(" ", 1)[0]
+        for value in case.values if case.measured and check in by_check else ():
+            for figure in by_check[check]:
+                same = comparable(
+                    figure, check, parameters(case.check), value.variable, case.workload
+                )
+                if same and metrics.unit(figure.unit) == metrics.unit(value.unit):
+                    yield case, value, figure
+
+
 def pairs(
-    figures: list[Figure], check: str, parameters: dict, variable: str, a: str, b: str
+    figures: list[Figure],
+    check: str,
+    settings: dict,
+    variable: str,
+    a: str,
+    b: str,
+    numbers: dict | None = None,
 ) -> list[tuple[Figure, Figure]]:
     """The figures of environments A and B for one variable of one case: of one document, system, partition and unit."""
 
@@ -102,12 +190,14 @@ def pairs(
             one
             for one in figures
             if one.environ == STANDS_FOR.get(environ, environ)
-            and one.relative_to is None
-            and (one.check, one.variable, one.parameters) == (check, variable, parameters)
+            and comparable(one, check, settings, variable, numbers)
         ]
 
     def where(one):
-        return one.document, one.system, one.partition, one.population, one.unit
+        return (
+            (one.document, one.system, one.partition, one.population, one.unit),
+            one.parameters,
+        )
 
     return [
         (one, other)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from . import judge, ranks, results, sequential
+from . import judge, metrics, ranks, results, sequential
 from .baseline import Baseline, BaselineError, Entry, Key, Noise
 from .results import FACTS, Case, Session
 
@@ -47,8 +47,8 @@ def record(
         )
     whole = {case.key for session in sessions for case in session.cases}
     for session in sessions:
-        if session.failures:
-            case = session.failures[0]
+        if failures := [case for case in session.failures if not _only_new(case)]:
+            case = failures[0]
             raise BaselineError(
                 f"session {session.uuid} failed: {case.check} on {case.partition} with {case.environ}: "
                 f"{case.failure.splitlines()[0]}. Fix: name other sessions with --session"
@@ -69,6 +69,11 @@ def record(
     after = Baseline(before.system, before.path, {**before.entries, **entries})
     notes = list(dict.fromkeys(notes))
     return _with_resolution(after, leave_out_noisy, notes), notes
+
+
+def _only_new(case: Case) -> bool:
+    """Whether a case failed for nothing but that the baseline lacks it: what its next one is recorded from."""
+    return case.measured and bool(case.unreferenced)
 
 
 def _entry(key: Key, cases: list[Case], sessions: list[Session]) -> tuple[Entry, list[str]]:
@@ -125,6 +130,14 @@ def _with_resolution(baseline: Baseline, leave_out: bool, notes: list[str]) -> B
     for key, entry in baseline.entries.items():
         noise = {}
         for name, one in entry.noise.items():
+            unit = entry.units[name]
+            if metrics.unit(unit).lower_is_better is None:
+                noise[name] = replace(one, finds=None)
+                notes.append(
+                    f"{name} of {' | '.join(key)} stays unjudged: ci/metrics.py does not say whether more or less "
+                    f"{unit!r} is better"
+                )
+                continue
             size = judge.finds(entry.launches[name], count, day)
             noise[name] = replace(one, finds=_rounded(size))
             if size is None:

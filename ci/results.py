@@ -11,6 +11,8 @@ from types import MappingProxyType
 
 import orjson
 
+from . import choices, clean, metrics
+
 #: Major version of the session format that this reads (ReFrame 4.x writes 4.y).
 DATA_VERSION = "4"
 #: What a case says it was measured on, beside the further `facts` of its nodes (reframe_checks/base.py).
@@ -33,9 +35,8 @@ FACTS = (
 FAILED = {"fail_deps": "what it needs failed"}
 #: Key of a session's extras that names the session which it confirms.
 CONFIRMS = "nearmetal_confirms"
-#: Units of variables of which less is better; of those in MORE, and per second, more is.
-LESS = ("ns", "us", "ms", "s", "s/step", "% lost", "detours/s", "x sockets")
-MORE = ("% of ideal", "% of peak", "ns/day")
+#: What a case ran, by ReFrame's name for it and by that of published figures (published.py).
+WORKLOAD = {"num_tasks": "processes", "num_nodes": "nodes", "megabytes": "megabytes"}
 
 
 class ResultsError(ValueError):
@@ -59,14 +60,8 @@ class Value:
 
     @property
     def lower_is_better(self) -> bool | None:
-        """True for times and losses, False for rates and fractions of an ideal, None where the unit says neither."""
-        return (
-            True
-            if self.unit in LESS
-            else False
-            if self.unit.endswith("/s") or self.unit in MORE
-            else None
-        )
+        """True for times and losses, False for rates, None where the unit (metrics.py) does not say."""
+        return metrics.unit(self.unit).lower_is_better
 
 
 @dataclass(frozen=True)
@@ -90,11 +85,13 @@ class Case:
     parameters: dict = field(
         default_factory=dict
     )  #: of the check, as its name gives them: {"placement": "internode"}
-    no_baseline: str = ""  #: why it may be measured without a reference
+    no_baseline: str = ""  #: why the check itself needs no reference, whatever the baseline has
     ended: float = 0.0  #: when its job did, in seconds since 1970; 0: not told
     fixture: bool = (
         False  #: whether it measures nothing, but made what others need (reframe_checks/spack.py)
     )
+    unreferenced: tuple[str, ...] = ()  #: variables for which it failed: the baseline lacks them
+    workload: dict = field(default_factory=dict)  #: numbers by the values of WORKLOAD
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -181,13 +178,34 @@ def sessions(
 
 def load_session(path: Path, system: str | None = None, uuid: str | None = None) -> Session:
     """The session of that id, or the newest (on that system) that ran at least one case. Raises ResultsError."""
-    for session in sessions(
-        path, newest_first=True, kinds=("campaign", "duet") if uuid else ("campaign",)
-    ):
-        if session.uuid.startswith(uuid) if uuid else system in (None, session.system):
+    kinds, others = ("campaign",) if uuid is None else ("campaign", "duet"), []
+    for session in sessions(path, newest_first=True, kinds=kinds):
+        named = session.uuid.startswith(uuid) if uuid else uuid is None
+        if named and system in (None, session.system):
             return session
-    wanted = f"session {uuid}" if uuid else f"session on system {system}" if system else "session"
-    raise ResultsError(f"{path}: no {wanted}; `reframe --list-stored-sessions` lists what there is")
+        if named and uuid:
+            raise ResultsError(
+                f"{path}: session {session.uuid} is of system {session.system}, not of {system}: "
+                "leave one of --session and --system away"
+            )
+        others.append(session)
+    raise ResultsError(no_session(path, system, uuid, others))
+
+
+def no_session(path: Path, system: str | None, uuid: str | None, others: list[Session]) -> str:
+    """What to say where no session has that id or is on that system: which ones there are."""
+    if not others:
+        return f"{path}: no session with a case that ran; run `reframe -c reframe_checks -r` first"
+    if uuid is None:
+        known = choices.unknown(system, (session.system for session in others), "the systems are")
+        return f"{path}: no session on system {system or 'of an empty name'}: {known}"
+    ids = [session.uuid[: max(8, len(uuid))] for session in others]
+    close = choices.nearest(uuid, ids)
+    return (
+        f"{path}: no session {uuid or 'of an empty id'}: the newest are {', '.join(ids[:3])}"
+        + (f"; did you mean {close}?" if close else "")
+        + "; `reframe --list-stored-sessions` lists all"
+    )
 
 
 def confirmations(path: Path, session: Session) -> list[Session]:
@@ -220,17 +238,17 @@ def parse_session(data: dict, origin) -> Session:
     found = {key: case for key, case in found.items() if key not in done}
     cases = [parse_case(case) for case in found.values() if case["result"] != "skip"]
     skipped = tuple(
-        (c["display_name"], c["partition"], c["environ"])
+        tuple(clean.name(c[key]) for key in ("display_name", "partition", "environ"))
         for c in found.values()
         if c["result"] == "skip"
     )
     return Session(
-        info["uuid"],
-        info["time_start"],
-        ",".join(sorted(systems)),
+        clean.name(str(info["uuid"])),
+        clean.name(str(info["time_start"])),
+        clean.name(",".join(sorted(systems))),
         tuple(cases),
         info["time_start_unix"],
-        info.get("cmdline", ""),
+        clean.line(info.get("cmdline", "")),
         skipped,
         max(0, info.get("num_cases", 0) - len(done)),
         info.get("workdir", ""),
@@ -245,7 +263,7 @@ def parameters(check: str) -> Mapping[str, str]:
 
 
 def parse_case(case: dict) -> Case:
-    where = case["display_name"], case["environ"], case["partition"]
+    where = tuple(clean.name(str(case[key])) for key in ("display_name", "environ", "partition"))
     samples, within = case.get("samples") or {}, case.get("within") or {}
     values = []
     for key, (value, _, _, _, unit, _) in (case.get("perfvalues") or {}).items():
@@ -253,9 +271,9 @@ def parse_case(case: dict) -> Case:
         values.append(
             Value(
                 *where,
-                name,
+                clean.name(name),
                 value,
-                unit,
+                clean.name(str(unit)),
                 tuple(samples.get(name, ())),
                 tuple(map(tuple, within.get(name, ()))),
             )
@@ -273,17 +291,29 @@ def parse_case(case: dict) -> Case:
         },
         None
         if passed
-        else str(case.get("fail_reason") or FAILED.get(case["result"], case["result"])),
-        None if passed else case.get("fail_phase"),
-        {name: case.get(name, text) for name, text in parameters(where[0]).items()},
-        case.get("no_baseline") or "",
+        else clean.text(str(case.get("fail_reason") or FAILED.get(case["result"], case["result"]))),
+        None if passed else clean.every(case.get("fail_phase")),
+        clean.every({name: case.get(name, text) for name, text in parameters(where[0]).items()}),
+        _own_exemption(case),
         case.get("job_completion_time_unix") or 0.0,
         bool(case.get("fixture")),
+        tuple(map(clean.line, case.get("unreferenced") or ())),
+        {name: case[key] for key, name in WORKLOAD.items() if case.get(key)},
     )
+
+
+def _own_exemption(case: dict) -> str:
+    """Why the check needs no reference; "" where the partition said so, which lasts until the baseline."""
+    # Sessions of older versions do not say who gave the reason. There only duets had one of their own.
+    duet = "duet" in (case.get("facts") or {})
+    own = case.get("no_baseline_of", "check" if duet else "partition") == "check"
+    return clean.line(case.get("no_baseline") or "") if own else ""
 
 
 @functools.lru_cache(maxsize=4096)
 def _facts(packed: bytes) -> dict[str, str]:
     """A case's facts from JSON. Equal ones are one dictionary: large databases hold few, and are read sooner and in less."""
     facts, named = orjson.loads(packed)
-    return {**(facts or {}), **{name: value for name, value in zip(FACTS, named) if value}}
+    return clean.every(
+        {**(facts or {}), **{name: value for name, value in zip(FACTS, named) if value}}
+    )

@@ -6,6 +6,7 @@ import pytest
 import yaml
 
 from nearmetal import baseline, record, results
+from nearmetal.__main__ import main
 from nearmetal.baseline import Baseline, BaselineError
 
 from .campaigns import campaign, only
@@ -190,3 +191,134 @@ def test_the_share_of_variance_between_launches():
     assert record.between_launches(launches(0.0, 0.03)) < 0.05
     assert record.between_launches(launches(0.03, 0.001)) > 0.95
     assert record.between_launches([]) is None and record.between_launches([(1.0,), (2.0,)]) is None
+
+
+UNITS = {
+    "startup_latency": "% of ideal",
+    "latency_1KiB": "ns/day",
+    "bandwidth_64KiB": "detours/s",
+    "peak_bandwidth": "% of peak",
+}
+
+
+def in_units(data: dict, units: dict[str, str]) -> dict:
+    """The campaign with other units."""
+    for case in data["runs"][0]["testcases"]:
+        for key, entry in case["perfvalues"].items():
+            entry[4] = units[key.rsplit(":", 1)[1]]
+    return data
+
+
+@pytest.fixture
+def of_all_units(empty):
+    """A baseline of variables in those units whose references were bounded on the wrong side."""
+    sessions = [results.parse_session(in_units(campaign(n), UNITS), "here") for n in range(12)]
+    after, _ = record.record(sessions, empty)
+    baseline.save(after)
+    return empty.path
+
+
+def test_references_bound_the_worse_side_of_every_unit(of_all_units):
+    data = yaml.safe_load(of_all_units.read_text())
+    found = data["pingpong"]["lab:native"]["mpich"]["internode"]
+    assert {name: entry[1:] for name, entry in found.items()} == {
+        "startup_latency": [-0.25, None, "% of ideal"],
+        "latency_1KiB": [-0.25, None, "ns/day"],
+        "bandwidth_64KiB": [None, 0.25, "detours/s"],
+        "peak_bandwidth": [-0.25, None, "% of peak"],
+    }
+
+
+def as_of_an_older_version(path) -> None:
+    """The file as the version before format 2 wrote it: no format, and wrong sides."""
+    text = path.read_text().replace("  format: 2\n", "")
+    for unit in ("% of ideal", "ns/day", "'% of peak'", "'% of ideal'", "% of peak"):
+        text = text.replace(f"-0.25, null, {unit}]", f"null, 0.25, {unit}]")
+    path.write_text(text.replace("null, 0.25, detours/s]", "-0.25, null, detours/s]"))
+
+
+def test_a_baseline_of_an_older_version_is_refused_and_says_what_corrects_it(of_all_units):
+    right = of_all_units.read_text()
+    as_of_an_older_version(of_all_units)
+    with pytest.raises(BaselineError, match="baseline.format is missing") as error:
+        baseline.load("lab", of_all_units.parent)
+    assert "wrong side" in str(error.value)
+    assert "`nearmetal baseline record --system lab --only-bounds`" in str(error.value)
+    baseline.save(baseline.load("lab", of_all_units.parent, any_bounds=True))
+    assert of_all_units.read_text() == right
+
+
+def test_the_command_corrects_bounds_without_a_session(of_all_units, monkeypatch, capsys):
+    right = of_all_units.read_text()
+    as_of_an_older_version(of_all_units)
+    database = of_all_units.with_name("no.db")
+    words = ["baseline", "record", "--system", "lab", "--only-bounds", "--database", str(database)]
+    monkeypatch.setattr("sys.argv", ["nearmetal", *words, "--directory", str(of_all_units.parent)])
+    assert main() == 0 and "6 cases" in capsys.readouterr().out
+    assert of_all_units.read_text() == right and not database.exists()
+
+
+def test_recording_corrects_an_older_baseline_too(of_all_units):
+    as_of_an_older_version(of_all_units)
+    before = baseline.load("lab", of_all_units.parent, any_bounds=True)
+    sessions = [results.parse_session(in_units(campaign(n), UNITS), "here") for n in range(12)]
+    baseline.save(record.record(sessions, before)[0])
+    assert baseline.load("lab", of_all_units.parent).variables == 24
+
+
+@pytest.mark.parametrize(
+    "bounds, refused",
+    [
+        ("null, 0.25", True),
+        ("null, null", False),
+        ("-0.1, 0.1", False),
+        ("-0.1, null", False),
+    ],
+)
+def test_a_reference_that_bounds_only_the_better_side_is_refused(known, bounds, refused):
+    text = known.path.read_text()
+    assert text.count("-0.25, null, Gb/s]") == 12
+    known.path.write_text(text.replace("-0.25, null, Gb/s]", f"{bounds}, Gb/s]", 1))
+    if not refused:
+        assert baseline.load("lab", known.path.parent).variables == 24
+        return
+    with pytest.raises(BaselineError, match="higher is better") as error:
+        baseline.load("lab", known.path.parent)
+    assert "bandwidth_64KiB" in str(error.value) and "--only-bounds" in str(error.value)
+
+
+def test_another_format_of_a_later_version_is_refused(known):
+    known.path.write_text(known.path.read_text().replace("format: 2", "format: 3"))
+    with pytest.raises(BaselineError, match="format is 3, but this version reads 2"):
+        baseline.load("lab", known.path.parent, any_bounds=True)
+
+
+def test_a_unit_that_nobody_knows_is_bounded_on_both_sides_and_noted(empty):
+    units = dict.fromkeys(UNITS, "furlongs")
+    sessions = [results.parse_session(in_units(campaign(n), units), "here") for n in range(12)]
+    after, notes = record.record(sessions, empty)
+    assert after.variables == 0 and len(notes) == 24
+    assert "ci/metrics.py" in notes[0] and "'furlongs'" in notes[0]
+    baseline.save(after)
+    found = yaml.safe_load(empty.path.read_text())["pingpong"]["lab:native"]["mpich"]["internode"]
+    assert {tuple(entry[1:]) for entry in found.values()} == {(-0.25, 0.25, "furlongs")}
+
+
+def test_cases_that_failed_for_want_of_a_reference_alone_can_be_recorded(empty, known):
+    """Else a partition or check that is new on a system with a baseline could never get into it."""
+
+    def unreferenced(data, phase="performance", names=("startup_latency",)):
+        for case in data["runs"][0]["testcases"]:
+            if case["partition"] == "native":
+                case |= {"result": "fail", "fail_phase": phase, "fail_reason": "no reference"}
+                case["unreferenced"] = list(names)
+        return results.parse_session(data, "here")
+
+    after, _ = record.record([unreferenced(campaign(n)) for n in range(12)], empty)
+    assert {key[1] for key in after.entries} == {"native", "passthrough", "emulated"}
+    for broken in (
+        unreferenced(campaign(11), phase="sanity"),
+        unreferenced(campaign(11), names=()),  # beyond its reference
+    ):
+        with pytest.raises(BaselineError, match="failed: pingpong"):
+            record.record([*parsed(*range(11)), broken], empty)

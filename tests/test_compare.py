@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from nearmetal import compare, results
+from nearmetal import choices, compare, results
 from nearmetal.__main__ import main
 
 from . import large_database
@@ -150,6 +150,62 @@ def test_the_spread_over_launches_can_be_shown(command):
 def test_a_session_that_is_not_there_is_an_input_error(command, arguments, message):
     code, out, err = command(*arguments)
     assert (code, out) == (3, "") and message in err
+
+
+@pytest.mark.parametrize(
+    "text, facts",
+    [
+        ("native,foo", ["no partition foo", "native, passthrough"]),
+        ("native,emulatd", ["no partition emulatd", "did you mean emulated?"]),
+        ("Native", ["no partition Native", "did you mean native?"]),
+        ("foo,bar", ["no partition foo, bar"]),
+        ("native,", ["an entry is empty", "native, passthrough, emulated"]),
+        ("", ["an entry is empty"]),
+        (" , ", ["an entry is empty"]),
+        ("native,emulated,native", ["native is there twice"]),
+    ],
+)
+def test_columns_that_cannot_be_are_one_line_of_bad_usage(command, text, facts):
+    code, out, err = command("--columns", text)
+    assert (code, out) == (3, "") and len(err.splitlines()) == 1
+    assert all(fact in err for fact in ["--columns", *facts]), err
+
+
+def test_columns_may_have_blanks(command):
+    code, out, _ = command("--columns", "native, emulated")
+    assert code == 0 and "emulated/native" in out
+
+
+def test_a_partition_whose_cases_all_failed_is_known(command):
+    data = session("session_lab")
+    for case in data["runs"][0]["testcases"]:
+        if case["partition"] == "emulated":
+            case |= {"result": "fail", "fail_reason": "no", "fail_phase": "run"}
+    code, _, err = command("--columns", "native,emulated", sessions=(data,))
+    assert code == 2 and "pingpong %placement=internode on emulated" in err
+
+
+@pytest.mark.parametrize(
+    "arguments, facts",
+    [
+        (["--system", "lap"], ["on system lap", "the systems are lab", "did you mean lab?"]),
+        (["--system", ""], ["no session on system", "the systems are lab"]),
+        (["--session", "df3578eb"], ["no session df3578eb", "did you mean df3577eb?"]),
+        (["--session", ""], ["no session", "df3577eb"]),
+        (["--session", "df35", "--system", "ec2"], ["is of system lab, not of ec2"]),
+    ],
+)
+def test_a_name_that_is_not_there_gets_what_there_is(command, arguments, facts):
+    code, out, err = command(*arguments)
+    assert (code, out) == (3, "") and len(err.splitlines()) == 1
+    assert all(fact in err for fact in facts), err
+
+
+def test_many_unknown_names_are_listed_in_part():
+    names = [f"partition{number:02}" for number in range(40)]
+    found = choices.unknown("partition4", names)
+    assert "and 28 more" in found and "did you mean partition" in found
+    assert choices.unknown("x", []) == "there is none"
 
 
 def test_another_format_is_refused(command):

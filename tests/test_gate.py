@@ -162,21 +162,67 @@ def test_a_case_beyond_its_reference_is_judged_by_its_launches(references):
     assert words(judged(references, data)) == {"regressed": 1, "ok": 23}
 
 
-def test_what_has_no_baseline_is_not_judged_and_says_why(references):
+def with_new_partition(**fields) -> dict:
+    """A campaign with a case on a partition that the baseline lacks."""
     data = campaign(106, launches=10)
-    case = dict(data["runs"][0]["testcases"][0], partition="new", no_baseline="arrived last week")
+    case = dict(data["runs"][0]["testcases"][0], partition="new", **fields)
     data["runs"][0]["testcases"].append(case)
     data["session_info"]["num_cases"] += 1
+    return data
+
+
+@pytest.mark.parametrize("given_by", [{}, {"no_baseline_of": "partition"}])
+def test_a_partition_excuses_nothing_once_its_system_has_a_baseline(references, given_by):
+    data = with_new_partition(no_baseline="nobody has recorded one yet", **given_by)
+    report = judged(references, data)
+    assert words(report) == {"incomplete": 4, "ok": 24} and report.exit_code == 2
+    reasons = {one.reason for one in report.judged if one.word == "incomplete"}
+    assert reasons == {"the baseline lacks this case: `nearmetal baseline record` adds it"}
+
+
+def test_a_checks_own_reason_excuses_its_case(references):
+    data = with_new_partition(no_baseline="arrived last week", no_baseline_of="check")
     report = judged(references, data)
     assert words(report) == {"not judged": 4, "ok": 24} and report.word == "clean"
     assert "not judged: arrived last week" in verdicts.table(report)
+
+
+def test_a_variable_that_the_baseline_lacks_is_incomplete(references):
+    data = campaign(106, launches=10)
+    case = data["runs"][0]["testcases"][0]
+    case["perfvalues"]["lab:native:latency_2KiB"] = [1.0, 0, None, None, "us", "pass"]
+    case |= {"no_baseline": "new", "no_baseline_of": "partition"}
+    report = judged(references, data)
+    assert words(report) == {"incomplete": 1, "ok": 24} and report.exit_code == 2
+
+
+def test_a_case_that_failed_for_want_of_a_reference_is_incomplete_with_its_values(references):
+    data = with_new_partition(
+        result="fail",
+        fail_phase="performance",
+        fail_reason="performance error: lab.yaml has no reference for ...",
+        unreferenced=["startup_latency"],
+    )
+    report = judged(references, data)
+    found = [one for one in report.judged if one.partition == "new"]
+    assert {one.word for one in found} == {"incomplete"} and all(one.value for one in found)
+
+
+def test_a_unit_without_direction_is_not_judged_and_says_so(references):
+    data = campaign(106, launches=10)
+    for case in data["runs"][0]["testcases"]:
+        for entry in case["perfvalues"].values():
+            entry[4] = entry[4].replace("us", "furlongs")
+    report = judged(references, data)
+    assert words(report) == {"not judged": 12, "ok": 12}
+    assert "'furlongs' does not say whether less is better" in verdicts.table(report)
 
 
 def test_nothing_judged_is_not_clean(references):
     report = gate.judge_session(
         results.parse_session(campaign(107), "here"), Baseline("lab", references / "lab.yaml", {})
     )
-    assert (report.word, words(report)) == ("incomplete", {"not judged": 24})
+    assert (report.word, words(report)) == ("incomplete", {"incomplete": 24})
 
 
 def test_facts_that_changed_stand_beside_the_deviation_they_may_explain(references):
@@ -216,8 +262,8 @@ def test_junit(outputs):
     assert {name: suite.get(name) for name in ("tests", "failures", "errors", "skipped")} == {
         "tests": "28",
         "failures": "1",
-        "errors": "0",
-        "skipped": "4",
+        "errors": "4",
+        "skipped": "0",
     }
     [failure] = suite.iter("failure")
     assert failure.get("message").startswith("regressed: ")
@@ -225,7 +271,7 @@ def test_junit(outputs):
 
 def test_markdown_shows_what_is_not_ok_and_escapes_names(outputs):
     text = verdicts.markdown(outputs)
-    assert text.startswith("### Nearmetal: regressed: 1 regressed, 1 improved, 4 not judged, 22 ok")
+    assert text.startswith("### Nearmetal: regressed: 1 regressed, 4 incomplete, 1 improved, 22 ok")
     assert "<script>" not in text and "a\\|b&lt;script>" in text
     rows = [line for line in text.splitlines() if line.startswith("|")]
     assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {12}

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from nearmetal import progress, results
+from nearmetal import clean, progress, results
 
 from .test_compare import RECORDED
 
@@ -24,14 +24,11 @@ def follow(text: str, shares=(), step=10.0) -> tuple[int, list[str]]:
     """Exit code and our own lines, when each look at the clock is so many seconds after the one before."""
     out, ticks = io.StringIO(), iter(range(100))
     code = progress.follow(text.splitlines(keepends=True), shares, out, lambda: next(ticks) * step)
-    assert (
-        "".join(
-            line
-            for line in out.getvalue().splitlines(keepends=True)
-            if not line.startswith("campaign: ")
-        )
-        == text
-    )
+    assert "".join(
+        line
+        for line in out.getvalue().splitlines(keepends=True)
+        if not line.startswith("campaign: ")
+    ) == clean.text(text)
     return code, [line for line in out.getvalue().splitlines() if line.startswith("campaign: ")]
 
 
