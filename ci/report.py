@@ -11,6 +11,7 @@ import hashlib
 import os
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 
@@ -18,6 +19,7 @@ import jinja2
 import markupsafe
 import orjson
 
+from . import clean
 from .pages import history, overview, plots, summary
 
 ASSETS = Path(__file__).parent / "pages" / "assets"
@@ -58,6 +60,10 @@ def write(
 
 def render(sessions: Iterable, report, changes, figures, base: str | None = None) -> str:
     """The report as HTML. Raises ReportError."""
+    changes, figures = clean.every(list(changes)), clean.every(list(figures))
+    if report is not None:
+        judged, notes = clean.every((report.judged, report.notes))
+        report = replace(report, judged=judged, notes=notes)
     collector, shown, newest = history.Collector(), {}, None
     has = {
         "overhead": overview.has_overhead,
@@ -142,6 +148,7 @@ def _environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
+        finalize=_shown,
     )
     environment.filters.update(
         unit=summary.unit,
@@ -151,6 +158,13 @@ def _environment() -> jinja2.Environment:
         code=_code,
     )
     return environment
+
+
+def _shown(value):
+    """What a page shows of a value: text without control characters; markup of our own as it is."""
+    if isinstance(value, str) and not isinstance(value, markupsafe.Markup):
+        return clean.text(value)
+    return value
 
 
 def _code(text: str) -> markupsafe.Markup:

@@ -1,8 +1,10 @@
 """A gate's report for whoever reads it: a terminal, a program (JSON), a CI system (JUnit), a merge request (Markdown), a
 monitor (OpenMetrics)."""
 
+import functools
 import math
-from dataclasses import asdict
+import re
+from dataclasses import asdict, replace
 from datetime import datetime, timezone
 from xml.etree import ElementTree
 
@@ -10,6 +12,7 @@ from prometheus_client import CollectorRegistry, Gauge, Info
 from prometheus_client.openmetrics.exposition import generate_latest
 from tabulate import tabulate
 
+from . import clean
 from .compare import number, percent, plain
 from .gate import WORDS, Judged, Report
 
@@ -38,6 +41,19 @@ ADVICE = {
     "inconclusive": "inconclusive: `nearmetal gate --confirm` measures these again until they are decided",
     "improved": "improved: `nearmetal baseline record` makes that the new standard",
 }
+
+
+def readable(output):
+    """Decorator of an output: what it gets of the report's texts is one line each, without control characters."""
+
+    @functools.wraps(output)
+    def cleaned(report: Report, *arguments):
+        # The outputs need of the session what identifies it, and not its cases, of which there may be thousands.
+        session = clean.every(replace(report.session, cases=(), skipped=()))
+        judged, notes = clean.every((report.judged, report.notes))
+        return output(replace(report, session=session, judged=judged, notes=notes), *arguments)
+
+    return cleaned
 
 
 def headline(report: Report) -> str:
@@ -110,6 +126,7 @@ def some(names: list[str], most: int = 3) -> str:
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
+@readable
 def table(report: Report, every: bool = False) -> str:
     """For a terminal: what is not ok, or everything."""
     rows = [row(one) for one in report.judged if every or one.word != "ok" and one.variable]
@@ -123,6 +140,7 @@ def table(report: Report, every: bool = False) -> str:
     )
 
 
+@readable
 def document(report: Report) -> dict:
     """For programs, by gate-schema.yaml."""
 
@@ -149,6 +167,7 @@ def document(report: Report) -> dict:
     }
 
 
+@readable
 def junit(report: Report) -> str:
     """JUnit XML: a regression is a failure, what is not known an error, what is not judged skipped."""
     kinds = {
@@ -180,15 +199,18 @@ def junit(report: Report) -> str:
     return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
 
 
+def escaped(text) -> str:
+    """Text that Markdown shows as it is: no table cell ends in it, and it is no HTML, link or picture."""
+    entities = str(text).replace("&", "&amp;").replace("<", "&lt;")
+    return re.sub(r"([\\|\[\]])", r"\\\1", entities)
+
+
+@readable
 def markdown(report: Report) -> str:
     """For a merge request: the headline, what is not ok, and the rest folded away."""
 
     def cells(values):
-        return (
-            "| "
-            + " | ".join(str(value).replace("|", "\\|").replace("<", "&lt;") for value in values)
-            + " |"
-        )
+        return "| " + " | ".join(map(escaped, values)) + " |"
 
     def block(ones):
         return [cells(HEADERS), cells(["---"] * len(HEADERS)), *(cells(row(one)) for one in ones)]
@@ -198,11 +220,11 @@ def markdown(report: Report) -> str:
     lines = [
         f"### Nearmetal: {headline(report)}",
         "",
-        subject(report),
+        escaped(subject(report)),
         "",
         *(block(loud) if loud else []),
     ]
-    lines += ["", *(f"- {reason.replace('<', '&lt;')}" for reason in reasons(report))]
+    lines += ["", *(f"- {escaped(reason)}" for reason in reasons(report))]
     if rest:
         lines += [
             "",
@@ -215,6 +237,7 @@ def markdown(report: Report) -> str:
     return "\n".join(lines) + "\n"
 
 
+@readable
 def openmetrics(report: Report) -> str:
     """Gauges for a monitor that scrapes a file."""
     registry, labels = (
