@@ -2,12 +2,14 @@
 
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
 
-from nearmetal import published
+from nearmetal import published, results
+from nearmetal.pages import plots
 
 SYSTEMS = Path(__file__).parents[1] / "site-config" / "systems"
 FIGURES = published.load()
@@ -159,3 +161,85 @@ def test_the_figures_of_two_environments_are_of_one_place():
         "FastMPJ 0.1 (niodev)",
     )
     assert published.pairs(FIGURES, "npb", {"benchmark": "cg"}, "mops_S_2", "openmpi", "mpj") == []
+
+
+def measured(check: str, variable: str, unit: str, environ="openmpi", **numbers) -> results.Session:
+    """A session of one case with one variable."""
+    value = results.Value(check, environ, "native", variable, 5.0, unit, (5.0,) * 3)
+    case = results.Case(check, "native", environ, (value,), {}, {}, None, None, workload=numbers)
+    return results.Session("0", "", "lab", (case,))
+
+
+def shown(*case, **numbers) -> set[str]:
+    """The figures that are shown beside a measured value."""
+    found = published.beside(measured(*case, **numbers), FIGURES)
+    return {f"{figure.text} {figure.unit}" for _, _, figure in found}
+
+
+@pytest.mark.parametrize(
+    "case, figures",
+    [
+        (("npb %benchmark=mg", "mops_B_16", "Mop/s"), {"10000 Mop/s"}),
+        (("npb %benchmark=mg", "mops_S_16", "Mop/s"), set()),
+        (("npb %benchmark=mg", "mops_C_16", "Mop/s"), set()),
+        (("npb %benchmark=mg", "mops_B_8", "Mop/s"), set()),
+        (("npb %benchmark=mg", "mops_B_16x2", "Mop/s"), set()),
+        (("npb %benchmark=cg", "mops_B_16", "Mop/s"), set()),
+        (("npb %benchmark=mg", "efficiency_B_16", "% of ideal"), set()),
+        (("npb_mz %benchmark=bt-mz", "mops_C_1x8", "Mop/s"), set()),
+        (("stream %binding=bound", "triad_8", "MB/s"), {"29328 MB/s", "30449 MB/s"}),
+        (("stream %binding=bound", "triad_3", "MB/s"), set()),
+        (("tcp", "startup_latency", "us"), {"52 us", "28-35 us"}),
+        (("tcp", "peak_bandwidth", "MB/s"), set()),
+        (("pingpong %placement=intranode", "peak_bandwidth", "Gb/s"), {"60 Gb/s", "38 Gb/s"}),
+        (("rdma %operation=read", "startup_latency", "us"), set()),
+    ],
+)
+def test_a_figure_stands_beside_values_of_its_class_size_and_processes_only(case, figures):
+    assert shown(*case) == figures
+
+
+@pytest.mark.parametrize(
+    "numbers, count",
+    [
+        ({"processes": 4, "megabytes": 12800}, 3),
+        ({"processes": 4, "megabytes": 16}, 0),
+        ({"processes": 2, "megabytes": 12800}, 0),
+        ({"processes": 4}, 0),
+        ({}, 0),
+    ],
+)
+def test_hpl_is_compared_at_the_size_and_processes_of_the_document(numbers, count):
+    assert len(shown("hpcc %page_size=small", "hpl", "Gflop/s", **numbers)) == count
+
+
+def test_the_plot_of_another_class_has_no_published_figure():
+    for variable, marks in (("mops_S_16", []), ("mops_B_16", [16, 16])):
+        session = measured("npb %benchmark=mg", variable, "Mop/s")
+        [plot] = plots.kernels(session, FIGURES)
+        assert [mark["x"] for mark in plot["marks"]] == marks
+
+
+def test_a_published_peak_needs_a_measured_one_of_long_messages():
+    session = measured("pingpong %placement=internode", "peak_bandwidth", "Gb/s")
+    [case] = session.cases
+    for longest, marked in ((1 << 22, True), (1 << 16, False)):
+        curve = {"half_round_trip_us": {1: (1.0,), longest: (2.0,)}}
+        drawn = plots.network(replace(session, cases=(replace(case, curves=curve),)), FIGURES)
+        assert [bool(plot["marks"]) for plot in drawn] == [False, marked]
+
+
+def test_nothing_measured_has_nothing_published_beside_it():
+    assert plots.network(None, FIGURES) == plots.memory(None, FIGURES) == []
+    assert plots.kernels(None, FIGURES) == []
+
+
+def test_a_duet_has_figures_of_its_class_and_processes_only():
+    figures = [
+        published.Figure("npb", "mops", "x", "Mop/s", "s", "d", environ=environ, value=1.0,
+                         parameters={"benchmark": "cg", "class": "B", "processes": 16})
+        for environ in ("openmpi", "fastmpj")
+    ]  # fmt: skip
+    for variable, count in (("mops_B_16", 1), ("mops_S_16", 0), ("mops_B_8", 0)):
+        found = published.pairs(figures, "npb", {"benchmark": "cg"}, variable, "openmpi", "mpj")
+        assert len(found) == count

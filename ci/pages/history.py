@@ -133,7 +133,7 @@ class Collector:
         }
         return {
             "key": key[:4],
-            "unit": key[4],
+            "unit": summary.unit(key[4]),
             "at": list(points),
             "y": [summary.short(p.value) for p in points.values()],
             "low": [summary.short(p.low) for p in points.values()],

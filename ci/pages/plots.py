@@ -8,6 +8,7 @@ each y is a median over launches (summary.py), each mark a published figure (`ma
 
 import re
 
+from .. import published
 from . import summary
 
 SIZES = {
@@ -29,7 +30,7 @@ def line(
     return {
         "partition": partition,
         "stack": stack,
-        "unit": unit,
+        "unit": summary.unit(unit),
         "session": summary.named(session),
         "x": order,
         "y": [summary.short(points[x].value) for x in order],
@@ -96,23 +97,21 @@ def network(session, figures) -> list[dict]:
     found = {place: ([], []) for place in PLACES}
     for case in session.cases if session else ():
         if case.measured and summary.base_name(case.check) in NETWORK:
-            place = summary.parameters(case.check).get("placement", "internode")
+            place = published.placement(case)
             for lines, unit, points in zip(
                 found.setdefault(place, ([], [])), ("us", "Gb/s"), _by_size(case)
             ):
                 if points:
                     lines.append(line(session, case.partition, stack(case), unit, points))
-    published = {"startup_latency": 0, "peak_bandwidth": 1}
+    at = {"startup_latency": 0, "peak_bandwidth": 1}
+    marks_of = {place: ([], []) for place in found}
+    for case, value, figure in published.beside(session, figures):
+        if figure.check in NETWORK and value.variable in at and _reaches(case, value.variable):
+            marks = marks_of[published.placement(case)][at[value.variable]]
+            marks.append(mark(figure, SIZES[value.variable]))
     plots = []
     for place, both in found.items():
-        marks = [[], []]
-        for figure in figures:
-            if (
-                figure.check in NETWORK
-                and figure.variable in published
-                and figure.parameters.get("placement", "internode") == place
-            ):
-                marks[published[figure.variable]].append(mark(figure, SIZES[figure.variable]))
+        marks = [distinct(ones) for ones in marks_of[place]]
         for name, title, lines, seen in zip(
             ("Latency", "Bandwidth"), ("half round trip, µs", "Gb/s"), both, marks
         ):
@@ -128,6 +127,17 @@ def network(session, figures) -> list[dict]:
                     )
                 )
     return plots
+
+
+def distinct(marks: list[dict]) -> list[dict]:
+    """Each published figure once, although several partitions and stacks measured its counterpart."""
+    return [one for index, one in enumerate(marks) if one not in marks[:index]]
+
+
+def _reaches(case, variable: str) -> bool:
+    """Whether a case measured the message size for which a figure of the variable was published."""
+    latency, bandwidth = _by_size(case)
+    return SIZES[variable] in (latency if variable == "startup_latency" else bandwidth)
 
 
 def stack(case) -> str:
@@ -197,8 +207,8 @@ def memory(session, figures) -> list[dict]:
                     )
         marks = [
             mark(figure, figure.parameters["threads"])
-            for figure in figures
-            if figure.check == "stream" and re.fullmatch(rf"{function}_\d+", figure.variable)
+            for _, value, figure in published.beside(session, figures)
+            if figure.check == "stream" and re.fullmatch(rf"{function}_\d+", value.variable)
         ]
         plots.append(
             plot(
@@ -207,7 +217,7 @@ def memory(session, figures) -> list[dict]:
                 ("threads", "count"),
                 ("MB/s", False),
                 [line(session, *where, "MB/s", points) for where, points in lines.items()],
-                marks,
+                distinct(marks),
             )
         )
     for variable, title, unit in (
@@ -226,8 +236,8 @@ def memory(session, figures) -> list[dict]:
                     )
         marks = [
             mark(figure, figure.parameters["page_size"])
-            for figure in figures
-            if figure.variable == variable and "page_size" in figure.parameters
+            for _, value, figure in published.beside(session, figures)
+            if value.variable == variable and "page_size" in figure.parameters
         ]
         plots.append(
             plot(
@@ -236,7 +246,7 @@ def memory(session, figures) -> list[dict]:
                 ("page size", "category"),
                 (unit, False),
                 [line(session, *where, unit, points) for where, points in lines.items()],
-                marks,
+                distinct(marks),
             )
         )
     return [entry for entry in plots if entry["lines"] or entry["marks"]]
@@ -253,14 +263,13 @@ def has_memory(session) -> bool:
     )
 
 
-#: Variables over the number of processes, such as `mops_B_16` and `efficiency_B_16x4`: a quantity, a class, a number, and that
-#: of the threads of a process.
-SCALED = re.compile(r"([a-z]+)_([A-Z])_(\d+)(?:x(\d+))?")
+SCALED = published.SCALED
 
 
 def kernels(session, figures) -> list[dict]:
     """What a program did and its parallel efficiency against processes, by class and threads: the messaging paper's figure 6."""
     found: dict[tuple, dict[tuple, dict]] = {}
+    keys: dict[tuple, tuple] = {}  # of the plot that shows a variable of a case
     for case in session.cases if session else ():
         for value in case.values if case.measured else ():
             if scaled := SCALED.fullmatch(value.variable):
@@ -276,15 +285,13 @@ def kernels(session, figures) -> list[dict]:
                 where = case.partition, " ".join([case.environ, *others.values()])
                 points = found.setdefault(key, {}).setdefault(where, {})
                 points[int(processes)] = summary.summarize(value.samples, value.value)
+                keys[value.variable, case.key] = key
+    marks_of: dict[tuple, list] = {}
+    for case, value, figure in published.beside(session, figures):
+        if key := keys.get((value.variable, case.key)):
+            marks_of.setdefault(key, []).append(mark(figure, figure.parameters["processes"]))
     plots = []
     for (name, letter, threads, quantity, unit), lines in found.items():
-        marks = [
-            mark(figure, figure.parameters["processes"])
-            for figure in figures
-            if figure.unit == unit
-            and figure.parameters.get("benchmark") == name
-            and "processes" in figure.parameters
-        ]
         title = f"{name.upper()} class {letter}" + (
             f", {threads} threads a process" if threads else ""
         )
@@ -296,7 +303,7 @@ def kernels(session, figures) -> list[dict]:
                 ("processes", "count"),
                 (unit, quantity != "efficiency"),
                 [line(session, *where, unit, points) for where, points in lines.items()],
-                marks,
+                distinct(marks_of.get((name, letter, threads, quantity, unit), [])),
             )
         )
     return plots

@@ -5,12 +5,12 @@ from datetime import datetime, timezone
 from functools import lru_cache
 from typing import NamedTuple
 
+from .. import metrics
 from ..compare import number, percent, plain  # noqa: F401  for the pages
 from ..results import parameters  # noqa: F401
 
 #: Fewer launches than this cannot bound their median with 95 %.
 LEAST_LAUNCHES = 6
-UNITS = {"us": "µs"}
 
 
 class Summary(NamedTuple):
@@ -63,7 +63,7 @@ def short(value: float) -> float:
 
 
 def unit(name: str) -> str:
-    return UNITS.get(name, "" if str(name) == "1" else str(name))
+    return metrics.printed(name)
 
 
 def amount(value: float | None, name: str) -> str:

@@ -62,7 +62,7 @@ function drawHistory(wanted) {
     xaxis: { ...dates(used.map(slot => slots[slot][0]), element.clientWidth), range: [-0.5, used.length - 0.5],
       showgrid: false,
       title: { text: "sessions that measured it, oldest first", standoff: 8 } },
-    yaxis: { title: { text: unitOf(shown[0].unit) + (log ? ", logarithmic" : ""), standoff: 8 },
+    yaxis: { title: { text: shown[0].unit + (log ? ", logarithmic" : ""), standoff: 8 },
       ...(log ? { type: "log", range: [Math.log10(low) - 0.08, Math.log10(high) + 0.08], ...ticks(low, high) } : {}) },
   }), { displayModeBar: false, responsive: true });
   document.querySelector("#history .keys").hidden = false;

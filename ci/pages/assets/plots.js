@@ -41,14 +41,13 @@ const safe = text => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").r
 const colour = partition => css(`--series-${stored.partitions.indexOf(partition) % MARKERS.length}`);
 const marker = partition => MARKERS[stored.partitions.indexOf(partition) % MARKERS.length];
 const digits = value => Math.abs(value) >= 1000 ? Math.round(value).toString() : Number(value.toPrecision(4)).toString();
-const unitOf = unit => unit === "us" ? "µs" : unit === "1" ? "" : unit;
 
 function bytes(size) {
   return size >= 2 ** 20 ? `${size / 2 ** 20} MiB` : size >= 1024 ? `${size / 1024} KiB` : `${size} B`;
 }
 
 function told(unit, y, low, high, n, grouped) {  // value, interval and launches, for the hover
-  const amount = `<b>${digits(y)} ${safe(unitOf(unit))}</b>`;
+  const amount = `<b>${digits(y)} ${safe(unit)}</b>`;
   if (grouped) return `${amount}<br>lowest to highest median: ${digits(low)} to ${digits(high)}<br>n = ${n} sessions`;
   if (n < 2) return `${amount}<br>one launch: no interval`;
   const kind = n >= 6 ? "95 % of the median" : "lowest to highest launch";
