@@ -63,7 +63,8 @@ def parser() -> argparse.ArgumentParser:
         commands.record_baseline,
         "write the baseline from some sessions",
         "Writes SYSTEM.yaml and SYSTEM.launches.json (see --directory), of which `git diff` shows what changed. "
-        "Refuses sessions that failed, lack a case, were measured on different states of the system, or hold a "
+        "Names the keys `no_baseline` that excuse nothing from then on. "
+        "Refuses sessions that failed (but for want of a reference), lack a case, were measured on different states of the system, or hold a "
         "variable too noisy to be judged.",
         baseline,
     )
