@@ -15,7 +15,7 @@ from pathlib import Path
 import jsonschema
 import yaml
 
-from . import clean, drift, metrics
+from . import choices, clean, drift, metrics
 
 REFERENCES = Path(__file__).parent.parent / "reframe_checks" / "references"
 #: A reference's bound, which ReFrame judges by at once, is this many times the spread, and at least the second: what is
@@ -102,9 +102,11 @@ def load(system: str, where: Path | None = None, any_bounds: bool = False) -> Ba
     try:
         data = yaml.safe_load(path.read_text())
     except FileNotFoundError:
+        there = [other.stem for other in path.parent.glob("*.yaml")]
+        hint = f" ({choices.unknown(system, there, 'baselines here are of')})" if there else ""
         raise BaselineError(
             f"{path}: {system} has no baseline. Fix: `nearmetal baseline record --system {system}` "
-            "after some sessions"
+            f"after some sessions{hint}"
         ) from None
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise BaselineError(f"{path}: cannot be read as YAML: {error}. Fix: {again}") from error

@@ -31,6 +31,8 @@ def choose(database: Path, system: str, named: list[str] | None) -> list[Session
             chosen.append(session)
         if len(chosen) == SESSIONS:
             break
+    if not chosen:
+        results.load_session(database, system)  # says which systems there are
     return chosen[::-1]
 
 

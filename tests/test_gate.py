@@ -349,6 +349,12 @@ def test_where_a_level_moved_since_the_baseline_is_told(monkeypatch, capsys, tmp
         (["gate", "--session", "nope"], 3, "no session nope"),
         (["baseline", "record", "--system", "lab", "--session", "nope"], 3, "no session nope"),
         (["baseline", "show", "--system", "elsewhere"], 2, "elsewhere has no baseline"),
+        (["baseline", "show", "--system", "lap"], 2, "did you mean lab?"),
+        (["baseline", "record", "--system", "lap"], 3, "did you mean lab?"),
+        (["history", "--system", "lap"], 3, "did you mean lab?"),
+        (["report", "--system", "lap"], 3, "did you mean lab?"),
+        (["gate", "--system", "lap"], 3, "did you mean lab?"),
+        (["duet", "--system", "lab"], 3, "no duet there is"),
     ],
 )
 def test_errors_have_their_codes(
