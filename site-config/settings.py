@@ -1,16 +1,13 @@
 """ReFrame's configuration for Nearmetal: the systems it knows, their environments, and where results go.
 
 A system is one file in `systems/`; a site adds its own by dropping one there, or in a directory named in
-NEARMETAL_SYSTEMS_PATH (colon-separated).  `schema.yaml` says what such a file may hold and is checked here, because
-ReFrame's own check names neither the place nor the fix.
+NEARMETAL_SYSTEMS_PATH (colon-separated).  `schema.yaml` says what such a file may hold; `site_files.py` checks it.
 """
 
 import os
 import sys
 from pathlib import Path
 
-import jsonschema
-import yaml
 from reframe.core.exceptions import ConfigError
 
 HERE = Path(__file__).resolve().parent
@@ -18,6 +15,7 @@ HERE = Path(__file__).resolve().parent
 # ReFrame loads this file alone. Once imported, the launcher is registered, also where this file is loaded twice.
 sys.path.insert(0, str(HERE))
 import srun_mpj  # noqa: E402, F401
+from site_files import read_environments, read_system, read_yaml, unknown  # noqa: E402
 
 #: What a partition's `link_class` lets a check ask for. A virtual function is a passed-through device too.
 NIC_FEATURES = {
@@ -28,60 +26,6 @@ NIC_FEATURES = {
 }
 
 
-def read_yaml(path: Path):
-    try:
-        return yaml.safe_load(path.read_text())
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ConfigError(
-            f"{path}: cannot be read as YAML"
-        ) from error  # ReFrame prints the cause behind it
-
-
-def complaint(error: jsonschema.ValidationError, document) -> str:
-    """One line of what is wrong: place (system:partition: key), fault, and the fix from the schema's description."""
-    name, keys = "system", list(error.absolute_path)
-    if isinstance(document, dict):
-        name = str(document.get("name", name))
-    if keys[:1] == ["partitions"] and len(keys) > 1:
-        partition = document["partitions"][keys[1]]
-        label = partition.get("name") if isinstance(partition, dict) else None
-        name, keys = f"{name}:{label or f'partition {keys[1] + 1}'}", keys[2:]
-    fault, fix = error.message, error.schema.get("description")
-    if error.validator == "required":
-        key = next(key for key in error.validator_value if error.message.startswith(f"{key!r} "))
-        fault, fix = f"{key!r} is missing", error.schema["properties"][key].get("description", fix)
-    elif error.validator == "additionalProperties":
-        fix = "correct or remove the key; known are " + ", ".join(error.schema["properties"])
-    return ": ".join([name, *([".".join(map(str, keys))] if keys else []), fault]) + (
-        f". Fix: {fix}" if fix else ""
-    )
-
-
-def read_system(path: Path) -> dict:
-    """A system's file, valid by the schema."""
-    document = read_yaml(path)
-    validator = jsonschema.Draft202012Validator(read_yaml(HERE / "schema.yaml"))
-    if errors := [complaint(error, document) for error in validator.iter_errors(document)]:
-        raise ConfigError("\n  ".join([f"{path}:", *errors]))
-    document["partitions"] = [
-        partition
-        for partition in document["partitions"]
-        if is_there(partition.pop("only_with", {}))
-    ]
-    names = [partition["name"] for partition in document["partitions"]]
-    if twice := {name for name in names if names.count(name) > 1}:
-        raise ConfigError(
-            f"{path}: {document['name']}: more than one partition is named {', '.join(sorted(twice))}. "
-            "Fix: rename all but one"
-        )
-    return document
-
-
-def is_there(only_with: dict) -> bool:
-    """Whether a partition that is there at times, as variables of the login environment tell, is there now."""
-    return all(os.environ.get(name) == value for name, value in only_with.items())
-
-
 def configure_partition(partition: dict) -> dict:
     """A partition as ReFrame takes it, with the features that follow from its extras."""
     extras = dict(partition["extras"])
@@ -90,15 +34,76 @@ def configure_partition(partition: dict) -> dict:
     # Not left an extra: to ReFrame an extra's name is a feature, so that `+rdma` would match `rdma: false`.
     features += ["rdma"] if extras.pop("rdma", False) else []
     features += [platform["type"].lower() for platform in partition.get("container_platforms", [])]
+    extras |= extras.pop("site", {})
     # One job at a time: two that share nodes or a switch would measure each other.
     return {"max_jobs": 1, **partition, "features": list(dict.fromkeys(features)), "extras": extras}
 
 
+def configure_environment(environment: dict) -> dict:
+    """An environment as ReFrame takes it."""
+    extras = dict(environment.get("extras", {}))
+    own = extras.pop("site", {})
+    return {**environment, "extras": {**extras, **own}} if own else environment
+
+
+def requested_system(arguments: list[str], environment) -> str:
+    """The system, or SYSTEM:PARTITION, that ReFrame's command line or environment asks for; '' if neither does."""
+    asked = environment.get("RFM_SYSTEM", "")
+    for word, following in zip(arguments, [*arguments[1:], ""]):
+        if word == "--system":
+            asked = following
+        elif word.startswith("--system="):
+            asked = word.partition("=")[2]
+    return asked
+
+
+def has_further_configuration(arguments: list[str], environment) -> bool:
+    """Whether ReFrame reads other configuration files as well, whose systems we do not know."""
+    return (
+        any(word.startswith(("-C", "--config-file")) for word in arguments)
+        or bool(environment.get("RFM_CONFIG_FILES"))
+        or ":" in environment.get("RFM_CONFIG_PATH", "")
+    )
+
+
+def refuse_absent_partition(path: Path, system: str, partition: str) -> None:
+    """Raise ConfigError where the partition is one that is there at other times."""
+    described = read_yaml(path)["partitions"]
+    times = [
+        " and ".join(f"{key}={value}" for key, value in one["only_with"].items())
+        for one in described
+        if one["name"] == partition and "only_with" in one
+    ]
+    if times:
+        raise ConfigError(
+            f"{path}: {system}:{partition} is not there now. Fix: set {', or '.join(times)}, as `only_with` has it"
+        )
+
+
+def refuse_unknown_system(asked: str, systems: list[dict], files: dict[str, Path]) -> None:
+    """Raise ConfigError where no file describes the system or partition that was asked for."""
+    name, _, partition = asked.partition(":")
+    if name in ("", "generic"):
+        return
+    known = {system["name"]: system["partitions"] for system in systems}
+    if name not in known:
+        directories = ", ".join(sorted({str(path.parent) for path in files.values()}))
+        raise ConfigError(
+            f"{unknown('the system', name, known)}. Fix: correct --system or RFM_SYSTEM, or describe it in a file "
+            f"NAME.yaml of {directories} or of a directory in NEARMETAL_SYSTEMS_PATH"
+        )
+    partitions = [one["name"] for one in known[name]]
+    if partition and partition not in partitions:
+        refuse_absent_partition(files[name], name, partition)
+        raise ConfigError(
+            f"{files[name]}: {name}: {unknown('the partition', partition, partitions)}. "
+            "Fix: correct --system or RFM_SYSTEM, or describe the partition in that file"
+        )
+
+
 def configure(directories: list[Path], results: str) -> dict:
     """The whole configuration. ReFrame takes the first system whose host names match: directories in that order."""
-    common = {
-        environment["name"]: environment for environment in read_yaml(HERE / "environments.yaml")
-    }
+    common = read_environments(HERE / "environments.yaml")
     systems, environments, files = [], list(common.values()), {}
     for directory in directories:
         # ReFrame loads this file from its own directory, so that a relative path would mean another place than typed.
@@ -107,7 +112,7 @@ def configure(directories: list[Path], results: str) -> dict:
                 f"{directory}: not the absolute path of a directory. Fix: correct NEARMETAL_SYSTEMS_PATH"
             )
         for path in sorted(directory.glob("*.y*ml")):
-            system = read_system(path)
+            system = read_system(path, common)
             name = system["name"]
             if name in files:
                 if files[name].parent == directory:
@@ -130,11 +135,13 @@ def configure(directories: list[Path], results: str) -> dict:
                     ],
                 }
             )
+    if not has_further_configuration(sys.argv[1:], os.environ):
+        refuse_unknown_system(requested_system(sys.argv[1:], os.environ), systems, files)
     # Not said here because ReFrame's own is right: the console at info, and performance logs of all loggable variables
     # in <prefix>/perflogs/<system>/<partition>/<check>.log.
     return {
         "systems": systems,
-        "environments": environments,
+        "environments": [configure_environment(environment) for environment in environments],
         "general": [
             {
                 "report_file": f"{results}/reports/run-report-{{sessionid}}.json",

@@ -217,6 +217,7 @@ def reframe(tmp_path):
                             "link_class": "native",
                             "link_speed_gbps": 1,
                             "hypervisor": "none",
+                            "cores_per_node": 1,
                             "no_baseline": "a test",
                         },
                     }

@@ -3,13 +3,16 @@
 import importlib.util
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import jsonschema
 import pytest
+import reframe as reframe_package
 import yaml
+from reframe.core import backends, containers
 from reframe.core.config import load_config
 from reframe.core.exceptions import ConfigError
 from reframe.core.runtime import _is_valid_part
@@ -64,7 +67,13 @@ def configuration(plain_environment):
 
 def a_system(**extras) -> dict:
     """A valid file's content. An extra that is None is left out."""
-    extras = {"link_class": "native", "link_speed_gbps": 10, "hypervisor": "none", **extras}
+    extras = {
+        "link_class": "native",
+        "link_speed_gbps": 10,
+        "hypervisor": "none",
+        "cores_per_node": 8,
+        **extras,
+    }
     return {
         "name": "here",
         "hostnames": ["^here$"],
@@ -102,7 +111,8 @@ def test_the_schema_is_one():
 
 
 def test_systems_and_partitions_are_complete_and_each_file_is_named_after_its_system(settings):
-    found = {path.stem: settings.read_system(path) for path in OURS.iterdir()}
+    common = settings.read_environments(SITE_CONFIG / "environments.yaml")
+    found = {path.stem: settings.read_system(path, common) for path in OURS.iterdir()}
     assert {
         name: [partition["name"] for partition in system["partitions"]]
         for name, system in found.items()
@@ -215,8 +225,9 @@ def test_a_partition_without_it_is_rejected(settings, tmp_path, key):
         ({"link_speed_gbps": "fast"}, "extras.link_speed_gbps"),
         ({"hypervisor": False}, "extras.hypervisor"),  # YAML's `no`
         ({"max_pending_time": "2 minutes"}, "extras.max_pending_time"),
-        ({"rack": ["a", "b"]}, "extras.rack"),
-        ({"rack": True}, "extras.rack"),
+        ({"site": {"rack": ["a", "b"]}}, "extras.site.rack"),
+        ({"site": {"rack": True}}, "extras.site.rack"),
+        ({"site": {"a-b": 1}}, "extras.site"),
     ],
 )
 def test_a_wrong_extra_is_rejected_with_its_place_and_fix(settings, tmp_path, extra, place):
@@ -239,7 +250,7 @@ def test_a_wrong_extra_is_rejected_with_its_place_and_fix(settings, tmp_path, ex
         ),
         (
             "name: here\nhostname: []\npartitions: []\n",
-            r"'hostname' was unexpected.*Fix: correct or remove the key",
+            r"'hostname' is unknown; did you mean hostnames\?.*Fix: correct or remove the key",
         ),
     ],
 )
@@ -261,10 +272,222 @@ def test_two_files_of_one_system_are_named(settings, tmp_path):
     assert all(str(tmp_path / name) in str(error.value) for name in ("first.yaml", "second.yaml"))
 
 
+def changed(**keys) -> dict:
+    """A valid file's content whose partition has other values of these keys."""
+    system = a_system()
+    system["partitions"][0] |= keys
+    return system
+
+
+def with_environment(**keys) -> dict:
+    return {**a_system(), "environments": [{"name": "openmpi", **keys}]}
+
+
+@pytest.mark.parametrize(
+    "system, place, wrong, meant, known",
+    [
+        (
+            a_system(core_per_node=8),
+            "here:batch: extras",
+            "core_per_node",
+            "cores_per_node",
+            "nodes",
+        ),
+        (a_system(rdma_devise="x"), "here:batch: extras", "rdma_devise", "rdma_device", "rdma"),
+        (changed(scheduler="slrum"), "here:batch: scheduler", "slrum", "slurm", "squeue"),
+        (changed(launcher="SRUN"), "here:batch: launcher", "SRUN", "srun", "mpirun"),
+        (changed(environs=["opnmpi"]), "here:batch: environs", "opnmpi", "openmpi", "mpich"),
+        (changed(acess=[]), "here:batch", "acess", "access", "environs"),
+        (changed(features=["jaava"]), "here:batch: features", "jaava", "java", ""),
+        (
+            changed(container_platforms=[{"type": "Aptainer"}]),
+            "here:batch: container_platforms.0.type",
+            "Aptainer",
+            "Apptainer",
+            "Singularity",
+        ),
+        (
+            changed(resources=[{"name": "a", "option": []}]),
+            "here:batch: resources.0",
+            "option",
+            "options",
+            "name",
+        ),
+        (
+            changed(sched_options={"use_node_option": True}),
+            "here:batch: sched_options",
+            "use_node_option",
+            "use_nodes_option",
+            "hosts",
+        ),
+        ({**a_system(), "modules_system": "lmdo"}, "here: modules_system", "lmdo", "lmod", "nomod"),
+        (with_environment(module=[]), "here: environment openmpi", "module", "modules", "env_vars"),
+        (
+            with_environment(features=["fastmpi"]),
+            "here: environment openmpi: features",
+            "fastmpi",
+            "fastmpj",
+            "",
+        ),
+        (
+            with_environment(extras={"spack_envs": "x"}),
+            "here: environment openmpi: extras",
+            "spack_envs",
+            "spack_env",
+            "image",
+        ),
+        (
+            with_environment(extras={"java_gc": "paralel"}),
+            "here: environment openmpi: extras.java_gc",
+            "paralel",
+            "parallel",
+            "serial",
+        ),
+        (
+            {**a_system(), "environments": [{"name": "opnmpi", "modules": ["openmpi/5"]}]},
+            "here",
+            "opnmpi",
+            "openmpi",
+            "mpich",
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_an_unknown_name_is_refused_with_its_place_and_the_nearest_known(
+    settings, tmp_path, system, place, wrong, meant, known
+):
+    with pytest.raises(ConfigError) as error:
+        configure(settings, tmp_path, site=system)
+    first, line, *_ = str(error.value).splitlines()
+    assert first == f"{tmp_path / 'site.yaml'}:"
+    assert line.startswith(f"  {place}: ") and f"{wrong!r} is unknown" in line
+    assert f"did you mean {meant}?" in line and "Fix: " in line and known in line
+
+
+def test_a_name_like_no_other_is_refused_with_those_that_are_known(settings, tmp_path):
+    with pytest.raises(ConfigError, match=r"'zzz' is unknown\. Known: .*ranks_per_node"):
+        configure(settings, tmp_path, site=a_system(zzz=1))
+
+
+def test_names_of_environments_yaml_are_checked_as_well(settings, tmp_path):
+    path = tmp_path / "environments.yaml"
+    path.write_text("- {name: gnu, module: [gcc]}\n")
+    with pytest.raises(ConfigError) as error:
+        settings.read_environments(path)
+    assert all(part in str(error.value) for part in (str(path), "environment gnu", "modules"))
+    path.write_text("- {name: gnu}\n- {name: gnu}\n")
+    with pytest.raises(ConfigError, match="more than one is named gnu"):
+        settings.read_environments(path)
+
+
+@pytest.mark.parametrize("text", ["", "gnu: {}", "- gnu", "- {modules: []}", "- {name: gnu"])
+def test_a_damaged_environments_yaml_is_named(settings, tmp_path, text):
+    (tmp_path / "environments.yaml").write_text(text)
+    with pytest.raises(ConfigError, match=r"environments\.yaml"):
+        settings.read_environments(tmp_path / "environments.yaml")
+
+
+@pytest.mark.parametrize("environ, feature", [("openmpi", "mpi"), ("mpj", "mpj")])
+def test_a_partition_for_mpi_says_how_many_cores_a_node_has(settings, tmp_path, environ, feature):
+    system = a_system(cores_per_node=None)
+    system["partitions"][0]["environs"] = ["gnu", environ]
+    with pytest.raises(ConfigError) as error:
+        configure(settings, tmp_path, site=system)
+    words = ["site.yaml", "here:batch: extras: 'cores_per_node' is missing", environ, feature]
+    assert all(word in str(error.value) for word in [*words, "ranks_per_node"])
+    system["partitions"][0]["extras"]["ranks_per_node"] = 2
+    configure(settings, tmp_path, site=system)
+    system = a_system(cores_per_node=None)
+    system["partitions"][0]["environs"] = ["gnu"]
+    configure(settings, tmp_path, site=system)
+
+
+def test_a_partition_for_vswitch_says_how_many_processes(settings, tmp_path):
+    system = {**with_environment(features=["vswitch"])}
+    del system["partitions"][0]["extras"]["cores_per_node"]
+    with pytest.raises(ConfigError, match="here:batch: extras: .*vswitch_processes"):
+        configure(settings, tmp_path, site=system)
+
+
+def test_keys_and_features_of_a_sites_own_are_extras_to_reframe(settings, tmp_path):
+    system = with_environment(features=["mpi", "gpu"], extras={"site": {"cuda": "12.4"}})
+    system["partitions"][0]["extras"]["site"] = {"gpu_arch": "sm_80", "rack": 7}
+    system["partitions"][0]["features"] = ["gpu"]
+    made = configure(settings, tmp_path, site=system)
+    [partition] = made["systems"][0]["partitions"]
+    assert (partition["extras"]["gpu_arch"], partition["extras"]["rack"]) == ("sm_80", 7)
+    assert "site" not in partition["extras"] and "gpu" in partition["features"]
+    [own] = [one for one in made["environments"] if one.get("target_systems") == ["here"]]
+    assert own["extras"] == {"cuda": "12.4"}
+
+
+def test_a_sites_own_key_cannot_be_one_of_ours(settings, tmp_path):
+    with pytest.raises(ConfigError, match="extras.site: 'processes' is a key of Nearmetal's"):
+        configure(settings, tmp_path, site=a_system(site={"processes": 4}))
+
+
+def test_the_schema_knows_what_reframe_knows():
+    """The lists in schema.yaml are ReFrame's own."""
+    for name in (*backends._launcher_backend_modules, *backends._scheduler_backend_modules):
+        importlib.import_module(name)
+    schema = yaml.safe_load((SITE_CONFIG / "schema.yaml").read_text())
+    partition = schema["$defs"]["partition"]["properties"]
+    ours = set(backends._launchers) - {"srun-mpj"}
+    assert set(partition["launcher"]["enum"]) == ours
+    assert set(partition["scheduler"]["enum"]) == set(backends._schedulers)
+    platforms = partition["container_platforms"]["items"]["properties"]
+    assert set(platforms["type"]["enum"]) == {
+        name for name, one in vars(containers).items() if is_platform(one)
+    }
+    reframes = json.loads(
+        (Path(reframe_package.__file__).parent / "schemas/config.json").read_text()
+    )
+    systems = reframes["properties"]["systems"]["items"]["properties"]
+    theirs = systems["partitions"]["items"]["properties"]
+    deprecated = {"variables"}
+    assert set(partition) - {"only_with"} == set(theirs) - deprecated
+    assert set(partition["sched_options"]["properties"]) == set(
+        reframes["defs"]["sched_options"]["properties"]
+    )
+    assert set(platforms) == set(theirs["container_platforms"]["items"]["properties"]) - deprecated
+    environment = reframes["properties"]["environments"]["items"]["properties"]
+    assert set(schema["$defs"]["environment"]["properties"]) == set(environment) - deprecated - {
+        "target_systems"
+    }
+    assert set(schema["properties"]["modules_system"]["enum"]) == set(
+        systems["modules_system"]["enum"]
+    )
+
+
+def is_platform(one) -> bool:
+    base = containers.ContainerPlatform
+    return isinstance(one, type) and issubclass(one, base) and one is not base
+
+
+def test_the_known_features_are_those_that_checks_and_environments_have():
+    schema = yaml.safe_load((SITE_CONFIG / "schema.yaml").read_text())["$defs"]
+    of_environments = set(schema["features_of_environments"]["enum"])
+    chosen = set()
+    for path in (SITE_CONFIG.parent / "reframe_checks").rglob("*.py"):
+        for line in path.read_text().splitlines():
+            if "valid_prog_environs" in line:
+                chosen |= set(re.findall(r"\+(\w+)", line))
+    provided = {
+        feature
+        for environment in yaml.safe_load((SITE_CONFIG / "environments.yaml").read_text())
+        for feature in environment["features"]
+    }
+    assert chosen | provided == of_environments
+    features = set(schema["features_of_partitions"]["enum"])
+    for path in OURS.iterdir():
+        for partition in yaml.safe_load(path.read_text())["partitions"]:
+            assert set(partition.get("features", [])) <= features
+
+
 def test_two_partitions_of_one_name_are_rejected(settings, tmp_path):
     system = a_system()
     system["partitions"] *= 2
-    with pytest.raises(ConfigError, match="more than one partition is named batch"):
+    with pytest.raises(ConfigError, match="more than one is named batch"):
         configure(settings, tmp_path, site=system)
 
 
@@ -295,7 +518,8 @@ def test_the_labs_virtual_machines_are_a_partition_while_there_are_some(
     settings, monkeypatch, nic, features
 ):
     monkeypatch.setenv("NEARMETAL_LAB_VM", nic)
-    lab = settings.read_system(OURS / "lab.yaml")
+    common = settings.read_environments(SITE_CONFIG / "environments.yaml")
+    lab = settings.read_system(OURS / "lab.yaml", common)
     [vm] = [settings.configure_partition(p) for p in lab["partitions"] if p["name"] == "vm"]
     assert (
         set(vm["features"]) >= {"vm", "rdma", "mpi", "java", "apptainer", *features}
@@ -416,3 +640,35 @@ def test_the_command_fails_where_a_sites_directory_is_wrong(path):
     failed = reframe("--system=lab", "--show-config", NEARMETAL_SYSTEMS_PATH=path)
     assert failed.returncode == 1
     assert f"{path}: not the absolute path of a directory. Fix: " in failed.stdout + failed.stderr
+
+
+@pytest.mark.parametrize(
+    "asked, words",
+    [
+        ("nosuch", ["'nosuch' is unknown", "ec2", "lab", "RFM_SYSTEM", "NEARMETAL_SYSTEMS_PATH"]),
+        ("ec3", ["'ec3' is unknown; did you mean ec2?", str(OURS)]),
+        ("ec2:nosuch", [str(OURS / "ec2.yaml"), "'nosuch' is unknown", "cc, cc-sriov, efa"]),
+        ("lab:natve", [str(OURS / "lab.yaml"), "did you mean native?"]),
+        ("lab:vm", [str(OURS / "lab.yaml"), "NEARMETAL_LAB_VM=virtio", "only_with"]),
+    ],
+)
+def test_an_unknown_system_or_partition_is_named_with_the_known_ones(asked, words):
+    for arguments, environment in (
+        (["--system", asked], {}),
+        ([f"--system={asked}"], {}),
+        ([], {"RFM_SYSTEM": asked}),
+    ):
+        failed = reframe(*arguments, "--show-config", **environment)
+        said = failed.stdout + failed.stderr
+        assert failed.returncode == 1 and all(word in said for word in words), said
+
+
+def test_systems_of_a_sites_other_configuration_are_not_refused(tmp_path):
+    (tmp_path / "settings.py").write_text(
+        "site_configuration = {'systems': [{'name': 'other', 'hostnames': [], 'partitions': [{'name': 'login', "
+        "'scheduler': 'local', 'launcher': 'local', 'environs': ['plain']}]}], 'environments': [{'name': 'plain'}]}"
+    )
+    path = f"{SITE_CONFIG}:{tmp_path}"
+    shown = reframe("--system=other", "--show-config", RFM_CONFIG_PATH=path)
+    assert shown.returncode == 0, shown.stdout + shown.stderr
+    assert reframe("--system=generic", "--show-config").returncode == 0

@@ -1,0 +1,218 @@
+"""A site's files: systems and environments, read and checked before ReFrame sees them.
+
+ReFrame's own errors name neither the file nor the fix, and some names it never checks.
+"""
+
+import difflib
+import os
+from pathlib import Path
+
+import jsonschema
+import yaml
+from reframe.core.exceptions import ConfigError
+
+SCHEMA = Path(__file__).resolve().parent / "schema.yaml"
+
+#: Keys of a partition's extras, one of which must be there where an environment has the feature.
+NEEDED_EXTRAS = {
+    "mpi": ("cores_per_node", "ranks_per_node"),
+    "mpj": ("cores_per_node", "ranks_per_node"),
+    "vswitch": ("cores_per_node", "vswitch_processes"),
+}
+
+
+def read_yaml(path: Path):
+    try:
+        return yaml.safe_load(path.read_text())
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ConfigError(
+            f"{path}: cannot be read as YAML"
+        ) from error  # ReFrame prints the cause behind it
+
+
+def nearest(name, known, cutoff: float = 0.6) -> list[str]:
+    """The known names that are most like this one, upper or lower case; none where no one is like it."""
+
+    def likeness(one) -> float:
+        return difflib.SequenceMatcher(None, str(one).lower(), str(name).lower()).ratio()
+
+    best = max(map(likeness, known), default=0)
+    return [str(one) for one in known if likeness(one) == best] if best >= cutoff else []
+
+
+def unknown(what: str, name, known) -> str:
+    """One sentence: this name is unknown, which is most like it, and which are known."""
+    like = nearest(name, known)
+    guess = f"; did you mean {' or '.join(like)}?" if like else "."
+    return f"{what} {name!r} is unknown{guess} Known: {', '.join(map(str, known))}"
+
+
+def place_of(keys: list, document) -> tuple[str, list]:
+    """Which part of a system's file these keys lead to, and the keys within it."""
+    name = str(document.get("name", "system")) if isinstance(document, dict) else "system"
+    if len(keys) < 2 or keys[0] not in ("partitions", "environments"):
+        return name, keys
+    part = document[keys[0]][keys[1]]
+    label = part.get("name") if isinstance(part, dict) else None
+    if keys[0] == "environments":
+        return f"{name}: environment {label or keys[1] + 1}", keys[2:]
+    return f"{name}:{label or f'partition {keys[1] + 1}'}", keys[2:]
+
+
+def unknown_keys(error: jsonschema.ValidationError) -> list[str]:
+    """What is wrong with each key that the schema does not know."""
+    known = error.schema["properties"]
+    return [unknown("the key", key, known) for key in error.instance if key not in known]
+
+
+def complaints(error: jsonschema.ValidationError, document) -> list[str]:
+    """Lines of what is wrong: place (system:partition: key), fault, and the fix from the schema's description."""
+    name, keys = place_of(list(error.absolute_path), document)
+    faults, fix = [error.message], error.schema.get("description")
+    if error.validator == "required":
+        key = next(key for key in error.validator_value if error.message.startswith(f"{key!r} "))
+        faults = [f"{key!r} is missing"]
+        fix = error.schema["properties"][key].get("description", fix)
+    elif error.validator == "additionalProperties":
+        faults, fix = unknown_keys(error), "correct or remove the key"
+        if "site" in error.schema["properties"]:
+            fix += ", or move it below `site`, if checks of your own choose by it"
+    elif error.validator == "enum":
+        faults = [unknown("the value", error.instance, error.validator_value)]
+    where = ": ".join([name, *([".".join(map(str, keys))] if keys else [])])
+    return [f"{where}: {fault}" + (f". Fix: {fix}" if fix else "") for fault in faults]
+
+
+def schema_errors(document, schema: dict) -> list[str]:
+    validator = jsonschema.Draft202012Validator(schema)
+    return [
+        line for error in validator.iter_errors(document) for line in complaints(error, document)
+    ]
+
+
+def refuse(path: Path, errors: list[str]) -> None:
+    """Raise ConfigError where there is an error."""
+    if errors:
+        raise ConfigError("\n  ".join([f"{path}:", *errors]))
+
+
+def read_environments(path: Path) -> dict[str, dict]:
+    """The environments of all systems by name. ConfigError as of `read_system`."""
+    definitions = read_yaml(SCHEMA)["$defs"]
+    known = {"type": "array", "items": {"$ref": "#/$defs/environment"}}
+    document = {"name": "all systems", "environments": read_yaml(path)}
+    schema = {"properties": {"environments": known}, "$defs": definitions}
+    refuse(path, schema_errors(document, schema))
+    refuse(path, errors_of_repeats(document, "environments"))
+    return {environment["name"]: environment for environment in document["environments"]}
+
+
+def merged_environments(document: dict, common: dict[str, dict]) -> dict[str, dict]:
+    """The environments of a system by name: the common ones, and what differs in its file."""
+    own = document.get("environments", [])
+    return common | {one["name"]: {**common.get(one["name"], {}), **one} for one in own}
+
+
+def errors_of_repeats(document: dict, kind: str) -> list[str]:
+    """Names that more than one of the partitions or environments has."""
+    names = [described["name"] for described in document.get(kind, [])]
+    return [
+        f"{document['name']}: {kind}: more than one is named {name}. Fix: rename all but one"
+        for name in sorted({name for name in names if names.count(name) > 1})
+    ]
+
+
+def errors_of_names(document: dict, common: dict[str, dict], definitions: dict) -> list[str]:
+    """What is wrong with the names of environments and features in a valid document, and which keys are missing."""
+    environments = merged_environments(document, common)
+    errors = errors_of_repeats(document, "environments")
+    of_environments = definitions["features_of_environments"]["enum"]
+    of_partitions = definitions["features_of_partitions"]["enum"]
+    own = document.get("environments", [])
+    used = {name for partition in document["partitions"] for name in partition["environs"]}
+    for environment in own:
+        where = f"{document['name']}: environment {environment['name']}"
+        if environment["name"] not in {*common, *used}:
+            errors.append(
+                f"{document['name']}: {unknown('the environment', environment['name'], common)}. "
+                "Fix: correct the name, or list it in the environs of a partition"
+            )
+        errors += errors_of_features(where, environment, of_environments)
+    for partition in document["partitions"]:
+        where = f"{document['name']}:{partition['name']}"
+        errors += [
+            f"{where}: environs: {unknown('the environment', name, environments)}. "
+            "Fix: correct the name, or describe the environment in `environments` of this file"
+            for name in partition["environs"]
+            if name not in environments
+        ]
+        errors += errors_of_features(where, partition, of_partitions)
+        errors += missing_extras(where, partition, environments)
+    return errors
+
+
+def errors_of_features(where: str, described: dict, known: list[str]) -> list[str]:
+    """A feature that is nearly one of ours chooses nothing, and nobody would see it. Others are a site's own."""
+    errors = []
+    for name in described.get("features", []):
+        like = nearest(name, known, cutoff=0.75)
+        if name not in known and like:
+            errors.append(
+                f"{where}: features: {name!r} is unknown; did you mean {' or '.join(like)}? Fix: correct it. If checks "
+                f"of your own choose by it, write `site: {{{name}: 1}}` in extras instead, which is a feature too"
+            )
+    return errors
+
+
+def missing_extras(where: str, partition: dict, environments: dict[str, dict]) -> list[str]:
+    """Keys without which the checks that choose this partition would run in a shape that nobody asked for."""
+    needed = {}
+    for name in partition["environs"]:
+        for feature in environments.get(name, {}).get("features", []):
+            keys = NEEDED_EXTRAS.get(feature, ())
+            if keys and not any(key in partition["extras"] for key in keys):
+                needed.setdefault(keys, (name, feature))
+    return [
+        f"{where}: extras: {key!r} is missing, which the environment {name!r} needs (feature {feature}). Fix: give the "
+        f"physical cores of a node, or {', '.join(f'`{other}`' for other in others)}"
+        for (key, *others), (name, feature) in needed.items()
+    ]
+
+
+def errors_of_own_keys(document: dict, definitions: dict) -> list[str]:
+    """Keys below `site` that are Nearmetal's own, and would be two values of one key."""
+    errors = []
+    for kind, known in (("partitions", "extras"), ("environments", "environ_extras")):
+        for described in document.get(kind, []):
+            ours = definitions[known]["properties"]
+            errors += [
+                f"{document['name']}: {described['name']}: extras.site: {key!r} is a key of Nearmetal's. "
+                "Fix: write it in extras itself"
+                for key in described.get("extras", {}).get("site", {})
+                if key in ours
+            ]
+    return errors
+
+
+def read_system(path: Path, common: dict[str, dict]) -> dict:
+    """A system's file, valid by the schema, all its names known, with the partitions that are there now.
+
+    :arg common: the environments of all systems by name.
+    :raises ConfigError: names the file, and for every fault the place and the fix.
+    """
+    document, schema = read_yaml(path), read_yaml(SCHEMA)
+    refuse(path, schema_errors(document, schema))
+    errors = errors_of_names(document, common, schema["$defs"])
+    refuse(path, errors + errors_of_own_keys(document, schema["$defs"]))
+    document["partitions"] = [
+        partition
+        for partition in document["partitions"]
+        if is_there(partition.pop("only_with", {}))
+    ]
+    refuse(path, errors_of_repeats(document, "partitions"))
+    return document
+
+
+def is_there(only_with: dict) -> bool:
+    """Whether a partition that is there at times, as variables of the login environment tell, is there now."""
+    return all(os.environ.get(name) == value for name, value in only_with.items())
