@@ -8,6 +8,7 @@ from reframe.core.exceptions import SanityError
 
 from .base import NearmetalCheck
 from .scaling import Scaling
+from .settings import setting
 
 #: What `name_values` is to take of a launch: its rate, or the time that is its inverse.
 RATE = {"value": lambda run: run.rate, "parts": lambda run: run.parts}
@@ -22,13 +23,14 @@ class Application(Scaling, NearmetalCheck):
     """Base of the applications: the problem stays, the processes grow (strong scaling). A check has a table `sizes` and says
     in a hook how its program is called."""
 
-    #: Size of the problem; default: the partition's `CHECK_size` (extras), or `default_size`. :values: see the check's `sizes`
-    size = builtin.variable(str, value="", loggable=True)
+    #: Size of the problem; default: the partition's `CHECK_size` (extras), or A.
+    #: :values: see the check's `sizes`
+    size = setting(str, "A", choices_of="sizes")
     #: The program's name on PATH. :type: str
     program = builtin.variable(str)
 
-    #: What each size is, by its letter, and the one that a node or two take a minute for.
-    sizes, default_size = {}, "A"
+    #: What each size is, by its letter; A is the one that a node or two take a minute for.
+    sizes = {}
     #: Command lines after each launch.
     after_launch = ()
     time_limit = "2h"
@@ -36,11 +38,6 @@ class Application(Scaling, NearmetalCheck):
 
     @builtin.run_after("setup")
     def choose_size(self):
-        check = type(self).__name__
-        self.size = self.size or self.extra(f"{check}_size", self.default_size)
-        if self.size not in self.sizes:
-            raise SanityError(f"{check}.size is {self.size!r}; choose from {', '.join(self.sizes)}")
-        self.ranks_per_node = self.ranks_per_node or self.extra(f"{check}_ranks_per_node", 0)
         self.use_processes(1 << 20)
 
     @builtin.run_before("compile")

@@ -1,6 +1,7 @@
 """What every Nearmetal check has: provenance, repeats as fresh launches, and no way to pass silently."""
 
 import functools
+import inspect
 import math
 import re
 import statistics
@@ -16,6 +17,7 @@ from . import failures, provenance
 from .baselines import Baselined
 from .parsing import ParseError
 from .programs import Programs
+from .settings import MAX_PENDING_TIME, MAX_TIME_LIMIT, NODES, Settings, setting
 from .spack import FromSpack
 
 
@@ -35,12 +37,12 @@ def rounded(value: float) -> float:
     return float(f"{value:.6g}")
 
 
-class NearmetalCheck(rfm.RegressionTest, Baselined, FromSpack, Programs):
+class NearmetalCheck(rfm.RegressionTest, Baselined, FromSpack, Programs, Settings):
     """Base of all checks. A check says what to build and run, reads the output in `read_output`, and names what it
     measures with `@performance_function`s that return `self.over_launches(name, values)`."""
 
     #: Fresh launches of the program within one job; a value is the median over them. The gate judges from 5. :type: int
-    repeats = builtin.variable(int, value=3)
+    repeats = setting(int, 3, least=1)
     #: Nodes in the job. :type: int
     num_nodes = builtin.variable(int, value=1)
 
@@ -94,18 +96,17 @@ class NearmetalCheck(rfm.RegressionTest, Baselined, FromSpack, Programs):
             self.within = {**self.within, name: within}
         return rounded(statistics.median(self.samples[name]))
 
-    def extra(self, name: str, default):
-        """A setting of this partition from its `extras` (site-config), as the default's type."""
-        return type(default)(self.current_partition.extras.get(name, default))
-
     @builtin.run_after("init")
     def describe(self):
-        self.descr = " ".join(re.split(r"(?<!\.)\.(?!\S)", self.__doc__)[0].split())
+        # ReFrame's --repeat, --distribute and -P derive a class without docstring from the check's.
+        text = inspect.getdoc(type(self))
+        self.descr = " ".join(re.split(r"(?<!\.)\.(?!\S)", text)[0].split())
 
     # Last, so that it knows how many the check has settled on.
     @builtin.run_after("setup", always_last=True)
     def skip_what_has_too_few_nodes(self):
-        if (nodes := self.extra("nodes", self.num_nodes)) < self.num_nodes:
+        nodes = NODES.of(self.current_partition, default=self.num_nodes)
+        if nodes < self.num_nodes:
             self.skip(
                 f"{self.display_name} needs {self.num_nodes} nodes, but {self.current_partition.fullname} has {nodes} "
                 "(`nodes` in its extras)"
@@ -113,11 +114,14 @@ class NearmetalCheck(rfm.RegressionTest, Baselined, FromSpack, Programs):
 
     @builtin.run_after("setup")
     def wait_no_longer_than_the_site_says(self):
-        self.max_pending_time = self.extra("max_pending_time", "") or None
+        # A variable of ReFrame, None unless the command line sets it.
+        if self.max_pending_time is None:
+            self.max_pending_time = MAX_PENDING_TIME.of(self.current_partition)
 
     @builtin.run_after("setup")
     def ask_for_no_more_time_than_the_site_gives(self):
-        if limit := self.extra("max_time_limit", ""):
+        limit = MAX_TIME_LIMIT.of(self.current_partition)
+        if limit:
             asked, self.time_limit = self.time_limit, limit
             self.time_limit = min(asked or self.time_limit, self.time_limit)
 

@@ -9,6 +9,8 @@ import reframe.utility.typecheck as typ
 import yaml
 from reframe.core.exceptions import PerformanceError, ReframeError
 
+from .settings import NO_BASELINE
+
 #: Where baselines are, unless RFM_REFERENCE_PREFIX names another directory.
 DIRECTORY = Path(__file__).parent / "references" / "baselines"
 #: Of a baseline file (references/baseline-schema.yaml). Format 1, which did not say so, could bound the wrong side.
@@ -45,7 +47,7 @@ class Baselined(rfm.RegressionTestPlugin):
             self.no_baseline_of = "partition" if self.no_baseline else ""
 
     def _reason_of_partition(self) -> str:
-        return str(self.current_partition.extras.get("no_baseline", ""))
+        return NO_BASELINE.of(self.current_partition, default="")
 
     def _read_baseline(self) -> None:
         record = f"`nearmetal baseline record --system {self.current_system.name}"

@@ -10,6 +10,7 @@ from .jvm import Jvm
 from .parsing.collectives import parse_collectives
 from .programs import Imb
 from .scaling import Scaling
+from .settings import setting
 
 #: Message sizes (bytes) that are variables; the curves have all.
 SIZES = {"8B": 8, "64KiB": 65536}
@@ -32,9 +33,9 @@ class collectives(Jvm, Scaling, Imb, NearmetalCheck):
     """
 
     #: Seconds at most a message size; default: the partition's `collectives_max_time` (extras), or 0.5. :type: float
-    max_time = builtin.variable(float, value=0.0)
+    max_time = setting(float, 0.5, extra="collectives_max_time", above=0)
     #: Longest message in bytes; default: the partition's `collectives_max_bytes` (extras), or 1048576. :type: int
-    max_bytes = builtin.variable(int, value=0)
+    max_bytes = setting(int, 1 << 20, extra="collectives_max_bytes", least=max(SIZES.values()))
 
     valid_prog_environs = ["+mpi", "+mpj"]
     java_program = "Collectives"
@@ -51,8 +52,7 @@ class collectives(Jvm, Scaling, Imb, NearmetalCheck):
 
     @builtin.run_before("run")
     def set_command(self):
-        seconds = f"{self.max_time or self.extra('collectives_max_time', 0.5):g}"
-        largest = self.max_bytes or self.extra("collectives_max_bytes", 1 << 20)
+        seconds, largest = f"{self.max_time:g}", self.max_bytes
         if self.suite == "imb":
             self.executable_opts = [
                 "Alltoall",

@@ -7,6 +7,7 @@ from reframe.core.exceptions import SanityError
 from .base import NearmetalCheck
 from .parsing.eigen import parse_eigen
 from .scaling import Hybrid, Scaling
+from .settings import setting
 
 #: By class the points of the grid in each of three directions, and those of the contour.
 SIZES = {"S": (16, 32), "W": (24, 32), "A": (32, 64), "B": (48, 64)}
@@ -39,7 +40,7 @@ class eigen(Hybrid, Scaling, NearmetalCheck):
     """
 
     #: Size of the problem; default: the partition's `eigen_class` (extras), or A. :values: S, W, A, B
-    eigen_class = builtin.variable(str, value="", loggable=True)
+    eigen_class = setting(str, "A", extra="eigen_class", choices=tuple(SIZES))
 
     valid_prog_environs = ["+mpi +slepc"]
     time_limit = "2h"
@@ -47,11 +48,6 @@ class eigen(Hybrid, Scaling, NearmetalCheck):
 
     @builtin.run_after("setup")
     def choose_size(self):
-        self.eigen_class = self.eigen_class or self.extra("eigen_class", "A")
-        if self.eigen_class not in SIZES:
-            raise SanityError(
-                f"eigen_class is {self.eigen_class!r}; choose from {', '.join(SIZES)}"
-            )
         self.use_processes(4096)
 
     @builtin.run_before("compile")

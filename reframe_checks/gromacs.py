@@ -34,6 +34,7 @@ class gromacs(Application):
 
     #: Boxes of 216 molecules along an edge, and steps: A has 331776 atoms.
     sizes = {"S": (2, 100), "W": (4, 1000), "A": (8, 1000), "B": (16, 1000)}
+    own_extras = {"size": "gromacs_size"}
     program = "gmx_mpi"
     valid_prog_environs = ["+mpi +gromacs"]
     after_launch = ["cat md.log"]

@@ -9,6 +9,7 @@ from . import provenance
 from .base import NearmetalCheck
 from .parsing.hpcc import parse_hpcc
 from .scaling import Scaling
+from .settings import setting
 
 UNITS = {
     "star_random_access": "GUP/s",
@@ -47,10 +48,11 @@ class hpcc(Scaling, NearmetalCheck):
     page_size = builtin.parameter(["small", "large"], loggable=True)
     #: Megabytes (1e6) of a node for HPL's matrix; default: the partition's `hpcc_megabytes` (extras), or 60 % of what is
     #: available on the first node. (The post: 12800.) :type: int
-    megabytes = builtin.variable(int, value=0, loggable=True)
+    megabytes = setting(int, 0, extra="hpcc_megabytes", least=1)
     #: Block size of HPL. (The post: 100.) :type: int
-    block = builtin.variable(int, value=128)
+    block = setting(int, 128, least=1)
 
+    own_extras = {"processes": "hpcc_processes", "ranks_per_node": "hpcc_ranks_per_node"}
     valid_prog_environs = ["+mpi +hpcc"]
     repeats = 1
     time_limit = "4h"
@@ -61,8 +63,6 @@ class hpcc(Scaling, NearmetalCheck):
 
     @builtin.run_after("setup")
     def use_the_most_processes(self):
-        self.processes = self.processes or str(self.extra("hpcc_processes", ""))
-        self.ranks_per_node = self.ranks_per_node or self.extra("hpcc_ranks_per_node", 0)
         self.use_processes(1 << 20)
         self.counts = self.counts[:1]
 
@@ -77,10 +77,8 @@ class hpcc(Scaling, NearmetalCheck):
     @builtin.run_before("run")
     def set_command(self):
         # Stored with the case: published figures are shown beside those of the same size.
-        self.megabytes = self.megabytes or self.extra("hpcc_megabytes", 0)
-        self.prerun_cmds += [
-            f"sh hpccinf.sh {self.num_tasks} {self.num_nodes} {self.megabytes} {self.block} > hpccinf.txt"
-        ]
+        problem = f"{self.num_tasks} {self.num_nodes} {self.megabytes} {self.block}"
+        self.prerun_cmds += [f"sh hpccinf.sh {problem} > hpccinf.txt"]
         self.executable_opts = [self.page_size, "hpcc"]
         self.env_vars["OMP_NUM_THREADS"] = (
             "1"  # a threaded BLAS would take the other processes' cores

@@ -5,6 +5,7 @@ import shlex
 from pathlib import Path
 
 from .rooms import imported
+from .settings import IMAGE
 
 images_lock = imported(Path(__file__).resolve().parents[1] / "containers" / "images_lock.py")
 
@@ -27,7 +28,7 @@ def locked() -> dict:
 
 def image_of(environ) -> str:
     """The name of the environment's image; '' if its programs come in none."""
-    return str(environ.extras.get("image", ""))
+    return IMAGE.of(environ, default="")
 
 
 def obstacle(environ, partition) -> str:

@@ -12,13 +12,10 @@ from reframe.core.exceptions import SanityError
 from . import mpj
 from .mpj import in_java, library
 from .parsing.java import parse_jvm
+from .settings import JAVA_HOSTS, JAVA_PORTS, setting
 
-#: What src/java/launch/jvm.sh knows.
-SETTINGS = {
-    "java_device": ("niodev", "threads"),
-    "java_gc": ("auto", "serial", "parallel"),
-    "java_pages": ("default", "transparent", "explicit"),
-}
+#: What the two environments of a duet may have each their own of.
+SETTINGS = ("java_device", "java_gc", "java_pages")
 
 
 class Jvm(rfm.RegressionTestPlugin):
@@ -28,36 +25,39 @@ class Jvm(rfm.RegressionTestPlugin):
     """
 
     #: `niodev`: a JVM a rank, over TCP; `threads`: all ranks in one JVM on one node. :values: `niodev`, `threads`
-    java_device = builtin.variable(str, value="", loggable=True)
+    java_device = setting(str, "niodev", choices=("niodev", "threads"))
     #: Megabytes of a JVM's heap; default: the partition's `java_heap_mb` (extras), or half of the JVM's part of the job's
     #: memory. :type: int
-    java_heap_mb = builtin.variable(int, value=0, loggable=True)
-    #: The collector; `auto`: serial for less than 1792 MB or one core. :values: `auto`, `serial`, `parallel`
-    java_gc = builtin.variable(str, value="", loggable=True)
-    #: Memory pages; `explicit` takes those that the node has reserved. :values: `default`, `transparent`, `explicit`
-    java_pages = builtin.variable(str, value="", loggable=True)
+    java_heap_mb = setting(int, 0, extra="java_heap_mb", least=16)
+    #: The collector; default: the environment's `java_gc` (extras), or `auto`: serial for less than 1792 MB
+    #: or one core. :values: `auto`, `serial`, `parallel`
+    java_gc = setting(str, "auto", environ_extra="java_gc", choices=("auto", "serial", "parallel"))
+    #: Memory pages; default: the environment's `java_pages` (extras), or `default`. `explicit` takes those
+    #: that the node has reserved. :values: `default`, `transparent`, `explicit`
+    java_pages = setting(
+        str,
+        "default",
+        environ_extra="java_pages",
+        choices=("default", "transparent", "explicit"),
+    )
     #: Seconds at most until the clock starts though the JIT compiler is not done; default: the partition's `java_warm_up`
     #: (extras), or 30. :type: float
-    java_warm_up = builtin.variable(float, value=0.0)
+    java_warm_up = setting(float, 30.0, extra="java_warm_up", above=0, most=3600)
 
     #: The class, below src/java/.
     java_program = ""
 
     @builtin.run_after("setup")
     def launch_jvms(self):
-        if not in_java(self.current_environ):
-            return
-        self.job.launcher = self.launcher_in(self.current_environ)
-        for name in SETTINGS:
-            setattr(self, name, self._setting(name, self.current_environ))
+        if in_java(self.current_environ):
+            self.job.launcher = self.launcher_in(self.current_environ)
+        else:
+            for name in SETTINGS:
+                setattr(self, name, "")
 
     def obstacle_in(self, environ) -> str:
-        """Also SanityError, for a setting that nobody knows."""
         if (obstacle := super().obstacle_in(environ)) or not in_java(environ):
             return obstacle
-        for name, known in SETTINGS.items():
-            if (value := self._setting(name, environ)) not in known:
-                raise SanityError(f"{name} is {value!r}; choose from {', '.join(known)}")
         home = mpj.HOMES[library(environ)]
         if library(environ) == "fastmpj" and not (
             environ.modules or environ.env_vars.get(home) or os.environ.get(home)
@@ -72,9 +72,6 @@ class Jvm(rfm.RegressionTestPlugin):
                 f"{self.job.launcher.registered_name}"
             )
         return ""
-
-    def _setting(self, name, environ) -> str:
-        return getattr(self, name) or str(environ.extras.get(name, SETTINGS[name][0]))
 
     def launcher_in(self, environ):
         name = (
@@ -101,7 +98,7 @@ class Jvm(rfm.RegressionTestPlugin):
         return (1, self.counts[0]) if self._has_threads(self.current_environ) else super().placed()
 
     def _has_threads(self, environ):
-        return in_java(environ) and self._setting("java_device", environ) == "threads"
+        return in_java(environ) and self.setting_in("java_device", environ) == "threads"
 
     def build_ours(self, source):
         if not in_java(self.current_environ):
@@ -138,10 +135,10 @@ class Jvm(rfm.RegressionTestPlugin):
                 library=library(environ),
                 classes=classes,
                 launch=launch,
-                heap=self.java_heap_mb or self.extra("java_heap_mb", 0),
-                **{name.removeprefix("java_"): self._setting(name, environ) for name in SETTINGS},
-                warm_up=f"{self.java_warm_up or self.extra('java_warm_up', 30.0):g}",
-                ports=self.extra("java_ports", ""),
+                heap=self.java_heap_mb,
+                **{name.removeprefix("java_"): self.setting_in(name, environ) for name in SETTINGS},
+                warm_up=f"{self.java_warm_up:g}",
+                ports=JAVA_PORTS.of(self.current_partition),
                 hosts="" if hosts == "{}" else hosts,
                 hostfile="hosts" if self._wants_hosts(environ) else "",
             ),
@@ -149,7 +146,7 @@ class Jvm(rfm.RegressionTestPlugin):
 
     @property
     def _hosts(self):
-        return self.extra("java_hosts", "{}")
+        return JAVA_HOSTS.of(self.current_partition, default="{}")
 
     def _wants_hosts(self, environ):
         return library(environ) == "fastmpj" and not self._has_threads(environ)

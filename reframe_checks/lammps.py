@@ -28,6 +28,7 @@ class lammps(Application):
 
     #: Cells along an edge, of four atoms each; W is LAMMPS's benchmark as it is, 32000 atoms.
     sizes = {"S": 10, "W": 20, "A": 40, "B": 80, "C": 160}
+    own_extras = {"size": "lammps_size"}
     program = "lmp"
     valid_prog_environs = ["+mpi +lammps"]
 

@@ -11,6 +11,7 @@ from reframe.core.runtime import runtime
 
 from .application import TIME, Application
 from .parsing.namd import parse_namd
+from .settings import setting
 
 
 @rfm.simple_test
@@ -35,7 +36,9 @@ class namd(Application):
     """
 
     #: Path of NAMD's configuration file; default: the partition's `namd_input` (extras). :type: str
-    input = builtin.variable(str, value="", loggable=True)
+    input = setting(
+        str, "", extra="namd_input", pattern="^/", meaning="the absolute path of a file"
+    )
 
     program = "namd3"
     valid_prog_environs = ["+mpi +namd"]
@@ -62,14 +65,13 @@ class namd(Application):
 
     @builtin.run_after("setup")
     def choose_size(self):
-        self.input = self.input or self.extra("namd_input", "")
         path = Path(self.input)
         if not path.is_absolute() or not path.is_file():
             raise SanityError(
                 f"no input for NAMD: {self.input!r} is not the absolute path of a file; give it as `namd_input` "
                 f"in the extras of {self.current_partition.fullname} or by -S namd.input=..."
             )
-        self.size = re.sub(r"\W", "_", path.stem)
+        self.decide("size", re.sub(r"\W", "_", path.stem), "but the input is the size: set `input`")
         self.use_processes(1 << 20)
 
     @builtin.run_before("run")

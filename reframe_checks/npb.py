@@ -11,15 +11,19 @@ from .jvm import Jvm
 from .parsing.npb import parse_npb
 from .programs import OursOrTheirs
 from .scaling import Scaling
+from .settings import setting
+
+#: Sizes of the problem.
+CLASSES = ("S", "W", "A", "B", "C")
 
 
 class npb_base(Scaling, NearmetalCheck):
     """What the official programs and ours have in common."""
 
     #: Size of the problem; default: the partition's `npb_class` (extras), or B, the messaging paper's. :values: S, W, A, B, C
-    npb_class = builtin.variable(str, value="", loggable=True)
+    npb_class = setting(str, "B", extra="npb_class", choices=CLASSES)
     #: Most processes that a program runs on. :type: int
-    most_processes = builtin.variable(int, value=128)
+    most_processes = setting(int, 128, least=1)
 
     #: Which numbers of processes the program runs on, as `use_processes` takes it.
     numbers = ()
@@ -30,9 +34,6 @@ class npb_base(Scaling, NearmetalCheck):
 
     @builtin.run_after("setup")
     def choose_size(self):
-        self.npb_class = self.npb_class or self.extra("npb_class", "B")
-        if self.npb_class not in list("SWABC"):
-            raise SanityError(f"npb_class is {self.npb_class!r}; choose S, W, A, B or C")
         self.use_processes(self.most_processes, *self.numbers)
 
     @builtin.run_before("performance")

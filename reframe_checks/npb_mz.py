@@ -36,9 +36,14 @@ class npb_mz(Hybrid, npb_base):
     valid_prog_environs = ["+mpi +npb_mz"]
     tags = {"mpi", "openmp", "cpu", "memory", "network"}
 
-    @builtin.run_after("init")
-    def bind_or_not(self):
-        self.binding = BINDINGS[self.threads_are]
+    def use_processes(self, most, *which):
+        """Bound or not, as the parameter has it."""
+        self.decide(
+            "binding",
+            BINDINGS[self.threads_are],
+            f"but {self.display_name} sets it: select with -n 'npb_mz%threads_are=...'",
+        )
+        super().use_processes(most, *which)
 
     @builtin.run_before("compile")
     def choose_program(self):

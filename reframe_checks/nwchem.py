@@ -34,6 +34,7 @@ class nwchem(Application):
         "W": (-228.7911600032, 0.0499656),
         "A": (-533.7251604701, 0.0596418),
     }
+    own_extras = {"size": "nwchem_size", "ranks_per_node": "nwchem_ranks_per_node"}
     program = "nwchem"
     # A launch of A takes minutes, and even one of S sends 40000 messages each way.
     repeats = 1

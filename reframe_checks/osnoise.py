@@ -6,6 +6,7 @@ from reframe.core.exceptions import SanityError
 
 from .base import NearmetalCheck
 from .parsing.osnoise import parse_noise
+from .settings import setting
 
 
 @rfm.simple_test
@@ -26,7 +27,7 @@ class osnoise(NearmetalCheck):
     """
 
     #: Seconds of a launch; default: the partition's `osnoise_seconds` (extras), or 10. :type: float
-    seconds = builtin.variable(float, value=0.0)
+    seconds = setting(float, 10.0, extra="osnoise_seconds", least=0.1)
 
     valid_prog_environs = ["+serial"]
     num_tasks = 1
@@ -42,10 +43,7 @@ class osnoise(NearmetalCheck):
         if self.by_srun():
             # The job has the node, and the program binds its threads itself.
             self.job.launcher.options += ["--cpu-bind=none"]
-        self.executable_opts = [
-            "--seconds",
-            f"{self.seconds or self.extra('osnoise_seconds', 10.0):g}",
-        ]
+        self.executable_opts = ["--seconds", f"{self.seconds:g}"]
 
     def read_output(self, text):
         self.launches = parse_noise(text)

@@ -11,6 +11,7 @@ from .base import NearmetalCheck, rounded
 from .jvm import Jvm
 from .parsing.pingpong import parse_imb
 from .programs import Imb
+from .settings import setting
 
 
 @rfm.simple_test
@@ -35,10 +36,11 @@ class pingpong(Jvm, Imb, NearmetalCheck):
 
     #: Between two nodes, or within one. :values: `internode`, `intranode`
     placement = builtin.parameter(["internode", "intranode"], loggable=True)
-    #: Seconds at most a message size (IMB's -time); a partition's extras may set it. :type: float
-    max_time = builtin.variable(float, value=0.5)
+    #: Seconds at most a message size (IMB's -time); default: the partition's
+    #: `pingpong_max_time` (extras), or 0.5. :type: float
+    max_time = setting(float, 0.5, extra="pingpong_max_time", above=0)
     #: Seconds without an answer after which a rank is taken to hang. :type: int
-    stall_timeout = builtin.variable(int, value=60)
+    stall_timeout = setting(int, 60, least=1)
 
     valid_prog_environs = ["+mpi", "+mpj"]
     java_program = "PingPong"
@@ -49,9 +51,8 @@ class pingpong(Jvm, Imb, NearmetalCheck):
     def place_ranks(self):
         self.num_nodes = 2 if self.placement == "internode" else 1
         self.num_tasks_per_node = self.num_tasks // self.num_nodes
-        self.java_device = self.java_device or (
-            "niodev" if self.placement == "internode" else "threads"
-        )
+        if self.placement == "intranode":
+            self.set_default("java_device", "threads")
 
     @builtin.run_before("compile")
     def choose_program(self):
@@ -62,7 +63,7 @@ class pingpong(Jvm, Imb, NearmetalCheck):
         if self.placement == "intranode" and self.by_srun():
             # Two ranks that share a core would measure the kernel's scheduler. Between nodes each has a node to itself.
             self.job.launcher.options += ["--cpu-bind=cores"]
-        seconds = f"{self.extra('pingpong_max_time', self.max_time):g}"
+        seconds = f"{self.max_time:g}"
         if self.suite == "imb":
             self.executable_opts = ["PingPong", "-msglog", "0:22", "-time", seconds]
         else:

@@ -1,7 +1,5 @@
 """RDMA between two nodes: the layer under MPI on InfiniBand and RoCE."""
 
-import re
-
 import reframe as rfm
 import reframe.core.builtins as builtin
 from reframe.core.exceptions import SanityError
@@ -10,6 +8,7 @@ from . import provenance
 from .base import NearmetalCheck
 from .link import Link
 from .parsing.perftest import parse_rdma
+from .settings import MESSAGE_SIZES, MESSAGE_SIZES_MEANING, setting
 
 
 @rfm.simple_test
@@ -32,14 +31,27 @@ class rdma(Link, NearmetalCheck):
 
     #: `read` and `write` pass by the other side's processor, `send` wants its receive posted. :values: `read`, `write`, `send`
     operation = builtin.parameter(["read", "write", "send"], loggable=True)
-    #: Message sizes in bytes, separated by commas; a partition's extras may set it (`rdma_sizes`). :type: str
-    sizes = builtin.variable(str, value=",".join(str(2**exponent) for exponent in range(24)))
-    #: Messages a size; a partition's extras may set it (`rdma_iterations`). :type: int
-    iterations = builtin.variable(int, value=1000)
+    #: Message sizes in bytes, separated by commas, 1024 and 65536 among them; default: the partition's
+    #: `rdma_sizes` (extras), or powers of two up to 8 MiB. :type: str
+    sizes = setting(
+        str,
+        ",".join(str(2**exponent) for exponent in range(24)),
+        extra="rdma_sizes",
+        pattern=MESSAGE_SIZES,
+        meaning=MESSAGE_SIZES_MEANING,
+    )
+    #: Messages a size; default: the partition's `rdma_iterations` (extras), or 1000. :type: int
+    iterations = setting(int, 1000, extra="rdma_iterations", least=5)  # perftest's least
     #: As `mlx5_0` or `mlx5_0/1`; default: the partition's `rdma_device` (extras), or each node's first active port. :type: str
-    device = builtin.variable(str, value="")
+    device = setting(
+        str,
+        "",
+        extra="rdma_device",
+        pattern=r"^[\w.-]+(/\d+)?$",
+        meaning="a device of /sys/class/infiniband, or DEVICE/PORT",
+    )
     #: Index of RoCE's address; default: the partition's `rdma_gid_index` (extras), or what perftest takes (-1). :type: int
-    gid_index = builtin.variable(int, value=-1)
+    gid_index = setting(int, -1, extra="rdma_gid_index", least=0)
 
     valid_systems = ["+rdma"]
     valid_prog_environs = ["+serial"]
@@ -58,25 +70,6 @@ class rdma(Link, NearmetalCheck):
     def name_latency(self):
         if self.operation == "read":
             self.latency_curve = "round_trip_us"
-
-    @builtin.run_after("setup")
-    def read_settings(self):
-        self.sizes = self.extra("rdma_sizes", self.sizes)
-        self.iterations = self.extra("rdma_iterations", self.iterations)
-        self.device = self.device or self.extra("rdma_device", "")
-        self.gid_index = self.gid_index if self.gid_index >= 0 else self.extra("rdma_gid_index", -1)
-        if not re.fullmatch(r"[1-9]\d*(,[1-9]\d*)*", self.sizes) or not {"1024", "65536"} <= {
-            *self.sizes.split(",")
-        }:
-            raise SanityError(
-                f"rdma.sizes is {self.sizes!r}: give bytes separated by commas, 1024 and 65536 among them"
-            )
-        if not re.fullmatch(r"([\w.-]+(/\d+)?)?", self.device):
-            raise SanityError(
-                f"rdma.device is {self.device!r}: give a device of /sys/class/infiniband, or DEVICE/PORT"
-            )
-        if self.iterations < 5:
-            raise SanityError(f"rdma.iterations is {self.iterations}; perftest wants at least 5")
 
     @builtin.run_before("run")
     def set_command(self):

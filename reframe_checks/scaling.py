@@ -8,9 +8,24 @@ from reframe.core.exceptions import SanityError
 from . import provenance
 from .parsing import ParseError
 from .parsing.binding import differs, parse_binding
+from .settings import CORES_PER_NODE, NODES, NUMBERS, setting
 
 #: srun's words for each binding.
 CPU_BIND = {"none": "none", "core": "cores", "numa": "ldoms"}
+
+
+def cores_of(partition, instead: str) -> int:
+    """Cores of a node of the partition. Raises SanityError where its extras do not tell.
+
+    :arg instead: a key that would do as well.
+    """
+    cores = CORES_PER_NODE.of(partition)
+    if not cores:
+        raise SanityError(
+            f"the extras of {partition.fullname} have neither `cores_per_node` nor `{instead}`: "
+            "add one in the system's file"
+        )
+    return cores
 
 
 class Scaling(rfm.RegressionTestPlugin):
@@ -23,12 +38,19 @@ class Scaling(rfm.RegressionTestPlugin):
 
     #: Numbers of processes, separated by commas; default: the partition's `processes` (extras), or powers of two up to the
     #: cores of two nodes, or of one where there is no other. :type: str
-    processes = builtin.variable(str, value="")
+    processes = setting(
+        str,
+        "",
+        extra="processes",
+        pattern=NUMBERS,
+        whole_numbers_too=True,
+        meaning="numbers from 1 separated by commas",
+    )
     #: Processes on a node; default: the partition's `ranks_per_node` (extras), or its `cores_per_node`. :type: int
-    ranks_per_node = builtin.variable(int, value=0)
+    ranks_per_node = setting(int, 0, extra="ranks_per_node", least=1)
     #: What a process is bound to, which is read back with hwloc; default: the partition's `bind_to` (extras), or `core`.
     #: :values: `none`, `core`, `numa`
-    binding = builtin.variable(str, value="", loggable=True)
+    binding = setting(str, "core", extra="bind_to", choices=tuple(CPU_BIND))
 
     _threads = 1
 
@@ -37,36 +59,22 @@ class Scaling(rfm.RegressionTestPlugin):
 
         :arg only: what numbers the program runs on, in words, where `fits` is not true of all of them.
         """
-        per_node = (
-            self.ranks_per_node
-            or self.extra("ranks_per_node", 0)
-            or self.extra("cores_per_node", 1)
-        )
-        room = min(most, per_node * min(2, self.extra("nodes", 2)))
-        default = ",".join(str(2**power) for power in range(room.bit_length()))
-        try:
-            counts = sorted(
-                {
-                    int(count)
-                    for count in (self.processes or self.extra("processes", default)).split(",")
-                }
-            )
-        except ValueError:
-            raise SanityError(
-                f"{type(self).__name__}.processes is {self.processes!r}: give numbers separated by commas"
-            ) from None
-        if counts[0] < 1 or counts[-1] > most:
+        if not self.ranks_per_node:
+            cores = cores_of(self.current_partition, "ranks_per_node")
+            self.ranks_per_node = max(1, cores // self._threads)
+        per_node = self.ranks_per_node
+        if not self.processes:
+            nodes = NODES.of(self.current_partition, default=2)
+            largest = min(most, per_node * min(2, nodes))
+            self.processes = ",".join(str(2**power) for power in range(largest.bit_length()))
+        counts = sorted({int(count) for count in self.processes.split(",")})
+        if counts[-1] > most:
             raise SanityError(
                 f"{self.display_name} runs on 1 to {most} processes, not on {counts[0]} to {counts[-1]}"
             )
         if not (counts := [count for count in counts if fits(count)]):
             raise SanityError(
                 f"{self.display_name} runs on {only} alone: add one with -S {type(self).__name__}.processes=..."
-            )
-        self.binding = self.binding or self.extra("bind_to", "core")
-        if self.binding not in CPU_BIND:
-            raise SanityError(
-                f"{type(self).__name__}.binding is {self.binding!r}; choose from {', '.join(CPU_BIND)}"
             )
         self.counts, self.per_node = counts[::-1], per_node
         self.num_tasks, self.num_tasks_per_node = counts[-1], min(counts[-1], per_node)
@@ -194,22 +202,13 @@ class Hybrid(rfm.RegressionTestPlugin):
     """A scaling check whose processes have OpenMP threads, and a core for each of them. Stands before Scaling."""
 
     #: OpenMP threads of a process; default: the partition's `threads` (extras), or 1. :type: int
-    threads = builtin.variable(int, value=0, loggable=True)
+    threads = setting(int, 1, extra="threads", least=1)
 
     def use_processes(self, most: int, *which) -> None:
-        self.threads = self.threads or self.extra("threads", 1)
-        if self.threads < 1:
-            raise SanityError(
-                f"{type(self).__name__}.threads is {self.threads}: give a process one thread at least"
-            )
-        self.ranks_per_node = (
-            self.ranks_per_node
-            or self.extra("ranks_per_node", 0)
-            or max(1, self.extra("cores_per_node", 1) // self.threads)
-        )
+        self._threads = self.threads
         super().use_processes(most, *which)
         # On cores of its process, which are nobody else's; a NUMA node's are those of several processes.
-        self._threads, self._bound = self.threads, self.binding == "core" and self.threads > 1
+        self._bound = self.binding == "core" and self.threads > 1
         self.env_vars.update(
             {
                 "OMP_NUM_THREADS": str(self.threads),

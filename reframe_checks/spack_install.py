@@ -12,6 +12,7 @@ from .parsing import ParseError
 from .parsing.spack import FORMAT, disagreements, measured, parse_installed
 from .programs import presence
 from .rooms import imported
+from .settings import MAX_PENDING_TIME, MAX_TIME_LIMIT, SPACK_ENV
 
 ROOM = Path(__file__).resolve().parents[1] / "spack-env"
 #: What an installation leaves in its stage directory: what `spack find` said, and a script that puts all of it on PATH.
@@ -22,7 +23,7 @@ locks = imported(ROOM / "locks.py")
 
 def directory(environ) -> Path:
     """Of the Spack environment that the extra `spack_env` names: one of spack-env/, or a site's own by its absolute path."""
-    return ROOM / str(environ.extras.get("spack_env", environ.name))
+    return ROOM / SPACK_ENV.of(environ, default=environ.name)
 
 
 def stage(environment: Path, room: Path) -> None:
@@ -102,13 +103,10 @@ class spack_install(rfm.CompileOnlyRegressionTest):
 
     @builtin.run_before("compile")
     def ask_for_a_node(self):
-        extras = self.current_partition.extras
+        partition, asked = self.current_partition, self.build_time_limit
         self.build_job.exclusive_access = True
-        self.build_job.max_pending_time = extras.get("max_pending_time")
-        asked, self.build_time_limit = (
-            self.build_time_limit,
-            extras.get("max_time_limit", self.build_time_limit),
-        )
+        self.build_job.max_pending_time = MAX_PENDING_TIME.of(partition)
+        self.build_time_limit = MAX_TIME_LIMIT.of(partition, default=asked)
         self.build_time_limit = min(asked, self.build_time_limit)
 
     @builtin.sanity_function

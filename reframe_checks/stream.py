@@ -7,6 +7,7 @@ from reframe.core.exceptions import SanityError
 
 from .base import NearmetalCheck
 from .parsing.stream import parse_stream
+from .settings import NUMBERS, setting
 
 #: OpenMP's settings for each binding.
 OPENMP = {
@@ -19,7 +20,7 @@ class stream_program(NearmetalCheck):
     """The program on a whole node."""
 
     #: Passes, of which the best but the first counts. (The post: 40.) :type: int
-    ntimes = builtin.variable(int, value=10)
+    ntimes = setting(int, 10, least=2)
 
     valid_prog_environs = ["+openmp"]
     num_tasks = 1
@@ -41,9 +42,9 @@ class stream_base(stream_program):
     """STREAM with `self.binding`, which a derived check gives: a parameter, or what each half of a duet has."""
 
     #: Thread counts separated by commas; default: powers of two up to the node's CPUs. :type: str
-    threads = builtin.variable(str, value="")
+    threads = setting(str, "", pattern=NUMBERS, meaning="numbers from 1 separated by commas")
     #: Elements of each array; default: 4 times the last-level caches, as STREAM asks. (The post: 100000000.) :type: int
-    elements = builtin.variable(int, value=0)
+    elements = setting(int, 0, least=1)
 
     @builtin.run_before("run")
     def set_command(self):

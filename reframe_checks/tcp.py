@@ -7,6 +7,7 @@ from reframe.core.exceptions import SanityError
 from .base import NearmetalCheck
 from .link import Link
 from .parsing.qperf import parse_tcp
+from .settings import MESSAGE_SIZES, MESSAGE_SIZES_MEANING, setting
 
 
 @rfm.simple_test
@@ -24,10 +25,17 @@ class tcp(Link, NearmetalCheck):
     or waits instead of polling.
     """
 
-    #: Message sizes in bytes, separated by commas; a partition's extras may set it (`tcp_sizes`). :type: str
-    sizes = builtin.variable(str, value=",".join(str(2**exponent) for exponent in range(23)))
+    #: Message sizes in bytes, separated by commas, 1024 and 65536 among them; default: the partition's
+    #: `tcp_sizes` (extras), or powers of two up to 4 MiB. :type: str
+    sizes = setting(
+        str,
+        ",".join(str(2**exponent) for exponent in range(23)),
+        extra="tcp_sizes",
+        pattern=MESSAGE_SIZES,
+        meaning=MESSAGE_SIZES_MEANING,
+    )
     #: Seconds a size and direction; qperf knows only whole ones. :type: int
-    seconds = builtin.variable(int, value=1)
+    seconds = setting(int, 1, least=1)
 
     valid_prog_environs = ["+serial"]
     num_nodes = 2
@@ -43,7 +51,6 @@ class tcp(Link, NearmetalCheck):
 
     @builtin.run_before("run")
     def set_command(self):
-        self.sizes = self.extra("tcp_sizes", self.sizes)
         self.executable = "sh tcp.sh"
         self.executable_opts = [
             str(self.seconds),

@@ -6,7 +6,10 @@ import reframe.utility.sanity as sn
 from reframe.core.exceptions import SanityError
 
 from .base import NearmetalCheck
+from .npb import CLASSES
 from .parsing.npb import parse_npb
+from .scaling import cores_of
+from .settings import NUMBERS, setting
 
 
 @rfm.simple_test
@@ -27,13 +30,13 @@ class vswitch(NearmetalCheck):
     """
 
     #: Numbers of guests, separated by commas; each is to divide the number of processes. :type: str
-    guests = builtin.variable(str, value="1,2,4")
+    guests = setting(str, "1,2,4", pattern=NUMBERS, meaning="numbers from 1 separated by commas")
     #: Processes; default: the partition's `vswitch_processes` (extras), or its `cores_per_node`. :type: int
-    processes = builtin.variable(int, value=0)
+    processes = setting(int, 0, extra="vswitch_processes", least=1)
     #: The kernel: CG sends many short messages. :values: `cg`, `ft`, `is`, `mg`
-    benchmark = builtin.variable(str, value="cg", loggable=True)
+    benchmark = setting(str, "cg", choices=("cg", "ft", "is", "mg"))
     #: Size of the problem; default: the partition's `npb_class` (extras), or B. :values: S, W, A, B, C
-    npb_class = builtin.variable(str, value="", loggable=True)
+    npb_class = setting(str, "B", extra="npb_class", choices=CLASSES)
 
     valid_prog_environs = ["+vswitch"]
     time_limit = "2h"
@@ -41,17 +44,10 @@ class vswitch(NearmetalCheck):
 
     @builtin.run_after("setup")
     def spread_over_guests(self):
-        self.npb_class = self.npb_class or self.extra("npb_class", "B")
-        self.processes = (
-            self.processes or self.extra("vswitch_processes", 0) or self.extra("cores_per_node", 4)
-        )
-        try:
-            self.counts = sorted({int(count) for count in self.guests.split(",")}, reverse=True)
-        except ValueError:
-            raise SanityError(
-                f"vswitch.guests is {self.guests!r}: give numbers separated by commas"
-            ) from None
-        if self.counts[-1] < 1 or any(self.processes % count for count in self.counts):
+        if not self.processes:
+            self.processes = cores_of(self.current_partition, "vswitch_processes")
+        self.counts = sorted({int(count) for count in self.guests.split(",")}, reverse=True)
+        if any(self.processes % count for count in self.counts):
             raise SanityError(
                 f"{self.processes} processes cannot be spread evenly over {self.guests} guests: set "
                 "`vswitch_processes` in the partition's extras, or -S vswitch.guests=..."
@@ -61,8 +57,6 @@ class vswitch(NearmetalCheck):
 
     @builtin.run_before("compile")
     def build_kernel(self):
-        if self.benchmark not in ("cg", "ft", "is", "mg"):
-            raise SanityError(f"vswitch.benchmark is {self.benchmark!r}; choose cg, ft, is or mg")
         self.build_ours(f"npb/{self.benchmark}.c")
         self.executable_opts = [self.npb_class]
 

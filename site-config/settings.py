@@ -1,7 +1,7 @@
 """ReFrame's configuration for Nearmetal: the systems it knows, their environments, and where results go.
 
 A system is one file in `systems/`; a site adds its own by dropping one there, or in a directory named in
-NEARMETAL_SYSTEMS_PATH (colon-separated).  `schema.yaml` says what such a file may hold; `site_files.py` checks it.
+NEARMETAL_SYSTEMS_PATH (colon-separated). `schema.yaml` says what such a file may hold, and `site_files.py` checks it.
 """
 
 import os
@@ -47,7 +47,7 @@ def configure_environment(environment: dict) -> dict:
 
 
 def requested_system(arguments: list[str], environment) -> str:
-    """The system, or SYSTEM:PARTITION, that ReFrame's command line or environment asks for; '' if neither does."""
+    """The SYSTEM or SYSTEM:PARTITION that ReFrame is asked for; '' if none."""
     asked = environment.get("RFM_SYSTEM", "")
     for word, following in zip(arguments, [*arguments[1:], ""]):
         if word == "--system":
@@ -76,7 +76,8 @@ def refuse_absent_partition(path: Path, system: str, partition: str) -> None:
     ]
     if times:
         raise ConfigError(
-            f"{path}: {system}:{partition} is not there now. Fix: set {', or '.join(times)}, as `only_with` has it"
+            f"{path}: {system}:{partition} is not there now (only_with). "
+            f"Fix: set {', or '.join(times)}"
         )
 
 
@@ -89,8 +90,8 @@ def refuse_unknown_system(asked: str, systems: list[dict], files: dict[str, Path
     if name not in known:
         directories = ", ".join(sorted({str(path.parent) for path in files.values()}))
         raise ConfigError(
-            f"{unknown('the system', name, known)}. Fix: correct --system or RFM_SYSTEM, or describe it in a file "
-            f"NAME.yaml of {directories} or of a directory in NEARMETAL_SYSTEMS_PATH"
+            f"{unknown('the system', name, known)}. Fix: correct --system or RFM_SYSTEM, or describe it "
+            f"in a file of {directories} or of a directory in NEARMETAL_SYSTEMS_PATH"
         )
     partitions = [one["name"] for one in known[name]]
     if partition and partition not in partitions:

@@ -31,7 +31,7 @@ def read_yaml(path: Path):
 
 
 def nearest(name, known, cutoff: float = 0.6) -> list[str]:
-    """The known names that are most like this one, upper or lower case; none where no one is like it."""
+    """The known names that are most like this one, in either case; none where none is like it."""
 
     def likeness(one) -> float:
         return difflib.SequenceMatcher(None, str(one).lower(), str(name).lower()).ratio()
@@ -66,7 +66,7 @@ def unknown_keys(error: jsonschema.ValidationError) -> list[str]:
 
 
 def complaints(error: jsonschema.ValidationError, document) -> list[str]:
-    """Lines of what is wrong: place (system:partition: key), fault, and the fix from the schema's description."""
+    """Lines of place (system:partition: key), fault, and the fix from the schema's description."""
     name, keys = place_of(list(error.absolute_path), document)
     faults, fix = [error.message], error.schema.get("description")
     if error.validator == "required":
@@ -123,7 +123,7 @@ def errors_of_repeats(document: dict, kind: str) -> list[str]:
 
 
 def errors_of_names(document: dict, common: dict[str, dict], definitions: dict) -> list[str]:
-    """What is wrong with the names of environments and features in a valid document, and which keys are missing."""
+    """Unknown environments and features of a document that the schema allows; missing extras."""
     environments = merged_environments(document, common)
     errors = errors_of_repeats(document, "environments")
     of_environments = definitions["features_of_environments"]["enum"]
@@ -152,20 +152,24 @@ def errors_of_names(document: dict, common: dict[str, dict], definitions: dict) 
 
 
 def errors_of_features(where: str, described: dict, known: list[str]) -> list[str]:
-    """A feature that is nearly one of ours chooses nothing, and nobody would see it. Others are a site's own."""
+    """Features that are nearly one of ours, which would choose no check and say nothing.
+
+    Others are a site's own.
+    """
     errors = []
     for name in described.get("features", []):
         like = nearest(name, known, cutoff=0.75)
         if name not in known and like:
             errors.append(
-                f"{where}: features: {name!r} is unknown; did you mean {' or '.join(like)}? Fix: correct it. If checks "
-                f"of your own choose by it, write `site: {{{name}: 1}}` in extras instead, which is a feature too"
+                f"{where}: features: {name!r} is unknown; did you mean {' or '.join(like)}? "
+                "Fix: correct it. If checks of your own choose by it, "
+                f"write `site: {{{name}: 1}}` in extras instead, which is a feature too"
             )
     return errors
 
 
 def missing_extras(where: str, partition: dict, environments: dict[str, dict]) -> list[str]:
-    """Keys without which the checks that choose this partition would run in a shape that nobody asked for."""
+    """Keys without which checks would run in a shape that nobody asked for."""
     needed = {}
     for name in partition["environs"]:
         for feature in environments.get(name, {}).get("features", []):
@@ -173,8 +177,8 @@ def missing_extras(where: str, partition: dict, environments: dict[str, dict]) -
             if keys and not any(key in partition["extras"] for key in keys):
                 needed.setdefault(keys, (name, feature))
     return [
-        f"{where}: extras: {key!r} is missing, which the environment {name!r} needs (feature {feature}). Fix: give the "
-        f"physical cores of a node, or {', '.join(f'`{other}`' for other in others)}"
+        f"{where}: extras: {key!r} is missing, which the environment {name!r} needs "
+        f"(feature {feature}). Fix: give the physical cores of a node, or `{'`, `'.join(others)}`"
         for (key, *others), (name, feature) in needed.items()
     ]
 
@@ -186,8 +190,8 @@ def errors_of_own_keys(document: dict, definitions: dict) -> list[str]:
         for described in document.get(kind, []):
             ours = definitions[known]["properties"]
             errors += [
-                f"{document['name']}: {described['name']}: extras.site: {key!r} is a key of Nearmetal's. "
-                "Fix: write it in extras itself"
+                f"{document['name']}: {described['name']}: extras.site: {key!r} is a key of "
+                "Nearmetal's. Fix: write it in extras itself"
                 for key in described.get("extras", {}).get("site", {})
                 if key in ours
             ]
@@ -195,7 +199,7 @@ def errors_of_own_keys(document: dict, definitions: dict) -> list[str]:
 
 
 def read_system(path: Path, common: dict[str, dict]) -> dict:
-    """A system's file, valid by the schema, all its names known, with the partitions that are there now.
+    """A system's file, valid and with known names, with the partitions that are there now.
 
     :arg common: the environments of all systems by name.
     :raises ConfigError: names the file, and for every fault the place and the fix.
@@ -214,5 +218,5 @@ def read_system(path: Path, common: dict[str, dict]) -> dict:
 
 
 def is_there(only_with: dict) -> bool:
-    """Whether a partition that is there at times, as variables of the login environment tell, is there now."""
+    """Whether the variables of the login environment have these values."""
     return all(os.environ.get(name) == value for name, value in only_with.items())

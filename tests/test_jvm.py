@@ -324,6 +324,7 @@ def dry(tmp_path):
     (tmp_path / "systems/here.yaml").write_text(
         "name: here\nhostnames: []\nenvironments:\n- {name: mpj, modules: []}\npartitions:\n- {name: batch, scheduler: slurm, "
         "launcher: srun, environs: [mpj, fastmpj], extras: {link_class: native, link_speed_gbps: 10, hypervisor: none, "
+        "cores_per_node: 2, "
         'no_baseline: it is new, java_hosts: "{}-ib", java_ports: 30000-30999, java_heap_mb: 256}}\n'
     )
 
@@ -419,9 +420,15 @@ def test_fastmpj_learns_its_peers_from_a_file(dry):
 @pytest.mark.parametrize(
     "option, sentence",
     [
-        ("java_device=smp", "java_device is 'smp'; choose from niodev, threads"),
-        ("java_gc=g1", "java_gc is 'g1'; choose from auto, serial, parallel"),
-        ("java_pages=huge", "java_pages is 'huge'; choose from default, transparent, explicit"),
+        (
+            "java_device=smp",
+            "hello.java_device is 'smp' (command line): choose from niodev, threads",
+        ),
+        ("java_gc=g1", "hello.java_gc is 'g1' (command line): choose from auto, serial, parallel"),
+        (
+            "java_pages=huge",
+            "hello.java_pages is 'huge' (command line): choose from default, transparent, explicit",
+        ),
     ],
 )
 def test_a_setting_that_nobody_knows_is_said(dry, option, sentence):

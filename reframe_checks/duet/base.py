@@ -13,6 +13,7 @@ from .. import provenance
 from ..base import rounded
 from ..parsing import ParseError
 from ..parsing.duet import order, parse_duet
+from ..settings import setting
 from . import script
 from .variants import KINDS
 
@@ -25,7 +26,7 @@ class Duet(rfm.RegressionTestPlugin):
     """
 
     #: Pairs of launches; an even number. :type: int
-    pairs = builtin.variable(int, value=14)
+    pairs = setting(int, 14, least=2)
     #: A,B: two programming environments, such as `openmpi,mpich`. :type: list of str
     environs = builtin.variable(typ.List[str], value=[])
     #: A,B: two partitions of the system, such as `native,emulated`, in a heterogeneous job of Slurm. :type: list of str
@@ -35,7 +36,6 @@ class Duet(rfm.RegressionTestPlugin):
 
     @builtin.run_after("init")
     def choose_kind(self):
-        self.repeats = self.pairs
         self.no_baseline = "A and B are judged as pairs within the job: nearmetal duet"
         asked = {name: list(getattr(self, name)) for name in KINDS if getattr(self, name)} or dict(
             [self.by_default]
@@ -51,6 +51,10 @@ class Duet(rfm.RegressionTestPlugin):
         if len(asked) == 1 and len(names) == 2 and self.kind_name in self.kinds:
             self.kind = KINDS[self.kind_name](names)
             self.kind.select(self)
+
+    @builtin.run_after("setup")
+    def launch_each_once_a_pair(self):
+        self.decide("repeats", self.pairs, f"but a duet has {self.pairs} pairs: set `pairs`")
 
     @builtin.run_after("setup")
     def say_what_cannot_be_compared(self):

@@ -11,6 +11,8 @@ import reframe.core.runtime as runtime
 from reframe.core.exceptions import SanityError
 from reframe.core.launchers import JobLauncher
 
+from ..settings import NODES
+
 
 @dataclass(frozen=True)
 class Variant:
@@ -151,8 +153,9 @@ class Partitions(Kind):
                 return f"gives its access options on the command line (sched_access_in_submit), but {self.names[1]} has others"
             if check.current_environ.name not in environments([partition]):
                 return f"shares no environment {check.current_environ.name!r} with {partition.name}"
-            if int(partition.extras.get("nodes", check.num_nodes)) < check.num_nodes:
-                return f"needs {check.num_nodes} nodes of {partition.name}, which has {partition.extras['nodes']}"
+            nodes = NODES.of(partition, default=check.num_nodes)
+            if nodes < check.num_nodes:
+                return f"needs {check.num_nodes} nodes of {partition.name}, which has {nodes}"
         return ""
 
     def submit(self, check):

@@ -1,0 +1,268 @@
+"""Settings of the checks: what the command line and a site's files may change.
+
+A setting takes its value from the first of these that has one:
+
+1. the command line (`-S` or `-P`),
+2. the environment's `extras`, where the setting has a key there,
+3. the partition's `extras`,
+4. the check's default.
+
+The declaration says which values are allowed. The default always is, so that the command line can ask
+for it where a site's file says otherwise.
+"""
+
+import math
+import re
+from dataclasses import dataclass
+
+import reframe as rfm
+import reframe.core.builtins as builtin
+from reframe.core.exceptions import SanityError
+from reframe.core.fields import Field, remove_convertible
+
+#: Whole numbers from 1, separated by commas.
+NUMBERS = r"^[1-9]\d*(,[1-9]\d*)*$"
+#: Message sizes in bytes, likewise, among them those of `latency_1KiB` and `bandwidth_64KiB`.
+MESSAGE_SIZES = r"^(?=(.*,)?1024(,|$))(?=(.*,)?65536(,|$))[1-9]\d*(,[1-9]\d*)*$"
+MESSAGE_SIZES_MEANING = "bytes separated by commas, 1024 and 65536 among them"
+#: JSON Schema's names of the types.
+TYPES = {int: "integer", float: "number", str: "string"}
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """Which values a setting may have."""
+
+    kind: type  #: int, float or str
+    least: float | None = None
+    above: float | None = None
+    most: float | None = None
+    choices: tuple[str, ...] = ()
+    pattern: str = ""
+    meaning: str = ""  #: the pattern in words
+    whole_numbers_too: bool = False  #: as YAML reads a list of one number
+
+    def read(self, value):
+        """The value as the setting's type. Raises ValueError where it is not allowed."""
+        if isinstance(value, bool) or value is None:
+            raise ValueError("not a text or a number")
+        if self.kind is int and isinstance(value, float):
+            raise ValueError("not a whole number")
+        value = self.kind(value)
+        if self.kind is float and not math.isfinite(value):
+            raise ValueError("not a finite number")
+        if self.kind is str:
+            self._refuse_other_texts(value)
+        else:
+            self._refuse_what_is_out_of_range(value)
+        return value
+
+    def _refuse_other_texts(self, value: str) -> None:
+        if self.choices and value not in self.choices:
+            raise ValueError("not a choice")
+        if self.pattern and not re.search(self.pattern, value) or not value.isprintable():
+            raise ValueError("not of the pattern")
+
+    def _refuse_what_is_out_of_range(self, value: float) -> None:
+        below = self.least is not None and value < self.least
+        not_above = self.above is not None and value <= self.above
+        beyond = self.most is not None and value > self.most
+        if below or not_above or beyond:
+            raise ValueError("out of range")
+
+    def __str__(self):
+        if self.choices:
+            return f"choose from {', '.join(self.choices)}"
+        if self.kind is str:
+            return f"give {self.meaning or 'a text'}"
+        bounds = {"of at least": self.least, "above": self.above, "of at most": self.most}
+        kind = "a whole number" if self.kind is int else "a number"
+        given = [f"{words} {bound:g}" for words, bound in bounds.items() if bound is not None]
+        return " ".join(["give", kind, *given])
+
+    def schema(self) -> dict:
+        """The same as JSON Schema, as schema.yaml has it for the keys of `extras`."""
+        if self.choices:
+            return {"enum": list(self.choices)}
+        kind = TYPES[self.kind]
+        words = {
+            "type": ["integer", kind] if self.whole_numbers_too else kind,
+            "minimum": 1 if self.whole_numbers_too else self.least,
+            "exclusiveMinimum": self.above,
+            "maximum": self.most,
+            "pattern": self.pattern or None,
+        }
+        return {word: value for word, value in words.items() if value is not None}
+
+
+class Setting(Field):
+    """A variable that the command line or a site's files may set. Declared by `setting`."""
+
+    def __init__(self, default, extra, environ_extra, choices_of, allowed):
+        super().__init__()
+        self.default, self.extra, self.environ_extra = default, extra, environ_extra
+        self._choices_of, self._allowed = choices_of, allowed
+        self._given = None
+
+    def __set__(self, check, value):
+        text = remove_convertible(value)
+        # ReFrame marks the values of the command line as convertible, and no others.
+        if text is value:
+            return super().__set__(check, value)
+        if check is None:  # -S, for all cases of the class
+            self._given = text
+        else:  # -P, for this case
+            check.__dict__["_given_settings"] = {**_given_to(check), self._name: text}
+        # ReFrame would drop the whole file with a warning, if this raised an error.
+        # `settle_settings` refuses the value.
+        try:
+            value = self._allowed.read(text)
+        except ValueError:
+            value = text
+        return super().__set__(check, value)
+
+    def given_to(self, check):
+        """The value as the command line has it; None where it says nothing."""
+        return _given_to(check).get(self._name, self._given)
+
+    def allowed_in(self, check) -> Allowed:
+        """The rule for its values, of which a check may bring the choices."""
+        if not self._choices_of:
+            return self._allowed
+        return Allowed(str, choices=tuple(getattr(check, self._choices_of)))
+
+    def read(self, check, value, origin: str):
+        """The value, if it is allowed. Raises SanityError, which says where it came from."""
+        allowed = self.allowed_in(check)
+        try:
+            return self.default if str(value) == str(self.default) else allowed.read(value)
+        except ValueError:
+            check = check if isinstance(check, type) else type(check)
+            raise SanityError(
+                f"{check.__name__}.{self._name} is {value!r} ({origin}): {allowed}"
+            ) from None
+
+
+def _given_to(check) -> dict:
+    return check.__dict__.get("_given_settings", {})
+
+
+def setting(
+    kind: type,
+    default,
+    *,
+    extra: str = "",
+    environ_extra: str = "",
+    choices_of: str = "",
+    loggable: bool = True,
+    **allowed,
+):
+    """Declare a setting in the body of a check.
+
+    :arg extra: its key in a partition's `extras`; '' where these cannot set it.
+    :arg environ_extra: its key in an environment's `extras`, likewise.
+    :arg choices_of: the attribute of the check that holds the choices, where checks differ in them.
+    :arg allowed: which values it may have, by the names of `Allowed`.
+    """
+    return builtin.variable(
+        field=Setting,
+        value=default,
+        loggable=loggable,
+        default=default,
+        extra=extra,
+        environ_extra=environ_extra,
+        choices_of=choices_of,
+        allowed=Allowed(kind, **allowed),
+    )
+
+
+class Settings(rfm.RegressionTestPlugin):
+    """A check with settings. Last of a check's bases, so that its hook is the first after setup."""
+
+    #: Keys of `extras` for this check alone, by setting. They win over keys shared with others.
+    own_extras = {}
+
+    @classmethod
+    def settings(cls) -> dict[str, Setting]:
+        """All settings by name."""
+        return {
+            name: variable.field
+            for name, variable in cls.var_space.items()
+            if isinstance(variable.field, Setting)
+        }
+
+    @classmethod
+    def keys_of(cls, name: str) -> list[str]:
+        """The keys of a partition's `extras` for a setting, the first of which wins."""
+        keys = [cls.own_extras.get(name, ""), cls.settings()[name].extra]
+        return [key for key in keys if key]
+
+    @builtin.run_after("setup")
+    def settle_settings(self):
+        self._defaults = {name: getattr(self, name) for name in self.settings()}
+        faults = []
+        for name in self._defaults:
+            try:
+                setattr(self, name, self.setting_in(name, self.current_environ))
+            except SanityError as error:
+                faults.append(str(error))
+        if faults:
+            raise SanityError("; ".join(faults))
+
+    def setting_in(self, name: str, environ):
+        """A setting's value in another environment of the partition. Raises SanityError."""
+        field, partition = self.settings()[name], self.current_partition
+        given = field.given_to(self)
+        if given is not None:
+            return field.read(self, given, "command line")
+        if field.environ_extra in environ.extras:
+            value = environ.extras[field.environ_extra]
+            origin = f"`{field.environ_extra}` in the extras of the environment {environ.name}"
+            return field.read(self, value, origin)
+        for key in self.keys_of(name):
+            if key in partition.extras:
+                origin = f"`{key}` in the extras of {partition.fullname}"
+                return field.read(self, partition.extras[key], origin)
+        return self._defaults[name]
+
+    def decide(self, name: str, value, reason: str) -> None:
+        """Set what follows from something else.
+
+        :arg reason: from what, and what to do; it ends the sentence of the error.
+        :raises SanityError: the command line asked for another value.
+        """
+        given = self.settings()[name].given_to(self)
+        if given is not None and getattr(self, name) != value:
+            raise SanityError(f"{type(self).__name__}.{name} is {given!r} (command line), {reason}")
+        setattr(self, name, value)
+
+    def set_default(self, name: str, value) -> None:
+        """Another default, before setup, where it depends on the case."""
+        if self.settings()[name].given_to(self) is None:
+            setattr(self, name, value)
+
+
+@dataclass(frozen=True)
+class Fact:
+    """What the `extras` of a partition or environment tell; the command line cannot change it."""
+
+    key: str
+    kind: type
+
+    def of(self, place, default=None):
+        """The fact of this partition or environment; the default where its extras do not tell."""
+        value = place.extras.get(self.key)
+        return default if value is None else self.kind(value)
+
+
+# Of partitions.
+NODES = Fact("nodes", int)
+CORES_PER_NODE = Fact("cores_per_node", int)
+MAX_PENDING_TIME = Fact("max_pending_time", str)
+MAX_TIME_LIMIT = Fact("max_time_limit", str)
+NO_BASELINE = Fact("no_baseline", str)
+JAVA_HOSTS = Fact("java_hosts", str)
+JAVA_PORTS = Fact("java_ports", str)
+# Of environments.
+IMAGE = Fact("image", str)
+SPACK_ENV = Fact("spack_env", str)
