@@ -21,10 +21,27 @@ NEEDED_EXTRAS = {
 }
 
 
+class Loader(yaml.SafeLoader):
+    """YAML in which no mapping has a key twice: the second would win without a word."""
+
+    def compose_mapping_node(self, anchor):
+        node = super().compose_mapping_node(anchor)
+        keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+        twice = sorted({key for key in keys if keys.count(key) > 1})
+        if twice:
+            raise yaml.composer.ComposerError(
+                problem=f"a mapping has more than one key {', '.join(twice)}",
+                problem_mark=node.start_mark,
+            )
+        return node
+
+
 def read_yaml(path: Path):
+    """A file's content. Raises ConfigError."""
     try:
-        return yaml.safe_load(path.read_text())
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        return yaml.load(path.read_text(), Loader)
+    # A ValueError is text that is not UTF-8, or a date that does not exist.
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
         raise ConfigError(
             f"{path}: cannot be read as YAML"
         ) from error  # ReFrame prints the cause behind it

@@ -240,6 +240,12 @@ def test_a_wrong_extra_is_rejected_with_its_place_and_fix(settings, tmp_path, ex
     [
         ("", r"site\.yaml:\n  system: None is not of type 'object'. Fix: write a mapping"),
         ("name: [", r"site\.yaml: cannot be read as YAML"),
+        ("name: here\nname: there\n", r"site\.yaml: cannot be read as YAML"),
+        ("descr: 2026-13-45\n", r"site\.yaml: cannot be read as YAML"),
+        ("name: \x00", r"site\.yaml: cannot be read as YAML"),
+        ("site: &a [*a]\n", r"'site' is unknown"),
+        ("? [a]\n: b\n", r"site\.yaml"),
+        ("1: b\n", r"the key 1 is unknown"),
         (
             "name: here\nhostnames: []\npartitions: []\n",
             r"here: partitions: .*Fix: list at least one partition",
@@ -258,6 +264,13 @@ def test_a_malformed_file_is_rejected(settings, tmp_path, text, message):
     (tmp_path / "site.yaml").write_text(text)
     with pytest.raises(ConfigError, match=message):
         configure(settings, tmp_path)
+
+
+def test_a_key_that_is_there_twice_is_named_with_its_line(tmp_path):
+    (tmp_path / "site.yaml").write_text("name: here\nhostnames: []\nname: there\n")
+    failed = reframe("--system=lab", "--show-config", NEARMETAL_SYSTEMS_PATH=str(tmp_path))
+    said = failed.stdout + failed.stderr
+    assert failed.returncode == 1 and "more than one key name" in said and "site.yaml" in said
 
 
 def test_every_fault_is_told_at_once(settings, tmp_path):
