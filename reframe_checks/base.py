@@ -13,12 +13,14 @@ import reframe.core.builtins as builtin
 import reframe.utility.sanity as sn
 from reframe.core.exceptions import PerformanceError, SanityError
 
-from . import failures, provenance
+from . import failures, provenance, selection
 from .baselines import Baselined
 from .parsing import ParseError
 from .programs import Programs
 from .settings import MAX_PENDING_TIME, MAX_TIME_LIMIT, NODES, Settings, setting
 from .spack import FromSpack
+
+selection.refuse_empty_runs()
 
 
 @functools.cache  # one run measures one revision
@@ -68,6 +70,9 @@ class NearmetalCheck(rfm.RegressionTest, Baselined, FromSpack, Programs, Setting
     #: What was measured over message sizes (bytes), a value a launch: `{'half_round_trip_us': {1: [...]}}`. :type: dict
     curves = builtin.variable(dict, value={}, loggable=True)
 
+    #: What the run selects, beyond the names of tests (selection.py). :type: dict
+    selection = builtin.variable(dict, value={}, loggable=True)
+
     #: Set by a check whose job is not just `num_nodes` nodes: srun's further options for a probe of them all, and how many.
     probe_options, nodes_expected = "", 0
     #: What stands for the transport where `payload_bytes` is 0.
@@ -102,6 +107,10 @@ class NearmetalCheck(rfm.RegressionTest, Baselined, FromSpack, Programs, Setting
         text = inspect.getdoc(type(self))
         self.descr = " ".join(re.split(r"(?<!\.)\.(?!\S)", text)[0].split())
 
+    @builtin.run_after("setup")
+    def record_what_the_run_selects(self):
+        self.selection = selection.recorded()
+
     # Last, so that it knows how many the check has settled on.
     @builtin.run_after("setup", always_last=True)
     def skip_what_has_too_few_nodes(self):
@@ -110,6 +119,17 @@ class NearmetalCheck(rfm.RegressionTest, Baselined, FromSpack, Programs, Setting
             self.skip(
                 f"{self.display_name} needs {self.num_nodes} nodes, but {self.current_partition.fullname} has {nodes} "
                 "(`nodes` in its extras)"
+            )
+
+    @builtin.run_after("setup", always_last=True)
+    def skip_what_is_not_of_one_node(self):
+        # `.nid` is ReFrame's parameter: the node that it gives the job.
+        node = getattr(self, ".nid", None)
+        needed = self.nodes_expected or self.num_nodes
+        if node and needed > 1:
+            self.skip(
+                f"{self.display_name} needs {needed} nodes, but --distribute gives each job one. "
+                "Fix: run it without --distribute"
             )
 
     @builtin.run_after("setup")

@@ -47,7 +47,8 @@ class pingpong(Jvm, Imb, NearmetalCheck):
     num_tasks = 2
     tags = {"network", "mpi"}
 
-    @builtin.run_after("init")
+    # Last, after ReFrame's own hook that sets the variables of -P.
+    @builtin.run_after("init", always_last=True)
     def place_ranks(self):
         self.num_nodes = 2 if self.placement == "internode" else 1
         self.num_tasks_per_node = self.num_tasks // self.num_nodes

@@ -34,7 +34,8 @@ class Duet(rfm.RegressionTestPlugin):
     #: A,B: two bindings, where the check knows any: `bound,unbound`. :type: list of str
     bindings = builtin.variable(typ.List[str], value=[])
 
-    @builtin.run_after("init")
+    # Last, after ReFrame's own hook that sets the variables of -P.
+    @builtin.run_after("init", always_last=True)
     def choose_kind(self):
         self.no_baseline = "A and B are judged as pairs within the job: nearmetal duet"
         asked = {name: list(getattr(self, name)) for name in KINDS if getattr(self, name)} or dict(
