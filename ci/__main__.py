@@ -41,13 +41,13 @@ def parser() -> argparse.ArgumentParser:
         "compare",
         commands.compare_partitions,
         "partitions side by side, with ratios to the first",
-        "One row a check, environment and variable; one column a partition; ratios to the first partition.",
+        "One row a check, environment and variable; one column a partition, or a node of --distribute; ratios to the first.",
     )
     one_session(compare)
     compare.add_argument(
         "--columns",
-        help="partitions, comma-separated, each once; the first is the base (default: as they ran). One that the "
-        "session lacks is bad usage.",
+        help="partitions, comma-separated, each once; the first is the base (default: as they ran). A node of "
+        "--distribute is PARTITION@NODE; its partition stands for all of them. One that the session lacks is bad usage.",
     )
     compare.add_argument(
         "--spread", action="store_true", help="with the coefficient of variation over the launches"

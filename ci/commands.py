@@ -33,10 +33,7 @@ class Incomplete(Exception):
 
 def compare_partitions(arguments) -> int:
     session = _one_session(arguments)
-    if arguments.columns is None:
-        columns = list(dict.fromkeys(v.partition for v in session.values))
-    else:
-        columns = compare.columns(session, arguments.columns)
+    columns = compare.columns(session, arguments.columns)
     if not columns:
         raise Incomplete(
             "\n".join(

@@ -16,7 +16,7 @@ def table(session: Session, columns: list[str]) -> tuple[list[list], list[str]]:
     The ratio is of each further column to the first. A missing value is None, and named in the second result. What parallel
     efficiency falls short of the first column's is a row of its own, in points (HPC Cloud slides: "degradation of PE").
     """
-    cells = {(v.check, v.environ, v.variable, v.unit, v.partition): v.value for v in session.values}
+    cells = {(v.check, v.environ, v.variable, v.unit, v.place): v.value for v in session.values}
     rows, missing = [], []
     for key in dict.fromkeys(key[:4] for key in cells):
         values = [cells.get((*key, column)) for column in columns]
@@ -48,10 +48,26 @@ def table(session: Session, columns: list[str]) -> tuple[list[list], list[str]]:
     return rows, missing
 
 
-def columns(session: Session, text: str) -> list[str]:
-    """The partitions that `--columns` names. Raises ResultsError: an empty or a double entry, or one that is unknown."""
+def columns(session: Session, text: str | None) -> list[str]:
+    """The session's columns: as they ran, or as `--columns` names them.
+
+    A partition stands for all nodes of `--distribute`.
+    Raises ResultsError: an empty or a double entry, or one that is unknown.
+    """
+    ran = dict.fromkeys((value.place, value.partition) for value in session.values)
+    if text is None:
+        return [place for place, _ in ran]
+    chosen = _known_columns(session, text)
+    found = []
+    for name in chosen:
+        found += [place for place, partition in ran if name in (place, partition)] or [name]
+    return list(dict.fromkeys(found))
+
+
+def _known_columns(session: Session, text: str) -> list[str]:
     chosen = [name.strip() for name in text.split(",")]
     known = dict.fromkeys(case.partition for case in session.cases)
+    known.update(dict.fromkeys(case.place for case in session.cases))
     known.update(dict.fromkeys(key[1] for key in session.skipped))
     has = f"session {session.uuid} on {session.system}"
     if "" in chosen:
@@ -99,7 +115,7 @@ def gist(reason: str) -> str:
 def failed(session: Session) -> list[str]:
     """A line for each failed case."""
     return [
-        f"{case.check} on {case.partition} with {case.environ}: {gist(case.failure)}"
+        f"{case.check} on {case.place} with {case.environ}: {gist(case.failure)}"
         for case in session.failures
     ]
 
@@ -117,7 +133,7 @@ def render(
     """The table as text, and what is missing from it."""
     rows, missing = table(session, columns)
     spreads = {
-        (v.check, v.environ, v.variable, v.unit, v.partition): spread(v.samples)
+        (v.check, v.environ, v.variable, v.unit, v.place): spread(v.samples)
         for v in session.values
         if with_spread
     }

@@ -5,10 +5,12 @@ import re
 import subprocess
 from pathlib import Path
 
-from .baseline import Baseline, Key
-from .gate import Fresh, Report, judge_session
+from . import naming
+from .baseline import Baseline
+from .command import CommandError, parse
+from .gate import Fresh, Report, Where, judge_session
 from .results import CONFIRMS, Session, confirmations
-from .selection import parse
+from .selection import CHOOSING
 from .sequential import CONFIRM_LOOKS
 
 #: Words of the verdicts that a second look may change, by what is asked for.
@@ -39,12 +41,12 @@ def confirm(
     :raises ConfirmError: a case could not be measured again.
     """
     while wanted := undecided(report, fresh, most, which):
-        for number, (key, launches) in enumerate(wanted.items(), 1):
+        for number, (where, launches) in enumerate(wanted.items(), 1):
             say(
-                f"confirm: {' | '.join(key)}: {launches} fresh launches ({number} of {len(wanted)} cases)"
+                f"confirm: {' | '.join(where)}: {launches} fresh launches ({number} of {len(wanted)} cases)"
             )
-            for name, values in measure(report.session, key, launches, database, reframe).items():
-                fresh.setdefault((*key, name), []).extend(values)
+            for name, values in measure(report.session, where, launches, database, reframe).items():
+                fresh.setdefault((*where, name), []).extend(values)
         report = judge_session(report.session, baseline, fresh)
     return report
 
@@ -55,39 +57,39 @@ def known_fresh(session: Session, database: Path) -> Fresh:
     for again in confirmations(database, session):
         for case in again.cases:
             for value in case.values if case.measured else ():
-                fresh.setdefault((*case.key, value.variable), []).extend(value.samples)
+                fresh.setdefault((*case.where, value.variable), []).extend(value.samples)
     return fresh
 
 
-def undecided(report: Report, fresh: Fresh, most: int, which: str = "all") -> dict[Key, int]:
+def undecided(report: Report, fresh: Fresh, most: int, which: str = "all") -> dict[Where, int]:
     """Launches to measure next by case: those that the most demanding of its variables wants, as far as `most` allows.
     A change must show once more, in launches of its own."""
-    wanted: dict[Key, int] = {}
+    wanted: dict[Where, int] = {}
     for one in report.judged:
-        taken = len(fresh.get((*one.key, one.variable), ()))
+        taken = len(fresh.get((*one.where, one.variable), ()))
         target = one.wanted if one.word == "inconclusive" else one.launches + CONFIRM_LOOKS[0]
         settled = one.word in WORDS["changed"] and taken
         # What was changed at first and is open after fresh launches goes on, whatever was asked for.
         open_ = one.word in WORDS[which] or one.word == "inconclusive" and taken
         if settled or not open_ or not target or taken >= most:
             continue
-        wanted[one.key] = max(
-            wanted.get(one.key, 0), min(max(1, target - one.launches), most - taken)
+        wanted[one.where] = max(
+            wanted.get(one.where, 0), min(max(1, target - one.launches), most - taken)
         )
     return wanted
 
 
 def measure(
-    session: Session, key: Key, launches: int, database: Path, reframe: list[str]
+    session: Session, where: Where, launches: int, database: Path, reframe: list[str]
 ) -> dict[str, list[float]]:
     """The values of so many fresh launches of one case by variable. Raises ConfirmError."""
-    command = [*reframe, *arguments(session, key, launches)]
+    command = [*reframe, *arguments(session, where, launches)]
     before = len(confirmations(database, session))
-    where = session.directory if session.directory and Path(session.directory).is_dir() else None
+    known = session.directory and Path(session.directory).is_dir()
     try:
         done = subprocess.run(
             command,
-            cwd=where,
+            cwd=session.directory if known else None,
             text=True,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -99,37 +101,47 @@ def measure(
             "how ReFrame is started with --reframe"
         ) from error
     after = confirmations(database, session)[before:]
-    cases = [case for again in after for case in again.cases if case.key == key]
+    cases = [case for again in after for case in again.cases if case.where == where]
     if not cases or not cases[0].measured:
         raise ConfirmError(
-            f"{' | '.join(key)} could not be measured again: "
+            f"{' | '.join(where)} could not be measured again: "
             f"{cases[0].failure if cases else done.stdout[-400:].strip() or f'ReFrame ended with {done.returncode}'}"
         )
     return {value.variable: list(value.samples) for value in cases[0].values}
 
 
-def arguments(session: Session, key: Key, launches: int) -> list[str]:
+def arguments(session: Session, where: Where, launches: int) -> list[str]:
     """ReFrame's arguments for one case of the session with so many launches: its command's own but for what it selects."""
-    check, partition, environ = key
-    _, rest = parse(session.command)
-    kept, words = [], iter(rest)
-    for word in words:
-        if word in ("-S", "--setvar"):
-            setting = next(words, "")
-            if not re.match(r"(.+\.)?repeats=", setting):
-                kept += [word, setting]
-        else:
-            kept.append(word)
+    case = next(case for case in session.cases if case.where == where)
+    try:
+        command = parse(session.command)
+    except CommandError as error:
+        raise ConfirmError(
+            f"the command of session {session.uuid} can't be read ({error}), so that its options can't "
+            f"be given again: {session.command}"
+        ) from None
+    words = [
+        word
+        for word in command.words(leave_out=CHOOSING)
+        if not re.match(r"--setvar=(.+\.)?repeats=", word)
+    ]
+    name = naming.parse(case.check).plain.replace(" ", "")
     return [
-        *kept,
+        *(word for word in words if not (case.node and _chooses_nodes(word))),
         "--system",
-        f"{session.system}:{partition}",
+        f"{session.system}:{case.partition}",
         "-p",
-        f"^{re.escape(environ)}$",
+        f"^{re.escape(case.environ)}$",
         "-n",
-        f"^{re.escape(check.replace(' ', ''))}$",
+        f"^{re.escape(name)}$",
+        *(["--distribute=all", "-J", f"nodelist={case.node}"] if case.node else []),
         "-S",
-        f"{check.split()[0]}.repeats={launches}",
+        f"{name.partition('%')[0]}.repeats={launches}",
         "--session-extras",
         f"{CONFIRMS}={session.uuid}",
     ]
+
+
+def _chooses_nodes(word: str) -> bool:
+    """Whether an option of ReFrame hands the scheduler one that chooses nodes."""
+    return re.match(r"--job-option=(--nodelist|nodelist|-w|w)\b", word) is not None

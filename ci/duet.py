@@ -121,7 +121,7 @@ def label(case: Case) -> str:
     """The duet on one line: `pingpong_duet placement=internode on native with openmpi: environs A openmpi, B mpich`."""
     facts = case.facts
     who = f": {facts['duet']} A {facts['duet.a']}, B {facts['duet.b']}" if "duet.a" in facts else ""
-    return f"{plain(case.check)} on {case.partition} with {case.environ}{who}"
+    return f"{plain(case.check)} on {case.place} with {case.environ}{who}"
 
 
 def span(interval: tuple[float, float], text) -> str:
@@ -183,8 +183,8 @@ def render(report: Report) -> str:
     """For a terminal: a table a duet, with what A and B are, and how each variable was judged."""
     session, figures = report.session, published.load()
     blocks = [f"session {session.uuid} on {session.system}, {session.started}"]
-    for case in dict.fromkeys(one.case.key for one in report.judged):
-        rows = [one for one in report.judged if one.case.key == case]
+    for case in dict.fromkeys(one.case.where for one in report.judged):
+        rows = [one for one in report.judged if one.case.where == case]
         facts = rows[0].case.facts
         blocks.append(
             "\n".join(

@@ -1,12 +1,13 @@
 """A session judged by its system's baseline: what regressed, what is not known, and what changed around it."""
 
 import statistics
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from . import judge
 from .baseline import Baseline, Entry, Key
 from .compare import gist
-from .results import Case, Session, Value
+from .naming import parse
+from .results import Case, Session, Value, place
 from .selection import promised
 
 #: Words of a verdict, worst first.
@@ -37,10 +38,21 @@ class Judged:
     wanted: int | None = None  #: inconclusive: launches that would settle it; None: no number does
     reason: str = ""  #: why incomplete or not judged
     facts: dict[str, tuple[str, str]] | None = None  #: that differ from the baseline: (then, now)
+    node: str = ""  #: that `--distribute` gave the case
 
     @property
     def key(self) -> Key:
         return self.check, self.partition, self.environ
+
+    @property
+    def place(self) -> str:
+        """As of its Case."""
+        return place(self.partition, self.node)
+
+    @property
+    def where(self) -> "Where":
+        """As of its Case."""
+        return self.check, self.place, self.environ
 
 
 @dataclass(frozen=True)
@@ -63,18 +75,27 @@ class Report:
         return {"clean": 0, "regressed": 1, "incomplete": 2}[self.word]
 
 
-#: Launches of the second stage by check, partition, environment and variable.
+#: What distinguishes a case of a session: check, place and environment.
+Where = tuple[str, str, str]
+#: Launches of the second stage by check, place, environment and variable.
 Fresh = dict[tuple[str, str, str, str], list[float]]
 
 
 def judge_session(session: Session, baseline: Baseline, fresh: Fresh | None = None) -> Report:
     """Every variable that the session should hold, judged; `fresh` holds the launches of what was measured again."""
     expected, note = promised(session, baseline)
-    cases = {case.key: case for case in session.cases}
-    campaign = _Campaign(baseline.variables, baseline.drift, fresh or {})
+    # On many nodes a baseline's variable is judged many times, which share the campaign's error too.
+    known = [baseline.entries[case.key] for case in session.cases if case.key in baseline.entries]
+    variables = sum(noise.finds is not None for entry in known for noise in entry.noise.values())
+    campaign = _Campaign(max(baseline.variables, variables), baseline.drift, fresh or {})
     judged = []
-    for key in sorted(expected | set(cases)):
-        judged += _case(key, cases.get(key), baseline.entries.get(key), campaign)
+    # What `-P` varied is none of the baseline's cases, but the selection's all the same.
+    found = {(parse(case.check).plain, case.partition, case.environ) for case in session.cases}
+    for key in sorted(expected - found):
+        judged += _case(key, None, None, campaign)
+    for case in sorted(session.cases, key=lambda one: one.where):
+        verdicts = _case(case.key, case, baseline.entries.get(case.key), campaign)
+        judged += [replace(one, node=case.node) for one in verdicts]
     if lacking := max(0, session.promised - len(session.cases) - len(session.skipped)):
         judged.append(
             Judged(
@@ -90,7 +111,7 @@ def judge_session(session: Session, baseline: Baseline, fresh: Fresh | None = No
     notes = [note, *(f"skipped by its check: {' | '.join(key)}" for key in session.skipped)]
     return Report(
         session,
-        tuple(sorted(judged, key=lambda one: (WORDS.index(one.word), one.key))),
+        tuple(sorted(judged, key=lambda one: (WORDS.index(one.word), one.where))),
         tuple(filter(None, notes)),
     )
 
@@ -117,6 +138,9 @@ def _case(key: Key, case: Case | None, entry: Entry | None, campaign: _Campaign)
         ]
     if not case.measured:
         return [Judged(*key, "", "", "incomplete", reason=f"failed: {gist(case.failure)}")]
+    if entry is None and case.varied:
+        reason = "-P set its check's variables, which a baseline is not recorded with"
+        return [_unjudged(value, reason) for value in case.values]
     if entry is None:
         return [_unrecorded(value, case, "this case") for value in case.values]
     facts = changed_facts(entry.facts, case.facts)
@@ -158,7 +182,8 @@ def _value(value: Value, entry: Entry, campaign: _Campaign, facts: dict) -> Judg
         )
     if not value.samples:
         return Judged(*where, "incomplete", reason="the session holds none of its launches")
-    fresh = campaign.fresh.get(where[:4], [])
+    launched = value.check, value.place, value.environ, value.variable
+    fresh = campaign.fresh.get(launched, [])
     try:
         shared = entry.launches[value.variable], value.samples
         terms = value.lower_is_better, max(1, campaign.variables), campaign.drift

@@ -114,13 +114,13 @@ def _levels_of_all(medians: list[np.ndarray], errors: list[float]) -> list[list]
 
 
 def series(sessions: Sequence[Session]) -> dict[tuple[str, str, str, str, str], list[_Point]]:
-    """Points of each (check, partition, environ, variable, unit), oldest first, of the sessions that measured it whole."""
+    """Points of each (check, place, environ, variable, unit), oldest first, of the sessions that measured it whole."""
     found = {}
     for session in sorted(sessions, key=lambda session: session.time):
         for case in session.cases:
             for value in case.values if case.measured else ():
                 if math.isfinite(value.value) and min(value.samples, default=value.value) > 0:
-                    key = value.check, value.partition, value.environ, value.variable, value.unit
+                    key = value.check, value.place, value.environ, value.variable, value.unit
                     found.setdefault(key, []).append(_Point(value, session, case.facts))
     return found
 

@@ -27,6 +27,8 @@ def choose(database: Path, system: str, named: list[str] | None) -> list[Session
     newest, chosen = None, []
     for session in results.sessions(database, newest_first=True):
         keys = {case.key for case in session.cases}
+        if unfit(session):
+            continue
         if session.system == system and keys == (newest := newest or keys):
             chosen.append(session)
         if len(chosen) == SESSIONS:
@@ -34,6 +36,15 @@ def choose(database: Path, system: str, named: list[str] | None) -> list[Session
     if not chosen:
         results.load_session(database, system)  # says which systems there are
     return chosen[::-1]
+
+
+def unfit(session: Session) -> str:
+    """Why a baseline can't be recorded from a session, which measured something else; empty: it can."""
+    if any(case.node for case in session.cases):
+        return "was distributed over nodes (--distribute), but a baseline is of a partition"
+    if any(case.varied for case in session.cases):
+        return "set variables of its checks by -P, but a baseline is of the checks as they are"
+    return ""
 
 
 def record(
@@ -49,6 +60,10 @@ def record(
         )
     whole = {case.key for session in sessions for case in session.cases}
     for session in sessions:
+        if reason := unfit(session):
+            raise BaselineError(
+                f"session {session.uuid} {reason}. Fix: name other sessions with --session"
+            )
         if failures := [case for case in session.failures if not _only_new(case)]:
             case = failures[0]
             raise BaselineError(

@@ -1,17 +1,19 @@
 """ReFrame's results database as plain data. Reads only; the database is ReFrame's."""
 
 import functools
+import math
 import os
 import re
 import sqlite3
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 
 import orjson
 
-from . import choices, clean, metrics
+from . import choices, clean, command, metrics, naming
 
 #: Major version of the session format that this reads (ReFrame 4.x writes 4.y).
 DATA_VERSION = "4"
@@ -37,6 +39,8 @@ FAILED = {"fail_deps": "what it needs failed"}
 CONFIRMS = "nearmetal_confirms"
 #: What a case ran, by ReFrame's name for it and by that of published figures (published.py).
 WORKLOAD = {"num_tasks": "processes", "num_nodes": "nodes", "megabytes": "megabytes"}
+#: Why ReFrame ended a case when the time of its `--duration` was over.
+OUT_OF_TIME = "aborted due to RunSessionTimeout"
 
 
 class ResultsError(ValueError):
@@ -47,7 +51,7 @@ class ResultsError(ValueError):
 class Value:
     """One performance variable of one test case."""
 
-    check: str  #: display name without hash, e.g. `pingpong %placement=internode`
+    check: str  #: as of its Case
     environ: str
     partition: str
     variable: str
@@ -57,6 +61,12 @@ class Value:
     within: tuple[
         tuple[float, ...], ...
     ] = ()  #: of each launch the parts that it was measured in; () where it has none
+    node: str = ""  #: as of its Case
+
+    @property
+    def place(self) -> str:
+        """As of its Case."""
+        return place(self.partition, self.node)
 
     @property
     def lower_is_better(self) -> bool | None:
@@ -66,9 +76,14 @@ class Value:
 
 @dataclass(frozen=True)
 class Case:
-    """One test case: a check on a partition with an environment."""
+    """One test case: a check on a partition with an environment, and with `--distribute` on a node.
 
-    check: str
+    These four distinguish it from the other cases of a session. All that ReFrame ran of it are one case:
+    the clones of `--repeat`, and the further runs of `--reruns` and `--duration`. Their launches are its
+    samples, and where one of them failed, the case failed. Of retries (`--max-retries`) the last counts.
+    """
+
+    check: str  #: display name, e.g. `pingpong %placement=internode`; `-P` adds `%.VARIABLE=VALUE`
     partition: str
     environ: str
     values: tuple[Value, ...]
@@ -92,10 +107,30 @@ class Case:
     )
     unreferenced: tuple[str, ...] = ()  #: variables for which it failed: the baseline lacks them
     workload: dict = field(default_factory=dict)  #: numbers by the values of WORKLOAD
+    node: str = (
+        ""  #: the node that `--distribute` gave it; empty: Slurm chose among the partition's
+    )
+    runs: int = 1  #: how often ReFrame ran it in this session
 
     @property
     def key(self) -> tuple[str, str, str]:
+        """By what a baseline knows it, whichever node it ran on."""
         return self.check, self.partition, self.environ
+
+    @property
+    def place(self) -> str:
+        """Where it ran, as tables show it: the partition, or `PARTITION@NODE` of `--distribute`."""
+        return place(self.partition, self.node)
+
+    @property
+    def where(self) -> tuple[str, str, str]:
+        """What distinguishes it from the other cases of a session."""
+        return self.check, self.place, self.environ
+
+    @property
+    def varied(self) -> bool:
+        """Whether `-P` set variables of its check, so that it is none of a baseline's cases."""
+        return any(name.startswith(".") for name in self.parameters)
 
     @property
     def duet(self) -> bool:
@@ -120,6 +155,8 @@ class Session:
     promised: int = 0  #: cases that ReFrame selected
     directory: str = ""  #: where ReFrame was called
     confirms: str = ""  #: id of the session of which it measured some cases again (confirm.py)
+    #: what it was to select, as its checks recorded it (reframe_checks/selection.py); {}: they did not
+    selection: dict = field(default_factory=dict)
 
     @property
     def kind(self) -> str:
@@ -135,6 +172,11 @@ class Session:
     @property
     def failures(self) -> list[Case]:
         return [case for case in self.cases if case.failure is not None]
+
+
+def place(partition: str, node: str) -> str:
+    """A partition, or `PARTITION@NODE`."""
+    return f"{partition}@{node}" if node else partition
 
 
 def database() -> Path:
@@ -226,22 +268,17 @@ def parse_session(data: dict, origin) -> Session:
             f"{origin}: session format {version}, but {DATA_VERSION}.x is needed: "
             "use the ReFrame that requirements.lock pins"
         )
-    # The last run of a session holds its retries' outcome, each case's last.
-    found = {
-        (c["name"], c["partition"], c["environ"]): c
-        for run in data["runs"]
-        for c in run["testcases"]
-    }
-    systems = {case["system"] for case in found.values()}
+    found = _outcomes(data["runs"], info.get("cmdline", ""))
+    every = [outcome for outcomes in found.values() for outcome in outcomes]
+    systems = {case["system"] for case in every}
     # A fixture that did what it was to do says nothing; one that did not, why others could not be measured.
-    done = {key for key, case in found.items() if case.get("fixture") and case["result"] == "pass"}
-    found = {key: case for key, case in found.items() if key not in done}
-    cases = [parse_case(case) for case in found.values() if case["result"] != "skip"]
-    skipped = tuple(
-        tuple(clean.name(c[key]) for key in ("display_name", "partition", "environ"))
-        for c in found.values()
-        if c["result"] == "skip"
-    )
+    done = {
+        key
+        for key, outcomes in found.items()
+        if all(case.get("fixture") and case["result"] == "pass" for case in outcomes)
+    }
+    missing = max(0, info.get("num_cases", 0) - len(found))
+    cases, skipped = _cases([case for key in found if key not in done for case in found[key]])
     return Session(
         clean.name(str(info["uuid"])),
         clean.name(str(info["time_start"])),
@@ -250,32 +287,35 @@ def parse_session(data: dict, origin) -> Session:
         info["time_start_unix"],
         clean.line(info.get("cmdline", "")),
         skipped,
-        max(0, info.get("num_cases", 0) - len(done)),
+        len(cases) + len(skipped) + missing,
         info.get("workdir", ""),
         info.get(CONFIRMS, ""),
+        next((case["selection"] for case in every if case.get("selection")), {}),
     )
 
 
 @functools.lru_cache
 def parameters(check: str) -> Mapping[str, str]:
     """Those in a check's display name, as text: `pingpong %placement=internode` has placement."""
-    return MappingProxyType(dict(re.findall(r"%([^\s=]+)=(\S+)", check)))
+    return MappingProxyType(dict(naming.PARAMETER.findall(check)))
 
 
 def parse_case(case: dict) -> Case:
-    where = tuple(clean.name(str(case[key])) for key in ("display_name", "environ", "partition"))
+    name = naming.parse(clean.name(str(case["display_name"])))
+    where = name.check, *(clean.name(str(case[key])) for key in ("environ", "partition"))
     samples, within = case.get("samples") or {}, case.get("within") or {}
     values = []
     for key, (value, _, _, _, unit, _) in (case.get("perfvalues") or {}).items():
-        name = key.rsplit(":", 1)[-1]
+        variable = key.rsplit(":", 1)[-1]
         values.append(
             Value(
                 *where,
-                clean.name(name),
+                clean.name(variable),
                 value,
                 clean.name(str(unit)),
-                tuple(samples.get(name, ())),
-                tuple(map(tuple, within.get(name, ()))),
+                tuple(samples.get(variable, ())),
+                tuple(map(tuple, within.get(variable, ()))),
+                name.node,
             )
         )
     passed = case["result"] == "pass"
@@ -286,19 +326,20 @@ def parse_case(case: dict) -> Case:
         tuple(values),
         _facts(orjson.dumps([case.get("facts"), list(map(case.get, FACTS))])),
         {
-            name: {int(size): tuple(launches) for size, launches in curve.items()}
-            for name, curve in (case.get("curves") or {}).items()
+            curve: {int(size): tuple(launches) for size, launches in points.items()}
+            for curve, points in (case.get("curves") or {}).items()
         },
         None
         if passed
         else clean.text(str(case.get("fail_reason") or FAILED.get(case["result"], case["result"]))),
         None if passed else clean.every(case.get("fail_phase")),
-        clean.every({name: case.get(name, text) for name, text in parameters(where[0]).items()}),
+        clean.every({key: case.get(key, text) for key, text in parameters(where[0]).items()}),
         _own_exemption(case),
         case.get("job_completion_time_unix") or 0.0,
         bool(case.get("fixture")),
         tuple(map(clean.line, case.get("unreferenced") or ())),
         {name: case[key] for key, name in WORKLOAD.items() if case.get(key)},
+        name.node,
     )
 
 
@@ -317,3 +358,114 @@ def _facts(packed: bytes) -> dict[str, str]:
     return clean.every(
         {**(facts or {}), **{name: value for name, value in zip(FACTS, named) if value}}
     )
+
+
+def _outcomes(runs: list[dict], line: str) -> dict[tuple[str, str, str], list[dict]]:
+    """What became of each test case: once for each of ReFrame's further runs, and of retries the last.
+
+    A run of ReFrame is a retry as long as `--max-retries` allows one and it holds nothing but what failed
+    in the run before. Each of `--reruns` and `--duration` holds everything.
+
+    :arg line: the session's command line.
+    """
+    found: dict[tuple[str, str, str], list[dict]] = {}
+    failed: set = set()
+    retries = _most_retries(line) if len(runs) > 1 else 0
+    for number, run in enumerate(runs):
+        cases = {(c["display_name"], c["partition"], c["environ"]): c for c in run["testcases"]}
+        retry = 0 < number <= retries and set(cases) <= failed
+        for key, case in cases.items():
+            outcomes = found.setdefault(key, [])
+            if outcomes and case.get("fail_reason") == OUT_OF_TIME:
+                continue  # nothing is known of it, and its earlier runs stand
+            if retry:
+                outcomes.clear()
+            outcomes.append(case)
+        failed = {key for key, case in cases.items() if case["result"] != "pass"}
+    return found
+
+
+def _most_retries(line: str) -> float:
+    """How many retries a session's command allows; infinitely many where it can't be told."""
+    try:
+        asked = command.parse(line)
+    except command.CommandError:
+        return math.inf
+    if asked.given("mode"):  # it may hold further options
+        return math.inf
+    return asked.given("max_retries") or 0
+
+
+def _cases(outcomes: list[dict]) -> tuple[list[Case], tuple[tuple[str, str, str], ...]]:
+    """The cases that these make, and those that their check skipped."""
+    grouped: dict[tuple[str, str, str], list[Case]] = {}
+    skipped = []
+    for outcome in outcomes:
+        case = parse_case(outcome)
+        if outcome["result"] == "skip":
+            skipped.append(case.where)
+        else:
+            grouped.setdefault(case.where, []).append(case)
+    return [_together(runs) for runs in grouped.values()], tuple(dict.fromkeys(skipped))
+
+
+def _together(runs: Sequence[Case]) -> Case:
+    """One case from all that ReFrame ran of it. All launches are its samples; where one failed, it failed."""
+    if len(runs) == 1:
+        return runs[0]
+    failed = {number: run for number, run in enumerate(runs, 1) if run.failure is not None}
+    phases = {run.phase for run in failed.values()}
+    told = [f"run {number} of {len(runs)}: {run.failure}" for number, run in failed.items()]
+    curves: dict[str, dict[int, tuple[float, ...]]] = {}
+    for run in runs:
+        for name, points in run.curves.items():
+            curve = curves.setdefault(name, {})
+            for size, launches in points.items():
+                curve[size] = curve.get(size, ()) + launches
+    return replace(
+        runs[0],
+        values=_all_launches(runs),
+        facts=_common_facts([run.facts for run in runs if run.facts]),
+        curves=curves,
+        failure="; ".join(told) or None,
+        phase=min(phases - {"performance"}, key=str, default=min(phases, key=str, default=None)),
+        no_baseline=next((run.no_baseline for run in runs if run.no_baseline), ""),
+        ended=max(run.ended for run in runs),
+        unreferenced=tuple(dict.fromkeys(name for run in runs for name in run.unreferenced)),
+        runs=len(runs),
+    )
+
+
+def _all_launches(runs: Sequence[Case]) -> tuple[Value, ...]:
+    """Each variable with the launches of all runs. A run that stored none counts as one launch."""
+    grouped: dict[str, list[Value]] = {}
+    for run in runs:
+        for value in run.values:
+            grouped.setdefault(value.variable, []).append(value)
+    found = []
+    for values in grouped.values():
+        samples = sum((value.samples or (value.value,) for value in values), ())
+        parts = [value.within for value in values]
+        found.append(
+            replace(
+                values[0],
+                value=float(f"{statistics.median(samples):.6g}"),
+                samples=samples,
+                within=sum(parts, ()) if all(parts) else (),
+            )
+        )
+    return tuple(found)
+
+
+def _common_facts(found: Sequence[dict]) -> dict:
+    """Facts of several runs: what differs as `a | b`, as a run says it of its nodes; lists together."""
+    facts = {}
+    for name in dict.fromkeys(name for one in found for name in one):
+        values = [one[name] for one in found if name in one]
+        if all(isinstance(value, list) for value in values):
+            facts[name] = sorted({str(item) for value in values for item in value})
+        elif all(value == values[0] for value in values):
+            facts[name] = values[0]
+        else:
+            facts[name] = " | ".join(dict.fromkeys(map(str, values)))
+    return facts

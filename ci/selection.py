@@ -1,59 +1,56 @@
 """What a session was meant to run, from the command that started it: fewer cases than that are not a pass."""
 
-import argparse
+import hashlib
 import re
-import shlex
+from pathlib import Path
+from types import SimpleNamespace
 
+from . import naming
 from .baseline import Baseline, Key
+from .command import Command, CommandError, parse
 from .results import Session
 
-
-class _Quiet(argparse.ArgumentParser):
-    def error(self, message):
-        raise ValueError(message)
-
-
-#: ReFrame's options that choose cases by what a case's key tells.
-CHOOSING = {"name": ("-n", "--name"), "exclude": ("-x", "--exclude"), "prgenv": ("-p", "--prgenv")}
-#: Those that choose by what it doesn't.
+#: ReFrame's options that choose cases by what a case's key doesn't tell, by ReFrame's names of them.
 OPAQUE = (
-    "-t",
-    "--tag",
-    "-T",
-    "--exclude-tag",
-    "-E",
-    "--filter-expr",
-    "--maintainer",
-    "--gpu-only",
-    "--cpu-only",
-    "--failed",
+    "tags",
+    "exclude_tags",
+    "filter_expr",
+    "maintainers",
+    "gpu_only",
+    "cpu_only",
+    "failed",
+    "restore_session",
+    "mode",
 )
-SWITCHES = ("--gpu-only", "--cpu-only", "--failed")
-
-
-def parse(command: str) -> tuple[argparse.Namespace, list[str]]:
-    """What a ReFrame command selects, and its other words. Raises ValueError."""
-    parser = _Quiet(add_help=False, allow_abbrev=False)
-    parser.add_argument("--system")
-    for name, flags in CHOOSING.items():
-        parser.add_argument(*flags, action="append", default=[], dest=name)
-    for flag in OPAQUE:
-        parser.add_argument(
-            flag,
-            dest="opaque",
-            **({"action": "store_true"} if flag in SWITCHES else {"action": "append"}),
-        )
-    return parser.parse_known_args(shlex.split(command)[1:])
+#: Options that choose cases or say how often ReFrame runs them, with those that belong to them.
+CHOOSING = (
+    "system",
+    "prgenv",
+    "names",
+    "exclude_names",
+    "failed",
+    "restore_session",
+    "repeat",
+    "distribute",
+    "parameterize",
+    "reruns",
+    "duration",
+)
 
 
 def promised(session: Session, baseline: Baseline) -> tuple[set[Key], str]:
     """The baseline's cases that the session's command selects, and a note where that can't be told from the command."""
     try:
-        chosen, _ = parse(session.command)
-        keys = {key for key in baseline.entries if _selected(key, chosen)}
-    except (ValueError, re.error) as error:
+        command = parse(session.command)
+        keys = {key for key in baseline.entries if _selected(key, session, command)}
+    except (CommandError, re.error) as error:
         return set(), f"the session's command can't be read ({error}): {session.command}"
-    if chosen.opaque:
+    except OSError as error:
+        return set(), (
+            f"the file {error.filename} that -c names can't be read ({error.strerror}), so that a case "
+            f"that is not there goes unseen: {session.command}"
+        )
+    if any(command.given(name) for name in OPAQUE) or _by_number(command):
         return (
             set(),
             f"selected by what only ReFrame knows, so that a case that is not there goes unseen: {session.command}",
@@ -61,14 +58,67 @@ def promised(session: Session, baseline: Baseline) -> tuple[set[Key], str]:
     return keys, ""
 
 
-def _selected(key: Key, chosen) -> bool:
+def _by_number(command: Command) -> bool:
+    """Whether tests are chosen by the number of their variant, as in `-n pingpong@1`."""
+    patterns = [*(command.given("names") or ()), *(command.given("exclude_names") or ())]
+    return any("@" in pattern for pattern in patterns)
+
+
+def _selected(key: Key, session: Session, command: Command) -> bool:
     check, partition, environ = key
-    system = (chosen.system or "").partition(":")[2]
-    # ReFrame matches names without spaces, and `name@part` as well.
-    name = check.replace(" ", "")
+    asked = session.selection or {
+        "system": command.given("system") or "",
+        "environs": command.given("prgenv") or [".*"],
+        "paths": [str(Path(session.directory, path)) for path in command.given("checkpath") or ()],
+    }
+    only = asked["system"].partition(":")[2]
     return (
-        (not system or system == partition)
-        and (not chosen.name or any(re.match(pattern, name) for pattern in chosen.name))
-        and not any(re.match(pattern, name) for pattern in chosen.exclude)
-        and (not chosen.prgenv or any(re.match(pattern, environ) for pattern in chosen.prgenv))
+        only in ("", partition)
+        and any(re.match(pattern, environ) for pattern in asked["environs"])
+        and _named(check, command)
+        and not _replaced(check, command)
+        and _within(check.split()[0], asked["paths"])
     )
+
+
+def _named(check: str, command: Command) -> bool:
+    """Whether -n and -x choose a check of that display name, by ReFrame's own filters."""
+    # Not at the top: it takes a second.
+    from reframe.core.exceptions import ReframeError
+    from reframe.frontend.filters import have_any_name, have_not_name
+
+    case = SimpleNamespace(check=SimpleNamespace(display_name=check, hashcode=_hashcode(check)))
+    names = [name for name in command.given("names") or () if "@" not in name]
+    excluded = [name for name in command.given("exclude_names") or () if "@" not in name]
+    try:
+        chosen = bool(not names or have_any_name(names)(case))
+        return chosen and all(have_not_name(name)(case) for name in excluded)
+    except ReframeError as error:  # no regular expression
+        raise CommandError(str(error)) from None
+
+
+def _hashcode(check: str) -> str:
+    """The hash that ReFrame prints of a check of that display name: `-n /1953a4fc` selects by it."""
+    name, *parameters = check.split(" %")
+    return hashlib.sha256("".join([name, *sorted(parameters)]).encode()).hexdigest()[:8]
+
+
+def _replaced(check: str, command: Command) -> bool:
+    """Whether -P replaced the value of one of the check's own parameters by others."""
+    own = dict(naming.PARAMETER.findall(check))
+    for words in command.given("parameterize") or ():
+        name, _, values = words.partition("=")
+        name = name.rpartition(".")[2]
+        delimiter = command.given("param_values_delim") or ","
+        if name in own and own[name] not in values.split(delimiter):
+            return True
+    return False
+
+
+def _within(check: str, paths: list[str]) -> bool:
+    """Whether one of the paths that -c names holds the check: a directory may, a file defines it or not."""
+    files = [Path(path) for path in paths]
+    if not files or any(path.is_dir() for path in files):
+        return True
+    definition = re.compile(rf"^class {re.escape(check)}\b", re.MULTILINE)
+    return any(definition.search(path.read_text(errors="replace")) for path in files)

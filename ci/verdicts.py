@@ -84,7 +84,7 @@ def row(one: Judged) -> list[str]:
     return [
         one.word,
         plain(one.check),
-        one.partition,
+        one.place,
         one.environ,
         one.variable,
         *(
@@ -105,14 +105,14 @@ def reasons(report: Report) -> list[str]:
         if one.reason:
             grouped.setdefault(f"{one.word}: {one.reason}", []).append(one)
     lines = [
-        f"{reason} ({some([' '.join(filter(None, [*one.key, one.variable])) for one in ones])})"
+        f"{reason} ({some([' '.join(filter(None, [*one.where, one.variable])) for one in ones])})"
         for reason, ones in grouped.items()
     ]
     changed: dict[tuple, list[str]] = {}
     for one in report.judged:
         if one.word in ("regressed", "improved", "inconclusive"):
             for name, (then, now) in (one.facts or {}).items():
-                changed.setdefault((name, then, now), []).append(one.partition)
+                changed.setdefault((name, then, now), []).append(one.place)
     lines += [
         f"changed since the baseline: {name}: {then} -> {now} ({', '.join(dict.fromkeys(where))})"
         for (name, then, now), where in changed.items()
@@ -190,7 +190,7 @@ def junit(report: Report) -> str:
             suite,
             "testcase",
             name=f"{one.check} {one.variable}".strip(),
-            classname=f"{report.session.system}.{one.partition}.{one.environ}",
+            classname=f"{report.session.system}.{one.place}.{one.environ}",
         )
         if kind := kinds.get(one.word):
             message = f"{one.word}: " + (one.reason or ", ".join(filter(None, row(one)[5:])))
@@ -242,7 +242,7 @@ def openmetrics(report: Report) -> str:
     """Gauges for a monitor that scrapes a file."""
     registry, labels = (
         CollectorRegistry(),
-        ("system", "partition", "environment", "check", "variable"),
+        ("system", "partition", "node", "environment", "check", "variable"),
     )
     value = Gauge(
         "nearmetal_value", "Median over the launches.", (*labels, "unit"), registry=registry
@@ -266,7 +266,8 @@ def openmetrics(report: Report) -> str:
         report.session.time
     )
     for one in report.judged:
-        where = report.session.system, one.partition, one.environ, one.check, one.variable
+        partition = report.session.system, one.partition, one.node
+        where = *partition, one.environ, one.check, one.variable
         word.labels(*where, one.word).set(1)
         if one.value is not None:
             value.labels(*where, one.unit).set(one.value)

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 import yaml
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from nearmetal import baseline, confirm, gate, record, results, verdicts
+from nearmetal import baseline, command, confirm, gate, record, results, verdicts
 from nearmetal.__main__ import main
 from nearmetal.baseline import Baseline
 
@@ -468,25 +469,53 @@ def test_reframe_is_called_with_the_sessions_own_options_but_for_its_selection()
         "-S pingpong.suite=imb -n pingpong"
     )
     session = results.parse_session(data, "here")
-    assert confirm.arguments(
-        session, ("pingpong %placement=internode", "emulated", "mpich"), 7
-    ) == [
-        "-c",
-        "reframe_checks",
-        "-r",
-        "-S",
-        "pingpong.suite=imb",
-        "--system",
-        "lab:emulated",
-        "-p",
-        "^mpich$",
-        "-n",
-        "^pingpong%placement=internode$",
-        "-S",
-        "pingpong.repeats=7",
-        "--session-extras",
-        "nearmetal_confirms=00000114-campaign",
-    ]
+    words = confirm.arguments(session, ("pingpong %placement=internode", "emulated", "mpich"), 7)
+    assert chosen(words) == {
+        "checkpath": ["reframe_checks"],
+        "run": True,
+        "vars": ["pingpong.suite=imb", "pingpong.repeats=7"],
+        "system": "lab:emulated",
+        "prgenv": ["^mpich$"],
+        "names": ["^pingpong%placement=internode$"],
+        "session_extras": ["nearmetal_confirms=00000114-campaign"],
+    }
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        "-rp mpich",
+        "-r --prg mpich --repeat=3",
+        "-r -nping -xtcp --distribute --reruns=2",
+        "-r --duration 10m -P sizes=1,2 -Srepeats=5 -Spingpong.repeats=5",
+        "-r --job-option=nodelist=other -J--nodelist=other --distribute=all",
+    ],
+)
+def test_a_case_is_measured_again_alone_whatever_its_session_ran(options):
+    data = campaign(116)
+    data["session_info"]["cmdline"] = f"reframe -c reframe_checks {options} -vv"
+    for case in data["runs"][0]["testcases"]:
+        case["display_name"] = case["display_name"].replace(" ", " %.part=lab:x %.nid=n7 ", 1)
+    session = results.parse_session(data, "here")
+    where = "pingpong %placement=internode", "emulated@n7", "mpich"
+    assert chosen(confirm.arguments(session, where, 7)) == {
+        "checkpath": ["reframe_checks"],
+        "run": True,
+        "verbose": 2,
+        "vars": ["pingpong.repeats=7"],
+        "system": "lab:emulated",
+        "prgenv": ["^mpich$"],
+        "names": ["^pingpong%placement=internode$"],
+        "distribute": "all",
+        "job_options": ["nodelist=n7"],
+        "session_extras": ["nearmetal_confirms=00000116-campaign"],
+    }
+
+
+def chosen(words: list[str]) -> dict:
+    """The options that ReFrame's parser reads from these words."""
+    found = vars(command.parse(shlex.join(["reframe", *words])).options)
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def test_reframe_that_fails_again_is_incomplete(monkeypatch, capsys, tmp_path, references):

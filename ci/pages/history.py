@@ -58,7 +58,7 @@ class Collector:
             if not case.measured:
                 continue
             for value in case.values:
-                key = value.check, value.partition, value.environ, value.variable, value.unit
+                key = value.check, value.place, value.environ, value.variable, value.unit
                 if (series := self.series.get(key)) is None:
                     series = self.series[key] = Series()
                 series.at.append(number)
@@ -66,14 +66,14 @@ class Collector:
                 series.launches.append(value.samples)
 
     def _compare(self, number: int, case) -> None:
-        before = self._facts.get(case.key)
-        self._facts[case.key] = case.facts
+        before = self._facts.get(case.where)
+        self._facts[case.where] = case.facts
         if before is None or before == case.facts:
             return
         for name, (then, now) in changed_facts(before, case.facts).items():
             key = number, name, then, now
             changed = self.changed.setdefault(key, Changed(*key))
-            changed.partitions.add(case.partition)
+            changed.partitions.add(case.place)
             changed.checks.add(f"{summary.plain(case.check)} with {case.environ}")
 
     def plot(self, changes) -> dict:
@@ -246,7 +246,7 @@ def provenance(session, columns: list[str]) -> list[dict]:
     facts: dict[str, dict[str, dict[str, list[str]]]] = {}
     for case in session.cases if session else ():
         for name, value in case.facts.items():
-            cell = facts.setdefault(name, {}).setdefault(case.partition, {})
+            cell = facts.setdefault(name, {}).setdefault(case.place, {})
             cell.setdefault(summary.text(value) or "none", []).append(
                 f"{summary.plain(case.check)} with {case.environ}"
             )

@@ -46,7 +46,7 @@ def headline(report, session) -> dict:
             first = max(worst, key=lambda judged: abs(judged.change or 0))
             sentences.append(
                 f"Most: {first.variable} of {summary.plain(first.check)} with {first.environ} on "
-                f"{first.partition}, {summary.percent(first.change)}."
+                f"{first.place}, {summary.percent(first.change)}."
             )
         elif counts["ok"] + counts["improved"]:
             sentences.append(f"None of {_variables(counts['ok'] + counts['improved'])} got worse.")
@@ -99,9 +99,9 @@ def _row(judged, limit: float) -> dict:
         "symbol": SYMBOLS.get(judged.word, "○"),
         "css": judged.word.replace(" ", "-"),
         "check": summary.plain(judged.check),
-        "partition": judged.partition,
+        "partition": judged.place,
         "environ": judged.environ,
-        "key": (judged.check, judged.partition, judged.environ, judged.variable),
+        "key": (judged.check, judged.place, judged.environ, judged.variable),
         # The gate leaves the variable empty where the whole case is not there, and the check where cases are.
         "variable": judged.variable or ("all variables" if judged.check else "cases"),
         "baseline": summary.amount(judged.baseline, judged.unit)
@@ -129,7 +129,7 @@ def failures(session) -> list[dict]:
     return [
         {
             "check": summary.plain(case.check),
-            "partition": case.partition,
+            "partition": case.place,
             "environ": case.environ,
             "phase": case.phase or "",
             "reason": compare.gist(case.failure),
@@ -140,13 +140,13 @@ def failures(session) -> list[dict]:
 
 def partitions(session, base: str | None = None) -> list[str]:
     """As they ran, but first the one that the others are compared with: `base`, else `native`, else the first."""
-    names = list(dict.fromkeys(case.partition for case in session.cases))
+    names = list(dict.fromkeys(case.place for case in session.cases))
     first = base if base is not None else "native"
     return sorted(names, key=lambda name: name != first)
 
 
 def has_overhead(session) -> bool:
-    return len({case.partition for case in session.cases if case.measured and case.values}) > 1
+    return len({case.place for case in session.cases if case.measured and case.values}) > 1
 
 
 def heat_map(session, columns: list[str]) -> list[dict]:
@@ -155,7 +155,7 @@ def heat_map(session, columns: list[str]) -> list[dict]:
     Overhead is the ratio of times, or the inverse ratio of rates, so that above 1 is worse whatever the unit.
     """
     values = {
-        (v.check, v.environ, v.variable, v.partition): v
+        (v.check, v.environ, v.variable, v.place): v
         for case in (session.cases if session else ())
         if case.measured
         for v in case.values

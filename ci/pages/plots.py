@@ -102,7 +102,7 @@ def network(session, figures) -> list[dict]:
                 found.setdefault(place, ([], [])), ("us", "Gb/s"), _by_size(case)
             ):
                 if points:
-                    lines.append(line(session, case.partition, stack(case), unit, points))
+                    lines.append(line(session, case.place, stack(case), unit, points))
     at = {"startup_latency": 0, "peak_bandwidth": 1}
     marks_of = {place: ([], []) for place in found}
     for case, value, figure in published.beside(session, figures):
@@ -202,7 +202,7 @@ def memory(session, figures) -> list[dict]:
             ):
                 if found := re.fullmatch(rf"{function}_(\d+)", value.variable):
                     name = " ".join([case.environ, *summary.parameters(case.check).values()])
-                    lines.setdefault((case.partition, name), {})[int(found[1])] = summary.summarize(
+                    lines.setdefault((case.place, name), {})[int(found[1])] = summary.summarize(
                         value.samples, value.value
                     )
         marks = [
@@ -231,7 +231,7 @@ def memory(session, figures) -> list[dict]:
             for value in case.values if case.measured and size else ():
                 if value.variable == variable:
                     name = " ".join([case.environ, *settings.values()])
-                    lines.setdefault((case.partition, name), {})[size] = summary.summarize(
+                    lines.setdefault((case.place, name), {})[size] = summary.summarize(
                         value.samples, value.value
                     )
         marks = [
@@ -282,7 +282,7 @@ def kernels(session, figures) -> list[dict]:
                     quantity,
                     value.unit,
                 )
-                where = case.partition, " ".join([case.environ, *others.values()])
+                where = case.place, " ".join([case.environ, *others.values()])
                 points = found.setdefault(key, {}).setdefault(where, {})
                 points[int(processes)] = summary.summarize(value.samples, value.value)
                 keys[value.variable, case.key] = key

@@ -1,0 +1,87 @@
+"""A ReFrame command line, read by ReFrame's own parser.
+
+So joined options (`-rp mpich`), abbreviations (`--prg`) and both spellings of a value are what ReFrame
+took them for.
+"""
+
+import argparse
+import contextlib
+import functools
+import io
+import shlex
+from dataclasses import dataclass
+
+
+class CommandError(ValueError):
+    """A command line that ReFrame's parser refuses; the message says why."""
+
+
+@dataclass(frozen=True)
+class Command:
+    """The options of one command line; None where one was not given."""
+
+    options: argparse.Namespace
+
+    def given(self, name: str):
+        """The value of an option by ReFrame's name of it, such as `names` of -n; None: not given."""
+        return getattr(self.options, name, None)
+
+    def words(self, leave_out=()) -> list[str]:
+        """The options as words for another command line, without those named in `leave_out`."""
+        found = []
+        for action in _parser()._actions:
+            value = self.given(action.dest)
+            if value is not None and action.dest not in leave_out:
+                found += _words(action, value)
+        return found
+
+
+def parse(line: str) -> Command:
+    """The options of a command line whose first word is the program. Raises CommandError."""
+    try:
+        words = shlex.split(line)[1:]
+        with contextlib.redirect_stdout(io.StringIO()):
+            return Command(_parser().parse_args(words))
+    except SystemExit:
+        raise CommandError("it asks for help or a version alone") from None
+    except (argparse.ArgumentError, ValueError) as error:
+        raise CommandError(str(error)) from None
+
+
+def _words(action: argparse.Action, value) -> list[str]:
+    """What the parser reads as this value of an option."""
+    flag = max(action.option_strings, key=len)
+    if isinstance(action, argparse._CountAction):
+        return [flag] * value
+    if action.nargs == 0 or value is action.const:
+        return [flag]
+    values = value if isinstance(value, list) else [value]
+    return [f"{flag}={one}" for one in values]
+
+
+class _Built(BaseException):
+    """Carries the parser out of ReFrame's main function."""
+
+
+@functools.cache
+def _parser() -> argparse.ArgumentParser:
+    """ReFrame's own parser. Its main function builds it and keeps it, so that it is taken from there."""
+    from reframe.frontend import cli  # not at the top: it takes a second, and few commands need it
+
+    def take(parser, *_):
+        raise _Built(parser)
+
+    own = argparse.ArgumentParser.parse_args
+    argparse.ArgumentParser.parse_args = take
+    try:
+        cli.main()
+    except _Built as built:
+        (parser,) = built.args
+    finally:
+        argparse.ArgumentParser.parse_args = own
+    parser.error = _refuse
+    return parser
+
+
+def _refuse(message: str):
+    raise CommandError(message)

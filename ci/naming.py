@@ -1,0 +1,49 @@
+"""A test's display name in ReFrame, taken apart.
+
+ReFrame's own options add parameters to a test whose names begin with a point, and clone the test:
+`--repeat=N` adds `%.repeat_no=0`, `--distribute` adds `%.part=lab:native %.nid=native1`, and
+`-P sizes=1,2` adds `%.sizes=1` where `sizes` is a variable of the check.
+"""
+
+import functools
+import re
+from dataclasses import dataclass
+
+#: One parameter of a display name; a value may hold spaces.
+PARAMETER = re.compile(r" %([^\s=]+)=(.*?)(?= %[^\s=]+=|$)")
+
+
+@dataclass(frozen=True)
+class Name:
+    """What the display name of one clone of a test says."""
+
+    check: str  #: the case's name, without what `--repeat` and `--distribute` added
+    plain: str  #: the same without what `-P` added
+    node: str  #: the node that `--distribute` gave the job; empty: Slurm chose
+    repeat: int  #: number of the clone that `--repeat` made, from 0
+
+    @property
+    def varied(self) -> dict[str, str]:
+        """Variables of the check that `-P` set, with their values."""
+        found = PARAMETER.findall(self.check)
+        return {name[1:]: value for name, value in found if name.startswith(".")}
+
+
+@functools.lru_cache(maxsize=4096)
+def parse(display_name: str) -> Name:
+    """The parts of a display name such as `osnoise %.repeat_no=1 %.part=lab:cc %.nid=n7`."""
+    found = dict(PARAMETER.findall(display_name))
+    repeat = found.get(".repeat_no", "0")
+    return Name(
+        _without(display_name, lambda name: name in (".repeat_no", ".part", ".nid")),
+        _without(display_name, lambda name: name.startswith(".")),
+        found.get(".nid", ""),
+        int(repeat) if repeat.isdecimal() else 0,
+    )
+
+
+def _without(display_name: str, unwanted) -> str:
+    def kept(parameter: re.Match) -> str:
+        return "" if unwanted(parameter[1]) else parameter[0]
+
+    return PARAMETER.sub(kept, display_name)
