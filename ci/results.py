@@ -3,7 +3,6 @@
 import functools
 import math
 import os
-import re
 import sqlite3
 import statistics
 from collections.abc import Iterator, Mapping, Sequence

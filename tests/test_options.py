@@ -131,7 +131,7 @@ def test_a_case_of_distribute_is_one_a_node_and_judged_by_its_partitions_baselin
     [bad] = [one for one in report.judged if one.word == "regressed"]
     assert (bad.place, bad.node, bad.key) == ("native@n2", "n2", CASE)
     assert len(report.judged) == 48
-    columns = compare.places(session, ["native"])
+    columns = compare.columns(session, "native")
     assert sorted(columns) == ["native@n1", "native@n2"]
     assert compare.table(session, columns)[1] == []
     assert {key[1] for key in history.series([session])} == {
