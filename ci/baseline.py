@@ -15,7 +15,7 @@ from pathlib import Path
 import jsonschema
 import yaml
 
-from . import choices, clean, drift, metrics
+from . import choices, clean, drift, files, metrics
 
 REFERENCES = Path(__file__).parent.parent / "reframe_checks" / "references"
 #: A reference's bound, which ReFrame judges by at once, is this many times the spread, and at least the second: what is
@@ -254,7 +254,6 @@ def save(baseline: Baseline) -> None:
                 *bounds(entry.units[name], entry.noise[name].spread),
                 entry.units[name],
             ]
-    baseline.path.parent.mkdir(parents=True, exist_ok=True)
     for path, text in (
         (baseline.path.with_name(f"{baseline.system}.launches.json"), launches),
         (
@@ -270,9 +269,7 @@ def save(baseline: Baseline) -> None:
             ),
         ),
     ):
-        partial = path.with_name(f".{path.name}.partial")
-        partial.write_text(text)
-        partial.replace(path)
+        files.write(path, text)
 
 
 def _common(facts: list[dict[str, str]]) -> dict[str, str]:

@@ -14,6 +14,7 @@ from . import (
     compare,
     confirm,
     duet,
+    files,
     gate,
     history,
     progress,
@@ -256,8 +257,7 @@ def _of_system(arguments) -> Iterator[Session]:
 
 def write(path: Path | None, text) -> None:
     if path:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text(), encoding="utf-8")
+        files.write(path, text())
 
 
 def _system(arguments) -> str:

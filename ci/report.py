@@ -8,7 +8,6 @@ JSON without `<`, and the content security policy admits the page's own two scri
 import base64
 import gzip
 import hashlib
-import os
 import re
 from collections.abc import Iterable
 from dataclasses import replace
@@ -19,7 +18,7 @@ import jinja2
 import markupsafe
 import orjson
 
-from . import clean
+from . import clean, files
 from .pages import history, overview, plots, summary
 
 ASSETS = Path(__file__).parent / "pages" / "assets"
@@ -47,13 +46,11 @@ def write(
     (default: `native`, else the first that ran).
     """
     page = render(sessions, report, changes, figures, base)
-    part = path.with_name(f"{path.name}.part")
     try:
-        part.write_text(page, encoding="utf-8")
-        os.replace(part, path)
+        files.write(path, page)
     except OSError as error:
         raise ReportError(
-            f"{path}: the report cannot be written there ({error.strerror}); "
+            f"{path}: the report cannot be written there ({error.strerror or error}); "
             "--output names another place"
         ) from error
 

@@ -21,6 +21,7 @@ CHECKOUT = HERE.parent
 sys.path.insert(0, str(HERE))
 from builder import Builder, BuildError, digest_of, node_image  # noqa: E402
 from images_lock import ImagesError, directory, lock_path, read_lock  # noqa: E402
+from nearmetal import files  # noqa: E402
 
 STACKS = sorted(path.stem for path in HERE.glob("*.def"))
 #: What an image holds of ours: what install.sh builds, and by what.
@@ -38,38 +39,38 @@ NEARMETAL_IMAGES=DIRECTORY keeps images there, and their lock in DIRECTORY.lock;
 
 def inputs(stack: str, software: str) -> list[Path]:
     """The files that an image is made from."""
-    files = [HERE / f"{stack}.def", *(HERE / "stages").iterdir(), HERE / "sif.py", *SOURCES]
+    made_from = [HERE / f"{stack}.def", *(HERE / "stages").iterdir(), HERE / "sif.py", *SOURCES]
     if software == "spack":
         # What the definition copies: not `.spack-env`, which a user of the checkout installed there.
         copied = [
             CHECKOUT / name
-            for name in re.findall(r"^    (spack-env/\S+) ", files[0].read_text(), re.M)
+            for name in re.findall(r"^    (spack-env/\S+) ", made_from[0].read_text(), re.M)
         ]
-        files += [
+        made_from += [
             path
             for top in copied
             for path in [top, *top.rglob("*")]
             if path.is_file() and path.suffix != ".pyc"
         ]
-    return sorted(files)
+    return sorted(made_from)
 
 
-def digest_of_all(files: list[Path]) -> str:
+def digest_of_all(paths: list[Path]) -> str:
     whole = hashlib.sha256()
-    for path in files:
+    for path in paths:
         whole.update(
             f"{path.relative_to(CHECKOUT)}\0".encode() + hashlib.sha256(path.read_bytes()).digest()
         )
     return whole.hexdigest()
 
 
-def revision_of(files: list[Path]) -> tuple[str, int]:
+def revision_of(paths: list[Path]) -> tuple[str, int]:
     """The last commit that touched them, `-dirty` if they changed since, and its time in seconds since 1970."""
 
     def git(*words):
         # Root may build in a checkout that belongs to somebody else.
         return subprocess.run(
-            ["git", "-C", CHECKOUT, "-c", f"safe.directory={CHECKOUT}", *words, "--", *files],
+            ["git", "-C", CHECKOUT, "-c", f"safe.directory={CHECKOUT}", *words, "--", *paths],
             capture_output=True,
             text=True,
         ).stdout.split()
@@ -140,42 +141,45 @@ def main(words=None) -> int:
             arguments.lock,
             lambda text: print(text, flush=True),
         )
-    except (ImagesError, BuildError, node_image.ImageError) as error:
+    except (ImagesError, BuildError, node_image.ImageError, OSError) as error:
         print(f"images: {error}", file=sys.stderr)
         return 1
 
 
 def build_all(stacks, software, lock_anew, say) -> int:
     place, lock = directory(), lock_path()
-    place.mkdir(parents=True, exist_ok=True)
+    files.make_directory(place)
     entries, builder, other = read_lock(lock), None, []
     try:
         for stack in stacks:
-            files, old = inputs(stack, software), entries.get(stack)
-            digest = digest_of_all(files)
+            made_from, old = inputs(stack, software), entries.get(stack)
+            digest = digest_of_all(made_from)
             unchanged = old is not None and (old["inputs"], old["software"]) == (digest, software)
             if (
                 unchanged
-                and (path := place / f"{stack}.sif").exists()
+                and (path := place / f"{stack}.sif").is_file()
                 and digest_of(path) == old["digest"]
             ):
                 say(f"{stack}: as locked")
                 continue
-            revision, epoch = (old["revision"], old["epoch"]) if unchanged else revision_of(files)
+            revision, epoch = (
+                (old["revision"], old["epoch"]) if unchanged else revision_of(made_from)
+            )
             builder = builder or Builder(say)
             say(f"{stack}: building")
             started = time.monotonic()
             path, new = builder.image(stack, software, revision, epoch)
             new["inputs"] = digest
-            shutil.copyfile(path, place / f"{stack}.sif")
+            files.copy(path, place / f"{stack}.sif")
             said = f"{stack}: {new['bytes'] / 1e6:.0f} MB in {time.monotonic() - started:.0f} s, {new['digest'][:19]}"
             if old and old["digest"] == new["digest"]:
                 say(f"{said}, as locked")
             elif lock_anew:
                 entries[stack] = new
-                lock.write_text(
+                files.write(
+                    lock,
                     "# Written by `make images-lock`: what each image is, and what it was built from.\n"
-                    + yaml.safe_dump(entries, width=128)
+                    + yaml.safe_dump(entries, width=128),
                 )
                 say("\n  ".join([f"{said}, locked", *(differences(old, new) if old else [])]))
             else:

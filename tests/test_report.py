@@ -378,7 +378,7 @@ def test_writing_replaces_the_file_whole_and_says_where_it_cannot(tmp_path, camp
     report.write(target, campaign, None, [], figures)
     assert target.read_bytes() == first and list(tmp_path.iterdir()) == [target]
     with pytest.raises(report.ReportError, match="--output names another place"):
-        report.write(tmp_path / "no" / "report.html", campaign, None, [], figures)
+        report.write(target / "report.html", campaign, None, [], figures)
     with pytest.raises(report.ReportError, match="no session is stored"):
         report.write(target, [], None, [], figures)
 

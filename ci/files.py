@@ -1,0 +1,297 @@
+"""Files that are written whole or not at all, and never through somebody else's link.
+
+Root writes below `results/`, which belongs to the user whose jobs run in the lab. That user may plant a link at any time.
+So a path is opened one directory at a time (`openat`, O_NOFOLLOW). A link is followed only in a directory where nobody
+but root and this process can make one. A file appears by a rename within its directory and belongs to that directory's owner.
+"""
+
+import os
+import secrets
+import stat
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+#: A chain of more links than this is a circle: the kernel's own limit.
+MOST_LINKS = 40
+#: This process's own open files, such as /dev/stdout: no directory entry is made there.
+OPEN_FILES = ("/dev/stdout", "/dev/stderr", "/dev/fd/", "/proc/self/fd/")
+#: The second also reads and changes a directory, for which its user needs more rights.
+PASS = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+ENTER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+#: Deeper directories are left as they are: no run makes such, but a user could.
+DEEPEST = 100
+
+
+class UnsafePathError(OSError):
+    """A path leads through a link or a special file that another user may have planted."""
+
+    def __init__(self, path, what: str):
+        super().__init__(f"{path}: {what}")
+
+
+def write(path: Path | str, data: str | bytes) -> None:
+    """Write a file whole, by a rename. Raises OSError.
+
+    The directories above it are made where they are missing. In a directory of another user, a link, a FIFO or a device of
+    that name is refused, and a hard link is replaced. In a directory of our own they are used as by `open`.
+    """
+    data = data.encode("utf-8") if isinstance(data, str) else data
+    with _sink(path) as sink:
+        sink.write(data)
+
+
+def copy(source: Path | str, path: Path | str) -> None:
+    """Copy a file's contents to a path as `write` does. Raises OSError."""
+    with open(source, "rb") as opened, _sink(path) as sink:
+        while block := opened.read(1 << 20):
+            sink.write(block)
+
+
+def make_directory(path: Path | str) -> None:
+    """Make a directory and those above it, each of which belongs to the owner of the one that it is in. Raises OSError."""
+    with _named(path):
+        _Walk(path, whole=True).close()
+
+
+def hand_over(path: Path | str, uid: int, gid: int) -> list[str]:
+    """Give root's files and directories below a directory, and itself, to a user. Returns what stays root's. Raises OSError.
+
+    A file with further names stays: it may be a file of the system's that the user has linked here.
+    """
+    with _named(path):
+        walk = _Walk(path, whole=True, make=False)
+        try:
+            top = os.open(".", ENTER, dir_fd=walk.directory)
+        finally:
+            walk.close()
+        try:
+            return _hand_over(top, Path(path), uid, gid, DEEPEST)
+        finally:
+            os.close(top)
+
+
+@dataclass
+class _Walk:
+    """An open directory, reached without trust in other users' links, and the last part of the path."""
+
+    path: Path | str
+    whole: bool = False  #: whether the last part is a directory to enter, too
+    make: bool = True  #: whether missing directories are made
+    directory: int = field(init=False)
+    name: str = field(init=False, default="")
+
+    def __post_init__(self):
+        self.path = os.path.abspath(self.path)
+        self._links = 0
+        self.directory = os.open("/", PASS)
+        try:
+            self._follow([part for part in self.path.split("/") if part])
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        os.close(self.directory)
+
+    @property
+    def trusted(self) -> bool:
+        """Whether nobody but root and this process can put a link into the directory."""
+        found = os.fstat(self.directory)
+        # A group is not suspicious where it is one's own: many sites' users have `umask 002`.
+        others = stat.S_IWOTH | (stat.S_IWGRP if os.geteuid() == 0 else 0)
+        return found.st_uid in (0, os.geteuid()) and not found.st_mode & others
+
+    def _follow(self, parts: list[str]) -> None:
+        while parts:
+            name = parts.pop(0)
+            found = self._found(name)
+            if found is not None and stat.S_ISLNK(found.st_mode):
+                parts = self._target(name, found) + parts
+            elif parts or self.whole:
+                self._enter(name, found)
+            else:
+                self.name = name
+
+    def _found(self, name: str) -> os.stat_result | None:
+        try:
+            return os.stat(name, dir_fd=self.directory, follow_symlinks=False)
+        except FileNotFoundError:
+            return None
+
+    def _target(self, name: str, found: os.stat_result) -> list[str]:
+        """Parts of the path that a link names, from the directory in which they begin."""
+        sticky = os.fstat(self.directory).st_mode & stat.S_ISVTX
+        own = found.st_uid in (0, os.geteuid())
+        if not self.trusted and not (sticky and own):
+            raise UnsafePathError(
+                self.path,
+                f"{name} is a link in a directory that another user can write. Fix: remove the link",
+            )
+        self._links += 1
+        if self._links > MOST_LINKS:
+            raise UnsafePathError(self.path, f"{name} is a link in a circle. Fix: remove the link")
+        target = os.readlink(name, dir_fd=self.directory)
+        if target.startswith("/"):
+            self._replace(os.open("/", PASS))
+        return [part for part in target.split("/") if part]
+
+    def _enter(self, name: str, found: os.stat_result | None) -> None:
+        if found is None and self.make and name != "..":
+            self._make(name)
+        try:
+            self._replace(os.open(name, PASS, dir_fd=self.directory))
+        except NotADirectoryError:
+            raise UnsafePathError(
+                self.path, f"{name} is not a directory. Fix: remove it, or give another path"
+            ) from None
+
+    def _make(self, name: str) -> None:
+        try:
+            os.mkdir(name, dir_fd=self.directory)
+        except FileExistsError:
+            return  # somebody was quicker; it is opened without following a link
+        if os.geteuid() != 0:
+            return
+        made = os.open(name, ENTER, dir_fd=self.directory)
+        try:
+            # In another user's directory, the name may be another directory by now: that user's own.
+            _give_to_owner(made, self.directory)
+        finally:
+            os.close(made)
+
+    def _replace(self, directory: int) -> None:
+        os.close(self.directory)
+        self.directory = directory
+
+
+@contextmanager
+def _named(path: Path | str):
+    """Errors name the whole path and not the part of it that was opened last."""
+    try:
+        yield
+    except UnsafePathError:
+        raise
+    except OSError as error:
+        raise type(error)(error.errno, error.strerror, str(path)) from error
+
+
+@contextmanager
+def _sink(path: Path | str):
+    """An open file that becomes the one of that path once all is written."""
+    if str(path).startswith(OPEN_FILES):
+        with open(path, "wb") as sink:
+            yield sink
+        return
+    with _named(path):
+        walk = _Walk(path)
+        try:
+            with _special(walk) if _is_special(walk) else _renamed(walk) as sink:
+                yield sink
+        finally:
+            walk.close()
+
+
+def _is_special(walk: _Walk) -> bool:
+    """Whether the path is a FIFO or a device to write into, as /dev/null; refused where somebody else put it there."""
+    try:
+        found = os.stat(walk.name, dir_fd=walk.directory, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    if stat.S_ISREG(found.st_mode):
+        return False
+    if stat.S_ISDIR(found.st_mode) or not walk.trusted:
+        kind = "a directory" if stat.S_ISDIR(found.st_mode) else "not an ordinary file"
+        raise UnsafePathError(walk.path, f"is {kind}. Fix: remove it, or give another path")
+    return True
+
+
+def _special(walk: _Walk):
+    return open(os.open(walk.name, os.O_WRONLY, dir_fd=walk.directory), "wb")
+
+
+@contextmanager
+def _renamed(walk: _Walk):
+    """A new file in the walk's directory that takes its name at the end, or is removed."""
+    part = f".{walk.name}.{secrets.token_hex(8)}.part"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    made = os.open(part, flags, 0o666, dir_fd=walk.directory)
+    try:
+        with open(made, "wb") as sink:
+            yield sink
+            sink.flush()
+            _give_to_owner(made, walk.directory)
+            os.fsync(made)
+        os.rename(part, walk.name, src_dir_fd=walk.directory, dst_dir_fd=walk.directory)
+    except BaseException:
+        try:
+            os.unlink(part, dir_fd=walk.directory)
+        except FileNotFoundError:
+            pass
+        raise
+
+
+def _give_to_owner(made: int, directory: int) -> None:
+    """Let what root made belong to the owner of the directory that it is in."""
+    if os.geteuid() == 0 and os.fstat(made).st_uid == 0:
+        owner = os.fstat(directory)
+        if owner.st_uid:
+            os.fchown(made, owner.st_uid, owner.st_gid)
+
+
+def _hand_over(directory: int, where: Path, uid: int, gid: int, depth: int) -> list[str]:
+    if os.fstat(directory).st_uid == 0:
+        os.fchown(directory, uid, gid)
+    kept = []
+    for name in sorted(os.listdir(directory)):
+        try:
+            found = os.stat(name, dir_fd=directory, follow_symlinks=False)
+            if stat.S_ISDIR(found.st_mode):
+                kept += _hand_over_directory(directory, name, where, uid, gid, depth)
+            elif found.st_uid == 0 and stat.S_ISREG(found.st_mode):
+                given = _hand_over_file(directory, name, uid, gid)
+                kept += [] if given else [str(where / name)]
+        except (FileNotFoundError, NotADirectoryError):
+            continue  # its user has removed or replaced it meanwhile
+    return kept
+
+
+def _hand_over_directory(
+    directory: int, name: str, where: Path, uid: int, gid: int, depth: int
+) -> list[str]:
+    inner = os.open(name, ENTER, dir_fd=directory)
+    try:
+        # Another file system's, mounted here, is none of ours.
+        if os.fstat(inner).st_dev != os.fstat(directory).st_dev or not depth:
+            return [str(where / name)]
+        return _hand_over(inner, where / name, uid, gid, depth - 1)
+    finally:
+        os.close(inner)
+
+
+def _hand_over_file(directory: int, name: str, uid: int, gid: int) -> bool:
+    """Give one of root's files to a user, unless it has further names.
+
+    It is first moved where only root can change names. A file with one name there has no other: it is none of the system's.
+    """
+    private = f".{secrets.token_hex(8)}.root"
+    os.mkdir(private, 0o700, dir_fd=directory)
+    safe = os.open(private, ENTER, dir_fd=directory)
+    try:
+        # The user may have put another directory there, but cannot have made one of root's that is closed to others.
+        made = os.fstat(safe)
+        if made.st_uid != 0 or stat.S_IMODE(made.st_mode) != 0o700 or os.listdir(safe):
+            return False
+        os.rename(name, name, src_dir_fd=directory, dst_dir_fd=safe)
+        found = os.stat(name, dir_fd=safe, follow_symlinks=False)
+        alone = stat.S_ISREG(found.st_mode) and found.st_nlink == 1
+        if alone and found.st_uid == 0:
+            os.chown(name, uid, gid, dir_fd=safe, follow_symlinks=False)
+        os.rename(name, name, src_dir_fd=safe, dst_dir_fd=directory)
+        return alone
+    finally:
+        os.close(safe)
+        try:
+            os.rmdir(private, dir_fd=directory)
+        except OSError:
+            pass  # renamed or filled by its user meanwhile
