@@ -106,8 +106,8 @@ def parser() -> argparse.ArgumentParser:
         sub.add_argument(
             "--directory",
             type=Path,
-            help="where baselines are (default: RFM_REFERENCE_PREFIX, or this "
-            "checkout's reframe_checks/references/baselines)",
+            help="where baselines are (default: RFM_REFERENCE_PREFIX, else results/baselines on a "
+            "machine with a lab, else this checkout's reframe_checks/references/baselines)",
         )
 
     gate = command(

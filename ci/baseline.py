@@ -15,9 +15,9 @@ from pathlib import Path
 import jsonschema
 import yaml
 
-from . import choices, clean, drift, files, metrics
+from . import choices, clean, drift, files, metrics, results
 
-REFERENCES = Path(__file__).parent.parent / "reframe_checks" / "references"
+REFERENCES = Path(__file__).resolve().parent.parent / "reframe_checks" / "references"
 #: A reference's bound, which ReFrame judges by at once, is this many times the spread, and at least the second: what is
 #: beyond is broken; what is within is the gate's, which has the launches to tell.
 BOUND = 8, 0.25
@@ -87,8 +87,12 @@ class Baseline:
 
 
 def directory() -> Path:
-    """Where baselines are: RFM_REFERENCE_PREFIX, which ReFrame reads too, or this checkout's references/baselines."""
-    return Path(os.environ.get("RFM_REFERENCE_PREFIX") or REFERENCES / "baselines")
+    """Where baselines are: RFM_REFERENCE_PREFIX, which ReFrame reads too; else those of this machine's lab, beside its
+    results, where `make lab-up` made the directory; else this checkout's references/baselines."""
+    if given := os.environ.get("RFM_REFERENCE_PREFIX"):
+        return Path(given)
+    labs = results.database().with_name("baselines")
+    return labs if labs.is_dir() else REFERENCES / "baselines"
 
 
 def load(system: str, where: Path | None = None, any_bounds: bool = False) -> Baseline:

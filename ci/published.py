@@ -14,7 +14,7 @@ import yaml
 from . import metrics
 from .results import Case, Session, Value, parameters
 
-HERE = Path(__file__).parent.parent / "reframe_checks" / "references"
+HERE = Path(__file__).resolve().parent.parent / "reframe_checks" / "references"
 #: libyaml's, where PyYAML has it: every command that prints figures beside these would wait a quarter of a second else.
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 

@@ -182,9 +182,8 @@ def database() -> Path:
     """Where ReFrame keeps results: RFM_SQLITE_DB_FILE, else under RFM_PREFIX, else the checkout's results/."""
     if file := os.environ.get("RFM_SQLITE_DB_FILE"):
         return Path(file)
-    return (
-        Path(os.environ.get("RFM_PREFIX", Path(__file__).parent.parent / "results")) / "results.db"
-    )
+    checkout = Path(__file__).resolve().parent.parent
+    return Path(os.environ.get("RFM_PREFIX", checkout / "results")) / "results.db"
 
 
 def sessions(

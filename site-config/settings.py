@@ -14,6 +14,7 @@ HERE = Path(__file__).resolve().parent
 
 # ReFrame loads this file alone. Once imported, the launcher is registered, also where this file is loaded twice.
 sys.path.insert(0, str(HERE))
+import places  # noqa: E402
 import srun_mpj  # noqa: E402, F401
 from site_files import read_environments, read_system, read_yaml, unknown  # noqa: E402
 
@@ -160,5 +161,5 @@ site_configuration = configure(
         *map(Path, filter(None, os.environ.get("NEARMETAL_SYSTEMS_PATH", "").split(":"))),
         HERE / "systems",
     ],
-    os.environ.get("RFM_PREFIX") or str(HERE.parent / "results"),
+    places.results(os.environ.get("RFM_PREFIX") or None),
 )

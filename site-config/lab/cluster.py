@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import guests
 import links
+import ownership
 from room import HERE, LabError, Room, wait_until
 from topology import Topology
 
@@ -174,11 +175,7 @@ def up(topology: Topology, room: Room, image, layer, vm: dict | None, say) -> No
     if healed and (why := _why_anew(topology, room, facts)):
         say(f"lab: {why}; starting it anew")
         healed = False
-    uid, gid = owner(room)
-    results = room.checkout / "results"
-    results.mkdir(exist_ok=True)
-    if results.stat().st_uid != uid:
-        os.chown(results, uid, gid)
+    ownership.settle(room.checkout, *owner(room), say)
     try:
         if not healed:
             room.stop()

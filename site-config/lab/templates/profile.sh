@@ -2,6 +2,8 @@
 export RFM_CONFIG_PATH={{ checkout }}/site-config
 # What `ec2:cc` is here.
 export NEARMETAL_SYSTEMS_PATH={{ checkout }}/site-config/lab/systems
+# Each machine's lab has a baseline of its own.
+export RFM_REFERENCE_PREFIX={{ checkout }}/results/baselines
 {% if hardware -%}
 # The partition `vm` of the system `lab` is there.
 export NEARMETAL_LAB_VM={{ hardware.nic }}
