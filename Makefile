@@ -2,6 +2,12 @@
 .DEFAULT_GOAL := help
 LAB := .venv/bin/python site-config/lab
 SYSTEM ?= lab
+# A build ends, and removes what it began, where make is killed.
+WITH_MAKE := setpriv --pdeathsig TERM
+# Root leaves no byte code in the checkout of somebody else.
+ifneq ($(shell id -u),$(shell stat -c %u .))
+export PYTHONDONTWRITEBYTECODE := 1
+endif
 
 .PHONY: help demo campaign test unit lab-up lab-status lab-shell lab-exec lab-down lab-clean bench-gate bench-kernels drill lock \
         spack-check spack-lock images images-lock aws-check
@@ -71,10 +77,10 @@ spack-lock: .venv/ready ## write the locks of spack-env anew by SPACK (default: 
 	@.venv/bin/python spack-env/locks.py --write --spack '$(or $(SPACK),spack)'
 
 images: .venv/ready ## build the Apptainer images of containers/ and hold them against their lock (five minutes; IMAGES='openmpi mpich' some)
-	@.venv/bin/python containers/images.py $(IMAGES)
+	@$(WITH_MAKE) .venv/bin/python containers/images.py $(IMAGES)
 
 images-lock: .venv/ready ## build them and write containers/images.lock anew, saying what changed
-	@.venv/bin/python containers/images.py --lock $(IMAGES)
+	@$(WITH_MAKE) .venv/bin/python containers/images.py --lock $(IMAGES)
 
 aws-check: .venv/aws/ready ## is site-config/aws/cluster.yaml, or FILE, a cluster as ParallelCluster takes it and ec2.yaml says?
 	@.venv/aws/bin/python site-config/aws/check.py $(if $(FILE),'$(FILE)')
@@ -83,7 +89,7 @@ COMPILE = .venv/bin/uv pip compile --quiet --universal --generate-hashes --no-he
 lock: .venv/ready ## write every requirements.lock anew, from pyproject.toml and site-config/aws/requirements.in
 	.venv/bin/python -m pip install --quiet uv
 	$(COMPILE) --extra test --extra gate --extra pages -o requirements.lock
-	$(COMPILE) --extra test -o site-config/lab/requirements.lock
+	$(COMPILE) --extra test --extra gate -o site-config/lab/requirements.lock
 	.venv/bin/uv pip compile --quiet --generate-hashes --no-header --python-version 3.11 \
 	    --overrides site-config/aws/overrides.txt site-config/aws/requirements.in -o site-config/aws/requirements.lock
 

@@ -7,12 +7,14 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 CHECKOUT = HERE.parent
 sys.path.insert(0, str(CHECKOUT / "site-config" / "lab"))
+import cache  # noqa: E402
 import image as node_image  # noqa: E402
 import sif  # noqa: E402
 
@@ -34,41 +36,63 @@ class Builder:
 
     def __init__(self, say):
         self.own = shutil.which("apptainer") is not None
-        cache = Path(tempfile.gettempdir()) if self.own else node_image.cache_dir()
-        self.work = Path(tempfile.mkdtemp(prefix="images-", dir=cache))
-        self.out = self.work / "user"
-        self.out.mkdir()
+        parent = Path(tempfile.gettempdir()) if self.own else cache.cache_dir()
+        self._places = ExitStack()
         self.arguments = {}
-        if not self.own:
-            self.node = node_image.ensure(say)
-            say("base: Debian from this host's archive")
-            with open(self.work / "log", "w") as log:
-                done = subprocess.run(
-                    [
-                        "mmdebstrap",
-                        "--mode=root",
-                        "--variant=apt",
-                        "--format=tar",
-                        f"--keyring={node_image.KEYRING}",
-                        "--dpkgopt=force-unsafe-io",
-                        node_image.SUITE,
-                        self.out / "base.tar",
-                        node_image.mirror(),
-                    ],
-                    stdout=log,
-                    stderr=log,
-                    stdin=subprocess.DEVNULL,
-                    env={**os.environ, "SOURCE_DATE_EPOCH": "0"},
-                )
-            if done.returncode:
-                raise BuildError(f"mmdebstrap failed: {self.last_words()}")
-            self.run(
-                "sh",
-                "-c",
-                'mkdir base && tar -xf base.tar --exclude="./dev/*" -C base && rm base.tar',
-                where="/work",
+        try:
+            self._places.enter_context(cache.interruptible())
+            self.work = self._places.enter_context(
+                cache.work_directory(parent, "nearmetal-images-")
             )
-            self.arguments = {"bootstrap": "localimage", "base": "/work/base"}
+            self.out = self.work / "user"
+            self.out.mkdir()
+            if not self.own:
+                self._make_base(say)
+        except BaseException:
+            self.close()
+            raise
+
+    def _make_base(self, say) -> None:
+        """Debian from this host's archive, unpacked by the user who builds."""
+        self.node = node_image.ensure(say)
+        say("base: Debian from this host's archive")
+        command = [
+            "mmdebstrap",
+            "--mode=root",
+            "--variant=apt",
+            "--format=tar",
+            f"--keyring={node_image.KEYRING}",
+            "--dpkgopt=force-unsafe-io",
+            node_image.SUITE,
+            self.out / "base.tar",
+            node_image.mirror(),
+        ]
+        # mmdebstrap builds below TMPDIR: here, so that it goes with the rest.
+        places = {"SOURCE_DATE_EPOCH": "0", "TMPDIR": str(self.work)}
+        if self._ended(command, env={**os.environ, **places}):
+            raise BuildError(f"mmdebstrap failed: {self.last_words()}")
+        self.run(
+            "sh",
+            "-c",
+            'mkdir base && tar -xf base.tar --exclude="./dev/*" -C base && rm base.tar',
+            where="/work",
+        )
+        self.arguments = {"bootstrap": "localimage", "base": "/work/base"}
+
+    def _ended(self, command, **options) -> int:
+        """Exit code of a command that writes into the log, and that ends where this process does."""
+        with (
+            open(self.work / "log", "a") as log,
+            cache.running(
+                command,
+                contained=not self.own,
+                stdout=log,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+                **options,
+            ) as process,
+        ):
+            return process.wait()
 
     def run(self, *command, where="/checkout", epoch=0) -> None:
         """In the checkout, or the builder's own directory. BuildError."""
@@ -90,11 +114,6 @@ class Builder:
             }
         else:
             command = [
-                "unshare",
-                "--mount",
-                "--pid",
-                "--fork",
-                "--kill-child",
                 HERE / "builder.sh",
                 self.node,
                 self.work,
@@ -106,18 +125,9 @@ class Builder:
                 *command,
             ]
             directory = CHECKOUT
-        with open(self.work / "log", "a") as log:
-            done = subprocess.run(
-                command,
-                cwd=directory,
-                env=environment,
-                stdout=log,
-                stderr=log,
-                stdin=subprocess.DEVNULL,
-            )
-        if done.returncode:
+        if code := self._ended(command, cwd=directory, env=environment):
             raise BuildError(
-                f"{' '.join(map(str, command[-4:]))} failed (exit {done.returncode}): {self.last_words()}"
+                f"{' '.join(map(str, command[-4:]))} failed (exit {code}): {self.last_words()}"
             )
 
     def last_words(self) -> str:
@@ -176,4 +186,5 @@ class Builder:
         }
 
     def close(self) -> None:
-        shutil.rmtree(self.work, ignore_errors=True)
+        """Remove what was made on the way."""
+        self._places.close()

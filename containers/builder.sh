@@ -1,6 +1,6 @@
 #!/bin/sh
 # Runs Apptainer of the lab's node image as an ordinary user, with this host's network and without the lab: for hosts that have
-# none of their own, or an older one. Under `unshare --mount --pid --fork` as root:
+# none of their own, or an older one. In mount and PID namespaces of its own, as root:
 #     builder.sh IMAGE WORK CHECKOUT COMMAND...
 # WORK is the user's own directory (/work within), CHECKOUT what is built from (/checkout, read-only).
 set -eu

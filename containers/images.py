@@ -144,6 +144,9 @@ def main(words=None) -> int:
     except (ImagesError, BuildError, node_image.ImageError, OSError) as error:
         print(f"images: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("images: interrupted; whole images stay, and of others nothing", file=sys.stderr)
+        return 130
 
 
 def build_all(stacks, software, lock_anew, say) -> int:

@@ -1,5 +1,6 @@
 """What the node image is made from, and when it is made anew."""
 
+import cache
 import image
 import pytest
 
@@ -52,11 +53,12 @@ def test_clean_spares_what_a_lab_stands_on(tmp_path, monkeypatch):
     for name in ("image-1", "image-2", "layer-1", "layer-2", "image-build.log"):
         (tmp_path / name).touch() if "." in name else (tmp_path / name).mkdir()
     said = []
-    image.clean({str(tmp_path / "image-1"), str(tmp_path / "layer-1")}, said.append)
+    cache.clean({str(tmp_path / "image-1"), str(tmp_path / "layer-1")}, said.append)
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "image-1",
         "image-build.log",
         "layer-1",
+        "lock",
     ]
     assert len(said) == 4 and "stays" in said[0]
 

@@ -6,6 +6,7 @@ import shlex
 import subprocess
 import sys
 
+import cache
 import cluster
 import image
 import layer
@@ -179,7 +180,7 @@ def main() -> int:
                 room.stop()
             say("lab: down")
         elif arguments.command == "clean":
-            image.clean(images_in_use(), say)
+            cache.clean(images_in_use(), say)
         elif arguments.command == "status":
             return status(room, plan)
         else:

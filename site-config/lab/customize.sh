@@ -1,6 +1,6 @@
 #!/bin/sh
-# Last step of the node image's build, `customize.sh ROOT WHEELS LOCK`: ReFrame in a
-# virtual environment of its own, and the MPI libraries as modules, as a site has them.
+# Last step of the node image's build, `customize.sh ROOT WHEELS LOCK`: ReFrame and what
+# `nearmetal` needs in a virtual environment of its own, and the MPI libraries as modules, as a site has them.
 set -eu
 root=$1 wheels=$2 lock=$3
 
@@ -12,6 +12,10 @@ chroot "$root" python3 -m venv /opt/nearmetal
 chroot "$root" /opt/nearmetal/bin/pip --isolated install --quiet --no-index --no-deps --no-compile --require-hashes \
     --find-links /tmp/wheels --requirement "/tmp/wheels/$(basename "$lock")"
 rm -r "$root/tmp/wheels"
+# The command of the checkout that a lab runs from: enter.sh names it to this Python as the package `nearmetal`.
+printf '#!/opt/nearmetal/bin/python\nimport sys\nfrom nearmetal.__main__ import main\nsys.exit(main())\n' \
+    > "$root/opt/nearmetal/bin/nearmetal"
+chmod 755 "$root/opt/nearmetal/bin/nearmetal"
 
 # Debian installs every MPI side by side under suffixed names; a module gives them their plain ones.
 for mpi in openmpi mpich; do

@@ -62,6 +62,10 @@ fi
 # After /home and /tmp, below which it may be.
 mkdir -p "$root$checkout"
 mount --bind "$checkout" "$root$checkout"
+# The package of the `nearmetal` command, for the image's Python.
+for packages in "$root"/opt/nearmetal/lib/python3*/site-packages; do
+    ln -s "$checkout/ci" "$packages/nearmetal"
+done
 
 ip link set lo up 2>/dev/null || chroot "$root" ip link set lo up
 cd "$root"

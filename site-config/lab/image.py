@@ -1,6 +1,5 @@
 """The lab's node image: Debian stable by mmdebstrap, built once for given inputs and shared by all labs of a host."""
 
-import fcntl
 import hashlib
 import os
 import platform
@@ -8,9 +7,11 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
+
+import cache
+from cache import ImageError
 
 HERE = Path(__file__).parent
 LOCK = HERE / "requirements.lock"
@@ -18,14 +19,6 @@ SUITE, ROLLING = "trixie", "sid"
 #: Python of that suite, for which the wheels are fetched.
 PYTHON = "3.13"
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
-
-
-class ImageError(RuntimeError):
-    """The node image could not be built; the message says what to do."""
-
-
-def cache_dir() -> Path:
-    return Path(os.environ.get("NEARMETAL_CACHE", "/var/cache/nearmetal"))
 
 
 def packages(listed: str = "packages.txt") -> tuple[list[str], list[str]]:
@@ -85,41 +78,7 @@ def key() -> str:
 
 def ensure(say=print) -> Path:
     """The image's root directory, built now if this host has none for these inputs. Raises ImageError."""
-    return built("node image", f"image-{key()}", "about a minute and a half", _build, say)
-
-
-def built(what: str, name: str, takes: str, build, say) -> Path:
-    """The directory of this name in the cache, made now if it is not there: `build(work, say)` makes it as work/root."""
-    cache = cache_dir()
-    cache.mkdir(parents=True, exist_ok=True)
-    directory = cache / name
-    # Two checkouts may want the same one at once: the second waits and finds it.
-    with open(cache / "lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if directory.exists():
-            return directory
-        for stale in cache.glob("building-*"):
-            shutil.rmtree(stale)
-        say(f"{what}: none for these inputs yet; building one ({takes})")
-        started = time.monotonic()
-        work = Path(tempfile.mkdtemp(prefix="building-", dir=cache))
-        try:
-            build(work, say)
-            (work / "root").rename(directory)
-        finally:
-            shutil.rmtree(work, ignore_errors=True)
-        say(f"{what}: built in {time.monotonic() - started:.0f} s as {directory}")
-    return directory
-
-
-def clean(in_use: set[str], say=print) -> None:
-    """Remove this host's node images, and layers of them, but those in use; the next `ensure` builds anew what it needs."""
-    for image in sorted([*cache_dir().glob("image-*/"), *cache_dir().glob("layer-*/")]):
-        if str(image) in in_use:
-            say(f"node image: {image} stays, a lab of another checkout stands on it")
-            continue
-        shutil.rmtree(image)
-        say(f"node image: removed {image}")
+    return cache.built("node image", f"image-{key()}", "about a minute and a half", _build, say)
 
 
 def _build(work: Path, say) -> None:
@@ -137,25 +96,36 @@ def _build(work: Path, say) -> None:
     )
     wheels = work / "wheels"
     machine = platform.machine()
-    fetch = subprocess.Popen(
-        [
-            sys.executable,
-            "-m",
-            "pip",
-            "download",
-            "--quiet",
-            "--no-deps",
-            "--require-hashes",
-            "--requirement",
-            LOCK,
-            "--only-binary=:all:",
-            "--python-version",
-            PYTHON,
-            "--dest",
-            wheels,
-            *(f"--platform=manylinux{tag}_{machine}" for tag in ("2014", "_2_17", "_2_28")),
-        ]
-    )
+    download = [
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        "--quiet",
+        "--no-deps",
+        "--require-hashes",
+        "--requirement",
+        LOCK,
+        "--only-binary=:all:",
+        "--python-version",
+        PYTHON,
+        "--dest",
+        wheels,
+        *(f"--platform=manylinux{tag}_{machine}" for tag in ("2014", "_2_17", "_2_28")),
+    ]
+    with cache.running(download) as fetch:
+        _bootstrap(work, stable + rolling, say)
+        if fetch.wait() != 0:
+            raise ImageError(
+                f"the packages of {LOCK.name} could not be fetched for Python {PYTHON}: see pip's words above; "
+                "is the package index reachable?"
+            )
+    with cache.running([HERE / "customize.sh", work / "root", wheels, LOCK]) as customize:
+        if customize.wait() != 0:
+            raise ImageError(f"{HERE / 'customize.sh'} failed: see its words above")
+
+
+def _bootstrap(work: Path, packages: list[str], say) -> None:
     mmdebstrap(
         "node image",
         [
@@ -203,40 +173,34 @@ def _build(work: Path, say) -> None:
             # Before the server, whose installation creates its files by it.
             f'--setup-hook=install -D -m 644 "{HERE}/mariadb.cnf" "$1/etc/mysql/mariadb.conf.d/99-lab.cnf"',
             f'--setup-hook=install -D -m 644 "{work}/preferences" "$1/etc/apt/preferences.d/rolling"',
-            f"--include={','.join(stable + rolling)}",
+            f"--include={','.join(packages)}",
             SUITE,
             str(work / "root"),
             str(work / "sources.list"),
         ],
         say,
     )
-    if fetch.wait() != 0:
-        raise ImageError(
-            f"the packages of {LOCK.name} could not be fetched for Python {PYTHON}: see pip's words above; "
-            "is the package index reachable?"
-        )
-    subprocess.run([HERE / "customize.sh", work / "root", wheels, LOCK], check=True)
 
 
 def mmdebstrap(what: str, arguments: list, say, before: tuple = ()) -> None:
     """Run it (after the words of a command that runs it), with a sign of life every 15 s. Raises ImageError."""
-    log = cache_dir() / "image-build.log"
-    with open(log, "w") as output:
-        build = subprocess.Popen(
-            [
-                *before,
-                "mmdebstrap",
-                "--mode=root",
-                "--format=directory",
-                f"--keyring={KEYRING}",
-                "--aptopt=APT::Install-Recommends false",
-                "--dpkgopt=force-unsafe-io",
-                *arguments,
-            ],
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            stdin=subprocess.DEVNULL,
-        )
+    log = cache.cache_dir() / "image-build.log"
+    command = [
+        *before,
+        "mmdebstrap",
+        "--mode=root",
+        "--format=directory",
+        f"--keyring={KEYRING}",
+        "--aptopt=APT::Install-Recommends false",
+        "--dpkgopt=force-unsafe-io",
+        *arguments,
+    ]
+    with (
+        open(log, "w") as output,
+        cache.running(
+            command, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL
+        ) as build,
+    ):
         started = time.monotonic()
         while (code := _wait(build, 15)) is None:
             last = log.read_text(errors="replace").rstrip().rsplit("\n", 1)[-1]

@@ -4,6 +4,7 @@ import hashlib
 import platform
 from pathlib import Path
 
+import cache
 import image
 
 HERE = Path(__file__).parent
@@ -30,7 +31,7 @@ def ensure(base: Path, say=print) -> Path:
             f"virtual machines are those of x86_64, and this host is {platform.machine()}: "
             f"{PACKAGES} names their kernel and QEMU"
         )
-    return image.built(
+    return cache.built(
         "guests' layer",
         f"layer-{key(base)}",
         "QEMU and a kernel: about a minute, 0.3 GB",
