@@ -136,9 +136,9 @@ def parser() -> argparse.ArgumentParser:
     gate.add_argument(
         "--reframe",
         type=shlex.split,
-        default=["reframe"],
         metavar="COMMAND",
-        help="how --confirm starts ReFrame (default: reframe)",
+        help="how --confirm starts ReFrame (default: reframe; where the session ran in this checkout's lab "
+        "and this is its host: in the lab)",
     )
     gate.add_argument("--all", action="store_true", help="print what is ok as well")
     for kind, text in (

@@ -183,12 +183,13 @@ def gate_session(arguments) -> int:
     fresh = confirm.known_fresh(session, arguments.database)
     judged = gate.judge_session(session, known, fresh)
     if arguments.confirm:
+        reframe = arguments.reframe or confirm.reframe_of(session, arguments.database)
         judged = confirm.confirm(
             judged,
             known,
             fresh,
             arguments.database,
-            arguments.reframe,
+            reframe,
             arguments.most,
             lambda line: print(line, flush=True),
             arguments.confirm,

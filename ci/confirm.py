@@ -1,8 +1,14 @@
 """The suspicious cases of a session measured again, through ReFrame, in jobs of their own: a change that was a bad moment
 of the node or the switch is gone by then, and what was undecided gets the launches that it lacked."""
 
+import os
 import re
+import shlex
+import shutil
+import socket
 import subprocess
+import sys
+import tomllib
 from pathlib import Path
 
 from . import naming
@@ -15,6 +21,12 @@ from .sequential import CONFIRM_LOOKS
 
 #: Words of the verdicts that a second look may change, by what is asked for.
 WORDS = {"changed": ("regressed", "improved"), "all": ("regressed", "improved", "inconclusive")}
+
+
+#: The lab of this checkout, a cluster of its own on this host.
+LAB = Path(__file__).resolve().parents[1] / "site-config" / "lab"
+#: Settings that hold in the lab as they do here.
+PASSED = ("RFM_PREFIX", "RFM_REFERENCE_PREFIX", "NEARMETAL_SYSTEMS_PATH", "NEARMETAL_IMAGES")
 
 
 class ConfirmError(RuntimeError):
@@ -40,6 +52,8 @@ def confirm(
     :arg which: a key of WORDS: `changed`, or `all` that is undecided too.
     :raises ConfirmError: a case could not be measured again.
     """
+    if undecided(report, fresh, most, which):
+        say(f"confirm: ReFrame is started by `{shlex.join(reframe)}` (--reframe gives another way)")
     while wanted := undecided(report, fresh, most, which):
         for number, (where, launches) in enumerate(wanted.items(), 1):
             say(
@@ -79,6 +93,26 @@ def undecided(report: Report, fresh: Fresh, most: int, which: str = "all") -> di
     return wanted
 
 
+def reframe_of(session: Session, database: Path) -> list[str]:
+    """The words that start ReFrame where the session ran: on this host, or from this host in the lab."""
+    if not ran_in_lab(session):
+        return ["reframe"]
+    settings = {name: os.environ[name] for name in PASSED if name in os.environ}
+    settings["RFM_SQLITE_DB_FILE"] = str(database.resolve())
+    where = [f"--chdir={session.directory}"] if session.directory else []
+    words = [f"{name}={value}" for name, value in settings.items()]
+    return [sys.executable, str(LAB), "exec", "env", *where, *words, "reframe"]
+
+
+def ran_in_lab(session: Session) -> bool:
+    """Whether the session ran on the lab's login node and this is another host, without Slurm."""
+    try:
+        login = tomllib.loads((LAB / "topology.toml").read_text())["cluster"]["controller"]
+    except (OSError, ValueError, KeyError):
+        return False
+    return session.host == login != socket.gethostname() and not shutil.which("sbatch")
+
+
 def measure(
     session: Session, where: Where, launches: int, database: Path, reframe: list[str]
 ) -> dict[str, list[float]]:
@@ -98,16 +132,21 @@ def measure(
     except OSError as error:
         raise ConfirmError(
             f"{command[0]} cannot be started: {error.strerror}. Fix: activate the virtual environment, or say "
-            "how ReFrame is started with --reframe"
+            f"with --reframe how ReFrame is started on {session.host or 'the login node'}, where the session ran"
         ) from error
     after = confirmations(database, session)[before:]
     cases = [case for again in after for case in again.cases if case.where == where]
     if not cases or not cases[0].measured:
         raise ConfirmError(
             f"{' | '.join(where)} could not be measured again: "
-            f"{cases[0].failure if cases else done.stdout[-400:].strip() or f'ReFrame ended with {done.returncode}'}"
+            f"{cases[0].failure if cases else _last_words(done, reframe)}"
         )
     return {value.variable: list(value.samples) for value in cases[0].values}
+
+
+def _last_words(done: subprocess.CompletedProcess, reframe: list[str]) -> str:
+    said = done.stdout[-400:].strip() or f"ReFrame ended with {done.returncode}"
+    return f"{said}. It was started by `{shlex.join(reframe)}`; --reframe gives another way"
 
 
 def arguments(session: Session, where: Where, launches: int) -> list[str]:

@@ -156,6 +156,7 @@ class Session:
     confirms: str = ""  #: id of the session of which it measured some cases again (confirm.py)
     #: what it was to select, as its checks recorded it (reframe_checks/selection.py); {}: they did not
     selection: dict = field(default_factory=dict)
+    host: str = ""  #: name of the host on which ReFrame was called
 
     @property
     def kind(self) -> str:
@@ -289,6 +290,7 @@ def parse_session(data: dict, origin) -> Session:
         info.get("workdir", ""),
         info.get(CONFIRMS, ""),
         next((case["selection"] for case in every if case.get("selection")), {}),
+        info.get("hostname") or "",
     )
 
 

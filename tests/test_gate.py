@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -543,6 +544,44 @@ def test_reframe_that_fails_again_is_incomplete(monkeypatch, capsys, tmp_path, r
         sessions=(),
     )
     assert code == 2 and "no-such-program cannot be started" in err
+
+
+def ran_on(host: str, **more) -> results.Session:
+    data = campaign(116)
+    data["session_info"] |= {"hostname": host, "workdir": "/srv/checkout", **more}
+    return results.parse_session(data, "here")
+
+
+@pytest.mark.skipif(shutil.which("sbatch") is not None, reason="this host is a login node itself")
+def test_a_session_of_the_lab_is_confirmed_in_the_lab_without_being_told(monkeypatch, tmp_path):
+    for name in confirm.PASSED:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("RFM_PREFIX", "/srv/prefix")
+    database = tmp_path / "results.db"
+    assert confirm.reframe_of(ran_on("login"), database) == [
+        sys.executable,
+        str(confirm.LAB),
+        "exec",
+        "env",
+        "--chdir=/srv/checkout",
+        "RFM_PREFIX=/srv/prefix",
+        f"RFM_SQLITE_DB_FILE={database}",
+        "reframe",
+    ]
+    assert confirm.reframe_of(ran_on("login17.cluster"), database) == ["reframe"]
+    assert confirm.reframe_of(ran_on(""), database) == ["reframe"]
+
+
+def test_confirm_says_how_it_starts_reframe_and_where_the_session_ran(
+    monkeypatch, capsys, tmp_path, references
+):
+    slow = campaign(117, steps=[(SLOWER, 1.2)])
+    slow["session_info"]["hostname"] = "login17"
+    monkeypatch.setenv("PATH", str(tmp_path))
+    words = ("gate", "--confirm")
+    code, out, err = run(monkeypatch, capsys, tmp_path, references, *words, sessions=[slow])
+    assert code == 2 and "started by `reframe`" in out and "--reframe" in out
+    assert "login17" in err and "--reframe" in err
 
 
 def test_help_of_every_command_teaches():
