@@ -29,7 +29,7 @@ campaign: lab-up ## everything on SYSTEM (default: lab), with progress and an es
 	@$(LAB) exec 'reframe -c reframe_checks -r --system $(SYSTEM)' | .venv/bin/nearmetal progress --system $(SYSTEM)
 
 test: lab-up .venv/aws/ready ## all tests: parsing, configuration, sources, and everything that runs in the lab or a browser
-	@site-config/lab/host.sh test-packages.txt
+	@sh site-config/lab/host.sh test-packages.txt
 	@$(LAB) exec 'python -m pytest -p no:cacheprovider tests/test_sources.py tests/test_kernels.py tests/test_jvm.py tests/test_java.py -m node'
 	@.venv/bin/python -m pytest -m 'not node' $(PYTEST)
 
@@ -95,7 +95,7 @@ lock: .venv/ready ## write every requirements.lock anew, from pyproject.toml and
 
 # Everything Python lives here; the stamp is younger than what it was made from.
 .venv/ready: requirements.lock pyproject.toml site-config/lab/host-packages.txt
-	@site-config/lab/host.sh
+	@sh site-config/lab/host.sh
 	@echo "virtual environment: installing the locked packages into .venv"
 	@python3 -m venv .venv
 	@.venv/bin/python -m pip install --quiet --require-hashes --no-deps --requirement requirements.lock

@@ -19,7 +19,8 @@ import yaml
 HERE = Path(__file__).resolve().parent
 CHECKOUT = HERE.parent
 sys.path.insert(0, str(HERE))
-from builder import Builder, BuildError, digest_of, node_image  # noqa: E402
+from builder import Builder, BuildError, cache, digest_of, node_image  # noqa: E402
+import conditions  # noqa: E402
 from images_lock import ImagesError, directory, lock_path, read_lock  # noqa: E402
 from nearmetal import files  # noqa: E402
 
@@ -123,7 +124,16 @@ def main(words=None) -> int:
         parser.error(
             f"no such stack: {', '.join(sorted(unknown))}; choose from {', '.join(STACKS)}"
         )
-    if os.geteuid() != 0 and not shutil.which("apptainer"):
+    own = shutil.which("apptainer") is not None
+    try:
+        if not own:
+            conditions.refuse_without_root()
+        elif os.geteuid() != 0:
+            conditions.refuse_without_user_namespaces(os.geteuid(), os.getegid())
+    except conditions.LabError as error:
+        print(f"images: {error}", file=sys.stderr)
+        return 1
+    if os.geteuid() != 0 and not own:
         # Namespaces for a builder that this host lacks; the build itself is an ordinary user's there.
         os.execvp(
             "sudo",
@@ -131,9 +141,11 @@ def main(words=None) -> int:
                 "sudo",
                 "--preserve-env=NEARMETAL_CACHE,NEARMETAL_MIRROR,NEARMETAL_IMAGES",
                 sys.executable,
+                "-B",
                 *sys.argv,
             ],
         )
+    os.umask(0o022)
     try:
         return build_all(
             arguments.stacks or STACKS,
@@ -141,12 +153,27 @@ def main(words=None) -> int:
             arguments.lock,
             lambda text: print(text, flush=True),
         )
-    except (ImagesError, BuildError, node_image.ImageError, OSError) as error:
+    except (ImagesError, BuildError, cache.ImageError, conditions.LabError, OSError) as error:
         print(f"images: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("images: interrupted; whole images stay, and of others nothing", file=sys.stderr)
         return 130
+
+
+def refuse_unsuitable_host() -> None:
+    """Before anything is built: what would end it later, in other words. Raises LabError."""
+    if shutil.which("apptainer"):
+        return
+    directory = cache.cache_dir()
+    there = (directory / f"image-{node_image.key()}").exists()
+    conditions.refuse_private_checkout(CHECKOUT)
+    conditions.refuse_cache(
+        directory, conditions.CONTAINERS_MB + (0 if there else conditions.IMAGE_MB)
+    )
+    directory.mkdir(parents=True, exist_ok=True)
+    conditions.refuse_overlay(directory)
+    conditions.refuse_without_user_namespaces(conditions.NOBODY, conditions.NOBODY)
 
 
 def build_all(stacks, software, lock_anew, say) -> int:
@@ -168,7 +195,9 @@ def build_all(stacks, software, lock_anew, say) -> int:
             revision, epoch = (
                 (old["revision"], old["epoch"]) if unchanged else revision_of(made_from)
             )
-            builder = builder or Builder(say)
+            if builder is None:
+                refuse_unsuitable_host()
+                builder = Builder(say)
             say(f"{stack}: building")
             started = time.monotonic()
             path, new = builder.image(stack, software, revision, epoch)

@@ -8,6 +8,7 @@ import sys
 
 import cache
 import cluster
+import conditions
 import image
 import layer
 import topology
@@ -86,6 +87,22 @@ def given_options(arguments) -> dict:
     }
 
 
+def refuse_unsuitable_host(command: str, room: Room, plan: topology.Topology) -> None:
+    """Before anything is started: what would end it later, in other words. Raises LabError."""
+    if command not in ("up", "image"):
+        return
+    if command == "up":
+        conditions.refuse_checkout(room.checkout, *cluster.owner(room))
+        conditions.refuse_state(room.directory)
+    directory = cache.cache_dir()
+    needed = 0 if (directory / f"image-{image.key()}").exists() else conditions.IMAGE_MB
+    conditions.refuse_cache(directory, needed)
+    directory.mkdir(parents=True, exist_ok=True)
+    conditions.refuse_overlay(directory)
+    if plan.guests:
+        conditions.refuse_overlay(directory, upper=True)
+
+
 def yes(word: str) -> bool:
     if word not in ("yes", "no"):
         raise ValueError(word)
@@ -151,12 +168,16 @@ def main() -> int:
         up.error(
             "--vm-... says what virtual machines have, and --vm which NIC: give it, for example --vm virtio"
         )
+    try:
+        conditions.refuse_without_root()
+    except LabError as error:
+        print(f"lab: {error}", file=sys.stderr)
+        return 1
     if os.geteuid() != 0:
-        # Namespaces and mounts need root; what runs inside does not get it.
-        os.execvp(
-            "sudo",
-            ["sudo", "--preserve-env=NEARMETAL_CACHE,NEARMETAL_MIRROR", sys.executable, *sys.argv],
-        )
+        # Namespaces and mounts need root; what runs inside does not get it. No byte code of root's in the checkout.
+        keep = "--preserve-env=NEARMETAL_CACHE,NEARMETAL_MIRROR"
+        os.execvp("sudo", ["sudo", keep, sys.executable, "-B", *sys.argv])
+    os.umask(0o022)
 
     def say(text):
         print(text, flush=True)
@@ -165,6 +186,7 @@ def main() -> int:
         room = Room()
         vm = asked_of_guests(arguments, room)
         plan = topology.load(vm=vm)
+        refuse_unsuitable_host(arguments.command, room, plan)
         if arguments.command == "image":
             say(str(image.ensure(say)))
         elif arguments.command == "up":

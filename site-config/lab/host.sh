@@ -6,6 +6,25 @@
 set -eu
 here=$(dirname "$0")
 
+refuse() { echo "$1" >&2; exit 1; }
+
+# The place of the checkout, before anything is installed.
+checkout=$(cd "$here/../.." && pwd)
+case $checkout in
+    *[[:space:]:]*) refuse "$checkout: Python and compilers would split a path with a space or colon: move the checkout." ;;
+esac
+case ,$(findmnt --noheadings --output OPTIONS --target "$checkout" 2> /dev/null), in
+    *,ro,*) refuse "$checkout is on a file system mounted read-only, and the virtual environment goes there: move the checkout." ;;
+    *,noexec,*) refuse "$checkout is on a file system mounted noexec, and programs of it are started: move the checkout." ;;
+esac
+[ -w "$checkout" ] || refuse "$checkout is not writable for $(id -un), and the virtual environment goes there: clone it yourself."
+if [ "$(id -u)" -ne 0 ]; then
+    command -v sudo > /dev/null ||
+        refuse "The lab needs root, and there is no sudo here: run this as root, or install sudo. Nothing was changed."
+    [ -t 0 ] && ask='sudo -v' || ask='sudo -n true'
+    $ask || refuse "The lab needs root, and sudo does not let $(id -un): run this as root. Nothing was changed."
+fi
+
 any() { # of the commands a,b,c one is there
     for one in $(echo "$1" | tr , ' '); do command -v "$one" && return; done
     return 1
@@ -40,10 +59,6 @@ if [ -n "$packages" ]; then
         echo "(names are Debian's), then run this again." >&2
         exit 1
     fi
-    if [ -n "$as_root" ] && ! command -v sudo > /dev/null; then
-        echo "Nothing was changed: this needs root. As root: apt-get install$packages" >&2
-        exit 1
-    fi
     echo "Installing:$packages"
     log=$(mktemp)
     # shellcheck disable=SC2086 # a list of words is meant
@@ -64,7 +79,7 @@ try() {
         failed=1
     fi
 }
-[ "$(id -u)" -eq 0 ] || exec sudo "$0" "$@"
+[ "$(id -u)" -eq 0 ] || exec sudo sh "$0" "$@"
 failed=0 PATH=$PATH:/usr/sbin:/sbin
 try namespaces "Allow root to make namespaces: a container needs --privileged." true
 try "virtual Ethernet" "modprobe veth" ip link add name t0 type veth peer name t1
