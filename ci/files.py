@@ -1,8 +1,9 @@
 """Files that are written whole or not at all, and never through somebody else's link.
 
-Root writes below `results/`, which belongs to the user whose jobs run in the lab. That user may plant a link at any time.
-So a path is opened one directory at a time (`openat`, O_NOFOLLOW). A link is followed only in a directory where nobody
-but root and this process can make one. A file appears by a rename within its directory and belongs to that directory's owner.
+Root writes below `results/`, which belongs to the user whose jobs run in the lab. That user may
+plant a link at any time. So a path is opened one directory at a time (`openat`, O_NOFOLLOW). A link
+is followed only in a directory where nobody but root and this process can make one. A file appears
+by a rename within its directory and belongs to that directory's owner.
 """
 
 import os
@@ -33,8 +34,9 @@ class UnsafePathError(OSError):
 def write(path: Path | str, data: str | bytes) -> None:
     """Write a file whole, by a rename. Raises OSError.
 
-    The directories above it are made where they are missing. In a directory of another user, a link, a FIFO or a device of
-    that name is refused, and a hard link is replaced. In a directory of our own they are used as by `open`.
+    The directories above it are made where they are missing. In a directory of another user, a link,
+    a FIFO or a device of that name is refused, and a hard link is replaced. In a directory of our own
+    they are used as by `open`.
     """
     data = data.encode("utf-8") if isinstance(data, str) else data
     with _sink(path) as sink:
@@ -49,15 +51,16 @@ def copy(source: Path | str, path: Path | str) -> None:
 
 
 def make_directory(path: Path | str) -> None:
-    """Make a directory and those above it, each of which belongs to the owner of the one that it is in. Raises OSError."""
+    """Make a directory and those above it, each for the owner of the one it is in. Raises OSError."""
     with _named(path):
         _Walk(path, whole=True).close()
 
 
 def hand_over(path: Path | str, uid: int, gid: int) -> list[str]:
-    """Give root's files and directories below a directory, and itself, to a user. Returns what stays root's. Raises OSError.
+    """Give a directory, and root's files below it, to a user. Raises OSError.
 
-    A file with further names stays: it may be a file of the system's that the user has linked here.
+    Returns what stays root's. A file with further names stays: it may be a file of the system's that
+    the user has linked here.
     """
     with _named(path):
         walk = _Walk(path, whole=True, make=False)
@@ -73,7 +76,7 @@ def hand_over(path: Path | str, uid: int, gid: int) -> list[str]:
 
 @dataclass
 class _Walk:
-    """An open directory, reached without trust in other users' links, and the last part of the path."""
+    """An open directory, reached without trust in other users' links, and a path's last part."""
 
     path: Path | str
     whole: bool = False  #: whether the last part is a directory to enter, too
@@ -126,7 +129,7 @@ class _Walk:
         if not self.trusted and not (sticky and own):
             raise UnsafePathError(
                 self.path,
-                f"{name} is a link in a directory that another user can write. Fix: remove the link",
+                f"{name} is a link in a directory that others can write. Fix: remove the link",
             )
         self._links += 1
         if self._links > MOST_LINKS:
@@ -155,7 +158,7 @@ class _Walk:
             return
         made = os.open(name, ENTER, dir_fd=self.directory)
         try:
-            # In another user's directory, the name may be another directory by now: that user's own.
+            # The name may be another directory by now: one of that user's own.
             _give_to_owner(made, self.directory)
         finally:
             os.close(made)
@@ -193,7 +196,7 @@ def _sink(path: Path | str):
 
 
 def _is_special(walk: _Walk) -> bool:
-    """Whether the path is a FIFO or a device to write into, as /dev/null; refused where somebody else put it there."""
+    """Whether the path is a FIFO or a device; refused where another user may have put it."""
     try:
         found = os.stat(walk.name, dir_fd=walk.directory, follow_symlinks=False)
     except FileNotFoundError:
@@ -272,13 +275,14 @@ def _hand_over_directory(
 def _hand_over_file(directory: int, name: str, uid: int, gid: int) -> bool:
     """Give one of root's files to a user, unless it has further names.
 
-    It is first moved where only root can change names. A file with one name there has no other: it is none of the system's.
+    It is first moved where only root can change names. A file with one name there has no other: it
+    is none of the system's.
     """
     private = f".{secrets.token_hex(8)}.root"
     os.mkdir(private, 0o700, dir_fd=directory)
     safe = os.open(private, ENTER, dir_fd=directory)
     try:
-        # The user may have put another directory there, but cannot have made one of root's that is closed to others.
+        # The user may have put another directory there, but none of root's that is closed.
         made = os.fstat(safe)
         if made.st_uid != 0 or stat.S_IMODE(made.st_mode) != 0o700 or os.listdir(safe):
             return False

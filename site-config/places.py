@@ -19,20 +19,25 @@ def owner(path: Path) -> int:
 
 @functools.cache
 def results(prefix: str | None, home: Path | None = None) -> str:
-    """The directory of results: RFM_PREFIX, or the checkout's results/. Root gets one of its own where these are another
-    user's, who could write nothing beside root's files and could lead root astray by a link. Raises ConfigError."""
+    """The directory of results: RFM_PREFIX, or the checkout's results/. Raises ConfigError.
+
+    Root gets one of its own where these are another user's. That user could not write beside root's
+    files, and could plant a link that root would write through.
+    """
     wanted = Path(prefix) if prefix else CHECKOUT / "results"
     if os.geteuid() != 0 or owner(wanted.absolute()) == 0:
         return str(wanted)
     if prefix:
         raise ConfigError(
-            f"RFM_PREFIX={prefix}: it belongs to user {owner(wanted.absolute())}, who could not use what root writes "
-            "there. Fix: start ReFrame as that user, or in the lab (make lab-exec), or set another RFM_PREFIX"
+            f"RFM_PREFIX={prefix}: it belongs to user {owner(wanted.absolute())}, who could not use "
+            "what root writes there. Fix: start ReFrame as that user, or in the lab (make lab-exec), "
+            "or set another RFM_PREFIX"
         )
     own = (home or Path("~root").expanduser()) / ".local/state/nearmetal"
     own /= str(CHECKOUT).strip("/").replace("/", "-")
     print(
-        f"nearmetal: {wanted} belongs to user {owner(wanted)}: what ReFrame writes as root goes to {own}",
+        f"nearmetal: {wanted} belongs to user {owner(wanted)}: "
+        f"what ReFrame writes as root goes to {own}",
         file=sys.stderr,
     )
     return str(own)

@@ -1,4 +1,4 @@
-"""Hosts and places that cannot carry the lab: each real, and refused in one sentence before anything is started."""
+"""Hosts and places that cannot carry the lab, each real: refused in one sentence at once."""
 
 import os
 import shutil
@@ -220,14 +220,15 @@ OVERLAYS = """
 mount -t tmpfs t /mnt
 for n in 1 2; do
     mkdir -p /mnt/l$n/{l} /mnt/u$n /mnt/w$n /mnt/m$n
-    mount -t overlay -o "lowerdir=$([ $n = 1 ] && echo /mnt/l1 || echo /mnt/m1),upperdir=/mnt/u$n,workdir=/mnt/w$n" o /mnt/m$n
+    lower=$([ $n = 1 ] && echo /mnt/l1 || echo /mnt/m1)
+    mount -t overlay -o "lowerdir=$lower,upperdir=/mnt/u$n,workdir=/mnt/w$n" o /mnt/m$n
 done
 """
 
 
 @pytest.mark.parametrize("place_in, upper", [("/mnt/m2", False), ("/mnt/m1", True)])
 def test_a_file_system_that_no_overlay_takes(place_in, upper):
-    """An overlay over two others is one too many for the kernel; as an upper directory it takes none."""
+    """The kernel takes no overlay over two others, and none as an upper directory."""
     program = (
         "import conditions, sys; from pathlib import Path\n"
         "try: conditions.refuse_overlay(Path(sys.argv[1]), upper=bool(sys.argv[2]))\n"

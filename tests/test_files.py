@@ -1,4 +1,4 @@
-"""Files written below a directory of another user's, who plants links, FIFOs and directories there, and swaps them."""
+"""Files written below a directory of another user, who plants links, FIFOs and directories."""
 
 import contextlib
 import os
@@ -257,7 +257,7 @@ while True:
 
 @as_root
 def test_a_hard_link_that_comes_and_goes_is_not_handed_over(theirs, secret):
-    """The kernel may forbid such links; where it does, one that others can write too takes its place."""
+    """The kernel lets a user link a file that the user can write, whatever it forbids."""
     secret.chmod(0o666)
     with attack(HARD, theirs, secret):
         for _ in range(500):

@@ -1,4 +1,4 @@
-"""Commands that build images, interrupted: no process stays, no tree, and nothing is taken for whole that is not."""
+"""Commands that build images, interrupted: no process stays, no tree, and no half image."""
 
 import os
 import shutil

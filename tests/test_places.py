@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture
 def checkout(tmp_path):
-    """A copy of the checkout whose results belong to another user, and a system that needs no modules."""
+    """A checkout whose results belong to another user, and a system that needs no modules."""
     copy = tmp_path / "checkout"
     left_out = shutil.ignore_patterns(".venv", ".git", "results", "tests", "*.sif")
     shutil.copytree(CHECKOUT, copy, ignore=left_out)

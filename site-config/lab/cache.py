@@ -1,7 +1,8 @@
-"""What this host builds once for all its labs (node images and layers over them): there whole, or not at all.
+"""Node images and the layers over them: built once for all labs of a host, whole or not at all.
 
-Each is a directory with a marker beside it, which is written last and removed first. A command that builds runs in
-namespaces that end with this process, also where it is killed; the next one removes what that left.
+Each is a directory with a marker beside it, which is written last and removed first. A command that
+builds runs in namespaces that end with this process, also where it is killed. The next command
+removes what that left.
 """
 
 import fcntl
@@ -35,7 +36,10 @@ def cache_dir() -> Path:
 
 
 def built(what: str, name: str, takes: str, build, say) -> Path:
-    """The directory of this name in the cache, made now if it is not there: `build(work, say)` makes it as work/root."""
+    """The directory of this name in the cache, made now if it is not there. Raises ImageError.
+
+    :arg build: called with a working directory and `say`; makes `root` in the former.
+    """
     cache = cache_dir()
     directory = cache / name
     with _locked(cache):
@@ -64,7 +68,7 @@ def built(what: str, name: str, takes: str, build, say) -> Path:
 
 
 def clean(in_use: set[str], say=print) -> None:
-    """Remove this host's node images, and layers of them, but those in use; the next `ensure` builds anew what it needs."""
+    """Remove this host's node images and layers but those in use; `built` makes them anew."""
     cache = cache_dir()
     if not cache.is_dir():
         return
@@ -94,7 +98,7 @@ def mark_whole(directory: Path) -> None:
 
 
 def is_whole(directory: Path) -> bool:
-    """Whether it was marked whole, and nothing was taken out of it since: that would have changed one of its directories."""
+    """Whether it was marked whole, and no directory of it has changed since."""
     if not marker(directory).exists():
         return False
     command = ["find", directory, "-xdev", "-type", "d", "-newer", marker(directory)]
@@ -103,7 +107,7 @@ def is_whole(directory: Path) -> bool:
 
 
 def remove(directory: Path) -> None:
-    """Remove a directory of the cache; interrupted, it leaves none that could be taken for a whole one."""
+    """Remove a directory of the cache; an interrupted removal leaves none that looks whole."""
     marker(directory).unlink(missing_ok=True)
     aside = directory.with_name(f"removing-{directory.name}-{secrets.token_hex(4)}")
     directory.rename(aside)
@@ -121,7 +125,7 @@ def remove_tree(directory: Path) -> None:
 
 @contextmanager
 def work_directory(parent: Path, prefix: str):
-    """A directory of this process's own, removed at the end; first those are removed that killed processes left."""
+    """A directory of this process's own, removed at the end, as are those of killed processes."""
     parent.mkdir(parents=True, exist_ok=True)
     for left in parent.glob(f"{prefix}*"):
         if (lock := _claim(left)) is not None:
@@ -159,7 +163,7 @@ def _claim(directory: Path) -> int | None:
 def running(command, contained: bool = True, **options):
     """A process that ends at the block's end or with this process, and all that it started with it.
 
-    :arg contained: in namespaces of its own, for which root is needed; else as a group of processes.
+    :arg contained: in namespaces of its own, which needs root; else as a group of processes.
     """
     before = CONTAINED if contained else ENDS_WITH_US
     process = subprocess.Popen([*before, *command], start_new_session=not contained, **options)

@@ -1,4 +1,5 @@
-"""What this host and the place of the checkout must allow, each refused in one sentence before anything is started."""
+"""What the host and the place of the checkout must allow: refused in one sentence each, before
+anything is started."""
 
 import os
 import re
@@ -9,7 +10,7 @@ from pathlib import Path
 
 from room import LabError
 
-#: Megabytes of disk that a node image takes while it is built, measured: packages and the unpacked tree.
+#: Megabytes of disk that a node image takes while it is built: packages and the unpacked tree.
 IMAGE_MB = 4000
 #: The same of containers' images: a base, and for each stack its tree and its file.
 CONTAINERS_MB = 3000
@@ -27,7 +28,8 @@ def refuse_without_root() -> None:
         return
     if shutil.which("sudo") is None:
         raise LabError(
-            "this needs root to make namespaces, and there is no sudo here: run it as root, or install sudo"
+            "this needs root to make namespaces, and there is no sudo here: run it as root, "
+            "or install sudo"
         )
     asked = ["sudo", "-v"] if sys.stdin.isatty() else ["sudo", "-n", "true"]
     if subprocess.run(asked, stdin=None, check=False).returncode:
@@ -50,7 +52,7 @@ def refuse_checkout(checkout: Path, uid: int, gid: int) -> None:
     closed = closed_directory(checkout, uid, gid)
     if closed:
         raise LabError(
-            f"{closed} cannot be entered by the lab's user ({uid}), who runs the checks of {checkout}: "
+            f"{closed} cannot be entered by the lab's user ({uid}), who runs the checks: "
             f"move the checkout, for example to /srv, or: chmod o+x {closed}"
         )
     _refuse_unreadable(unreadable_file(checkout, uid, gid), checkout, f"the lab's user ({uid})")
@@ -80,14 +82,14 @@ def refuse_cache(cache: Path, needed_mb: int) -> None:
 
 
 def refuse_overlay(cache: Path, upper: bool = False) -> None:
-    """Refuse a file system over which a node's cannot be laid; or, as guests' layers need it, that cannot be laid over
-    another. Raises LabError."""
+    """Refuse a file system that no overlay takes as its lower directory, or as its upper one, as
+    guests' layers need it. Raises LabError."""
     script = (
         "mount -t tmpfs t /mnt && mkdir /mnt/l /mnt/a /mnt/m && "
         'trial=$(mktemp -d "$1/trial-XXXXXX") && mkdir "$trial/a" && ended=0 && '
         '{ if [ "$2" = upper ]; then lower=/mnt/l upper=$trial; else lower=$trial upper=/mnt; fi; '
-        'mkdir "$upper/w" && mount -t overlay -o "lowerdir=$lower,upperdir=$upper/a,workdir=$upper/w" '
-        'o /mnt/m || ended=1; umount /mnt/m 2> /dev/null; rm -r "$trial"; exit $ended; }'
+        'mkdir "$upper/w" && mount -t overlay '
+        '-o "lowerdir=$lower,upperdir=$upper/a,workdir=$upper/w" o /mnt/m || ended=1; umount /mnt/m 2> /dev/null; rm -r "$trial"; exit $ended; }'
     )
     kind = "upper" if upper else "lower"
     command = ["unshare", "--mount", "sh", "-c", script, "overlay", str(cache), kind]
@@ -95,7 +97,8 @@ def refuse_overlay(cache: Path, upper: bool = False) -> None:
     if done.returncode:
         raise LabError(
             f"no overlay can be mounted with {cache} as its {kind} directory "
-            f"({done.stderr.strip() or 'mount failed'}): set NEARMETAL_CACHE to a directory on ext4, XFS or Btrfs"
+            f"({done.stderr.strip() or 'mount failed'}): set NEARMETAL_CACHE to a directory on "
+            "ext4, XFS or Btrfs"
         )
 
 
@@ -110,18 +113,19 @@ def refuse_state(directory: Path) -> None:
 
 
 def refuse_without_user_namespaces(uid: int, gid: int) -> None:
-    """Refuse a kernel that gives an ordinary user no namespaces, by which Apptainer builds. Raises LabError."""
+    """Refuse a kernel that gives an ordinary user no namespaces, which Apptainer needs. Raises
+    LabError."""
     mount = "mount -t tmpfs t /mnt"
     if not as_user(uid, gid, "unshare", "--user", "--map-root-user", "--mount", "sh", "-c", mount):
         raise LabError(
-            "the kernel gives ordinary users no user namespaces, by which Apptainer builds images: as root, "
-            "`sysctl user.max_user_namespaces=15000`, and where these exist "
-            "`sysctl kernel.unprivileged_userns_clone=1 kernel.apparmor_restrict_unprivileged_userns=0`"
+            "the kernel gives ordinary users no user namespaces, which Apptainer needs: as root, "
+            "`sysctl user.max_user_namespaces=15000`, and where these exist `sysctl "
+            "kernel.unprivileged_userns_clone=1 kernel.apparmor_restrict_unprivileged_userns=0`"
         )
 
 
 def refuse_private_checkout(checkout: Path) -> None:
-    """Refuse a checkout that the user who builds images, one of no other rights, cannot read. Raises LabError."""
+    """Refuse a checkout that the user who builds images cannot read. Raises LabError."""
     refuse_path(checkout, "the checkout")
     _refuse_unreadable(private_file(checkout), checkout, "the user who builds images")
 
@@ -137,8 +141,8 @@ def _refuse_unreadable(unreadable: str | None, checkout: Path, user: str) -> Non
 def refuse_path(path: Path, what: str) -> None:
     if found := re.search(UNFIT, str(path)):
         raise LabError(
-            f"{path}: {what} cannot be below a path with {found[0]!r}, at which compilers, Slurm or mounts "
-            "would split it: move it"
+            f"{path}: {what} cannot be below a path with {found[0]!r}, at which compilers, Slurm "
+            "or mounts would split it: move it"
         )
 
 

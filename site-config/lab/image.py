@@ -128,6 +128,7 @@ def _build(work: Path, say) -> None:
 def _bootstrap(work: Path, packages: list[str], say) -> None:
     mmdebstrap(
         "node image",
+        work,
         [
             "--variant=apt",
             *(
@@ -182,8 +183,11 @@ def _bootstrap(work: Path, packages: list[str], say) -> None:
     )
 
 
-def mmdebstrap(what: str, arguments: list, say, before: tuple = ()) -> None:
-    """Run it (after the words of a command that runs it), with a sign of life every 15 s. Raises ImageError."""
+def mmdebstrap(what: str, work: Path, arguments: list, say, before: tuple = ()) -> None:
+    """Run it with its temporary files in `work`, and a sign of life every 15 s. Raises ImageError.
+
+    :arg before: words of a command that runs it.
+    """
     log = cache.cache_dir() / "image-build.log"
     command = [
         *before,
@@ -198,7 +202,11 @@ def mmdebstrap(what: str, arguments: list, say, before: tuple = ()) -> None:
     with (
         open(log, "w") as output,
         cache.running(
-            command, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL
+            command,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            env={**os.environ, "TMPDIR": str(work)},
         ) as build,
     ):
         started = time.monotonic()

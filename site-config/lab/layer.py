@@ -57,6 +57,7 @@ def _build(base: Path, work: Path, say) -> None:
     )
     image.mmdebstrap(
         "guests' layer",
+        work,
         [
             "--variant=custom",
             "--skip=check/empty",

@@ -7,16 +7,16 @@ from room import LabError
 
 
 def settle(checkout: Path, uid: int, gid: int, say) -> None:
-    """Make results/ and the lab's own baselines in it, and give the user whatever root left there. Raises LabError."""
+    """Make results/ with the lab's own baselines, and hand over what root left. Raises LabError."""
     results = checkout / "results"
     if results.is_symlink():
         raise LabError(
-            f"{results} is a link, and the lab's nodes see the checkout alone; replace it by a directory "
-            "or a mount"
+            f"{results} is a link, and the lab's nodes see the checkout alone; replace it by a "
+            "directory or a mount"
         )
     places = [results]
     if checkout.stat().st_uid:
-        # `make images` runs as root, and so may any command; in root's own checkout images stay root's.
+        # `make images` runs as root; in root's own checkout images stay root's.
         places.append(checkout / "containers" / "images")
     try:
         files.make_directory(results / "baselines")
