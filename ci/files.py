@@ -34,9 +34,9 @@ class UnsafePathError(OSError):
 def write(path: Path | str, data: str | bytes) -> None:
     """Write a file whole, by a rename. Raises OSError.
 
-    The directories above it are made where they are missing. In a directory of another user, a link,
-    a FIFO or a device of that name is refused, and a hard link is replaced. In a directory of our own
-    they are used as by `open`.
+    The directories above it are made where they are missing. In a directory of another user, a
+    link, a FIFO or a device of that name is refused, and a hard link is replaced. In a directory of
+    our own they are used as by `open`.
     """
     data = data.encode("utf-8") if isinstance(data, str) else data
     with _sink(path) as sink:
@@ -51,7 +51,7 @@ def copy(source: Path | str, path: Path | str) -> None:
 
 
 def make_directory(path: Path | str) -> None:
-    """Make a directory and those above it, each for the owner of the one it is in. Raises OSError."""
+    """Make a directory and those above it, each for the owner of its parent. Raises OSError."""
     with _named(path):
         _Walk(path, whole=True).close()
 
@@ -59,8 +59,8 @@ def make_directory(path: Path | str) -> None:
 def hand_over(path: Path | str, uid: int, gid: int) -> list[str]:
     """Give a directory, and root's files below it, to a user. Raises OSError.
 
-    Returns what stays root's. A file with further names stays: it may be a file of the system's that
-    the user has linked here.
+    Returns what stays root's. A file with further names stays: it may be a file of the system's
+    that the user has linked here.
     """
     with _named(path):
         walk = _Walk(path, whole=True, make=False)

@@ -29,9 +29,9 @@ def results(prefix: str | None, home: Path | None = None) -> str:
         return str(wanted)
     if prefix:
         raise ConfigError(
-            f"RFM_PREFIX={prefix}: it belongs to user {owner(wanted.absolute())}, who could not use "
-            "what root writes there. Fix: start ReFrame as that user, or in the lab (make lab-exec), "
-            "or set another RFM_PREFIX"
+            f"RFM_PREFIX={prefix}: it belongs to user {owner(wanted.absolute())}, who could not "
+            "use what root writes there. Fix: start ReFrame as that user, or in the lab (make "
+            "lab-exec), or set another RFM_PREFIX"
         )
     own = (home or Path("~root").expanduser()) / ".local/state/nearmetal"
     own /= str(CHECKOUT).strip("/").replace("/", "-")

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from nearmetal import files
 from reframe_checks.rooms import imported
 
 CHECKOUT = Path(__file__).parents[1]
@@ -104,7 +105,7 @@ def make_images(*words, directory=IMAGES) -> subprocess.CompletedProcess:
 def built_images(lab) -> dict:
     """All images, by the committed lock; its entries. Where Debian's archive has moved on since, they are locked anew."""
     fresh_prefix(lab, "images")
-    shutil.copyfile(CHECKOUT / "containers" / "images.lock", f"{IMAGES}.lock")
+    files.copy(CHECKOUT / "containers" / "images.lock", f"{IMAGES}.lock")
     done = make_images()
     if done.returncode == 3:
         said = [line for line in done.stdout.splitlines() if line.startswith("  ")]

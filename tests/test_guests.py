@@ -7,6 +7,7 @@ import shutil
 import pytest
 from room import Room
 
+from nearmetal import files
 from reframe_checks import provenance
 
 from .conftest import IMAGES
@@ -94,7 +95,7 @@ def test_a_user_runs_an_image_there(guests):
 def test_the_locked_images_run_there_unchanged(guests, built_images):
     places = guests.checkout / "results" / "images"
     shutil.copytree(IMAGES, places)
-    shutil.copyfile(f"{IMAGES}.lock", f"{places}.lock")
+    files.copy(f"{IMAGES}.lock", f"{places}.lock")
     prefix = guests.checkout / "results" / "guests_in_images"
     done = guests.reframe(
         "-r",

@@ -8,6 +8,7 @@ import pytest
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
+from nearmetal import files
 from nearmetal.results import load_session, sessions
 
 from .conftest import CHECKOUT, IMAGES, fresh_prefix, images, make_images
@@ -144,9 +145,8 @@ def test_container_against_bare_is_a_duet(lab, built_images, prefix):
 def test_another_image_than_the_locked_one_is_a_failed_case(lab, built_images, prefix):
     (prefix / "images").symlink_to(IMAGES)
     lock = Path(f"{IMAGES}.lock").read_text()
-    (prefix / "images.lock").write_text(
-        lock.replace(built_images["mpich"]["digest"], f"sha256:{0:064}")
-    )
+    other = lock.replace(built_images["mpich"]["digest"], f"sha256:{0:064}")
+    files.write(prefix / "images.lock", other)
     done = lab.reframe(
         "-r",
         "--system",

@@ -89,7 +89,8 @@ def refuse_overlay(cache: Path, upper: bool = False) -> None:
         'trial=$(mktemp -d "$1/trial-XXXXXX") && mkdir "$trial/a" && ended=0 && '
         '{ if [ "$2" = upper ]; then lower=/mnt/l upper=$trial; else lower=$trial upper=/mnt; fi; '
         'mkdir "$upper/w" && mount -t overlay '
-        '-o "lowerdir=$lower,upperdir=$upper/a,workdir=$upper/w" o /mnt/m || ended=1; umount /mnt/m 2> /dev/null; rm -r "$trial"; exit $ended; }'
+        '-o "lowerdir=$lower,upperdir=$upper/a,workdir=$upper/w" o /mnt/m || ended=1; '
+        'umount /mnt/m 2> /dev/null; rm -r "$trial"; exit $ended; }'
     )
     kind = "upper" if upper else "lower"
     command = ["unshare", "--mount", "sh", "-c", script, "overlay", str(cache), kind]

@@ -19,7 +19,7 @@ CHECKOUT = Path(__file__).parents[2]
 sys.path.insert(0, str(CHECKOUT / "site-config" / "lab"))
 
 from room import Room  # noqa: E402
-from nearmetal import baseline, confirm, gate, record, results, verdicts  # noqa: E402
+from nearmetal import baseline, confirm, files, gate, record, results, verdicts  # noqa: E402
 from nearmetal.bench_gate import interval  # noqa: E402
 
 PLACE = CHECKOUT / "results" / "drill"
@@ -71,8 +71,7 @@ def settle_system(**environ) -> None:
     }
     if environ:
         data["environments"] = [environ]
-    (PLACE / "systems").mkdir(parents=True, exist_ok=True)
-    (PLACE / "systems" / f"{SYSTEM}.yaml").write_text(yaml.safe_dump(data))
+    files.write(PLACE / "systems" / f"{SYSTEM}.yaml", yaml.safe_dump(data))
 
 
 def reframe() -> list[str]:
@@ -143,14 +142,14 @@ def introduce(drill: dict) -> Path:
         return CHECKOUT / "reframe_checks"
     copied = PLACE / "patched" / "reframe_checks"
     shutil.rmtree(copied, ignore_errors=True)
-    shutil.copytree(
-        CHECKOUT / "reframe_checks", copied, ignore=shutil.ignore_patterns("__pycache__")
-    )
     name, old, new = drill["patch"]
-    text = (copied / name).read_text()
+    text = (CHECKOUT / "reframe_checks" / name).read_text()
     if old not in text:
         raise SystemExit(f"drill: {name} no longer holds {old!r}: correct drills.yaml")
-    (copied / name).write_text(text.replace(old, new))
+    for path in (CHECKOUT / "reframe_checks").rglob("*"):
+        if path.is_file() and "__pycache__" not in path.parts:
+            files.copy(path, copied / path.relative_to(CHECKOUT / "reframe_checks"))
+    files.write(copied / name, text.replace(old, new))
     return copied
 
 
@@ -173,7 +172,8 @@ def fill(value, **names):
 
 def other_mpich() -> Path:
     """MPICH as it comes from the Python package index, which is another version than the nodes'."""
-    where = PLACE / "mpich"
+    # Not below results/: root starts no program that the jobs' user can write.
+    where = CHECKOUT / ".venv" / "drill-mpich"
     if not (where / "bin" / "mpicc").exists():
         subprocess.run([sys.executable, "-m", "venv", where], check=True)
         subprocess.run([where / "bin" / "pip", "install", "--quiet", "mpich==5.0.2"], check=True)
@@ -277,10 +277,7 @@ def main() -> int:
 
 def prepare(count: int) -> None:
     settle_system()
-    owner = (CHECKOUT / "results").stat()
-    for path in (PLACE, PLACE / "baselines"):
-        path.mkdir(exist_ok=True)
-        os.chown(path, owner.st_uid, owner.st_gid)
+    files.make_directory(PLACE / "baselines")
     sessions = (
         list(results.sessions(PLACE / "results.db"))[:count]
         if (PLACE / "results.db").exists()
