@@ -2,7 +2,6 @@
 TCG, as nodes of its Slurm."""
 
 import re
-import shutil
 
 import pytest
 from room import Room
@@ -94,7 +93,8 @@ def test_a_user_runs_an_image_there(guests):
 
 def test_the_locked_images_run_there_unchanged(guests, built_images):
     places = guests.checkout / "results" / "images"
-    shutil.copytree(IMAGES, places)
+    for path in IMAGES.iterdir():
+        files.copy(path, places / path.name)
     files.copy(f"{IMAGES}.lock", f"{places}.lock")
     prefix = guests.checkout / "results" / "guests_in_images"
     done = guests.reframe(

@@ -57,7 +57,9 @@ def test_readmes_gate_commands_can_be_typed_in_the_lab(lab, prefix, tmp_path):
     assert recorded.returncode == 0, recorded.stdout
     assert f"{prefix}/baselines/lab.yaml" in recorded.stdout
     judged = nearmetal(f"gate --system lab --all --json {prefix}/gate.json")
-    assert judged.returncode == 0 and "session 00000012-campaign" in judged.stdout, judged.stdout
+    # Without --confirm, what five launches leave open stays so: exit code 2.
+    assert judged.returncode in (0, 2), judged.stdout
+    assert "session 00000012-campaign" in judged.stdout and (prefix / "gate.json").stat().st_size
     for words in ("baseline show --system lab", "history --system lab", "compare --system lab"):
         done = nearmetal(words)
         assert done.returncode == 0, done.stdout
