@@ -2,39 +2,89 @@
 
 Pure functions of text, a module a program.  Units are in the names: ``_us`` microseconds, ``_gbps`` 1e9 bit/s (networks),
 ``mbytes_per_s`` and STREAM's rates 1e6 byte/s.  Message sizes are bytes.
+
+A parser refuses damaged output: each number goes through `whole`, `positive` or `real`, and figures that the program
+gives twice (a mean and its parts, a time and its rate) must `agree`.  Each launch has `did`: what the program says it
+did, which the check compares with what it asked for (`request.py`).
 """
 
 import math
 import re
+
+NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3})?", re.ASCII)
+WHOLE = re.compile(r"\d{1,18}", re.ASCII)
+#: What our programs write at their end.
+END = "# nearmetal complete"
 
 
 class ParseError(ValueError):
     """The output can't be used; the message says what is missing or wrong and what to do."""
 
 
-def positive(text: str, what: str) -> float:
-    """A measured number; ParseError, which names ``what``, for anything but a finite one above zero."""
-    try:
-        value = float(text)
-    except ValueError:
-        raise ParseError(
-            f"{what} is {text!r}, not a number: rerun, and look at the job's stderr"
-        ) from None
-    if not (math.isfinite(value) and value > 0):
+def real(text: str, what: str, finite: bool = True) -> float:
+    """A finite number; ParseError, which names ``what``, for anything else.
+
+    :arg finite: False lets nan and inf pass, for a caller who knows what they mean.
+    """
+    if not NUMBER.fullmatch(text):
+        try:
+            known = not math.isfinite(float(text))  # nan and inf are what programs print
+        except ValueError:
+            known = False
+        if not known:
+            raise ParseError(
+                f"{what} is {text!r}, not a number: rerun, and look at the job's stderr"
+            )
+    value = float(text)
+    if finite and not math.isfinite(value):
         raise ParseError(
             f"{what} is {text}, which no measurement gives: raise the iterations and rerun"
         )
     return value
 
 
-def launches_of(text: str, start: str, program: str) -> list[list[str]]:
+def positive(text: str, what: str) -> float:
+    """A measured number; ParseError, which names ``what``, for anything but a finite one above zero."""
+    value = real(text, what)
+    if value <= 0:
+        raise ParseError(
+            f"{what} is {text}, which no measurement gives: raise the iterations and rerun"
+        )
+    return value
+
+
+def whole(text: str, what: str, least: int = 0) -> int:
+    """A count; ParseError, which names ``what``, for anything but a whole number of at least ``least``."""
+    if not WHOLE.fullmatch(text):
+        raise ParseError(f"{what} is {text!r}, not a number: rerun, and look at the job's stderr")
+    if int(text) < least:
+        raise ParseError(f"{what} is {text}, but the least is {least}: lines were damaged; rerun")
+    return int(text)
+
+
+def unit(text: str) -> float:
+    """One unit of the last digit of a printed number, such as 0.01 of ``1.96``."""
+    digits, _, exponent = text.lower().partition("e")
+    decimals = len(digits.partition(".")[2])
+    return 10.0 ** (int(exponent or 0) - decimals)
+
+
+def agree(what: str, one: float, other: float, within: float) -> None:
+    """ParseError where two figures of the same thing differ by more than their rounding."""
+    if not abs(one - other) <= within * 1.01 + 1e-9 * abs(one):
+        raise ParseError(
+            f"{what}: the output gives {one:.9g} and {other:.9g} for it: digits or lines were damaged; rerun"
+        )
+
+
+def launches_of(text: str, start: str, program: str, strip: bool = True) -> list[list[str]]:
     """The lines of each launch; what stands before the first (a launcher's or module's words) is dropped."""
     launches: list[list[str]] = []
     for line in text.splitlines():
         if re.match(start, line):
             launches.append([])
         if launches:
-            launches[-1].append(line.strip())
+            launches[-1].append(line.strip() if strip else line.rstrip())
     if not launches:
         hint = (
             "it is empty"
@@ -51,6 +101,70 @@ def fact(line: str) -> tuple[str, str]:
     """``# nearmetal key: value`` as (key, value); ('', '') for any other line."""
     found = re.fullmatch(r"# nearmetal ([^:]+): ?(.*)", line)
     return (found[1], found[2]) if found else ("", "")
+
+
+#: Facts that may stand many times in a launch, a line a message size, thread, function, ...
+SERIES = {"batches", "sockets", "threads", "binding", "passes", "detours", "iterations", "parts"}
+
+
+def facts_of(lines: list[str], needed: tuple = (), program: str = "the program") -> dict[str, str]:
+    """The facts of one launch of a program of ours, by key, without those of SERIES.
+
+    ParseError where a line that begins like a fact is none, a fact is given twice, one of ``needed`` is missing, or
+    something of ours follows the line that ends the launch: lines of two launches were mixed, or lost.
+    """
+    facts: dict[str, str] = {}
+    ended = False
+    for line in lines:
+        if "# nearmetal" not in line:
+            continue
+        key, value = fact(line)
+        if key == "jvm":  # jvm.sh says this before the next launch begins
+            continue
+        if ended or not (key or line == END) or "# nearmetal" in line[1:]:
+            raise ParseError(
+                f"{line[:80]!r} does not belong into the output of {program}: lines were mixed or lost; rerun"
+            )
+        ended = line == END
+        if key in facts and key not in SERIES:
+            raise ParseError(
+                f"{program} says {key!r} twice in one launch: lines were mixed or lost; rerun"
+            )
+        if key:
+            facts[key] = value
+    missing = [key for key in needed if key not in facts]
+    if missing:
+        raise ParseError(f"{program} does not say its {', '.join(missing)}: lines were lost; rerun")
+    return {key: value for key, value in facts.items() if key not in SERIES}
+
+
+def expect_ranks(facts: dict[str, str], processes: int, program: str) -> None:
+    """ParseError unless every rank of a launch says once where it runs."""
+    ranks = {key: text for key, text in facts.items() if key.startswith("rank ")}
+    if set(ranks) != {f"rank {rank}" for rank in range(processes)}:
+        raise ParseError(
+            f"{program} ran on {processes} processes, but {len(ranks)} ranks say where they run: "
+            "lines were lost; rerun"
+        )
+    for key, text in ranks.items():
+        if not re.fullmatch(r"host=\S+ cpu=-?\d+ allowed_cpus=-?\d+", text, re.ASCII):
+            raise ParseError(f"{program}: {key} is {text!r}, which is no place of a rank: rerun")
+
+
+def words_of(value: str, what: str, names: str) -> dict[str, str]:
+    """``a=1 b=2`` by name; ParseError where these are not the names that ``names`` lists."""
+    pairs = [word.partition("=") for word in value.split()]
+    if [name for name, _, _ in pairs] != names.split() or not all(pair[2] for pair in pairs):
+        raise ParseError(f"{what} is {value!r} instead of {names} with a number each: rerun")
+    return {name: text for name, _, text in pairs}
+
+
+def numbers_of(value: str, what: str, names: str) -> dict[str, float]:
+    """The same as numbers."""
+    return {
+        name: positive(text, f"{what}: {name}") if name != "warmup" else real(text, what)
+        for name, text in words_of(value, what, names).items()
+    }
 
 
 def parts(line: str) -> tuple[str, list[float]]:

@@ -4,9 +4,9 @@ import re
 from dataclasses import dataclass
 from itertools import combinations
 
-from . import ParseError
+from . import ParseError, whole
 
-LINE = re.compile(r"(\S+) task=(\d+) cores=([\d,]*) of=(\d+) numa=([\d,]*) of_numa=(\d+)")
+LINE = re.compile(r"(\S+) task=(\d+) cores=([\d,]*) of=(\d+) numa=([\d,]*) of_numa=(\d+)", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -27,17 +27,46 @@ def parse_binding(text: str) -> list[Place]:
             raise ParseError(
                 f"{line!r} does not tell where a task runs: is hwloc installed on every node?"
             )
-        host, task, cores, of, numa, of_numa = found.groups()
-        places.append(
-            Place(host, int(task), _numbers(cores), int(of), _numbers(numa), int(of_numa))
-        )
+        places.append(_place(line.strip(), *found.groups()))
     if not places:
         raise ParseError("no task told where it runs: see the job's stderr")
-    return sorted(places, key=lambda place: place.task)
+    places.sort(key=lambda place: place.task)
+    if [place.task for place in places] != list(range(len(places))):
+        raise ParseError(
+            f"tasks {', '.join(str(place.task) for place in places)} tell where they run, not each of them once: "
+            "lines were lost; see the job's stderr"
+        )
+    nodes: dict[str, tuple[int, int]] = {}
+    for place in places:
+        has = place.node_cores, place.node_numa
+        if nodes.setdefault(place.host, has) != has:
+            raise ParseError(
+                f"{place.host} has {has[0]} cores to task {place.task} and {nodes[place.host][0]} to another: rerun"
+            )
+    return places
+
+
+def _place(line: str, host, task, cores, of, numa, of_numa) -> Place:
+    """ParseError where hwloc's numbers do not fit the node."""
+    counts = [whole(text, "a number of hwloc's") for text in (task, of, of_numa)]
+    place = Place(host, counts[0], _numbers(cores), counts[1], _numbers(numa), counts[2])
+    # Logical numbers count from 0 what the node has for us.
+    if not place.cores or max(place.cores) >= place.node_cores:
+        raise ParseError(
+            f"{line!r} names other cores than the node has: digits were damaged; rerun"
+        )
+    if place.numa and max(place.numa) >= max(1, place.node_numa):
+        raise ParseError(
+            f"{line!r} names other NUMA nodes than the node has: digits were damaged; rerun"
+        )
+    return place
 
 
 def _numbers(text: str) -> frozenset[int]:
-    return frozenset(int(number) for number in text.split(",") if number)
+    numbers = [whole(number, "a core or NUMA node") for number in text.split(",") if number]
+    if len(set(numbers)) != len(numbers):
+        raise ParseError(f"{text!r} names a core or NUMA node twice: digits were damaged; rerun")
+    return frozenset(numbers)
 
 
 def differs(places: list[Place], wanted: str, threads: int = 1) -> str:

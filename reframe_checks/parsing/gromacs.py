@@ -2,12 +2,19 @@
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from . import ParseError, launches_of, positive
+from . import ParseError, agree, launches_of, positive, real, unit, whole
 
 #: Of the total energy: what the run may lose or gain at constant energy; a right one has 0.02 % or less.
 DRIFT = 0.002
+#: What is recorded of the program, and how the log calls it.
+FACTS = (
+    ("application", "GROMACS version"),
+    ("mpi_library", "MPI library version"),
+    ("compiler", r"C\+\+ compiler"),
+    ("simd", "SIMD instructions"),
+)
 
 
 @dataclass(frozen=True)
@@ -22,6 +29,7 @@ class GromacsRun:
     payload_bytes: int  #: at least
     facts: dict[str, str]
     parts: tuple = ()
+    did: dict = field(default_factory=dict)  #: what the log says that was done
 
 
 def _energies(text: str, name: str) -> list[float]:
@@ -34,7 +42,7 @@ def _energies(text: str, name: str) -> list[float]:
         for names, numbers in zip(lines[::2], lines[1::2]):
             terms = _columns(names)
             if name in terms:
-                values.append(float(_columns(numbers)[terms.index(name)]))
+                values.append(real(_columns(numbers)[terms.index(name)], name, finite=False))
     return values
 
 
@@ -48,27 +56,26 @@ def _parse(lines: list[str]) -> GromacsRun:
     text = "\n".join(lines) + "\n"
     if error := re.search(r"^Fatal error:\n(.*)", text, re.M):
         raise ParseError(f"GROMACS says {error[1]!r}")
-    performance = re.search(r"^Performance: +(\S+)", text, re.M)
-    processes = re.search(r"^Using (\d+) MPI process", text, re.M)
-    atoms = re.search(r"^There are: (\d+) Atoms", text, re.M)
-    steps = re.search(r"^Statistics over (\d+) steps", text, re.M)
-    sent = re.search(r"av\. #atoms communicated per step for force: +(\d+) x ([\d.]+)", text)
+    found = {
+        "performance": _only(text, r"^Performance: +(\S+) +(\S+)$"),
+        "time": _only(text, r"^ *Time: +(\S+) +(\S+) +(\S+)$"),
+        "processes": _only(text, r"^Using (\d+) MPI process"),
+        "atoms": _only(text, r"^There are: (\d+) Atoms"),
+        "statistics": _only(text, r"^Statistics over (\d+) steps"),
+        "step": _only(text, r"^ *dt += (\S+)$"),
+        "end": _only(text, r"^(Finished mdrun)"),
+    }
     try:
         potential, total = _energies(text, "Potential"), _energies(text, "Total Energy")
-    except (ValueError, IndexError):
+    except (ParseError, IndexError) as error:
         raise ParseError(
-            "an energy of GROMACS is no number: its log is damaged, or it computes wrongly"
+            f"an energy of GROMACS is no number: its log is damaged, or it computes wrongly ({error})"
         ) from None
-    if not (
-        performance
-        and processes
-        and atoms
-        and steps
-        and len(potential) > 1
-        and re.search(r"^Finished mdrun", text, re.M)
-    ):
+    missing = [name for name, each in found.items() if each is None]
+    if missing or len(potential) < 2:
         raise ParseError(
-            "the log of GROMACS stops before its end: the job was cut off (time limit, crash); see its stderr"
+            f"the log of GROMACS lacks {', '.join(missing) or 'energies'}: it stops before its end, or lines were lost "
+            "(time limit, crash); see the job's stderr"
         )
     if len(total) != len(potential) or not all(map(math.isfinite, [*potential, *total])):
         raise ParseError("the energies of GROMACS are no numbers, or missing: it computes wrongly")
@@ -78,29 +85,94 @@ def _parse(lines: list[str]) -> GromacsRun:
             "GROMACS computes wrongly"
         )
     facts = {
-        key: found[1].strip()
-        for key, name in (
-            ("application", "GROMACS version"),
-            ("mpi_library", "MPI library version"),
-            ("compiler", r"C\+\+ compiler"),
-            ("simd", "SIMD instructions"),
-        )
-        if (found := re.search(rf"^{name}: +(.*)$", text, re.M))
+        key: said[1].strip()
+        for key, said in ((key, re.search(rf"^{name}: +(.*)$", text, re.M)) for key, name in FACTS)
+        if said
     }
     facts["application"] = " ".join(
         filter(None, ["GROMACS", facts.get("application", ""), facts.get("simd", "")])
     )
-    count = int(steps[1]) - 1
-    payload = int(sent[1]) * float(sent[2]) * 12 * count if sent else 0
+    processes = whole(found["processes"][1], "the processes of GROMACS", 1)
+    count = whole(found["statistics"][1], "the steps of GROMACS", 2) - 1
+    rate = _rate(found, count)
+    _check_processes(text, processes)
+    atoms = whole(found["atoms"][1], "the atoms of GROMACS", 1)
     return GromacsRun(
-        int(processes[1]),
-        int(atoms[1]),
+        processes,
+        atoms,
         count,
-        positive(performance[1], "the performance of GROMACS"),
+        rate,
         potential[0],
-        int(payload),
+        _payload(text, processes, count),
         facts,
+        did={
+            "processes": processes,
+            "steps": count,
+            "atoms": atoms,
+            "nsteps": _asked_steps(text, count),
+        },
     )
+
+
+def _only(text: str, pattern: str) -> re.Match | None:
+    """The one place where the log says it; ParseError where it says it twice."""
+    found = list(re.finditer(pattern, text, re.M))
+    if len(found) > 1:
+        raise ParseError(
+            f"GROMACS says {found[1][0].strip()!r} a second time: logs were mixed; rerun"
+        )
+    return found[0] if found else None
+
+
+def _rate(found: dict, steps: int) -> float:
+    """ns/day, which follows from the time and the steps, and stands beside its inverse."""
+    rate = positive(found["performance"][1], "the performance of GROMACS")
+    inverse = positive(found["performance"][2], "the hours that GROMACS takes for a ns")
+    half = unit(found["performance"][1]) / 2 + rate / inverse * unit(found["performance"][2]) / 2
+    agree("the performance of GROMACS", rate, 24 / inverse, half)
+    seconds = positive(found["time"][2], "the wall time of GROMACS")
+    simulated = positive(found["step"][1], "the time step of GROMACS") * (steps + 1) / 1000
+    computed = simulated * 86400 / seconds
+    half = unit(found["performance"][1]) + computed * unit(found["time"][2]) / seconds
+    agree("the performance of GROMACS", rate, computed, half)
+    return rate
+
+
+def _check_processes(text: str, processes: int) -> None:
+    """Where more than one process shares the work, the log says their number again."""
+    for again in re.findall(r"^On (\d+) MPI ranks?", text, re.M):
+        if again != str(processes):
+            raise ParseError(
+                f"GROMACS used {processes} processes and counted time on {again}: logs were mixed; rerun"
+            )
+
+
+def _asked_steps(text: str, steps: int) -> int:
+    """The steps that the command line asked for, where the log says it; they are those that ran."""
+    found = _only(text, r"^Overriding nsteps with value passed on the command line: (\S+) steps")
+    if not found:
+        return steps
+    if whole(found[1], "the steps of GROMACS") != steps:
+        raise ParseError(f"GROMACS was asked for {found[1]} steps and ran {steps}: rerun")
+    return steps
+
+
+def _payload(text: str, processes: int, steps: int) -> int:
+    """Bytes of coordinates that processes sent each other at least."""
+    sent = _only(text, r"av\. #atoms communicated per step for force: +(\S+) x (\S+)$")
+    if sent is None:
+        if processes > 1:
+            raise ParseError(
+                "GROMACS does not say how many atoms it communicated: lines were lost; rerun"
+            )
+        return 0
+    times = whole(sent[1], "how often GROMACS communicated atoms", 1)
+    atoms = real(sent[2], "the atoms that GROMACS communicated")
+    if (atoms > 0) != (processes > 1):
+        raise ParseError(
+            f"GROMACS communicated {atoms} atoms a step on {processes} processes: digits were damaged; rerun"
+        )
+    return int(times * atoms * 12 * steps)
 
 
 def parse_gromacs(text: str) -> list[GromacsRun]:

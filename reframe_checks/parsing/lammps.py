@@ -2,9 +2,9 @@
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from . import ParseError, launches_of, positive
+from . import ParseError, agree, launches_of, positive, real, unit, whole
 
 #: Energy of a pair-wise interacting atom in the lattice that the run begins with, by LAMMPS's own log of in.lj (any size).
 LATTICE_ENERGY = -6.7733681
@@ -25,6 +25,7 @@ class LammpsRun:
     parts: list[float]  #: steps/s between two lines of the table
     payload_bytes: int  #: at least
     facts: dict[str, str]
+    did: dict = field(default_factory=dict)  #: what LAMMPS says it did
 
     @property
     def rate(self) -> float:
@@ -36,9 +37,10 @@ def _payload(text: str, grid: list[int], edge: float, atoms: int, steps: int) ->
     """Bytes that processes must send each other: of a grid of them, each sends to two neighbours in a direction that is split,
     at every step, the three coordinates of all atoms so near to their common face, and with `newton on` gets forces back."""
     reach = re.search(r"^ghost atom cutoff = (\S+)", text, re.M)
-    slab = (
-        atoms * (float(reach[1]) if reach else 0) / edge
-    )  # of all faces across one direction together
+    if not reach:
+        raise ParseError("LAMMPS does not say its ghost atom cutoff: lines were lost; rerun")
+    # Of all faces across one direction together.
+    slab = atoms * positive(reach[1], "LAMMPS's ghost atom cutoff") / edge
     back = 2 if "newton on" in text else 1
     return int(steps * 24 * back * sum(2 * parts * slab for parts in grid if parts > 1))
 
@@ -54,12 +56,10 @@ def _energies(lines: list[str]) -> list[list[float]]:
     for line in lines[begin + 1 :]:
         if line.startswith("Loop time"):
             break
-        try:
-            row = [float(word) for word in line.split()]
-        except ValueError:
-            continue  # a warning in between
-        if len(row) == len(COLUMNS):
-            rows.append(row)
+        words = line.split()
+        if len(words) == len(COLUMNS) and not line.startswith("WARNING"):
+            what = f"a figure in the line {line!r} of LAMMPS"
+            rows.append([real(word, what, finite=False) for word in words])
     return rows
 
 
@@ -69,20 +69,37 @@ def _parse(lines: list[str]) -> LammpsRun:
         raise ParseError(f"LAMMPS says {error[0]!r}")
     rows = _energies(lines)
     loop = re.search(
-        r"^Loop time of (\S+) on (\d+) procs for (\d+) steps with (\d+) atoms", text, re.M
+        r"^Loop time of (\S+) on (\d+) procs for (\d+) steps with (\d+) atoms$", text, re.M | re.A
     )
-    grid = re.search(r"^(\d+) by (\d+) by (\d+) MPI processor grid", text, re.M)
-    box = re.search(r"^Created orthogonal box = \(0 0 0\) to \(([\d.]+) ", text, re.M)
-    if not (loop and grid and box and rows and re.search(r"^Total wall time:", text, re.M)):
+    grid = re.search(r"^(\d+) by (\d+) by (\d+) MPI processor grid$", text, re.M | re.A)
+    box = re.search(r"^Created orthogonal box = \(0 0 0\) to \((\S+) (\S+) (\S+)\)$", text, re.M)
+    lattice = re.search(r"^Lattice spacing in x,y,z = (\S+) ", text, re.M)
+    created = re.search(r"^Created (\d+) atoms$", text, re.M | re.A)
+    whole_output = loop and grid and box and lattice and created and rows
+    if not whole_output or not re.search(r"^Total wall time:", text, re.M):
         raise ParseError(
-            "the output of LAMMPS stops before its end: the job was cut off (time limit, crash); see its stderr"
+            "the output of LAMMPS stops before its end, or lines were lost: the job was cut off (time limit, crash); "
+            "see its stderr"
         )
-    processes, steps, atoms = (int(number) for number in loop.groups()[1:])
-    if [int(row[0]) for row in rows] != list(range(0, steps + 1, 10)):
+    processes, steps, atoms = (
+        whole(number, "a count in LAMMPS's loop time", 1) for number in loop.groups()[1:]
+    )
+    counts = [whole(number, "LAMMPS's processor grid", 1) for number in grid.groups()]
+    edges = [positive(edge, "the edge of LAMMPS's box") for edge in box.groups()]
+    cells = edges[0] / positive(lattice[1], "LAMMPS's lattice spacing")
+    agree("the edge of LAMMPS's box", edges[0], edges[1], 0)
+    agree("the edge of LAMMPS's box", edges[0], edges[2], 0)
+    agree("LAMMPS's number of atoms", atoms, 4 * cells**3, 1e-5 * atoms)
+    agree("LAMMPS's number of atoms", atoms, whole(created[1], "LAMMPS's atoms"), 0)
+    agree("LAMMPS's number of processes", processes, math.prod(counts), 0)
+    seconds = positive(loop[1], "the loop time of LAMMPS")
+    _check_rate(text, seconds, steps, unit(loop[1]))
+    if [row[0] for row in rows] != list(range(0, steps + 1, 10)):
         raise ParseError(
             f"the table of LAMMPS should have steps 0 to {steps} by 10: lines were lost; rerun"
         )
-    if bad := [row for row in rows if not all(map(math.isfinite, row))]:
+    bad = [row for row in rows if not all(map(math.isfinite, row))]
+    if bad:
         raise ParseError(
             f"the energies of LAMMPS are no numbers from step {bad[0][0]:.0f} on: it computes wrongly"
         )
@@ -96,19 +113,33 @@ def _parse(lines: list[str]) -> LammpsRun:
             f"the total energy went from {first:.8g} to {last:.8g}, although it is conserved: LAMMPS computes "
             "wrongly"
         )
-    seconds = [after[4] - before[4] for before, after in zip(rows, rows[1:])]
-    parts = [10 / each for each in seconds] if min(seconds) > 0 else []
-    version = re.match(r"LAMMPS \((.*)\)", lines[0])[1]
+    between = [after[4] - before[4] for before, after in zip(rows, rows[1:])]
+    if min(between, default=-1) < 0 or rows[0][4] != 0:
+        raise ParseError("the times in LAMMPS's table run backwards: digits were damaged; rerun")
+    # The last line is printed just before the loop ends.
+    agree("the loop time of LAMMPS", seconds, rows[-1][4], 0.02 * seconds + 0.01)
+    version = re.match(r"LAMMPS \((.*)\)", lines[0])
     return LammpsRun(
         processes,
         atoms,
         steps,
-        positive(loop[1], "the loop time of LAMMPS"),
+        seconds,
         last,
-        parts,
-        _payload(text, [int(number) for number in grid.groups()], float(box[1]), atoms, steps),
-        {"application": f"LAMMPS {version}"},
+        [10 / each for each in between] if min(between) > 0 else [],
+        _payload(text, counts, edges[0], atoms, steps),
+        {"application": f"LAMMPS {version[1] if version else 'unknown'}"},
+        {"processes": processes, "cells": round(cells), "steps": steps, "atoms": atoms},
     )
+
+
+def _check_rate(text: str, seconds: float, steps: int, rounding: float) -> None:
+    """LAMMPS gives steps a second beside the time; where it does not, its version is another."""
+    rates = re.findall(r"^Performance: .* (\S+) timesteps/s", text, re.M)
+    if len(rates) != 1:
+        raise ParseError("LAMMPS does not give its timesteps/s once: lines were lost; rerun")
+    rate = positive(rates[0], "LAMMPS's timesteps/s")
+    within = unit(rates[0]) + steps / seconds**2 * rounding
+    agree("LAMMPS's timesteps/s", rate, steps / seconds, within)
 
 
 def parse_lammps(text: str) -> list[LammpsRun]:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from . import ParseError, fact, launches_of, positive
+from . import END, ParseError, expect_ranks, facts_of, launches_of, positive, whole, words_of
 
 
 @dataclass(frozen=True)
@@ -13,25 +13,26 @@ class Launch:
     seconds: float  #: from the launcher's call until MPI_Init has returned on the first process
     mpi_init_seconds: float  #: within MPI_Init, on the process where it is longest
     facts: dict[str, str] = field(default_factory=dict)
+    did: dict = field(default_factory=dict)  #: what the program says it did
 
 
 def _parse_launch(lines: list[str]) -> Launch:
-    facts = dict(pair for pair in map(fact, lines) if pair[0])
-    told = dict(word.partition("=")[::2] for word in facts.pop("launch", "").split())
-    if "# nearmetal complete" not in lines or not told:
+    if END not in lines:
         raise ParseError(
             'the output stops before "# nearmetal complete": the job was cut off; rerun'
         )
-    if "since_asked_s" not in told:
+    facts = facts_of(lines, ("mpi_library", "compiler", "launch"), "launch")
+    given = facts.pop("launch")
+    if "since_asked_s=" not in given:
         raise ParseError(
             "the output does not tell when the launcher was called: start the program with --since $(date +%s.%N)"
         )
-    return Launch(
-        int(positive(told.get("processes", ""), "the number of processes")),
-        positive(told["since_asked_s"], "the time since the launcher was called"),
-        positive(told.get("mpi_init_s", ""), "the time within MPI_Init"),
-        facts,
-    )
+    told = words_of(given, "the line of the launch", "processes mpi_init_s since_asked_s")
+    processes = whole(told["processes"], "the number of processes", 1)
+    seconds = positive(told["since_asked_s"], "the time since the launcher was called")
+    within = positive(told["mpi_init_s"], "the time within MPI_Init")
+    expect_ranks(facts, processes, "launch")
+    return Launch(processes, seconds, within, facts, {"ranks": processes})
 
 
 def parse_launch(text: str) -> list[Launch]:

@@ -1,9 +1,9 @@
 """NWChem: the output of ``src/apps/water_*.nw``."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from . import ParseError, launches_of, positive
+from . import ParseError, launches_of, positive, unit, whole
 
 #: Sum over the atoms, atomic units a component: what moves all of them moves none against another. Six decimals are printed.
 UNMOVED = 1e-5
@@ -23,6 +23,7 @@ class NwchemRun:
     facts: dict[str, str]
     parts: tuple = ()
     payload_bytes: None = None  #: not told
+    did: dict = field(default_factory=dict)  #: what NWChem says it did
 
     @property
     def rate(self) -> float:
@@ -37,13 +38,18 @@ class NwchemRun:
 
 def _parse(lines: list[str]) -> NwchemRun:
     text = "\n".join(lines)
-    begin, end = (
-        re.search(rf"^nearmetal {word} (\d+\.\d+)$", text, re.M) for word in ("begin", "end")
+    begin, end, processes, energy = (
+        _only(text, pattern)
+        for pattern in (
+            r"^nearmetal begin (\d+\.\d+)$",
+            r"^nearmetal end (\d+\.\d+)$",
+            r"^ *nproc +=\s+(\d+)$",
+            r"Total MP2 energy +(\S+)",
+        )
     )
-    processes = re.search(r"nproc +=\s+(\d+)", text)
-    energy = re.search(r"Total MP2 energy +(\S+)", text)
     table = re.search(r"mp2 ENERGY GRADIENTS(.*)", text, re.S)
-    if not (begin and end and processes and energy and table and "Total times" in text):
+    wall = _only(text, r"^ *Total times  cpu: .* wall: +(\S+)s$")
+    if not (begin and end and processes and energy and table and wall):
         said = re.search(r"^ *(.*(?:error|failed|insufficient).*)$", text, re.M | re.I)
         raise ParseError(
             "the output of NWChem stops before its end"
@@ -52,10 +58,8 @@ def _parse(lines: list[str]) -> NwchemRun:
         )
     atoms = len(re.findall(r"^ *\d+ [A-Z][a-z]? +\d+\.\d{4} " + 3 * r" +-?\d+\.\d{8}", text, re.M))
     try:
-        total, gradient = (
-            float(energy[1]),
-            [tuple(map(float, row.groups())) for row in ROW.finditer(table[1])],
-        )
+        total = float(energy[1])
+        gradient = [tuple(map(float, row.groups())) for row in ROW.finditer(table[1])]
     except ValueError:
         raise ParseError(
             f"the energy of NWChem is {energy[1]}, and it or the gradient no number: it is wrong"
@@ -70,10 +74,31 @@ def _parse(lines: list[str]) -> NwchemRun:
             f"the forces of NWChem add up to {sums} instead of 0, or its energy is {total}: it computes wrongly"
         )
     seconds = positive(f"{float(end[1]) - float(begin[1]):.6f}", "the time of the gradient")
-    version = re.search(r"\(NWChem\) (\S+)", lines[0])[1]
+    whole_time = positive(wall[1], "the wall time of NWChem")
+    if seconds > whole_time + unit(wall[1]):
+        raise ParseError(
+            f"the time of the gradient is {seconds:.3f} s of {whole_time} s that NWChem ran: digits were damaged; rerun"
+        )
+    version = re.search(r"\(NWChem\) (\S+)", lines[0])
+    count = whole(processes[1], "the processes of NWChem", 1)
     return NwchemRun(
-        int(processes[1]), seconds, total, gradient, {"application": f"NWChem {version}"}
+        count,
+        seconds,
+        total,
+        gradient,
+        {"application": f"NWChem {version[1] if version else 'unknown'}"},
+        did={"processes": count},
     )
+
+
+def _only(text: str, pattern: str) -> re.Match | None:
+    """The one place where NWChem says it; ParseError where it says different things."""
+    found = list(re.finditer(pattern, text, re.M | re.A))
+    if len({each[1] for each in found}) > 1:
+        raise ParseError(
+            f"NWChem says {found[1][0].strip()!r} a second time: outputs were mixed; rerun"
+        )
+    return found[0] if found else None
 
 
 def parse_nwchem(text: str) -> list[NwchemRun]:

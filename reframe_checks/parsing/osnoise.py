@@ -2,7 +2,21 @@
 
 from dataclasses import dataclass, field
 
-from . import ParseError, fact, launches_of, positive
+from . import (
+    END,
+    ParseError,
+    agree,
+    fact,
+    facts_of,
+    launches_of,
+    numbers_of,
+    real,
+    whole,
+    words_of,
+)
+
+#: In so many parts of equal length the time is told.
+PARTS = 10
 
 
 @dataclass(frozen=True)
@@ -27,6 +41,7 @@ class NoiseRun:
         default_factory=list
     )  #: percent lost in each tenth of the time, mean over the cores
     complete: bool = False
+    did: dict = field(default_factory=dict)  #: what the program says it did
 
     @property
     def share_lost(self) -> float:
@@ -49,51 +64,101 @@ class NoiseRun:
 
     @property
     def seconds(self) -> float:
-        return positive(
-            self.facts.get("method", "").partition("seconds=")[2].split(" ")[0],
-            "the seconds of a measurement",
+        return self.did["seconds"]
+
+
+COLUMNS = ["#cpu", "quanta", "shortest[ns]", "detours", "longest[ns]", "lost[%]"]
+
+
+def _core(words: list[str], run: NoiseRun) -> None:
+    cpu = whole(words[0], "a CPU")
+    where = f"of CPU {cpu}"
+    quanta = whole(words[1], f"{where} the number of quanta", 1)
+    shortest = whole(words[2], f"{where} the shortest quantum", 1)
+    detours = whole(words[3], f"{where} the number of detours")
+    longest = whole(words[4], f"{where} the longest detour")
+    lost = real(words[5], f"{where} the time lost")
+    if cpu in run.cores:
+        raise ParseError(f"CPU {cpu} is in the table twice: lines were mixed; rerun")
+    time = run.seconds * 1e9
+    taken = lost / 100 * time
+    # A detour is longer than the shortest quantum; all of them, and the quanta themselves, fit into the time.
+    fits = detours <= quanta and 0 <= lost <= 100 and (detours > 0) == (longest > 0)
+    fits = fits and longest <= 1.5 * taken + 1e6 and taken <= 1.5 * detours * longest + 1e6
+    fits = fits and 0.3 * time <= quanta * shortest + taken <= 1.2 * time + PARTS * longest
+    if not fits:
+        raise ParseError(
+            f"the figures {where} do not agree ({' '.join(words)}) in {run.seconds:g} s: digits were damaged; rerun"
         )
+    run.cores[cpu] = Core(quanta, shortest, detours, longest / 1e3, lost)
+
+
+def _check(run: NoiseRun) -> None:
+    """The histogram and the parts say the same as the table."""
+    detours = sum(core.detours for core in run.cores.values())
+    agree("the number of detours", detours, sum(run.histogram.values()), 0)
+    top = max(run.histogram)
+    if not top <= run.longest_us * 1e3 < 2 * top:
+        raise ParseError(
+            f"the longest detour is {run.longest_us} us, but the histogram ends at {top} ns: digits were damaged; rerun"
+        )
+    if len(run.parts) != PARTS:
+        raise ParseError(
+            f"{len(run.parts)} parts of the time instead of {PARTS}: lines were damaged; rerun"
+        )
+    # A part ends with the quantum that it ends in: it is longer by a detour at most.
+    mean = sum(run.parts) / PARTS
+    longer = 0.02 + run.longest_us / (run.seconds * 1e6 / PARTS)
+    agree("the share of time lost", run.share_lost, mean, longer * mean + 1e-6)
+
+
+def _read_table(run: NoiseRun, lines: list[str]) -> None:
+    in_table = False
+    for line in lines:
+        key, value = fact(line)
+        if key == "detours":
+            words = words_of(value, "a bin of detours", "from_ns count")
+            low = whole(words["from_ns"], "the least ns of a bin", 1)
+            if low in run.histogram or low & (low - 1):
+                raise ParseError(f"the bin of {low} ns is given twice, or is none: rerun")
+            run.histogram[low] = whole(words["count"], "the detours of a bin", 1)
+        elif key == "parts":  # a quiet tenth may have lost nothing
+            given = words_of(value, "the parts of the time", "variable percent")["percent"]
+            run.parts += [real(number, "a part of the time lost") for number in given.split(",")]
+        elif line.startswith("#cpu"):
+            if line.split() != COLUMNS:
+                raise ParseError(f"{line!r} is no head of the table of CPUs: rerun")
+            in_table = True
+        elif in_table and line and not line.startswith("#"):
+            words = line.split()
+            if len(words) != len(COLUMNS):
+                raise ParseError(f"{line!r} is no row of the table of CPUs: rerun")
+            _core(words, run)
+        run.complete = run.complete or line == END
 
 
 def _parse_noise(lines: list[str]) -> NoiseRun:
-    run, in_table = NoiseRun(), False
-    for line in lines:
-        key, value = fact(line)
-        words = line.split()
-        if key == "detours":
-            low, count = (int(word.partition("=")[2]) for word in value.split())
-            run.histogram[low] = count
-        elif key == "parts":  # a quiet tenth may have lost nothing
-            run.parts = [float(number) for number in value.rpartition("=")[2].split(",")]
-        elif key:
-            run.facts[key] = value
-        elif line.startswith("#cpu"):
-            in_table = True
-        elif in_table and len(words) == 6 and words[0].isdecimal():
-            quanta, shortest = (
-                int(positive(word, f"of CPU {words[0]} {what}"))
-                for word, what in (
-                    (words[1], "the number of quanta"),
-                    (words[2], "the shortest quantum"),
-                )
-            )
-            run.cores[int(words[0])] = Core(
-                quanta, shortest, int(words[3]), int(words[4]) / 1e3, float(words[5])
-            )
-        run.complete = run.complete or line == "# nearmetal complete"
-    if not run.complete or not run.parts:
+    run = NoiseRun()
+    if END not in lines:
         raise ParseError(
-            f'the output stops after {len(run.cores)} CPUs, without "# nearmetal complete": the job was cut off; rerun'
+            'the output of osnoise stops without "# nearmetal complete": the job was cut off; rerun'
         )
-    told = run.facts.get("method", "").rpartition("cpus=")[2]
-    if str(len(run.cores)) != told:
+    run.facts = facts_of(lines, ("compiler", "method"), "osnoise")
+    run.did = numbers_of(run.facts["method"], "the method of osnoise", "seconds steps cpus")
+    _read_table(run, lines)
+    if len(run.cores) != run.did["cpus"]:
         raise ParseError(
-            f"{len(run.cores)} of {told or '?'} CPUs are in the table: lines were lost; rerun"
+            f"{len(run.cores)} of {run.did['cpus']:.0f} CPUs are in the table: lines were lost; rerun"
         )
     if not any(core.detours for core in run.cores.values()):
         raise ParseError(
             f"nothing interrupted any CPU within {run.seconds:g} s: measure longer (-S osnoise.seconds)"
         )
+    if not run.parts or not run.histogram:
+        raise ParseError(
+            "the histogram or the parts of the time are missing: lines were lost; rerun"
+        )
+    _check(run)
     return run
 
 

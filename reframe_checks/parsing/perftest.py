@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass, field
 
-from . import ParseError, positive
+from . import END, WHOLE, ParseError, agree, launches_of, positive, real, unit, whole
 
 #: By what a table is headed with: the program's operation and quantity.
 OPERATIONS = {"RDMA_Read": "read", "RDMA_Write": "write", "Send": "send"}
@@ -47,6 +47,7 @@ class Rdma:
     )  #: by message size; half round trip, of read the whole
     bandwidth_gbps: dict[int, float] = field(default_factory=dict)  #: by message size: one way
     payload_bytes: int = 0
+    did: dict = field(default_factory=dict)  #: what the program says it did
 
     @property
     def mtu(self) -> int:
@@ -74,6 +75,10 @@ def parse_perftest(text: str) -> list[Table]:
         elif not table:
             continue
         elif line.startswith("#bytes"):
+            if table.columns:
+                raise ParseError(
+                    f"{table.program} has two heads in one table: lines were mixed; rerun"
+                )
             table.columns = COLUMN.findall(line)
             if (
                 table.columns[:2] != ["#bytes", "#iterations"]
@@ -105,70 +110,151 @@ def _must_be_whole(tables):
 
 def _add_row(table, line):
     words = line.split()
-    if len(words) != len(table.columns) or not (words[0].isdecimal() and words[1].isdecimal()):
+    if len(words) != len(table.columns) or not (
+        WHOLE.fullmatch(words[0]) and WHOLE.fullmatch(words[1])
+    ):
         raise ParseError(f"{line!r} is no row of the table of {table.program}: the run was cut off")
-    size = int(words[0])
+    size, iterations = int(words[0]), whole(words[1], "the iterations of perftest", 1)
     if size in table.values:
         raise ParseError(f"{table.program} gives {size} bytes twice in one table")
+    if size <= max(table.values, default=0):
+        raise ParseError(f"{table.program} gives {size} bytes after more: lines were mixed; rerun")
     name = COLUMNS[table.quantity]
-    table.values[size] = positive(
-        words[table.columns.index(name)], f"{name} of {table.program} at {size} bytes"
-    )
-    table.iterations[size] = int(words[1])
+    where = f"{name} of {table.program} at {size} bytes"
+    row = dict(zip(table.columns, words))
+    value = positive(row[name], where)
+    _check_latency(row, value, where) if table.quantity == "lat" else _check_rate(row, value, where)
+    table.values[size] = value
+    table.iterations[size] = iterations
+
+
+def _check_latency(row: dict[str, str], value: float, where: str) -> None:
+    """The median and the mean lie between the extremes, and percentiles in their order."""
+    order = [
+        "t_min[usec]",
+        COLUMNS["lat"],
+        "99% percentile[usec]",
+        "99.9% percentile[usec]",
+        "t_max[usec]",
+    ]
+    for names in (order, ["t_min[usec]", "t_avg[usec]", "t_max[usec]"]):
+        figures = [positive(row[name], f"{name} beside {where}") for name in names if name in row]
+        if figures != sorted(figures):
+            raise ParseError(
+                f"{where} is {value}, which does not fit beside {figures}: digits were damaged; rerun"
+            )
+
+
+def _check_rate(row: dict[str, str], value: float, where: str) -> None:
+    """The average is at most the peak, and the rate of messages times their size."""
+    peak, rate = row.get("BW peak[Gb/sec]"), row.get("MsgRate[Mpps]")
+    if peak and real(peak, f"the peak beside {where}") < value - unit(peak):
+        # Of few iterations perftest gives no peak but 0.
+        if real(peak, f"the peak beside {where}") != 0:
+            raise ParseError(
+                f"{where} is {value}, above its peak {peak}: digits were damaged; rerun"
+            )
+    if rate:
+        bits = int(row["#bytes"]) * 8 / 1000
+        computed = real(rate, f"the message rate beside {where}") * bits
+        agree(where, value, computed, unit(rate) * bits + unit(row[COLUMNS["bw"]]))
 
 
 def parse_rdma(text: str) -> list[Rdma]:
     """Every launch in the output of ``src/rdma.sh``, which says before perftest's tables which ports it chose; ParseError."""
-    launches = re.split(r"^# nearmetal program: rdma.*\n", text, flags=re.MULTILINE)[1:]
-    if not launches:
-        raise ParseError(
-            "no launch of rdma.sh in this output: see the job's stderr and whether the launcher ran"
-        )
+    launches = launches_of(text, r"# nearmetal program: rdma", "launch of rdma.sh")
     return [_parse_launch(launch) for launch in launches]
 
 
-def _parse_launch(text: str) -> Rdma:
-    if not re.search(r"^# nearmetal complete$", text, re.MULTILINE):
+def _parse_launch(lines: list[str]) -> Rdma:
+    if END not in lines:
         raise ParseError(
             'the output of a launch of rdma.sh stops without "# nearmetal complete": '
             "see the job's stderr and rerun"
         )
-    # srun prints what its tasks say as it arrives.
-    ports = sorted(
-        re.findall(r"^# nearmetal port: (\d+) (\S+) (\S+/\d+) (\S+)$", text, re.MULTILINE)
-    )
-    if [port[0] for port in ports] != ["0", "1"]:
+    end = lines.index(END)
+    if [line for line in lines[end + 1 :] if "# nearmetal" in line or RULE.match(line)]:
         raise ParseError(
-            f"{len(ports)} ports are told instead of one of task 0 and one of task 1: rdma.ports was not whole"
+            "a table of perftest follows the end of its launch: lines were lost; rerun"
         )
-    tables = parse_perftest(text)
-    if len(operations := {table.operation for table in tables}) > 1:
+    ports = _ports(lines)
+    # The rule that opens a table stands before its title, and the last one closes it.
+    tables = parse_perftest("\n".join(lines[:end]))
+    operations = {table.operation for table in tables}
+    if len(operations) > 1:
         raise ParseError(
             f"{' and '.join(sorted(operations))} are in one launch: rdma.sh runs one of them"
         )
     run = Rdma(tables[0].operation, [port[1:] for port in ports], tables[0].settings)
     for table in tables:
-        if "Device" not in table.settings or not re.fullmatch(
-            r"\d+\[B\]", table.settings.get("Mtu", "")
-        ):
-            raise ParseError(
-                f"{table.program} does not say its device and MTU (it says {table.settings}): "
-                "was its head cut off?"
-            )
-        device = ports[0][2].partition("/")[0]
-        if table.settings["Device"] != device:
-            raise ParseError(
-                f"{table.program} went over {table.settings['Device']} instead of {device}"
-            )
+        _check_settings(table, ports[0][2].partition("/")[0], run.settings)
         measured = run.latency_us if table.quantity == "lat" else run.bandwidth_gbps
-        if twice := measured.keys() & table.values.keys():
+        twice = measured.keys() & table.values.keys()
+        if twice:
             raise ParseError(f"{table.program} gives {min(twice)} bytes twice in one launch")
         measured |= table.values
         # Of write and send's latency, each message has an answer of its size.
         ways = 2 if table.quantity == "lat" and table.operation != "read" else 1
         run.payload_bytes += sum(ways * size * count for size, count in table.iterations.items())
-    if unpaired := set(run.latency_us) ^ set(run.bandwidth_gbps):
+    unpaired = set(run.latency_us) ^ set(run.bandwidth_gbps)
+    if unpaired:
         raise ParseError(
             f"sizes {sorted(unpaired)} have only one of latency and bandwidth: see the job's stderr and rerun"
         )
+    counts = {count for table in tables for count in table.iterations.values()}
+    if len(counts) > 1:
+        raise ParseError(
+            f"perftest's iterations were {sorted(counts)} in one launch: digits were damaged; rerun"
+        )
+    run.did = {
+        "operation": run.operation,
+        "sizes": ",".join(map(str, run.latency_us)),
+        "iterations": counts.pop(),
+        "gid_index": run.settings.get("GID index", "none"),
+    }
     return run
+
+
+PORT = re.compile(r"# nearmetal port: (\d+) (\S+) (\S+/\d+) (\S+)", re.ASCII)
+
+
+def _ports(lines: list[str]) -> list[tuple[str, ...]]:
+    """Task, host, port and link layer of both ends. srun prints what its tasks say as it arrives."""
+    ports = []
+    for line in lines:
+        found = PORT.fullmatch(line)
+        if found:
+            ports.append(found.groups())
+        elif (
+            "# nearmetal" in line
+            and line != END
+            and not line.startswith("# nearmetal program: rdma")
+        ):
+            raise ParseError(f"{line!r} is no port of a task: rdma.ports was damaged; rerun")
+    ports.sort()
+    if [port[0] for port in ports] != ["0", "1"]:
+        raise ParseError(
+            f"{len(ports)} ports are told instead of one of task 0 and one of task 1: rdma.ports was not whole"
+        )
+    if ports[0][3] != ports[1][3]:
+        raise ParseError(f"the ports have link layers {ports[0][3]} and {ports[1][3]}: rerun")
+    return ports
+
+
+def _check_settings(table: Table, device: str, first: dict[str, str]) -> None:
+    """Every table is of one device, one MTU and one kind of connection."""
+    mtu = table.settings.get("Mtu", "")
+    if "Device" not in table.settings or not re.fullmatch(r"\d{1,9}\[B\]", mtu, re.ASCII):
+        raise ParseError(
+            f"{table.program} does not say its device and MTU (it says {table.settings}): "
+            "was its head cut off?"
+        )
+    if table.settings["Device"] != device:
+        raise ParseError(
+            f"{table.program} went over {table.settings['Device']} instead of {device}"
+        )
+    for key in ("Mtu", "Link type", "Connection type", "GID index"):
+        if table.settings.get(key) != first.get(key):
+            raise ParseError(
+                f"{table.program} has {key} {table.settings.get(key)}, where another table has {first.get(key)}: rerun"
+            )

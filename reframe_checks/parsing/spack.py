@@ -1,11 +1,13 @@
 """What Spack installed against the lock that it was to install; locks are read by ``spack-env/locks.py``."""
 
+import re
 from dataclasses import dataclass
 
 from . import ParseError
 
 #: What `spack find --format` is asked for.
 FORMAT = "{name} {version} {hash}"
+ROW = re.compile(r"[a-z0-9][a-z0-9._-]* [\w.:=+-]+ [a-z2-7]{32}", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -22,10 +24,12 @@ def parse_installed(text: str) -> dict[str, Installed]:
     found = {}
     for line in filter(str.strip, text.splitlines()):
         words = line.split()
-        if len(words) != 3 or len(words[2]) != 32:
+        if not ROW.fullmatch(" ".join(words)):
             raise ParseError(
                 f"{line!r} is not a package with version and hash, which `spack find` was asked for"
             )
+        if words[2] in found:
+            raise ParseError(f"{line!r} has the hash of another package: lines were damaged")
         found[words[2]] = Installed(*words)
     if not found:
         raise ParseError("`spack find` names no package: nothing of the environment is installed")
