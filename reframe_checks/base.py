@@ -15,7 +15,7 @@ from reframe.core.exceptions import PerformanceError, SanityError
 
 from . import failures, provenance, selection
 from .baselines import Baselined
-from .parsing import ParseError
+from .parsing import ParseError, request
 from .programs import Programs
 from .settings import MAX_PENDING_TIME, MAX_TIME_LIMIT, NODES, Settings, setting
 from .spack import FromSpack
@@ -37,6 +37,13 @@ def git_revision() -> str:
 def rounded(value: float) -> float:
     """To six significant digits, which no measurement has."""
     return float(f"{value:.6g}")
+
+
+def all_of(launches) -> list:
+    """Each launch, also where these are in rounds by what they ran on."""
+    return [
+        run for each in launches for run in (each.values() if isinstance(each, dict) else [each])
+    ]
 
 
 class NearmetalCheck(rfm.RegressionTest, Baselined, FromSpack, Programs, Settings):
@@ -88,6 +95,18 @@ class NearmetalCheck(rfm.RegressionTest, Baselined, FromSpack, Programs, Setting
     def read_output(self, text: str) -> None:
         """Parse the job's output and keep what the performance functions need; raises on anything incomplete."""
         raise NotImplementedError
+
+    def requested(self) -> dict:
+        """What each launch is asked to do, by the names that its `did` has (parsing/request.py): the options of its
+        command line, where a check says nothing else. {} where the program does not say what it did."""
+        return request.options(self._command)
+
+    def expect_what_was_asked(self) -> None:
+        """Raises ParseError where a launch says that it did something else."""
+        for run in all_of(getattr(self, "launches", ())):
+            asked = self.requested()
+            if asked:
+                request.expect(asked, run.did)
 
     def payload_bytes(self) -> int:
         """Bytes that the program moved between its processes, for telling the transport; 0: moves none."""
@@ -160,6 +179,7 @@ class NearmetalCheck(rfm.RegressionTest, Baselined, FromSpack, Programs, Setting
             *self.arrival_in(self.current_environ),
             *self.preparations_in(self.current_environ),
         ]
+        self._command = [str(option) for option in self.executable_opts]
         probe, further = self.probe(self.probe_options), self.further_launches()
         self.prerun_cmds = ["set -e", *prepare, *self.prerun_cmds, f"{probe} > provenance.before"]
         self.postrun_cmds = [*further, *self.postrun_cmds, f"{probe} counters > provenance.after"]
@@ -222,8 +242,8 @@ class NearmetalCheck(rfm.RegressionTest, Baselined, FromSpack, Programs, Setting
         if self.is_dry_run():
             return
         try:
-            before, after = (
-                provenance.parse(self._read(f"provenance.{when}")) for when in ("before", "after")
+            before, after = provenance.snapshots(
+                *(self._read(f"provenance.{when}") for when in ("before", "after"))
             )
         except provenance.ProvenanceError as error:
             raise self._failure(f"provenance.before or .after: {error}") from None
@@ -258,6 +278,7 @@ class NearmetalCheck(rfm.RegressionTest, Baselined, FromSpack, Programs, Setting
     def output_is_whole(self):
         try:
             self.read_output(self._read(self.stdout))
+            self.expect_what_was_asked()
             payload = self.payload_bytes()
             self.transport = (
                 provenance.transport(*self._counters, payload).name

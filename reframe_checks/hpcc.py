@@ -1,5 +1,7 @@
 """The HPC Challenge benchmark with small and with large pages."""
 
+import math
+
 import reframe as rfm
 import reframe.core.builtins as builtin
 import reframe.utility.sanity as sn
@@ -90,6 +92,14 @@ class hpcc(Scaling, NearmetalCheck):
         self.rounds(self.launches)
         self.check_binding()
         self.check_pages()
+
+    def requested(self):
+        asked = {"block": self.block, "processes": self.num_tasks}
+        megabytes = self.megabytes or self.extra("hpcc_megabytes", 0)
+        if megabytes:  # as hpccinf.sh has it
+            rows = math.isqrt(int(self.num_nodes * megabytes * 1e6 / 8))
+            asked["n"] = rows // self.block * self.block
+        return asked
 
     def check_pages(self):
         """Raises SanityError where the program's memory was not in the pages that it was to have."""

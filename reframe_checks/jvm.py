@@ -11,6 +11,7 @@ from reframe.core.exceptions import SanityError
 
 from . import mpj
 from .mpj import in_java, library
+from .parsing import ParseError, request
 from .parsing.java import parse_jvm
 from .settings import JAVA_HOSTS, JAVA_PORTS, setting
 
@@ -170,6 +171,37 @@ class Jvm(rfm.RegressionTestPlugin):
             f"{addresses} | sort -n | sed 's/^ *[0-9]*: *//' > hosts",
             f"for ranks in {counts}; do head -n $ranks hosts > hosts.$ranks; done",
         ]
+
+    def expect_what_was_asked(self):
+        super().expect_what_was_asked()
+        ran = parse_jvm(self._read(self.stdout))
+        environs = [environ for environ in self._environs if in_java(environ)]
+        if environs and not ran:
+            raise ParseError("no JVM says how it was set: lines were lost; rerun")
+        asked = [self._settings_in(environ) for environ in environs]
+        for did in ran.did if ran else ():
+            # Of a duet, of A or of B.
+            if all(request.differences(each, did) for each in asked):
+                request.expect(asked[0] if asked else {"launched": "no JVM"}, did)
+
+    @property
+    def _environs(self):
+        kind = getattr(self, "kind", None)
+        return kind.environs(self) if kind else [self.current_environ]
+
+    def _settings_in(self, environ) -> dict:
+        """What jvm.sh is told, as it says it; what it chooses itself is left out."""
+        asked = {
+            name.removeprefix("java_"): self._setting(name, environ)
+            for name in SETTINGS
+            if self._setting(name, environ) != "auto"
+        }
+        heap = self.java_heap_mb or self.extra("java_heap_mb", 0)
+        return {
+            "library": library(environ),
+            **asked,
+            **({"heap": f"{heap}MB"} if heap else {}),
+        }
 
     @builtin.run_before("performance")
     def tell_how_jvms_were_set(self):

@@ -13,6 +13,9 @@ from .parsing.pingpong import parse_imb
 from .programs import Imb
 from .settings import setting
 
+#: Longest message in bytes.
+LARGEST = 1 << 22
+
 
 @rfm.simple_test
 class pingpong(Jvm, Imb, NearmetalCheck):
@@ -66,14 +69,27 @@ class pingpong(Jvm, Imb, NearmetalCheck):
             self.job.launcher.options += ["--cpu-bind=cores"]
         seconds = f"{self.max_time:g}"
         if self.suite == "imb":
-            self.executable_opts = ["PingPong", "-msglog", "0:22", "-time", seconds]
+            self.executable_opts = [
+                "PingPong",
+                "-msglog",
+                f"0:{LARGEST.bit_length() - 1}",
+                "-time",
+                seconds,
+            ]
         else:
             self.executable_opts = [
                 "--max-time",
                 seconds,
                 "--stall-timeout",
                 str(self.stall_timeout),
+                "--max-bytes",
+                str(LARGEST),
             ]
+
+    def requested(self):
+        return {
+            name: value for name, value in super().requested().items() if name != "stall_timeout"
+        }
 
     def read_output(self, text):
         self.launches = parse_imb(text)

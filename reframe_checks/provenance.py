@@ -78,6 +78,63 @@ def parse(text: str) -> Nodes:
     return nodes
 
 
+def snapshots(before: str, after: str) -> tuple[Nodes, Nodes]:
+    """The facts of each host before the launches and its counters after them, from both outputs.
+
+    ProvenanceError where lines were lost: a fact that every host gives is missing, a host is in one of them alone, or an
+    interface or port gives only a part of what it gives. A NIC or port that is in one of them alone came or went.
+    """
+    first, last = parse(before), parse(after)
+    if set(first) != set(last):
+        raise ProvenanceError(
+            f"hosts {', '.join(sorted(first))} before the launches, but {', '.join(sorted(last))} after them: "
+            "lines were lost"
+        )
+    for host, facts in first.items():
+        _expect(host, facts, FACTS)
+        _expect(host, last[host], COUNTERS)
+        for name in _groups(facts):
+            kind = name.split(".")[0]
+            _expect(host, facts, [f"{name}.{key}" for key in (*GROUP[kind], *COUNTED[kind])])
+        for name in _groups(last[host]):
+            counted = [
+                key for key in facts if key.startswith(f"{name}.") and COUNTER.fullmatch(key)
+            ]
+            counted += [f"{name}.{key}" for key in COUNTED[name.split(".")[0]]]
+            _expect(host, last[host], counted)
+        for key, value in (*facts.items(), *last[host].items()):
+            if COUNTER.fullmatch(key) and not re.fullmatch(r"\d{1,20}|unknown", value, re.ASCII):
+                raise ProvenanceError(f"{host}: {key} is {value!r}, which is no count")
+    return first, last
+
+
+#: What provenance.sh gives of every host, of every NIC and RDMA port, and what of these counts.
+COUNTERS = (LARGE_PAGES, "lo.tx_bytes", "lo.rx_bytes")
+FACTS = (
+    *("kernel", "hypervisor", "container", "dmi", "cpu_model", "cpus", "numa_nodes", "governor"),
+    *("smt", "thp", "mem_total_kb", "huge_pages", "mitigations", *COUNTERS),
+)
+GROUP = {
+    "nic": ("driver", "mtu", "speed", "offloads", "lower"),
+    "ib": ("rate", "fw", "link_layer", "netdev"),
+}
+COUNTED = {"nic": ("tx_bytes", "rx_bytes"), "ib": ("xmit_bytes",)}
+
+
+def _groups(facts: Facts) -> list[str]:
+    """The NICs and RDMA ports that a host gives anything of, such as ``nic.eth0`` and ``ib.mlx5_0.1``."""
+    names = (key.rpartition(".")[0] for key in facts if key.startswith(("nic.", "ib.")))
+    return list(dict.fromkeys(names))
+
+
+def _expect(host: str, facts: Facts, keys) -> None:
+    missing = [key for key in keys if key not in facts]
+    if missing:
+        raise ProvenanceError(
+            f"{host} does not give {', '.join(missing)}: lines of provenance.sh were lost"
+        )
+
+
 def common(nodes: Nodes) -> tuple[Facts, list[str]]:
     """The facts of all nodes as one, and the keys of those that differ between nodes; counters are left out.
     Values that differ are joined as ``a | b``, ``absent`` being that of a node without the fact (another number of

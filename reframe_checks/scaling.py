@@ -192,6 +192,12 @@ class Scaling(rfm.RegressionTestPlugin):
         wanted = processes * (self.nodes_expected or self.num_nodes) // self.num_nodes
         if len(places) != wanted:
             raise self._failure(f"binding.out tells of {len(places)} processes instead of {wanted}")
+        strangers = {place.host for place in places} - set(self.facts["nodes"])
+        if strangers:
+            raise self._failure(
+                f"binding.out tells of {', '.join(sorted(strangers))}, where the job ran on "
+                f"{', '.join(self.facts['nodes'])}"
+            )
         if fault := differs(places, self.binding, threads):
             raise SanityError(
                 f"{fault} (binding={self.binding}): what do the launcher and the scheduler do with cores?"

@@ -31,6 +31,9 @@ class stream_numa(stream_program):
     def set_command(self):
         self.executable, self.executable_opts = "sh numa.sh", [self.executable, str(self.ntimes)]
 
+    def requested(self):
+        return {"ntimes": self.ntimes}
+
     def read_output(self, text):
         self.launches = parse_numa(text)
         self.expect_repeats(self.launches)

@@ -100,9 +100,9 @@ def test_a_wrong_result():
 def test_how_the_jvms_were_set():
     line = "# nearmetal jvm: library=express device=niodev heap=256MB gc=serial pages=default\n"
     told = line + recorded("java_npb")
-    assert parse_jvm(told) == JvmRun(
-        "library=express device=niodev heap=256MB gc=serial pages=default", "settled"
-    )
+    settings = "library=express device=niodev heap=256MB gc=serial pages=default"
+    did = dict(word.split("=") for word in settings.split())
+    assert parse_jvm(told) == JvmRun(settings, "settled", [did])
     unsettled = told.replace("warm_up: stable=yes", "warm_up: stable=no", 1)
     assert parse_jvm(unsettled).warm_up == "not everywhere settled: raise java_warm_up"
     assert parse_jvm(line + line.replace("256", "64")).settings.count(" | ") == 1

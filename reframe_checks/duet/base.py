@@ -117,7 +117,12 @@ class Duet(rfm.RegressionTestPlugin):
 
     def read_output(self, text):
         """Each launch by itself and then each variant's as the check's own output, so that all that it refuses is refused."""
-        read, said = super().read_output, {}
+        said = {}
+
+        def read(text):
+            super(Duet, self).read_output(text)
+            self.expect_what_was_asked()
+
         self._turns = parse_duet(text, self.pairs)
         self._launches = {}
         for letter, variant in self._variants.items():
