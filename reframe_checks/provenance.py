@@ -198,6 +198,9 @@ def rdma_transport(
         raise ProvenanceError(
             f"{', '.join(sorted(lost))} has an RDMA port but is none of the hosts {', '.join(before)}"
         )
+    for host, port in ports.items():
+        if f"ib.{port.replace('/', '.')}.xmit_bytes" not in before[host]:
+            raise ProvenanceError(f"{host} has no RDMA port {port}: rdma.ports was damaged")
     chosen = " + ".join(dict.fromkeys(ports.values()))
     if carried.carriers and set(carried.carriers) <= set(ports.values()):
         return carried.name

@@ -55,7 +55,7 @@ def test_figures_are_those_of_the_text():
         "# nearmetal rank 0: host=a cpu=0 allowed_cpus=1\n# nearmetal rank 1: host=b cpu=0 allowed_cpus=1\n"
         "# nearmetal method: warmup=1 iterations=10 min_iterations=2 volume=100 max_time=1 max_bytes=2\n"
         "# nearmetal settled: after 1 s\n# #processes = 2\n"
-        "#bytes #repetitions t[usec] Mbytes/sec\n1 2 0.5 2.00\n2 2 0.8 2.50\n"
+        "#bytes #repetitions t[usec] Mbytes/sec\n1 2 0.5000 2.00\n2 2 0.8000 2.50\n"
         "# nearmetal batches: bytes=1 us=0.4,0.6\n# nearmetal batches: bytes=2 us=0.7,0.9\n"
         "# nearmetal verified: sizes=2\n# nearmetal complete\n"
     )

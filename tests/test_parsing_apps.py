@@ -179,13 +179,13 @@ def namd(processes=2, potential=-222494.9229, benchmark="0.25"):
 Info: NAMD 2.14 for Linux-x86_64-MPI
 Info: Running on {processes} processors, {processes} nodes, 1 physical nodes.
 Info: 92224 ATOMS
-ETITLE:      TS           BOND        POTENTIAL           TOTAL
-ENERGY:       0      20974.9307     {potential}    -177136.1298
+ETITLE:      TS           BOND        KINETIC        POTENTIAL           TOTAL
+ENERGY:       0      20974.9307     45358.7931     {potential}    -177136.1298
 Info: Initial time: {processes} CPUs 0.3 s/step 3.5 days/ns 300 MB memory
 Info: Benchmark time: {processes} CPUs {benchmark} s/step 2.89352 days/ns 300 MB memory
 Info: Benchmark time: {processes} CPUs 0.35 s/step 4.05093 days/ns 300 MB memory
 TIMING: 500  CPU: 130.2, 0.24/step  Wall: 130.5, 0.25/step, 0 hours remaining, 300.1 MB of memory in use.
-ENERGY:     500      20974.9307     {potential}    -177136.1298
+ENERGY:     500      20974.9307     45358.7931     {potential}    -177136.1298
 WallClock: 131.1  CPUTime: 130.3  Memory: 300.1 MB
 """
 

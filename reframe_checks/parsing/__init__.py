@@ -69,6 +69,14 @@ def unit(text: str) -> float:
     return 10.0 ** (int(exponent or 0) - decimals)
 
 
+def decimals(text: str, count: int, what: str) -> None:
+    """ParseError where a number is not printed with so many decimals: digits were lost."""
+    if len(text.partition(".")[2]) != count:
+        raise ParseError(
+            f"{what} is {text}, not printed with {count} decimals: digits were lost; rerun"
+        )
+
+
 def agree(what: str, one: float, other: float, within: float) -> None:
     """ParseError where two figures of the same thing differ by more than their rounding."""
     if not abs(one - other) <= within * 1.01 + 1e-9 * abs(one):

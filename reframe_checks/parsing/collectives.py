@@ -63,6 +63,10 @@ def _row(line: str, operation: str, processes: int) -> _Row:
     size, repetitions = int(words[0]), whole(words[1], "the repetitions", 1)
     where = f"{operation} of {size} bytes"
     least, most, mean = (positive(word, where) for word in words[2:])
+    if len({unit(word) for word in words[2:]}) > 1:
+        raise ParseError(
+            f"{where}: {line!r} has figures of unlike decimals: digits were lost; rerun"
+        )
     # One process at least is as slow as the slowest, and one as quick as the quickest.
     rounding = 1.01 * (unit(words[2]) + unit(words[3]) + unit(words[4])) / 2
     low = (most + (processes - 1) * least) / processes - rounding

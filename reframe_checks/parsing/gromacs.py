@@ -63,6 +63,7 @@ def _parse(lines: list[str]) -> GromacsRun:
         "atoms": _only(text, r"^There are: (\d+) Atoms"),
         "statistics": _only(text, r"^Statistics over (\d+) steps"),
         "step": _only(text, r"^ *dt += (\S+)$"),
+        "interval": _only(text, r"^ *nstlog += (\d+)$"),
         "end": _only(text, r"^(Finished mdrun)"),
     }
     try:
@@ -94,6 +95,11 @@ def _parse(lines: list[str]) -> GromacsRun:
     )
     processes = whole(found["processes"][1], "the processes of GROMACS", 1)
     count = whole(found["statistics"][1], "the steps of GROMACS", 2) - 1
+    interval = whole(found["interval"][1], "the steps between energies of GROMACS", 1)
+    if len(potential) != -(-count // interval) + 1:
+        raise ParseError(
+            f"GROMACS gives {len(potential)} energies in {count} steps by {interval}: lines were lost; rerun"
+        )
     rate = _rate(found, count)
     _check_processes(text, processes)
     atoms = whole(found["atoms"][1], "the atoms of GROMACS", 1)

@@ -41,7 +41,10 @@ def _payload(text: str, grid: list[int], edge: float, atoms: int, steps: int) ->
         raise ParseError("LAMMPS does not say its ghost atom cutoff: lines were lost; rerun")
     # Of all faces across one direction together.
     slab = atoms * positive(reach[1], "LAMMPS's ghost atom cutoff") / edge
-    back = 2 if "newton on" in text else 1
+    newton = re.search(r"^attributes: .*newton (on|off)", text, re.M)
+    if not newton:
+        raise ParseError("LAMMPS does not say whether newton is on: lines were lost; rerun")
+    back = 2 if newton[1] == "on" else 1
     return int(steps * 24 * back * sum(2 * parts * slab for parts in grid if parts > 1))
 
 

@@ -63,6 +63,10 @@ def _parse(lines: list[str]) -> NamdRun:
         raise ParseError(
             f"the energies of NAMD are no numbers at step {bad[0]:.0f}: it computes wrongly, or the input does"
         )
+    for row in table:
+        if "KINETIC" in row:
+            total = row["POTENTIAL"] + row["KINETIC"]
+            agree(f"NAMD's total energy at step {row['TS']:.0f}", row["TOTAL"], total, 2e-4)
     steps = [row["TS"] for row in table]
     if steps != sorted(set(steps)) or len({len(set(names)), len(names)}) > 1:
         raise ParseError(

@@ -7,6 +7,7 @@ from . import (
     END,
     ParseError,
     agree,
+    decimals,
     expect_ranks,
     fact,
     facts_of,
@@ -133,6 +134,8 @@ def _check_head(kernel: str, table: dict[str, str], lines: list[str]) -> None:
 
 def _share(kernel: str, table: dict[str, str], processes: int, threads: int, mops: float) -> None:
     """Mop/s of each process or thread is that of all, divided."""
+    decimals(table["Mop/s total"], 2, f"{kernel}: Mop/s total")
+    decimals(table["Time in seconds"], 2, f"{kernel}: time in seconds")
     for name, count in (("Mop/s/process", processes), ("Mop/s/thread", threads)):
         if name in table:
             one = real(table[name], f"{kernel}: {name}")

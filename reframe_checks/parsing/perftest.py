@@ -215,7 +215,7 @@ def _parse_launch(lines: list[str]) -> Rdma:
     return run
 
 
-PORT = re.compile(r"# nearmetal port: (\d+) (\S+) (\S+/\d+) (\S+)", re.ASCII)
+PORT = re.compile(r"# nearmetal port: (\d+) (\S+) ([\w.-]+/\d+) (\w+)", re.ASCII)
 
 
 def _ports(lines: list[str]) -> list[tuple[str, ...]]:

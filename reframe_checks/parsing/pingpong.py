@@ -7,6 +7,7 @@ from . import (
     WHOLE,
     ParseError,
     agree,
+    decimals,
     expect_ranks,
     fact,
     facts_of,
@@ -84,7 +85,7 @@ PLAIN = (1, 1024, 65536, 4194304)
 HEADER = ["#bytes", "#repetitions", "t[usec]", "Mbytes/sec"]
 
 
-def _pingpong_row(line: str) -> tuple[int, Row]:
+def _pingpong_row(line: str, ours: bool) -> tuple[int, Row]:
     words = line.split()
     if (
         len(words) != 4
@@ -99,6 +100,8 @@ def _pingpong_row(line: str) -> tuple[int, Row]:
     size = int(words[0])
     latency = positive(words[2], f"the latency at {size} bytes")
     rate = real(words[3], f"the bandwidth at {size} bytes")
+    decimals(words[3], 2, f"the bandwidth at {size} bytes")
+    decimals(words[2], 4 if ours else 2, f"the latency at {size} bytes")
     # The printed time has an interval of rounding, from which that of the rate follows.
     half = unit(words[2]) / 2
     most = size / max(latency - half, half / 10)
@@ -122,7 +125,7 @@ def _read_lines(lines: list[str]) -> PingPong:
         elif line in (END, "# All processes entering MPI_Finalize"):
             launch.complete, in_table = True, False
         elif in_table and line and not line.startswith("#"):
-            size, row = _pingpong_row(line)
+            size, row = _pingpong_row(line, lines[0].startswith("# nearmetal"))
             if size <= max(launch.rows, default=-1):
                 raise ParseError(
                     f"{size} bytes after {max(launch.rows)}: two launches wrote into one table"

@@ -48,17 +48,27 @@ def measured(lock) -> list:
 def disagreements(lock, installed: dict[str, Installed]) -> list[str]:
     """A sentence for all in which the lock and what is installed differ."""
     by_name = {node.name: node for node in lock.nodes.values()}
-    return [
-        f"{node.name}@{node.version}/{node.hash} of the lock is not installed"
-        for node in measured(lock)
-        if node.hash not in installed
-    ] + [
-        f"{one.name}@{one.version}/{one.hash} is installed, where the lock has "
-        + (
-            f"{by_name[one.name].version}/{by_name[one.name].hash}"
-            if one.name in by_name
-            else "none"
-        )
-        for one in installed.values()
-        if one.hash not in lock.nodes
-    ]
+    return (
+        [
+            f"{node.name}@{node.version}/{node.hash} of the lock is not installed"
+            for node in measured(lock)
+            if node.hash not in installed
+        ]
+        + [
+            f"{one.name}@{one.version}/{one.hash} is installed, where the lock has "
+            + (
+                f"{by_name[one.name].version}/{by_name[one.name].hash}"
+                if one.name in by_name
+                else "none"
+            )
+            for one in installed.values()
+            if one.hash not in lock.nodes
+        ]
+        + [
+            f"{one.name}@{one.version} is installed with the hash {one.hash}, which the lock has for "
+            f"{lock.nodes[one.hash].name}@{lock.nodes[one.hash].version}"
+            for one in installed.values()
+            if one.hash in lock.nodes
+            and (one.name, one.version) != (lock.nodes[one.hash].name, lock.nodes[one.hash].version)
+        ]
+    )

@@ -7,6 +7,7 @@ from . import (
     END,
     ParseError,
     agree,
+    decimals,
     fact,
     facts_of,
     launches_of,
@@ -92,6 +93,9 @@ def _rate(table: StreamTable, function: str, words: list[str], elements: int) ->
     if len(words) != 4:
         words = [*words, *[""] * 4][:4]
     rate, mean, least, most = (positive(word, f"the rate of {function}") for word in words)
+    decimals(words[0], 1, f"the rate of {function}")
+    for word in words[1:]:
+        decimals(word, 6, f"a time of {function}")
     if function in table.rates:
         raise ParseError(f"{function} has two rates in one table: lines were mixed; rerun")
     table.rates[function] = rate
@@ -238,9 +242,12 @@ def _parse_numa(lines: list[str]) -> NumaRun:
         head = INSTANCE.fullmatch(lines[begin])
         if not head or head[4] != str(nodes):
             raise ParseError(f"{lines[begin]!r} is no instance on one of {nodes} NUMA nodes: rerun")
-        [run] = parse_stream("\n".join(lines[begin + 1 : stop])) or [None]
-        if len(run.tables) != 1:
-            raise ParseError(f"an instance of numa.sh has {len(run.tables)} tables instead of 1")
+        runs = parse_stream("\n".join(lines[begin + 1 : stop]))
+        if len(runs) != 1 or len(runs[0].tables) != 1:
+            raise ParseError(
+                f"an instance of numa.sh has {len(runs)} launches or tables: lines were mixed; rerun"
+            )
+        [run] = runs
         tables.setdefault(head[1], []).extend(run.tables.values())
         places.setdefault(head[1], []).append((head[2], head[3]))
         did = {"ntimes": run.did["ntimes"]}
