@@ -275,7 +275,7 @@ def _since(session: Session, arguments) -> None:
     if arguments.since and session.time < _seconds(arguments.since):
         raise Incomplete(
             f"no session on {arguments.system or 'any system'} since {arguments.since}: the newest is {session.uuid} "
-            f"of {session.started}. Did the selection match nothing (`Ran 0/0`), or ReFrame end before it ran?"
+            f"of {session.started}. Did the selection match nothing, or ReFrame end before it ran?"
         )
 
 

@@ -51,7 +51,7 @@ def why_nothing() -> str:
         )
     return (
         f"no test case is selected on {asked['system']}: correct the options that choose tests "
-        "(-n, -x, -t, -E, -p, --system), which `reframe -l` with the same options shows"
+        "(-n, -x, -t, -E, -p, --system, --distribute), which `reframe -l` with the same options shows"
     )
 
 
