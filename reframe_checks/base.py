@@ -46,7 +46,9 @@ def all_of(launches) -> list:
     ]
 
 
-class NearmetalCheck(rfm.RegressionTest, Baselined, FromSpack, Programs, Settings):
+class NearmetalCheck(
+    rfm.RegressionTest, Baselined, FromSpack, Programs, Settings, special=True
+):
     """Base of all checks. A check says what to build and run, reads the output in `read_output`, and names what it
     measures with `@performance_function`s that return `self.over_launches(name, values)`."""
 
@@ -251,6 +253,7 @@ class NearmetalCheck(rfm.RegressionTest, Baselined, FromSpack, Programs, Setting
             raise SanityError(
                 f"the job ran on {len(before)} node(s) ({', '.join(before)}) instead of {expected}"
             )
+        before = provenance.with_foreign_processes(before, after)
         facts, differing = provenance.common(before)
         for name in ("kernel", "hypervisor", "cpu_model", "governor", "smt", "thp"):
             setattr(self, name, facts[name])
@@ -302,7 +305,26 @@ class NearmetalCheck(rfm.RegressionTest, Baselined, FromSpack, Programs, Setting
             raise self._failure(f"{name} cannot be read: {error.strerror}") from None
 
     def _failure(self, message: str) -> SanityError:
-        return SanityError(f"{message}{failures.full(self.stagedir)} (files: {self.stagedir})")
+        causes = failures.full(self.stagedir) + failures.disturbance(self.stagedir)
+        return SanityError(f"{message}{causes} (files: {self.stagedir})")
+
+    # `special=True` of the class lets it extend these two methods of ReFrame's.
+    def check_sanity(self):
+        """ReFrame's, whose failure also names what disturbed the nodes."""
+        self._with_disturbance(super().check_sanity)
+
+    def check_performance(self):
+        """ReFrame's, whose failure also names what disturbed the nodes."""
+        self._with_disturbance(super().check_performance)
+
+    def _with_disturbance(self, check) -> None:
+        try:
+            check()
+        except (SanityError, PerformanceError) as error:
+            told = "" if self.is_dry_run() else failures.disturbance(self.stagedir)
+            if not told or told in str(error):
+                raise
+            raise type(error)(f"{error}{told}") from None  # ReFrame would append the cause
 
     @builtin.run_after("performance")
     def refuse_missing_values(self):
@@ -315,5 +337,5 @@ class NearmetalCheck(rfm.RegressionTest, Baselined, FromSpack, Programs, Setting
         if missing or bad or not got:
             raise PerformanceError(
                 f"no usable value for {', '.join(missing + bad) or 'any variable'}: "
-                f"see {self.stagedir}/{self.stdout}"
+                f"see {self.stagedir}/{self.stdout}{failures.disturbance(self.stagedir)}"
             )

@@ -2,6 +2,9 @@
 
 import re
 import shutil
+from pathlib import Path
+
+from . import provenance
 
 #: Job states that name the cause themselves.
 STATES = {
@@ -53,3 +56,16 @@ def full(directory) -> str:
         if shutil.disk_usage(directory).free < 1 << 20
         else ""
     )
+
+
+def disturbance(directory) -> str:
+    """`; foreign processes on ...` where a job's snapshots in its directory show what disturbed it; else empty."""
+    snapshots = []
+    for when in ("before", "after"):
+        try:
+            text = Path(directory, f"provenance.{when}").read_text(errors="replace")
+            snapshots.append(provenance.parse(text))
+        except (OSError, provenance.ProvenanceError):
+            snapshots.append({})
+    told = provenance.disturbance(*snapshots)
+    return f"; {told}" if told else ""

@@ -5,8 +5,12 @@ Pure functions of text.  Counters and payloads are bytes.
 
 from __future__ import annotations
 
+import math
+import os
+import pwd
 import re
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 Facts = dict[str, str]  #: value by key
@@ -18,8 +22,14 @@ LEAST_PAYLOAD = 10_000_000  #: bytes; launching a job sends some 100 kB itself, 
 LINE = re.compile(r"(\S+) ([^\s=]+)=(.*\S)\s*")
 LARGE_PAGES = "vm.large_page_bytes"
 COUNTER = re.compile(
-    r"(?:nic|ib|lo)(?:\..+)?\.(?:(?:tx|rx|xmit)_bytes|xmit_packets)|" + re.escape(LARGE_PAGES)
+    r"(?:nic|ib|lo)(?:\..+)?\.(?:(?:tx|rx|xmit)_bytes|xmit_packets)|clock\.uptime|process\..+|"
+    + re.escape(LARGE_PAGES)
 )
+PROCESS = re.compile(r"process\.(?P<uid>\d+)\.(?P<command>.+)")
+BUSY = 0.05  #: of one processor during the job; a foreign process that used less is not recorded
+LEAST_TICKS = 10  #: of the kernel's clock; fewer are noise in a job of a second
+FIRST_USER = 1000  #: below it are the numbers of the system's own users
+FOREIGN = "foreign_processes"
 SENT = re.compile(
     r"(?:nic\.(?P<nic>.+)|(?P<lo>lo))\.tx_bytes|ib\.(?P<device>.+)\.(?P<port>\d+)\.xmit_bytes"
 )
@@ -151,6 +161,101 @@ def common(nodes: Nodes) -> tuple[Facts, list[str]]:
         if len(values) > 1:
             heterogeneous.append(key)
     return facts, heterogeneous
+
+
+@dataclass(frozen=True)
+class Foreign:
+    """Processes of one command on one host that do not belong to the job and used its processors."""
+
+    host: str
+    user: str
+    command: str
+    number: int
+    share: float | None  #: of one processor, during the job; None: the job did not come to its end
+    seconds: (
+        float  #: of processor time, during the job; where it did not come to its end, before it
+    )
+
+    def __str__(self) -> str:
+        many = f"{self.number} processes, " if self.number > 1 else ""
+        if self.share is None:
+            used = f"{self.seconds:.0f} s of processor time before the job"
+        else:
+            used = f"{100 * self.share:.0f} % of a processor"
+        return f"{self.user} {self.command} ({many}{used})"
+
+
+def foreign_processes(before: Nodes, after: Nodes) -> list[Foreign]:
+    """What used the nodes' processors between two snapshots and belongs neither to the job nor to the system that runs it, the
+    busiest first.  At a snapshot no program of the job runs.  Without a second snapshot: ordinary users' processes that
+    had used a second at the first one."""
+    tick = os.sysconf("SC_CLK_TCK")
+    found = []
+    for host, facts in before.items():
+        if host in after:
+            found += _used_meanwhile(host, facts, after[host], tick)
+            continue
+        for key, uid, command, number, ticks in _processes(facts):
+            if uid >= FIRST_USER and ticks >= tick:
+                found.append(Foreign(host, _user(uid), command, number, None, ticks / tick))
+    return sorted(found, key=lambda one: -one.seconds)
+
+
+def with_foreign_processes(before: Nodes, after: Nodes) -> Nodes:
+    """The first snapshot with one fact more: users and commands of foreign processes, or `none`.  It holds no number, so that
+    it is the same for each job beside the same processes."""
+    found = foreign_processes(before, after)
+    facts = {}
+    for host, node in before.items():
+        named = {f"{one.user} {one.command}" for one in found if one.host == host}
+        unseen = "" if node.get("process_view", "all") == "all" else " visible"
+        facts[host] = {**node, FOREIGN: ", ".join(sorted(named)) or f"none{unseen}"}
+    return facts
+
+
+def disturbance(before: Nodes, after: Nodes) -> str:
+    """What may explain a failure: `foreign processes on node1: ...; full file systems on node1: ...`; empty without any."""
+    found: dict[str, list[str]] = {}
+    for one in foreign_processes(before, after):
+        found.setdefault(one.host, []).append(str(one))
+    told = [f"foreign processes on {host}: {', '.join(them)}" for host, them in found.items()]
+    for host, facts in before.items():
+        if (full := facts.get("full_file_systems", "none")) not in ("none", "unknown"):
+            told.append(f"full file systems on {host}: {full}")
+    return "; ".join(told)
+
+
+def _processes(facts: Facts) -> Iterator[tuple[str, int, str, int, int]]:
+    """Key, user's number, command, number of processes and their ticks."""
+    for key, value in facts.items():
+        match = PROCESS.fullmatch(key)
+        words = value.split()
+        if match and len(words) == 2 and all(map(str.isdecimal, words)):
+            yield key, int(match["uid"]), match["command"], int(words[0]), int(words[1])
+
+
+def _used_meanwhile(host: str, first: Facts, last: Facts, tick: int) -> Iterator[Foreign]:
+    earlier = {key: ticks for key, _, _, _, ticks in _processes(first)}
+    elapsed = _uptime(last) - _uptime(first)
+    for key, uid, command, number, ticks in _processes(last):
+        used = ticks - earlier.get(key, 0)
+        if used >= LEAST_TICKS and used / tick >= BUSY * elapsed > 0:
+            seconds = used / tick
+            yield Foreign(host, _user(uid), command, number, seconds / elapsed, seconds)
+
+
+def _uptime(facts: Facts) -> float:
+    try:
+        return float(facts.get("clock.uptime", ""))
+    except ValueError:
+        return math.nan
+
+
+def _user(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"uid {uid}"
 
 
 def transport(before: Nodes, after: Nodes, payload_bytes: int) -> Transport:

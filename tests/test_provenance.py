@@ -6,8 +6,10 @@ from node1 to node2 over ``eth0``: a veth pair, macvlan in passthru mode, a tap 
 the two, a bridge (``br0`` over a veth on node1); ``loopback`` is one node talking to itself.  Only host names were set.
 """
 
+import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -17,8 +19,11 @@ from reframe_checks.provenance import (
     Nodes,
     ProvenanceError,
     common,
+    disturbance,
+    foreign_processes,
     parse,
     transport,
+    with_foreign_processes,
 )
 
 RECORDED = Path(__file__).parent / "recorded"
@@ -252,5 +257,146 @@ def test_the_script_here(shell):
     assert (facts["accelerator"] == "tcg") == (facts["hypervisor"] == "qemu")
     now = parse(counters.stdout)[host]
     assert {key for key in facts if key.endswith("_bytes")} <= set(now)
-    assert all(key.endswith(("_bytes", ".xmit_packets")) for key in now)
+    assert all(
+        key.endswith(("_bytes", ".xmit_packets", ".uptime")) or key.startswith("process.")
+        for key in now
+    )
+    assert facts["process_view"] in ("all", "our own alone (hidepid)")
+    assert "clock.uptime" in facts and "clock.uptime" in now
     assert subprocess.run([*run, "nonsense"], capture_output=True).returncode == 2
+
+
+TICK = os.sysconf("SC_CLK_TCK")
+
+
+def seen(uptime: float, host: str = "a", **ticks: tuple[int, int, float]) -> Nodes:
+    """A snapshot: by command a user's number, the number of processes and their seconds."""
+    lines = [f"{host} clock.uptime={uptime}", f"{host} process_view=all"]
+    for command, (uid, number, seconds) in ticks.items():
+        lines.append(f"{host} process.{uid}.{command}={number} {round(seconds * TICK)}")
+    return parse("\n".join(lines))
+
+
+def test_a_foreign_process_is_told_by_what_it_used_during_the_job():
+    before = seen(100, busy=(0, 1, 500), idle=(0, 3, 70), ended=(0, 1, 40))
+    after = seen(110, busy=(0, 2, 515), idle=(0, 3, 70.4), new=(0, 1, 5))
+    found = foreign_processes(before, after)
+    assert [(one.command, one.number, one.share) for one in found] == [
+        ("busy", 2, 1.5),
+        ("new", 1, 0.5),
+    ]
+    assert (
+        disturbance(before, after)
+        == "foreign processes on a: root busy (2 processes, 150 % of a processor), root new (50 % of a processor)"
+    )
+
+
+def test_the_fact_holds_names_alone_so_that_equal_nodes_have_equal_facts():
+    first = with_foreign_processes(seen(100, busy=(0, 1, 500)), seen(110, busy=(0, 1, 509)))
+    second = with_foreign_processes(seen(300, busy=(0, 1, 9)), seen(400, busy=(0, 2, 60)))
+    facts, differing = common(first)
+    assert common(second) == (facts, differing) and differing == []
+    assert facts == {"process_view": "all", "foreign_processes": "root busy"}
+    quiet = with_foreign_processes(seen(100), seen(110))
+    assert common(quiet)[0]["foreign_processes"] == "none"
+
+
+def test_of_processes_that_cannot_be_seen_the_fact_does_not_say_none():
+    before = {"a": {**seen(100)["a"], "process_view": "our own alone (hidepid)"}}
+    assert with_foreign_processes(before, seen(110))["a"]["foreign_processes"] == "none visible"
+
+
+def test_of_a_job_that_was_ended_users_processes_are_told_by_what_they_had_used():
+    before = seen(100, daemon=(0, 1, 500), stress=(1000, 2, 31), shell=(1000, 1, 0.2))
+    told = disturbance(before, {})
+    assert "stress (2 processes, 31 s of processor time before the job)" in told
+    assert "daemon" not in told and "shell" not in told
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["process.0.x=1", "process.0.x=1 2 3", "process.0.x=a b", "process.x=1 2", "process.=1 2"],
+)
+def test_a_damaged_line_of_a_process_names_nothing(line):
+    nodes = parse(f"a clock.uptime=5\na {line}\n")
+    assert foreign_processes(nodes, nodes) == [] and disturbance(nodes, {}) == ""
+    assert disturbance(nodes, parse(f"a clock.uptime=yes\na {line}\n")) == ""
+
+
+def test_full_file_systems_are_told():
+    assert (
+        disturbance(parse("a full_file_systems=/tmp /dev/shm\nb full_file_systems=none\n"), {})
+        == "full file systems on a: /tmp /dev/shm"
+    )
+
+
+BURN = """
+import ctypes, os, sys, time
+if len(sys.argv) > 2:
+    ctypes.CDLL(None).prctl(15, sys.argv[2].encode(), 0, 0, 0)
+print("ready", flush=True)
+end = time.process_time() + float(sys.argv[1])
+while time.process_time() < end:
+    pass
+print("burnt", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def burning():
+    """Starts processes that use a processor for so many seconds and then wait; ends them."""
+    started = []
+
+    def burn(seconds: float, name: str, new_session: bool = True, **environment):
+        process = subprocess.Popen(
+            [sys.executable, "-c", BURN, str(seconds), name],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=new_session,
+            env={**os.environ, **environment},
+        )
+        started.append(process)
+        assert process.stdout.readline() == "ready\n"
+        return process
+
+    yield burn
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+def snapshot(*mode, **environment) -> Nodes:
+    """What the script says from a session of its own, as a job's is."""
+    done = subprocess.run(
+        ["sh", str(SCRIPT), *mode],
+        capture_output=True,
+        text=True,
+        check=True,
+        start_new_session=True,
+        env={**os.environ, **environment},
+    )
+    return parse(done.stdout)
+
+
+@pytest.mark.parametrize("name", ["burner", "b) R 1 1 (", "a\nb c", "x=y z"])
+def test_the_script_names_a_process_whatever_it_calls_itself(burning, name):
+    before = snapshot()
+    burner = burning(0.5, name)
+    assert burner.stdout.readline() == "burnt\n"
+    told = [one.command for one in foreign_processes(before, snapshot("counters"))]
+    # As a fact's name allows it.
+    assert any(
+        set(command) <= set("burneRxyzabc1_") and len(command) == len(name) for command in told
+    ), told
+
+
+def test_the_jobs_own_processes_are_not_foreign(burning):
+    """Also outside of its session, where their environment names the job."""
+    job = {"SLURM_JOB_ID": "4711"}
+    before = snapshot("counters", **job)
+    for name, theirs in (("of-the-job", job), ("left-over", {"SLURM_JOB_ID": "4710"})):
+        assert burning(0.5, name, **theirs).stdout.readline() == "burnt\n"
+    told = {one.command for one in foreign_processes(before, snapshot("counters", **job))}
+    assert "left-over" in told and "of-the-job" not in told

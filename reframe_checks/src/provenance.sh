@@ -1,7 +1,7 @@
 #!/bin/sh
 # What this node is: one line a fact, `<hostname> <key>=<value>`, all lines in one write.
 #   srun --ntasks-per-node=1 sh provenance.sh            every fact
-#   srun --ntasks-per-node=1 sh provenance.sh counters   only the counters, in a few ms
+#   srun --ntasks-per-node=1 sh provenance.sh counters   only the counters, in some ten ms
 # A fact that can't be had is `unknown`.  Needs no root.  reframe_checks/provenance.py reads what this prints.
 #
 # Interfaces and their counters come from /proc/net/dev, which is always that of our own network namespace; /sys shows
@@ -303,17 +303,98 @@ node_facts() {
     mitigations
 }
 
+in_this_job() { # PID, of our user: whether the job is the one that we belong to
+    case $newline$(tr '\0' '\n' 2>/dev/null < "/proc/$1/environ")$newline in
+        *"${newline}SLURM_JOB_ID=${SLURM_JOB_ID:-none}$newline"*) ;;
+        *"${newline}SLURM_HET_JOB_ID=${SLURM_HET_JOB_ID:-none}$newline"*) ;;
+        *) return 1 ;;
+    esac
+}
+
+# Processes that have used a processor and belong neither to the kernel nor to what runs this job: `<pid> <uid> <ticks>
+# <command>`. The ticks are also those of children that ended. Left out are our own ancestors, our session, and the daemons by
+# which a job gets here. A command's name may hold anything, also a line's end and parentheses.
+used_processors() {
+    awk -v self=$$ -v own="$(id -u)" '
+        function uid_of(pid,    file, line, found) {
+            file = "/proc/" pid "/status"
+            found = ""
+            while ((getline line < file) > 0) if (line ~ /^Uid:/) { split(line, word, " "); found = word[2] }
+            close(file)
+            return found
+        }
+        BEGIN {
+            for (i = 1; i < ARGC; i++) {
+                text = ""
+                while ((getline line < ARGV[i]) > 0) text = text line " "
+                close(ARGV[i])
+                rest = text
+                if (!sub(/.*\) /, "", rest)) continue # it has ended
+                split(rest, field, " ")
+                pid = text + 0
+                name[pid] = substr(text, index(text, "(") + 1, length(text) - length(rest) - index(text, "(") - 2)
+                parent[pid] = field[2]
+                session[pid] = field[4]
+                if (int(field[7] / 2097152) % 2) continue # the kernel has this flag on its threads
+                ticks[pid] = field[12] + field[13] + field[14] + field[15]
+            }
+            for (pid = self; pid in parent && !(pid in ours); pid = parent[pid]) ours[pid] = 1
+            for (pid in ticks) {
+                if (!ticks[pid] || pid in ours || session[pid] == session[self]) continue
+                uid = uid_of(pid)
+                if (uid == "") continue
+                if (uid != own && name[pid] ~ /^(slurm(d|stepd|ctld|dbd)|munged|systemd.*|\(sd-pam\)|init|tini|sshd.*|dbus.*)$/) continue
+                gsub(/[^A-Za-z0-9_.:+@%,-]/, "_", name[pid])
+                print pid, uid, ticks[pid], name[pid]
+            }
+        }' /proc/[0-9]*/stat 2>/dev/null
+}
+
+process_counters() {
+    first_line /proc/uptime
+    fact clock.uptime "${value%% *}"
+    own=$(id -u)
+    while read -r key value; do
+        [ -z "$key" ] || fact "$key" "$value"
+    done <<EOF
+$(used_processors | while read -r pid uid ticks name; do
+        [ "$uid" = "$own" ] && in_this_job "$pid" || echo "$uid $ticks $name"
+    done | awk '{ number[$1 "." $3]++; sum[$1 "." $3] += $2 }
+        END { for (key in sum) printf "process.%s %d %d\n", key, number[key], sum[key] }')
+EOF
+}
+
+process_facts() {
+    if ! command -v awk > /dev/null; then value=unknown
+    elif [ -r /proc/1/stat ]; then value=all
+    else value='our own alone (hidepid)'; fi
+    fact process_view "$value"
+    full=
+    while read -r _ _ _ free _ where; do
+        case $free in *[!0-9]* | '') continue ;; esac
+        case " $full " in *" $where "*) continue ;; esac
+        [ "$free" -ge 1024 ] || full="$full $where"
+    done <<EOF
+$(df -kP / /tmp /dev/shm /var/tmp 2>/dev/null)
+EOF
+    full=${full# }
+    fact full_file_systems "${full:-none}"
+}
+
 out='' lo_tx='' lo_rx=''
 first_line /proc/sys/kernel/hostname
 host=$value
 case $1 in
     counters)
+        process_counters
         large_pages
         interfaces interface_counters
         ports port_counters ;;
     '')
         links=$newline$(ip -o -d link show 2>/dev/null)
         node_facts
+        process_facts
+        process_counters
         large_pages
         interfaces interface_facts
         ports port_facts ;;
