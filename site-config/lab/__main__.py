@@ -3,12 +3,14 @@
 import argparse
 import os
 import shlex
+import signal
 import subprocess
 import sys
 
 import cache
 import cluster
 import conditions
+import health
 import image
 import layer
 import topology
@@ -20,6 +22,9 @@ The lab needs root (or sudo) to make namespaces; jobs in it run as an ordinary u
 
 
 def status(room: Room, plan: topology.Topology) -> int:
+    if room.interrupted:
+        print("lab: its start was interrupted (make lab-up starts it anew, make lab-down ends it)")
+        return 1
     if not room.state:
         print("lab: down (start it with: make lab-up)")
         return 1
@@ -35,14 +40,18 @@ def status(room: Room, plan: topology.Topology) -> int:
         print(
             f"guests: {plan.hardware.described(room.state.get('accelerator', 'not started')).partition(': ')[2]}"
         )
-    sick = [
-        name
-        for name in (node.name for node in plan.nodes)
-        if states.get(name) not in ("idle", "mix", "alloc", "comp")
-    ]
+    found = health.look_twice(plan, room, cluster.user_arguments(room))
+    for job in found.jobs:
+        print(f"queue: {job}")
+    for fault in found.faults:
+        print(f"fault: {fault}")
+    usable = cluster.node_states(plan, room)
+    sick = [node.name for node in plan.nodes if usable.get(node.name) not in health.USABLE]
     if sick:
         print(f"not usable: {', '.join(sick)} (heal with: make lab-up)")
-    return 1 if sick else 0
+    elif found.faults:
+        print("not healthy (heal with: make lab-up)")
+    return 1 if sick or found.faults else 0
 
 
 def shell_command(room: Room, arguments) -> list[str]:
@@ -182,6 +191,10 @@ def main() -> int:
     def say(text):
         print(text, flush=True)
 
+    if arguments.command in ("up", "down"):
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.default_int_handler)
+
     try:
         room = Room()
         vm = asked_of_guests(arguments, room)
@@ -190,7 +203,7 @@ def main() -> int:
         if arguments.command == "image":
             say(str(image.ensure(say)))
         elif arguments.command == "up":
-            with room.locked():
+            with room.locked(say):
                 if plan.guests and vm != (room.state or {}).get("vm"):
                     refuse_what_the_host_lacks(plan.hardware, len(plan.guests))
                 base = image.ensure(say)
@@ -198,7 +211,7 @@ def main() -> int:
                     plan, room, base, layer.ensure(base, say) if plan.guests else None, vm, say
                 )
         elif arguments.command == "down":
-            with room.locked():
+            with room.locked(say):
                 room.stop()
             say("lab: down")
         elif arguments.command == "clean":
@@ -209,6 +222,12 @@ def main() -> int:
             return subprocess.run(shell_command(room, arguments)).returncode
     except (LabError, topology.TopologyError, HardwareError, image.ImageError) as error:
         print(f"lab: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print(
+            "lab: interrupted; `make lab-up` completes it, `make lab-down` removes what there is",
+            file=sys.stderr,
+        )
         return 1
     return 0
 

@@ -14,13 +14,15 @@ import signal
 import subprocess
 import tarfile
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 HERE = Path(__file__).parent
 CHECKOUT = HERE.parent.parent
 #: One directory a lab, gone with it.
 STATE = Path("/run/nearmetal")
+#: In a lab's directory: locked by the room's processes from before their start until their end.
+HOLD = "hold"
 NAMESPACES = ("--mount", "--uts", "--ipc", "--net", "--pid")
 
 
@@ -49,24 +51,65 @@ def _identity(pid: int) -> str | None:
     return f"{Path('/proc/sys/kernel/random/boot_id').read_text().strip()} {fields[19]}"
 
 
-def _living(record: Path) -> dict | None:
-    """What a room's start recorded, if that room still lives."""
+def _read(record: Path) -> dict:
+    """What a room's start recorded; empty without a usable record."""
     try:
         state = json.loads(record.read_text())
     except (OSError, ValueError):
+        return {}
+    return state if isinstance(state, dict) else {}
+
+
+def _living(record: Path) -> dict | None:
+    """What a room's start recorded, if that room still lives."""
+    state = _read(record)
+    if not isinstance(state.get("pid"), int):
         return None
-    return state if _identity(state["pid"]) == state["identity"] else None
+    return state if _identity(state["pid"]) == state.get("identity") else None
 
 
 def images_in_use() -> set[str]:
-    """Node images, and layers of them, that the labs of this host stand on."""
-    states = filter(None, map(_living, STATE.glob("*/room.json")))
-    return {
-        directory
-        for state in states
-        for directory in (state["image"], state.get("layer"))
-        if directory
-    }
+    """Node images, and layers of them, that the labs of this host stand on, also while a lab starts."""
+    used = set()
+    for record in STATE.glob("*/room.json"):
+        if _living(record) or _held(record.with_name(HOLD)):
+            state = _read(record)
+            used |= {state.get("image"), state.get("layer")}
+    return {directory for directory in used if directory}
+
+
+def _held(path: Path) -> bool:
+    """Whether a process holds the lock on this file."""
+    try:
+        with open(path) as handle:
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    return False
+
+
+def _holders(path: Path) -> list[int]:
+    """Processes that have this file open: also those of which no record tells."""
+    wanted = path.stat()
+    found = []
+    for opened in Path("/proc").glob("[0-9]*/fd/*"):
+        try:
+            same = os.path.samestat(opened.stat(), wanted)
+        except OSError:
+            continue
+        if same:
+            found.append(int(opened.parts[2]))
+    return [pid for pid in found if pid != os.getpid()]
+
+
+def _same_file(handle, path: Path) -> bool:
+    """Whether the open file still goes by this name."""
+    try:
+        return os.path.samestat(os.fstat(handle.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
 
 
 class Room:
@@ -77,33 +120,57 @@ class Room:
         name = hashlib.sha256(str(checkout).encode()).hexdigest()[:12]
         self.directory = STATE / name
         self._state = self.directory / "room.json"
+        self._hold = self.directory / HOLD
 
     @contextmanager
-    def locked(self):
+    def locked(self, say=print):
         """Only one `up` or `down` of a lab at a time."""
         self.directory.parent.mkdir(exist_ok=True)
         lock = self.directory.with_suffix(".lock")
-        with open(lock, "w") as handle:
-            fcntl.flock(handle, fcntl.LOCK_EX)
+        handle = open(lock, "a")
+        try:
+            while True:
+                try:
+                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    say("lab: waiting for another lab-up or lab-down of this checkout")
+                    fcntl.flock(handle, fcntl.LOCK_EX)
+                # The one before may have removed the file: a lock on what has no name locks nobody out.
+                if _same_file(handle, lock):
+                    break
+                handle.close()
+                handle = open(lock, "a")
             try:
                 yield
             finally:
                 if not self.directory.exists():
                     lock.unlink(missing_ok=True)
+        finally:
+            handle.close()
 
     @property
     def state(self) -> dict | None:
         """What `start` recorded, if this room still lives."""
         return _living(self._state)
 
+    @property
+    def interrupted(self) -> bool:
+        """Whether processes of a room live that no record tells of: its start did not come to an end."""
+        return self.state is None and _held(self._hold)
+
     def start(self, facts: dict) -> None:
         """Make the namespaces and record their init together with the facts that the lab was made from: its image among them,
-        the layer for virtual machines (None: there are none) and these machines' names."""
+        the layer for virtual machines (None: there are none) and these machines' names.
+
+        Whoever ends this command, at whatever moment, leaves a room that `stop` finds: its first process inherits a locked
+        file, and each further one inherits it from that."""
         self.directory.mkdir(parents=True, exist_ok=True)
         base = self.directory / "mount"
         base.mkdir(exist_ok=True)
         log = self.directory / "room.log"
-        with open(log, "w") as output:
+        self._write({"pid": None, "identity": None, **facts})
+        with open(log, "w") as output, open(self._hold, "a") as hold:
+            fcntl.flock(hold, fcntl.LOCK_EX)
             parent = subprocess.Popen(
                 [
                     "unshare",
@@ -115,7 +182,9 @@ class Room:
                     ":".join(filter(None, (facts["layer"], facts["image"]))),
                     str(base),
                     str(self.checkout),
+                    *map(str, facts["memory_kb"]["machine-room"]),
                 ],
+                pass_fds=[hold.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
@@ -136,19 +205,34 @@ class Room:
             )
 
         pid = wait_until(entered, 20, "starting the machine room")
-        self._state.write_text(json.dumps({"pid": pid, "identity": _identity(pid), **facts}))
+        self._write({"pid": pid, "identity": _identity(pid), **facts})
 
     def record(self, **facts) -> None:
         """Add facts to those of the start."""
-        self._state.write_text(json.dumps(self.state | facts))
+        self._write(self.state | facts)
+
+    def _write(self, state: dict) -> None:
+        """Whole or not at all, whenever this command is ended."""
+        part = self._state.with_suffix(".part")
+        part.write_text(json.dumps(state))
+        part.replace(self._state)
 
     def stop(self) -> None:
         """End the room and everything in it; fine if there is none."""
-        if state := self.state:
-            os.kill(state["pid"], signal.SIGKILL)
-            wait_until(lambda: _identity(state["pid"]) is None, 20, "ending the machine room")
+
+        def ended() -> bool:
+            pids = _holders(self._hold) if _held(self._hold) else []
+            if state := self.state:
+                pids.append(state["pid"])
+            for pid in pids:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            return not pids and not _held(self._hold)
+
+        wait_until(ended, 20, "ending the machine room")
         if self.directory.exists():
-            for path in (self._state, self.directory / "room.log"):
+            names = ("room.json", "room.part", "room.log", HOLD)
+            for path in (self.directory / name for name in names):
                 path.unlink(missing_ok=True)
             for path in (self.directory / "mount", self.directory):
                 if path.exists():
@@ -180,11 +264,23 @@ class Room:
         return into
 
     def run(
-        self, *command: str, node: str | None = None, stdin: str | bytes = b"", check: bool = True
+        self,
+        *command: str,
+        node: str | None = None,
+        stdin: str | bytes = b"",
+        check: bool = True,
+        timeout: float | None = None,
     ) -> str:
         """Output of a command run as root in the room or a node. Raises LabError with its words."""
         data = stdin.encode() if isinstance(stdin, str) else stdin
-        done = subprocess.run([*self.enter(node), *command], input=data, capture_output=True)
+        try:
+            done = subprocess.run(
+                [*self.enter(node), *command], input=data, capture_output=True, timeout=timeout
+            )
+        except subprocess.TimeoutExpired as error:
+            raise LabError(
+                f"{node or 'machine room'}: `{' '.join(command)}` did not end within {timeout:.0f} s"
+            ) from error
         if check and done.returncode:
             raise LabError(
                 f"{node or 'machine room'}: `{' '.join(command)}` ended with {done.returncode}: "

@@ -7,8 +7,9 @@ export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/r
 
 mkdir -p /dev/pts /dev/shm
 mount -t devpts -o ptmxmode=666,mode=620,gid=5 devpts /dev/pts
-mount -t tmpfs -o mode=1777,nosuid,nodev shm /dev/shm
-mount -t tmpfs -o mode=755,nosuid,nodev run /run
+# All of a guest's file systems together take no more than half of its memory: see init for the others.
+mount -t tmpfs -o mode=1777,nosuid,nodev,size=15% shm /dev/shm
+mount -t tmpfs -o mode=755,nosuid,nodev,size=5% run /run
 ln -sf /proc/self/fd /dev/fd
 hostname -F /etc/hostname
 ip link set lo up

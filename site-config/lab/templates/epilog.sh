@@ -1,0 +1,44 @@
+#!/bin/sh
+# Ends what a job's user left running on this node: Slurm's Epilog, which root runs on each node of a job after it.
+#   epilog.sh           as Slurm calls it (SLURM_JOB_UID, SLURM_JOB_ID)
+#   epilog.sh end UID   the same for this user, by hand
+#   epilog.sh look UID  name these processes and end none
+# While another job is on the node its processes look the same: nothing is ended, and the epilog of that job does it.
+# Spared are a running job's, below its slurmstepd, and a person's: these came from outside the node (`lab exec --node`),
+# so that no parent of theirs is its init, or are below sshd.
+# An epilog that fails drains its node, so that this one always succeeds.
+PATH=/usr/sbin:/usr/bin:/sbin:/bin
+action=${1:-end} uid=${2:-${SLURM_JOB_UID:-}}
+[ -n "$uid" ] && [ "$uid" -ne 0 ] || exit 0
+
+other_job() {
+    pgrep -a -x slurmstepd | grep -v "\[${SLURM_JOB_ID:-none}\." | grep -q '\[[0-9]'
+}
+
+left_over() { # lines `PID COMMAND`
+    ps -e -o pid= -o ppid= -o ruid= -o stat= -o comm= | awk -v uid="$uid" '
+        function spared(pid) { return owner[pid] == 0 && name[pid] ~ /^(sshd|slurmstepd)/ }
+        { parent[$1] = $2; owner[$1] = $3; state[$1] = $4; name[$1] = $5 }
+        END {
+            for (pid in parent) {
+                if (owner[pid] != uid || state[pid] ~ /^Z/) continue
+                for (top = pid; top > 1 && !spared(top); top = parent[top]) continue
+                if (top == 1) print pid, name[pid]
+            }
+        }'
+}
+
+other_job && exit 0
+if [ "$action" = look ]; then
+    left_over | sort -k 2 | awk '{ printf "%s%s (process %s)", between, $2, $1; between = ", " }'
+    exit 0
+fi
+tries=50
+while ! other_job && left=$(left_over) && [ -n "$left" ] && [ $tries -gt 0 ]; do
+    kill -KILL $(echo "$left" | cut -d ' ' -f 1) 2> /dev/null
+    tries=$((tries - 1))
+    sleep 0.02
+done
+# Segments of shared memory that killed processes left fill the node's memory.
+find /dev/shm -xdev -mindepth 1 -user "$uid" -delete 2> /dev/null
+exit 0
