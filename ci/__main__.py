@@ -6,13 +6,15 @@ import shlex
 import sys
 from pathlib import Path
 
-from . import clean, commands, confirm, judge, results
+from . import clean, commands, confirm, judge, results, unforeseen
 from .baseline import BaselineError
+from .published import PublishedError
 from .record import SESSIONS
 from .report import ReportError
 
-EPILOG = """exit codes: 0 clean or done; 1 a regression; 2 incomplete (a case, value, launch or baseline is missing); 3 bad usage
-or unreadable input."""
+EPILOG = """exit codes: 0 clean or done; 1 a regression; 2 incomplete (a case, value, launch or baseline is missing, or the
+newest session); 3 bad usage, unreadable input, or an unforeseen error. Nothing but a regression ends with 1; Ctrl-C ends
+with 130, and output that nobody reads any more with 141."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -35,6 +37,7 @@ def parser() -> argparse.ArgumentParser:
             default=results.database(),
             help="ReFrame's results (default: %(default)s)",
         )
+        sub.add_argument(unforeseen.OPTION, action="store_true", help=unforeseen.HELP)
         return sub
 
     compare = command(
@@ -160,7 +163,8 @@ def parser() -> argparse.ArgumentParser:
         commands.write_report,
         "all of it as one HTML page",
         "One self-contained page: verdicts, network, kernels, memory, history with change points, provenance. Needs no "
-        "network to be read. Ends with 0 whatever the verdict: judging is `nearmetal gate`'s.",
+        "network to be read. Ends with 0 whatever the verdict, which is `nearmetal gate`'s; with 2 where the newest session is "
+        "missing.",
     )
     page.add_argument(
         "--output",
@@ -174,7 +178,7 @@ def parser() -> argparse.ArgumentParser:
         commands.show_progress,
         "how far a campaign is: reframe ... | nearmetal progress",
         "Passes on what ReFrame says, and after each case how many are done and about how long the others will take, by the "
-        "newest session of as many cases on the system. Ends with 1 if a case failed, 2 if nothing ran.",
+        "newest session of as many cases on the system. Ends with 2 if a case failed or nothing ran.",
     )
     duet = command(
         "duet",
@@ -205,17 +209,28 @@ def main() -> int:
         return 3 if end.code else 0
     # Sessions are millions of small objects in no circle, which the collector would visit again and again.
     gc.disable()
+    return unforeseen.guarded(lambda: run(arguments), "nearmetal")
+
+
+def run(arguments) -> int:
+    """The exit code of a command. What was skipped in the database is named on stderr, whatever else happened."""
+    arguments.database = results.Database(arguments.database)
     try:
         return arguments.run(arguments)
-    except commands.Incomplete as error:
+    except BrokenPipeError:
+        raise
+    except (commands.Incomplete, results.NewestError) as error:
         print(f"nearmetal: incomplete: {error}", file=sys.stderr)
         return 2
     except (BaselineError, confirm.ConfirmError) as error:
         print(f"nearmetal: {error}", file=sys.stderr)
         return 2
-    except (results.ResultsError, ReportError, OSError) as error:
+    except (results.ResultsError, ReportError, PublishedError, OSError) as error:
         print(f"nearmetal: {error}", file=sys.stderr)
         return 3
+    finally:
+        for note in arguments.database.notes():
+            print(f"nearmetal: {note}", file=sys.stderr)
 
 
 if __name__ == "__main__":

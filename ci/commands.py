@@ -194,59 +194,78 @@ def gate_session(arguments) -> int:
             lambda line: print(line, flush=True),
             arguments.confirm,
         )
-    judged = replace(
-        judged,
-        notes=(*judged.notes, *history.told(_moved_since(known, session, arguments.database))),
-    )
-    print(verdicts.table(judged, arguments.all))
-    write(arguments.json, lambda: json.dumps(verdicts.document(judged), indent=1) + "\n")
-    write(arguments.junit, lambda: verdicts.junit(judged))
-    write(arguments.markdown, lambda: verdicts.markdown(judged))
-    write(arguments.openmetrics, lambda: verdicts.openmetrics(judged))
+    moved = history.told(_moved_since(known, session, arguments.database))
+    judged = replace(judged, notes=(*judged.notes, *moved, *arguments.database.notes()))
+    try:
+        print(verdicts.table(judged, arguments.all), flush=True)
+    finally:  # also where nobody reads the table any more
+        write(arguments.json, lambda: json.dumps(verdicts.document(judged), indent=1) + "\n")
+        write(arguments.junit, lambda: verdicts.junit(judged))
+        write(arguments.markdown, lambda: verdicts.markdown(judged))
+        write(arguments.openmetrics, lambda: verdicts.openmetrics(judged))
     return judged.exit_code
 
 
 def _moved_since(
-    known: baseline.Baseline, session: Session, database: Path
+    known: baseline.Baseline, session: Session, database: results.Database
 ) -> list[history.ChangePoint]:
     """Change points after the baseline's sessions, up to the one that is judged."""
-    before = max(
-        (when for entry in known.entries.values() for when in entry.sessions.values()), default=""
-    )
     past = [
         one
         for one in results.sessions(database)
-        if one.system == session.system and one.time <= session.time
+        if one.system == session.system and one.order <= session.order
     ]
-    return [point for point in history.change_points(past) if point.started > before]
+    recorded = {uuid for entry in known.entries.values() for uuid in entry.sessions}
+    last = max((at for at, one in enumerate(past) if one.uuid in recorded), default=-1)
+    later = {one.uuid for one in past[last + 1 :]}
+    if last < 0:  # the baseline is of another database
+        started = (when for entry in known.entries.values() for when in entry.sessions.values())
+        before = max(started, default="")
+        later = {one.uuid for one in past if one.started > before}
+    return [point for point in history.change_points(past) if point.session in later]
 
 
 def show_history(arguments) -> int:
     found = list(_of_system(arguments))
     print(history.render(found, history.change_points(found)))
-    return 0
+    return 2 if _newest_is_missing(arguments, found[-1].system) else 0
 
 
 def write_report(arguments) -> int:
-    """0 whatever the verdict, which the page shows: judging is `gate`'s."""
+    """0 whatever the verdict, which the page shows: judging is `gate`'s. 2 where the newest session is missing."""
     found = list(_of_system(arguments))
+    missing = _newest_is_missing(arguments, found[-1].system)
     try:
         judged = gate.judge_session(
             found[-1],
             baseline.load(found[-1].system),
             confirm.known_fresh(found[-1], arguments.database),
         )
+        judged = replace(judged, notes=(*judged.notes, *arguments.database.notes()))
+        if missing:
+            lacking = gate.Judged("", "", "", "", "", "incomplete", reason=missing)
+            judged = replace(judged, judged=(lacking, *judged.judged))
     except baseline.BaselineError as error:
         print(f"nearmetal: not judged: {error}", file=sys.stderr)
         judged = None
     report.write(arguments.output, found, judged, history.change_points(found), published.load())
     print(arguments.output.resolve())
-    return 0
+    return 2 if missing else 0
+
+
+def _newest_is_missing(arguments, system: str) -> str:
+    """A sentence, printed too, where the newest run on the system is not stored or cannot be read; else empty."""
+    try:
+        results.newest(arguments.database, system)
+    except results.NewestError as error:
+        print(f"nearmetal: incomplete: {error}", file=sys.stderr)
+        return str(error)
+    return ""
 
 
 def _of_system(arguments) -> Iterator[Session]:
-    """All sessions of one system, oldest first. Raises ResultsError."""
-    system = arguments.system or results.load_session(arguments.database).system
+    """All sessions of one system, in the order of their storage. Raises ResultsError."""
+    system = _system(arguments)
     found = False
     for session in results.sessions(arguments.database):
         if session.system == system:
@@ -272,10 +291,18 @@ def _one_session(arguments) -> Session:
 
 
 def _since(session: Session, arguments) -> None:
-    if arguments.since and session.time < _seconds(arguments.since):
+    """Raises Incomplete unless the session surely started after `--since`."""
+    if not arguments.since:
+        return
+    if session.time < _seconds(arguments.since):
         raise Incomplete(
             f"no session on {arguments.system or 'any system'} since {arguments.since}: the newest is {session.uuid} "
             f"of {session.started}. Did the selection match nothing, or ReFrame end before it ran?"
+        )
+    if session.ahead:
+        raise Incomplete(
+            f"session {session.uuid} started at {session.started}, which is ahead of now: whether that was since "
+            f"{arguments.since} is not known. Fix: set the clock and run again, or leave out --since"
         )
 
 
@@ -287,7 +314,7 @@ def _seconds(text: str) -> float:
             if text.replace(".", "", 1).isdecimal()
             else datetime.fromisoformat(text).timestamp()
         )
-    except ValueError:
+    except (ValueError, OverflowError):
         raise results.ResultsError(
             f"--since {text}: give seconds since 1970 (`date +%s`) or a date and time such as "
             "2026-11-21T02:00"

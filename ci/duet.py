@@ -14,7 +14,17 @@ from . import choices, published
 from .compare import gist, number, percent, plain
 from .judge import JudgeError
 from .pairs import LEAST_SHARED, PairVerdict, judge_pairs
-from .results import Case, ResultsError, Session, Value, load_session, parameters, sessions
+from .results import (
+    Case,
+    Database,
+    ResultsError,
+    Session,
+    Value,
+    load_session,
+    newest,
+    parameters,
+    sessions,
+)
 from .sequential import LOOKS
 
 #: Facts that a table begins with.
@@ -54,21 +64,25 @@ def load(database: Path, system: str | None = None, uuid: str | None = None) -> 
     """The session of that id, or the newest (on that system) that holds a duet. Raises ResultsError."""
     if uuid is not None:
         session = load_session(database, system, uuid)
-        if any(case.duet for case in session.cases):
+        if holds_a_duet(session):
             return session
         raise ResultsError(f"{database}: no duet session {session.uuid} holds; run `{RUN}` first")
-    others = []
-    for session in sessions(database, True, ("campaign", "duet")):
-        if any(case.duet for case in session.cases):
-            if system in (None, session.system):
-                return session
-            others.append(session.system)
+    session = newest(database, system, ("campaign", "duet"), holds_a_duet)
+    if session:
+        return session
+    kinds = ("campaign", "duet")
+    stored = sessions(Database(Database.of(database).path), True, kinds)
+    others = [session.system for session in stored if holds_a_duet(session)]
     if others:
         known = choices.unknown(system, others, "the systems with one are")
         raise ResultsError(
             f"{database}: no duet there is on system {system}: {known}; run `{RUN}` first"
         )
     raise ResultsError(f"{database}: no duet there is; run `{RUN}` first")
+
+
+def holds_a_duet(session: Session) -> bool:
+    return any(case.duet for case in session.cases)
 
 
 def judge_session(session: Session) -> Report:

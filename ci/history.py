@@ -93,10 +93,11 @@ def change_points(sessions: Sequence[Session]) -> list[ChangePoint]:
                     facts,
                 )
             )
+    order = {session.uuid: session.order for session in sessions}
     return sorted(
         found,
         key=lambda point: (
-            point.started,
+            order[point.session],
             point.check,
             point.partition,
             point.environ,
@@ -116,7 +117,7 @@ def _levels_of_all(medians: list[np.ndarray], errors: list[float]) -> list[list]
 def series(sessions: Sequence[Session]) -> dict[tuple[str, str, str, str, str], list[_Point]]:
     """Points of each (check, place, environ, variable, unit), oldest first, of the sessions that measured it whole."""
     found = {}
-    for session in sorted(sessions, key=lambda session: session.time):
+    for session in sorted(sessions, key=lambda session: session.order):
         for case in session.cases:
             for value in case.values if case.measured else ():
                 if math.isfinite(value.value) and min(value.samples, default=value.value) > 0:

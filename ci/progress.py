@@ -37,7 +37,7 @@ def span(seconds: float) -> str:
 def follow(lines: Iterable[str], shares: Sequence[float], out=None, clock=time.monotonic) -> int:
     """Pass ReFrame's lines on, and say after each case how many are done and how long the others will take.
 
-    Returns 0 where all passed, 1 where one failed, 2 where nothing ran or ReFrame never came to its end.
+    Returns 0 where all passed, 2 where one failed, nothing ran, or ReFrame never came to its end.
     """
     out, started, failed, code = out or sys.stdout, clock(), 0, 2
     for line in lines:
@@ -53,6 +53,7 @@ def follow(lines: Iterable[str], shares: Sequence[float], out=None, clock=time.m
                 f"campaign: {done} of {total} cases after {span(elapsed)}{more}{f'; {failed} failed' if failed else ''}\n"
             )
         elif ran := RAN.search(plain):
-            code = 2 if int(ran[2]) == 0 else 1 if int(ran[3]) or failed or ran[1] != ran[2] else 0
+            passed = int(ran[2]) and not int(ran[3]) and not failed and ran[1] == ran[2]
+            code = 0 if passed else 2
         out.flush()
     return code

@@ -22,8 +22,9 @@ def choose(database: Path, system: str, named: list[str] | None) -> list[Session
     if named:
         return sorted(
             (results.load_session(database, uuid=uuid) for uuid in dict.fromkeys(named)),
-            key=lambda one: one.time,
+            key=lambda one: one.order,
         )
+    results.newest(database, system)  # raises where an older one would stand for it
     newest, chosen = None, []
     for session in results.sessions(database, newest_first=True):
         keys = {case.key for case in session.cases}

@@ -1,18 +1,29 @@
-"""ReFrame's results database as plain data. Reads only; the database is ReFrame's."""
+"""ReFrame's results database as plain data. Reads only; the database is ReFrame's.
 
+Sessions are ordered by their storage (`Session.stored`), not by their clock: a clock that was ahead for one session would
+make that session the newest for a year. A session that cannot be read is skipped and named, and no older one is taken
+for the newest in its place.
+"""
+
+import contextlib
 import functools
+import json
 import math
 import os
+import re
 import sqlite3
 import statistics
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
 
 import orjson
 
-from . import choices, clean, command, metrics, naming
+from . import choices, clean, command, metrics, naming, shape
+from .shape import ShapeError
 
 #: Major version of the session format that this reads (ReFrame 4.x writes 4.y).
 DATA_VERSION = "4"
@@ -40,10 +51,20 @@ CONFIRMS = "nearmetal_confirms"
 WORKLOAD = {"num_tasks": "processes", "num_nodes": "nodes", "megabytes": "megabytes"}
 #: Why ReFrame ended a case when the time of its `--duration` was over.
 OUT_OF_TIME = "aborted due to RunSessionTimeout"
+#: Outcomes of a case, as ReFrame names them.
+OUTCOMES = ("pass", "fail", "xfail", "xpass", "abort", "skip", "fail_deps", "<unknown>")
+#: Seconds by which clocks of two machines may differ.
+CLOCKS_DIFFER = 60
+#: A value has six significant digits: it may differ from the median of its samples by half of the last.
+ROUNDING = 1e-5
 
 
 class ResultsError(ValueError):
     """The database or a session in it can't be used; the message says what to do."""
+
+
+class NewestError(ResultsError):
+    """The newest run is not in the database, or its session cannot be read; an older one must not stand for it."""
 
 
 @dataclass(frozen=True)
@@ -157,6 +178,17 @@ class Session:
     #: what it was to select, as its checks recorded it (reframe_checks/selection.py); {}: they did not
     selection: dict = field(default_factory=dict)
     host: str = ""  #: name of the host on which ReFrame was called
+    stored: int = 0  #: its place in the order in which sessions were stored; 0: not from a database
+
+    @property
+    def order(self) -> tuple[int, float]:
+        """Key that sorts sessions of one database by their storage, and others by their start."""
+        return self.stored, self.time
+
+    @property
+    def ahead(self) -> bool:
+        """Whether it started later than now: the clock was ahead then, or is behind now."""
+        return self.time > time.time() + CLOCKS_DIFFER
 
     @property
     def kind(self) -> str:
@@ -187,53 +219,261 @@ def database() -> Path:
     return Path(os.environ.get("RFM_PREFIX", checkout / "results")) / "results.db"
 
 
-def sessions(
-    path: Path,
-    newest_first: bool = False,
-    kinds: tuple[str, ...] = ("campaign",),
-    after: float = 0.0,
-) -> Iterator[Session]:
-    """Every session of these kinds with at least one case that started later, oldest first. Raises ResultsError."""
-    if not path.is_file():
-        raise ResultsError(f"{path}: no results database; run `reframe -c reframe_checks -r` first")
-    with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as connection:
-        try:
-            # The order first: SQLite would sort the sessions' texts whole, all of them before the first is there.
+@dataclass(frozen=True)
+class BadSession:
+    """A stored session, or the report of a run, that cannot be used."""
+
+    uuid: str
+    stored: int
+    reason: str
+    systems: frozenset[str] = frozenset()  #: that it ran on; empty: not known
+    kind: str = ""  #: `confirmation`, or empty: not known
+
+    def may_be(self, system: str | None, kinds: tuple[str, ...]) -> bool:
+        """Whether it may be a session of these kinds on the system."""
+        return (not self.kind or self.kind in kinds) and (
+            system is None or not self.systems or system in self.systems
+        )
+
+    def __str__(self) -> str:
+        where = f" on {', '.join(sorted(self.systems))}" if self.systems else ""
+        return f"session {self.uuid}{where}: {self.reason}"
+
+
+class Database:
+    """A results database that is read, and what was found wrong in it so far."""
+
+    def __init__(self, path: Path):
+        self.path = Path(path)
+        self.bad: dict[int, BadSession] = {}
+        self.ahead: dict[int, Session] = {}
+        self.told: set[int] = set()  #: places of bad sessions that an error has named already
+        self.strict = False
+
+    @classmethod
+    def of(cls, path: "Path | Database") -> "Database":
+        """The database of a path. Nobody asks it for its notes: a bad session in it is an error at once."""
+        if isinstance(path, Database):
+            return path
+        database = cls(path)
+        database.strict = True
+        return database
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    def notes(self) -> list[str]:
+        """A sentence for each session that was skipped, and one on those whose time is ahead of now."""
+        notes = [
+            f"skipped {one}. Fix: delete it (`reframe --delete-stored-sessions={one.uuid}`)"
+            for place, one in sorted(self.bad.items())
+            if place not in self.told
+        ]
+        if self.ahead:
+            ahead = [f"{one.uuid} of {one.started}" for _, one in sorted(self.ahead.items())]
+            named = ", ".join(ahead[:3]) + (f" and {len(ahead) - 3} more" if ahead[3:] else "")
+            notes.append(
+                f"started ahead of now: session {named}. The clock was wrong then, or is now; "
+                "sessions stand in the order of their storage"
+            )
+        return notes
+
+    def read(self, newest_first=False, after=0, uuid="") -> Iterator["Session | BadSession"]:
+        """All sessions stored after that place, in the order of their storage. Raises ResultsError."""
+        with self.opened() as connection:
             order = "DESC" if newest_first else "ASC"
             rows = connection.execute(
-                f"SELECT rowid FROM sessions WHERE session_start_unix > ? ORDER BY session_start_unix {order}",
-                (after,),
+                "SELECT rowid FROM sessions WHERE rowid > ? AND substr(uuid, 1, ?) = ? "
+                f"ORDER BY rowid {order}",
+                (after, len(uuid), uuid),
             ).fetchall()
-            for row in rows:
-                blob = connection.execute(
-                    "SELECT json_blob FROM sessions WHERE rowid = ?", row
-                ).fetchone()
-                if blob is None:  # deleted meanwhile
-                    continue
-                session = parse_session(orjson.loads(blob[0]), path)
-                if session.cases and session.kind in kinds:
-                    yield session
-        except (sqlite3.DatabaseError, orjson.JSONDecodeError) as error:
-            raise ResultsError(f"{path}: not a results database of ReFrame's ({error})") from error
+            cases = None
+            for (stored,) in rows:
+                if cases is None:
+                    cases = _stored_cases(connection)
+                found = self._session(connection, stored, cases)
+                if isinstance(found, BadSession):
+                    self.bad[stored] = found
+                    if self.strict:
+                        raise ResultsError(f"{self}: {found}")
+                elif found and found.ahead:
+                    self.ahead[stored] = found
+                if found:
+                    yield found
 
-
-def load_session(path: Path, system: str | None = None, uuid: str | None = None) -> Session:
-    """The session of that id, or the newest (on that system) that ran at least one case. Raises ResultsError."""
-    kinds, others = ("campaign",) if uuid is None else ("campaign", "duet"), []
-    for session in sessions(path, newest_first=True, kinds=kinds):
-        named = session.uuid.startswith(uuid) if uuid else uuid is None
-        if named and system in (None, session.system):
+    def _session(self, connection, stored: int, cases: dict) -> "Session | BadSession | None":
+        """One session; None where it was deleted meanwhile."""
+        blob, uuid = b"", f"number {stored}"
+        try:
+            row = connection.execute(
+                "SELECT uuid, session_start_unix, json_blob FROM sessions WHERE rowid = ?",
+                (stored,),
+            ).fetchone()
+            if row is None:
+                return None
+            uuid, start, blob = _text(row[0]), row[1], row[2]
+            data = orjson.loads(blob)
+            session = replace(parse_session(data, self.path), stored=stored)
+            _agree(session, data, uuid, start, cases)
             return session
-        if named and uuid:
+        except sqlite3.DatabaseError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_CORRUPT:
+                raise
+            return BadSession(uuid, stored, f"its place in the file is damaged ({error})")
+        except (ResultsError, orjson.JSONDecodeError) as error:
+            reason = str(error).removeprefix(f"{self.path}: ")
+            if isinstance(error, orjson.JSONDecodeError):
+                reason = f"not valid JSON ({error})"
+            systems, kind = _about(blob)
+            known = {case[1] for case in (cases or {}).get(uuid, ())}
+            return BadSession(uuid, stored, reason, frozenset(known) or systems, kind)
+
+    @contextlib.contextmanager
+    def opened(self) -> Iterator[sqlite3.Connection]:
+        """A connection that only reads. Raises ResultsError, which says why where it cannot be read."""
+        if not self.path.is_file():
             raise ResultsError(
-                f"{path}: session {session.uuid} is of system {session.system}, not of {system}: "
-                "leave one of --session and --system away"
+                f"{self}: no results database; run `reframe -c reframe_checks -r` first"
             )
-        others.append(session)
-    raise ResultsError(no_session(path, system, uuid, others))
+        if self.path.stat().st_size == 0:
+            raise ResultsError(
+                f"{self}: is empty (0 bytes), and ReFrame stores nothing in such a file. "
+                "Fix: remove it; ReFrame then makes a new one"
+            )
+        # As a URI, in which `%`, `#` and `?` of a path are quoted.
+        uri = f"{self.path.resolve().as_uri()}?mode=ro"
+        try:
+            with contextlib.closing(sqlite3.connect(uri, uri=True)) as connection:
+                # A text that is not UTF-8 is its session's fault, and found when that one is decoded.
+                connection.text_factory = bytes
+                yield connection
+        except sqlite3.Error as error:
+            raise ResultsError(f"{self}: {_cause(error)}") from error
 
 
-def no_session(path: Path, system: str | None, uuid: str | None, others: list[Session]) -> str:
+def _text(value) -> str:
+    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+
+
+#: Why SQLite cannot read a file, by its primary error code: what is wrong, and the fix.
+CAUSES = {
+    sqlite3.SQLITE_BUSY: "is locked by another process. Fix: try again when no ReFrame stores results",
+    sqlite3.SQLITE_LOCKED: "is locked by another process. Fix: try again when no ReFrame stores results",
+    sqlite3.SQLITE_CANTOPEN: "cannot be opened. Fix: let this user read the file and its directory",
+    sqlite3.SQLITE_PERM: "cannot be opened. Fix: let this user read the file and its directory",
+    sqlite3.SQLITE_IOERR: "cannot be read from the disk. Fix: look at the file system's log",
+    sqlite3.SQLITE_CORRUPT: "is damaged or truncated. Fix: restore it from a copy, or remove it",
+    sqlite3.SQLITE_NOTADB: "is not a results database of ReFrame's. Fix: name another file",
+    sqlite3.SQLITE_ERROR: "is not a results database of ReFrame's. Fix: name another file",
+}
+
+
+def _cause(error: sqlite3.Error) -> str:
+    """What is wrong with a database, in words, with SQLite's own behind it."""
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+    return f"{CAUSES.get(code, 'cannot be read')} (SQLite: {error})"
+
+
+def _stored_cases(connection: sqlite3.Connection) -> dict[str, list[tuple[str, ...]]] | None:
+    """What ReFrame's second table says of each session: (name, system, partition, environment) of its cases.
+
+    None where there is no such table, so that nothing can be compared with it.
+    """
+    found: dict[str, list[tuple[str, ...]]] = {}
+    try:
+        rows = connection.execute(
+            "SELECT session_uuid, name, system, partition, environ FROM testcases"
+        )
+        for uuid, *case in rows:
+            found.setdefault(_text(uuid), []).append(tuple(map(_text, case)))
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode != sqlite3.SQLITE_ERROR:
+            raise
+        return None
+    return found
+
+
+def _agree(session: "Session", data: dict, uuid: str, start, cases: dict | None) -> None:
+    """Raises ResultsError where a session's text differs from what is stored beside it."""
+    if session.uuid != uuid:
+        raise ResultsError(f"session_info.uuid is {session.uuid!r}, but it is stored as {uuid!r}")
+    if session.time != start:
+        raise ResultsError(
+            f"session_info.time_start_unix is {session.time!r}, but it is stored as {start!r}"
+        )
+    try:
+        started = datetime.strptime(session.started, "%Y%m%dT%H%M%S%z").timestamp()
+    except ValueError:
+        started = math.nan
+    if not abs(started - session.time) <= CLOCKS_DIFFER:
+        raise ResultsError(
+            f"session_info.time_start is {session.started!r}, which is not the time_start_unix "
+            f"{session.time!r}"
+        )
+    if cases is None:
+        return
+    names = ("name", "system", "partition", "environ")
+    inside = [
+        tuple(str(case.get(name)) for name in names)
+        for run in data["runs"]
+        for case in run["testcases"]
+    ]
+    beside = cases.get(uuid, [])
+    if sorted(inside) != sorted(beside):
+        differing = sorted(set(inside) ^ set(beside))
+        named = f", such as {' | '.join(differing[0])}" if differing else ""
+        raise ResultsError(
+            f"it has {len(inside)} cases, but {len(beside)} are stored with it, or others{named}"
+        )
+
+
+def _about(blob) -> tuple[frozenset[str], str]:
+    """Systems and kind of a session that cannot be used, as far as they can be told."""
+    try:
+        # The standard library's decoder takes NaN, Infinity and lone surrogates.
+        data = json.loads(blob)
+        systems = {case["system"] for run in data["runs"] for case in run["testcases"]}
+        kind = "confirmation" if data["session_info"].get(CONFIRMS) else ""
+        return frozenset(one for one in systems if isinstance(one, str)), kind
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
+        return frozenset(), ""
+
+
+def sessions(
+    database: Path | Database,
+    newest_first: bool = False,
+    kinds: tuple[str, ...] = ("campaign",),
+    after: int = 0,
+) -> Iterator[Session]:
+    """Every session of these kinds with at least one case, in the order of their storage.
+
+    :arg database: bad sessions are in its notes; with a path alone, they raise ResultsError.
+    :arg after: only sessions stored after this place.
+    """
+    for session in Database.of(database).read(newest_first, after):
+        if isinstance(session, Session) and session.cases and session.kind in kinds:
+            yield session
+
+
+def load_session(
+    path: Path | Database, system: str | None = None, uuid: str | None = None
+) -> Session:
+    """The session of that id, or the newest campaign (on that system). Raises ResultsError, NewestError."""
+    database = Database.of(path)
+    if uuid is None:
+        session = newest(database, system)
+    else:
+        session = _named_session(database, uuid, system)
+    if session:
+        return session
+    kinds = ("campaign",) if uuid is None else ("campaign", "duet")
+    others = list(sessions(Database(database.path), newest_first=True, kinds=kinds))
+    raise ResultsError(no_session(database, system, uuid, others))
+
+
+def no_session(
+    path: Path | Database, system: str | None, uuid: str | None, others: list[Session]
+) -> str:
     """What to say where no session has that id or is on that system: which ones there are."""
     if not others:
         return f"{path}: no session with a case that ran; run `reframe -c reframe_checks -r` first"
@@ -249,25 +489,193 @@ def no_session(path: Path, system: str | None, uuid: str | None, others: list[Se
     )
 
 
-def confirmations(path: Path, session: Session) -> list[Session]:
+def newest(
+    path: Path | Database,
+    system: str | None = None,
+    kinds: tuple[str, ...] = ("campaign",),
+    chosen=lambda session: True,
+) -> Session | None:
+    """The session of these kinds (on that system) that was stored last and ran at least one case.
+
+    :arg chosen: tells of a session whether it is meant.
+    :raises NewestError: the newest run's session is not in the database, or it cannot be read.
+    """
+    database = Database.of(path)
+    for session in Database(database.path).read(newest_first=True):
+        if isinstance(session, BadSession):
+            if session.may_be(system, kinds):
+                database.told.add(session.stored)
+                raise NewestError(
+                    f"{database}: the newest session cannot be read: {session}. Fix: delete it "
+                    f"(`reframe --delete-stored-sessions={session.uuid}`) and run again, or name "
+                    "another with --session"
+                )
+            database.bad[session.stored] = session
+            continue
+        if not session.cases or session.kind not in kinds or not chosen(session):
+            continue
+        if system in (None, session.system):
+            if session.ahead:
+                database.ahead[session.stored] = session
+            _refuse_if_a_newer_run_was_not_stored(database, session, system, kinds)
+            return session
+    return None
+
+
+def _named_session(database: Database, uuid: str, system: str | None) -> Session | None:
+    """The newest session whose id begins so. Raises ResultsError."""
+    if not uuid:
+        return None
+    for session in Database(database.path).read(newest_first=True, uuid=uuid):
+        if isinstance(session, BadSession):
+            raise ResultsError(f"{database}: {session}. Fix: name another session")
+        if not session.cases or session.kind not in ("campaign", "duet"):
+            continue
+        if system not in (None, session.system):
+            raise ResultsError(
+                f"{database}: session {session.uuid} is of system {session.system}, not of {system}: "
+                "leave one of --session and --system away"
+            )
+        if session.ahead:
+            database.ahead[session.stored] = session
+        return session
+    return None
+
+
+def _refuse_if_a_newer_run_was_not_stored(
+    database: Database, session: Session, system: str | None, kinds: tuple[str, ...]
+) -> None:
+    """Raises NewestError where ReFrame's reports know a later run of these kinds on that system."""
+    for file, run in _unstored_runs(database, session):
+        if isinstance(run, BadSession):
+            if not run.may_be(system, kinds):
+                continue
+            what = f"the report of a later run is damaged: {run.reason}"
+        else:
+            if not run.cases or run.kind not in kinds or system not in (None, run.system):
+                continue
+            what = f"the session of a later run is not stored: {run.uuid}, started {run.started}"
+        raise NewestError(
+            f"{database}: {what} ({file}). Fix: let ReFrame's user write the database and run "
+            f"again; --session {session.uuid[:8]} takes the newest that is stored. If the session "
+            "was deleted on purpose, remove that report"
+        )
+
+
+#: How many bytes of a report are read for its session's id, which is at its beginning.
+HEAD = 4096
+
+
+def _unstored_runs(
+    database: Database, session: Session
+) -> Iterator[tuple[Path, "Session | BadSession"]]:
+    """Reports of runs after the session, newest first, whose sessions the database lacks; each with what it holds.
+
+    ReFrame numbers its reports upwards, whatever the clock says.
+    """
+    unstored, after = [], False
+    with database.opened() as connection:
+        for file in _reports(database, connection):
+            uuid = _uuid_of_report(file)
+            place = connection.execute(
+                "SELECT rowid FROM sessions WHERE uuid = ?", (uuid,)
+            ).fetchone()
+            if place is None:
+                unstored.append(file)
+            elif place[0] <= session.stored:
+                after = True
+                break
+    for file in unstored:
+        run = _run_of_report(file)
+        # Without a report of the session, or of an older one, only the times tell which came later.
+        later = run.time if isinstance(run, Session) else _modified(file)
+        if run and (after or later > session.time):
+            yield file, run
+
+
+def _reports(database: Database, connection: sqlite3.Connection) -> list[Path]:
+    """ReFrame's reports beside the database and where it put the newest session's, the highest number first."""
+    row = connection.execute(
+        "SELECT report_file FROM sessions ORDER BY rowid DESC LIMIT 1"
+    ).fetchone()
+    directories = [database.path.parent / "reports"]
+    if row and row[0] and Path(_text(row[0])).is_absolute():
+        directories.append(Path(_text(row[0])).parent)
+    numbered = {}
+    for directory in directories:
+        for file in directory.glob("*.json") if directory.is_dir() else ():
+            number = re.fullmatch(r".*?(\d+)", file.stem)
+            if number and not file.is_symlink():
+                numbered[file.resolve()] = int(number[1])
+    return sorted(numbered, key=numbered.get, reverse=True)
+
+
+def _modified(file: Path) -> float:
+    try:
+        return file.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _uuid_of_report(file: Path) -> str:
+    """The id of a report's session; empty where it does not say."""
+    try:
+        with open(file, "rb") as opened:
+            found = re.search(rb'"uuid": ?"([^"]+)"', opened.read(HEAD))
+    except OSError:
+        return ""
+    return _text(found[1]) if found else ""
+
+
+def _run_of_report(file: Path) -> "Session | BadSession | None":
+    """What a report holds; None for a dry run, which ReFrame reports and does not store."""
+    try:
+        data = file.read_bytes()
+        session = parse_session(orjson.loads(data), file)
+    except FileNotFoundError:
+        return None
+    except (OSError, ResultsError, orjson.JSONDecodeError) as error:
+        systems, kind = _about(data) if isinstance(error, ValueError) else (frozenset(), "")
+        return BadSession("", 0, str(error), systems, kind)
+    dry = any(re.fullmatch("--dry(-r(un?)?)?|--dry-", word) for word in session.command.split())
+    return None if dry else session
+
+
+def confirmations(database: Path | Database, session: Session) -> list[Session]:
     """What measured some of the session's cases again, in that order. Raises ResultsError."""
     return [
         one
-        for one in sessions(path, kinds=("confirmation",), after=session.time)
+        for one in sessions(database, kinds=("confirmation",), after=session.stored)
         if one.confirms == session.uuid
     ]
 
 
 def parse_session(data: dict, origin) -> Session:
-    """A session's report as ReFrame stores it. Raises ResultsError."""
-    info = data.get("session_info", {})
+    """A session's report as ReFrame stores it. Raises ResultsError, which names what is not as declared."""
+    try:
+        return _parse_session(shape.mapping(data, "the session"), origin)
+    except ShapeError as error:
+        raise ResultsError(f"{origin}: {error}") from None
+
+
+def _parse_session(data: Mapping, origin) -> Session:
+    """Raises ShapeError, ResultsError."""
+    info = shape.mapping(data.get("session_info", {}), "session_info")
     version = str(info.get("data_version", "none"))
     if version.split(".")[0] != DATA_VERSION:
         raise ResultsError(
             f"{origin}: session format {version}, but {DATA_VERSION}.x is needed: "
             "use the ReFrame that requirements.lock pins"
         )
-    found = _outcomes(data["runs"], info.get("cmdline", ""))
+    places = {}
+    for place, case in _placed(data):
+        for name in ("display_name", "name", "partition", "environ", "system"):
+            shape.name(case, name, place)
+        if case.get("result") not in OUTCOMES:
+            raise shape.wrong(f"{place}.result", "an outcome of a case", case.get("result"))
+        places[id(case)] = place
+    line = shape.text(info, "cmdline", "session_info", "")
+    found = _outcomes(data["runs"], line)
     every = [outcome for outcomes in found.values() for outcome in outcomes]
     systems = {case["system"] for case in every}
     # A fixture that did what it was to do says nothing; one that did not, why others could not be measured.
@@ -276,22 +684,40 @@ def parse_session(data: dict, origin) -> Session:
         for key, outcomes in found.items()
         if all(case.get("fixture") and case["result"] == "pass" for case in outcomes)
     }
-    missing = max(0, info.get("num_cases", 0) - len(found))
-    cases, skipped = _cases([case for key in found if key not in done for case in found[key]])
+    missing = max(0, int(shape.number(info, "num_cases", "session_info", 0)) - len(found))
+    remaining = [case for key in found if key not in done for case in found[key]]
+    cases, skipped = _cases(remaining, places)
     return Session(
-        clean.name(str(info["uuid"])),
-        clean.name(str(info["time_start"])),
+        clean.name(shape.name(info, "uuid", "session_info")),
+        clean.name(shape.name(info, "time_start", "session_info")),
         clean.name(",".join(sorted(systems))),
         tuple(cases),
-        info["time_start_unix"],
-        clean.line(info.get("cmdline", "")),
+        shape.number(info, "time_start_unix", "session_info"),
+        clean.line(line),
         skipped,
         len(cases) + len(skipped) + missing,
-        info.get("workdir", ""),
-        info.get(CONFIRMS, ""),
-        next((case["selection"] for case in every if case.get("selection")), {}),
-        info.get("hostname") or "",
+        shape.text(info, "workdir", "session_info", ""),
+        shape.text(info, CONFIRMS, "session_info", ""),
+        next((_selection(case, places) for case in every if case.get("selection")), {}),
+        clean.name(shape.text(info, "hostname", "session_info", "")),
     )
+
+
+def _selection(case: Mapping, places: dict[int, str]) -> dict:
+    """What the run was to select, as its checks recorded it. Raises ShapeError."""
+    found = case["selection"]
+    if found == shape.UNDEFINED:
+        return {}
+    return dict(shape.mapping(found, f"{places[id(case)]}.selection"))
+
+
+def _placed(data: Mapping) -> Iterator[tuple[str, Mapping]]:
+    """Each test case of each run, with its place. Raises ShapeError."""
+    for number, run in enumerate(shape.sequence(data.get("runs"), "runs")):
+        run = shape.mapping(run, f"runs.{number}")
+        place = f"runs.{number}.testcases"
+        for index, case in enumerate(shape.sequence(run.get("testcases"), place)):
+            yield f"{place}.{index}", shape.mapping(case, f"{place}.{index}")
 
 
 @functools.lru_cache
@@ -300,55 +726,118 @@ def parameters(check: str) -> Mapping[str, str]:
     return MappingProxyType(dict(naming.PARAMETER.findall(check)))
 
 
-def parse_case(case: dict) -> Case:
-    name = naming.parse(clean.name(str(case["display_name"])))
-    where = name.check, *(clean.name(str(case[key])) for key in ("environ", "partition"))
-    samples, within = case.get("samples") or {}, case.get("within") or {}
-    values = []
-    for key, (value, _, _, _, unit, _) in (case.get("perfvalues") or {}).items():
-        variable = key.rsplit(":", 1)[-1]
-        values.append(
-            Value(
-                *where,
-                clean.name(variable),
-                value,
-                clean.name(str(unit)),
-                tuple(samples.get(variable, ())),
-                tuple(map(tuple, within.get(variable, ()))),
-                name.node,
-            )
-        )
+def parse_case(case: dict, place: str = "case") -> Case:
+    """A test case as ReFrame stores it. Raises ShapeError."""
+    texts = [shape.name(case, key, place) for key in ("display_name", "environ", "partition")]
+    name = naming.parse(clean.name(texts[0]))
+    where = name.check, *map(clean.name, texts[1:])
     passed = case["result"] == "pass"
+    named = list(map(case.get, FACTS))
+    failure = shape.text(case, "fail_reason", place, "") or FAILED.get(
+        case["result"], case["result"]
+    )
     return Case(
         where[0],
         where[2],
         where[1],
-        tuple(values),
-        _facts(orjson.dumps([case.get("facts"), list(map(case.get, FACTS))])),
-        {
-            curve: {int(size): tuple(launches) for size, launches in points.items()}
-            for curve, points in (case.get("curves") or {}).items()
-        },
-        None
-        if passed
-        else clean.text(str(case.get("fail_reason") or FAILED.get(case["result"], case["result"]))),
-        None if passed else clean.every(case.get("fail_phase")),
+        _values(case, where, name.node, place),
+        _facts(orjson.dumps([_ours(case, "facts", place), named])),
+        _curves(case, place),
+        None if passed else clean.text(failure),
+        None if passed else clean.line(shape.text(case, "fail_phase", place, "")) or None,
         clean.every({key: case.get(key, text) for key, text in parameters(where[0]).items()}),
-        _own_exemption(case),
-        case.get("job_completion_time_unix") or 0.0,
+        _own_exemption(case, place),
+        shape.number(case, "job_completion_time_unix", place, 0.0),
         bool(case.get("fixture")),
-        tuple(map(clean.line, case.get("unreferenced") or ())),
-        {name: case[key] for key, name in WORKLOAD.items() if case.get(key)},
+        _unreferenced(case, place),
+        _workload(case, place),
         name.node,
     )
 
 
-def _own_exemption(case: dict) -> str:
+def _unreferenced(case: Mapping, place: str) -> tuple[str, ...]:
+    found = case.get("unreferenced")
+    if found is None or found == shape.UNDEFINED:
+        return ()
+    names = shape.sequence(found, f"{place}.unreferenced")
+    if not all(type(one) is str for one in names):
+        raise shape.wrong(f"{place}.unreferenced", "a list of texts", found)
+    return tuple(map(clean.line, names))
+
+
+def _workload(case: Mapping, place: str) -> dict:
+    found = {name: shape.number(case, key, place, 0) for key, name in WORKLOAD.items()}
+    return {name: value for name, value in found.items() if value}
+
+
+def _own_exemption(case: Mapping, place: str) -> str:
     """Why the check needs no reference; "" where the partition said so, which lasts until the baseline."""
     # Sessions of older versions do not say who gave the reason. There only duets had one of their own.
-    duet = "duet" in (case.get("facts") or {})
+    duet = "duet" in _ours(case, "facts", place)
     own = case.get("no_baseline_of", "check" if duet else "partition") == "check"
-    return clean.line(case.get("no_baseline") or "") if own else ""
+    return clean.line(shape.text(case, "no_baseline", place, "")) if own else ""
+
+
+def _ours(case: Mapping, name: str, place: str) -> Mapping:
+    """An object that the suite's base check stores; empty in a stranger's case, which may have a variable of that name.
+
+    The base check stores facts and samples alike, so that one alone is damage.
+    """
+    found = case.get(name)
+    if type(found) is dict:
+        return found
+    if type(case.get("facts")) is dict and type(case.get("samples")) is dict:
+        if found is None or found == shape.UNDEFINED:
+            return {}  # of a session before this was stored
+        raise shape.wrong(f"{place}.{name}", "an object", found)
+    if type(case.get("facts")) is dict or type(case.get("samples")) is dict:
+        raise shape.wrong(
+            f"{place}.{name}", "an object, though the case has facts or samples", found
+        )
+    return {}
+
+
+def _values(case: Mapping, where: tuple, node: str, place: str) -> tuple[Value, ...]:
+    """The performance variables of a case, each of which agrees with its samples. Raises ShapeError."""
+    all_samples, all_within = _ours(case, "samples", place), _ours(case, "within", place)
+    values = []
+    for key, entry in shape.items(case, "perfvalues", place):
+        here = f"{place}.perfvalues.{key}"
+        # ReFrame before 4.9 stores five: value, reference, bounds and unit.
+        if type(entry) is not list or len(entry) not in (5, 6):
+            raise shape.wrong(here, "a list of five or six", entry)
+        value, unit, name = entry[0], entry[4], key.rsplit(":", 1)[-1]
+        if type(value) not in shape.NUMBERS:
+            raise shape.wrong(f"{here}.0", "a number", value)
+        if type(unit) is not str:
+            raise shape.wrong(f"{here}.4", "a unit", unit)
+        samples = shape.numbers(all_samples.get(name, []), f"{place}.samples.{name}")
+        within = shape.rows(all_within.get(name, []), f"{place}.within.{name}")
+        if samples and not _is_middle(value, samples):
+            raise ShapeError(f"{here}.0 is {value!r}, which is not the median of its samples")
+        values.append(
+            Value(*where, clean.name(name), value, clean.name(unit), samples, within, node)
+        )
+    lost = sorted(set(map(clean.name, all_samples)) - {value.variable for value in values})
+    if lost and case["result"] == "pass":
+        raise ShapeError(f"{place}.perfvalues lacks {', '.join(lost)}, which has samples")
+    return tuple(values)
+
+
+def _is_middle(value: float, samples: tuple[float, ...]) -> bool:
+    """Whether a value is the median of its samples, or their mean, as the suite's first sessions have it."""
+    reach = ROUNDING * abs(value)
+    if abs(statistics.median(samples) - value) <= reach:
+        return True
+    return abs(statistics.fmean(samples) - value) <= reach
+
+
+def _curves(case: Mapping, place: str) -> dict[str, dict[int, tuple[float, ...]]]:
+    """What was measured over message sizes. Raises ShapeError."""
+    return {
+        name: shape.curve(curve, f"{place}.curves.{name}")
+        for name, curve in _ours(case, "curves", place).items()
+    }
 
 
 @functools.lru_cache(maxsize=4096)
@@ -396,12 +885,14 @@ def _most_retries(line: str) -> float:
     return asked.given("max_retries") or 0
 
 
-def _cases(outcomes: list[dict]) -> tuple[list[Case], tuple[tuple[str, str, str], ...]]:
+def _cases(
+    outcomes: list[dict], places: dict[int, str]
+) -> tuple[list[Case], tuple[tuple[str, str, str], ...]]:
     """The cases that these make, and those that their check skipped."""
     grouped: dict[tuple[str, str, str], list[Case]] = {}
     skipped = []
     for outcome in outcomes:
-        case = parse_case(outcome)
+        case = parse_case(outcome, places[id(outcome)])
         if outcome["result"] == "skip":
             skipped.append(case.where)
         else:

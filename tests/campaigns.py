@@ -3,6 +3,7 @@
 import copy
 import json
 import statistics
+from datetime import datetime, timezone
 from pathlib import Path
 
 import numpy as np
@@ -15,10 +16,11 @@ def campaign(number: int, cv: float = 0.02, steps=(), launches: int = 5, **facts
     """The recorded session as its n-th: launches vary by `cv` around its values; each step is
     ((part of a case's name, partition, environment, variable), factor), an empty part standing for all."""
     data, rng = copy.deepcopy(LAB), np.random.default_rng(number)
+    start = 1.76e9 + 86400 * number
     data["session_info"] |= {
         "uuid": f"{number:08d}-campaign",
-        "time_start_unix": 1.76e9 + 86400 * number,
-        "time_start": f"2026{number:04d}T020000+0000",
+        "time_start_unix": start,
+        "time_start": datetime.fromtimestamp(start, timezone.utc).strftime("%Y%m%dT%H%M%S%z"),
         "cmdline": "reframe -c reframe_checks -r --system lab -n pingpong%placement=internode",
     }
     for case in data["runs"][0]["testcases"]:
@@ -35,6 +37,16 @@ def campaign(number: int, cv: float = 0.02, steps=(), launches: int = 5, **facts
             case["samples"][name] = [float(value) for value in values]
             entry[0] = statistics.median(case["samples"][name])
     data["session_info"]["num_cases"] = len(data["runs"][0]["testcases"])
+    return data
+
+
+def with_medians(data: dict) -> dict:
+    """The session with each value set to the median of its samples, after these were changed."""
+    for case in data["runs"][0]["testcases"]:
+        for key, entry in case["perfvalues"].items():
+            samples = case.get("samples", {}).get(key.rsplit(":", 1)[-1])
+            if samples:
+                entry[0] = statistics.median(samples)
     return data
 
 

@@ -77,6 +77,10 @@ def store(path: Path, sessions) -> Path:
             "CREATE TABLE sessions(uuid TEXT PRIMARY KEY, session_start_unix REAL, session_end_unix REAL, "
             "json_blob TEXT, report_file TEXT)"
         )
+        connection.execute(
+            "CREATE TABLE testcases(name TEXT, system TEXT, partition TEXT, environ TEXT, "
+            "job_completion_time_unix REAL, session_uuid TEXT, uuid TEXT)"
+        )
         for data in sessions:
             info = data["session_info"]
             connection.execute(
@@ -87,6 +91,15 @@ def store(path: Path, sessions) -> Path:
                     info["time_end_unix"],
                     orjson.dumps(data).decode(),
                     "",
+                ),
+            )
+            columns = ("name", "system", "partition", "environ", "job_completion_time_unix")
+            connection.executemany(
+                "INSERT INTO testcases VALUES(?, ?, ?, ?, ?, ?, ?)",
+                (
+                    (*map(case.get, columns), info["uuid"], case.get("uuid"))
+                    for run in data.get("runs", [])
+                    for case in run["testcases"]
                 ),
             )
     return path

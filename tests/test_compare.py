@@ -212,7 +212,7 @@ def test_another_format_is_refused(command):
     data = session("session_lab")
     data["session_info"]["data_version"] = "5.0"
     code, _, err = command(sessions=(data,))
-    assert code == 3 and "session format 5.0, but 4.x is needed" in err
+    assert code == 2 and "session format 5.0, but 4.x is needed" in err
 
 
 def test_no_database_says_what_to_run(tmp_path):

@@ -14,6 +14,7 @@ from reframe_checks.duet.variants import set_anew
 from reframe_checks.parsing import ParseError
 from reframe_checks.parsing.duet import order, parse_duet
 
+from .campaigns import with_medians
 from .test_compare import session, store
 
 RECORDED = (Path(__file__).parent / "recorded" / "duet_pingpong.txt").read_text()
@@ -134,7 +135,8 @@ def judged(tmp_path):
     """Writes a database of sessions and judges its newest duet: (text, what is missing, exit code)."""
 
     def run(*sessions, **which):
-        return duet.run(duet.load(store(tmp_path / "results.db", *sessions), **which))
+        database = store(tmp_path / "results.db", *map(with_medians, sessions))
+        return duet.run(duet.load(database, **which))
 
     return run
 

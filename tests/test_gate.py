@@ -101,6 +101,7 @@ def without_variable(data: dict) -> dict:
         for key, value in case["perfvalues"].items()
         if not key.endswith("peak_bandwidth")
     }
+    del case["samples"]["peak_bandwidth"]
     return data
 
 

@@ -319,6 +319,7 @@ def test_what_a_session_holds_is_never_markup_or_script(figures):
         "kernel": HOSTILE,
         "facts": {HOSTILE: HOSTILE},
         "perfvalues": {f"lab:native:{HOSTILE}": [1.0, 0, None, None, HOSTILE, "pass"]},
+        "samples": {HOSTILE: [1.0]},
     }
     other |= {"result": "fail", "fail_reason": HOSTILE, "fail_phase": HOSTILE}
     session["session_info"] |= {"uuid": HOSTILE, "time_start": HOSTILE}

@@ -1,0 +1,97 @@
+"""Typed reading of decoded JSON: each function returns the value of a key, or names the place where it is wrong."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+
+#: What ReFrame stores for an attribute that a test did not get as far as to set, beside null.
+UNDEFINED = "<undefined>"
+#: Types of a number; a truth value is none, though Python counts it as one.
+NUMBERS = {int, float}
+
+
+class ShapeError(ValueError):
+    """A value has another type than the format declares; the message names its place."""
+
+
+def wrong(place: str, wanted: str, found) -> ShapeError:
+    """The error for a place that holds something else than wanted."""
+    text = repr(found)
+    return ShapeError(f"{place} is {text if len(text) <= 60 else text[:57] + '...'}, not {wanted}")
+
+
+def mapping(data, place: str) -> Mapping:
+    """The value itself, if it is an object."""
+    if type(data) is not dict:
+        raise wrong(place, "an object", data)
+    return data
+
+
+def sequence(data, place: str) -> Sequence:
+    """The value itself, if it is a list."""
+    if type(data) is not list:
+        raise wrong(place, "a list", data)
+    return data
+
+
+def text(data: Mapping, key: str, place: str, default: str | None = None) -> str:
+    """A text; the default, if there is one, stands for an absent key."""
+    found = data.get(key)
+    if type(found) is str and (found != UNDEFINED or default is None):
+        return found
+    if (found is None or found == UNDEFINED) and default is not None:
+        return default
+    raise wrong(f"{place}.{key}", "a text", found)
+
+
+def name(data: Mapping, key: str, place: str) -> str:
+    """A text that is not empty."""
+    found = text(data, key, place)
+    if not found:
+        raise wrong(f"{place}.{key}", "a name", found)
+    return found
+
+
+def number(data: Mapping, key: str, place: str, default: float | None = None) -> float:
+    """A finite number; the default, if there is one, stands for an absent key."""
+    found = data.get(key)
+    if type(found) in NUMBERS:
+        return found
+    if (found is None or found == UNDEFINED) and default is not None:
+        return default
+    raise wrong(f"{place}.{key}", "a number", found)
+
+
+def numbers(data, place: str) -> tuple[float, ...]:
+    """A list of numbers as a tuple. Large databases hold millions: types are compared without a loop in Python."""
+    if type(data) is not list or not set(map(type, data)) <= NUMBERS:
+        raise wrong(place, "a list of numbers", data)
+    return tuple(data)
+
+
+def rows(data, place: str) -> tuple[tuple[float, ...], ...]:
+    """A list of lists of numbers as tuples."""
+    lists = type(data) is list and set(map(type, data)) <= {list}
+    if lists and set(map(type, chain.from_iterable(data))) <= NUMBERS:
+        return tuple(map(tuple, data))
+    raise wrong(place, "a list of lists of numbers", data)
+
+
+def curve(data, place: str) -> dict[int, tuple[float, ...]]:
+    """An object of lists of numbers by size in bytes."""
+    values = rows(list(mapping(data, place).values()), place)
+    digits = "".join(data)
+    if data and not (digits.isdecimal() and digits.isascii() and all(data)):
+        raise wrong(place, "an object by size in bytes", list(data))
+    if data and max(map(len, data)) > 18:
+        raise wrong(place, "an object by size in bytes", list(data))
+    return dict(zip(map(int, data), values))
+
+
+def items(data: Mapping, key: str, place: str) -> Iterable[tuple[str, object]]:
+    """Keys and values of an object; none where the key is absent."""
+    found = data.get(key)
+    if type(found) is dict:
+        return found.items()
+    if found is None or found == UNDEFINED:
+        return ()
+    raise wrong(f"{place}.{key}", "an object", found)
