@@ -11,9 +11,9 @@ from pathlib import Path
 import reframe as rfm
 import reframe.core.builtins as builtin
 import reframe.utility.sanity as sn
-from reframe.core.exceptions import PerformanceError, SanityError
+from reframe.core.exceptions import ConfigError, PerformanceError, SanityError
 
-from . import failures, provenance, selection
+from . import failures, provenance, selection, storage
 from .baselines import Baselined
 from .parsing import ParseError, request
 from .programs import Programs
@@ -46,9 +46,7 @@ def all_of(launches) -> list:
     ]
 
 
-class NearmetalCheck(
-    rfm.RegressionTest, Baselined, FromSpack, Programs, Settings, special=True
-):
+class NearmetalCheck(rfm.RegressionTest, Baselined, FromSpack, Programs, Settings, special=True):
     """Base of all checks. A check says what to build and run, reads the output in `read_output`, and names what it
     measures with `@performance_function`s that return `self.over_launches(name, values)`."""
 
@@ -84,6 +82,8 @@ class NearmetalCheck(
 
     #: Set by a check whose job is not just `num_nodes` nodes: srun's further options for a probe of them all, and how many.
     probe_options, nodes_expected = "", 0
+    #: Sentences on variables whose values are no numbers.
+    _refused = ()
     #: What stands for the transport where `payload_bytes` is 0.
     no_transport = "none needed"
 
@@ -117,10 +117,22 @@ class NearmetalCheck(
     def over_launches(self, name: str, values, within=()) -> float:
         """Median of a variable over the launches, whose values are recorded as its samples, and their parts as a second
         level. A mean would not stand the one launch in hundreds that goes astray."""
-        self.samples = {**self.samples, name: [rounded(value) for value in values]}
-        if within := [[rounded(part) for part in launch] for launch in within if launch]:
+        samples = [rounded(value) for value in values]
+        within = [[rounded(part) for part in launch] for launch in within if launch]
+        self._refuse_what_is_no_number(name, samples, *within)
+        self.samples = {**self.samples, name: samples}
+        if within:
             self.within = {**self.within, name: within}
         return rounded(statistics.median(self.samples[name]))
+
+    def _refuse_what_is_no_number(self, name: str, *launches: list[float]) -> None:
+        """Raise PerformanceError before it is stored: no reader takes JSON with NaN or Infinity, so that the whole
+        session would be lost."""
+        bad = [value for values in launches for value in values if not math.isfinite(value)]
+        if bad:
+            text = f"{name} is {', '.join(map(str, dict.fromkeys(bad)))} in {len(bad)} value(s)"
+            self._refused = [*self._refused, text]
+            raise PerformanceError(f"{text}: see {self.stagedir}/{self.stdout}")
 
     @builtin.run_after("init")
     def describe(self):
@@ -131,6 +143,16 @@ class NearmetalCheck(
     @builtin.run_after("setup")
     def record_what_the_run_selects(self):
         self.selection = selection.recorded()
+
+    @builtin.run_after("setup")
+    def refuse_a_run_that_cannot_be_stored(self):
+        # ReFrame only warns, at the end, and the run passes: later commands would judge an older session.
+        path = None if self.is_dry_run() else storage.database()
+        if path is None:
+            return
+        if why := storage.fault(path):
+            raise ConfigError(why)
+        storage.watch(path)
 
     # Last, so that it knows how many the check has settled on.
     @builtin.run_after("setup", always_last=True)
@@ -326,6 +348,14 @@ class NearmetalCheck(
                 raise
             raise type(error)(f"{error}{told}") from None  # ReFrame would append the cause
 
+    # Last, so that every check has kept its curves.
+    @builtin.run_before("performance", always_last=True)
+    def refuse_curves_that_are_no_numbers(self):
+        curves, self.curves = self.curves, {}
+        for name, curve in curves.items():
+            self._refuse_what_is_no_number(name, *curve.values())
+        self.curves = curves
+
     @builtin.run_after("performance")
     def refuse_missing_values(self):
         # ReFrame only warns when a performance function raises; a number that is none would pass without reference.
@@ -336,6 +366,7 @@ class NearmetalCheck(
         bad = sorted(f"{k}={v}" for k, v in got.items() if not math.isfinite(v) or v <= 0)
         if missing or bad or not got:
             raise PerformanceError(
-                f"no usable value for {', '.join(missing + bad) or 'any variable'}: "
+                f"no usable value for {', '.join(missing + bad) or 'any variable'}"
+                f"{''.join(f'; {text}' for text in self._refused)}: "
                 f"see {self.stagedir}/{self.stdout}{failures.disturbance(self.stagedir)}"
             )

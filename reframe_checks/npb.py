@@ -4,7 +4,6 @@ import math
 
 import reframe as rfm
 import reframe.core.builtins as builtin
-from reframe.core.exceptions import SanityError
 
 from .base import NearmetalCheck
 from .jvm import Jvm

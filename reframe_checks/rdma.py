@@ -2,7 +2,6 @@
 
 import reframe as rfm
 import reframe.core.builtins as builtin
-from reframe.core.exceptions import SanityError
 
 from . import provenance
 from .base import NearmetalCheck
