@@ -1,7 +1,6 @@
 """Checks whose programs are there in Java too: started in JVMs that are set as a measurer would set them."""
 
 import os
-import shlex
 from pathlib import Path
 
 import reframe as rfm
@@ -141,7 +140,6 @@ class Jvm(rfm.RegressionTestPlugin):
                 warm_up=f"{self.java_warm_up:g}",
                 ports=JAVA_PORTS.of(self.current_partition),
                 hosts="" if hosts == "{}" else hosts,
-                hostfile="hosts" if self._wants_hosts(environ) else "",
             ),
         )
 
@@ -149,28 +147,11 @@ class Jvm(rfm.RegressionTestPlugin):
     def _hosts(self):
         return JAVA_HOSTS.of(self.current_partition, default="{}")
 
-    def _wants_hosts(self, environ):
-        return library(environ) == "fastmpj" and not self._has_threads(environ)
-
     def preparations_in(self, environ):
-        """FastMPJ takes its peers, in the order of the ranks, from a file for each number of them."""
+        """Ranks in JVMs find each other by their launcher, which needs no trial."""
         if not in_java(environ):
             return super().preparations_in(environ)
-        verified = self.verifications_in(environ)
-        if not self._wants_hosts(environ):
-            return verified
-        jvm = self.within_image(
-            environ,
-            f"sh {mpj.script(environ)} --launch={mpj.directories(environ)[1]} "
-            f"{shlex.quote(f'--hosts={self._hosts}')} --address",
-        )
-        addresses = f"{self.launcher_in(environ).run_command(self.job)} --label {jvm}"
-        counts = " ".join(map(str, getattr(self, "counts", [self.num_tasks])))
-        return [
-            *verified,
-            f"{addresses} | sort -n | sed 's/^ *[0-9]*: *//' > hosts",
-            f"for ranks in {counts}; do head -n $ranks hosts > hosts.$ranks; done",
-        ]
+        return self.verifications_in(environ)
 
     def expect_what_was_asked(self):
         super().expect_what_was_asked()

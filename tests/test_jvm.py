@@ -89,16 +89,23 @@ class Site:
         self.directory, self.settings = directory, dict(STEP)
         for library, jars in {
             "mpj": ["mpj", "smpdev", "xdev", "mpjbuf", "mpiExp", "mpi", "mpjdev", "log4j-1.2"],
-            "fmpj": ["runtime", "mpj", "xxdev", "jhwloc", "niodev"],
+            "fmpj": [
+                "runtime",
+                "mpj",
+                "xxdev",
+                "jhwloc",
+                "niodev",
+                "smdev-shared",
+                "smdev-unshared",
+            ],
         }.items():
             for name in jars:
                 self.add(f"{library}/lib/{name}.jar", "")
-        for name in ("bin/java", "fmpj/bin/fmpjrun"):
-            self.add(
-                name, '#!/bin/sh\necho "tool: $JAVA_TOOL_OPTIONS $CLASSPATH"\nprintf "%s\\n" "$@"\n'
-            ).chmod(0o755)
+        self.add(
+            "bin/java",
+            '#!/bin/sh\necho "tool: $JAVA_TOOL_OPTIONS $CLASSPATH"\nprintf "%s\\n" "$@"\n',
+        ).chmod(0o755)
         self.add("bin/nproc", "#!/bin/sh\necho 4\n").chmod(0o755)
-        self.add("hosts.2", "10.0.0.1\n10.0.0.2\n")
         (directory / "launch.classes").mkdir()
         self.settings |= {
             "MPJ_HOME": f"{directory}/mpj",
@@ -172,6 +179,7 @@ def test_mpj_express_within_a_jvm(site):
         *COMMON,
         "-Dnearmetal.device=threads",
         "-Dnearmetal.ranks=2",
+        "-Dnearmetal.patience=60",
         "-Dnearmetal.app=classes:/mpj/lib/mpi.jar:/mpj/lib/mpjdev.jar",
         "-cp",
         "launch.classes:"
@@ -184,34 +192,79 @@ def test_mpj_express_within_a_jvm(site):
 
 
 def test_fastmpj_between_nodes(site):
-    assert site.started("--library=fastmpj", "--heap=100", "--hostfile=hosts", "Hello", "3")[
-        2:
-    ] == [
+    started = site.started("--library=fastmpj", "--heap=100", "--hosts={}-ib", "Hello", "3")
+    jars = ("runtime", "mpj", "xxdev", "jhwloc", "niodev")
+    assert started[2:] == [
         *COMMON,
-        "-Dnearmetal.address=10.0.0.1",
-        "-Dnearmetal.port=18112",
+        "-XX:MaxDirectMemorySize=128m",
+        "-Dnearmetal.library=fastmpj",
+        "-Dnearmetal.device=niodev",
+        "-Dnearmetal.port=18140",
         "-Dnearmetal.ports=16",
+        "-Dnearmetal.hosts={}-ib",
+        "-Dnearmetal.patience=60",
         "-Dmpj.rank=0",
         "-Dmpj.nprocs=2",
         "-Dxxdev.dev=niodev",
         "-Dxxdev.psl=65536",
-        "-Dxxdev.port=18112",
-        "-Dmpj.hostfile=hosts.2",
+        "-Dxxdev.port=18156",
         "-Djava.library.path=/fmpj/lib",
         "-cp",
-        ":".join(f"/fmpj/lib/{jar}.jar" for jar in ("runtime", "mpj", "xxdev", "jhwloc", "niodev"))
-        + ":classes",
+        ":".join(["launch.classes", *(f"/fmpj/lib/{jar}.jar" for jar in jars), "classes"]),
+        "launch.NearmetalRun",
         "Hello",
         "3",
     ]
 
 
 def test_fastmpj_within_a_node(site):
-    _, tool, *started = site.started(
-        "--library=fastmpj", "--device=threads", "--ranks=2", "--heap=100", "Hello", "3"
-    )
-    assert tool == f"tool: {' '.join(COMMON)} classes"
-    assert started == ["-np", "2", "-dev", "smdev", "-class", "Hello", "3"]
+    """User classes come by a property: FastMPJ ignores CLASSPATH."""
+    options = ("--library=fastmpj", "--device=threads", "--ranks=2", "--heap=100")
+    started = site.started(*options, "Hello", "3")
+    jars = ("runtime", "jhwloc", "smdev-shared")
+    assert started[2:] == [
+        *COMMON,
+        "-Dnearmetal.library=fastmpj",
+        "-Dnearmetal.device=threads",
+        "-Dnearmetal.patience=60",
+        "-Dmpj.rank=0",
+        "-Dmpj.nprocs=2",
+        "-Dxxdev.dev=smdev",
+        "-Dxxdev.psl=65536",
+        "-Duser.classpath=classes",
+        "-Djava.library.path=/fmpj/lib",
+        "-cp",
+        ":".join(["launch.classes", *(f"/fmpj/lib/{jar}.jar" for jar in jars)]),
+        "launch.NearmetalRun",
+        "Hello",
+        "3",
+    ]
+
+
+def test_fastmpj_may_use_as_much_outside_of_the_heap_as_within(site):
+    def direct(heap):
+        started = site.started("--library=fastmpj", f"--heap={heap}", "Hello")
+        return [word for word in started if "MaxDirect" in word]
+
+    assert direct(16) == direct(128) == ["-XX:MaxDirectMemorySize=128m"]
+    assert direct(300) == ["-XX:MaxDirectMemorySize=300m"]
+
+
+def test_fastmpj_has_two_ports_for_each_rank(site):
+    """Parts of two jobs with neighbouring numbers do not overlap, nor do a job's launcher and its ranks."""
+
+    def ports(job, ranks):
+        words = site.started(
+            "--library=fastmpj", "Hello", SLURM_JOB_ID=str(job), SLURM_NTASKS=str(ranks)
+        )
+        [launcher] = [int(word.split("=")[1]) for word in words if "nearmetal.port=" in word]
+        [first] = [int(word.split("=")[1]) for word in words if "xxdev.port=" in word]
+        return range(launcher, launcher + 16), range(first, first + 2 * ranks)
+
+    for ranks in (1, 2, 9, 64, 1000):
+        taken = [port for job in (1, 2, 3) for part in ports(job, ranks) for port in part]
+        assert len(set(taken)) == len(taken) == 3 * (16 + 2 * ranks)
+        assert min(taken) >= 18000 and max(taken) <= 24991
 
 
 def test_a_jvm_is_set_by_its_part_of_the_job(site):
@@ -293,7 +346,17 @@ def test_jobs_have_ports_of_their_own(site):
             {"FMPJ_HOME": "/nowhere"},
             "FMPJ_HOME=/nowhere has no lib/runtime.jar: it is to be the directory of FMPJ's installation.",
         ),
-        (["--library=fastmpj", "Hello"], {}, ".2, with an address a rank, cannot be read."),
+        (
+            ["--library=fastmpj", "--ports=18000-18031", "Hello"],
+            {"SLURM_NTASKS": "9"},
+            "--ports=18000-18031 are 32 ports, but FastMPJ takes two for each of 9 ranks beside the launcher's 16, 34: "
+            "give more in the partition's extras (java_ports).",
+        ),
+        (
+            ["--library=fastmpj", "Hello"],
+            {"SLURM_NTASKS": None},
+            "--SLURM_NTASKS= is no whole number from 1 to 1000.",
+        ),
         (["--warm-up=soon", "Hello"], {}, "--warm-up=soon is no number of seconds."),
         (
             ["Hello"],
@@ -402,19 +465,12 @@ def test_fastmpj_is_skipped_where_the_site_has_none(dry):
     assert "Ran 0/1 test case(s)" in said
 
 
-def test_fastmpj_learns_its_peers_from_a_file(dry):
-    said, (address, *lines) = dry(
-        "fastmpj", FMPJ_HOME="/opt/fastmpj"
-    )  # `hosts` is of the most ranks, hosts.2 of two
+def test_fastmpj_is_launched_as_the_other_library_is(dry):
+    said, lines = dry("fastmpj", FMPJ_HOME="/opt/fastmpj")
     assert "Ran 1/1 test case(s)" in said
-    step = "srun --mpi=none --kill-on-bad-exit=1 --nodes=2 --ntasks=2 --ntasks-per-node=1"
-    assert address == (
-        f"{step} --label sh java/launch/jvm.sh --launch=launch.fastmpj '--hosts={{}}-ib' --address | sort -n "
-        "| sed 's/^ *[0-9]*: *//' > hosts"
-    )
-    assert len(lines) == 3 and all(
-        "--library=fastmpj" in line and "--hostfile=hosts " in line for line in lines
-    )
+    step = "srun --mpi=none --kill-on-bad-exit=1 --nodes=2 --ntasks=2 --ntasks-per-node=1 sh "
+    assert len(lines) == 3
+    assert all(line.startswith(step) and "--library=fastmpj" in line for line in lines)
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,11 @@ import java.lang.reflect.InvocationTargetException;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.net.NetworkInterface;
+import java.net.ServerSocket;
 import java.net.Socket;
 import java.net.URL;
 import java.net.URLClassLoader;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -18,43 +20,51 @@ import java.util.Map;
 import java.util.Set;
 
 /**
- * Runs an MPI program of MPJ Express as one rank of a Slurm step, or as all ranks of one JVM, without its daemons.
+ * Runs an MPI program of MPJ Express or FastMPJ as one rank of a Slurm step, or as all ranks of one JVM, without daemons.
  *
- * `java launch.NearmetalRun Main [ARGUMENT ...]`, started by jvm.sh, with the settings nearmetal.device (niodev or threads),
- * .port and .ports (the first of the job's ports and how many they are), .hosts (name of a node on the job's network, {} is its
- * own), .patience (seconds), and for threads .ranks and .app (their class path). `--address` prints this node's address there.
+ * `java launch.NearmetalRun Main [ARGUMENT ...]`, started by jvm.sh, with the settings nearmetal.library (express or fastmpj),
+ * .device (niodev or threads), .port and .ports (the first of the job's ports for the launcher and how many they are), .hosts
+ * (name of a node on the job's network, {} is its own), .patience (seconds), and for threads of MPJ Express .ranks and .app
+ * (their class path). FastMPJ's own settings (mpj.rank, xxdev.port, ...) come from jvm.sh, but for mpj.hostfile.
  */
 public final class NearmetalRun {
     /** Of a JVM that failed, whatever its program says. */
     private static final int FAILED = 1;
     private static final int BEAT_MS = 1000, MOST_RANKS = 1000;
+    /** Seconds that the others leave rank 0 to name the ranks that are missing. */
+    private static final int LATER = 5;
     private static volatile boolean finished;
     private static volatile Rendezvous rendezvous;
     private static String me = "this rank";
     private static Thread[] programs = {};
+    /** FastMPJ's starter of threads, and the class of these. */
+    private static final String THREADS_OF_FASTMPJ = "runtime.b.k", THREAD_OF_FASTMPJ = "runtime.b.m";
+    private static String hostFile;
 
     private NearmetalRun() { }
 
     public static void main(String[] arguments) {
         Thread.setDefaultUncaughtExceptionHandler(
-            (thread, error) -> die("thread " + thread.getName() + " died of " + error, error));
+            (thread, error) -> die(name(thread) + " died of " + cause(error), cause(error)));
         Runtime.getRuntime().addShutdownHook(new Thread(NearmetalRun::lastWords, "last words"));
         try {
             if (arguments.length == 0) throw new IllegalArgumentException("the name of a class is expected");
             Map<String, String> slurm = System.getenv();
-            if (arguments[0].equals("--address")) {
-                System.out.println(own(slurm, setting("hosts", "{}")).getHostAddress());
-            } else if (setting("device", "niodev").equals("threads")) {
-                runThreads(arguments, number("ranks", setting("ranks", ""), 1, MOST_RANKS));
+            int patience = number("patience", setting("patience", "60"), 1, 86400);
+            Rendezvous.background("patience with MPI.Init", () -> watchInit(patience));
+            if (setting("device", "niodev").equals("threads")) {
+                if (fast()) runThreadsOfFastMpj(arguments);
+                else runThreads(arguments, number("ranks", setting("ranks", ""), 1, MOST_RANKS));
             } else if (setting("device", "niodev").equals("niodev")) {
-                runRank(arguments, slurm);
+                runRank(arguments, slurm, patience);
             } else {
                 throw new IllegalArgumentException("device is '" + setting("device", "") + "'; choose from niodev, threads");
             }
         } catch (InvocationTargetException error) {
-            die(arguments[0] + " died of " + error.getCause(), error.getCause());
+            die(arguments[0] + " died of " + cause(error), cause(error));
         } catch (ReflectiveOperationException error) {
-            die("cannot start " + arguments[0] + ": " + error + "; is it compiled, and is MPJ_HOME MPJ Express 0.44?", null);
+            die("cannot start " + arguments[0] + ": " + error + "; is it compiled, and is "
+                + (fast() ? "FMPJ_HOME FastMPJ 1.0_7?" : "MPJ_HOME MPJ Express 0.44?"), null);
         } catch (IOException | IllegalArgumentException | InterruptedException error) {
             die(error.getMessage(), null);
         }
@@ -63,13 +73,12 @@ public final class NearmetalRun {
     }
 
     /** This rank's part of a step with one JVM a task. */
-    private static void runRank(String[] arguments, Map<String, String> slurm)
+    private static void runRank(String[] arguments, Map<String, String> slurm, int patience)
             throws IOException, ReflectiveOperationException, InterruptedException {
         int ranks = number("SLURM_NTASKS", slurm.get("SLURM_NTASKS"), 1, MOST_RANKS);
         int rank = number("SLURM_PROCID", slurm.get("SLURM_PROCID"), 0, ranks - 1);
         int first = number("port", setting("port", ""), 1024, 65535);
         int count = number("ports", setting("ports", "16"), 1, 65536 - first);
-        int patience = number("patience", setting("patience", "60"), 1, 86400);
         String job = number("SLURM_JOB_ID", slurm.get("SLURM_JOB_ID"), 1, Integer.MAX_VALUE) + "."
             + number("SLURM_STEP_ID", slurm.getOrDefault("SLURM_STEP_ID", "0"), 0, Integer.MAX_VALUE);
         String pattern = setting("hosts", "{}");
@@ -85,13 +94,71 @@ public final class NearmetalRun {
         if (rank == 0) {
             Set<InetAddress> allowed = new HashSet<>();
             for (String name : names) allowed.addAll(Arrays.asList(InetAddress.getAllByName(pattern.replace("{}", name))));
-            Rendezvous server = rendezvous = new Rendezvous(job, own, first, count, allowed, ranks);
+            Rendezvous server = rendezvous = new Rendezvous(job, own, first, count, allowed, ranks, !fast());
             Rendezvous.background("patience", () -> watch(server, patience));
         }
-        int port = join(job, rank, head, own, first, count, patience);
+        Socket zero = join(job, rank, head, own, first, count, patience);
         programs = new Thread[] {Thread.currentThread()};
-        start(Class.forName(arguments[0]), arguments,
-              String.valueOf(rank), configuration(ranks, head.getHostAddress(), port), "niodev");
+        if (fast()) {
+            meetFastMpj(zero, job, rank, ranks, own, patience);
+            start(Class.forName(arguments[0]), arguments);
+        } else {
+            start(Class.forName(arguments[0]), arguments,
+                  String.valueOf(rank), configuration(ranks, head.getHostAddress(), zero.getPort()), "niodev");
+        }
+    }
+
+    /** Waits for the addresses of all ranks, and writes them where FastMPJ reads them. */
+    private static void meetFastMpj(Socket zero, String job, int rank, int ranks, InetAddress own, int patience)
+            throws IOException {
+        String start = "nearmetal " + job + " peers ", said;
+        try {
+            said = Rendezvous.text(zero, System.nanoTime() + (patience + LATER) * 1_000_000_000L, 65535);
+        } catch (IOException lost) {
+            throw new IOException("rank 0 ended, or said nothing more, before all ranks had started");
+        }
+        String[] addresses = said.replace(start, "").split(",");
+        if (!said.startsWith(start) || addresses.length != ranks || !addresses[rank].equals(own.getHostAddress()))
+            throw new IOException("rank 0 said '" + said + "', which are not the addresses of " + ranks + " ranks");
+        zero.setSoTimeout(0);
+        // Each rank listens on two ports, by its number in the job.
+        int port = number("xxdev.port", System.getProperty("xxdev.port"), 1024, 65536 - 2 * ranks) + 2 * rank;
+        requireFree(own, port);
+        requireFree(own, port + 1);
+        // In the job's directory, where the next launch of this job writes over what a lost one has left.
+        hostFile = "hosts." + job.replaceAll("\\..*", "") + "." + rank;
+        Files.write(Path.of(hostFile), List.of(addresses));
+        System.setProperty("mpj.hostfile", hostFile);
+    }
+
+    private static void requireFree(InetAddress own, int port) throws IOException {
+        try (ServerSocket socket = new ServerSocket()) {
+            socket.setReuseAddress(true);
+            socket.bind(new InetSocketAddress(own, port));
+        } catch (IOException taken) {
+            throw new IOException("the port " + port + " of " + own.getHostAddress()
+                                  + " is in use: give others in the partition's extras (java_ports)");
+        }
+    }
+
+    private static boolean fast() {
+        return setting("library", "express").equals("fastmpj");
+    }
+
+    /** What fmpjrun starts, which is told by properties alone. */
+    private static void runThreadsOfFastMpj(String[] arguments) throws ReflectiveOperationException {
+        Class.forName(THREADS_OF_FASTMPJ).getMethod("main", String[].class).invoke(null, (Object) arguments);
+    }
+
+    /** A rank's thread by its number, any other by its name. */
+    private static String name(Thread thread) {
+        return (thread.getClass().getName().equals(THREAD_OF_FASTMPJ) ? "rank " : "thread ") + thread.getName();
+    }
+
+    /** What FastMPJ and reflection wrapped. */
+    private static Throwable cause(Throwable error) {
+        boolean wrapped = error instanceof InvocationTargetException || error.getClass().getName().equals("runtime.A");
+        return wrapped && error.getCause() != null ? cause(error.getCause()) : error;
     }
 
     /** What niodev takes for its configuration. */
@@ -133,8 +200,8 @@ public final class NearmetalRun {
         for (Thread thread : programs) thread.join();
     }
 
-    /** Finds rank 0 at one of the job's ports, says that this rank is there, and goes on saying so; returns the port. */
-    static int join(String job, int rank, InetAddress host, InetAddress own, int first, int count, int patience)
+    /** Finds rank 0 at one of the job's ports, says that this rank is there, and goes on saying so; returns the connection. */
+    static Socket join(String job, int rank, InetAddress host, InetAddress own, int first, int count, int patience)
             throws IOException, InterruptedException {
         long end = System.nanoTime() + patience * 1_000_000_000L;
         while (System.nanoTime() < end) {
@@ -150,7 +217,7 @@ public final class NearmetalRun {
                     if (said.equals("nearmetal " + job)) {
                         socket.setTcpNoDelay(true);
                         Rendezvous.background("beat", () -> beat(socket));
-                        return port;
+                        return socket;
                     }
                 } catch (IOException notIt) {
                     // Somebody else's port, or rank 0 is not there yet.
@@ -183,8 +250,22 @@ public final class NearmetalRun {
         }
         List<Integer> missing = server.missing();
         if (!missing.isEmpty())
-            die("after " + patience + " s " + missing.size() + " of the ranks have not come to MPI.Init, " + missing
-                + "; last heard of were " + server.lastHeard(), null);
+            die("after " + patience + " s " + missing.size() + " of the ranks have not "
+                + (fast() ? "started, " : "come to MPI.Init, ") + missing + "; last heard of were " + server.lastHeard(), null);
+    }
+
+    /** A library may wait in MPI.Init without end, for ports that are closed, say. Looked at once, so that it disturbs nothing. */
+    private static void watchInit(int patience) {
+        try {
+            Thread.sleep((patience + LATER) * 1000L);
+        } catch (InterruptedException impossible) {
+            return;
+        }
+        for (Map.Entry<Thread, StackTraceElement[]> entry : Thread.getAllStackTraces().entrySet())
+            for (StackTraceElement frame : entry.getValue())
+                if (frame.getClassName().equals("mpi.MPI") && frame.getMethodName().equals("Init"))
+                    die(name(entry.getKey()) + " is still in MPI.Init after " + (patience + LATER) + " s: may nodes reach each "
+                        + "other at the job's ports (java_ports), and is there memory enough (java_heap_mb)", null);
     }
 
     private static List<String> nodes(Map<String, String> slurm) {
@@ -232,6 +313,14 @@ public final class NearmetalRun {
         throw new IllegalArgumentException(name + " is '" + text + "', not a whole number from " + least + " to " + most);
     }
 
+    private static void removeHostFile() {
+        try {
+            if (hostFile != null) Files.deleteIfExists(Path.of(hostFile));
+        } catch (IOException left) {
+            // It is a few lines, and the next launch writes over them.
+        }
+    }
+
     /** One sentence, and the end of this JVM, whatever its other threads do. */
     static void die(String sentence, Throwable error) {
         System.out.flush();
@@ -239,18 +328,20 @@ public final class NearmetalRun {
         System.err.println("mpj: " + me + ": " + sentence + advice + ".");
         if (error != null) error.printStackTrace();
         System.err.flush();
+        removeHostFile();
         Runtime.getRuntime().halt(FAILED);
     }
 
     /** Before an end that the program did not come to by itself: where it was, and who was last heard of. */
     private static void lastWords() {
+        removeHostFile();
         if (finished) return;
         for (Map.Entry<Thread, StackTraceElement[]> entry : Thread.getAllStackTraces().entrySet()) {
             StackTraceElement[] stack = entry.getValue();
             if (entry.getKey().getName().startsWith("SIG") && entry.getKey().getName().endsWith(" handler")) {
                 String signal = entry.getKey().getName().replace(" handler", "");
                 StringBuilder words = new StringBuilder("mpj: " + me + " was ended by " + signal);
-                for (Thread program : programs) if (program.isAlive()) words.append(", ").append(at(program.getStackTrace()));
+                for (Thread program : programs()) if (program.isAlive()) words.append(", ").append(at(program.getStackTrace()));
                 System.err.println(words + (rendezvous == null ? "." : "; last heard of were " + rendezvous.lastHeard() + "."));
                 System.err.flush();
                 return;
@@ -258,15 +349,21 @@ public final class NearmetalRun {
             // The library ends the JVM here and there, some of it with 0.
             for (int frame = 0; frame + 1 < stack.length; frame++)
                 if (stack[frame].getClassName().equals("java.lang.System") && stack[frame].getMethodName().equals("exit")
-                        && stack[frame + 1].getClassName().matches("(xdev|mpjdev|mpi|mpjbuf|runtime)\\..*"))
+                        && stack[frame + 1].getClassName().matches("(xdev|xxdev|mpjdev|mpi|mpjbuf|runtime)\\..*"))
                     die("the library gave up at " + stack[frame + 1], null);
         }
+    }
+
+    private static List<Thread> programs() {
+        if (programs.length > 0 || !fast()) return List.of(programs);
+        return Thread.getAllStackTraces().keySet().stream()
+            .filter(thread -> thread.getClass().getName().equals(THREAD_OF_FASTMPJ)).toList();
     }
 
     /** The program's innermost line, and the library's call that it is in. */
     private static String at(StackTraceElement[] stack) {
         for (int frame = 0; frame < stack.length; frame++)
-            if (!stack[frame].getClassName().matches("(java|jdk|sun|xdev|mpjdev|mpi|mpjbuf|launch)\\..*"))
+            if (!stack[frame].getClassName().matches("(java|jdk|sun|xdev|xxdev|mpjdev|mpi|mpjbuf|runtime|launch)\\..*"))
                 return "at " + stack[frame].toString().replaceFirst("^.*/", "") + (frame == 0 ? "" : " in "
                     + stack[frame - 1].getClassName() + "." + stack[frame - 1].getMethodName());
         return "outside of the program";

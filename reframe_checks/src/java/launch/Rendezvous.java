@@ -22,7 +22,9 @@ import java.util.concurrent.atomic.AtomicInteger;
  *
  * A rank says first that it is there ("nearmetal JOB RANK") and keeps that connection, on which it is heard of from then on.
  * MPJ Express's niodev then sends its ports by its own protocol ("Sending Info", write port, read port, rank) and is answered
- * when all have. Who is not on a node of the job is closed unread; who says something else, too slowly or twice, unanswered.
+ * when all have. FastMPJ has no such protocol: each rank gets all addresses on its connection as soon as all ranks are there
+ * ("nearmetal JOB peers ADDRESS,..."). Who is not on a node of the job is closed unread; who says something else, too slowly or
+ * twice, unanswered.
  */
 final class Rendezvous {
     /** A hello or a report has at most so many bytes of text, and so long to come. */
@@ -33,7 +35,7 @@ final class Rendezvous {
         InetAddress address;
         boolean gone;
         long heard;
-        Socket report;
+        Socket connection, report;
         int write, read;
     }
 
@@ -43,12 +45,19 @@ final class Rendezvous {
     private final Set<InetAddress> nodes;
     private final Member[] members;
     private final ServerSocket server;
+    private final boolean reports;
     private final AtomicInteger talking = new AtomicInteger();
     private boolean complete;
 
-    /** Listens on the first port of that range which is free; IOException where none is. */
-    Rendezvous(String job, InetAddress address, int first, int count, Set<InetAddress> nodes, int ranks) throws IOException {
+    /**
+     * Listens on the first port of that range which is free; IOException where none is.
+     *
+     * @param reports whether the library reports its ports, as MPJ Express does, or is given all addresses, as FastMPJ is
+     */
+    Rendezvous(String job, InetAddress address, int first, int count, Set<InetAddress> nodes, int ranks, boolean reports)
+            throws IOException {
         this.job = job;
+        this.reports = reports;
         this.address = address;
         this.nodes = Set.copyOf(nodes);
         members = new Member[ranks];
@@ -107,7 +116,7 @@ final class Rendezvous {
     private void hear(Socket guest) throws IOException {
         long end = System.nanoTime() + HELLO_MS * 1_000_000L;
         String said = text(guest, end);
-        if (said.equals("Sending Info")) report(guest, end);
+        if (reports && said.equals("Sending Info")) report(guest, end);
         else if (said.startsWith("nearmetal " + job + " ")) join(guest, said.substring(job.length() + 11));
         else close(guest);
     }
@@ -125,8 +134,10 @@ final class Rendezvous {
             member = members[rank];
             member.address = guest.getInetAddress();
             member.heard = System.nanoTime();
+            member.connection = guest;
+            new DataOutputStream(guest.getOutputStream()).writeUTF("nearmetal " + job);
+            if (!reports && missing().isEmpty()) introduce();
         }
-        new DataOutputStream(guest.getOutputStream()).writeUTF("nearmetal " + job);
         guest.setSoTimeout(0);
         try {
             for (InputStream beats = guest.getInputStream(); beats.read() >= 0;)
@@ -156,6 +167,21 @@ final class Rendezvous {
         }
     }
 
+    /** Tells each rank the addresses of all. */
+    private void introduce() {
+        StringBuilder words = new StringBuilder("nearmetal " + job + " peers ");
+        for (Member member : members) words.append(member.address.getHostAddress()).append(',');
+        complete = true;
+        for (Member member : members) {
+            try {
+                new DataOutputStream(member.connection.getOutputStream()).writeUTF(words.toString());
+            } catch (IOException lost) {
+                // Its process has ended, which ends the step.
+            }
+        }
+        close(server);
+    }
+
     private void answer() {
         StringBuilder peers = new StringBuilder("#Peer Information");
         for (int rank = 0; rank < members.length; rank++)
@@ -174,10 +200,11 @@ final class Rendezvous {
         close(server);  // all are here: nobody else has any business
     }
 
-    /** Ranks that have not arrived, or not begun MPI.Init; empty once all were answered. */
+    /** Ranks that have not arrived, or not reported where the library does; empty once all were answered. */
     synchronized List<Integer> missing() {
         List<Integer> ranks = new ArrayList<>();
-        for (int rank = 0; rank < members.length && !complete; rank++) if (members[rank].report == null) ranks.add(rank);
+        for (int rank = 0; rank < members.length && !complete; rank++)
+            if (reports ? members[rank].report == null : members[rank].connection == null) ranks.add(rank);
         return ranks;
     }
 
@@ -189,7 +216,8 @@ final class Rendezvous {
             Member member = members[rank];
             words.add("rank " + rank + (member.address == null ? " never" : String.format(
                 " (%s) %.1f s ago%s", member.address.getHostAddress(), (now - member.heard) / 1e9,
-                member.gone ? ", its process has ended" : member.report == null ? ", not yet in MPI.Init" : "")));
+                member.gone ? ", its process has ended"
+                    : reports && member.report == null ? ", not yet in MPI.Init" : "")));
         }
         return String.join("; ", words);
     }
@@ -209,9 +237,14 @@ final class Rendezvous {
 
     /** Java's writeUTF of the other side: two bytes of length, and no more of them than any of ours has. */
     static String text(Socket socket, long end) throws IOException {
+        return text(socket, end, LONGEST);
+    }
+
+    /** As above, of so many bytes at most. */
+    static String text(Socket socket, long end, int longest) throws IOException {
         byte[] length = take(socket, 2, end);
         int size = (length[0] & 255) << 8 | length[1] & 255;
-        if (size > LONGEST) throw new IOException("too long");
+        if (size > longest) throw new IOException("too long");
         return new String(take(socket, size, end), StandardCharsets.US_ASCII);
     }
 

@@ -4,7 +4,7 @@
 set -eu
 # Threads are as many as the task has cores, which srun-mpj asks for.
 library=express device=niodev ranks=${SLURM_CPUS_PER_TASK:-1} heap=auto gc=auto pages=default
-ports=18000-24991 hosts='{}' patience=60 classes=classes launch=launch.classes hostfile= warm_up=30 what=run
+ports=18000-24991 hosts='{}' patience=60 classes=classes launch=launch.classes warm_up=30
 
 fail() { echo "mpj: $*" >&2; exit 2; }
 
@@ -28,28 +28,23 @@ while [ $# -gt 0 ]; do
         --patience=*) patience=$value ;;
         --classes=*) classes=$value ;;
         --launch=*) launch=$value ;;
-        --hostfile=*) hostfile=$value ;;
         --warm-up=*) warm_up=$value ;;
-        --address) what=address ;;
         -*) fail "$1 is no option of jvm.sh, or has a value that it does not know." ;;
         *) break ;;
     esac
     shift
 done
-[ $# -gt 0 ] || [ $what = address ] || fail "the name of the class to run is expected."
+[ $# -gt 0 ] || fail "the name of the class to run is expected."
 
 java=${JAVA_HOME:+$JAVA_HOME/bin/}java
 command -v "$java" > /dev/null || fail "there is no $java on $(uname -n): load the module of a JDK (17 or newer)" \
     "or set JAVA_HOME in this environment's env_vars."
 [ -d "$launch" ] || fail "$launch, where the launcher's classes are to be, is no directory: was the check built?"
 
-# An address costs no more than a small JVM.
-[ $what = run ] || exec "$java" -Xmx32m -XX:+UseSerialGC -XX:-UsePerfData "-Dnearmetal.hosts=$hosts" -cp "$launch" \
-    launch.NearmetalRun --address
-
-case $library in
-    express) name=MPJ_HOME home=${MPJ_HOME:-} jars='mpj smpdev xdev mpjbuf mpiExp mpi mpjdev' ;;
-    fastmpj) name=FMPJ_HOME home=${FMPJ_HOME:-} jars='runtime mpj xxdev jhwloc niodev' ;;
+case $library-$device in
+    express-*) name=MPJ_HOME home=${MPJ_HOME:-} jars='mpj smpdev xdev mpjbuf mpiExp mpi mpjdev' ;;
+    fastmpj-niodev) name=FMPJ_HOME home=${FMPJ_HOME:-} jars='runtime mpj xxdev jhwloc niodev' ;;
+    fastmpj-threads) name=FMPJ_HOME home=${FMPJ_HOME:-} jars='runtime mpj jhwloc smdev-shared smdev-unshared' ;;
 esac
 [ -n "$home" ] || fail "$name is not set: load the library's module, or give its path in this environment's env_vars."
 for jar in $jars; do
@@ -57,13 +52,18 @@ for jar in $jars; do
         "${name%_HOME}'s installation."
 done
 
-# The job's part of the ports: sixteen, which another job on the node has only if its number differs by a multiple of the parts.
+# The job's part of the ports: sixteen for the launcher and, with FastMPJ, two more for each rank of all nodes. Another job on the
+# node with as many ranks has the same part only if its number differs by a multiple of the parts.
+job=${SLURM_JOB_ID:-}
+case $job in '' | *[!0-9]*) fail "this is no step of a Slurm job (no SLURM_JOB_ID): start it with srun." ;; esac
+slot=16
+[ $library-$device != fastmpj-niodev ] || { whole SLURM_NTASKS "${SLURM_NTASKS:-}" 1 1000 && slot=$((16 + 2 * SLURM_NTASKS)); }
 first=${ports%-*} last=${ports#*-}
 whole ports "$first" 1024 65520
 whole ports "$last" $((first + 15)) 65535
-job=${SLURM_JOB_ID:-}
-case $job in '' | *[!0-9]*) fail "this is no step of a Slurm job (no SLURM_JOB_ID): start it with srun." ;; esac
-port=$((first + job % ((last - first + 1) / 16) * 16))
+[ $((last - first + 1)) -ge $slot ] || fail "--ports=$ports are $((last - first + 1)) ports, but FastMPJ takes two for each of" \
+    "$SLURM_NTASKS ranks beside the launcher's 16, $slot: give more in the partition's extras (java_ports)."
+port=$((first + job % ((last - first + 1) / slot) * slot))
 whole patience "$patience" 1 86400
 whole ranks "$ranks" 1 1000
 
@@ -111,20 +111,22 @@ case $library-$device in
         exec "$java" $jvm -Dnearmetal.device=niodev -Dnearmetal.port=$port -Dnearmetal.ports=16 "-Dnearmetal.hosts=$hosts" \
             -Dnearmetal.patience="$patience" -cp "$launch:$lib/mpj.jar:$log4j:$classes" launch.NearmetalRun "$@" ;;
     express-threads)
-        exec "$java" $jvm -Dnearmetal.device=threads -Dnearmetal.ranks="$ranks" \
+        exec "$java" $jvm -Dnearmetal.device=threads -Dnearmetal.ranks="$ranks" -Dnearmetal.patience="$patience" \
             "-Dnearmetal.app=$classes:$lib/mpi.jar:$lib/mpjdev.jar" \
             -cp "$launch:$lib/smpdev.jar:$lib/xdev.jar:$lib/mpjbuf.jar:$lib/mpiExp.jar:$log4j" launch.NearmetalRun "$@" ;;
     fastmpj-niodev)
-        hostfile=$hostfile.$SLURM_NTASKS
-        [ -r "$hostfile" ] || fail "$hostfile, with an address a rank, cannot be read."
-        [ "$(grep -c . "$hostfile")" -eq "$SLURM_NTASKS" ] || fail "$hostfile has not an address for each of $SLURM_NTASKS ranks."
-        address=$(sed -n "$((SLURM_PROCID + 1))p" "$hostfile")
-        exec "$java" $jvm "-Dnearmetal.address=$address" -Dnearmetal.port=$port -Dnearmetal.ports=16 "-Dmpj.rank=$SLURM_PROCID" "-Dmpj.nprocs=$SLURM_NTASKS" -Dxxdev.dev=niodev -Dxxdev.psl=65536 \
-            -Dxxdev.port=$port "-Dmpj.hostfile=$hostfile" "-Djava.library.path=$lib" \
-            -cp "$lib/runtime.jar:$lib/mpj.jar:$lib/xxdev.jar:$lib/jhwloc.jar:$lib/niodev.jar:$classes" "$@" ;;
+        # Its buffers are outside of the heap, 64 MB and more a rank; the JVM allows as much as the heap where nothing is said.
+        direct=$((heap > 128 ? heap : 128))
+        exec "$java" $jvm -XX:MaxDirectMemorySize=${direct}m -Dnearmetal.library=fastmpj -Dnearmetal.device=niodev \
+            -Dnearmetal.port=$port -Dnearmetal.ports=16 "-Dnearmetal.hosts=$hosts" -Dnearmetal.patience="$patience" \
+            "-Dmpj.rank=$SLURM_PROCID" "-Dmpj.nprocs=$SLURM_NTASKS" -Dxxdev.dev=niodev -Dxxdev.psl=65536 \
+            -Dxxdev.port=$((port + 16)) "-Djava.library.path=$lib" \
+            -cp "$launch:$lib/runtime.jar:$lib/mpj.jar:$lib/xxdev.jar:$lib/jhwloc.jar:$lib/niodev.jar:$classes" \
+            launch.NearmetalRun "$@" ;;
     fastmpj-threads)
-        [ -x "$home/bin/fmpjrun" ] || fail "FMPJ_HOME=$home has no bin/fmpjrun: it is to be FastMPJ's directory."
-        # It takes neither from its arguments.
-        export JAVA_TOOL_OPTIONS="$jvm" CLASSPATH="$classes"
-        exec "$home/bin/fmpjrun" -np "$ranks" -dev smdev -class "$@" ;;
+        # What fmpjrun would start, which ends with 0 whatever happens. User classes come by a property, not by the class path.
+        exec "$java" $jvm -Dnearmetal.library=fastmpj -Dnearmetal.device=threads -Dnearmetal.patience="$patience" \
+            -Dmpj.rank=0 "-Dmpj.nprocs=$ranks" -Dxxdev.dev=smdev -Dxxdev.psl=65536 "-Duser.classpath=$classes" \
+            "-Djava.library.path=$lib" -cp "$launch:$lib/runtime.jar:$lib/jhwloc.jar:$lib/smdev-shared.jar" \
+            launch.NearmetalRun "$@" ;;
 esac
