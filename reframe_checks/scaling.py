@@ -5,7 +5,7 @@ import reframe.core.builtins as builtin
 import reframe.utility.sanity as sn
 from reframe.core.exceptions import SanityError
 
-from . import provenance
+from . import first_nodes, provenance
 from .parsing import ParseError
 from .parsing.binding import differs, parse_binding
 from .settings import CORES_PER_NODE, NODES, NUMBERS, setting
@@ -92,11 +92,14 @@ class Scaling(rfm.RegressionTestPlugin):
         """Processes of the largest launch, and cores that each is to have where it is bound."""
         return self.counts[0], self._threads
 
+    def nodes_of(self, count: int) -> int:
+        """Nodes of so many processes, a node filled before the next."""
+        return -(-count // self.per_node)
+
     def placement(self, count: int) -> list[str]:
-        """srun's options for so many processes, a node filled before the next."""
-        nodes = -(-count // self.per_node)
+        """srun's options for so many processes."""
         return [
-            f"--nodes={nodes}",
+            f"--nodes={self.nodes_of(count)}",
             f"--ntasks={count}",
             f"--ntasks-per-node={min(count, self.per_node)}",
         ]
@@ -104,11 +107,17 @@ class Scaling(rfm.RegressionTestPlugin):
     def launch_on(self, count: int, command: str, further=()) -> str:
         """The command line of a launch on so many processes, with further options of the launcher."""
         options, tasks = list(self.job.launcher.options), self.job.num_tasks
+        first = first_nodes.nodelist(self.nodes_of(count), self.num_nodes, further)
         try:
             if self.job.launcher.registered_name == "srun":
-                self.job.launcher.options = [*options, *further, *self.placement(count)]
+                self.job.launcher.options = [
+                    *options,
+                    *further,
+                    *self.placement(count),
+                    *first,
+                ]
             elif self.by_srun():  # it places so many tasks by itself
-                self.job.launcher.options = [*options, *further]
+                self.job.launcher.options = [*options, *further, *first]
             self.job.num_tasks = count  # what mpirun and its like go by
             return f"{self.job.launcher.run_command(self.job)} {command}"
         finally:
@@ -125,6 +134,14 @@ class Scaling(rfm.RegressionTestPlugin):
     def bind_processes(self):
         if self.by_srun():
             self.job.launcher.options += [f"--cpu-bind={CPU_BIND[self.binding]}"]
+
+    # Last, so that it knows the components of a duet's job.
+    @builtin.run_before("run", always_last=True)
+    def name_first_nodes(self):
+        if self.by_srun():
+            counts = {self.nodes_of(count) for count in (1, *self.counts)}
+            names = first_nodes.definitions(counts, self.num_nodes, self.probe_options)
+            self.prerun_cmds = [*names, *self.prerun_cmds]
 
     # Last, so that it knows where else processes will run.
     @builtin.run_before("run", always_last=True)

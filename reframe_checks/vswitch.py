@@ -5,6 +5,7 @@ import reframe.core.builtins as builtin
 import reframe.utility.sanity as sn
 from reframe.core.exceptions import SanityError
 
+from . import first_nodes
 from .base import NearmetalCheck
 from .npb import CLASSES
 from .parsing.npb import parse_npb
@@ -66,7 +67,12 @@ class vswitch(NearmetalCheck):
             for count in self.counts
             for line in super(vswitch, self).launch(
                 executable,
-                [*options, f"--nodes={count}", f"--ntasks-per-node={self.processes // count}"],
+                [
+                    *options,
+                    f"--nodes={count}",
+                    f"--ntasks-per-node={self.processes // count}",
+                    *first_nodes.nodelist(count, self.num_nodes, options),
+                ],
             )
         ]
 
@@ -77,6 +83,7 @@ class vswitch(NearmetalCheck):
                 f"{self.display_name} places processes on guests by srun, which {self.current_partition.fullname} has not"
             )
         self.job.launcher.options += ["--overcommit", "--cpu-bind=none"]
+        self.prerun_cmds += first_nodes.definitions(self.counts, self.num_nodes)
 
     def read_output(self, text):
         launches = parse_npb(text)
