@@ -2,7 +2,10 @@
 
 import copy
 import json
+import os
 import re
+import shutil
+import subprocess
 import sys
 import types
 from pathlib import Path
@@ -101,6 +104,79 @@ def test_the_recipe_of_our_programs_has_the_digest_of_their_sources(monkeypatch)
     assert found == recipe.DIGEST, (
         f'a source changed: enter DIGEST = "{found}" there, then make spack-lock'
     )
+
+
+class Built:
+    """What a recipe is told of: a stage, a specification and the packages that it depends on."""
+
+    def __init__(self, **values):
+        vars(self).update(values)
+
+
+@pytest.fixture
+def fastmpj(monkeypatch, tmp_path):
+    """FastMPJ's recipe, with the part of Spack that it asks for, and a JDK whose `java` is a script of the test."""
+    declared = {}
+
+    class Executable:
+        def __init__(self, path):
+            self.path = path
+
+        def __call__(self, *arguments, input):
+            command = [self.path, *map(str, arguments)]
+            subprocess.run(command, cwd=tmp_path, stdin=input, check=True)
+
+    package = types.ModuleType("spack.package")
+    vars(package).update(
+        Package=object,
+        InstallError=RuntimeError,
+        EnvironmentModifications=object,
+        Executable=Executable,
+        join_path=lambda *parts: str(Path(*map(str, parts))),
+        install_tree=lambda source, prefix: shutil.copytree(source, prefix),
+        license=lambda *_, **__: None,
+        depends_on=lambda *_, **__: None,
+        version=lambda name, **options: declared.update({name: options}),
+    )
+    package.__all__ = [name for name in vars(package) if not name.startswith("_")]
+    monkeypatch.setitem(sys.modules, "spack", types.ModuleType("spack"))
+    monkeypatch.setitem(sys.modules, "spack.package", package)
+    recipe = imported(PACKAGES / "fastmpj" / "package.py")
+    recipe.declared = declared
+    return recipe
+
+
+def installed_by(recipe, tmp_path, java):
+    """Install with a `java` that is this shell script; returns the prefix."""
+    (tmp_path / "jdk/bin").mkdir(parents=True)
+    (tmp_path / "jdk/bin/java").write_text(f"#!/bin/sh\n{java}\n")
+    (tmp_path / "jdk/bin/java").chmod(0o755)
+    (tmp_path / "stage").mkdir()
+    package = recipe.Fastmpj()
+    archive = tmp_path / recipe.INSTALLER
+    package.stage = Built(source_path=str(tmp_path / "stage"), archive_file=str(archive))
+    jdk = Built(prefix=Built(bin=str(tmp_path / "jdk/bin")))
+    package.install({"openjdk": jdk}, tmp_path / "prefix")
+    return tmp_path / "prefix"
+
+
+def test_the_recipe_of_fastmpj_runs_the_installer_that_was_published(fastmpj, tmp_path):
+    """The script asks as IzPack's console mode does: each question reads ahead, 1 is the directory too."""
+    name = "fastmpj_for_tcpip_and_shared_memory.jar"
+    assert fastmpj.declared == {"1.0_7": {"expand": False}}
+    assert fastmpj.Fastmpj().url_for_version("1.0_7") == f"file://{os.getcwd()}/{name}"
+    questions = "for i in $(seq 30); do [ $(head -c 8192 | head -n 1) = 1 ] || exit 1; done"
+    jars = " ".join(f"stage/1/lib/{jar}.jar" for jar in fastmpj.JARS)
+    asked = f'echo "$@" > asked; {questions}; mkdir -p stage/1/lib; touch {jars}'
+    prefix = installed_by(fastmpj, tmp_path, asked)
+    assert sorted(path.stem for path in prefix.glob("lib/*.jar")) == sorted(fastmpj.JARS)
+    said = (tmp_path / "asked").read_text()
+    assert f"-jar {tmp_path}/{name} -console" in said and "-Duser.home=" in said
+
+
+def test_an_installer_that_installs_nothing_is_said(fastmpj, tmp_path):
+    with pytest.raises(RuntimeError, match=r"installed no lib/runtime.jar.*FMPJ_HOME"):
+        installed_by(fastmpj, tmp_path, "mkdir -p stage/1/lib")
 
 
 @pytest.fixture
