@@ -44,7 +44,7 @@ upper = $(shell echo '$(1)' | tr a-z- A-Z_)
 lab-up: .venv/ready ## start the virtual cluster, or heal it; VM=virtio, e1000e, ...: with virtual machines (see README.md)
 	@$(LAB) up $(VM_ARGUMENTS)
 
-lab-status: .venv/ready ## its nodes, links, and what Slurm says
+lab-status: .venv/ready ## its nodes, what Slurm says, and faults of links, daemons and jobs
 	@$(LAB) status
 
 lab-shell: .venv/ready ## a login shell on it

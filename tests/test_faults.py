@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import pytest
-
 from nearmetal.results import load_session
+from room import Room
 
 pytestmark = pytest.mark.lab
 
@@ -138,3 +138,50 @@ def test_imbs_program_where_there_is_none(lab, prefix):
 def test_a_suite_that_does_not_exist(lab, prefix):
     done = lab.reframe(*CHECK, "-p", "^mpich$", "-S", "pingpong.suite=omb", prefix=prefix)
     assert "pingpong.suite is 'omb'; choose 'nearmetal' or 'imb'" in reason(done, prefix)
+
+
+@pytest.fixture
+def neighbour(lab):
+    """A person's program that uses a processor of native1, as a job's left-over would."""
+    room = Room(lab.checkout)
+    line = "while :; do :; done"
+    process = subprocess.Popen(
+        [*room.enter("native1"), "runuser", "-u", "nearmetal", "--", "bash", "-c", line],
+        stdin=subprocess.DEVNULL,
+    )
+    yield
+    lab.run(f"pkill -9 -f '^bash -c {line}'", node="native1", root=True)
+    process.wait(timeout=20)
+
+
+def test_foreign_processes_are_a_fact_of_a_case_that_passes(lab, prefix, neighbour):
+    done = lab.reframe(*CHECK, "-p", "^mpich$", prefix=prefix)
+    assert done.returncode == 0 and "Ran 1/1" in done.stdout, done.stdout
+    [case] = load_session(prefix / "results.db").cases
+    assert case.facts["foreign_processes"] == "nearmetal bash | none"
+    assert "foreign_processes" in case.facts["differs_between_nodes"]
+
+
+def test_foreign_processes_are_named_where_a_reference_is_missed(lab, prefix, neighbour):
+    units = {"startup_latency": "us", "latency_1KiB": "us"}
+    units |= {"bandwidth_64KiB": "Gb/s", "peak_bandwidth": "Gb/s"}
+    wanted = ", ".join(f"{name}: [1000000, -0.01, 0.01, {unit}]" for name, unit in units.items())
+    index = "$index: ['$partition', '$environ', placement]"
+    text = f"pingpong:\n  {index}\n  lab:native: {{mpich: {{internode: {{{wanted}}}}}}}\n"
+    lab.run(f"mkdir -p {prefix}/references")
+    (prefix / "references" / "lab.yaml").write_text(text)
+    done = lab.reframe(
+        *CHECK, "-p", "^mpich$", prefix=prefix, RFM_REFERENCE_PREFIX=f"{prefix}/references"
+    )
+    why = reason(done, prefix)
+    assert "failed to meet reference" in why
+    assert "foreign processes on native1: nearmetal bash (" in why and "% of a processor" in why
+
+
+def test_foreign_processes_are_named_where_a_job_is_ended(lab, prefix, neighbour):
+    time.sleep(2)  # so that it has used a second
+    with at_work(lab, prefix) as end:
+        lab.run("scancel --user nearmetal", root=True)
+        why = reason(end.result(), prefix)
+    assert "ended as CANCELLED" in why
+    assert "foreign processes on native1: nearmetal bash (" in why and "before the job" in why
