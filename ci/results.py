@@ -395,8 +395,9 @@ def _stored_cases(connection: sqlite3.Connection) -> dict[str, list[tuple[str, .
 
 def _agree(session: "Session", data: dict, uuid: str, start, cases: dict | None) -> None:
     """Raises ResultsError where a session's text differs from what is stored beside it."""
-    if session.uuid != uuid:
-        raise ResultsError(f"session_info.uuid is {session.uuid!r}, but it is stored as {uuid!r}")
+    inside = data["session_info"]["uuid"]
+    if inside != uuid:
+        raise ResultsError(f"session_info.uuid is {inside!r}, but it is stored as {uuid!r}")
     if session.time != start:
         raise ResultsError(
             f"session_info.time_start_unix is {session.time!r}, but it is stored as {start!r}"

@@ -95,9 +95,8 @@ class hpcc(Scaling, NearmetalCheck):
 
     def requested(self):
         asked = {"block": self.block, "processes": self.num_tasks}
-        megabytes = self.megabytes or self.extra("hpcc_megabytes", 0)
-        if megabytes:  # as hpccinf.sh has it
-            rows = math.isqrt(int(self.num_nodes * megabytes * 1e6 / 8))
+        if self.megabytes:  # as hpccinf.sh has it
+            rows = math.isqrt(int(self.num_nodes * self.megabytes * 1e6 / 8))
             asked["n"] = rows // self.block * self.block
         return asked
 

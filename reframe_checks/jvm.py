@@ -173,16 +173,13 @@ class Jvm(rfm.RegressionTestPlugin):
     def _settings_in(self, environ) -> dict:
         """What jvm.sh is told, as it says it; what it chooses itself is left out."""
         asked = {
-            name.removeprefix("java_"): self._setting(name, environ)
+            name.removeprefix("java_"): self.setting_in(name, environ)
             for name in SETTINGS
-            if self._setting(name, environ) != "auto"
+            if self.setting_in(name, environ) != "auto"
         }
-        heap = self.java_heap_mb or self.extra("java_heap_mb", 0)
-        return {
-            "library": library(environ),
-            **asked,
-            **({"heap": f"{heap}MB"} if heap else {}),
-        }
+        if self.java_heap_mb:
+            asked["heap"] = f"{self.java_heap_mb}MB"
+        return {"library": library(environ), **asked}
 
     @builtin.run_before("performance")
     def tell_how_jvms_were_set(self):

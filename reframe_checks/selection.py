@@ -1,10 +1,10 @@
 """What a run of the suite selects: recorded with its cases, and never nothing."""
 
+import sys
 from pathlib import Path
 
 from reframe.core.exceptions import ReframeError
 from reframe.core.runtime import runtime
-from reframe.frontend import cli
 from reframe.frontend.executors import Runner
 
 
@@ -68,6 +68,8 @@ def refuse_empty_runs() -> None:
     """Have the running ReFrame fail where it selects no test case. It has no option for that.
 
     Only its command's runner sees what all options together have left. ReFrame may load this module twice.
+    Other programs load checks too, without that command.
     """
-    if cli.Runner is Runner:
+    cli = sys.modules.get("reframe.frontend.cli")
+    if cli and cli.Runner is Runner:
         cli.Runner = RefusingRunner

@@ -27,6 +27,7 @@ class base(rfm.RunOnlyRegressionTest, Baselined):
     executable = "true"
     require_reference = True
     samples = builtin.variable(dict, value={}, loggable=True)
+    facts = builtin.variable(dict, value={}, loggable=True)
     level = builtin.variable(float, value=10.0)
 
     @builtin.sanity_function
