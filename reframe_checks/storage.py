@@ -97,6 +97,8 @@ def _try_for_space(path: Path, size: int) -> None:
 @functools.cache
 def watch(path: Path) -> None:
     """At the end of this process, end it with 1 unless its session is in the database."""
+    if "reframe.frontend.cli" not in sys.modules:  # another program, which stores nothing
+        return
     mine = {"cmdline": shlex.join(sys.argv), "log_files": list(reframe_logging.log_files())}
     atexit.register(_refuse_unless_stored, path, mine, time.time(), os.getpid())
 
