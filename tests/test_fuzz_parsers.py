@@ -139,6 +139,11 @@ COLLECTIVES = (
     (r".*\.slowest_us.*", 0.02, ROUNDING),
     (r".*\.payload_bytes", None, WITHIN),
 )
+STREAM = (
+    (r".*\.passes.*", 0.01, ROUNDING),
+    (r".*\.rates.*", 1e-4, ROUNDING),
+    (r".*\.bindings\..*", None, "-1, which means that the kernel did not say"),
+)
 NPB = (
     (r".*\.mops", 0.001, ROUNDING),
     (r".*\.seconds", None, "official programs print it once, in hundredths; no variable has it"),
@@ -205,14 +210,14 @@ CASES = [
         first("stream", OURS),
         parse_stream,
         "ntimes elements threads",
-        ((r".*\.passes.*", 0.01, ROUNDING), (r".*\.rates.*", 1e-4, ROUNDING)),
+        STREAM,
     ),
     case(
         "numa",
         NUMA,
         parse_numa,
         "ntimes",
-        ((r".*\.passes.*", 0.01, ROUNDING), (r".*\.rates.*", 1e-4, ROUNDING)),
+        STREAM,
     ),
     case(
         "osnoise",
@@ -245,13 +250,19 @@ CASES = [
         "processes side points threads",
         ((r".*\.seconds", None, ONCE),),
     ),
-    case("hpcc", recorded("hpcc"), parse_hpcc, "processes block"),
+    case(
+        "hpcc",
+        recorded("hpcc"),
+        parse_hpcc,
+        "processes block",
+        ((r".*\.values.*", 0.001, ROUNDING),),
+    ),
     case(
         "gromacs",
         first("gromacs", "^ *:-.*GROMACS"),
         parse_gromacs,
         "nsteps steps atoms",
-        ((r".*\.payload_bytes", None, ONCE),),
+        ((r".*\.payload_bytes", None, ONCE), (r".*\.potential", 1e-4, ROUNDING)),
     ),
     case(
         "lammps",
@@ -286,6 +297,7 @@ CASES = [
                 "as many times as NAMD likes, each printed once",
             ),
             (r".*\.(atoms|step)", None, "the check compares the launches"),
+            (r".*\.potential", 1e-6, ROUNDING),
         ),
     ),
     case("qperf", recorded("qperf"), lambda text: [parse_qperf(text)], "sizes", QPERF),

@@ -67,7 +67,9 @@ def _parse(lines: list[str]) -> GromacsRun:
         "end": _only(text, r"^(Finished mdrun)"),
     }
     try:
-        potential, total = _energies(text, "Potential"), _energies(text, "Total Energy")
+        potential, kinetic, total = (
+            _energies(text, name) for name in ("Potential", "Kinetic En.", "Total Energy")
+        )
     except (ParseError, IndexError) as error:
         raise ParseError(
             f"an energy of GROMACS is no number: its log is damaged, or it computes wrongly ({error})"
@@ -78,8 +80,13 @@ def _parse(lines: list[str]) -> GromacsRun:
             f"the log of GROMACS lacks {', '.join(missing) or 'energies'}: it stops before its end, or lines were lost "
             "(time limit, crash); see the job's stderr"
         )
-    if len(total) != len(potential) or not all(map(math.isfinite, [*potential, *total])):
+    if not len(total) == len(potential) == len(kinetic) or not all(
+        map(math.isfinite, [*potential, *total])
+    ):
         raise ParseError("the energies of GROMACS are no numbers, or missing: it computes wrongly")
+    for sum_of, one, other in zip(total, potential, kinetic):
+        # Each is printed with six digits.
+        agree("GROMACS's total energy", sum_of, one + other, 1e-5 * (abs(one) + abs(other)))
     if abs(total[-1] - total[0]) > DRIFT * abs(total[0]):
         raise ParseError(
             f"the total energy went from {total[0]:.6g} to {total[-1]:.6g} kJ/mol, although it is conserved: "
