@@ -84,14 +84,14 @@ def _parse(lines: list[str]) -> GromacsRun:
         map(math.isfinite, [*potential, *total])
     ):
         raise ParseError("the energies of GROMACS are no numbers, or missing: it computes wrongly")
-    for sum_of, one, other in zip(total, potential, kinetic):
-        # Each is printed with six digits.
-        agree("GROMACS's total energy", sum_of, one + other, 1e-5 * (abs(one) + abs(other)))
     if abs(total[-1] - total[0]) > DRIFT * abs(total[0]):
         raise ParseError(
             f"the total energy went from {total[0]:.6g} to {total[-1]:.6g} kJ/mol, although it is conserved: "
             "GROMACS computes wrongly"
         )
+    for sum_of, one, other in zip(total, potential, kinetic):
+        # Each is printed with six digits.
+        agree("GROMACS's total energy", sum_of, one + other, 1e-5 * (abs(one) + abs(other)))
     facts = {
         key: said[1].strip()
         for key, said in ((key, re.search(rf"^{name}: +(.*)$", text, re.M)) for key, name in FACTS)
