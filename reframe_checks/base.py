@@ -107,6 +107,11 @@ class NearmetalCheck(rfm.RegressionTest, Baselined, FromSpack, Programs, Setting
         """Raises ParseError where a launch says that it did something else."""
         for run in all_of(getattr(self, "launches", ())):
             asked = self.requested()
+            if asked and not hasattr(run, "did"):
+                raise ParseError(
+                    f"a launch of {type(self).__name__} has no `did`: say there what the program says it did, or return "
+                    "{} from requested()"
+                )
             if asked:
                 request.expect(asked, run.did)
 

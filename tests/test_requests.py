@@ -171,3 +171,9 @@ def test_options_of_a_command_line():
         "quiet": "",
         "arguments": "PingPong",
     }
+
+
+def test_a_launch_that_does_not_say_what_it_did_is_refused():
+    with pytest.raises(ParseError, match="has no `did`"):
+        check(BY_OPTIONS, [SimpleNamespace()], **command("--seconds", 1))
+    check(lambda fake: {}, [SimpleNamespace()])
