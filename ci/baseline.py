@@ -8,14 +8,16 @@ launches that the gate's rank test compares with; the first names its digest.
 
 import hashlib
 import json
+import math
 import os
+import statistics
 from dataclasses import dataclass
 from pathlib import Path
 
 import jsonschema
 import yaml
 
-from . import choices, clean, drift, files, metrics, results
+from . import choices, clean, drift, files, metrics, results, strict_yaml
 
 REFERENCES = Path(__file__).resolve().parent.parent / "reframe_checks" / "references"
 #: A reference's bound, which ReFrame judges by at once, is this many times the spread, and at least the second: what is
@@ -104,7 +106,7 @@ def load(system: str, where: Path | None = None, any_bounds: bool = False) -> Ba
     again = f"restore it from git, or write it anew: `nearmetal baseline record --system {system}`"
     bounds_only = f"`nearmetal baseline record --system {system} --only-bounds` corrects them"
     try:
-        data = yaml.safe_load(path.read_text())
+        data = strict_yaml.load(path.read_bytes())
     except FileNotFoundError:
         there = [other.stem for other in path.parent.glob("*.yaml")]
         hint = f" ({choices.unknown(system, there, 'baselines here are of')})" if there else ""
@@ -112,10 +114,10 @@ def load(system: str, where: Path | None = None, any_bounds: bool = False) -> Ba
             f"{path}: {system} has no baseline. Fix: `nearmetal baseline record --system {system}` "
             f"after some sessions{hint}"
         ) from None
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except (OSError, strict_yaml.YamlError) as error:
         raise BaselineError(f"{path}: cannot be read as YAML: {error}. Fix: {again}") from error
     _check_format(data, path, bounds_only, any_bounds)
-    schema = yaml.safe_load((REFERENCES / "baseline-schema.yaml").read_text())
+    schema = strict_yaml.load((REFERENCES / "baseline-schema.yaml").read_bytes())
     for fault in jsonschema.Draft202012Validator(schema).iter_errors(data):
         place = ".".join(map(str, fault.absolute_path)) or "the file"
         raise BaselineError(
@@ -142,6 +144,9 @@ def load(system: str, where: Path | None = None, any_bounds: bool = False) -> Ba
             )
         if not any_bounds:
             _check_bounds(references, f"{path}: {name}", bounds_only)
+        fault = _contradiction(case, meta["sessions"], references, launches.get(name))
+        if fault:
+            raise BaselineError(f"{path}: {name}: {fault}. Fix: {again}")
         entries[key] = Entry(
             case["recorded"],
             {uuid: meta["sessions"][uuid] for uuid in case["sessions"]},
@@ -188,10 +193,39 @@ def _check_bounds(references: dict, where: str, fix: str) -> None:
 
 def _find(data: dict, key: Key, parameters: dict, system: str) -> dict:
     """The reference entries of a case: {variable: [value, lower, upper, unit]}; empty where the file has none."""
-    found = data.get(key[0].split()[0], {})
-    for step in (f"{system}:{key[1]}", key[2], *parameters.values()):
-        found = found.get(step, {})
-    return {name: entry[2] if entry[0] == "$xfail" else entry for name, entry in found.items()}
+    found = data.get(key[0].split()[0])
+    for step in (f"{system}:{key[1]}", key[2], *map(_hashable, parameters.values())):
+        found = found.get(step) if isinstance(found, dict) else None
+    entries = found if isinstance(found, dict) else {}
+    plain = {
+        name: entry[2] if isinstance(entry, list) and entry[0] == "$xfail" else entry
+        for name, entry in entries.items()
+    }
+    return {name: entry for name, entry in plain.items() if isinstance(entry, list)}
+
+
+def _hashable(value):
+    return value if isinstance(value, str | int | float | None) else str(value)
+
+
+def _contradiction(case: dict, sessions: dict, references: dict, launches) -> str:
+    """In words how a case differs from its launches, whose digest is known to be right; empty where it does not."""
+    unknown = [uuid for uuid in case["sessions"] if uuid not in sessions]
+    if unknown:
+        return f"session {unknown[0]} is not among the baseline's sessions"
+    if not isinstance(launches, dict) or set(launches) != set(case["noise"]):
+        return "its launches are of other variables"
+    for name, values in launches.items():
+        together = [launch for session in values for launch in session]
+        if len(values) != len(case["sessions"]):
+            return f"{name} has launches of {len(values)} sessions, not of {len(case['sessions'])}"
+        if len(together) != case["noise"][name]["launches"]:
+            return f"{name} has {len(together)} launches, not {case['noise'][name]['launches']}"
+        middle, value = statistics.median(together), references[name][0]
+        # References have six significant digits.
+        if not math.isclose(middle, value, rel_tol=1e-5):
+            return f"{name} is {value}, but the median of its launches is {middle:.6g}"
+    return ""
 
 
 def save(baseline: Baseline) -> None:

@@ -9,16 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import jsonschema
-import yaml
 
-from . import metrics
+from . import metrics, strict_yaml
 from .results import Case, Session, Value, parameters
 
 HERE = Path(__file__).resolve().parent.parent / "reframe_checks" / "references"
-#: libyaml's, where PyYAML has it: every command that prints figures beside these would wait a quarter of a second else.
-LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
-
 #: Variables over the number of processes, such as `mops_B_16` and `efficiency_B_16x4`: a quantity, a class, a number, and that
 #: of the threads of a process.
 SCALED = re.compile(r"([a-z]+)_([A-Z])_(\d+)(?:x(\d+))?")
@@ -94,14 +89,13 @@ class Figure:
 
 def load(directory: Path = HERE / "published") -> list[Figure]:
     """Every figure of every document, in the files' order. Raises PublishedError."""
-    validator = jsonschema.Draft202012Validator(
-        yaml.load((HERE / "schema.yaml").read_text(), LOADER)
-    )
+    schema = strict_yaml.load((HERE / "schema.yaml").read_bytes())
+    validator = jsonschema.Draft202012Validator(schema)
     figures = []
     for path in sorted(directory.glob("*.yaml")):
         try:
-            data = yaml.load(path.read_text(), LOADER)
-        except (UnicodeDecodeError, yaml.YAMLError) as error:
+            data = strict_yaml.load(path.read_bytes())
+        except (OSError, strict_yaml.YamlError) as error:
             raise PublishedError(f"{path}: cannot be read as YAML: {error}") from error
         for fault in validator.iter_errors(data):
             place = ".".join(map(str, fault.absolute_path)) or "the file"

@@ -814,23 +814,31 @@ def _values(case: Mapping, where: tuple, node: str, place: str) -> tuple[Value, 
             raise shape.wrong(f"{here}.4", "a unit", unit)
         samples = shape.numbers(all_samples.get(name, []), f"{place}.samples.{name}")
         within = shape.rows(all_within.get(name, []), f"{place}.within.{name}")
-        if samples and not _is_middle(value, samples):
-            raise ShapeError(f"{here}.0 is {value!r}, which is not the median of its samples")
         values.append(
             Value(*where, clean.name(name), value, clean.name(unit), samples, within, node)
         )
+    _refuse_values_beside_their_samples(values, place)
     lost = sorted(set(map(clean.name, all_samples)) - {value.variable for value in values})
     if lost and case["result"] == "pass":
         raise ShapeError(f"{place}.perfvalues lacks {', '.join(lost)}, which has samples")
     return tuple(values)
 
 
-def _is_middle(value: float, samples: tuple[float, ...]) -> bool:
-    """Whether a value is the median of its samples, or their mean, as the suite's first sessions have it."""
-    reach = ROUNDING * abs(value)
-    if abs(statistics.median(samples) - value) <= reach:
-        return True
-    return abs(statistics.fmean(samples) - value) <= reach
+def _refuse_values_beside_their_samples(values: list[Value], place: str) -> None:
+    """Raises ShapeError unless each value is the median of its samples, or each their mean, as in the first sessions."""
+    for middle in (statistics.median, statistics.fmean):
+        other = [value for value in values if value.samples and not _is(value, middle)]
+        if not other:
+            return
+        if middle is statistics.median:
+            first = other[0]
+    raise ShapeError(
+        f"{place}.perfvalues: {first.variable} is {first.value!r}, which is not the median of its samples"
+    )
+
+
+def _is(value: Value, middle) -> bool:
+    return abs(middle(value.samples) - value.value) <= ROUNDING * abs(value.value)
 
 
 def _curves(case: Mapping, place: str) -> dict[str, dict[int, tuple[float, ...]]]:

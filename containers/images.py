@@ -34,7 +34,8 @@ SOURCES = [
     CHECKOUT / "reframe_checks" / "src" / name
     for name in ("install.sh", "programs.txt", "java/launch/jvm.sh")
 ]
-EPILOG = """exit codes: 0 built, and as locked; 1 an image could not be built; 2 bad usage; 3 built, but not what the lock has.
+EPILOG = """exit codes: 0 built, and as locked; 1 an image could not be built; 2 bad usage; 3 built, but not what the lock has;
+4 an unforeseen error (--debug prints its traceback).
 NEARMETAL_IMAGES=DIRECTORY keeps images there, and their lock in DIRECTORY.lock; checks look there too."""
 
 
@@ -108,6 +109,9 @@ def main(words=None) -> int:
         description=__doc__.partition("\n")[0],
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--debug", action="store_true", help="with an unforeseen error, print the traceback as well"
     )
     parser.add_argument("--lock", action="store_true", help="write the lock anew by what is built")
     parser.add_argument(
@@ -236,4 +240,6 @@ def build_all(stacks, software, lock_anew, say) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    from nearmetal.unforeseen import guarded
+
+    sys.exit(guarded(main, "images", 4))

@@ -27,9 +27,13 @@ def read_lock(path: Path) -> dict:
     if not path.exists():
         return {}
     try:
-        entries = yaml.safe_load(path.read_text())
+        entries = yaml.safe_load(path.read_bytes())
         jsonschema.validate(entries, yaml.safe_load((HERE / "images-schema.yaml").read_text()))
-    except (OSError, yaml.YAMLError, jsonschema.ValidationError) as error:
+    # PyYAML's constructors raise whatever Python does on a date, a number or a key that is none.
+    except (
+        *(OSError, yaml.YAMLError, jsonschema.ValidationError),
+        *(ValueError, LookupError, TypeError, AttributeError, RecursionError),
+    ) as error:
         raise ImagesError(
             f"{path}: {getattr(error, 'message', error)}. Fix: write it anew with make images-lock"
         ) from None

@@ -39,9 +39,12 @@ class Loader(yaml.SafeLoader):
 def read_yaml(path: Path):
     """A file's content. Raises ConfigError."""
     try:
-        return yaml.load(path.read_text(), Loader)
-    # A ValueError is text that is not UTF-8, or a date that does not exist.
-    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
+        return yaml.load(path.read_text(encoding="utf-8"), Loader)
+    # PyYAML's constructors raise whatever Python does on a date, a number or a key that is none.
+    except (
+        *(OSError, yaml.YAMLError),
+        *(ValueError, LookupError, TypeError, AttributeError, RecursionError),
+    ) as error:
         raise ConfigError(
             f"{path}: cannot be read as YAML"
         ) from error  # ReFrame prints the cause behind it

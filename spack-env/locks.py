@@ -6,6 +6,7 @@ python spack-env/locks.py OLD.lock NEW.lock    says what changed
 """
 
 import argparse
+import functools
 import json
 import re
 import shlex
@@ -16,6 +17,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+import jsonschema
 import yaml
 
 HERE = Path(__file__).resolve().parent
@@ -57,24 +59,48 @@ class Lock:
 def read_lock(path: Path) -> Lock:
     """Raises LockError."""
     try:
-        data = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        version = data["_meta"]["lockfile-version"] if "_meta" in data else None
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise LockError(
             f"{path}: cannot be read as a lock of Spack's ({error}): {REGENERATE}"
         ) from None
-    version = data.get("_meta", {}).get("lockfile-version")
     if version not in LOCK_VERSIONS:
         raise LockError(
             f"{path}: lock file version {version}, but {' or '.join(map(str, LOCK_VERSIONS))} is known here: "
             "use the Spack that README.md pins"
         )
+    for fault in _schema().iter_errors(data):
+        place = ".".join(map(str, fault.absolute_path)) or "the file"
+        raise LockError(f"{path}: {place}: {fault.message[:200]}: {REGENERATE}")
     nodes = {key: _node(key, value) for key, value in data["concrete_specs"].items()}
+    for key, node in data["concrete_specs"].items():
+        _refuse_what_contradicts(path, key, node, nodes)
     return Lock(
         path,
         data.get("spack", {}).get("version", "unknown"),
         {root["spec"]: root["hash"] for root in data["roots"]},
         nodes,
     )
+
+
+@functools.cache
+def _schema() -> jsonschema.Draft202012Validator:
+    """What is read of a lock."""
+    return jsonschema.Draft202012Validator(yaml.safe_load((HERE / "lock-schema.yaml").read_text()))
+
+
+def _refuse_what_contradicts(path: Path, key: str, data: dict, nodes: dict[str, Node]) -> None:
+    """Raises LockError where a package is called otherwise in one place than in another."""
+    if data["hash"] != key:
+        raise LockError(f"{path}: concrete_specs.{key}: its hash is {data['hash']}: {REGENERATE}")
+    for one in data.get("dependencies", []):
+        node = nodes.get(one["hash"])
+        if node and node.name != one["name"]:
+            raise LockError(
+                f"{path}: concrete_specs.{key}: it depends on {one['name']}, whose hash is that of "
+                f"{node.name}: {REGENERATE}"
+            )
 
 
 def _node(key: str, data: dict) -> Node:
@@ -101,20 +127,44 @@ def _node(key: str, data: dict) -> Node:
 def requirements(directory: Path) -> tuple[list[str], dict[str, list[str]]]:
     """The specs of an environment, and what it requires of packages, its includes' first. Raises LockError."""
     try:
-        manifest = yaml.safe_load((directory / "spack.yaml").read_text())["spack"]
+        manifest = _mapping(yaml.safe_load((directory / "spack.yaml").read_bytes()), "spack")
         scopes = [directory / name / "packages.yaml" for name in manifest.get("include", [])]
-        packages = [
-            yaml.safe_load(path.read_text())["packages"] for path in scopes if path.exists()
-        ]
-    except (OSError, yaml.YAMLError, KeyError, TypeError) as error:
+        read = [yaml.safe_load(path.read_bytes()) for path in scopes if path.exists()]
+        packages = [_mapping(one, "packages") for one in read]
+        return _texts(manifest, "specs"), _required([*packages, manifest.get("packages", {})])
+    # PyYAML's constructors raise whatever Python does on a date, a number or a key that is none.
+    except (
+        *(OSError, yaml.YAMLError),
+        *(ValueError, LookupError, TypeError, AttributeError, RecursionError),
+    ) as error:
         raise LockError(
             f"{directory}/spack.yaml or what it includes cannot be read: {error!r}"
         ) from None
+
+
+def _mapping(data, key: str) -> dict:
+    """A mapping's key, which holds a mapping. Raises ValueError."""
+    if not isinstance(data, dict) or not isinstance(data.get(key), dict):
+        raise ValueError(f"{key}: is no mapping")
+    return data[key]
+
+
+def _texts(data: dict, key: str) -> list[str]:
+    """A mapping's key, which holds texts. Raises ValueError."""
+    found = data.get(key, [])
+    if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
+        raise ValueError(f"{key}: {found!r} is no list of texts")
+    return found
+
+
+def _required(packages: list[dict]) -> dict[str, list[str]]:
+    """What several settings require of packages, by name. Raises ValueError."""
     required = {}
-    for settings in [*packages, manifest.get("packages", {})]:
-        for name, wanted in settings.items():
-            required.setdefault(name, []).extend(wanted.get("require", []))
-    return manifest["specs"], required
+    for settings in packages:
+        for name in settings:
+            wanted = _mapping(settings, name)
+            required.setdefault(name, []).extend(_texts(wanted, "require"))
+    return required
 
 
 def disagreements(directory: Path) -> list[str]:
@@ -285,7 +335,8 @@ def main(arguments=None) -> int:
     parser = argparse.ArgumentParser(
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="Exit status: 0 they agree, 1 they do not, 2 a file cannot be read or Spack fails.",
+        epilog="Exit status: 0 they agree, 1 they do not, 2 a file cannot be read or Spack fails, "
+        "3 an unforeseen error.",
     )
     parser.add_argument(
         "locks",
@@ -296,6 +347,9 @@ def main(arguments=None) -> int:
     )
     parser.add_argument(
         "--spack", type=shlex.split, metavar="COMMAND", help="ask this Spack as well"
+    )
+    parser.add_argument(
+        "--debug", action="store_true", help="with an unforeseen error, print the traceback as well"
     )
     parser.add_argument("--write", action="store_true", help="take over what it says")
     options = parser.parse_args(arguments)
@@ -324,4 +378,7 @@ def main(arguments=None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    # Not above: the check that installs reads locks where this package is not.
+    from nearmetal.unforeseen import guarded
+
+    sys.exit(guarded(main, "locks"))

@@ -93,3 +93,37 @@ def _replace_span(text: str, pattern: str, source: random.Random) -> str:
         return text
     start, end = source.choice(spans)
     return text[:start] + source.choice(INTRUDERS) + text[end:]
+
+
+def damaged_bytes(data: bytes, count: int, seed: int = 17) -> Iterator[tuple[str, bytes]]:
+    """Yield `count` damaged copies of a binary file, each with the kind of its damage."""
+    source = random.Random(seed)
+    kinds = (file_cut_off, bit_changed, block_zeroed, block_moved, file_longer)
+    for number in range(count):
+        kind = kinds[number % len(kinds)]
+        yield kind.__name__, kind(data, source)
+
+
+def file_cut_off(data: bytes, source: random.Random) -> bytes:
+    return data[: source.randrange(len(data) + 1)]
+
+
+def bit_changed(data: bytes, source: random.Random) -> bytes:
+    place = source.randrange(len(data))
+    return data[:place] + bytes([data[place] ^ 1 << source.randrange(8)]) + data[place + 1 :]
+
+
+def block_zeroed(data: bytes, source: random.Random, size: int = 512) -> bytes:
+    place = source.randrange(-(-len(data) // size)) * size
+    length = min(size, len(data) - place)
+    return data[:place] + bytes(length) + data[place + length :]
+
+
+def block_moved(data: bytes, source: random.Random, size: int = 512) -> bytes:
+    blocks = [data[at : at + size] for at in range(0, len(data), size)]
+    blocks[source.randrange(len(blocks))] = blocks[source.randrange(len(blocks))]
+    return b"".join(blocks)
+
+
+def file_longer(data: bytes, source: random.Random) -> bytes:
+    return data + source.randbytes(source.randrange(1, 5000))

@@ -165,7 +165,7 @@ def other_session(data):
 @pytest.mark.parametrize(
     "damage, named",
     [
-        (changed_value, "startup_latency.0"),
+        (changed_value, "startup_latency is"),
         (lost_case, "5 cases, but 6 are stored"),
         (renamed_case, "| native | openmpi"),
         (lost_variable, "lacks startup_latency"),

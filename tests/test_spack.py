@@ -258,7 +258,8 @@ def test_what_changed_is_said_in_words(tmp_path, capsys):
     nodes = data["concrete_specs"]
     key, openmpi = next((key, node) for key, node in nodes.items() if node["name"] == "openmpi")
     openmpi["version"], openmpi["parameters"]["romio"] = "5.0.8", not openmpi["parameters"]["romio"]
-    nodes["n" * 32] = nodes.pop(key)
+    openmpi["hash"] = "n" * 32
+    nodes[openmpi["hash"]] = nodes.pop(key)
     gone = next(key for key, node in nodes.items() if node["name"] == "numactl")
     del nodes[gone]
     assert before != data

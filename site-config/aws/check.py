@@ -1,7 +1,8 @@
 """Is this a cluster on which Nearmetal runs? `make aws-check FILE=my-cluster.yaml`, without an account, or a call to AWS.
 
 The file is held against AWS ParallelCluster's own schema and validators, of the version in requirements.in, and its queues
-against the system's file. Each fault is one line, FILE:LINE: what is wrong. Fix: what to do. Ends with 1 if there is any.
+against the system's file. Each fault is one line, FILE:LINE: what is wrong. Fix: what to do. Ends with 1 if there is any, 2 on
+bad usage, 3 on an unforeseen error.
 """
 
 import argparse
@@ -31,7 +32,35 @@ ACCOUNT = {
     "ComputeResourceLaunchTemplateValidator",
 }
 #: What a copy has to have replaced: values that say so, and an address that RFC 5737 keeps for documentation.
+#: What PyYAML's constructors raise beside its own error: whatever Python does on a date, a number or a key that is none.
+NOT_YAML = (*(yaml.YAMLError, ValueError, LookupError, TypeError, AttributeError, RecursionError),)
 PLACEHOLDER = re.compile(r"your|^192\.0\.2\.")
+
+
+class SystemLoader(yaml.SafeLoader):
+    """PyYAML's, with merge keys (`<<`), which ParallelCluster's loader takes from it once it has read a file."""
+
+    yaml_constructors = yaml.SafeLoader.yaml_constructors.copy()
+
+
+def read_system(path: Path) -> dict:
+    """A system's file, as far as its queues are held against it. Raises OSError, ValueError."""
+    try:
+        system = yaml.load(path.read_bytes(), SystemLoader)  # noqa: S506 - derived from the safe one
+        for number, partition in enumerate(system["partitions"]):
+            place, extras = f"partitions.{number}", partition["extras"]
+            access = partition["access"]
+            if not isinstance(access, list) or not all(isinstance(one, str) for one in access):
+                raise TypeError(f"{place}.access is no list of texts")
+            for key in ("link_class", "link_type"):
+                if not isinstance(extras[key], str):
+                    raise TypeError(f"{place}.extras.{key} is no text")
+    except NOT_YAML as error:
+        raise ValueError(
+            f"{path}: cannot be read as a system's file: {type(error).__name__}: "
+            f"{' '.join(str(error).split())}. Fix: correct it there"
+        ) from None
+    return system
 
 
 def places(text: str) -> tuple[dict[tuple, int], dict[str, int]]:
@@ -164,9 +193,15 @@ def main() -> int:
         default=HERE.parent / "systems" / "ec2.yaml",
         help="its partitions are the queues",
     )
+    parser.add_argument(
+        "--debug", action="store_true", help="with an unforeseen error, print the traceback as well"
+    )
     arguments = parser.parse_args()
-    # Before any other file: ParallelCluster's loader makes YAML's refuse merge keys, `<<`.
-    system, wrong = yaml.safe_load(arguments.system.read_text()), 0
+    try:
+        system, wrong = read_system(arguments.system), 0
+    except (OSError, ValueError) as error:
+        print(error)
+        return 1
     for path in arguments.files:
         try:
             faults, notes = check(path, system, arguments.system.name)
@@ -179,4 +214,8 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    # By the checkout: the virtual environment of ParallelCluster has nothing of ours.
+    sys.path.append(str(HERE.parents[1]))
+    from ci.unforeseen import guarded
+
+    sys.exit(guarded(main, "aws-check"))

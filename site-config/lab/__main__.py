@@ -15,9 +15,11 @@ import image
 import layer
 import topology
 from hardware import ACCELERATORS, HardwareError, refuse_what_the_host_lacks
+from nearmetal.unforeseen import HELP, OPTION, guarded
 from room import LabError, Room, images_in_use
 
-EPILOG = """exit codes: 0 done; 1 the lab or the command in it failed; 2 bad usage.
+EPILOG = """exit codes: 0 done; 1 the lab failed; 2 bad usage; 3 an unforeseen error (--debug prints its traceback); of shell and
+exec the code of what they ran.
 The lab needs root (or sudo) to make namespaces; jobs in it run as an ordinary user."""
 
 
@@ -125,6 +127,7 @@ def main() -> int:
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.add_argument(OPTION, action="store_true", help=HELP)
     commands = parser.add_subparsers(dest="command", required=True)
     up = commands.add_parser(
         "up", help="start the lab, or heal the one that runs, its virtual machines with it"
@@ -233,4 +236,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(guarded(main, "lab"))

@@ -43,6 +43,8 @@ class Hardware:
 
 def choose(section: dict, asked: dict) -> Hardware:
     """From the section [vm] of topology.toml and what was asked for besides, the NIC at least. Raises HardwareError."""
+    if not isinstance(section, dict):
+        raise HardwareError(f"topology.toml: [vm] is {section!r}: write its keys below it")
     values = {**section, **asked}
     wanted = {field.name: field.type for field in fields(Hardware) if field.name != "devices"}
     if values.keys() != wanted.keys():

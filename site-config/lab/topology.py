@@ -14,6 +14,11 @@ HERE = Path(__file__).parent
 LINKS = ("bridge", "macvlan", "vde", "vde-each", "qemu")
 #: Private, and only ever inside the lab's own network namespaces: two labs may use the same addresses.
 NETWORK = ipaddress.ip_network("10.77.0.0/16")
+SECTIONS = ("cluster", "classes", "nodes", "vm")
+#: A node's, a class's and the cluster's name: they become host names and devices.
+NAME = r"[a-z][a-z0-9-]{0,30}"
+#: Of a class: its subnet has addresses for the controller and the machine room besides.
+MOST_NODES = 252
 
 
 class TopologyError(ValueError):
@@ -128,18 +133,26 @@ def load(path: Path = HERE / "topology.toml", vm: dict | None = None) -> Topolog
         return TopologyError(f"{path}: {where}: {what}; {fix}")
 
     try:
-        data = tomllib.loads(path.read_text())
-    except (OSError, tomllib.TOMLDecodeError) as error:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:  # UnicodeDecodeError and TOML's own too
         raise TopologyError(f"{path}: {error}") from error
     for section in ("cluster", "classes", "nodes"):
-        if not data.get(section):
+        if not data.get(section) or not isinstance(data[section], dict):
             raise wrong(
                 f"[{section}]", "is missing or empty", "see the file as shipped for its shape"
             )
+    for section in data.keys() - SECTIONS:
+        raise wrong(section, "is no section", f"known are {', '.join(SECTIONS)}")
     cluster = data["cluster"]
     for key in ("name", "controller"):
         if key not in cluster:
             raise wrong("[cluster]", f"has no `{key}`", f'add {key} = "..."')
+        if not isinstance(cluster[key], str) or not re.fullmatch(NAME, cluster[key]):
+            raise wrong(
+                f"cluster.{key}",
+                f"is {cluster[key]!r}, no usable name",
+                "use lower-case letters, digits and dashes",
+            )
 
     classes, owners = {}, {}
     subnets = NETWORK.subnets(new_prefix=24)
@@ -150,6 +163,13 @@ def load(path: Path = HERE / "topology.toml", vm: dict | None = None) -> Topolog
                 "needs exactly `link` and `partitions`",
                 'for example { link = "bridge", partitions = ["x"] }',
             )
+        if not re.fullmatch(NAME, name):
+            raise wrong(
+                f"classes.{name}", "is no usable name", "use lower-case letters, digits and dashes"
+            )
+        names = entry["partitions"]
+        if not isinstance(names, list) or not all(isinstance(one, str) and one for one in names):
+            raise wrong(f"classes.{name}", "`partitions` is no list of names", 'write ["x"]')
         if entry["link"] not in LINKS:
             raise wrong(
                 f"classes.{name}",
@@ -164,17 +184,20 @@ def load(path: Path = HERE / "topology.toml", vm: dict | None = None) -> Topolog
                     "a partition belongs to one class",
                 )
             owners[partition] = name
-        classes[name] = LinkClass(name, entry["link"], tuple(entry["partitions"]), next(subnets))
+        subnet = next(subnets, None)
+        if subnet is None:
+            raise wrong(f"classes.{name}", f"is one too many for {NETWORK}", "remove a class")
+        classes[name] = LinkClass(name, entry["link"], tuple(entry["partitions"]), subnet)
 
     nodes, counts = [], dict.fromkeys(classes, 1)
     for name, class_name in data["nodes"].items():
-        if not re.fullmatch(r"[a-z][a-z0-9-]{0,30}", name) or name == cluster["controller"]:
+        if not re.fullmatch(NAME, name) or name == cluster["controller"]:
             raise wrong(
                 f"nodes.{name}",
                 "is no usable node name",
                 "use lower-case letters, digits and dashes, and another name than the controller's",
             )
-        if class_name not in classes:
+        if not isinstance(class_name, str) or class_name not in classes:
             raise wrong(
                 f"nodes.{name}",
                 f"unknown class {class_name!r}",
@@ -182,6 +205,8 @@ def load(path: Path = HERE / "topology.toml", vm: dict | None = None) -> Topolog
             )
         counts[class_name] += 1
         link_class = classes[class_name]
+        if counts[class_name] > MOST_NODES:
+            raise wrong(f"nodes.{name}", f"is one too many in {class_name!r}", "add another class")
         nodes.append(Node(name, link_class, str(link_class.subnet[counts[class_name]])))
     for name, count in counts.items():
         if count == 1:
