@@ -13,7 +13,8 @@ from reframe.core.exceptions import ConfigError
 HERE = Path(__file__).resolve().parent
 
 # ReFrame loads this file alone. Once imported, the launcher is registered, also where this file is loaded twice.
-sys.path.insert(0, str(HERE))
+# At the end: ReFrame takes its own last entry of sys.path away by its position.
+sys.path.append(str(HERE))
 import places  # noqa: E402
 import srun_mpj  # noqa: E402, F401
 from site_files import read_environments, read_system, read_yaml, unknown  # noqa: E402

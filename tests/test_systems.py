@@ -688,3 +688,15 @@ def test_systems_of_a_sites_other_configuration_are_not_refused(tmp_path):
     shown = reframe("--system=other", "--show-config", RFM_CONFIG_PATH=path)
     assert shown.returncode == 0, shown.stdout + shown.stderr
     assert reframe("--system=generic", "--show-config").returncode == 0
+
+
+def test_what_reframe_imports_later_is_still_found_after_the_configuration_is_loaded():
+    """ReFrame takes its own entry of sys.path away by position, which an entry put before it would move."""
+    program = (
+        "import sys; from reframe.core.config import load_config; before = list(sys.path); "
+        f"load_config({str(SITE_CONFIG / 'settings.py')!r}); print(set(before) - set(sys.path))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=True, text=True, capture_output=True
+    )
+    assert done.stdout == "set()\n"
