@@ -292,10 +292,10 @@ def test_the_lock_holds_whoever_removes_its_file(tmp_path, monkeypatch):
     assert met == [0] * 300 and not list(tmp_path.iterdir())
 
 
-def test_up_again_is_quick_and_changes_nothing(other_lab):
-    room = Room(other_lab.checkout)
+def test_up_again_is_quick_and_changes_nothing(running_lab):
+    room = Room(running_lab.checkout)
     first, started = room.state, time.monotonic()
-    assert "healthy" in other_lab("up").stdout
+    assert "healthy" in running_lab("up").stdout
     assert room.state == first and time.monotonic() - started < 10
 
 
@@ -310,10 +310,10 @@ def test_up_again_is_quick_and_changes_nothing(other_lab):
         ("native2", "munged"),
     ],
 )
-def test_up_heals_a_dead_daemon(other_lab, node, daemon):
-    other_lab.run(f"pkill -9 -x {daemon}", node=node, root=True)
-    up(other_lab)
-    assert other_lab.run("sacctmgr -nP show cluster format=cluster").strip() == PLAN.cluster
+def test_up_heals_a_dead_daemon(running_lab, node, daemon):
+    running_lab.run(f"pkill -9 -x {daemon}", node=node, root=True)
+    up(running_lab)
+    assert running_lab.run("sacctmgr -nP show cluster format=cluster").strip() == PLAN.cluster
 
 
 #: Where a fault is introduced by which script (None: in the machine room), and what status says of it.
@@ -466,22 +466,22 @@ def test_the_memory_of_all_file_systems_is_less_than_half_of_the_hosts(running_l
     assert set(running_lab.run("sinfo -h -N -o %m").split()) == {str(total >> 10)}
 
 
-def test_up_heals_a_drained_node_and_status_names_it_before(other_lab):
-    other_lab.run("scontrol update nodename=native2 state=drain reason=test", root=True)
-    sick = other_lab("status", check=False)
+def test_up_heals_a_drained_node_and_status_names_it_before(running_lab):
+    running_lab.run("scontrol update nodename=native2 state=drain reason=test", root=True)
+    sick = running_lab("status", check=False)
     assert sick.returncode == 1 and "not usable: native2 (heal with: make lab-up)" in sick.stdout
-    up(other_lab)
+    up(running_lab)
 
 
-def test_up_starts_anew_what_has_lost_a_node(other_lab):
-    Room(other_lab.checkout).run("sh", "-c", "kill -9 $(cat /lab/run/native1.pid)", check=False)
-    assert "fault: native1 is gone" in other_lab("status", check=False).stdout
-    assert "native1 is gone: that could not be healed; starting it anew" in up(other_lab)
+def test_up_starts_anew_what_has_lost_a_node(running_lab):
+    Room(running_lab.checkout).run("sh", "-c", "kill -9 $(cat /lab/run/native1.pid)", check=False)
+    assert "fault: native1 is gone" in running_lab("status", check=False).stdout
+    assert "native1 is gone: that could not be healed; starting it anew" in up(running_lab)
 
 
-def test_up_starts_anew_what_had_not_come_up_whole(other_lab):
-    Room(other_lab.checkout).record(whole=False)
-    assert "it had not come up whole; starting it anew" in up(other_lab)
+def test_up_starts_anew_what_had_not_come_up_whole(running_lab):
+    Room(running_lab.checkout).record(whole=False)
+    assert "it had not come up whole; starting it anew" in up(running_lab)
 
 
 def test_up_starts_anew_what_was_started_by_another_definition(other_lab):
@@ -493,23 +493,23 @@ def test_up_starts_anew_what_was_started_by_another_definition(other_lab):
     )
 
 
-def test_up_heals_after_a_crash_of_all_of_it(other_lab):
-    os.kill(Room(other_lab.checkout).state["pid"], signal.SIGKILL)
-    said = other_lab("status", check=False)
+def test_up_heals_after_a_crash_of_all_of_it(running_lab):
+    os.kill(Room(running_lab.checkout).state["pid"], signal.SIGKILL)
+    said = running_lab("status", check=False)
     assert said.returncode == 1 and "lab: down (start it with: make lab-up)" in said.stdout
-    up(other_lab)
+    up(running_lab)
 
 
-def test_up_does_not_take_a_process_of_another_boot_for_its_own(other_lab):
+def test_up_does_not_take_a_process_of_another_boot_for_its_own(running_lab):
     """After a reboot the recorded number may be anybody's."""
-    room = Room(other_lab.checkout)
+    room = Room(running_lab.checkout)
     pid = room.state["pid"]
     record = room.directory / "room.json"
     record.write_text(json.dumps(json.loads(record.read_text()) | {"pid": os.getpid()}))
     assert room.state is None
-    other_lab("status", check=False)
+    running_lab("status", check=False)
     os.kill(pid, signal.SIGKILL)
-    up(other_lab)
+    up(running_lab)
 
 
 def test_a_command_for_a_lab_that_is_down_says_how_to_start_it(other_lab):
