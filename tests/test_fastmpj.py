@@ -8,12 +8,12 @@ import os
 import re
 import signal
 import socket
+import struct
 import subprocess
 import zipfile
 from pathlib import Path
 
 import pytest
-from room import wait_until
 
 from .jvm_ranks import JVM, SOURCES, STEP, ends
 
@@ -148,18 +148,30 @@ def test_a_lone_rank_names_who_is_missing(ranks):
     assert "after 3 s 2 of the ranks have not started, [1, 2]" in err and "rank 2 never" in err
 
 
-def test_a_rank_hears_of_rank_0s_end(ranks):
-    first, second = (ranks(rank, 3, "meet", "--patience=30") for rank in range(2))
-    port = port_of(3) - LAUNCHERS
+def utf(text):
+    """As Java's writeUTF sends it."""
+    return struct.pack(">H", len(text)) + text.encode()
 
-    def both_have_joined():
-        lines = Path("/proc/net/tcp6").read_text() + Path("/proc/net/tcp").read_text()
-        return len(re.findall(rf":{port:04X} [0-9A-F]+:[0-9A-F]+ 01 ", lines)) == 2
 
-    wait_until(both_have_joined, 20, "both ranks at the rendezvous")
-    first.kill()
-    code, _, err = ends(second)
-    assert code == 1 and "rank 1 on localhost: rank 0 ended" in err
+@pytest.mark.parametrize(
+    "further, words",
+    [
+        ("", "rank 0 ended, or said nothing more, before all ranks had started"),
+        ("nearmetal 7.0 peers 127.0.0.1,", "which are not the addresses of 2 ranks"),
+        ("nearmetal 7.0 peers 127.0.0.1,10.0.0.1,", "which are not the addresses of 2 ranks"),
+        ("nearmetal 8.0 peers 127.0.0.1,127.0.0.1,", "which are not the addresses of 2 ranks"),
+    ],
+)
+def test_a_rank_0_that_ends_or_says_otherwise_is_said(ranks, further, words):
+    """The test is rank 0."""
+    with socket.create_server(("127.0.0.1", port_of(2) - LAUNCHERS)) as server:
+        process = ranks(1, 2)
+        guest, _ = server.accept()
+        with guest:
+            assert guest.recv(100) == utf("nearmetal 7.0 1")
+            guest.sendall(utf("nearmetal 7.0") + (utf(further) if further else b""))
+    code, _, err = ends(process)
+    assert code == 1 and err.startswith("mpj: rank 1 on localhost: ") and words in err
 
 
 def test_a_rank_that_stays_in_init_says_so(ranks):
