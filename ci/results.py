@@ -630,16 +630,23 @@ def _uuid_of_report(file: Path) -> str:
 
 def _run_of_report(file: Path) -> "Session | BadSession | None":
     """What a report holds; None for a dry run, which ReFrame reports and does not store."""
+    blob = b""
     try:
-        data = file.read_bytes()
-        session = parse_session(orjson.loads(data), file)
-    except FileNotFoundError:
+        blob = file.read_bytes()
+        data = orjson.loads(blob)
+        return None if _is_dry(data) else parse_session(data, file)
+    except FileNotFoundError:  # deleted meanwhile
         return None
     except (OSError, ResultsError, orjson.JSONDecodeError) as error:
-        systems, kind = _about(data) if isinstance(error, ValueError) else (frozenset(), "")
-        return BadSession("", 0, str(error), systems, kind)
-    dry = any(re.fullmatch("--dry(-r(un?)?)?|--dry-", word) for word in session.command.split())
-    return None if dry else session
+        return BadSession("", 0, str(error), *_about(blob))
+
+
+def _is_dry(data) -> bool:
+    """Whether a report is of a command with `--dry-run`, which may be shortened."""
+    info = data.get("session_info") if isinstance(data, dict) else None
+    command = info.get("cmdline") if isinstance(info, dict) else None
+    words = command.split() if isinstance(command, str) else []
+    return any(len(word) > 4 and "--dry-run".startswith(word) for word in words)
 
 
 def confirmations(database: Path | Database, session: Session) -> list[Session]:

@@ -26,8 +26,8 @@ partitions:
     environs: [gnu]
     extras: {no_baseline: a test, link_class: native, link_speed_gbps: 1, hypervisor: none, cores_per_node: 2}
 """
-REFRAME = ["reframe", "--nocolor", "--system", "here", "-S", "repeats=1", "-S", "seconds=0.1"]
-RUN = [*REFRAME, "-c", "reframe_checks", "-n", "^osnoise$"]
+REFRAME = ["reframe", "--nocolor", "--system", "here", "-S", "repeats=1"]
+RUN = [*REFRAME, "-c", "reframe_checks", "-n", "^osnoise$", "-S", "osnoise.seconds=0.1"]
 STORED = "Current session stored"
 
 
@@ -138,10 +138,33 @@ def test_a_run_whose_database_cannot_be_written_fails_before_it_measures(
     assert "Failing phase: setup" in out and "P: " not in out
 
 
+def test_the_commands_see_that_the_newest_run_was_not_stored(place):
+    """As a user meets it: results where they usually are, a file that became read-only, and the next campaign."""
+    settings = {"RFM_SQLITE_DB_FILE": str(place / "results" / "results.db")}
+    assert run(place, "-r", **settings)[0] == 0
+    file = settings["RFM_SQLITE_DB_FILE"]
+    before = f"mount --bind {file} {file}; mount -o remount,ro,bind {file}"
+    code, out = run(place, "-r", before=before, **settings)
+    assert code == 1 and "failed to store results" in out, out
+    words = [sys.executable, "-m", "nearmetal", "compare"]
+    done = subprocess.run(
+        words, env=environment(place, **settings), capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (2, "") and "run-report-1.json" in done.stderr
+    # A dry run writes a report and stores nothing: it changes nothing in what is known.
+    (place / "results" / "reports" / "run-report-1.json").unlink()
+    assert run(place, "--dry-run", **settings)[0] == 0
+    assert (place / "results" / "reports" / "run-report-1.json").exists()
+    done = subprocess.run(
+        words, env=environment(place, **settings), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_database_that_breaks_during_the_run_fails_it_at_its_end(whole, place):
     database = Path(shutil.copy(whole, place / "database"))
     process = subprocess.Popen(
-        [*RUN, "-r", "-S", "seconds=3"],
+        [*RUN, "-r", "-S", "osnoise.seconds=3"],
         cwd=CHECKOUT,
         env=environment(place),
         text=True,
@@ -207,7 +230,7 @@ def test_what_is_no_number_is_refused_before_it_is_stored(place, values, within,
     sources = CHECKOUT / "reframe_checks" / "src"
     text = CHECK.format(sources=sources, values=values, within=within, curve=curve)
     (place / "check.py").write_text(text)
-    only = [*REFRAME, "-c", str(place / "check.py"), "-r"]
+    only = [*REFRAME, "-c", str(place / "check.py"), "-S", "broken.seconds=0.1", "-r"]
     code, out = run(place, command=only, PYTHONPATH=str(CHECKOUT))
     assert code == 1 and named in out, out
     [session] = results.sessions(place / "database" / "results.db")
