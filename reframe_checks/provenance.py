@@ -21,10 +21,14 @@ LEAST_PAYLOAD = 10_000_000  #: bytes; launching a job sends some 100 kB itself, 
 
 LINE = re.compile(r"(\S+) ([^\s=]+)=(.*\S)\s*")
 LARGE_PAGES = "vm.large_page_bytes"
-COUNTER = re.compile(
-    r"(?:nic|ib|lo)(?:\..+)?\.(?:(?:tx|rx|xmit)_bytes|xmit_packets)|clock\.uptime|process\..+|"
-    + re.escape(LARGE_PAGES)
+#: Each counter's keys, and what its values are.
+COUNTS = (
+    (r"(?:nic|ib|lo)(?:\..+)?\.(?:(?:tx|rx|xmit)_bytes|xmit_packets)", r"\d{1,20}|unknown"),
+    (re.escape(LARGE_PAGES), r"\d{1,20}|unknown"),
+    (r"clock\.uptime", r"\d{1,12}\.\d{1,9}|unknown"),
+    (r"process\..+", r"\d{1,9} \d{1,15}"),
 )
+COUNTER = re.compile("|".join(keys for keys, _ in COUNTS))
 PROCESS = re.compile(r"process\.(?P<uid>\d+)\.(?P<command>.+)")
 BUSY = 0.05  #: of one processor during the job; a foreign process that used less is not recorded
 LEAST_TICKS = 10  #: of the kernel's clock; fewer are noise in a job of a second
@@ -113,7 +117,8 @@ def snapshots(before: str, after: str) -> tuple[Nodes, Nodes]:
             counted += [f"{name}.{key}" for key in COUNTED[name.split(".")[0]]]
             _expect(host, last[host], counted)
         for key, value in (*facts.items(), *last[host].items()):
-            if COUNTER.fullmatch(key) and not re.fullmatch(r"\d{1,20}|unknown", value, re.ASCII):
+            wanted = [form for keys, form in COUNTS if re.fullmatch(keys, key)]
+            if wanted and not re.fullmatch(wanted[0], value, re.ASCII):
                 raise ProvenanceError(f"{host}: {key} is {value!r}, which is no count")
     return first, last
 
