@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from datetime import datetime, timezone
+from pathlib import Path
 
 import orjson
 import pytest
@@ -366,3 +367,14 @@ def test_output_that_nobody_reads_is_no_regression_and_files_are_written(tmp_pat
     os.close(write)
     assert (done.returncode, done.stderr) == (141, "")
     assert json.loads((tmp_path / "verdicts.json").read_text())["verdict"] == "regressed"
+
+
+def test_a_case_that_failed_before_it_had_values_is_read_without_them():
+    data = json.loads((Path(__file__).parent / "recorded" / "session_failed.json").read_text())
+    [case] = [one for one in data["runs"][-1]["testcases"] if one["result"] == "fail"][:1]
+    case["perfvalues"] = {"lab:native:startup_latency": [None, 0, None, None, "us", None]}
+    session = results.parse_session(data, "here")
+    assert session.failures and not session.failures[0].values
+    case["result"] = "pass"
+    with pytest.raises(results.ResultsError, match="startup_latency.0 is None"):
+        results.parse_session(data, "here")
