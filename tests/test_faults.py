@@ -124,10 +124,12 @@ def test_a_full_stage_directory(lab, prefix):
 
 
 def test_a_file_system_that_fills_up_during_the_job(lab, prefix):
-    with at_work(lab, prefix, "--stage=/scratch/stage", "-S", "pingpong.repeats=10") as end:
-        lab.run("head -c 100M /dev/zero > /scratch/filler", check=False)
-        why = reason(end.result(), prefix)
-    lab.run("rm -rf /scratch/filler /scratch/stage")
+    try:
+        with at_work(lab, prefix, "--stage=/scratch/stage", "-S", "pingpong.repeats=10") as end:
+            lab.run("head -c 100M /dev/zero > /scratch/filler", check=False)
+            why = reason(end.result(), prefix)
+    finally:
+        lab.run("rm -rf /scratch/filler /scratch/stage")
     assert "the file system of /scratch/stage" in why and "is full" in why
 
 
