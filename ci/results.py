@@ -55,8 +55,8 @@ OUT_OF_TIME = "aborted due to RunSessionTimeout"
 OUTCOMES = ("pass", "fail", "xfail", "xpass", "abort", "skip", "fail_deps", "<unknown>")
 #: Seconds by which clocks of two machines may differ.
 CLOCKS_DIFFER = 60
-#: A value has six significant digits: it may differ from the median of its samples by half of the last.
-ROUNDING = 1e-5
+#: A value is the median of its samples to six significant digits, or as Python computes it.
+DIGITS, EXACT = 6, 1e-9
 
 
 class ResultsError(ValueError):
@@ -847,7 +847,9 @@ def _refuse_values_beside_their_samples(values: list[Value], place: str) -> None
 
 
 def _is(value: Value, middle) -> bool:
-    return abs(middle(value.samples) - value.value) <= ROUNDING * abs(value.value)
+    whole = middle(value.samples)
+    rounded = float(f"{whole:.{DIGITS}g}")
+    return any(math.isclose(value.value, one, rel_tol=EXACT) for one in (whole, rounded))
 
 
 def _curves(case: Mapping, place: str) -> dict[str, dict[int, tuple[float, ...]]]:
