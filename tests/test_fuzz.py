@@ -2,7 +2,7 @@
 
 Which copies is fixed (tests/damage.py); how many follows from what a reader costs. For more of them:
 
-    NEARMETAL_FUZZ=20 .venv/bin/python -m pytest -s tests/test_fuzz.py
+    NEARMETAL_FUZZ=5 .venv/bin/python -m pytest -s tests/test_fuzz.py
 
 Each test prints its counts. What counts as other values is what can be detected: a value that contradicts its samples, a
 file that contradicts its digest, a case that is stored elsewhere as well.
