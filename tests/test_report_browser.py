@@ -362,7 +362,8 @@ def test_100_000_stored_results_open_in_under_2_seconds(view, directory):
         f"{path.stat().st_size / 1e6:.2f} MB; open after {min(opened):.0f} ms, history drawn after {min(shown):.0f} ms; "
         f"read and written in {min(took):.1f} s, of which its JSON alone takes {min(decoded):.1f} s"
     )
-    # A million samples in ten seconds where their JSON alone takes 1.5; that part is how fast the machine is just now.
-    assert min(map(operator.truediv, took, decoded)) < 6.5
+    # Reading compares each value with its samples and each text with its declared form: ten times what the JSON alone
+    # takes. That part is how fast the machine is just now.
+    assert min(map(operator.truediv, took, decoded)) < 15
     assert min(opened) < 2000
     assert min(shown) < 4000  # a tab of its own, whose library is inflated first
