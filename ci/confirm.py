@@ -15,7 +15,7 @@ from . import naming
 from .baseline import Baseline
 from .command import CommandError, parse
 from .gate import Fresh, Report, Where, judge_session
-from .results import CONFIRMS, Session, confirmations
+from .results import CONFIRMS, Database, Session, confirmations
 from .selection import CHOOSING
 from .sequential import CONFIRM_LOOKS
 
@@ -98,7 +98,7 @@ def reframe_of(session: Session, database: Path) -> list[str]:
     if not ran_in_lab(session):
         return ["reframe"]
     settings = {name: os.environ[name] for name in PASSED if name in os.environ}
-    settings["RFM_SQLITE_DB_FILE"] = str(database.resolve())
+    settings["RFM_SQLITE_DB_FILE"] = str(Database.of(database).path.resolve())
     where = [f"--chdir={session.directory}"] if session.directory else []
     words = [f"{name}={value}" for name, value in settings.items()]
     return [sys.executable, str(LAB), "exec", "env", *where, *words, "reframe"]
