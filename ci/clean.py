@@ -29,6 +29,7 @@ def _visible(found: re.Match) -> str:
 
 
 @functools.lru_cache(maxsize=1 << 16)
+@functools.lru_cache(maxsize=4096)
 def name(text: str) -> str:
     """A name on one line, whose control characters are written out (`\\x1b`), so that two names stay two."""
     return UNSAFE.sub(_visible, text)

@@ -822,7 +822,9 @@ def _values(case: Mapping, where: tuple, node: str, place: str) -> tuple[Value, 
         if type(unit) is not str:
             raise shape.wrong(f"{here}.4", "a unit", unit)
         samples = shape.numbers(all_samples.get(name, []), f"{place}.samples.{name}")
-        within = shape.rows(all_within.get(name, []), f"{place}.within.{name}")
+        within = ()
+        if name in all_within:
+            within = shape.rows(all_within[name], f"{place}.within.{name}")
         values.append(
             Value(*where, clean.name(name), value, clean.name(unit), samples, within, node)
         )
@@ -848,6 +850,8 @@ def _refuse_values_beside_their_samples(values: list[Value], place: str) -> None
 
 def _is(value: Value, middle) -> bool:
     whole = middle(value.samples)
+    if value.value == whole:
+        return True
     rounded = float(f"{whole:.{DIGITS}g}")
     return any(math.isclose(value.value, one, rel_tol=EXACT) for one in (whole, rounded))
 
