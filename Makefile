@@ -1,6 +1,6 @@
 # Nearmetal's commands; `make` lists them. See README.md.
 .DEFAULT_GOAL := help
-LAB := .venv/bin/python site-config/lab
+LAB := .venv/bin/python -m nearmetal.lab
 SYSTEM ?= lab
 # A build ends, and removes what it began, where make is killed.
 WITH_MAKE := setpriv --pdeathsig TERM
@@ -29,14 +29,14 @@ campaign: lab-up ## everything on SYSTEM (default: lab), with progress and an es
 	@$(LAB) exec 'reframe -c reframe_checks -r --system $(SYSTEM)' | .venv/bin/nearmetal progress --system $(SYSTEM)
 
 test: lab-up .venv/aws/ready ## all tests: parsing, configuration, sources, and everything that runs in the lab or a browser
-	@sh site-config/lab/host.sh test-packages.txt
+	@sh nearmetal/lab/host.sh test-packages.txt
 	@$(LAB) exec 'python -m pytest -p no:cacheprovider tests/test_sources.py tests/test_kernels.py tests/test_jvm.py tests/test_fastmpj.py tests/test_java.py -m node'
 	@.venv/bin/python -m pytest -m 'not node' $(PYTEST)
 
 unit: .venv/ready .venv/aws/ready ## only the tests that need no lab and no browser
 	@.venv/bin/python -m pytest -m 'not lab and not node and not browser' $(PYTEST)
 
-# VM=virtio and so on, VM_PIN=yes, VM_CPUS=4: `.venv/bin/python site-config/lab up --help` says what they are.
+# VM=virtio and so on, VM_PIN=yes, VM_CPUS=4: `.venv/bin/python -m nearmetal.lab up --help` says what they are.
 VM_ARGUMENTS = $(if $(VM),--vm '$(VM)') $(foreach name,cpus memory-mb pin huge-pages accelerator,$\
     $(if $(VM_$(call upper,$(name))),--vm-$(name) '$(VM_$(call upper,$(name)))'))
 upper = $(shell echo '$(1)' | tr a-z- A-Z_)
@@ -60,42 +60,42 @@ lab-clean: lab-down ## end it and remove the node images as well
 	@$(LAB) clean
 
 bench-kernels: .venv/ready ## our NPB kernels' speed and memory, and with BENCH='--official DIR --imb FILE' beside the official ones' (needs an MPI on PATH)
-	@.venv/bin/python -m tests.bench_kernels $(BENCH)
+	@.venv/bin/python -m bench.kernels $(BENCH)
 
 bench-gate: .venv/ready ## how often the gate errs: false alarms, power and launches, by simulation (three minutes)
-	@.venv/bin/python -m nearmetal.bench_gate
+	@.venv/bin/python -m bench
 
 drill: lab-up ## regressions introduced for real in the lab, one at a time: does the gate find each, and nothing else? (an hour)
-	@.venv/bin/python -m tests.drill $(DRILL)
+	@.venv/bin/python -m bench.drill $(DRILL)
 
 SPACK ?= $(shell command -v spack)
 
 spack-check: .venv/ready ## do Spack's environments, locks and recipes agree? Asks SPACK too, where there is one
-	@.venv/bin/python spack-env/locks.py $(if $(SPACK),--spack '$(SPACK)')
+	@.venv/bin/python -m nearmetal.locks.spack $(if $(SPACK),--spack '$(SPACK)')
 
 spack-lock: .venv/ready ## write the locks of spack-env anew by SPACK (default: spack), and say what changed
-	@.venv/bin/python spack-env/locks.py --write --spack '$(or $(SPACK),spack)'
+	@.venv/bin/python -m nearmetal.locks.spack --write --spack '$(or $(SPACK),spack)'
 
 images: .venv/ready ## build the Apptainer images of containers/ and hold them against their lock (five minutes; IMAGES='openmpi mpich' some)
-	@$(WITH_MAKE) .venv/bin/python containers/images.py $(IMAGES)
+	@$(WITH_MAKE) .venv/bin/python -m nearmetal.locks.images $(IMAGES)
 
 images-lock: .venv/ready ## build them and write containers/images.lock anew, saying what changed
-	@$(WITH_MAKE) .venv/bin/python containers/images.py --lock $(IMAGES)
+	@$(WITH_MAKE) .venv/bin/python -m nearmetal.locks.images --lock $(IMAGES)
 
 aws-check: .venv/aws/ready ## is site-config/aws/cluster.yaml, or FILE, a cluster as ParallelCluster takes it and ec2.yaml says?
-	@.venv/aws/bin/python site-config/aws/check.py $(if $(FILE),'$(FILE)')
+	@.venv/aws/bin/python -m nearmetal.aws $(if $(FILE),'$(FILE)')
 
 COMPILE = .venv/bin/uv pip compile --quiet --universal --generate-hashes --no-header --python-version 3.11 pyproject.toml
 lock: .venv/ready ## write every requirements.lock anew, from pyproject.toml and site-config/aws/requirements.in
 	.venv/bin/python -m pip install --quiet uv
 	$(COMPILE) --extra test --extra gate --extra pages -o requirements.lock
-	$(COMPILE) --extra test --extra gate -o site-config/lab/requirements.lock
+	$(COMPILE) --extra test --extra gate -o nearmetal/lab/requirements.lock
 	.venv/bin/uv pip compile --quiet --generate-hashes --no-header --python-version 3.11 \
 	    --overrides site-config/aws/overrides.txt site-config/aws/requirements.in -o site-config/aws/requirements.lock
 
 # Everything Python lives here; the stamp is younger than what it was made from.
-.venv/ready: requirements.lock pyproject.toml site-config/lab/host-packages.txt
-	@sh site-config/lab/host.sh
+.venv/ready: requirements.lock pyproject.toml nearmetal/lab/host-packages.txt
+	@sh nearmetal/lab/host.sh
 	@echo "virtual environment: installing the locked packages into .venv"
 	@python3 -m venv .venv
 	@.venv/bin/python -m pip install --quiet --require-hashes --no-deps --requirement requirements.lock

@@ -5,12 +5,12 @@ import reframe.core.builtins as builtin
 import reframe.utility.sanity as sn
 from reframe.core.exceptions import SanityError
 
-from .base import NearmetalCheck, rounded
-from .jvm import Jvm
-from .parsing.collectives import parse_collectives
-from .programs import Imb
-from .scaling import Scaling
-from .settings import setting
+from nearmetal.checks.base import NearmetalCheck, rounded
+from nearmetal.checks.jvm import Jvm
+from nearmetal.checks.parsing.collectives import parse_collectives
+from nearmetal.checks.programs import Imb
+from nearmetal.checks.scaling import Scaling
+from nearmetal.checks.settings import setting
 
 #: Message sizes (bytes) that are variables; the curves have all.
 SIZES = {"8B": 8, "64KiB": 65536}

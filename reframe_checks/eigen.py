@@ -4,10 +4,10 @@ import reframe as rfm
 import reframe.core.builtins as builtin
 from reframe.core.exceptions import SanityError
 
-from .base import NearmetalCheck
-from .parsing.eigen import parse_eigen
-from .scaling import Hybrid, Scaling
-from .settings import setting
+from nearmetal.checks.base import NearmetalCheck
+from nearmetal.checks.parsing.eigen import parse_eigen
+from nearmetal.checks.scaling import Hybrid, Scaling
+from nearmetal.checks.settings import setting
 
 #: By class the points of the grid in each of three directions, and those of the contour.
 SIZES = {"S": (16, 32), "W": (24, 32), "A": (32, 64), "B": (48, 64)}

@@ -6,8 +6,8 @@ import reframe as rfm
 import reframe.core.builtins as builtin
 from reframe.core.exceptions import SanityError
 
-from .application import RATE, Application
-from .parsing.gromacs import parse_gromacs
+from nearmetal.checks.application import RATE, Application
+from nearmetal.checks.parsing.gromacs import parse_gromacs
 
 #: Of the 216 molecules that GROMACS brings, kJ/mol each, by a plain Ewald sum outside of GROMACS (in double precision with a
 #: fine grid it gives -46.1711), and the part of it that grid and single precision may take.

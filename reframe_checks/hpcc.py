@@ -7,11 +7,11 @@ import reframe.core.builtins as builtin
 import reframe.utility.sanity as sn
 from reframe.core.exceptions import SanityError
 
-from . import provenance
-from .base import NearmetalCheck
-from .parsing.hpcc import parse_hpcc
-from .scaling import Scaling
-from .settings import setting
+from nearmetal.checks import provenance
+from nearmetal.checks.base import NearmetalCheck
+from nearmetal.checks.parsing.hpcc import parse_hpcc
+from nearmetal.checks.scaling import Scaling
+from nearmetal.checks.settings import setting
 
 UNITS = {
     "star_random_access": "GUP/s",

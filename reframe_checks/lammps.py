@@ -3,8 +3,8 @@
 import reframe as rfm
 import reframe.core.builtins as builtin
 
-from .application import RATE, Application
-from .parsing.lammps import parse_lammps
+from nearmetal.checks.application import RATE, Application
+from nearmetal.checks.parsing.lammps import parse_lammps
 
 STEPS = 100
 

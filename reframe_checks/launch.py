@@ -4,9 +4,9 @@ import reframe as rfm
 import reframe.core.builtins as builtin
 import reframe.utility.sanity as sn
 
-from .base import NearmetalCheck
-from .parsing.launch import parse_launch
-from .scaling import Scaling
+from nearmetal.checks.base import NearmetalCheck
+from nearmetal.checks.parsing.launch import parse_launch
+from nearmetal.checks.scaling import Scaling
 
 
 def asked(count: int) -> str:

@@ -9,11 +9,11 @@ import reframe.core.builtins as builtin
 from reframe.core.exceptions import SanityError
 from reframe.core.runtime import runtime
 
-from .application import TIME, Application
-from .base import all_of
-from .parsing import request
-from .parsing.namd import parse_namd
-from .settings import setting
+from nearmetal.checks.application import TIME, Application
+from nearmetal.checks.base import all_of
+from nearmetal.checks.parsing import request
+from nearmetal.checks.parsing.namd import parse_namd
+from nearmetal.checks.settings import setting
 
 
 @rfm.simple_test

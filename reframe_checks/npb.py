@@ -5,12 +5,12 @@ import math
 import reframe as rfm
 import reframe.core.builtins as builtin
 
-from .base import NearmetalCheck
-from .jvm import Jvm
-from .parsing.npb import parse_npb
-from .programs import OursOrTheirs
-from .scaling import Scaling
-from .settings import setting
+from nearmetal.checks.base import NearmetalCheck
+from nearmetal.checks.jvm import Jvm
+from nearmetal.checks.parsing.npb import parse_npb
+from nearmetal.checks.programs import OursOrTheirs
+from nearmetal.checks.scaling import Scaling
+from nearmetal.checks.settings import setting
 
 #: Sizes of the problem.
 CLASSES = ("S", "W", "A", "B", "C")

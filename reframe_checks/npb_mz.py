@@ -4,8 +4,9 @@ import reframe as rfm
 import reframe.core.builtins as builtin
 from reframe.core.exceptions import SanityError
 
+from nearmetal.checks.scaling import Hybrid
+
 from .npb import npb_base
-from .scaling import Hybrid
 
 #: As srun's `binding` is called in each of the two.
 BINDINGS = {"bound": "core", "unbound": "none"}

@@ -4,8 +4,8 @@ import reframe as rfm
 import reframe.core.builtins as builtin
 from reframe.core.exceptions import SanityError
 
-from .application import TIME, Application
-from .parsing.nwchem import parse_nwchem
+from nearmetal.checks.application import TIME, Application
+from nearmetal.checks.parsing.nwchem import parse_nwchem
 
 #: How far energy (Hartree) and norm of the gradient (Hartree/Bohr, of six printed decimals a component) may be off.
 ENERGY, GRADIENT = 1e-6, 2e-5

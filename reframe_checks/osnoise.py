@@ -4,9 +4,9 @@ import reframe as rfm
 import reframe.core.builtins as builtin
 from reframe.core.exceptions import SanityError
 
-from .base import NearmetalCheck
-from .parsing.osnoise import parse_noise
-from .settings import setting
+from nearmetal.checks.base import NearmetalCheck
+from nearmetal.checks.parsing.osnoise import parse_noise
+from nearmetal.checks.settings import setting
 
 
 @rfm.simple_test

@@ -7,11 +7,11 @@ import reframe.core.builtins as builtin
 import reframe.utility.sanity as sn
 from reframe.core.exceptions import SanityError
 
-from .base import NearmetalCheck, rounded
-from .jvm import Jvm
-from .parsing.pingpong import parse_imb
-from .programs import Imb
-from .settings import setting
+from nearmetal.checks.base import NearmetalCheck, rounded
+from nearmetal.checks.jvm import Jvm
+from nearmetal.checks.parsing.pingpong import parse_imb
+from nearmetal.checks.programs import Imb
+from nearmetal.checks.settings import setting
 
 #: Longest message in bytes.
 LARGEST = 1 << 22

@@ -3,11 +3,11 @@
 import reframe as rfm
 import reframe.core.builtins as builtin
 
-from . import provenance
-from .base import NearmetalCheck
-from .link import Link
-from .parsing.perftest import parse_rdma
-from .settings import MESSAGE_SIZES, MESSAGE_SIZES_MEANING, setting
+from nearmetal.checks import provenance
+from nearmetal.checks.base import NearmetalCheck
+from nearmetal.checks.link import Link
+from nearmetal.checks.parsing.perftest import parse_rdma
+from nearmetal.checks.settings import MESSAGE_SIZES, MESSAGE_SIZES_MEANING, setting
 
 
 @rfm.simple_test

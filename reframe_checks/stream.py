@@ -5,9 +5,9 @@ import reframe.core.builtins as builtin
 import reframe.utility.sanity as sn
 from reframe.core.exceptions import SanityError
 
-from .base import NearmetalCheck
-from .parsing.stream import parse_stream
-from .settings import NUMBERS, setting
+from nearmetal.checks.base import NearmetalCheck
+from nearmetal.checks.parsing.stream import parse_stream
+from nearmetal.checks.settings import NUMBERS, setting
 
 #: OpenMP's settings for each binding.
 OPENMP = {

@@ -5,7 +5,8 @@ import reframe.core.builtins as builtin
 import reframe.utility.sanity as sn
 from reframe.core.exceptions import SanityError
 
-from .parsing.stream import parse_numa
+from nearmetal.checks.parsing.stream import parse_numa
+
 from .stream import stream_program
 
 

@@ -4,10 +4,10 @@ import reframe as rfm
 import reframe.core.builtins as builtin
 from reframe.core.exceptions import SanityError
 
-from .base import NearmetalCheck
-from .link import Link
-from .parsing.qperf import parse_tcp
-from .settings import MESSAGE_SIZES, MESSAGE_SIZES_MEANING, setting
+from nearmetal.checks.base import NearmetalCheck
+from nearmetal.checks.link import Link
+from nearmetal.checks.parsing.qperf import parse_tcp
+from nearmetal.checks.settings import MESSAGE_SIZES, MESSAGE_SIZES_MEANING, setting
 
 
 @rfm.simple_test

@@ -5,12 +5,13 @@ import reframe.core.builtins as builtin
 import reframe.utility.sanity as sn
 from reframe.core.exceptions import SanityError
 
-from . import first_nodes
-from .base import NearmetalCheck
+from nearmetal.checks import first_nodes
+from nearmetal.checks.base import NearmetalCheck
+from nearmetal.checks.parsing.npb import parse_npb
+from nearmetal.checks.scaling import cores_of
+from nearmetal.checks.settings import NUMBERS, setting
+
 from .npb import CLASSES
-from .parsing.npb import parse_npb
-from .scaling import cores_of
-from .settings import NUMBERS, setting
 
 
 @rfm.simple_test

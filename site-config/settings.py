@@ -1,10 +1,5 @@
-"""ReFrame's configuration for Nearmetal: the systems it knows, their environments, and where results go.
+"""ReFrame's configuration: the systems and environments of this directory (`RFM_CONFIG_PATH`)."""
 
-A system is one file in `systems/`; a site adds its own by dropping one there, or in a directory named in
-NEARMETAL_SYSTEMS_PATH (colon-separated). `schema.yaml` says what such a file may hold, and `site_files.py` checks it.
-"""
-
-import os
 import sys
 from pathlib import Path
 
@@ -12,155 +7,13 @@ from reframe.core.exceptions import ConfigError
 
 HERE = Path(__file__).resolve().parent
 
-# ReFrame loads this file alone. Once imported, the launcher is registered, also where this file is loaded twice.
-# At the end: ReFrame takes its own last entry of sys.path away by its position.
-sys.path.append(str(HERE))
-import places  # noqa: E402
-import srun_mpj  # noqa: E402, F401
-from site_files import read_environments, read_system, read_yaml, unknown  # noqa: E402
+try:
+    from nearmetal.site.configuration import site_configuration as configuration
+except ModuleNotFoundError as error:
+    raise ConfigError(
+        f"{sys.executable} does not find the package {error.name}. "
+        f"Fix: export PYTHONPATH={HERE.parent}, or install it there: "
+        f"{sys.executable} -m pip install -e {HERE.parent}"
+    ) from error
 
-#: What a partition's `link_class` lets a check ask for. A virtual function is a passed-through device too.
-NIC_FEATURES = {
-    "native": ["nic_native"],
-    "passthrough": ["nic_passthrough"],
-    "sriov": ["nic_passthrough", "nic_sriov"],
-    "emulated": ["nic_emulated"],
-}
-
-
-def configure_partition(partition: dict) -> dict:
-    """A partition as ReFrame takes it, with the features that follow from its extras."""
-    extras = dict(partition["extras"])
-    features = partition.get("features", []) + NIC_FEATURES[extras["link_class"]]
-    features += ["bare_metal" if extras["hypervisor"] == "none" else "vm"]
-    # Not left an extra: to ReFrame an extra's name is a feature, so that `+rdma` would match `rdma: false`.
-    features += ["rdma"] if extras.pop("rdma", False) else []
-    features += [platform["type"].lower() for platform in partition.get("container_platforms", [])]
-    extras |= extras.pop("site", {})
-    # One job at a time: two that share nodes or a switch would measure each other.
-    return {"max_jobs": 1, **partition, "features": list(dict.fromkeys(features)), "extras": extras}
-
-
-def configure_environment(environment: dict) -> dict:
-    """An environment as ReFrame takes it."""
-    extras = dict(environment.get("extras", {}))
-    own = extras.pop("site", {})
-    return {**environment, "extras": {**extras, **own}} if own else environment
-
-
-def requested_system(arguments: list[str], environment) -> str:
-    """The SYSTEM or SYSTEM:PARTITION that ReFrame is asked for; '' if none."""
-    asked = environment.get("RFM_SYSTEM", "")
-    for word, following in zip(arguments, [*arguments[1:], ""]):
-        if word == "--system":
-            asked = following
-        elif word.startswith("--system="):
-            asked = word.partition("=")[2]
-    return asked
-
-
-def has_further_configuration(arguments: list[str], environment) -> bool:
-    """Whether ReFrame reads other configuration files as well, whose systems we do not know."""
-    return (
-        any(word.startswith(("-C", "--config-file")) for word in arguments)
-        or bool(environment.get("RFM_CONFIG_FILES"))
-        or ":" in environment.get("RFM_CONFIG_PATH", "")
-    )
-
-
-def refuse_absent_partition(path: Path, system: str, partition: str) -> None:
-    """Raise ConfigError where the partition is one that is there at other times."""
-    described = read_yaml(path)["partitions"]
-    times = [
-        " and ".join(f"{key}={value}" for key, value in one["only_with"].items())
-        for one in described
-        if one["name"] == partition and "only_with" in one
-    ]
-    if times:
-        raise ConfigError(
-            f"{path}: {system}:{partition} is not there now (only_with). "
-            f"Fix: set {', or '.join(times)}"
-        )
-
-
-def refuse_unknown_system(asked: str, systems: list[dict], files: dict[str, Path]) -> None:
-    """Raise ConfigError where no file describes the system or partition that was asked for."""
-    name, _, partition = asked.partition(":")
-    if name in ("", "generic"):
-        return
-    known = {system["name"]: system["partitions"] for system in systems}
-    if name not in known:
-        directories = ", ".join(sorted({str(path.parent) for path in files.values()}))
-        raise ConfigError(
-            f"{unknown('the system', name, known)}. Fix: correct --system or RFM_SYSTEM, or describe it "
-            f"in a file of {directories} or of a directory in NEARMETAL_SYSTEMS_PATH"
-        )
-    partitions = [one["name"] for one in known[name]]
-    if partition and partition not in partitions:
-        refuse_absent_partition(files[name], name, partition)
-        raise ConfigError(
-            f"{files[name]}: {name}: {unknown('the partition', partition, partitions)}. "
-            "Fix: correct --system or RFM_SYSTEM, or describe the partition in that file"
-        )
-
-
-def configure(directories: list[Path], results: str) -> dict:
-    """The whole configuration. ReFrame takes the first system whose host names match: directories in that order."""
-    common = read_environments(HERE / "environments.yaml")
-    systems, environments, files = [], list(common.values()), {}
-    for directory in directories:
-        # ReFrame loads this file from its own directory, so that a relative path would mean another place than typed.
-        if not (directory.is_absolute() and directory.is_dir()):
-            raise ConfigError(
-                f"{directory}: not the absolute path of a directory. Fix: correct NEARMETAL_SYSTEMS_PATH"
-            )
-        for path in sorted(directory.glob("*.y*ml")):
-            system = read_system(path, common)
-            name = system["name"]
-            if name in files:
-                if files[name].parent == directory:
-                    raise ConfigError(
-                        f"{path}: system {name!r} is already defined in {files[name]}. Fix: rename one"
-                    )
-                continue  # a site's own is what it wants, not ours
-            files[name] = path
-            environments += [
-                {**common.get(own["name"], {}), **own, "target_systems": [name]}
-                for own in system.pop("environments", [])
-            ]
-            systems.append(
-                {
-                    "modules_system": "envmod",
-                    "prefix": results,
-                    **system,
-                    "partitions": [
-                        configure_partition(partition) for partition in system["partitions"]
-                    ],
-                }
-            )
-    if not has_further_configuration(sys.argv[1:], os.environ):
-        refuse_unknown_system(requested_system(sys.argv[1:], os.environ), systems, files)
-    # Not said here because ReFrame's own is right: the console at info, and performance logs of all loggable variables
-    # in <prefix>/perflogs/<system>/<partition>/<check>.log.
-    return {
-        "systems": systems,
-        "environments": [configure_environment(environment) for environment in environments],
-        "general": [
-            {
-                "report_file": f"{results}/reports/run-report-{{sessionid}}.json",
-                "save_log_files": True,
-            }
-        ],
-        "storage": [{"enable": True, "sqlite_db_file": f"{results}/results.db"}],
-    }
-
-
-# A site's own systems come first, so that theirs win over ours of the same name, and where both match a host name.
-# RFM_PREFIX is ReFrame's variable for stage and output; here everything else that a run writes follows it too.
-site_configuration = configure(
-    [
-        *map(Path, filter(None, os.environ.get("NEARMETAL_SYSTEMS_PATH", "").split(":"))),
-        HERE / "systems",
-    ],
-    places.results(os.environ.get("RFM_PREFIX") or None),
-)
+site_configuration = configuration(HERE)

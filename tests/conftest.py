@@ -14,12 +14,11 @@ from pathlib import Path
 import pytest
 
 from nearmetal import files
-from reframe_checks.rooms import imported
+from nearmetal.locks import images
 
 CHECKOUT = Path(__file__).parents[1]
 #: Built by these tests, and seen by the lab's nodes.
 IMAGES = CHECKOUT / "results" / "tests" / "images"
-images = imported(CHECKOUT / "containers" / "images.py")
 
 
 @dataclass(frozen=True)
@@ -31,9 +30,9 @@ class Lab:
     def __call__(
         self, *arguments: str, check: bool = True, timeout: float = 120
     ) -> subprocess.CompletedProcess:
-        """`python site-config/lab ARGUMENTS`."""
+        """`python -m nearmetal.lab ARGUMENTS`."""
         done = subprocess.run(
-            [sys.executable, self.checkout / "site-config/lab", *arguments],
+            [sys.executable, "-m", "nearmetal.lab", *arguments],
             cwd=self.checkout,
             text=True,
             stdin=subprocess.DEVNULL,
@@ -91,7 +90,8 @@ def prefix(lab, request):
 def make_images(*words, directory=IMAGES) -> subprocess.CompletedProcess:
     """`make images`, with images and lock in this directory."""
     return subprocess.run(
-        [sys.executable, CHECKOUT / "containers" / "images.py", *words],
+        [sys.executable, "-m", "nearmetal.locks.images", *words],
+        cwd=CHECKOUT,
         text=True,
         timeout=1500,
         stdin=subprocess.DEVNULL,

@@ -4,11 +4,10 @@ import copy
 import statistics
 
 from nearmetal import results
-from nearmetal.gate import WORDS, Judged, Report
+from nearmetal.gate.session import WORDS, Judged, Report
 from nearmetal.history import ChangePoint
 
 from .large_database import RECORDED, made_up
-
 
 STREAM = {
     f"{function}_{threads}": level * min(threads, 4) ** 0.8

@@ -1,6 +1,6 @@
 """The recipe for EC2 is a cluster that AWS ParallelCluster takes, as far as it can be known without an account.
 
-`site-config/aws/check.py` is run as people run it, in its own virtual environment, on the committed configuration and on
+`python -m nearmetal.aws` is run as people run it, in its own virtual environment, on the committed configuration and on
 copies with one thing wrong each. What it asks AWS about is answered by Moto's copy of AWS's answers; no cluster is created.
 """
 
@@ -102,7 +102,8 @@ def check(*files) -> subprocess.CompletedProcess:
     python = CHECKOUT / ".venv" / "aws" / "bin" / "python"
     assert python.exists(), f"{python} is missing. Fix: make .venv/aws/ready"
     return subprocess.run(
-        [python, AWS / "check.py", *files],
+        [python, "-m", "nearmetal.aws", *files],
+        cwd=CHECKOUT,
         text=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -111,7 +112,7 @@ def check(*files) -> subprocess.CompletedProcess:
 
 @pytest.fixture(scope="module")
 def said(tmp_path_factory) -> dict[str, str]:
-    """What check.py says of each configuration that has something wrong."""
+    """What the check says of each configuration that has something wrong."""
     directory = tmp_path_factory.mktemp("aws")
     for name, (old, new, *_) in WRONG.items():
         assert old in TEXT

@@ -5,9 +5,10 @@ import json
 import pytest
 import yaml
 
-from nearmetal import baseline, record, results
-from nearmetal.__main__ import main
-from nearmetal.baseline import Baseline, BaselineError
+from nearmetal import results
+from nearmetal.cli import main
+from nearmetal.gate import baseline, record
+from nearmetal.gate.baseline import Baseline, BaselineError
 
 from .campaigns import campaign, only
 
@@ -298,7 +299,7 @@ def test_a_unit_that_nobody_knows_is_bounded_on_both_sides_and_noted(empty):
     sessions = [results.parse_session(in_units(campaign(n), units), "here") for n in range(12)]
     after, notes = record.record(sessions, empty)
     assert after.variables == 0 and len(notes) == 24
-    assert "ci/metrics.py" in notes[0] and "'furlongs'" in notes[0]
+    assert "nearmetal/metrics.py" in notes[0] and "'furlongs'" in notes[0]
     baseline.save(after)
     found = yaml.safe_load(empty.path.read_text())["pingpong"]["lab:native"]["mpich"]["internode"]
     assert {tuple(entry[1:]) for entry in found.values()} == {(-0.25, 0.25, "furlongs")}

@@ -5,7 +5,9 @@ import argparse
 import numpy as np
 import pytest
 
-from nearmetal import bench_gate, bench_limits, bench_tables
+from bench import __main__ as bench_gate
+from bench import limits as bench_limits
+from bench import tables as bench_tables
 
 SHORT = ["bench-gate", "--trials", "20", "--campaigns", "1"]
 

@@ -13,10 +13,13 @@ from xml.etree import ElementTree
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from nearmetal import baseline, clean, duet, gate, history, progress, published, record, report
-from nearmetal import results, verdicts
-from nearmetal.__main__ import main
-from nearmetal.baseline import Baseline
+from nearmetal import clean, duet, history, progress, published, results
+from nearmetal.cli import main
+from nearmetal.gate import baseline, record
+from nearmetal.gate import render as verdicts
+from nearmetal.gate import session as gate
+from nearmetal.gate.baseline import Baseline
+from nearmetal.report import page as report
 
 from .campaigns import LAB, campaign
 from .test_compare import RECORDED, store

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from nearmetal import choices, compare, results
-from nearmetal.__main__ import main
+from nearmetal.cli import main
 
 from . import large_database
 

@@ -1,18 +1,20 @@
 """Hosts and places that cannot carry the lab, each real: refused in one sentence at once."""
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-import conditions
 import pytest
+
+from nearmetal.lab import conditions
 
 from .conftest import CHECKOUT
 
 STRANGER = 64771
-LAB = CHECKOUT / "site-config" / "lab"
+LAB = CHECKOUT / "nearmetal" / "lab"
 PACKAGES = next((CHECKOUT / ".venv" / "lib").glob("python3*/site-packages"))
 
 pytestmark = pytest.mark.skipif(
@@ -57,7 +59,8 @@ def run(*command, before: str = "", **environment) -> subprocess.CompletedProces
 
 
 def up(checkout: Path, before: str = "", **environment) -> subprocess.CompletedProcess:
-    return run(sys.executable, checkout / "site-config" / "lab", "up", before=before, **environment)
+    start = f"{before}\ncd {shlex.quote(str(checkout))}"
+    return run(sys.executable, "-m", "nearmetal.lab", "up", before=start, **environment)
 
 
 def refused(done: subprocess.CompletedProcess, *facts: object) -> None:
@@ -97,7 +100,7 @@ def test_a_checkout_below_roots_home(started):
         conditions.refuse_checkout(Path("/root"), STRANGER, STRANGER)
 
 
-@pytest.mark.parametrize("name", ["pyproject.toml", "reframe_checks", "site-config/lab/enter.sh"])
+@pytest.mark.parametrize("name", ["pyproject.toml", "reframe_checks", "nearmetal/lab/enter.sh"])
 def test_a_clone_made_under_a_private_umask(place, started, name):
     checkout = copied(place)
     subprocess.run(["chmod", "-R", "go-rwx", checkout / name], check=True)
@@ -108,7 +111,7 @@ def test_a_clone_made_under_a_private_umask(place, started, name):
 
 def test_editors_files_and_byte_code_of_roots_are_no_reason(place):
     checkout = copied(place)
-    for name in ("ci/.gate.py.swp", "ci/__pycache__/gate.pyc"):
+    for name in ("nearmetal/.cli.py.swp", "nearmetal/__pycache__/cli.pyc"):
         (checkout / name).parent.mkdir(exist_ok=True)
         (checkout / name).touch(mode=0o600)
     conditions.refuse_checkout(checkout, STRANGER, STRANGER)
@@ -120,9 +123,9 @@ def test_an_ordinary_user_without_sudo(place, started, command):
     checkout = copied(place)
     os.chown(checkout, STRANGER, STRANGER)
     words = {
-        "lab": ["/usr/bin/python3", "-B", checkout / "site-config" / "lab", "up"],
-        "images": ["/usr/bin/python3", "-B", checkout / "containers" / "images.py"],
-        "host.sh": ["/bin/sh", checkout / "site-config" / "lab" / "host.sh"],
+        "lab": ["/usr/bin/python3", "-B", "-m", "nearmetal.lab", "up"],
+        "images": ["/usr/bin/python3", "-B", "-m", "nearmetal.locks.images"],
+        "host.sh": ["/bin/sh", checkout / "nearmetal" / "lab" / "host.sh"],
     }[command]
     done = subprocess.run(
         words,
@@ -136,7 +139,7 @@ def test_an_ordinary_user_without_sudo(place, started, command):
         stderr=subprocess.STDOUT,
         check=False,
         # A PATH without sudo, whatever this host has.
-        env={"PATH": str(tools(place)), "PYTHONPATH": f"{checkout.parent}:{packages(place)}"},
+        env={"PATH": str(tools(place)), "PYTHONPATH": str(packages(place))},
     )
     assert done.returncode == 1 and len(done.stdout.splitlines()) == 1, done.stdout
     assert "needs root" in done.stdout and "no sudo" in done.stdout
@@ -161,7 +164,7 @@ def packages(place: Path) -> Path:
         elif source.name.startswith(("referencing", "rpds", "typing_extensions")):
             copy = shutil.copytree if source.is_dir() else shutil.copy
             copy(source, directory / source.name)
-    (directory / "nearmetal").symlink_to(place / "checkout" / "ci")
+    (directory / "nearmetal").symlink_to(place / "checkout" / "nearmetal")
     return directory
 
 
@@ -170,7 +173,7 @@ def test_a_file_system_mounted_otherwise(place, started, option):
     checkout = copied(place)
     mount = f'mount --bind "{checkout}" "{checkout}"; mount -o remount,bind,{option} "{checkout}"'
     refused(up(checkout, mount), checkout, f"mounted {option}")
-    done = run("sh", checkout / "site-config" / "lab" / "host.sh", before=mount)
+    done = run("sh", checkout / "nearmetal" / "lab" / "host.sh", before=mount)
     assert done.returncode == 1 and len(done.stdout.splitlines()) == 1, done.stdout
     assert str(checkout) in done.stdout and "move the checkout" in done.stdout
 
@@ -184,7 +187,7 @@ def test_a_path_that_some_program_would_split(place, started, character):
 @pytest.mark.parametrize("character", [" ", ":"])
 def test_host_sh_refuses_such_a_path_before_it_installs_anything(place, character):
     checkout = copied(place / f"a{character}b")
-    done = run("sh", checkout / "site-config" / "lab" / "host.sh")
+    done = run("sh", checkout / "nearmetal" / "lab" / "host.sh")
     assert done.returncode == 1 and len(done.stdout.splitlines()) == 1, done.stdout
     assert str(checkout) in done.stdout
 

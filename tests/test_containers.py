@@ -12,16 +12,14 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
-from reframe_checks import images as of_checks
-from reframe_checks.mpj import build_commands, directories, jvm_command, script
-from reframe_checks.rooms import imported
+from nearmetal.checks import images as of_checks
+from nearmetal.checks.mpj import build_commands, directories, jvm_command, script
+from nearmetal.locks import sif
 
 from .conftest import CHECKOUT, images
 
 ROOM = CHECKOUT / "containers"
 HEADER = Path(__file__).parent / "recorded" / "image_header.sif"
-
-sif, builder = (imported(ROOM / f"{name}.py") for name in ("sif", "builder"))
 
 
 def test_a_definition_a_stack_and_each_is_locked():

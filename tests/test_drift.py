@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from nearmetal import bench_noise, drift, judge
+from bench import noise as bench_noise
+from nearmetal.stats import drift, judge
 
 
 def campaign(variables: int, cv: float, days: float, sessions: int = 12, whose: str = "own"):

@@ -8,11 +8,11 @@ import pytest
 from reframe.core.environments import Environment
 
 from nearmetal import duet, results
-from nearmetal.__main__ import main
-from reframe_checks.duet import script
-from reframe_checks.duet.variants import set_anew
-from reframe_checks.parsing import ParseError
-from reframe_checks.parsing.duet import order, parse_duet
+from nearmetal.checks.duet import script
+from nearmetal.checks.duet.variants import set_anew
+from nearmetal.checks.parsing import ParseError
+from nearmetal.checks.parsing.duet import order, parse_duet
+from nearmetal.cli import main
 
 from .campaigns import with_medians
 from .test_compare import session, store

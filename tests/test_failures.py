@@ -2,7 +2,7 @@
 
 import pytest
 
-from reframe_checks.failures import STATES, explain, last_words
+from nearmetal.checks.failures import STATES, explain, last_words
 
 HUNG = """pingpong: rank 0 has had no answer from rank 1 for 5 s at messages of 4194304 bytes: that rank hangs, or the network between them lost it.
 srun: error: native1: task 0: Exited with exit code 4

@@ -6,8 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import pytest
+
+from nearmetal.lab.room import Room
 from nearmetal.results import load_session
-from room import Room
 
 pytestmark = pytest.mark.lab
 

@@ -10,7 +10,9 @@ import time
 
 import pytest
 
-from nearmetal import baseline, commands, files, report, results
+from nearmetal import commands, files, results
+from nearmetal.gate import baseline
+from nearmetal.report import page as report
 
 from .campaigns import campaign
 from .conftest import make_images

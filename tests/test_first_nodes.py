@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from reframe_checks.first_nodes import definitions, nodelist
+from nearmetal.checks.first_nodes import definitions, nodelist
 
 CHECKOUT = Path(__file__).parents[1]
 SCRIPT = CHECKOUT / "reframe_checks" / "src" / "first_nodes.sh"

@@ -22,15 +22,17 @@ from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
-import settings
-import topology
-from hardware import HardwareError
 from reframe.core.exceptions import ConfigError
 
-from nearmetal import baseline, published, record, results
-from nearmetal.__main__ import main
-from nearmetal.baseline import Baseline, BaselineError
-from reframe_checks.rooms import imported
+from nearmetal import published, results
+from nearmetal.cli import main
+from nearmetal.gate import baseline, record
+from nearmetal.gate.baseline import Baseline, BaselineError
+from nearmetal.lab import topology
+from nearmetal.lab.hardware import HardwareError
+from nearmetal.locks import images_lock
+from nearmetal.locks import spack as locks
+from nearmetal.site import configuration as settings
 
 from .campaigns import campaign
 from .conftest import CHECKOUT
@@ -38,8 +40,6 @@ from .damage import damaged, damaged_bytes
 from .test_compare import store
 
 TIMES = int(os.environ.get("NEARMETAL_FUZZ", "1"))
-locks = imported(CHECKOUT / "spack-env" / "locks.py")
-images_lock = imported(CHECKOUT / "containers" / "images_lock.py")
 
 
 def counted(
@@ -254,7 +254,7 @@ def test_systems(tmp_path, monkeypatch):
     def read(path):
         def written(text):
             path.write_bytes(text.encode("utf-8", "surrogatepass"))
-            return settings.configure([tmp_path / "systems"], "/results")
+            return settings.configure(tmp_path, [tmp_path / "systems"], "/results")
 
         return written
 
@@ -270,7 +270,7 @@ def test_systems(tmp_path, monkeypatch):
 def test_topology(tmp_path):
     """The lab's cluster, with virtual machines and without."""
     path = tmp_path / "topology.toml"
-    text = Path(topology.__file__).with_name("topology.toml").read_text()
+    text = topology.SHIPPED.read_text()
     facts = {"cpus": 4, "memory_mb": 8000, "checkout": "/somewhere"}
 
     def read(text):
@@ -324,8 +324,8 @@ AWS = """
 import sys
 from pathlib import Path
 import yaml
-sys.path[:0] = [{aws!r}, {checkout!r}]
-import check
+sys.path.insert(0, {checkout!r})
+from nearmetal.aws import __main__ as check
 from tests.damage import damaged
 cluster, system = Path({aws!r}, "cluster.yaml"), Path({aws!r}, "..", "systems", "ec2.yaml")
 place, count = Path({place!r}), {count}

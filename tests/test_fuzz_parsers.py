@@ -18,26 +18,26 @@ from types import SimpleNamespace
 
 import pytest
 
-from reframe_checks import failures, provenance
-from reframe_checks.parsing import ParseError, request
-from reframe_checks.parsing.binding import differs, parse_binding
-from reframe_checks.parsing.collectives import parse_collectives
-from reframe_checks.parsing.duet import parse_duet
-from reframe_checks.parsing.eigen import parse_eigen
-from reframe_checks.parsing.gromacs import parse_gromacs
-from reframe_checks.parsing.hpcc import parse_hpcc
-from reframe_checks.parsing.java import parse_jvm
-from reframe_checks.parsing.lammps import parse_lammps
-from reframe_checks.parsing.launch import parse_launch
-from reframe_checks.parsing.namd import parse_namd
-from reframe_checks.parsing.npb import parse_npb
-from reframe_checks.parsing.nwchem import parse_nwchem
-from reframe_checks.parsing.osnoise import parse_noise
-from reframe_checks.parsing.perftest import parse_perftest, parse_rdma
-from reframe_checks.parsing.pingpong import parse_imb
-from reframe_checks.parsing.qperf import parse_qperf, parse_tcp
-from reframe_checks.parsing.spack import disagreements, parse_installed
-from reframe_checks.parsing.stream import parse_numa, parse_stream
+from nearmetal.checks import failures, provenance
+from nearmetal.checks.parsing import ParseError, request
+from nearmetal.checks.parsing.binding import differs, parse_binding
+from nearmetal.checks.parsing.collectives import parse_collectives
+from nearmetal.checks.parsing.duet import parse_duet
+from nearmetal.checks.parsing.eigen import parse_eigen
+from nearmetal.checks.parsing.gromacs import parse_gromacs
+from nearmetal.checks.parsing.hpcc import parse_hpcc
+from nearmetal.checks.parsing.java import parse_jvm
+from nearmetal.checks.parsing.lammps import parse_lammps
+from nearmetal.checks.parsing.launch import parse_launch
+from nearmetal.checks.parsing.namd import parse_namd
+from nearmetal.checks.parsing.npb import parse_npb
+from nearmetal.checks.parsing.nwchem import parse_nwchem
+from nearmetal.checks.parsing.osnoise import parse_noise
+from nearmetal.checks.parsing.perftest import parse_perftest, parse_rdma
+from nearmetal.checks.parsing.pingpong import parse_imb
+from nearmetal.checks.parsing.qperf import parse_qperf, parse_tcp
+from nearmetal.checks.parsing.spack import disagreements, parse_installed
+from nearmetal.checks.parsing.stream import parse_numa, parse_stream
 
 from .damage import damaged
 from .test_parsing import recorded

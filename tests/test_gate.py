@@ -14,9 +14,12 @@ import pytest
 import yaml
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from nearmetal import baseline, command, confirm, gate, record, results, verdicts
-from nearmetal.__main__ import main
-from nearmetal.baseline import Baseline
+from nearmetal import command, results
+from nearmetal.cli import main
+from nearmetal.gate import baseline, confirm, record
+from nearmetal.gate import render as verdicts
+from nearmetal.gate import session as gate
+from nearmetal.gate.baseline import Baseline
 
 from .campaigns import campaign, only
 from .test_compare import store
@@ -561,7 +564,8 @@ def test_a_session_of_the_lab_is_confirmed_in_the_lab_without_being_told(monkeyp
     database = tmp_path / "results.db"
     assert confirm.reframe_of(ran_on("login"), database) == [
         sys.executable,
-        str(confirm.LAB),
+        "-m",
+        "nearmetal.lab",
         "exec",
         "env",
         "--chdir=/srv/checkout",

@@ -4,10 +4,10 @@ TCG, as nodes of its Slurm."""
 import re
 
 import pytest
-from room import Room
 
 from nearmetal import files
-from reframe_checks import provenance
+from nearmetal.checks import provenance
+from nearmetal.lab.room import Room
 
 from .conftest import IMAGES
 from .test_measure import cases

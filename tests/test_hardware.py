@@ -2,11 +2,10 @@
 
 from pathlib import Path
 
-import guests
-import hardware
 import pytest
-import topology
-from hardware import HardwareError
+
+from nearmetal.lab import guests, hardware, topology
+from nearmetal.lab.hardware import HardwareError
 
 SECTION = {"cpus": 2, "memory_mb": 1536, "pin": False, "huge_pages": False, "accelerator": "auto"}
 NICS = "0000:01:00.0", "0000:01:00.1"

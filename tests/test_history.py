@@ -5,7 +5,8 @@ import time
 import numpy as np
 import pytest
 
-from nearmetal import bench_noise, history
+from bench import noise as bench_noise
+from nearmetal import history
 from nearmetal.results import Case, Session, Value
 
 

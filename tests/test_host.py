@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-LAB = Path(__file__).parents[1] / "site-config" / "lab"
+LAB = Path(__file__).parents[1] / "nearmetal" / "lab"
 
 pytestmark = pytest.mark.skipif(
     os.geteuid() != 0, reason="needs root for a mount namespace: run it as root, as CI does"

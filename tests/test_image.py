@@ -1,8 +1,8 @@
 """What the node image is made from, and when it is made anew."""
 
-import cache
-import image
 import pytest
+
+from nearmetal.lab import cache, image
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """The images, built for real as an ordinary user, and the checks within them on the lab's links."""
 
-import re
 import shutil
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from nearmetal import files
 from nearmetal.results import load_session, sessions
 
 from .conftest import CHECKOUT, IMAGES, fresh_prefix, images, make_images
-from .test_containers import builder
+from nearmetal.locks import builder
 from .test_measure import CARRIERS, cases
 
 pytestmark = pytest.mark.lab

@@ -8,9 +8,9 @@ import sys
 import time
 from pathlib import Path
 
-import cache
-import image
 import pytest
+
+from nearmetal.lab import cache, image
 
 from .conftest import CHECKOUT
 
@@ -89,7 +89,7 @@ def started(place: Path, *command) -> subprocess.Popen:
 
 
 MAKE = ["make", "--no-print-directory", "images", "IMAGES=mpich"]
-LAB = [sys.executable, CHECKOUT / "site-config" / "lab", "image"]
+LAB = [sys.executable, "-m", "nearmetal.lab", "image"]
 
 
 def trees(place: Path) -> list[str]:
@@ -119,7 +119,7 @@ def test_make_images_interrupted_leaves_no_process_and_no_tree(place, number):
 def test_what_a_killed_build_leaves_is_ended_at_once_and_removed_by_the_next(place):
     process = started(place, *MAKE)
     below = descendants(process.pid)
-    python = next(pid for pid, _ in below if "images.py" in commands([(pid, "")])[0])
+    python = next(pid for pid, _ in below if "nearmetal.locks.images" in commands([(pid, "")])[0])
     os.kill(python, signal.SIGKILL)
     process.wait(60)
     until(lambda: not any(identity(pid) == (pid, began) for pid, began in below))
@@ -133,7 +133,7 @@ def test_what_a_killed_build_leaves_is_ended_at_once_and_removed_by_the_next(pla
 def test_the_tree_of_a_build_that_runs_is_not_removed(place):
     with cache.work_directory(place / "cache", "nearmetal-images-") as first:
         program = (
-            "import cache, sys; from pathlib import Path\n"
+            "import sys; from nearmetal.lab import cache; from pathlib import Path\n"
             "with cache.work_directory(Path(sys.argv[1]), 'nearmetal-images-') as one: print(one)"
         )
         done = subprocess.run(
@@ -141,7 +141,7 @@ def test_the_tree_of_a_build_that_runs_is_not_removed(place):
             capture_output=True,
             text=True,
             check=True,
-            env={**os.environ, "PYTHONPATH": str(CHECKOUT / "site-config" / "lab")},
+            env={**os.environ, "PYTHONPATH": str(CHECKOUT)},
         )
         assert first.is_dir() and done.stdout.strip() != str(first)
 

@@ -4,12 +4,12 @@ import re
 
 import pytest
 
-from reframe_checks.parsing.collectives import OPERATIONS, parse_collectives
-from reframe_checks.parsing.java import parse_jvm
-from reframe_checks.parsing.npb import parse_npb
-from reframe_checks.parsing.pingpong import parse_imb
+from nearmetal.checks.parsing.collectives import OPERATIONS, parse_collectives
+from nearmetal.checks.parsing.java import parse_jvm
+from nearmetal.checks.parsing.npb import parse_npb
+from nearmetal.checks.parsing.pingpong import parse_imb
 
-from .jvm_ranks import built, ends, ranks  # noqa: F401 (fixtures)
+from .jvm_ranks import built, ends, ranks
 
 pytestmark = pytest.mark.node
 QUICK = ["--heap=128", "--warm-up=0.5"]

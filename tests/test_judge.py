@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from nearmetal import judge, ranks
-from nearmetal.judge import JudgeError
+from nearmetal.stats import judge, ranks
+from nearmetal.stats.judge import JudgeError
 
 BASE = np.exp(np.random.default_rng(7).normal(0, 0.02, 60)) * 10  # us
 

@@ -15,13 +15,12 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-import srun_mpj
-from room import wait_until
 
-from reframe_checks.mpj import jvm_command
+from nearmetal.checks.mpj import jvm_command
+from nearmetal.lab.room import wait_until
+from nearmetal.site import srun_mpj
 
-from .jvm_ranks import JVM, STEP, built, ends, ranks  # noqa: F401 (fixtures)
-
+from .jvm_ranks import JVM, STEP, built, ends, ranks
 
 # What is started
 

@@ -9,13 +9,13 @@ import re
 
 import pytest
 
-from reframe_checks.parsing.collectives import OPERATIONS, parse_collectives
-from reframe_checks.parsing.eigen import parse_eigen
-from reframe_checks.parsing.npb import parse_npb
-from reframe_checks.parsing.osnoise import parse_noise
-from reframe_checks.parsing.stream import parse_numa
+from nearmetal.checks.parsing.collectives import OPERATIONS, parse_collectives
+from nearmetal.checks.parsing.eigen import parse_eigen
+from nearmetal.checks.parsing.npb import parse_npb
+from nearmetal.checks.parsing.osnoise import parse_noise
+from nearmetal.checks.parsing.stream import parse_numa
 
-from .test_sources import MPI, SOURCES, build, mpi, run  # noqa: F401  (mpi is a fixture)
+from .test_sources import MPI, SOURCES, build, mpi, run
 
 pytestmark = pytest.mark.node
 KERNELS = ["cg", "ep", "ft", "is", "mg"]

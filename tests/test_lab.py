@@ -10,11 +10,11 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import cluster
 import pytest
-import room as room_module
-import topology
-from room import LabError, Room, images_in_use
+
+from nearmetal.lab import cluster, topology
+from nearmetal.lab import room as room_module
+from nearmetal.lab.room import LabError, Room, images_in_use
 
 from .conftest import CHECKOUT
 
@@ -242,7 +242,8 @@ def test_down_ends_a_start_that_was_interrupted_at_any_moment(other_lab, number)
     for moment in range(16):
         other_lab("down")
         start = subprocess.Popen(
-            [sys.executable, other_lab.checkout / "site-config/lab", "up"],
+            [sys.executable, "-m", "nearmetal.lab", "up"],
+            cwd=other_lab.checkout,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -485,10 +486,10 @@ def test_up_starts_anew_what_had_not_come_up_whole(running_lab):
 
 
 def test_up_starts_anew_what_was_started_by_another_definition(other_lab):
-    template = other_lab.checkout / "site-config/lab/templates/slurm.conf"
+    template = other_lab.checkout / "nearmetal/lab/templates/slurm.conf"
     template.write_text(template.read_text() + "# changed\n")
     assert (
-        "the node image, site-config/lab or what was asked of virtual machines changed since it started; starting it anew"
+        "the node image, nearmetal/lab, site-config/lab or what was asked of virtual machines changed since it started; starting it anew"
         in up(other_lab)
     )
 

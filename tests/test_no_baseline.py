@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from nearmetal import results, site
+from nearmetal import results
+from nearmetal.site import obsolete as site
 
 from .conftest import CHECKOUT
 
@@ -18,7 +19,7 @@ import random
 import reframe as rfm
 import reframe.core.builtins as builtin
 import reframe.utility.sanity as sn
-from reframe_checks.baselines import Baselined
+from nearmetal.checks.baselines import Baselined
 
 
 class base(rfm.RunOnlyRegressionTest, Baselined):

@@ -6,8 +6,11 @@ import statistics
 from collections import Counter
 
 import pytest
-from nearmetal import baseline, command, compare, gate, history, naming, record, results, selection
-from nearmetal.baseline import Baseline
+
+from nearmetal import command, compare, history, naming, results
+from nearmetal.gate import baseline, record, selection
+from nearmetal.gate import session as gate
+from nearmetal.gate.baseline import Baseline
 
 from .campaigns import campaign, only
 

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from nearmetal import bench_noise, pairs, ranks
-from nearmetal.judge import JudgeError
+from bench import noise as bench_noise
+from nearmetal.stats import pairs, ranks
+from nearmetal.stats.judge import JudgeError
 
 
 def measured(shared: float, step: float = 0.0, count: int = 75, seed: int = 1):

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from reframe_checks.parsing import ParseError
-from reframe_checks.parsing.pingpong import parse_imb
-from reframe_checks.parsing.qperf import parse_qperf, parse_tcp
-from reframe_checks.parsing.stream import Binding, parse_stream
+from nearmetal.checks.parsing import ParseError
+from nearmetal.checks.parsing.pingpong import parse_imb
+from nearmetal.checks.parsing.qperf import parse_qperf, parse_tcp
+from nearmetal.checks.parsing.stream import Binding, parse_stream
 
 RECORDED = Path(__file__).parent / "recorded"
 SIZES = [2**power for power in range(23)]  # 1 B to 4 MiB

@@ -4,11 +4,11 @@ import re
 
 import pytest
 
-from reframe_checks.parsing import ParseError
-from reframe_checks.parsing.gromacs import parse_gromacs
-from reframe_checks.parsing.lammps import LATTICE_ENERGY, parse_lammps
-from reframe_checks.parsing.namd import parse_namd
-from reframe_checks.parsing.nwchem import parse_nwchem
+from nearmetal.checks.parsing import ParseError
+from nearmetal.checks.parsing.gromacs import parse_gromacs
+from nearmetal.checks.parsing.lammps import LATTICE_ENERGY, parse_lammps
+from nearmetal.checks.parsing.namd import parse_namd
+from nearmetal.checks.parsing.nwchem import parse_nwchem
 
 from .test_parsing import recorded
 

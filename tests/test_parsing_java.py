@@ -4,11 +4,11 @@ import re
 
 import pytest
 
-from reframe_checks.parsing import ParseError
-from reframe_checks.parsing.collectives import OPERATIONS, parse_collectives
-from reframe_checks.parsing.java import JvmRun, parse_jvm
-from reframe_checks.parsing.npb import parse_npb
-from reframe_checks.parsing.pingpong import parse_imb
+from nearmetal.checks.parsing import ParseError
+from nearmetal.checks.parsing.collectives import OPERATIONS, parse_collectives
+from nearmetal.checks.parsing.java import JvmRun, parse_jvm
+from nearmetal.checks.parsing.npb import parse_npb
+from nearmetal.checks.parsing.pingpong import parse_imb
 
 from .test_parsing import SIZES, recorded
 

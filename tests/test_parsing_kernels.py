@@ -5,14 +5,14 @@ import re
 
 import pytest
 
-from reframe_checks.parsing import ParseError
-from reframe_checks.parsing.binding import differs, parse_binding
-from reframe_checks.parsing.collectives import OPERATIONS, parse_collectives
-from reframe_checks.parsing.eigen import parse_eigen
-from reframe_checks.parsing.hpcc import VARIABLES, parse_hpcc
-from reframe_checks.parsing.launch import parse_launch
-from reframe_checks.parsing.npb import parse_npb
-from reframe_checks.parsing.osnoise import parse_noise
+from nearmetal.checks.parsing import ParseError
+from nearmetal.checks.parsing.binding import differs, parse_binding
+from nearmetal.checks.parsing.collectives import OPERATIONS, parse_collectives
+from nearmetal.checks.parsing.eigen import parse_eigen
+from nearmetal.checks.parsing.hpcc import VARIABLES, parse_hpcc
+from nearmetal.checks.parsing.launch import parse_launch
+from nearmetal.checks.parsing.npb import parse_npb
+from nearmetal.checks.parsing.osnoise import parse_noise
 
 from .test_parsing import recorded
 

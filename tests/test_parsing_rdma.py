@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from reframe_checks.parsing import ParseError
-from reframe_checks.parsing.perftest import parse_perftest, parse_rdma
-from reframe_checks.provenance import ProvenanceError, parse, rdma_transport, transport
+from nearmetal.checks.parsing import ParseError
+from nearmetal.checks.parsing.perftest import parse_perftest, parse_rdma
+from nearmetal.checks.provenance import ProvenanceError, parse, rdma_transport, transport
 
 from .test_parsing import recorded
 

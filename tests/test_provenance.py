@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from reframe_checks.provenance import (
+from nearmetal.checks.provenance import (
     LEAST_PAYLOAD,
     Nodes,
     ProvenanceError,

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from nearmetal import published, results
-from nearmetal.pages import plots
+from nearmetal.report import plots
 
 SYSTEMS = Path(__file__).parents[1] / "site-config" / "systems"
 FIGURES = published.load()

@@ -8,7 +8,8 @@ import sys
 
 import pytest
 import yaml
-from nearmetal import confirm
+
+from nearmetal.gate import confirm
 from nearmetal.results import load_session, sessions
 
 from .conftest import CHECKOUT, fresh_prefix
@@ -100,7 +101,7 @@ def test_distribute_gives_a_case_a_node_which_every_command_shows(lab, recorded)
         assert "native@native1" in text and "native@native2" in text
     assert "no baseline" not in judged.stdout
     # One node's case, measured again: on that node, and no other.
-    words = [sys.executable, f"{CHECKOUT}/site-config/lab", "exec", "env"]
+    words = [sys.executable, "-m", "nearmetal.lab", "exec", "env"]
     words += [f"RFM_PREFIX={recorded}", f"RFM_REFERENCE_PREFIX={recorded}", "reframe"]
     where = "osnoise", "native@native2", "gnu"
     again = confirm.measure(session, where, 2, recorded / "results.db", words)

@@ -15,10 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from nearmetal import published, report, results
-from nearmetal.gate import Judged, Report
+from nearmetal import published, results
+from nearmetal.gate.session import Judged, Report
 from nearmetal.history import ChangePoint
-from nearmetal.pages import history, overview, plots, summary
+from nearmetal.report import history, overview, plots, summary
+from nearmetal.report import page as report
 
 from . import made_up_campaign as made_up
 from .test_compare import session as recorded
@@ -385,7 +386,7 @@ def test_writing_replaces_the_file_whole_and_says_where_it_cannot(tmp_path, camp
 
 
 def test_the_assets_are_part_of_the_package(tmp_path):
-    for name in ("ci", "pyproject.toml", "README.md", "LICENSE"):
+    for name in ("nearmetal", "reframe_checks", "pyproject.toml", "README.md", "LICENSE"):
         source, target = Path(__file__).parents[1] / name, tmp_path / name
         shutil.copytree(source, target) if source.is_dir() else shutil.copy(source, target)
     code = 'from setuptools.build_meta import build_wheel; print(build_wheel("."))'
@@ -395,5 +396,5 @@ def test_the_assets_are_part_of_the_package(tmp_path):
     assert build.returncode == 0, build.stderr
     names = zipfile.ZipFile(next(tmp_path.glob("*.whl"))).namelist()
     assert {
-        f"nearmetal/pages/assets/{name}" for name in ("report.html", "page.css", *report.SCRIPTS)
+        f"nearmetal/report/assets/{name}" for name in ("report.html", "page.css", *report.SCRIPTS)
     } <= set(names)

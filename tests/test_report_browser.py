@@ -10,7 +10,8 @@ import orjson
 import pytest
 from playwright.sync_api import sync_playwright
 
-from nearmetal import published, report, results
+from nearmetal import published, results
+from nearmetal.report import page as report
 
 from . import made_up_campaign as made_up
 from .large_database import large

@@ -5,24 +5,24 @@ from types import SimpleNamespace
 
 import pytest
 
-from reframe_checks.base import NearmetalCheck
+from nearmetal.checks.base import NearmetalCheck
+from nearmetal.checks.parsing import ParseError, request
+from nearmetal.checks.parsing.collectives import parse_collectives
+from nearmetal.checks.parsing.eigen import parse_eigen
+from nearmetal.checks.parsing.gromacs import parse_gromacs
+from nearmetal.checks.parsing.hpcc import parse_hpcc
+from nearmetal.checks.parsing.java import parse_jvm
+from nearmetal.checks.parsing.lammps import parse_lammps
+from nearmetal.checks.parsing.npb import parse_npb
+from nearmetal.checks.parsing.osnoise import parse_noise
+from nearmetal.checks.parsing.perftest import parse_rdma
+from nearmetal.checks.parsing.pingpong import parse_imb
+from nearmetal.checks.parsing.qperf import parse_tcp
+from nearmetal.checks.parsing.stream import parse_stream
 from reframe_checks.gromacs import gromacs
 from reframe_checks.hpcc import hpcc
 from reframe_checks.lammps import lammps
 from reframe_checks.npb import npb
-from reframe_checks.parsing import ParseError, request
-from reframe_checks.parsing.collectives import parse_collectives
-from reframe_checks.parsing.eigen import parse_eigen
-from reframe_checks.parsing.gromacs import parse_gromacs
-from reframe_checks.parsing.hpcc import parse_hpcc
-from reframe_checks.parsing.java import parse_jvm
-from reframe_checks.parsing.lammps import parse_lammps
-from reframe_checks.parsing.npb import parse_npb
-from reframe_checks.parsing.osnoise import parse_noise
-from reframe_checks.parsing.perftest import parse_rdma
-from reframe_checks.parsing.pingpong import parse_imb
-from reframe_checks.parsing.qperf import parse_tcp
-from reframe_checks.parsing.stream import parse_stream
 from reframe_checks.rdma import rdma
 from reframe_checks.tcp import tcp
 

@@ -13,9 +13,10 @@ from pathlib import Path
 import orjson
 import pytest
 
-from nearmetal import baseline, record, results
-from nearmetal.__main__ import main
-from nearmetal.baseline import Baseline
+from nearmetal import results
+from nearmetal.cli import main
+from nearmetal.gate import baseline, record
+from nearmetal.gate.baseline import Baseline
 
 from .campaigns import campaign
 from .test_compare import store

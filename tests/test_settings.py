@@ -13,12 +13,12 @@ import pytest
 import yaml
 from reframe.core.exceptions import SanityError
 
-from reframe_checks import settings as module
-from reframe_checks.settings import MESSAGE_SIZES, NUMBERS, Allowed
+from nearmetal.checks import settings as module
+from nearmetal.checks.settings import MESSAGE_SIZES, NUMBERS, Allowed
 
 CHECKOUT = Path(__file__).parents[1]
 PACKAGE = CHECKOUT / "reframe_checks"
-SCHEMA = yaml.safe_load((CHECKOUT / "site-config/schema.yaml").read_text())
+SCHEMA = yaml.safe_load((CHECKOUT / "nearmetal/site/schema.yaml").read_text())
 #: Values of a setting with a pattern: one for the site's file, one for the command line.
 TEXTS = {
     NUMBERS: ("1,4", "1,2"),
@@ -308,6 +308,7 @@ def test_every_key_of_extras_is_one_that_something_reads():
 
 
 def test_no_check_reads_extras_by_itself():
-    for path in PACKAGE.rglob("*.py"):
+    library = CHECKOUT / "nearmetal" / "checks"
+    for path in [*PACKAGE.rglob("*.py"), *library.rglob("*.py")]:
         if path.name != "settings.py":
             assert not re.search(r"\.extras\b|self\.extra\(", path.read_text()), path

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from reframe_checks.parsing.pingpong import parse_imb
-from reframe_checks.parsing.stream import parse_stream
+from nearmetal.checks.parsing.pingpong import parse_imb
+from nearmetal.checks.parsing.stream import parse_stream
 
 pytestmark = pytest.mark.node
 

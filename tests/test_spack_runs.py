@@ -10,9 +10,9 @@ import pytest
 import yaml
 
 from nearmetal import results
-from reframe_checks.parsing import ParseError
-from reframe_checks.parsing.spack import Installed, disagreements, measured, parse_installed
-from reframe_checks.spack_install import ROOM, commands_to_write, differs, directory, locks, stage
+from nearmetal.checks.parsing import ParseError
+from nearmetal.checks.parsing.spack import Installed, disagreements, measured, parse_installed
+from nearmetal.checks.spack_install import ROOM, commands_to_write, differs, directory, locks, stage
 
 from .conftest import CHECKOUT
 from .test_compare import session

@@ -1,6 +1,6 @@
 """The systems' files against their schema, and the configuration that ReFrame makes of them."""
 
-import importlib.util
+import importlib
 import json
 import os
 import re
@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 
 import jsonschema
-import places
 import pytest
 import reframe as reframe_package
 import yaml
@@ -18,6 +17,10 @@ from reframe.core.config import load_config
 from reframe.core.exceptions import ConfigError
 from reframe.core.runtime import _is_valid_part
 from reframe.core.systems import System
+
+from nearmetal.checkout import PACKAGE
+from nearmetal.site import configuration as configuration_module
+from nearmetal.site import places
 
 SITE_CONFIG = Path(__file__).parents[1] / "site-config"
 OURS = SITE_CONFIG / "systems"
@@ -35,13 +38,6 @@ FULL_NAMES = [
 ]
 
 
-def load_settings():
-    spec = importlib.util.spec_from_file_location("nearmetal_settings", SITE_CONFIG / "settings.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.fixture(scope="module", autouse=True)
 def plain_environment():
     """Nothing of what the person who runs the tests has set for their site."""
@@ -53,7 +49,7 @@ def plain_environment():
 
 @pytest.fixture(scope="module")
 def settings(plain_environment):
-    return load_settings()
+    return configuration_module
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +89,7 @@ def a_system(**extras) -> dict:
 def configure(settings, directory: Path, **files) -> dict:
     for stem, content in files.items():
         (directory / f"{stem}.yaml").write_text(yaml.safe_dump(content))
-    return settings.configure([directory], "/results")
+    return settings.configure(SITE_CONFIG, [directory], "/results")
 
 
 def partition_of(configuration, full_name: str):
@@ -107,7 +103,7 @@ def partition_of(configuration, full_name: str):
 
 def test_the_schema_is_one():
     jsonschema.Draft202012Validator.check_schema(
-        yaml.safe_load((SITE_CONFIG / "schema.yaml").read_text())
+        yaml.safe_load((PACKAGE / "site" / "schema.yaml").read_text())
     )
 
 
@@ -444,7 +440,7 @@ def test_the_schema_knows_what_reframe_knows():
     """The lists in schema.yaml are ReFrame's own."""
     for name in (*backends._launcher_backend_modules, *backends._scheduler_backend_modules):
         importlib.import_module(name)
-    schema = yaml.safe_load((SITE_CONFIG / "schema.yaml").read_text())
+    schema = yaml.safe_load((PACKAGE / "site" / "schema.yaml").read_text())
     partition = schema["$defs"]["partition"]["properties"]
     ours = set(backends._launchers) - {"srun-mpj"}
     assert set(partition["launcher"]["enum"]) == ours
@@ -479,10 +475,11 @@ def is_platform(one) -> bool:
 
 
 def test_the_known_features_are_those_that_checks_and_environments_have():
-    schema = yaml.safe_load((SITE_CONFIG / "schema.yaml").read_text())["$defs"]
+    schema = yaml.safe_load((PACKAGE / "site" / "schema.yaml").read_text())["$defs"]
     of_environments = set(schema["features_of_environments"]["enum"])
     chosen = set()
-    for path in (SITE_CONFIG.parent / "reframe_checks").rglob("*.py"):
+    library = PACKAGE / "checks"
+    for path in [*(SITE_CONFIG.parent / "reframe_checks").rglob("*.py"), *library.rglob("*.py")]:
         for line in path.read_text().splitlines():
             if "valid_prog_environs" in line:
                 chosen |= set(re.findall(r"\+(\w+)", line))
@@ -644,7 +641,7 @@ def test_results_go_into_the_checkout(monkeypatch):
     owner = os.geteuid()
     monkeypatch.setattr(places, "owner", lambda path: owner)
     places.results.cache_clear()
-    configuration = load_settings().site_configuration
+    configuration = configuration_module.site_configuration(SITE_CONFIG)
     places.results.cache_clear()
     results = f"{SITE_CONFIG.parent}/results"
     assert configuration["storage"][0]["sqlite_db_file"] == f"{results}/results.db"

@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
-import cluster
 import pytest
-import topology
-from room import LabError, Room
-from topology import TopologyError
 
-SHIPPED = Path(topology.__file__).with_name("topology.toml").read_text()
+from nearmetal.lab import cluster, topology
+from nearmetal.lab.room import LabError, Room
+from nearmetal.lab.topology import TopologyError
+
+SHIPPED = topology.SHIPPED.read_text()
 FACTS = {"cpus": 4, "memory_mb": 8000, "checkout": "/somewhere"}
 
 

@@ -9,20 +9,20 @@ import pytest
 
 from .conftest import CHECKOUT
 
-#: Command by name: its file, its code for the unforeseen, and a module that breaks when it is called.
+#: Command by name: its module, its code for the unforeseen, and a module that breaks when it is called.
 COMMANDS = {
-    "locks": ("spack-env/locks.py", 3, "read_lock"),
-    "images": ("containers/images.py", 4, "build_all"),
-    "lab": ("site-config/lab/__main__.py", 3, "status"),
+    "locks": ("nearmetal.locks.spack", 3, "read_lock"),
+    "images": ("nearmetal.locks.images", 4, "build_all"),
+    "lab": ("nearmetal.lab.__main__", 3, "status"),
 }
 BREAK = """
-import os, runpy, sys
-sys.argv[0] = sys.argv[1]; del sys.argv[1]
-sys.path.insert(0, os.path.dirname(sys.argv[0]))
-text = open(sys.argv[0]).read()
+import importlib.util, sys
+name = sys.argv.pop(1)
+path = importlib.util.find_spec(name).origin
+text = open(path).read()
 broken = "def {name}(*_, **__): raise KeyError('nobody', 'foresaw this')\\n\\n"
 before, main, after = text.rpartition('if __name__ == "__main__":')
-exec(compile(before + broken + main + after, sys.argv[0], "exec"), {{"__name__": "__main__", "__file__": sys.argv[0]}})
+exec(compile(before + broken + main + after, path, "exec"), {{"__name__": "__main__", "__file__": path}})
 """
 
 
@@ -32,7 +32,7 @@ def test_an_unforeseen_error_has_a_code_of_its_own(tmp_path, command, options):
     path, code, name = COMMANDS[command]
     words = ["status"] if command == "lab" else []
     done = subprocess.run(
-        [sys.executable, "-c", BREAK.format(name=name), CHECKOUT / path, *options, *words],
+        [sys.executable, "-c", BREAK.format(name=name), path, *options, *words],
         capture_output=True,
         text=True,
         check=False,
@@ -50,7 +50,14 @@ def test_a_systems_file_that_the_aws_check_cannot_read_is_named(tmp_path):
     shutil.copy(aws / "cluster.yaml", tmp_path)
     (tmp_path / "mine.yaml").write_text("name: mine\npartitions: [{name: a}]\n")
     done = subprocess.run(
-        [CHECKOUT / ".venv/aws/bin/python", aws / "check.py", "--system", tmp_path / "mine.yaml"],
+        [
+            CHECKOUT / ".venv/aws/bin/python",
+            "-m",
+            "nearmetal.aws",
+            "--system",
+            tmp_path / "mine.yaml",
+        ],
+        cwd=CHECKOUT,
         capture_output=True,
         text=True,
         check=False,

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-CHECKS = Path(__file__).parents[1] / "reframe_checks"
+CHECKOUT = Path(__file__).parents[1]
+CHECKS = (CHECKOUT / "reframe_checks", CHECKOUT / "nearmetal" / "checks")
 #: Functions that take a unit, and its place among their arguments.
 TAKES = {"performance_function": 0, "make_performance_function": 1, "name_values": 1, "_add": 2}
 
@@ -20,10 +21,10 @@ class Found:
     unread: set[str] = field(default_factory=set)  #: places whose unit could not be read
 
 
-def units(directory: Path = CHECKS) -> Found:
-    """All units below a directory of checks."""
+def units(*directories: Path) -> Found:
+    """All units below directories of checks; ours by default."""
     found = Found()
-    for path in sorted(directory.rglob("*.py")):
+    for directory, path in _sources(directories or CHECKS):
         module = ast.parse(path.read_text())
         for call, scopes in _calls(module, [module]):
             place = f"{path.relative_to(directory)}:{call.lineno}"
@@ -33,6 +34,12 @@ def units(directory: Path = CHECKS) -> Found:
                 else:
                     found.units.setdefault(unit, set()).add(place)
     return found
+
+
+def _sources(directories) -> Iterator[tuple[Path, Path]]:
+    for directory in directories:
+        for path in sorted(directory.rglob("*.py")):
+            yield directory, path
 
 
 def _calls(node: ast.AST, scopes: list) -> Iterator[tuple[ast.Call, list]]:

@@ -10,12 +10,13 @@ They are not in `-c reframe_checks`, whose campaign they are no part of. A check
 
 import reframe as rfm
 
+from nearmetal.checks.duet.base import Duet
+
 from ..collectives import collectives
 from ..launch import launch
 from ..npb import npb
 from ..pingpong import pingpong
 from ..stream import OPENMP, stream_base
-from .base import Duet
 
 SOURCES = "../src"
 

@@ -7,8 +7,8 @@ import reframe as rfm
 import reframe.core.builtins as builtin
 from reframe.core.exceptions import SanityError
 
-from reframe_checks.base import NearmetalCheck
-from reframe_checks.jvm import Jvm
+from nearmetal.checks.base import NearmetalCheck
+from nearmetal.checks.jvm import Jvm
 
 HERE = Path(__file__).resolve().parent
 BYTES = 4_000_000

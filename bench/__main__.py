@@ -1,0 +1,125 @@
+"""How often the gate errs, measured: `make bench-gate` simulates campaigns and prints false alarms, power and launches.
+
+Noise as in launches of a parallel program: log-normal with 2 % outliers of 1.5 times, and where it says so, days: each
+session shifted as a whole. A step is a rise of a latency; flagged is what is called `regressed`. "judge" takes launches up
+to its verdict; "confirm" takes five, and fresh ones where these don't say `ok` (`nearmetal gate --confirm`). Beside them
+stands what others do with five launches (bench_methods.py).
+"""
+
+import argparse
+import sys
+
+import numpy as np
+from scipy import special
+from tabulate import tabulate
+
+from bench import noise as bench_noise
+from bench.tables import Row, tables
+
+#: What is promised of a method in a table at a step: (least power or, at step 0, most false alarms in %, most launches).
+PROMISES = {
+    ("CV 2 %", "judge", 0.0): (0.1, 7),
+    ("CV 2 %", "judge", 0.05): (98, 7),
+    ("CV 3 %", "judge", 0.0): (0.1, 20),
+    ("CV 3 %", "judge", 0.05): (95, 20),
+    ("CV 8 %", "judge", 0.0): (0.2, None),
+    ("CV 8 %", "judge", 0.10): (95, None),
+    ("CV 2 %", "confirm", 0.0): (0.1, 7),
+    ("CV 2 %", "confirm", 0.05): (98, None),
+    ("CV 3 %", "confirm", 0.0): (0.1, 20),
+    ("CV 3 %", "confirm", 0.05): (95, 20),
+    ("CV 8 %", "confirm", 0.0): (0.2, None),
+    ("CV 8 %", "confirm", 0.10): (95, None),
+    **{
+        (f"CV {cv} %, days {days} %", method, 0.0): (0.1, None)
+        for cv in (2, 3)
+        for days in ("0.5", "1.0")
+        for method in ("judge", "confirm")
+    },
+    **{
+        (f"duet, CV 8 %, shared {shared}", "judge_pairs", step): (bound, None)
+        for shared in (0.95, 0.99)
+        for step, bound in ((0.0, 0.2), (0.05, 95))
+    },
+    ("campaigns", "CV 2 %", 0.0): (5, None),
+    ("campaigns", "CV 3 %", 0.0): (5, None),
+}
+
+
+def interval(hits: int, trials: int) -> str:
+    """Clopper and Pearson's 95 % interval of a rate, in percent."""
+    low = special.betaincinv(hits, trials - hits + 1, 0.025) if hits else 0.0
+    high = special.betaincinv(hits + 1, trials - hits, 0.975) if hits < trials else 1.0
+    return f"{100 * low:.2f}-{100 * high:.2f}"
+
+
+def broken(title: str, rows: list[Row]) -> list[str]:
+    """The promises about this table that its rows don't keep."""
+    lines = []
+    for row in rows:
+        bound, most = PROMISES.get((title, row.method, row.step), (None, None))
+        missed = bound is not None and (row.rate < bound if row.step else row.rate > bound)
+        if missed or most is not None and row.launches > most:
+            used = "" if row.launches is None else f" with {row.launches:.1f} launches"
+            lines.append(
+                f"{title}, {row.method}, step {100 * row.step:.0f} %: {row.rate:.2f} %{used}"
+            )
+    return lines
+
+
+def shown(rows: list[Row]) -> str:
+    return tabulate(
+        [
+            [
+                f"{100 * row.step:.0f} %",
+                row.method,
+                f"{row.rate:.2f}",
+                interval(row.hits, row.trials) if row.days is None else f"of {row.days} days",
+                row.trials,
+                "" if row.launches is None else f"{row.launches:.1f}",
+            ]
+            for row in rows
+        ],
+        ["step", "method", "flagged %", "95 % interval", "trials", "launches"],
+        disable_numparse=True,
+        colalign=["right", "left", "right", "right", "right", "right"],
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="bench-gate",
+        description=__doc__,
+        epilog="exit codes: 0 all promises kept; 1 not",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--trials", type=int, default=4000, help="per noise and step (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--campaigns", type=int, default=400, help="unchanged ones, whole (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--baseline", type=int, default=60, help="launches in the baseline (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--variables", type=int, default=200, help="of a campaign (default: %(default)s)"
+    )
+    parser.add_argument("--seed", type=int, default=1)
+    plan = parser.parse_args()
+    missed, left = [], set(PROMISES)
+    print(
+        f"baseline of {plan.baseline} launches in sessions of {bench_noise.SESSION}, campaign of {plan.variables} variables"
+    )
+    for title, rows, limit in tables(np.random.default_rng(plan.seed), plan):
+        print(f"\n{title}\n{shown(rows)}" + (f"\n{limit}" if limit else ""), flush=True)
+        missed += broken(title, rows)
+        left -= {(title, row.method, row.step) for row in rows}
+    missed += [f"not measured: {promise}" for promise in sorted(left)]
+    for line in missed:
+        print(f"promise not kept: {line}", file=sys.stderr)
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,7 @@
+"""`python -m nearmetal`."""
+
+import sys
+
+from nearmetal.cli import main
+
+sys.exit(main())

@@ -1,0 +1,220 @@
+"""Is this a cluster on which Nearmetal runs? `make aws-check FILE=my-cluster.yaml`, without an account, or a call to AWS.
+
+The file is held against AWS ParallelCluster's own schema and validators, of the version in requirements.in, and its queues
+against the system's file. Each fault is one line, FILE:LINE: what is wrong. Fix: what to do. Ends with 1 if there is any, 2 on
+bad usage, 3 on an unforeseen error.
+"""
+
+import argparse
+import difflib
+import re
+import sys
+from pathlib import Path
+
+import marshmallow
+import yaml
+from pcluster.config.common import TypeMatchValidatorsSuppressor
+from pcluster.schemas.cluster_schema import ClusterSchema
+from pcluster.utils import yaml_load
+from pcluster.validators.common import FailureLevel, ValidatorContext
+
+from nearmetal.aws import agreement, recorded
+from nearmetal.checkout import CHECKOUT
+from nearmetal.unforeseen import guarded
+
+SITE_CONFIG = CHECKOUT / "site-config"
+MANUAL = "https://docs.aws.amazon.com/parallelcluster/latest/ug/cluster-configuration-file-v3.html"
+#: Validators that ask for what only the account has: its key pair, its image's tags, and whether it may launch such nodes.
+ACCOUNT = {
+    "KeyPairValidator",
+    "CustomAmiTagValidator",
+    "AmiOsCompatibleValidator",
+    "HeadNodeLaunchTemplateValidator",
+    "ComputeResourceLaunchTemplateValidator",
+}
+#: What a copy has to have replaced: values that say so, and an address that RFC 5737 keeps for documentation.
+#: What PyYAML's constructors raise beside its own error: whatever Python does on a date, a number or a key that is none.
+NOT_YAML = (*(yaml.YAMLError, ValueError, LookupError, TypeError, AttributeError, RecursionError),)
+PLACEHOLDER = re.compile(r"your|^192\.0\.2\.")
+
+
+class SystemLoader(yaml.SafeLoader):
+    """PyYAML's, with merge keys (`<<`), which ParallelCluster's loader takes from it once it has read a file."""
+
+    yaml_constructors = yaml.SafeLoader.yaml_constructors.copy()
+
+
+def read_system(path: Path) -> dict:
+    """A system's file, as far as its queues are held against it. Raises OSError, ValueError."""
+    try:
+        system = yaml.load(path.read_bytes(), SystemLoader)  # noqa: S506 - derived from the safe one
+        for number, partition in enumerate(system["partitions"]):
+            place, extras = f"partitions.{number}", partition["extras"]
+            access = partition["access"]
+            if not isinstance(access, list) or not all(isinstance(one, str) for one in access):
+                raise TypeError(f"{place}.access is no list of texts")
+            for key in ("link_class", "link_type"):
+                if not isinstance(extras[key], str):
+                    raise TypeError(f"{place}.extras.{key} is no text")
+    except NOT_YAML as error:
+        raise ValueError(
+            f"{path}: cannot be read as a system's file: {type(error).__name__}: "
+            f"{' '.join(str(error).split())}. Fix: correct it there"
+        ) from None
+    return system
+
+
+def places(text: str) -> tuple[dict[tuple, int], dict[str, int]]:
+    """The line of every key, by its path, and of every value where it stands first."""
+    by_path, by_value = {(): 1}, {}
+
+    def walk(node, path):
+        if isinstance(node, yaml.ScalarNode):
+            by_value.setdefault(node.value, node.start_mark.line + 1)
+        elif isinstance(node, yaml.SequenceNode):
+            for index, item in enumerate(node.value):
+                by_path[*path, index] = item.start_mark.line + 1
+                walk(item, (*path, index))
+        elif isinstance(node, yaml.MappingNode):
+            for key, value in node.value:
+                by_path[*path, key.value] = key.start_mark.line + 1
+                walk(value, (*path, key.value))
+
+    walk(yaml.compose(text, yaml.SafeLoader), ())
+    return by_path, by_value
+
+
+def flat(messages, path=()):
+    """Marshmallow's nested messages as pairs."""
+    if isinstance(messages, dict):
+        for key, inner in messages.items():
+            yield from flat(inner, path if key == "_schema" else (*path, key))
+    else:
+        yield from ((path, str(message)) for message in messages)
+
+
+def known_keys(path: tuple) -> list[str]:
+    """The keys that the schema has where this path ends."""
+    schema = ClusterSchema(cluster_name="nearmetal")
+    for key in (key for key in path if not isinstance(key, int)):
+        field = next(field for field in schema.fields.values() if field.data_key == key)
+        schema = getattr(field, "inner", field).schema
+    return sorted(field.data_key for field in schema.fields.values())
+
+
+def schema_faults(document):
+    """Pairs of a path and what the published schema says against it."""
+    try:
+        ClusterSchema(cluster_name="nearmetal").load(document)
+    except marshmallow.ValidationError as error:
+        for path, message in flat(error.messages):
+            if message == "Unknown field.":
+                keys = known_keys(path[:-1])
+                fix = " or ".join(
+                    difflib.get_close_matches(str(path[-1]), keys, n=2)
+                ) or "one of " + ", ".join(keys)
+                message, fix = "unknown key", f"write {fix}, or remove it"
+            else:
+                fix = f"see {MANUAL}"
+            yield path, f"{message.rstrip('.')}. Fix: {fix}"
+
+
+def validator_faults(ec2, document: dict, zone: str):
+    """Pairs of a level and what ParallelCluster's validators say, but what is for information only."""
+    standing, image = recorded.stand_in(ec2, document, zone)
+    cluster = ClusterSchema(cluster_name="nearmetal").load(standing)
+    cluster.official_ami = image
+    for failure in cluster.validate([TypeMatchValidatorsSuppressor(ACCOUNT)], ValidatorContext()):
+        if failure.level is not FailureLevel.INFO:
+            yield failure.level, f"{failure.validator_type}: {failure.message.strip()}"
+
+
+def check(path: Path, system: dict, system_file: str) -> tuple[list[str], list[str]]:
+    """Faults and notes, a line each."""
+    text = path.read_text()
+    by_path, by_value = places(text)
+    faults, notes = set(), []
+
+    def line_of(message: str) -> int:
+        named = [
+            value
+            for value in by_value
+            if len(value) > 2 and re.search(rf"(?<![\w.-]){re.escape(value)}(?![\w-])", message)
+        ]
+        return by_value[max(named, key=len)] if named else 1
+
+    notes += [
+        (line, f"yours to fill in: {value}")
+        for value, line in by_value.items()
+        if PLACEHOLDER.search(value)
+    ]
+    document = yaml_load(text)
+    region = document.get("Region") if isinstance(document, dict) else None
+    if region not in recorded.REGIONS:
+        line = by_path.get(("Region",), 1)
+        return [
+            f"{path}:{line}: Region is {region or 'missing'}. Fix: give one of {', '.join(sorted(recorded.REGIONS))}"
+        ], []
+    with recorded.account(region) as ec2:
+        for keys, message in schema_faults(document):
+            # Named by its key alone: what an alias stands for is there several times, and is corrected once.
+            name = [path.name, *(key for key in keys if isinstance(key, str))][-1]
+            faults.add((by_path.get(keys) or by_path[keys[:-1]], f"{name}: {message}"))
+        if not faults:
+            try:
+                queues = agreement.queues(document)
+                types = {
+                    name: recorded.instance_type(ec2, name)
+                    for queue in queues.values()
+                    for name in queue["types"]
+                }
+                zone = recorded.zones(ec2, [*types, document["HeadNode"]["InstanceType"]])[0]
+            except recorded.Unknown as unknown:
+                faults.add((by_value[unknown.args[0]], unknown.args[1]))
+            else:
+                for level, message in validator_faults(ec2, document, zone):
+                    if level is FailureLevel.ERROR:
+                        faults.add((line_of(message), f"{message.rstrip('.')}. Fix: see {MANUAL}"))
+                    else:
+                        notes.append((line_of(message), message))
+                agreed = agreement.faults(queues, types, system, system_file)
+                faults.update((by_path[keys], message) for keys, message in agreed)
+    return [
+        [f"{path}:{line}: {message}" for line, message in sorted(lines)]
+        for lines in (faults, notes)
+    ]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "files", nargs="*", type=Path, default=[SITE_CONFIG / "aws" / "cluster.yaml"]
+    )
+    parser.add_argument(
+        "--system",
+        type=Path,
+        default=SITE_CONFIG / "systems" / "ec2.yaml",
+        help="its partitions are the queues",
+    )
+    parser.add_argument(
+        "--debug", action="store_true", help="with an unforeseen error, print the traceback as well"
+    )
+    arguments = parser.parse_args()
+    try:
+        system, wrong = read_system(arguments.system), 0
+    except (OSError, ValueError) as error:
+        print(error)
+        return 1
+    for path in arguments.files:
+        try:
+            faults, notes = check(path, system, arguments.system.name)
+        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+            faults, notes = [f"{path}: cannot be read as YAML: {error}. Fix: correct it there"], []
+        print(*faults, *(f"note: {note}" for note in notes), sep="\n")
+        print(f"{path}: {f'{len(faults)} to correct' if faults else 'right'}")
+        wrong += len(faults)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(guarded(main, "aws-check"))

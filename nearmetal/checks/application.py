@@ -1,0 +1,79 @@
+"""Applications: programs that a site has installed, on one problem of ours and more and more processes."""
+
+import math
+import shlex
+
+import reframe.core.builtins as builtin
+from reframe.core.exceptions import SanityError
+
+from nearmetal.checks.base import NearmetalCheck
+from nearmetal.checks.scaling import Scaling
+from nearmetal.checks.settings import setting
+
+#: What `name_values` is to take of a launch: its rate, or the time that is its inverse.
+RATE = {"value": lambda run: run.rate, "parts": lambda run: run.parts}
+TIME = {
+    "value": lambda run: 1 / run.rate,
+    "parts": lambda run: [1 / part for part in run.parts],
+    "rate": lambda run: run.rate,
+}
+
+
+class Application(Scaling, NearmetalCheck):
+    """Base of the applications: the problem stays, the processes grow (strong scaling). A check has a table `sizes` and says
+    in a hook how its program is called."""
+
+    #: Size of the problem; default: the partition's `CHECK_size` (extras), or A.
+    #: :values: see the check's `sizes`
+    size = setting(str, "A", choices_of="sizes")
+    #: The program's name on PATH. :type: str
+    program = builtin.variable(str)
+
+    #: What each size is, by its letter; A is the one that a node or two take a minute for.
+    sizes = {}
+    #: Command lines after each launch.
+    after_launch = ()
+    time_limit = "2h"
+    tags = {"mpi", "cpu", "network", "application"}
+
+    @builtin.run_after("setup")
+    def choose_size(self):
+        self.use_processes(1 << 20)
+
+    @builtin.run_before("compile")
+    def choose_program(self):
+        feature = type(self).__name__
+        self.run_theirs(
+            shlex.quote(self.program),
+            f"load its module in this environment, which has the feature {feature}, or name it with "
+            f"-S {feature}.program=...",
+        )
+        self.env_vars["OMP_NUM_THREADS"] = "1"  # processes are what is counted
+
+    def launch(self, executable, options=()):
+        return [
+            line
+            for launch in super().launch(executable, options)
+            for line in (launch, *self.after_launch)
+        ]
+
+    def keep(self, launches: list, program: str) -> None:
+        """Take the launches, whole and right, as what is measured: each has processes, rate, parts, facts and payload_bytes."""
+        self.launches = self.rounds(launches)
+        self.check_binding()
+        self.record_program(launches[0].facts, program)
+        self.facts = {**self.facts, "application": launches[0].facts["application"]}
+
+    def payload_of(self, run):
+        return run.payload_bytes if run.processes > 1 else 0
+
+    def expect_equal(
+        self, what: str, launches: list, values: list[float], tolerance: float
+    ) -> None:
+        """Raises SanityError where a launch computed another value than the first, by more than this part of it."""
+        for run, value in zip(launches, values, strict=True):
+            if not math.isclose(value, values[0], rel_tol=tolerance):
+                raise SanityError(
+                    f"{what} is {value:.9g} on {run.processes} processes, but {values[0]:.9g} on "
+                    f"{launches[0].processes}: the machine, the program or its MPI library computes wrongly"
+                )

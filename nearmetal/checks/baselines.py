@@ -1,0 +1,114 @@
+"""References from the system's baseline, in ReFrame's own `$ref` files (written by `nearmetal baseline record`)."""
+
+from pathlib import Path
+
+import reframe as rfm
+import reframe.core.builtins as builtin
+import reframe.core.runtime as runtime
+import reframe.utility.typecheck as typ
+import yaml
+from reframe.core.exceptions import PerformanceError, ReframeError
+
+from nearmetal.checkout import BASELINES
+from nearmetal.checks.settings import NO_BASELINE
+
+#: Where baselines are, unless RFM_REFERENCE_PREFIX names another directory.
+DIRECTORY = BASELINES
+#: Of a baseline file (references/baseline-schema.yaml). Format 1, which did not say so, could bound the wrong side.
+FORMAT = 2
+
+
+class Baselined(rfm.RegressionTestPlugin):
+    """A variable has a reference in its system's baseline, or its partition's extras say why it has none.
+
+    The partition's reason lasts until the system has a baseline. A check's own reason, also from the command line
+    (`-S no_baseline=REASON`), lasts beyond it.
+    """
+
+    #: Why variables without reference pass here: the check's own reason, or `no_baseline` of the partition's extras.
+    #: :type: str
+    no_baseline = builtin.variable(str, value="", loggable=True)
+    #: Who gave that reason. :values: `check`, `partition`, or nothing
+    no_baseline_of = builtin.variable(str, value="", loggable=True)
+    #: Variables for which the case failed, as the baseline lacks them. :type: list of str
+    unreferenced = builtin.variable(typ.List[str], value=[], loggable=True)
+
+    # Here and not after init, where ReFrame would drop the check and say "Ran 0/0": an unreadable file fails the case.
+    @builtin.run_after("setup")
+    def take_references_from_the_baseline(self):
+        directory = runtime.runtime().get_option("general/0/reference_prefix") or DIRECTORY
+        self._baseline = Path(directory, f"{self.current_system.name}.yaml")
+        self._unreferenced = []
+        if self.no_baseline:
+            self.no_baseline_of = "check"
+        if self._baseline.is_file():
+            self._read_baseline()
+        elif not self.no_baseline:
+            self.no_baseline = self._reason_of_partition()
+            self.no_baseline_of = "partition" if self.no_baseline else ""
+
+    def _reason_of_partition(self) -> str:
+        return NO_BASELINE.of(self.current_partition, default="")
+
+    def _read_baseline(self) -> None:
+        record = f"`nearmetal baseline record --system {self.current_system.name}"
+        try:
+            data = yaml.safe_load(self._baseline.read_text())
+            self.reference = {"$ref": str(self._baseline)}
+        except Exception as error:  # whatever the parser meets in a damaged file
+            raise ReframeError(
+                f"{self._baseline}: not a file of references ({error}). Fix: restore it from git, "
+                f"or {record}`"
+            ) from error
+        recorded = data.get("baseline", {"format": FORMAT})
+        if not isinstance(recorded, dict) or recorded.get("format") != FORMAT:
+            raise ReframeError(
+                f"{self._baseline}: baseline.format is not {FORMAT}: an older version wrote it, which bounded "
+                f"some references on the wrong side. Fix: {record} --only-bounds`"
+            )
+
+    @builtin.run_before("performance", always_last=True)
+    def look_for_references(self):
+        referenced = self._referenced()
+        missing = sorted(set(self.perf_variables) - referenced)
+        # In a dry run a check whose variables follow from the node has none yet, but its baseline has.
+        if not missing and referenced:
+            return
+        self.require_reference = False
+        if not self.no_baseline:
+            self._unreferenced = missing or ["any variable"]
+
+    # Only now, so that the values are stored: the next baseline is recorded from them.
+    @builtin.run_after("performance")
+    def refuse_a_variable_without_reference(self):
+        if not self._unreferenced:
+            return
+        self.unreferenced = self._unreferenced
+        raise PerformanceError(
+            f"{self._baseline} has no reference for {', '.join(self.unreferenced)} of {self.display_name} on "
+            f"{self.current_partition.fullname} with {self.current_environ.name}. Fix: {self._fix()}"
+        )
+
+    def _fix(self) -> str:
+        record = f"`nearmetal baseline record --system {self.current_system.name}`"
+        if not self._baseline.is_file():
+            return f"say `no_baseline: <reason>` in the partition's extras until {record} wrote one"
+        obsolete = ""
+        if self._reason_of_partition():
+            obsolete = (
+                f". `no_baseline` in the extras of {self.current_partition.fullname} excuses nothing "
+                "any more, as the system has a baseline: delete it"
+            )
+        return (
+            f"{record} adds the case once enough sessions hold it; until then "
+            f"`-S {type(self).__name__}.no_baseline=<reason>` excuses it in one run{obsolete}"
+        )
+
+    def _referenced(self) -> set[str]:
+        """Names of the variables that the baseline knows for this case."""
+        if not self._baseline.is_file():
+            return set()
+        try:
+            return set(self.reference[self])
+        except KeyError:
+            return set()

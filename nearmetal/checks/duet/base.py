@@ -1,0 +1,223 @@
+"""A check as a duet: launches of A and B by turns in one allocation, so that what both meet cancels in each pair."""
+
+import statistics
+
+import reframe as rfm
+import reframe.core.builtins as builtin
+import reframe.utility.sanity as sn
+import reframe.utility.typecheck as typ
+from reframe.core.backends import getlauncher
+from reframe.core.exceptions import SanityError
+
+from nearmetal.checks import provenance
+from nearmetal.checks.base import rounded
+from nearmetal.checks.duet import script
+from nearmetal.checks.duet.variants import KINDS
+from nearmetal.checks.parsing import ParseError
+from nearmetal.checks.parsing.duet import order, parse_duet
+from nearmetal.checks.settings import setting
+
+
+class Duet(rfm.RegressionTestPlugin):
+    """Comes before the check that it makes a duet of: `class pingpong_duet(Duet, pingpong)`.
+
+    For each variable `v` of that check there are `v_a` and `v_b`, medians in its unit whose samples are a value a pair, and
+    `v_ratio`, the median of B/A within the pairs. `nearmetal duet` judges them.
+    """
+
+    #: Pairs of launches; an even number. :type: int
+    pairs = setting(int, 14, least=2)
+    #: A,B: two programming environments, such as `openmpi,mpich`. :type: list of str
+    environs = builtin.variable(typ.List[str], value=[])
+    #: A,B: two partitions of the system, such as `native,emulated`, in a heterogeneous job of Slurm. :type: list of str
+    partitions = builtin.variable(typ.List[str], value=[])
+    #: A,B: two bindings, where the check knows any: `bound,unbound`. :type: list of str
+    bindings = builtin.variable(typ.List[str], value=[])
+
+    # Last, after ReFrame's own hook that sets the variables of -P.
+    @builtin.run_after("init", always_last=True)
+    def choose_kind(self):
+        self.no_baseline = "A and B are judged as pairs within the job: nearmetal duet"
+        asked = {name: list(getattr(self, name)) for name in KINDS if getattr(self, name)} or dict(
+            [self.by_default]
+        )
+        self._asked, self.kind_name = asked, next(iter(asked))
+        names = asked[self.kind_name]
+        # Also of a duet that fails before it measures: `nearmetal duet` knows it by them.
+        self._said = {
+            "duet": self.kind_name,
+            **{f"duet.{letter}": name for letter, name in zip("ab", names)},
+        }
+        self.facts = {**self.facts, **self._said}
+        if len(asked) == 1 and len(names) == 2 and self.kind_name in self.kinds:
+            self.kind = KINDS[self.kind_name](names)
+            self.kind.select(self)
+
+    @builtin.run_after("setup")
+    def launch_each_once_a_pair(self):
+        self.decide("repeats", self.pairs, f"but a duet has {self.pairs} pairs: set `pairs`")
+
+    @builtin.run_after("setup")
+    def say_what_cannot_be_compared(self):
+        if len(self._asked) > 1:
+            raise SanityError(
+                f"{' and '.join(self._asked)} are set, but a duet compares one thing: give one of them"
+            )
+        names = self._asked[self.kind_name]
+        if len(names) != 2:
+            raise SanityError(
+                f"{self.kind_name} is {','.join(names)!r}; give A and B, such as "
+                f"-S {self.kind_name}={','.join((names * 2)[:2])}"
+            )
+        try:
+            order(self.pairs)
+        except ParseError as error:
+            raise SanityError(str(error)) from None
+        if self.kind_name not in self.kinds:
+            self.skip(
+                f"{self.display_name} compares {' or '.join(self.kinds)}, not {self.kind_name}"
+            )
+        if obstacle := self.kind.obstacle(self):
+            self.skip(
+                f"{self.display_name} of {','.join(names)}: {self.current_partition.fullname} {obstacle}"
+            )
+
+    @builtin.run_before("compile")
+    def build_the_other(self):
+        self.kind.build(self)
+
+    @builtin.run_before("run")
+    def add_to_the_job(self):
+        self.kind.submit(self)
+
+    def further_launches(self):
+        """Defines what launches A and B; ReFrame's own line is the first call, with srun within the functions."""
+        variants = {}
+        self._variants = dict(zip("ab", self.kind.variants(self)))
+        for letter, variant in self._variants.items():
+            counters = self.probe("".join(f"{option} " for option in variant.options)) + " counters"
+            own, self.job.launcher = self.job.launcher, variant.launcher or self.job.launcher
+            commands = self.launch(variant.executable or self.executable, variant.options)
+            self.job.launcher = own
+            variants[letter] = variant.prepare, commands, counters
+        self.prerun_cmds += script.functions(variants)
+        first, *further = script.calls(self.pairs)
+        self.job.launcher, self.executable, self.executable_opts = getlauncher("local")(), first, []
+        return further
+
+    def image_in(self, environ):
+        a, b = map(super().image_in, self.kind.environs(self))
+        return both({"a": a or "none", "b": b or "none"}) if a or b else ""
+
+    def facts_of(self, environ):
+        a, b = map(super().facts_of, self.kind.environs(self))
+        return {
+            name: both({"a": a.get(name, "none"), "b": b.get(name, "none")}) for name in {**a, **b}
+        }
+
+    def read_output(self, text):
+        """Each launch by itself and then each variant's as the check's own output, so that all that it refuses is refused."""
+        said = {}
+
+        def read(text):
+            super(Duet, self).read_output(text)
+            self.expect_what_was_asked()
+
+        self._turns = parse_duet(text, self.pairs)
+        self._launches = {}
+        for letter, variant in self._variants.items():
+            for name, value in variant.settings.items():
+                setattr(self, name, value)
+            own = [launch for launch in self._turns if launch.variant == letter]
+            for launch in own:
+                self.repeats = 1
+                self._reading(launch.name, read, launch.text)
+            self.repeats = self.pairs
+            self._reading(letter.upper(), read, "".join(launch.text for launch in own))
+            self._launches[letter] = self.launches
+            said[letter] = {"mpi_library": self.mpi_library, "compiler": self.compiler}
+        for name in ("mpi_library", "compiler"):
+            setattr(self, name, both({letter: words[name] for letter, words in said.items()}))
+        self.launches = [self._launches[turn.variant][turn.pair] for turn in self._turns]
+        self.facts = {**self.facts, **self._said}
+
+    def _reading(self, whose, read, text):
+        try:
+            read(text)
+        except (ParseError, SanityError) as error:
+            raise SanityError(f"{whose}: {error}") from None
+
+    def check_transport(self):
+        """Of every launch, from the counters before and after it: what half of the launches did, the job's would hide."""
+        if not self.payload_bytes():
+            return
+        last, everything, found = dict(self._counters[0]), self.launches, {"a": set(), "b": set()}
+        for turn, launch in zip(self._turns, everything):
+            after = provenance.parse(self._read(f"counters.{turn.pair}.{turn.variant}"))
+            if len(after) != self.num_nodes or not set(after) <= set(last):
+                raise SanityError(
+                    f"{turn.name} ran on {', '.join(after)}, where the job has {', '.join(last)}"
+                )
+            self.launches = [launch]
+            if payload := self.payload_bytes():
+                self.transport = provenance.transport(
+                    {host: last[host] for host in after}, after, payload
+                ).name
+                found[turn.variant].add(self.transport)
+                self._reading(turn.name, lambda _: super(Duet, self).check_transport(), "")
+            # What a NIC is says only the first probe; the next launch counts from here.
+            last.update({host: {**last[host], **facts} for host, facts in after.items()})
+        self.launches = everything
+        if found["a"] and found["b"]:
+            self.transport = both(
+                {letter: " or ".join(sorted(names)) for letter, names in found.items()}
+            )
+
+    # After the check's own hooks, whose variables these are.
+    @builtin.run_before("performance")
+    def pair_up(self):
+        if self.is_dry_run():
+            return
+        everything, samples, units = self.launches, {}, {"a": {}, "b": {}}
+        for letter, self.launches in self._launches.items():
+            self.samples = {}
+            getattr(
+                self, "name_variables", dict
+            )()  # of a check that names its variables only when it has measured
+            for name, expression in self.perf_variables.items():
+                expression.evaluate()
+                units[letter][name] = expression.unit
+            samples[letter] = self.samples
+        if units["a"] != units["b"]:
+            raise SanityError(
+                f"A measured {', '.join(units['a'])}, but B {', '.join(units['b'])}: they have no pairs"
+            )
+        self.launches, self.samples, self.within, self.curves, self.perf_variables = (
+            everything,
+            {},
+            {},
+            {},
+            {},
+        )
+        for name, unit in units["a"].items():
+            a, b = samples["a"][name], samples["b"][name]
+            if not len(a) == len(b) == self.pairs:
+                raise SanityError(
+                    f"{name} has {len(a)} values of A and {len(b)} of B instead of {self.pairs} each"
+                )
+            self._add(f"{name}_a", a, unit)
+            self._add(f"{name}_b", b, unit)
+            self._add(f"{name}_ratio", [y / x for x, y in zip(a, b)], "1")
+
+    def _add(self, name, values, unit):
+        values = [rounded(value) for value in values]
+        self.samples = {**self.samples, name: values}
+        self.perf_variables[name] = sn.make_performance_function(
+            sn.defer(rounded(statistics.median(values))), unit
+        )
+
+
+def both(words: dict[str, str]) -> str:
+    """What holds for A and B, or for each."""
+    a, b = words["a"], words["b"]
+    return a if a == b else f"A: {a}; B: {b}"

@@ -1,0 +1,214 @@
+"""What may differ between A and B of a duet: a class a kind, found by the name of the variable that holds A's and B's names.
+
+A kind narrows what ReFrame selects, says why a partition can't run it, builds and submits what its variants need beyond the
+check's own, and gives the two variants. One more is one more class, entered in KINDS, and a variable of its name
+in `base.py`."""
+
+import re
+from dataclasses import dataclass, field
+
+import reframe.core.runtime as runtime
+from reframe.core.exceptions import SanityError
+from reframe.core.launchers import JobLauncher
+
+from nearmetal.checks.settings import NODES
+
+
+@dataclass(frozen=True)
+class Variant:
+    """How a launch of A or B differs from what the check would run by itself."""
+
+    prepare: tuple[str, ...] = ()  #: shell commands before it, in its subshell
+    options: tuple[str, ...] = ()  #: further ones of the launcher
+    executable: str = ""  #: '': the check's
+    launcher: JobLauncher | None = None  #: None: the job's
+    settings: dict = field(
+        default_factory=dict
+    )  #: attributes of the check while it reads this variant's output
+
+
+class Kind:
+    """The common part; `names` are A's and B's, `check` is the test case."""
+
+    def __init__(self, names):
+        self.names = tuple(names)
+
+    def select(self, check) -> None:
+        """After init: narrow the systems or environments to A's, if A is known; else `obstacle` says that it is not."""
+
+    def obstacle(self, check) -> str:
+        """After setup: why this partition can't run it, '' if it can; SanityError where a name is known nowhere."""
+        return ""
+
+    def environs(self, check) -> tuple:
+        """A's and B's programming environments."""
+        return check.current_environ, check.current_environ
+
+    def build(self, check) -> None:
+        """Before compile, of A: add the commands that build B."""
+
+    def submit(self, check) -> None:
+        """Before run: add what the job needs."""
+
+    def variants(self, check) -> tuple[Variant, Variant]:
+        raise NotImplementedError
+
+    def refuse_unknown(self, known, what: str, hint: str = "") -> None:
+        for name in self.names:
+            if name not in known:
+                raise SanityError(
+                    f"{what} {name!r} is unknown here; choose of {', '.join(sorted(known))}{hint}"
+                )
+
+
+def environments(partitions) -> dict:
+    return {environ.name: environ for partition in partitions for environ in partition.environs}
+
+
+def set_anew(environ) -> list[str]:
+    """Variables that an environment sets, and does not only add to, as to PATH."""
+    return [
+        name
+        for name, value in environ.env_vars.items()
+        if not re.search(rf"\${{?{re.escape(name)}\b", value)
+    ]
+
+
+class Environs(Kind):
+    """Two programming environments: the program is built with each, and each launch finds its own modules loaded."""
+
+    def select(self, check):
+        self.wanted = [
+            {feature.lstrip("+") for feature in wanted.split()}
+            for wanted in check.valid_prog_environs
+        ]
+        if self.names[0] in environments(runtime.runtime().system.partitions):
+            check.valid_prog_environs = [self.names[0]]
+        check.further_environs = self.names[1:]
+
+    def obstacle(self, check):
+        self.refuse_unknown(environments(check.current_system.partitions), "environment")
+        here = environments([check.current_partition])
+        for name in self.names:
+            if name not in here:
+                return f"has no environment {name!r}"
+            if not any(wanted <= set(here[name].features) for wanted in self.wanted):
+                return f"has an environment {name!r} without {' or '.join(' and '.join(sorted(wanted)) for wanted in self.wanted)}"
+        self.a, self.b = (here[name] for name in self.names)
+        return (obstacle := check.obstacle_in(self.b)) and f"cannot: {obstacle}"
+
+    def environs(self, check):
+        return self.a, self.b
+
+    def build(self, check):
+        check.postbuild_cmds += [*self._change(check), *check.commands_to_build(self.b)]
+
+    def variants(self, check):
+        # Once is enough: what a preparation writes is there for every launch.
+        change, preparations = self._change(check), check.preparations_in(self.b)
+        check.prerun_cmds += ["(", *change, *preparations, ")"] * bool(preparations)
+        return Variant(), Variant(
+            tuple(change), executable=check.program_in(self.b), launcher=check.launcher_in(self.b)
+        )
+
+    def _change(self, check) -> list[str]:
+        """From A's environment to B's."""
+        unload = runtime.runtime().modules_system.emit_unload_commands
+        return [
+            *check.departure_from(self.a),
+            *(command for module in reversed(self.a.modules) for command in unload(module)),
+            *(f"unset {name}" for name in set_anew(self.a)),
+            *runtime.emit_loadenv_commands(self.b),
+            *check.arrival_in(self.b),
+        ]
+
+
+class Partitions(Kind):
+    """Two partitions in one allocation, a heterogeneous job of Slurm: https://slurm.schedmd.com/heterogeneous_jobs.html"""
+
+    def select(self, check):
+        if self.names[0] in {partition.name for partition in runtime.runtime().system.partitions}:
+            check.valid_systems = [f"*:{self.names[0]}"]
+
+    def obstacle(self, check):
+        known = {partition.name: partition for partition in check.current_system.partitions}
+        system = check.current_system.name
+        self.refuse_unknown(
+            known,
+            "partition",
+            f" (`--system {system}:...` hides the others: give `--system {system}`)",
+        )
+        self.pair = [known[name] for name in self.names]
+        for partition in self.pair:
+            scheduler, launcher = (
+                partition.scheduler.registered_name,
+                partition.launcher_type.registered_name,
+            )
+            if scheduler not in ("slurm", "squeue") or launcher != "srun":
+                return (
+                    f"is to share an allocation with {self.names[1]}, which takes a heterogeneous job of Slurm: "
+                    f"{partition.name} has {scheduler} and {launcher} instead of slurm and srun"
+                )
+            if partition.scheduler.get_option("sched_access_in_submit"):
+                return f"gives its access options on the command line (sched_access_in_submit), but {self.names[1]} has others"
+            if check.current_environ.name not in environments([partition]):
+                return f"shares no environment {check.current_environ.name!r} with {partition.name}"
+            nodes = NODES.of(partition, default=check.num_nodes)
+            if nodes < check.num_nodes:
+                return f"needs {check.num_nodes} nodes of {partition.name}, which has {nodes}"
+        return ""
+
+    def submit(self, check):
+        a, b = self.pair
+        tasks = check.num_tasks // check.num_nodes
+        # ReFrame's own options, which come first, are those of A. What `-J` gives holds for both, and ends up last.
+        check.job.options += [
+            *a.get_resource("hetjob"),
+            *check.job.cli_options,
+            "#SBATCH hetjob",
+            *b.access,
+            *b.get_resource("hetjob"),
+            f"--ntasks={check.num_tasks}",
+            f"--ntasks-per-node={tasks}",
+            *(["--exclusive"] if check.exclusive_access else []),
+            f"--time={minutes(check.time_limit)}",
+        ]
+        check.probe_options = "--het-group=0,1 "
+        check.nodes_expected = 2 * check.num_nodes
+
+    def variants(self, check):
+        return tuple(Variant(options=(f"--het-group={group}",)) for group in (0, 1))
+
+
+def minutes(seconds: float) -> int:
+    """As Slurm takes a time limit; never less."""
+    return -int(-seconds // 60)
+
+
+class Bindings(Kind):
+    """Two settings of a check's own `environment_by_binding`: what is exported for each."""
+
+    def obstacle(self, check):
+        self.refuse_unknown(check.environment_by_binding, "binding")
+        return ""
+
+    def variants(self, check):
+        every = sorted(
+            {name for variables in check.environment_by_binding.values() for name in variables}
+        )
+        return tuple(
+            Variant(
+                prepare=(
+                    f"unset {' '.join(every)}",
+                    *(
+                        f"export {key}={value}"
+                        for key, value in check.environment_by_binding[name].items()
+                    ),
+                ),
+                settings={"binding": name},
+            )
+            for name in self.names
+        )
+
+
+KINDS = {"environs": Environs, "partitions": Partitions, "bindings": Bindings}

@@ -1,0 +1,71 @@
+"""From a job that ended badly to the sentence that a person needs."""
+
+import re
+import shutil
+from pathlib import Path
+
+from nearmetal.checks import provenance
+
+#: Job states that name the cause themselves.
+STATES = {
+    "TIMEOUT": "it ran into its time limit: a rank hangs or the limit is too short (-S {check}.time_limit=...)",
+    "NODE_FAIL": "a node was lost, or could not be given the job: is slurmd or munged down there? see `sinfo -R`",
+    "OUT_OF_MEMORY": "it ran out of memory",
+    "CANCELLED": "somebody or something cancelled it: see `sacct -j {jobid}` and slurmctld's log",
+    "BOOT_FAIL": "a node did not boot",
+    "DEADLINE": "its deadline passed",
+}
+#: What Slurm writes to stderr about every step that failed, whatever failed.
+SCHEDULERS_LINE = re.compile(
+    r"(srun|slurmstepd)[^:]*(: error)?: (launch|Job step|got SIG|forcing|Terminating|.*Exited with exit code|\*\*\* )"
+)
+
+
+def last_words(stderr: str, stdout: str) -> str:
+    """The lines that tell most: of stderr the first two and the last, since the first rank to fail takes the others along;
+    where it holds nothing but the scheduler's own lines, the last three of stdout."""
+
+    def lines(text):
+        return [
+            line.strip()
+            for line in text.splitlines()
+            if line.strip() and not SCHEDULERS_LINE.match(line)
+        ]
+
+    errors, output = lines(stderr), lines(stdout)[-3:]
+    if len(errors) > 3:
+        errors = [*errors[:2], "...", errors[-1]]
+    return " / ".join(errors or output)[:400]
+
+
+def explain(check: str, jobid, nodes: list[str], state: str, code, words: str) -> str:
+    """Why a job of that class of check failed: from its state where that says it, and from its last words."""
+    causes = [STATES[state].format(check=check, jobid=jobid)] if state in STATES else []
+    if words:
+        causes.append(f"its last words: {words}")
+    return (
+        f"job {jobid} on {', '.join(nodes) or 'no node'} ended as {state} with exit code {code}: "
+        + ("; ".join(causes) or "it said nothing")
+    )
+
+
+def full(directory) -> str:
+    """`; ... is full` where that holds for the file system of a directory: what a job then loses, no message tells."""
+    return (
+        f"; the file system of {directory} is full"
+        if shutil.disk_usage(directory).free < 1 << 20
+        else ""
+    )
+
+
+def disturbance(directory) -> str:
+    """`; foreign processes on ...` where a job's snapshots in its directory show what disturbed it; else empty."""
+    snapshots = []
+    for when in ("before", "after"):
+        try:
+            text = Path(directory, f"provenance.{when}").read_text(errors="replace")
+            snapshots.append(provenance.parse(text))
+        except (OSError, provenance.ProvenanceError):
+            snapshots.append({})
+    told = provenance.disturbance(*snapshots)
+    return f"; {told}" if told else ""

@@ -1,0 +1,155 @@
+"""The HPC Challenge benchmark: the summary section of ``hpccoutf.txt``."""
+
+import re
+from dataclasses import dataclass
+
+from nearmetal.checks.parsing import ParseError, agree, positive, unit, whole
+
+#: Our names of what HPCC tells: its key, and the factor to our unit.
+VARIABLES = {
+    "star_random_access": ("StarRandomAccess_GUPs", 1),  # GUP/s
+    "mpi_random_access": ("MPIRandomAccess_GUPs", 1),  # GUP/s
+    "hpl": ("HPL_Tflops", 1e3),  # Gflop/s
+    "star_dgemm": ("StarDGEMM_Gflops", 1),  # Gflop/s
+    "star_stream_triad": ("StarSTREAM_Triad", 1e3),  # MB/s; HPCC's are GB/s
+    "ptrans": ("PTRANS_GBs", 8),  # Gb/s
+    "mpi_fft": ("MPIFFT_Gflops", 1),  # Gflop/s
+    "ring_latency": ("RandomlyOrderedRingLatency_usec", 1),  # us
+    "ring_bandwidth": ("RandomlyOrderedRingBandwidth_GBytes", 8),  # Gb/s
+}
+
+
+BEGIN = r"^This is the DARPA/DOE HPC Challenge"
+
+
+@dataclass(frozen=True)
+class HpccRun:
+    """One launch, whole and successful."""
+
+    processes: int
+    n: int  #: order of HPL's matrix
+    values: dict[str, float]  #: by the names of VARIABLES
+    library: str  #: HPCC's version
+    did: dict  #: what HPCC says it did
+
+    @property
+    def matrix_bytes(self) -> int:
+        return 8 * self.n**2
+
+    @property
+    def hpl_share(self) -> float:
+        """HPL in percent of what all processes do in DGEMM at once, each for itself: the peak that can be had."""
+        return 100 * self.values["hpl"] / self.values["star_dgemm"] / self.processes
+
+
+#: By the key of the summary: the section of the body that gives the same figure, its line, and the factor to it.
+BODY = {
+    "StarRandomAccess_GUPs": ("StarRandomAccess", r"Average GUP/s (\S+)", 1),
+    "MPIRandomAccess_GUPs": ("MPIRandomAccess", r"(\S+) Billion\(10\^9\) Updates  +per second", 1),
+    "StarDGEMM_Gflops": ("StarDGEMM", r"Average Gflop/s (\S+)", 1),
+    "StarSTREAM_Triad": ("StarSTREAM", r"Average Triad GB/s (\S+)", 1),
+    "MPIFFT_Gflops": ("MPIFFT", r"Gflop/s: +(\S+)", 1),
+    "RandomlyOrderedRingLatency_usec": (
+        "LatencyBandwidth",
+        r"Avg Random Order Latency: +(\S+) msec",
+        1e3,
+    ),
+    "RandomlyOrderedRingBandwidth_GBytes": (
+        "LatencyBandwidth",
+        r"Message Size: +2000000 Byte\n(?:.*\n)*?Avg Random Order Bandwidth: +(\S+) MB/s",
+        1e-3,
+    ),
+}
+
+
+def _check_body(told: dict[str, str], body: str) -> None:
+    """Every figure of the summary is that of its own section, as far as its digits go."""
+    for key, (section, line, factor) in BODY.items():
+        found = re.search(
+            rf"^Begin of {section} section\.(.*?)^End of {section}", body, re.S | re.M
+        )
+        given = re.search(rf"^{line}", found[1], re.M) if found else None
+        if not given:
+            raise ParseError(
+                f"HPCC's section {section} does not give {key}: it was cut off, or another version; see hpccoutf.txt"
+            )
+        value = positive(given[1], f"HPCC's {section}") * factor
+        summed = positive(told[key], f"HPCC's {key}")
+        agree(f"HPCC's {key}", summed, value, unit(given[1]) * factor + unit(told[key]))
+    rates = re.findall(r"^WALL(?: +\S+){7} +PASSED +(\S+)", body, re.M)
+    numbers = [positive(rate, "a rate of HPCC's PTRANS") for rate in rates]
+    rate = positive(told["PTRANS_GBs"], "HPCC's PTRANS_GBs")
+    if not any(abs(number - rate) <= 0.00051 for number in numbers):
+        raise ParseError(
+            f"HPCC's PTRANS_GBs is {rate}, which its section PTRANS does not give: digits were damaged; rerun"
+        )
+
+
+def _check_hpl(told: dict[str, str]) -> None:
+    """Order of the matrix, time and rate of HPL give the same number of operations."""
+    n = whole(told["HPL_N"], "HPCC's HPL_N", 1)
+    seconds = positive(told.get("HPL_time", ""), "HPCC's HPL_time")
+    rate = positive(told["HPL_Tflops"], "HPCC's HPL_Tflops")
+    computed = (2 / 3 * n**3 + 3 / 2 * n**2) / seconds / 1e12
+    agree("HPCC's HPL_Tflops", rate, computed, 1e-4 * rate)
+
+
+def _parse_summary(text: str, body: str) -> HpccRun:
+    pairs = re.findall(r"^(\w+)=(.*)$", text, re.M)
+    told = dict(pairs)
+    if len(told) != len(pairs):
+        raise ParseError("HPCC's summary gives a figure twice: lines were mixed; rerun")
+    if told.get("Success") != "1":
+        raise ParseError(
+            f"HPCC says Success={told.get('Success', 'nothing')}: one of its tests failed; hpccoutf.txt tells which"
+        )
+    needed = ("CommWorldProcs", "HPL_N", "HPL_NB", "HPL_nprow", "HPL_npcol")
+    missing = sorted(
+        key for key in (*needed, *(key for key, _ in VARIABLES.values())) if key not in told
+    )
+    if missing:
+        raise ParseError(
+            f"HPCC's summary lacks {', '.join(missing)}: it was cut off, or another version; see hpccoutf.txt"
+        )
+    values = {
+        name: factor * positive(told[key], f"HPCC's {key}")
+        for name, (key, factor) in VARIABLES.items()
+    }
+    counts = {key: whole(told[key], f"HPCC's {key}", 1) for key in needed}
+    processes = counts["CommWorldProcs"]
+    if counts["HPL_nprow"] * counts["HPL_npcol"] != processes:
+        raise ParseError(
+            f"HPL's grid is {told['HPL_nprow']} by {told['HPL_npcol']} of {processes} processes: rerun"
+        )
+    if counts["HPL_N"] % counts["HPL_NB"]:
+        raise ParseError(f"HPL's N is {told['HPL_N']}, no multiple of {told['HPL_NB']}: rerun")
+    _check_hpl(told)
+    _check_body(told, body)
+    version = ".".join(told.get(f"Version{part}", "?") for part in ("Major", "Minor", "Micro"))
+    did = {"processes": processes, "block": counts["HPL_NB"], "n": counts["HPL_N"]}
+    return HpccRun(processes, counts["HPL_N"], values, f"HPCC {version}", did)
+
+
+def parse_hpcc(text: str) -> list[HpccRun]:
+    """Every launch in (concatenated) ``hpccoutf.txt``, in order.
+
+    Method: HPC Challenge 1.5 (P. Luszczek et al.); HPL's residual is checked by HPCC itself. Raises ParseError where a launch
+    did not end, a test failed, or a value is missing, zero or no number.
+    """
+    begins = [found.start() for found in re.finditer(BEGIN, text, re.M)]
+    bodies = [text[start:end] for start, end in zip(begins, [*begins[1:], len(text)])]
+    sections = [
+        re.search(r"^Begin of Summary section\.(.*?)^End of Summary section\.", body, re.S | re.M)
+        for body in bodies
+    ]
+    ended = len(re.findall(r"^End of Summary section\.", text, re.M))
+    if not bodies or None in sections or ended != len(bodies):
+        raise ParseError(
+            f"HPCC began {len(bodies)} times and ended {ended} times: it was cut off (time limit, memory); see the "
+            "job's stderr"
+        )
+    for failed in re.findall(r"^\|\|Ax-b.*FAILED.*$", text, re.M):
+        raise ParseError(
+            f"HPL's residual is too large ({failed.strip()}): the machine or its BLAS computes wrongly"
+        )
+    return [_parse_summary(section[1], body) for section, body in zip(sections, bodies)]

@@ -1,0 +1,52 @@
+"""``src/launch.c``."""
+
+from dataclasses import dataclass, field
+
+from nearmetal.checks.parsing import (
+    END,
+    ParseError,
+    expect_ranks,
+    facts_of,
+    launches_of,
+    positive,
+    whole,
+    words_of,
+)
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One launch, whole."""
+
+    processes: int
+    seconds: float  #: from the launcher's call until MPI_Init has returned on the first process
+    mpi_init_seconds: float  #: within MPI_Init, on the process where it is longest
+    facts: dict[str, str] = field(default_factory=dict)
+    did: dict = field(default_factory=dict)  #: what the program says it did
+
+
+def _parse_launch(lines: list[str]) -> Launch:
+    if END not in lines:
+        raise ParseError(
+            'the output stops before "# nearmetal complete": the job was cut off; rerun'
+        )
+    facts = facts_of(lines, ("mpi_library", "compiler", "launch"), "launch")
+    given = facts.pop("launch")
+    if "since_asked_s=" not in given:
+        raise ParseError(
+            "the output does not tell when the launcher was called: start the program with --since $(date +%s.%N)"
+        )
+    told = words_of(given, "the line of the launch", "processes mpi_init_s since_asked_s")
+    processes = whole(told["processes"], "the number of processes", 1)
+    seconds = positive(told["since_asked_s"], "the time since the launcher was called")
+    within = positive(told["mpi_init_s"], "the time within MPI_Init")
+    expect_ranks(facts, processes, "launch")
+    return Launch(processes, seconds, within, facts, {"ranks": processes})
+
+
+def parse_launch(text: str) -> list[Launch]:
+    """Every launch in the output of ``src/launch.c``, in order. Raises ParseError on truncated or non-numeric results."""
+    return [
+        _parse_launch(lines)
+        for lines in launches_of(text, r"# nearmetal program: launch", "launch")
+    ]

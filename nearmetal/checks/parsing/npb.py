@@ -1,0 +1,234 @@
+"""The NAS Parallel Benchmarks: the official programs (NPB 3.x, MPI) and ``src/npb``, which print the same table."""
+
+import re
+from dataclasses import dataclass, field
+
+from nearmetal.checks.parsing import (
+    END,
+    ParseError,
+    agree,
+    decimals,
+    expect_ranks,
+    fact,
+    facts_of,
+    launches_of,
+    parts,
+    positive,
+    real,
+    unit,
+    whole,
+)
+
+#: Lines of the table, as `print_results` of NPB 3 writes them.
+NUMBERS = {"Time in seconds": "seconds", "Total processes": "processes", "Mop/s total": "mops"}
+TABLE = re.compile(
+    r"(Class|Size|Iterations|Time in seconds|Total (?:processes|threads)|Active proc\w*|Mop/s total|Mop/s/process|Mop/s/thread|Verification)\s*=\s*(.*)"
+)
+#: What a launch begins with.
+TITLE = r"# nearmetal program: npb|\s*NAS Parallel Benchmarks ((\(\S+\) )?\d+\.\d+(\.\d+)? --|\(NPB[^)]*-MZ[^)]*\) - )"
+
+
+TITLED = re.compile(r"NAS Parallel Benchmarks ")
+
+
+@dataclass
+class NpbRun:
+    """One launch, whole and verified."""
+
+    kernel: str  #: such as ``CG``
+    npb_class: str  #: S, W, A, B, C, ...
+    processes: int
+    seconds: float  #: of the slowest process
+    mops: float  #: Mop/s of all processes
+    threads: int = 0  #: of all processes; 0 from programs without OpenMP
+    facts: dict[str, str] = field(
+        default_factory=dict
+    )  #: ``# nearmetal <key>: <value>``; none from the official programs
+    iterations: list[float] = field(
+        default_factory=list
+    )  #: seconds of each, on rank 0; none from the official programs
+    did: dict = field(default_factory=dict)  #: what the program says it did
+    size: tuple[str, str] = ("", "")  #: of the problem, and its iterations
+    rounding: float = 0.0  #: of the seconds
+
+    @property
+    def hosts(self) -> int:
+        """On how many it ran; 0 where the program does not say."""
+        return len({text.split()[0] for key, text in self.facts.items() if key.startswith("rank ")})
+
+    @property
+    def iteration_mops(self) -> list[float]:
+        """Mop/s of each iteration, as if all of them had taken as long; what stands outside of them is shared out."""
+        total = sum(self.iterations)
+        return [self.mops * total / len(self.iterations) / seconds for seconds in self.iterations]
+
+
+#: Facts of a program of ours.
+FACTS = ("mpi_library", "compiler", "seconds", "payload_bytes")
+HEAD = re.compile(r"(?:Total number|Number) of (?:active )?processes: +(\d+)")
+
+
+def _read(lines: list[str]) -> tuple[str, dict[str, str], list[list[float]]]:
+    """Kernel, table and iterations of one launch."""
+    table: dict[str, str] = {}
+    kernel, iterations = "", []
+    for line in lines:
+        key, _ = fact(line)
+        ended = re.fullmatch(r"([\w-]+) Benchmark Completed\.?", line)
+        row = TABLE.match(line)
+        if key == "iterations":
+            iterations.append(parts(line)[1])
+        elif ended and kernel:
+            raise ParseError(
+                f"{kernel} and {ended[1]} are in one launch: lines were mixed or lost; rerun"
+            )
+        elif ended:
+            kernel = ended[1]
+        elif kernel and row:
+            name = "Active" if row[1].startswith("Active") else row[1]
+            if name in table:
+                raise ParseError(f"{kernel} gives {name} twice: lines were mixed; rerun")
+            table[name] = row[2].strip()
+    if not kernel:
+        raise ParseError(
+            'an NPB kernel began but never said "Benchmark Completed": it was cut off (time limit, crash); '
+            "see the job's stderr and rerun"
+        )
+    return kernel, table, iterations
+
+
+def _check_table(kernel: str, table: dict[str, str]) -> None:
+    missing = sorted({*NUMBERS, "Class", "Verification", "Size", "Iterations"} - set(table))
+    if missing:
+        raise ParseError(
+            f"the results of {kernel} lack {', '.join(missing)}: lines were lost; rerun"
+        )
+    if table["Verification"] != "SUCCESSFUL":
+        raise ParseError(
+            f"{kernel} class {table['Class']} on {table['Total processes']} processes: its verification says "
+            f"{table['Verification']}. The machine, the compiler's flags or the MPI library computes wrongly"
+        )
+    total = table["Total processes"]
+    if table.get("Active", total) != total:
+        raise ParseError(
+            f"{kernel} used {table['Active']} of {total} processes: it cannot run on {total}; ask for as many as it "
+            "can use"
+        )
+
+
+def _check_head(kernel: str, table: dict[str, str], lines: list[str]) -> None:
+    """The title and the number of processes before the run are those of the table after it."""
+    title = re.search(
+        r"([\w-]+)(?: MPI\+OpenMP)? Benchmark$", next(filter(TITLED.search, lines), "")
+    )
+    if not title or title[1] != kernel:
+        raise ParseError(
+            f"{kernel} completed, but the launch began as {title[1] if title else 'none'}: lines were lost; rerun"
+        )
+    heads = [found[1] for line in lines if (found := HEAD.match(line))]
+    if heads and heads != [table["Total processes"]]:
+        raise ParseError(
+            f"{kernel} began on {', '.join(heads)} processes, but ended on {table['Total processes']}: rerun"
+        )
+
+
+def _share(kernel: str, table: dict[str, str], processes: int, threads: int, mops: float) -> None:
+    """Mop/s of each process or thread is that of all, divided."""
+    decimals(table["Mop/s total"], 2, f"{kernel}: Mop/s total")
+    decimals(table["Time in seconds"], 2, f"{kernel}: time in seconds")
+    for name, count in (("Mop/s/process", processes), ("Mop/s/thread", threads)):
+        if name in table:
+            one = real(table[name], f"{kernel}: {name}")
+            within = unit(table[name]) / 2 + unit(table["Mop/s total"]) / 2
+            agree(f"{kernel}: Mop/s total", mops, one * max(count, 1), within * max(count, 1))
+    if "Mop/s/process" not in table and "Mop/s/thread" not in table:
+        raise ParseError(f"{kernel} does not give Mop/s/process: lines were lost; rerun")
+
+
+def _seconds(kernel: str, table: dict[str, str], facts: dict[str, str]) -> float:
+    """The table rounds to hundredths of a second, which a small class does not take."""
+    rounded = real(table["Time in seconds"], f"{kernel}: time in seconds")
+    if rounded < 0:
+        raise ParseError(f"{kernel}: its time in seconds is {rounded}: rerun")
+    if "seconds" not in facts:
+        return rounded
+    seconds = positive(facts["seconds"], f"{kernel}: time in seconds")
+    agree(f"{kernel}: time in seconds", seconds, rounded, unit(table["Time in seconds"]) / 2)
+    return seconds
+
+
+def _check_iterations(kernel: str, table: dict, seconds: float, iterations: list[float]) -> None:
+    """As many as the table says (IS and EP count otherwise), which fit into the time."""
+    count = whole(table["Iterations"], f"{kernel}: iterations")
+    if kernel != "EP" and len(iterations) != count:
+        raise ParseError(
+            f"{kernel} gives {len(iterations)} iterations instead of {count}: lines were damaged; rerun"
+        )
+    total = sum(iterations)
+    if not 0.5 * seconds <= total <= 1.01 * seconds + 1e-4:
+        raise ParseError(
+            f"the iterations of {kernel} took {total:.9g} s of {seconds:.9g} s: digits were damaged; rerun"
+        )
+
+
+def _parse_npb(lines: list[str]) -> NpbRun:
+    kernel, table, iterations = _read(lines)
+    _check_table(kernel, table)
+    _check_head(kernel, table, lines)
+    ours = lines[0].startswith("# nearmetal")
+    if ours and END not in lines:
+        raise ParseError(
+            f'the output of {kernel} stops without "# nearmetal complete": the job was cut off; rerun'
+        )
+    facts = facts_of(lines, FACTS if ours else (), kernel)
+    processes = whole(table["Total processes"], f"{kernel}: Total processes", 1)
+    mops = positive(table["Mop/s total"], f"{kernel}: Mop/s total")
+    threads = whole(table.get("Total threads", "0"), f"{kernel}: total threads")
+    _share(kernel, table, processes, threads, mops)
+    seconds = _seconds(kernel, table, facts)
+    if ours:
+        expect_ranks(facts, processes, kernel)
+        positive_or_zero = real(facts["payload_bytes"], f"{kernel}: payload_bytes")
+        if len(iterations) != 1 or positive_or_zero < 0:
+            raise ParseError(f"{kernel} gives its iterations {len(iterations)} times: rerun")
+        _check_iterations(kernel, table, seconds, iterations[0])
+    return NpbRun(
+        kernel,
+        table["Class"],
+        processes,
+        seconds,
+        mops,
+        threads,
+        facts,
+        iterations[0] if iterations else [],
+        {"kernel": kernel, "class": table["Class"], "processes": processes},
+        (table["Size"], table["Iterations"]),
+        unit(table["Time in seconds"]) / 2 if not ours else 1e-9,
+    )
+
+
+def _expect_same_work(runs: list[NpbRun]) -> None:
+    """Launches of one kernel and class did the same number of operations, on the same size."""
+    first: dict[tuple[str, str], NpbRun] = {}
+    for run in runs:
+        other = first.setdefault((run.kernel, run.npb_class), run)
+        where = f"{run.kernel} class {run.npb_class}"
+        if run.size != other.size:
+            raise ParseError(
+                f"{where} ran with size and iterations {other.size} and {run.size}: digits were damaged; rerun"
+            )
+        work, same = run.mops * run.seconds, other.mops * other.seconds
+        rounding = sum(0.006 * each.seconds + each.mops * each.rounding for each in (run, other))
+        agree(f"the operations of {where}", work, same, rounding)
+
+
+def parse_npb(text: str) -> list[NpbRun]:
+    """Every launch in the output of an MPI program of the NAS Parallel Benchmarks, official (NPB-MZ too) or ours, in order.
+
+    Method: NPB 3.4, print_results: Mop/s by each kernel's own count of operations. Raises ParseError on truncated,
+    non-numeric or zero results, and where a launch's own verification failed.
+    """
+    launches = launches_of(text, TITLE, "NPB kernel")
+    runs = [_parse_npb(lines) for lines in launches]
+    _expect_same_work(runs)
+    return runs

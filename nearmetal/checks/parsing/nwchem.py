@@ -1,0 +1,115 @@
+"""NWChem: the output of ``src/apps/water_*.nw``."""
+
+import re
+from dataclasses import dataclass, field
+
+from nearmetal.checks.parsing import ParseError, launches_of, positive, unit, whole
+
+#: Sum over the atoms, atomic units a component: what moves all of them moves none against another. Six decimals are printed.
+UNMOVED = 1e-5
+ROW = re.compile(
+    r"^ *\d+ +[A-Z][a-z]?" + 3 * r" +-?\d+\.\d+" + 3 * r" +(-?\d+\.\d+|NaN|\*+)" + " *$", re.M
+)
+
+
+@dataclass(frozen=True)
+class NwchemRun:
+    """One launch, whole."""
+
+    processes: int
+    seconds: float  #: of SCF, MP2 energy and gradient
+    energy: float  #: total MP2 energy, Hartree
+    gradient: list[tuple[float, float, float]]  #: of each atom, Hartree/Bohr
+    facts: dict[str, str]
+    parts: tuple = ()
+    payload_bytes: None = None  #: not told
+    did: dict = field(default_factory=dict)  #: what NWChem says it did
+
+    @property
+    def rate(self) -> float:
+        """Gradients/s."""
+        return 1 / self.seconds
+
+    @property
+    def norm(self) -> float:
+        """Of the gradient, Hartree/Bohr."""
+        return sum(part**2 for atom in self.gradient for part in atom) ** 0.5
+
+
+def _parse(lines: list[str]) -> NwchemRun:
+    text = "\n".join(lines)
+    begin, end, processes, energy = (
+        _only(text, pattern)
+        for pattern in (
+            r"^nearmetal begin (\d+\.\d+)$",
+            r"^nearmetal end (\d+\.\d+)$",
+            r"^ *nproc +=\s+(\d+)$",
+            r"Total MP2 energy +(\S+)",
+        )
+    )
+    table = re.search(r"mp2 ENERGY GRADIENTS(.*)", text, re.S)
+    wall = _only(text, r"^ *Total times  cpu: .* wall: +(\S+)s$")
+    if not (begin and end and processes and energy and table and wall):
+        said = re.search(r"^ *(.*(?:error|failed|insufficient).*)$", text, re.M | re.I)
+        raise ParseError(
+            "the output of NWChem stops before its end"
+            + (f" ({said[1].strip()})" if said else "")
+            + ": see the job's stderr and rerun"
+        )
+    atoms = len(re.findall(r"^ *\d+ [A-Z][a-z]? +\d+\.\d{4} " + 3 * r" +-?\d+\.\d{8}", text, re.M))
+    try:
+        total = float(energy[1])
+        gradient = [tuple(map(float, row.groups())) for row in ROW.finditer(table[1])]
+    except ValueError:
+        raise ParseError(
+            f"the energy of NWChem is {energy[1]}, and it or the gradient no number: it is wrong"
+        ) from None
+    if not gradient or len(gradient) != atoms:
+        raise ParseError(
+            f"the gradient of NWChem has {len(gradient)} atoms instead of {atoms}: lines were lost; rerun"
+        )
+    sums = [sum(column) for column in zip(*gradient)]
+    if not all(abs(each) <= UNMOVED for each in [*sums, 0 * total]):
+        raise ParseError(
+            f"the forces of NWChem add up to {sums} instead of 0, or its energy is {total}: it computes wrongly"
+        )
+    seconds = positive(f"{float(end[1]) - float(begin[1]):.6f}", "the time of the gradient")
+    whole_time = positive(wall[1], "the wall time of NWChem")
+    if seconds > whole_time + unit(wall[1]):
+        raise ParseError(
+            f"the time of the gradient is {seconds:.3f} s of {whole_time} s that NWChem ran: digits were damaged; rerun"
+        )
+    version = re.search(r"\(NWChem\) (\S+)", lines[0])
+    count = whole(processes[1], "the processes of NWChem", 1)
+    return NwchemRun(
+        count,
+        seconds,
+        total,
+        gradient,
+        {"application": f"NWChem {version[1] if version else 'unknown'}"},
+        did={"processes": count},
+    )
+
+
+def _only(text: str, pattern: str) -> re.Match | None:
+    """The one place where NWChem says it; ParseError where it says different things."""
+    found = list(re.finditer(pattern, text, re.M | re.A))
+    if len({each[1] for each in found}) > 1:
+        raise ParseError(
+            f"NWChem says {found[1][0].strip()!r} a second time: outputs were mixed; rerun"
+        )
+    return found[0] if found else None
+
+
+def parse_nwchem(text: str) -> list[NwchemRun]:
+    """Every launch in the output of NWChem on one of ``src/apps/water_*.nw``, in order.
+
+    Raises ParseError on truncated or non-numeric results, and on a gradient whose sum over the atoms is not zero. Whether
+    energy and gradient are the molecule's, the check knows.
+    """
+    return [
+        _parse(lines)
+        for lines in launches_of(
+            text, r" *Northwest Computational Chemistry Package \(NWChem\)", "NWChem"
+        )
+    ]

@@ -1,0 +1,250 @@
+"""Runs over a number of processes, and where these are bound."""
+
+import reframe as rfm
+import reframe.core.builtins as builtin
+import reframe.utility.sanity as sn
+from reframe.core.exceptions import SanityError
+
+from nearmetal.checks import first_nodes, provenance
+from nearmetal.checks.parsing import ParseError
+from nearmetal.checks.parsing.binding import differs, parse_binding
+from nearmetal.checks.settings import CORES_PER_NODE, NODES, NUMBERS, setting
+
+#: srun's words for each binding.
+CPU_BIND = {"none": "none", "core": "cores", "numa": "ldoms"}
+
+
+def cores_of(partition, instead: str) -> int:
+    """Cores of a node of the partition. Raises SanityError where its extras do not tell.
+
+    :arg instead: a key that would do as well.
+    """
+    cores = CORES_PER_NODE.of(partition)
+    if not cores:
+        raise SanityError(
+            f"the extras of {partition.fullname} have neither `cores_per_node` nor `{instead}`: "
+            "add one in the system's file"
+        )
+    return cores
+
+
+class Scaling(rfm.RegressionTestPlugin):
+    """A check whose job launches its program on several numbers of processes, `repeats` rounds of all of them, so that what
+    drifts during the job touches all alike. The most come first, since the launcher gives them without being told.
+
+    The check calls `use_processes()` once its partition is known, and `self.launches = self.rounds(...)` once it has its output:
+    what stands for a launch elsewhere is a round here.
+    """
+
+    #: Numbers of processes, separated by commas; default: the partition's `processes` (extras), or powers of two up to the
+    #: cores of two nodes, or of one where there is no other. :type: str
+    processes = setting(
+        str,
+        "",
+        extra="processes",
+        pattern=NUMBERS,
+        whole_numbers_too=True,
+        meaning="numbers from 1 separated by commas",
+    )
+    #: Processes on a node; default: the partition's `ranks_per_node` (extras), or its `cores_per_node`. :type: int
+    ranks_per_node = setting(int, 0, extra="ranks_per_node", least=1)
+    #: What a process is bound to, which is read back with hwloc; default: the partition's `bind_to` (extras), or `core`.
+    #: :values: `none`, `core`, `numa`
+    binding = setting(str, "core", extra="bind_to", choices=tuple(CPU_BIND))
+
+    _threads = 1
+
+    def use_processes(self, most: int, only: str = "", fits=lambda count: True) -> None:
+        """Settle the numbers of processes (at most `most`) and the job's shape.
+
+        :arg only: what numbers the program runs on, in words, where `fits` is not true of all of them.
+        """
+        if not self.ranks_per_node:
+            cores = cores_of(self.current_partition, "ranks_per_node")
+            self.ranks_per_node = max(1, cores // self._threads)
+        per_node = self.ranks_per_node
+        if not self.processes:
+            nodes = NODES.of(self.current_partition, default=2)
+            largest = min(most, per_node * min(2, nodes))
+            self.processes = ",".join(str(2**power) for power in range(largest.bit_length()))
+        counts = sorted({int(count) for count in self.processes.split(",")})
+        if counts[-1] > most:
+            raise SanityError(
+                f"{self.display_name} runs on 1 to {most} processes, not on {counts[0]} to {counts[-1]}"
+            )
+        if not (counts := [count for count in counts if fits(count)]):
+            raise SanityError(
+                f"{self.display_name} runs on {only} alone: add one with -S {type(self).__name__}.processes=..."
+            )
+        self.counts, self.per_node = counts[::-1], per_node
+        self.num_tasks, self.num_tasks_per_node = counts[-1], min(counts[-1], per_node)
+        self.num_nodes = -(-counts[-1] // per_node)
+
+    def called(self, count: int) -> str:
+        """So many processes, in the name of a variable."""
+        return str(count)
+
+    def payload_of(self, run) -> float | None:
+        """Bytes that the processes of a launch sent each other; None where the program does not say."""
+        return None
+
+    def placed(self) -> tuple[int, int]:
+        """Processes of the largest launch, and cores that each is to have where it is bound."""
+        return self.counts[0], self._threads
+
+    def nodes_of(self, count: int) -> int:
+        """Nodes of so many processes, a node filled before the next."""
+        return -(-count // self.per_node)
+
+    def placement(self, count: int) -> list[str]:
+        """srun's options for so many processes."""
+        return [
+            f"--nodes={self.nodes_of(count)}",
+            f"--ntasks={count}",
+            f"--ntasks-per-node={min(count, self.per_node)}",
+        ]
+
+    def launch_on(self, count: int, command: str, further=()) -> str:
+        """The command line of a launch on so many processes, with further options of the launcher."""
+        options, tasks = list(self.job.launcher.options), self.job.num_tasks
+        first = first_nodes.nodelist(self.nodes_of(count), self.num_nodes, further)
+        try:
+            if self.job.launcher.registered_name == "srun":
+                self.job.launcher.options = [
+                    *options,
+                    *further,
+                    *self.placement(count),
+                    *first,
+                ]
+            elif self.by_srun():  # it places so many tasks by itself
+                self.job.launcher.options = [*options, *further, *first]
+            self.job.num_tasks = count  # what mpirun and its like go by
+            return f"{self.job.launcher.run_command(self.job)} {command}"
+        finally:
+            self.job.launcher.options, self.job.num_tasks = options, tasks
+
+    def launch_of_all(self, command):
+        return self.launch_on(self.counts[0], command)
+
+    def launch(self, executable, options=()):
+        command = " ".join([executable, *self.executable_opts])
+        return [self.launch_on(count, command, options) for count in self.counts]
+
+    @builtin.run_before("run")
+    def bind_processes(self):
+        if self.by_srun():
+            self.job.launcher.options += [f"--cpu-bind={CPU_BIND[self.binding]}"]
+
+    # Last, so that it knows the components of a duet's job.
+    @builtin.run_before("run", always_last=True)
+    def name_first_nodes(self):
+        if self.by_srun():
+            counts = {self.nodes_of(count) for count in (1, *self.counts)}
+            names = first_nodes.definitions(counts, self.num_nodes, self.probe_options)
+            self.prerun_cmds = [*names, *self.prerun_cmds]
+
+    # Last, so that it knows where else processes will run.
+    @builtin.run_before("run", always_last=True)
+    def read_binding_back(self):
+        self.prerun_cmds += [
+            f"{self.launch_on(self.counts[0], 'sh binding.sh', self.probe_options.split())} > binding.out"
+        ]
+
+    def name_values(
+        self, quantity: str, unit: str, size: str, value, parts=lambda run: (), rate=None
+    ) -> None:
+        """Variables `mops_B_8`, and `efficiency_B_8`, which is its rate over 8 times that of the fewest processes in the same
+        round.
+
+        :arg size: of the problem, in the names so that no baseline of another size is taken for this one's.
+        :arg value: of a launch, in this unit; `parts` are the same of each of its parts.
+        :arg rate: where the value is a time, say.
+        """
+        rate, least = rate or value, self.counts[-1]
+
+        def values(name, count):
+            return self.over_launches(
+                name,
+                [value(runs[count]) for runs in self.launches],
+                [parts(runs[count]) for runs in self.launches],
+            )
+
+        def efficiency(name, count):
+            return self.over_launches(
+                name,
+                [
+                    100 * rate(runs[count]) * least / (rate(runs[least]) * count)
+                    for runs in self.launches
+                ],
+            )
+
+        self.perf_variables = {
+            name: sn.make_performance_function(function, unit_of, name, count)
+            for kind, function, unit_of, counts in (
+                (quantity, values, unit, self.counts),
+                ("efficiency", efficiency, "% of ideal", self.counts[:-1]),
+            )
+            for count in counts
+            for name in [f"{kind}_{size}_{self.called(count)}"]
+        }
+
+    def payload_bytes(self):
+        """What all launches sent; 0 where that is too little to tell what carried it, and `no_transport` says so."""
+        payloads = [self.payload_of(run) for runs in self.launches for run in runs.values()]
+        if None in payloads:
+            self.no_transport = "not told by the program"
+            return 0
+        if (payload := int(sum(payloads))) >= provenance.LEAST_PAYLOAD:
+            return payload
+        self.no_transport = f"{payload} bytes are too few to tell" if payload else "none needed"
+        return 0
+
+    def check_binding(self) -> None:
+        """Raises SanityError where the processes did not run where they were meant to."""
+        try:
+            places = parse_binding(self._read("binding.out"))
+        except ParseError as error:
+            raise self._failure(f"binding.out: {error}") from None
+        processes, threads = self.placed()
+        wanted = processes * (self.nodes_expected or self.num_nodes) // self.num_nodes
+        if len(places) != wanted:
+            raise self._failure(f"binding.out tells of {len(places)} processes instead of {wanted}")
+        strangers = {place.host for place in places} - set(self.facts["nodes"])
+        if strangers:
+            raise self._failure(
+                f"binding.out tells of {', '.join(sorted(strangers))}, where the job ran on "
+                f"{', '.join(self.facts['nodes'])}"
+            )
+        if fault := differs(places, self.binding, threads):
+            raise SanityError(
+                f"{fault} (binding={self.binding}): what do the launcher and the scheduler do with cores?"
+            )
+
+
+class Hybrid(rfm.RegressionTestPlugin):
+    """A scaling check whose processes have OpenMP threads, and a core for each of them. Stands before Scaling."""
+
+    #: OpenMP threads of a process; default: the partition's `threads` (extras), or 1. :type: int
+    threads = setting(int, 1, extra="threads", least=1)
+
+    def use_processes(self, most: int, *which) -> None:
+        self._threads = self.threads
+        super().use_processes(most, *which)
+        # On cores of its process, which are nobody else's; a NUMA node's are those of several processes.
+        self._bound = self.binding == "core" and self.threads > 1
+        self.env_vars.update(
+            {
+                "OMP_NUM_THREADS": str(self.threads),
+                "OMP_PLACES": "cores",
+                "OMP_PROC_BIND": "close" if self._bound else "false",
+            }
+        )
+        if self._bound:
+            self.num_cpus_per_task = self.threads
+
+    def called(self, count: int) -> str:
+        return f"{count}x{self.threads}" if self.threads > 1 else str(count)
+
+    def placement(self, count: int) -> list[str]:
+        # srun does not take the job's; where it is given, it keeps a process from all other cores, bound or not.
+        return super().placement(count) + [f"--cpus-per-task={self.threads}"] * self._bound

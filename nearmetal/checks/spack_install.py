@@ -1,0 +1,115 @@
+"""The software of an environment with the feature `spack`: what a lock of spack-env/ says, installed by Spack itself."""
+
+import shlex
+import shutil
+from pathlib import Path
+
+import reframe as rfm
+import reframe.core.builtins as builtin
+from reframe.core.exceptions import SanityError
+
+from nearmetal.checkout import CHECKOUT, PACKAGE
+from nearmetal.checks.parsing import ParseError
+from nearmetal.checks.parsing.spack import FORMAT, disagreements, measured, parse_installed
+from nearmetal.checks.programs import presence
+from nearmetal.checks.settings import MAX_PENDING_TIME, MAX_TIME_LIMIT, SPACK_ENV
+from nearmetal.locks import spack as locks
+
+ROOM = CHECKOUT / "spack-env"
+#: What an installation leaves in its stage directory: what `spack find` said, and a script that puts all of it on PATH.
+FOUND, LOAD = "spack.found", "load.sh"
+
+
+def directory(environ) -> Path:
+    """Of the Spack environment that the extra `spack_env` names: one of spack-env/, or a site's own by its absolute path."""
+    return ROOM / SPACK_ENV.of(environ, default=environ.name)
+
+
+def stage(environment: Path, room: Path) -> None:
+    """A copy of an environment in which Spack may write, beside links to what it includes."""
+    shutil.rmtree(room, ignore_errors=True)
+    copy = room / environment.name
+    copy.mkdir(parents=True)
+    for path in filter(Path.is_file, environment.iterdir()):
+        shutil.copy(path, copy)
+    for path in filter(Path.is_dir, environment.parent.iterdir()):
+        if path != environment:
+            (room / path.name).symlink_to(path)
+
+
+def commands_to_write(script: str, load: str) -> list[str]:
+    """Those that turn what `spack load --sh` says into a script that can be read where PATH is another, and undone by
+    PATH=$spackless."""
+    return [
+        f"load=$({load}) now=\":$PATH;\" then=':$PATH;'",  # Spack writes out what PATH is now
+        f"""printf '%s\\n' 'spackless=$PATH' "${{load//"$now"/"$then"}}" > {script}""",
+    ]
+
+
+def differs(lock, stagedir: Path) -> str:
+    """In what an installation is not what the lock said, or the lock not what it was; '' if all is well."""
+    copy = stagedir / "spack-env" / lock.path.parent.name / lock.path.name
+    if copy.read_bytes() != lock.path.read_bytes():
+        return (
+            f"Spack changed the lock: its copy is not {lock.path} any more: use Spack {lock.spack}"
+        )
+    try:
+        return "; ".join(disagreements(lock, parse_installed((stagedir / FOUND).read_text())))
+    except (OSError, ParseError) as error:
+        return f"{FOUND}: {error}"
+
+
+class spack_install(rfm.CompileOnlyRegressionTest):
+    """Software of a Spack environment, installed on a node of the partition as its lock has it."""
+
+    descr = (
+        "Software of a Spack environment, installed on a node of the partition as its lock has it"
+    )
+    build_locally = False
+    build_time_limit = "1d"
+    sourcesdir = None
+    maintainers = ["nearmetal"]
+
+    @builtin.run_before("compile")
+    def install_what_the_lock_says(self):
+        environ, self.directory = self.current_environ.name, directory(self.current_environ)
+        try:
+            self.lock = locks.read_lock(self.directory / "spack.lock")
+        except locks.LockError as error:
+            raise SanityError(
+                f"{error} (`spack_env` in the extras of the environment {environ})"
+            ) from None
+        stage(self.directory, Path(self.stagedir, "spack-env"))
+        here = f"spack-env/{self.directory.name}"
+        self.build_system = "Spack"
+        self.build_system.environment = here
+        self.build_system.install_opts = ["--only-concrete"]
+        self.prebuild_cmds = [
+            presence(
+                "spack",
+                f"install Spack {self.lock.spack} as README.md says, and name it in the "
+                f"modules, env_vars or prepare_cmds of the environment {environ}",
+            ),
+            "spack --version",
+            f"spack -e {here} python {shlex.quote(str(PACKAGE / 'locks' / 'recipes.py'))}",
+        ]
+        hashes = " ".join(f"/{node.hash}" for node in measured(self.lock))
+        self.postbuild_cmds = [
+            f"spack -e {here} find --format {shlex.quote(FORMAT)} > {FOUND}",
+            *commands_to_write(LOAD, f"spack -e {here} load --sh {hashes}"),
+        ]
+        self.keep_files = [FOUND, LOAD, f"{here}/spack.lock"]
+
+    @builtin.run_before("compile")
+    def ask_for_a_node(self):
+        partition, asked = self.current_partition, self.build_time_limit
+        self.build_job.exclusive_access = True
+        self.build_job.max_pending_time = MAX_PENDING_TIME.of(partition)
+        self.build_time_limit = MAX_TIME_LIMIT.of(partition, default=asked)
+        self.build_time_limit = min(asked, self.build_time_limit)
+
+    @builtin.sanity_function
+    def is_what_the_lock_says(self):
+        if fault := differs(self.lock, Path(self.stagedir)):
+            raise SanityError(f"{fault} (files: {self.stagedir})")
+        return True

@@ -1,0 +1,228 @@
+"""The lab's cluster as data: topology.toml read, checked, and turned into addresses and configuration files."""
+
+import ipaddress
+import re
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+import jinja2
+
+from nearmetal.checkout import CHECKOUT
+from nearmetal.lab import hardware
+
+HERE = Path(__file__).parent
+#: The lab as it is, unless a test describes another.
+SHIPPED = CHECKOUT / "site-config" / "lab" / "topology.toml"
+LINKS = ("bridge", "macvlan", "vde", "vde-each", "qemu")
+#: Private, and only ever inside the lab's own network namespaces: two labs may use the same addresses.
+NETWORK = ipaddress.ip_network("10.77.0.0/16")
+SECTIONS = ("cluster", "classes", "nodes", "vm")
+#: A node's, a class's and the cluster's name: they become host names and devices.
+NAME = r"[a-z][a-z0-9-]{0,30}"
+#: Of a class: its subnet has addresses for the controller and the machine room besides.
+MOST_NODES = 252
+
+
+class TopologyError(ValueError):
+    """topology.toml is not usable; the message names the file, the key and the fix."""
+
+
+@dataclass(frozen=True)
+class LinkClass:
+    name: str
+    link: str
+    partitions: tuple[str, ...]
+    subnet: ipaddress.IPv4Network
+
+    @property
+    def gateway(self) -> str:
+        """Address of the controller's leg on this class."""
+        return str(self.subnet[1])
+
+    @property
+    def room(self) -> str:
+        """Address of the machine room, which reaches virtual machines as nodes of namespaces need not be."""
+        return str(self.subnet[-2])
+
+
+@dataclass(frozen=True)
+class Node:
+    name: str
+    link_class: LinkClass
+    address: str
+
+    @property
+    def virtual(self) -> bool:
+        return self.link_class.link == "qemu"
+
+    @property
+    def passed_through(self) -> str:
+        """Address of a NIC that the host gave away: it is on a network of its own, of which the controller knows nothing."""
+        return str(ipaddress.ip_address(self.address) + (128 << 8))
+
+
+@dataclass(frozen=True)
+class Topology:
+    cluster: str
+    controller: str
+    classes: tuple[LinkClass, ...]
+    nodes: tuple[Node, ...]
+    hardware: hardware.Hardware | None  #: of the virtual machines, where there are any
+
+    @property
+    def guests(self) -> list[Node]:
+        return [node for node in self.nodes if node.virtual]
+
+    @property
+    def spaces(self) -> list[str]:
+        """Names of those that are namespaces: the controller, and all nodes but the guests."""
+        return [self.controller, *(node.name for node in self.nodes if not node.virtual)]
+
+    def legs(self, link_class: LinkClass) -> list[tuple[str, str, str]]:
+        """What a class connects: the controller and its nodes; name, device there, address."""
+        return [
+            (self.controller, link_class.name[:15], link_class.gateway),
+            *(
+                (node.name, "eth0", node.address)
+                for node in self.nodes
+                if node.link_class is link_class
+            ),
+        ]
+
+    def port(self, name: str, link_class: LinkClass) -> str:
+        """The device of a leg on the side of the machine room."""
+        return f"p{self.classes.index(link_class)}x{[leg[0] for leg in self.legs(link_class)].index(name)}"
+
+    def render(self, template: str, **facts) -> str:
+        """A file of templates/ filled in with this cluster and the given facts of host and checkout."""
+        environment = jinja2.Environment(
+            loader=jinja2.FileSystemLoader(HERE / "templates"),
+            undefined=jinja2.StrictUndefined,
+            keep_trailing_newline=True,
+        )
+        partitions = [
+            {"name": partition, "nodes": [n.name for n in self.nodes if n.link_class is link_class]}
+            for link_class in self.classes
+            for partition in link_class.partitions
+        ]
+        return environment.get_template(template).render(
+            cluster={"name": self.cluster, "controller": self.controller},
+            nodes=self.nodes,
+            partitions=partitions,
+            hardware=self.hardware,
+            **facts,
+        )
+
+    def hosts(self, seen_from: Node | None) -> list[tuple[str, str]]:
+        """Names and addresses for /etc/hosts: a node sees the controller's leg on its own class.
+
+        The controller itself (None) goes by its leg on the first class, which every node reaches through it.
+        Virtual machines with a NIC that the host gave away see each other by that one.
+        """
+        gateway = (seen_from.link_class if seen_from else self.classes[0]).gateway
+        given_away = seen_from and seen_from.virtual and self.hardware.devices
+        return [(self.controller, gateway)] + [
+            (node.name, node.passed_through if given_away and node.virtual else node.address)
+            for node in self.nodes
+        ]
+
+
+def load(path: Path = SHIPPED, vm: dict | None = None) -> Topology:
+    """Read and check a topology file, without its virtual machines unless something is asked of them (`vm`: their NIC, and what
+    goes before the file's section [vm]). Raises TopologyError, HardwareError."""
+
+    def wrong(where, what, fix):
+        return TopologyError(f"{path}: {where}: {what}; {fix}")
+
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:  # UnicodeDecodeError and TOML's own too
+        raise TopologyError(f"{path}: {error}") from error
+    for section in ("cluster", "classes", "nodes"):
+        if not data.get(section) or not isinstance(data[section], dict):
+            raise wrong(
+                f"[{section}]", "is missing or empty", "see the file as shipped for its shape"
+            )
+    for section in data.keys() - SECTIONS:
+        raise wrong(section, "is no section", f"known are {', '.join(SECTIONS)}")
+    cluster = data["cluster"]
+    for key in ("name", "controller"):
+        if key not in cluster:
+            raise wrong("[cluster]", f"has no `{key}`", f'add {key} = "..."')
+        if not isinstance(cluster[key], str) or not re.fullmatch(NAME, cluster[key]):
+            raise wrong(
+                f"cluster.{key}",
+                f"is {cluster[key]!r}, no usable name",
+                "use lower-case letters, digits and dashes",
+            )
+
+    classes, owners = {}, {}
+    subnets = NETWORK.subnets(new_prefix=24)
+    for name, entry in data["classes"].items():
+        if not isinstance(entry, dict) or set(entry) != {"link", "partitions"}:
+            raise wrong(
+                f"classes.{name}",
+                "needs exactly `link` and `partitions`",
+                'for example { link = "bridge", partitions = ["x"] }',
+            )
+        if not re.fullmatch(NAME, name):
+            raise wrong(
+                f"classes.{name}", "is no usable name", "use lower-case letters, digits and dashes"
+            )
+        names = entry["partitions"]
+        if not isinstance(names, list) or not all(isinstance(one, str) and one for one in names):
+            raise wrong(f"classes.{name}", "`partitions` is no list of names", 'write ["x"]')
+        if entry["link"] not in LINKS:
+            raise wrong(
+                f"classes.{name}",
+                f"unknown link {entry['link']!r}",
+                f"choose one of {', '.join(LINKS)}",
+            )
+        for partition in entry["partitions"]:
+            if partition in owners:
+                raise wrong(
+                    f"classes.{name}",
+                    f"partition {partition!r} is already on class {owners[partition]!r}",
+                    "a partition belongs to one class",
+                )
+            owners[partition] = name
+        subnet = next(subnets, None)
+        if subnet is None:
+            raise wrong(f"classes.{name}", f"is one too many for {NETWORK}", "remove a class")
+        classes[name] = LinkClass(name, entry["link"], tuple(entry["partitions"]), subnet)
+
+    nodes, counts = [], dict.fromkeys(classes, 1)
+    for name, class_name in data["nodes"].items():
+        if not re.fullmatch(NAME, name) or name == cluster["controller"]:
+            raise wrong(
+                f"nodes.{name}",
+                "is no usable node name",
+                "use lower-case letters, digits and dashes, and another name than the controller's",
+            )
+        if not isinstance(class_name, str) or class_name not in classes:
+            raise wrong(
+                f"nodes.{name}",
+                f"unknown class {class_name!r}",
+                f"choose one of {', '.join(classes)}",
+            )
+        counts[class_name] += 1
+        link_class = classes[class_name]
+        if counts[class_name] > MOST_NODES:
+            raise wrong(f"nodes.{name}", f"is one too many in {class_name!r}", "add another class")
+        nodes.append(Node(name, link_class, str(link_class.subnet[counts[class_name]])))
+    for name, count in counts.items():
+        if count == 1:
+            raise wrong(
+                f"classes.{name}", "has no node", f'add one under [nodes]: {name}1 = "{name}"'
+            )
+    if vm is None:
+        classes = {name: kind for name, kind in classes.items() if kind.link != "qemu"}
+        nodes = [node for node in nodes if not node.virtual]
+    return Topology(
+        cluster["name"],
+        cluster["controller"],
+        tuple(classes.values()),
+        tuple(nodes),
+        None if vm is None else hardware.choose(data.get("vm", {}), vm),
+    )

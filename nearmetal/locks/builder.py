@@ -1,0 +1,188 @@
+"""Builds images by Apptainer, as an ordinary user: this host's, or that of the lab's node image where this host has none."""
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+from nearmetal.checkout import CHECKOUT
+from nearmetal.lab import cache
+from nearmetal.lab import image as node_image
+from nearmetal.locks import sif
+
+#: What an image holds, as CycloneDX lists it (stages/finish.sh).
+LIST = "/opt/nearmetal/share/sbom.cdx.json"
+
+
+class BuildError(RuntimeError):
+    """An image could not be built; the message has the builder's last words."""
+
+
+def digest_of(path: Path) -> str:
+    with open(path, "rb") as image:
+        return f"sha256:{hashlib.file_digest(image, 'sha256').hexdigest()}"
+
+
+class Builder:
+    """Runs Apptainer in a directory of its own: this host's, or that of the lab's node image."""
+
+    def __init__(self, say):
+        self.own = shutil.which("apptainer") is not None
+        parent = Path(tempfile.gettempdir()) if self.own else cache.cache_dir()
+        self._places = ExitStack()
+        self.arguments = {}
+        try:
+            self._places.enter_context(cache.interruptible())
+            self.work = self._places.enter_context(
+                cache.work_directory(parent, "nearmetal-images-")
+            )
+            self.out = self.work / "user"
+            self.out.mkdir()
+            if not self.own:
+                self._make_base(say)
+        except BaseException:
+            self.close()
+            raise
+
+    def _make_base(self, say) -> None:
+        """Debian from this host's archive, unpacked by the user who builds."""
+        self.node = node_image.ensure(say)
+        say("base: Debian from this host's archive")
+        command = [
+            "mmdebstrap",
+            "--mode=root",
+            "--variant=apt",
+            "--format=tar",
+            f"--keyring={node_image.KEYRING}",
+            "--dpkgopt=force-unsafe-io",
+            node_image.SUITE,
+            self.out / "base.tar",
+            node_image.mirror(),
+        ]
+        # mmdebstrap builds below TMPDIR: here, so that it goes with the rest.
+        places = {"SOURCE_DATE_EPOCH": "0", "TMPDIR": str(self.work)}
+        if self._ended(command, env={**os.environ, **places}):
+            raise BuildError(f"mmdebstrap failed: {self.last_words()}")
+        self.run(
+            "sh",
+            "-c",
+            'mkdir base && tar -xf base.tar --exclude="./dev/*" -C base && rm base.tar',
+            where="/work",
+        )
+        self.arguments = {"bootstrap": "localimage", "base": "/work/base"}
+
+    def _ended(self, command, **options) -> int:
+        """Exit code of a command that writes into the log, and that ends where this process does."""
+        with (
+            open(self.work / "log", "a") as log,
+            cache.running(
+                command,
+                contained=not self.own,
+                stdout=log,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+                **options,
+            ) as process,
+        ):
+            return process.wait()
+
+    def run(self, *command, where="/checkout", epoch=0) -> None:
+        """In the checkout, or the builder's own directory. BuildError."""
+        environment = {
+            "SOURCE_DATE_EPOCH": str(epoch),
+            "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
+            "LC_ALL": "C",
+        }
+        if self.own:
+            command = [
+                "env",
+                f"APPTAINER_TMPDIR={self.out}",
+                f"APPTAINER_CACHEDIR={self.out}/cache",
+                *command,
+            ]
+            directory = {"/checkout": CHECKOUT, "/work": self.out}[where]
+            environment |= {
+                name: os.environ[name] for name in ("PATH", "HOME", "USER") if name in os.environ
+            }
+        else:
+            command = [
+                HERE / "builder.sh",
+                self.node,
+                self.work,
+                CHECKOUT,
+                "sh",
+                "-c",
+                'cd "$0"; exec "$@"',
+                where,
+                *command,
+            ]
+            directory = CHECKOUT
+        if code := self._ended(command, cwd=directory, env=environment):
+            raise BuildError(
+                f"{' '.join(map(str, command[-4:]))} failed (exit {code}): {self.last_words()}"
+            )
+
+    def last_words(self) -> str:
+        return "\n".join((self.work / "log").read_text(errors="replace").splitlines()[-25:])
+
+    def image(self, stack: str, software: str, revision: str, epoch: int) -> tuple[Path, dict]:
+        """The image, pinned, and what it says of itself. BuildError."""
+        here = str(self.out) if self.own else "/work"
+        created = datetime.fromtimestamp(epoch, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        arguments = [
+            f"--build-arg={key}={value}"
+            for key, value in {
+                **self.arguments,
+                "software": software,
+                "revision": revision,
+                "created": created,
+            }.items()
+        ]
+        self.run(
+            "apptainer",
+            "build",
+            "--force",
+            *arguments,
+            f"{here}/{stack}.sif",
+            f"containers/{stack}.def",
+            epoch=epoch,
+        )
+        self.run(
+            "sh",
+            "-c",
+            f'apptainer exec --unsquash "$0.sif" cat {LIST} > "$0.list" && apptainer inspect --labels --json "$0.sif" '
+            '> "$0.labels"',
+            f"{here}/{stack}",
+        )
+        path = self.out / f"{stack}.sif"
+        try:
+            sif.pin(path, epoch)
+        except sif.SifError as error:
+            raise BuildError(f"{error}: this Apptainer writes another format") from None
+        labels = json.loads((self.out / f"{stack}.labels").read_text())["data"]["attributes"][
+            "labels"
+        ]
+        listed = json.loads((self.out / f"{stack}.list").read_text())["components"]
+        return path, {
+            "digest": digest_of(path),
+            "bytes": path.stat().st_size,
+            "pmi": labels["org.nearmetal.pmi"],
+            "software": software,
+            "revision": revision,
+            "epoch": epoch,
+            "packages": {
+                component["name"]: component["version"]
+                for component in listed
+                if "version" in component
+            },
+        }
+
+    def close(self) -> None:
+        """Remove what was made on the way."""
+        self._places.close()

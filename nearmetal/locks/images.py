@@ -1,0 +1,251 @@
+"""`make images`: builds the images by Apptainer, as an ordinary user, and tells whether they are those of images.lock.
+
+What is built from is a definition a stack (*.def) and what these copy. Where this host has Apptainer and Internet access, the
+base is Debian's from the Docker hub; else Apptainer is the lab's, and the base is made from this host's own Debian archive.
+"""
+
+import argparse
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import yaml
+
+from nearmetal import files
+from nearmetal.checkout import CHECKOUT
+from nearmetal.lab import conditions
+from nearmetal.locks import sif
+from nearmetal.locks.builder import Builder, BuildError, cache, digest_of, node_image
+from nearmetal.locks.images_lock import ImagesError, directory, lock_path, read_lock
+
+#: Definitions, their stages and the lock.
+CONTAINERS = CHECKOUT / "containers"
+STACKS = sorted(path.stem for path in CONTAINERS.glob("*.def"))
+#: What an image holds of ours: what install.sh builds, and by what.
+SOURCES = [
+    path
+    for suffix in ("c", "h", "java")
+    for path in (CHECKOUT / "reframe_checks" / "src").rglob(f"*.{suffix}")
+] + [
+    CHECKOUT / "reframe_checks" / "src" / name
+    for name in ("install.sh", "programs.txt", "java/launch/jvm.sh")
+]
+EPILOG = """exit codes: 0 built, and as locked; 1 an image could not be built; 2 bad usage; 3 built, but not what the lock has;
+4 an unforeseen error (--debug prints its traceback).
+NEARMETAL_IMAGES=DIRECTORY keeps images there, and their lock in DIRECTORY.lock; checks look there too."""
+
+
+def inputs(stack: str, software: str) -> list[Path]:
+    """The files that an image is made from."""
+    made_from = [
+        CONTAINERS / f"{stack}.def",
+        *(CONTAINERS / "stages").iterdir(),
+        Path(sif.__file__),
+        *SOURCES,
+    ]
+    if software == "spack":
+        # What the definition copies: not `.spack-env`, which a user of the checkout installed there.
+        copied = [
+            CHECKOUT / name
+            for name in re.findall(r"^    (spack-env/\S+) ", made_from[0].read_text(), re.M)
+        ]
+        made_from += [
+            path
+            for top in copied
+            for path in [top, *top.rglob("*")]
+            if path.is_file() and path.suffix != ".pyc"
+        ]
+    return sorted(made_from)
+
+
+def digest_of_all(paths: list[Path]) -> str:
+    whole = hashlib.sha256()
+    for path in paths:
+        whole.update(
+            f"{path.relative_to(CHECKOUT)}\0".encode() + hashlib.sha256(path.read_bytes()).digest()
+        )
+    return whole.hexdigest()
+
+
+def revision_of(paths: list[Path]) -> tuple[str, int]:
+    """The last commit that touched them, `-dirty` if they changed since, and its time in seconds since 1970."""
+
+    def git(*words):
+        # Root may build in a checkout that belongs to somebody else.
+        return subprocess.run(
+            ["git", "-C", CHECKOUT, "-c", f"safe.directory={CHECKOUT}", *words, "--", *paths],
+            capture_output=True,
+            text=True,
+        ).stdout.split()
+
+    last = git("log", "-1", "--format=%h %ct", "--abbrev=12") or ["unknown", "0"]
+    return last[0] + ("-dirty" if git("status", "--porcelain") else ""), int(last[1])
+
+
+def differences(old: dict, new: dict) -> list[str]:
+    """In words what is in one image and not in the other."""
+    words = [
+        f"{what} is {new[key]} instead of {old[key]}"
+        for key, what in (
+            ("software", "where the software comes from"),
+            ("inputs", "the digest of what it is built from"),
+        )
+        if old[key] != new[key]
+    ]
+    before, after = old["packages"], new["packages"]
+    words += [
+        f"{name} {after.get(name, 'is gone')}"
+        + (f" instead of {before[name]}" if name in before else " is new")
+        for name in sorted(before | after)
+        if before.get(name) != after.get(name)
+    ]
+    return words or [
+        "its contents are listed alike: this build is not reproducible, compare the images by diffoscope"
+    ]
+
+
+def main(words=None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="images",
+        description=__doc__.partition("\n")[0],
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--debug", action="store_true", help="with an unforeseen error, print the traceback as well"
+    )
+    parser.add_argument("--lock", action="store_true", help="write the lock anew by what is built")
+    parser.add_argument(
+        "--software",
+        choices=["debian", "spack"],
+        default="debian",
+        help="Debian's packages (default), or what spack-env locks, from source (hours, and Internet access)",
+    )
+    parser.add_argument(
+        "stacks", nargs="*", metavar="STACK", help=f"of {', '.join(STACKS)} (default: all)"
+    )
+    arguments = parser.parse_args(words)
+    if unknown := set(arguments.stacks) - set(STACKS):
+        parser.error(
+            f"no such stack: {', '.join(sorted(unknown))}; choose from {', '.join(STACKS)}"
+        )
+    own = shutil.which("apptainer") is not None
+    try:
+        if not own:
+            conditions.refuse_without_root()
+        elif os.geteuid() != 0:
+            conditions.refuse_without_user_namespaces(os.geteuid(), os.getegid())
+    except conditions.LabError as error:
+        print(f"images: {error}", file=sys.stderr)
+        return 1
+    if os.geteuid() != 0 and not own:
+        # Namespaces for a builder that this host lacks; the build itself is an ordinary user's there.
+        os.execvp(
+            "sudo",
+            [
+                "sudo",
+                "--preserve-env=NEARMETAL_CACHE,NEARMETAL_MIRROR,NEARMETAL_IMAGES",
+                sys.executable,
+                "-B",
+                *sys.argv,
+            ],
+        )
+    os.umask(0o022)
+    try:
+        return build_all(
+            arguments.stacks or STACKS,
+            arguments.software,
+            arguments.lock,
+            lambda text: print(text, flush=True),
+        )
+    except (ImagesError, BuildError, cache.ImageError, conditions.LabError, OSError) as error:
+        print(f"images: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("images: interrupted; whole images stay, and of others nothing", file=sys.stderr)
+        return 130
+
+
+def refuse_unsuitable_host() -> None:
+    """Before anything is built: what would end it later, in other words. Raises LabError."""
+    if shutil.which("apptainer"):
+        return
+    directory = cache.cache_dir()
+    there = (directory / f"image-{node_image.key()}").exists()
+    conditions.refuse_private_checkout(CHECKOUT)
+    conditions.refuse_cache(
+        directory, conditions.CONTAINERS_MB + (0 if there else conditions.IMAGE_MB)
+    )
+    directory.mkdir(parents=True, exist_ok=True)
+    conditions.refuse_overlay(directory)
+    conditions.refuse_without_user_namespaces(conditions.NOBODY, conditions.NOBODY)
+
+
+def build_all(stacks, software, lock_anew, say) -> int:
+    place, lock = directory(), lock_path()
+    files.make_directory(place)
+    entries, builder, other = read_lock(lock), None, []
+    try:
+        for stack in stacks:
+            made_from, old = inputs(stack, software), entries.get(stack)
+            digest = digest_of_all(made_from)
+            unchanged = old is not None and (old["inputs"], old["software"]) == (digest, software)
+            if (
+                unchanged
+                and (path := place / f"{stack}.sif").is_file()
+                and digest_of(path) == old["digest"]
+            ):
+                say(f"{stack}: as locked")
+                continue
+            revision, epoch = (
+                (old["revision"], old["epoch"]) if unchanged else revision_of(made_from)
+            )
+            if builder is None:
+                refuse_unsuitable_host()
+                builder = Builder(say)
+            say(f"{stack}: building")
+            started = time.monotonic()
+            path, new = builder.image(stack, software, revision, epoch)
+            new["inputs"] = digest
+            files.copy(path, place / f"{stack}.sif")
+            said = f"{stack}: {new['bytes'] / 1e6:.0f} MB in {time.monotonic() - started:.0f} s, {new['digest'][:19]}"
+            if old and old["digest"] == new["digest"]:
+                say(f"{said}, as locked")
+            elif lock_anew:
+                entries[stack] = new
+                files.write(
+                    lock,
+                    "# Written by `make images-lock`: what each image is, and what it was built from.\n"
+                    + yaml.safe_dump(entries, width=128),
+                )
+                say("\n  ".join([f"{said}, locked", *(differences(old, new) if old else [])]))
+            else:
+                other.append(stack)
+                say(
+                    "\n  ".join(
+                        [
+                            f"{said}, not as locked:",
+                            *(differences(old, new) if old else ["there is no lock of it"]),
+                        ]
+                    )
+                )
+    finally:
+        if builder:
+            builder.close()
+    if other:
+        print(
+            f"images: {', '.join(other)}: checks refuse what is not locked in {lock}; if it is meant, make images-lock",
+            file=sys.stderr,
+        )
+    return 3 if other else 0
+
+
+if __name__ == "__main__":
+    from nearmetal.unforeseen import guarded
+
+    sys.exit(guarded(main, "images", 4))

@@ -1,0 +1,42 @@
+"""Where images are, and what their lock says of them."""
+
+import os
+from pathlib import Path
+
+import jsonschema
+import yaml
+
+from nearmetal.checkout import CHECKOUT, PACKAGE
+
+
+class ImagesError(ValueError):
+    """Images cannot be used, or their lock not be read; the message says what to do."""
+
+
+def directory() -> Path:
+    return Path(os.environ.get("NEARMETAL_IMAGES") or CHECKOUT / "containers" / "images")
+
+
+def lock_path() -> Path:
+    """Beside the directory of the images."""
+    return directory().with_name(directory().name + ".lock")
+
+
+def read_lock(path: Path) -> dict:
+    """The entries of a lock by stack; none where there is no such file. ImagesError where it is not by images-schema.yaml."""
+    if not path.exists():
+        return {}
+    try:
+        entries = yaml.safe_load(path.read_bytes())
+        jsonschema.validate(
+            entries, yaml.safe_load((PACKAGE / "locks" / "images-schema.yaml").read_text())
+        )
+    # PyYAML's constructors raise whatever Python does on a date, a number or a key that is none.
+    except (
+        *(OSError, yaml.YAMLError, jsonschema.ValidationError),
+        *(ValueError, LookupError, TypeError, AttributeError, RecursionError),
+    ) as error:
+        raise ImagesError(
+            f"{path}: {getattr(error, 'message', error)}. Fix: write it anew with make images-lock"
+        ) from None
+    return entries

@@ -1,0 +1,213 @@
+"""Published figures: context for what is measured here, printed beside it and never judged by.
+
+Data in reframe_checks/references/published/, one file a document, by references/schema.yaml.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import jsonschema
+
+from nearmetal import metrics, strict_yaml
+from nearmetal.checkout import PACKAGE, REFERENCES
+from nearmetal.results import Case, Session, Value, parameters
+
+#: Variables over the number of processes, such as `mops_B_16` and `efficiency_B_16x4`: a quantity, a class, a number, and that
+#: of the threads of a process.
+SCALED = re.compile(r"([a-z]+)_([A-Z])_(\d+)(?:x(\d+))?")
+#: STREAM's functions over the number of threads, such as `triad_4`.
+THREADED = re.compile(r"(?:copy|scale|add|triad)_(\d+)")
+#: Parameters that say what ran: where a figure gives one, the measured case has the same. Others say where (ept, guests).
+WORKLOAD = (
+    "benchmark",
+    "class",
+    "processes",
+    "threads",
+    "nodes",
+    "placement",
+    "page_size",
+    "megabytes",
+    "input",
+    "binding",
+)
+#: Those of them that a figure has to give where the measured case has one: without, it may be of anything.
+DECISIVE = ("benchmark", "class", "processes", "threads", "placement", "page_size")
+#: Environments whose figures stand for others': of Java's libraries the papers measured FastMPJ.
+STANDS_FOR = {"mpj": "fastmpj"}
+
+
+class PublishedError(ValueError):
+    """A file of published figures is not usable; the message names file, figure and fix."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One published number, of one partition or of a population of systems; what is not told is None."""
+
+    check: str
+    variable: str
+    software: str
+    unit: str | int
+    where: str  #: section, table or figure in the document
+    document: str  #: the document's title
+    system: str | None = None
+    partition: str | None = None
+    population: str | None = None
+    parameters: dict = field(default_factory=dict)
+    environ: str | None = None
+    value: float | None = None
+    range: tuple[float, float] | None = None
+    below: float | None = None
+    above: float | None = None
+    relative_to: str | None = None
+    quote: str | None = None
+    read_off_plot: dict | None = None
+
+    @property
+    def text(self) -> str:
+        """The figure as the document gives it: `55-60`, `< 2`, `> 10`, `0.95`."""
+        if self.range:
+            return f"{self.range[0]:g}-{self.range[1]:g}"
+        if self.value is not None:
+            return f"{self.value:g}" + (
+                f" ± {self.read_off_plot['error']:g}" if self.read_off_plot else ""
+            )
+        return f"< {self.below:g}" if self.below is not None else f"> {self.above:g}"
+
+    @property
+    def bounds(self) -> tuple[float | None, float | None]:
+        """Least and most that it may be; None where the document sets no bound."""
+        if self.range:
+            return self.range
+        if self.value is not None:
+            error = self.read_off_plot["error"] if self.read_off_plot else 0
+            return self.value - error, self.value + error
+        return self.above, self.below
+
+
+def load(directory: Path = REFERENCES / "published") -> list[Figure]:
+    """Every figure of every document, in the files' order. Raises PublishedError."""
+    schema = strict_yaml.load((PACKAGE / "published-schema.yaml").read_bytes())
+    validator = jsonschema.Draft202012Validator(schema)
+    figures = []
+    for path in sorted(directory.glob("*.yaml")):
+        try:
+            data = strict_yaml.load(path.read_bytes())
+        except (OSError, strict_yaml.YamlError) as error:
+            raise PublishedError(f"{path}: cannot be read as YAML: {error}") from error
+        for fault in validator.iter_errors(data):
+            place = ".".join(map(str, fault.absolute_path)) or "the file"
+            fix = fault.schema.get("description")
+            raise PublishedError(
+                f"{path}: {place}: {fault.message}" + (f". Fix: {fix}" if fix else "")
+            )
+        for entry in data["figures"]:
+            entry = {**entry, **({"range": tuple(entry["range"])} if "range" in entry else {})}
+            figures.append(Figure(document=data["document"]["title"], **entry))
+    if not figures:
+        raise PublishedError(f"{directory}: holds no figure")
+    return figures
+
+
+def placement(case: Case) -> str:
+    """Where the ranks of a network check were; those that do not say measure between nodes."""
+    return parameters(case.check).get("placement", "internode")
+
+
+def workload(
+    check: str, settings: dict, variable: str, numbers: dict | None = None
+) -> tuple[str, dict, dict]:
+    """What a measured variable is called in the figures, what it ran by its name, and that with the case's numbers.
+
+    :arg settings: the parameters in the check's name. numbers: of the case, such as its processes (Case.workload).
+    """
+    told = dict(settings)
+    if check in ("pingpong", "tcp", "rdma"):
+        told.setdefault("placement", "internode")
+    if scaled := SCALED.fullmatch(variable):
+        variable, told["class"], told["processes"], threads = scaled.groups()
+        if threads:
+            told["threads"] = threads
+    elif threaded := THREADED.fullmatch(variable):
+        told["threads"] = threaded[1]
+    return variable, told, {**(numbers or {}), **told}
+
+
+def comparable(
+    figure: Figure, check: str, settings: dict, variable: str, numbers: dict | None = None
+) -> bool:
+    """Whether a figure is of the same class, size and number of processes as a measured variable, and no ratio."""
+    name, told, known = workload(check, settings, variable, numbers)
+    if (figure.check, figure.variable) != (check, name) or figure.relative_to is not None:
+        return False
+    given = {key: value for key, value in figure.parameters.items() if key in WORKLOAD}
+    if any(key in told and key not in given for key in DECISIVE):
+        return False
+    return all(_same(value, known.get(key)) for key, value in given.items())
+
+
+def _same(published, measured) -> bool:
+    return str(published).lower() == str(measured).lower()
+
+
+def beside(session: Session | None, figures: list[Figure]) -> Iterator[tuple[Case, Value, Figure]]:
+    """Each measured variable with each figure that may be shown beside it."""
+    by_check: dict[str, list[Figure]] = {}
+    for figure in figures:
+        by_check.setdefault(figure.check, []).append(figure)
+    for case in session.cases if session else ():
+        check = case.check.split(" ", 1)[0]
+        for value in case.values if case.measured and check in by_check else ():
+            for figure in by_check[check]:
+                same = comparable(
+                    figure, check, parameters(case.check), value.variable, case.workload
+                )
+                if same and metrics.unit(figure.unit) == metrics.unit(value.unit):
+                    yield case, value, figure
+
+
+def pairs(
+    figures: list[Figure],
+    check: str,
+    settings: dict,
+    variable: str,
+    a: str,
+    b: str,
+    numbers: dict | None = None,
+) -> list[tuple[Figure, Figure]]:
+    """The figures of environments A and B for one variable of one case: of one document, system, partition and unit."""
+
+    def of(environ):
+        return [
+            one
+            for one in figures
+            if one.environ == STANDS_FOR.get(environ, environ)
+            and comparable(one, check, settings, variable, numbers)
+        ]
+
+    def where(one):
+        return (
+            (one.document, one.system, one.partition, one.population, one.unit),
+            one.parameters,
+        )
+
+    return [
+        (one, other)
+        for one in of(a)
+        for other in of(b)
+        if where(one) == where(other) and one is not other
+    ]
+
+
+def ratio(a: Figure, b: Figure) -> str:
+    """B over A as far as the figures tell: `2.33-2.55`, `< 0.54`, `> 2`; '' where they do not bound it."""
+    (least_a, most_a), (least_b, most_b) = a.bounds, b.bounds
+    low = least_b / most_a if least_b is not None and most_a else None
+    high = most_b / least_a if most_b is not None and least_a else None
+    if low is None and high is None:
+        return ""
+    if low is None or high is None:
+        return f"> {low:.3g}" if high is None else f"< {high:.3g}"
+    return f"{low:.3g}" if f"{low:.3g}" == f"{high:.3g}" else f"{low:.3g}-{high:.3g}"

@@ -1,0 +1,192 @@
+"""`nearmetal report`: one HTML file that needs no network, for people to look at.
+
+The pages' tables are plain HTML; plots are drawn by plotly.js, which lies compressed in the file and is inflated by the
+browser when a plot is first shown. What a session holds is untrusted: the template escapes it, data for the script is
+JSON without `<`, and the content security policy admits the page's own two scripts, by hash, and no connection.
+"""
+
+import base64
+import gzip
+import hashlib
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+from importlib import resources
+from pathlib import Path
+
+import jinja2
+import markupsafe
+import orjson
+
+from nearmetal import clean, files
+from nearmetal.report import history, overview, plots, summary
+
+ASSETS = Path(__file__).parent / "assets"
+SCRIPTS = ("tabs.js", "plots.js", "history.js")
+#: Published figures that a page lists, by check.
+CONTEXT = {
+    "network": ("pingpong", "tcp", "rdma"),
+    "kernels": ("npb", "npb_mz", "eigen", "namd", "nwchem"),
+    "memory": ("stream", "hpcc"),
+}
+
+
+class ReportError(ValueError):
+    """There is nothing to report on, or a part of the report is missing; the message says what to do."""
+
+
+def write(
+    path: Path, sessions: Iterable, report, changes, figures, base: str | None = None
+) -> None:
+    """Write the report to `path`. Raises ReportError.
+
+    sessions: all stored ones of one system, oldest first; they are read once and not kept, so an iterator will do.
+    report: the gate's on one of them, or None where it was not judged; then the newest session is shown.
+    changes: change points in the history. figures: published ones. base: the partition that others are compared with
+    (default: `native`, else the first that ran).
+    """
+    page = render(sessions, report, changes, figures, base)
+    try:
+        files.write(path, page)
+    except OSError as error:
+        raise ReportError(
+            f"{path}: the report cannot be written there ({error.strerror or error}); "
+            "--output names another place"
+        ) from error
+
+
+def render(sessions: Iterable, report, changes, figures, base: str | None = None) -> str:
+    """The report as HTML. Raises ReportError."""
+    changes, figures = clean.every(list(changes)), clean.every(list(figures))
+    if report is not None:
+        judged, notes = clean.every((report.judged, report.notes))
+        report = replace(report, judged=judged, notes=notes)
+    collector, shown, newest = history.Collector(), {}, None
+    has = {
+        "overhead": overview.has_overhead,
+        "network": plots.has_network,
+        "memory": plots.has_memory,
+        "kernels": plots.has_kernels,
+        "provenance": history.has_facts,
+    }
+    for newest in sessions:
+        collector.add(newest)
+        shown.update({page: newest for page, holds in has.items() if holds(newest)})
+    if newest is None:
+        raise ReportError("no session is stored: run `reframe -c reframe_checks -r` first")
+    subject = report.session if report is not None else newest
+    # A page shows the judged session, or the newest that has anything for it; then it says so.
+    shown = {page: subject if holds(subject) else shown.get(page) for page, holds in has.items()}
+    drawn = {
+        page: draw(shown[page], figures)
+        for page, draw in (
+            ("network", plots.network),
+            ("memory", plots.memory),
+            ("kernels", plots.kernels),
+        )
+    }
+    over_time = collector.plot(changes)
+    columns = {
+        page: overview.partitions(shown[page] or subject, base)
+        for page in ("overhead", "provenance")
+    }
+    everywhere = list(dict.fromkeys([*columns["overhead"], *(key[1] for key in collector.series)]))
+    rows = collector.rows(over_time, changes)
+    facts, all_facts = collector.facts()
+    data = {
+        "partitions": everywhere,
+        "plots": [plot for page in drawn.values() for plot in page],
+        "history": over_time,
+    }
+    library = _library()
+    script = "\n".join((ASSETS / name).read_text(encoding="utf-8") for name in SCRIPTS)
+    return (
+        _environment()
+        .get_template("report.html")
+        .render(
+            subject=subject,
+            when=summary.date(subject.started),
+            headline=overview.headline(report, subject),
+            verdicts=overview.verdicts(report),
+            notes=report.notes if report is not None else (),
+            failures=overview.failures(subject),
+            columns=columns,
+            steps=overview.STEPS,
+            heat=overview.heat_map(shown["overhead"], columns["overhead"]),
+            changes=[(c, history.told(c)) for c in changes],
+            shown=shown,
+            plots=drawn,
+            context={
+                page: [figure for figure in figures if figure.check in checks]
+                for page, checks in CONTEXT.items()
+            },
+            rows=rows,
+            index={row["key"][:4]: row["index"] for row in rows},
+            series=len(collector.series),
+            sessions=len(collector.sessions),
+            slots=over_time["slots"],
+            provenance=history.provenance(shown["provenance"], columns["provenance"]),
+            facts=facts,
+            all_facts=all_facts,
+            style=(ASSETS / "page.css").read_text(encoding="utf-8"),
+            script=script,
+            script_hash=_hash(script),
+            library_hash=_hash(library),
+            library=_packed(library.encode()),
+            data=_packed(orjson.dumps(data, option=orjson.OPT_NON_STR_KEYS)),
+        )
+    )
+
+
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(ASSETS),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+        finalize=_shown,
+    )
+    environment.filters.update(
+        unit=summary.unit,
+        plain=summary.plain,
+        number=summary.number,
+        named=summary.named,
+        code=_code,
+    )
+    return environment
+
+
+def _shown(value):
+    """What a page shows of a value: text without control characters; markup of our own as it is."""
+    if isinstance(value, str) and not isinstance(value, markupsafe.Markup):
+        return clean.text(value)
+    return value
+
+
+def _code(text: str) -> markupsafe.Markup:
+    """What stands between backticks as code; everything is escaped."""
+    return markupsafe.Markup(re.sub(r"`([^`]*)`", r"<code>\1</code>", str(markupsafe.escape(text))))
+
+
+def _library() -> str:
+    """plotly.js, as the Python package brings it."""
+    try:
+        return (resources.files("plotly") / "package_data" / "plotly.min.js").read_text(
+            encoding="utf-8"
+        )
+    except (ModuleNotFoundError, FileNotFoundError) as error:
+        raise ReportError(
+            "plotly is not installed, which draws the report: run `make .venv/ready`, "
+            "or install requirements.lock"
+        ) from error
+
+
+def _hash(script: str) -> str:
+    """Of an inline script, as a content security policy admits it."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+
+
+def _packed(data: bytes) -> str:
+    """Gzip in base64, which no HTML parser trips over; the same bytes for the same data."""
+    return base64.b64encode(gzip.compress(data, 9, mtime=0)).decode()

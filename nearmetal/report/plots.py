@@ -1,0 +1,316 @@
+"""Network, kernels and memory: what is measured over message sizes, processes and threads, with published figures behind it.
+
+A plot is a dictionary that the page's script draws and the template writes as a table:
+{id, title, x: {title, kind}, y: {title, log}, lines: [{partition, stack, unit, session, x, y, low, high, n}], marks: [...],
+places: of the marks};
+each y is a median over launches (summary.py), each mark a published figure (`mark`).
+"""
+
+import re
+
+from nearmetal import published
+from nearmetal.report import summary
+
+SIZES = {
+    "startup_latency": 1,
+    "latency_1KiB": 1024,
+    "bandwidth_64KiB": 65536,
+    "peak_bandwidth": 4 * 2**20,
+}
+LATENCY, BANDWIDTH = "half_round_trip_us", "bandwidth_gbps"
+NETWORK = ("pingpong", "tcp", "rdma")
+PLACES = {"internode": "between nodes", "intranode": "within a node"}
+
+
+def line(
+    session, partition: str, stack: str, unit: str, points: dict[object, summary.Summary]
+) -> dict:
+    """A line of a plot through the points, in the order of x."""
+    order = sorted(points)
+    return {
+        "partition": partition,
+        "stack": stack,
+        "unit": summary.unit(unit),
+        "session": summary.named(session),
+        "x": order,
+        "y": [summary.short(points[x].value) for x in order],
+        "low": [summary.short(points[x].low) for x in order],
+        "high": [summary.short(points[x].high) for x in order],
+        "n": [points[x].launches for x in order],
+    }
+
+
+def mark(figure, x) -> dict:
+    """A published figure at x; `low` and `high` are its ends, `bound` says that it is a limit and of which kind."""
+    single = (
+        figure.value
+        if figure.value is not None
+        else figure.below
+        if figure.below is not None
+        else figure.above
+    )
+    low, high = figure.range or (single, single)
+    if figure.read_off_plot and figure.value is not None:
+        low, high = low - figure.read_off_plot["error"], high + figure.read_off_plot["error"]
+    place = figure.population or f"{figure.system} {figure.partition}"
+    settings = ", ".join(
+        f"{name} {value}"
+        for name, value in figure.parameters.items()
+        if name not in ("placement", "threads")
+    )
+    return {
+        "x": x,
+        "y": figure.value if figure.value is not None else (low * high) ** 0.5,
+        "low": low,
+        "high": high,
+        "bound": "<" if figure.below is not None else ">" if figure.above is not None else "",
+        "text": f"{figure.text} {summary.unit(figure.unit)}".strip(),
+        "software": figure.software,
+        "place": place,
+        "settings": settings,
+        "where": f"{figure.document}, {figure.where}",
+        "quote": figure.quote or f"read off a plot, ± {figure.read_off_plot['error']:g}",
+    }
+
+
+def plot(
+    name: str,
+    title: str,
+    x: tuple[str, str],
+    y: tuple[str, bool],
+    lines: list[dict],
+    marks: list[dict],
+) -> dict:
+    return {
+        "id": name,
+        "title": title,
+        "x": {"title": x[0], "kind": x[1]},
+        "y": {"title": y[0], "log": y[1]},
+        "lines": lines,
+        "marks": marks,
+        "places": list(dict.fromkeys(mark["place"] for mark in marks)),
+    }
+
+
+def network(session, figures) -> list[dict]:
+    """Latency and bandwidth against message size, between nodes and within one: the messaging paper's figures 4 and 5."""
+    found = {place: ([], []) for place in PLACES}
+    for case in session.cases if session else ():
+        if case.measured and summary.base_name(case.check) in NETWORK:
+            place = published.placement(case)
+            for lines, unit, points in zip(
+                found.setdefault(place, ([], [])), ("us", "Gb/s"), _by_size(case)
+            ):
+                if points:
+                    lines.append(line(session, case.place, stack(case), unit, points))
+    at = {"startup_latency": 0, "peak_bandwidth": 1}
+    marks_of = {place: ([], []) for place in found}
+    for case, value, figure in published.beside(session, figures):
+        if figure.check in NETWORK and value.variable in at and _reaches(case, value.variable):
+            marks = marks_of[published.placement(case)][at[value.variable]]
+            marks.append(mark(figure, SIZES[value.variable]))
+    plots = []
+    for place, both in found.items():
+        marks = [distinct(ones) for ones in marks_of[place]]
+        for name, title, lines, seen in zip(
+            ("Latency", "Bandwidth"), ("half round trip, µs", "Gb/s"), both, marks
+        ):
+            if lines or seen:
+                plots.append(
+                    plot(
+                        f"{name.lower()}-{place}",
+                        f"{name} {PLACES.get(place, place)}",
+                        ("message size", "bytes"),
+                        (title, True),
+                        lines,
+                        seen,
+                    )
+                )
+    return plots
+
+
+def distinct(marks: list[dict]) -> list[dict]:
+    """Each published figure once, although several partitions and stacks measured its counterpart."""
+    return [one for index, one in enumerate(marks) if one not in marks[:index]]
+
+
+def _reaches(case, variable: str) -> bool:
+    """Whether a case measured the message size for which a figure of the variable was published."""
+    latency, bandwidth = _by_size(case)
+    return SIZES[variable] in (latency if variable == "startup_latency" else bandwidth)
+
+
+def stack(case) -> str:
+    """What carried the messages, as a line of the plot is called: the environment, with what is peculiar to the check."""
+    base = summary.base_name(case.check)
+    others = [
+        value for name, value in summary.parameters(case.check).items() if name != "placement"
+    ]
+    return " ".join(
+        [case.environ, *others] if base == "pingpong" else [base, case.environ, *others]
+    )
+
+
+def _by_size(case) -> tuple[dict, dict]:
+    """Summaries by message size: of the latency in us, and of the bandwidth in Gb/s.
+
+    A case without curves has them at two sizes each, by its variables; the peak stands at 4 MiB, whichever size had it.
+    """
+    if LATENCY in case.curves:
+        latency = case.curves[LATENCY]
+        # Of every launch, so that the interval is that of bandwidths; 8 bits, 1000 from us and Gb.
+        bandwidth = case.curves.get(BANDWIDTH) or {
+            size: tuple(8 * size / us / 1000 for us in launches)
+            for size, launches in latency.items()
+        }
+        return (
+            {size: summary.summarize(launches) for size, launches in latency.items() if launches},
+            {size: summary.summarize(launches) for size, launches in bandwidth.items() if launches},
+        )
+    if (
+        BANDWIDTH in case.curves
+    ):  # RDMA Read takes a whole round trip, which is no line of this plot
+        return {}, {
+            size: summary.summarize(launches)
+            for size, launches in case.curves[BANDWIDTH].items()
+            if launches
+        }
+    points = {
+        value.variable: summary.summarize(value.samples, value.value) for value in case.values
+    }
+    return tuple(
+        {SIZES[name]: points[name] for name in names if name in points}
+        for names in (("startup_latency", "latency_1KiB"), ("bandwidth_64KiB", "peak_bandwidth"))
+    )
+
+
+def has_network(session) -> bool:
+    return any(
+        case.measured and case.values and summary.base_name(case.check) in NETWORK
+        for case in session.cases
+    )
+
+
+def memory(session, figures) -> list[dict]:
+    """STREAM's functions against threads; RandomAccess and HPL by page size."""
+    plots = []
+    for function in ("copy", "scale", "add", "triad"):
+        lines: dict[tuple, dict] = {}
+        for case in session.cases if session else ():
+            for value in (
+                case.values if case.measured and summary.base_name(case.check) == "stream" else ()
+            ):
+                if found := re.fullmatch(rf"{function}_(\d+)", value.variable):
+                    name = " ".join([case.environ, *summary.parameters(case.check).values()])
+                    lines.setdefault((case.place, name), {})[int(found[1])] = summary.summarize(
+                        value.samples, value.value
+                    )
+        marks = [
+            mark(figure, figure.parameters["threads"])
+            for _, value, figure in published.beside(session, figures)
+            if figure.check == "stream" and re.fullmatch(rf"{function}_\d+", value.variable)
+        ]
+        plots.append(
+            plot(
+                f"stream-{function}",
+                f"STREAM {function.capitalize()}",
+                ("threads", "count"),
+                ("MB/s", False),
+                [line(session, *where, "MB/s", points) for where, points in lines.items()],
+                distinct(marks),
+            )
+        )
+    for variable, title, unit in (
+        ("star_random_access", "RandomAccess by page size", "GUP/s"),
+        ("hpl", "HPL by page size", "Gflop/s"),
+    ):
+        lines = {}
+        for case in session.cases if session else ():
+            settings = dict(summary.parameters(case.check))
+            size = settings.pop("page_size", None)
+            for value in case.values if case.measured and size else ():
+                if value.variable == variable:
+                    name = " ".join([case.environ, *settings.values()])
+                    lines.setdefault((case.place, name), {})[size] = summary.summarize(
+                        value.samples, value.value
+                    )
+        marks = [
+            mark(figure, figure.parameters["page_size"])
+            for _, value, figure in published.beside(session, figures)
+            if value.variable == variable and "page_size" in figure.parameters
+        ]
+        plots.append(
+            plot(
+                f"pages-{variable}",
+                title,
+                ("page size", "category"),
+                (unit, False),
+                [line(session, *where, unit, points) for where, points in lines.items()],
+                distinct(marks),
+            )
+        )
+    return [entry for entry in plots if entry["lines"] or entry["marks"]]
+
+
+def has_memory(session) -> bool:
+    return any(
+        case.measured
+        and (
+            summary.base_name(case.check) == "stream"
+            or "page_size" in summary.parameters(case.check)
+        )
+        for case in session.cases
+    )
+
+
+SCALED = published.SCALED
+
+
+def kernels(session, figures) -> list[dict]:
+    """What a program did and its parallel efficiency against processes, by class and threads: the messaging paper's figure 6."""
+    found: dict[tuple, dict[tuple, dict]] = {}
+    keys: dict[tuple, tuple] = {}  # of the plot that shows a variable of a case
+    for case in session.cases if session else ():
+        for value in case.values if case.measured else ():
+            if scaled := SCALED.fullmatch(value.variable):
+                quantity, letter, processes, threads = scaled.groups()
+                others = dict(summary.parameters(case.check))
+                key = (
+                    others.pop("benchmark", summary.base_name(case.check)),
+                    letter,
+                    threads or "",
+                    quantity,
+                    value.unit,
+                )
+                where = case.place, " ".join([case.environ, *others.values()])
+                points = found.setdefault(key, {}).setdefault(where, {})
+                points[int(processes)] = summary.summarize(value.samples, value.value)
+                keys[value.variable, case.key] = key
+    marks_of: dict[tuple, list] = {}
+    for case, value, figure in published.beside(session, figures):
+        if key := keys.get((value.variable, case.key)):
+            marks_of.setdefault(key, []).append(mark(figure, figure.parameters["processes"]))
+    plots = []
+    for (name, letter, threads, quantity, unit), lines in found.items():
+        title = f"{name.upper()} class {letter}" + (
+            f", {threads} threads a process" if threads else ""
+        )
+        title += ": parallel efficiency" if quantity == "efficiency" else ""
+        plots.append(
+            plot(
+                f"{quantity}-{name}-{letter}{threads}",
+                title,
+                ("processes", "count"),
+                (unit, quantity != "efficiency"),
+                [line(session, *where, unit, points) for where, points in lines.items()],
+                distinct(marks_of.get((name, letter, threads, quantity, unit), [])),
+            )
+        )
+    return plots
+
+
+def has_kernels(session) -> bool:
+    return any(
+        case.measured and any(SCALED.fullmatch(value.variable) for value in case.values)
+        for case in session.cases
+    )

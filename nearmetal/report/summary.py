@@ -1,0 +1,107 @@
+"""What a page says of the launches of one variable, and how it writes numbers, dates and names."""
+
+import math
+from datetime import datetime, timezone
+from functools import lru_cache
+from typing import NamedTuple
+
+from nearmetal import metrics
+from nearmetal.compare import number, percent, plain
+from nearmetal.results import parameters
+
+#: Fewer launches than this cannot bound their median with 95 %.
+LEAST_LAUNCHES = 6
+
+
+class Summary(NamedTuple):
+    """The median over launches between the ends of its interval."""
+
+    value: float
+    low: float
+    high: float
+    launches: int
+
+
+def summarize(samples: tuple[float, ...], value: float | None = None) -> Summary:
+    """Of the launches; of the stored value alone where no sample was stored.
+
+    The interval is the distribution-free one of the median at 95 % (order statistics; Hollander and Wolfe, section 3.6)
+    for at least LEAST_LAUNCHES launches, else the lowest and the highest launch.
+    """
+    if not samples:
+        return Summary(value, value, value, 1)
+    ordered = sorted(samples)
+    count = len(ordered)
+    rank = _rank(count)
+    middle = count // 2
+    median = ordered[middle] if count % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+    return Summary(median, ordered[rank - 1], ordered[count - rank], count)
+
+
+@lru_cache
+def _rank(count: int) -> int:
+    """The largest k for which the k-th lowest and k-th highest of so many hold the median between them with 95 %."""
+    outside, rank = 0.0, 0
+    for k in range(count // 2 + 1):
+        outside += 2 * math.comb(count, k) / 2**count
+        if outside > 0.05:
+            break
+        rank = k + 1
+    return max(rank, 1)
+
+
+def interval_kind(launches: int) -> str:
+    """What the interval of so many launches is."""
+    if launches >= LEAST_LAUNCHES:
+        return "95 % interval of the median"
+    return "lowest to highest launch" if launches > 1 else "one launch: no interval"
+
+
+def short(value: float) -> float:
+    """Five significant digits: what a plot can show."""
+    return float(f"{value:.5g}")
+
+
+def unit(name: str) -> str:
+    return metrics.printed(name)
+
+
+def amount(value: float | None, name: str) -> str:
+    return f"{number(value)} {unit(name)}".strip()
+
+
+def hover(summary: Summary, name: str) -> str:
+    """Value, interval with its kind, and launches, in words."""
+    if summary.launches == 1:
+        return f"{amount(summary.value, name)}; one launch: no interval"
+    return (
+        f"{amount(summary.value, name)}; {interval_kind(summary.launches)}: {number(summary.low)} to "
+        f"{amount(summary.high, name)}; n = {summary.launches} launches"
+    )
+
+
+def date(started: str) -> str:
+    """`20261121T061529+0000` as `2026-11-21 06:15 UTC`; anything else as it is."""
+    try:
+        return (
+            datetime.strptime(started, "%Y%m%dT%H%M%S%z")
+            .astimezone(timezone.utc)
+            .strftime("%Y-%m-%d %H:%M UTC")
+        )
+    except ValueError:
+        return started
+
+
+def named(session) -> str:
+    """A session as people speak of it."""
+    return f"{session.uuid[:8]}, {date(session.started)}"
+
+
+@lru_cache
+def base_name(check: str) -> str:
+    return check.split(" ", 1)[0]
+
+
+def text(fact) -> str:
+    """A fact as one line."""
+    return ", ".join(map(str, fact)) if isinstance(fact, (list, tuple)) else str(fact)
