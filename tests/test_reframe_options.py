@@ -161,6 +161,16 @@ def test_a_run_of_nothing_fails_and_says_what_to_do(lab, prefix, action, options
     assert "PASSED" not in done.stdout and "Traceback" not in done.stdout
 
 
+@pytest.mark.parametrize("others", ["", "reframe_checks"])
+def test_checks_that_are_not_there_fail_the_run_and_are_named(lab, others):
+    paths = f"-c {others} -c no_checks" if others else "-c no_checks"
+    done = lab(
+        "exec", f"reframe --nocolor {paths} --dry-run --system lab:native -n ^tcp", check=False
+    )
+    [line] = [line for line in done.stdout.splitlines() if line.startswith("ERROR")]
+    assert done.returncode == 1 and "no_checks" in line and "correct -c" in line
+
+
 def test_an_environment_without_features_fails_and_is_named(lab, prefix):
     system = yaml.safe_load((CHECKOUT / "site-config" / "systems" / "lab.yaml").read_text())
     system |= {"name": "site", "environments": [{"name": "bare", "features": []}]}

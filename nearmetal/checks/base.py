@@ -14,12 +14,13 @@ import reframe.utility.sanity as sn
 from reframe.core.exceptions import ConfigError, PerformanceError, SanityError
 
 from nearmetal.checkout import CHECKOUT
-from nearmetal.checks import failures, provenance, selection, storage
+from nearmetal.checks import failures, provenance, storage
 from nearmetal.checks.baselines import Baselined
 from nearmetal.checks.parsing import ParseError, request
 from nearmetal.checks.programs import Programs
 from nearmetal.checks.settings import MAX_PENDING_TIME, MAX_TIME_LIMIT, NODES, Settings, setting
 from nearmetal.checks.spack import FromSpack
+from nearmetal.site import selection
 
 selection.refuse_empty_runs()
 

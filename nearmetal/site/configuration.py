@@ -5,12 +5,14 @@ NEARMETAL_SYSTEMS_PATH (colon-separated). `schema.yaml` says what such a file ma
 """
 
 import os
+import shlex
 import sys
 from pathlib import Path
 
 from reframe.core.exceptions import ConfigError
 
-from nearmetal.site import places, srun_mpj
+from nearmetal import command
+from nearmetal.site import places, selection, srun_mpj
 from nearmetal.site.site_files import read_environments, read_system, read_yaml, unknown
 
 #: What a partition's `link_class` lets a check ask for. A virtual function is a passed-through device too.
@@ -42,15 +44,17 @@ def configure_environment(environment: dict) -> dict:
     return {**environment, "extras": {**extras, **own}} if own else environment
 
 
-def requested_system(arguments: list[str], environment) -> str:
+def asked() -> dict:
+    """ReFrame's options of this process by their names; empty where ReFrame refuses them itself."""
+    try:
+        return vars(command.parse(shlex.join(sys.argv)).options)
+    except command.CommandError:
+        return {}
+
+
+def requested_system(options: dict, environment) -> str:
     """The SYSTEM or SYSTEM:PARTITION that ReFrame is asked for; '' if none."""
-    asked = environment.get("RFM_SYSTEM", "")
-    for word, following in zip(arguments, [*arguments[1:], ""]):
-        if word == "--system":
-            asked = following
-        elif word.startswith("--system="):
-            asked = word.partition("=")[2]
-    return asked
+    return options.get("system") or environment.get("RFM_SYSTEM", "")
 
 
 def has_further_configuration(arguments: list[str], environment) -> bool:
@@ -132,8 +136,9 @@ def configure(here: Path, directories: list[Path], results: str) -> dict:
                     ],
                 }
             )
+    options = asked()
     if not has_further_configuration(sys.argv[1:], os.environ):
-        refuse_unknown_system(requested_system(sys.argv[1:], os.environ), systems, files)
+        refuse_unknown_system(requested_system(options, os.environ), systems, files)
     # Not said here because ReFrame's own is right: the console at info, and performance logs of all loggable variables
     # in <prefix>/perflogs/<system>/<partition>/<check>.log.
     return {
@@ -155,6 +160,7 @@ def site_configuration(here: Path) -> dict:
     A site's own systems come first: they win over ours of the same name, and where both match a host
     name. RFM_PREFIX is ReFrame's variable for stage and output; whatever else a run writes follows it.
     """
+    selection.refuse_empty_runs()
     own = filter(None, os.environ.get("NEARMETAL_SYSTEMS_PATH", "").split(":"))
     results = places.results(os.environ.get("RFM_PREFIX") or None, here.parent)
     return configure(here, [*map(Path, own), here / "systems"], results)

@@ -55,17 +55,34 @@ def why_nothing() -> str:
     )
 
 
+def absent_checks() -> str:
+    """What is wrong with the paths after -c, as one sentence; '' if all are there."""
+    absent = [path for path in recorded()["paths"] if not Path(path).exists()]
+    if not absent:
+        return ""
+    return (
+        f"there is no {', '.join(absent)}, where ReFrame was to find checks: correct -c; ours are "
+        "the directory reframe_checks of a checkout"
+    )
+
+
 class RefusingRunner(Runner):
-    """ReFrame's runner, which fails a run of no test case; by itself ReFrame passes it."""
+    """ReFrame's runner, which fails a run of no test case, or of checks that are not there.
+
+    By itself ReFrame passes both.
+    """
 
     def runall(self, testcases, restored_cases=None):
-        if not testcases:
-            raise ReframeError(why_nothing())
+        fault = absent_checks()
+        if not fault and not testcases:
+            fault = why_nothing()
+        if fault:
+            raise ReframeError(fault)
         super().runall(testcases, restored_cases)
 
 
 def refuse_empty_runs() -> None:
-    """Have the running ReFrame fail where it selects no test case. It has no option for that.
+    """Have the running ReFrame fail where it has no test case or no checks. It has no option for that.
 
     Only its command's runner sees what all options together have left. ReFrame may load this module twice.
     Other programs load checks too, without that command.
