@@ -30,7 +30,7 @@ campaign: lab-up ## everything on SYSTEM (default: lab), with progress and an es
 
 test: lab-up .venv/aws/ready ## all tests: parsing, configuration, sources, and everything that runs in the lab or a browser
 	@sh nearmetal/lab/host.sh test-packages.txt
-	@$(LAB) exec 'python -m pytest -p no:cacheprovider tests/test_sources.py tests/test_kernels.py tests/test_jvm.py tests/test_fastmpj.py tests/test_java.py -m node'
+	@$(LAB) exec 'python -m pytest -p no:cacheprovider tests/node tests/unit/test_jvm.py -m node'
 	@.venv/bin/python -m pytest -m 'not node' $(PYTEST)
 
 unit: .venv/ready .venv/aws/ready ## only the tests that need no lab and no browser

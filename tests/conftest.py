@@ -15,8 +15,8 @@ import pytest
 
 from nearmetal import files
 from nearmetal.locks import images
+from tests.support.paths import CHECKOUT
 
-CHECKOUT = Path(__file__).parents[1]
 #: Built by these tests, and seen by the lab's nodes.
 IMAGES = CHECKOUT / "results" / "tests" / "images"
 

@@ -1,0 +1,121 @@
+"""Every check on every system that comes with Nearmetal, dry: each case is there, or skipped with its reason."""
+
+import re
+
+import pytest
+import yaml
+
+from tests.support.paths import CHECKOUT
+
+pytestmark = pytest.mark.lab
+
+#: What there is in C and in Java.
+BOTH = [
+    ("pingpong %placement=internode", True),
+    ("pingpong %placement=intranode", False),
+    ("collectives", False),
+    *((f"npb %benchmark={benchmark}", False) for benchmark in ("cg", "ep", "ft", "is", "mg")),
+]
+#: Features of an environment (environments.yaml) -> cases that it gives: (check, whether it needs two nodes).
+CASES = {
+    "mpi": [*BOTH, ("launch", False)],
+    "mpj": BOTH,
+    "slepc": [("eigen", False)],
+    "vswitch": [("vswitch", False)],
+    "lammps": [("lammps", False)],
+    "nwchem": [("nwchem", False)],
+    "gromacs": [("gromacs", False)],
+    "hpcc": [("hpcc %page_size=small", False), ("hpcc %page_size=large", False)],
+    "serial": [("tcp", True), ("osnoise", False)],
+    "openmp": [
+        ("stream_numa", False),
+        ("stream %binding=bound", False),
+        ("stream %binding=unbound", False),
+    ],
+}
+#: What serial environments have besides where user space reaches the NIC (`rdma: true`).
+RDMA_CASES = [(f"rdma %operation={operation}", True) for operation in ("read", "write", "send")]
+SITE_CONFIG = CHECKOUT / "site-config"
+FEATURES = {
+    env["name"]: env["features"]
+    for env in yaml.safe_load((SITE_CONFIG / "environments.yaml").read_text())
+}
+SYSTEMS = {
+    path.stem: yaml.safe_load(path.read_text())
+    for path in sorted((SITE_CONFIG / "systems").iterdir())
+}
+#: The lab's virtual machines, which are not always there.
+VIRTUAL = {
+    **SYSTEMS["lab"],
+    "partitions": [
+        p
+        for p in SYSTEMS["lab"]["partitions"]
+        if p.get("only_with") == {"NEARMETAL_LAB_VM": "virtio"}
+    ],
+}
+SYSTEMS["lab"]["partitions"] = [p for p in SYSTEMS["lab"]["partitions"] if "only_with" not in p]
+
+
+def expected(system: dict) -> dict[str, bool]:
+    """`CHECK @SYSTEM:PARTITION+ENVIRONMENT` -> whether it runs there."""
+    features = FEATURES | {env["name"]: env["features"] for env in system.get("environments", [])}
+    cases = {
+        f"{check} @{system['name']}:{partition['name']}+{environ}": (
+            not needs_two or partition["extras"].get("nodes", 2) >= 2
+        )
+        and not {"fastmpj", "installed"} & {*features[environ]}
+        for partition in system["partitions"]
+        for environ in partition["environs"]
+        for feature in features[environ]
+        for check, needs_two in [
+            *CASES.get(feature, []),
+            *(RDMA_CASES if feature == "serial" and partition["extras"].get("rdma") else []),
+        ]
+    }
+    # No system that comes along has NAMD: one case says so, on the first environment that it could be in.
+    first = system["partitions"][0]
+    with_mpi = [environ for environ in first["environs"] if "mpi" in features[environ]][:1]
+    return cases | {
+        f"namd @{system['name']}:{first['name']}+{environ}": False for environ in with_mpi
+    }
+
+
+@pytest.mark.parametrize("name", [*SYSTEMS, "lab:vm"])
+def test_every_case_is_there_or_skipped_with_its_reason(lab, prefix, name):
+    done = lab.reframe(
+        "--dry-run",
+        "--system",
+        name,
+        prefix=prefix,
+        NEARMETAL_SYSTEMS_PATH="",  # not the lab's own ec2
+        NEARMETAL_IMAGES="/nonexistent/images",
+        **{"NEARMETAL_LAB_VM": "virtio"} if name == "lab:vm" else {},
+    )
+    assert done.returncode == 0, done.stdout
+    ends = {
+        re.sub(r" /[0-9a-f]{8}", "", case): (end, reason)
+        for end, case, reason in re.findall(
+            r"^\[ +(OK|SKIP|FAIL) \] \([ 0-9/]+\) (\S.*? @\S+)(?: \[(.*)\])?$", done.stdout, re.M
+        )
+    }
+    wanted = expected(VIRTUAL if name == "lab:vm" else SYSTEMS[name])
+    assert len(wanted) >= 2 and sorted(ends) == sorted(wanted)
+    for case, (end, reason) in ends.items():
+        assert end == ("OK" if wanted[case] else "SKIP"), case
+        why = (
+            ["has the feature namd: where the site has"]
+            if case.startswith("namd")
+            else [
+                "needs 2 nodes, but",
+                "FastMPJ is each site's own licensed copy",
+                "images/openmpi.sif: make images builds it",
+                "images/mpich.sif: make images builds it",
+                "images/fastmpj.sif: make images builds it",
+            ]
+        )
+        assert end == "OK" or any(words in reason for words in why), case
+    assert f"Ran {sum(wanted.values())}/{len(wanted)} test case(s)" in done.stdout
+
+
+def test_no_other_system_comes_with_nearmetal():
+    assert sorted(SYSTEMS) == ["aist", "cag", "ec2", "guests", "lab", "vmware-esx41", "vmware-ib"]

@@ -1,0 +1,178 @@
+"""The images, built for real as an ordinary user, and the checks within them on the lab's links."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
+
+from nearmetal import files
+from nearmetal.locks import builder, images
+from nearmetal.results import load_session, sessions
+from tests.conftest import IMAGES, fresh_prefix, make_images
+from tests.support.measured import CARRIERS, cases
+from tests.support.paths import CHECKOUT
+
+pytestmark = pytest.mark.lab
+PLACES = {"NEARMETAL_IMAGES": str(IMAGES)}
+
+
+def test_an_image_is_small_and_built_but_once(built_images):
+    assert all(entry["bytes"] < 250e6 for entry in built_images.values())
+    done = make_images()
+    assert (done.returncode, done.stdout) == (
+        0,
+        "".join(f"{stack}: as locked\n" for stack in sorted(built_images)),
+    )
+
+
+def test_an_image_is_the_same_to_the_bit_wherever_it_is_built(built_images, tmp_path):
+    """As the committed lock, which another machine wrote; or, where the archive has moved on since, as the build before."""
+    if built_images == images.read_lock(CHECKOUT / "containers" / "images.lock"):
+        return
+    shutil.copyfile(f"{IMAGES}.lock", tmp_path / "again.lock")
+    done = make_images("mpich", directory=tmp_path / "again")
+    assert done.returncode == 0 and "as locked" in done.stdout, done.stdout
+    assert (tmp_path / "again" / "mpich.sif").read_bytes() == (IMAGES / "mpich.sif").read_bytes()
+
+
+@pytest.mark.parametrize("stack", images.STACKS)
+def test_an_image_tells_what_it_is_and_holds(lab, built_images, stack):
+    labels = lab.run(f"apptainer inspect --labels {IMAGES}/{stack}.sif")
+    assert f"org.opencontainers.image.revision: {built_images[stack]['revision']}" in labels
+    assert (
+        f"org.nearmetal.pmi: {built_images[stack]['pmi']}" in labels
+        and "org.nearmetal.software: debian" in labels
+    )
+    listed = lab.run(f"apptainer --silent exec {IMAGES}/{stack}.sif cat {builder.LIST}")
+    assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(listed) is None
+    assert "pkg:deb/debian/libc6@" in listed
+    assert lab("exec", f"apptainer test {IMAGES}/{stack}.sif").returncode == 0
+    # Nothing of the machine that built it.
+    everything = lab.run(
+        f'apptainer exec {IMAGES}/{stack}.sif sh -c "cat /etc/apt/sources.list /etc/apt/sources.list.d/*; ls /var/log"',
+        check=False,
+    )
+    assert "http" not in everything
+
+
+@pytest.fixture(scope="module")
+def measured(lab, built_images):
+    """Where the results of checks in images are: every kind of check on one link, and messages on all."""
+    prefixes = []
+    for system, names, count in (
+        ("lab:native", "^(launch|collectives|npb%benchmark=ft|pingpong%placement=intranode)", 8),
+        ("lab", "^pingpong%placement=internode", 6),
+    ):
+        prefixes.append(fresh_prefix(lab, f"in_images_{count}"))
+        done = lab.reframe(
+            "-r",
+            "--system",
+            system,
+            "-p",
+            "^(openmpi|mpich)-sif$",
+            "-n",
+            names,
+            "--max-retries=2",
+            prefix=prefixes[-1],
+            timeout=900,
+            **PLACES,
+        )
+        assert f"Ran {count}/{count} test case(s)" in done.stdout and done.returncode == 0, (
+            done.stdout
+        )
+    return [case for prefix in prefixes for case in cases(prefix / "results.db")]
+
+
+def test_checks_run_in_images_on_every_link(measured, built_images):
+    for case in measured:
+        stack = case["environ"].removesuffix("-sif")
+        assert case["image"] == f"{stack} {built_images[stack]['digest']}"
+        assert {"openmpi": "Open MPI v5.0.7", "mpich": "MPICH Version:"}[stack] in case[
+            "mpi_library"
+        ]
+        name = case["display_name"]
+        if "intranode" in name:
+            assert case["transport"] == "shared memory"  # ranks of a node are not kept apart
+        elif not name.startswith("launch"):
+            assert case["transport"] == CARRIERS[case["partition"]], name
+
+
+def test_a_program_in_java_runs_in_its_image(lab, built_images, prefix):
+    done = lab.reframe(
+        "-r",
+        "--system",
+        "lab:native",
+        "-p",
+        "^mpj-sif$",
+        "-n",
+        "^pingpong%placement=internode",
+        prefix=prefix,
+        timeout=300,
+        **PLACES,
+    )
+    assert "Ran 1/1 test case(s)" in done.stdout and done.returncode == 0, done.stdout
+    [case] = cases(prefix / "results.db")
+    assert case["image"] == f"fastmpj {built_images['fastmpj']['digest']}" and case[
+        "mpi_library"
+    ].startswith("MPJ Express 0.44, ")
+
+
+def test_container_against_bare_is_a_duet(lab, built_images, prefix):
+    done = lab.reframe(
+        "-c",
+        "reframe_checks/duet",
+        "-r",
+        "--system",
+        "lab:native",
+        "-n",
+        "^launch_duet",
+        "-S",
+        "pairs=2",
+        prefix=prefix,
+        **PLACES,
+    )
+    assert "Ran 1/1 test case(s)" in done.stdout and done.returncode == 0, done.stdout
+    [case] = cases(prefix / "results.db")
+    assert case["image"] == f"A: none; B: openmpi {built_images['openmpi']['digest']}"
+    [session] = sessions(prefix / "results.db", kinds=("duet",))
+    values = {v.variable: v.value for v in session.values}
+    assert values["launch_2_ratio"] > 0 and values["mpi_init_2_ratio"] > 0
+
+
+def test_another_image_than_the_locked_one_is_a_failed_case(lab, built_images, prefix):
+    (prefix / "images").symlink_to(IMAGES)
+    lock = Path(f"{IMAGES}.lock").read_text()
+    other = lock.replace(built_images["mpich"]["digest"], f"sha256:{0:064}")
+    files.write(prefix / "images.lock", other)
+    done = lab.reframe(
+        "-r",
+        "--system",
+        "lab:native",
+        "-p",
+        "^mpich-sif$",
+        "-n",
+        "^launch",
+        prefix=prefix,
+        NEARMETAL_IMAGES=str(prefix / "images"),
+    )
+    [case] = load_session(prefix / "results.db").failures
+    assert done.returncode == 1 and f"and its lock sha256:{0:064}: build it anew" in case.failure
+
+
+def test_what_srun_does_not_speak_is_said_before_anything_hangs(lab, built_images, prefix):
+    image, digest = (
+        IMAGES / "openmpi.sif",
+        built_images["openmpi"]["digest"].removeprefix("sha256:"),
+    )
+    script = f"sh {CHECKOUT}/reframe_checks/src/image.sh apptainer {image} {digest} pmix"
+    done = lab("exec", f"SLURM_MPI_TYPE=pmi2 {script}", check=False)
+    assert (
+        done.returncode == 1
+        and "finds its peers by pmix, but srun speaks pmi2 here: set SLURM_MPI_TYPE=pmix"
+        in done.stdout
+    )
+    done = lab("exec", f"SLURM_MPI_TYPE=pmix_v9 {script}", check=False)
+    assert done.returncode == 1 and "srun offers no pmix_v9 here" in done.stdout
+    assert lab("exec", f"SLURM_MPI_TYPE=pmix {script}").stdout == ""

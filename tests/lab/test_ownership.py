@@ -1,0 +1,85 @@
+"""Who owns what in results/, and that the lab's user can type every command there."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from nearmetal import files
+from tests.support.campaigns import campaign
+from tests.support.paths import CHECKOUT
+from tests.support.recorded import store
+
+pytestmark = pytest.mark.lab
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="makes files of root's: run it as root")
+
+
+def of_root(directory) -> list[str]:
+    found = ["find", directory, "-user", "root"]
+    return subprocess.run(found, capture_output=True, text=True, check=True).stdout.split()
+
+
+@as_root
+def test_lab_up_hands_over_what_root_left_in_results(lab, prefix):
+    """As a dry run of root's did: stage and output directories in which no case could be made any more."""
+    for name in ("stage/lab/native/gnu/tcp", "output", "perflogs", "reports"):
+        (prefix / name).mkdir(parents=True)
+        (prefix / name / "file").touch()
+    arguments = ("--dry-run", "--system", "lab:native", "-n", "^tcp")
+    assert "Permission denied" in lab.reframe(*arguments, prefix=prefix).stdout
+    lab("up", "--vm", "none")
+    done = lab.reframe(*arguments, prefix=prefix)
+    assert "Ran 1/1 test case(s)" in done.stdout and done.returncode == 0, done.stdout
+    assert of_root(prefix) == [] and of_root(CHECKOUT / "results" / "baselines") == []
+
+
+@as_root
+def test_lab_up_refuses_a_link_in_place_of_results(other_lab, tmp_path):
+    results = other_lab.checkout / "results"
+    results.symlink_to(tmp_path)
+    done = other_lab("up", check=False, timeout=600)
+    results.unlink()
+    assert done.returncode == 1 and f"{results} is a link" in done.stdout
+    assert tmp_path.stat().st_uid == 0 and not list(tmp_path.iterdir())
+
+
+def test_readmes_gate_commands_can_be_typed_in_the_lab(lab, prefix, tmp_path):
+    before = store(tmp_path / "results.db", *map(campaign, range(1, 13)))
+    files.copy(before, prefix / "results.db")
+
+    def nearmetal(words: str) -> subprocess.CompletedProcess:
+        places = f"RFM_PREFIX={prefix} RFM_REFERENCE_PREFIX={prefix}/baselines"
+        return lab("exec", f"{places} nearmetal {words}", check=False)
+
+    recorded = nearmetal("baseline record --system lab")
+    assert recorded.returncode == 0, recorded.stdout
+    assert f"{prefix}/baselines/lab.yaml" in recorded.stdout
+    judged = nearmetal(f"gate --system lab --all --json {prefix}/gate.json")
+    # Without --confirm, what five launches leave open stays so: exit code 2.
+    assert judged.returncode in (0, 2), judged.stdout
+    assert "session 00000012-campaign" in judged.stdout and (prefix / "gate.json").stat().st_size
+    for words in ("baseline show --system lab", "history --system lab", "compare --system lab"):
+        done = nearmetal(words)
+        assert done.returncode == 0, done.stdout
+    assert f"{prefix}/report.html" in nearmetal("report --system lab").stdout
+    assert (prefix / "report.html").stat().st_size > 1e6
+    assert of_root(prefix) == []
+
+
+def test_the_labs_user_records_baselines_beside_its_results(lab):
+    baselines = CHECKOUT / "results" / "baselines"
+    said = lab.run('echo "$RFM_REFERENCE_PREFIX"; test -w "$RFM_REFERENCE_PREFIX" && echo writable')
+    assert said.split() == [str(baselines), "writable"]
+    code = "from nearmetal.gate import baseline; print(baseline.directory())"
+    free = {name: value for name, value in os.environ.items() if not name.startswith("RFM_")}
+    here = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=free)
+    assert here.stdout.strip() == str(baselines)
+
+
+def test_the_lab_has_the_checkouts_own_package(lab):
+    where = "import nearmetal.results as it; print(it.__file__, it.database())"
+    said = lab.run(f'python -c "{where}"; command -v nearmetal').split()
+    assert said[1] == f"{CHECKOUT}/results/results.db"
+    assert os.path.basename(os.path.dirname(said[0])) == "nearmetal"
+    assert said[2] == "/opt/nearmetal/bin/nearmetal"

@@ -1,0 +1,170 @@
+"""References in the lab: where ReFrame would pass a variable without one, or drop a check, the case fails and says the fix;
+and the whole way from sessions to a baseline to a verdict, confirmed through ReFrame."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+import yaml
+
+from nearmetal import files
+from nearmetal.results import load_session, sessions
+from tests.support.paths import CHECKOUT
+
+pytestmark = pytest.mark.lab
+ONE = ["-n", "pingpong%placement=intranode", "-p", "^mpich$"]
+VARIABLES = ["bandwidth_64KiB", "latency_1KiB", "peak_bandwidth", "startup_latency"]
+BASELINE = """pingpong:
+  $index: [$partition, $environ, placement]
+  lab:native: {mpich: {intranode: {%s}}}
+"""
+
+
+@pytest.fixture
+def dry_run(lab, prefix):
+    """Dry run of one case on a system `lab` that exempts nothing, with references as given; (exit code, output)."""
+    system = yaml.safe_load((CHECKOUT / "site-config" / "systems" / "lab.yaml").read_text())
+    for partition in system["partitions"]:
+        partition["extras"].pop("no_baseline", None)
+    system["name"] = "site"
+
+    def put(path, text):
+        files.write(path, text)
+
+    put(prefix / "systems" / "site.yaml", yaml.safe_dump(system))
+
+    def run(text: str | None, *options):
+        if text is not None:
+            put(prefix / "site.yaml", text.replace("lab:", "site:"))
+        done = lab.reframe(
+            "--dry-run",
+            "--system",
+            "site:native",
+            *(options or ONE),
+            prefix=prefix,
+            NEARMETAL_SYSTEMS_PATH=str(prefix / "systems"),
+            RFM_REFERENCE_PREFIX=str(prefix),
+        )
+        return done.returncode, done.stdout
+
+    return run
+
+
+def test_every_variable_with_a_reference_passes(dry_run):
+    entries = ", ".join(
+        f"{name}: [1, null, null, {'us' if 'latency' in name else 'Gb/s'}]" for name in VARIABLES
+    )
+    code, out = dry_run(BASELINE % entries)
+    assert code == 0 and "Ran 1/1 test case(s)" in out, out
+
+
+@pytest.mark.parametrize(
+    "text, missing",
+    [
+        (None, "bandwidth_64KiB, latency_1KiB, peak_bandwidth, startup_latency"),
+        ("other: {}\n", "bandwidth_64KiB, latency_1KiB, peak_bandwidth, startup_latency"),
+        (
+            BASELINE % "startup_latency: [1, null, null, us], latency_1KiB: [1, null, null, us]",
+            "bandwidth_64KiB, peak_bandwidth",
+        ),
+    ],
+    ids=["no file", "no entry", "two of four"],
+)
+def test_a_variable_without_reference_or_exemption_fails_in_a_dry_run(dry_run, text, missing):
+    code, out = dry_run(text)
+    assert code == 1, out
+    assert (
+        f"has no reference for {missing} of pingpong %placement=intranode on site:native with mpich. Fix: "
+        in out
+    )
+
+
+def test_a_check_that_names_its_variables_on_the_node_needs_its_references_too(dry_run):
+    code, out = dry_run(None, "-n", "stream")
+    assert code == 1 and "has no reference for any variable of stream %binding=bound" in out, out
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["pingpong: [", "pingpong: 3\n", BASELINE % "startup_latency: fast"],
+    ids=["no YAML", "no mapping", "no number"],
+)
+def test_a_damaged_file_fails_the_case_instead_of_dropping_it(dry_run, text):
+    code, out = dry_run(text)
+    assert code == 1 and "Ran 1/1 test case(s)" in out, out
+    assert "site.yaml: not a file of references" in out
+
+
+def test_from_sessions_to_a_confirmed_verdict(lab, prefix):
+    """A baseline of twenty launches, and a session of three, which are too few: --confirm measures on until all is decided
+    or `--most` launches are spent."""
+
+    def measure(launches):
+        done = lab.reframe(
+            "-r",
+            "--system",
+            "lab:native",
+            "-n",
+            "stream%binding=bound",
+            "-S",
+            "threads=1",
+            "-S",
+            "elements=4000000",
+            "-S",
+            f"repeats={launches}",
+            prefix=prefix,
+        )
+        assert done.returncode == 0, done.stdout
+
+    def nearmetal(*words):
+        return subprocess.run(
+            [
+                sys.executable,
+                "-m",
+                "nearmetal",
+                *words,
+                "--system",
+                "lab",
+                "--database",
+                prefix / "results.db",
+            ],
+            env={**os.environ, "RFM_REFERENCE_PREFIX": str(prefix)},
+            capture_output=True,
+            text=True,
+            cwd=CHECKOUT,
+        )
+
+    measure(20)
+    recorded = nearmetal("baseline", "record", "--leave-out-noisy")
+    assert recorded.returncode == 0 and "1 cases, " in recorded.stdout, recorded.stderr
+    measure(3)
+    case = load_session(prefix / "results.db").cases[0]
+    assert [len(value.samples) for value in case.values] == [3] * 4
+    assert all(len(value.within) == 3 and len(value.within[0]) > 1 for value in case.values)
+    judged = nearmetal("gate")
+    assert judged.returncode == 2 and "3 of 5 wanted" in judged.stdout, (
+        judged.stdout + judged.stderr
+    )
+    settled = nearmetal("gate", "--confirm", "--most", "4", "--all")
+    assert "nearmetal.lab exec env" in settled.stdout and "--reframe" in settled.stdout
+    assert "confirm: stream %binding=bound | native | gnu: 2 fresh launches" in settled.stdout, (
+        settled.stderr
+    )
+    assert (
+        "3 of 5 wanted" not in settled.stdout
+        and settled.returncode in (0, 1, 2)
+        and settled.stderr == ""
+    )
+    stored = [
+        len(session.cases[0].values[0].samples)
+        for session in sessions(prefix / "results.db", kinds=("campaign", "confirmation"))
+    ]
+    assert stored[:3] == [20, 3, 2]
+    # The same verdict in the lab, where nothing is left to measure.
+    places = f"RFM_PREFIX={prefix} RFM_REFERENCE_PREFIX={prefix}"
+    again = lab(
+        "exec", f"{places} nearmetal gate --system lab --confirm --most 4 --all", check=False
+    )
+    assert again.returncode == settled.returncode
+    assert again.stdout.splitlines()[0] in settled.stdout

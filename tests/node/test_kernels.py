@@ -1,0 +1,457 @@
+"""The kernels of the NAS Parallel Benchmarks, the collectives, the eigensolver and the noise, built and run: right results, and
+refusals in a sentence.
+
+Run in the lab, as tests/node/test_sources.py.
+"""
+
+import os
+import re
+
+import pytest
+
+from nearmetal.checks.parsing.collectives import OPERATIONS, parse_collectives
+from nearmetal.checks.parsing.eigen import parse_eigen
+from nearmetal.checks.parsing.npb import parse_npb
+from nearmetal.checks.parsing.osnoise import parse_noise
+from nearmetal.checks.parsing.stream import parse_numa
+from tests.support.paths import SOURCES
+from tests.support.programs import MPI, build, mpi, run
+
+pytestmark = pytest.mark.node
+KERNELS = ["cg", "ep", "ft", "is", "mg"]
+#: An MPI call that damages a result: what a broken network or library would do.
+DAMAGED = """#include <mpi.h>
+int MPI_%s
+{
+    int result = PMPI_%s;
+    if (%s) ((char *)to)[7] ^= 0x10;
+    return result;
+}
+"""
+ALLTOALL = DAMAGED % (
+    "Alltoall(const void *from, int n, MPI_Datatype a, void *to, int m, MPI_Datatype b, MPI_Comm comm)",
+    "Alltoall(from, n, a, to, m, b, comm)",
+    "n > 1",
+)
+
+
+@pytest.fixture(scope="module")
+def kernels(mpi, tmp_path_factory):  # noqa: F811
+    """Launcher, and the five programs of one MPI by name."""
+    compiler, launcher = mpi
+    directory = tmp_path_factory.mktemp("npb")
+    return launcher, {
+        name: build(compiler, [SOURCES / "npb" / f"{name}.c"], directory / name) for name in KERNELS
+    }
+
+
+@pytest.fixture(scope="module")
+def collectives(mpi, tmp_path_factory):  # noqa: F811
+    compiler, launcher = mpi
+    return (
+        compiler,
+        launcher,
+        build(
+            compiler,
+            [SOURCES / "collectives.c"],
+            tmp_path_factory.mktemp("collectives") / "collectives",
+        ),
+    )
+
+
+def launch(kernels, name, letter, processes):
+    launcher, programs = kernels
+    return run([*launcher, "-n", processes, programs[name], letter])
+
+
+@pytest.fixture(scope="module")
+def patient_kernels(tmp_path_factory):
+    """The same of Open MPI, whose processes yield when there are more of them than cores; MPICH's would take minutes."""
+    directory = tmp_path_factory.mktemp("npb")
+    return MPI["openmpi"], {
+        name: build("mpicc.openmpi", [SOURCES / "npb" / f"{name}.c"], directory / name)
+        for name in KERNELS
+    }
+
+
+@pytest.mark.parametrize("processes", [1, 2, 4])
+@pytest.mark.parametrize("name", KERNELS)
+def test_class_s_verifies(kernels, name, processes):
+    done = launch(kernels, name, "S", processes)
+    assert done.returncode == 0, done.stdout + done.stderr
+    [result] = parse_npb(done.stdout)
+    assert (result.kernel, result.npb_class, result.processes) == (name.upper(), "S", processes)
+    assert result.iterations and sum(result.iterations) <= result.seconds * 1.01 + 1e-4
+    assert (float(result.facts["payload_bytes"]) > 0) == (processes > 1 and name != "ep")
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_many_processes(patient_kernels, name):
+    """Class W of FT has 32 planes, so that 64 processes share them two by two; CG's grid is square, and MG, split in all three
+    directions, gathers the levels that are too small to be split."""
+    done = launch(patient_kernels, name, "W", 64)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_class_w_verifies(kernels, name):
+    assert launch(kernels, name, "W", 2).returncode == 0
+
+
+@pytest.mark.parametrize(
+    "letter, processes, sentence",
+    [
+        ("X", 2, "one class is expected, S, W, A, B or C, not 'X'; see --help."),
+        ("", 1, "one class is expected, S, W, A, B or C, not ''; see --help."),
+        ("S", 3, "class S runs on 1, 2, 4, ... processes up to 128, not on 3."),
+    ],
+)
+def test_what_a_kernel_cannot_do_it_says(kernels, letter, processes, sentence):
+    for name in KERNELS:
+        done = launch(kernels, name, letter, processes)
+        assert done.returncode != 0
+        assert [line for line in done.stderr.splitlines() if line.startswith("npb ")] == [
+            f"npb {name.upper()}: {sentence}"
+        ]
+
+
+def test_too_little_memory_is_said_before_any_is_taken(kernels):
+    launcher, programs = kernels
+    done = run(
+        ["sh", "-c", 'ulimit -v 3000000; exec "$@"', "sh", *launcher, "-n", 1, programs["ft"], "C"]
+    )
+    assert done.returncode != 0
+    assert re.search(
+        r"^npb FT: class C on 1 processes needs 4295 MB on a node that has \d+ MB left",
+        done.stderr,
+        re.M,
+    ), done.stderr
+
+
+def test_help(kernels):
+    launcher, programs = kernels
+    for name in KERNELS:
+        done = run([*launcher, "-n", 1, programs[name], "--help"])
+        assert done.returncode == 0 and "Exit status: 0 verified" in done.stdout
+
+
+def test_a_wrong_result_is_a_failure_whatever_its_speed(mpi, tmp_path):  # noqa: F811
+    compiler, launcher = mpi
+    (tmp_path / "damaged.c").write_text(ALLTOALL)
+    program = build(compiler, [SOURCES / "npb" / "ft.c", tmp_path / "damaged.c"], tmp_path / "ft")
+    done = run([*launcher, "-n", 2, program, "S"])
+    assert done.returncode != 0 and "UNSUCCESSFUL" in done.stdout
+    assert "npb FT: class S did not give the official result" in done.stderr
+
+
+@pytest.mark.parametrize("processes", [2, 3, 4])
+def test_collectives_measure_and_verify(collectives, processes):
+    _, launcher, program = collectives
+    done = run(
+        [
+            *launcher,
+            "-n",
+            processes,
+            program,
+            "--max-bytes",
+            4096,
+            "--max-time",
+            0.01,
+            "--iterations",
+            20,
+        ]
+    )
+    assert done.returncode == 0, done.stderr
+    [result] = parse_collectives(done.stdout)
+    assert result.processes == processes and set(result.slowest_us) == set(OPERATIONS)
+    assert (
+        list(result.slowest_us["Alltoall"]) == [2**power for power in range(3, 13)]
+        and result.payload_bytes > 0
+    )
+
+
+def test_a_damaged_collective_is_noticed(collectives, tmp_path):
+    compiler, launcher, _ = collectives
+    (tmp_path / "damaged.c").write_text(ALLTOALL)
+    program = build(
+        compiler, [SOURCES / "collectives.c", tmp_path / "damaged.c"], tmp_path / "collectives"
+    )
+    done = run([*launcher, "-n", 2, program, "--max-bytes", 64])
+    assert done.returncode != 0 and "got a wrong result of Alltoall with 16 bytes" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "processes, options, sentence",
+    [
+        (
+            1,
+            [],
+            "collectives need at least 2 ranks, but 1 started (where more were asked for, the launcher is not this MPI's).",
+        ),
+        (
+            2,
+            ["--iterations", "0"],
+            "--iterations takes a whole number from 1 to 1000000000, not '0'.",
+        ),
+        (2, ["--max-time", "nan"], "--max-time takes a number from 0.001 to 1000000, not 'nan'."),
+        (2, ["--what"], "'--what' is no option of this program; see --help."),
+        (2, ["x"], "'x' is not expected: there are only options; see --help."),
+    ],
+)
+def test_what_collectives_cannot_do_they_say(collectives, processes, options, sentence):
+    _, launcher, program = collectives
+    done = run([*launcher, "-n", processes, program, *options])
+    assert done.returncode != 0
+    assert [line for line in done.stderr.splitlines() if line.startswith("collectives: ")] == [
+        f"collectives: {sentence}"
+    ]
+
+
+#: The smallest that the eigensolver takes.
+SMALL = ["--side", 12, "--points", 32]
+
+
+def build_eigen(program, *sources):
+    libraries = run(
+        ["pkg-config", "--cflags", "--libs", "slepc"]
+    ).stdout.split()  # after what needs them
+    return build("mpicc.openmpi", [SOURCES / "eigen.c", *sources, *libraries], program)
+
+
+@pytest.fixture(scope="module")
+def eigen(tmp_path_factory):
+    return build_eigen(tmp_path_factory.mktemp("eigen") / "eigen")
+
+
+@pytest.mark.parametrize(
+    "processes, options, groups",
+    [
+        (1, [], 1),
+        (2, [], 2),
+        (2, ["--groups", 1], 1),
+        (4, ["--groups", 2], 2),
+        (3, [], 1),
+        (2, ["--points", 44], 2),
+    ],
+)
+def test_eigen_finds_what_is_known(eigen, processes, options, groups):
+    done = run([*MPI["openmpi"], "-n", processes, eigen, *SMALL, *options], OMP_NUM_THREADS="1")
+    assert done.returncode == 0, done.stdout + done.stderr
+    [result] = parse_eigen(done.stdout)
+    assert (result.processes, result.groups, result.side, result.found, result.threads) == (
+        processes,
+        groups,
+        12,
+        17,
+        1,
+    )
+    # Of processes that share a factorization it is not known what they send.
+    assert result.payload_bytes == (
+        None if groups < processes else 16 * 12**3 * 32 * 8 * (processes - 1)
+    )
+
+
+def test_eigen_reads_back_its_threads(eigen):
+    done = run(
+        [*MPI["openmpi"], "--bind-to", "none", "-n", 1, eigen, *SMALL],
+        OMP_NUM_THREADS="2",
+        OMP_WAIT_POLICY="passive",
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert parse_eigen(done.stdout)[0].threads == 2
+
+
+def test_eigen_is_nobodys_own(eigen, tmp_path):
+    """Settings of the one who runs it would change what is measured."""
+    (tmp_path / ".petscrc").write_text("-nep_ciss_blocksize 1\n")
+    done = run(
+        [
+            "sh",
+            "-c",
+            'cd "$1"; shift; exec "$@"',
+            "sh",
+            tmp_path,
+            *MPI["openmpi"],
+            "-n",
+            1,
+            eigen,
+            *SMALL,
+        ],
+        HOME=str(tmp_path),
+        OMP_NUM_THREADS="1",
+        PETSC_OPTIONS="-log_view -nep_ciss_blocksize 1",
+    )
+    assert (
+        done.returncode == 0
+        and parse_eigen(done.stdout)[0].found == 17
+        and "PETSc Performance" not in done.stdout
+    )
+
+
+def test_a_wrong_eigenvalue_is_a_failure(tmp_path):
+    (tmp_path / "damaged.c").write_text(
+        DAMAGED
+        % (
+            "Allreduce(const void *from, void *to, int n, MPI_Datatype type, MPI_Op op, MPI_Comm comm)",
+            "Allreduce(from, to, n, type, op, comm)",
+            "n > 500 && n < 1500",
+        )
+    )  # the projections, of rank 26
+    done = run(
+        [*MPI["openmpi"], "-n", 2, build_eigen(tmp_path / "eigen", tmp_path / "damaged.c"), *SMALL],
+        OMP_NUM_THREADS="1",
+    )
+    assert (
+        done.returncode != 0
+        and "UNSUCCESSFUL" in done.stdout
+        and "# nearmetal complete" not in done.stdout
+    )
+    assert re.search(
+        r"^eigen: \d+ of 17 eigenvalues were found, wrong by up to ", done.stderr, re.M
+    ), done.stderr
+
+
+@pytest.mark.parametrize(
+    "processes, options, sentence",
+    [
+        (1, ["--side", "8"], "--side takes a whole number from 12 to 400, not '8'."),
+        (2, ["--points", "34"], "--points takes a multiple of 4, not 34."),
+        (
+            2,
+            ["--groups", "3"],
+            "--groups 3 must divide the 2 processes and the 16 linear systems of 32 points.",
+        ),
+        (2, ["--points"], "--points needs a value; see --help."),
+        (1, ["-nep_tol", "1"], "'-n' is no option of this program; see --help."),
+        (2, ["S"], "'S' is not expected: there are only options; see --help."),
+    ],
+)
+def test_what_eigen_cannot_do_it_says(eigen, processes, options, sentence):
+    done = run([*MPI["openmpi"], "-n", processes, eigen, *options])
+    assert done.returncode != 0
+    assert [line for line in done.stderr.splitlines() if line.startswith("eigen: ")] == [
+        f"eigen: {sentence}"
+    ]
+
+
+def test_help_of_eigen(eigen):
+    done = run([*MPI["openmpi"], "-n", 2, eigen, "--help"])
+    assert done.returncode == 0 and done.stdout.count("Exit status: 0 all eigenvalues found") == 1
+
+
+@pytest.fixture(scope="module")
+def osnoise(tmp_path_factory):
+    return build(
+        "cc", [SOURCES / "osnoise.c"], tmp_path_factory.mktemp("osnoise") / "osnoise", "-pthread"
+    )
+
+
+def test_osnoise_finds_detours_on_every_cpu(osnoise):
+    done = run([osnoise, "--seconds", 1])
+    assert done.returncode == 0, done.stderr
+    [result] = parse_noise(done.stdout)
+    assert 0 < result.share_lost <= result.worst_share_lost < 100 and result.longest_us > 0
+    assert sum(result.histogram.values()) == sum(core.detours for core in result.cores.values())
+    assert len(result.parts) == 10
+
+
+def test_a_neighbour_on_its_core_is_a_detour(osnoise):
+    """Two on one CPU lose half of the time each, in detours as long as the scheduler's slices."""
+    [alone] = parse_noise(run(["taskset", "-c", 0, osnoise, "--seconds", 1]).stdout)
+    both = run(
+        [
+            "sh",
+            "-c",
+            'taskset -c 0 "$0" --seconds 3 > /dev/null & taskset -c 0 "$0" --seconds 1; wait',
+            osnoise,
+        ]
+    )
+    [beside] = parse_noise(both.stdout)
+    assert (
+        list(beside.cores) == [0]
+        and 25 < beside.share_lost < 75
+        and beside.share_lost > 2 * alone.share_lost
+    )
+    assert beside.longest_us > 500
+
+
+@pytest.mark.parametrize(
+    "options, sentence",
+    [
+        (["--seconds", "x"], "--seconds takes a number from 0.1 to 86400, not 'x'."),
+        (["--seconds"], "--seconds needs a value; see --help."),
+        (["5"], "'5' is not expected: there are only options; see --help."),
+    ],
+)
+def test_what_osnoise_cannot_do_it_says(osnoise, options, sentence):
+    done = run([osnoise, *options])
+    assert done.returncode == 2 and done.stderr == f"osnoise: {sentence}\n"
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    return build("cc", [SOURCES / "pages.c"], tmp_path_factory.mktemp("pages") / "pages")
+
+
+def test_pages_are_what_was_asked_for(pages, tmp_path):
+    """Of a program that takes 256 MB, by its own mapping."""
+    (tmp_path / "take.c").write_text(
+        "#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\nint main(void)\n{\n"
+        "    char line[256];\n    volatile char *memory = malloc(256 << 20);\n    for (int i = 0; i < 256 << 20; i += 4096) memory[i] = 1;\n"
+        '    FILE *file = fopen("/proc/self/smaps_rollup", "r");\n'
+        '    while (fgets(line, sizeof line, file)) if (strstr(line, "AnonHugePages")) fputs(line, stdout);\n'
+        "    return memory[0] != 1;\n}\n"
+    )
+    take = build("cc", [tmp_path / "take.c"], tmp_path / "take")
+    huge = {size: int(run([pages, size, take]).stdout.split()[1]) for size in ("small", "large")}
+    assert huge["small"] == 0 and huge["large"] > 200_000, huge
+
+
+def test_pages_say_how_they_are_used(pages):
+    for words in ([], ["huge", "true"], ["small"]):
+        done = run([pages, *words])
+        assert (
+            done.returncode == 2
+            and done.stderr == "pages: usage: pages small|large COMMAND [ARGUMENT ...]\n"
+        )
+    done = run([pages, "small", "/nowhere"])
+    assert done.returncode == 127 and "pages: /nowhere cannot be run." in done.stderr
+
+
+#: `numactl --hardware` of a machine with two nodes, and of one whose third node is memory alone.
+NUMACTL = """#!/bin/sh
+if [ "$1" = --hardware ]; then
+    printf 'available: 2 nodes (0-1)\\nnode 0 cpus: 0\\nnode 0 size: 64000 MB\\nnode 0 free: 60000 MB\\n'
+    printf 'node 1 cpus: 1\\nnode 1 size: 64000 MB\\nnode 1 free: 60000 MB\\nnode 2 cpus:\\nnode 2 size: 16000 MB\\n'
+    exit
+fi
+echo "$@" >> "$NUMACTL_LOG"
+shift 2
+exec "$@"
+"""
+
+
+def test_streams_by_numa_node(tmp_path):
+    """Where the nodes are two, as this machine's aren't: what is started on which, and that all of it is read."""
+    stream = build("cc", [SOURCES / "stream.c"], tmp_path / "stream", "-fopenmp")
+    (tmp_path / "numactl").write_text(NUMACTL)
+    (tmp_path / "numactl").chmod(0o755)
+    # Two launches, as two of a job in one directory.
+    for _ in range(2):
+        done = run(
+            ["sh", "-c", 'cd "$1" && sh "$2" ./stream 3', "sh", tmp_path, SOURCES / "numa.sh"],
+            PATH=f"{tmp_path}:{os.environ['PATH']}",
+            NUMACTL_LOG=str(tmp_path / "log"),
+        )
+        assert done.returncode == 0, done.stderr
+    [result] = parse_numa(done.stdout)
+    assert (
+        result.nodes == 2
+        and result.rate("local", "triad") > 0
+        and result.rate("remote", "triad") > 0
+    )
+    started = [
+        line.split(" ./stream")[0] for line in (tmp_path / "log").read_text().splitlines()[4:]
+    ]
+    assert sorted(started[:2]) == ["--cpunodebind=0 --membind=0", "--cpunodebind=1 --membind=1"]
+    assert started[2:] == ["--cpunodebind=0 --membind=0", "--cpunodebind=0 --membind=1"]

@@ -1,0 +1,171 @@
+"""The C programs build without a warning, and say in one sentence what they refuse.
+
+Run in the lab, whose node image has the compilers and both MPIs: `make test` does, or
+make lab-exec CMD='python -m pytest tests/node/test_sources.py'.
+"""
+
+import os
+
+import pytest
+
+from nearmetal.checks.parsing.pingpong import parse_imb
+from nearmetal.checks.parsing.stream import parse_stream
+from tests.support.paths import SOURCES
+from tests.support.programs import build, mpi, run
+
+pytestmark = pytest.mark.node
+
+#: An MPI_Recv that damages one bit: what a broken NIC or transport would do.
+FLIPPING = """#include <mpi.h>
+int MPI_Recv(void *buffer, int n, MPI_Datatype type, int source, int tag, MPI_Comm comm, MPI_Status *status)
+{
+    int result = PMPI_Recv(buffer, n, type, source, tag, comm, status);
+    if (n == 4096) ((unsigned char *)buffer)[1000] ^= 0x10;
+    return result;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def stream(tmp_path_factory):
+    return build(
+        "cc", [SOURCES / "stream.c"], tmp_path_factory.mktemp("stream") / "stream", "-fopenmp"
+    )
+
+
+@pytest.fixture(scope="module")
+def pingpong(mpi, tmp_path_factory):
+    """(launcher, program) of the ping-pong of one MPI."""
+    compiler, launcher = mpi
+    return launcher, build(
+        compiler, [SOURCES / "pingpong.c"], tmp_path_factory.mktemp("pingpong") / "pingpong"
+    )
+
+
+def sentences(result):
+    """Those of the program; launchers add their own."""
+    return [
+        line for line in result.stderr.splitlines() if line.startswith(("pingpong: ", "stream: "))
+    ]
+
+
+def test_pingpong_measures_and_verifies(pingpong):
+    launcher, program = pingpong
+    result = run([*launcher, "-n", 2, program, "--iterations", 20, "--max-bytes", 65536])
+    assert result.returncode == 0, result.stderr
+    (launch,) = parse_imb(result.stdout)
+    assert list(launch.rows) == [2**power for power in range(17)]
+    assert launch.facts["verified"] == "sizes=17"
+    assert "host=" in launch.facts["rank 0"] and "host=" in launch.facts["rank 1"]
+
+
+def test_pingpong_takes_fewer_iterations_when_volume_or_time_is_short(pingpong):
+    launcher, program = pingpong
+    result = run(
+        [*launcher, "-n", 2, program, "--iterations", 100, "--volume", 4096, "--max-bytes", 4096]
+    )
+    rows = parse_imb(result.stdout)[0].rows
+    assert (rows[1].repetitions, rows[128].repetitions, rows[4096].repetitions) == (100, 32, 5)
+    result = run(
+        [
+            *launcher,
+            "-n",
+            2,
+            program,
+            "--max-time",
+            0.001,
+            "--min-iterations",
+            7,
+            "--iterations",
+            10**6,
+        ]
+    )
+    rows = parse_imb(result.stdout)[0].rows
+    assert rows[1].repetitions < 10**6 and rows[4 << 20].repetitions == 7
+
+
+def test_pingpong_notices_a_flipped_bit(mpi, tmp_path):
+    compiler, launcher = mpi
+    (tmp_path / "flip.c").write_text(FLIPPING)
+    program = build(compiler, [SOURCES / "pingpong.c", tmp_path / "flip.c"], tmp_path / "pingpong")
+    result = run([*launcher, "-n", 2, program, "--iterations", 10])
+    assert result.returncode == 3
+    assert "corrupted message of 4096 bytes: at byte offset 1000 expected 0x" in result.stderr
+    assert "# nearmetal complete" not in result.stdout
+
+
+@pytest.mark.parametrize(
+    "options, says",
+    [
+        (["--bogus"], "'--bogus' is no option"),
+        (["--iterations"], "--iterations needs a value"),
+        (["--iterations", "0"], "--iterations takes a whole number from 1"),
+        (["--iterations", "1.5"], "takes a whole number"),
+        (["--max-time", "nan"], "--max-time takes a number"),
+        (["--max-bytes", "4MiB"], "not '4MiB'"),
+        (["--warmup", "-1"], "not '-1'"),
+        (["extra"], "'extra' is not expected"),
+        ([], "needs exactly 2 ranks, but 1 started"),
+    ],
+)
+def test_pingpong_refuses(pingpong, options, says):
+    launcher, program = pingpong
+    result = run([*launcher, "-n", 1, program, *options])
+    assert result.returncode == 2
+    assert len(sentences(result)) == 1 and says in sentences(result)[0]
+
+
+def test_pingpong_speaks_once_and_refuses_three_ranks(pingpong):
+    launcher, program = pingpong
+    result = run([*launcher, "-n", 3, program])
+    assert (
+        result.returncode == 2 and len(sentences(result)) == 1 and "but 3 started" in result.stderr
+    )
+
+
+def test_pingpong_help(pingpong):
+    launcher, program = pingpong
+    result = run([*launcher, "-n", 1, program, "--help"])
+    assert result.returncode == 0
+    for option in ("warmup", "iterations", "volume", "max-time", "min-iterations", "max-bytes"):
+        assert f"--{option} " in result.stdout
+
+
+def test_stream_measures_and_validates(stream):
+    result = run([stream, "--threads", 1, "--elements", 100000, "--ntimes", 3])
+    assert result.returncode == 0, result.stderr
+    (launch,) = parse_stream(result.stdout)
+    assert set(launch.tables) == {1} and launch.tables[1].validated
+    assert "elements=100000 bytes_each=800000" in launch.facts["arrays"]
+
+
+@pytest.mark.parametrize(
+    "options, says",
+    [
+        (["--bogus"], "'--bogus' is no option"),
+        (["--elements"], "--elements needs a value"),
+        (["--elements", "many"], "not 'many'"),
+        (["--elements", "100000000000000"], "more than 60% of the"),
+        (["--ntimes", "1"], "--ntimes takes a whole number from 2 to 200"),
+        (["--threads", "0"], "--threads takes a whole number from 1"),
+        (["--threads", "1,"], "not ''"),
+        (["--threads", "100000"], "not '100000'"),
+        (["extra"], "'extra' is not expected"),
+    ],
+)
+def test_stream_refuses(stream, options, says):
+    result = run([stream, *options])
+    assert result.returncode == 2 and result.stdout == ""
+    assert len(sentences(result)) == 1 and says in sentences(result)[0]
+
+
+def test_stream_notices_fewer_threads_than_asked_for(stream):
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("one CPU: there are no two threads to be refused")
+    result = run([stream, "--threads", 2, "--elements", 1000], OMP_THREAD_LIMIT="1")
+    assert result.returncode == 2 and "OMP_THREAD_LIMIT" in result.stderr
+
+
+def test_copy_is_no_memcpy(stream):
+    """memcpy() may use streaming stores, and Copy would count traffic that did not happen."""
+    assert "memcpy" not in run(["nm", "-D", stream]).stdout

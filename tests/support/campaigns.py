@@ -1,0 +1,57 @@
+"""Campaigns with known noise and steps, in the shape of a recorded session: what the gate is tried on."""
+
+import copy
+import json
+import statistics
+from datetime import datetime, timezone
+
+import numpy as np
+
+from tests.support.paths import RECORDED
+
+LAB = json.loads((RECORDED / "session_lab.json").read_text())
+
+
+def campaign(number: int, cv: float = 0.02, steps=(), launches: int = 5, **facts) -> dict:
+    """The recorded session as its n-th: launches vary by `cv` around its values; each step is
+    ((part of a case's name, partition, environment, variable), factor), an empty part standing for all."""
+    data, rng = copy.deepcopy(LAB), np.random.default_rng(number)
+    start = 1.76e9 + 86400 * number
+    data["session_info"] |= {
+        "uuid": f"{number:08d}-campaign",
+        "time_start_unix": start,
+        "time_start": datetime.fromtimestamp(start, timezone.utc).strftime("%Y%m%dT%H%M%S%z"),
+        "cmdline": "reframe -c reframe_checks -r --system lab -n pingpong%placement=internode",
+    }
+    for case in data["runs"][0]["testcases"]:
+        case.update(facts, no_baseline="")
+        case["samples"] = {}
+        for key, entry in case["perfvalues"].items():
+            name = key.rsplit(":", 1)[1]
+            where = case["display_name"], case["partition"], case["environ"], name
+            factor = 1.0
+            for wanted, step in steps:
+                if all(part in text for part, text in zip(wanted, where)):
+                    factor *= step
+            values = entry[0] * factor * np.exp(rng.normal(0, cv, launches))
+            case["samples"][name] = [float(value) for value in values]
+            entry[0] = statistics.median(case["samples"][name])
+    data["session_info"]["num_cases"] = len(data["runs"][0]["testcases"])
+    return data
+
+
+def with_medians(data: dict) -> dict:
+    """The session with each value set to the median of its samples, after these were changed."""
+    for case in data["runs"][0]["testcases"]:
+        for key, entry in case["perfvalues"].items():
+            samples = case.get("samples", {}).get(key.rsplit(":", 1)[-1])
+            if samples:
+                entry[0] = statistics.median(samples)
+    return data
+
+
+def only(data: dict, chosen) -> dict:
+    """The session with the cases for which `chosen` holds."""
+    data = copy.deepcopy(data)
+    data["runs"][0]["testcases"] = [case for case in data["runs"][0]["testcases"] if chosen(case)]
+    return data

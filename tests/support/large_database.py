@@ -1,0 +1,135 @@
+"""A large results database, made up for tests of speed and of the report: nobody measured these values.
+
+    python -m tests.support.large_database FILE --values 1000000 --launches 5
+
+writes sessions that have the shape of tests/recorded/session_lab.json; every sample is the recorded one's median times
+lognormal noise of 3 %, one a launch. With --whole each case also has the curves and the parts of launches that the checks
+store. Prints how many samples and how many numbers there are.
+"""
+
+import argparse
+import sqlite3
+import statistics
+import sys
+from pathlib import Path
+
+import numpy as np
+import orjson
+
+from tests.support.paths import RECORDED
+
+TEMPLATE = RECORDED / "session_lab.json"
+DAY = 86400
+NOISE, PARTS = 0.03, 10
+SIZES = [2**exponent for exponent in range(23)]
+
+
+def made_up(template: bytes, number: int, launches: int, whole: bool = False, cases=None) -> dict:
+    """Session `number` as ReFrame would store it; `cases` changes the template's test cases before values are made up."""
+    data = orjson.loads(template)
+    random = np.random.default_rng(number)
+    info = data["session_info"]
+    info |= {
+        "uuid": f"{number:08x}-made-up",
+        "time_start_unix": info["time_start_unix"] + number * DAY,
+        "time_end_unix": info["time_end_unix"] + number * DAY,
+    }
+    info["time_start"] = (
+        np.datetime64(int(info["time_start_unix"]), "s").item().strftime("%Y%m%dT%H%M%S+0000")
+    )
+    testcases = data["runs"][0]["testcases"]
+    if cases:
+        testcases[:] = cases(testcases)
+    for case in testcases:
+        around = {name: statistics.median(samples) for name, samples in case["samples"].items()}
+        for name, level in around.items():
+            samples = (level * np.exp(NOISE * random.standard_normal(launches))).round(4)
+            case["samples"][name] = samples.tolist()
+            case["perfvalues"][f"{case['system']}:{case['partition']}:{name}"][0] = float(
+                np.median(samples)
+            )
+            if whole:
+                case.setdefault("within", {})[name] = (
+                    (samples[:, None] * np.exp(0.05 * random.standard_normal((launches, PARTS))))
+                    .round(4)
+                    .tolist()
+                )
+        if whole and "startup_latency" in around:
+            case["curves"] = {"half_round_trip_us": curve(around, random, launches)}
+    return data
+
+
+def curve(around: dict[str, float], random, launches: int) -> dict[str, list[float]]:
+    """Latency and bandwidth of the recorded variables joined by the usual model, latency + size / bandwidth."""
+    latency, gbps = around["startup_latency"], around["peak_bandwidth"]
+    return {
+        str(size): (
+            (latency + 8 * size / gbps / 1000) * np.exp(NOISE * random.standard_normal(launches))
+        )
+        .round(4)
+        .tolist()
+        for size in SIZES
+    }
+
+
+def store(path: Path, sessions) -> Path:
+    """A database as ReFrame makes it, with these sessions."""
+    with sqlite3.connect(path) as connection:
+        connection.execute(
+            "CREATE TABLE sessions(uuid TEXT PRIMARY KEY, session_start_unix REAL, session_end_unix REAL, "
+            "json_blob TEXT, report_file TEXT)"
+        )
+        connection.execute(
+            "CREATE TABLE testcases(name TEXT, system TEXT, partition TEXT, environ TEXT, "
+            "job_completion_time_unix REAL, session_uuid TEXT, uuid TEXT)"
+        )
+        for data in sessions:
+            info = data["session_info"]
+            connection.execute(
+                "INSERT INTO sessions VALUES(?, ?, ?, ?, ?)",
+                (
+                    info["uuid"],
+                    info["time_start_unix"],
+                    info["time_end_unix"],
+                    orjson.dumps(data).decode(),
+                    "",
+                ),
+            )
+            columns = ("name", "system", "partition", "environ", "job_completion_time_unix")
+            connection.executemany(
+                "INSERT INTO testcases VALUES(?, ?, ?, ?, ?, ?, ?)",
+                (
+                    (*map(case.get, columns), info["uuid"], case.get("uuid"))
+                    for run in data.get("runs", [])
+                    for case in run["testcases"]
+                ),
+            )
+    return path
+
+
+def large(path: Path, values: int, launches: int, whole: bool = False) -> tuple[int, int, int]:
+    """Write at least so many samples; returns the sessions, the samples and all numbers measured."""
+    template = TEMPLATE.read_bytes()
+    each = [
+        len(case["samples"]) * launches for case in orjson.loads(template)["runs"][0]["testcases"]
+    ]
+    count = -(-values // sum(each))
+    store(path, (made_up(template, number, launches, whole) for number in range(count)))
+    extra = len(each) * (len(SIZES) + 4 * PARTS) * launches if whole else 0
+    return count, count * sum(each), count * (sum(each) + extra)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--values", type=int, default=1_000_000)
+    parser.add_argument("--launches", type=int, default=5)
+    parser.add_argument("--whole", action="store_true")
+    arguments = parser.parse_args()
+    if arguments.file.exists():
+        sys.exit(f"{arguments.file}: exists already; name a new file")
+    print(
+        "{} sessions, {} samples, {} numbers".format(
+            *large(arguments.file, arguments.values, arguments.launches, arguments.whole)
+        )
+    )

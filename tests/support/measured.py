@@ -1,0 +1,29 @@
+"""What a session of ReFrame stored of its cases."""
+
+import json
+import sqlite3
+
+CARRIERS = {
+    "native": "eth0 (veth)",
+    "passthrough": "eth0 (macvlan passthru)",
+    "emulated": "eth0 (tap)",
+}
+
+
+def runs(database) -> list[dict]:
+    """The newest session's runs as stored: the first, and those of cases that were run again."""
+    with sqlite3.connect(database) as connection:
+        [(blob,)] = connection.execute(
+            "SELECT json_blob FROM sessions ORDER BY session_start_unix DESC LIMIT 1"
+        )
+    return json.loads(blob)["runs"]
+
+
+def cases(database) -> list[dict]:
+    """Its cases that ran, each as its last run left it; NAMD's one says that the lab has none."""
+    last = {
+        (case["name"], case["partition"], case["environ"]): case
+        for run in runs(database)
+        for case in run["testcases"]
+    }
+    return [case for case in last.values() if case["result"] != "skip"]

@@ -1,0 +1,11 @@
+"""Where the checkout has what tests read."""
+
+from pathlib import Path
+
+CHECKOUT = Path(__file__).parents[2]
+#: Real output of programs, and sessions as ReFrame stored them.
+RECORDED = CHECKOUT / "tests" / "recorded"
+#: Java programs for tests, and FastMPJ's stand-in.
+JAVA = CHECKOUT / "tests" / "support" / "java"
+#: The checks' own programs.
+SOURCES = CHECKOUT / "reframe_checks" / "src"

@@ -1,0 +1,324 @@
+"""`nearmetal baseline`: what it writes, what ReFrame and the gate read again, and what it refuses."""
+
+import json
+
+import pytest
+import yaml
+
+from nearmetal import results
+from nearmetal.cli import main
+from nearmetal.gate import baseline, record
+from nearmetal.gate.baseline import Baseline, BaselineError
+from tests.support.campaigns import campaign, only
+
+
+def parsed(*numbers, **options) -> list[results.Session]:
+    return [results.parse_session(campaign(number, **options), "here") for number in numbers]
+
+
+@pytest.fixture
+def empty(tmp_path):
+    return Baseline("lab", tmp_path / "lab.yaml", {})
+
+
+@pytest.fixture
+def known(empty):
+    """Recorded from twelve sessions of five launches, saved, and read again."""
+    after, _ = record.record(parsed(*range(12)), empty)
+    baseline.save(after)
+    return baseline.load("lab", empty.path.parent)
+
+
+def test_what_is_saved_is_what_is_read(known):
+    case = "pingpong %placement=internode", "emulated", "openmpi"
+    entry = known.entries[case]
+    assert len(known.entries) == 6 and known.variables == 24
+    assert entry.units == {
+        "startup_latency": "us",
+        "latency_1KiB": "us",
+        "bandwidth_64KiB": "Gb/s",
+        "peak_bandwidth": "Gb/s",
+    }
+    assert (
+        len(entry.sessions) == 12
+        and [len(launches) for launches in entry.launches["startup_latency"]] == [5] * 12
+    )
+    assert entry.facts["transport"] == "eth0 (tap)" and entry.facts["nic_driver"] == "eth0: tap"
+    noise = entry.noise["startup_latency"]
+    assert (
+        noise.spread == pytest.approx(0.02, rel=0.4)
+        and noise.launches == 60
+        and noise.finds == 0.05
+    )
+
+
+def test_the_file_is_what_reframe_takes_as_references(known):
+    data = yaml.safe_load(known.path.read_text())
+    assert data["pingpong"]["$index"] == ["$partition", "$environ", "placement"]
+    entries = data["pingpong"]["lab:native"]["mpich"]["internode"]
+    assert entries["startup_latency"][1:] == [None, 0.25, "us"] and entries["peak_bandwidth"][
+        1:
+    ] == [-0.25, None, "Gb/s"]
+
+
+def test_a_diff_is_small_and_old_cases_stay(known):
+    before = known.path.read_text()
+    fresh = [
+        results.parse_session(
+            only(campaign(number), lambda case: case["environ"] == "mpich"), "here"
+        )
+        for number in range(20, 32)
+    ]
+    after, _ = record.record(fresh, known)
+    baseline.save(after)
+    again = baseline.load("lab", known.path.parent)
+    assert set(again.entries) == set(known.entries)
+    for key, entry in again.entries.items():
+        assert (entry == known.entries[key]) == (key[2] == "openmpi")
+    baseline.save(Baseline("lab", known.path, known.entries))
+    assert known.path.read_text() == before
+
+
+def failed(data: dict) -> dict:
+    data["runs"][0]["testcases"][0] |= {
+        "result": "fail",
+        "fail_phase": "sanity",
+        "fail_reason": "sanity error: cut off",
+    }
+    return data
+
+
+@pytest.mark.parametrize(
+    "sessions, message",
+    [
+        ([], "no session to record from"),
+        (
+            [campaign(n) for n in range(3)],
+            "15 launches in 3 sessions, but a rank test needs at least 20",
+        ),
+        (
+            [*(campaign(n) for n in range(11)), failed(campaign(11))],
+            "session 00000011-campaign failed: .*cut off",
+        ),
+        (
+            [
+                *(campaign(n) for n in range(11)),
+                only(campaign(11), lambda case: case["environ"] == "mpich"),
+            ],
+            "session 00000011-campaign is incomplete: 3 of 6 cases",
+        ),
+        (
+            [*(campaign(n) for n in range(11)), campaign(11, kernel="7.0.0")],
+            "kernel is not the same in all sessions: .*; 7.0.0",
+        ),
+        (
+            [campaign(n, cv=1.5) for n in range(12)],
+            "too noisy to be judged: it varies by .* --leave-out-noisy",
+        ),
+    ],
+)
+def test_what_is_no_baseline_is_refused_and_says_which_session(empty, sessions, message):
+    with pytest.raises(BaselineError, match=message):
+        record.record([results.parse_session(data, "here") for data in sessions], empty)
+    assert not empty.path.exists()
+
+
+def test_noisy_variables_can_stay_unjudged_and_are_named(empty):
+    after, notes = record.record(parsed(*range(12), cv=1.5), empty, leave_out_noisy=True)
+    assert after.variables == 0 and len(notes) == 24 and "it stays unjudged" in notes[0]
+
+
+def test_another_revision_of_the_suite_is_noted_not_refused(empty):
+    sessions = [*parsed(*range(11)), *parsed(11, revision="abc")]
+    _, notes = record.record(sessions, empty)
+    assert len(notes) == 1 and notes[0].startswith("revision differs between the sessions: ")
+
+
+@pytest.mark.parametrize(
+    "damage, message",
+    [
+        (lambda text: text[:400], "lab.yaml: "),
+        (lambda text: "{", "cannot be read as YAML"),
+        (
+            lambda text: text.replace("launches: 60", "launches: many", 1),
+            "'many' is not of type 'integer'",
+        ),
+        (
+            lambda text: text.replace("launches_sha256: ", "launches_sha256: 0", 1)[:],
+            "launches_sha256",
+        ),
+        (
+            lambda text: text.replace("0.25, us]", "fast, us]", 1),
+            "write a number, its lower and upper bound",
+        ),
+    ],
+)
+def test_a_damaged_file_is_refused_with_the_fix(known, damage, message):
+    known.path.write_text(damage(known.path.read_text()))
+    with pytest.raises(BaselineError, match=message) as error:
+        baseline.load("lab", known.path.parent)
+    assert "Fix: " in str(error.value)
+
+
+def test_launches_that_are_not_those_it_was_written_with_are_refused(known):
+    beside = known.path.with_name("lab.launches.json")
+    data = json.loads(beside.read_text())
+    data[" | ".join(next(iter(known.entries)))]["startup_latency"][0][0] *= 2
+    beside.write_text(json.dumps(data))
+    with pytest.raises(BaselineError, match="not the launches that lab.yaml was written with"):
+        baseline.load("lab", known.path.parent)
+
+
+def test_no_baseline_says_how_to_get_one(tmp_path):
+    with pytest.raises(
+        BaselineError,
+        match="elsewhere has no baseline. Fix: `nearmetal baseline record --system elsewhere`",
+    ):
+        baseline.load("elsewhere", tmp_path)
+
+
+def test_the_share_of_variance_between_launches():
+    import numpy as np
+
+    rng = np.random.default_rng(1)
+
+    def launches(between, within):
+        return [
+            tuple(np.exp(rng.normal(0, between) + rng.normal(0, within, 10))) for _ in range(200)
+        ]
+
+    assert record.between_launches(launches(0.03, 0.03)) == pytest.approx(0.5, abs=0.1)
+    assert record.between_launches(launches(0.0, 0.03)) < 0.05
+    assert record.between_launches(launches(0.03, 0.001)) > 0.95
+    assert record.between_launches([]) is None and record.between_launches([(1.0,), (2.0,)]) is None
+
+
+UNITS = {
+    "startup_latency": "% of ideal",
+    "latency_1KiB": "ns/day",
+    "bandwidth_64KiB": "detours/s",
+    "peak_bandwidth": "% of peak",
+}
+
+
+def in_units(data: dict, units: dict[str, str]) -> dict:
+    """The campaign with other units."""
+    for case in data["runs"][0]["testcases"]:
+        for key, entry in case["perfvalues"].items():
+            entry[4] = units[key.rsplit(":", 1)[1]]
+    return data
+
+
+@pytest.fixture
+def of_all_units(empty):
+    """A baseline of variables in those units whose references were bounded on the wrong side."""
+    sessions = [results.parse_session(in_units(campaign(n), UNITS), "here") for n in range(12)]
+    after, _ = record.record(sessions, empty)
+    baseline.save(after)
+    return empty.path
+
+
+def test_references_bound_the_worse_side_of_every_unit(of_all_units):
+    data = yaml.safe_load(of_all_units.read_text())
+    found = data["pingpong"]["lab:native"]["mpich"]["internode"]
+    assert {name: entry[1:] for name, entry in found.items()} == {
+        "startup_latency": [-0.25, None, "% of ideal"],
+        "latency_1KiB": [-0.25, None, "ns/day"],
+        "bandwidth_64KiB": [None, 0.25, "detours/s"],
+        "peak_bandwidth": [-0.25, None, "% of peak"],
+    }
+
+
+def as_of_an_older_version(path) -> None:
+    """The file as the version before format 2 wrote it: no format, and wrong sides."""
+    text = path.read_text().replace("  format: 2\n", "")
+    for unit in ("% of ideal", "ns/day", "'% of peak'", "'% of ideal'", "% of peak"):
+        text = text.replace(f"-0.25, null, {unit}]", f"null, 0.25, {unit}]")
+    path.write_text(text.replace("null, 0.25, detours/s]", "-0.25, null, detours/s]"))
+
+
+def test_a_baseline_of_an_older_version_is_refused_and_says_what_corrects_it(of_all_units):
+    right = of_all_units.read_text()
+    as_of_an_older_version(of_all_units)
+    with pytest.raises(BaselineError, match="baseline.format is missing") as error:
+        baseline.load("lab", of_all_units.parent)
+    assert "wrong side" in str(error.value)
+    assert "`nearmetal baseline record --system lab --only-bounds`" in str(error.value)
+    baseline.save(baseline.load("lab", of_all_units.parent, any_bounds=True))
+    assert of_all_units.read_text() == right
+
+
+def test_the_command_corrects_bounds_without_a_session(of_all_units, monkeypatch, capsys):
+    right = of_all_units.read_text()
+    as_of_an_older_version(of_all_units)
+    database = of_all_units.with_name("no.db")
+    words = ["baseline", "record", "--system", "lab", "--only-bounds", "--database", str(database)]
+    monkeypatch.setattr("sys.argv", ["nearmetal", *words, "--directory", str(of_all_units.parent)])
+    assert main() == 0 and "6 cases" in capsys.readouterr().out
+    assert of_all_units.read_text() == right and not database.exists()
+
+
+def test_recording_corrects_an_older_baseline_too(of_all_units):
+    as_of_an_older_version(of_all_units)
+    before = baseline.load("lab", of_all_units.parent, any_bounds=True)
+    sessions = [results.parse_session(in_units(campaign(n), UNITS), "here") for n in range(12)]
+    baseline.save(record.record(sessions, before)[0])
+    assert baseline.load("lab", of_all_units.parent).variables == 24
+
+
+@pytest.mark.parametrize(
+    "bounds, refused",
+    [
+        ("null, 0.25", True),
+        ("null, null", False),
+        ("-0.1, 0.1", False),
+        ("-0.1, null", False),
+    ],
+)
+def test_a_reference_that_bounds_only_the_better_side_is_refused(known, bounds, refused):
+    text = known.path.read_text()
+    assert text.count("-0.25, null, Gb/s]") == 12
+    known.path.write_text(text.replace("-0.25, null, Gb/s]", f"{bounds}, Gb/s]", 1))
+    if not refused:
+        assert baseline.load("lab", known.path.parent).variables == 24
+        return
+    with pytest.raises(BaselineError, match="higher is better") as error:
+        baseline.load("lab", known.path.parent)
+    assert "bandwidth_64KiB" in str(error.value) and "--only-bounds" in str(error.value)
+
+
+def test_another_format_of_a_later_version_is_refused(known):
+    known.path.write_text(known.path.read_text().replace("format: 2", "format: 3"))
+    with pytest.raises(BaselineError, match="format is 3, but this version reads 2"):
+        baseline.load("lab", known.path.parent, any_bounds=True)
+
+
+def test_a_unit_that_nobody_knows_is_bounded_on_both_sides_and_noted(empty):
+    units = dict.fromkeys(UNITS, "furlongs")
+    sessions = [results.parse_session(in_units(campaign(n), units), "here") for n in range(12)]
+    after, notes = record.record(sessions, empty)
+    assert after.variables == 0 and len(notes) == 24
+    assert "nearmetal/metrics.py" in notes[0] and "'furlongs'" in notes[0]
+    baseline.save(after)
+    found = yaml.safe_load(empty.path.read_text())["pingpong"]["lab:native"]["mpich"]["internode"]
+    assert {tuple(entry[1:]) for entry in found.values()} == {(-0.25, 0.25, "furlongs")}
+
+
+def test_cases_that_failed_for_want_of_a_reference_alone_can_be_recorded(empty, known):
+    """Else a partition or check that is new on a system with a baseline could never get into it."""
+
+    def unreferenced(data, phase="performance", names=("startup_latency",)):
+        for case in data["runs"][0]["testcases"]:
+            if case["partition"] == "native":
+                case |= {"result": "fail", "fail_phase": phase, "fail_reason": "no reference"}
+                case["unreferenced"] = list(names)
+        return results.parse_session(data, "here")
+
+    after, _ = record.record([unreferenced(campaign(n)) for n in range(12)], empty)
+    assert {key[1] for key in after.entries} == {"native", "passthrough", "emulated"}
+    for broken in (
+        unreferenced(campaign(11), phase="sanity"),
+        unreferenced(campaign(11), names=()),  # beyond its reference
+    ):
+        with pytest.raises(BaselineError, match="failed: pingpong"):
+            record.record([*parsed(*range(11)), broken], empty)

@@ -1,0 +1,233 @@
+"""`nearmetal compare` on recorded sessions: the table, and what it refuses to be silent about."""
+
+import re
+from types import SimpleNamespace
+
+import pytest
+
+from nearmetal import choices, compare, results
+from nearmetal.cli import main
+from tests.support.recorded import session, store
+
+COLUMNS = ["native", "passthrough", "emulated"]
+
+
+@pytest.fixture
+def command(tmp_path, monkeypatch, capsys):
+    """Runs the command on a database of the given sessions: (exit code, output, errors)."""
+
+    def run(*arguments, sessions=("session_lab",)):
+        database = store(
+            tmp_path / "results.db", *(s if isinstance(s, dict) else session(s) for s in sessions)
+        )
+        monkeypatch.setattr(
+            "sys.argv", ["nearmetal", "compare", "--database", str(database), *arguments]
+        )
+        code = main()
+        return (code, *capsys.readouterr())
+
+    return run
+
+
+def test_rows_are_check_mpi_and_variable_and_columns_partitions_and_ratios():
+    rows, missing = compare.table(results.parse_session(session("session_lab"), "here"), COLUMNS)
+    assert missing == [] and len(rows) == 8
+    assert rows[0][:4] == ["pingpong %placement=internode", "openmpi", "startup_latency", "us"]
+    assert {row[1] for row in rows} == {"openmpi", "mpich"}
+    for row in rows:
+        native, passthrough, emulated, *ratios = row[4:]
+        assert ratios == [passthrough / native, emulated / native]
+
+
+def test_a_loss_of_parallel_efficiency_is_a_row_of_its_own():
+    measured = [
+        results.Value("npb", "openmpi", partition, "efficiency_B_16", value, "% of ideal")
+        for partition, value in zip(COLUMNS, (95.0, 93.0, 81.0))
+    ]
+    rows, missing = compare.table(SimpleNamespace(values=measured), COLUMNS)
+    assert missing == [] and rows[1] == [
+        "npb",
+        "openmpi",
+        "efficiency_loss_B_16",
+        "points",
+        None,
+        2.0,
+        14.0,
+        None,
+        None,
+    ]
+
+
+def test_the_command_prints_the_table(command):
+    code, out, err = command("--system", "lab")
+    assert (code, err) == (0, "")
+    assert out.splitlines()[2].split() == [
+        "check",
+        "environment",
+        "variable",
+        "unit",
+        *COLUMNS,
+        "passthrough/native",
+        "emulated/native",
+    ]
+    assert "peak_bandwidth" in out and "session df3577eb" in out
+
+
+def test_the_newest_session_with_a_case_is_taken_and_an_id_chooses(command):
+    older, newer = session("session_lab"), session("session_lab")
+    newer["session_info"] |= {
+        "uuid": "newer",
+        "time_start_unix": older["session_info"]["time_start_unix"] + 1,
+    }
+    empty = session("session_lab")
+    empty["session_info"] |= {
+        "uuid": "empty",
+        "time_start_unix": older["session_info"]["time_start_unix"] + 2,
+    }
+    empty["runs"][0]["testcases"] = []
+    assert "session newer on lab" in command(sessions=(older, newer, empty))[1]
+
+
+def test_a_failed_case_is_named_and_the_code_says_incomplete(command):
+    code, out, err = command(sessions=("session_failed",))
+    assert (code, out) == (2, "")
+    assert "holds no value: all of its cases failed" in err
+    assert (
+        "pingpong %placement=internode on native with mpich: job blocked error" in err
+        and "DOWN, DRAINED" in err
+    )
+
+
+def test_a_value_that_is_missing_is_named(command):
+    data = session("session_lab")
+    [case] = [
+        c
+        for c in data["runs"][0]["testcases"]
+        if (c["partition"], c["environ"]) == ("emulated", "mpich")
+    ]
+    case |= {
+        "result": "fail",
+        "fail_reason": "build error: exit code: 1\n--- rfm_build.err ---\n-----\nno compiler\n",
+    }
+    code, out, err = command(sessions=(data,))
+    assert code == 2
+    assert "mpich: build error: exit code: 1 / no compiler\n" in err
+    assert err.count("on emulated") == 5  # the case and its four variables
+    assert out.split().count("-") == 8  # each without value and ratio
+
+
+def test_columns_choose_partitions_and_the_base(command):
+    code, out, _ = command("--columns", "emulated,native")
+    assert code == 0 and "native/emulated" in out and "passthrough" not in out
+
+
+def test_the_spread_over_launches_can_be_shown(command):
+    _, out, _ = command("--spread")
+    assert re.search(r"openmpi +startup_latency +us +14\.21 ±\d+ % ", out)
+    assert compare.spread((1.0, 3.0)) == " ±71 %" and compare.spread((5.0,)) == ""
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["--session", "nope"], "no session nope"),
+        (["--system", "elsewhere"], "no session on system elsewhere"),
+    ],
+)
+def test_a_session_that_is_not_there_is_an_input_error(command, arguments, message):
+    code, out, err = command(*arguments)
+    assert (code, out) == (3, "") and message in err
+
+
+@pytest.mark.parametrize(
+    "text, facts",
+    [
+        ("native,foo", ["no partition foo", "native, passthrough"]),
+        ("native,emulatd", ["no partition emulatd", "did you mean emulated?"]),
+        ("Native", ["no partition Native", "did you mean native?"]),
+        ("foo,bar", ["no partition foo, bar"]),
+        ("native,", ["an entry is empty", "native, passthrough, emulated"]),
+        ("", ["an entry is empty"]),
+        (" , ", ["an entry is empty"]),
+        ("native,emulated,native", ["native is there twice"]),
+    ],
+)
+def test_columns_that_cannot_be_are_one_line_of_bad_usage(command, text, facts):
+    code, out, err = command("--columns", text)
+    assert (code, out) == (3, "") and len(err.splitlines()) == 1
+    assert all(fact in err for fact in ["--columns", *facts]), err
+
+
+def test_columns_may_have_blanks(command):
+    code, out, _ = command("--columns", "native, emulated")
+    assert code == 0 and "emulated/native" in out
+
+
+def test_a_partition_whose_cases_all_failed_is_known(command):
+    data = session("session_lab")
+    for case in data["runs"][0]["testcases"]:
+        if case["partition"] == "emulated":
+            case |= {"result": "fail", "fail_reason": "no", "fail_phase": "run"}
+    code, _, err = command("--columns", "native,emulated", sessions=(data,))
+    assert code == 2 and "pingpong %placement=internode on emulated" in err
+
+
+@pytest.mark.parametrize(
+    "arguments, facts",
+    [
+        (["--system", "lap"], ["on system lap", "the systems are lab", "did you mean lab?"]),
+        (["--system", ""], ["no session on system", "the systems are lab"]),
+        (["--session", "df3578eb"], ["no session df3578eb", "did you mean df3577eb?"]),
+        (["--session", ""], ["no session", "df3577eb"]),
+        (["--session", "df35", "--system", "ec2"], ["is of system lab, not of ec2"]),
+    ],
+)
+def test_a_name_that_is_not_there_gets_what_there_is(command, arguments, facts):
+    code, out, err = command(*arguments)
+    assert (code, out) == (3, "") and len(err.splitlines()) == 1
+    assert all(fact in err for fact in facts), err
+
+
+def test_many_unknown_names_are_listed_in_part():
+    names = [f"partition{number:02}" for number in range(40)]
+    found = choices.unknown("partition4", names)
+    assert "and 28 more" in found and "did you mean partition" in found
+    assert choices.unknown("x", []) == "there is none"
+
+
+def test_another_format_is_refused(command):
+    data = session("session_lab")
+    data["session_info"]["data_version"] = "5.0"
+    code, _, err = command(sessions=(data,))
+    assert code == 2 and "session format 5.0, but 4.x is needed" in err
+
+
+def test_no_database_says_what_to_run(tmp_path):
+    with pytest.raises(results.ResultsError, match="no results database; run `reframe"):
+        results.load_session(tmp_path / "results.db")
+    (tmp_path / "results.db").write_text("this is no database, by far")
+    with pytest.raises(results.ResultsError, match="not a results database"):
+        results.load_session(tmp_path / "results.db")
+
+
+def test_bad_usage_is_3_and_help_teaches(monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["nearmetal", "compare", "--bogus"])
+    assert main() == 3
+    monkeypatch.setattr("sys.argv", ["nearmetal", "compare", "--help"])
+    assert main() == 0
+    assert "exit codes: 0 clean or done; 1 a regression; 2 incomplete" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "value, text",
+    [
+        (19645.9, "19646"),
+        (0.2029, "0.2029"),
+        (1744.0, "1744"),
+        (8.484, "8.484"),
+        (99.999, "100.0"),
+        (None, "-"),
+    ],
+)
+def test_four_digits_and_no_exponent(value, text):
+    assert compare.number(value) == text

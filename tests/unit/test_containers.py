@@ -1,0 +1,264 @@
+"""Images: their lock, what pins them, and what a check makes of them. Without Apptainer; tests/lab/test_images.py has it."""
+
+import hashlib
+import os
+import shutil
+import struct
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import yaml
+
+from nearmetal.checks import images as of_checks
+from nearmetal.checks.mpj import build_commands, directories, jvm_command, script
+from nearmetal.locks import images, sif
+from tests.support.paths import CHECKOUT, RECORDED
+
+ROOM = CHECKOUT / "containers"
+HEADER = RECORDED / "image_header.sif"
+
+
+def test_a_definition_a_stack_and_each_is_locked():
+    assert images.STACKS == ["fastmpj", "mpich", "openmpi"]
+    assert sorted(images.read_lock(ROOM / "images.lock")) == images.STACKS
+
+
+def test_the_lock_is_of_what_stands_here():
+    for stack, entry in images.read_lock(ROOM / "images.lock").items():
+        assert entry["software"] == "debian"
+        assert entry["inputs"] == images.digest_of_all(images.inputs(stack, "debian")), (
+            f"{stack}: make images-lock"
+        )
+        assert entry["bytes"] < 250e6 and not entry["revision"].endswith("-dirty")
+
+
+@pytest.mark.parametrize("stack", images.STACKS)
+def test_what_a_definition_copies_of_spack_is_all_that_is_committed(stack):
+    """And no more: `.spack-env`, a user's own installation in the checkout, would be copied with all its links."""
+    rooms = [CHECKOUT / "spack-env" / name for name in ("common", "repo", stack)]
+    committed = subprocess.run(
+        ["git", "-C", CHECKOUT, "-c", f"safe.directory={CHECKOUT}", "ls-files", *rooms],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()
+    of_spack = set(images.inputs(stack, "spack")) - set(images.inputs(stack, "debian"))
+    assert {CHECKOUT / path for path in committed} == of_spack
+    assert {path.name for path in of_spack} > {
+        "spack.yaml",
+        "spack.lock",
+        "package.py",
+        "repos.yaml",
+    }
+
+
+def test_images_hold_the_library_versions_of_the_spack_environments():
+    locks = images.read_lock(ROOM / "images.lock")
+    assert locks["openmpi"]["packages"]["libopenmpi40"].startswith("5.0.7-")
+    assert "4.2.1-" in locks["mpich"]["packages"]["libmpich12"]
+    assert locks["fastmpj"]["packages"]["libmpj-java"].startswith("0.44+")
+    assert [locks[stack]["pmi"] for stack in images.STACKS] == ["none", "pmi2", "pmix"]
+
+
+def test_what_a_damaged_lock_lacks_is_said(tmp_path):
+    lock = tmp_path / "images.lock"
+    entries = yaml.safe_load((ROOM / "images.lock").read_text())
+    entries["mpich"]["digest"] = "sha256:1234"
+    lock.write_text(yaml.safe_dump(entries))
+    with pytest.raises(
+        images.ImagesError, match=r"images.lock: .sha256:1234. does not match .*make images-lock"
+    ):
+        images.read_lock(lock)
+    assert images.read_lock(tmp_path / "none.lock") == {}
+
+
+def test_what_changed_is_said_in_words():
+    old = {"software": "debian", "inputs": "a", "packages": {"libc6": "1", "gone": "1"}}
+    assert images.differences(old, old) == [
+        "its contents are listed alike: this build is not reproducible, compare the images by diffoscope"
+    ]
+    assert images.differences(
+        old, {"software": "spack", "inputs": "b", "packages": {"libc6": "2", "added": "3"}}
+    ) == [
+        "where the software comes from is spack instead of debian",
+        "the digest of what it is built from is b instead of a",
+        "added 3 is new",
+        "gone is gone instead of 1",
+        "libc6 2 instead of 1",
+    ]
+
+
+@pytest.mark.parametrize(
+    "words, said",
+    [(["nosuch"], "no such stack: nosuch"), (["--software", "guix"], "invalid choice")],
+)
+def test_bad_usage_ends_with_two(capsys, words, said):
+    with pytest.raises(SystemExit) as end:
+        images.main(words)
+    assert end.value.code == 2 and said in capsys.readouterr().err
+
+
+def test_two_builds_are_the_same_once_pinned(tmp_path):
+    """Of a real image's header, which has all that differs between two builds."""
+    one, two = tmp_path / "one.sif", tmp_path / "two.sif"
+    shutil.copyfile(HEADER, one)
+    other = bytearray(HEADER.read_bytes())
+    other[48:64] = bytes(range(16))
+    for place in (
+        64,
+        72,
+        *(4096 + number * 585 + 41 + half for number in range(3) for half in (0, 8)),
+    ):
+        struct.pack_into("<q", other, place, 1234567890)
+    two.write_bytes(other)
+    for path in (one, two):
+        sif.pin(path, 1700000000)
+    assert one.read_bytes() == two.read_bytes()
+    pinned = one.read_bytes()
+    assert (
+        struct.unpack_from("<qq", pinned, 64) == (1700000000, 1700000000) and pinned[54] >> 4 == 4
+    )
+    sif.pin(one, 1700000000)
+    assert one.read_bytes() == pinned
+    other[200] ^= 1
+    two.write_bytes(other)
+    sif.pin(two, 1700000000)
+    assert two.read_bytes()[48:64] != pinned[48:64]  # another image has another identity
+
+
+def test_what_is_no_image_is_left_alone(tmp_path):
+    path = tmp_path / "text.sif"
+    path.write_bytes(b"no image" * 100)
+    with pytest.raises(sif.SifError, match="text.sif is no SIF image of version 01"):
+        sif.pin(path, 0)
+    assert path.read_bytes() == b"no image" * 100
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch):
+    """A site's own directory of images, and a partition with Apptainer."""
+    monkeypatch.setenv("NEARMETAL_IMAGES", str(tmp_path / "our images"))
+    (tmp_path / "our images").mkdir()
+    (tmp_path / "our images" / "openmpi.sif").write_bytes(b"")
+    shutil.copyfile(ROOM / "images.lock", tmp_path / "our images.lock")
+    of_checks.locked.cache_clear()
+    yield SimpleNamespace(
+        root=tmp_path, partition=SimpleNamespace(fullname="site:cc", features=["apptainer"])
+    )
+    of_checks.locked.cache_clear()
+
+
+def environ(image):
+    return SimpleNamespace(
+        name=f"{image}-sif", features=["mpj"], extras={"image": image} if image else {}
+    )
+
+
+def test_why_an_environment_cannot_run_is_said(site):
+    assert of_checks.obstacle(environ("openmpi"), site.partition) == ""
+    assert of_checks.obstacle(environ("mpich"), site.partition).endswith(
+        "our images/mpich.sif: make images builds it"
+    )
+    bare = SimpleNamespace(fullname="site:cc", features=[])
+    assert of_checks.obstacle(environ("openmpi"), bare).startswith("site:cc has no Apptainer")
+    (site.root / "our images.lock").unlink()
+    of_checks.locked.cache_clear()
+    assert "our images.lock cannot be read" in of_checks.obstacle(
+        environ("openmpi"), site.partition
+    )
+
+
+def test_the_command_of_an_image_is_one_word_for_its_path(site):
+    assert of_checks.command(environ("openmpi"), site.partition, "nearmetal-pingpong") == (
+        f"apptainer exec {of_checks.OPTIONS} '{site.root}/our images/openmpi.sif' nearmetal-pingpong"
+    )
+
+
+@pytest.mark.parametrize(
+    "setting, said",
+    [
+        ("image=openmpi", "image is 'openmpi', but it is the environment that has an image"),
+        ("pingpong.suite=imb", "IMB-MPI1 is not in the image openmpi, which has our own programs"),
+    ],
+)
+def test_what_an_image_does_not_do_is_said(site, setting, said):
+    done = subprocess.run(
+        [
+            Path(sys.executable).parent / "reframe",
+            "--nocolor",
+            "-c",
+            "reframe_checks",
+            "--dry-run",
+            "--system",
+            "lab:native",
+            "-n",
+            "pingpong%placement=intranode",
+            "-p",
+            "^openmpi-sif$",
+            "-S",
+            setting,
+        ],
+        cwd=CHECKOUT,
+        capture_output=True,
+        text=True,
+        env={
+            **os.environ,
+            "RFM_CONFIG_PATH": str(CHECKOUT / "site-config"),
+            "RFM_PREFIX": str(site.root / "results"),
+            "RFM_RESOLVE_MODULE_CONFLICTS": "0",
+        },
+    )  # no modules system where the tests run
+    assert said in done.stdout and "OK" not in done.stdout
+
+
+def test_programs_in_java_are_where_the_image_has_them():
+    assert build_commands(environ("fastmpj"), "PingPong") == ["true"]
+    assert directories(environ("fastmpj")) == (
+        "/opt/nearmetal/share/java/classes",
+        "/opt/nearmetal/share/java/launch",
+    )
+    assert (
+        jvm_command("PingPong", script(environ("fastmpj")))
+        == "sh /opt/nearmetal/share/java/jvm.sh PingPong"
+    )
+    assert directories(environ("")) == ("classes.-sif", "launch.-sif")
+
+
+def test_another_image_than_the_locked_one_is_refused(tmp_path):
+    path = tmp_path / "x.sif"
+    path.write_bytes(b"something")
+    done = subprocess.run(
+        [
+            "sh",
+            CHECKOUT / "reframe_checks/src/image.sh",
+            "apptainer",
+            path,
+            hashlib.sha256(b"").hexdigest(),
+            "none",
+        ],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1 and done.stderr.count("\n") == 1
+    assert (
+        f"{path} has the digest sha256:{hashlib.sha256(b'something').hexdigest()}, and its lock sha256:e3b0c442"
+        in done.stderr
+    )
+    done = subprocess.run(
+        [
+            "sh",
+            CHECKOUT / "reframe_checks/src/image.sh",
+            "apptainer",
+            tmp_path / "y.sif",
+            "",
+            "none",
+        ],
+        capture_output=True,
+        text=True,
+    )
+    assert (
+        done.returncode == 1 and "cannot read" in done.stderr and "NEARMETAL_IMAGES" in done.stderr
+    )

@@ -1,0 +1,451 @@
+"""Duets: the order of launches, what is refused, the verdicts on recorded sessions, and real ones in the lab."""
+
+import re
+import subprocess
+
+import pytest
+from reframe.core.environments import Environment
+
+from nearmetal import duet, results
+from nearmetal.checks.duet import script
+from nearmetal.checks.duet.variants import set_anew
+from nearmetal.checks.parsing import ParseError
+from nearmetal.checks.parsing.duet import order, parse_duet
+from nearmetal.cli import main
+from tests.support.campaigns import with_medians
+from tests.support.recorded import recorded, session, store
+
+RECORDED = recorded("duet_pingpong")
+MARK = "# nearmetal duet: pair={} variant={}\n"
+CHECKS = ["-c", "reframe_checks/duet", "-r"]
+
+
+def test_launches_come_in_neighbouring_pairs_and_a_drift_favours_nobody():
+    turns = order(14)
+    assert "".join(variant for _, variant in turns[:8]) == "abbaabba"
+    assert [
+        {turns[2 * pair], turns[2 * pair + 1]} == {(pair, "a"), (pair, "b")} for pair in range(14)
+    ] == [True] * 14
+    when = {
+        variant: sum(position for position, (_, whose) in enumerate(turns) if whose == variant)
+        for variant in "ab"
+    }
+    assert when["a"] == when["b"]
+
+
+@pytest.mark.parametrize("pairs", [0, 1, 7, -2])
+def test_a_number_of_pairs_in_which_drift_would_not_cancel_is_refused(pairs):
+    with pytest.raises(ParseError, match="even number"):
+        order(pairs)
+
+
+def test_a_jobs_output_is_told_apart():
+    launches = parse_duet(RECORDED, 2)
+    assert [(launch.pair, launch.variant) for launch in launches] == order(2)
+    libraries = {
+        launch.variant: re.search("mpi_library: (.*)", launch.text)[1] for launch in launches
+    }
+    assert libraries["a"].startswith("Open MPI") and libraries["b"].startswith("MPICH")
+    for launch in launches:
+        assert (
+            launch.text.count("# nearmetal program: pingpong")
+            == launch.text.count("# nearmetal complete")
+            == 1
+        )
+
+
+@pytest.mark.parametrize(
+    "damage, words",
+    [
+        (
+            lambda text: text[: text.rindex("# nearmetal duet")],
+            r"3 launches instead of 4 .* missing: A of pair 1",
+        ),
+        (
+            lambda text: text.replace(MARK.format(0, "b"), MARK.format(0, "a")),
+            "launch 2 is A of pair 0, where B of pair 0",
+        ),
+        (lambda text: text + MARK.format(2, "a") + "more\n", "5 launches instead of 4"),
+        (
+            lambda text: text.replace(MARK.format(1, "b"), ""),
+            "launch 3 is A of pair 1, where B of pair 1",
+        ),
+        (
+            lambda text: text[: text.rindex("# nearmetal duet")] + MARK.format(1, "a"),
+            "A of pair 1 wrote nothing",
+        ),
+        (lambda text: "", "0 launches instead of 4"),
+    ],
+)
+def test_a_launch_that_is_missing_or_out_of_turn_is_refused(damage, words):
+    damaged = damage(RECORDED)
+    assert damaged != RECORDED
+    with pytest.raises(ParseError, match=words):
+        parse_duet(damaged, 2)
+
+
+def test_what_prepares_a_launch_of_b_is_gone_when_a_runs_next_and_a_failure_ends_the_job(tmp_path):
+    say = 'echo "$LIBRARY"'
+    lines = [
+        "set -e",
+        "LIBRARY=one",
+        *script.functions({"a": ((), [say], "echo"), "b": (("LIBRARY=two",), [say], "echo")}),
+        *script.calls(2),
+    ]
+    done = subprocess.run(
+        ["bash", "-c", "\n".join(lines)], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert [launch.text for launch in parse_duet(done.stdout, 2)] == [
+        "one\n",
+        "two\n",
+        "two\n",
+        "one\n",
+    ]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "counters.0.a",
+        "counters.0.b",
+        "counters.1.a",
+        "counters.1.b",
+    ]
+    lines = [
+        "set -e",
+        *script.functions({"a": ((), ["true"], "true"), "b": (("false",), [say], "true")}),
+        *script.calls(2),
+    ]
+    done = subprocess.run(
+        ["bash", "-c", "\n".join(lines)], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 1 and done.stdout.count("duet") == 2
+
+
+def test_what_an_environment_adds_to_is_not_unset_for_the_other():
+    variables = {
+        "SLURM_MPI_TYPE": "pmix",
+        "PATH": "/opt/bin:$PATH",
+        "LD_LIBRARY_PATH": "/opt/lib:${LD_LIBRARY_PATH}",
+        "PATHS": "$PATH",
+    }
+    assert set_anew(Environment("a", env_vars=variables.items())) == ["SLURM_MPI_TYPE", "PATHS"]
+
+
+@pytest.fixture
+def judged(tmp_path):
+    """Writes a database of sessions and judges its newest duet: (text, what is missing, exit code)."""
+
+    def run(*sessions, **which):
+        database = store(tmp_path / "results.db", *map(with_medians, sessions))
+        return duet.run(duet.load(database, **which))
+
+    return run
+
+
+def rows(text: str) -> dict[str, str]:
+    """The lines of the verdicts by variable."""
+    return {line.split()[0]: line for line in text.splitlines() if re.search(" (un)?paired ", line)}
+
+
+def altered(name: str, **factors: float) -> dict:
+    """A recorded session, the samples of these variables multiplied."""
+    data = session(name)
+    for case in data["runs"][0]["testcases"]:
+        for variable, factor in factors.items():
+            case["samples"][variable] = [factor * value for value in case["samples"][variable]]
+    return data
+
+
+def test_equal_halves_are_not_called_changed(judged):
+    text, missing, _ = judged(session("session_duet_equal"))
+    assert "environs A mpich, B mpich" in text and missing == () and "published" not in text
+    assert len(rows(text)) == 4 and not re.search("regressed|improved", text)
+
+
+def test_a_slower_half_is_found_and_a_faster_one_is_none(judged):
+    variable = "startup_latency"
+    text, _, code = judged(altered("session_duet_equal", **{f"{variable}_b": 8.0}))
+    assert code == 1 and "regressed" in rows(text)[variable]
+
+
+def test_more_bandwidth_is_an_improvement(judged):
+    text, _, code = judged(altered("session_duet_equal", peak_bandwidth_b=8.0))
+    assert code != 1 and "improved" in rows(text)["peak_bandwidth"]
+
+
+def test_the_table_says_what_was_compared_and_how_each_variable_was_judged(judged):
+    text, *_ = judged(session("session_duet_bindings"))
+    assert "stream_duet on native with gnu: bindings A bound, B unbound" in text
+    assert len(rows(text)) == 8 and "share less than 50% of their noise there" in text
+    # As measured: copy on one thread shares 0.56 of its noise, add 0.21.
+    assert re.search(r"0\.56 \(.*\) +paired ", rows(text)["copy_1"])
+    assert re.search(r"0\.21 \(.*\) +unpaired ", rows(text)["add_1"])
+
+
+def test_what_was_published_of_the_two_stands_below(judged):
+    data = session("session_duet_equal")
+    [case] = data["runs"][0]["testcases"]
+    case["facts"] |= {"duet.a": "openmpi", "duet.b": "mpj"}
+    assert (
+        "published: startup_latency 55-60 and 140 us, B/A 2.33-2.55 (OpenMPI 1.4.3 and FastMPJ 0.1 (niodev) on ec2 cc; "
+        "Evaluation of Messaging Middleware"
+    ) in judged(data)[0]
+
+
+def test_what_noise_both_halves_share_is_judged_as_pairs_and_what_they_do_not_share_is_not(judged):
+    data = session("session_duet_equal")
+    [case] = data["runs"][0]["testcases"]
+    common = [1 + 0.2 * (pair % 5) for pair in range(14)]
+    for variable, other in (("startup_latency", common), ("latency_1KiB", common[3:] + common[:3])):
+        case["samples"][f"{variable}_a"] = common
+        case["samples"][f"{variable}_b"] = [
+            value * (1 + 0.001 * (pair % 3)) for pair, value in enumerate(other)
+        ]
+    table = rows(judged(data)[0])
+    assert " paired " in table["startup_latency"] and " unpaired " in table["latency_1KiB"]
+
+
+def failed(data: dict) -> dict:
+    for case in data["runs"][0]["testcases"]:
+        case |= {
+            "result": "fail",
+            "fail_reason": "sanity error: B of pair 3: lines were lost",
+            "fail_phase": "sanity",
+            "perfvalues": {},
+        }
+    return data
+
+
+def test_a_duet_that_failed_is_named_and_nothing_passes(judged):
+    text, missing, code = judged(failed(session("session_duet_equal")))
+    assert (
+        code == 2
+        and len(missing) == 1
+        and "B of pair 3: lines were lost" in missing[0]
+        and "B mpich" in missing[0]
+    )
+
+
+def test_a_launch_lost_from_the_database_is_named(judged):
+    data = session("session_duet_equal")
+    data["runs"][0]["testcases"][0]["samples"]["latency_1KiB_b"].pop()
+    text, missing, code = judged(data)
+    assert (
+        code in (1, 2) and "latency_1KiB: 14 launches of A and 13 of B are no pairs" in missing[0]
+    )
+    assert "latency_1KiB" not in rows(text)
+
+
+def test_a_database_without_a_duet_says_how_to_run_one(judged):
+    with pytest.raises(
+        results.ResultsError, match=r"no duet there is; run `reframe -c reframe_checks/duet -r`"
+    ):
+        judged(session("session_lab"))
+
+
+def test_a_campaign_is_not_mistaken_for_a_duet_nor_a_duet_for_a_campaign(
+    tmp_path, monkeypatch, capsys
+):
+    campaign, pair = session("session_lab"), session("session_duet_equal")
+    assert campaign["session_info"]["time_start_unix"] < pair["session_info"]["time_start_unix"]
+    database = store(tmp_path / "results.db", campaign, pair)
+    assert results.load_session(database).uuid == campaign["session_info"]["uuid"]
+    assert [one.uuid for one in results.sessions(database)] == [campaign["session_info"]["uuid"]]
+    monkeypatch.setattr("sys.argv", ["nearmetal", "duet", "--database", str(database)])
+    assert main() == 2  # inconclusive, as recorded
+    assert f"session {pair['session_info']['uuid']} on lab" in capsys.readouterr().out
+    monkeypatch.setattr(
+        "sys.argv", ["nearmetal", "duet", "--since", "2030-01-01", "--database", str(database)]
+    )
+    assert main() == 2
+    assert "Did the selection match nothing" in capsys.readouterr().err
+    monkeypatch.setattr(
+        "sys.argv", ["nearmetal", "duet", "--system", "ec2", "--database", str(database)]
+    )
+    assert main() == 3
+    assert "no duet there is on system ec2" in capsys.readouterr().err
+
+
+def run(lab, prefix, *options) -> tuple[results.Case, str, tuple[str, ...], int]:
+    """A duet in the lab, which must pass: its one case, and what `nearmetal duet` says of it."""
+    done = lab.reframe(*CHECKS, *options, prefix=prefix)
+    assert done.returncode == 0 and "Ran 1/1 test case(s)" in done.stdout, done.stdout
+    session = duet.load(prefix / "results.db")
+    [case] = session.cases
+    return case, *duet.run(session)
+
+
+def halves(case: results.Case, pairs: int) -> dict[str, tuple]:
+    """The samples of A and B by variable, whole, and the unit that A and B have in common."""
+    values = {value.variable: value for value in case.values}
+    names = [name[:-2] for name in values if name.endswith("_a")]
+    assert names and sorted(values) == sorted(
+        f"{name}_{what}" for name in names for what in ("a", "b", "ratio")
+    )
+    for name in names:
+        a, b, ratio = (values[f"{name}_{what}"] for what in ("a", "b", "ratio"))
+        assert len(a.samples) == len(b.samples) == len(ratio.samples) == pairs
+        assert a.unit == b.unit != ratio.unit == "1"
+        assert list(ratio.samples) == pytest.approx(
+            [y / x for x, y in zip(a.samples, b.samples)], rel=1e-5
+        )
+    return {name: (values[f"{name}_a"], values[f"{name}_b"]) for name in names}
+
+
+@pytest.mark.lab
+def test_an_environment_against_itself(lab, prefix):
+    case, text, missing, code = run(
+        lab,
+        prefix,
+        "--system",
+        "lab:native",
+        "-n",
+        "pingpong_duet%placement=intranode",
+        "-S",
+        "environs=openmpi,openmpi",
+        "-S",
+        "pairs=2",
+    )
+    assert set(halves(case, 2)) == {
+        "startup_latency",
+        "latency_1KiB",
+        "bandwidth_64KiB",
+        "peak_bandwidth",
+    }
+    assert (
+        case.facts["mpi_library"].startswith("Open MPI") and "B: " not in case.facts["mpi_library"]
+    )
+    # Two pairs are never enough to say more.
+    assert (missing, code) == ((), 2) and text.count("inconclusive (asks for 6 pairs)") == 4
+
+
+@pytest.mark.lab
+def test_two_mpis_are_each_built_and_launched_as_their_own(lab, prefix):
+    case, text, missing, _ = run(
+        lab,
+        prefix,
+        "--system",
+        "lab:passthrough",
+        "-n",
+        "pingpong_duet%placement=intranode",
+        "-S",
+        "pairs=2",
+    )
+    assert halves(case, 2) and missing == ()
+    a, b = case.facts["mpi_library"].split("; B: ")
+    assert (
+        a.startswith("A: Open MPI")
+        and b.startswith("MPICH")
+        and case.facts["transport"] == "shared memory"
+    )
+    assert "environs A openmpi, B mpich" in text
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize("a, b", [("openmpi", "mpj"), ("mpj", "openmpi")])
+def test_java_and_c_are_each_built_and_launched_as_their_own(lab, prefix, a, b):
+    case, text, missing, _ = run(
+        lab,
+        prefix,
+        "--system",
+        "lab:native",
+        "-n",
+        "pingpong_duet%placement=internode",
+        "-S",
+        "pairs=2",
+        "-S",
+        f"environs={a},{b}",
+    )
+    assert halves(case, 2) and missing == ()
+    libraries = dict(zip((a, b), case.facts["mpi_library"].removeprefix("A: ").split("; B: ")))
+    assert (
+        libraries["openmpi"].startswith("Open MPI")
+        and libraries["mpj"] == "MPJ Express 0.44, niodev"
+    )
+    assert (
+        case.facts["jvm"].startswith("library=express device=niodev")
+        and case.facts["transport"] == "eth0 (veth)"
+    )
+    assert ("published: startup_latency 55-60 and 140 us, B/A 2.33-2.55" in text) == (
+        a == "openmpi"
+    )
+
+
+@pytest.mark.lab
+def test_bound_and_unbound_threads_by_turns(lab, prefix):
+    case, text, missing, _ = run(
+        lab,
+        prefix,
+        "--system",
+        "lab:native",
+        "-n",
+        "stream_duet",
+        "-S",
+        "elements=500000",
+        "-S",
+        "pairs=6",
+    )
+    assert "triad_1" in halves(case, 6) and missing == ()
+    assert "bindings A bound, B unbound" in text and len(rows(text)) == len(halves(case, 6))
+
+
+@pytest.mark.lab
+def test_two_partitions_in_one_allocation(lab, prefix):
+    case, text, *_ = run(
+        lab,
+        prefix,
+        "--system",
+        "lab",
+        "-n",
+        "pingpong_duet%placement=internode",
+        "-p",
+        "^mpich$",
+        "-S",
+        "partitions=native,emulated",
+        "-S",
+        "pairs=2",
+    )
+    assert (
+        case.facts["transport"] == "A: eth0 (veth); B: eth0 (tap)"
+        and lab.run("squeue --noheader") == ""
+    )
+    assert case.facts["nodes"] == ["emulated1", "emulated2", "native1", "native2"]
+    native, emulated = halves(case, 2)["peak_bandwidth"]
+    assert emulated.value < native.value / 2 and "partitions A native, B emulated" in text
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize(
+    "options, words",
+    [
+        (
+            ["-S", "environs=openmpi,mpihc"],
+            "environment 'mpihc' is unknown here; choose of gnu, mpich, mpich-sif, mpj, mpj-sif, openmpi, openmpi-sif",
+        ),
+        (
+            ["-S", "partitions=native,emulated"],
+            "partition 'emulated' is unknown here; .*: give `--system lab`",
+        ),
+        (["-S", "environs=openmpi,gnu"], "lab:native has an environment 'gnu' without mpi"),
+        (["-S", "bindings=bound,unbound"], "compares environs or partitions, not bindings"),
+        (["-S", "pairs=3"], "give an even number of them"),
+        (["-S", "environs=openmpi"], "give A and B"),
+    ],
+    ids=["unknown", "hidden", "unfit", "pointless", "odd", "one"],
+)
+def test_what_cannot_be_compared_is_said(lab, prefix, options, words):
+    done = lab.reframe(
+        "-c",
+        "reframe_checks/duet",
+        "--dry-run",
+        "--system",
+        "lab:native",
+        "-n",
+        "pingpong_duet%placement=internode",
+        *options,
+        prefix=prefix,
+    )
+    assert re.search(words, done.stdout) and "       OK" not in done.stdout, done.stdout
+
+
+@pytest.mark.lab
+def test_a_campaign_holds_no_duet(lab, prefix):
+    done = lab.reframe("-l", prefix=prefix)
+    assert "Found 21 check(s)" in done.stdout and "- pingpong_duet" not in done.stdout

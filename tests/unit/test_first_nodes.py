@@ -1,0 +1,164 @@
+"""Steps on fewer nodes than their job has: always on its first ones, with every check that has such steps."""
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+import yaml
+
+from nearmetal.checks.first_nodes import definitions, nodelist
+from tests.support.paths import CHECKOUT
+
+SCRIPT = CHECKOUT / "reframe_checks" / "src" / "first_nodes.sh"
+
+
+def test_a_step_on_fewer_nodes_names_them():
+    assert nodelist(1, 2) == ["--nodelist=$nodes_1"]
+    assert nodelist(2, 2) == []
+    assert nodelist(1, 4, ["--mpi=none", "--het-group=1"]) == ["--nodelist=$nodes_1_of_1"]
+
+
+def test_the_names_are_asked_for_once_a_number_and_component():
+    assert definitions({4, 2, 1}, 4) == [
+        "nodes_1=$(sh first_nodes.sh 1)",
+        "nodes_2=$(sh first_nodes.sh 2)",
+    ]
+    assert definitions([1, 2], 2, "--het-group=0,1 ") == [
+        "nodes_1_of_0=$(sh first_nodes.sh 1 0)",
+        "nodes_1_of_1=$(sh first_nodes.sh 1 1)",
+    ]
+    assert definitions([1], 1) == []
+
+
+SITE = {
+    "name": "here",
+    "hostnames": [],
+    "environments": [
+        {"name": "openmpi", "modules": [], "features": ["mpi", "hpcc", "vswitch", "gromacs"]},
+        {"name": "mpj", "modules": []},
+    ],
+}
+EXTRAS = {
+    "link_class": "native",
+    "link_speed_gbps": 10,
+    "hypervisor": "none",
+    "no_baseline": "it is new",
+    "cores_per_node": 4,
+    "nodes": 4,
+    "processes": "1,2,4,8,16",
+    "ranks_per_node": 4,
+    "java_heap_mb": 128,
+}
+
+
+@pytest.fixture(scope="module")
+def jobs(tmp_path_factory):
+    """The job scripts of a dry run of all checks on a site of two partitions."""
+    directory = tmp_path_factory.mktemp("jobs")
+    (directory / "systems").mkdir()
+    partitions = [
+        {
+            "name": name,
+            "scheduler": "slurm",
+            "launcher": "srun",
+            "access": ["-p", name],
+            "environs": ["openmpi", "mpj"],
+            "extras": EXTRAS,
+        }
+        for name in ("one", "two")
+    ]
+    (directory / "systems/here.yaml").write_text(yaml.safe_dump({**SITE, "partitions": partitions}))
+    command = [sys.executable, "-c", "from reframe.frontend.cli import main; main()", "--nocolor"]
+    options = ["--dry-run", "--system=here", "-S", "partitions=one,two"]
+    done = []
+    for suite in (["-c", "reframe_checks"], ["-c", "reframe_checks/duet", "-p", "openmpi"]):
+        prefix = directory / suite[1].replace("/", "-")
+        settings = {
+            "RFM_CONFIG_PATH": "site-config",
+            "NEARMETAL_SYSTEMS_PATH": str(directory / "systems"),
+            "RFM_PREFIX": str(prefix),
+            "RFM_RESOLVE_MODULE_CONFLICTS": "0",
+        }
+        ran = subprocess.run(
+            [*command, *suite, *options, "-n", "npb|vswitch|gromacs|collectives|launch"],
+            cwd=CHECKOUT,
+            check=False,
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            env={**os.environ, **settings},
+        )
+        done.append(ran.stdout)
+        prefix.mkdir(exist_ok=True)
+    scripts = {
+        path.parent.name: path.read_text()
+        for path in directory.glob("*/stage/here/one/*/*/rfm_job.sh")
+    }
+    assert scripts, done
+    return scripts
+
+
+def steps_on_fewer_nodes(script):
+    """The srun lines of a job script that ask for fewer nodes than the job, and the number that each asks for."""
+    tasks, per_node = (
+        int(re.search(rf"^#SBATCH --{name}=(\d+)$", script, re.MULTILINE)[1])
+        for name in ("ntasks", "ntasks-per-node")
+    )
+    nodes = -(-tasks // per_node)
+    asked = re.findall(r"^(?!#)(.*\bsrun\b.*--nodes=(\d+)\b.*)$", script, re.MULTILINE)
+    return [(line, int(count)) for line, count in asked if int(count) < nodes]
+
+
+def test_every_step_on_fewer_nodes_names_the_first_ones(jobs):
+    found = set()
+    for name, script in jobs.items():
+        for line, count in steps_on_fewer_nodes(script):
+            variable = re.search(r" --nodelist=\$(\w+)", line)
+            assert variable, f"{name}: {line}"
+            group = re.search(r"--het-group=(\d+)", line)
+            call = f"{variable[1]}=$(sh first_nodes.sh {count}{f' {group[1]}' if group else ''})\n"
+            assert call in script and script.index(call) < script.index(line), f"{name}: {line}"
+            found.add(name.split("_")[0] + ("_duet" if "_duet" in name else ""))
+    assert {"npb", "npb_duet", "collectives", "launch", "vswitch", "gromacs"} <= found
+
+
+def test_a_place_without_nodes_is_said():
+    done = subprocess.run(
+        ["sh", SCRIPT, "2"],
+        check=False,
+        capture_output=True,
+        text=True,
+        env={"PATH": os.environ["PATH"], "SLURM_JOB_ID": "7"},
+    )
+    assert done.returncode == 2 and not done.stdout
+    assert "job 7 has 0 nodes" in done.stderr and "instead of 2" in done.stderr
+
+
+JOB = """#!/bin/sh
+#SBATCH -p native -N2 --exclusive --qos=pair
+#SBATCH hetjob
+#SBATCH -p emulated -N2 --exclusive --qos=pair
+set -e
+for group in 0 1; do
+    nodes_1=$(sh {script} 1 $group)
+    for i in 1 2 3; do
+        srun --mpi=none --het-group=$group --nodes=1 --ntasks=1 --nodelist=$nodes_1 hostname
+    done
+done
+nodes_1=$(sh {script} 1)
+srun --mpi=none --nodes=1 --ntasks=1 --nodelist=$nodes_1 hostname
+sh {script} 3 || echo "status $?"
+"""
+
+
+@pytest.mark.lab
+def test_steps_of_real_jobs_stay_on_the_first_node_of_their_component(lab, prefix):
+    script = prefix / "job.sh"
+    script.write_text(JOB.format(script=SCRIPT))
+    lab("exec", f"sbatch --wait -o {prefix}/job.out {script}", check=False, timeout=300)
+    said = (prefix / "job.out").read_text()
+    names = re.findall(r"^(?:native|emulated)\d$", said, re.MULTILINE)
+    assert names == ["native1"] * 3 + ["emulated1"] * 3 + ["native1"], said
+    assert "has 2 nodes" in said and "status 2" in said

@@ -1,0 +1,604 @@
+"""`nearmetal gate` on campaigns with known noise and steps: its verdicts, what it takes for incomplete, and its outputs."""
+
+import json
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import jsonschema
+import pytest
+import yaml
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+
+from nearmetal import command, results
+from nearmetal.cli import main
+from nearmetal.gate import baseline, confirm, record
+from nearmetal.gate import render as verdicts
+from nearmetal.gate import session as gate
+from nearmetal.gate.baseline import Baseline
+from tests.support.campaigns import campaign, only
+from tests.support.recorded import store
+
+CI = Path(verdicts.__file__).parent
+SLOWER = ("", "emulated", "mpich", "startup_latency")
+
+
+@pytest.fixture(scope="module")
+def references(tmp_path_factory):
+    """A directory with the baseline of twelve sessions of five launches at 2 %."""
+    where = tmp_path_factory.mktemp("baselines")
+    sessions = [results.parse_session(campaign(number), "here") for number in range(12)]
+    after, _ = record.record(sessions, Baseline("lab", where / "lab.yaml", {}))
+    baseline.save(after)
+    return where
+
+
+def judged(references, data: dict, **options) -> gate.Report:
+    return gate.judge_session(
+        results.parse_session(data, "here"), baseline.load("lab", references), **options
+    )
+
+
+def words(report: gate.Report) -> dict[str, int]:
+    return {
+        word: count
+        for word in gate.WORDS
+        if (count := sum(one.word == word for one in report.judged))
+    }
+
+
+def test_an_unchanged_campaign_is_clean(references):
+    report = judged(references, campaign(100, launches=10))
+    assert (report.word, report.exit_code, words(report)) == ("clean", 0, {"ok": 24})
+
+
+@pytest.mark.parametrize(
+    "variable, factor, word",
+    [
+        ("startup_latency", 1.1, "regressed"),
+        ("startup_latency", 0.9, "improved"),
+        ("peak_bandwidth", 0.9, "regressed"),
+        ("peak_bandwidth", 1.1, "improved"),
+    ],
+)
+def test_a_change_is_named_with_its_direction(references, variable, factor, word):
+    report = judged(
+        references,
+        campaign(101, steps=[(("", "emulated", "mpich", variable), factor)], launches=10),
+    )
+    assert words(report) == {word: 1, "ok": 23}
+    [one] = [one for one in report.judged if one.word == word]
+    assert (one.partition, one.environ, one.variable) == ("emulated", "mpich", variable)
+    assert (
+        one.change == pytest.approx(factor - 1, abs=0.03)
+        and one.interval[0] < one.change < one.interval[1]
+    )
+    assert report.exit_code == (1 if word == "regressed" else 0)
+
+
+def test_too_few_launches_are_inconclusive_and_not_a_pass(references):
+    report = judged(references, campaign(102, launches=3))
+    assert (report.exit_code, words(report)) == (2, {"inconclusive": 24})
+    assert all(one.wanted == 5 for one in report.judged)
+
+
+def broken(data: dict) -> dict:
+    data["runs"][0]["testcases"][0] |= {
+        "result": "fail",
+        "fail_phase": "run",
+        "fail_reason": "job blocked error",
+        "perfvalues": {},
+    }
+    return data
+
+
+def without_variable(data: dict) -> dict:
+    case = data["runs"][0]["testcases"][0]
+    case["perfvalues"] = {
+        key: value
+        for key, value in case["perfvalues"].items()
+        if not key.endswith("peak_bandwidth")
+    }
+    del case["samples"]["peak_bandwidth"]
+    return data
+
+
+def without_samples(data: dict) -> dict:
+    data["runs"][0]["testcases"][0]["samples"] = {}
+    return data
+
+
+@pytest.mark.parametrize(
+    "data, reason",
+    [
+        (
+            only(campaign(103, launches=10), lambda case: case["partition"] != "emulated"),
+            "the session lacks it",
+        ),
+        (broken(campaign(103, launches=10)), "failed: job blocked error"),
+        (without_variable(campaign(103, launches=10)), "the baseline has this variable"),
+        (without_samples(campaign(103, launches=10)), "none of its launches"),
+    ],
+)
+def test_what_is_missing_is_incomplete_never_ok(references, data, reason):
+    report = judged(references, data)
+    assert report.exit_code == 2
+    assert any(one.word == "incomplete" and reason in one.reason for one in report.judged)
+
+
+def test_fewer_cases_than_reframe_selected_are_named(references):
+    data = only(campaign(103, launches=10), lambda case: case["environ"] == "mpich")
+    data["session_info"]["cmdline"] += " -p mpich"
+    report = judged(references, data)
+    assert (
+        report.word == "incomplete"
+        and "3 of the 6 cases that ReFrame selected" in verdicts.table(report)
+    )
+
+
+def test_a_selection_promises_only_what_it_selects(references):
+    for options, chosen in (
+        (" --system lab:native", lambda case: case["partition"] == "native"),
+        (" -p ^mpich", lambda case: case["environ"] == "mpich"),
+    ):
+        data = only(campaign(104, launches=10), chosen)
+        data["session_info"] |= {
+            "cmdline": data["session_info"]["cmdline"] + options,
+            "num_cases": len(data["runs"][0]["testcases"]),
+        }
+        assert judged(references, data).word == "clean"
+    data["session_info"]["cmdline"] += " -t mpi"
+    assert "selected by what only ReFrame knows" in judged(references, data).notes[0]
+
+
+def test_a_case_beyond_its_reference_is_judged_by_its_launches(references):
+    data = campaign(105, steps=[(SLOWER, 3.0)], launches=10)
+    for case in data["runs"][0]["testcases"]:
+        if (case["partition"], case["environ"]) == ("emulated", "mpich"):
+            case |= {
+                "result": "fail",
+                "fail_phase": "performance",
+                "fail_reason": "performance error: startup_latency=...",
+            }
+    assert words(judged(references, data)) == {"regressed": 1, "ok": 23}
+
+
+def with_new_partition(**fields) -> dict:
+    """A campaign with a case on a partition that the baseline lacks."""
+    data = campaign(106, launches=10)
+    case = dict(data["runs"][0]["testcases"][0], partition="new", **fields)
+    data["runs"][0]["testcases"].append(case)
+    data["session_info"]["num_cases"] += 1
+    return data
+
+
+@pytest.mark.parametrize("given_by", [{}, {"no_baseline_of": "partition"}])
+def test_a_partition_excuses_nothing_once_its_system_has_a_baseline(references, given_by):
+    data = with_new_partition(no_baseline="nobody has recorded one yet", **given_by)
+    report = judged(references, data)
+    assert words(report) == {"incomplete": 4, "ok": 24} and report.exit_code == 2
+    reasons = {one.reason for one in report.judged if one.word == "incomplete"}
+    assert reasons == {"the baseline lacks this case: `nearmetal baseline record` adds it"}
+
+
+def test_a_checks_own_reason_excuses_its_case(references):
+    data = with_new_partition(no_baseline="arrived last week", no_baseline_of="check")
+    report = judged(references, data)
+    assert words(report) == {"not judged": 4, "ok": 24} and report.word == "clean"
+    assert "not judged: arrived last week" in verdicts.table(report)
+
+
+def test_a_variable_that_the_baseline_lacks_is_incomplete(references):
+    data = campaign(106, launches=10)
+    case = data["runs"][0]["testcases"][0]
+    case["perfvalues"]["lab:native:latency_2KiB"] = [1.0, 0, None, None, "us", "pass"]
+    case |= {"no_baseline": "new", "no_baseline_of": "partition"}
+    report = judged(references, data)
+    assert words(report) == {"incomplete": 1, "ok": 24} and report.exit_code == 2
+
+
+def test_a_case_that_failed_for_want_of_a_reference_is_incomplete_with_its_values(references):
+    data = with_new_partition(
+        result="fail",
+        fail_phase="performance",
+        fail_reason="performance error: lab.yaml has no reference for ...",
+        unreferenced=["startup_latency"],
+    )
+    report = judged(references, data)
+    found = [one for one in report.judged if one.partition == "new"]
+    assert {one.word for one in found} == {"incomplete"} and all(one.value for one in found)
+
+
+def test_a_unit_without_direction_is_not_judged_and_says_so(references):
+    data = campaign(106, launches=10)
+    for case in data["runs"][0]["testcases"]:
+        for entry in case["perfvalues"].values():
+            entry[4] = entry[4].replace("us", "furlongs")
+    report = judged(references, data)
+    assert words(report) == {"not judged": 12, "ok": 12}
+    assert "'furlongs' does not say whether less is better" in verdicts.table(report)
+
+
+def test_nothing_judged_is_not_clean(references):
+    report = gate.judge_session(
+        results.parse_session(campaign(107), "here"), Baseline("lab", references / "lab.yaml", {})
+    )
+    assert (report.word, words(report)) == ("incomplete", {"incomplete": 24})
+
+
+def test_facts_that_changed_stand_beside_the_deviation_they_may_explain(references):
+    report = judged(references, campaign(108, steps=[(SLOWER, 1.2)], launches=10, kernel="7.0.0"))
+    assert re.search(
+        r"changed since the baseline: kernel: \S+ -> 7\.0\.0 \(emulated\)", verdicts.table(report)
+    )
+    assert "changed since" not in verdicts.table(
+        judged(references, campaign(108, launches=10, kernel="7.0.0"))
+    )
+
+
+@pytest.fixture
+def outputs(references):
+    data = campaign(
+        109, steps=[(SLOWER, 1.2), (("", "native", "openmpi", "peak_bandwidth"), 1.2)], launches=10
+    )
+    case = dict(data["runs"][0]["testcases"][0], partition="a|b<script>")
+    data["runs"][0]["testcases"].append(case)
+    return judged(references, data)
+
+
+def test_json_is_by_its_schema(outputs):
+    document = verdicts.document(outputs)
+    jsonschema.validate(
+        json.loads(json.dumps(document)), yaml.safe_load((CI / "gate-schema.yaml").read_text())
+    )
+    assert (document["verdict"], document["exit_code"], len(document["judged"])) == (
+        "regressed",
+        1,
+        28,
+    )
+
+
+def test_junit(outputs):
+    suite = ElementTree.fromstring(verdicts.junit(outputs))
+    assert {name: suite.get(name) for name in ("tests", "failures", "errors", "skipped")} == {
+        "tests": "28",
+        "failures": "1",
+        "errors": "4",
+        "skipped": "0",
+    }
+    [failure] = suite.iter("failure")
+    assert failure.get("message").startswith("regressed: ")
+
+
+def test_markdown_shows_what_is_not_ok_and_escapes_names(outputs):
+    text = verdicts.markdown(outputs)
+    assert text.startswith("### Nearmetal: regressed: 1 regressed, 4 incomplete, 1 improved, 22 ok")
+    assert "<script>" not in text and "a\\|b&lt;script>" in text
+    rows = [line for line in text.splitlines() if line.startswith("|")]
+    assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {12}
+
+
+def test_openmetrics_is_read_by_its_own_parser(outputs):
+    families = {
+        family.name: family
+        for family in text_string_to_metric_families(verdicts.openmetrics(outputs))
+    }
+    assert (
+        len(families["nearmetal_verdict"].samples) == 28
+        and len(families["nearmetal_change_ratio"].samples) == 24
+    )
+    assert any(
+        sample.labels["verdict"] == "regressed" for sample in families["nearmetal_verdict"].samples
+    )
+
+
+def run(monkeypatch, capsys, tmp_path, references, *arguments, sessions):
+    monkeypatch.setenv("RFM_REFERENCE_PREFIX", str(references))
+    database = tmp_path / "results.db"
+    if not database.exists():
+        store(database, *sessions)
+    monkeypatch.setattr("sys.argv", ["nearmetal", *arguments, "--database", str(database)])
+    code = main()
+    return (code, *capsys.readouterr())
+
+
+def test_the_command_writes_every_form_and_its_code_says_regressed(
+    monkeypatch, capsys, tmp_path, references
+):
+    files = {kind: tmp_path / "out" / kind for kind in ("json", "junit", "markdown", "openmetrics")}
+    options = [word for kind, path in files.items() for word in (f"--{kind}", str(path))]
+    code, out, err = run(
+        monkeypatch,
+        capsys,
+        tmp_path,
+        references,
+        "gate",
+        *options,
+        sessions=[campaign(110, steps=[(SLOWER, 1.2)], launches=10)],
+    )
+    assert (code, err) == (1, "") and out.startswith(
+        "regressed: 1 regressed, 23 ok\nsession 00000110-campaign on lab"
+    )
+    assert all(path.stat().st_size for path in files.values())
+    assert " ok " not in out.split("\n", 1)[1]
+
+
+def test_where_a_level_moved_since_the_baseline_is_told(monkeypatch, capsys, tmp_path, references):
+    sessions = [
+        campaign(
+            number,
+            steps=[(SLOWER, 1.03 if number >= 30 else 1)],
+            **({"mtu": "eth0: 576"} if number >= 30 else {}),
+        )
+        for number in range(60)
+    ]
+    _, out, _ = run(monkeypatch, capsys, tmp_path, references, "gate", sessions=sessions)
+    [line] = [line for line in out.splitlines() if line.startswith("history: startup_latency of")]
+    assert (
+        "on emulated with mpich moved by +3." in line
+        and "in session 00000030" in line
+        and "-> eth0: 576" in line
+    )
+
+
+@pytest.mark.parametrize(
+    "arguments, code, message",
+    [
+        (["gate", "--since", "2030-01-01"], 2, "no session on any system since 2030-01-01"),
+        (["compare", "--since", "2030-01-01"], 2, "Did the selection match nothing"),
+        (["gate", "--since", "yesterday"], 3, "give seconds since 1970"),
+        (["gate", "--session", "nope"], 3, "no session nope"),
+        (["baseline", "record", "--system", "lab", "--session", "nope"], 3, "no session nope"),
+        (["baseline", "show", "--system", "elsewhere"], 2, "elsewhere has no baseline"),
+        (["baseline", "show", "--system", "lap"], 2, "did you mean lab?"),
+        (["baseline", "record", "--system", "lap"], 3, "did you mean lab?"),
+        (["history", "--system", "lap"], 3, "did you mean lab?"),
+        (["report", "--system", "lap"], 3, "did you mean lab?"),
+        (["gate", "--system", "lap"], 3, "did you mean lab?"),
+        (["duet", "--system", "lab"], 3, "no duet there is"),
+    ],
+)
+def test_errors_have_their_codes(
+    monkeypatch, capsys, tmp_path, references, arguments, code, message
+):
+    found, _, err = run(
+        monkeypatch, capsys, tmp_path, references, *arguments, sessions=[campaign(111)]
+    )
+    assert found == code and message in err
+
+
+def test_a_gate_without_baseline_is_incomplete(monkeypatch, capsys, tmp_path):
+    code, _, err = run(monkeypatch, capsys, tmp_path, tmp_path, "gate", sessions=[campaign(111)])
+    assert code == 2 and "lab has no baseline" in err
+
+
+def test_baseline_commands_from_recording_to_a_changed_system(monkeypatch, capsys, tmp_path):
+    sessions = [
+        *(campaign(number) for number in range(13)),
+        only(campaign(13), lambda case: case["environ"] == "mpich"),
+    ]
+    code, out, err = run(
+        monkeypatch,
+        capsys,
+        tmp_path,
+        tmp_path,
+        "baseline",
+        "record",
+        "--system",
+        "lab",
+        sessions=sessions,
+    )
+    assert (
+        code == 2 and "5 launches in 1 sessions" in err
+    )  # the newest holds other cases than those before
+    chosen = [word for number in range(1, 13) for word in ("--session", f"{number:08d}")]
+    code, out, _ = run(
+        monkeypatch,
+        capsys,
+        tmp_path,
+        tmp_path,
+        "baseline",
+        "record",
+        "--system",
+        "lab",
+        *chosen,
+        sessions=(),
+    )
+    assert code == 0 and "6 cases, 24 variables judged, from 12 sessions" in out
+    code, out, _ = run(
+        monkeypatch, capsys, tmp_path, tmp_path, "baseline", "show", "--system", "lab", sessions=()
+    )
+    assert code == 0 and len(out.splitlines()) == 26
+    code, out, _ = run(
+        monkeypatch, capsys, tmp_path, tmp_path, "baseline", "check", "--system", "lab", sessions=()
+    )
+    assert code == 0 and "valid, and of the system as it is" in out
+    (tmp_path / "results.db").unlink()
+    code, out, _ = run(
+        monkeypatch,
+        capsys,
+        tmp_path,
+        tmp_path,
+        "baseline",
+        "check",
+        "--system",
+        "lab",
+        "--days",
+        "-1",
+        sessions=[campaign(20, kernel="7.0.0")],
+    )
+    assert code == 2 and "and is 7.0.0" in out and "0 days ago" in out and "record it anew" in out
+
+
+def test_what_is_suspicious_is_asked_for_again_and_nothing_else(references):
+    report = judged(references, campaign(112, steps=[(SLOWER, 1.2)], launches=5))
+    wanted = confirm.undecided(report, {}, 32)
+    case = "pingpong %placement=internode", "emulated", "mpich"
+    assert wanted[case] == 3  # the change must show in launches of its own
+    assert set(wanted) == {
+        one.key for one in report.judged if one.word in ("regressed", "inconclusive")
+    }
+    assert confirm.undecided(report, {}, 2)[case] == 2
+    assert confirm.undecided(report, {}, 32, "changed") == {case: 3}
+    fresh = {(*case, one.variable): [one.baseline] * 32 for one in report.judged if one.key == case}
+    assert case not in confirm.undecided(report, fresh, 32)
+
+
+def test_an_alarm_that_does_not_come_again_is_none(references):
+    data = campaign(113, steps=[(SLOWER, 1.2)], launches=5)
+    report = judged(references, data)
+    [one] = [one for one in report.judged if one.word == "regressed"]
+    calm = {(*one.key, one.variable): [one.baseline * (1 + 0.01 * (-1) ** n) for n in range(10)]}
+    again = [
+        verdict
+        for verdict in judged(references, data, fresh=calm).judged
+        if verdict.variable == one.variable and verdict.key == one.key
+    ]
+    assert again[0].word == "ok" and again[0].launches == 15
+    worse = {(*one.key, one.variable): [one.baseline * (1.2 + 0.01 * (-1) ** n) for n in range(10)]}
+    [verdict] = [
+        one for one in judged(references, data, fresh=worse).judged if one.word == "regressed"
+    ]
+    assert verdict.change == pytest.approx(0.2, abs=0.03)
+
+
+def test_reframe_is_called_with_the_sessions_own_options_but_for_its_selection():
+    data = campaign(114)
+    data["session_info"]["cmdline"] = (
+        "/opt/reframe -c reframe_checks -r --system lab -p mpich -x tcp -S repeats=5 "
+        "-S pingpong.suite=imb -n pingpong"
+    )
+    session = results.parse_session(data, "here")
+    words = confirm.arguments(session, ("pingpong %placement=internode", "emulated", "mpich"), 7)
+    assert chosen(words) == {
+        "checkpath": ["reframe_checks"],
+        "run": True,
+        "vars": ["pingpong.suite=imb", "pingpong.repeats=7"],
+        "system": "lab:emulated",
+        "prgenv": ["^mpich$"],
+        "names": ["^pingpong%placement=internode$"],
+        "session_extras": ["nearmetal_confirms=00000114-campaign"],
+    }
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        "-rp mpich",
+        "-r --prg mpich --repeat=3",
+        "-r -nping -xtcp --distribute --reruns=2",
+        "-r --duration 10m -P sizes=1,2 -Srepeats=5 -Spingpong.repeats=5",
+        "-r --job-option=nodelist=other -J--nodelist=other --distribute=all",
+    ],
+)
+def test_a_case_is_measured_again_alone_whatever_its_session_ran(options):
+    data = campaign(116)
+    data["session_info"]["cmdline"] = f"reframe -c reframe_checks {options} -vv"
+    for case in data["runs"][0]["testcases"]:
+        case["display_name"] = case["display_name"].replace(" ", " %.part=lab:x %.nid=n7 ", 1)
+    session = results.parse_session(data, "here")
+    where = "pingpong %placement=internode", "emulated@n7", "mpich"
+    assert chosen(confirm.arguments(session, where, 7)) == {
+        "checkpath": ["reframe_checks"],
+        "run": True,
+        "verbose": 2,
+        "vars": ["pingpong.repeats=7"],
+        "system": "lab:emulated",
+        "prgenv": ["^mpich$"],
+        "names": ["^pingpong%placement=internode$"],
+        "distribute": "all",
+        "job_options": ["nodelist=n7"],
+        "session_extras": ["nearmetal_confirms=00000116-campaign"],
+    }
+
+
+def chosen(words: list[str]) -> dict:
+    """The options that ReFrame's parser reads from these words."""
+    found = vars(command.parse(shlex.join(["reframe", *words])).options)
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def test_reframe_that_fails_again_is_incomplete(monkeypatch, capsys, tmp_path, references):
+    code, _, err = run(
+        monkeypatch,
+        capsys,
+        tmp_path,
+        references,
+        "gate",
+        "--confirm",
+        "--reframe",
+        f'{sys.executable} -c "exit(1)"',
+        sessions=[campaign(115, steps=[(SLOWER, 1.2)])],
+    )
+    assert code == 2 and "could not be measured again" in err
+    code, _, err = run(
+        monkeypatch,
+        capsys,
+        tmp_path,
+        references,
+        "gate",
+        "--confirm",
+        "--reframe",
+        "no-such-program",
+        sessions=(),
+    )
+    assert code == 2 and "no-such-program cannot be started" in err
+
+
+def ran_on(host: str, **more) -> results.Session:
+    data = campaign(116)
+    data["session_info"] |= {"hostname": host, "workdir": "/srv/checkout", **more}
+    return results.parse_session(data, "here")
+
+
+@pytest.mark.skipif(shutil.which("sbatch") is not None, reason="this host is a login node itself")
+def test_a_session_of_the_lab_is_confirmed_in_the_lab_without_being_told(monkeypatch, tmp_path):
+    for name in confirm.PASSED:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("RFM_PREFIX", "/srv/prefix")
+    database = tmp_path / "results.db"
+    assert confirm.reframe_of(ran_on("login"), database) == [
+        sys.executable,
+        "-m",
+        "nearmetal.lab",
+        "exec",
+        "env",
+        "--chdir=/srv/checkout",
+        "RFM_PREFIX=/srv/prefix",
+        f"RFM_SQLITE_DB_FILE={database}",
+        "reframe",
+    ]
+    assert confirm.reframe_of(ran_on("login17.cluster"), database) == ["reframe"]
+    assert confirm.reframe_of(ran_on(""), database) == ["reframe"]
+
+
+def test_confirm_says_how_it_starts_reframe_and_where_the_session_ran(
+    monkeypatch, capsys, tmp_path, references
+):
+    slow = campaign(117, steps=[(SLOWER, 1.2)])
+    slow["session_info"]["hostname"] = "login17"
+    monkeypatch.setenv("PATH", str(tmp_path))
+    words = ("gate", "--confirm")
+    code, out, err = run(monkeypatch, capsys, tmp_path, references, *words, sessions=[slow])
+    assert code == 2 and "started by `reframe`" in out and "--reframe" in out
+    assert "login17" in err and "--reframe" in err
+
+
+def test_help_of_every_command_teaches():
+    for words in (
+        [],
+        ["gate"],
+        ["baseline"],
+        ["baseline", "record"],
+        ["baseline", "check"],
+        ["baseline", "show"],
+        ["compare"],
+    ):
+        done = subprocess.run(
+            [sys.executable, "-m", "nearmetal", *words, "--help"], capture_output=True, text=True
+        )
+        assert done.returncode == 0 and "exit codes: 0 clean" in done.stdout

@@ -1,0 +1,229 @@
+"""What excuses a variable without reference: a real ReFrame and the commands, on a system without a scheduler."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from nearmetal import results
+from nearmetal.site import obsolete as site
+from tests.support.paths import CHECKOUT
+
+CHECK = """
+import random
+
+import reframe as rfm
+import reframe.core.builtins as builtin
+import reframe.utility.sanity as sn
+from nearmetal.checks.baselines import Baselined
+
+
+class base(rfm.RunOnlyRegressionTest, Baselined):
+    valid_systems = ["*"]
+    valid_prog_environs = ["*"]
+    executable = "true"
+    require_reference = True
+    samples = builtin.variable(dict, value={}, loggable=True)
+    facts = builtin.variable(dict, value={}, loggable=True)
+    level = builtin.variable(float, value=10.0)
+
+    @builtin.sanity_function
+    def fine(self):
+        return sn.assert_true(True)
+
+    @builtin.performance_function("% of ideal")
+    def efficiency(self):
+        launches = [self.level * random.uniform(0.99, 1.01) for _ in range(25)]
+        self.samples = {**self.samples, "efficiency": launches}
+        return sorted(launches)[12]
+
+
+@rfm.simple_test
+class old(base):
+    pass
+
+
+@rfm.simple_test
+class new(base):
+    pass
+"""
+REASON = "nobody has recorded one yet"
+
+
+class Site:
+    """A system of two partitions, ReFrame and the commands on it."""
+
+    def __init__(self, directory: Path):
+        self.directory = directory
+        self.database = directory / "results" / "results.db"
+        self.baseline = directory / "baselines" / "here.yaml"
+        (directory / "baselines").mkdir()
+        (directory / "checks.py").write_text(CHECK)
+        self.describe(no_baseline=REASON)
+
+    def describe(self, **extras) -> None:
+        """Write the system's file with these extras."""
+        common = {"link_class": "native", "link_speed_gbps": 1, "hypervisor": "none", **extras}
+        partitions = [
+            {"name": name, "scheduler": "local", "launcher": "local", "environs": ["gnu"]}
+            | {"extras": common}
+            for name in ("one", "two")
+        ]
+        system = {"name": "here", "hostnames": [], "partitions": partitions}
+        (self.directory / "systems").mkdir(exist_ok=True)
+        (self.directory / "systems" / "here.yaml").write_text(yaml.safe_dump(system))
+
+    def _run(self, *command):
+        environment = {
+            **os.environ,
+            "RFM_CONFIG_PATH": str(CHECKOUT / "site-config"),
+            "NEARMETAL_SYSTEMS_PATH": str(self.directory / "systems"),
+            "RFM_PREFIX": str(self.directory / "results"),
+            "RFM_REFERENCE_PREFIX": str(self.directory / "baselines"),
+            "RFM_SQLITE_DB_FILE": str(self.database),
+            "RFM_RESOLVE_MODULE_CONFLICTS": "0",
+            "PYTHONPATH": str(CHECKOUT),
+            "HOME": str(self.directory),
+        }
+        done = subprocess.run(
+            [sys.executable, *command],
+            env=environment,
+            cwd=self.directory,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+        return done.returncode, done.stdout
+
+    def reframe(self, *options, system="here"):
+        words = ["-c", str(self.directory / "checks.py"), "--system", system, *options]
+        return self._run("-c", "from reframe.frontend.cli import main; main()", "--nocolor", *words)
+
+    def nearmetal(self, *words):
+        return self._run("-m", "nearmetal", *words, "--system", "here")
+
+
+@pytest.fixture
+def here(tmp_path):
+    return Site(tmp_path)
+
+
+@pytest.fixture
+def recorded(here):
+    """With a baseline of `old` on partition `one` alone."""
+    code, out = here.reframe("-r", "-n", "old", system="here:one")
+    assert code == 0, out
+    here.recorded = here.nearmetal("baseline", "record")
+    assert here.recorded[0] == 0, here.recorded[1]
+    return here
+
+
+def test_without_a_baseline_the_partition_excuses_and_without_a_reason_the_case_fails(here):
+    code, out = here.reframe("-r", "-n", "old", system="here:one")
+    assert code == 0, out
+    [case] = results.load_session(here.database).cases
+    assert case.no_baseline == "" and not case.unreferenced
+    here.describe()
+    for mode in ("-r", "--dry-run"):
+        code, out = here.reframe(mode, "-n", "old", system="here:one")
+        assert code == 1 and "has no reference for efficiency of old on here:one" in out, out
+        assert "say `no_baseline: <reason>` in the partition's extras" in out
+
+
+def test_record_names_file_line_and_partitions_of_the_keys_to_delete(recorded):
+    file = recorded.directory / "systems" / "here.yaml"
+    [note] = [line for line in recorded.recorded[1].splitlines() if "no_baseline" in line]
+    assert note.startswith(f"note: {file}, line") and "extras of one, two" in note
+    lines = file.read_text().splitlines()
+    [named] = [int(word.rstrip(":")) for word in note.split() if word.rstrip(":").isdecimal()]
+    assert "no_baseline" in lines[named - 1]
+    assert note in recorded.nearmetal("baseline", "check")[1]
+    recorded.describe()
+    assert "no_baseline" not in recorded.nearmetal("baseline", "check")[1]
+
+
+@pytest.mark.parametrize(
+    "selection, where",
+    [(["-n", "old"], "here:two"), (["-n", "new"], "here:one")],
+    ids=["new partition", "new check"],
+)
+def test_with_a_baseline_the_partition_excuses_nothing(recorded, selection, where):
+    for mode in ("--dry-run", "-r"):
+        code, out = recorded.reframe(mode, *selection, system=where)
+        assert code == 1 and "here.yaml has no reference for efficiency" in out, out
+        assert f"`no_baseline` in the extras of {where} excuses nothing any more" in out
+        assert "nearmetal baseline record --system here" in out
+    [case] = results.load_session(recorded.database).cases
+    assert case.unreferenced == ("efficiency",) and case.measured and len(case.values) == 1
+    code, out = recorded.nearmetal("gate")
+    assert code == 2 and "the baseline lacks this case" in out, out
+
+
+def test_what_is_in_the_baseline_passes_whatever_the_key(recorded):
+    code, out = recorded.reframe("-r", "-n", "old", system="here:one")
+    assert code == 0, out
+    code, out = recorded.nearmetal("gate")
+    assert code == 0, out
+
+
+def test_a_new_partition_gets_into_the_baseline_from_its_failed_cases(recorded):
+    assert recorded.reframe("-r", "-n", "old")[0] == 1
+    code, out = recorded.nearmetal("baseline", "record")
+    assert code == 0 and ": 2 cases, 2 variables judged, from 1 sessions" in out, out
+    code, out = recorded.reframe("-r", "-n", "old")
+    assert code == 0, out
+    assert recorded.nearmetal("gate")[0] == 0
+
+
+def test_a_reason_on_the_command_line_excuses_one_run(recorded):
+    words = ["-n", "old|new", "-S", "new.no_baseline=it came yesterday"]
+    code, out = recorded.reframe("-r", *words, system="here:one")
+    assert code == 0, out
+    code, out = recorded.nearmetal("gate")
+    assert code == 0 and "not judged: it came yesterday" in out, out
+
+
+def test_an_efficiency_at_a_tenth_fails_and_one_above_passes(recorded):
+    code, out = recorded.reframe("-r", "-n", "old", "-S", "level=1", system="here:one")
+    assert code == 1 and "failed to meet reference" in out, out
+    code, out = recorded.reframe("-r", "-n", "old", "-S", "level=15", system="here:one")
+    assert code == 0, out
+
+
+def test_a_baseline_of_an_older_version_fails_the_case_with_the_fix(recorded):
+    text = recorded.baseline.read_text()
+    recorded.baseline.write_text(text.replace("  format: 2\n", ""))
+    code, out = recorded.reframe("-r", "-n", "old", system="here:one")
+    assert code == 1 and "Ran 1/1 test case(s)" in out, out
+    assert "baseline.format" in out and "--system here --only-bounds" in out
+    assert recorded.nearmetal("baseline", "record", "--only-bounds")[0] == 0
+    assert recorded.baseline.read_text() == text
+
+
+@pytest.mark.parametrize(
+    "text, lines",
+    [
+        ("partitions: []\n", None),
+        ("partitions:\n  - name: a\n    extras: {link_class: native}\n", None),
+        (
+            "partitions:\n  - &a\n    name: a\n    extras: &x\n      no_baseline: new\n"
+            "  - <<: *a\n    name: b\n    extras: {<<: *x}\n",
+            "line 6: delete `no_baseline` from the extras of a, b:",
+        ),
+        (
+            "partitions:\n  - name: a\n    extras: {no_baseline: new}\n"
+            "  - name: b\n    extras: {no_baseline: new}\n",
+            "lines 4, 6: delete `no_baseline` from the extras of a, b:",
+        ),
+    ],
+)
+def test_keys_to_delete_are_found_where_they_are_written(tmp_path, monkeypatch, text, lines):
+    monkeypatch.setenv("NEARMETAL_SYSTEMS_PATH", str(tmp_path))
+    (tmp_path / "broken.yaml").write_text("{")
+    (tmp_path / "here.yaml").write_text(f"name: here\n{text}")
+    found = site.obsolete("here")
+    assert found == [] if lines is None else lines in found[0]
+    assert site.obsolete("elsewhere") == []

@@ -1,0 +1,275 @@
+"""The parsers against recorded real output (tests/recorded/README.md), whole and damaged."""
+
+import re
+
+import pytest
+
+from nearmetal.checks.parsing import ParseError
+from nearmetal.checks.parsing.pingpong import parse_imb
+from nearmetal.checks.parsing.qperf import parse_qperf, parse_tcp
+from nearmetal.checks.parsing.stream import Binding, parse_stream
+from tests.support.paths import RECORDED
+from tests.support.recorded import SIZES, recorded
+
+
+@pytest.mark.parametrize(
+    "name, library",
+    [("pingpong_openmpi", "Open MPI v5.0.7"), ("pingpong_mpich", "MPICH Version:      4.2.1")],
+)
+def test_five_launches_of_our_pingpong(name, library):
+    launches = parse_imb(recorded(name))
+    assert len(launches) == 5
+    for launch in launches:
+        assert launch.complete and list(launch.rows) == SIZES and set(launch.batches) == set(SIZES)
+        assert launch.facts["mpi_library"].startswith(library)
+        assert launch.facts["compiler"] == "gcc 14.2.0 -O2"
+        assert re.fullmatch(r"host=\S+ cpu=\d+ allowed_cpus=\d+", launch.facts["rank 1"])
+        for size, row in launch.rows.items():
+            batches = launch.batches[size]
+            assert len(batches) == min(10, row.repetitions) and min(
+                batches
+            ) <= row.latency_us <= max(batches)
+            # the printed MB/s (10^6) and the one from t agree within the rounding of t
+            assert launch.bandwidth_gbps(size) * 125 == pytest.approx(
+                row.mbytes_per_s, rel=5e-4, abs=0.01
+            )
+
+
+@pytest.mark.parametrize("name", ["imb_openmpi", "imb_mpich"])
+def test_imb(name):
+    (launch,) = parse_imb(recorded(name))
+    assert launch.complete and list(launch.rows) == [0, *SIZES] and not launch.facts
+    assert launch.startup_latency_us == launch.rows[1].latency_us  # not that of the 0 B row
+    assert launch.rows[0].mbytes_per_s == 0
+
+
+def test_figures_are_those_of_the_text():
+    (launch,) = parse_imb(
+        "# nearmetal program: pingpong 2\n# nearmetal mpi_library: a\n# nearmetal compiler: b\n"
+        "# nearmetal rank 0: host=a cpu=0 allowed_cpus=1\n# nearmetal rank 1: host=b cpu=0 allowed_cpus=1\n"
+        "# nearmetal method: warmup=1 iterations=10 min_iterations=2 volume=100 max_time=1 max_bytes=2\n"
+        "# nearmetal settled: after 1 s\n# #processes = 2\n"
+        "#bytes #repetitions t[usec] Mbytes/sec\n1 2 0.5000 2.00\n2 2 0.8000 2.50\n"
+        "# nearmetal batches: bytes=1 us=0.4,0.6\n# nearmetal batches: bytes=2 us=0.7,0.9\n"
+        "# nearmetal verified: sizes=2\n# nearmetal complete\n"
+    )
+    assert launch.startup_latency_us == 0.5
+    assert launch.latency_us(2) == 0.8
+    assert launch.peak_bandwidth_gbps == launch.bandwidth_gbps(2) == pytest.approx(0.02)
+    assert launch.batches[2] == [0.7, 0.9] and launch.batch_gbps(2) == [
+        pytest.approx(16 / 700),
+        pytest.approx(16 / 900),
+    ]
+    with pytest.raises(ParseError, match="no row for messages of 4 bytes"):
+        launch.latency_us(4)
+
+
+def test_launches_of_both_programs_and_words_around_them():
+    text = (
+        "Loading openmpi/5.0\n"
+        + recorded("imb_openmpi")
+        + "srun: done\n"
+        + recorded("pingpong_mpich")
+    )
+    assert [bool(launch.facts) for launch in parse_imb(text)] == [False, *[True] * 5]
+
+
+def without(line: str, text: str) -> str:
+    changed, times = re.subn(rf"^.*{line}.*\n", "", text, count=1, flags=re.MULTILINE)
+    assert times == 1
+    return changed
+
+
+def put(old: str, new: str, text: str) -> str:
+    changed, times = re.subn(old, new, text, count=1, flags=re.MULTILINE)
+    assert times == 1
+    return changed
+
+
+OURS, IMB, STREAM, QPERF, TCP = (
+    recorded(name) for name in ("pingpong_mpich", "imb_mpich", "stream", "qperf", "tcp_native")
+)
+
+
+def brief(value: str) -> str | None:
+    """A test's name says what it expects, not the whole text that it damaged."""
+    return None if len(value) < 60 else f"{len(value)}_characters"
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("", "it is empty"),
+        ("srun: error: Unable to create step\n", "it begins 'srun: error"),
+        (recorded("pingpong_truncated"), "stops after 8 bytes"),
+        (recorded("pingpong_corrupted"), "is no row"),
+        (recorded("imb_timeout"), "time-out"),
+        (recorded("imb_one_rank"), "table has no row"),
+        (without("# nearmetal complete", OURS), "stops after 4194304 bytes"),
+        (without("All processes entering", IMB), "stops after 4194304 bytes"),
+        (without(r" 4194304 +10 ", IMB), "missing before 4194304"),
+        (without(r" 1024 +1000 ", IMB), "missing before 2048"),
+        (without(r" 1024 +1000 ", OURS), "missing before 2048"),
+        (without(r" 1 +1000 ", OURS), "22 sizes in the table"),
+        (without("nearmetal batches: bytes=64 ", OURS), "lines were lost"),
+        (without("nearmetal verified", OURS), "does not say its verified"),
+        (put(r"^( +64 +1000 +)\S+", r"\1nan", OURS), "latency at 64 bytes is nan"),
+        (put(r"^( +64 +1000 +)\S+", r"\g<1>0.00", IMB), "latency at 64 bytes is 0.00"),
+        (put(r"^( +64 +1000 +)\S+", r"\1-0.2", IMB), "latency at 64 bytes is -0.2"),
+        (put(r"^( +64 +1000 +)\S+", r"\1***", IMB), "not a number"),
+        (put(r"^( +64) +1000 ", r"\1 0 ", IMB), "is no row"),
+        (put(r"^( +64 .*)$", r"\1\nWARNING: link flapped", OURS), "link flapped"),
+        (put(r"^( +64 .*)$", r"\1\n\1", IMB), "64 bytes after 64"),
+        (put(r" us=\S+", " us=", OURS), "does not give the parts"),
+        (put(r" us=\S+", " us=1,0", OURS), "a part of 1 is 0"),
+        (put(r"Mbytes/sec", "Mbytes/sec Msg/sec", IMB), "is not the one header"),
+    ],
+    ids=brief,
+)
+def test_damaged_pingpong_is_refused(text, message):
+    with pytest.raises(ParseError, match=re.escape(message)):
+        parse_imb(text)
+
+
+def test_a_bad_launch_among_good_ones_is_refused():
+    with pytest.raises(ParseError, match="stops after"):
+        parse_imb(recorded("pingpong_mpich") + recorded("pingpong_truncated"))
+
+
+@pytest.mark.parametrize(
+    "launcher", [OURS, IMB, STREAM, QPERF], ids=["ours", "imb", "stream", "qperf"]
+)
+def test_every_cut_is_noticed(launcher):
+    """Whatever the line at which the output stops, no parser takes it for whole."""
+    parse = parse_stream if launcher is STREAM else parse_qperf if launcher is QPERF else parse_imb
+    whole = parse(launcher)
+    lines = launcher.rstrip().splitlines()
+    ends = {
+        number
+        for number, line in enumerate(lines, 1)
+        if line.startswith(("# nearmetal complete", "# All processes entering"))
+    }
+    for kept in range(len(lines)):
+        if kept in ends or (launcher is QPERF and kept == len(lines) - 1):
+            continue  # several launches: a cut between two can't be seen; qperf: only the test's duration is lost
+        try:
+            assert parse("\n".join(lines[:kept])) != whole
+        except ParseError:
+            continue
+        pytest.fail(f"{kept} of {len(lines)} lines passed for a whole output")
+
+
+def test_stream():
+    free, pinned = parse_stream(STREAM)
+    assert free.complete and set(free.tables) == {1, 2}
+    assert free.tables[1].validated and set(free.tables[1].rates) == {
+        "copy",
+        "scale",
+        "add",
+        "triad",
+    }
+    assert 1e3 < free.tables[2].rates["triad"] < 1e6  # MB/s
+    rates = free.tables[2].pass_rates("triad")
+    assert len(rates) == 9 and max(rates) == pytest.approx(free.tables[2].rates["triad"])
+    assert free.tables[2].bindings[1].allowed == 2 and free.tables[2].bindings[1].cpus == "0-1"
+    assert pinned.tables[2].bindings[1] == Binding(cpu=1, allowed=1, cpus="1")
+    assert pinned.facts["method"].startswith("ntimes=10")
+    assert "four_times_llc=yes" in pinned.facts["arrays"]
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("", "it is empty"),
+        (without("# nearmetal complete", STREAM), 'without "# nearmetal complete"'),
+        (without("Solution Validates", STREAM), "the table of 1 threads lacks"),
+        (without("^Triad", STREAM), "the table of 1 threads lacks"),
+        (without("function=Triad", STREAM), "the table of 1 threads lacks"),
+        (without("thread=1", STREAM), "the table of 2 threads lacks"),
+        (without("nearmetal threads: 1", STREAM), "before any"),
+        (put(r"threads: 2", "threads: 1", STREAM), "two tables for 1 threads"),
+        (put(r"threads: 2", "threads: none", STREAM), "not a number"),
+        (put(r"thread=1 cpu", "thread=1 gpu", STREAM), "is no binding"),
+        (put(r"(Triad: +)\S+", r"\1inf", STREAM), "rate of triad is inf"),
+        (put(r"(Triad: +)\S+", r"\1nan", STREAM), "rate of triad is nan"),
+        (put(r"(Triad: +).*", r"\1", STREAM), "rate of triad"),
+        (
+            put(r"Solution Validates.*", "Failed Validation: avg error 1e-3", STREAM),
+            "wrong results",
+        ),
+    ],
+    ids=brief,
+)
+def test_damaged_stream_is_refused(text, message):
+    with pytest.raises(ParseError, match=re.escape(message)):
+        parse_stream(text)
+
+
+def test_qperf():
+    result = parse_qperf(QPERF)
+    assert sorted(result.latency_us) == sorted(result.bandwidth_gbps) == SIZES
+    assert 1 < result.latency_us[1] < 1000  # us, over the loopback
+    assert 1 < result.bandwidth_gbps[4194304] < 1000  # Gb/s
+
+
+def test_qperf_units():
+    text = (
+        "tcp_lat:\n    latency   =  50000 ns\n    msg_size  =  1 bytes\n"
+        "tcp_bw:\n    bw   =  125000000 bytes/sec\n    msg_size  =  1 bytes\n"
+    )
+    assert parse_qperf(text).latency_us == {1: pytest.approx(50)}
+    assert parse_qperf(text).bandwidth_gbps == {1: pytest.approx(1)}
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("", "no result of qperf"),
+        (recorded("qperf_no_server"), "lacks latency"),
+        (put(r" ns$", " us", QPERF), "run qperf with -uu"),
+        (put(r"1048576 bytes", "1 MiB (1,048,576)", QPERF), "run qperf with -uu"),
+        (put(r"latency .*", "latency   =   nan ns", QPERF), "is nan"),
+        (put(r"latency .*", "latency   =   0 ns", QPERF), "is 0"),
+        (QPERF + QPERF, "1 bytes twice"),
+        (QPERF[: QPERF.index("tcp_bw")], "only one of latency and bandwidth"),
+    ],
+    ids=brief,
+)
+def test_damaged_qperf_is_refused(text, message):
+    with pytest.raises(ParseError, match=re.escape(message)):
+        parse_qperf(text)
+
+
+def test_tcp_of_two_links():
+    [native], [emulated] = parse_tcp(TCP), parse_tcp(recorded("tcp_emulated"))
+    assert sorted(native.latency_us) == sorted(emulated.bandwidth_gbps) == [1, 1024, 65536, 4194304]
+    assert emulated.latency_us[1] == pytest.approx(85.9623)
+    assert emulated.bandwidth_gbps[65536] == pytest.approx(0.625999872)
+    assert native.latency_us[1] < emulated.latency_us[1]
+
+
+def test_tcp_launches_are_kept_apart():
+    assert len(parse_tcp("srun: module loaded\n" + TCP + TCP)) == 2
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("", "no launch of tcp.sh"),
+        (without("# nearmetal complete", TCP), "stops without"),
+        (TCP + without("# nearmetal complete", TCP), "stops without"),
+        (put(r"latency .*", "latency   =   nan ns", TCP), "is nan"),
+        (without("tcp_bw:", TCP), "is no line of tcp_lat"),
+    ],
+    ids=brief,
+)
+def test_damaged_tcp_is_refused(text, message):
+    with pytest.raises(ParseError, match=re.escape(message)):
+        parse_tcp(text)
+
+
+def test_recorded_files_tell_nothing_of_the_machine():
+    for path in RECORDED.iterdir():
+        assert not re.search(
+            r"(?<!\w)/(tmp|work|root|home)/|https?://", path.read_text(errors="replace")
+        ), path.name

@@ -1,0 +1,327 @@
+"""The parsers of kernels, collectives, eigensolver, noise and bindings against recorded real output (tests/recorded/README.md),
+whole and damaged."""
+
+import re
+
+import pytest
+
+from nearmetal.checks.parsing import ParseError
+from nearmetal.checks.parsing.binding import differs, parse_binding
+from nearmetal.checks.parsing.collectives import OPERATIONS, parse_collectives
+from nearmetal.checks.parsing.eigen import parse_eigen
+from nearmetal.checks.parsing.hpcc import VARIABLES, parse_hpcc
+from nearmetal.checks.parsing.launch import parse_launch
+from nearmetal.checks.parsing.npb import parse_npb
+from nearmetal.checks.parsing.osnoise import parse_noise
+from tests.support.recorded import recorded
+
+KERNELS = ["CG", "EP", "FT", "IS", "MG"]
+SIMULATED = [("BT", 1), ("LU", 2), ("SP", 1)]
+
+
+@pytest.mark.parametrize("name, ours", [("npb", True), ("npb_official", False)])
+def test_npb(name, ours):
+    launches = parse_npb(recorded(name))
+    assert [run.kernel for run in launches] == KERNELS
+    for run in launches:
+        assert (run.npb_class, run.processes) == ("S", 2) and run.mops > 10
+        assert bool(run.facts) == bool(run.iterations) == ours
+        if ours:
+            assert (
+                run.facts["mpi_library"].startswith("Open MPI v5")
+                and 0 < sum(run.iterations) <= run.seconds * 1.01 + 1e-4
+            )
+            assert len(run.iteration_mops) == len(run.iterations)
+
+
+def test_the_simulated_applications_of_npb():
+    launches = parse_npb(recorded("npb_simulated"))
+    assert [(run.kernel, run.processes) for run in launches] == SIMULATED
+    assert all(run.npb_class == "S" and run.mops > 10 and not run.facts for run in launches)
+
+
+def test_the_multi_zone_programs_of_npb():
+    assert [
+        (run.kernel, run.processes, run.threads, run.npb_class)
+        for run in parse_npb(recorded("npb_mz"))
+    ] == [("BT-MZ", 2, 2, "S"), ("SP-MZ", 1, 2, "S")]
+
+
+@pytest.mark.parametrize(
+    "damage, message",
+    [
+        (lambda text: "", "no NPB kernel in this output"),
+        (lambda text: re.sub(r"(Active processes=).*", r"\1 1", text), "used 1 of 2 processes"),
+        (lambda text: text[: text.index("Benchmark Completed") - 5], "it was cut off"),
+        (lambda text: text.replace("SUCCESSFUL", "UNSUCCESSFUL"), "computes wrongly"),
+        (lambda text: text.replace("SUCCESSFUL", "NOT PERFORMED"), "computes wrongly"),
+        (
+            lambda text: re.sub(r"(Mop/s total     =).*", r"\1 NaN", text),
+            "which no measurement gives",
+        ),
+        (
+            lambda text: re.sub(r"(Mop/s total     =).*", r"\1 0.00", text),
+            "which no measurement gives",
+        ),
+        (lambda text: re.sub(r" Mop/s total.*\n", "", text), "lack Mop/s total"),
+        (
+            lambda text: text.replace("# nearmetal complete", ""),
+            'stops without "# nearmetal complete"',
+        ),
+    ],
+)
+def test_damaged_npb(damage, message):
+    with pytest.raises(ParseError, match=re.escape(message)):
+        parse_npb(damage(recorded("npb")))
+
+
+def test_eigen():
+    launches = parse_eigen(recorded("eigen"))
+    assert [run.processes for run in launches] == [2, 1] * 3
+    for run in launches:
+        assert (run.side, run.points, run.found, run.known, run.threads) == (16, 32, 17, 17, 1)
+        assert (
+            run.groups == run.processes
+            and run.seconds > 0.1
+            and run.facts["solver"].startswith("SLEPc 3.")
+        )
+        assert run.payload_bytes == (run.processes - 1) * 16 * 16**3 * 32 * 8
+    shared = parse_eigen(re.sub(r"# nearmetal payload_bytes.*\n", "", recorded("eigen")))
+    assert {run.payload_bytes for run in shared} == {None}
+
+
+@pytest.mark.parametrize(
+    "damage, message",
+    [
+        (lambda text: "srun: error", "no eigensolver in this output"),
+        (
+            lambda text: text[: text.index(" Time in seconds")],
+            "the results of eigen lack Time in seconds, Verification: it was cut off",
+        ),
+        (
+            lambda text: text.replace("= SUCCESSFUL", "= UNSUCCESSFUL"),
+            "its verification says UNSUCCESSFUL: the machine, SLEPc or",
+        ),
+        (
+            lambda text: re.sub(r"(found    =) 17", r"\1 16", text, count=1),
+            "found 16 of 17 eigenvalues",
+        ),
+        (
+            lambda text: re.sub(r"(Time in seconds      =).*", r"\1 nan", text),
+            "Time in seconds is nan, which no measurement gives",
+        ),
+        (
+            lambda text: re.sub(r"(Time in seconds      =).*", r"\1 0.000000", text),
+            "which no measurement gives",
+        ),
+        (
+            lambda text: re.sub(r"(Processes            =).*", r"\1 two", text),
+            "Processes is 'two', not a number",
+        ),
+        (lambda text: re.sub(r"# nearmetal threads.*\n", "", text), "eigen: threads is 'missing'"),
+        (
+            lambda text: text.replace("# nearmetal complete", "", 1),
+            'stops without "# nearmetal complete"',
+        ),
+    ],
+)
+def test_damaged_eigen(damage, message):
+    with pytest.raises(ParseError, match=re.escape(message)):
+        parse_eigen(damage(recorded("eigen")))
+
+
+@pytest.mark.parametrize(
+    "name, processes, ours", [("collectives", 2, True), ("imb_collectives", 2, False)]
+)
+def test_collectives(name, processes, ours):
+    [run] = parse_collectives(recorded(name))
+    assert (
+        run.processes == processes
+        and set(run.slowest_us) == set(OPERATIONS)
+        and bool(run.facts) == ours
+    )
+    assert {8, 65536, 1 << 20} <= set(run.slowest_us["Alltoall"]) and list(
+        run.slowest_us["Barrier"]
+    ) == [0]
+    assert (
+        run.slowest_us["Bcast"][1 << 20] > run.slowest_us["Bcast"][8] > 0
+        and run.payload_bytes > 10e6
+    )
+
+
+@pytest.mark.parametrize(
+    "damage, message",
+    [
+        (lambda text: "srun: error", "no table of collectives in this output"),
+        (lambda text: text[: text.index("# Benchmarking Bcast")], "the output stops in Allreduce"),
+        (lambda text: re.sub(r"\n +1024 .*", "", text, count=1), "sizes are missing"),
+        (
+            lambda text: re.sub(r"(\n +64 .*? )\S+( +\S+\n)", r"\g<1>nan\2", text, count=1),
+            "which no measurement gives",
+        ),
+        (
+            lambda text: text.replace("# Benchmarking Bcast", "# Benchmarking Alltoall"),
+            "appears twice in one launch",
+        ),
+        (
+            lambda text: re.sub(r"\n +64 .*\n", "\n64 --\n", text, count=1),
+            "is no row of the table of Alltoall",
+        ),
+    ],
+)
+def test_damaged_collectives(damage, message):
+    with pytest.raises(ParseError, match=re.escape(message)):
+        parse_collectives(damage(recorded("collectives")))
+
+
+def test_noise():
+    launches = parse_noise(recorded("osnoise"))
+    assert len(launches) == 3
+    for run in launches:
+        assert sorted(run.cores) == [0, 1] and run.seconds == 1 and len(run.parts) == 10
+        assert 0 < run.share_lost <= run.worst_share_lost < 50 and run.detours_per_second > 1
+        assert run.share_lost == pytest.approx(sum(run.parts) / 10, rel=0.05)
+        assert sum(run.histogram.values()) == sum(core.detours for core in run.cores.values())
+        assert run.longest_us * 1e3 < 2 * max(run.histogram)
+
+
+@pytest.mark.parametrize(
+    "damage, message",
+    [
+        (lambda text: text[: text.index("# nearmetal parts")], "the job was cut off"),
+        (lambda text: re.sub(r"\n +1 .*", "", text, count=1), "1 of 2 CPUs are in the table"),
+        (
+            lambda text: re.sub(
+                r"\n( +[01] +\d+ +\d+) +\d+ ",
+                r"\n\1 0 ",
+                re.sub(r"\n( +[01] +\d+ +\d+ +\d+) .*", r"\n\1 0 0.000000", text),
+            ),
+            "nothing interrupted any CPU within 1 s",
+        ),
+    ],
+)
+def test_damaged_noise(damage, message):
+    with pytest.raises(ParseError, match=re.escape(message)):
+        parse_noise(damage(recorded("osnoise")))
+
+
+def test_hpcc():
+    [run] = parse_hpcc(recorded("hpcc"))
+    assert run.processes == 2 and run.n == 1408 and run.library == "HPCC 1.5.0"
+    assert set(run.values) == set(VARIABLES) and all(value > 0 for value in run.values.values())
+    assert 1 < run.hpl_share < 130 and run.matrix_bytes == 8 * 1408**2
+    assert len(parse_hpcc(recorded("hpcc") * 2)) == 2
+
+
+@pytest.mark.parametrize(
+    "damage, message",
+    [
+        (lambda text: "", "HPCC began 0 times and ended 0 times"),
+        (lambda text: text[: text.index("End of Summary")], "HPCC began 1 times and ended 0 times"),
+        (lambda text: text.replace("Success=1", "Success=0"), "one of its tests failed"),
+        (
+            lambda text: re.sub(r"HPL_Tflops=.*", "HPL_Tflops=-1", text),
+            "which no measurement gives",
+        ),
+        (lambda text: re.sub(r"PTRANS_GBs=.*\n", "", text), "lacks PTRANS_GBs"),
+        (
+            lambda text: re.sub(r"(\|\|Ax-b\|\|.*)PASSED", r"\1FAILED", text),
+            "HPL's residual is too large",
+        ),
+    ],
+)
+def test_damaged_hpcc(damage, message):
+    with pytest.raises(ParseError, match=re.escape(message)):
+        parse_hpcc(damage(recorded("hpcc")))
+
+
+def place(task, cores, of=4, numa="0", of_numa=2, host="n1"):
+    return f"{host} task={task} cores={cores} of={of} numa={numa} of_numa={of_numa}\n"
+
+
+def test_recorded_launches():
+    runs = parse_launch(recorded("launch"))
+    assert [run.processes for run in runs] == [2, 1] * 3
+    assert all(0 < run.mpi_init_seconds < run.seconds < 10 for run in runs)
+    assert runs[0].facts["mpi_library"].startswith("Open MPI v5.0.7")
+
+
+@pytest.mark.parametrize(
+    "damage, words",
+    [
+        (lambda text: text[: text.rindex("# nearmetal complete")], "cut off"),
+        (lambda text: text.replace("since_asked_s", "since"), "--since"),
+        (lambda text: text.replace("mpi_init_s=1", "mpi_init_s=nan"), "MPI_Init is .nan"),
+        (lambda text: "", "no launch in this output"),
+    ],
+)
+def test_launches_that_tell_no_time_are_refused(damage, words):
+    with pytest.raises(ParseError, match=words):
+        parse_launch(damage(recorded("launch")))
+
+
+def test_recorded_bindings():
+    """Of two tasks on two nodes of the lab, with two cores each."""
+    for kind in ("none", "core"):
+        places = parse_binding(recorded(f"binding_{kind}"))
+        assert [p.task for p in places] == [0, 1] and {p.host for p in places} == {
+            "native1",
+            "native2",
+        }
+        assert differs(places, kind) == "" and differs(
+            places, {"none": "core", "core": "none"}[kind]
+        )
+
+
+@pytest.mark.parametrize(
+    "lines, wanted, fault",
+    [
+        ([place(0, "0,1,2,3", numa="0,1")], "none", ""),
+        ([place(0, "0,1", numa="0")], "none", "task 0 on n1 may run on 2 of 4 cores, although"),
+        ([place(0, "0"), place(1, "1")], "core", ""),
+        ([place(0, "0"), place(1, "0", host="n2")], "core", ""),
+        ([place(0, "0"), place(1, "0")], "core", "tasks 0 and 1 share core 0 of n1"),
+        ([place(0, "0,1"), place(1, "1,2")], "core", "tasks 0 and 1 share core 1 of n1"),
+        (
+            [place(0, "0,1,2,3", numa="0,1")],
+            "core",
+            "task 0 on n1 may run on 4 of 4 cores: it is not bound",
+        ),
+        ([place(0, "0", of=1, of_numa=1)], "core", ""),
+        ([place(0, "0,1"), place(1, "2,3", numa="1")], "numa", ""),
+        ([place(0, "0,1,2,3", numa="0,1")], "numa", "it is not bound"),
+        ([place(0, "1,2", numa="0,1")], "numa", "may run on 2 NUMA nodes instead of one"),
+        ([place(0, "0,1,2,3", of_numa=1)], "numa", ""),
+    ],
+)
+def test_bindings_are_as_wanted_or_said_not_to_be(lines, wanted, fault):
+    said = differs(parse_binding("".join(lines)), wanted)
+    assert fault in said and bool(fault) == bool(said)
+
+
+@pytest.mark.parametrize(
+    "lines, wanted, fault",
+    [
+        ([place(0, "0,1"), place(1, "2,3")], "core", ""),
+        ([place(0, "0,1", of=2)], "core", ""),
+        ([place(0, "0,1,2,3")], "none", ""),
+        ([place(0, "0,1", numa="0"), place(1, "0,1", numa="0")], "numa", ""),
+        ([place(0, "0", of=1)], "none", ""),
+        ([place(0, "0,1,2,3")], "core", "it is not bound"),
+        ([place(0, "0,1"), place(1, "1,2")], "core", "share core 1"),
+        (
+            [place(0, "0")],
+            "core",
+            "task 0 on n1 may run on 1 of 4 cores, although it has 2 threads",
+        ),
+    ],
+)
+def test_bindings_of_two_threads(lines, wanted, fault):
+    said = differs(parse_binding("".join(lines)), wanted, threads=2)
+    assert fault in said and bool(fault) == bool(said)
+
+
+@pytest.mark.parametrize("text", ["", "hwloc-bind: not found\n", "n1 task=0 cores=0 of=4 numa=0\n"])
+def test_what_tells_of_no_task_is_refused(text):
+    with pytest.raises(ParseError):
+        parse_binding(text)

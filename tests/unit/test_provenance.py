@@ -1,0 +1,402 @@
+"""The facts and the transport, from recorded real output of ``provenance.sh`` and from made-up counters.
+
+``recorded/provenance-host.txt`` is one virtual machine (KVM, a container in it).  The pairs ``provenance-*-before.txt``
+(every fact) and ``-after.txt`` (counters only) are network namespaces on it, before and after one TCP stream of 20 MB
+from node1 to node2 over ``eth0``: a veth pair, macvlan in passthru mode, a tap device with a user-space switch between
+the two, a bridge (``br0`` over a veth on node1); ``loopback`` is one node talking to itself.  Only host names were set.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from nearmetal.checks.provenance import (
+    LEAST_PAYLOAD,
+    Nodes,
+    ProvenanceError,
+    common,
+    disturbance,
+    foreign_processes,
+    parse,
+    transport,
+    with_foreign_processes,
+)
+from tests.support.paths import RECORDED, SOURCES
+
+SCRIPT = SOURCES / "provenance.sh"
+PAYLOAD = 20_000_000
+NODE_KEYS = {
+    "kernel",
+    "hypervisor",
+    "container",
+    "dmi",
+    "cpu_model",
+    "cpus",
+    "numa_nodes",
+    "governor",
+    "smt",
+    "thp",
+    "mem_total_kb",
+    "huge_pages",
+    "mitigations",
+    "lo.tx_bytes",
+    "lo.rx_bytes",
+}
+NIC_KEYS = {"driver", "mtu", "speed", "offloads", "lower", "tx_bytes", "rx_bytes"}
+NAMES = ["host", *(f"{kind}-before" for kind in ("veth", "macvlan", "tap", "bridge", "loopback"))]
+
+
+def recorded(name: str) -> Nodes:
+    return parse((RECORDED / f"provenance-{name}.txt").read_text())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_fact_has_its_line(name):
+    for node in recorded(name).values():
+        assert NODE_KEYS <= set(node) and all(node.values())
+        assert {f"nic.eth0.{key}" for key in NIC_KEYS} <= set(node)
+
+
+def test_a_virtual_machine():
+    host = recorded("host")["node1"]
+    assert (host["hypervisor"], host["container"], host["dmi"]) == ("kvm", "docker", "unknown")
+    assert (host["cpu_model"], host["cpus"], host["governor"]) == ("AMD EPYC", "2", "not exposed")
+    assert host["mitigations"] == "vulnerable:2 mitigated:2" and host["thp"] == "madvise"
+    assert (
+        host["nic.eth0.driver"] == "virtio_net"
+        and host["nic.eth0.offloads"] == "tso:on gso:on gro:on lro:off"
+    )
+
+
+def test_guests_say_that_their_cpu_is_emulated_and_what_their_firmware_tells_of_the_rest():
+    nodes = recorded("guests")
+    assert sorted(nodes) == ["vm1", "vm2"] and all(
+        NODE_KEYS <= set(node) for node in nodes.values()
+    )
+    for node in nodes.values():
+        assert (node["hypervisor"], node["accelerator"], node["nic.eth0.driver"]) == (
+            "qemu",
+            "tcg",
+            "virtio_net",
+        )
+        assert node["dmi"] == "QEMU lab guest: tcg, virtio, vCPUs not pinned, small pages"
+
+
+@pytest.mark.parametrize(
+    "kind, carrier",
+    [
+        ("veth", "eth0 (veth)"),
+        ("macvlan", "eth0 (macvlan passthru)"),
+        ("tap", "eth0 (tap)"),
+        ("bridge", "eth0 (veth)"),
+    ],
+)
+def test_what_carried_a_stream(kind, carrier):
+    result = transport(recorded(f"{kind}-before"), recorded(f"{kind}-after"), PAYLOAD)
+    assert result.carriers == [carrier] and result.name == carrier
+    assert (
+        PAYLOAD < result.network_bytes < 1.1 * PAYLOAD
+    )  # headers and acknowledgements; a bridge doesn't count twice
+    assert result.loopback_bytes == result.unseen_bytes == 0
+    assert result.by_host["node1"][carrier] > PAYLOAD > 20 * result.by_host["node2"][carrier]
+
+
+def test_loopback():
+    result = transport(recorded("loopback-before"), recorded("loopback-after"), PAYLOAD)
+    assert (
+        result.name == "loopback"
+        and result.loopback_bytes > PAYLOAD
+        and result.network_bytes < 1000
+    )
+
+
+def test_shared_memory():
+    node = recorded("loopback-before")
+    result = transport(node, node, PAYLOAD)
+    assert (
+        result.name == "shared memory" and result.carriers == [] and result.unseen_bytes == PAYLOAD
+    )
+    nodes = recorded("veth-before")
+    assert transport(nodes, nodes, PAYLOAD).name == "shared memory or kernel bypass"
+
+
+def test_no_driver_in_the_first_snapshot():
+    before = {
+        host: {key: value for key, value in node.items() if key.endswith("_bytes")}
+        for host, node in recorded("veth-before").items()
+    }
+    assert transport(before, recorded("veth-after"), PAYLOAD).name == "eth0"
+
+
+def snapshots(**sent: int | str) -> tuple[Nodes, Nodes]:
+    keys = {key.replace("__", "."): value for key, value in sent.items()}
+    return {"a": {key: "100" for key in keys}}, {
+        "a": {key: str(value) for key, value in keys.items()}
+    }
+
+
+def test_infiniband_and_ipoib():
+    before, after = snapshots(
+        ib__mlx5_0__1__xmit_bytes=PAYLOAD, nic__ib0__tx_bytes=500, nic__eth0__tx_bytes=5000
+    )
+    before["a"] |= {"nic.ib0.lower": "mlx5_0/1", "nic.ib0.driver": "mlx5_core"}
+    assert transport(before, after, PAYLOAD).by_host == {
+        "a": {"mlx5_0/1": PAYLOAD - 100, "eth0": 4900}
+    }
+    assert transport(before, after, PAYLOAD).name == "mlx5_0/1"
+
+
+def test_a_vlan_on_a_bond_is_counted_once():
+    half = PAYLOAD // 2 + 100
+    before, after = snapshots(
+        nic__bond0__tx_bytes=PAYLOAD + 100, nic__eth0__tx_bytes=half, nic__eth1__tx_bytes=half
+    )
+    before["a"] |= {
+        "nic.bond0.100.tx_bytes": "100",
+        "nic.bond0.100.lower": "bond0",
+        "nic.bond0.lower": "eth0,eth1",
+    }
+    after["a"]["nic.bond0.100.tx_bytes"] = str(PAYLOAD)
+    result = transport(before, after, PAYLOAD)
+    assert result.network_bytes == PAYLOAD and result.name == "eth0 + eth1"
+
+
+def test_the_share():
+    before, after = snapshots(
+        nic__eth0__tx_bytes=100 + PAYLOAD // 20, nic__eth1__tx_bytes=99 + PAYLOAD // 20
+    )
+    assert transport(before, after, PAYLOAD).carriers == ["eth0"]
+
+
+def test_many_nodes_carry_a_little_each():
+    before = {f"n{i}": {"nic.eth0.tx_bytes": "0"} for i in range(100)}
+    after = {host: {"nic.eth0.tx_bytes": str(PAYLOAD // 100)} for host in before}
+    assert transport(before, after, PAYLOAD).name == "eth0"
+
+
+def test_unknown_and_new_counters_are_left_out():
+    before, after = snapshots(ib__efa_0__1__xmit_bytes="unknown", nic__eth0__tx_bytes=100)
+    after["a"]["nic.eth1.tx_bytes"] = str(PAYLOAD)
+    assert transport(before, after, PAYLOAD).by_host == {"a": {"eth0": 0}}
+
+
+@pytest.mark.parametrize(
+    "after, payload, message",
+    [
+        ({}, PAYLOAD, "a is in the first snapshot but not in the second"),
+        (
+            {"a": {"nic.eth0.tx_bytes": "99"}},
+            PAYLOAD,
+            "eth0.tx_bytes ran backwards, from 100 to 99",
+        ),
+        ({"a": {"nic.eth0.tx_bytes": "100"}}, LEAST_PAYLOAD - 1, "does not stand out"),
+    ],
+)
+def test_no_transport_can_be_told(after, payload, message):
+    with pytest.raises(ProvenanceError, match=message):
+        transport({"a": {"nic.eth0.tx_bytes": "100"}}, after, payload)
+    with pytest.raises(ProvenanceError, match="no host"):
+        transport({}, {}, PAYLOAD)
+
+
+def test_common():
+    nodes = recorded("bridge-before")
+    nodes["node2"]["kernel"] = "5.14.0"
+    facts, heterogeneous = common(nodes)
+    assert (
+        heterogeneous[0] == "kernel" and facts["kernel"] == f"5.14.0 | {nodes['node1']['kernel']}"
+    )
+    assert set(heterogeneous[1:]) == {
+        f"nic.br0.{key}" for key in NIC_KEYS if not key.endswith("_bytes")
+    }
+    assert facts["nic.br0.driver"] == "absent | bridge" and facts["cpus"] == "2"
+    assert not [key for key in facts if key.endswith("_bytes")]
+    assert common(recorded("veth-before"))[1] == []
+    with pytest.raises(ProvenanceError):
+        common({})
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("", "printed nothing"),
+        (" \n", "printed nothing"),
+        ("a kernel=6.1\na cp", "line 2 .*'a cp'"),
+        ("a kernel=", "line 1"),
+        ("slurmstepd: error: x=1", "line 1"),
+        ("a k=1\nb k=1\na k=1\n", "line 3: a says k twice"),
+    ],
+)
+def test_malformed(text, message):
+    with pytest.raises(ProvenanceError, match=message):
+        parse(text)
+
+
+def test_values_keep_their_spaces_and_signs():
+    assert parse("n1 cpu_model=A = B  c\nn1.x dmi=-\n") == {
+        "n1": {"cpu_model": "A = B  c"},
+        "n1.x": {"dmi": "-"},
+    }
+
+
+@pytest.mark.skipif(not Path("/proc/net/dev").exists(), reason="needs Linux")
+@pytest.mark.parametrize("shell", ["sh", "dash", "bash"])
+def test_the_script_here(shell):
+    if not shutil.which(shell):
+        pytest.skip(f"no {shell} on this machine")
+    run = [shell, str(SCRIPT)]
+    full = subprocess.run(run, capture_output=True, text=True, check=True)
+    counters = subprocess.run([*run, "counters"], capture_output=True, text=True, check=True)
+    assert full.stderr == counters.stderr == ""
+    ((host, facts),) = parse(full.stdout).items()
+    assert NODE_KEYS | {"accelerator"} <= set(facts)
+    assert (facts["accelerator"] == "tcg") == (facts["hypervisor"] == "qemu")
+    now = parse(counters.stdout)[host]
+    assert {key for key in facts if key.endswith("_bytes")} <= set(now)
+    assert all(
+        key.endswith(("_bytes", ".xmit_packets", ".uptime")) or key.startswith("process.")
+        for key in now
+    )
+    assert facts["process_view"] in ("all", "our own alone (hidepid)")
+    assert "clock.uptime" in facts and "clock.uptime" in now
+    assert subprocess.run([*run, "nonsense"], capture_output=True).returncode == 2
+
+
+TICK = os.sysconf("SC_CLK_TCK")
+
+
+def seen(uptime: float, host: str = "a", **ticks: tuple[int, int, float]) -> Nodes:
+    """A snapshot: by command a user's number, the number of processes and their seconds."""
+    lines = [f"{host} clock.uptime={uptime}", f"{host} process_view=all"]
+    for command, (uid, number, seconds) in ticks.items():
+        lines.append(f"{host} process.{uid}.{command}={number} {round(seconds * TICK)}")
+    return parse("\n".join(lines))
+
+
+def test_a_foreign_process_is_told_by_what_it_used_during_the_job():
+    before = seen(100, busy=(0, 1, 500), idle=(0, 3, 70), ended=(0, 1, 40))
+    after = seen(110, busy=(0, 2, 515), idle=(0, 3, 70.4), new=(0, 1, 5))
+    found = foreign_processes(before, after)
+    assert [(one.command, one.number, one.share) for one in found] == [
+        ("busy", 2, 1.5),
+        ("new", 1, 0.5),
+    ]
+    assert (
+        disturbance(before, after)
+        == "foreign processes on a: root busy (2 processes, 150 % of a processor), root new (50 % of a processor)"
+    )
+
+
+def test_the_fact_holds_names_alone_so_that_equal_nodes_have_equal_facts():
+    first = with_foreign_processes(seen(100, busy=(0, 1, 500)), seen(110, busy=(0, 1, 509)))
+    second = with_foreign_processes(seen(300, busy=(0, 1, 9)), seen(400, busy=(0, 2, 60)))
+    facts, differing = common(first)
+    assert common(second) == (facts, differing) and differing == []
+    assert facts == {"process_view": "all", "foreign_processes": "root busy"}
+    quiet = with_foreign_processes(seen(100), seen(110))
+    assert common(quiet)[0]["foreign_processes"] == "none"
+
+
+def test_of_processes_that_cannot_be_seen_the_fact_does_not_say_none():
+    before = {"a": {**seen(100)["a"], "process_view": "our own alone (hidepid)"}}
+    assert with_foreign_processes(before, seen(110))["a"]["foreign_processes"] == "none visible"
+
+
+def test_of_a_job_that_was_ended_users_processes_are_told_by_what_they_had_used():
+    before = seen(100, daemon=(0, 1, 500), stress=(1000, 2, 31), shell=(1000, 1, 0.2))
+    told = disturbance(before, {})
+    assert "stress (2 processes, 31 s of processor time before the job)" in told
+    assert "daemon" not in told and "shell" not in told
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["process.0.x=1", "process.0.x=1 2 3", "process.0.x=a b", "process.x=1 2", "process.=1 2"],
+)
+def test_a_damaged_line_of_a_process_names_nothing(line):
+    nodes = parse(f"a clock.uptime=5\na {line}\n")
+    assert foreign_processes(nodes, nodes) == [] and disturbance(nodes, {}) == ""
+    assert disturbance(nodes, parse(f"a clock.uptime=yes\na {line}\n")) == ""
+
+
+def test_full_file_systems_are_told():
+    assert (
+        disturbance(parse("a full_file_systems=/tmp /dev/shm\nb full_file_systems=none\n"), {})
+        == "full file systems on a: /tmp /dev/shm"
+    )
+
+
+BURN = """
+import ctypes, os, sys, time
+if len(sys.argv) > 2:
+    ctypes.CDLL(None).prctl(15, sys.argv[2].encode(), 0, 0, 0)
+print("ready", flush=True)
+end = time.process_time() + float(sys.argv[1])
+while time.process_time() < end:
+    pass
+print("burnt", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def burning():
+    """Starts processes that use a processor for so many seconds and then wait; ends them."""
+    started = []
+
+    def burn(seconds: float, name: str, new_session: bool = True, **environment):
+        process = subprocess.Popen(
+            [sys.executable, "-c", BURN, str(seconds), name],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=new_session,
+            env={**os.environ, **environment},
+        )
+        started.append(process)
+        assert process.stdout.readline() == "ready\n"
+        return process
+
+    yield burn
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+def snapshot(*mode, **environment) -> Nodes:
+    """What the script says from a session of its own, as a job's is."""
+    done = subprocess.run(
+        ["sh", str(SCRIPT), *mode],
+        capture_output=True,
+        text=True,
+        check=True,
+        start_new_session=True,
+        env={**os.environ, **environment},
+    )
+    return parse(done.stdout)
+
+
+@pytest.mark.parametrize("name", ["burner", "b) R 1 1 (", "a\nb c", "x=y z"])
+def test_the_script_names_a_process_whatever_it_calls_itself(burning, name):
+    before = snapshot()
+    burner = burning(0.5, name)
+    assert burner.stdout.readline() == "burnt\n"
+    told = [one.command for one in foreign_processes(before, snapshot("counters"))]
+    # As a fact's name allows it.
+    assert any(
+        set(command) <= set("burneRxyzabc1_") and len(command) == len(name) for command in told
+    ), told
+
+
+def test_the_jobs_own_processes_are_not_foreign(burning):
+    """Also outside of its session, where their environment names the job."""
+    job = {"SLURM_JOB_ID": "4711"}
+    before = snapshot("counters", **job)
+    for name, theirs in (("of-the-job", job), ("left-over", {"SLURM_JOB_ID": "4710"})):
+        assert burning(0.5, name, **theirs).stdout.readline() == "burnt\n"
+    told = {one.command for one in foreign_processes(before, snapshot("counters", **job))}
+    assert "left-over" in told and "of-the-job" not in told

@@ -1,0 +1,388 @@
+"""The report as a file: what it says, what it refuses, and that nothing of a session becomes markup or script."""
+
+import html
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import pytest
+
+from nearmetal import published, results
+from nearmetal.gate.session import Judged, Report
+from nearmetal.history import ChangePoint
+from nearmetal.report import history, overview, plots, summary
+from nearmetal.report import page as report
+from tests.support import made_up_campaign as made_up
+from tests.support.made_up_campaign import HOSTILE, data
+from tests.support.paths import CHECKOUT
+from tests.support.recorded import session as recorded
+
+
+@pytest.fixture(scope="module")
+def figures():
+    return published.load()
+
+
+@pytest.fixture(scope="module")
+def campaign():
+    return made_up.sessions()
+
+
+@pytest.fixture(scope="module")
+def page(campaign, figures):
+    return report.render(campaign, made_up.judged(campaign[-1]), made_up.moved(campaign), figures)
+
+
+def words(page: str) -> str:
+    """What a reader sees, without markup."""
+    return " ".join(
+        html.unescape(re.sub(r"<(script|style)\b.*?</\1>|<[^>]*>", " ", page, flags=re.S)).split()
+    )
+
+
+def section(page: str, name: str) -> str:
+    return words(re.search(rf'<section id="{name}".*?</section>', page, re.S)[0])
+
+
+class Elements(HTMLParser):
+    """The elements and attributes that a browser would see."""
+
+    def __init__(self):
+        super().__init__()
+        self.tags, self.attributes = [], set()
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes |= {name for name, _ in attrs}
+
+
+def test_the_verdict_is_in_words_and_what_regressed_comes_first(page):
+    seen = words(page)
+    assert (
+        "✕ Regressed 2 of 186 variables got worse. Most: startup_latency of pingpong placement=internode with mpich on "
+        "emulated, +12.3 %. 1 incomplete, 1 inconclusive, 1 improved, 1 not judged, 181 ok." in seen
+    )
+    order = re.findall(r'class="word ([a-z-]+)"', page)
+    assert order[:6] == [
+        "regressed",
+        "regressed",
+        "incomplete",
+        "inconclusive",
+        "improved",
+        "not-judged",
+    ]
+    assert set(order[6:]) == {"ok"}
+    changed = section(page, "overview")
+    assert "kernel: 6.18.44-fc-v595 → 6.19.0-made-up" in changed
+    assert "2 of the 41 cases that ReFrame selected are not in the session" in changed
+    assert "skipped by its check: tcp | emulated | gnu" in changed
+    assert (
+        "14 launches would settle it" in changed and "the baseline has no such variable" in changed
+    )
+
+
+def test_a_session_that_was_not_judged_says_so(figures):
+    page = report.render(
+        [results.parse_session(recorded("session_lab"), "here")], None, [], figures
+    )
+    assert "– Not judged No verdict came with this session: nearmetal gate gives one" in words(page)
+    assert "No variable of this session was judged." in section(page, "overview")
+
+
+def test_failed_cases_are_named_with_their_reason(figures):
+    page = report.render(
+        [results.parse_session(recorded("session_failed"), "here")], None, [], figures
+    )
+    assert "1 of 1 case failed." in words(page)
+    assert "pingpong placement=internode native mpich" in section(
+        page, "overview"
+    ) and "DOWN, DRAINED" in words(page)
+    assert "there is nothing to compare." in section(page, "overview")
+
+
+def test_overhead_is_above_1_where_worse_whatever_the_unit(campaign):
+    [entry] = [
+        group
+        for group in overview.heat_map(campaign[-1], ["native", "emulated"])
+        if (group["check"], group["environ"]) == ("tcp", "gnu")
+    ]
+    ratios = {
+        row["variable"]: (row["cells"][1]["text"], row["cells"][1]["level"])
+        for row in entry["rows"]
+    }
+    assert (
+        all(6 < float(text) < 8 and level == "worse-4" for text, level in ratios.values())
+        and len(ratios) == 4
+    )
+    assert (
+        overview.level(1.04) == "0"
+        and overview.level(1 / 1.3) == "better-2"
+        and overview.level(11) == "worse-5"
+    )
+
+
+def test_the_base_is_native_wherever_it_ran_or_the_one_that_is_named(campaign):
+    session = replace(campaign[-1], cases=tuple(reversed(campaign[-1].cases)))
+    assert overview.partitions(session) == ["native", "emulated", "passthrough"]
+    assert overview.partitions(session, "passthrough")[0] == "passthrough"
+
+
+def test_curves_become_lines_with_the_published_figures_behind_them(campaign, figures):
+    between, bandwidth, *_ = plots.network(campaign[-1], figures)
+    assert (between["title"], bandwidth["title"]) == (
+        "Latency between nodes",
+        "Bandwidth between nodes",
+    )
+    stacks = {(line["partition"], line["stack"]) for line in between["lines"]}
+    assert stacks == {
+        (p, s)
+        for p in ("native", "passthrough", "emulated")
+        for s in ("openmpi", "mpich", "tcp gnu")
+    }
+    line, rate = between["lines"][0], bandwidth["lines"][0]
+    assert line["x"] == [2**e for e in range(23)] and set(line["n"]) == {7}
+    assert rate["y"][-1] == pytest.approx(8 * 2**22 / line["y"][-1] / 1000, rel=1e-4)
+    assert all(
+        low <= y <= high
+        for line in (line, rate)
+        for low, y, high in zip(line["low"], line["y"], line["high"])
+    )
+    marks = {(mark["software"], mark["text"]) for mark in between["marks"]}
+    assert ("MPICH2 1.4", "55-60 µs") in marks and ("FastMPJ 0.1 (niodev)", "140 µs") in marks
+
+
+def test_without_curves_the_four_variables_stand_at_their_sizes(figures):
+    session = results.parse_session(recorded("session_lab"), "here")
+    latency, bandwidth, *_ = plots.network(session, [])
+    assert latency["lines"][0]["x"] == [1, 1024] and bandwidth["lines"][0]["x"] == [65536, 4194304]
+    assert "This session stored no curves" in section(
+        report.render([session], None, [], figures), "network"
+    )
+
+
+def test_a_page_shows_the_newest_session_that_measured_for_it_and_says_so(campaign, figures):
+    newest = replace(
+        campaign[-1],
+        uuid="ffff0000",
+        cases=tuple(c for c in campaign[-1].cases if "stream" in c.check),
+    )
+    page = report.render([*campaign, newest], None, [], figures)
+    assert f"Shown is the newest that did: {summary.named(campaign[-1])}" in section(
+        page, "network"
+    )
+    assert "Shown is the newest" not in section(page, "memory")
+    failed = results.parse_session(recorded("session_failed"), "here")
+    page = report.render([*campaign, failed], None, [], figures)
+    assert f"Shown is the newest that did: {summary.named(campaign[-1])}" in section(
+        page, "overview"
+    )
+    assert f"What each partition was in session {summary.named(campaign[-1])}" in section(
+        page, "provenance"
+    )
+
+
+def test_stream_is_by_threads_and_binding_and_kernels_by_processes(campaign, figures):
+    [triad] = [plot for plot in plots.memory(campaign[-1], figures) if plot["id"] == "stream-triad"]
+    assert {line["stack"] for line in triad["lines"]} == {"gnu bound", "gnu unbound"}
+    assert triad["lines"][0]["x"] == [1, 2, 4, 8] and {mark["x"] for mark in triad["marks"]} >= {
+        1,
+        2,
+        4,
+        8,
+    }
+    mops, efficiency = plots.kernels(campaign[-1], figures)
+    assert mops["title"] == "CG class S" and mops["lines"][0]["x"] == [1, 2, 4]
+    assert efficiency["title"] == "CG class S: parallel efficiency" and efficiency["lines"][0][
+        "x"
+    ] == [2, 4]
+    assert efficiency["y"]["title"] == "% of ideal"
+
+
+def test_rates_of_any_program_are_drawn_and_threads_are_told(campaign, figures):
+    [case, *_] = [case for case in campaign[-1].cases if case.check.startswith("npb")]
+    values = [
+        replace(value, variable=value.variable.replace("mops", "timesteps") + "x4")
+        for value in case.values
+    ]
+    session = replace(
+        campaign[-1],
+        cases=tuple(
+            replace(case, check=f"lammps %threads_are={binding}", values=tuple(values))
+            for binding in ("bound", "unbound")
+        ),
+    )
+    assert plots.has_kernels(session)
+    drawn = plots.kernels(session, figures)
+    assert [plot["title"] for plot in drawn] == [
+        "LAMMPS class S, 4 threads a process",
+        "LAMMPS class S, 4 threads a process: parallel efficiency",
+    ]
+    assert [line["stack"].split()[-1] for line in drawn[0]["lines"]] == ["bound", "unbound"]
+
+
+def test_rdma_has_its_lines_but_no_half_round_trip_of_read(campaign, figures):
+    [case, *_] = [case for case in campaign[-1].cases if case.check == "tcp"]
+    curve = {1024: (1.0, 1.1), 65536: (2.0, 2.1)}
+    cases = [
+        replace(
+            case,
+            check=f"rdma %operation={operation}",
+            curves={latency: curve, "bandwidth_gbps": curve},
+        )
+        for operation, latency in (("write", "half_round_trip_us"), ("read", "round_trip_us"))
+    ]
+    latency, bandwidth = [
+        plot["lines"] for plot in plots.network(replace(campaign[-1], cases=tuple(cases)), [])
+    ]
+    assert [line["stack"] for line in latency] == ["rdma gnu write"]
+    assert [line["stack"] for line in bandwidth] == ["rdma gnu write", "rdma gnu read"]
+
+
+def test_without_kernels_a_sentence_says_what_fills_the_page(figures):
+    page = report.render(
+        [results.parse_session(recorded("session_lab"), "here")], None, [], figures
+    )
+    seen = section(page, "kernels")
+    assert "such as those of npb" in seen and "Published figures" in seen
+
+
+@pytest.mark.parametrize(
+    "launches, ends", [(1, (1, 1)), (5, (1, 5)), (6, (1, 6)), (9, (2, 8)), (20, (6, 15))]
+)
+def test_the_interval_holds_the_median_with_95_percent_or_is_the_range(launches, ends):
+    """Ends by the table of order statistics (Conover, Practical Nonparametric Statistics, table A3)."""
+    found = summary.summarize(tuple(range(launches, 0, -1)))
+    assert (found.low, found.high) == ends
+    assert ("95 %" in summary.hover(found, "us")) == (launches >= 6)
+
+
+def test_the_history_marks_change_points_and_what_changed_there(page):
+    found = data(page)["history"]
+    [change] = found["changes"]
+    assert (
+        change["slot"] == 16
+        and "+1" in change["text"]
+        and "kernel: 6.18.44-fc-v595 -> 6.19.0-made-up" in change["text"]
+    )
+    assert found["slots"][16] == ["2026-12-07 06:58 UTC, 00000010", "", 1]
+    series = found["series"][0]
+    assert len(series["at"]) == 24 and len(series["launches"]["23"]) == 7
+    provenance = section(page, "provenance")
+    assert (
+        "kernel 6.18.44-fc-v595 6.19.0-made-up emulated, native, passthrough 2026-12-07 06:58 UTC, 00000010"
+        in provenance
+    )
+
+
+def test_many_sessions_are_grouped_and_no_extreme_is_lost():
+    groups = history.group(5000, 5000 * 24, 24)
+    assert [number for slots in groups for number in slots] == list(range(5000))
+    assert len(groups) * 24 <= history.MOST_POINTS and all(
+        len(slot) == 1 for slot in groups[-history.RECENT :]
+    )
+    collector, low = history.Collector(), 1.0
+    for number in range(30_000):
+        value = low if number == 7 else 10.0
+        made = results.Value("tcp", "gnu", "native", "startup_latency", value, "us", (value,))
+        case = results.Case("tcp", "native", "gnu", (made,), {}, {}, None, None)
+        collector.add(results.Session(f"{number:08x}", "", "lab", (case,)))
+    [series] = collector.plot([])["series"]
+    assert (
+        len(series["at"]) <= history.MOST_POINTS
+        and min(series["low"]) == low
+        and sum(series["n"][:-60]) == 30_000 - 60
+    )
+
+
+def test_what_a_session_holds_is_never_markup_or_script(figures):
+    session = recorded("session_lab")
+    [case, other, *_] = session["runs"][0]["testcases"]
+    case |= {
+        "display_name": f"pingpong {HOSTILE}",
+        "environ": HOSTILE,
+        "partition": HOSTILE,
+        "kernel": HOSTILE,
+        "facts": {HOSTILE: HOSTILE},
+        "perfvalues": {f"lab:native:{HOSTILE}": [1.0, 0, None, None, HOSTILE, "pass"]},
+        "samples": {HOSTILE: [1.0]},
+    }
+    other |= {"result": "fail", "fail_reason": HOSTILE, "fail_phase": HOSTILE}
+    session["session_info"] |= {"uuid": HOSTILE, "time_start": HOSTILE}
+    session = results.parse_session(session, "here")
+    value = session.values[0]
+    judged = Judged(
+        value.check,
+        value.partition,
+        value.environ,
+        value.variable,
+        value.unit,
+        "incomplete",
+        reason=HOSTILE,
+        facts={HOSTILE: (HOSTILE, HOSTILE)},
+    )
+    change = ChangePoint(
+        value.check,
+        value.partition,
+        value.environ,
+        value.variable,
+        value.unit,
+        session.uuid,
+        HOSTILE,
+        1.0,
+        2.0,
+        1.0,
+        0.1,
+        {HOSTILE: (HOSTILE, HOSTILE)},
+    )
+    figure = replace(figures[0], document=HOSTILE, software=HOSTILE, quote=HOSTILE)
+    page = report.render([session], Report(session, (judged,), (HOSTILE,)), [change], [figure])
+    parser = Elements()
+    parser.feed(page)
+    assert "img" not in parser.tags and not [
+        name for name in parser.attributes if name.startswith("on")
+    ]
+    assert parser.tags.count("script") == 3 and "{{ 7*7 }}" in words(page)
+    assert HOSTILE in words(page)
+
+
+def test_the_page_admits_its_own_scripts_and_no_network(page):
+    policy = html.unescape(
+        re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', page)[1]
+    )
+    assert (
+        policy.startswith("default-src 'none'; script-src 'sha256-")
+        and "'unsafe-inline'; img" in policy
+    )
+    assert not re.search(r'(src|href)="(?!#)', page.split('id="library"')[0])
+    assert len(page.encode()) < 3e6
+
+
+def test_writing_replaces_the_file_whole_and_says_where_it_cannot(tmp_path, campaign, figures):
+    target = tmp_path / "report.html"
+    report.write(target, iter(campaign), None, [], figures)
+    first = target.read_bytes()
+    report.write(target, campaign, None, [], figures)
+    assert target.read_bytes() == first and list(tmp_path.iterdir()) == [target]
+    with pytest.raises(report.ReportError, match="--output names another place"):
+        report.write(target / "report.html", campaign, None, [], figures)
+    with pytest.raises(report.ReportError, match="no session is stored"):
+        report.write(target, [], None, [], figures)
+
+
+def test_the_assets_are_part_of_the_package(tmp_path):
+    for name in ("nearmetal", "reframe_checks", "pyproject.toml", "README.md", "LICENSE"):
+        source, target = CHECKOUT / name, tmp_path / name
+        shutil.copytree(source, target) if source.is_dir() else shutil.copy(source, target)
+    code = 'from setuptools.build_meta import build_wheel; print(build_wheel("."))'
+    build = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert build.returncode == 0, build.stderr
+    names = zipfile.ZipFile(next(tmp_path.glob("*.whl"))).namelist()
+    assert {
+        f"nearmetal/report/assets/{name}" for name in ("report.html", "page.css", *report.SCRIPTS)
+    } <= set(names)

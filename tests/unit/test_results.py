@@ -1,0 +1,379 @@
+"""ReFrame's results database when something is wrong with it: what is skipped and named, and what is not taken for new."""
+
+import copy
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+import time
+from datetime import datetime, timezone
+
+import orjson
+import pytest
+
+from nearmetal import results
+from nearmetal.cli import main
+from nearmetal.gate import baseline, record
+from nearmetal.gate.baseline import Baseline
+from tests.support.campaigns import campaign
+from tests.support.recorded import session, store
+
+DAY = 86400
+#: What a session must not hold, as ReFrame writes it, and what is there instead of it in a whole one.
+SPOILT = {
+    "NaN": ('"time_total": 1.5', '"time_total": NaN'),
+    "infinity": ('"time_total": 1.5', '"time_total": -Infinity'),
+    "lone surrogate": ('"descr": "whole"', '"descr": "\\ud800"'),
+    "no number": ('"time_total": 1.5, "perfvalues"', '"time_total": 1.5, "perfvalues": 7, "other"'),
+    "no object": ('{"session_info"', '[{"session_info"'),
+    "cut off": ('"descr": "whole"', '"descr": "who'),
+}
+
+
+def at(number: int, when: float, system: str = "lab", **options) -> dict:
+    """A campaign that started then."""
+    data = campaign(number, **options)
+    data["session_info"] |= {
+        "time_start_unix": when,
+        "time_start": datetime.fromtimestamp(when, timezone.utc).strftime("%Y%m%dT%H%M%S%z"),
+        "time_end_unix": when + 60,
+    }
+    for case in data["runs"][0]["testcases"]:
+        case |= {"system": system, "descr": "whole"}
+        case.pop("time_total", None)
+        perfvalues = case.pop("perfvalues")
+        case |= {"time_total": 1.5, "perfvalues": perfvalues}
+    return data
+
+
+def spoil(database, uuid: str, how: str) -> None:
+    """Damage a stored session's text."""
+    whole, broken = SPOILT[how]
+    with sqlite3.connect(database) as connection:
+        [(text,)] = connection.execute("SELECT json_blob FROM sessions WHERE uuid = ?", (uuid,))
+        text = json.dumps(orjson.loads(text))
+        changed = text.replace(whole, broken, 1)
+        assert changed != text
+        if how == "no object":
+            changed += "]"
+        connection.execute("UPDATE sessions SET json_blob = ? WHERE uuid = ?", (changed, uuid))
+
+
+def report(database, data: dict, number: int) -> None:
+    """The report that ReFrame writes of a session, beside the database."""
+    directory = database.parent / "reports"
+    directory.mkdir(exist_ok=True)
+    (directory / f"run-report-{number}.json").write_text(json.dumps(data, indent=2))
+
+
+@pytest.fixture(scope="module")
+def references(tmp_path_factory):
+    where = tmp_path_factory.mktemp("baselines")
+    sessions = [results.parse_session(campaign(number), "here") for number in range(12)]
+    after, _ = record.record(sessions, Baseline("lab", where / "lab.yaml", {}))
+    baseline.save(after)
+    return where
+
+
+@pytest.fixture
+def run(monkeypatch, capsys, references):
+    """Runs a command: (exit code, output, errors)."""
+    monkeypatch.setenv("RFM_REFERENCE_PREFIX", str(references))
+
+    def command(*words):
+        monkeypatch.setattr("sys.argv", ["nearmetal", *map(str, words)])
+        code = main()
+        return (code, *capsys.readouterr())
+
+    return command
+
+
+NOW = time.time()
+OLD, NEW = at(1, NOW - 3 * DAY, launches=10), at(2, NOW - 2 * DAY, launches=10)
+
+
+@pytest.mark.parametrize("how", SPOILT)
+def test_a_bad_session_is_skipped_and_named_once(tmp_path, run, how):
+    database = store(tmp_path / "results.db", OLD, NEW)
+    spoil(database, OLD["session_info"]["uuid"], how)
+    for command in ("compare", "gate", "history"):
+        code, out, err = run(command, "--database", database, "--system", "lab")
+        assert code == 0, (command, err)
+        assert "not a results database" not in err
+        if command != "compare":  # which reads the newest session alone
+            assert err.count(OLD["session_info"]["uuid"] + " on lab: ") == 1, err
+    assert OLD["session_info"]["uuid"] in run("gate", "--database", database)[1]
+
+
+@pytest.mark.parametrize("how", SPOILT)
+@pytest.mark.parametrize("command", ["compare", "gate", "history", "report"])
+def test_a_bad_newest_session_is_incomplete_and_no_older_one_stands_for_it(
+    tmp_path, run, how, command
+):
+    database = store(tmp_path / "results.db", OLD, NEW)
+    spoil(database, NEW["session_info"]["uuid"], how)
+    output = ["--output", tmp_path / "report.html"] if command == "report" else []
+    code, out, err = run(command, "--database", database, "--system", "lab", *output)
+    assert code == 2 and NEW["session_info"]["uuid"] in err, err
+    assert "Traceback" not in err
+    if command in ("compare", "gate"):
+        assert out == ""
+        named = ["--session", OLD["session_info"]["uuid"]]
+        assert run(command, "--database", database, *named)[0] == 0
+    if command == "report":
+        page = (tmp_path / "report.html").read_text()
+        assert "the newest session cannot be read" in page
+
+
+def test_a_bad_session_of_another_system_does_not_matter(tmp_path, run):
+    database = store(tmp_path / "results.db", OLD, at(3, NOW - DAY, system="other"))
+    spoil(database, "00000003-campaign", "NaN")
+    code, _, err = run("gate", "--database", database, "--system", "lab")
+    assert code == 0 and "00000003-campaign on other" in err
+    assert run("gate", "--database", database)[0] == 2
+
+
+def changed_value(data):
+    data["runs"][0]["testcases"][0]["perfvalues"]["lab:native:startup_latency"][0] *= 1.01
+
+
+def lost_case(data):
+    data["runs"][0]["testcases"].pop()
+
+
+def renamed_case(data):
+    data["runs"][0]["testcases"][0]["environ"] = "openmpi2"
+
+
+def lost_variable(data):
+    data["runs"][0]["testcases"][0]["perfvalues"].pop("lab:native:startup_latency")
+
+
+def lost_samples(data):
+    data["runs"][0]["testcases"][0]["samples"] = None
+
+
+def other_time(data):
+    data["session_info"]["time_start_unix"] += 1e6
+
+
+def other_session(data):
+    data["session_info"]["uuid"] = "1"
+
+
+@pytest.mark.parametrize(
+    "damage, named",
+    [
+        (changed_value, "startup_latency is"),
+        (lost_case, "5 cases, but 6 are stored"),
+        (renamed_case, "| native | openmpi"),
+        (lost_variable, "lacks startup_latency"),
+        (lost_samples, "samples"),
+        (other_time, "time_start_unix"),
+        (other_session, "session_info.uuid"),
+    ],
+)
+def test_a_session_that_contradicts_itself_is_bad(tmp_path, run, damage, named):
+    data = copy.deepcopy(NEW)
+    damage(data)
+    database = store(tmp_path / "results.db", NEW)
+    with sqlite3.connect(database) as connection:
+        connection.execute("UPDATE sessions SET json_blob = ?", (orjson.dumps(data).decode(),))
+    code, _, err = run("compare", "--database", database)
+    assert code == 2 and named in err and NEW["session_info"]["uuid"] in err
+
+
+def test_a_strangers_session_may_have_variables_of_our_names(tmp_path):
+    data = copy.deepcopy(NEW)
+    for case in data["runs"][0]["testcases"]:
+        case |= {"samples": 100, "facts": "none", "within": 1.5, "curves": "x"}
+        # As ReFrame 4.7 stored them, without their verdict.
+        case["perfvalues"] = {key: entry[:5] for key, entry in case["perfvalues"].items()}
+    [session] = results.sessions(store(tmp_path / "results.db", data))
+    assert len(session.values) == 24 and session.values[0].samples == ()
+
+
+def test_sessions_are_ordered_by_their_storage_and_a_clock_ahead_is_named(tmp_path, run):
+    ahead = at(5, NOW + 400 * DAY, launches=10)
+    slower = at(6, NOW - DAY, launches=10, steps=[(("", "", "", "startup_latency"), 1.3)])
+    database = store(tmp_path / "results.db", OLD, ahead, slower)
+    code, out, err = run("gate", "--database", database, "--system", "lab")
+    assert code == 1 and "session 00000006-campaign" in out
+    assert "00000005-campaign" in err and "ahead of now" in err and "00000005-campaign" in out
+    assert [one.uuid[:8] for one in results.sessions(database)] == [
+        "00000001",
+        "00000005",
+        "00000006",
+    ]
+
+
+def test_a_session_ahead_of_now_does_not_pass_for_a_recent_one(tmp_path, run):
+    database = store(tmp_path / "results.db", OLD, at(5, NOW + 400 * DAY, launches=10))
+    code, out, err = run("gate", "--database", database, "--since", str(NOW - DAY))
+    assert (code, out) == (2, "") and "00000005-campaign" in err and "ahead of now" in err
+    assert run("gate", "--database", database)[0] == 0
+
+
+def test_the_order_outlasts_deletion_and_vacuum(tmp_path):
+    database = store(tmp_path / "results.db", OLD, at(5, NOW + 400 * DAY), NEW)
+    with sqlite3.connect(database) as connection:
+        connection.execute("DELETE FROM sessions WHERE uuid = '00000001-campaign'")
+    with sqlite3.connect(database) as connection:
+        connection.execute("VACUUM")
+    assert [one.uuid[:8] for one in results.sessions(database)] == ["00000005", "00000002"]
+
+
+@pytest.mark.parametrize("command", ["compare", "gate", "history", "report"])
+def test_a_newer_run_that_was_not_stored_is_named(tmp_path, run, command):
+    database = store(tmp_path / "results.db", OLD, NEW)
+    for number, data in enumerate([OLD, NEW, at(7, NOW - DAY)]):
+        report(database, data, number + 9)
+    output = ["--output", tmp_path / "report.html"] if command == "report" else []
+    code, out, err = run(command, "--database", database, "--system", "lab", *output)
+    assert code == 2 and "00000007-campaign" in err and "run-report-11.json" in err
+    if command in ("compare", "gate"):
+        assert out == ""
+        assert run(command, "--database", database, "--session", "00000002")[0] == 0
+
+
+def test_a_damaged_report_of_a_newer_run_is_named(tmp_path, run):
+    database = store(tmp_path / "results.db", OLD)
+    report(database, OLD, 0)
+    (database.parent / "reports" / "run-report-1.json").write_text("")
+    code, _, err = run("gate", "--database", database)
+    assert code == 2 and "run-report-1.json" in err
+
+
+def test_reports_that_say_nothing_about_the_newest_session_are_passed_over(tmp_path, run):
+    """Of a dry run, of another system, of a duet, of an older run, and of a session that is there."""
+    database = store(tmp_path / "results.db", OLD, NEW)
+    dry, older = at(7, NOW - DAY), at(8, NOW - 9 * DAY)
+    dry["session_info"]["cmdline"] = "reframe -c reframe_checks --dry-run --system lab"
+    duet = at(9, NOW - DAY)
+    for case in duet["runs"][0]["testcases"]:
+        case["facts"]["duet"] = "environs"
+    reports = [older, OLD, NEW, dry, at(10, NOW - DAY, system="other"), duet]
+    for number, data in enumerate(reports):
+        report(database, data, number)
+    code, _, err = run("gate", "--database", database, "--system", "lab")
+    assert (code, err) == (0, "")
+
+
+def test_without_a_report_of_the_session_the_times_decide(tmp_path, run):
+    database = store(tmp_path / "results.db", NEW)
+    report(database, OLD, 0)
+    assert run("compare", "--database", database)[0] == 0
+    report(database, at(7, NOW - DAY), 1)
+    assert run("compare", "--database", database)[0] == 2
+
+
+def locked(database):
+    connection = sqlite3.connect(database)
+    connection.execute("BEGIN EXCLUSIVE")
+    return connection
+
+
+def emptied(database):
+    database.write_bytes(b"")
+
+
+def cut(database):
+    os.truncate(database, database.stat().st_size // 3)
+
+
+def overwritten(database):
+    database.write_text("this is no database, by far")
+
+
+@pytest.mark.parametrize(
+    "damage, named",
+    [
+        (locked, "is locked by another process"),
+        (emptied, "0 bytes"),
+        (cut, "damaged or truncated"),
+        (overwritten, "not a results database"),
+    ],
+)
+def test_a_database_that_cannot_be_read_is_called_what_it_is(tmp_path, run, damage, named):
+    database = store(tmp_path / "results.db", OLD, NEW)
+    kept = damage(database)
+    code, _, err = run("compare", "--database", database)
+    assert code == 3 and named in err and str(database) in err and len(err.splitlines()) == 1
+    del kept
+
+
+def test_a_database_that_the_user_may_not_read_is_called_so(tmp_path):
+    """As another user where these tests are root's, who may read everything."""
+    database = store(tmp_path / "results.db", OLD)
+    database.chmod(0)
+    for directory in (tmp_path, *tmp_path.parents[:2]):
+        directory.chmod(0o755)
+    line = "import sys; from nearmetal.__main__ import main; sys.exit(main())"
+    words = [sys.executable, "-c", line, "compare", "--database", database]
+    if os.geteuid() == 0:
+        words = ["setpriv", "--reuid=65534", "--clear-groups", *words]
+    done = subprocess.run(words, capture_output=True, text=True)
+    assert done.returncode == 3 and "cannot be opened" in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("name", ["100%25", "a#b", "what?mode=rwc", "ein Wort", "é"])
+def test_any_path_is_read_and_no_other_file_appears(tmp_path, run, name):
+    (tmp_path / name).mkdir()
+    database = store(tmp_path / name / f"{name}.db", OLD)
+    before = sorted(tmp_path.rglob("*"))
+    assert run("compare", "--database", database)[0] == 0
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def nothing(*_):
+    raise KeyError("nobody\nforesaw this")
+
+
+def interrupt(*_):
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("options, lines", [([], 1), (["--debug"], 5)])
+def test_an_unforeseen_error_ends_with_3_and_one_line(tmp_path, run, monkeypatch, options, lines):
+    database = store(tmp_path / "results.db", OLD)
+    monkeypatch.setattr(results, "parse_case", nothing)
+    code, out, err = run("compare", "--database", database, *options)
+    assert (code, out) == (3, "")
+    assert "unforeseen KeyError" in err and "test_results.py" in err and "--debug" in err
+    assert (len(err.splitlines()) == 1) == (lines == 1) and ("Traceback" in err) == (lines > 1)
+
+
+def test_an_interruption_is_no_regression(tmp_path, run, monkeypatch):
+    database = store(tmp_path / "results.db", OLD)
+    monkeypatch.setattr(results, "parse_case", interrupt)
+    assert run("compare", "--database", database)[0] == 130
+
+
+def test_output_that_nobody_reads_is_no_regression_and_files_are_written(tmp_path, references):
+    slower = at(6, NOW - DAY, launches=10, steps=[(("", "", "", "startup_latency"), 1.3)])
+    database = store(tmp_path / "results.db", slower)
+    read, write = os.pipe()
+    os.close(read)
+    words = [sys.executable, "-m", "nearmetal", "gate", "--database", database, "--all"]
+    done = subprocess.run(
+        [*words, "--json", tmp_path / "verdicts.json"],
+        stdout=write,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "RFM_REFERENCE_PREFIX": str(references)},
+    )
+    os.close(write)
+    assert (done.returncode, done.stderr) == (141, "")
+    assert json.loads((tmp_path / "verdicts.json").read_text())["verdict"] == "regressed"
+
+
+def test_a_case_that_failed_before_it_had_values_is_read_without_them():
+    data = session("session_failed")
+    [case] = [one for one in data["runs"][-1]["testcases"] if one["result"] == "fail"][:1]
+    case["perfvalues"] = {"lab:native:startup_latency": [None, 0, None, None, "us", None]}
+    session = results.parse_session(data, "here")
+    assert session.failures and not session.failures[0].values
+    case["result"] = "pass"
+    with pytest.raises(results.ResultsError, match="startup_latency.0 is None"):
+        results.parse_session(data, "here")

@@ -1,0 +1,287 @@
+"""The Spack environments, their locks and our recipes agree, and what changed between two locks is said. Without Spack."""
+
+import copy
+import json
+import os
+import re
+import runpy
+import shutil
+import subprocess
+import sys
+import types
+from pathlib import Path
+
+import pytest
+
+from nearmetal.locks import spack as locks
+from tests.support.paths import CHECKOUT
+
+ROOM = CHECKOUT / "spack-env"
+ENVIRONMENTS = sorted(path.parent.name for path in ROOM.glob("*/spack.yaml"))
+PACKAGES = ROOM / "repo" / "spack_repo" / "nearmetal" / "packages"
+
+
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+def test_an_environment_agrees_with_its_lock(name):
+    assert locks.disagreements(ROOM / name) == []
+
+
+def test_what_agrees_is_a_line_each(capsys):
+    assert locks.main([]) == 0
+    assert capsys.readouterr().out == "".join(
+        f"{name}: agrees with its lock\n" for name in ENVIRONMENTS
+    )
+
+
+def test_all_environments_are_there():
+    assert ENVIRONMENTS == ["apps", "fastmpj", "mpich", "openmpi"]
+
+
+def test_all_locks_are_of_one_spack_and_the_same_libraries():
+    """So that a figure of one environment compares with another's."""
+    read = [locks.read_lock(ROOM / name / "spack.lock") for name in ENVIRONMENTS]
+    assert {lock.spack for lock in read} == {"1.1.0"}
+    for name in ("openmpi", "ucx", "libfabric", "gcc", "glibc", "mpj-express", "openjdk"):
+        assert (
+            len(
+                {node.version for lock in read for node in lock.nodes.values() if node.name == name}
+            )
+            == 1
+        ), name
+
+
+def test_versions_are_those_of_the_lab():
+    """Debian's, which the lab and the images hold: apart from patches, what is measured there is measured with these."""
+    versions = {
+        node.name: node.version
+        for name in ENVIRONMENTS
+        for node in locks.read_lock(ROOM / name / "spack.lock").nodes.values()
+    }
+    assert {
+        name: versions[name]
+        for name in (
+            "openmpi",
+            "mpich",
+            "pmix",
+            "ucx",
+            "libfabric",
+            "hpcc",
+            "slepc",
+            "nwchem",
+            "gromacs",
+        )
+    } == {
+        "openmpi": "5.0.7",
+        "mpich": "4.2.1",
+        "pmix": "5.0.7",
+        "ucx": "1.18.1",
+        "libfabric": "2.1.0",
+        "hpcc": "1.5.0",
+        "slepc": "3.22.2",
+        "nwchem": "7.2.3",
+        "gromacs": "2025.2",
+    }
+
+
+def test_no_lock_holds_what_a_site_has_alone():
+    for name in ENVIRONMENTS:
+        for node in locks.read_lock(ROOM / name / "spack.lock").nodes.values():
+            assert not node.external or node.name in ("gcc", "glibc"), (name, node.name)
+            assert node.name != "fastmpj"
+
+
+class Recipe:
+    """A recipe of ours as Spack runs it: it is no module of a package."""
+
+    def __init__(self, path: Path):
+        vars(self).update(runpy.run_path(str(path)))
+
+
+def test_the_recipe_of_our_programs_has_the_digest_of_their_sources(monkeypatch):
+    names = ["Package", "InstallError", "license", "version", "variant", "depends_on"]
+    package = types.ModuleType("spack.package")
+    vars(package).update(
+        {name: (lambda *_, **__: None) for name in names}, Package=object, __all__=names
+    )
+    monkeypatch.setitem(sys.modules, "spack", types.ModuleType("spack"))
+    monkeypatch.setitem(sys.modules, "spack.package", package)
+    recipe = Recipe(PACKAGES / "nearmetal_benchmarks" / "package.py")
+    found = recipe.digest(recipe.SOURCES)
+    assert found == recipe.DIGEST, (
+        f'a source changed: enter DIGEST = "{found}" there, then make spack-lock'
+    )
+
+
+class Built:
+    """What a recipe is told of: a stage, a specification and the packages that it depends on."""
+
+    def __init__(self, **values):
+        vars(self).update(values)
+
+
+@pytest.fixture
+def fastmpj(monkeypatch, tmp_path):
+    """FastMPJ's recipe, with the part of Spack that it asks for, and a JDK whose `java` is a script of the test."""
+    declared = {}
+
+    class Executable:
+        def __init__(self, path):
+            self.path = path
+
+        def __call__(self, *arguments, input):
+            command = [self.path, *map(str, arguments)]
+            subprocess.run(command, cwd=tmp_path, stdin=input, check=True)
+
+    package = types.ModuleType("spack.package")
+    vars(package).update(
+        Package=object,
+        InstallError=RuntimeError,
+        EnvironmentModifications=object,
+        Executable=Executable,
+        join_path=lambda *parts: str(Path(*map(str, parts))),
+        install_tree=lambda source, prefix: shutil.copytree(source, prefix),
+        license=lambda *_, **__: None,
+        depends_on=lambda *_, **__: None,
+        version=lambda name, **options: declared.update({name: options}),
+    )
+    package.__all__ = [name for name in vars(package) if not name.startswith("_")]
+    monkeypatch.setitem(sys.modules, "spack", types.ModuleType("spack"))
+    monkeypatch.setitem(sys.modules, "spack.package", package)
+    recipe = Recipe(PACKAGES / "fastmpj" / "package.py")
+    recipe.declared = declared
+    return recipe
+
+
+def installed_by(recipe, tmp_path, java):
+    """Install with a `java` that is this shell script; returns the prefix."""
+    (tmp_path / "jdk/bin").mkdir(parents=True)
+    (tmp_path / "jdk/bin/java").write_text(f"#!/bin/sh\n{java}\n")
+    (tmp_path / "jdk/bin/java").chmod(0o755)
+    (tmp_path / "stage").mkdir()
+    package = recipe.Fastmpj()
+    archive = tmp_path / recipe.INSTALLER
+    package.stage = Built(source_path=str(tmp_path / "stage"), archive_file=str(archive))
+    jdk = Built(prefix=Built(bin=str(tmp_path / "jdk/bin")))
+    package.install({"openjdk": jdk}, tmp_path / "prefix")
+    return tmp_path / "prefix"
+
+
+def test_the_recipe_of_fastmpj_runs_the_installer_that_was_published(fastmpj, tmp_path):
+    """The script asks as IzPack's console mode does: each question reads ahead, 1 is the directory too."""
+    name = "fastmpj_for_tcpip_and_shared_memory.jar"
+    assert fastmpj.declared == {"1.0_7": {"expand": False}}
+    assert fastmpj.Fastmpj().url_for_version("1.0_7") == f"file://{os.getcwd()}/{name}"
+    questions = "for i in $(seq 30); do [ $(head -c 8192 | head -n 1) = 1 ] || exit 1; done"
+    jars = " ".join(f"stage/1/lib/{jar}.jar" for jar in fastmpj.JARS)
+    asked = f'echo "$@" > asked; {questions}; mkdir -p stage/1/lib; touch {jars}'
+    prefix = installed_by(fastmpj, tmp_path, asked)
+    assert sorted(path.stem for path in prefix.glob("lib/*.jar")) == sorted(fastmpj.JARS)
+    said = (tmp_path / "asked").read_text()
+    assert f"-jar {tmp_path}/{name} -console" in said and "-Duser.home=" in said
+
+
+def test_an_installer_that_installs_nothing_is_said(fastmpj, tmp_path):
+    with pytest.raises(RuntimeError, match=r"installed no lib/runtime.jar.*FMPJ_HOME"):
+        installed_by(fastmpj, tmp_path, "mkdir -p stage/1/lib")
+
+
+@pytest.fixture
+def room(tmp_path):
+    """A copy of one environment, and a way to damage its lock."""
+    import shutil
+
+    copied = tmp_path / "spack-env"
+    shutil.copytree(ROOM, copied)
+
+    def damage(change):
+        path = copied / "openmpi" / "spack.lock"
+        data = json.loads(path.read_text())
+        change(data, {node["name"]: node for node in data["concrete_specs"].values()})
+        path.write_text(json.dumps(data))
+        return copied / "openmpi"
+
+    return damage
+
+
+def test_a_spec_is_the_same_in_whatever_order():
+    theirs = "npb@3.4.1+a~b classes=W,S implementation=mpi"
+    assert locks.parts("npb@3.4.1 implementation=mpi classes=S,W +a ~b") == locks.parts(theirs)
+    assert (
+        len({locks.parts(text) for text in ("a@1", "a@2", "a@1 +x", "a@1~x", "a@1 x=1", "a")}) == 6
+    )
+
+
+@pytest.mark.parametrize(
+    "change, sentence",
+    [
+        (
+            lambda data, nodes: nodes["openmpi"].update(version="5.0.8"),
+            "openmpi is 5.0.8 instead of 5.0.7",
+        ),
+        (
+            lambda data, nodes: nodes["openmpi"]["parameters"].update(fabrics=["ucx"]),
+            "openmpi has fabrics=['ucx'] instead of ucx,ofi",
+        ),
+        (lambda data, nodes: nodes["ucx"]["parameters"].update(verbs=False), "ucx lacks +verbs"),
+        (
+            lambda data, nodes: nodes["hwloc"]["arch"].update(target="zen2"),
+            "hwloc is for zen2 instead of x86_64_v3",
+        ),
+        (
+            lambda data, nodes: nodes["pmix"].update(external={"path": "/opt/pmix"}),
+            "pmix comes from /opt/pmix of the machine",
+        ),
+        (lambda data, nodes: data["roots"].pop(), "is in spack.yaml alone"),
+        (
+            lambda data, nodes: nodes["openmpi"]["dependencies"][0].update(hash="x" * 32),
+            "which the lock does not hold",
+        ),
+    ],
+)
+def test_what_does_not_agree_is_said(room, change, sentence):
+    assert any(sentence in words for words in locks.disagreements(room(change)))
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("", "cannot be read as a lock"),
+        ("[1", "cannot be read as a lock"),
+        ('{"_meta": {"lockfile-version": 3}}', "lock file version 3, but 6 or 7"),
+    ],
+)
+def test_a_lock_that_is_none_is_refused(tmp_path, capsys, text, message):
+    path = tmp_path / "spack.lock"
+    path.write_text(text)
+    assert locks.main([str(path), str(path)]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_what_changed_is_said_in_words(tmp_path, capsys):
+    old = ROOM / "openmpi" / "spack.lock"
+    data = json.loads(old.read_text())
+    before = copy.deepcopy(data)
+    nodes = data["concrete_specs"]
+    key, openmpi = next((key, node) for key, node in nodes.items() if node["name"] == "openmpi")
+    openmpi["version"], openmpi["parameters"]["romio"] = "5.0.8", not openmpi["parameters"]["romio"]
+    openmpi["hash"] = "n" * 32
+    nodes[openmpi["hash"]] = nodes.pop(key)
+    gone = next(key for key, node in nodes.items() if node["name"] == "numactl")
+    del nodes[gone]
+    assert before != data
+    (tmp_path / "new.lock").write_text(json.dumps(data))
+    assert locks.main([str(old), str(tmp_path / "new.lock")]) == 0
+    said = capsys.readouterr().out
+    assert re.search(
+        r"^openmpi 5\.0\.8: 5\.0\.7 became 5\.0\.8; romio=(True|False) became (True|False)$",
+        said,
+        re.M,
+    )
+    assert re.search(r"^numactl \S+ is gone$", said, re.M)
+    assert locks.main([str(old), str(old)]) == 0 and capsys.readouterr().out == "nothing changed\n"
+
+
+def test_two_locks_or_none():
+    with pytest.raises(SystemExit) as end:
+        locks.main(["one.lock"])
+    assert end.value.code == 2

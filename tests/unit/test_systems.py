@@ -1,0 +1,700 @@
+"""The systems' files against their schema, and the configuration that ReFrame makes of them."""
+
+import importlib
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import jsonschema
+import pytest
+import reframe as reframe_package
+import yaml
+from reframe.core import backends, containers
+from reframe.core.config import load_config
+from reframe.core.exceptions import ConfigError
+from reframe.core.runtime import _is_valid_part
+from reframe.core.systems import System
+
+from nearmetal.checkout import PACKAGE
+from nearmetal.site import configuration as configuration_module
+from nearmetal.site import places
+from tests.support.paths import CHECKOUT
+
+SITE_CONFIG = CHECKOUT / "site-config"
+OURS = SITE_CONFIG / "systems"
+PARTITIONS = {
+    "guests": ["vswitch", "vswitches"],
+    "lab": ["native", "passthrough", "emulated"],
+    "ec2": ["cc", "cc-sriov", "efa"],
+    "cag": ["native", "passthrough"],
+    "aist": ["native", "kvm", "kvm-bind"],
+    "vmware-ib": ["native", "vmdirectpath", "sriov"],
+    "vmware-esx41": ["native", "vm"],
+}
+FULL_NAMES = [
+    f"{system}:{partition}" for system, partitions in PARTITIONS.items() for partition in partitions
+]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def plain_environment():
+    """Nothing of what the person who runs the tests has set for their site."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in os.environ if name.startswith(("RFM_", "NEARMETAL_"))]:
+            patch.delenv(name)
+        yield
+
+
+@pytest.fixture(scope="module")
+def settings(plain_environment):
+    return configuration_module
+
+
+@pytest.fixture(scope="module")
+def configuration(plain_environment):
+    """Through ReFrame's own loader and schema."""
+    loaded = load_config(str(SITE_CONFIG / "settings.py"))
+    loaded.validate()
+    # No modules system where the tests run; ReFrame then doesn't look for one.
+    loaded.add_sticky_option("general/resolve_module_conflicts", False)
+    return loaded
+
+
+def a_system(**extras) -> dict:
+    """A valid file's content. An extra that is None is left out."""
+    extras = {
+        "link_class": "native",
+        "link_speed_gbps": 10,
+        "hypervisor": "none",
+        "cores_per_node": 8,
+        **extras,
+    }
+    return {
+        "name": "here",
+        "hostnames": ["^here$"],
+        "partitions": [
+            {
+                "name": "batch",
+                "scheduler": "slurm",
+                "launcher": "srun",
+                "environs": ["openmpi"],
+                "extras": {key: value for key, value in extras.items() if value is not None},
+            }
+        ],
+    }
+
+
+def configure(settings, directory: Path, **files) -> dict:
+    for stem, content in files.items():
+        (directory / f"{stem}.yaml").write_text(yaml.safe_dump(content))
+    return settings.configure(SITE_CONFIG, [directory], "/results")
+
+
+def partition_of(configuration, full_name: str):
+    configuration.select_subconfig(full_name)
+    [partition] = System.create(configuration).partitions
+    return partition
+
+
+# The systems that come with Nearmetal
+
+
+def test_the_schema_is_one():
+    jsonschema.Draft202012Validator.check_schema(
+        yaml.safe_load((PACKAGE / "site" / "schema.yaml").read_text())
+    )
+
+
+def test_systems_and_partitions_are_complete_and_each_file_is_named_after_its_system(settings):
+    common = settings.read_environments(SITE_CONFIG / "environments.yaml")
+    found = {path.stem: settings.read_system(path, common) for path in OURS.iterdir()}
+    assert {
+        name: [partition["name"] for partition in system["partitions"]]
+        for name, system in found.items()
+    } == PARTITIONS
+    assert all(name == system["name"] for name, system in found.items())
+
+
+@pytest.mark.parametrize("full_name", FULL_NAMES)
+def test_reframe_selects_every_partition(configuration, full_name):
+    partition = partition_of(configuration, full_name)
+    configuration.validate()
+    assert partition.fullname == full_name
+    assert partition.max_jobs == 1
+    assert partition.extras["source"] and partition.extras["link_type"]
+    assert all(isinstance(value, (str, int, float)) for value in partition.extras.values())
+    assert [environment.name for environment in partition.environs]
+
+
+@pytest.mark.parametrize(
+    "full_name, wanted, unwanted",
+    [
+        (
+            "lab:native",
+            ["+nic_native +bare_metal", "+apptainer", "%link_speed_gbps=memory", "+java"],
+            ["+vm", "+rdma"],
+        ),
+        ("lab:emulated", ["+nic_emulated +mpi", "%link_class=emulated"], ["+nic_passthrough"]),
+        (
+            "ec2:cc",
+            ["+nic_emulated +vm", "ec2:cc +mpi", "%hypervisor=xen-hvm", "%memory_gb=60"],
+            ["+nic_sriov"],
+        ),
+        ("ec2:cc-sriov", ["+nic_passthrough +nic_sriov"], ["+nic_emulated", "+rdma"]),
+        (
+            "cag:passthrough",
+            ["+nic_passthrough +vm", "%link_speed_gbps=10"],
+            ["+nic_sriov", "+bare_metal"],
+        ),
+        ("aist:kvm-bind", ["+rdma +vm %binding=vcpu"], ["%binding=none"]),
+        ("vmware-ib:native", ["+rdma +nic_native -vm"], ["+nic_sriov"]),
+        ("vmware-esx41:vm", ["+nic_emulated %hypervisor=esx-4.1"], ["+rdma"]),
+    ],
+)
+def test_checks_select_partitions_by_what_their_files_say(
+    configuration, full_name, wanted, unwanted
+):
+    partition = partition_of(configuration, full_name)
+    assert [spec for spec in wanted if not _is_valid_part(partition, [spec])] == []
+    assert [spec for spec in unwanted if _is_valid_part(partition, [spec])] == []
+
+
+@pytest.mark.parametrize(
+    "host, system",
+    [
+        ("login", "lab"),
+        ("emulated2", "lab"),
+        ("vm1", "lab"),
+        ("ip-10-0-0-7", "ec2"),
+        ("ip-10-0-0-7.ec2.internal", "ec2"),
+        # strangers get ReFrame's own
+        ("login1", "generic"),
+        ("native", "generic"),
+        ("ip-box", "generic"),
+        ("cag", "generic"),
+        ("kvm", "generic"),
+    ],
+)
+def test_host_names(configuration, monkeypatch, host, system):
+    monkeypatch.setattr(configuration, "_autodetect_methods", [("test", lambda: host)])
+    assert configuration._detect_system() == system
+
+
+def test_environments(configuration):
+    environments = {env.name: env for env in partition_of(configuration, "ec2:cc").environs}
+    assert list(environments) == [
+        "openmpi",
+        "mpich",
+        "gnu",
+        "mpj",
+        "fastmpj",
+        "openmpi-sif",
+        "mpich-sif",
+        "mpj-sif",
+    ]
+    assert (environments["openmpi"].modules, environments["openmpi"].env_vars) == (
+        ["openmpi"],
+        {"SLURM_MPI_TYPE": "pmix"},
+    )
+    assert environments["mpich"].env_vars == {"SLURM_MPI_TYPE": "pmi2"}
+    assert (environments["mpj"].modules, environments["fastmpj"].modules) == (["mpj"], [])
+    assert (environments["gnu"].modules, environments["gnu"].cc) == ([], "gcc")
+
+
+# What a site can write, and what it is told when it writes something else
+
+
+@pytest.mark.parametrize("key", ["link_class", "link_speed_gbps", "hypervisor"])
+def test_a_partition_without_it_is_rejected(settings, tmp_path, key):
+    with pytest.raises(ConfigError) as error:
+        configure(settings, tmp_path, site=a_system(**{key: None}))
+    assert str(tmp_path / "site.yaml") in str(error.value)
+    assert f"here:batch: extras: '{key}' is missing. Fix: " in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "extra, place",
+    [
+        ({"link_class": "magic"}, "extras.link_class"),
+        ({"link_speed_gbps": 0}, "extras.link_speed_gbps"),
+        ({"link_speed_gbps": "fast"}, "extras.link_speed_gbps"),
+        ({"hypervisor": False}, "extras.hypervisor"),  # YAML's `no`
+        ({"max_pending_time": "2 minutes"}, "extras.max_pending_time"),
+        ({"site": {"rack": ["a", "b"]}}, "extras.site.rack"),
+        ({"site": {"rack": True}}, "extras.site.rack"),
+        ({"site": {"a-b": 1}}, "extras.site"),
+    ],
+)
+def test_a_wrong_extra_is_rejected_with_its_place_and_fix(settings, tmp_path, extra, place):
+    with pytest.raises(ConfigError, match=rf"site\.yaml:\n  here:batch: {place}: .*Fix: "):
+        configure(settings, tmp_path, site=a_system(**extra))
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("", r"site\.yaml:\n  system: None is not of type 'object'. Fix: write a mapping"),
+        ("name: [", r"site\.yaml: cannot be read as YAML"),
+        ("name: here\nname: there\n", r"site\.yaml: cannot be read as YAML"),
+        ("descr: 2026-13-45\n", r"site\.yaml: cannot be read as YAML"),
+        ("name: \x00", r"site\.yaml: cannot be read as YAML"),
+        ("site: &a [*a]\n", r"'site' is unknown"),
+        ("? [a]\n: b\n", r"site\.yaml"),
+        ("1: b\n", r"the key 1 is unknown"),
+        (
+            "name: here\nhostnames: []\npartitions: []\n",
+            r"here: partitions: .*Fix: list at least one partition",
+        ),
+        (
+            "name: here\nhostnames: []\npartitions: [batch]\n",
+            r"here:partition 1: 'batch' is not of type 'object'",
+        ),
+        (
+            "name: here\nhostname: []\npartitions: []\n",
+            r"'hostname' is unknown; did you mean hostnames\?.*Fix: correct or remove the key",
+        ),
+    ],
+)
+def test_a_malformed_file_is_rejected(settings, tmp_path, text, message):
+    (tmp_path / "site.yaml").write_text(text)
+    with pytest.raises(ConfigError, match=message):
+        configure(settings, tmp_path)
+
+
+def test_a_key_that_is_there_twice_is_named_with_its_line(tmp_path):
+    (tmp_path / "site.yaml").write_text("name: here\nhostnames: []\nname: there\n")
+    failed = reframe("--system=lab", "--show-config", NEARMETAL_SYSTEMS_PATH=str(tmp_path))
+    said = failed.stdout + failed.stderr
+    assert failed.returncode == 1 and "more than one key name" in said and "site.yaml" in said
+
+
+def test_every_fault_is_told_at_once(settings, tmp_path):
+    with pytest.raises(ConfigError) as error:
+        configure(settings, tmp_path, site=a_system(link_class=None, hypervisor=None))
+    assert str(error.value).count("here:batch: ") == 2
+
+
+def test_two_files_of_one_system_are_named(settings, tmp_path):
+    with pytest.raises(ConfigError) as error:
+        configure(settings, tmp_path, first=a_system(), second=a_system())
+    assert all(str(tmp_path / name) in str(error.value) for name in ("first.yaml", "second.yaml"))
+
+
+def changed(**keys) -> dict:
+    """A valid file's content whose partition has other values of these keys."""
+    system = a_system()
+    system["partitions"][0] |= keys
+    return system
+
+
+def with_environment(**keys) -> dict:
+    return {**a_system(), "environments": [{"name": "openmpi", **keys}]}
+
+
+@pytest.mark.parametrize(
+    "system, place, wrong, meant, known",
+    [
+        (
+            a_system(core_per_node=8),
+            "here:batch: extras",
+            "core_per_node",
+            "cores_per_node",
+            "nodes",
+        ),
+        (a_system(rdma_devise="x"), "here:batch: extras", "rdma_devise", "rdma_device", "rdma"),
+        (changed(scheduler="slrum"), "here:batch: scheduler", "slrum", "slurm", "squeue"),
+        (changed(launcher="SRUN"), "here:batch: launcher", "SRUN", "srun", "mpirun"),
+        (changed(environs=["opnmpi"]), "here:batch: environs", "opnmpi", "openmpi", "mpich"),
+        (changed(acess=[]), "here:batch", "acess", "access", "environs"),
+        (changed(features=["jaava"]), "here:batch: features", "jaava", "java", ""),
+        (
+            changed(container_platforms=[{"type": "Aptainer"}]),
+            "here:batch: container_platforms.0.type",
+            "Aptainer",
+            "Apptainer",
+            "Singularity",
+        ),
+        (
+            changed(resources=[{"name": "a", "option": []}]),
+            "here:batch: resources.0",
+            "option",
+            "options",
+            "name",
+        ),
+        (
+            changed(sched_options={"use_node_option": True}),
+            "here:batch: sched_options",
+            "use_node_option",
+            "use_nodes_option",
+            "hosts",
+        ),
+        ({**a_system(), "modules_system": "lmdo"}, "here: modules_system", "lmdo", "lmod", "nomod"),
+        (with_environment(module=[]), "here: environment openmpi", "module", "modules", "env_vars"),
+        (
+            with_environment(features=["fastmpi"]),
+            "here: environment openmpi: features",
+            "fastmpi",
+            "fastmpj",
+            "",
+        ),
+        (
+            with_environment(extras={"spack_envs": "x"}),
+            "here: environment openmpi: extras",
+            "spack_envs",
+            "spack_env",
+            "image",
+        ),
+        (
+            with_environment(extras={"java_gc": "paralel"}),
+            "here: environment openmpi: extras.java_gc",
+            "paralel",
+            "parallel",
+            "serial",
+        ),
+        (
+            {**a_system(), "environments": [{"name": "opnmpi", "modules": ["openmpi/5"]}]},
+            "here",
+            "opnmpi",
+            "openmpi",
+            "mpich",
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_an_unknown_name_is_refused_with_its_place_and_the_nearest_known(
+    settings, tmp_path, system, place, wrong, meant, known
+):
+    with pytest.raises(ConfigError) as error:
+        configure(settings, tmp_path, site=system)
+    first, line, *_ = str(error.value).splitlines()
+    assert first == f"{tmp_path / 'site.yaml'}:"
+    assert line.startswith(f"  {place}: ") and f"{wrong!r} is unknown" in line
+    assert f"did you mean {meant}?" in line and "Fix: " in line and known in line
+
+
+def test_a_name_like_no_other_is_refused_with_those_that_are_known(settings, tmp_path):
+    with pytest.raises(ConfigError, match=r"'zzz' is unknown\. Known: .*ranks_per_node"):
+        configure(settings, tmp_path, site=a_system(zzz=1))
+
+
+def test_names_of_environments_yaml_are_checked_as_well(settings, tmp_path):
+    path = tmp_path / "environments.yaml"
+    path.write_text("- {name: gnu, module: [gcc]}\n")
+    with pytest.raises(ConfigError) as error:
+        settings.read_environments(path)
+    assert all(part in str(error.value) for part in (str(path), "environment gnu", "modules"))
+    path.write_text("- {name: gnu}\n- {name: gnu}\n")
+    with pytest.raises(ConfigError, match="more than one is named gnu"):
+        settings.read_environments(path)
+
+
+@pytest.mark.parametrize("text", ["", "gnu: {}", "- gnu", "- {modules: []}", "- {name: gnu"])
+def test_a_damaged_environments_yaml_is_named(settings, tmp_path, text):
+    (tmp_path / "environments.yaml").write_text(text)
+    with pytest.raises(ConfigError, match=r"environments\.yaml"):
+        settings.read_environments(tmp_path / "environments.yaml")
+
+
+@pytest.mark.parametrize("environ, feature", [("openmpi", "mpi"), ("mpj", "mpj")])
+def test_a_partition_for_mpi_says_how_many_cores_a_node_has(settings, tmp_path, environ, feature):
+    system = a_system(cores_per_node=None)
+    system["partitions"][0]["environs"] = ["gnu", environ]
+    with pytest.raises(ConfigError) as error:
+        configure(settings, tmp_path, site=system)
+    words = ["site.yaml", "here:batch: extras: 'cores_per_node' is missing", environ, feature]
+    assert all(word in str(error.value) for word in [*words, "ranks_per_node"])
+    system["partitions"][0]["extras"]["ranks_per_node"] = 2
+    configure(settings, tmp_path, site=system)
+    system = a_system(cores_per_node=None)
+    system["partitions"][0]["environs"] = ["gnu"]
+    configure(settings, tmp_path, site=system)
+
+
+def test_a_partition_for_vswitch_says_how_many_processes(settings, tmp_path):
+    system = {**with_environment(features=["vswitch"])}
+    del system["partitions"][0]["extras"]["cores_per_node"]
+    with pytest.raises(ConfigError, match="here:batch: extras: .*vswitch_processes"):
+        configure(settings, tmp_path, site=system)
+
+
+def test_keys_and_features_of_a_sites_own_are_extras_to_reframe(settings, tmp_path):
+    system = with_environment(features=["mpi", "gpu"], extras={"site": {"cuda": "12.4"}})
+    system["partitions"][0]["extras"]["site"] = {"gpu_arch": "sm_80", "rack": 7}
+    system["partitions"][0]["features"] = ["gpu"]
+    made = configure(settings, tmp_path, site=system)
+    [partition] = made["systems"][0]["partitions"]
+    assert (partition["extras"]["gpu_arch"], partition["extras"]["rack"]) == ("sm_80", 7)
+    assert "site" not in partition["extras"] and "gpu" in partition["features"]
+    [own] = [one for one in made["environments"] if one.get("target_systems") == ["here"]]
+    assert own["extras"] == {"cuda": "12.4"}
+
+
+def test_a_sites_own_key_cannot_be_one_of_ours(settings, tmp_path):
+    with pytest.raises(ConfigError, match="extras.site: 'processes' is a key of Nearmetal's"):
+        configure(settings, tmp_path, site=a_system(site={"processes": 4}))
+
+
+def test_the_schema_knows_what_reframe_knows():
+    """The lists in schema.yaml are ReFrame's own."""
+    for name in (*backends._launcher_backend_modules, *backends._scheduler_backend_modules):
+        importlib.import_module(name)
+    schema = yaml.safe_load((PACKAGE / "site" / "schema.yaml").read_text())
+    partition = schema["$defs"]["partition"]["properties"]
+    ours = set(backends._launchers) - {"srun-mpj"}
+    assert set(partition["launcher"]["enum"]) == ours
+    assert set(partition["scheduler"]["enum"]) == set(backends._schedulers)
+    platforms = partition["container_platforms"]["items"]["properties"]
+    assert set(platforms["type"]["enum"]) == {
+        name for name, one in vars(containers).items() if is_platform(one)
+    }
+    reframes = json.loads(
+        (Path(reframe_package.__file__).parent / "schemas/config.json").read_text()
+    )
+    systems = reframes["properties"]["systems"]["items"]["properties"]
+    theirs = systems["partitions"]["items"]["properties"]
+    deprecated = {"variables"}
+    assert set(partition) - {"only_with"} == set(theirs) - deprecated
+    assert set(partition["sched_options"]["properties"]) == set(
+        reframes["defs"]["sched_options"]["properties"]
+    )
+    assert set(platforms) == set(theirs["container_platforms"]["items"]["properties"]) - deprecated
+    environment = reframes["properties"]["environments"]["items"]["properties"]
+    assert set(schema["$defs"]["environment"]["properties"]) == set(environment) - deprecated - {
+        "target_systems"
+    }
+    assert set(schema["properties"]["modules_system"]["enum"]) == set(
+        systems["modules_system"]["enum"]
+    )
+
+
+def is_platform(one) -> bool:
+    base = containers.ContainerPlatform
+    return isinstance(one, type) and issubclass(one, base) and one is not base
+
+
+def test_the_known_features_are_those_that_checks_and_environments_have():
+    schema = yaml.safe_load((PACKAGE / "site" / "schema.yaml").read_text())["$defs"]
+    of_environments = set(schema["features_of_environments"]["enum"])
+    chosen = set()
+    library = PACKAGE / "checks"
+    for path in [*(SITE_CONFIG.parent / "reframe_checks").rglob("*.py"), *library.rglob("*.py")]:
+        for line in path.read_text().splitlines():
+            if "valid_prog_environs" in line:
+                chosen |= set(re.findall(r"\+(\w+)", line))
+    provided = {
+        feature
+        for environment in yaml.safe_load((SITE_CONFIG / "environments.yaml").read_text())
+        for feature in environment["features"]
+    }
+    assert chosen | provided == of_environments
+    features = set(schema["features_of_partitions"]["enum"])
+    for path in OURS.iterdir():
+        for partition in yaml.safe_load(path.read_text())["partitions"]:
+            assert set(partition.get("features", [])) <= features
+
+
+def test_two_partitions_of_one_name_are_rejected(settings, tmp_path):
+    system = a_system()
+    system["partitions"] *= 2
+    with pytest.raises(ConfigError, match="more than one is named batch"):
+        configure(settings, tmp_path, site=system)
+
+
+def test_a_partition_may_be_there_only_at_times(settings, tmp_path, monkeypatch):
+    system = a_system()
+    [always] = system["partitions"]
+    system["partitions"] += [
+        {**always, "name": "guests", "descr": kind, "only_with": {"HYPERVISOR": kind}}
+        for kind in "ab"
+    ]
+
+    def names():
+        return [
+            (partition["name"], partition.get("descr"))
+            for partition in configure(settings, tmp_path, site=system)["systems"][0]["partitions"]
+        ]
+
+    assert names() == [("batch", None)]
+    monkeypatch.setenv("HYPERVISOR", "b")
+    assert names() == [("batch", None), ("guests", "b")]
+
+
+@pytest.mark.parametrize(
+    "nic, features",
+    [("virtio", {"nic_emulated"}), ("e1000e", {"nic_emulated"}), ("vfio", {"nic_passthrough"})],
+)
+def test_the_labs_virtual_machines_are_a_partition_while_there_are_some(
+    settings, monkeypatch, nic, features
+):
+    monkeypatch.setenv("NEARMETAL_LAB_VM", nic)
+    common = settings.read_environments(SITE_CONFIG / "environments.yaml")
+    lab = settings.read_system(OURS / "lab.yaml", common)
+    [vm] = [settings.configure_partition(p) for p in lab["partitions"] if p["name"] == "vm"]
+    assert (
+        set(vm["features"]) >= {"vm", "rdma", "mpi", "java", "apptainer", *features}
+        and vm["extras"]["hypervisor"] == "qemu"
+    )
+
+
+@pytest.mark.parametrize(
+    "extras, features",
+    [
+        ({"link_class": "native"}, {"nic_native", "bare_metal"}),
+        ({"link_class": "passthrough", "hypervisor": "kvm"}, {"nic_passthrough", "vm"}),
+        (
+            {"link_class": "sriov", "hypervisor": "esxi-8.0", "rdma": True},
+            {"nic_passthrough", "nic_sriov", "vm", "rdma"},
+        ),
+        (
+            {"link_class": "emulated", "hypervisor": "xen-hvm", "rdma": False},
+            {"nic_emulated", "vm"},
+        ),
+    ],
+)
+def test_features_follow_from_extras_and_written_ones_stay(settings, tmp_path, extras, features):
+    system = a_system(**extras)
+    system["partitions"][0]["features"] = ["mpi", "vm"] if "vm" in features else ["mpi"]
+    [partition] = configure(settings, tmp_path, site=system)["systems"][0]["partitions"]
+    assert sorted(partition["features"]) == sorted(features | {"mpi"})  # none twice
+    assert "rdma" not in partition["extras"]  # else `+rdma` would match `rdma: false`
+
+
+def test_a_system_overrides_an_environment_by_name_and_only_what_differs(settings, tmp_path):
+    system = {**a_system(), "environments": [{"name": "openmpi", "modules": ["openmpi/5"]}]}
+    environments = configure(settings, tmp_path, site=system)["environments"]
+    common, own = [env for env in environments if env["name"] == "openmpi"]
+    assert "target_systems" not in common
+    assert own == {**common, "modules": ["openmpi/5"], "target_systems": ["here"]}
+
+
+def test_defaults_that_a_system_may_override(settings, tmp_path):
+    system = {**a_system(), "modules_system": "lmod", "prefix": "/scratch"}
+    system["partitions"][0]["max_jobs"] = 4
+    [plain, changed] = configure(settings, tmp_path, a={**a_system(), "name": "plain"}, b=system)[
+        "systems"
+    ]
+    assert (plain["modules_system"], plain["prefix"], plain["partitions"][0]["max_jobs"]) == (
+        "envmod",
+        "/results",
+        1,
+    )
+    assert (changed["modules_system"], changed["prefix"], changed["partitions"][0]["max_jobs"]) == (
+        "lmod",
+        "/scratch",
+        4,
+    )
+
+
+def reframe(*arguments, **environment) -> subprocess.CompletedProcess:
+    """ReFrame's command as a user has it, without a modules system."""
+    return subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "from reframe.frontend.cli import main; main()",
+            "--nocolor",
+            *arguments,
+        ],
+        env={
+            **os.environ,
+            "RFM_CONFIG_PATH": str(SITE_CONFIG),
+            "RFM_RESOLVE_MODULE_CONFLICTS": "0",
+            **environment,
+        },
+        text=True,
+        capture_output=True,
+    )
+
+
+def test_the_command_finds_a_sites_own_directory_first_and_writes_below_the_prefix(tmp_path):
+    (tmp_path / "site.yml").write_text(yaml.safe_dump({**a_system(), "hostnames": [".*"]}))
+    shown = reframe("--show-config", NEARMETAL_SYSTEMS_PATH=str(tmp_path), RFM_PREFIX="/elsewhere")
+    assert shown.returncode == 0, shown.stdout + shown.stderr
+    config, _ = json.JSONDecoder().raw_decode(shown.stdout)
+    assert [system["name"] for system in config["systems"]] == ["here"]
+    assert config["systems"][0]["prefix"] == "/elsewhere"
+    assert config["storage"] == [{"enable": True, "sqlite_db_file": "/elsewhere/results.db"}]
+    assert config["general"][0]["report_file"].startswith("/elsewhere/reports/")
+    [console] = config["logging"][0]["handlers$"]
+    assert (console["type"], console["level"]) == ("stream", "info")
+    [perflog] = config["logging"][0]["handlers_perflog"]
+    assert perflog["type"] == "filelog" and "%(check_#ALL)s" in perflog["format"]
+
+
+def test_a_sites_own_system_replaces_ours_of_the_same_name(tmp_path):
+    (tmp_path / "mine.yml").write_text(yaml.safe_dump({**a_system(), "name": "ec2"}))
+    shown = reframe("--show-config", NEARMETAL_SYSTEMS_PATH=str(tmp_path), RFM_SYSTEM="ec2")
+    config, _ = json.JSONDecoder().raw_decode(shown.stdout)
+    assert [system["name"] for system in config["systems"]] == ["ec2"]
+    assert [partition["name"] for partition in config["systems"][0]["partitions"]] == [
+        p["name"] for p in a_system()["partitions"]
+    ]
+    (tmp_path / "twice.yml").write_text(yaml.safe_dump({**a_system(), "name": "ec2"}))
+    failed = reframe("--show-config", NEARMETAL_SYSTEMS_PATH=str(tmp_path))
+    assert failed.returncode == 1 and "is already defined in" in failed.stdout + failed.stderr
+
+
+def test_results_go_into_the_checkout(monkeypatch):
+    """Where root finds there those of another user, see test_places.py."""
+    owner = os.geteuid()
+    monkeypatch.setattr(places, "owner", lambda path: owner)
+    places.results.cache_clear()
+    configuration = configuration_module.site_configuration(SITE_CONFIG)
+    places.results.cache_clear()
+    results = f"{SITE_CONFIG.parent}/results"
+    assert configuration["storage"][0]["sqlite_db_file"] == f"{results}/results.db"
+    assert {system["prefix"] for system in configuration["systems"]} == {results}
+
+
+@pytest.mark.parametrize("path", ["/no/such/directory", "systems"])
+def test_the_command_fails_where_a_sites_directory_is_wrong(path):
+    failed = reframe("--system=lab", "--show-config", NEARMETAL_SYSTEMS_PATH=path)
+    assert failed.returncode == 1
+    assert f"{path}: not the absolute path of a directory. Fix: " in failed.stdout + failed.stderr
+
+
+@pytest.mark.parametrize(
+    "asked, words",
+    [
+        ("nosuch", ["'nosuch' is unknown", "ec2", "lab", "RFM_SYSTEM", "NEARMETAL_SYSTEMS_PATH"]),
+        ("ec3", ["'ec3' is unknown; did you mean ec2?", str(OURS)]),
+        ("ec2:nosuch", [str(OURS / "ec2.yaml"), "'nosuch' is unknown", "cc, cc-sriov, efa"]),
+        ("lab:natve", [str(OURS / "lab.yaml"), "did you mean native?"]),
+        ("lab:vm", [str(OURS / "lab.yaml"), "NEARMETAL_LAB_VM=virtio", "only_with"]),
+    ],
+)
+def test_an_unknown_system_or_partition_is_named_with_the_known_ones(asked, words):
+    for arguments, environment in (
+        (["--system", asked], {}),
+        ([f"--system={asked}"], {}),
+        ([], {"RFM_SYSTEM": asked}),
+    ):
+        failed = reframe(*arguments, "--show-config", **environment)
+        said = failed.stdout + failed.stderr
+        assert failed.returncode == 1 and all(word in said for word in words), said
+
+
+def test_systems_of_a_sites_other_configuration_are_not_refused(tmp_path):
+    (tmp_path / "settings.py").write_text(
+        "site_configuration = {'systems': [{'name': 'other', 'hostnames': [], 'partitions': [{'name': 'login', "
+        "'scheduler': 'local', 'launcher': 'local', 'environs': ['plain']}]}], 'environments': [{'name': 'plain'}]}"
+    )
+    path = f"{SITE_CONFIG}:{tmp_path}"
+    shown = reframe("--system=other", "--show-config", RFM_CONFIG_PATH=path)
+    assert shown.returncode == 0, shown.stdout + shown.stderr
+    assert reframe("--system=generic", "--show-config").returncode == 0
+
+
+def test_what_reframe_imports_later_is_still_found_after_the_configuration_is_loaded():
+    """ReFrame takes its own entry of sys.path away by position, which an entry put before it would move."""
+    program = (
+        "import sys; from reframe.core.config import load_config; before = list(sys.path); "
+        f"load_config({str(SITE_CONFIG / 'settings.py')!r}); print(set(before) - set(sys.path))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=True, text=True, capture_output=True
+    )
+    assert done.stdout == "set()\n"
