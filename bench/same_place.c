@@ -1,6 +1,7 @@
 /*
- * By LD_PRELOAD: memory for messages starts at the same place of a page in every program.  Where it lies within a cache line
- * makes 10 % of the time from 4 KiB on where the kernel copies (process_vm_readv), and is otherwise the heap's luck.
+ * By LD_PRELOAD: memory for messages starts at the same place of a page in every program.  Where it
+ * lies within a cache line makes 10 % of the time from 4 KiB on where the kernel copies
+ * (process_vm_readv), and is otherwise the heap's luck.
  * Build: mpicc -shared -fPIC -O2 same_place.c -o same_place.so
  */
 #include <mpi.h>

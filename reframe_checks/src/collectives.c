@@ -2,7 +2,8 @@
  * Alltoall, Allreduce, Bcast and Barrier over message size, by the method of
  * the Intel MPI Benchmarks (IMB-MPI1) and in IMB's table format, so that one
  * parser reads both.  Every call is timed on its own, with a barrier before;
- * t_max is the mean on the rank where it is longest.  What it adds: every size's result is verified.
+ * t_max is the mean on the rank where it is longest.  What it adds: every size's result is
+ * verified.
  *
  * C11 and MPI only.  See --help for the options.
  * Build: mpicc -std=c11 -O2 -DNEARMETAL_CFLAGS='"-O2"' collectives.c -o collectives
@@ -14,13 +15,17 @@
 
 enum { WORD = sizeof(double), OPERATIONS = 4 };
 
-static struct { long iterations, min_iterations, max_bytes; double max_time; } method = {1000, 5, 1L << 20, 0.5};
+static struct {
+    long iterations, min_iterations, max_bytes;
+    double max_time;
+} method = {1000, 5, 1L << 20, 0.5};
 static int rank, ranks;
 static double *from, *to;
 
 static const char HELP[] =
     "Usage: <launcher> -n N collectives [options]\n"
-    "Time of MPI's Alltoall, Allreduce, Bcast and Barrier among N ranks, 8 B to 1 MiB (to each rank, in Alltoall).\n"
+    "Time of MPI's Alltoall, Allreduce, Bcast and Barrier among N ranks,\n"
+    "8 B to 1 MiB (to each rank, in Alltoall).\n"
     "\n"
     "  --iterations N      timed calls per size (default 1000)\n"
     "  --max-time SECONDS  aim to stay below this per size (default 0.5)\n"
@@ -29,14 +34,16 @@ static const char HELP[] =
     "  --help              this text\n"
     "\n"
     "Example: mpirun -n 16 collectives --max-bytes 65536\n"
-    "Exit status: 0 done, 2 bad usage or too little memory, 3 a result was wrong or no time could be taken.\n";
+    "Exit status: 0 done, 2 bad usage or too little memory,\n"
+    "3 a result was wrong or no time could be taken.\n";
 
 static const struct number OPTIONS[] = {
     {"iterations", 1, 1e9, &method.iterations, NULL},
     {"min-iterations", 1, 1e9, &method.min_iterations, NULL},
     {"max-bytes", WORD, 1 << 28, &method.max_bytes, NULL},
     {"max-time", 0.001, 1e6, NULL, &method.max_time},
-    {0}};
+    {0},
+};
 
 /* ---- the operations: `count` doubles to each rank, the root going round */
 
@@ -52,7 +59,10 @@ static void allreduce(int count, int root)
     MPI_Allreduce(from, to, count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
 }
 
-static void bcast(int count, int root) { MPI_Bcast(rank == root ? from : to, count, MPI_DOUBLE, root, MPI_COMM_WORLD); }
+static void bcast(int count, int root)
+{
+    MPI_Bcast(rank == root ? from : to, count, MPI_DOUBLE, root, MPI_COMM_WORLD);
+}
 
 static void barrier(int count, int root)
 {
@@ -72,8 +82,15 @@ static double expected(int operation, int count, int root, long i)
     return sum;
 }
 
-static const struct { const char *name; void (*call)(int, int); } OPERATION[OPERATIONS] = {
-    {"Alltoall", alltoall}, {"Allreduce", allreduce}, {"Bcast", bcast}, {"Barrier", barrier}};
+static const struct {
+    const char *name;
+    void (*call)(int, int);
+} OPERATION[OPERATIONS] = {
+    {"Alltoall", alltoall},
+    {"Allreduce", allreduce},
+    {"Bcast", bcast},
+    {"Barrier", barrier},
+};
 
 /* One call whose result is looked at; every rank leaves where it is wrong on any. */
 static void verify(int operation, int count)
@@ -87,10 +104,11 @@ static void verify(int operation, int count)
     OPERATION[operation].call(count, root);
     int wrong = 0;
     if (operation != 3 && !(operation == 2 && rank == root))
-        for (long i = 0; i < results && !wrong; i++) wrong = to[i] != expected(operation, count, root, i);
+        for (long i = 0; i < results && !wrong; i++)
+            wrong = to[i] != expected(operation, count, root, i);
     if (wrong)
-        fprintf(stderr, "collectives: rank %d got a wrong result of %s with %ld bytes.\n", rank, OPERATION[operation].name,
-                (long)count * WORD);
+        fprintf(stderr, "collectives: rank %d got a wrong result of %s with %ld bytes.\n", rank,
+                OPERATION[operation].name, (long)count * WORD);
     MPI_Allreduce(MPI_IN_PLACE, &wrong, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
     if (wrong) {
         MPI_Finalize();
@@ -117,7 +135,8 @@ static void measure(int operation, int count)
     timed(operation, count, 2);
     const double begin = MPI_Wtime();
     timed(operation, count, 5);
-    double estimate = (MPI_Wtime() - begin) / 5, mean, least, sum, most; /* the barrier's time is in it */
+    /* The estimate includes the barrier. */
+    double estimate = (MPI_Wtime() - begin) / 5, mean, least, sum, most;
     long calls = estimate > 0 ? (long)(method.max_time / estimate) : method.iterations;
     if (calls < method.min_iterations) calls = method.min_iterations;
     if (calls > method.iterations) calls = method.iterations;
@@ -128,7 +147,8 @@ static void measure(int operation, int count)
     MPI_Reduce(&mean, &sum, 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
     if (rank != 0) return;
     if (!(least > 0)) {
-        complain("the clock stood still over %ld calls of %s; raise --iterations.", calls, OPERATION[operation].name);
+        complain("the clock stood still over %ld calls of %s; raise --iterations.", calls,
+                 OPERATION[operation].name);
         MPI_Abort(MPI_COMM_WORLD, WRONG_RESULT);
     }
     if (operation != 3) printf("%13ld ", (long)count * WORD);
@@ -140,7 +160,8 @@ static void head(int operation)
 {
     if (rank != 0) return;
     const char *rule = "#----------------------------------------------------------------";
-    printf("\n%s\n# Benchmarking %s\n# #processes = %d\n%s\n", rule, OPERATION[operation].name, ranks, rule);
+    printf("\n%s\n# Benchmarking %s\n# #processes = %d\n%s\n", rule, OPERATION[operation].name,
+           ranks, rule);
     if (operation != 3) printf("%13s ", "#bytes");
     printf("%13s %13s %13s %13s\n", "#repetitions", "t_min[usec]", "t_max[usec]", "t_avg[usec]");
 }
@@ -152,7 +173,9 @@ int main(int argc, char **argv)
     speaks = rank == 0;
     int status = parse_numbers(argc, argv, HELP, OPTIONS);
     if (status == 0 && ranks < 2)
-        status = complain("collectives need at least 2 ranks, but 1 started (where more were asked for, the launcher is not this MPI's).");
+        status = complain(
+            "collectives need at least 2 ranks, but 1 started (where more were asked for, the "
+            "launcher is not this MPI's).");
     if (status != 0) {
         MPI_Finalize();
         return status == HELP_GIVEN ? 0 : status;
@@ -161,13 +184,15 @@ int main(int argc, char **argv)
     from = malloc(words * sizeof *from);
     to = malloc(words * sizeof *to);
     if (!from || !to) {
-        fprintf(stderr, "collectives: rank %d has no memory for two times %zu bytes; lower --max-bytes.\n", rank, words * WORD);
+        fprintf(stderr,
+                "collectives: rank %d has no memory for two times %zu bytes; lower --max-bytes.\n",
+                rank, words * WORD);
         MPI_Abort(MPI_COMM_WORLD, USAGE_ERROR);
     }
     print_program("collectives 1");
     if (rank == 0)
-        printf("# nearmetal method: iterations=%ld min_iterations=%ld max_time=%g max_bytes=%ld\n", method.iterations,
-               method.min_iterations, method.max_time, method.max_bytes);
+        printf("# nearmetal method: iterations=%ld min_iterations=%ld max_time=%g max_bytes=%ld\n",
+               method.iterations, method.min_iterations, method.max_time, method.max_bytes);
     for (int operation = 0; operation < OPERATIONS; operation++) {
         head(operation);
         for (long bytes = WORD; bytes <= method.max_bytes; bytes *= 2) {

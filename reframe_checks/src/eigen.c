@@ -31,21 +31,25 @@
 #error "this PETSc was built without MUMPS, the solver of the linear systems"
 #endif
 
-/* Moments of a block of vectors: many times as many columns as there are eigenvalues, so that one pass finds them all, and
- * enough bytes between groups for the counters to tell their way. */
+/* Moments of a block of vectors: many times as many columns as there are eigenvalues, so that one
+ * pass finds them all, and enough bytes between groups for the counters to tell their way. */
 enum { BLOCK = 32, MOMENTS = 6, MOST = BLOCK * MOMENTS, BRANCHES = 3, THREADS = 4096 };
 static const double A = 20, B = -4, TAU = 0.1;
-/* The contour: half way to the next eigenvalues on any grid from 12 points, so that rounding puts none in or out. */
+/* The contour: half way to the next eigenvalues on any grid from 12 points, so that rounding puts
+ * none in or out. */
 static const double CENTRE = 8.9, RADIUS = 8.3, HEIGHT = 0.2;
 static const double WRONG = 1e-9;
 
 static const char HELP[] =
     "Usage: <launcher> -n N eigen [options]\n"
-    "Eigenvalues of a delay differential equation within an ellipse, by contour integrals (SLEPc's NEPCISS).\n"
+    "Eigenvalues of a delay differential equation within an ellipse,\n"
+    "by contour integrals (SLEPc's NEPCISS).\n"
     "\n"
     "  --side N       points of the grid in each of three directions (default 16)\n"
-    "  --points N     of the contour; for each of its upper half a linear system is solved (default 32)\n"
-    "  --groups N     of processes, which share the systems out (default: the most that divide both)\n"
+    "  --points N     of the contour (default 32); for each of its upper half a linear\n"
+    "                 system is solved\n"
+    "  --groups N     of processes, which share the systems out (default: the most that\n"
+    "                 divide both)\n"
     "\n"
     "Exit status: 0 all eigenvalues found, 2 bad usage, 3 one is missing, wrong or too many.\n";
 
@@ -59,7 +63,8 @@ static int inside(double complex z)
     return x * x + y * y < 1;
 }
 
-/* w with w exp(w) = z on branch k, by Halley's iteration (R. Corless et al., On the Lambert W function, 1996, section 5.9). */
+/* w with w exp(w) = z on branch k, by Halley's iteration (R. Corless et al., On the Lambert W
+ * function, 1996, section 5.9). */
 static double complex lambert(double complex z, int k)
 {
     double complex w = clog(z) + 2 * M_PI * I * k;
@@ -87,17 +92,21 @@ static int known_eigenvalues(int side, double complex *known)
         for (int j = 1; j <= side; j++)
             for (int k = 1; k <= side; k++) {
                 const double c = A + mode(i, side) + mode(j, side) + mode(k, side);
-                if (c < B) break; /* nor do the next give a real part above 0, where |exp(-TAU lambda)| < 1 */
+                /* nor do the next give a real part above 0, where |exp(-TAU lambda)| < 1 */
+                if (c < B) break;
                 for (int branch = -BRANCHES; branch <= BRANCHES; branch++) {
-                    const double complex lambda = c + lambert(TAU * B * exp(-TAU * c), branch) / TAU;
+                    const double complex lambda =
+                        c + lambert(TAU * B * exp(-TAU * c), branch) / TAU;
                     if (inside(lambda) && count < MOST) known[count++] = lambda;
                 }
             }
     return count;
 }
 
-/* Distance of the worst pair when each found one is matched with the nearest known one; infinite where numbers differ. */
-static double worst_distance(const double complex *found, int found_count, double complex *known, int known_count)
+/* Distance of the worst pair when each found one is matched with the nearest known one; infinite
+ * where numbers differ. */
+static double worst_distance(const double complex *found, int found_count, double complex *known,
+                             int known_count)
 {
     double worst = 0;
     if (found_count != known_count) return INFINITY;
@@ -123,7 +132,8 @@ static int thread_times(pid_t *thread, double *seconds)
         const pid_t number = (pid_t)atol(entry->d_name);
         struct timespec time;
         /* What pthread_getcpuclockid makes of a thread. */
-        if (number <= 0 || clock_gettime((clockid_t)((~(unsigned)number << 3) | 6), &time)) continue;
+        if (number <= 0 || clock_gettime((clockid_t)((~(unsigned)number << 3) | 6), &time))
+            continue;
         thread[count] = number;
         seconds[count++] = (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
     }
@@ -131,7 +141,8 @@ static int thread_times(pid_t *thread, double *seconds)
     return count;
 }
 
-/* Threads of this process that the BLAS computes on, whatever it was asked for: those that took a share of a product. */
+/* Threads of this process that the BLAS computes on, whatever it was asked for: those that took a
+ * share of a product. */
 static PetscErrorCode threads_at_work(int asked, int *working)
 {
     static pid_t before[THREADS], after[THREADS];
@@ -159,18 +170,23 @@ static PetscErrorCode threads_at_work(int asked, int *working)
 
 /* ---- what is computed */
 
-static PetscErrorCode make_matrix(PetscInt side, PetscScalar diagonal, PetscScalar neighbour, Mat *matrix)
+static PetscErrorCode make_matrix(PetscInt side, PetscScalar diagonal, PetscScalar neighbour,
+                                  Mat *matrix)
 {
     const PetscInt all = side * side * side;
     PetscInt first, last;
     PetscFunctionBeginUser;
-    PetscCall(MatCreateAIJ(PETSC_COMM_WORLD, PETSC_DECIDE, PETSC_DECIDE, all, all, 7, NULL, 6, NULL, matrix));
+    PetscCall(MatCreateAIJ(PETSC_COMM_WORLD, PETSC_DECIDE, PETSC_DECIDE, all, all, 7, NULL, 6, NULL,
+                           matrix));
     PetscCall(MatGetOwnershipRange(*matrix, &first, &last));
     for (PetscInt row = first; row < last; row++) {
         PetscCall(MatSetValue(*matrix, row, row, diagonal, INSERT_VALUES));
-        for (PetscInt stride = 1, place = row; neighbour != 0.0 && stride < all; stride *= side, place /= side) {
-            if (place % side > 0) PetscCall(MatSetValue(*matrix, row, row - stride, neighbour, INSERT_VALUES));
-            if (place % side < side - 1) PetscCall(MatSetValue(*matrix, row, row + stride, neighbour, INSERT_VALUES));
+        for (PetscInt stride = 1, place = row; neighbour != 0.0 && stride < all;
+             stride *= side, place /= side) {
+            if (place % side > 0)
+                PetscCall(MatSetValue(*matrix, row, row - stride, neighbour, INSERT_VALUES));
+            if (place % side < side - 1)
+                PetscCall(MatSetValue(*matrix, row, row + stride, neighbour, INSERT_VALUES));
         }
     }
     PetscCall(MatAssemblyBegin(*matrix, MAT_FINAL_ASSEMBLY));
@@ -178,7 +194,8 @@ static PetscErrorCode make_matrix(PetscInt side, PetscScalar diagonal, PetscScal
     PetscFunctionReturn(PETSC_SUCCESS);
 }
 
-/* (L + A I) - lambda I + exp(-TAU lambda) B I; the first matrix is the one whose pattern holds the others'. */
+/* (L + A I) - lambda I + exp(-TAU lambda) B I; the first matrix is the one whose pattern holds the
+ * others'. */
 static PetscErrorCode make_problem(PetscInt side, NEP nep)
 {
     const double off = pow((double)(side + 1) / M_PI, 2);
@@ -204,9 +221,10 @@ static PetscErrorCode make_problem(PetscInt side, NEP nep)
     PetscFunctionReturn(PETSC_SUCCESS);
 }
 
-/* One pass over the contour, so that the work is the same everywhere; what it found is verified afterwards. */
-static PetscErrorCode one_pass(NEP nep, PetscScalar real, PetscScalar imaginary, PetscReal residual, PetscReal *error,
-                               void *context)
+/* One pass over the contour, so that the work is the same everywhere; what it found is verified
+ * afterwards. */
+static PetscErrorCode one_pass(NEP nep, PetscScalar real, PetscScalar imaginary, PetscReal residual,
+                               PetscReal *error, void *context)
 {
     (void)nep, (void)real, (void)imaginary, (void)residual, (void)context;
     *error = 0;
@@ -242,7 +260,8 @@ struct solution {
     double seconds, residual; /* of the slowest process; the largest */
 };
 
-static PetscErrorCode solve(PetscInt side, PetscInt points, PetscInt groups, struct solution *solution)
+static PetscErrorCode solve(PetscInt side, PetscInt points, PetscInt groups,
+                            struct solution *solution)
 {
     NEP nep;
     PetscInt converged;
@@ -255,7 +274,8 @@ static PetscErrorCode solve(PetscInt side, PetscInt points, PetscInt groups, str
     PetscCall(NEPSetUp(nep)); /* each group gets the matrices */
     PetscCall(NEPSolve(nep));
     seconds = MPI_Wtime() - seconds;
-    PetscCallMPI(MPI_Allreduce(&seconds, &solution->seconds, 1, MPI_DOUBLE, MPI_MAX, PETSC_COMM_WORLD));
+    PetscCallMPI(
+        MPI_Allreduce(&seconds, &solution->seconds, 1, MPI_DOUBLE, MPI_MAX, PETSC_COMM_WORLD));
     PetscCall(NEPGetConverged(nep, &converged));
     solution->count = (int)(converged < MOST ? converged : MOST);
     for (int i = 0; i < solution->count; i++) {
@@ -276,48 +296,61 @@ static int report(long side, long points, long groups, int threads, struct solut
     const int right = error < WRONG && solution->residual < WRONG;
     PetscInt petsc[3], slepc[3];
     int fewest;
-    PetscCallMPIAbort(PETSC_COMM_WORLD, MPI_Allreduce(&threads, &fewest, 1, MPI_INT, MPI_MIN, PETSC_COMM_WORLD));
+    PetscCallMPIAbort(PETSC_COMM_WORLD,
+                      MPI_Allreduce(&threads, &fewest, 1, MPI_INT, MPI_MIN, PETSC_COMM_WORLD));
     print_program("eigen 1");
     if (rank) return right;
     PetscGetVersionNumber(&petsc[0], &petsc[1], &petsc[2], NULL);
     SlepcGetVersionNumber(&slepc[0], &slepc[1], &slepc[2], NULL);
-    printf("# nearmetal solver: SLEPc %d.%d.%d, PETSc %d.%d.%d\n", (int)slepc[0], (int)slepc[1], (int)slepc[2], (int)petsc[0],
-           (int)petsc[1], (int)petsc[2]);
+    printf("# nearmetal solver: SLEPc %d.%d.%d, PETSc %d.%d.%d\n", (int)slepc[0], (int)slepc[1],
+           (int)slepc[2], (int)petsc[0], (int)petsc[1], (int)petsc[2]);
     printf("# nearmetal threads: %d\n", fewest);
-    if (groups == ranks) /* The block goes to all, its trace and moments come back; what MUMPS moves in a group is not known. */
-        printf("# nearmetal payload_bytes: %.0f\n", 16 * pow((double)side, 3) * BLOCK * (2 + MOMENTS) * (ranks - 1));
-    printf(" Processes            = %d\n Side                 = %ld\n Contour points       = %ld\n"
-           " Groups               = %ld\n", ranks, side, points, groups);
-    printf(" Eigenvalues found    = %d\n Eigenvalues known    = %d\n Largest error        = %.3e\n"
-           " Largest residual     = %.3e\n", solution->count, expected, error, solution->residual);
+    /* The block goes to all, its trace and moments come back; what MUMPS moves in a group is not
+     * known. */
+    if (groups == ranks)
+        printf("# nearmetal payload_bytes: %.0f\n",
+               16 * pow((double)side, 3) * BLOCK * (2 + MOMENTS) * (ranks - 1));
+    printf(
+        " Processes            = %d\n Side                 = %ld\n Contour points       = %ld\n"
+        " Groups               = %ld\n",
+        ranks, side, points, groups);
+    printf(
+        " Eigenvalues found    = %d\n Eigenvalues known    = %d\n Largest error        = %.3e\n"
+        " Largest residual     = %.3e\n",
+        solution->count, expected, error, solution->residual);
     printf(" Time in seconds      = %.6f\n Verification         = %s\n", solution->seconds,
            right ? "SUCCESSFUL" : "UNSUCCESSFUL");
     if (right) puts("# nearmetal complete");
     else
-        fprintf(stderr, "eigen: %d of %d eigenvalues were found, wrong by up to %.1e, with residuals up to %.1e.\n",
+        fprintf(stderr,
+                "eigen: %d of %d eigenvalues were found, wrong by up to %.1e, with residuals up to "
+                "%.1e.\n",
                 solution->count, expected, error, solution->residual);
     return right;
 }
 
-static long divisor(long a, long b)
-{
-    return b ? divisor(b, a % b) : a;
-}
+static long divisor(long a, long b) { return b ? divisor(b, a % b) : a; }
 
 int main(int argc, char **argv)
 {
     long side = 16, points = 32, groups = 0;
-    const struct number numbers[] = {{"side", 12, 400, &side, NULL}, {"points", 32, 4096, &points, NULL},
-                                     {"groups", 1, 4096, &groups, NULL}, {NULL, 0, 0, NULL, NULL}};
+    const struct number numbers[] = {
+        {"side", 12, 400, &side, NULL},
+        {"points", 32, 4096, &points, NULL},
+        {"groups", 1, 4096, &groups, NULL},
+        {NULL, 0, 0, NULL, NULL},
+    };
     rank = start_mpi(&argc, &argv, 1, &ranks);
     program_name = "eigen";
     speaks = rank == 0;
     int status = parse_numbers(argc, argv, HELP, numbers);
-    if (!status && points % 4) status = complain("--points takes a multiple of 4, not %ld.", points);
+    if (!status && points % 4)
+        status = complain("--points takes a multiple of 4, not %ld.", points);
     if (!groups) groups = divisor(ranks, points / 2);
     if (!status && (ranks % groups || points / 2 % groups))
-        status = complain("--groups %ld must divide the %d processes and the %ld linear systems of %ld points.", groups, ranks,
-                          points / 2, points);
+        status = complain(
+            "--groups %ld must divide the %d processes and the %ld linear systems of %ld points.",
+            groups, ranks, points / 2, points);
     if (status) {
         MPI_Finalize();
         return status == HELP_GIVEN ? 0 : status;
@@ -326,7 +359,8 @@ int main(int argc, char **argv)
     char skip[] = "-skip_petscrc", *words[] = {argv[0], skip, NULL}, **given = words;
     int count = 2;
     unsetenv("PETSC_OPTIONS");
-    if (SlepcInitialize(&count, &given, NULL, NULL) != PETSC_SUCCESS) MPI_Abort(MPI_COMM_WORLD, USAGE_ERROR);
+    if (SlepcInitialize(&count, &given, NULL, NULL) != PETSC_SUCCESS)
+        MPI_Abort(MPI_COMM_WORLD, USAGE_ERROR);
     const char *asked = getenv("OMP_NUM_THREADS");
     int threads = 0;
     PetscCallAbort(PETSC_COMM_WORLD, threads_at_work(asked ? atoi(asked) : 1, &threads));

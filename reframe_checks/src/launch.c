@@ -1,6 +1,7 @@
 /*
- * How long it takes until an MPI program can begin: from the moment that its launcher was called to the return of MPI_Init on
- * the first process, and what of that all processes spend within MPI_Init.
+ * How long it takes until an MPI program can begin: from the moment that its launcher was called to
+ * the return of MPI_Init on the first process, and what of that all processes spend within
+ * MPI_Init.
  *
  * C11 and MPI only.  See --help for the options.
  * Build: mpicc -std=c11 -O2 -DNEARMETAL_CFLAGS='"-O2"' launch.c -o launch
@@ -17,7 +18,8 @@ static double asked;
 
 static const char HELP[] =
     "Usage: <launcher> -n N launch --ranks N --since $(date +%s.%N)\n"
-    "Seconds from then until MPI_Init has returned on the first process, and those within MPI_Init.\n"
+    "Seconds from then until MPI_Init has returned on the first process,\n"
+    "and those within MPI_Init.\n"
     "\n"
     "  --ranks N        fail unless there are N processes, which know of each other\n"
     "  --since SECONDS  when the launcher was called, by the clock of the first process's node\n"
@@ -27,7 +29,10 @@ static const char HELP[] =
     "Exit status: 0 done, 2 bad usage or another number of processes.\n";
 
 static const struct number OPTIONS[] = {
-    {"ranks", 1, 1e7, &expected, NULL}, {"since", 0, 1e11, NULL, &asked}, {0}};
+    {"ranks", 1, 1e7, &expected, NULL},
+    {"since", 0, 1e11, NULL, &asked},
+    {0},
+};
 
 static double now(clockid_t clock)
 {
@@ -50,10 +55,13 @@ int main(int argc, char **argv)
     speaks = rank == 0;
     int status = parse_numbers(argc, argv, HELP, OPTIONS);
     if (!status && expected && ranks != expected)
-        status = complain("%d process(es) instead of %ld know of each other: the launcher does not speak what this MPI library "
-                          "does (srun --mpi=..., SLURM_MPI_TYPE).", ranks, expected);
+        status = complain(
+            "%d process(es) instead of %ld know of each other: the launcher does not speak what "
+            "this MPI library does (srun --mpi=..., SLURM_MPI_TYPE).",
+            ranks, expected);
     if (!status && asked > ready)
-        status = complain("--since %.6f is later than the start: is that clock another node's?", asked);
+        status =
+            complain("--since %.6f is later than the start: is that clock another node's?", asked);
     if (!status) {
         print_program("launch 1");
         MPI_Allreduce(MPI_IN_PLACE, &inside, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);

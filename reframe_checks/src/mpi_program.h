@@ -12,8 +12,8 @@
 #include <time.h>
 #include "program.h"
 
-/* Before anything is sent: in Open MPI 5.0 a rank crashes that is still within MPI_Init when the first message of another
- * reaches it (open-mpi/ompi#12495, #13559). No clock runs yet. */
+/* Before anything is sent: in Open MPI 5.0 a rank crashes that is still within MPI_Init when the
+ * first message of another reaches it (open-mpi/ompi#12495, #13559). No clock runs yet. */
 static inline void rest_after_init(int ranks)
 {
     if (ranks > 1) nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
@@ -64,10 +64,12 @@ static void print_program(const char *program)
         library[strcspn(library, "\r\n")] = '\0'; /* MPICH goes on for a page */
         for (char *c = library; *c; c++)
             if (*c == '\t') *c = ' ';
-        printf("# nearmetal program: %s\n# nearmetal mpi_library: %s\n# nearmetal compiler: %s %s\n", program, library, COMPILER,
-               NEARMETAL_CFLAGS);
+        printf(
+            "# nearmetal program: %s\n# nearmetal mpi_library: %s\n# nearmetal compiler: %s %s\n",
+            program, library, COMPILER, NEARMETAL_CFLAGS);
         for (int r = 0; r < ranks; r++)
-            printf("# nearmetal rank %d: host=%s cpu=%d allowed_cpus=%d\n", r, all[r].host, all[r].cpu, all[r].allowed_cpus);
+            printf("# nearmetal rank %d: host=%s cpu=%d allowed_cpus=%d\n", r, all[r].host,
+                   all[r].cpu, all[r].allowed_cpus);
     }
     free(all);
 }

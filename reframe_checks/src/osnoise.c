@@ -24,14 +24,15 @@ static const double QUANTUM_NS = 1000;
 
 static const char HELP[] =
     "Usage: osnoise [options]\n"
-    "Computes on every allowed CPU at once, in quanta of one microsecond, and tells what interrupted it: how often,\n"
-    "how long, and which share of the time.\n"
+    "Computes on every allowed CPU at once, in quanta of one microsecond,\n"
+    "and tells what interrupted it: how often, how long, and which share of the time.\n"
     "\n"
     "  --seconds S  how long (default 10, from 0.1 to 86400)\n"
     "  --help       this text\n"
     "\n"
     "Example: srun --cpu-bind=none --exclusive osnoise --seconds 60\n"
-    "Exit status: 0 done, 2 bad usage or too little memory, 3 the clock is too coarse or nothing could be measured.\n";
+    "Exit status: 0 done, 2 bad usage or too little memory,\n"
+    "3 the clock is too coarse or nothing could be measured.\n";
 
 #define FAIL(status, ...) (complain(__VA_ARGS__), exit(status))
 
@@ -103,9 +104,11 @@ static void *measure(void *argument)
     CPU_ZERO_S(CPU_ALLOC_SIZE(CPU_LIMIT), set);
     CPU_SET_S((size_t)core->cpu, CPU_ALLOC_SIZE(CPU_LIMIT), set);
     if (pthread_setaffinity_np(pthread_self(), CPU_ALLOC_SIZE(CPU_LIMIT), set) != 0)
-        FAIL(USAGE_ERROR, "CPU %d refuses this program although the kernel lists it as allowed.", core->cpu);
+        FAIL(USAGE_ERROR, "CPU %d refuses this program although the kernel lists it as allowed.",
+             core->cpu);
     CPU_FREE(set);
-    memset(core->times, 1, WINDOW * sizeof *core->times); /* touched: no page fault inside a quantum */
+    /* touched: no page fault inside a quantum */
+    memset(core->times, 1, WINDOW * sizeof *core->times);
     pthread_barrier_wait(&together);
     core->shortest = shortest_of(20000);
     pthread_barrier_wait(&together);
@@ -124,7 +127,8 @@ static void *measure(void *argument)
             for (int i = 0; i < count; i++)
                 if (core->times[i] < core->shortest) core->shortest = core->times[i];
             for (int i = 0; i < count; i++)
-                if (core->times[i] > 2 * core->shortest) note(core, core->times[i] - core->shortest);
+                if (core->times[i] > 2 * core->shortest)
+                    note(core, core->times[i] - core->shortest);
             core->quanta += (uint64_t)count;
             core->elapsed += (double)(last - begin);
         }
@@ -164,21 +168,28 @@ int main(int argc, char **argv)
         if (pthread_create(&cores[i].thread, NULL, measure, &cores[i]) != 0)
             FAIL(USAGE_ERROR, "no thread could be started for CPU %d.", cores[i].cpu);
     for (int i = 0; i < count; i++) pthread_join(cores[i].thread, NULL);
-    printf("# nearmetal program: osnoise 1\n# nearmetal compiler: %s %s\n# nearmetal method: seconds=%g steps=%ld cpus=%d\n",
-           COMPILER, NEARMETAL_CFLAGS, seconds, steps, count);
-    printf("%6s %12s %12s %12s %14s %12s\n", "#cpu", "quanta", "shortest[ns]", "detours", "longest[ns]", "lost[%]");
+    printf(
+        "# nearmetal program: osnoise 1\n# nearmetal compiler: %s %s\n# nearmetal method: "
+        "seconds=%g steps=%ld cpus=%d\n",
+        COMPILER, NEARMETAL_CFLAGS, seconds, steps, count);
+    printf("%6s %12s %12s %12s %14s %12s\n", "#cpu", "quanta", "shortest[ns]", "detours",
+           "longest[ns]", "lost[%]");
     uint64_t bins[BINS] = {0};
     for (int i = 0; i < count; i++) {
         const struct core *const c = &cores[i];
         if (c->shortest == 0 || c->quanta < 1000)
-            FAIL(WRONG_RESULT, "CPU %d did %llu quanta, the shortest in %llu ns: the clock is too coarse.", c->cpu,
-                 (unsigned long long)c->quanta, (unsigned long long)c->shortest);
-        printf("%6d %12llu %12llu %12llu %14llu %12.6f\n", c->cpu, (unsigned long long)c->quanta, (unsigned long long)c->shortest,
-               (unsigned long long)c->detours, (unsigned long long)c->longest, 100 * c->taken / c->elapsed);
+            FAIL(WRONG_RESULT,
+                 "CPU %d did %llu quanta, the shortest in %llu ns: the clock is too coarse.",
+                 c->cpu, (unsigned long long)c->quanta, (unsigned long long)c->shortest);
+        printf("%6d %12llu %12llu %12llu %14llu %12.6f\n", c->cpu, (unsigned long long)c->quanta,
+               (unsigned long long)c->shortest, (unsigned long long)c->detours,
+               (unsigned long long)c->longest, 100 * c->taken / c->elapsed);
         for (int b = 0; b < BINS; b++) bins[b] += c->bins[b];
     }
     for (int b = 0; b < BINS; b++)
-        if (bins[b]) printf("# nearmetal detours: from_ns=%llu count=%llu\n", 1ull << b, (unsigned long long)bins[b]);
+        if (bins[b])
+            printf("# nearmetal detours: from_ns=%llu count=%llu\n", 1ull << b,
+                   (unsigned long long)bins[b]);
     for (int part = 0; part < PARTS; part++) {
         double lost = 0;
         for (int i = 0; i < count; i++) lost += 100 * cores[i].part[part] / count;

@@ -35,7 +35,8 @@ struct result { /* of one message size; times are half round trips in us */
 
 static int rank;
 static unsigned char *send_buffer, *receive_buffer;
-static MPI_Comm pair; /* as IMB and most libraries: in Open MPI the world's own messages are some percent quicker */
+/* as IMB and most libraries: in Open MPI the world's own messages are some percent quicker */
+static MPI_Comm pair;
 
 static const char HELP[] =
     "Usage: <launcher> -n 2 pingpong [options]\n"
@@ -65,7 +66,8 @@ static const struct number OPTIONS[] = {
     {"max-bytes", 1, 1 << 30 /* an MPI count is an int */, &method.max_bytes, NULL},
     {"stall-timeout", 1, 1e6, &method.stall_timeout, NULL},
     {"max-time", 0.001, 1e6, NULL, &method.max_time},
-    {0}};
+    {0},
+};
 
 /* A rank that hangs must end as a sentence and not as a job that sits out its
  * time limit.  Each phase of a size re-arms the alarm; the text is made ready
@@ -81,7 +83,8 @@ static void stalled(int signal)
 
 static void expect_progress(long size)
 {
-    snprintf(stall_text, sizeof stall_text, "pingpong: rank %d has had no answer from rank %d for %ld s at messages "
+    snprintf(stall_text, sizeof stall_text,
+             "pingpong: rank %d has had no answer from rank %d for %ld s at messages "
              "of %ld bytes: that rank hangs, or the network between them lost it.\n",
              rank, 1 - rank, method.stall_timeout, size);
     alarm((unsigned)(method.stall_timeout + (long)method.max_time));
@@ -90,7 +93,8 @@ static void expect_progress(long size)
 /* Scrambled, so that a shifted, repeated or stale stretch does not fit. */
 static unsigned char pattern(long offset, long size, unsigned seed)
 {
-    uint64_t mixed = ((uint64_t)offset + 1) * 0x9E3779B97F4A7C15u ^ (uint64_t)size * 0xC2B2AE3D27D4EB4Fu;
+    uint64_t mixed =
+        ((uint64_t)offset + 1) * 0x9E3779B97F4A7C15u ^ (uint64_t)size * 0xC2B2AE3D27D4EB4Fu;
     return (unsigned char)((mixed + seed * 0x165667B19E3779F9u) >> 37);
 }
 
@@ -120,8 +124,11 @@ static void verified_round_trip(long size)
         const unsigned expected = pattern(i, size, other);
         wrong = receive_buffer[i] != expected;
         if (wrong)
-            fprintf(stderr, "pingpong: rank %d received a corrupted message of %ld bytes: at byte offset %ld "
-                    "expected 0x%02x, got 0x%02x.\n", rank, size, i, expected, receive_buffer[i]);
+            fprintf(
+                stderr,
+                "pingpong: rank %d received a corrupted message of %ld bytes: at byte offset %ld "
+                "expected 0x%02x, got 0x%02x.\n",
+                rank, size, i, expected, receive_buffer[i]);
     }
     /* Both ranks leave together and in order: on MPI_Abort MPICH's launcher
      * at times drops what was printed, this sentence included. */
@@ -239,10 +246,13 @@ static void print_facts(double settled)
 {
     print_program("pingpong 2"); /* 2 is the version of this format */
     if (rank != 0) return;
-    printf("# nearmetal method: warmup=%ld iterations=%ld min_iterations=%ld volume=%ld max_time=%g max_bytes=%ld\n",
-           method.warmup, method.iterations, method.min_iterations, method.volume, method.max_time,
-           method.max_bytes);
-    if (settled < 0) puts("# nearmetal settled: no, round trips still varied after the time allowed");
+    printf(
+        "# nearmetal method: warmup=%ld iterations=%ld min_iterations=%ld volume=%ld max_time=%g "
+        "max_bytes=%ld\n",
+        method.warmup, method.iterations, method.min_iterations, method.volume, method.max_time,
+        method.max_bytes);
+    if (settled < 0)
+        puts("# nearmetal settled: no, round trips still varied after the time allowed");
     else printf("# nearmetal settled: after %.2f s\n", settled);
     const char *rule = "#---------------------------------------------------";
     printf("%s\n# Benchmarking PingPong\n# #processes = 2\n%s\n", rule, rule);
@@ -250,7 +260,8 @@ static void print_facts(double settled)
     fflush(stdout);
 }
 
-/* Of calls that belong to no communicator: MPI 3 raises theirs on the world, MPI 4 on the process itself. */
+/* Of calls that belong to no communicator: MPI 3 raises theirs on the world, MPI 4 on the process
+ * itself. */
 static void set_errors(MPI_Errhandler handler)
 {
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, handler);
@@ -259,12 +270,14 @@ static void set_errors(MPI_Errhandler handler)
 
 static unsigned char *allocate(size_t bytes)
 {
-    void *memory = NULL; /* as IMB: a page's boundary would be kinder to some transports than a program's memory is */
+    /* as IMB: a page's boundary would be kinder to some transports than a program's memory is */
+    void *memory = NULL;
     set_errors(MPI_ERRORS_RETURN);
     const int refused = MPI_Alloc_mem((MPI_Aint)bytes, MPI_INFO_NULL, &memory);
     set_errors(MPI_ERRORS_ARE_FATAL);
     if (refused != MPI_SUCCESS) {
-        fprintf(stderr, "pingpong: rank %d has no memory for a message of %zu bytes; lower --max-bytes.\n",
+        fprintf(stderr,
+                "pingpong: rank %d has no memory for a message of %zu bytes; lower --max-bytes.\n",
                 rank, bytes);
         MPI_Abort(MPI_COMM_WORLD, USAGE_ERROR);
     }
@@ -279,8 +292,10 @@ int main(int argc, char **argv)
     speaks = rank == 0;
     int status = parse_numbers(argc, argv, HELP, OPTIONS);
     if (status == 0 && ranks != 2)
-        status = complain("a ping-pong needs exactly 2 ranks, but %d started; launch it with -n 2 "
-                          "(1 where 2 were asked for: the launcher is not this MPI's).", ranks);
+        status = complain(
+            "a ping-pong needs exactly 2 ranks, but %d started; launch it with -n 2 "
+            "(1 where 2 were asked for: the launcher is not this MPI's).",
+            ranks);
     if (status != 0) {
         MPI_Finalize();
         return status == HELP_GIVEN ? 0 : status;

@@ -24,11 +24,18 @@
 
 #include "program.h"
 
-enum { KERNELS = 4, MAX_TABLES = 64, CPU_LIMIT = 1 << 16,
-       MAX_PASSES = 200 /* 15^260 leaves a double */ };
+enum {
+    KERNELS = 4,
+    MAX_TABLES = 64,
+    CPU_LIMIT = 1 << 16,
+    MAX_PASSES = 200 /* 15^260 leaves a double */
+};
 static const double SCALAR = 3.0, TOLERANCE = 1e-13;
 
-struct binding { int cpu, allowed; char list[256]; };
+struct binding {
+    int cpu, allowed;
+    char list[256];
+};
 
 static const char HELP[] =
     "Usage: stream [options]\n"
@@ -43,14 +50,16 @@ static const char HELP[] =
     "Example: OMP_PROC_BIND=spread OMP_PLACES=cores stream --threads 1,8\n"
     "Exit status: 0 done, 2 bad usage or too little memory, 3 the arrays hold wrong results.\n";
 
-#define FAIL(status, ...) (fputs("stream: ", stderr), fprintf(stderr, __VA_ARGS__), fputc('\n', stderr), exit(status))
+#define FAIL(status, ...) \
+    (fputs("stream: ", stderr), fprintf(stderr, __VA_ARGS__), fputc('\n', stderr), exit(status))
 
 static long read_count(const char *option, const char *text, long low, long high)
 {
     char *end;
     const long value = strtol(text, &end, 10); /* beyond a long: LONG_MAX, out of range below */
     if (end == text || *end != '\0' || value < low || value > high)
-        FAIL(USAGE_ERROR, "--%s takes a whole number from %ld to %ld, not '%s'.", option, low, high, text);
+        FAIL(USAGE_ERROR, "--%s takes a whole number from %ld to %ld, not '%s'.", option, low, high,
+             text);
     return value;
 }
 
@@ -59,7 +68,8 @@ static int read_threads(char *text, int allowed, int *counts)
     int tables = 0;
     for (char *item = text, *next; item; item = next) {
         if ((next = strchr(item, ','))) *next++ = '\0';
-        if (tables == MAX_TABLES) FAIL(USAGE_ERROR, "--threads takes at most %d counts.", MAX_TABLES);
+        if (tables == MAX_TABLES)
+            FAIL(USAGE_ERROR, "--threads takes at most %d counts.", MAX_TABLES);
         counts[tables++] = (int)read_count("threads", item, 1, allowed);
     }
     return tables;
@@ -102,7 +112,8 @@ static long last_level_cache_bytes(void)
             const char *cache = caches.gl_pathv[i];
             if (!read_word(cache, "type", type) || strcmp(type, "Instruction") == 0) continue;
             if (!read_word(cache, "level", level) || atol(level) <= deepest) continue;
-            if (!read_word(cache, "shared_cpu_list", shared) || !read_word(cache, "size", size)) continue;
+            if (!read_word(cache, "shared_cpu_list", shared) || !read_word(cache, "size", size))
+                continue;
             char *unit;
             bytes = strtol(size, &unit, 10) * (*unit == 'K' ? 1024 : *unit == 'M' ? 1 << 20 : 1);
             deepest = atol(level);
@@ -123,7 +134,9 @@ static double available_bytes(void)
     while (file && fgets(line, sizeof line, file))
         if (sscanf(line, "MemAvailable: %lf", &kib) == 1) break;
     if (file) fclose(file);
-    if (kib == 0) FAIL(USAGE_ERROR, "/proc/meminfo has no MemAvailable, so the arrays cannot be placed safely.");
+    if (kib == 0)
+        FAIL(USAGE_ERROR,
+             "/proc/meminfo has no MemAvailable, so the arrays cannot be placed safely.");
     return kib * 1024;
 }
 
@@ -154,7 +167,8 @@ static struct binding this_binding(void)
 static double *allocate(long elements)
 {
     double *array = aligned_alloc(4096, ((size_t)elements * sizeof(double) + 4095) / 4096 * 4096);
-    if (!array) FAIL(USAGE_ERROR, "no memory for an array of %ld elements; lower --elements.", elements);
+    if (!array)
+        FAIL(USAGE_ERROR, "no memory for an array of %ld elements; lower --elements.", elements);
     return array;
 }
 
@@ -180,8 +194,10 @@ static void validate(const double *a, const double *b, const double *c, long ele
     if (!(da / n < TOLERANCE) || !(db / n < TOLERANCE) || !(dc / n < TOLERANCE)) {
         printf("Failed Validation: avg error %e where less than %e is allowed\n", error, TOLERANCE);
         fflush(stdout);
-        FAIL(WRONG_RESULT, "the arrays hold wrong results (average relative errors a %g, b %g, c %g): "
-             "suspect the compiler flags or the memory.", da / n, db / n, dc / n);
+        FAIL(WRONG_RESULT,
+             "the arrays hold wrong results (average relative errors a %g, b %g, c %g): "
+             "suspect the compiler flags or the memory.",
+             da / n, db / n, dc / n);
     }
     printf("Solution Validates: avg error less than %e on all three arrays\n", TOLERANCE);
 }
@@ -208,10 +224,12 @@ static void run(int threads, long elements, int ntimes)
     {
 #pragma omp single
         team = omp_get_num_threads();
-        if (bindings && omp_get_thread_num() < threads) bindings[omp_get_thread_num()] = this_binding();
+        if (bindings && omp_get_thread_num() < threads)
+            bindings[omp_get_thread_num()] = this_binding();
     }
     if (team != threads || !bindings)
-        FAIL(USAGE_ERROR, "asked for %d threads, OpenMP gave %d: see OMP_THREAD_LIMIT.", threads, team);
+        FAIL(USAGE_ERROR, "asked for %d threads, OpenMP gave %d: see OMP_THREAD_LIMIT.", threads,
+             team);
     for (int pass = 0; pass < ntimes; pass++) {
         double clock[KERNELS + 1];
         clock[0] = omp_get_wtime();
@@ -237,18 +255,19 @@ static void run(int threads, long elements, int ntimes)
     }
     printf("# nearmetal threads: %d\n", threads);
     for (int t = 0; t < threads; t++)
-        printf("# nearmetal binding: thread=%d cpu=%d allowed=%d %s\n", t, bindings[t].cpu, bindings[t].allowed,
-               bindings[t].list);
+        printf("# nearmetal binding: thread=%d cpu=%d allowed=%d %s\n", t, bindings[t].cpu,
+               bindings[t].allowed, bindings[t].list);
     puts("Function    Best Rate MB/s  Avg time     Min time     Max time");
     for (int k = 0; k < KERNELS; k++) {
         if (!(best[k] > 0)) FAIL(WRONG_RESULT, "a pass took no measurable time; raise --elements.");
         printf("%-12s%12.1f  %11.6f  %11.6f  %11.6f\n", label[k],
-               1e-6 * words[k] * sizeof(double) * (double)elements / best[k], sum[k] / (ntimes - 1), best[k],
-               worst[k]);
+               1e-6 * words[k] * sizeof(double) * (double)elements / best[k], sum[k] / (ntimes - 1),
+               best[k], worst[k]);
     }
     for (int k = 0; k < KERNELS; k++) { /* the launch's second level of samples */
         printf("# nearmetal passes: function=%.*s s=", (int)strlen(label[k]) - 1, label[k]);
-        for (int pass = 1; pass < ntimes; pass++) printf("%s%.6g", pass > 1 ? "," : "", passes[k][pass - 1]);
+        for (int pass = 1; pass < ntimes; pass++)
+            printf("%s%.6g", pass > 1 ? "," : "", passes[k][pass - 1]);
         putchar('\n');
     }
     validate(a, b, c, elements, ntimes);
@@ -261,8 +280,13 @@ static void run(int threads, long elements, int ntimes)
 
 int main(int argc, char **argv)
 {
-    static const struct option options[] = {{"threads", 1, NULL, 't'}, {"elements", 1, NULL, 'e'},
-                                            {"ntimes", 1, NULL, 'n'}, {"help", 0, NULL, 'h'}, {0}};
+    static const struct option options[] = {
+        {"threads", 1, NULL, 't'},
+        {"elements", 1, NULL, 'e'},
+        {"ntimes", 1, NULL, 'n'},
+        {"help", 0, NULL, 'h'},
+        {0},
+    };
     /* not sched_getaffinity(): with OMP_PROC_BIND the runtime has already
      * pinned this thread to its own place */
     const int allowed = omp_get_num_procs();
@@ -277,24 +301,33 @@ int main(int argc, char **argv)
         case 'n': ntimes = (int)read_count("ntimes", optarg, 2, MAX_PASSES); break;
         case 'h': return fputs(HELP, stdout) < 0;
         case ':': FAIL(USAGE_ERROR, "%s needs a value; see --help.", argv[optind - 1]);
-        default: FAIL(USAGE_ERROR, "'%s' is no option of this program; see --help.", argv[optind - 1]);
+        default:
+            FAIL(USAGE_ERROR, "'%s' is no option of this program; see --help.", argv[optind - 1]);
         }
     }
-    if (optind < argc) FAIL(USAGE_ERROR, "'%s' is not expected: there are only options; see --help.", argv[optind]);
+    if (optind < argc)
+        FAIL(USAGE_ERROR, "'%s' is not expected: there are only options; see --help.",
+             argv[optind]);
     if (elements == 0 && cache == 0)
-        FAIL(USAGE_ERROR, "the kernel names no cache here, so the array size is unknown: give --elements, "
+        FAIL(USAGE_ERROR,
+             "the kernel names no cache here, so the array size is unknown: give --elements, "
              "4 x the bytes of all last-level caches / 8.");
     if (elements == 0) elements = needed;
     const double wanted = 3.0 * (double)elements * sizeof(double), available = available_bytes();
     if (wanted > 0.6 * available)
-        FAIL(USAGE_ERROR, "three arrays of %ld elements take %.0f MB, more than 60%% of the %.0f MB available; "
-             "lower --elements.", elements, wanted / 1e6, available / 1e6);
+        FAIL(USAGE_ERROR,
+             "three arrays of %ld elements take %.0f MB, more than 60%% of the %.0f MB available; "
+             "lower --elements.",
+             elements, wanted / 1e6, available / 1e6);
     omp_set_dynamic(0); /* a count asked for is a count given */
     puts("# nearmetal program: stream 2"); /* 2 is the version of this format */
     printf("# nearmetal compiler: %s %s\n# nearmetal method: ntimes=%d allowed_cpus=%d\n", COMPILER,
            NEARMETAL_CFLAGS, ntimes, allowed);
-    printf("# nearmetal arrays: elements=%ld bytes_each=%ld llc_bytes=%ld four_times_llc=%s\n", elements,
-           elements * 8, cache, cache == 0 ? "unknown" : elements >= needed ? "yes" : "no");
+    printf("# nearmetal arrays: elements=%ld bytes_each=%ld llc_bytes=%ld four_times_llc=%s\n",
+           elements, elements * 8, cache,
+           cache == 0           ? "unknown"
+           : elements >= needed ? "yes"
+                                : "no");
     fflush(stdout);
     for (int t = 0; t < tables; t++) run(counts[t], elements, ntimes);
     puts("# nearmetal complete");

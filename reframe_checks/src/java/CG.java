@@ -4,19 +4,23 @@ import mpi.MPIException;
 import mpi.Request;
 
 /**
- * CG: the smallest eigenvalue of a large sparse matrix by inverse power iteration, each step of which is 25 iterations of
- * conjugate gradients (report, 2.5). Grid of processes, messages and order of sums as in ../npb/cg.c.
+ * CG: the smallest eigenvalue of a large sparse matrix by inverse power iteration, each step of
+ * which is 25 iterations of conjugate gradients (report, 2.5). Grid of processes, messages and
+ * order of sums as in ../npb/cg.c.
  */
 public final class CG extends Npb {
     private static final int CG_ITERATIONS = 25;
-    private static final int[] N = {1400, 7000, 14000, 75000, 150000}, NONZEROS = {7, 8, 11, 13, 15},
-            ITERATIONS = {15, 15, 15, 75, 75};
+    private static final int[] N = {1400, 7000, 14000, 75000, 150000},
+                               NONZEROS = {7, 8, 11, 13, 15}, ITERATIONS = {15, 15, 15, 75, 75};
     private static final double[] SHIFT = {10, 12, 20, 60, 110};
-    private static final double[] ZETA = {8.5971775078648, 10.362595087124, 17.130235054029, 22.712745482631, 28.973605592845};
+    private static final double[] ZETA = {
+        8.5971775078648, 10.362595087124, 17.130235054029, 22.712745482631, 28.973605592845};
     private static final double RCOND = 0.1;
 
-    private int n, rows, columns, myRow, myColumn, firstRow, rowCount, firstColumn, columnCount, across, steps;
-    private int half; // 1: the grid is twice as wide as high: half of my rows are the vector that I hold
+    private int n, rows, columns, myRow, myColumn, firstRow, rowCount, firstColumn, columnCount,
+        across, steps;
+    // 1: the grid is twice as wide as high: half of my rows are the vector that I hold
+    private int half;
     private double[] x, z, p, q, r, w, other;
     private final double[] few = new double[2], fewOthers = new double[2];
     private int[] start, column;
@@ -34,16 +38,23 @@ public final class CG extends Npb {
         return (int) ((long) n * part / parts);
     }
 
-    /** The generating vectors, and no more entries than their outer products have before equal places are added up. */
+    /**
+     * The generating vectors, and no more entries than their outer products have before equal
+     * places are added up.
+     */
     @Override
     double bytes(int problem) {
         final double vectors = (double) N[problem] * (NONZEROS[problem] + 1) * 12;
         return vectors * (NONZEROS[problem] + 1) / processes + vectors;
     }
 
-    /* ---- the matrix: sum over i of w_i v_i v_i' with sparse random v_i, and RCOND - shift on the diagonal */
+    /* ---- the matrix: sum over i of w_i v_i v_i' with sparse random v_i, and RCOND - shift on the
+     * diagonal */
 
-    /** A value and a place a time; places beyond n or already taken are passed over, and the i-th element is always 0.5. */
+    /**
+     * A value and a place a time; places beyond n or already taken are passed over, and the i-th
+     * element is always 0.5.
+     */
     private void makeVectors(int[] index, double[] element, int[] lengths, int width) {
         final int nonzeros = NONZEROS[problem];
         int places = 1;
@@ -77,7 +88,10 @@ public final class CG extends Npb {
         }
     }
 
-    /** Every outer product's entries behind one another in their row, then each row sorted and equal places added up. */
+    /**
+     * Every outer product's entries behind one another in their row, then each row sorted and
+     * equal places added up.
+     */
     private void makeMatrix() {
         final int width = NONZEROS[problem] + 1;
         final int[] index = new int[n * width], lengths = new int[n], end = new int[rowCount];
@@ -97,7 +111,7 @@ public final class CG extends Npb {
                         if (pass == 1) {
                             column[end[row]] = at;
                             value[end[row]] = weight * element[a] * element[b]
-                                    + (index[a] == i && index[b] == i ? RCOND - SHIFT[problem] : 0);
+                                + (index[a] == i && index[b] == i ? RCOND - SHIFT[problem] : 0);
                         }
                         end[row]++;
                     }
@@ -145,7 +159,8 @@ public final class CG extends Npb {
         half = columns != rows ? 1 : 0;
         steps = log2(columns);
         // Whose vector part lies within my rows, at the same place of a pair of columns.
-        across = half == 1 ? myColumn / 2 * columns + 2 * myRow + myColumn % 2 : myColumn * columns + myRow;
+        across = half == 1 ? myColumn / 2 * columns + 2 * myRow + myColumn % 2
+                           : myColumn * columns + myRow;
     }
 
     /** In the i-th step of a sum, the process whose column differs from mine in that bit. */
@@ -153,8 +168,8 @@ public final class CG extends Npb {
         return myRow * columns + (myColumn ^ 1 << step);
     }
 
-    private void swapWith(int process, double[] send, int from, int sendCount, double[] receive, int receiveCount)
-            throws MPIException {
+    private void swapWith(int process, double[] send, int from, int sendCount, double[] receive,
+        int receiveCount) throws MPIException {
         final Request request = world.Irecv(receive, 0, receiveCount, MPI.DOUBLE, process, 0);
         world.Send(send, from, sendCount, MPI.DOUBLE, process, 0);
         request.Wait();
@@ -191,7 +206,8 @@ public final class CG extends Npb {
     }
 
     /** Several sums at once, because each addition waits for the one before it. */
-    private static void multiply(int rows, int[] start, int[] column, double[] value, double[] vector, double[] product) {
+    private static void multiply(
+        int rows, int[] start, int[] column, double[] value, double[] vector, double[] product) {
         for (int row = 0; row < rows; row++) {
             double lane0 = 0, lane1 = 0, lane2 = 0, lane3 = 0;
             int k = start[row];
@@ -232,7 +248,8 @@ public final class CG extends Npb {
         else swapWith(across, w, kept, count, result, columnCount);
     }
 
-    private static void advance(double alpha, double[] p, double[] q, double[] z, double[] r, int count) {
+    private static void advance(
+        double alpha, double[] p, double[] q, double[] z, double[] r, int count) {
         for (int i = 0; i < count; i++) {
             z[i] += alpha * p[i];
             r[i] -= alpha * q[i];
@@ -303,12 +320,13 @@ public final class CG extends Npb {
             powerStep(residual, zeta, iteration);
             iterationDone();
         }
-        final double seconds = clockStop(), nonzeros = NONZEROS[problem] * (NONZEROS[problem] + 1.0);
+        final double seconds = clockStop(),
+                     nonzeros = NONZEROS[problem] * (NONZEROS[problem] + 1.0);
         if (rank == 0) Program.print("   iteration           ||r||                 zeta%n");
         for (int i = 0; i < iterations && rank == 0; i++)
             Program.print("    %5d       %20.14e%20.13f%n", i + 1, residual[i], zeta[i]);
         return finish(Integer.toString(n), iterations, seconds,
-                2e-6 * iterations * n * (3 + nonzeros + CG_ITERATIONS * (5 + nonzeros) + 3),
-                agrees(zeta[iterations - 1], ZETA[problem], 1e-10));
+            2e-6 * iterations * n * (3 + nonzeros + CG_ITERATIONS * (5 + nonzeros) + 3),
+            agrees(zeta[iterations - 1], ZETA[problem], 1e-10));
     }
 }

@@ -2,19 +2,23 @@ import mpi.MPI;
 import mpi.MPIException;
 
 /**
- * Alltoall, Allreduce, Bcast and Barrier over message size in Java: the counterpart of ../collectives.c, by the same method
- * (Intel MPI Benchmarks: every call timed on its own, with a barrier before) and in the same format, every size's result
- * verified. What Java adds: before the first size all ranks settle until the JIT compiler has hardly anything left to do.
+ * Alltoall, Allreduce, Bcast and Barrier over message size in Java: the counterpart of
+ * ../collectives.c, by the same method (Intel MPI Benchmarks: every call timed on its own, with a
+ * barrier before) and in the same format, every size's result verified. What Java adds: before the
+ * first size all ranks settle until the JIT compiler has hardly anything left to do.
  */
 public final class Collectives {
-    private static final int WORD = 8, OPERATIONS = 4, ALLTOALL = 0, ALLREDUCE = 1, BCAST = 2, BARRIER = 3, WINDOW = 5;
-    private static final int LEAST_CALLS = 5000; // of some messages each: HotSpot's C2 takes up what 15000 of these call
+    private static final int WORD = 8, OPERATIONS = 4, ALLTOALL = 0, ALLREDUCE = 1, BCAST = 2,
+                             BARRIER = 3, WINDOW = 5;
+    // of some messages each: HotSpot's C2 takes up what 15000 of these call
+    private static final int LEAST_CALLS = 5000;
     private static final String[] NAMES = {"Alltoall", "Allreduce", "Bcast", "Barrier"};
     private static final double ROUND_SECONDS = 0.05, ENOUGH_SECONDS = 10, COMPILING = 0.02;
 
     private static final String HELP = """
             Usage: <launcher> -n N Collectives [options]
-            Time of MPI's Alltoall, Allreduce, Bcast and Barrier among N ranks, 8 B to 1 MiB (to each rank, in Alltoall).
+            Time of MPI's Alltoall, Allreduce, Bcast and Barrier among N ranks,
+            8 B to 1 MiB (to each rank, in Alltoall).
 
               --iterations N      timed calls per size (default 1000)
               --max-time SECONDS  aim to stay below this per size (default 0.5)
@@ -22,18 +26,22 @@ public final class Collectives {
               --max-bytes BYTES   longest message (default 1048576)
               --help              this text
 
-            Exit status: 0 done, 2 bad usage or too little memory, 3 a result was wrong or no time could be taken.
+            Exit status: 0 done, 2 bad usage or too little memory,
+            3 a result was wrong or no time could be taken.
             """;
 
     private final Program.Option iterations = new Program.Option("iterations", 1, 1e9, true, 1000);
-    private final Program.Option minIterations = new Program.Option("min-iterations", 1, 1e9, true, 5);
-    private final Program.Option maxBytes = new Program.Option("max-bytes", WORD, 1 << 28, true, 1 << 20);
+    private final Program.Option minIterations =
+        new Program.Option("min-iterations", 1, 1e9, true, 5);
+    private final Program.Option maxBytes =
+        new Program.Option("max-bytes", WORD, 1 << 28, true, 1 << 20);
     private final Program.Option maxTime = new Program.Option("max-time", 0.001, 1e6, false, 0.5);
 
     private final Program program;
     private final int rank, ranks;
     private double[] from, to;
-    private final double[] time = new double[1], least = new double[1], most = new double[1], sum = new double[1];
+    private final double[] time = new double[1], least = new double[1], most = new double[1],
+                           sum = new double[1];
 
     private Collectives(Program program) {
         this.program = program;
@@ -89,9 +97,12 @@ public final class Collectives {
         call(operation, count, root);
         final int[] wrong = new int[1], any = new int[1];
         if (operation != BARRIER && !(operation == BCAST && rank == root))
-            for (int i = 0; i < results && wrong[0] == 0; i++) if (to[i] != expected(operation, count, root, i)) wrong[0] = 1;
-        if (wrong[0] != 0) Program.complain(program.name, "rank " + rank + " got a wrong result of " + NAMES[operation]
-                + " with " + (long) count * WORD + " bytes.");
+            for (int i = 0; i < results && wrong[0] == 0; i++)
+                if (to[i] != expected(operation, count, root, i)) wrong[0] = 1;
+        if (wrong[0] != 0)
+            Program.complain(program.name,
+                "rank " + rank + " got a wrong result of " + NAMES[operation] + " with "
+                    + (long) count * WORD + " bytes.");
         program.world.Allreduce(wrong, 0, any, 0, 1, MPI.INT, MPI.MAX);
         return any[0] == 0;
     }
@@ -114,8 +125,10 @@ public final class Collectives {
         return word[0];
     }
 
-    /** All operations with the shortest message and with one of each other size by turns, which the compiler must have seen, in
-     *  rounds until in the last of them hardly anything was compiled. */
+    /**
+     * All operations with the shortest message and with one of each other size by turns, which the
+     * compiler must have seen, in rounds until in the last of them hardly anything was compiled.
+     */
     private void settle(int largest) throws MPIException {
         final double[] ended = new double[WINDOW + 1];
         final long[] jit = new long[WINDOW + 1];
@@ -127,13 +140,16 @@ public final class Collectives {
             ended[newest] = now();
             jit[newest] = Program.compilingMs();
             final double spent = ended[newest] - start;
-            final double share = (jit[newest] - jit[oldest]) * 1e-3 / (ended[newest] - ended[oldest]);
+            final double share =
+                (jit[newest] - jit[oldest]) * 1e-3 / (ended[newest] - ended[oldest]);
             final boolean enough = all >= LEAST_CALLS || spent > ENOUGH_SECONDS;
             final boolean stable = round >= sizes + WINDOW && enough && share < COMPILING;
             calls = agree(stable || spent > mostSeconds && round > WINDOW ? 0 : calls);
             if (calls == 0) {
-                if (rank == 0) Program.print("# nearmetal warm_up: stable=%s calls=%d seconds=%.2f jit_ms=%d "
-                        + "last_jit_share=%.4f%n", stable ? "yes" : "no", all, spent, Program.compilingMs(), share);
+                if (rank == 0)
+                    Program.print("# nearmetal warm_up: stable=%s calls=%d seconds=%.2f jit_ms=%d "
+                            + "last_jit_share=%.4f%n",
+                        stable ? "yes" : "no", all, spent, Program.compilingMs(), share);
                 return;
             }
             final double begin = now();
@@ -147,19 +163,24 @@ public final class Collectives {
     }
 
     private void measure(int operation, int count) throws MPIException {
-        if (!verify(operation, count)) throw new Program.Refusal(Program.WRONG_RESULT, NAMES[operation] + " computes wrongly.");
+        if (!verify(operation, count))
+            throw new Program.Refusal(
+                Program.WRONG_RESULT, NAMES[operation] + " computes wrongly.");
         timed(operation, count, 2);
         final double begin = now();
         timed(operation, count, 5);
         final double estimate = (now() - begin) / 5; // the barrier's time is in it
-        final double wanted = estimate > 0 ? Math.floor(maxTime.value / estimate) : iterations.value;
+        final double wanted =
+            estimate > 0 ? Math.floor(maxTime.value / estimate) : iterations.value;
         final int calls = agree(Math.min(Math.max(wanted, minIterations.value), iterations.value));
         time[0] = 1e6 * timed(operation, count, calls);
         program.world.Allreduce(time, 0, least, 0, 1, MPI.DOUBLE, MPI.MIN);
         program.world.Allreduce(time, 0, most, 0, 1, MPI.DOUBLE, MPI.MAX);
         program.world.Allreduce(time, 0, sum, 0, 1, MPI.DOUBLE, MPI.SUM);
-        if (!(least[0] > 0)) throw new Program.Refusal(Program.WRONG_RESULT, "the clock stood still over " + calls
-                + " calls of " + NAMES[operation] + "; raise --iterations.");
+        if (!(least[0] > 0))
+            throw new Program.Refusal(Program.WRONG_RESULT,
+                "the clock stood still over " + calls + " calls of " + NAMES[operation]
+                    + "; raise --iterations.");
         if (rank != 0) return;
         if (operation != BARRIER) Program.print("%13d ", (long) count * WORD);
         Program.print("%13d %13.4f %13.4f %13.4f%n", calls, least[0], most[0], sum[0] / ranks);
@@ -168,24 +189,33 @@ public final class Collectives {
     private void head(int operation) {
         if (rank != 0) return;
         final String rule = "#----------------------------------------------------------------";
-        Program.print("%n%s%n# Benchmarking %s%n# #processes = %d%n%s%n", rule, NAMES[operation], ranks, rule);
+        Program.print("%n%s%n# Benchmarking %s%n# #processes = %d%n%s%n", rule, NAMES[operation],
+            ranks, rule);
         if (operation != BARRIER) Program.print("%13s ", "#bytes");
-        Program.print("%13s %13s %13s %13s%n", "#repetitions", "t_min[usec]", "t_max[usec]", "t_avg[usec]");
+        Program.print(
+            "%13s %13s %13s %13s%n", "#repetitions", "t_min[usec]", "t_max[usec]", "t_avg[usec]");
     }
 
     private int run(String[] arguments) throws MPIException {
         if (!program.parse(arguments, HELP, iterations, minIterations, maxBytes, maxTime)) return 0;
-        if (ranks < 2) throw new Program.Refusal(Program.USAGE_ERROR, "collectives need at least 2 ranks, but 1 started (where "
-                + "more were asked for, the launcher is not this MPI's).");
+        if (ranks < 2)
+            throw new Program.Refusal(Program.USAGE_ERROR,
+                "collectives need at least 2 ranks, but 1 started (where "
+                    + "more were asked for, the launcher is not this MPI's).");
         final int largest = (int) maxBytes.value / WORD;
-        if ((long) largest * ranks > Integer.MAX_VALUE / WORD) throw new Program.Refusal(Program.USAGE_ERROR, "messages of "
-                + Program.plain(maxBytes.value) + " bytes to " + ranks + " ranks are more than an array of Java holds; lower "
-                + "--max-bytes.");
+        if ((long) largest * ranks > Integer.MAX_VALUE / WORD)
+            throw new Program.Refusal(Program.USAGE_ERROR,
+                "messages of " + Program.plain(maxBytes.value) + " bytes to " + ranks
+                    + " ranks are more than an array of Java holds; lower "
+                    + "--max-bytes.");
         from = new double[largest * ranks];
         to = new double[largest * ranks];
         program.printProgram("collectives 1");
-        if (rank == 0) Program.print("# nearmetal method: iterations=%.0f min_iterations=%.0f max_time=%s max_bytes=%.0f%n",
-                iterations.value, minIterations.value, Program.plain(maxTime.value), maxBytes.value);
+        if (rank == 0)
+            Program.print("# nearmetal method: iterations=%.0f min_iterations=%.0f max_time=%s "
+                    + "max_bytes=%.0f%n",
+                iterations.value, minIterations.value, Program.plain(maxTime.value),
+                maxBytes.value);
         settle(largest);
         Program.awaitCompiler();
         final long jit = Program.compilingMs();
@@ -196,7 +226,9 @@ public final class Collectives {
                 if (operation == BARRIER) break; // it has no size
             }
         }
-        if (rank == 0) Program.print("%n# nearmetal timed_run: jit_ms=%d%n# nearmetal complete%n", Program.compilingMs() - jit);
+        if (rank == 0)
+            Program.print("%n# nearmetal timed_run: jit_ms=%d%n# nearmetal complete%n",
+                Program.compilingMs() - jit);
         return 0;
     }
 }

@@ -4,23 +4,29 @@ import mpi.MPI;
 import mpi.MPIException;
 
 /**
- * FT: a partial differential equation solved by Fourier transforms in three dimensions (report, 2.4): one forward transform,
- * then for each time step a multiplication and an inverse one, and a checksum of the result. Grid of processes, layout of the
- * blocks and all-to-alls as in ../npb/ft.c; the transforms run on lines of their own, for the reason that MG gives.
+ * FT: a partial differential equation solved by Fourier transforms in three dimensions
+ * (report, 2.4): one forward transform, then for each time step a multiplication and an inverse
+ * one, and a checksum of the result. Grid of processes, layout of the blocks and all-to-alls as in
+ * ../npb/ft.c; the transforms run on lines of their own, for the reason that MG gives.
  */
 public final class FT extends Npb {
     private static final int BATCH = 32, MOST_POINTS = 512, CHECKED = 1024;
-    private static final int[][] POINTS = {{64, 64, 64}, {128, 128, 32}, {256, 256, 128}, {512, 256, 256}, {512, 512, 512}};
+    private static final int[][] POINTS = {
+        {64, 64, 64}, {128, 128, 32}, {256, 256, 128}, {512, 256, 256}, {512, 512, 512}};
     private static final int[] STEPS = {6, 6, 6, 20, 20};
 
     private int nx, ny, nz, across, along, myAcross, myAlong;
-    private int xShare, yShare, zShare; // yShare of the columns that I hold in space, zShare of the planes
+    // yShare of the columns that I hold in space, zShare of the planes
+    private int xShare, yShare, zShare;
     private int yPart; // of the columns in Fourier space
     private Intracomm row, column; // those who share my planes, and those who share my columns
     private double[] fourier, space, moved; // a point has two numbers
-    private final double[] rootRe = new double[MOST_POINTS], rootIm = new double[MOST_POINTS]; // exp(-2 pi i k / MOST_POINTS)
-    private final double[][] decay = new double[3][MOST_POINTS]; // what a time step leaves of a frequency
-    private final double[][][] work = new double[4][MOST_POINTS][BATCH]; // real and imaginary parts, from and to
+    // exp(-2 pi i k / MOST_POINTS)
+    private final double[] rootRe = new double[MOST_POINTS], rootIm = new double[MOST_POINTS];
+    // what a time step leaves of a frequency
+    private final double[][] decay = new double[3][MOST_POINTS];
+    // real and imaginary parts, from and to
+    private final double[][][] work = new double[4][MOST_POINTS][BATCH];
     private final int[] rows = new int[BATCH];
     private final double[] mine = new double[2], all = new double[2];
 
@@ -34,18 +40,24 @@ public final class FT extends Npb {
 
     @Override
     double bytes(int problem) {
-        return (processes > 1 ? 3 : 2) * 16.0 * POINTS[problem][0] * POINTS[problem][1] * POINTS[problem][2] / processes;
+        return (processes > 1 ? 3 : 2) * 16.0 * POINTS[problem][0] * POINTS[problem][1]
+            * POINTS[problem][2] / processes;
     }
 
-    /* ---- transforms of interleaved lines of n points: self-sorting (Stockham), by fours and at the end by two */
+    /* ---- transforms of interleaved lines of n points: self-sorting (Stockham), by fours and at
+     * the end by two */
 
-    private static void butterfly(int count, double w1r, double w1i, double w2r, double w2i, double w3r, double w3i,
-            double[] ar, double[] ai, double[] br, double[] bi, double[] cr, double[] ci, double[] dr, double[] di,
-            double[] y0r, double[] y0i, double[] y1r, double[] y1i, double[] y2r, double[] y2i, double[] y3r, double[] y3i) {
+    private static void butterfly(int count, double w1r, double w1i, double w2r, double w2i,
+        double w3r, double w3i, double[] ar, double[] ai, double[] br, double[] bi, double[] cr,
+        double[] ci, double[] dr, double[] di, double[] y0r, double[] y0i, double[] y1r,
+        double[] y1i, double[] y2r, double[] y2i, double[] y3r, double[] y3i) {
         for (int q = 0; q < count; q++) {
-            final double sumR = ar[q] + cr[q], sumI = ai[q] + ci[q], differenceR = ar[q] - cr[q], differenceI = ai[q] - ci[q];
-            final double oddR = br[q] + dr[q], oddI = bi[q] + di[q], turnedR = bi[q] - di[q], turnedI = dr[q] - br[q];
-            final double oneR = differenceR + turnedR, oneI = differenceI + turnedI, twoR = sumR - oddR, twoI = sumI - oddI;
+            final double sumR = ar[q] + cr[q], sumI = ai[q] + ci[q], differenceR = ar[q] - cr[q],
+                         differenceI = ai[q] - ci[q];
+            final double oddR = br[q] + dr[q], oddI = bi[q] + di[q], turnedR = bi[q] - di[q],
+                         turnedI = dr[q] - br[q];
+            final double oneR = differenceR + turnedR, oneI = differenceI + turnedI,
+                         twoR = sumR - oddR, twoI = sumI - oddI;
             final double threeR = differenceR - turnedR, threeI = differenceI - turnedI;
             y0r[q] = sumR + oddR;
             y0i[q] = sumI + oddI;
@@ -58,21 +70,24 @@ public final class FT extends Npb {
         }
     }
 
-    private void byFour(int n, int s, int batch, double[][] xr, double[][] xi, double[][] yr, double[][] yi) {
+    private void byFour(
+        int n, int s, int batch, double[][] xr, double[][] xi, double[][] yr, double[][] yi) {
         final int quarter = n / 4, stride = MOST_POINTS / n, apart = s * quarter;
         for (int p = 0; p < quarter; p++) {
             final int k = p * stride;
             for (int q = 0; q < s; q++) {
                 final int a = s * p + q, to = 4 * s * p + q;
-                butterfly(batch, rootRe[k], rootIm[k], rootRe[2 * k], rootIm[2 * k], rootRe[3 * k], rootIm[3 * k], xr[a], xi[a],
-                        xr[a + apart], xi[a + apart], xr[a + 2 * apart], xi[a + 2 * apart], xr[a + 3 * apart],
-                        xi[a + 3 * apart],
-                        yr[to], yi[to], yr[to + s], yi[to + s], yr[to + 2 * s], yi[to + 2 * s], yr[to + 3 * s], yi[to + 3 * s]);
+                butterfly(batch, rootRe[k], rootIm[k], rootRe[2 * k], rootIm[2 * k], rootRe[3 * k],
+                    rootIm[3 * k], xr[a], xi[a], xr[a + apart], xi[a + apart], xr[a + 2 * apart],
+                    xi[a + 2 * apart], xr[a + 3 * apart], xi[a + 3 * apart], yr[to], yi[to],
+                    yr[to + s], yi[to + s], yr[to + 2 * s], yi[to + 2 * s], yr[to + 3 * s],
+                    yi[to + 3 * s]);
             }
         }
     }
 
-    private static void sumAndDifference(int count, double[] a, double[] b, double[] sum, double[] difference) {
+    private static void sumAndDifference(
+        int count, double[] a, double[] b, double[] sum, double[] difference) {
         for (int q = 0; q < count; q++) {
             sum[q] = a[q] + b[q];
             difference[q] = a[q] - b[q];
@@ -83,13 +98,16 @@ public final class FT extends Npb {
         for (int q = 0; q < s; q++) sumAndDifference(batch, x[q], x[s + q], y[q], y[s + q]);
     }
 
-    /** Of what stands in work[0] (real) and work[1]; returns 0 or 2, where the result stands. An inverse transform is a forward
-     *  one with the parts exchanged. */
+    /**
+     * Of what stands in work[0] (real) and work[1]; returns 0 or 2, where the result stands. An
+     * inverse transform is a forward one with the parts exchanged.
+     */
     private int transform(int points, int batch, boolean inverse) {
         final int re = inverse ? 1 : 0, im = 1 - re;
         int at = 0, n = points, s = 1;
         for (; n >= 4; n /= 4, s *= 4, at ^= 2)
-            byFour(n, s, batch, work[at + re], work[at + im], work[(at ^ 2) + re], work[(at ^ 2) + im]);
+            byFour(n, s, batch, work[at + re], work[at + im], work[(at ^ 2) + re],
+                work[(at ^ 2) + im]);
         if (n == 2) {
             byTwo(s, batch, work[at], work[at ^ 2]);
             byTwo(s, batch, work[at + 1], work[(at ^ 2) + 1]);
@@ -105,8 +123,8 @@ public final class FT extends Npb {
         }
     }
 
-    private static void takeDecayed(double[] from, int at, double common, double[] factor, int first, double[] re, double[] im,
-            int count) {
+    private static void takeDecayed(double[] from, int at, double common, double[] factor,
+        int first, double[] re, double[] im, int count) {
         for (int i = 0; i < count; i++) {
             final double left = common * factor[first + i];
             final double real = left * from[at + 2 * i], imaginary = left * from[at + 2 * i + 1];
@@ -124,12 +142,18 @@ public final class FT extends Npb {
 
     /* ---- where things stand, in points */
 
-    /** Row (y, z) of blocks of `chunk` columns and `width` points a row, as an all-to-all over y sends or receives them. */
+    /**
+     * Row (y, z) of blocks of `chunk` columns and `width` points a row, as an all-to-all over y
+     * sends or receives them.
+     */
     private int rowAt(int z, int y, int chunk, int width) {
         return ((y / chunk * zShare + z) * chunk + y % chunk) * width;
     }
 
-    /** Of my columns y and planes z in space: the beginning of a row, whose pieces stand xApart from each other. */
+    /**
+     * Of my columns y and planes z in space: the beginning of a row, whose pieces stand xApart
+     * from each other.
+     */
     private int xRow(int z, int y) {
         return across > 1 ? (z * yShare + y) * xShare : rowAt(z, y, yPart, nx);
     }
@@ -145,7 +169,8 @@ public final class FT extends Npb {
     /* ---- transforms of all lines of a direction, of one plane or of all */
 
     /** Four points at a time, which a cache line holds. */
-    private static void takeFour(double[] from, int[] rows, int x, int batch, double[][] re, double[][] im, int to) {
+    private static void takeFour(
+        double[] from, int[] rows, int x, int batch, double[][] re, double[][] im, int to) {
         final double[] r0 = re[to], r1 = re[to + 1], r2 = re[to + 2], r3 = re[to + 3];
         final double[] i0 = im[to], i1 = im[to + 1], i2 = im[to + 2], i3 = im[to + 3];
         for (int b = 0; b < batch; b++) {
@@ -161,7 +186,8 @@ public final class FT extends Npb {
         }
     }
 
-    private static void giveFour(double[] to, int[] rows, int x, int batch, double[][] re, double[][] im, int from) {
+    private static void giveFour(
+        double[] to, int[] rows, int x, int batch, double[][] re, double[][] im, int from) {
         final double[] r0 = re[from], r1 = re[from + 1], r2 = re[from + 2], r3 = re[from + 3];
         final double[] i0 = im[from], i1 = im[from + 1], i2 = im[from + 2], i3 = im[from + 3];
         for (int b = 0; b < batch; b++) {
@@ -181,19 +207,25 @@ public final class FT extends Npb {
         final int batch = Math.min(BATCH, yShare), apart = xApart();
         for (int y = 0; y < yShare; y += batch) {
             for (int b = 0; b < batch; b++) rows[b] = xRow(z, y + b);
-            for (int x = 0; x < nx; x += 4) takeFour(data, rows, x / xShare * apart + x % xShare, batch, work[0], work[1], x);
+            for (int x = 0; x < nx; x += 4)
+                takeFour(data, rows, x / xShare * apart + x % xShare, batch, work[0], work[1], x);
             final int at = transform(nx, batch, inverse);
             for (int x = 0; x < nx; x += 4)
-                giveFour(data, rows, x / xShare * apart + x % xShare, batch, work[at], work[at + 1], x);
+                giveFour(
+                    data, rows, x / xShare * apart + x % xShare, batch, work[at], work[at + 1], x);
         }
     }
 
-    private void yLines(double[] from, int fromChunk, double[] to, int toChunk, int z, boolean inverse) {
+    private void yLines(
+        double[] from, int fromChunk, double[] to, int toChunk, int z, boolean inverse) {
         final int batch = Math.min(BATCH, xShare);
         for (int x = 0; x < xShare; x += batch) {
-            for (int y = 0; y < ny; y++) take(from, 2 * (rowAt(z, y, fromChunk, xShare) + x), work[0][y], work[1][y], batch);
+            for (int y = 0; y < ny; y++)
+                take(from, 2 * (rowAt(z, y, fromChunk, xShare) + x), work[0][y], work[1][y], batch);
             final int at = transform(ny, batch, inverse);
-            for (int y = 0; y < ny; y++) give(to, 2 * (rowAt(z, y, toChunk, xShare) + x), work[at][y], work[at + 1][y], batch);
+            for (int y = 0; y < ny; y++)
+                give(to, 2 * (rowAt(z, y, toChunk, xShare) + x), work[at][y], work[at + 1][y],
+                    batch);
         }
     }
 
@@ -205,16 +237,19 @@ public final class FT extends Npb {
                 final int line = y * xShare + x;
                 for (int z = 0; z < nz; z++) {
                     final int here = 2 * (z * plane + line);
-                    if (step) takeDecayed(from, here, decay[1][myAlong * yPart + y] * decay[2][z], decay[0],
-                            myAcross * xShare + x, work[0][z], work[1][z], batch);
+                    if (step)
+                        takeDecayed(from, here, decay[1][myAlong * yPart + y] * decay[2][z],
+                            decay[0], myAcross * xShare + x, work[0][z], work[1][z], batch);
                     else take(from, here, work[0][z], work[1][z], batch);
                 }
                 final int at = transform(nz, batch, inverse);
-                for (int z = 0; z < nz; z++) give(to, 2 * (z * plane + line), work[at][z], work[at + 1][z], batch);
+                for (int z = 0; z < nz; z++)
+                    give(to, 2 * (z * plane + line), work[at][z], work[at + 1][z], batch);
             }
     }
 
-    private void exchange(double[] from, double[] to, Intracomm group, int size) throws MPIException {
+    private void exchange(double[] from, double[] to, Intracomm group, int size)
+        throws MPIException {
         final int count = 2 * (zShare * ny * xShare / size);
         group.Alltoall(from, 0, count, MPI.DOUBLE, to, 0, count, MPI.DOUBLE);
         payload += 8.0 * (size - 1) * count;
@@ -224,7 +259,8 @@ public final class FT extends Npb {
     private void forward() throws MPIException {
         double[] ready = space;
         if (across == 1) {
-            for (int z = 0; z < zShare; z++) { // a plane is still in the cache for its second direction
+            // a plane is still in the cache for its second direction
+            for (int z = 0; z < zShare; z++) {
                 xLines(space, z, false);
                 yLines(space, yPart, space, yPart, z, false);
             }
@@ -267,7 +303,8 @@ public final class FT extends Npb {
     private void initialConditions() {
         for (int z = 0; z < zShare; z++)
             for (int y = 0; y < yShare; y++) {
-                final long before = ((long) (myAlong * zShare + z) * ny + myAcross * yShare + y) * nx;
+                final long before =
+                    ((long) (myAlong * zShare + z) * ny + myAcross * yShare + y) * nx;
                 long state = skip(RANDOM_SEED, 2 * before);
                 for (int piece = 0; piece < nx / xShare; piece++)
                     state = fill(space, 2 * (xRow(z, y) + piece * xApart()), 2 * xShare, state);
@@ -301,7 +338,8 @@ public final class FT extends Npb {
     private void checksum(double[] result, double[] sums, int step) throws MPIException {
         mine[0] = mine[1] = 0;
         for (int j = 1; j <= CHECKED; j++) {
-            final int x = j % nx, y = 3 * j % ny - myAcross * yShare, z = 5 * j % nz - myAlong * zShare;
+            final int x = j % nx, y = 3 * j % ny - myAcross * yShare,
+                      z = 5 * j % nz - myAlong * zShare;
             if (y < 0 || y >= yShare || z < 0 || z >= zShare) continue;
             final int at = 2 * pointAt(z, y, x);
             mine[0] += result[at];
@@ -337,12 +375,14 @@ public final class FT extends Npb {
     int kernel() throws MPIException {
         final int steps = STEPS[problem];
         makeGrid();
-        title("Size                : %4dx%4dx%4d%n Iterations          :        %7d", nx, ny, nz, steps);
+        title("Size                : %4dx%4dx%4d%n Iterations          :        %7d", nx, ny, nz,
+            steps);
         final double[] sums = new double[2 * steps], official = FTChecksums.SUMS[problem];
         makeTables();
         initialConditions();
         forward();
-        for (final double[] factors : decay) Arrays.fill(factors, 1); // or the spectrum would fade to denormal numbers
+        // or the spectrum would fade to denormal numbers
+        for (final double[] factors : decay) Arrays.fill(factors, 1);
         warmUp(() -> checksum(inverse(), sums, 0));
         initialConditions();
         forward();
@@ -357,11 +397,15 @@ public final class FT extends Npb {
         final double seconds = clockStop(), points = (double) nx * ny * nz;
         boolean verified = true;
         for (int step = 0; step < steps && rank == 0; step++) {
-            Program.print(" T = %4d     Checksum = %22.12e %22.12e%n", step + 1, sums[2 * step], sums[2 * step + 1]);
-            for (int part = 2 * step; part < 2 * step + 2; part++) verified &= agrees(sums[part], official[part], 1e-12);
+            Program.print(" T = %4d     Checksum = %22.12e %22.12e%n", step + 1, sums[2 * step],
+                sums[2 * step + 1]);
+            for (int part = 2 * step; part < 2 * step + 2; part++)
+                verified &= agrees(sums[part], official[part], 1e-12);
         }
         return finish(String.format("%4dx%4dx%4d", nx, ny, nz), steps, seconds,
-                1e-6 * points * (14.8157 + 7.19641 * Math.log(points) + (5.23518 + 7.21113 * Math.log(points)) * steps),
-                verified);
+            1e-6 * points
+                * (14.8157 + 7.19641 * Math.log(points)
+                    + (5.23518 + 7.21113 * Math.log(points)) * steps),
+            verified);
     }
 }

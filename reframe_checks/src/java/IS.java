@@ -3,22 +3,26 @@ import mpi.MPI;
 import mpi.MPIException;
 
 /**
- * IS, "integer sort": ten times the rank of every key, as a bucket sort over the processes (report, 2.6), with the messages of
- * ../npb/is.c: the counts of buckets are added up, and the keys go where their bucket is in one all-to-all.
+ * IS, "integer sort": ten times the rank of every key, as a bucket sort over the processes
+ * (report, 2.6), with the messages of
+ * ../npb/is.c: the counts of buckets are added up, and the keys go where their bucket is in one
+ * all-to-all.
  */
 public final class IS extends Npb {
     private static final int ITERATIONS = 10, TESTS = 5;
-    private static final int[] KEYS = {16, 20, 23, 25, 27}, VALUES = {11, 16, 19, 21, 23}, BUCKETS = {9, 10, 10, 10, 10}; // 2^
-    private static final int[][] PLACE = {
-        {48427, 17148, 23627, 62548, 4431}, {357773, 934767, 875723, 898999, 404505},
-        {2112377, 662041, 5336171, 3642833, 4250760}, {41869, 812306, 5102857, 18232239, 26860214},
+    // Powers of two: 16 stands for 65536.
+    private static final int[] KEYS = {16, 20, 23, 25, 27}, VALUES = {11, 16, 19, 21, 23},
+                               BUCKETS = {9, 10, 10, 10, 10};
+    private static final int[][] PLACE = {{48427, 17148, 23627, 62548, 4431},
+        {357773, 934767, 875723, 898999, 404505}, {2112377, 662041, 5336171, 3642833, 4250760},
+        {41869, 812306, 5102857, 18232239, 26860214},
         {44172927, 72999161, 74326391, 129606274, 21736814}};
     // In iteration k the key at PLACE has RANK + STEP * k: the official offsets are added up here.
-    private static final int[][] RANK = {
-        {0, 18, 346, 64917, 65463}, {1247, 11696, 1039987, 1043896, 1048018}, {103, 17522, 123927, 8288933, 8388265},
+    private static final int[][] RANK = {{0, 18, 346, 64917, 65463},
+        {1247, 11696, 1039987, 1043896, 1048018}, {103, 17522, 123927, 8288933, 8388265},
         {33422937, 10244, 59149, 33135281, 99}, {61147, 882988, 266290, 133997595, 133525895}};
-    private static final int[][] STEP = {
-        {1, 1, 1, -1, -1}, {1, 1, -1, -1, -1}, {1, 1, 1, -1, -1}, {-1, 1, 1, -1, 1}, {1, 1, 1, -1, -1}};
+    private static final int[][] STEP = {{1, 1, 1, -1, -1}, {1, 1, -1, -1, -1}, {1, 1, 1, -1, -1},
+        {-1, 1, 1, -1, 1}, {1, 1, 1, -1, -1}};
 
     private int buckets, bucketShift, total, mine;
     private int[] keys, sorted, received; // as made; by bucket; those of my buckets
@@ -26,7 +30,8 @@ public final class IS extends Npb {
     private int[] localSizes, sizes; // of buckets; TESTS more for the tested keys
     private int[] next; // where the next key of a bucket goes
     private int[] sendCounts, sendStarts, receiveCounts, receiveStarts;
-    private int firstValue, values, below, held; // what is mine after the exchange; `below` keys are smaller
+    // what is mine after the exchange; `below` keys are smaller
+    private int firstValue, values, below, held;
     private int passed;
 
     private IS(Program program) {
@@ -37,13 +42,19 @@ public final class IS extends Npb {
         Program.run("npb IS", arguments, (program, own) -> new IS(program).run(own));
     }
 
-    /** Keys pile up in the middle values, and only whole buckets move: half as much again is room enough. */
+    /**
+     * Keys pile up in the middle values, and only whole buckets move: half as much again is room
+     * enough.
+     */
     @Override
     double bytes(int problem) {
         return 4 * ((2 + 1.5) * (1L << KEYS[problem]) / processes + (1L << VALUES[problem]));
     }
 
-    /** Each key is the mean of four random numbers; integers all the way, as the numbers are multiples of 2^-46. */
+    /**
+     * Each key is the mean of four random numbers; integers all the way, as the numbers are
+     * multiples of 2^-46.
+     */
     private void makeKeys() {
         long state = skip(RANDOM_SEED, 4L * mine * rank);
         final int shift = 48 - VALUES[problem];
@@ -57,14 +68,18 @@ public final class IS extends Npb {
         }
     }
 
-    /** Each process takes buckets until all that were taken make its share and its predecessors'. */
+    /**
+     * Each process takes buckets until all that were taken make its share and its predecessors'.
+     */
     private void shareBuckets() {
         long seen = 0, before = 0;
         int bucket = 0;
         for (int p = 0; p < processes; p++) {
             final int first = bucket;
             sendCounts[p] = 0;
-            for (; bucket < buckets && (seen < (long) total / processes * (p + 1) || p == processes - 1); bucket++) {
+            for (; bucket < buckets
+                && (seen < (long) total / processes * (p + 1) || p == processes - 1);
+                bucket++) {
                 seen += sizes[bucket];
                 sendCounts[p] += localSizes[bucket];
             }
@@ -86,7 +101,8 @@ public final class IS extends Npb {
             held += receiveCounts[p];
         }
         if (held > received.length) received = new int[held + held / 64];
-        world.Alltoallv(sorted, 0, sendCounts, sendStarts, MPI.INT, received, 0, receiveCounts, receiveStarts, MPI.INT);
+        world.Alltoallv(sorted, 0, sendCounts, sendStarts, MPI.INT, received, 0, receiveCounts,
+            receiveStarts, MPI.INT);
         payload += 4.0 * (mine - sendCounts[rank]);
     }
 
@@ -102,7 +118,10 @@ public final class IS extends Npb {
         }
     }
 
-    /** counts[v - firstValue] becomes how many of all keys are at most v, but those on lower processes. */
+    /**
+     * counts[v - firstValue] becomes how many of all keys are at most v, but those on lower
+     * processes.
+     */
     private void rankKeys() {
         if (values > counts.length) counts = new int[values];
         Arrays.fill(counts, 0, values, 0);
@@ -150,12 +169,16 @@ public final class IS extends Npb {
         verifyTests(iteration);
     }
 
-    /** Puts the keys where their ranks say, and looks whether all are in order, from process to process too. */
+    /**
+     * Puts the keys where their ranks say, and looks whether all are in order, from process to
+     * process too.
+     */
     private boolean inOrder() throws MPIException {
         final int[] out = held > mine ? new int[held] : sorted, last = {-1};
         int wrong = 0;
         for (int i = 0; i < held; i++) out[--counts[received[i] - firstValue]] = received[i];
-        for (int i = 1; i < held; i++) if (out[i - 1] > out[i]) wrong++;
+        for (int i = 1; i < held; i++)
+            if (out[i - 1] > out[i]) wrong++;
         // A process without keys passes on what it got.
         if (rank > 0) world.Recv(last, 0, 1, MPI.INT, rank - 1, 0);
         if (held > 0) {
@@ -195,7 +218,7 @@ public final class IS extends Npb {
         if (inOrder()) passed++;
         final int[] right = {passed}, all = new int[1];
         world.Allreduce(right, 0, all, 0, 1, MPI.INT, MPI.SUM);
-        return finish(Integer.toString(total), ITERATIONS, seconds, ITERATIONS * (double) total * 1e-6,
-                all[0] == TESTS * ITERATIONS + processes);
+        return finish(Integer.toString(total), ITERATIONS, seconds,
+            ITERATIONS * (double) total * 1e-6, all[0] == TESTS * ITERATIONS + processes);
     }
 }

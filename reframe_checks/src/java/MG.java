@@ -4,22 +4,28 @@ import mpi.MPIException;
 import mpi.Request;
 
 /**
- * MG: a Poisson equation on a periodic cube by V-cycles of a multigrid method (report, 2.3): 27-point stencils, and after each
- * the planes on all six sides exchanged with the neighbours. Split of the cube and messages as in ../npb/mg.c.
+ * MG: a Poisson equation on a periodic cube by V-cycles of a multigrid method (report, 2.3):
+ * 27-point stencils, and after each the planes on all six sides exchanged with the neighbours.
+ * Split of the cube and messages as in ../npb/mg.c.
  *
- * Every row of the cube is an array, and a loop reads and writes all of its arrays at the same index, neighbours in a row being
- * copied to it first: C2 computes several points at once only where it sees so that they cannot overlap. One flat array with
- * offsets, as in C, takes three to five times as long.
+ * Every row of the cube is an array, and a loop reads and writes all of its arrays at the same
+ * index, neighbours in a row being copied to it first: C2 computes several points at once only
+ * where it sees so that they cannot overlap. One flat array with offsets, as in C, takes three to
+ * five times as long.
  */
 public final class MG extends Npb {
     private static final int AXES = 3, CHARGES = 10;
     private static final int[] LEVELS = {5, 7, 8, 8, 9}, ITERATIONS = {4, 4, 4, 20, 20};
-    private static final double[] NORM = {0.5307707005734e-04, 0.6467329375339e-05, 0.2433365309069e-05, 0.1800564401355e-05,
-                                          0.5706732285740e-06};
-    private static final double[] SMOOTHER_A = {-3.0 / 8, 1.0 / 32, -1.0 / 64}, SMOOTHER_B = {-3.0 / 17, 1.0 / 33, -1.0 / 61};
+    private static final double[] NORM = {0.5307707005734e-04, 0.6467329375339e-05,
+        0.2433365309069e-05, 0.1800564401355e-05, 0.5706732285740e-06};
+    private static final double[] SMOOTHER_A = {-3.0 / 8, 1.0 / 32, -1.0 / 64},
+                                  SMOOTHER_B = {-3.0 / 17, 1.0 / 33, -1.0 / 61};
     private static final double CENTRE = -8.0 / 3, EDGE = 1.0 / 6, CORNER = 1.0 / 12;
 
-    /** u the solution, r the residual, with a ghost point on either side; m points in each direction. */
+    /**
+     * u the solution, r the residual, with a ghost point on either side; m points in each
+     * direction.
+     */
     private static final class Level {
         final int[] m = new int[AXES], split = new int[AXES];
         double[][] u, r;
@@ -80,12 +86,20 @@ public final class MG extends Npb {
 
     /* ---- ghost points */
 
-    /** Copies the points of plane `at` of an axis, out of (or into) a buffer; returns how many. Axes already done go with their
-     *  ghost points, so that edges and corners arrive too. */
-    private static int plane(Level l, double[][] data, double[] buffer, int axis, int at, boolean out) {
+    /**
+     * Copies the points of plane `at` of an axis, out of (or into) a buffer; returns how many.
+     * Axes already done go with their ghost points, so that edges and corners arrive too.
+     */
+    private static int plane(
+        Level l, double[][] data, double[] buffer, int axis, int at, boolean out) {
         final int lowX = axis == 0 ? at : 0, highX = axis == 0 ? at + 1 : l.m[0];
-        final int lowY = axis == 1 ? at : axis < 1 ? 1 : 0, highY = axis == 1 ? at + 1 : axis < 1 ? l.m[1] - 1 : l.m[1];
-        final int lowZ = axis == 2 ? at : 1, highZ = axis == 2 ? at + 1 : l.m[2] - 1, width = highX - lowX;
+        int lowY = axis < 1 ? 1 : 0, highY = axis < 1 ? l.m[1] - 1 : l.m[1];
+        if (axis == 1) {
+            lowY = at;
+            highY = at + 1;
+        }
+        final int lowZ = axis == 2 ? at : 1, highZ = axis == 2 ? at + 1 : l.m[2] - 1,
+                  width = highX - lowX;
         int count = 0;
         for (int z = lowZ; z < highZ; z++)
             for (int y = lowY; y < highY; y++, count += width) {
@@ -114,8 +128,10 @@ public final class MG extends Npb {
             }
             final int room = l.points() / l.m[axis];
             // Tagged with the side that it is sent from.
-            final Request below = world.Irecv(incoming0, 0, room, MPI.DOUBLE, neighbour[axis][0], 1);
-            final Request above = world.Irecv(incoming1, 0, room, MPI.DOUBLE, neighbour[axis][1], 0);
+            final Request below =
+                world.Irecv(incoming0, 0, room, MPI.DOUBLE, neighbour[axis][0], 1);
+            final Request above =
+                world.Irecv(incoming1, 0, room, MPI.DOUBLE, neighbour[axis][1], 0);
             for (int side = 0; side < 2; side++) {
                 final int count = plane(l, data, outgoing, axis, side == 1 ? last - 1 : 1, true);
                 world.Send(outgoing, 0, count, MPI.DOUBLE, neighbour[axis][side], side);
@@ -128,8 +144,9 @@ public final class MG extends Npb {
         }
     }
 
-    /* ---- the four operators: what a point takes from its own place first, and then what it takes from its two neighbours in
-     * the row, of the four faces and the four edges around the row too */
+    /* ---- the four operators: what a point takes from its own place first, and then what it takes
+     * from its two neighbours in the row, of the four faces and the four edges around the row too
+     */
 
     /** Makes `left` and `right` what `line` is one point before and behind. */
     private static void shift(int m, double[] line, double[] left, double[] right) {
@@ -137,12 +154,14 @@ public final class MG extends Npb {
         System.arraycopy(line, 1, right, 0, m - 1);
     }
 
-    private static void addNeighbours(int m, double sign, double[] left, double[] right, double[] to) {
+    private static void addNeighbours(
+        int m, double sign, double[] left, double[] right, double[] to) {
         for (int x = 1; x < m - 1; x++) to[x] += sign * (left[x] + right[x]);
     }
 
-    private static void residualRow(int m, double[] f, double[] u, double[] down, double[] up, double[] front, double[] back,
-            double[] a, double[] b, double[] c, double[] d, double[] r, double[] line) {
+    private static void residualRow(int m, double[] f, double[] u, double[] down, double[] up,
+        double[] front, double[] back, double[] a, double[] b, double[] c, double[] d, double[] r,
+        double[] line) {
         for (int x = 0; x < m; x++) {
             final double edges = a[x] + b[x] + c[x] + d[x];
             line[x] = EDGE * (down[x] + up[x] + front[x] + back[x]) + CORNER * edges;
@@ -157,16 +176,18 @@ public final class MG extends Npb {
         for (int z = 1; z < l.m[2] - 1; z++)
             for (int y = 1; y < l.m[1] - 1; y++) {
                 final int at = l.row(y, z);
-                residualRow(m, right[at], u[at], u[at - 1], u[at + 1], u[at - plane], u[at + plane], u[at - plane - 1],
-                        u[at - plane + 1], u[at + plane - 1], u[at + plane + 1], r[at], line1);
+                residualRow(m, right[at], u[at], u[at - 1], u[at + 1], u[at - plane], u[at + plane],
+                    u[at - plane - 1], u[at - plane + 1], u[at + plane - 1], u[at + plane + 1],
+                    r[at], line1);
                 shift(m, line1, line2, line3);
                 addNeighbours(m, -1, line2, line3, r[at]);
             }
         fillGhosts(l, r);
     }
 
-    private static void smoothRow(int m, double kept, double[] smoother, double[] r, double[] down, double[] up, double[] front,
-            double[] back, double[] a, double[] b, double[] c, double[] d, double[] u, double[] line) {
+    private static void smoothRow(int m, double kept, double[] smoother, double[] r, double[] down,
+        double[] up, double[] front, double[] back, double[] a, double[] b, double[] c, double[] d,
+        double[] u, double[] line) {
         final double c0 = smoother[0], c1 = smoother[1], c2 = smoother[2];
         for (int x = 0; x < m; x++) {
             final double faces = down[x] + up[x] + front[x] + back[x];
@@ -183,23 +204,26 @@ public final class MG extends Npb {
         for (int z = 1; z < l.m[2] - 1; z++)
             for (int y = 1; y < l.m[1] - 1; y++) {
                 final int at = l.row(y, z);
-                smoothRow(m, fresh ? 0 : 1, smoother, r[at], r[at - 1], r[at + 1], r[at - plane], r[at + plane],
-                        r[at - plane - 1], r[at - plane + 1], r[at + plane - 1], r[at + plane + 1], l.u[at], line1);
+                smoothRow(m, fresh ? 0 : 1, smoother, r[at], r[at - 1], r[at + 1], r[at - plane],
+                    r[at + plane], r[at - plane - 1], r[at - plane + 1], r[at + plane - 1],
+                    r[at + plane + 1], l.u[at], line1);
                 shift(m, line1, line2, line3);
                 addNeighbours(m, 1, line2, line3, l.u[at]);
             }
         fillGhosts(l, l.u);
     }
 
-    private static void restrictRow(int m, double[] r, double[] down, double[] up, double[] front, double[] back, double[] a,
-            double[] b, double[] c, double[] d, double[] line) {
+    private static void restrictRow(int m, double[] r, double[] down, double[] up, double[] front,
+        double[] back, double[] a, double[] b, double[] c, double[] d, double[] line) {
         for (int x = 0; x < m; x++)
-            line[x] = 0.25 * r[x] + 0.125 * (down[x] + up[x] + front[x] + back[x]) + 0.0625 * (a[x] + b[x] + c[x] + d[x]);
+            line[x] = 0.25 * r[x] + 0.125 * (down[x] + up[x] + front[x] + back[x])
+                + 0.0625 * (a[x] + b[x] + c[x] + d[x]);
     }
 
     /** What lies on a coarse point counts twice as much as what lies between. */
     private static void takeEverySecond(int m, double[] line, double[] out) {
-        for (int x = 1; x < m - 1; x++) out[x] = 2 * line[2 * x] + line[2 * x - 1] + line[2 * x + 1];
+        for (int x = 1; x < m - 1; x++)
+            out[x] = 2 * line[2 * x] + line[2 * x - 1] + line[2 * x + 1];
     }
 
     /** The fine residual onto the coarse grid: full weighting about every second point. */
@@ -209,14 +233,15 @@ public final class MG extends Npb {
         for (int z = 1; z < coarse.m[2] - 1; z++)
             for (int y = 1; y < coarse.m[1] - 1; y++) {
                 final int at = fine.row(2 * y, 2 * z);
-                restrictRow(fine.m[0], r[at], r[at - 1], r[at + 1], r[at - plane], r[at + plane], r[at - plane - 1],
-                        r[at - plane + 1], r[at + plane - 1], r[at + plane + 1], line1);
+                restrictRow(fine.m[0], r[at], r[at - 1], r[at + 1], r[at - plane], r[at + plane],
+                    r[at - plane - 1], r[at - plane + 1], r[at + plane - 1], r[at + plane + 1],
+                    line1);
                 takeEverySecond(coarse.m[0], line1, coarse.r[coarse.row(y, z)]);
             }
     }
 
-    private static void sumLines(int count, double[] here, double[] up, double[] back, double[] both, double[] line1,
-            double[] line2, double[] line3) {
+    private static void sumLines(int count, double[] here, double[] up, double[] back,
+        double[] both, double[] line1, double[] line2, double[] line3) {
         for (int x = 0; x < count; x++) {
             line1[x] = up[x] + here[x];
             line2[x] = back[x] + here[x];
@@ -235,7 +260,10 @@ public final class MG extends Npb {
         }
     }
 
-    /** The coarse solution, interpolated, becomes the fine one or (`add`) its correction; ghost points included. */
+    /**
+     * The coarse solution, interpolated, becomes the fine one or (`add`) its correction; ghost
+     * points included.
+     */
     private void prolong(Level coarse, Level fine, boolean add) {
         final double kept = add ? 1 : 0;
         final int width = coarse.m[0] - 1, plane = coarse.m[1];
@@ -243,7 +271,8 @@ public final class MG extends Npb {
         for (int z = 0; z < coarse.m[2] - 1; z++)
             for (int y = 0; y < coarse.m[1] - 1; y++) {
                 final int here = coarse.row(y, z), to = fine.row(2 * y, 2 * z);
-                sumLines(width + 1, u[here], u[here + 1], u[here + plane], u[here + plane + 1], line1, line2, line3);
+                sumLines(width + 1, u[here], u[here + 1], u[here + plane], u[here + plane + 1],
+                    line1, line2, line3);
                 spread(width, kept, 1, u[here], fine.u[to]);
                 spread(width, kept, 0.5, line1, fine.u[to + 1]);
                 spread(width, kept, 0.5, line2, fine.u[to + fine.m[1]]);
@@ -254,26 +283,31 @@ public final class MG extends Npb {
     /* ---- the levels that all processes compute whole */
 
     private void gatherBlock(Level whole) throws MPIException {
-        final int nx = block.m[0] - 2, ny = block.m[1] - 2, nz = block.m[2] - 2, count = nx * ny * nz;
+        final int nx = block.m[0] - 2, ny = block.m[1] - 2, nz = block.m[2] - 2,
+                  count = nx * ny * nz;
         int out = 0;
         for (int z = 1; z <= nz; z++)
-            for (int y = 1; y <= ny; y++, out += nx) System.arraycopy(block.r[block.row(y, z)], 1, outgoing, out, nx);
+            for (int y = 1; y <= ny; y++, out += nx)
+                System.arraycopy(block.r[block.row(y, z)], 1, outgoing, out, nx);
         world.Allgather(outgoing, 0, count, MPI.DOUBLE, gathered, 0, count, MPI.DOUBLE);
         payload += 8.0 * (processes - 1) * count;
         int in = 0;
         for (int p = 0; p < processes; p++) {
-            final int fromX = p % grid[0] * nx, fromY = p / grid[0] % grid[1] * ny, fromZ = p / grid[0] / grid[1] * nz;
+            final int fromX = p % grid[0] * nx, fromY = p / grid[0] % grid[1] * ny,
+                      fromZ = p / grid[0] / grid[1] * nz;
             for (int z = 1; z <= nz; z++)
                 for (int y = 1; y <= ny; y++, in += nx)
-                    System.arraycopy(gathered, in, whole.r[whole.row(fromY + y, fromZ + z)], fromX + 1, nx);
+                    System.arraycopy(
+                        gathered, in, whole.r[whole.row(fromY + y, fromZ + z)], fromX + 1, nx);
         }
     }
 
     private void cutBlock(Level whole) {
         for (int z = 0; z < block.m[2]; z++)
             for (int y = 0; y < block.m[1]; y++)
-                System.arraycopy(whole.u[whole.row(place[1] * (block.m[1] - 2) + y, place[2] * (block.m[2] - 2) + z)],
-                        place[0] * (block.m[0] - 2), block.u[block.row(y, z)], 0, block.m[0]);
+                System.arraycopy(whole.u[whole.row(place[1] * (block.m[1] - 2) + y,
+                                     place[2] * (block.m[2] - 2) + z)],
+                    place[0] * (block.m[0] - 2), block.u[block.row(y, z)], 0, block.m[0]);
     }
 
     private void vCycle() throws MPIException {
@@ -327,8 +361,10 @@ public final class MG extends Npb {
         where[i] = at;
     }
 
-    /** +1 at the ten largest of the random numbers that fill the cube, -1 at the ten smallest. Places are x + n (y + n z) in
-     *  the whole cube, which a double holds exactly. */
+    /**
+     * +1 at the ten largest of the random numbers that fill the cube, -1 at the ten smallest.
+     * Places are x + n (y + n z) in the whole cube, which a double holds exactly.
+     */
     private void placeCharges() throws MPIException {
         final Level l = level[levels];
         final long n = 1L << levels;
@@ -346,7 +382,8 @@ public final class MG extends Npb {
                 }
             }
         for (final double[] row : v) Arrays.fill(row, 0);
-        final double[] values = new double[CHARGES * processes], places = new double[CHARGES * processes];
+        final double[] values = new double[CHARGES * processes],
+                       places = new double[CHARGES * processes];
         for (int sign = 0; sign < 2; sign++) {
             world.Allgather(found[sign], 0, CHARGES, MPI.DOUBLE, values, 0, CHARGES, MPI.DOUBLE);
             world.Allgather(where[sign], 0, CHARGES, MPI.DOUBLE, places, 0, CHARGES, MPI.DOUBLE);
@@ -427,8 +464,9 @@ public final class MG extends Npb {
             iterationDone();
         }
         final double after = norm(), seconds = clockStop();
-        if (rank == 0) Program.print(" L2 Norm before: %20.13e%n L2 Norm is      %20.13e%n", before, after);
-        return finish(String.format("%4dx%4dx%4d", n, n, n), iterations, seconds, Math.scalb(58e-6 * iterations, 3 * levels),
-                agrees(after, NORM[problem], 1e-8));
+        if (rank == 0)
+            Program.print(" L2 Norm before: %20.13e%n L2 Norm is      %20.13e%n", before, after);
+        return finish(String.format("%4dx%4dx%4d", n, n, n), iterations, seconds,
+            Math.scalb(58e-6 * iterations, 3 * levels), agrees(after, NORM[problem], 1e-8));
     }
 }

@@ -4,14 +4,16 @@ import mpi.MPI;
 import mpi.MPIException;
 
 /**
- * What the kernels of the NAS Parallel Benchmarks share, in Java: the counterpart of ../npb/npb.h, whose kernels these are
- * written after, line by line where the language allows. It prints the same table, so that one parser reads both.
+ * What the kernels of the NAS Parallel Benchmarks share, in Java: the counterpart of ../npb/npb.h,
+ * whose kernels these are written after, line by line where the language allows. It prints the same
+ * table, so that one parser reads both.
  *
- * Specification: D. Bailey et al., The NAS Parallel Benchmarks, NASA Ames RNR-94-007, as sizes and verification values stand
- * in NPB 3.4; as "NPB-MPJ" of the messaging paper (Mallon et al., PDP 2009) was.
+ * Specification: D. Bailey et al., The NAS Parallel Benchmarks, NASA Ames RNR-94-007, as sizes and
+ * verification values stand in NPB 3.4; as "NPB-MPJ" of the messaging paper (Mallon et al., PDP
+ * 2009) was.
  *
- * JVM: -Xms as -Xmx, -XX:+AlwaysPreTouch, -XX:+UseParallelGC and -XX:+UseTransparentHugePages. On one process of class W, MG
- * made 4900 Mop/s with them and 1600 without (CPU time, OpenJDK 21).
+ * JVM: -Xms as -Xmx, -XX:+AlwaysPreTouch, -XX:+UseParallelGC and -XX:+UseTransparentHugePages. On
+ * one process of class W, MG made 4900 Mop/s with them and 1600 without (CPU time, OpenJDK 21).
  */
 abstract class Npb {
     static final String CLASS_NAMES = "SWABC";
@@ -20,14 +22,18 @@ abstract class Npb {
     /* Random numbers: x' = a x mod 2^46, and x / 2^46 is uniform (report, 2.3). */
     static final long RANDOM_MASK = (1L << 46) - 1, RANDOM_A = 1220703125, RANDOM_SEED = 314159265;
 
-    /* Warm-up goes by rounds, until in the last so many of them nothing was gained and hardly anything compiled. */
-    private static final int WINDOW = 5, LEAST_RUNS = 40; // a method that a run calls once takes so many
-    private static final double ROUND_SECONDS = 0.1, ENOUGH_SECONDS = 10, GAIN = 0.02, COMPILING = 0.02;
+    /* Warm-up goes by rounds, until in the last so many of them nothing was gained and hardly
+     * anything compiled. */
+    // a method that a run calls once takes so many
+    private static final int WINDOW = 5, LEAST_RUNS = 40;
+    private static final double ROUND_SECONDS = 0.1, ENOUGH_SECONDS = 10, GAIN = 0.02,
+                                COMPILING = 0.02;
 
     private static final String HELP = "Usage: <launcher> -n N %s CLASS%n"
-            + "The %s kernel of the NAS Parallel Benchmarks; CLASS is S, W, A, B or C (each some times larger%n"
-            + "than the one before), N a power of two up to %d.%n%n"
-            + "Exit status: 0 verified, 2 bad usage or too little memory, 3 the result is not the official one.%n";
+        + "The %s kernel of the NAS Parallel Benchmarks; CLASS is S, W, A, B or C (each some%n"
+        + "times larger than the one before), N a power of two up to %d.%n%n"
+        + "Exit status: 0 verified, 2 bad usage or too little memory,%n"
+        + "3 the result is not the official one.%n";
 
     final Program program;
     final Intracomm world;
@@ -69,11 +75,12 @@ abstract class Npb {
         }
         final boolean one = arguments.length == 1;
         problem = one && arguments[0].length() == 1 ? CLASS_NAMES.indexOf(arguments[0]) : -1;
-        if (problem < 0) throw refusal("one class is expected, S, W, A, B or C, %s; see --help.",
+        if (problem < 0)
+            throw refusal("one class is expected, S, W, A, B or C, %s; see --help.",
                 one ? "not '" + arguments[0] + "'" : "and nothing else");
         if (processes > MOST_PROCESSES || Integer.bitCount(processes) != 1)
-            throw refusal("class %s runs on 1, 2, 4, ... processes up to %d, not on %d.", arguments[0], MOST_PROCESSES,
-                    processes);
+            throw refusal("class %s runs on 1, 2, 4, ... processes up to %d, not on %d.",
+                arguments[0], MOST_PROCESSES, processes);
         checkMemory();
         return kernel();
     }
@@ -86,12 +93,16 @@ abstract class Npb {
         final Runtime jvm = Runtime.getRuntime();
         final double available = jvm.maxMemory() - (jvm.totalMemory() - jvm.freeMemory());
         final double needed = bytes(problem) * program.ranksInThisJvm();
-        final double[] mine = {needed > available ? needed : 0, needed > available ? -available : Double.NEGATIVE_INFINITY};
+        final double[] mine = {needed > available ? needed : 0,
+            needed > available ? -available : Double.NEGATIVE_INFINITY};
         final double[] worst = new double[2];
         world.Allreduce(mine, 0, worst, 0, 2, MPI.DOUBLE, MPI.MAX);
         if (worst[0] > 0)
-            throw refusal("class %s on %d processes needs %.0f MB in a JVM whose heap has %.0f MB left; raise -Xmx, or take a "
-                    + "smaller class or more nodes.", CLASS_NAMES.charAt(problem), processes, worst[0] / 1e6, -worst[1] / 1e6);
+            throw refusal(
+                "class %s on %d processes needs %.0f MB in a JVM whose heap has %.0f MB left; "
+                    + "raise -Xmx, or take a "
+                    + "smaller class or more nodes.",
+                CLASS_NAMES.charAt(problem), processes, worst[0] / 1e6, -worst[1] / 1e6);
     }
 
     final char className() {
@@ -118,10 +129,14 @@ abstract class Npb {
     /* ---- time: all start together, the slowest counts; rank 0 notes each iteration */
 
     static double now() {
-        return System.nanoTime() * 1e-9; // Wtime of MPJ Express is that too, but counts from 1970 in milliseconds elsewhere
+        // Wtime of MPJ Express is that too, but counts from 1970 in milliseconds elsewhere
+        return System.nanoTime() * 1e-9;
     }
 
-    /** Runs a step until the JIT compiler has nothing left to make of it, and says how that was seen. */
+    /**
+     * Runs a step until the JIT compiler has nothing left to make of it, and says how that was
+     * seen.
+     */
     final void warmUp(Step step) throws MPIException {
         final double[] mean = new double[WINDOW], ended = new double[WINDOW + 1];
         final long[] jit = new long[WINDOW + 1];
@@ -135,8 +150,10 @@ abstract class Npb {
             final int newest = round % (WINDOW + 1), oldest = (round + 1) % (WINDOW + 1);
             ended[newest] = now();
             jit[newest] = Program.compilingMs();
-            final double took = ended[newest] - ended[oldest], share = (jit[newest] - jit[oldest]) * 1e-3 / took;
-            final boolean enough = round > WINDOW && (runs >= LEAST_RUNS || ended[newest] - start > ENOUGH_SECONDS);
+            final double took = ended[newest] - ended[oldest],
+                         share = (jit[newest] - jit[oldest]) * 1e-3 / took;
+            final boolean enough =
+                round > WINDOW && (runs >= LEAST_RUNS || ended[newest] - start > ENOUGH_SECONDS);
             final boolean stable = enough && best > before * (1 - GAIN) && share < COMPILING;
             final boolean late = ended[newest] - start > most && round > WINDOW;
             if (stable || late) next[0] = 0;
@@ -151,17 +168,21 @@ abstract class Npb {
             final double each = (now() - begin) / next[0];
             mean[round % WINDOW] = each;
             runs += next[0];
-            next[0] = each * next[0] < ROUND_SECONDS ? (int) Math.min(2.0 * next[0], ROUND_SECONDS / each + 1) : Math.max(1,
-                    (int) (ROUND_SECONDS / each));
+            next[0] = each * next[0] < ROUND_SECONDS
+                ? (int) Math.min(2.0 * next[0], ROUND_SECONDS / each + 1)
+                : Math.max(1, (int) (ROUND_SECONDS / each));
         }
     }
 
-    private static void report(boolean stable, int runs, double seconds, double share, double[] mean, int rounds) {
+    private static void report(
+        boolean stable, int runs, double seconds, double share, double[] mean, int rounds) {
         final StringBuilder last = new StringBuilder();
         for (int i = 0; i < WINDOW; i++)
-            last.append(i > 0 ? "," : "").append(String.format(Locale.ROOT, "%.9f", mean[(rounds + i) % WINDOW]));
-        Program.print("# nearmetal warm_up: stable=%s runs=%d seconds=%.2f jit_ms=%d last_jit_share=%.4f last_s=%s%n",
-                stable ? "yes" : "no", runs, seconds, Program.compilingMs(), share, last);
+            last.append(i > 0 ? "," : "")
+                .append(String.format(Locale.ROOT, "%.9f", mean[(rounds + i) % WINDOW]));
+        Program.print("# nearmetal warm_up: stable=%s runs=%d seconds=%.2f jit_ms=%d "
+                + "last_jit_share=%.4f last_s=%s%n",
+            stable ? "yes" : "no", runs, seconds, Program.compilingMs(), share, last);
     }
 
     final void clockStart() throws MPIException {
@@ -191,7 +212,8 @@ abstract class Npb {
     final void title(String format, Object... values) throws MPIException {
         program.printProgram("npb 1");
         if (rank != 0) return;
-        Program.print("%n%n NAS Parallel Benchmarks 3.4, by Nearmetal in Java -- %s Benchmark%n%n ", name);
+        Program.print(
+            "%n%n NAS Parallel Benchmarks 3.4, by Nearmetal in Java -- %s Benchmark%n%n ", name);
         Program.print(format, values);
         Program.print("%n Total number of processes: %d%n%n", processes);
     }
@@ -201,8 +223,12 @@ abstract class Npb {
         return Math.abs((value - official) / official) <= tolerance;
     }
 
-    /** Prints the table; `mops` are operations in millions, by the official count. Returns the exit status. */
-    final int finish(String size, int iterations, double seconds, double mops, boolean good) throws MPIException {
+    /**
+     * Prints the table; `mops` are operations in millions, by the official count. Returns the exit
+     * status.
+     */
+    final int finish(String size, int iterations, double seconds, double mops, boolean good)
+        throws MPIException {
         final int[] verified = {good ? 1 : 0};
         final double[] mine = {payload}, sent = new double[1];
         world.Bcast(verified, 0, 1, MPI.INT, 0);
@@ -211,24 +237,31 @@ abstract class Npb {
         if (rank == 0) {
             Program.print("%n%n %s Benchmark Completed.%n", name);
             Program.print(" Class           = %24c%n Size            = %24s%n", className(), size);
-            Program.print(" Iterations      = %24d%n Time in seconds = %24.2f%n", iterations, seconds);
-            Program.print(" Total processes = %24d%n Active processes= %24d%n", processes, processes);
+            Program.print(
+                " Iterations      = %24d%n Time in seconds = %24.2f%n", iterations, seconds);
+            Program.print(
+                " Total processes = %24d%n Active processes= %24d%n", processes, processes);
             Program.print(" Mop/s total     = %24.2f%n", mops / seconds);
             Program.print(" Mop/s/process   = %24.2f%n", mops / seconds / processes);
             Program.print(" Operation type  = %24s%n", operation);
             Program.print(" Verification    = %24s%n", right ? "SUCCESSFUL" : "UNSUCCESSFUL");
             Program.print(" Version         = %24s%n%n", "3.4, by Nearmetal");
-            Program.print("# nearmetal seconds: %.9f%n# nearmetal payload_bytes: %.0f%n", seconds, sent[0]);
+            Program.print(
+                "# nearmetal seconds: %.9f%n# nearmetal payload_bytes: %.0f%n", seconds, sent[0]);
             Program.print("# nearmetal timed_run: jit_ms=%d gc_ms=%d%n", compiled, collected);
             if (notes > 0) {
-                final StringBuilder line = new StringBuilder("# nearmetal iterations: kernel=all s=");
+                final StringBuilder line =
+                    new StringBuilder("# nearmetal iterations: kernel=all s=");
                 for (int i = 0; i < notes; i++)
-                    line.append(i > 0 ? "," : "").append(String.format(Locale.ROOT, "%.9f", noted[i + 1] - noted[i]));
+                    line.append(i > 0 ? "," : "")
+                        .append(String.format(Locale.ROOT, "%.9f", noted[i + 1] - noted[i]));
                 Program.print("%s%n", line);
             }
             Program.print("# nearmetal complete%n");
-            if (!right) Program.complain(program.name, "class " + className() + " did not give the official result: the "
-                    + "machine, the JVM or the MPI library computes wrongly.");
+            if (!right)
+                Program.complain(program.name,
+                    "class " + className() + " did not give the official result: the "
+                        + "machine, the JVM or the MPI library computes wrongly.");
         }
         return right ? 0 : Program.WRONG_RESULT;
     }

@@ -4,17 +4,20 @@ import mpi.MPI;
 import mpi.MPIException;
 
 /**
- * MPI half round trip between two ranks in Java, byte arrays and no serialization: the counterpart of ../pingpong.c, by the
- * same method (PingPong of the Intel MPI Benchmarks) and in the same format, so that one parser reads both. What Java adds:
- * before the first size the ranks settle with the longest and the shortest message, until the last round trips gain nothing
- * any more and the JIT compiler has hardly anything left to do. Between two JVMs some sizes are also sent over a plain socket
- * (Sockets), so that the library's own cost is told from Java's and the network's.
+ * MPI half round trip between two ranks in Java, byte arrays and no serialization: the counterpart
+ * of ../pingpong.c, by the same method (PingPong of the Intel MPI Benchmarks) and in the same
+ * format, so that one parser reads both. What Java adds: before the first size the ranks settle
+ * with the longest and the shortest message, until the last round trips gain nothing any more and
+ * the JIT compiler has hardly anything left to do. Between two JVMs some sizes are also sent over a
+ * plain socket (Sockets), so that the library's own cost is told from Java's and the network's.
  */
 public final class PingPong {
     private static final int MAX_BATCHES = 10, TAG = 1, WINDOW = 8;
-    private static final int LEAST_TRIPS = 15000; // what a message calls once, HotSpot's C2 takes up after so many
+    // what a message calls once, HotSpot's C2 takes up after so many
+    private static final int LEAST_TRIPS = 15000;
     private static final int[] PLAIN = {1, 1024, 65536, 4194304};
-    private static final double GAIN = 0.05, CHUNK_SECONDS = 0.01, LEAST_SECONDS = 1, ENOUGH_SECONDS = 10, COMPILING = 0.02;
+    private static final double GAIN = 0.05, CHUNK_SECONDS = 0.01, LEAST_SECONDS = 1,
+                                ENOUGH_SECONDS = 10, COMPILING = 0.02;
     private static final double REHEARSAL = 0.005;
 
     private static final String HELP = """
@@ -33,16 +36,20 @@ public final class PingPong {
                                   --max-time: the other rank hangs (default 60)
               --help              this text
 
-            Exit status: 0 done, 2 bad usage or too little memory, 3 a payload arrived corrupted or no time could be taken,
+            Exit status: 0 done, 2 bad usage or too little memory,
+            3 a payload arrived corrupted or no time could be taken,
             4 the other rank does not answer.
             """;
 
     private final Program.Option warmup = new Program.Option("warmup", 0, 1e9, true, 100);
     private final Program.Option iterations = new Program.Option("iterations", 1, 1e9, true, 1000);
-    private final Program.Option minIterations = new Program.Option("min-iterations", 1, 1e9, true, 5);
+    private final Program.Option minIterations =
+        new Program.Option("min-iterations", 1, 1e9, true, 5);
     private final Program.Option volume = new Program.Option("volume", 1, 1e15, true, 40L << 20);
-    private final Program.Option maxBytes = new Program.Option("max-bytes", 1, 1 << 30, true, 4 << 20);
-    private final Program.Option stallTimeout = new Program.Option("stall-timeout", 1, 1e6, true, 60);
+    private final Program.Option maxBytes =
+        new Program.Option("max-bytes", 1, 1 << 30, true, 4 << 20);
+    private final Program.Option stallTimeout =
+        new Program.Option("stall-timeout", 1, 1e6, true, 60);
     private final Program.Option maxTime = new Program.Option("max-time", 0.001, 1e6, false, 10);
 
     private final Program program;
@@ -79,7 +86,8 @@ public final class PingPong {
 
     private void expectProgress(int bytes) {
         deadlineBytes = bytes;
-        deadline = System.nanoTime() + (long) ((stallTimeout.value + maxTime.value + mostSeconds) * 1e9);
+        deadline =
+            System.nanoTime() + (long) ((stallTimeout.value + maxTime.value + mostSeconds) * 1e9);
     }
 
     private void watch() {
@@ -90,9 +98,12 @@ public final class PingPong {
             } catch (InterruptedException ended) {
                 return;
             }
-            Program.complain(program.name, String.format(Locale.ROOT, "rank %d has had no answer from rank %d for %.0f s "
-                    + "at messages of %d bytes: that rank hangs, or the network between them lost it.", rank, other,
-                    stallTimeout.value, deadlineBytes));
+            Program.complain(program.name,
+                String.format(Locale.ROOT,
+                    "rank %d has had no answer from rank %d for %.0f s "
+                        + "at messages of %d bytes: that rank hangs, or the network between "
+                        + "them lost it.",
+                    rank, other, stallTimeout.value, deadlineBytes));
             Runtime.getRuntime().halt(Program.STALLED);
         });
         watcher.setDaemon(true);
@@ -115,8 +126,11 @@ public final class PingPong {
         }
     }
 
-    /** One round trip, each direction with a pattern of its own. The receive buffer first holds the complement of what is
-     *  expected, so that neither an earlier message nor a short one can pass for this one. */
+    /**
+     * One round trip, each direction with a pattern of its own. The receive buffer first holds the
+     * complement of what is expected, so that neither an earlier message nor a short one can pass
+     * for this one.
+     */
     private boolean verifiedRoundTrip(Way way, int bytes) throws MPIException {
         for (int i = 0; i < bytes; i++) {
             sendBuffer[i] = pattern(i, bytes, rank + 1);
@@ -130,8 +144,11 @@ public final class PingPong {
             final byte expected = pattern(i, bytes, other + 1);
             if (receiveBuffer[i] == expected) continue;
             wrong[0] = 1;
-            Program.complain(program.name, String.format(Locale.ROOT, "rank %d received a corrupted message of %d bytes: at "
-                    + "byte offset %d expected 0x%02x, got 0x%02x.", rank, bytes, i, expected, receiveBuffer[i]));
+            Program.complain(program.name,
+                String.format(Locale.ROOT,
+                    "rank %d received a corrupted message of %d bytes: at "
+                        + "byte offset %d expected 0x%02x, got 0x%02x.",
+                    rank, bytes, i, expected, receiveBuffer[i]));
         }
         program.world.Allreduce(wrong, 0, any, 0, 1, MPI.INT, MPI.MAX);
         return any[0] == 0;
@@ -144,8 +161,10 @@ public final class PingPong {
         return word[0];
     }
 
-    /** In chunks that double, until enough are done or a tenth of the time budget is spent. Returns the estimate of a round
-     *  trip in seconds, from the last chunk. */
+    /**
+     * In chunks that double, until enough are done or a tenth of the time budget is spent. Returns
+     * the estimate of a round trip in seconds, from the last chunk.
+     */
     private double warmUp(Way way, int bytes) throws MPIException {
         final long wanted = Math.max(1, (long) warmup.value);
         double spent = 0, estimate = 0;
@@ -163,13 +182,17 @@ public final class PingPong {
         }
     }
 
-    /** Before the first size: round trips of `bytes` until the last chunks gain nothing and hardly anything is compiled any
-     *  more. Reports how that was seen; returns whether it was. */
-    private boolean settle(Way way, String name, int bytes, StringBuilder report) throws MPIException {
+    /**
+     * Before the first size: round trips of `bytes` until the last chunks gain nothing and hardly
+     * anything is compiled any more. Reports how that was seen; returns whether it was.
+     */
+    private boolean settle(Way way, String name, int bytes, StringBuilder report)
+        throws MPIException {
         final double[] recent = new double[WINDOW], ended = new double[WINDOW + 1];
         final long[] jit = new long[WINDOW + 1];
         final double begin = now();
-        double before = Double.POSITIVE_INFINITY, chunk = 1; // the best round trip but for the last WINDOW chunks
+        // the best round trip but for the last WINDOW chunks
+        double before = Double.POSITIVE_INFINITY, chunk = 1;
         long trips = 0;
         expectProgress(bytes);
         for (int n = 0;; n++) {
@@ -177,17 +200,23 @@ public final class PingPong {
             ended[newest] = now();
             jit[newest] = Program.compilingMs();
             final double spent = ended[newest] - begin;
-            final double share = (jit[newest] - jit[oldest]) * 1e-3 / (ended[newest] - ended[oldest]);
+            final double share =
+                (jit[newest] - jit[oldest]) * 1e-3 / (ended[newest] - ended[oldest]);
             final double best = Arrays.stream(recent).min().getAsDouble();
-            final boolean enough = trips >= LEAST_TRIPS || spent > (bytes == 1 ? ENOUGH_SECONDS : LEAST_SECONDS);
-            final boolean steady = n > 2 * WINDOW && enough && share < COMPILING && best > before * (1 - GAIN);
+            final boolean enough =
+                trips >= LEAST_TRIPS || spent > (bytes == 1 ? ENOUGH_SECONDS : LEAST_SECONDS);
+            final boolean steady =
+                n > 2 * WINDOW && enough && share < COMPILING && best > before * (1 - GAIN);
             final int next = agree(steady || spent > mostSeconds ? 0 : chunk);
             if (next == 0) {
-                report.append(String.format(Locale.ROOT, "# nearmetal warm_up_%s%d: stable=%s round_trips=%d seconds=%.2f "
-                        + "jit_ms=%d last_jit_share=%.4f last_us=", name, bytes, steady ? "yes" : "no", trips, spent,
-                        Program.compilingMs(), share));
+                report.append(String.format(Locale.ROOT,
+                    "# nearmetal warm_up_%s%d: stable=%s round_trips=%d seconds=%.2f "
+                        + "jit_ms=%d last_jit_share=%.4f last_us=",
+                    name, bytes, steady ? "yes" : "no", trips, spent, Program.compilingMs(),
+                    share));
                 for (int i = 0; i < WINDOW; i++)
-                    report.append(String.format(Locale.ROOT, "%s%.4f", i > 0 ? "," : "", recent[(n + i) % WINDOW] * 1e6 / 2));
+                    report.append(String.format(Locale.ROOT, "%s%.4f", i > 0 ? "," : "",
+                        recent[(n + i) % WINDOW] * 1e6 / 2));
                 report.append('\n');
                 return steady;
             }
@@ -207,11 +236,14 @@ public final class PingPong {
         return (long) Math.min(Math.max(count, minIterations.value), iterations.value);
     }
 
-    /** One uninterrupted loop; rank 0 reads the clock only between batches. Fills `batch` (half round trips in us) and returns
-     *  how many iterations there were. */
+    /**
+     * One uninterrupted loop; rank 0 reads the clock only between batches. Fills `batch` (half
+     * round trips in us) and returns how many iterations there were.
+     */
     private int measure(Way way, int bytes, double[] clock) throws MPIException {
         final double estimate = warmUp(way, bytes);
-        final int count = agree(chooseIterations(bytes, estimate)), batches = Math.min(count, MAX_BATCHES);
+        final int count = agree(chooseIterations(bytes, estimate)),
+                  batches = Math.min(count, MAX_BATCHES);
         expectProgress(bytes);
         program.world.Barrier(); // twice, as IMB: the first may still be
         program.world.Barrier(); // absorbing the skew of the decision above
@@ -225,25 +257,33 @@ public final class PingPong {
 
     private void printHead() throws MPIException {
         program.printProgram("pingpong 2"); // 2 is the version of this format
-        if (rank == 0) Program.print("# nearmetal method: warmup=%.0f iterations=%.0f min_iterations=%.0f volume=%.0f "
-                + "max_time=%s max_bytes=%.0f%n", warmup.value, iterations.value, minIterations.value, volume.value,
+        if (rank == 0)
+            Program.print(
+                "# nearmetal method: warmup=%.0f iterations=%.0f min_iterations=%.0f volume=%.0f "
+                    + "max_time=%s max_bytes=%.0f%n",
+                warmup.value, iterations.value, minIterations.value, volume.value,
                 Program.plain(maxTime.value), maxBytes.value);
     }
 
     private void printTableHead(boolean settled, double seconds) {
         if (settled) Program.print("# nearmetal settled: after %.2f s%n", seconds);
-        else Program.print("# nearmetal settled: no, round trips still gained after the time allowed%n");
+        else
+            Program.print(
+                "# nearmetal settled: no, round trips still gained after the time allowed%n");
         final String rule = "#---------------------------------------------------";
         Program.print("%s%n# Benchmarking PingPong%n# #processes = 2%n%s%n", rule, rule);
         Program.print("%13s %12s %12s %12s%n", "#bytes", "#repetitions", "t[usec]", "Mbytes/sec");
     }
 
     private int run(String[] arguments) throws MPIException {
-        if (!program.parse(arguments, HELP, warmup, iterations, minIterations, volume, maxBytes, stallTimeout, maxTime))
+        if (!program.parse(arguments, HELP, warmup, iterations, minIterations, volume, maxBytes,
+                stallTimeout, maxTime))
             return 0;
         if (program.ranks != 2)
-            throw new Program.Refusal(Program.USAGE_ERROR, "a ping-pong needs exactly 2 ranks, but " + program.ranks
-                    + " started; launch it with -n 2 (1 where 2 were asked for: the launcher is not this MPI's).");
+            throw new Program.Refusal(Program.USAGE_ERROR,
+                "a ping-pong needs exactly 2 ranks, but " + program.ranks
+                    + " started; launch it with -n 2 "
+                    + "(1 where 2 were asked for: the launcher is not this MPI's).");
         sendBuffer = new byte[(int) maxBytes.value];
         receiveBuffer = new byte[(int) maxBytes.value];
         watch();
@@ -251,21 +291,30 @@ public final class PingPong {
         final StringBuilder batches = new StringBuilder();
         final int sizes = pass(library, "", batches);
         if (sizes < 0) return Program.WRONG_RESULT;
-        // Only now, since what the compiler learns of channels from plain sockets would cost the library, which has others.
+        // Only now, since what the compiler learns of channels from plain sockets would cost the
+        // library, which has others.
         sockets = Sockets.connect(program, (int) maxBytes.value);
-        if (sockets != null && pass(sockets::roundTrips, "sockets_", batches) < 0) return Program.WRONG_RESULT;
-        if (rank == 0) Program.print("%s# nearmetal verified: sizes=%d%n# nearmetal complete%n", batches, sizes);
+        if (sockets != null && pass(sockets::roundTrips, "sockets_", batches) < 0)
+            return Program.WRONG_RESULT;
+        if (rank == 0)
+            Program.print(
+                "%s# nearmetal verified: sizes=%d%n# nearmetal complete%n", batches, sizes);
         return 0;
     }
 
-    /** All sizes warmed up, then verified and timed; how many there are, or -1 where a message arrived corrupted. */
+    /**
+     * All sizes warmed up, then verified and timed; how many there are, or -1 where a message
+     * arrived corrupted.
+     */
     private int pass(Way way, String name, StringBuilder batches) throws MPIException {
         final double begin = now();
         final StringBuilder report = new StringBuilder();
         budget = Math.min(REHEARSAL, maxTime.value);
         boolean settled = true; // the longest first: the library has another protocol for it
-        for (final int bytes : maxBytes.value > 1 ? new int[] {(int) maxBytes.value, 1} : new int[] {1}) {
-            // Rehearsed before, since of a size that the compiler has never seen the first message undoes what it made.
+        for (final int bytes :
+            maxBytes.value > 1 ? new int[] {(int) maxBytes.value, 1} : new int[] {1}) {
+            // Rehearsed before, since of a size that the compiler has never seen the first message
+            // undoes what it made.
             if (allSizes(way, null) < 0) return -1;
             settled &= settle(way, name, bytes, report);
         }
@@ -274,8 +323,12 @@ public final class PingPong {
         budget = maxTime.value;
         final long jit = Program.compilingMs();
         final int sizes = allSizes(way, batches);
-        batches.append(report).append("# nearmetal timed_run").append(name.isEmpty() ? "" : "_sockets").append(": jit_ms=")
-                .append(Program.compilingMs() - jit).append('\n');
+        batches.append(report)
+            .append("# nearmetal timed_run")
+            .append(name.isEmpty() ? "" : "_sockets")
+            .append(": jit_ms=")
+            .append(Program.compilingMs() - jit)
+            .append('\n');
         return sizes;
     }
 
@@ -292,7 +345,10 @@ public final class PingPong {
         return sizes;
     }
 
-    /** Messages of one size: a row of the table where they went by the library, and what they were measured in for later. */
+    /**
+     * Messages of one size: a row of the table where they went by the library, and what they were
+     * measured in for later.
+     */
     private void timed(Way way, int bytes, StringBuilder batches) throws MPIException {
         final double[] clock = new double[MAX_BATCHES + 1];
         final int count = measure(way, bytes, clock), parts = Math.min(count, MAX_BATCHES);
@@ -300,12 +356,17 @@ public final class PingPong {
         word[0] = mean > 0 ? 1 : 0;
         program.world.Bcast(word, 0, 1, MPI.INT, 0);
         if (word[0] == 0)
-            throw new Program.Refusal(Program.WRONG_RESULT, "the clock stood still over " + count + " round trips of "
-                    + bytes + " bytes; raise --iterations.");
+            throw new Program.Refusal(Program.WRONG_RESULT,
+                "the clock stood still over " + count + " round trips of " + bytes
+                    + " bytes; raise --iterations.");
         if (rank != 0 || batches == null) return;
-        if (way == library) Program.print("%13d %12d %12.4f %12.2f%n", bytes, count, mean, bytes / mean);
-        batches.append("# nearmetal ").append(way == library ? "batches" : "sockets").append(": bytes=").append(bytes)
-                .append(" us=");
+        if (way == library)
+            Program.print("%13d %12d %12.4f %12.2f%n", bytes, count, mean, bytes / mean);
+        batches.append("# nearmetal ")
+            .append(way == library ? "batches" : "sockets")
+            .append(": bytes=")
+            .append(bytes)
+            .append(" us=");
         for (int b = 0; b < parts; b++) {
             final long trips = (long) count * (b + 1) / parts - (long) count * b / parts;
             final double halfTrip = (clock[b + 1] - clock[b]) * 1e6 / 2 / trips;

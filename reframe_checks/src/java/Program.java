@@ -13,12 +13,14 @@ import mpi.MPI;
 import mpi.MPIException;
 
 /**
- * What every Java program of ours says of where it runs and with what, and how it fails: the counterpart of ../program.h,
- * ../mpi_program.h and ../options.h, against the mpiJava 1.2 API, so that MPJ Express and FastMPJ compile it alike.
+ * What every Java program of ours says of where it runs and with what, and how it fails: the
+ * counterpart of ../program.h,
+ * ../mpi_program.h and ../options.h, against the mpiJava 1.2 API, so that MPJ Express and FastMPJ
+ * compile it alike.
  *
- * Nothing here or in the programs is static but constants: under a thread device all ranks live in one JVM. The JVM must be
- * told to end: libraries keep threads that are no daemons, MPJ Express's Abort does nothing, and its starter of threads
- * ends with 0 after any exception.
+ * Nothing here or in the programs is static but constants: under a thread device all ranks live in
+ * one JVM. The JVM must be told to end: libraries keep threads that are no daemons, MPJ Express's
+ * Abort does nothing, and its starter of threads ends with 0 after any exception.
  */
 final class Program {
     static final int FAILED = 1, USAGE_ERROR = 2, WRONG_RESULT = 3, STALLED = 4;
@@ -75,7 +77,8 @@ final class Program {
         Program program = null;
         int status;
         try {
-            final String device = arguments.length > 2 ? arguments[2] : ""; // of MPJ Express, whose Init takes it away
+            // of MPJ Express, whose Init takes it away
+            final String device = arguments.length > 2 ? arguments[2] : "";
             final String[] own = MPI.Init(arguments);
             program = new Program(name, device);
             try {
@@ -88,12 +91,16 @@ final class Program {
             System.err.flush();
             MPI.Finalize();
         } catch (OutOfMemoryError error) {
-            complain(name, "rank " + (program == null ? "?" : program.rank) + " was refused memory (" + error.getMessage()
-                    + "); raise -Xmx (or -XX:MaxDirectMemorySize), or take a smaller problem or more nodes.");
+            complain(name,
+                "rank " + (program == null ? "?" : program.rank) + " was refused memory ("
+                    + error.getMessage()
+                    + "); raise -Xmx (or -XX:MaxDirectMemorySize), or take a smaller problem or "
+                    + "more nodes.");
             status = USAGE_ERROR;
             Runtime.getRuntime().halt(status);
         } catch (Throwable failure) {
-            complain(name, "rank " + (program == null ? "?" : program.rank) + " failed: " + failure);
+            complain(
+                name, "rank " + (program == null ? "?" : program.rank) + " failed: " + failure);
             failure.printStackTrace();
             status = FAILED;
             Runtime.getRuntime().halt(status);
@@ -119,7 +126,9 @@ final class Program {
         return Double.toString(value);
     }
 
-    /** Returns false where help was asked for, and given. Throws Refusal on whatever is no option. */
+    /**
+     * Returns false where help was asked for, and given. Throws Refusal on whatever is no option.
+     */
     boolean parse(String[] arguments, String help, Option... options) {
         for (int i = 0; i < arguments.length; i++) {
             final String word = arguments[i];
@@ -127,12 +136,18 @@ final class Program {
                 if (rank == 0) print("%s", help);
                 return false;
             }
-            if (!word.startsWith("-")) throw new Refusal(USAGE_ERROR, "'" + word
-                    + "' is not expected: there are only options; see --help.");
+            if (!word.startsWith("-"))
+                throw new Refusal(USAGE_ERROR,
+                    "'" + word + "' is not expected: there are only options; see --help.");
             final int equals = word.indexOf('=');
             final String key = equals < 0 ? word : word.substring(0, equals);
-            final Option option = Arrays.stream(options).filter(o -> key.equals("--" + o.name)).findFirst()
-                    .orElseThrow(() -> new Refusal(USAGE_ERROR, "'" + word + "' is no option of this program; see --help."));
+            final Option option = Arrays.stream(options)
+                                      .filter(o -> key.equals("--" + o.name))
+                                      .findFirst()
+                                      .orElse(null);
+            if (option == null)
+                throw new Refusal(
+                    USAGE_ERROR, "'" + word + "' is no option of this program; see --help.");
             if (equals < 0 && i + 1 == arguments.length)
                 throw new Refusal(USAGE_ERROR, word + " needs a value; see --help.");
             final String text = equals < 0 ? arguments[++i] : word.substring(equals + 1);
@@ -142,9 +157,12 @@ final class Program {
             } catch (NumberFormatException none) {
                 value = Double.NaN;
             }
-            if (!(value >= option.low && value <= option.high) || option.whole && value != Math.rint(value))
-                throw new Refusal(USAGE_ERROR, "--" + option.name + " takes a " + (option.whole ? "whole " : "")
-                        + "number from " + plain(option.low) + " to " + plain(option.high) + ", not '" + text + "'.");
+            if (!(value >= option.low && value <= option.high)
+                || option.whole && value != Math.rint(value))
+                throw new Refusal(USAGE_ERROR,
+                    "--" + option.name + " takes a " + (option.whole ? "whole " : "")
+                        + "number from " + plain(option.low) + " to " + plain(option.high)
+                        + ", not '" + text + "'.");
             option.value = value;
         }
         return true;
@@ -162,12 +180,17 @@ final class Program {
 
     /** A kernel's file of `key: value` lines; "" where it does not say. */
     private static String lineOf(String path, String key) {
-        return read(path).lines().filter(line -> line.startsWith(key)).map(line -> line.substring(key.length()).strip())
-                .findFirst().orElse("");
+        return read(path)
+            .lines()
+            .filter(line -> line.startsWith(key))
+            .map(line -> line.substring(key.length()).strip())
+            .findFirst()
+            .orElse("");
     }
 
     static String host() throws MPIException {
-        final String host = read("/proc/sys/kernel/hostname").strip(); // the library's asks the resolver, which may know none
+        // the library's asks the resolver, which may know none
+        final String host = read("/proc/sys/kernel/hostname").strip();
         return host.isEmpty() ? MPI.Get_processor_name() : host;
     }
 
@@ -175,13 +198,15 @@ final class Program {
     private static int cpu() {
         final String stat = read("/proc/thread-self/stat");
         final String[] fields = stat.substring(stat.lastIndexOf(')') + 1).strip().split(" ");
-        return fields.length > 36 ? Integer.parseInt(fields[36]) : -1; // field 39 of proc(5), which counts pid and name
+        // field 39 of proc(5), which counts pid and name
+        return fields.length > 36 ? Integer.parseInt(fields[36]) : -1;
     }
 
     /** How many CPUs this thread may use; -1: the kernel did not say. */
     private static int allowedCpus() {
         int count = 0;
-        for (final String part : lineOf("/proc/thread-self/status", "Cpus_allowed_list:").split(",")) {
+        for (final String part :
+            lineOf("/proc/thread-self/status", "Cpus_allowed_list:").split(",")) {
             final String[] ends = part.split("-");
             if (ends[0].isEmpty()) return -1;
             count += Integer.parseInt(ends[ends.length - 1]) - Integer.parseInt(ends[0]) + 1;
@@ -196,7 +221,8 @@ final class Program {
         world.Allgather(own, 0, PLACE_BYTES, MPI.BYTE, all, 0, PLACE_BYTES, MPI.BYTE);
         final String[] texts = new String[ranks];
         for (int r = 0; r < ranks; r++)
-            texts[r] = new String(all, r * PLACE_BYTES, PLACE_BYTES, StandardCharsets.UTF_8).replace("\0", "");
+            texts[r] = new String(all, r * PLACE_BYTES, PLACE_BYTES, StandardCharsets.UTF_8)
+                           .replace("\0", "");
         return texts;
     }
 
@@ -206,31 +232,39 @@ final class Program {
         return (int) Arrays.stream(gather(mine)).filter(mine::equals).count();
     }
 
-    /** The launcher may tell (-Dnearmetal.mpi_library), since neither library has a call for its version. */
+    /**
+     * The launcher may tell (-Dnearmetal.mpi_library), since neither library has a call for its
+     * version.
+     */
     private String library() {
         final String told = System.getProperty("nearmetal.mpi_library", "");
         if (!told.isEmpty()) return told;
         final String fast = System.getProperty("xxdev.dev", "");
         if (!fast.isEmpty()) return "FastMPJ, " + fast;
         final Map<String, String> environment = System.getenv();
-        final String version = lineOf(environment.get("MPJ_HOME") + "/conf/mpjexpress.conf", "mpjexpress.version=");
-        return ("MPJ Express " + (version.isEmpty() ? "of unknown version" : version) + ", " + device).replaceAll("\\s", " ");
+        final String version =
+            lineOf(environment.get("MPJ_HOME") + "/conf/mpjexpress.conf", "mpjexpress.version=");
+        return (
+            "MPJ Express " + (version.isEmpty() ? "of unknown version" : version) + ", " + device)
+            .replaceAll("\\s", " ");
     }
 
     private static String machine() {
-        final StringBuilder text = new StringBuilder(System.getProperty("java.vm.name") + " "
-                + System.getProperty("java.vm.version"));
+        final StringBuilder text = new StringBuilder(
+            System.getProperty("java.vm.name") + " " + System.getProperty("java.vm.version"));
         final List<String> flags = ManagementFactory.getRuntimeMXBean().getInputArguments();
-        for (final String flag : flags) if (flag.startsWith("-X")) text.append(' ').append(flag);
+        for (final String flag : flags)
+            if (flag.startsWith("-X")) text.append(' ').append(flag);
         return text.toString().replaceAll("\\s", " ");
     }
 
     /** Collective; rank 0 prints. `program` is a name and the version of its format. */
     void printProgram(String program) throws MPIException {
-        final String[] places = gather("host=" + host() + " cpu=" + cpu() + " allowed_cpus=" + allowedCpus());
+        final String[] places =
+            gather("host=" + host() + " cpu=" + cpu() + " allowed_cpus=" + allowedCpus());
         if (rank != 0) return;
-        print("# nearmetal program: %s%n# nearmetal mpi_library: %s%n# nearmetal compiler: %s%n", program, library(),
-                machine());
+        print("# nearmetal program: %s%n# nearmetal mpi_library: %s%n# nearmetal compiler: %s%n",
+            program, library(), machine());
         for (int r = 0; r < ranks; r++) print("# nearmetal rank %d: %s%n", r, places[r]);
     }
 
@@ -253,16 +287,21 @@ final class Program {
         try {
             return Double.parseDouble(System.getProperty("nearmetal.warm_up", "30"));
         } catch (NumberFormatException none) {
-            throw new Refusal(USAGE_ERROR, "nearmetal.warm_up is " + System.getProperty("nearmetal.warm_up")
+            throw new Refusal(USAGE_ERROR,
+                "nearmetal.warm_up is " + System.getProperty("nearmetal.warm_up")
                     + ", no number of seconds.");
         }
     }
 
-    /** Compilations count only when they end: those that are under way, of the preparation too, must not end later. */
+    /**
+     * Compilations count only when they end: those that are under way, of the preparation too,
+     * must not end later.
+     */
     static void awaitCompiler() {
         final long start = System.nanoTime();
         long before = -1;
-        for (long jit = compilingMs(); jit != before && System.nanoTime() - start < PATIENCE_NS; jit = compilingMs()) {
+        for (long jit = compilingMs(); jit != before && System.nanoTime() - start < PATIENCE_NS;
+            jit = compilingMs()) {
             before = jit;
             try {
                 Thread.sleep(1000); // longer than a compilation on a core that others want too

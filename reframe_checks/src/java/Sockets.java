@@ -11,8 +11,8 @@ import mpi.MPI;
 import mpi.MPIException;
 
 /**
- * The same messages between ranks 0 and 1 without the library: one plain NIO socket, blocking, with buffers outside of the
- * heap. What a message of MPI takes longer is the library's own.
+ * The same messages between ranks 0 and 1 without the library: one plain NIO socket, blocking, with
+ * buffers outside of the heap. What a message of MPI takes longer is the library's own.
  */
 final class Sockets {
     private static final int PATIENCE_MS = 20_000, MOST_PORTS = 1000;
@@ -28,8 +28,10 @@ final class Sockets {
         received = ByteBuffer.allocateDirect(most);
     }
 
-    /** Between the addresses that the launcher says (-Dnearmetal.address and the job's ports); null where it says none, as for
-     *  ranks that are threads. Collective. */
+    /**
+     * Between the addresses that the launcher says (-Dnearmetal.address and the job's ports); null
+     * where it says none, as for ranks that are threads. Collective.
+     */
     static Sockets connect(Program program, int most) throws MPIException {
         final String[] addresses = program.gather(System.getProperty("nearmetal.address", ""));
         if (addresses[0].isEmpty() || addresses[1].isEmpty()) return null;
@@ -43,21 +45,27 @@ final class Sockets {
             }
             program.world.Bcast(meeting, 0, 2, MPI.LONG, 0);
             if (meeting[0] != 0)
-                sockets = new Sockets(server != null ? accept(server, addresses[1], meeting[1])
-                        : call(addresses, (int) meeting[0], meeting[1]), server != null, most);
+                sockets =
+                    new Sockets(server != null ? accept(server, addresses[1], meeting[1])
+                                               : call(addresses, (int) meeting[0], meeting[1]),
+                        server != null, most);
         } catch (IOException error) {
             fault = error.toString();
-            if (program.rank == 0 && meeting[0] == 0) program.world.Bcast(meeting, 0, 2, MPI.LONG, 0);
+            if (program.rank == 0 && meeting[0] == 0)
+                program.world.Bcast(meeting, 0, 2, MPI.LONG, 0);
         }
         final int[] mine = {sockets == null ? 1 : 0}, any = new int[1];
         program.world.Allreduce(mine, 0, any, 0, 1, MPI.INT, MPI.MAX);
         if (any[0] == 0) return sockets;
-        throw new Program.Refusal(Program.FAILED, "no plain socket from " + addresses[1] + " to a port of the job's at "
-                + addresses[0] + (fault.isEmpty() ? "" : " (" + fault + ")") + ": may nodes reach each other there?");
+        throw new Program.Refusal(Program.FAILED,
+            "no plain socket from " + addresses[1] + " to a port of the job's at " + addresses[0]
+                + (fault.isEmpty() ? "" : " (" + fault + ")")
+                + ": may nodes reach each other there?");
     }
 
     private static ServerSocketChannel listen(String address) throws IOException {
-        final int from = Integer.getInteger("nearmetal.port", 0), count = Integer.getInteger("nearmetal.ports", 1);
+        final int from = Integer.getInteger("nearmetal.port", 0),
+                  count = Integer.getInteger("nearmetal.ports", 1);
         IOException last = new IOException("the launcher gave no ports");
         for (int port = from; port < from + Math.min(count, MOST_PORTS); port++) {
             final ServerSocketChannel server = ServerSocketChannel.open();
@@ -72,9 +80,11 @@ final class Sockets {
     }
 
     /** Whoever else calls is hung up on. */
-    private static SocketChannel accept(ServerSocketChannel server, String from, long word) throws IOException {
+    private static SocketChannel accept(ServerSocketChannel server, String from, long word)
+        throws IOException {
         final long end = System.nanoTime() + PATIENCE_MS * 1_000_000L;
-        for (int left = PATIENCE_MS; left > 0; left = (int) ((end - System.nanoTime()) / 1_000_000)) {
+        for (int left = PATIENCE_MS; left > 0;
+            left = (int) ((end - System.nanoTime()) / 1_000_000)) {
             server.socket().setSoTimeout(left);
             final Socket guest = server.socket().accept();
             if (guest.getInetAddress().equals(InetAddress.getByName(from))) {
@@ -97,8 +107,10 @@ final class Sockets {
     private static SocketChannel call(String[] addresses, int port, long word) throws IOException {
         final SocketChannel channel = SocketChannel.open();
         channel.bind(new InetSocketAddress(InetAddress.getByName(addresses[1]), 0));
-        channel.socket().connect(new InetSocketAddress(InetAddress.getByName(addresses[0]), port), PATIENCE_MS);
-        channel.socket().getOutputStream().write(ByteBuffer.allocate(Long.BYTES).putLong(word).array());
+        channel.socket().connect(
+            new InetSocketAddress(InetAddress.getByName(addresses[0]), port), PATIENCE_MS);
+        channel.socket().getOutputStream().write(
+            ByteBuffer.allocate(Long.BYTES).putLong(word).array());
         return channel;
     }
 
@@ -131,6 +143,7 @@ final class Sockets {
 
     private void receive(int bytes) throws IOException {
         received.position(0).limit(bytes);
-        while (received.hasRemaining()) if (channel.read(received) < 0) throw new IOException("the other rank hung up");
+        while (received.hasRemaining())
+            if (channel.read(received) < 0) throw new IOException("the other rank hung up");
     }
 }

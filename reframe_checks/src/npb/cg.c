@@ -12,34 +12,51 @@
 #include "npb.h"
 
 enum { CG_ITERATIONS = 25, LANES = 4 };
-static const struct { int n, nonzeros, iterations; double shift, zeta; } CLASS[CLASSES] = {
-    {1400, 7, 15, 10, 8.5971775078648},    {7000, 8, 15, 12, 10.362595087124}, {14000, 11, 15, 20, 17.130235054029},
-    {75000, 13, 75, 60, 22.712745482631},  {150000, 15, 75, 110, 28.973605592845}};
+static const struct {
+    int n, nonzeros, iterations;
+    double shift, zeta;
+} CLASS[CLASSES] = {
+    {1400, 7, 15, 10, 8.5971775078648},     {7000, 8, 15, 12, 10.362595087124},
+    {14000, 11, 15, 20, 17.130235054029},   {75000, 13, 75, 60, 22.712745482631},
+    {150000, 15, 75, 110, 28.973605592845},
+};
 static const double RCOND = 0.1;
 
 static int class, n, rows, columns, my_row, my_column;
 static int first_row, row_count, first_column, column_count;
-static int half;        /* the grid is twice as wide as high: half of my rows are the vector that I hold */
-static int across;      /* the process that holds my vector's part of the product, and wants its own */
+/* the grid is twice as wide as high: half of my rows are the vector that I hold */
+static int half;
+/* the process that holds my vector's part of the product, and wants its own */
+static int across;
 static int steps;       /* of a sum over a row of the grid */
 static double *x, *z, *p, *q, *r, *w, *other;
 
-static struct { int *start, *column; double *value; } matrix;
+static struct {
+    int *start, *column;
+    double *value;
+} matrix;
 
 static int start_of(int part, int parts) { return (int)((long)n * part / parts); }
 
-/* The generating vectors, and no more entries than their outer products have before equal places are added up. */
+/* The generating vectors, and no more entries than their outer products have before equal places
+ * are added up. */
 static double bytes(int c)
 {
     const double vectors = (double)CLASS[c].n * (CLASS[c].nonzeros + 1) * 12;
     return vectors * (CLASS[c].nonzeros + 1) / processes + vectors;
 }
 
-/* ---- the matrix: sum over i of w_i v_i v_i' with sparse random v_i, and RCOND - shift on the diagonal */
+/* ---- the matrix: sum over i of w_i v_i v_i' with sparse random v_i, and RCOND - shift on the
+ * diagonal */
 
-static struct { int *index; double *element; int *length; } vectors;
+static struct {
+    int *index;
+    double *element;
+    int *length;
+} vectors;
 
-/* A value and a place a time; places beyond n or already taken are passed over, and the i-th element is always 0.5. */
+/* A value and a place a time; places beyond n or already taken are passed over, and the i-th
+ * element is always 0.5. */
 static void make_vectors(void)
 {
     const int nonzeros = CLASS[class].nonzeros, width = nonzeros + 1;
@@ -76,12 +93,10 @@ static void make_vectors(void)
     }
 }
 
-static int by_number(const void *a, const void *b)
-{
-    return *(const int *)a - *(const int *)b;
-}
+static int by_number(const void *a, const void *b) { return *(const int *)a - *(const int *)b; }
 
-/* Every outer product's entries behind one another in their row, then each row sorted and equal places added up. */
+/* Every outer product's entries behind one another in their row, then each row sorted and equal
+ * places added up. */
 static void make_matrix(void)
 {
     make_vectors();
@@ -103,8 +118,9 @@ static void make_matrix(void)
                     if (column < 0 || column >= column_count) continue;
                     if (pass) {
                         matrix.column[end[row]] = column;
-                        matrix.value[end[row]] = weight * element[a] * element[b] +
-                                                 (index[a] == i && index[b] == i ? RCOND - CLASS[class].shift : 0);
+                        matrix.value[end[row]] =
+                            weight * element[a] * element[b] +
+                            (index[a] == i && index[b] == i ? RCOND - CLASS[class].shift : 0);
                     }
                     end[row]++;
                 }
@@ -163,13 +179,15 @@ static void make_grid(void)
     half = columns != rows;
     steps = log_2(columns);
     /* Whose vector part lies within my rows, at the same place of a pair of columns. */
-    across = half ? my_column / 2 * columns + 2 * my_row + my_column % 2 : my_column * columns + my_row;
+    across =
+        half ? my_column / 2 * columns + 2 * my_row + my_column % 2 : my_column * columns + my_row;
 }
 
 /* In the i-th step of a sum, the process whose column differs from mine in that bit. */
 static int partner(int step) { return my_row * columns + (my_column ^ 1 << step); }
 
-static void swap_with(int process, const double *send, int send_count, double *receive, int receive_count)
+static void swap_with(int process, const double *send, int send_count, double *receive,
+                      int receive_count)
 {
     MPI_Request request;
     MPI_Irecv(receive, receive_count, MPI_DOUBLE, process, 0, MPI_COMM_WORLD, &request);
@@ -289,7 +307,8 @@ int main(int argc, char **argv)
     make_matrix();
     double **const parts[] = {&x, &z, &p, &q, &r, &w, &other};
     const int longest = row_count > column_count ? row_count : column_count;
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) *parts[i] = npb_allocate((size_t)longest + 1, sizeof(double));
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        *parts[i] = npb_allocate((size_t)longest + 1, sizeof(double));
     double residual, zeta = 0, seconds = 0;
     if (rank == 0) puts("   iteration           ||r||                 zeta");
     for (int rehearsal = 1; rehearsal >= 0; rehearsal--) {
@@ -297,14 +316,19 @@ int main(int argc, char **argv)
         npb_clock_start();
         for (int iteration = 1; iteration <= (rehearsal ? 1 : iterations); iteration++) {
             zeta = power_step(&residual);
-            if (rank == 0 && !rehearsal) printf("    %5d       %20.14e%20.13f\n", iteration, residual, zeta);
+            if (rank == 0 && !rehearsal)
+                printf("    %5d       %20.14e%20.13f\n", iteration, residual, zeta);
             npb_iteration_done();
         }
         seconds = npb_clock_stop();
     }
     const double nonzeros = CLASS[class].nonzeros * (CLASS[class].nonzeros + 1.0);
     return npb_finish((struct outcome){
-        .class = class, .size = {n}, .iterations = iterations, .seconds = seconds,
+        .class = class,
+        .size = {n},
+        .iterations = iterations,
+        .seconds = seconds,
         .mops = 2e-6 * iterations * n * (3 + nonzeros + CG_ITERATIONS * (5 + nonzeros) + 3),
-        .verified = npb_agrees(zeta, CLASS[class].zeta, 1e-10)});
+        .verified = npb_agrees(zeta, CLASS[class].zeta, 1e-10),
+    });
 }

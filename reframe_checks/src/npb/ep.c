@@ -1,17 +1,30 @@
-/* EP, "embarrassingly parallel": 2^m pairs of Gaussian deviates by the polar method, counted by rings (report, 2.2). */
+/* EP, "embarrassingly parallel": 2^m pairs of Gaussian deviates by the polar method, counted by
+ * rings (report, 2.2). */
 #include "npb.h"
 
 enum { BATCH = 1 << 16, RINGS = 10, PARTS = 16 };
-static const struct { int m; double sx, sy; } CLASS[CLASSES] = {
-    {24, -3.247834652034740e+3, -6.958407078382297e+3}, {25, -2.863319731645753e+3, -6.320053679109499e+3},
-    {28, -4.295875165629892e+3, -1.580732573678431e+4}, {30, 4.033815542441498e+4, -2.660669192809235e+4},
-    {32, 4.764367927995374e+4, -8.084072988043731e+4}};
+static const struct {
+    int m;
+    double sx, sy;
+} CLASS[CLASSES] = {
+    {24, -3.247834652034740e+3, -6.958407078382297e+3},
+    {25, -2.863319731645753e+3, -6.320053679109499e+3},
+    {28, -4.295875165629892e+3, -1.580732573678431e+4},
+    {30, 4.033815542441498e+4, -2.660669192809235e+4},
+    {32, 4.764367927995374e+4, -8.084072988043731e+4},
+};
 static const uint64_t SEED = 271828183;
 
-static struct { double x, y, rings[RINGS]; } sum;
+static struct {
+    double x, y, rings[RINGS];
+} sum;
 static double numbers[2 * BATCH];
 
-static double bytes(int class) { (void)class; return sizeof numbers; }
+static double bytes(int class)
+{
+    (void)class;
+    return sizeof numbers;
+}
 
 /* The numbers first and the logarithms afterwards, so that either loop runs at its own speed. */
 static void one_batch(uint64_t number)
@@ -36,7 +49,8 @@ int main(int argc, char **argv)
     const uint64_t batches = ((uint64_t)1 << m) / BATCH;
     double seconds = 0;
     for (int rehearsal = 1; rehearsal >= 0; rehearsal--) {
-        const uint64_t mine = rehearsal ? 1 : batches / (uint64_t)processes, parts = mine < PARTS ? mine : PARTS;
+        const uint64_t mine = rehearsal ? 1 : batches / (uint64_t)processes,
+                       parts = mine < PARTS ? mine : PARTS;
         memset(&sum, 0, sizeof sum);
         npb_clock_start();
         for (uint64_t part = 0; part < parts; part++) {
@@ -50,11 +64,18 @@ int main(int argc, char **argv)
     if (rank == 0) {
         double pairs = 0;
         for (int ring = 0; ring < RINGS; ring++) pairs += sum.rings[ring];
-        printf(" EP Benchmark Results:\n\n N = 2^%5d\n No. Gaussian Pairs = %15.0f\n Sums = %25.15e %25.15e\n Counts:\n",
-               m, pairs, sum.x, sum.y);
+        printf(
+            " EP Benchmark Results:\n\n N = 2^%5d\n No. Gaussian Pairs = %15.0f\n Sums = %25.15e "
+            "%25.15e\n Counts:\n",
+            m, pairs, sum.x, sum.y);
         for (int ring = 0; ring < RINGS; ring++) printf("%3d %15.0f\n", ring, sum.rings[ring]);
     }
     return npb_finish((struct outcome){
-        .class = class, .size = {(long)ldexp(1, m + 1)}, .seconds = seconds, .mops = ldexp(1, m + 1) * 1e-6,
-        .verified = npb_agrees(sum.x, CLASS[class].sx, 1e-8) && npb_agrees(sum.y, CLASS[class].sy, 1e-8)});
+        .class = class,
+        .size = {(long)ldexp(1, m + 1)},
+        .seconds = seconds,
+        .mops = ldexp(1, m + 1) * 1e-6,
+        .verified =
+            npb_agrees(sum.x, CLASS[class].sx, 1e-8) && npb_agrees(sum.y, CLASS[class].sy, 1e-8),
+    });
 }

@@ -12,21 +12,29 @@
 #include "npb.h"
 
 enum { BATCH = 16, APART = 24, MOST_STEPS = 20, MOST_POINTS = 512, CHECKED = 1024 };
-static const struct { int n[3], steps; double sum[MOST_STEPS][2]; } CLASS[CLASSES] = {
+static const struct {
+    int n[3], steps;
+    double sum[MOST_STEPS][2];
+} CLASS[CLASSES] = {
 #include "ft_checksums.h"
 };
 
-typedef struct { double re, im; } number;
+typedef struct {
+    double re, im;
+} number;
 
 static int class, nx, ny, nz;
 static int across, along, my_across, my_along;
-static int x_share, y_share, z_share; /* y_share of the columns that I hold in space, z_share of the planes */
+/* y_share of the columns that I hold in space, z_share of the planes */
+static int x_share, y_share, z_share;
 static int y_part;                    /* of the columns in Fourier space */
-static MPI_Comm row, column;          /* those who share my planes, and those who share my columns */
+/* those who share my planes, and those who share my columns */
+static MPI_Comm row, column;
 static number *fourier, *space, *moved;
 static number roots[MOST_POINTS];     /* exp(-2 pi i k / MOST_POINTS) */
 static double decay[3][MOST_POINTS];  /* what a time step leaves of a frequency */
-static double work[4][MOST_POINTS * BATCH + APART]; /* apart by no power of two: they would share the sets of a cache */
+/* apart by no power of two: they would share the sets of a cache */
+static double work[4][MOST_POINTS * BATCH + APART];
 
 static int smaller(int a, int b) { return a < b ? a : b; }
 
@@ -36,14 +44,17 @@ static double bytes(int c)
     return (processes > 1 ? 3 : 2) * sizeof(number) * points / processes;
 }
 
-/* ---- transforms of `s` interleaved lines of n points: self-sorting (Stockham), by fours and at the end by two */
+/* ---- transforms of `s` interleaved lines of n points: self-sorting (Stockham), by fours and at
+ * the end by two */
 
-static void by_four(int n, int s, const double *restrict xr, const double *restrict xi, double *restrict yr, double *restrict yi)
+static void by_four(int n, int s, const double *restrict xr, const double *restrict xi,
+                    double *restrict yr, double *restrict yi)
 {
     const int quarter = n / 4, stride = MOST_POINTS / n;
     for (int p = 0; p < quarter; p++) {
         const number w1 = roots[p * stride], w2 = roots[2 * p * stride], w3 = roots[3 * p * stride];
-        const int a = s * p, b = a + s * quarter, c = b + s * quarter, d = c + s * quarter, to = 4 * s * p;
+        const int a = s * p, b = a + s * quarter, c = b + s * quarter, d = c + s * quarter,
+                  to = 4 * s * p;
         for (int q = 0; q < s; q++) {
             const double sum_r = xr[a + q] + xr[c + q], sum_i = xi[a + q] + xi[c + q];
             const double difference_r = xr[a + q] - xr[c + q], difference_i = xi[a + q] - xi[c + q];
@@ -72,13 +83,14 @@ static void by_two(int s, const double *restrict x, double *restrict y)
     }
 }
 
-/* Of what stands in work[0] (real) and work[1]; returns 0 or 2, where the result stands.  An inverse transform is a
- * forward one with the parts exchanged. */
+/* Of what stands in work[0] (real) and work[1]; returns 0 or 2, where the result stands.  An
+ * inverse transform is a forward one with the parts exchanged. */
 static int transform(int n, int s, int inverse)
 {
     int at = 0;
     for (; n >= 4; n /= 4, s *= 4, at ^= 2)
-        by_four(n, s, work[at + inverse], work[at + !inverse], work[(at ^ 2) + inverse], work[(at ^ 2) + !inverse]);
+        by_four(n, s, work[at + inverse], work[at + !inverse], work[(at ^ 2) + inverse],
+                work[(at ^ 2) + !inverse]);
     if (n == 2) {
         by_two(s, work[at], work[at ^ 2]);
         by_two(s, work[at + 1], work[(at ^ 2) + 1]);
@@ -105,16 +117,21 @@ static inline void give(number *restrict to, int at, int from, int count)
 
 /* ---- where things stand */
 
-/* Row (y, z) of blocks of `chunk` columns and `width` points a row, as an all-to-all over y sends or receives them. */
+/* Row (y, z) of blocks of `chunk` columns and `width` points a row, as an all-to-all over y sends
+ * or receives them. */
 static size_t row_at(int z, int y, int chunk, int width)
 {
-    return (((size_t)(y / chunk) * (size_t)z_share + (size_t)z) * (size_t)chunk + (size_t)(y % chunk)) * (size_t)width;
+    return (((size_t)(y / chunk) * (size_t)z_share + (size_t)z) * (size_t)chunk +
+            (size_t)(y % chunk)) *
+           (size_t)width;
 }
 
-/* Of my columns y and planes z in space: the beginning of a row, whose pieces stand `x_apart` from each other. */
+/* Of my columns y and planes z in space: the beginning of a row, whose pieces stand `x_apart` from
+ * each other. */
 static size_t x_row(int z, int y)
 {
-    return across > 1 ? ((size_t)z * (size_t)y_share + (size_t)y) * (size_t)x_share : row_at(z, y, y_part, nx);
+    return across > 1 ? ((size_t)z * (size_t)y_share + (size_t)y) * (size_t)x_share
+                      : row_at(z, y, y_part, nx);
 }
 
 static size_t x_apart(void) { return (size_t)z_share * (size_t)y_share * (size_t)x_share; }
@@ -145,13 +162,16 @@ static void x_lines(number *data, int z, int inverse)
     }
 }
 
-static void y_lines(const number *from, int from_chunk, number *to, int to_chunk, int z, int inverse)
+static void y_lines(const number *from, int from_chunk, number *to, int to_chunk, int z,
+                    int inverse)
 {
     const int batch = smaller(BATCH, x_share);
     for (int x = 0; x < x_share; x += batch) {
-        for (int y = 0; y < ny; y++) take(from + row_at(z, y, from_chunk, x_share) + x, y * batch, batch);
+        for (int y = 0; y < ny; y++)
+            take(from + row_at(z, y, from_chunk, x_share) + x, y * batch, batch);
         const int at = transform(ny, batch, inverse);
-        for (int y = 0; y < ny; y++) give(to + row_at(z, y, to_chunk, x_share) + x, at, y * batch, batch);
+        for (int y = 0; y < ny; y++)
+            give(to + row_at(z, y, to_chunk, x_share) + x, at, y * batch, batch);
     }
 }
 
@@ -192,7 +212,8 @@ static void forward(void)
 {
     number *ready = space;
     if (across == 1) {
-        for (int z = 0; z < z_share; z++) { /* a plane is still in the cache for its second direction */
+        /* a plane is still in the cache for its second direction */
+        for (int z = 0; z < z_share; z++) {
             x_lines(space, z, 0);
             y_lines(space, y_part, space, y_part, z, 0);
         }
@@ -237,11 +258,13 @@ static void initial_conditions(void)
 {
     for (int z = 0; z < z_share; z++)
         for (int y = 0; y < y_share; y++) {
-            const uint64_t before = ((uint64_t)(my_along * z_share + z) * (uint64_t)ny + (uint64_t)(my_across * y_share + y)) *
+            const uint64_t before = ((uint64_t)(my_along * z_share + z) * (uint64_t)ny +
+                                     (uint64_t)(my_across * y_share + y)) *
                                     (uint64_t)nx;
             uint64_t state = random_skip(RANDOM_SEED, 2 * before);
             for (int x = 0; x < nx; x++) {
-                number *const point = space + x_row(z, y) + (size_t)(x / x_share) * x_apart() + (size_t)(x % x_share);
+                number *const point =
+                    space + x_row(z, y) + (size_t)(x / x_share) * x_apart() + (size_t)(x % x_share);
                 point->re = random_next(&state);
                 point->im = random_next(&state);
             }
@@ -251,7 +274,8 @@ static void initial_conditions(void)
 static void make_tables(void)
 {
     const double pi = acos(-1), alpha = 1e-6;
-    for (int k = 0; k < MOST_POINTS; k++) roots[k] = (number){cos(2 * pi * k / MOST_POINTS), -sin(2 * pi * k / MOST_POINTS)};
+    for (int k = 0; k < MOST_POINTS; k++)
+        roots[k] = (number){cos(2 * pi * k / MOST_POINTS), -sin(2 * pi * k / MOST_POINTS)};
     for (int axis = 0; axis < 3; axis++) {
         const int n = CLASS[class].n[axis];
         for (int k = 0; k < n; k++) {
@@ -265,9 +289,11 @@ static number checksum(const number *result)
 {
     number sum = {0, 0}, all;
     for (int j = 1; j <= CHECKED; j++) {
-        const int x = j % nx, y = 3 * j % ny - my_across * y_share, z = 5 * j % nz - my_along * z_share;
+        const int x = j % nx, y = 3 * j % ny - my_across * y_share,
+                  z = 5 * j % nz - my_along * z_share;
         if (y < 0 || y >= y_share || z < 0 || z >= z_share) continue;
-        const number point = result[x_row(z, y) + (size_t)(x / x_share) * x_apart() + (size_t)(x % x_share)];
+        const number point =
+            result[x_row(z, y) + (size_t)(x / x_share) * x_apart() + (size_t)(x % x_share)];
         sum.re += point.re;
         sum.im += point.im;
     }
@@ -303,7 +329,8 @@ int main(int argc, char **argv)
     class = npb_start(argc, argv, &FT);
     const int steps = CLASS[class].steps;
     make_grid();
-    npb_title("Size                : %4dx%4dx%4d\n Iterations          :        %7d", nx, ny, nz, steps);
+    npb_title("Size                : %4dx%4dx%4d\n Iterations          :        %7d", nx, ny, nz,
+              steps);
     int verified = 1;
     number sums[MOST_STEPS];
     double seconds = 0;
@@ -323,9 +350,16 @@ int main(int argc, char **argv)
         const number sum = sums[step];
         const double *const official = CLASS[class].sum[step];
         printf(" T = %4d     Checksum = %22.12e %22.12e\n", step + 1, sum.re, sum.im);
-        verified = verified && npb_agrees(sum.re, official[0], 1e-12) && npb_agrees(sum.im, official[1], 1e-12);
+        verified = verified && npb_agrees(sum.re, official[0], 1e-12) &&
+                   npb_agrees(sum.im, official[1], 1e-12);
     }
     return npb_finish((struct outcome){
-        .class = class, .size = {nx, ny, nz}, .iterations = steps, .seconds = seconds, .verified = verified,
-        .mops = 1e-6 * points * (14.8157 + 7.19641 * log(points) + (5.23518 + 7.21113 * log(points)) * steps)});
+        .class = class,
+        .size = {nx, ny, nz},
+        .iterations = steps,
+        .seconds = seconds,
+        .verified = verified,
+        .mops = 1e-6 * points *
+                (14.8157 + 7.19641 * log(points) + (5.23518 + 7.21113 * log(points)) * steps),
+    });
 }

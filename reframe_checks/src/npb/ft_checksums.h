@@ -1,4 +1,6 @@
-/* The official checksums (NPB 3.4, FT), of every class: points, time steps, and the sum's two parts after each step. */
+/* The official checksums (NPB 3.4, FT) of every class: points, time steps, and the sum's two parts
+ * after each step.  The table stands within an initializer. */
+/* clang-format off */
 {{64, 64, 64}, 6, {
     {5.546087004964e+02, 4.845363331978e+02}, {5.546385409189e+02, 4.865304269511e+02},
     {5.546148406171e+02, 4.883910722336e+02}, {5.545423607415e+02, 4.901273169046e+02},

@@ -10,36 +10,61 @@ enum { ITERATIONS = 10, TESTS = 5 };
 static const struct {
     int keys, values, buckets; /* powers of two */
     long place[TESTS], rank[TESTS];
-    int step[TESTS]; /* in iteration k the key at `place` has rank + step * k: the official offsets are added up here */
+    /* in iteration k the key at `place` has rank + step * k: the offsets are added up */
+    int step[TESTS];
 } CLASS[CLASSES] = {
     {16, 11, 9, {48427, 17148, 23627, 62548, 4431}, {0, 18, 346, 64917, 65463}, {1, 1, 1, -1, -1}},
-    {20, 16, 10, {357773, 934767, 875723, 898999, 404505}, {1247, 11696, 1039987, 1043896, 1048018}, {1, 1, -1, -1, -1}},
-    {23, 19, 10, {2112377, 662041, 5336171, 3642833, 4250760}, {103, 17522, 123927, 8288933, 8388265}, {1, 1, 1, -1, -1}},
-    {25, 21, 10, {41869, 812306, 5102857, 18232239, 26860214}, {33422937, 10244, 59149, 33135281, 99}, {-1, 1, 1, -1, 1}},
-    {27, 23, 10, {44172927, 72999161, 74326391, 129606274, 21736814}, {61147, 882988, 266290, 133997595, 133525895},
-     {1, 1, 1, -1, -1}}};
+    {20,
+     16,
+     10,
+     {357773, 934767, 875723, 898999, 404505},
+     {1247, 11696, 1039987, 1043896, 1048018},
+     {1, 1, -1, -1, -1}},
+    {23,
+     19,
+     10,
+     {2112377, 662041, 5336171, 3642833, 4250760},
+     {103, 17522, 123927, 8288933, 8388265},
+     {1, 1, 1, -1, -1}},
+    {25,
+     21,
+     10,
+     {41869, 812306, 5102857, 18232239, 26860214},
+     {33422937, 10244, 59149, 33135281, 99},
+     {-1, 1, 1, -1, 1}},
+    {27,
+     23,
+     10,
+     {44172927, 72999161, 74326391, 129606274, 21736814},
+     {61147, 882988, 266290, 133997595, 133525895},
+     {1, 1, 1, -1, -1}},
+};
 
 static int class, buckets, bucket_shift;
 static long total, mine;            /* keys */
 static int *keys, *sorted, *received; /* as made; by bucket; those of my buckets that others had */
-static const int *own;              /* those of my buckets that I had, where they are in `sorted` */
-static long own_count, capacity;    /* the latter of `received` */
-static int *counts;                 /* how often each of my values occurs, then how many are not larger */
+static const int *own; /* those of my buckets that I had, where they are in `sorted` */
+static long own_count, capacity; /* the latter of `received` */
+/* how often each of my values occurs, then how many are not larger */
+static int *counts;
 static long count_capacity;
-static int *local_sizes, *sizes;    /* of buckets; TESTS more for the tested keys */
-static int *place;                  /* where the next key of a bucket goes */
+static int *local_sizes, *sizes; /* of buckets; TESTS more for the tested keys */
+static int *place; /* where the next key of a bucket goes */
 static int *send_counts, *send_starts, *receive_counts, *receive_starts;
-static long first_value, values, below; /* what is mine after the exchange; `below` keys are smaller */
-static long held;                   /* keys in `received` */
+/* what is mine after the exchange; `below` keys are smaller */
+static long first_value, values, below;
+static long held; /* keys in `received` */
 static int passed;
 
-/* Keys pile up in the middle values, and only whole buckets move: half as much again is room enough. */
+/* Keys pile up in the middle values, and only whole buckets move: half as much again is room
+ * enough. */
 static double bytes(int c)
 {
     return 4 * ((2 + 1.5) * ldexp(1, CLASS[c].keys) / processes + ldexp(1, CLASS[c].values));
 }
 
-/* Each key is the mean of four random numbers; integers all the way, as the numbers are multiples of 2^-46. */
+/* Each key is the mean of four random numbers; integers all the way, as the numbers are multiples
+ * of 2^-46. */
 static void make_keys(void)
 {
     uint64_t state = random_skip(RANDOM_SEED, 4 * (uint64_t)(mine * rank));
@@ -66,7 +91,8 @@ static void share_buckets(void)
     for (int p = 0; p < processes; p++) {
         const int first = bucket;
         send_counts[p] = 0;
-        for (; bucket < buckets && (seen < total / processes * (p + 1) || p == processes - 1); bucket++) {
+        for (; bucket < buckets && (seen < total / processes * (p + 1) || p == processes - 1);
+             bucket++) {
             seen += sizes[bucket];
             send_counts[p] += local_sizes[bucket];
         }
@@ -92,11 +118,13 @@ static void exchange(void)
         held += receive_counts[p];
     }
     grow(&received, &capacity, held + own_count);
-    MPI_Alltoallv(sorted, send_counts, send_starts, MPI_INT, received, receive_counts, receive_starts, MPI_INT, MPI_COMM_WORLD);
+    MPI_Alltoallv(sorted, send_counts, send_starts, MPI_INT, received, receive_counts,
+                  receive_starts, MPI_INT, MPI_COMM_WORLD);
     npb_payload += (double)(mine - own_count) * sizeof *sorted;
 }
 
-/* counts[v - first_value] becomes how many of all keys are at most v, but those on lower processes. */
+/* counts[v - first_value] becomes how many of all keys are at most v, but those on lower processes.
+ */
 static void rank_keys(void)
 {
     grow(&counts, &count_capacity, values);
@@ -141,13 +169,14 @@ static void iterate(int iteration)
     verify_tests(iteration);
 }
 
-/* Puts the keys where their ranks say, and looks whether all are in order, from process to process too. */
+/* Puts the keys where their ranks say, and looks whether all are in order, from process to process
+ * too. */
 static int in_order(void)
 {
     if (own_count) memcpy(received + held, own, (size_t)own_count * sizeof *own);
     held += own_count;
     long wrong = held > 2 * mine; /* never: see bytes() */
-    int *const out = keys;        /* and `sorted`, which follow each other and are done with */
+    int *const out = keys; /* and `sorted`, which follow each other and are done with */
     if (wrong) held = 0;
     for (long i = 0; i < held; i++) out[--counts[received[i] - first_value]] = received[i];
     for (long i = 1; i < held; i++) wrong += out[i - 1] > out[i];
@@ -173,7 +202,8 @@ int main(int argc, char **argv)
     npb_title("Size:  %ld  (class %c)\n Iterations:   %d", total, CLASS_NAMES[class], ITERATIONS);
     keys = npb_allocate((size_t)(2 * mine), sizeof *keys);
     sorted = keys + mine;
-    int **const small[] = {&local_sizes, &sizes, &place, &send_counts, &send_starts, &receive_counts, &receive_starts};
+    int **const small[] = {&local_sizes, &sizes,          &place,         &send_counts,
+                           &send_starts, &receive_counts, &receive_starts};
     for (size_t i = 0; i < sizeof small / sizeof *small; i++)
         *small[i] = npb_allocate((size_t)(buckets + TESTS + processes), sizeof(int));
     make_keys();
@@ -190,6 +220,11 @@ int main(int argc, char **argv)
     passed += in_order();
     MPI_Allreduce(MPI_IN_PLACE, &passed, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     return npb_finish((struct outcome){
-        .class = class, .size = {total}, .iterations = ITERATIONS, .seconds = seconds,
-        .mops = ITERATIONS * (double)total * 1e-6, .verified = passed == TESTS * ITERATIONS + processes});
+        .class = class,
+        .size = {total},
+        .iterations = ITERATIONS,
+        .seconds = seconds,
+        .mops = ITERATIONS * (double)total * 1e-6,
+        .verified = passed == TESTS * ITERATIONS + processes,
+    });
 }

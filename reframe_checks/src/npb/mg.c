@@ -11,23 +11,35 @@
 #include "npb.h"
 
 enum { MOST_LEVELS = 9, AXES = 3, CHARGES = 10 };
-static const struct { int levels, iterations; double norm, smoother[3]; } CLASS[CLASSES] = {
-    {5, 4, 0.5307707005734e-04, {-3.0 / 8, 1.0 / 32, -1.0 / 64}}, {7, 4, 0.6467329375339e-05, {-3.0 / 8, 1.0 / 32, -1.0 / 64}},
-    {8, 4, 0.2433365309069e-05, {-3.0 / 8, 1.0 / 32, -1.0 / 64}}, {8, 20, 0.1800564401355e-05, {-3.0 / 17, 1.0 / 33, -1.0 / 61}},
-    {9, 20, 0.5706732285740e-06, {-3.0 / 17, 1.0 / 33, -1.0 / 61}}};
+static const struct {
+    int levels, iterations;
+    double norm, smoother[3];
+} CLASS[CLASSES] = {
+    {5, 4, 0.5307707005734e-04, {-3.0 / 8, 1.0 / 32, -1.0 / 64}},
+    {7, 4, 0.6467329375339e-05, {-3.0 / 8, 1.0 / 32, -1.0 / 64}},
+    {8, 4, 0.2433365309069e-05, {-3.0 / 8, 1.0 / 32, -1.0 / 64}},
+    {8, 20, 0.1800564401355e-05, {-3.0 / 17, 1.0 / 33, -1.0 / 61}},
+    {9, 20, 0.5706732285740e-06, {-3.0 / 17, 1.0 / 33, -1.0 / 61}},
+};
 static const double STENCIL_CENTRE = -8.0 / 3, STENCIL_EDGE = 1.0 / 6, STENCIL_CORNER = 1.0 / 12;
 
-/* Of one level: u the solution, r the residual, with a ghost point on either side; m points in each direction. */
-struct level { int m[AXES], split[AXES]; double *u, *r; };
+/* Of one level: u the solution, r the residual, with a ghost point on either side; m points in each
+ * direction. */
+struct level {
+    int m[AXES], split[AXES];
+    double *u, *r;
+};
 
 static int class, levels, lowest; /* `lowest` is the coarsest that is split */
 static int grid[AXES], place[AXES], neighbour[AXES][2];
-static struct level level[MOST_LEVELS + 1], block; /* block: my part of the finest level that is not split */
+/* block: my part of the finest level that is not split */
+static struct level level[MOST_LEVELS + 1], block;
 static double *v, *line1, *line2, *line3, *outgoing, *incoming, *gathered;
 
 static void make_shares(int count, int share[AXES])
 {
-    const int log = count > 4 ? log_2(count) : 0; /* slabs of four give no more points to the neighbours than squares do */
+    /* slabs of four give no more points to the neighbours than squares do */
+    const int log = count > 4 ? log_2(count) : 0;
     share[0] = 1 << log / 3;
     share[1] = 1 << (log - log / 3) / 2;
     share[2] = count / share[0] / share[1];
@@ -46,13 +58,19 @@ static double bytes(int c)
     return all;
 }
 
-static size_t points_of(const struct level *l) { return (size_t)l->m[0] * (size_t)l->m[1] * (size_t)l->m[2]; }
-static size_t row_of(const struct level *l, int y, int z) { return ((size_t)z * (size_t)l->m[1] + (size_t)y) * (size_t)l->m[0]; }
+static size_t points_of(const struct level *l)
+{
+    return (size_t)l->m[0] * (size_t)l->m[1] * (size_t)l->m[2];
+}
+static size_t row_of(const struct level *l, int y, int z)
+{
+    return ((size_t)z * (size_t)l->m[1] + (size_t)y) * (size_t)l->m[0];
+}
 
 /* ---- ghost points */
 
-/* Copies the points of plane `at` of an axis, out of (or into) a buffer; returns how many. Axes already done go with their
- * ghost points, so that edges and corners arrive too. */
+/* Copies the points of plane `at` of an axis, out of (or into) a buffer; returns how many. Axes
+ * already done go with their ghost points, so that edges and corners arrive too. */
 static int plane(const struct level *l, double *data, double *buffer, int axis, int at, int out)
 {
     int count = 0, low[AXES], high[AXES];
@@ -90,14 +108,16 @@ static void exchange(const struct level *l, double *data, int axis)
     const int room = (int)(points_of(l) / (size_t)l->m[axis]);
     MPI_Request requests[2];
     for (int side = 0; side < 2; side++) /* tagged with the side that it is sent from */
-        MPI_Irecv(incoming + side * room, room, MPI_DOUBLE, neighbour[axis][side], !side, MPI_COMM_WORLD, &requests[side]);
+        MPI_Irecv(incoming + side * room, room, MPI_DOUBLE, neighbour[axis][side], !side,
+                  MPI_COMM_WORLD, &requests[side]);
     for (int side = 0; side < 2; side++) {
         const int count = plane(l, data, outgoing, axis, side ? last - 1 : 1, 1);
         MPI_Send(outgoing, count, MPI_DOUBLE, neighbour[axis][side], side, MPI_COMM_WORLD);
         npb_payload += (double)count * sizeof *outgoing;
     }
     MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
-    for (int side = 0; side < 2; side++) plane(l, data, incoming + side * room, axis, side ? last : 0, 0);
+    for (int side = 0; side < 2; side++)
+        plane(l, data, incoming + side * room, axis, side ? last : 0, 0);
 }
 
 static void fill_ghosts(const struct level *l, double *data)
@@ -121,12 +141,17 @@ static void wrap(const struct level *l, double *data, int z)
 /* ---- the four operators, z by z; sums that neighbouring points share are made once a row */
 
 /* The four faces and the four edges around a row, point by point. */
-static void sum_around(const struct level *l, const double *data, int y, int z, double *restrict faces, double *restrict edges)
+static void sum_around(const struct level *l, const double *data, int y, int z,
+                       double *restrict faces, double *restrict edges)
 {
-    const double *const down = data + row_of(l, y - 1, z), *const up = data + row_of(l, y + 1, z);
-    const double *const front = data + row_of(l, y, z - 1), *const back = data + row_of(l, y, z + 1);
-    const double *const a = data + row_of(l, y - 1, z - 1), *const b = data + row_of(l, y + 1, z - 1);
-    const double *const c = data + row_of(l, y - 1, z + 1), *const d = data + row_of(l, y + 1, z + 1);
+    const double *const down = data + row_of(l, y - 1, z);
+    const double *const up = data + row_of(l, y + 1, z);
+    const double *const front = data + row_of(l, y, z - 1);
+    const double *const back = data + row_of(l, y, z + 1);
+    const double *const a = data + row_of(l, y - 1, z - 1);
+    const double *const b = data + row_of(l, y + 1, z - 1);
+    const double *const c = data + row_of(l, y - 1, z + 1);
+    const double *const d = data + row_of(l, y + 1, z + 1);
     for (int x = 0; x < l->m[0]; x++) {
         faces[x] = down[x] + up[x] + front[x] + back[x];
         edges[x] = a[x] + b[x] + c[x] + d[x];
@@ -138,11 +163,13 @@ static void residual(const struct level *l, const double *right, int z)
 {
     for (int y = 1; y < l->m[1] - 1; y++) {
         sum_around(l, l->u, y, z, line1, line2);
-        const double *const u = l->u + row_of(l, y, z), *const f = right + row_of(l, y, z);
+        const double *const u = l->u + row_of(l, y, z);
+        const double *const f = right + row_of(l, y, z);
         double *const out = l->r + row_of(l, y, z);
 #pragma GCC ivdep
         for (int x = 1; x < l->m[0] - 1; x++)
-            out[x] = f[x] - STENCIL_CENTRE * u[x] - STENCIL_EDGE * (line2[x] + line1[x - 1] + line1[x + 1]) -
+            out[x] = f[x] - STENCIL_CENTRE * u[x] -
+                     STENCIL_EDGE * (line2[x] + line1[x - 1] + line1[x + 1]) -
                      STENCIL_CORNER * (line2[x - 1] + line2[x + 1]);
     }
 }
@@ -173,20 +200,23 @@ static void restrict_to(const struct level *fine, const struct level *coarse)
             for (int x = 1; x < coarse->m[0] - 1; x++) {
                 const int i = 2 * x;
                 out[x] = 0.5 * r[i] + 0.25 * (r[i - 1] + r[i + 1] + line1[i]) +
-                         0.125 * (line1[i - 1] + line1[i + 1] + line2[i]) + 0.0625 * (line2[i - 1] + line2[i + 1]);
+                         0.125 * (line1[i - 1] + line1[i + 1] + line2[i]) +
+                         0.0625 * (line2[i - 1] + line2[i + 1]);
             }
         }
 }
 
-/* The coarse solution between one z and the next, interpolated, becomes the fine one at 2 z and 2 z + 1, or (`add`) its
- * correction; ghost points included. */
+/* The coarse solution between one z and the next, interpolated, becomes the fine one at 2 z and
+ * 2 z + 1, or (`add`) its correction; ghost points included. */
 static void prolong(const struct level *coarse, const struct level *fine, int z, int add)
 {
     const double kept = add ? 1 : 0;
     const int width = coarse->m[0] - 1;
     for (int y = 0; y < coarse->m[1] - 1; y++) {
-        const double *const here = coarse->u + row_of(coarse, y, z), *const up = coarse->u + row_of(coarse, y + 1, z);
-        const double *const back = coarse->u + row_of(coarse, y, z + 1), *const both = coarse->u + row_of(coarse, y + 1, z + 1);
+        const double *const here = coarse->u + row_of(coarse, y, z);
+        const double *const up = coarse->u + row_of(coarse, y + 1, z);
+        const double *const back = coarse->u + row_of(coarse, y, z + 1);
+        const double *const both = coarse->u + row_of(coarse, y + 1, z + 1);
         for (int x = 0; x <= width; x++) {
             line1[x] = up[x] + here[x];
             line2[x] = back[x] + here[x];
@@ -210,18 +240,22 @@ static void prolong(const struct level *coarse, const struct level *fine, int z,
 
 static void gather_block(const struct level *whole)
 {
-    const int n[AXES] = {block.m[0] - 2, block.m[1] - 2, block.m[2] - 2}, count = n[0] * n[1] * n[2];
+    const int n[AXES] = {block.m[0] - 2, block.m[1] - 2, block.m[2] - 2},
+              count = n[0] * n[1] * n[2];
     double *out = outgoing;
     for (int z = 1; z <= n[2]; z++)
-        for (int y = 1; y <= n[1]; y++, out += n[0]) memcpy(out, block.r + row_of(&block, y, z) + 1, (size_t)n[0] * sizeof *out);
+        for (int y = 1; y <= n[1]; y++, out += n[0])
+            memcpy(out, block.r + row_of(&block, y, z) + 1, (size_t)n[0] * sizeof *out);
     MPI_Allgather(outgoing, count, MPI_DOUBLE, gathered, count, MPI_DOUBLE, MPI_COMM_WORLD);
     npb_payload += (double)(processes - 1) * count * sizeof *outgoing;
     const double *in = gathered;
     for (int p = 0; p < processes; p++) {
-        const int from[AXES] = {p % grid[0] * n[0], p / grid[0] % grid[1] * n[1], p / grid[0] / grid[1] * n[2]};
+        const int from[AXES] = {p % grid[0] * n[0], p / grid[0] % grid[1] * n[1],
+                                p / grid[0] / grid[1] * n[2]};
         for (int z = 1; z <= n[2]; z++)
             for (int y = 1; y <= n[1]; y++, in += n[0])
-                memcpy(whole->r + row_of(whole, from[1] + y, from[2] + z) + from[0] + 1, in, (size_t)n[0] * sizeof *in);
+                memcpy(whole->r + row_of(whole, from[1] + y, from[2] + z) + from[0] + 1, in,
+                       (size_t)n[0] * sizeof *in);
     }
 }
 
@@ -230,8 +264,11 @@ static void cut_block(const struct level *whole)
     for (int z = 0; z < block.m[2]; z++)
         for (int y = 0; y < block.m[1]; y++)
             memcpy(block.u + row_of(&block, y, z),
-                   whole->u + row_of(whole, place[1] * (block.m[1] - 2) + y, place[2] * (block.m[2] - 2) + z) +
-                       place[0] * (block.m[0] - 2), (size_t)block.m[0] * sizeof(double));
+                   whole->u +
+                       row_of(whole, place[1] * (block.m[1] - 2) + y,
+                              place[2] * (block.m[2] - 2) + z) +
+                       place[0] * (block.m[0] - 2),
+                   (size_t)block.m[0] * sizeof(double));
 }
 
 /* ---- the cycle */
@@ -242,9 +279,9 @@ static void residual_everywhere(const struct level *l, const double *right)
     fill_ghosts(l, l->r);
 }
 
-/* The coarse correction, what is left of the residual, the smoother and, on the finest level, the residual again.  Where x and
- * y are not split, all follow each other from z to z, so that memory is read and written once for all four; the outermost z
- * wait for the neighbours. */
+/* The coarse correction, what is left of the residual, the smoother and, on the finest level, the
+ * residual again.  Where x and y are not split, all follow each other from z to z, so that memory
+ * is read and written once for all four; the outermost z wait for the neighbours. */
 static void ascend(const struct level *coarse, const struct level *l)
 {
     const int finest = l == &level[levels], last = l->m[2] - 2;
@@ -316,7 +353,10 @@ static double norm(void)
     return sqrt(sum / ldexp(1, 3 * levels));
 }
 
-struct charge { double value; int64_t at; }; /* at: x + n (y + n z) in the whole cube */
+struct charge {
+    double value;
+    int64_t at; /* x + n (y + n z) in the whole cube */
+};
 
 static int by_value(const void *a, const void *b)
 {
@@ -343,7 +383,8 @@ static void place_charges(void)
     for (int z = 0; z < l->m[2] - 2; z++)
         for (int y = 0; y < l->m[1] - 2; y++) {
             int64_t at = place[0] * (l->m[0] - 2) +
-                         (int64_t)n * (place[1] * (l->m[1] - 2) + y + (int64_t)n * (place[2] * (l->m[2] - 2) + z));
+                         (int64_t)n * (place[1] * (l->m[1] - 2) + y +
+                                       (int64_t)n * (place[2] * (l->m[2] - 2) + z));
             uint64_t state = random_skip(RANDOM_SEED, (uint64_t)at);
             for (int x = 0; x < l->m[0] - 2; x++, at++) {
                 const double value = random_next(&state);
@@ -353,7 +394,8 @@ static void place_charges(void)
         }
     memset(v, 0, points_of(l) * sizeof *v);
     for (int sign = 0; sign < 2; sign++) {
-        MPI_Allgather(found[sign], sizeof *found, MPI_BYTE, all, sizeof *found, MPI_BYTE, MPI_COMM_WORLD);
+        MPI_Allgather(found[sign], sizeof *found, MPI_BYTE, all, sizeof *found, MPI_BYTE,
+                      MPI_COMM_WORLD);
         qsort(all, (size_t)(CHARGES * processes), sizeof *all, by_value);
         for (int i = 0; i < CHARGES; i++) {
             int64_t rest = all[i].at;
@@ -392,7 +434,8 @@ static void make_levels(void)
         }
         level[l].u = npb_allocate(points_of(&level[l]), sizeof(double));
         level[l].r = npb_allocate(points_of(&level[l]), sizeof(double));
-        memset(level[l].u, 0, points_of(&level[l]) * sizeof(double)); /* the residual of level 1 reads what nobody wrote */
+        /* the residual of level 1 reads what nobody wrote */
+        memset(level[l].u, 0, points_of(&level[l]) * sizeof(double));
         memset(level[l].r, 0, points_of(&level[l]) * sizeof(double));
     }
     if (lowest > 1) {
@@ -404,7 +447,8 @@ static void make_levels(void)
     v = npb_allocate(points_of(&level[levels]), sizeof(double));
     double **const lines[] = {&line1, &line2, &line3};
     for (int i = 0; i < 3; i++) *lines[i] = npb_allocate(longest, sizeof(double));
-    outgoing = npb_allocate(longest * longest > largest ? longest * longest : largest, sizeof(double));
+    outgoing =
+        npb_allocate(longest * longest > largest ? longest * longest : largest, sizeof(double));
     incoming = npb_allocate(2 * longest * longest, sizeof(double));
 }
 
@@ -413,7 +457,8 @@ int main(int argc, char **argv)
     static const struct kernel MG = {"MG", "floating point", bytes};
     class = npb_start(argc, argv, &MG);
     const int n = 1 << CLASS[class].levels, iterations = CLASS[class].iterations;
-    npb_title("Size: %4dx%4dx%4d  (class %c)\n Iterations: %3d", n, n, n, CLASS_NAMES[class], iterations);
+    npb_title("Size: %4dx%4dx%4d  (class %c)\n Iterations: %3d", n, n, n, CLASS_NAMES[class],
+              iterations);
     make_levels();
     const struct level *const finest = &level[levels];
     double before = 0, after = 0, seconds = 0;
@@ -431,6 +476,11 @@ int main(int argc, char **argv)
     }
     if (rank == 0) printf(" L2 Norm before: %20.13e\n L2 Norm is      %20.13e\n", before, after);
     return npb_finish((struct outcome){
-        .class = class, .size = {n, n, n}, .iterations = iterations, .seconds = seconds,
-        .mops = 58e-6 * iterations * ldexp(1, 3 * levels), .verified = npb_agrees(after, CLASS[class].norm, 1e-8)});
+        .class = class,
+        .size = {n, n, n},
+        .iterations = iterations,
+        .seconds = seconds,
+        .mops = 58e-6 * iterations * ldexp(1, 3 * levels),
+        .verified = npb_agrees(after, CLASS[class].norm, 1e-8),
+    });
 }

@@ -32,10 +32,7 @@ static int rank, processes;
 #define RANDOM_MASK (((uint64_t)1 << 46) - 1)
 static const uint64_t RANDOM_A = 1220703125, RANDOM_SEED = 314159265;
 
-static inline uint64_t random_step(uint64_t *x, uint64_t a)
-{
-    return *x = *x * a & RANDOM_MASK;
-}
+static inline uint64_t random_step(uint64_t *x, uint64_t a) { return *x = *x * a & RANDOM_MASK; }
 
 static inline double random_next(uint64_t *x)
 {
@@ -77,11 +74,12 @@ static _Noreturn void npb_refuse(const char *format, ...)
 
 static const char NPB_HELP[] =
     "Usage: <launcher> -n N %s CLASS\n"
-    "The %s kernel of the NAS Parallel Benchmarks; CLASS is S, W, A, B or C (each some times larger\n"
-    "than the one before), N a power of two up to %d.\n"
+    "The %s kernel of the NAS Parallel Benchmarks; CLASS is S, W, A, B or C (each some\n"
+    "times larger than the one before), N a power of two up to %d.\n"
     "\n"
     "Example: mpirun -n 4 %s A\n"
-    "Exit status: 0 verified, 2 bad usage or too little memory, 3 the result is not the official one.\n";
+    "Exit status: 0 verified, 2 bad usage or too little memory,\n"
+    "3 the result is not the official one.\n";
 
 /* What all processes of this node can have without swapping; 0: the kernel does not say. */
 static double available_bytes(int on_node)
@@ -89,10 +87,13 @@ static double available_bytes(int on_node)
     char line[256];
     double kilobytes = 0;
     FILE *file = fopen("/proc/meminfo", "r");
-    while (file && fgets(line, sizeof line, file) && sscanf(line, "MemAvailable: %lf", &kilobytes) != 1) {}
+    while (file && fgets(line, sizeof line, file) &&
+           sscanf(line, "MemAvailable: %lf", &kilobytes) != 1) {
+    }
     if (file) fclose(file);
     struct rlimit limit;
-    if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return kilobytes * 1024;
+    if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+        return kilobytes * 1024;
     const double limited = (double)limit.rlim_cur * on_node;
     return kilobytes > 0 ? fmin(kilobytes * 1024, limited) : limited;
 }
@@ -111,8 +112,10 @@ static void npb_check_memory(int class)
     mine[1] = mine[0] > 0 ? -available : -INFINITY;
     MPI_Allreduce(mine, worst, 2, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
     if (worst[0] > 0)
-        npb_refuse("class %c on %d processes needs %.0f MB on a node that has %.0f MB left; take a smaller class or more nodes.",
-                   CLASS_NAMES[class], processes, worst[0] / 1e6, -worst[1] / 1e6);
+        npb_refuse(
+            "class %c on %d processes needs %.0f MB on a node that has %.0f MB left; take a "
+            "smaller class or more nodes.",
+            CLASS_NAMES[class], processes, worst[0] / 1e6, -worst[1] / 1e6);
 }
 
 /* Starts MPI; returns the class as an index into CLASS_NAMES. */
@@ -127,11 +130,13 @@ static int npb_start(int argc, char **argv, const struct kernel *kernel)
     }
     const char *found = argc == 2 && strlen(argv[1]) == 1 ? strchr(CLASS_NAMES, argv[1][0]) : NULL;
     if (!found)
-        npb_refuse("one class is expected, S, W, A, B or C, %s%s%s; see --help.", argc == 2 ? "not '" : "and nothing else",
-                   argc == 2 ? argv[1] : "", argc == 2 ? "'" : "");
+        npb_refuse("one class is expected, S, W, A, B or C, %s%s%s; see --help.",
+                   argc == 2 ? "not '" : "and nothing else", argc == 2 ? argv[1] : "",
+                   argc == 2 ? "'" : "");
     const int class = (int)(found - CLASS_NAMES);
     if (processes > MOST_PROCESSES || processes & (processes - 1))
-        npb_refuse("class %c runs on 1, 2, 4, ... processes up to %d, not on %d.", *found, MOST_PROCESSES, processes);
+        npb_refuse("class %c runs on 1, 2, 4, ... processes up to %d, not on %d.", *found,
+                   MOST_PROCESSES, processes);
     npb_check_memory(class);
     return class;
 }
@@ -141,7 +146,9 @@ static inline void *npb_allocate(size_t count, size_t size)
     void *memory = NULL; /* on a page: vectors are aligned, and large ones can have huge pages */
     const size_t bytes = (count * size + 4095) / 4096 * 4096;
     if (posix_memalign(&memory, bytes >= 1 << 21 ? 1 << 21 : 4096, bytes) != 0) {
-        fprintf(stderr, "npb %s: rank %d was refused %zu bytes of memory; take a smaller class or more nodes.\n",
+        fprintf(stderr,
+                "npb %s: rank %d was refused %zu bytes of memory; take a smaller class or more "
+                "nodes.\n",
                 npb_kernel->name, rank, count * size);
         MPI_Abort(MPI_COMM_WORLD, USAGE_ERROR);
     }
@@ -150,11 +157,13 @@ static inline void *npb_allocate(size_t count, size_t size)
 
 /* ---- time: all start together, the slowest counts; rank 0 notes each iteration
  *
- * A kernel goes through its timed part twice, the first time (`rehearsal`) as briefly as it can and for nothing: that touches
- * the memory, makes the connections and brings in the pages of every function that it calls.  From an image those come
- * through a file system in user space, 2 ms for the MPI library's: half of MG's time in class S. */
+ * A kernel goes through its timed part twice, the first time (`rehearsal`) as briefly as it can and
+ * for nothing: that touches the memory, makes the connections and brings in the pages of every
+ * function that it calls.  From an image those come through a file system in user space, 2 ms for
+ * the MPI library's: half of MG's time in class S. */
 
-static double npb_payload; /* bytes that this process sent to others, for telling what carried them */
+/* bytes that this process sent to others, for telling what carried them */
+static double npb_payload;
 
 static double npb_began, npb_noted[MAX_ITERATIONS + 1];
 static int npb_notes;
@@ -166,10 +175,7 @@ static void npb_clock_start(void)
     npb_noted[0] = npb_began = MPI_Wtime();
 }
 
-static inline void npb_iteration_done(void)
-{
-    npb_noted[++npb_notes] = MPI_Wtime();
-}
+static inline void npb_iteration_done(void) { npb_noted[++npb_notes] = MPI_Wtime(); }
 
 /* Seconds of the slowest process, on all of them. */
 static double npb_clock_stop(void)
@@ -195,7 +201,8 @@ static int npb_finish(struct outcome o)
     MPI_Reduce(&npb_payload, &payload, 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
     if (rank == 0) {
         char size[64];
-        if (o.size[2]) snprintf(size, sizeof size, "%4ldx%4ldx%4ld", o.size[0], o.size[1], o.size[2]);
+        if (o.size[2])
+            snprintf(size, sizeof size, "%4ldx%4ldx%4ld", o.size[0], o.size[1], o.size[2]);
         else snprintf(size, sizeof size, "%ld", o.size[0]);
         printf("\n\n %s Benchmark Completed.\n", npb_kernel->name);
         printf(" Class           = %24c\n", CLASS_NAMES[o.class]);
@@ -211,12 +218,16 @@ static int npb_finish(struct outcome o)
         printf(" Version         = %24s\n\n", "3.4, by Nearmetal");
         printf("# nearmetal seconds: %.9f\n# nearmetal payload_bytes: %.0f\n", o.seconds, payload);
         for (int i = 0; i < npb_notes; i++)
-            printf("%s%.9f", i ? "," : "# nearmetal iterations: kernel=all s=", npb_noted[i + 1] - npb_noted[i]);
+            printf("%s%.9f", i ? "," : "# nearmetal iterations: kernel=all s=",
+                   npb_noted[i + 1] - npb_noted[i]);
         puts(npb_notes ? "\n# nearmetal complete" : "# nearmetal complete");
         fflush(stdout);
         if (!o.verified)
-            fprintf(stderr, "npb %s: class %c did not give the official result: the machine, the compiler's flags or the MPI "
-                    "library computes wrongly.\n", npb_kernel->name, CLASS_NAMES[o.class]);
+            fprintf(stderr,
+                    "npb %s: class %c did not give the official result: the machine, the "
+                    "compiler's flags or the MPI "
+                    "library computes wrongly.\n",
+                    npb_kernel->name, CLASS_NAMES[o.class]);
     }
     MPI_Finalize();
     return o.verified ? 0 : WRONG_RESULT;

@@ -11,13 +11,15 @@ public class Meet {
         MPI.Init(arguments);
         int rank = MPI.COMM_WORLD.Rank(), size = MPI.COMM_WORLD.Size();
         String hosts = System.getProperty("mpj.hostfile");
-        System.out.println("meet rank=" + rank + " size=" + size + " port=" + System.getProperty("xxdev.port", "none") + " hosts="
-                           + (hosts == null ? "none" : String.join(",", Files.readAllLines(Path.of(hosts)))));
+        System.out.println("meet rank=" + rank + " size=" + size
+            + " port=" + System.getProperty("xxdev.port", "none") + " hosts="
+            + (hosts == null ? "none" : String.join(",", Files.readAllLines(Path.of(hosts)))));
         if (rank == size - 1) {
             if (what.equals("throw")) throw new IllegalStateException("as told");
             if (what.equals("exit")) System.exit(3);
         }
-        if (what.equals("throw") || what.equals("exit") || what.equals("hang")) Thread.sleep(1_000_000);
+        if (what.equals("throw") || what.equals("exit") || what.equals("hang"))
+            Thread.sleep(1_000_000);
         MPI.Finalize();
     }
 }

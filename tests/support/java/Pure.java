@@ -2,7 +2,7 @@ package launch;
 
 /** Prints what the launcher makes of each list of nodes, or why it makes nothing of it. */
 public final class Pure {
-    private Pure() { }
+    private Pure() {}
 
     public static void main(String[] lists) {
         for (String list : lists) {

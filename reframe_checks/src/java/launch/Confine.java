@@ -10,14 +10,15 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 
 /**
- * Writes, below a directory that comes before the library on the class path, MPJ Express's NIODevice with JobAddress in place
- * of InetSocketAddress: as it is, it listens on all networks, whatever it is told. One entry of the class's constants changes.
+ * Writes, below a directory that comes before the library on the class path, MPJ Express's
+ * NIODevice with JobAddress in place of InetSocketAddress: as it is, it listens on all networks,
+ * whatever it is told. One entry of the class's constants changes.
  */
 public final class Confine {
     private static final String CLASS = "xdev/niodev/NIODevice.class";
     private static final String FROM = "java/net/InetSocketAddress", TO = "launch/JobAddress";
 
-    private Confine() { }
+    private Confine() {}
 
     public static void main(String[] arguments) throws IOException {
         byte[] plain;
@@ -59,7 +60,9 @@ public final class Confine {
                 default -> throw new IOException("NIODevice has a constant of unknown kind " + tag);
             }
         }
-        if (changed != 1) throw new IOException("NIODevice names " + FROM + " " + changed + " times instead of once");
+        if (changed != 1)
+            throw new IOException(
+                "NIODevice names " + FROM + " " + changed + " times instead of once");
         out.write(in.readAllBytes());
         return bytes.toByteArray();
     }

@@ -4,8 +4,9 @@ import java.net.InetAddress;
 import java.net.InetSocketAddress;
 
 /**
- * What niodev takes for java.net.InetSocketAddress (see Confine): where it names a port alone, which is where it listens, the
- * address is this node's on the job's network and not that of all networks.
+ * What niodev takes for java.net.InetSocketAddress (see Confine): where it names a port alone,
+ * which is where it listens, the address is this node's on the job's network and not that of all
+ * networks.
  */
 public final class JobAddress extends InetSocketAddress {
     private static final long serialVersionUID = 1;
@@ -20,7 +21,8 @@ public final class JobAddress extends InetSocketAddress {
     }
 
     private static InetAddress listenOn() {
-        if (own == null) throw new IllegalStateException("niodev was not started by launch.NearmetalRun");
+        if (own == null)
+            throw new IllegalStateException("niodev was not started by launch.NearmetalRun");
         return own;
     }
 }

@@ -11,7 +11,7 @@ final class NodeList {
     private static final Pattern NAME = Pattern.compile("[A-Za-z0-9._-]+");
     private static final Pattern RANGE = Pattern.compile("(\\d{1,9})(?:-(\\d{1,9}))?");
 
-    private NodeList() { }
+    private NodeList() {}
 
     /** The names in their order; IllegalArgumentException where the text is no such list. */
     static List<String> expand(String text) {
@@ -42,16 +42,20 @@ final class NodeList {
             Matcher range = RANGE.matcher(part);
             if (!range.matches()) throw wrong(text);
             String first = range.group(1);
-            int from = Integer.parseInt(first), to = range.group(2) == null ? from : Integer.parseInt(range.group(2));
+            int from = Integer.parseInt(first),
+                to = range.group(2) == null ? from : Integer.parseInt(range.group(2));
             if (to < from || to - from >= MOST) throw wrong(text);
             for (int number = from; number <= to && names.size() <= MOST; number++)
-                names.addAll(one(word.substring(0, open) + String.format("%0" + first.length() + "d", number)
-                                 + word.substring(close + 1), text));
+                names.addAll(
+                    one(word.substring(0, open) + String.format("%0" + first.length() + "d", number)
+                            + word.substring(close + 1),
+                        text));
         }
         return names;
     }
 
     private static IllegalArgumentException wrong(String text) {
-        return new IllegalArgumentException("'" + text + "' is no list of nodes as Slurm writes them");
+        return new IllegalArgumentException(
+            "'" + text + "' is no list of nodes as Slurm writes them");
     }
 }

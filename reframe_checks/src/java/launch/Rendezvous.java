@@ -18,13 +18,15 @@ import java.util.Set;
 import java.util.concurrent.atomic.AtomicInteger;
 
 /**
- * Where the ranks of a job learn each other's addresses and ports; rank 0 hosts it, on the job's network alone.
+ * Where the ranks of a job learn each other's addresses and ports; rank 0 hosts it, on the job's
+ * network alone.
  *
- * A rank says first that it is there ("nearmetal JOB RANK") and keeps that connection, on which it is heard of from then on.
- * MPJ Express's niodev then sends its ports by its own protocol ("Sending Info", write port, read port, rank) and is answered
- * when all have. FastMPJ has no such protocol: each rank gets all addresses on its connection as soon as all ranks are there
- * ("nearmetal JOB peers ADDRESS,..."). Who is not on a node of the job is closed unread; who says something else, too slowly or
- * twice, unanswered.
+ * A rank says first that it is there ("nearmetal JOB RANK") and keeps that connection, on which it
+ * is heard of from then on. MPJ Express's niodev then sends its ports by its own protocol ("Sending
+ * Info", write port, read port, rank) and is answered when all have. FastMPJ has no such protocol:
+ * each rank gets all addresses on its connection as soon as all ranks are there
+ * ("nearmetal JOB peers ADDRESS,..."). Who is not on a node of the job is closed unread; who says
+ * something else, too slowly or twice, unanswered.
  */
 final class Rendezvous {
     /** A hello or a report has at most so many bytes of text, and so long to come. */
@@ -52,10 +54,11 @@ final class Rendezvous {
     /**
      * Listens on the first port of that range which is free; IOException where none is.
      *
-     * @param reports whether the library reports its ports, as MPJ Express does, or is given all addresses, as FastMPJ is
+     * @param reports whether the library reports its ports, as MPJ Express does, or is given all
+     *     addresses, as FastMPJ is
      */
-    Rendezvous(String job, InetAddress address, int first, int count, Set<InetAddress> nodes, int ranks, boolean reports)
-            throws IOException {
+    Rendezvous(String job, InetAddress address, int first, int count, Set<InetAddress> nodes,
+        int ranks, boolean reports) throws IOException {
         this.job = job;
         this.reports = reports;
         this.address = address;
@@ -67,7 +70,8 @@ final class Rendezvous {
         background("rendezvous", this::serve);
     }
 
-    private static ServerSocket listen(InetAddress address, int first, int count, int ranks) throws IOException {
+    private static ServerSocket listen(InetAddress address, int first, int count, int ranks)
+        throws IOException {
         for (int port = first; port < first + count; port++) {
             ServerSocket socket = new ServerSocket();
             try {
@@ -78,8 +82,9 @@ final class Rendezvous {
                 socket.close();
             }
         }
-        throw new IOException("the ports " + first + " to " + (first + count - 1) + " of " + address.getHostAddress()
-                              + " are all in use: give others in the partition's extras (java_ports)");
+        throw new IOException("the ports " + first + " to " + (first + count - 1) + " of "
+            + address.getHostAddress()
+            + " are all in use: give others in the partition's extras (java_ports)");
     }
 
     static void background(String name, Runnable work) {
@@ -108,7 +113,8 @@ final class Rendezvous {
                     }
                 });
             } catch (IOException refused) {
-                if (server.isClosed()) return;  // the server's own end; a guest that went away is none
+                // the server's own end; a guest that went away is none
+                if (server.isClosed()) return;
             }
         }
     }
@@ -117,7 +123,8 @@ final class Rendezvous {
         long end = System.nanoTime() + HELLO_MS * 1_000_000L;
         String said = text(guest, end);
         if (reports && said.equals("Sending Info")) report(guest, end);
-        else if (said.startsWith("nearmetal " + job + " ")) join(guest, said.substring(job.length() + 11));
+        else if (said.startsWith("nearmetal " + job + " "))
+            join(guest, said.substring(job.length() + 11));
         else close(guest);
     }
 
@@ -127,7 +134,8 @@ final class Rendezvous {
         synchronized (this) {
             if (rank < 0 || rank >= members.length || members[rank].address != null) {
                 // Its own words: it is of this job, and ought to say why it ends.
-                new DataOutputStream(guest.getOutputStream()).writeUTF("nearmetal " + job + " refused");
+                new DataOutputStream(guest.getOutputStream())
+                    .writeUTF("nearmetal " + job + " refused");
                 close(guest);
                 return;
             }
@@ -141,19 +149,26 @@ final class Rendezvous {
         guest.setSoTimeout(0);
         try {
             for (InputStream beats = guest.getInputStream(); beats.read() >= 0;)
-                synchronized (this) { member.heard = System.nanoTime(); }
+                synchronized (this) {
+                    member.heard = System.nanoTime();
+                }
         } finally {
-            synchronized (this) { member.gone = true; }
+            synchronized (this) {
+                member.gone = true;
+            }
             close(guest);
         }
     }
 
     private void report(Socket guest, long end) throws IOException {
-        DataInputStream numbers = new DataInputStream(new java.io.ByteArrayInputStream(take(guest, 12, end)));
+        DataInputStream numbers =
+            new DataInputStream(new java.io.ByteArrayInputStream(take(guest, 12, end)));
         int write = numbers.readInt(), read = numbers.readInt(), rank = numbers.readInt();
         synchronized (this) {
-            boolean sound = rank >= 0 && rank < members.length && isPort(write) && isPort(read) && write != read;
-            if (!sound || members[rank].report != null || !same(guest.getInetAddress(), members[rank].address)) {
+            boolean sound = rank >= 0 && rank < members.length && isPort(write) && isPort(read)
+                && write != read;
+            if (!sound || members[rank].report != null
+                || !same(guest.getInetAddress(), members[rank].address)) {
                 close(guest);
                 return;
             }
@@ -162,7 +177,8 @@ final class Rendezvous {
             member.write = write;
             member.read = read;
             member.heard = System.nanoTime();
-            for (Member other : members) if (other.report == null) return;
+            for (Member other : members)
+                if (other.report == null) return;
             answer();
         }
     }
@@ -174,7 +190,8 @@ final class Rendezvous {
         complete = true;
         for (Member member : members) {
             try {
-                new DataOutputStream(member.connection.getOutputStream()).writeUTF(words.toString());
+                new DataOutputStream(member.connection.getOutputStream())
+                    .writeUTF(words.toString());
             } catch (IOException lost) {
                 // Its process has ended, which ends the step.
             }
@@ -185,8 +202,15 @@ final class Rendezvous {
     private void answer() {
         StringBuilder peers = new StringBuilder("#Peer Information");
         for (int rank = 0; rank < members.length; rank++)
-            peers.append(';').append(members[rank].address.getHostAddress()).append('@').append(members[rank].read)
-                 .append('@').append(members[rank].write).append('@').append(rank).append("@0");
+            peers.append(';')
+                .append(members[rank].address.getHostAddress())
+                .append('@')
+                .append(members[rank].read)
+                .append('@')
+                .append(members[rank].write)
+                .append('@')
+                .append(rank)
+                .append("@0");
         peers.append(';');
         complete = true;
         for (Member member : members) {
@@ -200,11 +224,15 @@ final class Rendezvous {
         close(server);  // all are here: nobody else has any business
     }
 
-    /** Ranks that have not arrived, or not reported where the library does; empty once all were answered. */
+    /**
+     * Ranks that have not arrived, or not reported where the library does; empty once all were
+     * answered.
+     */
     synchronized List<Integer> missing() {
         List<Integer> ranks = new ArrayList<>();
         for (int rank = 0; rank < members.length && !complete; rank++)
-            if (reports ? members[rank].report == null : members[rank].connection == null) ranks.add(rank);
+            if (reports ? members[rank].report == null : members[rank].connection == null)
+                ranks.add(rank);
         return ranks;
     }
 
@@ -214,10 +242,14 @@ final class Rendezvous {
         long now = System.nanoTime();
         for (int rank = 0; rank < members.length; rank++) {
             Member member = members[rank];
-            words.add("rank " + rank + (member.address == null ? " never" : String.format(
-                " (%s) %.1f s ago%s", member.address.getHostAddress(), (now - member.heard) / 1e9,
-                member.gone ? ", its process has ended"
-                    : reports && member.report == null ? ", not yet in MPI.Init" : "")));
+            words.add("rank " + rank
+                + (member.address == null
+                        ? " never"
+                        : String.format(" (%s) %.1f s ago%s", member.address.getHostAddress(),
+                              (now - member.heard) / 1e9,
+                              member.gone                            ? ", its process has ended"
+                                  : reports && member.report == null ? ", not yet in MPI.Init"
+                                                                     : "")));
         }
         return String.join("; ", words);
     }
@@ -228,14 +260,19 @@ final class Rendezvous {
 
     /** On one node a name may be 127.0.1.1, where whoever connects comes from 127.0.0.1. */
     private static boolean same(InetAddress one, InetAddress other) {
-        return one.equals(other) || other != null && other.isLoopbackAddress() && one.equals(InetAddress.getLoopbackAddress());
+        return one.equals(other)
+            || other != null && other.isLoopbackAddress()
+            && one.equals(InetAddress.getLoopbackAddress());
     }
 
     static boolean isPort(int number) {
         return number >= 1024 && number < 65536;
     }
 
-    /** Java's writeUTF of the other side: two bytes of length, and no more of them than any of ours has. */
+    /**
+     * Java's writeUTF of the other side: two bytes of length, and no more of them than any of ours
+     * has.
+     */
     static String text(Socket socket, long end) throws IOException {
         return text(socket, end, LONGEST);
     }

@@ -10,15 +10,16 @@ import java.nio.file.Path;
 import java.util.List;
 
 /**
- * Stand-in for FastMPJ 1.0_7's MPI.Init, which must not be handed on. By niodev a rank listens at its address in the host file
- * on the ports xxdev.port + 2 rank and + 2 rank + 1, and calls all others until they answer, without end. Its thread for input
- * wants 32 MB outside of the heap beside the 33 MB of main; where it dies of them, Init waits without end.
+ * Stand-in for FastMPJ 1.0_7's MPI.Init, which must not be handed on. By niodev a rank listens at
+ * its address in the host file on the ports xxdev.port + 2 rank and + 2 rank + 1, and calls all
+ * others until they answer, without end. Its thread for input wants 32 MB outside of the heap
+ * beside the 33 MB of main; where it dies of them, Init waits without end.
  */
 public final class MPI {
     public static Intracomm COMM_WORLD;
     private static ByteBuffer own;
 
-    private MPI() { }
+    private MPI() {}
 
     public static String[] Init(String[] arguments) {
         int size = Integer.getInteger("mpj.nprocs");

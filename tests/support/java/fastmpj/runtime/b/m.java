@@ -20,7 +20,9 @@ public final class m extends Thread {
     @Override
     public void run() {
         try {
-            Class.forName(main, true, new URLClassLoader(path)).getMethod("main", String[].class).invoke(null, (Object) arguments);
+            Class.forName(main, true, new URLClassLoader(path))
+                .getMethod("main", String[].class)
+                .invoke(null, (Object) arguments);
         } catch (ReflectiveOperationException error) {
             throw new runtime.A(error);
         }
