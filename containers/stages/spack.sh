@@ -9,7 +9,7 @@ git clone --quiet --depth 1 --branch "v$version" https://github.com/spack/spack.
 mkdir -p /checkout/reframe_checks
 cp -r /src /checkout/reframe_checks/src
 cp -r /spack-env /checkout/spack-env
-export PATH=/opt/spack/bin:$PATH SPACK_DISABLE_LOCAL_CONFIG=1
+export PATH="/opt/spack/bin:$PATH" SPACK_DISABLE_LOCAL_CONFIG=1
 spack config --scope site add config:install_tree:root:/opt/software
 here() { spack -e "/checkout/spack-env/$name" "$@"; }
 here config add view:false
@@ -17,6 +17,7 @@ here install --fail-fast --only-concrete
 here gc --yes-to-all  # what only building needed
 mkdir -p /opt/nearmetal/share
 # Of all that remains: a view of one package alone would ask for what built it, too.
+# shellcheck disable=SC2046 # a list of packages
 here view --dependencies false symlink --ignore-conflicts /opt/nearmetal $(here find --no-groups --format '/{hash}')
 sha256sum "/spack-env/$name/spack.lock" | cut -c1-64 > /opt/nearmetal/share/spack.lock.sha256
 # What the list of contents (finish.sh) says of Spack's packages.

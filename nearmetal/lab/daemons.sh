@@ -25,6 +25,7 @@ until_ready() {
 
 answers() { # DAEMON
     running "$1" && ! stopped "$1" || return 1
+    # shellcheck disable=SC2016 # the inner shell expands what is quoted
     case $1 in
         munged) within sh -c 'munge --no-input | unmunge' ;;
         mariadbd) within sh -c '[ "$(mariadb --batch --skip-column-names -e "SELECT @@read_only")" = 0 ]' ;;
@@ -125,7 +126,10 @@ if [ "$role" = login ]; then
         sacctmgr -iQ add account lab cluster="$cluster" GrpJobs=2 QOS=normal,pair
         sacctmgr -iQ add user "$user" account=lab
     fi
-    answers slurmctld && registered || { end slurmctld; runuser -u slurm -- slurmctld 9>&-; }
+    if ! answers slurmctld || ! registered; then
+        end slurmctld
+        runuser -u slurm -- slurmctld 9>&-
+    fi
     until_ready 20 slurmctld sh -c 'scontrol ping | grep -q "is UP"'
     until_ready 20 "slurmctld's registration with slurmdbd" registered
 else

@@ -28,5 +28,6 @@ for job in $jobs; do wait "$job"; done
 instance alone "$first" "${first%:*}"
 [ "$first" = "$last" ] || instance remote "$first" "${last%:*}"
 echo "# nearmetal numa: nodes=$count"
-cat instance.local.* instance.alone.* $([ "$first" = "$last" ] || echo instance.remote.*)
+cat instance.local.* instance.alone.*
+[ "$first" = "$last" ] || cat instance.remote.*
 echo "# nearmetal numa: complete"

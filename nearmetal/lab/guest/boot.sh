@@ -3,7 +3,9 @@
 # a kernel of one's own can have. Slurm's daemons are started from outside (daemons.sh), as those of every node.
 set -eu
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root
-. /etc/nearmetal/guest # address and prefix, gateway, passed_through
+address='' gateway='' own_mac='' passed_through='' # the next file sets them
+# shellcheck source=/dev/null
+. /etc/nearmetal/guest
 
 mkdir -p /dev/pts /dev/shm
 mount -t devpts -o ptmxmode=666,mode=620,gid=5 devpts /dev/pts
@@ -50,6 +52,7 @@ if ! ls /sys/class/infiniband/* > /dev/null 2>&1; then
     rdma link add rxe0 type rxe netdev eth0
 fi
 chmod 666 /dev/infiniband/*
+# shellcheck disable=SC3045 # Debian's sh has it
 ulimit -l unlimited # what programs may lock for it, slurmd's among them
 
 mkdir -p /run/sshd

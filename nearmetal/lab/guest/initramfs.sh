@@ -16,7 +16,7 @@ for module in virtio_pci 9pnet_virtio 9p overlay; do
     while read -r what file _; do
         [ "$what" = insmod ] || continue # the rest is built in
         name=$(basename "${file%.xz}")
-        if ls "$work/modules" | grep -q -- "^..-$name\$"; then continue; fi
+        [ -z "$(find "$work/modules" -name "??-$name")" ] || continue
         busybox xzcat "$file" > "$work/modules/$number-$name" # by their order
         number=$((number + 1))
     done < "$work/depends"

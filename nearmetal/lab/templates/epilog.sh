@@ -35,6 +35,7 @@ if [ "$action" = look ]; then
 fi
 tries=50
 while ! other_job && left=$(left_over) && [ -n "$left" ] && [ $tries -gt 0 ]; do
+    # shellcheck disable=SC2046 # a list of processes
     kill -KILL $(echo "$left" | cut -d ' ' -f 1) 2> /dev/null
     tries=$((tries - 1))
     sleep 0.02

@@ -57,7 +57,7 @@ done
 job=${SLURM_JOB_ID:-}
 case $job in '' | *[!0-9]*) fail "this is no step of a Slurm job (no SLURM_JOB_ID): start it with srun." ;; esac
 slot=16
-[ $library-$device != fastmpj-niodev ] || { whole SLURM_NTASKS "${SLURM_NTASKS:-}" 1 1000 && slot=$((16 + 2 * SLURM_NTASKS)); }
+[ "$library-$device" != fastmpj-niodev ] || { whole SLURM_NTASKS "${SLURM_NTASKS:-}" 1 1000 && slot=$((16 + 2 * SLURM_NTASKS)); }
 first=${ports%-*} last=${ports#*-}
 whole ports "$first" 1024 65520
 whole ports "$last" $((first + 15)) 65535
@@ -84,7 +84,7 @@ whole heap "$heap" 16 99999999
 [ "$heap" -le "$share" ] || fail "a heap of $heap MB is above the $share MB that a JVM has of this allocation ($memory MB a" \
     "node, $most JVMs on it): ask for more memory or give a smaller java_heap_mb."
 # Threads that collect in parallel cost more than they give where there is little to collect, or one core.
-[ $gc != auto ] || { [ "$heap" -ge 1792 ] && [ "$(nproc)" -gt 1 ] && gc=parallel || gc=serial; }
+[ "$gc" != auto ] || { [ "$heap" -ge 1792 ] && [ "$(nproc)" -gt 1 ] && gc=parallel || gc=serial; }
 
 case $warm_up in *[!0-9.]* | '' | *.*.* | .) fail "--warm-up=$warm_up is no number of seconds." ;; esac
 
@@ -106,9 +106,10 @@ case $library-$device in
             "this environment's env_vars."
         ;;
 esac
+# shellcheck disable=SC2086 # $jvm is a list of options
 case $library-$device in
     express-niodev)
-        exec "$java" $jvm -Dnearmetal.device=niodev -Dnearmetal.port=$port -Dnearmetal.ports=16 "-Dnearmetal.hosts=$hosts" \
+        exec "$java" $jvm -Dnearmetal.device=niodev -Dnearmetal.port="$port" -Dnearmetal.ports=16 "-Dnearmetal.hosts=$hosts" \
             -Dnearmetal.patience="$patience" -cp "$launch:$lib/mpj.jar:$log4j:$classes" launch.NearmetalRun "$@" ;;
     express-threads)
         exec "$java" $jvm -Dnearmetal.device=threads -Dnearmetal.ranks="$ranks" -Dnearmetal.patience="$patience" \
@@ -118,7 +119,7 @@ case $library-$device in
         # Its buffers are outside of the heap, 64 MB and more a rank; the JVM allows as much as the heap where nothing is said.
         direct=$((heap > 128 ? heap : 128))
         exec "$java" $jvm -XX:MaxDirectMemorySize=${direct}m -Dnearmetal.library=fastmpj -Dnearmetal.device=niodev \
-            -Dnearmetal.port=$port -Dnearmetal.ports=16 "-Dnearmetal.hosts=$hosts" -Dnearmetal.patience="$patience" \
+            -Dnearmetal.port="$port" -Dnearmetal.ports=16 "-Dnearmetal.hosts=$hosts" -Dnearmetal.patience="$patience" \
             "-Dmpj.rank=$SLURM_PROCID" "-Dmpj.nprocs=$SLURM_NTASKS" -Dxxdev.dev=niodev -Dxxdev.psl=65536 \
             -Dxxdev.port=$((port + 16)) "-Djava.library.path=$lib" \
             -cp "$launch:$lib/runtime.jar:$lib/mpj.jar:$lib/xxdev.jar:$lib/jhwloc.jar:$lib/niodev.jar:$classes" \
