@@ -1,4 +1,5 @@
-// The history's plot and its filters; then everything is started, and drawn again for the printer and for dark or light.
+// The history's plot and its filters; then everything is started, and drawn again for the printer
+// and for dark or light.
 
 const WIDTH_OF_PAPER = 680;  // CSS pixels between the margins of A4 and Letter
 const MANY = 60;  // points of a line from which on its intervals are a band
@@ -19,10 +20,12 @@ function choose(wanted) {  // each filter offers what the ones before it leave
   chosen = {};
   for (const name of ["check", "environment", "variable"]) {
     const column = NAMES.indexOf(name);
-    chosen[name] = fill(form[name], [...new Set(left.map(series => series.key[column]))], wanted[name]);
+    chosen[name] =
+      fill(form[name], [...new Set(left.map(series => series.key[column]))], wanted[name]);
     left = left.filter(series => series.key[column] === chosen[name]);
   }
-  chosen.partition = fill(form.partition, [ALL, ...left.map(series => series.key[1])], wanted.partition);
+  chosen.partition =
+    fill(form.partition, [ALL, ...left.map(series => series.key[1])], wanted.partition);
   return left.filter(series => chosen.partition === ALL || series.key[1] === chosen.partition);
 }
 
@@ -38,33 +41,74 @@ function drawHistory(wanted) {
     const [, partition, environment] = series.key;
     traces.push(...(series.at.length > MANY ? [band(series, place)] : [launchTrace(series, place)]),
       seriesTrace(series, partition, environment, slots, place));
-    const moves = stored.history.changes.filter(change =>
-      place.has(change.slot) && change.key.every((part, i) => part === series.key[i]));
+    const moves = stored.history.changes.filter(
+      change => place.has(change.slot) && change.key.every((part, i) => part === series.key[i]));
     for (const move of moves) {
-      shapes.push({ type: "line", xref: "x", yref: "paper", x0: place.get(move.slot), x1: place.get(move.slot), y0: 0, y1: 1,
-        line: { color: css("--quiet"), width: 1, dash: "dash" } });
+      shapes.push({
+        type: "line",
+        xref: "x",
+        yref: "paper",
+        x0: place.get(move.slot),
+        x1: place.get(move.slot),
+        y0: 0,
+        y1: 1,
+        line: { color: css("--quiet"), width: 1, dash: "dash" }
+      });
     }
-    traces.push({ x: moves.map(m => place.get(m.slot)), y: moves.map(m => m.y), mode: "markers",
+    traces.push({
+      x: moves.map(m => place.get(m.slot)),
+      y: moves.map(m => m.y),
+      mode: "markers",
       hovertemplate: "%{text}<extra></extra>",
-      marker: { symbol: "diamond", size: 13, color: css("--regressed"), line: { color: css("--panel"), width: 1.5 } },
-      text: moves.map(m => `${safe(partition)}: the level moved<br>${broken(m.text)}`) });
+      marker: {
+        symbol: "diamond",
+        size: 13,
+        color: css("--regressed"),
+        line: { color: css("--panel"), width: 1.5 }
+      },
+      text: moves.map(m => `${safe(partition)}: the level moved<br>${broken(m.text)}`)
+    });
     if (shown.length > 1) {
-      annotations.push({ x: place.get(series.at.at(-1)), y: series.y.at(-1), text: safe(partition), xanchor: "left", xshift: 8,
-        showarrow: false, font: { color: css("--text"), size: 12 } });
+      annotations.push({
+        x: place.get(series.at.at(-1)),
+        y: series.y.at(-1),
+        text: safe(partition),
+        xanchor: "left",
+        xshift: 8,
+        showarrow: false,
+        font: { color: css("--text"), size: 12 }
+      });
     }
   }
   const ys = shown.flatMap(series => [...series.low, ...series.high]).filter(y => y > 0);
   const low = Math.min(...ys), high = Math.max(...ys), log = high / low > 8;
-  if (log) annotations.forEach(label => { label.y = Math.log10(label.y); });
-  const right = shown.length > 1 ? 22 + 6.5 * Math.max(...shown.map(series => series.key[1].length)) : 16;
+  if (log)
+    annotations.forEach(label => {
+      label.y = Math.log10(label.y);
+    });
+  const right =
+    shown.length > 1 ? 22 + 6.5 * Math.max(...shown.map(series => series.key[1].length)) : 16;
   window.Plotly.react(element, traces, layout({
-    shapes, annotations, margin: { l: 52, r: Math.min(right, 120), t: 12, b: 44 },
-    xaxis: { ...dates(used.map(slot => slots[slot][0]), element.clientWidth), range: [-0.5, used.length - 0.5],
+    shapes,
+    annotations,
+    margin: { l: 52, r: Math.min(right, 120), t: 12, b: 44 },
+    xaxis: {
+      ...dates(used.map(slot => slots[slot][0]), element.clientWidth),
+      range: [-0.5, used.length - 0.5],
       showgrid: false,
-      title: { text: "sessions that measured it, oldest first", standoff: 8 } },
-    yaxis: { title: { text: shown[0].unit + (log ? ", logarithmic" : ""), standoff: 8 },
-      ...(log ? { type: "log", range: [Math.log10(low) - 0.08, Math.log10(high) + 0.08], ...ticks(low, high) } : {}) },
-  }), { displayModeBar: false, responsive: true });
+      title: { text: "sessions that measured it, oldest first", standoff: 8 }
+    },
+    yaxis: {
+      title: { text: shown[0].unit + (log ? ", logarithmic" : ""), standoff: 8 },
+      ...(log ? {
+        type: "log",
+        range: [Math.log10(low) - 0.08, Math.log10(high) + 0.08],
+        ...ticks(low, high)
+      } :
+                {})
+    },
+  }),
+    { displayModeBar: false, responsive: true });
   document.querySelector("#history .keys").hidden = false;
   for (const row of document.querySelectorAll("#series tbody tr")) {
     const key = stored.history.series[Number(row.dataset.index)].key;
@@ -75,10 +119,11 @@ function drawHistory(wanted) {
 
 function seriesTrace(series, partition, environment, slots, place) {
   const x = series.at.map(slot => place.get(slot));
-  const trace = lineTrace({ ...series, partition, stack: environment, session: "" }, 0, x);
+  const trace = lineTrace({...series, partition, stack: environment, session: "" }, 0, x);
   trace.text = series.y.map((y, i) => {
     const [from, to, count] = slots[series.at[i]];
-    return `${safe(partition)}<br>${told(series.unit, y, series.low[i], series.high[i], series.n[i], count > 1)}` +
+    return `${safe(partition)}<br>${
+             told(series.unit, y, series.low[i], series.high[i], series.n[i], count > 1)}` +
       `<br>session ${safe(from)}${to ? "<br>to " + safe(to) : ""}`;
   });
   if (series.at.length > MANY) {
@@ -88,25 +133,40 @@ function seriesTrace(series, partition, environment, slots, place) {
   return trace;
 }
 
-function band(series, place) {  // from the lower to the upper ends of the intervals, where bars would be a thicket
+// from the lower to the upper ends of the intervals, where bars would be a thicket
+function band(series, place) {
   const x = series.at.map(slot => place.get(slot));
-  return { x: [...x, ...x.slice().reverse()], y: [...series.high, ...series.low.slice().reverse()], mode: "lines",
-    fill: "toself", line: { width: 0 }, fillcolor: colour(series.key[1]) + "40", hoverinfo: "skip" };
+  return {
+    x: [...x, ...x.slice().reverse()],
+    y: [...series.high, ...series.low.slice().reverse()],
+    mode: "lines",
+    fill: "toself",
+    line: { width: 0 },
+    fillcolor: colour(series.key[1]) + "40",
+    hoverinfo: "skip"
+  };
 }
 
 function launchTrace(series, place) {
-  const launches = Object.entries(series.launches).flatMap(([slot, values]) =>
-    values.map(value => [place.get(Number(slot)), value]));
-  return { x: launches.map(l => l[0]), y: launches.map(l => l[1]), mode: "markers", hoverinfo: "skip",
-    marker: { color: colour(series.key[1]), size: 4, opacity: 0.35 } };
+  const launches = Object.entries(series.launches).flatMap(([slot,
+    values]) => values.map(value => [place.get(Number(slot)), value]));
+  return {
+    x: launches.map(l => l[0]),
+    y: launches.map(l => l[1]),
+    mode: "markers",
+    hoverinfo: "skip",
+    marker: { color: colour(series.key[1]), size: 4, opacity: 0.35 }
+  };
 }
 
-function dates(names, width) {  // ticks for as many sessions as there is room; the time of day where a day has several
+// ticks for as many sessions as there is room; the time of day where a day has several
+function dates(names, width) {
   const step = Math.max(1, Math.ceil(names.length / (width < 480 ? 3 : 7)));
   const at = [...names.keys()].filter(i => i % step === 0);
   const days = at.map(i => names[i].slice(0, 10));
   const times = new Set(days).size < days.length;
-  const label = name => times ? `${safe(name.slice(0, 10))}<br>${safe(name.slice(11, 16))}` : safe(name.slice(0, 10));
+  const label = name =>
+    times ? `${safe(name.slice(0, 10))}<br>${safe(name.slice(11, 16))}` : safe(name.slice(0, 10));
   return { tickvals: at, ticktext: at.map(i => label(names[i])) };
 }
 
@@ -130,7 +190,8 @@ for (const page of ["network", "kernels", "memory"]) show[page] = () => openPlot
 show.history = openHistory;
 
 function drawAll(width) {
-  for (const plot of document.querySelectorAll(".plot")) plot.style.width = width ? `${width}px` : "";
+  for (const plot of document.querySelectorAll(".plot"))
+    plot.style.width = width ? `${width}px` : "";
   for (const page of ["network", "kernels", "memory"]) {
     legend(page);
     plotsOf(page).forEach(([plot, element]) => draw(plot, element, page));

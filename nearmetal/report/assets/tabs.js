@@ -1,5 +1,6 @@
 "use strict";
-// Pages as tabs, by click, arrow keys and the address's #hash; and the tip that says value, interval, launches and session.
+// Pages as tabs, by click, arrow keys and the address's #hash; and the tip that says value,
+// interval, launches and session.
 
 const show = {};  // page -> what draws it, called whenever it opens
 
@@ -26,7 +27,12 @@ function pageTabs() {
   }
   list.addEventListener("keydown", event => {
     const here = tabs.indexOf(document.activeElement);
-    const to = { ArrowRight: here + 1, ArrowLeft: here - 1 + tabs.length, Home: 0, End: tabs.length - 1 }[event.key];
+    const to = {
+      ArrowRight: here + 1,
+      ArrowLeft: here - 1 + tabs.length,
+      Home: 0,
+      End: tabs.length - 1
+    }[event.key];
     if (to === undefined || here < 0) return;
     event.preventDefault();
     const tab = tabs[to % tabs.length];
@@ -57,13 +63,19 @@ function tips() {
     tip.style.left = Math.max(8, Math.min(box.left, innerWidth - tip.offsetWidth - 8)) + "px";
     tip.style.top = (below ? box.bottom + 4 : box.top - tip.offsetHeight - 4) + "px";
   }
-  const hide = () => { tip.hidden = true; };
+  const hide = () => {
+    tip.hidden = true;
+  };
   for (const kind of ["mouseover", "focusin", "click"]) {
     document.addEventListener(kind, event => {
       const target = event.target.closest && event.target.closest("[data-tip]");
-      if (target) place(target); else hide();
+      if (target) place(target);
+      else hide();
     });
   }
-  for (const kind of ["focusout", "scroll"]) addEventListener(kind, hide, { passive: true, capture: true });
-  addEventListener("keydown", event => { if (event.key === "Escape") hide(); });
+  for (const kind of ["focusout", "scroll"])
+    addEventListener(kind, hide, { passive: true, capture: true });
+  addEventListener("keydown", event => {
+    if (event.key === "Escape") hide();
+  });
 }
