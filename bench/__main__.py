@@ -59,7 +59,7 @@ def broken(title: str, rows: list[Row]) -> list[str]:
     for row in rows:
         bound, most = PROMISES.get((title, row.method, row.step), (None, None))
         missed = bound is not None and (row.rate < bound if row.step else row.rate > bound)
-        if missed or most is not None and row.launches > most:
+        if missed or (most is not None and row.launches > most):
             used = "" if row.launches is None else f" with {row.launches:.1f} launches"
             lines.append(
                 f"{title}, {row.method}, step {100 * row.step:.0f} %: {row.rate:.2f} %{used}"

@@ -216,8 +216,7 @@ def launch(
     if child == 0:
         done = subprocess.run(
             ["mpirun", *os.environ.get("MPIRUN_FLAGS", "").split(), "-n", processes, *command],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            capture_output=True,
             text=True,
             env={**os.environ, **environment},
         )

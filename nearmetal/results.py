@@ -161,7 +161,7 @@ class Case:
     @property
     def measured(self) -> bool:
         """Whether its values may be judged: it passed, or was whole and only beyond its reference."""
-        return self.failure is None or self.phase == "performance" and bool(self.values)
+        return self.failure is None or (self.phase == "performance" and bool(self.values))
 
 
 @dataclass(frozen=True)
@@ -670,7 +670,7 @@ def _parse_session(data: Mapping, origin) -> Session:
     """Raises ShapeError, ResultsError."""
     info = shape.mapping(data.get("session_info", {}), "session_info")
     version = str(info.get("data_version", "none"))
-    if version.split(".")[0] != DATA_VERSION:
+    if version.split(".", maxsplit=1)[0] != DATA_VERSION:
         raise ResultsError(
             f"{origin}: session format {version}, but {DATA_VERSION}.x is needed: "
             "use the ReFrame that requirements.lock pins"

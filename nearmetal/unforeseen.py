@@ -30,7 +30,7 @@ def guarded(run, name: str, code: int = UNFORESEEN) -> int:
     except BrokenPipeError:
         _stop_writing()
         return NOBODY_READS
-    except Exception as error:  # noqa: BLE001 - what nobody foresaw has no narrower type
+    except Exception as error:  # what nobody foresaw has no narrower type
         if OPTION in sys.argv:
             traceback.print_exc()
         place = traceback.extract_tb(error.__traceback__)[-1]

@@ -54,8 +54,10 @@ class eigen(Hybrid, Scaling, NearmetalCheck):
     def build_with_slepc(self):
         self.build_ours("eigen.c")
         self.prebuild_cmds += [
-            'pkg-config --exists slepc || { echo "pkg-config finds no slepc although this environment has '
-            'the feature slepc: give it PKG_CONFIG_PATH, or take the feature away" >&2; exit 1; }'
+            (
+                'pkg-config --exists slepc || { echo "pkg-config finds no slepc although this environment has '
+                'the feature slepc: give it PKG_CONFIG_PATH, or take the feature away" >&2; exit 1; }'
+            )
         ]
         self.build_system.cflags += ["$(pkg-config --cflags slepc)"]
         # The directories at run time too: some modules and Spack give no LD_LIBRARY_PATH.

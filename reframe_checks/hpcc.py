@@ -72,8 +72,10 @@ class hpcc(Scaling, NearmetalCheck):
     def build_the_chooser_of_pages(self):
         self.build_system.cflags = ["-std=c11", "-O2"]
         self.prebuild_cmds += [
-            'command -v hpcc > /dev/null || { echo "hpcc is not on PATH although this environment has the '
-            'feature hpcc: load its module, or take the feature away" >&2; exit 1; }'
+            (
+                'command -v hpcc > /dev/null || { echo "hpcc is not on PATH although this environment has the '
+                'feature hpcc: load its module, or take the feature away" >&2; exit 1; }'
+            )
         ]
 
     @builtin.run_before("run")

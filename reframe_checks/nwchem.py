@@ -44,8 +44,10 @@ class nwchem(Application):
     def choose_problem(self):
         # Integrals go to each node's own disk, under a name that no other job has.
         self.prerun_cmds += [
-            '{ printf "start water_$$\\nscratch_dir %s\\n" "${TMPDIR:-/tmp}"; '
-            f"cat apps/water_{self.size}.nw; }} > water.nw"
+            (
+                '{ printf "start water_$$\\nscratch_dir %s\\n" "${TMPDIR:-/tmp}"; '
+                f"cat apps/water_{self.size}.nw; }} > water.nw"
+            )
         ]
         self.postrun_cmds += ['rm -f "${TMPDIR:-/tmp}"/water_$$.*']
         self.executable_opts = ["water.nw"]

@@ -15,8 +15,6 @@ from pathlib import Path
 import yaml
 from tabulate import tabulate
 
-CHECKOUT = Path(__file__).parents[2]
-
 from bench.__main__ import interval
 from nearmetal import files, results
 from nearmetal.gate import baseline, confirm, record
@@ -24,6 +22,7 @@ from nearmetal.gate import render as verdicts
 from nearmetal.gate import session as gate
 from nearmetal.lab.room import Room
 
+CHECKOUT = Path(__file__).parents[2]
 PLACE = CHECKOUT / "results" / "drill"
 SYSTEM = "drill"
 #: A copy of the checks with one change, while a drill of that kind runs.

@@ -47,7 +47,7 @@ class SystemLoader(yaml.SafeLoader):
 def read_system(path: Path) -> dict:
     """A system's file, as far as its queues are held against it. Raises OSError, ValueError."""
     try:
-        system = yaml.load(path.read_bytes(), SystemLoader)  # noqa: S506 - derived from the safe one
+        system = yaml.load(path.read_bytes(), SystemLoader)  # derived from the safe one
         for number, partition in enumerate(system["partitions"]):
             place, extras = f"partitions.{number}", partition["extras"]
             access = partition["access"]

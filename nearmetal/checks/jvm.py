@@ -102,7 +102,8 @@ class Jvm(rfm.RegressionTestPlugin):
 
     def build_ours(self, source):
         if not in_java(self.current_environ):
-            return super().build_ours(source)
+            super().build_ours(source)
+            return
         self._source, self.build_system = source, "CustomBuild"
         self.build_system.commands = mpj.build_commands(self.current_environ, self.java_program)
 

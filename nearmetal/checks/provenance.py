@@ -200,7 +200,7 @@ def foreign_processes(before: Nodes, after: Nodes) -> list[Foreign]:
         if host in after:
             found += _used_meanwhile(host, facts, after[host], tick)
             continue
-        for key, uid, command, number, ticks in _processes(facts):
+        for _, uid, command, number, ticks in _processes(facts):
             if uid >= FIRST_USER and ticks >= tick:
                 found.append(Foreign(host, _user(uid), command, number, None, ticks / tick))
     return sorted(found, key=lambda one: -one.seconds)

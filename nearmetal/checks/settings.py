@@ -60,7 +60,7 @@ class Allowed:
     def _refuse_other_texts(self, value: str) -> None:
         if self.choices and value not in self.choices:
             raise ValueError("not a choice")
-        if self.pattern and not re.search(self.pattern, value) or not value.isprintable():
+        if (self.pattern and not re.search(self.pattern, value)) or not value.isprintable():
             raise ValueError("not of the pattern")
 
     def _refuse_what_is_out_of_range(self, value: float) -> None:

@@ -85,7 +85,7 @@ def undecided(report: Report, fresh: Fresh, most: int, which: str = "all") -> di
         target = one.wanted if one.word == "inconclusive" else one.launches + CONFIRM_LOOKS[0]
         settled = one.word in WORDS["changed"] and taken
         # What was changed at first and is open after fresh launches goes on, whatever was asked for.
-        open_ = one.word in WORDS[which] or one.word == "inconclusive" and taken
+        open_ = one.word in WORDS[which] or (one.word == "inconclusive" and taken)
         if settled or not open_ or not target or taken >= most:
             continue
         wanted[one.where] = max(

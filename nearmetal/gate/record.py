@@ -114,7 +114,7 @@ def _entry(key: Key, cases: list[Case], sessions: list[Session]) -> tuple[Entry,
                 f"{name}: not every session has launches of {variable}. Fix: name others with --session"
             )
         launches[variable], units[variable] = [list(other.samples) for other in found], value.unit
-        together = sum(launches[variable], [])
+        together = [sample for samples in launches[variable] for sample in samples]
         if len(together) < judge.LEAST_BASELINE:
             raise BaselineError(
                 f"{name}: {variable}: {len(together)} launches in {len(found)} sessions, but a rank test needs at least "

@@ -5,7 +5,7 @@ import functools
 import math
 import re
 from dataclasses import asdict, replace
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from xml.etree import ElementTree
 
 from prometheus_client import CollectorRegistry, Gauge, Info
@@ -70,8 +70,8 @@ def subject(report: Report) -> str:
 
 def when(report: Report) -> str:
     """The session's start in UTC, and how long ago that is: a gate that judges yesterday's session should not go unseen."""
-    started = datetime.fromtimestamp(report.session.time, timezone.utc)
-    age = (datetime.now(timezone.utc) - started).total_seconds()
+    started = datetime.fromtimestamp(report.session.time, UTC)
+    age = (datetime.now(UTC) - started).total_seconds()
     for size, unit in ((86400, "days"), (3600, "hours"), (60, "minutes")):
         if age >= 2 * size:
             return f"{started:%Y-%m-%d %H:%M} UTC ({age // size:.0f} {unit} ago)"
@@ -129,7 +129,7 @@ def some(names: list[str], most: int = 3) -> str:
 @readable
 def table(report: Report, every: bool = False) -> str:
     """For a terminal: what is not ok, or everything."""
-    rows = [row(one) for one in report.judged if every or one.word != "ok" and one.variable]
+    rows = [row(one) for one in report.judged if every or (one.word != "ok" and one.variable)]
     text = (
         tabulate(rows, HEADERS, disable_numparse=True, colalign=["left"] * 5 + ["right"] * 6)
         if rows

@@ -235,6 +235,8 @@ def keys(topology: Topology) -> list[str]:
         ]
     return [
         *script,
-        "printf '%s\\n' 'Host *' 'User root' 'IdentityFile /lab/ssh/key' 'UserKnownHostsFile /lab/ssh/known_hosts' "
-        "'BatchMode yes' 'ConnectTimeout 20' 'LogLevel ERROR' >> /lab/ssh/config",
+        (
+            "printf '%s\\n' 'Host *' 'User root' 'IdentityFile /lab/ssh/key' 'UserKnownHostsFile /lab/ssh/known_hosts' "
+            "'BatchMode yes' 'ConnectTimeout 20' 'LogLevel ERROR' >> /lab/ssh/config"
+        ),
     ]

@@ -63,8 +63,10 @@ def _build(base: Path, work: Path, say) -> None:
             # The guests have an initramfs of ours, and keys of their lab's.
             f"--customize-hook=INITRD=No; export INITRD; {install}{' '.join(names)}",
             '--customize-hook=rm "$1"/etc/ssh/ssh_host_*',
-            f'--customize-hook=mkdir "$1/tmp/guest" && cp "{HERE}/guest/init" "{HERE}/guest/initramfs.sh" "$1/tmp/guest" && '
-            'chroot "$1" /tmp/guest/initramfs.sh /tmp/guest && rm -r "$1/tmp/guest"',
+            (
+                f'--customize-hook=mkdir "$1/tmp/guest" && cp "{HERE}/guest/init" "{HERE}/guest/initramfs.sh" "$1/tmp/guest" && '
+                'chroot "$1" /tmp/guest/initramfs.sh /tmp/guest && rm -r "$1/tmp/guest"'
+            ),
             image.SUITE,
             str(work / "merged"),
             str(work / "sources.list"),

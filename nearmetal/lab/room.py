@@ -128,7 +128,7 @@ class Room:
         """Only one `up` or `down` of a lab at a time."""
         self.directory.parent.mkdir(exist_ok=True)
         lock = self.directory.with_suffix(".lock")
-        handle = open(lock, "a")
+        handle = open(lock, "a")  # noqa: SIM115 - it is closed below
         try:
             while True:
                 try:
@@ -140,7 +140,7 @@ class Room:
                 if _same_file(handle, lock):
                     break
                 handle.close()
-                handle = open(lock, "a")
+                handle = open(lock, "a")  # noqa: SIM115 - it is closed below
             try:
                 yield
             finally:
@@ -258,8 +258,10 @@ class Room:
             into += [
                 "sh",
                 "-c",
-                'exec nsenter --target "$(cat "/lab/run/$0.pid")" --mount --uts --ipc --net --pid '
-                '--root --wd -- "$@"',
+                (
+                    'exec nsenter --target "$(cat "/lab/run/$0.pid")" --mount --uts --ipc --net --pid '
+                    '--root --wd -- "$@"'
+                ),
                 node,
             ]
         return into

@@ -10,11 +10,12 @@ from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
 from nearmetal.checkout import CHECKOUT
 from nearmetal.lab import cache
 from nearmetal.lab import image as node_image
 from nearmetal.locks import sif
+
+HERE = Path(__file__).resolve().parent
 
 #: What an image holds, as CycloneDX lists it (stages/finish.sh).
 LIST = "/opt/nearmetal/share/sbom.cdx.json"

@@ -223,7 +223,7 @@ def disagreements(directory: Path) -> list[str]:
         f"{name} is required of {virtual}, but not in the lock"
         for virtual, wanted in required.items()
         for text in wanted
-        if virtual in ("mpi",)
+        if virtual == "mpi"
         for name in [re.split(r"[@~+ ]", text)[0]]
         if name not in names
     ]
@@ -359,7 +359,7 @@ def main(arguments=None) -> int:
     )
     parser.add_argument("--write", action="store_true", help="take over what it says")
     options = parser.parse_args(arguments)
-    if len(options.locks) not in (0, 2) or options.write and not options.spack:
+    if len(options.locks) not in (0, 2) or (options.write and not options.spack):
         parser.error("give two locks, or none; --write needs --spack")
     try:
         if options.locks:
@@ -376,7 +376,7 @@ def main(arguments=None) -> int:
             )
             for sentence in [*words, agreed]:
                 print(f"{directory.name}: {sentence}")
-            bad += bool(found or words and not options.write)
+            bad += bool(found or (words and not options.write))
         return 1 if bad else 0
     except LockError as error:
         print(error, file=sys.stderr)

@@ -1,13 +1,13 @@
 """What a page says of the launches of one variable, and how it writes numbers, dates and names."""
 
 import math
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from functools import lru_cache
 from typing import NamedTuple
 
 from nearmetal import metrics
-from nearmetal.compare import number, percent, plain
-from nearmetal.results import parameters
+from nearmetal.compare import number, percent, plain  # noqa: F401 - for the pages
+from nearmetal.results import parameters  # noqa: F401 - for the pages
 
 #: Fewer launches than this cannot bound their median with 95 %.
 LEAST_LAUNCHES = 6
@@ -85,7 +85,7 @@ def date(started: str) -> str:
     try:
         return (
             datetime.strptime(started, "%Y%m%dT%H%M%S%z")
-            .astimezone(timezone.utc)
+            .astimezone(UTC)
             .strftime("%Y-%m-%d %H:%M UTC")
         )
     except ValueError:

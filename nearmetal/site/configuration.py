@@ -12,7 +12,11 @@ from pathlib import Path
 from reframe.core.exceptions import ConfigError
 
 from nearmetal import command
-from nearmetal.site import places, selection, srun_mpj
+from nearmetal.site import (
+    places,
+    selection,
+    srun_mpj,  # noqa: F401 - the import registers the launcher
+)
 from nearmetal.site.site_files import read_environments, read_system, read_yaml, unknown
 
 #: What a partition's `link_class` lets a check ask for. A virtual function is a passed-through device too.

@@ -52,8 +52,10 @@ def obsolete(system: str) -> list[str]:
     lines = sorted(set(_lines(yaml.compose(path.read_text()), "no_baseline")))
     where = f"line{'s' * (len(lines) > 1)} {', '.join(map(str, lines))}"
     return [
-        f"{path}, {where}: delete `no_baseline` from the extras of {', '.join(partitions)}: "
-        f"{system} has a baseline, so that the key excuses nothing any more"
+        (
+            f"{path}, {where}: delete `no_baseline` from the extras of {', '.join(partitions)}: "
+            f"{system} has a baseline, so that the key excuses nothing any more"
+        )
     ]
 
 

@@ -19,7 +19,7 @@ from scipy import special
 
 from nearmetal.stats import drift as days
 from nearmetal.stats import ranks, sequential
-from nearmetal.stats.sequential import CONFIRM_LOOKS, LOOKS, SIZES, THRESHOLD, UNDECIDED
+from nearmetal.stats.sequential import CONFIRM_LOOKS, LOOKS, UNDECIDED
 
 #: Fewer samples in a baseline than this cannot give a p-value as small as a campaign's share.
 LEAST_BASELINE = 20

@@ -76,7 +76,7 @@ def test_a_munged_that_is_gone_from_a_node(lab, prefix):
     lab.run("pkill -x munged", node="native1", root=True)
     why = reason(lab.reframe(*CHECK, "-p", "^mpich$", prefix=prefix), prefix)
     # Slurm may have missed the node before the job's launch did: then no node is left to run on.
-    assert "NODE_FAIL" in why and "munged" in why or "DOWN" in why
+    assert ("NODE_FAIL" in why and "munged" in why) or "DOWN" in why
 
 
 def test_a_munged_that_is_gone_from_the_login_node(lab, prefix):

@@ -68,15 +68,16 @@ def place(tmp_path, lab, monkeypatch):
 
 def started(place: Path, *command) -> subprocess.Popen:
     """A command that has begun to build by mmdebstrap, which has begun to fetch."""
-    process = subprocess.Popen(
-        [*map(str, command)],
-        cwd=CHECKOUT,
-        start_new_session=True,
-        stdin=subprocess.DEVNULL,
-        stdout=open(place / "said", "w"),
-        stderr=subprocess.STDOUT,
-        env={**os.environ, "NEARMETAL_IMAGES": str(place / "images")},
-    )
+    with open(place / "said", "w") as said:
+        process = subprocess.Popen(
+            [*map(str, command)],
+            cwd=CHECKOUT,
+            start_new_session=True,
+            stdin=subprocess.DEVNULL,
+            stdout=said,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, "NEARMETAL_IMAGES": str(place / "images")},
+        )
 
     def fetches():
         assert process.poll() is None, (place / "said").read_text()

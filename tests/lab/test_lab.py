@@ -1,5 +1,6 @@
 """The lab is a Slurm cluster as a site has it, heals, and leaves nothing behind."""
 
+import itertools
 import json
 import os
 import re
@@ -95,7 +96,7 @@ def test_jobs_run_one_at_a_time_also_one_over_two_partitions(lab):
     times = {jobid.split("+")[0]: (int(start), int(end)) for jobid, _, start, end in parts}
     assert len(parts) == 6 and len(times) == 4
     ordered = sorted(times.values())
-    assert all(earlier[1] <= later[0] for earlier, later in zip(ordered, ordered[1:])), ordered
+    assert all(earlier[1] <= later[0] for earlier, later in itertools.pairwise(ordered)), ordered
 
 
 @pytest.mark.parametrize("node", NODES)

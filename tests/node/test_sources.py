@@ -11,7 +11,7 @@ import pytest
 from nearmetal.checks.parsing.pingpong import parse_imb
 from nearmetal.checks.parsing.stream import parse_stream
 from tests.support.paths import SOURCES
-from tests.support.programs import build, mpi, run
+from tests.support.programs import build, mpi, run  # noqa: F401 - mpi is a fixture
 
 pytestmark = pytest.mark.node
 

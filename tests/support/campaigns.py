@@ -3,7 +3,7 @@
 import copy
 import json
 import statistics
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 
 import numpy as np
 
@@ -20,7 +20,7 @@ def campaign(number: int, cv: float = 0.02, steps=(), launches: int = 5, **facts
     data["session_info"] |= {
         "uuid": f"{number:08d}-campaign",
         "time_start_unix": start,
-        "time_start": datetime.fromtimestamp(start, timezone.utc).strftime("%Y%m%dT%H%M%S%z"),
+        "time_start": datetime.fromtimestamp(start, UTC).strftime("%Y%m%dT%H%M%S%z"),
         "cmdline": "reframe -c reframe_checks -r --system lab -n pingpong%placement=internode",
     }
     for case in data["runs"][0]["testcases"]:

@@ -82,9 +82,9 @@ def _bound(name: str, scopes: list) -> Iterator[str | None]:
             if steps is not None:
                 yield from _looped(loop.iter, steps, scopes[: depth + 1])
                 return
-        if isinstance(scope, ast.FunctionDef) and scope.name in TAKES:
-            if name in [argument.arg for argument in scope.args.args]:
-                return  # its calls have the texts
+        takes = isinstance(scope, ast.FunctionDef) and scope.name in TAKES
+        if takes and name in [argument.arg for argument in scope.args.args]:
+            return  # its calls have the texts
         assigned = [
             statement.value
             for statement in getattr(scope, "body", [])

@@ -165,14 +165,14 @@ def test_launches_that_are_not_those_it_was_written_with_are_refused(known):
     data = json.loads(beside.read_text())
     data[" | ".join(next(iter(known.entries)))]["startup_latency"][0][0] *= 2
     beside.write_text(json.dumps(data))
-    with pytest.raises(BaselineError, match="not the launches that lab.yaml was written with"):
+    with pytest.raises(BaselineError, match=r"not the launches that lab.yaml was written with"):
         baseline.load("lab", known.path.parent)
 
 
 def test_no_baseline_says_how_to_get_one(tmp_path):
     with pytest.raises(
         BaselineError,
-        match="elsewhere has no baseline. Fix: `nearmetal baseline record --system elsewhere`",
+        match=r"elsewhere has no baseline. Fix: `nearmetal baseline record --system elsewhere`",
     ):
         baseline.load("elsewhere", tmp_path)
 
@@ -240,7 +240,7 @@ def as_of_an_older_version(path) -> None:
 def test_a_baseline_of_an_older_version_is_refused_and_says_what_corrects_it(of_all_units):
     right = of_all_units.read_text()
     as_of_an_older_version(of_all_units)
-    with pytest.raises(BaselineError, match="baseline.format is missing") as error:
+    with pytest.raises(BaselineError, match=r"baseline.format is missing") as error:
         baseline.load("lab", of_all_units.parent)
     assert "wrong side" in str(error.value)
     assert "`nearmetal baseline record --system lab --only-bounds`" in str(error.value)

@@ -132,7 +132,7 @@ def test_two_builds_are_the_same_once_pinned(tmp_path):
 def test_what_is_no_image_is_left_alone(tmp_path):
     path = tmp_path / "text.sif"
     path.write_bytes(b"no image" * 100)
-    with pytest.raises(sif.SifError, match="text.sif is no SIF image of version 01"):
+    with pytest.raises(sif.SifError, match=r"text.sif is no SIF image of version 01"):
         sif.pin(path, 0)
     assert path.read_bytes() == b"no image" * 100
 

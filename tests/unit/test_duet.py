@@ -214,7 +214,7 @@ def failed(data: dict) -> dict:
 
 
 def test_a_duet_that_failed_is_named_and_nothing_passes(judged):
-    text, missing, code = judged(failed(session("session_duet_equal")))
+    _, missing, code = judged(failed(session("session_duet_equal")))
     assert (
         code == 2
         and len(missing) == 1

@@ -303,7 +303,7 @@ def test_the_report_and_its_part_are_not_written_through_links(theirs, secret):
     assert secret.read_text() == "root's" and owner(theirs / "report.html") == STRANGER
     (theirs / "report.html").unlink()
     (theirs / "report.html").symlink_to(secret)
-    with pytest.raises(report.ReportError, match="report.html.*link.*--output"):
+    with pytest.raises(report.ReportError, match=r"report.html.*link.*--output"):
         report.write(theirs / "report.html", [campaign_session()], None, [], [])
     assert secret.read_text() == "root's"
 

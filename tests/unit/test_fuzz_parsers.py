@@ -453,7 +453,7 @@ def test_damaged_snapshots_of_nodes(which, counts):
         first, last = provenance.snapshots(texts["before"], texts["after"])
         provenance.common(first)
         provenance.large_page_bytes(first, last)
-        ports = {host: "rxe0/1" for host in ("vm1", "vm2")}
+        ports = dict.fromkeys(("vm1", "vm2"), "rxe0/1")
         provenance.rdma_transport(first, last, 33_430_530, ports, 1024)
         return values(provenance.transport(first, last, 33_430_530))
 

@@ -118,7 +118,7 @@ def test_a_driver_of_the_hosts_is_named(host):
     (host / "sys/bus/pci/drivers/ixgbe").mkdir()
     driver.symlink_to(host / "sys/bus/pci/drivers/ixgbe")
     with pytest.raises(
-        HardwareError, match="belongs to ixgbe: give it to vfio-pci, as root: .*driverctl"
+        HardwareError, match=r"belongs to ixgbe: give it to vfio-pci, as root: .*driverctl"
     ):
         refuse(host, nic="vfio:" + ",".join(NICS))
 

@@ -68,6 +68,6 @@ def test_a_failed_build_leaves_no_image_and_says_where_the_words_are(tmp_path, m
     monkeypatch.setenv("NEARMETAL_MIRROR", f"file:{tmp_path}/nothing")
     monkeypatch.setattr(image, "LOCK", tmp_path / "requirements.lock")
     (tmp_path / "requirements.lock").touch()
-    with pytest.raises(image.ImageError, match="mmdebstrap failed .*image-build.log"):
+    with pytest.raises(image.ImageError, match=r"mmdebstrap failed .*image-build.log"):
         image.ensure(lambda text: None)
     assert not list(tmp_path.glob("image-*/")) and not list(tmp_path.glob("building-*"))

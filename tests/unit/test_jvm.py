@@ -19,7 +19,7 @@ import pytest
 from nearmetal.checks.mpj import jvm_command
 from nearmetal.lab.room import wait_until
 from nearmetal.site import srun_mpj
-from tests.support.jvm_ranks import JVM, STEP, built, ends, ranks
+from tests.support.jvm_ranks import JVM, STEP, built, ends, ranks  # noqa: F401 - fixtures
 from tests.support.paths import CHECKOUT
 
 # What is started
@@ -260,9 +260,9 @@ def test_fastmpj_has_two_ports_for_each_rank(site):
         [first] = [int(word.split("=")[1]) for word in words if "xxdev.port=" in word]
         return range(launcher, launcher + 16), range(first, first + 2 * ranks)
 
-    for ranks in (1, 2, 9, 64, 1000):
-        taken = [port for job in (1, 2, 3) for part in ports(job, ranks) for port in part]
-        assert len(set(taken)) == len(taken) == 3 * (16 + 2 * ranks)
+    for count in (1, 2, 9, 64, 1000):
+        taken = [port for job in (1, 2, 3) for part in ports(job, count) for port in part]
+        assert len(set(taken)) == len(taken) == 3 * (16 + 2 * count)
         assert min(taken) >= 18000 and max(taken) <= 24991
 
 
@@ -315,8 +315,10 @@ def test_jobs_have_ports_of_their_own(site):
         (
             ["--heap=600", "Hello"],
             {},
-            "a heap of 600 MB is above the 500 MB that a JVM has of this allocation (1000 MB a node, 2 "
-            "JVMs on it): ask for more memory or give a smaller java_heap_mb.",
+            (
+                "a heap of 600 MB is above the 500 MB that a JVM has of this allocation (1000 MB a node, 2 "
+                "JVMs on it): ask for more memory or give a smaller java_heap_mb."
+            ),
         ),
         (["--heap=x", "Hello"], {}, "--heap=x is no whole number from 16 to 99999999."),
         (["--ports=80-90", "Hello"], {}, "--ports=80 is no whole number from 1024 to 65520."),
@@ -348,8 +350,10 @@ def test_jobs_have_ports_of_their_own(site):
         (
             ["--library=fastmpj", "--ports=18000-18031", "Hello"],
             {"SLURM_NTASKS": "9"},
-            "--ports=18000-18031 are 32 ports, but FastMPJ takes two for each of 9 ranks beside the launcher's 16, 34: "
-            "give more in the partition's extras (java_ports).",
+            (
+                "--ports=18000-18031 are 32 ports, but FastMPJ takes two for each of 9 ranks beside the launcher's 16, 34: "
+                "give more in the partition's extras (java_ports)."
+            ),
         ),
         (
             ["--library=fastmpj", "Hello"],
@@ -360,8 +364,10 @@ def test_jobs_have_ports_of_their_own(site):
         (
             ["Hello"],
             {"JAVA_HOME": "/nowhere"},
-            f"there is no /nowhere/bin/java on {os.uname().nodename}: load the module of a JDK "
-            "(17 or newer) or set JAVA_HOME in this environment's env_vars.",
+            (
+                f"there is no /nowhere/bin/java on {os.uname().nodename}: load the module of a JDK "
+                "(17 or newer) or set JAVA_HOME in this environment's env_vars."
+            ),
         ),
         (
             ["--launch=nowhere", "Hello"],
@@ -433,9 +439,11 @@ def test_every_launch_is_of_all_ranks(dry):
     assert (
         lines
         == [
-            "srun --mpi=none --kill-on-bad-exit=1 --nodes=2 --ntasks=2 --ntasks-per-node=1 sh java/launch/jvm.sh "
-            "--library=express --classes=classes.mpj --launch=launch.mpj --heap=256 --device=niodev --gc=auto "
-            "--pages=default --warm-up=30 --ports=30000-30999 '--hosts={}-ib' Hello 4000000"
+            (
+                "srun --mpi=none --kill-on-bad-exit=1 --nodes=2 --ntasks=2 --ntasks-per-node=1 sh java/launch/jvm.sh "
+                "--library=express --classes=classes.mpj --launch=launch.mpj --heap=256 --device=niodev --gc=auto "
+                "--pages=default --warm-up=30 --ports=30000-30999 '--hosts={}-ib' Hello 4000000"
+            )
         ]
         * 3
     )
@@ -740,18 +748,24 @@ def test_no_port_left_is_said(ranks):
         ({"SLURM_STEP_NODELIST": "a["}, "'a[' is no list of nodes as Slurm writes them"),
         (
             {"SLURMD_NODENAME": "no.such.name.invalid"},
-            "the node name no.such.name.invalid has no address: mend /etc/hosts or DNS, "
-            "or java_hosts in the extras",
+            (
+                "the node name no.such.name.invalid has no address: mend /etc/hosts or DNS, "
+                "or java_hosts in the extras"
+            ),
         ),
         (
             {"SLURMD_NODENAME": "192.0.2.1"},
-            "this node has no interface with the address of 192.0.2.1, 192.0.2.1: what the extras "
-            "call java_hosts is to name the node's own address",
+            (
+                "this node has no interface with the address of 192.0.2.1, 192.0.2.1: what the extras "
+                "call java_hosts is to name the node's own address"
+            ),
         ),
         (
             {"SLURM_STEP_NODELIST": "localhost,other"},
-            "the name of this node, localhost, is 127.0.0.1 on itself, where no other "
-            "node reaches it: mend /etc/hosts, or give java_hosts in the extras",
+            (
+                "the name of this node, localhost, is 127.0.0.1 on itself, where no other "
+                "node reaches it: mend /etc/hosts, or give java_hosts in the extras"
+            ),
         ),
     ],
 )

@@ -209,13 +209,17 @@ def test_a_baseline_of_an_older_version_fails_the_case_with_the_fix(recorded):
         ("partitions: []\n", None),
         ("partitions:\n  - name: a\n    extras: {link_class: native}\n", None),
         (
-            "partitions:\n  - &a\n    name: a\n    extras: &x\n      no_baseline: new\n"
-            "  - <<: *a\n    name: b\n    extras: {<<: *x}\n",
+            (
+                "partitions:\n  - &a\n    name: a\n    extras: &x\n      no_baseline: new\n"
+                "  - <<: *a\n    name: b\n    extras: {<<: *x}\n"
+            ),
             "line 6: delete `no_baseline` from the extras of a, b:",
         ),
         (
-            "partitions:\n  - name: a\n    extras: {no_baseline: new}\n"
-            "  - name: b\n    extras: {no_baseline: new}\n",
+            (
+                "partitions:\n  - name: a\n    extras: {no_baseline: new}\n"
+                "  - name: b\n    extras: {no_baseline: new}\n"
+            ),
             "lines 4, 6: delete `no_baseline` from the extras of a, b:",
         ),
     ],

@@ -40,7 +40,7 @@ def command(*words):
 
 
 BY_OPTIONS = NearmetalCheck.requested
-SIZES = "1 1024 65536 4194304".split()
+SIZES = ["1", "1024", "65536", "4194304"]
 GROMACS = {"sizes": gromacs.sizes, "_molecules": 216 * 8}
 #: Parser, recorded output, what the check is and was told, and for each setting another value of it.
 ASKED = [
@@ -102,7 +102,7 @@ def test_a_whole_table_of_fewer_sizes_than_asked_for_is_refused():
     text = text.replace("max_bytes=4194304", "max_bytes=65536").replace("sizes=23", "sizes=17")
     launches = parse_imb(text)
     assert max(launches[0].rows) == 65536
-    with pytest.raises(ParseError, match="max_bytes was 65536.* instead of 4194304"):
+    with pytest.raises(ParseError, match=r"max_bytes was 65536.* instead of 4194304"):
         check(BY_OPTIONS, launches, **command("--max-bytes", 1 << 22))
 
 

@@ -4,7 +4,7 @@ import copy
 import json
 import os
 import re
-import runpy
+import runpy  # noqa: TID251 - Spack loads its recipes by path
 import shutil
 import subprocess
 import sys
@@ -139,7 +139,7 @@ def fastmpj(monkeypatch, tmp_path):
         EnvironmentModifications=object,
         Executable=Executable,
         join_path=lambda *parts: str(Path(*map(str, parts))),
-        install_tree=lambda source, prefix: shutil.copytree(source, prefix),
+        install_tree=shutil.copytree,
         license=lambda *_, **__: None,
         depends_on=lambda *_, **__: None,
         version=lambda name, **options: declared.update({name: options}),

@@ -63,7 +63,7 @@ def test_what_is_as_the_lock_says_agrees():
 
 def test_what_is_missing_or_another_is_said():
     lock = lock_of("openmpi")
-    installed, [benchmarks, openmpi] = as_installed(lock), measured(lock)
+    installed, [_, openmpi] = as_installed(lock), measured(lock)
     del installed[openmpi.hash]
     other = "x" * 32
     installed[other] = Installed("openmpi", "5.0.8", other)

@@ -416,7 +416,7 @@ def test_a_partition_for_mpi_says_how_many_cores_a_node_has(settings, tmp_path, 
 def test_a_partition_for_vswitch_says_how_many_processes(settings, tmp_path):
     system = {**with_environment(features=["vswitch"])}
     del system["partitions"][0]["extras"]["cores_per_node"]
-    with pytest.raises(ConfigError, match="here:batch: extras: .*vswitch_processes"):
+    with pytest.raises(ConfigError, match=r"here:batch: extras: .*vswitch_processes"):
         configure(settings, tmp_path, site=system)
 
 
@@ -433,7 +433,7 @@ def test_keys_and_features_of_a_sites_own_are_extras_to_reframe(settings, tmp_pa
 
 
 def test_a_sites_own_key_cannot_be_one_of_ours(settings, tmp_path):
-    with pytest.raises(ConfigError, match="extras.site: 'processes' is a key of Nearmetal's"):
+    with pytest.raises(ConfigError, match=r"extras.site: 'processes' is a key of Nearmetal's"):
         configure(settings, tmp_path, site=a_system(site={"processes": 4}))
 
 

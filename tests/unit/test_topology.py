@@ -143,7 +143,7 @@ def test_a_mistake_is_named_with_its_place_and_fix(tmp_path, old, new, message):
 
 
 def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(TopologyError, match="nowhere.toml"):
+    with pytest.raises(TopologyError, match=r"nowhere.toml"):
         topology.load(tmp_path / "nowhere.toml")
 
 

@@ -179,7 +179,8 @@ class Duet(rfm.RegressionTestPlugin):
         if self.is_dry_run():
             return
         everything, samples, units = self.launches, {}, {"a": {}, "b": {}}
-        for letter, self.launches in self._launches.items():
+        for letter, launches in self._launches.items():
+            self.launches = launches
             self.samples = {}
             getattr(
                 self, "name_variables", dict

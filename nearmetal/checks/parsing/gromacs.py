@@ -36,7 +36,7 @@ def _energies(text: str, name: str) -> list[float]:
     """The values of a term at each step that the log tells."""
     values = []
     for block in re.findall(
-        r"^Energies \(kJ/mol\)\n((?:.+\n)+)", text.split("A V E R A G E S")[0], re.M
+        r"^Energies \(kJ/mol\)\n((?:.+\n)+)", text.split("A V E R A G E S", maxsplit=1)[0], re.M
     ):
         lines = block.splitlines()
         for names, numbers in zip(lines[::2], lines[1::2]):

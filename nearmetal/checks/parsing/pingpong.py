@@ -1,5 +1,6 @@
 """IMB's PingPong and ``src/pingpong.c``, which prints the same table."""
 
+import itertools
 from dataclasses import dataclass, field
 
 from nearmetal.checks.parsing import (
@@ -198,7 +199,7 @@ def _check_batches(size: int, row: Row, batches: list[float]) -> None:
             f"{len(batches)} batches of {size} bytes instead of {count}: digits were damaged; rerun"
         )
     edges = [row.repetitions * number // count for number in range(count + 1)]
-    weights = [end - begin for begin, end in zip(edges, edges[1:])]
+    weights = [end - begin for begin, end in itertools.pairwise(edges)]
     mean = sum(weight * batch for weight, batch in zip(weights, batches)) / row.repetitions
     agree(f"the latency at {size} bytes", row.latency_us, mean, 1e-4)
 

@@ -219,10 +219,8 @@ def parse_numa(text: str) -> list[NumaRun]:
     Method: STREAM (McCalpin), an instance bound to a NUMA node. Raises ParseError on anything that `parse_stream` refuses, and
     where an instance is missing.
     """
-    runs = []
-    for lines in launches_of(text, r"# nearmetal numa: nodes=", "output of numa.sh"):
-        runs.append(_parse_numa(lines))
-    return runs
+    launches = launches_of(text, r"# nearmetal numa: nodes=", "output of numa.sh")
+    return [_parse_numa(lines) for lines in launches]
 
 
 INSTANCE = re.compile(
