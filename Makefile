@@ -10,7 +10,7 @@ export PYTHONDONTWRITEBYTECODE := 1
 endif
 
 .PHONY: help demo campaign test unit lab-up lab-status lab-shell lab-exec lab-down lab-clean bench-gate bench-kernels drill lock \
-        spack-check spack-lock images images-lock aws-check
+        spack-check spack-lock images images-lock aws-check lint lint-python lint-types lint-imports lint-c lint-shell lint-yaml format
 
 help: ## list these commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -28,13 +28,46 @@ demo: lab-up ## start the lab, measure both MPIs on its three kinds of link, pri
 campaign: lab-up ## everything on SYSTEM (default: lab), with progress and an estimate of the time left
 	@$(LAB) exec 'reframe -c reframe_checks -r --system $(SYSTEM)' | .venv/bin/nearmetal progress --system $(SYSTEM)
 
-test: lab-up .venv/aws/ready ## all tests: parsing, configuration, sources, and everything that runs in the lab or a browser
+test: lint lab-up .venv/aws/ready ## all tests: parsing, configuration, sources, and everything that runs in the lab or a browser
 	@sh nearmetal/lab/host.sh test-packages.txt
 	@$(LAB) exec 'python -m pytest -p no:cacheprovider tests/node tests/unit/test_jvm.py -m node'
 	@.venv/bin/python -m pytest -m 'not node' $(PYTEST)
 
 unit: .venv/ready .venv/aws/ready ## only the tests that need no lab and no browser
 	@.venv/bin/python -m pytest -m 'not lab and not node and not browser' $(PYTEST)
+
+# Each tool is one target, so that `make -k lint` goes on after the first finding. Caches stay out of the checkout.
+LINT := .venv/lint/bin
+export RUFF_CACHE_DIR := .venv/lint/ruff
+export MYPY_CACHE_DIR := .venv/lint/mypy
+TRACKED = git -c safe.directory='*' ls-files -z --
+CURLY = $(TRACKED) '*.c' '*.h' '*.java' '*.js'
+
+lint: lint-python lint-types lint-imports lint-c lint-shell lint-yaml ## layout, style, types and imports of all code, by tools of pinned versions
+
+lint-python: .venv/lint/ready
+	@$(LINT)/ruff format --check .
+	@$(LINT)/ruff check --quiet .
+
+lint-types: .venv/lint/ready
+	@$(LINT)/mypy
+
+lint-imports: .venv/lint/ready
+	@$(LINT)/lint-imports --cache-dir .venv/lint/imports > .venv/lint/imports.log || { cat .venv/lint/imports.log >&2; exit 1; }
+
+lint-c: .venv/lint/ready
+	@$(CURLY) | xargs -0 $(LINT)/clang-format --dry-run --Werror
+
+# profile.sh is a template, which a shell cannot read before Jinja has.
+lint-shell: .venv/lint/ready
+	@$(TRACKED) '*.sh' .ci/run '*/guest/init' ':!*/templates/profile.sh' | xargs -0 $(LINT)/shellcheck
+
+lint-yaml: .venv/lint/ready
+	@$(TRACKED) '*.yaml' '*.yml' | xargs -0 $(LINT)/yamllint --strict
+
+format: .venv/lint/ready ## lay out Python, C, Java and JavaScript as `make lint` wants it
+	@$(LINT)/ruff format --quiet .
+	@$(CURLY) | xargs -0 $(LINT)/clang-format -i
 
 # VM=virtio and so on, VM_PIN=yes, VM_CPUS=4: `.venv/bin/python -m nearmetal.lab up --help` says what they are.
 VM_ARGUMENTS = $(if $(VM),--vm '$(VM)') $(foreach name,cpus memory-mb pin huge-pages accelerator,$\
@@ -90,6 +123,7 @@ lock: .venv/ready ## write every requirements.lock anew, from pyproject.toml and
 	.venv/bin/python -m pip install --quiet uv
 	$(COMPILE) --extra test --extra gate --extra pages -o requirements.lock
 	$(COMPILE) --extra test --extra gate -o nearmetal/lab/requirements.lock
+	$(COMPILE:pyproject.toml=) --group lint --constraint requirements.lock -o requirements-lint.lock
 	.venv/bin/uv pip compile --quiet --generate-hashes --no-header --python-version 3.11 \
 	    --overrides site-config/aws/overrides.txt site-config/aws/requirements.in -o site-config/aws/requirements.lock
 
@@ -107,4 +141,13 @@ lock: .venv/ready ## write every requirements.lock anew, from pyproject.toml and
 	@echo "virtual environment: installing AWS ParallelCluster's schema into .venv/aws"
 	@python3 -m venv .venv/aws
 	@.venv/aws/bin/python -m pip install --quiet --require-hashes --no-deps --requirement site-config/aws/requirements.lock
+	@touch $@
+
+# The linters stand apart: nobody needs them to measure. mypy looks up the package's dependencies in .venv.
+PACKAGES = -c 'import sysconfig; print(sysconfig.get_path("purelib"))'
+.venv/lint/ready: requirements-lint.lock | .venv/ready
+	@echo "virtual environment: installing the linters into .venv/lint"
+	@python3 -m venv .venv/lint
+	@.venv/lint/bin/python -m pip install --quiet --require-hashes --no-deps --requirement requirements-lint.lock
+	@.venv/bin/python $(PACKAGES) > "$$(.venv/lint/bin/python $(PACKAGES))/dependencies.pth"
 	@touch $@
