@@ -72,13 +72,13 @@ def _parser() -> argparse.ArgumentParser:
         raise _Built(parser)
 
     own = argparse.ArgumentParser.parse_args
-    argparse.ArgumentParser.parse_args = take
+    argparse.ArgumentParser.parse_args = take  # type: ignore[method-assign, assignment]
     try:
         cli.main()
     except _Built as built:
         (parser,) = built.args
     finally:
-        argparse.ArgumentParser.parse_args = own
+        argparse.ArgumentParser.parse_args = own  # type: ignore[method-assign]
     parser.error = _refuse
     return parser
 

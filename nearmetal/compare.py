@@ -115,7 +115,7 @@ def gist(reason: str) -> str:
 def failed(session: Session) -> list[str]:
     """A line for each failed case."""
     return [
-        f"{case.check} on {case.place} with {case.environ}: {gist(case.failure)}"
+        f"{case.check} on {case.place} with {case.environ}: {gist(case.failure or '')}"
         for case in session.failures
     ]
 

@@ -63,10 +63,10 @@ class Report:
 def load(database: Path, system: str | None = None, uuid: str | None = None) -> Session:
     """The session of that id, or the newest (on that system) that holds a duet. Raises ResultsError."""
     if uuid is not None:
-        session = load_session(database, system, uuid)
-        if holds_a_duet(session):
-            return session
-        raise ResultsError(f"{database}: no duet session {session.uuid} holds; run `{RUN}` first")
+        named = load_session(database, system, uuid)
+        if holds_a_duet(named):
+            return named
+        raise ResultsError(f"{database}: no duet session {named.uuid} holds; run `{RUN}` first")
     session = newest(database, system, ("campaign", "duet"), holds_a_duet)
     if session:
         return session
@@ -74,7 +74,7 @@ def load(database: Path, system: str | None = None, uuid: str | None = None) -> 
     stored = sessions(Database(Database.of(database).path), True, kinds)
     others = [session.system for session in stored if holds_a_duet(session)]
     if others:
-        known = choices.unknown(system, others, "the systems with one are")
+        known = choices.unknown(system or "", others, "the systems with one are")
         raise ResultsError(
             f"{database}: no duet there is on system {system}: {known}; run `{RUN}` first"
         )

@@ -116,7 +116,7 @@ def _levels_of_all(medians: list[np.ndarray], errors: list[float]) -> list[list]
 
 def series(sessions: Sequence[Session]) -> dict[tuple[str, str, str, str, str], list[_Point]]:
     """Points of each (check, place, environ, variable, unit), oldest first, of the sessions that measured it whole."""
-    found = {}
+    found: dict[tuple[str, str, str, str, str], list[_Point]] = {}
     for session in sorted(sessions, key=lambda session: session.order):
         for case in session.cases:
             for value in case.values if case.measured else ():

@@ -4,7 +4,7 @@ Data in reframe_checks/references/published/, one file a document, by references
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -117,7 +117,7 @@ def placement(case: Case) -> str:
 
 
 def workload(
-    check: str, settings: dict, variable: str, numbers: dict | None = None
+    check: str, settings: Mapping, variable: str, numbers: Mapping | None = None
 ) -> tuple[str, dict, dict]:
     """What a measured variable is called in the figures, what it ran by its name, and that with the case's numbers.
 
@@ -136,7 +136,7 @@ def workload(
 
 
 def comparable(
-    figure: Figure, check: str, settings: dict, variable: str, numbers: dict | None = None
+    figure: Figure, check: str, settings: Mapping, variable: str, numbers: dict | None = None
 ) -> bool:
     """Whether a figure is of the same class, size and number of processes as a measured variable, and no ratio."""
     name, told, known = workload(check, settings, variable, numbers)

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import orjson
 
@@ -287,10 +288,8 @@ class Database:
                 f"ORDER BY rowid {order}",
                 (after, len(uuid), uuid),
             ).fetchall()
-            cases = None
+            cases = _stored_cases(connection) if rows else {}
             for (stored,) in rows:
-                if cases is None:
-                    cases = _stored_cases(connection)
                 found = self._session(connection, stored, cases)
                 if isinstance(found, BadSession):
                     self.bad[stored] = found
@@ -301,7 +300,9 @@ class Database:
                 if found:
                     yield found
 
-    def _session(self, connection, stored: int, cases: dict) -> "Session | BadSession | None":
+    def _session(
+        self, connection, stored: int, cases: dict | None
+    ) -> "Session | BadSession | None":
         """One session; None where it was deleted meanwhile."""
         blob, uuid = b"", f"number {stored}"
         try:
@@ -479,7 +480,9 @@ def no_session(
     if not others:
         return f"{path}: no session with a case that ran; run `reframe -c reframe_checks -r` first"
     if uuid is None:
-        known = choices.unknown(system, (session.system for session in others), "the systems are")
+        known = choices.unknown(
+            system or "", (session.system for session in others), "the systems are"
+        )
         return f"{path}: no session on system {system or 'of an empty name'}: {known}"
     ids = [session.uuid[: max(8, len(uuid))] for session in others]
     close = choices.nearest(uuid, ids)
@@ -608,7 +611,7 @@ def _reports(database: Database, connection: sqlite3.Connection) -> list[Path]:
             number = re.fullmatch(r".*?(\d+)", file.stem)
             if number and not file.is_symlink():
                 numbered[file.resolve()] = int(number[1])
-    return sorted(numbered, key=numbered.get, reverse=True)
+    return sorted(numbered, key=lambda file: numbered[file], reverse=True)
 
 
 def _modified(file: Path) -> float:
@@ -738,7 +741,7 @@ def parse_case(case: dict, place: str = "case") -> Case:
     """A test case as ReFrame stores it. Raises ShapeError."""
     texts = [shape.name(case, key, place) for key in ("display_name", "environ", "partition")]
     name = naming.parse(clean.name(texts[0]))
-    where = name.check, *map(clean.name, texts[1:])
+    where = name.check, clean.name(texts[1]), clean.name(texts[2])
     passed = case["result"] == "pass"
     named = list(map(case.get, FACTS))
     failure = shape.text(case, "fail_reason", place, "") or FAILED.get(
@@ -805,7 +808,7 @@ def _ours(case: Mapping, name: str, place: str) -> Mapping:
     return {}
 
 
-def _values(case: Mapping, where: tuple, node: str, place: str) -> tuple[Value, ...]:
+def _values(case: Mapping, where: tuple[str, str, str], node: str, place: str) -> tuple[Value, ...]:
     """The performance variables of a case, each of which agrees with its samples. Raises ShapeError."""
     all_samples, all_within = _ours(case, "samples", place), _ours(case, "within", place)
     values = []
@@ -822,7 +825,7 @@ def _values(case: Mapping, where: tuple, node: str, place: str) -> tuple[Value, 
         if type(unit) is not str:
             raise shape.wrong(f"{here}.4", "a unit", unit)
         samples = shape.numbers(all_samples.get(name, []), f"{place}.samples.{name}")
-        within = ()
+        within: tuple[tuple[float, ...], ...] = ()
         if name in all_within:
             within = shape.rows(all_within[name], f"{place}.within.{name}")
         values.append(
@@ -974,7 +977,7 @@ def _all_launches(runs: Sequence[Case]) -> tuple[Value, ...]:
 
 def _common_facts(found: Sequence[dict]) -> dict:
     """Facts of several runs: what differs as `a | b`, as a run says it of its nodes; lists together."""
-    facts = {}
+    facts: dict[str, Any] = {}
     for name in dict.fromkeys(name for one in found for name in one):
         values = [one[name] for one in found if name in one]
         if all(isinstance(value, list) for value in values):

@@ -54,7 +54,7 @@ def name(data: Mapping, key: str, place: str) -> str:
 def number(data: Mapping, key: str, place: str, default: float | None = None) -> float:
     """A finite number; the default, if there is one, stands for an absent key."""
     found = data.get(key)
-    if type(found) in NUMBERS:
+    if found is not None and type(found) in NUMBERS:
         return found
     if (found is None or found == UNDEFINED) and default is not None:
         return default

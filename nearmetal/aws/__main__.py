@@ -66,7 +66,8 @@ def read_system(path: Path) -> dict:
 
 def places(text: str) -> tuple[dict[tuple, int], dict[str, int]]:
     """The line of every key, by its path, and of every value where it stands first."""
-    by_path, by_value = {(): 1}, {}
+    by_path: dict[tuple, int] = {(): 1}
+    by_value: dict[str, int] = {}
 
     def walk(node, path):
         if isinstance(node, yaml.ScalarNode):
@@ -155,7 +156,7 @@ def check(path: Path, system: dict, system_file: str) -> tuple[list[str], list[s
         return [
             f"{path}:{line}: Region is {region or 'missing'}. Fix: give one of {', '.join(sorted(recorded.REGIONS))}"
         ], []
-    with recorded.account(region) as ec2:
+    with recorded.account(str(region)) as ec2:
         for keys, message in schema_faults(document):
             # Named by its key alone: what an alias stands for is there several times, and is corrected once.
             name = [path.name, *(key for key in keys if isinstance(key, str))][-1]
@@ -179,10 +180,11 @@ def check(path: Path, system: dict, system_file: str) -> tuple[list[str], list[s
                         notes.append((line_of(message), message))
                 agreed = agreement.faults(queues, types, system, system_file)
                 faults.update((by_path[keys], message) for keys, message in agreed)
-    return [
+    wrong, worth_knowing = (
         [f"{path}:{line}: {message}" for line, message in sorted(lines)]
         for lines in (faults, notes)
-    ]
+    )
+    return wrong, worth_knowing
 
 
 def main() -> int:

@@ -38,7 +38,9 @@ def facts(described: dict) -> dict:
         "cores_per_node": described["VCpuInfo"]["DefaultCores"],
         "memory_gb": described["MemoryInfo"]["SizeInMiB"] / 1024,
         "link_speed_gbps": link_gbps(described),
-        "hypervisor": {"xen": "xen-hvm", "nitro": "nitro"}.get(described.get("Hypervisor"), "none"),
+        "hypervisor": {"xen": "xen-hvm", "nitro": "nitro"}.get(
+            described.get("Hypervisor", ""), "none"
+        ),
     }
 
 

@@ -79,7 +79,7 @@ def zones(ec2, names: list[str]) -> list[str]:
                 f"{name} is launched in no zone of {region}{' that has the others too' if here else ''}. Fix: "
                 "choose another Region, or another instance type here and in the system's file",
             )
-    return sorted(common)
+    return sorted(common or ())
 
 
 def stand_in(ec2, document: dict, zone: str) -> tuple[dict, str]:
@@ -91,7 +91,8 @@ def stand_in(ec2, document: dict, zone: str) -> tuple[dict, str]:
     wanted = {"architecture": "x86_64", "name": "ubuntu/images/hvm-ssd/*"}
     filters = [{"Name": name, "Values": [value]} for name, value in wanted.items()]
     image = ec2.describe_images(Filters=filters)["Images"][0]["ImageId"]
-    names, buckets = {"subnet": subnet, "image": image}, {}
+    names = {"subnet": subnet, "image": image}
+    buckets: dict[str, list[str]] = {}
 
     def replaced(value, key=None):
         if key in STAND_INS and value:

@@ -2,6 +2,7 @@
 
 import math
 import shlex
+from collections.abc import Mapping
 
 import reframe.core.builtins as builtin
 from reframe.core.exceptions import SanityError
@@ -30,7 +31,7 @@ class Application(Scaling, NearmetalCheck):
     program = builtin.variable(str)
 
     #: What each size is, by its letter; A is the one that a node or two take a minute for.
-    sizes = {}
+    sizes: Mapping = {}
     #: Command lines after each launch.
     after_launch = ()
     time_limit = "2h"

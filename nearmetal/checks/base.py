@@ -6,6 +6,7 @@ import math
 import re
 import statistics
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import reframe as rfm
@@ -48,7 +49,7 @@ def all_of(launches) -> list:
     ]
 
 
-class NearmetalCheck(rfm.RegressionTest, Baselined, FromSpack, Programs, Settings, special=True):
+class NearmetalCheck(rfm.RegressionTest, Baselined, FromSpack, Programs, Settings, special=True):  # type: ignore[call-arg]
     """Base of all checks. A check says what to build and run, reads the output in `read_output`, and names what it
     measures with `@performance_function`s that return `self.over_launches(name, values)`."""
 
@@ -85,7 +86,7 @@ class NearmetalCheck(rfm.RegressionTest, Baselined, FromSpack, Programs, Setting
     #: Set by a check whose job is not just `num_nodes` nodes: srun's further options for a probe of them all, and how many.
     probe_options, nodes_expected = "", 0
     #: Sentences on variables whose values are no numbers.
-    _refused = ()
+    _refused: Sequence[str] = ()
     #: What stands for the transport where `payload_bytes` is 0.
     no_transport = "none needed"
 
@@ -144,7 +145,7 @@ class NearmetalCheck(rfm.RegressionTest, Baselined, FromSpack, Programs, Setting
     @builtin.run_after("init")
     def describe(self):
         # ReFrame's --repeat, --distribute and -P derive a class without docstring from the check's.
-        text = inspect.getdoc(type(self))
+        text = inspect.getdoc(type(self)) or ""
         self.descr = " ".join(re.split(r"(?<!\.)\.(?!\S)", text)[0].split())
 
     @builtin.run_after("setup")

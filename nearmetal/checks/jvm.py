@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import reframe as rfm
 import reframe.core.builtins as builtin
@@ -104,8 +105,10 @@ class Jvm(rfm.RegressionTestPlugin):
         if not in_java(self.current_environ):
             super().build_ours(source)
             return
-        self._source, self.build_system = source, "CustomBuild"
-        self.build_system.commands = mpj.build_commands(self.current_environ, self.java_program)
+        self._source = source
+        self.build_system = "CustomBuild"
+        build: Any = self.build_system  # the object that ReFrame makes of the name
+        build.commands = mpj.build_commands(self.current_environ, self.java_program)
 
     def run_theirs(self, program, where):
         if in_java(self.current_environ):

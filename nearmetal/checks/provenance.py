@@ -195,7 +195,7 @@ def foreign_processes(before: Nodes, after: Nodes) -> list[Foreign]:
     busiest first.  At a snapshot no program of the job runs.  Without a second snapshot: ordinary users' processes that
     had used a second at the first one."""
     tick = os.sysconf("SC_CLK_TCK")
-    found = []
+    found: list[Foreign] = []
     for host, facts in before.items():
         if host in after:
             found += _used_meanwhile(host, facts, after[host], tick)

@@ -180,7 +180,7 @@ class Settings(rfm.RegressionTestPlugin):
     """A check with settings. Last of a check's bases, so that its hook is the first after setup."""
 
     #: Keys of `extras` for this check alone, by setting. They win over keys shared with others.
-    own_extras = {}
+    own_extras: dict[str, str] = {}
 
     @classmethod
     def settings(cls) -> dict[str, Setting]:

@@ -3,6 +3,7 @@
 import shlex
 import shutil
 from pathlib import Path
+from typing import Any
 
 import reframe as rfm
 import reframe.core.builtins as builtin
@@ -82,8 +83,9 @@ class spack_install(rfm.CompileOnlyRegressionTest):
         stage(self.directory, Path(self.stagedir, "spack-env"))
         here = f"spack-env/{self.directory.name}"
         self.build_system = "Spack"
-        self.build_system.environment = here
-        self.build_system.install_opts = ["--only-concrete"]
+        spack: Any = self.build_system  # the object that ReFrame makes of the name
+        spack.environment = here
+        spack.install_opts = ["--only-concrete"]
         self.prebuild_cmds = [
             presence(
                 "spack",

@@ -12,6 +12,7 @@ import os
 import statistics
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import yaml
@@ -280,7 +281,7 @@ def save(baseline: Baseline) -> None:
         }
     }
     for key, entry in entries.items():
-        place = document.setdefault(
+        place: dict[str, Any] = document.setdefault(
             key[0].split()[0], {"$index": ["$partition", "$environ", *entry.parameters]}
         )
         for step in (f"{baseline.system}:{key[1]}", key[2], *entry.parameters.values()):

@@ -70,7 +70,7 @@ def record(
             case = failures[0]
             raise BaselineError(
                 f"session {session.uuid} failed: {case.check} on {case.partition} with {case.environ}: "
-                f"{case.failure.splitlines()[0]}. Fix: name other sessions with --session"
+                f"{(case.failure or '').splitlines()[0]}. Fix: name other sessions with --session"
             )
         if missing := whole - {case.key for case in session.cases}:
             raise BaselineError(
@@ -105,7 +105,10 @@ def _entry(key: Key, cases: list[Case], sessions: list[Session]) -> tuple[Entry,
                 "Fix: record from sessions of one state of the system (--session)"
             )
         notes.append(f"{fact} differs between the sessions: {', '.join(values)}")
-    noise, launches, values, units = {}, {}, {}, {}
+    noise: dict[str, Noise] = {}
+    launches: dict[str, list[list[float]]] = {}
+    medians: dict[str, float] = {}
+    units: dict[str, str] = {}
     for value in cases[0].values:
         variable = value.variable
         found = [other for case in cases for other in case.values if other.variable == variable]
@@ -121,9 +124,9 @@ def _entry(key: Key, cases: list[Case], sessions: list[Session]) -> tuple[Entry,
                 f"{judge.LEAST_BASELINE}, and 60 find more. Fix: record from more sessions, or run with more launches "
                 "(-S repeats=10)"
             )
-        values[variable] = float(f"{statistics.median(together):.6g}")
+        medians[variable] = float(f"{statistics.median(together):.6g}")
         noise[variable] = Noise(
-            _rounded(float(ranks.spread(np.log(together)[None])[0])),
+            float(f"{ranks.spread(np.log(together)[None])[0]:.3g}"),
             len(together),
             _rounded(between_launches([parts for other in found for parts in other.within])),
             None,
@@ -135,7 +138,7 @@ def _entry(key: Key, cases: list[Case], sessions: list[Session]) -> tuple[Entry,
         facts,
         cases[0].parameters,
         units,
-        values,
+        medians,
         noise,
         launches,
     ), notes

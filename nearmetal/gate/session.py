@@ -137,7 +137,7 @@ def _case(key: Key, case: Case | None, entry: Entry | None, campaign: _Campaign)
             )
         ]
     if not case.measured:
-        return [Judged(*key, "", "", "incomplete", reason=f"failed: {gist(case.failure)}")]
+        return [Judged(*key, "", "", "incomplete", reason=f"failed: {gist(case.failure or '')}")]
     if entry is None and case.varied:
         reason = "-P set its check's variables, which a baseline is not recorded with"
         return [_unjudged(value, reason) for value in case.values]
@@ -185,9 +185,12 @@ def _value(value: Value, entry: Entry, campaign: _Campaign, facts: dict) -> Judg
     launched = value.check, value.place, value.environ, value.variable
     fresh = campaign.fresh.get(launched, [])
     try:
-        shared = entry.launches[value.variable], value.samples
-        terms = value.lower_is_better, max(1, campaign.variables), campaign.drift
-        verdict = judge.confirm(*shared, fresh, *terms) if fresh else judge.judge(*shared, *terms)
+        recorded, better = entry.launches[value.variable], bool(value.lower_is_better)
+        terms = max(1, campaign.variables), campaign.drift
+        if fresh:
+            verdict = judge.confirm(recorded, value.samples, fresh, better, *terms)
+        else:
+            verdict = judge.judge(recorded, value.samples, better, *terms)
     except judge.JudgeError as error:
         return Judged(*where, "incomplete", reason=str(error))
     return Judged(

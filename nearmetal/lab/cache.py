@@ -101,7 +101,7 @@ def is_whole(directory: Path) -> bool:
     """Whether it was marked whole, and no directory of it has changed since."""
     if not marker(directory).exists():
         return False
-    command = ["find", directory, "-xdev", "-type", "d", "-newer", marker(directory)]
+    command = ["find", str(directory), "-xdev", "-type", "d", "-newer", str(marker(directory))]
     found = subprocess.run([*command, "-print", "-quit"], capture_output=True, check=False)
     return found.returncode == 0 and not found.stdout
 

@@ -41,7 +41,7 @@ def files(topology: Topology, room: Room) -> dict[str, tuple[str, int]]:
         "checkout": shlex.quote(str(room.checkout)),
     }
     munge_key = secrets.token_hex(64)
-    result = {}
+    result: dict[str, tuple[str, int]] = {}
     for name, node in [
         (topology.controller, None),
         *((node.name, node) for node in topology.nodes),
@@ -76,7 +76,7 @@ def host_memory_mb() -> int:
 def memory_kb(topology: Topology, host_mb: int) -> dict[str, tuple[int, int]]:
     """Sizes of the two file systems in memory of the machine room and of each node: the system's and its users' (see enter.sh).
     All together are MEMORY_SHARE of what the guests leave of this host's memory. Raises LabError where that is too little."""
-    guests_mb = topology.hardware.memory_mb * len(topology.guests) if topology.hardware else 0
+    guests_mb = topology.vm.memory_mb * len(topology.guests) if topology.vm else 0
     budget_mb = int((host_mb - guests_mb) * MEMORY_SHARE) - OTHER_MEMORY_MB
     weights = {"machine-room": LARGE_PART} | {
         name: LARGE_PART if name == topology.controller else 1 for name in topology.spaces
@@ -225,7 +225,7 @@ def up(topology: Topology, room: Room, image, layer, vm: dict | None, say) -> No
         if why:
             say(f"lab: {why}; starting it anew")
         fresh = found is None or bool(why)
-        if fresh:
+        if found is None or why:
             _start(topology, room, facts, say)
             found = health.look_twice(topology, room, user_arguments(room))
         if found.curable:

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 from nearmetal.lab.room import LabError
 
@@ -203,7 +204,9 @@ def as_user(uid: int, gid: int, *command: str) -> bool:
 
 
 def _as_user(uid: int, gid: int, command) -> subprocess.CompletedProcess:
-    other = {"user": uid, "group": gid, "extra_groups": []} if os.geteuid() == 0 else {}
+    other: dict[str, Any] = (
+        {"user": uid, "group": gid, "extra_groups": []} if os.geteuid() == 0 else {}
+    )
     return subprocess.run(
         list(command),
         **other,

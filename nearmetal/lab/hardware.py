@@ -4,6 +4,7 @@ import os
 import re
 from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
 
 #: NICs that QEMU itself makes -> its device.
 EMULATED = {"virtio": "virtio-net-pci", "e1000e": "e1000e"}
@@ -46,7 +47,9 @@ def choose(section: dict, asked: dict) -> Hardware:
     if not isinstance(section, dict):
         raise HardwareError(f"topology.toml: [vm] is {section!r}: write its keys below it")
     values = {**section, **asked}
-    wanted = {field.name: field.type for field in fields(Hardware) if field.name != "devices"}
+    wanted: dict[str, Any] = {
+        field.name: field.type for field in fields(Hardware) if field.name != "devices"
+    }
     if values.keys() != wanted.keys():
         raise HardwareError(
             f"topology.toml: [vm] has {', '.join(sorted(section))}; it needs exactly "

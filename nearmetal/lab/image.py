@@ -53,7 +53,8 @@ def mirror() -> str:
         if match := re.fullmatch(r"Debian Debian (\S+)", line):
             return match[1]
     default = re.search(
-        r"""mirror\s*=\s*'(https?://[^']+/debian)'""", Path(shutil.which("mmdebstrap")).read_text()
+        r"""mirror\s*=\s*'(https?://[^']+/debian)'""",
+        Path(shutil.which("mmdebstrap") or "mmdebstrap").read_text(),
     )
     if default:
         return default[1]

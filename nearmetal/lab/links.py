@@ -170,8 +170,8 @@ def look(topology: Topology, room: Room) -> dict[LinkClass, list[str]]:
         return {topology.classes[0]: [str(error)]}
     faults: dict[LinkClass, list[str]] = {}
     for line in lines:
-        number, _, fault = line.partition(" ")
-        faults.setdefault(topology.classes[int(number)], []).append(fault)
+        index, _, fault = line.partition(" ")
+        faults.setdefault(topology.classes[int(index)], []).append(fault)
     broken = {kind.name for kind, said in faults.items() if any(NO_WAY not in one for one in said)}
     # Of a link that is broken itself the others are no fault.
     kept = {

@@ -210,7 +210,7 @@ class Room:
 
     def record(self, **facts) -> None:
         """Add facts to those of the start."""
-        self._write(self.state | facts)
+        self._write((self.state or {}) | facts)
 
     def _write(self, state: dict) -> None:
         """Whole or not at all, whenever this command is ended."""
@@ -245,7 +245,7 @@ class Room:
         if not state:
             raise LabError("the lab is not up; start it with: make lab-up")
         into = ["nsenter", "--target", str(state["pid"]), *NAMESPACES, "--root", "--wd", "--"]
-        if node in state.get("guests", ()):
+        if node and node in state.get("guests", ()):
             # ssh hands one line to a shell over there, so that each word has to be quoted once more.
             into += [
                 "bash",

@@ -9,14 +9,14 @@ from pathlib import Path
 import jinja2
 
 from nearmetal.checkout import CHECKOUT
-from nearmetal.lab import hardware
+from nearmetal.lab import hardware as machines
 
 HERE = Path(__file__).parent
 #: The lab as it is, unless a test describes another.
 SHIPPED = CHECKOUT / "site-config" / "lab" / "topology.toml"
 LINKS = ("bridge", "macvlan", "vde", "vde-each", "qemu")
 #: Private, and only ever inside the lab's own network namespaces: two labs may use the same addresses.
-NETWORK = ipaddress.ip_network("10.77.0.0/16")
+NETWORK = ipaddress.IPv4Network("10.77.0.0/16")
 SECTIONS = ("cluster", "classes", "nodes", "vm")
 #: A node's, a class's and the cluster's name: they become host names and devices.
 NAME = r"[a-z][a-z0-9-]{0,30}"
@@ -68,7 +68,16 @@ class Topology:
     controller: str
     classes: tuple[LinkClass, ...]
     nodes: tuple[Node, ...]
-    hardware: hardware.Hardware | None  #: of the virtual machines, where there are any
+    vm: machines.Hardware | None  #: None where no node is a virtual machine
+
+    @property
+    def hardware(self) -> machines.Hardware:
+        """The virtual machines', where there are any."""
+        if self.vm is None:
+            raise TopologyError(
+                f"{self.cluster} has no virtual machines: start it with VM=virtio, say"
+            )
+        return self.vm
 
     @property
     def guests(self) -> list[Node]:
@@ -110,7 +119,7 @@ class Topology:
             cluster={"name": self.cluster, "controller": self.controller},
             nodes=self.nodes,
             partitions=partitions,
-            hardware=self.hardware,
+            hardware=self.vm,
             **facts,
         )
 
@@ -157,7 +166,8 @@ def load(path: Path = SHIPPED, vm: dict | None = None) -> Topology:
                 "use lower-case letters, digits and dashes",
             )
 
-    classes, owners = {}, {}
+    classes: dict[str, LinkClass] = {}
+    owners: dict[str, str] = {}
     subnets = NETWORK.subnets(new_prefix=24)
     for name, entry in data["classes"].items():
         if not isinstance(entry, dict) or set(entry) != {"link", "partitions"}:
@@ -224,5 +234,5 @@ def load(path: Path = SHIPPED, vm: dict | None = None) -> Topology:
         cluster["controller"],
         tuple(classes.values()),
         tuple(nodes),
-        None if vm is None else hardware.choose(data.get("vm", {}), vm),
+        None if vm is None else machines.choose(data.get("vm", {}), vm),
     )

@@ -101,7 +101,7 @@ class Builder:
             "LC_ALL": "C",
         }
         if self.own:
-            command = [
+            line: list = [
                 "env",
                 f"APPTAINER_TMPDIR={self.out}",
                 f"APPTAINER_CACHEDIR={self.out}/cache",
@@ -112,7 +112,7 @@ class Builder:
                 name: os.environ[name] for name in ("PATH", "HOME", "USER") if name in os.environ
             }
         else:
-            command = [
+            line = [
                 HERE / "builder.sh",
                 self.node,
                 self.work,
@@ -124,9 +124,9 @@ class Builder:
                 *command,
             ]
             directory = CHECKOUT
-        if code := self._ended(command, cwd=directory, env=environment):
+        if code := self._ended(line, cwd=directory, env=environment):
             raise BuildError(
-                f"{' '.join(map(str, command[-4:]))} failed (exit {code}): {self.last_words()}"
+                f"{' '.join(map(str, line[-4:]))} failed (exit {code}): {self.last_words()}"
             )
 
     def last_words(self) -> str:

@@ -196,14 +196,15 @@ def build_all(stacks, software, lock_anew, say) -> int:
             digest = digest_of_all(made_from)
             unchanged = old is not None and (old["inputs"], old["software"]) == (digest, software)
             if (
-                unchanged
+                old is not None
+                and unchanged
                 and (path := place / f"{stack}.sif").is_file()
                 and digest_of(path) == old["digest"]
             ):
                 say(f"{stack}: as locked")
                 continue
             revision, epoch = (
-                (old["revision"], old["epoch"]) if unchanged else revision_of(made_from)
+                (old["revision"], old["epoch"]) if old and unchanged else revision_of(made_from)
             )
             if builder is None:
                 refuse_unsuitable_host()

@@ -165,7 +165,7 @@ def _texts(data: dict, key: str) -> list[str]:
 
 def _required(packages: list[dict]) -> dict[str, list[str]]:
     """What several settings require of packages, by name. Raises ValueError."""
-    required = {}
+    required: dict[str, list[str]] = {}
     for settings in packages:
         for name in settings:
             wanted = _mapping(settings, name)

@@ -144,14 +144,14 @@ class Collector:
 
     def rows(self, data: dict, changes) -> list[dict]:
         """The table: a row a variable, with its newest figure, its first and a line for the eye."""
-        moved = {}
+        moved: dict[tuple, list] = {}
         for change in changes:
             moved.setdefault(
                 (change.check, change.partition, change.environ, change.variable), []
             ).append(told(change))
         order = {key: index for index, key in enumerate(self.series)}
         # A variable's partitions one below the other.
-        first_of = {}
+        first_of: dict[tuple, int] = {}
         for key, index in order.items():
             first_of.setdefault((key[0], key[2], key[3]), index)
         rows = []

@@ -189,7 +189,7 @@ def _cells(values: list) -> list[dict]:
     base = summaries[0]
     return [
         _cell(value, mine, base)
-        if value
+        if mine
         else {"text": "-", "level": "none", "hover": "not measured", "amount": ""}
         for value, mine in zip(values, summaries)
     ]

@@ -7,6 +7,8 @@ each y is a median over launches (summary.py), each mark a published figure (`ma
 """
 
 import re
+from collections.abc import Mapping
+from typing import Any
 
 from nearmetal import published
 from nearmetal.report import summary
@@ -23,7 +25,7 @@ PLACES = {"internode": "between nodes", "intranode": "within a node"}
 
 
 def line(
-    session, partition: str, stack: str, unit: str, points: dict[object, summary.Summary]
+    session, partition: str, stack: str, unit: str, points: Mapping[Any, summary.Summary]
 ) -> dict:
     """A line of a plot through the points, in the order of x."""
     order = sorted(points)
@@ -94,7 +96,7 @@ def plot(
 
 def network(session, figures) -> list[dict]:
     """Latency and bandwidth against message size, between nodes and within one: the messaging paper's figures 4 and 5."""
-    found = {place: ([], []) for place in PLACES}
+    found: dict[str, tuple[list, list]] = {place: ([], []) for place in PLACES}
     for case in session.cases if session else ():
         if case.measured and summary.base_name(case.check) in NETWORK:
             place = published.placement(case)
@@ -104,7 +106,7 @@ def network(session, figures) -> list[dict]:
                 if points:
                     lines.append(line(session, case.place, stack(case), unit, points))
     at = {"startup_latency": 0, "peak_bandwidth": 1}
-    marks_of = {place: ([], []) for place in found}
+    marks_of: dict[str, tuple[list, list]] = {place: ([], []) for place in found}
     for case, value, figure in published.beside(session, figures):
         if figure.check in NETWORK and value.variable in at and _reaches(case, value.variable):
             marks = marks_of[published.placement(case)][at[value.variable]]
@@ -178,10 +180,11 @@ def _by_size(case) -> tuple[dict, dict]:
     points = {
         value.variable: summary.summarize(value.samples, value.value) for value in case.values
     }
-    return tuple(
+    latency, bandwidth = (
         {SIZES[name]: points[name] for name in names if name in points}
         for names in (("startup_latency", "latency_1KiB"), ("bandwidth_64KiB", "peak_bandwidth"))
     )
+    return latency, bandwidth
 
 
 def has_network(session) -> bool:
@@ -195,7 +198,7 @@ def memory(session, figures) -> list[dict]:
     """STREAM's functions against threads; RandomAccess and HPL by page size."""
     plots = []
     for function in ("copy", "scale", "add", "triad"):
-        lines: dict[tuple, dict] = {}
+        lines: dict[tuple[str, str], dict] = {}
         for case in session.cases if session else ():
             for value in (
                 case.values if case.measured and summary.base_name(case.check) == "stream" else ()
@@ -268,7 +271,7 @@ SCALED = published.SCALED
 
 def kernels(session, figures) -> list[dict]:
     """What a program did and its parallel efficiency against processes, by class and threads: the messaging paper's figure 6."""
-    found: dict[tuple, dict[tuple, dict]] = {}
+    found: dict[tuple, dict[tuple[str, str], dict]] = {}
     keys: dict[tuple, tuple] = {}  # of the plot that shows a variable of a case
     for case in session.cases if session else ():
         for value in case.values if case.measured else ():
@@ -288,8 +291,8 @@ def kernels(session, figures) -> list[dict]:
                 keys[value.variable, case.key] = key
     marks_of: dict[tuple, list] = {}
     for case, value, figure in published.beside(session, figures):
-        if key := keys.get((value.variable, case.key)):
-            marks_of.setdefault(key, []).append(mark(figure, figure.parameters["processes"]))
+        if of := keys.get((value.variable, case.key)):
+            marks_of.setdefault(of, []).append(mark(figure, figure.parameters["processes"]))
     plots = []
     for (name, letter, threads, quantity, unit), lines in found.items():
         title = f"{name.upper()} class {letter}" + (

@@ -28,7 +28,7 @@ def summarize(samples: tuple[float, ...], value: float | None = None) -> Summary
     The interval is the distribution-free one of the median at 95 % (order statistics; Hollander and Wolfe, section 3.6)
     for at least LEAST_LAUNCHES launches, else the lowest and the highest launch.
     """
-    if not samples:
+    if not samples and value is not None:
         return Summary(value, value, value, 1)
     ordered = sorted(samples)
     count = len(ordered)

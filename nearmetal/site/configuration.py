@@ -109,7 +109,9 @@ def refuse_unknown_system(asked: str, systems: list[dict], files: dict[str, Path
 def configure(here: Path, directories: list[Path], results: str) -> dict:
     """The whole configuration. ReFrame takes the first system whose host names match: directories in that order."""
     common = read_environments(here / "environments.yaml")
-    systems, environments, files = [], list(common.values()), {}
+    systems: list[dict] = []
+    environments = list(common.values())
+    files: dict[str, Path] = {}
     for directory in directories:
         # ReFrame loads this file from its own directory, so that a relative path would mean another place than typed.
         if not (directory.is_absolute() and directory.is_dir()):

@@ -49,7 +49,8 @@ def obsolete(system: str) -> list[str]:
     ]
     if not partitions:
         return []
-    lines = sorted(set(_lines(yaml.compose(path.read_text()), "no_baseline")))
+    document = yaml.compose(path.read_text())
+    lines = sorted(set(_lines(document, "no_baseline")))
     where = f"line{'s' * (len(lines) > 1)} {', '.join(map(str, lines))}"
     return [
         (
@@ -59,7 +60,7 @@ def obsolete(system: str) -> list[str]:
     ]
 
 
-def _lines(node: yaml.Node, key: str) -> Iterator[int]:
+def _lines(node: yaml.Node | None, key: str) -> Iterator[int]:
     """Lines, from 1, on which a key stands."""
     if isinstance(node, yaml.MappingNode):
         for name, value in node.value:

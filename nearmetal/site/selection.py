@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from typing import Any
 
 from reframe.core.exceptions import ReframeError
 from reframe.core.runtime import runtime
@@ -87,6 +88,6 @@ def refuse_empty_runs() -> None:
     Only its command's runner sees what all options together have left. ReFrame may load this module twice.
     Other programs load checks too, without that command.
     """
-    cli = sys.modules.get("reframe.frontend.cli")
+    cli: Any = sys.modules.get("reframe.frontend.cli")
     if cli and cli.Runner is Runner:
         cli.Runner = RefusingRunner

@@ -5,7 +5,9 @@ ReFrame's own errors name neither the file nor the fix, and some names it never 
 
 import difflib
 import os
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any, cast
 
 import jsonschema
 import yaml
@@ -79,23 +81,30 @@ def place_of(keys: list, document) -> tuple[str, list]:
     return f"{name}:{label or f'partition {keys[1] + 1}'}", keys[2:]
 
 
+def _schema(error: jsonschema.ValidationError) -> Mapping[str, Any]:
+    """The part of the schema that is not met; a schema may also be `true` or `false`, ours are not."""
+    return error.schema if isinstance(error.schema, Mapping) else {}
+
+
 def unknown_keys(error: jsonschema.ValidationError) -> list[str]:
     """What is wrong with each key that the schema does not know."""
-    known = error.schema["properties"]
-    return [unknown("the key", key, known) for key in error.instance if key not in known]
+    known, given = _schema(error)["properties"], cast(dict, error.instance)
+    return [unknown("the key", key, known) for key in given if key not in known]
 
 
 def complaints(error: jsonschema.ValidationError, document) -> list[str]:
     """Lines of place (system:partition: key), fault, and the fix from the schema's description."""
     name, keys = place_of(list(error.absolute_path), document)
-    faults, fix = [error.message], error.schema.get("description")
+    schema = _schema(error)
+    faults, fix = [error.message], schema.get("description")
     if error.validator == "required":
-        key = next(key for key in error.validator_value if error.message.startswith(f"{key!r} "))
+        required = cast(list[str], error.validator_value)
+        key = next(key for key in required if error.message.startswith(f"{key!r} "))
         faults = [f"{key!r} is missing"]
-        fix = error.schema["properties"][key].get("description", fix)
+        fix = schema["properties"][key].get("description", fix)
     elif error.validator == "additionalProperties":
         faults, fix = unknown_keys(error), "correct or remove the key"
-        if "site" in error.schema["properties"]:
+        if "site" in schema["properties"]:
             fix += ", or move it below `site`, if checks of your own choose by it"
     elif error.validator == "enum":
         faults = [unknown("the value", error.instance, error.validator_value)]
@@ -190,7 +199,7 @@ def errors_of_features(where: str, described: dict, known: list[str]) -> list[st
 
 def missing_extras(where: str, partition: dict, environments: dict[str, dict]) -> list[str]:
     """Keys without which checks would run in a shape that nobody asked for."""
-    needed = {}
+    needed: dict[tuple[str, ...], tuple[str, str]] = {}
     for name in partition["environs"]:
         for feature in environments.get(name, {}).get("features", []):
             keys = NEEDED_EXTRAS.get(feature, ())

@@ -151,7 +151,8 @@ class Duet(rfm.RegressionTestPlugin):
         """Of every launch, from the counters before and after it: what half of the launches did, the job's would hide."""
         if not self.payload_bytes():
             return
-        last, everything, found = dict(self._counters[0]), self.launches, {"a": set(), "b": set()}
+        last, everything = dict(self._counters[0]), self.launches
+        found: dict[str, set] = {"a": set(), "b": set()}
         for turn, launch in zip(self._turns, everything):
             after = provenance.parse(self._read(f"counters.{turn.pair}.{turn.variant}"))
             if len(after) != self.num_nodes or not set(after) <= set(last):
@@ -178,10 +179,12 @@ class Duet(rfm.RegressionTestPlugin):
     def pair_up(self):
         if self.is_dry_run():
             return
-        everything, samples, units = self.launches, {}, {"a": {}, "b": {}}
+        everything = self.launches
+        samples: dict[str, dict] = {}
+        units: dict[str, dict[str, str]] = {"a": {}, "b": {}}
         for letter, launches in self._launches.items():
             self.launches = launches
-            self.samples = {}
+            self.samples: dict = {}
             getattr(
                 self, "name_variables", dict
             )()  # of a check that names its variables only when it has measured

@@ -75,6 +75,7 @@ def _parse(lines: list[str]) -> GromacsRun:
             f"an energy of GROMACS is no number: its log is damaged, or it computes wrongly ({error})"
         ) from None
     missing = [name for name, each in found.items() if each is None]
+    said = {name: each for name, each in found.items() if each is not None}
     if missing or len(potential) < 2:
         raise ParseError(
             f"the log of GROMACS lacks {', '.join(missing) or 'energies'}: it stops before its end, or lines were lost "
@@ -100,16 +101,16 @@ def _parse(lines: list[str]) -> GromacsRun:
     facts["application"] = " ".join(
         filter(None, ["GROMACS", facts.get("application", ""), facts.get("simd", "")])
     )
-    processes = whole(found["processes"][1], "the processes of GROMACS", 1)
-    count = whole(found["statistics"][1], "the steps of GROMACS", 2) - 1
-    interval = whole(found["interval"][1], "the steps between energies of GROMACS", 1)
+    processes = whole(said["processes"][1], "the processes of GROMACS", 1)
+    count = whole(said["statistics"][1], "the steps of GROMACS", 2) - 1
+    interval = whole(said["interval"][1], "the steps between energies of GROMACS", 1)
     if len(potential) != -(-count // interval) + 1:
         raise ParseError(
             f"GROMACS gives {len(potential)} energies in {count} steps by {interval}: lines were lost; rerun"
         )
-    rate = _rate(found, count)
+    rate = _rate(said, count)
     _check_processes(text, processes)
-    atoms = whole(found["atoms"][1], "the atoms of GROMACS", 1)
+    atoms = whole(said["atoms"][1], "the atoms of GROMACS", 1)
     return GromacsRun(
         processes,
         atoms,

@@ -143,7 +143,8 @@ def parse_hpcc(text: str) -> list[HpccRun]:
         for body in bodies
     ]
     ended = len(re.findall(r"^End of Summary section\.", text, re.M))
-    if not bodies or None in sections or ended != len(bodies):
+    whole_sections = [section for section in sections if section]
+    if not bodies or len(whole_sections) != len(bodies) or ended != len(bodies):
         raise ParseError(
             f"HPCC began {len(bodies)} times and ended {ended} times: it was cut off (time limit, memory); see the "
             "job's stderr"
@@ -152,4 +153,4 @@ def parse_hpcc(text: str) -> list[HpccRun]:
         raise ParseError(
             f"HPL's residual is too large ({failed.strip()}): the machine or its BLAS computes wrongly"
         )
-    return [_parse_summary(section[1], body) for section, body in zip(sections, bodies)]
+    return [_parse_summary(section[1], body) for section, body in zip(whole_sections, bodies)]

@@ -79,8 +79,8 @@ def _parse(lines: list[str]) -> LammpsRun:
     box = re.search(r"^Created orthogonal box = \(0 0 0\) to \((\S+) (\S+) (\S+)\)$", text, re.M)
     lattice = re.search(r"^Lattice spacing in x,y,z = (\S+) ", text, re.M)
     created = re.search(r"^Created (\d+) atoms$", text, re.M | re.A)
-    whole_output = loop and grid and box and lattice and created and rows
-    if not whole_output or not re.search(r"^Total wall time:", text, re.M):
+    whole_output = rows and re.search(r"^Total wall time:", text, re.M)
+    if not (loop and grid and box and lattice and created and whole_output):
         raise ParseError(
             "the output of LAMMPS stops before its end, or lines were lost: the job was cut off (time limit, crash); "
             "see its stderr"

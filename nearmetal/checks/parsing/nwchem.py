@@ -19,7 +19,7 @@ class NwchemRun:
     processes: int
     seconds: float  #: of SCF, MP2 energy and gradient
     energy: float  #: total MP2 energy, Hartree
-    gradient: list[tuple[float, float, float]]  #: of each atom, Hartree/Bohr
+    gradient: list[tuple[float, ...]]  #: x, y and z of each atom, Hartree/Bohr
     facts: dict[str, str]
     parts: tuple = ()
     payload_bytes: None = None  #: not told

@@ -130,10 +130,10 @@ def _read_table(run: NoiseRun, lines: list[str]) -> None:
                 raise ParseError(f"{line!r} is no head of the table of CPUs: rerun")
             in_table = True
         elif in_table and line and not line.startswith("#"):
-            words = line.split()
-            if len(words) != len(COLUMNS):
+            row = line.split()
+            if len(row) != len(COLUMNS):
                 raise ParseError(f"{line!r} is no row of the table of CPUs: rerun")
-            _core(words, run)
+            _core(row, run)
         run.complete = run.complete or line == END
 
 

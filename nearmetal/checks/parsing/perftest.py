@@ -226,13 +226,13 @@ def _parse_launch(lines: list[str]) -> Rdma:
 PORT = re.compile(r"# nearmetal port: (\d+) (\S+) ([\w.-]+/\d+) (\w+)", re.ASCII)
 
 
-def _ports(lines: list[str]) -> list[tuple[str, ...]]:
+def _ports(lines: list[str]) -> list[tuple[str, str, str, str]]:
     """Task, host, port and link layer of both ends. srun prints what its tasks say as it arrives."""
     ports = []
     for line in lines:
         found = PORT.fullmatch(line)
         if found:
-            ports.append(found.groups())
+            ports.append((found[1], found[2], found[3], found[4]))
         elif (
             "# nearmetal" in line
             and line != END

@@ -133,11 +133,11 @@ def _read_lines(lines: list[str]) -> PingPong:
                 )
             launch.rows[size] = row
         elif key in ("batches", "sockets"):
-            size, latencies = parts(line)
+            given, latencies = parts(line)
             series = getattr(launch, key)
-            if whole(size, "a message size") in series:
-                raise ParseError(f"{key} of {size} bytes are given twice: lines were mixed; rerun")
-            series[int(size)] = latencies
+            if whole(given, "a message size") in series:
+                raise ParseError(f"{key} of {given} bytes are given twice: lines were mixed; rerun")
+            series[int(given)] = latencies
     return launch
 
 

@@ -40,10 +40,10 @@ def parse_qperf(text: str) -> Qperf:
                 f"{test} gives its {quantity} in {quantity_unit}: lines were damaged; rerun"
             )
         measured = result.latency_us if quantity == "latency" else result.bandwidth_gbps
-        size = whole(size, f"the message size of {test}", 1)
-        if size in measured:
-            raise ParseError(f"{test} gives {size} bytes twice: parse one run of qperf at a time")
-        measured[size] = positive(number, f"{test} at {size} bytes") * scale
+        count = whole(size, f"the message size of {test}", 1)
+        if count in measured:
+            raise ParseError(f"{test} gives {count} bytes twice: parse one run of qperf at a time")
+        measured[count] = positive(number, f"{test} at {count} bytes") * scale
         if "time" in values:
             result.times.append(_seconds(test, *values["time"]))
     if not result.latency_us and not result.bandwidth_gbps:

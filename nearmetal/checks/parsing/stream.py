@@ -130,7 +130,7 @@ def _check_table(table: StreamTable, threads: int, ntimes: int, elements: int) -
 
 
 def _parse_stream(lines: list[str]) -> StreamRun:
-    run, table = StreamRun(), None
+    run, table = StreamRun(), StreamTable()
     run.facts = facts_of(lines, ("compiler", "method", "arrays"), "STREAM")
     method = numbers_of(run.facts["method"], "the method of STREAM", "ntimes allowed_cpus")
     arrays = words_of(
@@ -148,7 +148,7 @@ def _parse_stream(lines: list[str]) -> StreamRun:
                     f"two tables for {threads} threads in one launch: give --threads each count once"
                 )
             table = run.tables[threads] = StreamTable()
-        elif (found or key in ("binding", "passes")) and table is None:
+        elif (found or key in ("binding", "passes")) and not run.tables:
             raise ParseError(f'{line!r} before any "# nearmetal threads": lines were lost; rerun')
         elif key == "binding":
             _binding(table, value)
