@@ -196,7 +196,9 @@ class Session:
     def kind(self) -> str:
         """`campaign`; `confirmation` of one; `duet`, if it holds nothing else: each has its own command."""
         duet = self.cases and all(case.duet for case in self.cases if not case.fixture)
-        return "confirmation" if self.confirms else "duet" if duet else "campaign"
+        if self.confirms:
+            return "confirmation"
+        return "duet" if duet else "campaign"
 
     @property
     def values(self) -> list[Value]:

@@ -54,13 +54,12 @@ def shell_command(room: Room, arguments) -> list[str]:
     """The command that gives a login shell, or runs one line in it, as the lab's user (or root) on a node."""
     where = 'cd "$NEARMETAL_CHECKOUT" && '
     user = "root" if arguments.root else cluster.USER
-    line = where + (
-        "exec bash -l"
-        if arguments.command == "shell"
-        else arguments.line[0]
-        if len(arguments.line) == 1
-        else shlex.join(arguments.line)
-    )
+    if arguments.command == "shell":
+        line = where + "exec bash -l"
+    elif len(arguments.line) == 1:
+        line = where + arguments.line[0]
+    else:
+        line = where + shlex.join(arguments.line)
     pty = ["--pty"] if sys.stdin.isatty() and arguments.command == "shell" else []
     return [
         *room.enter(arguments.node),

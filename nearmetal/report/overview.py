@@ -200,11 +200,13 @@ def _cell(value, mine: summary.Summary, base: summary.Summary | None) -> dict:
     if base is None or value.lower_is_better is None or not (base.value > 0 and mine.value > 0):
         return {**told, "text": "-", "level": "none"}
     ratio = mine.value / base.value if value.lower_is_better else base.value / mine.value
-    digits = 2 if ratio < 10 else 1 if ratio < 100 else 0
+    digits = sum(ratio < limit for limit in (10, 100))
     return {**told, "text": f"{ratio:.{digits}f}", "level": level(ratio)}
 
 
 def level(ratio: float) -> str:
     """Shade of an overhead: `0`, `worse-1` to `worse-5`, `better-1` to `better-5`."""
     steps = sum(max(ratio, 1 / ratio) > step for step in STEPS)
-    return f"{'worse' if ratio > 1 else 'better'}-{steps}" if steps else "0"
+    if not steps:
+        return "0"
+    return f"worse-{steps}" if ratio > 1 else f"better-{steps}"

@@ -42,16 +42,17 @@ def line(
     }
 
 
+def _bound(figure) -> str:
+    if figure.below is not None:
+        return "<"
+    return ">" if figure.above is not None else ""
+
+
 def mark(figure, x) -> dict:
     """A published figure at x; `low` and `high` are its ends, `bound` says that it is a limit and of which kind."""
-    single = (
-        figure.value
-        if figure.value is not None
-        else figure.below
-        if figure.below is not None
-        else figure.above
-    )
-    low, high = figure.range or (single, single)
+    values = (figure.value, figure.below, figure.above)
+    given = [value for value in values if value is not None]
+    low, high = figure.range or (given[0], given[0])
     if figure.read_off_plot and figure.value is not None:
         low, high = low - figure.read_off_plot["error"], high + figure.read_off_plot["error"]
     place = figure.population or f"{figure.system} {figure.partition}"
@@ -65,7 +66,7 @@ def mark(figure, x) -> dict:
         "y": figure.value if figure.value is not None else (low * high) ** 0.5,
         "low": low,
         "high": high,
-        "bound": "<" if figure.below is not None else ">" if figure.above is not None else "",
+        "bound": _bound(figure),
         "text": f"{figure.text} {summary.unit(figure.unit)}".strip(),
         "software": figure.software,
         "place": place,

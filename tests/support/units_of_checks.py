@@ -59,7 +59,9 @@ def _name(call: ast.Call) -> str:
 def _unit(call: ast.Call) -> ast.expr | None:
     named = [keyword.value for keyword in call.keywords if keyword.arg == "unit"]
     place = TAKES[_name(call)]
-    return named[0] if named else call.args[place] if len(call.args) > place else None
+    if named:
+        return named[0]
+    return call.args[place] if len(call.args) > place else None
 
 
 def _values(node: ast.expr, scopes: list) -> Iterator[str | None]:
