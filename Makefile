@@ -10,7 +10,8 @@ export PYTHONDONTWRITEBYTECODE := 1
 endif
 
 .PHONY: help demo campaign test unit lab-up lab-status lab-shell lab-exec lab-down lab-clean bench-gate bench-kernels drill lock \
-        spack-check spack-lock images images-lock aws-check lint lint-python lint-types lint-imports lint-c lint-shell lint-yaml format
+        spack-check spack-lock images images-lock aws-check lint lint-python lint-types lint-imports lint-c lint-shell lint-yaml format \
+        docs docs-links pictures
 
 help: ## list these commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -74,7 +75,7 @@ VM_ARGUMENTS = $(if $(VM),--vm '$(VM)') $(foreach name,cpus memory-mb pin huge-p
     $(if $(VM_$(call upper,$(name))),--vm-$(name) '$(VM_$(call upper,$(name)))'))
 upper = $(shell echo '$(1)' | tr a-z- A-Z_)
 
-lab-up: .venv/ready ## start the virtual cluster, or heal it; VM=virtio, e1000e, ...: with virtual machines (see README.md)
+lab-up: .venv/ready ## start the virtual cluster, or heal it; VM=virtio, e1000e, ...: with virtual machines (see docs/lab.md)
 	@$(LAB) up $(VM_ARGUMENTS)
 
 lab-status: .venv/ready ## its nodes, what Slurm says, and faults of links, daemons and jobs
@@ -118,14 +119,29 @@ images-lock: .venv/ready ## build them and write containers/images.lock anew, sa
 aws-check: .venv/aws/ready ## is site-config/aws/cluster.yaml, or FILE, a cluster as ParallelCluster takes it and ec2.yaml says?
 	@.venv/aws/bin/python -m nearmetal.aws $(if $(FILE),'$(FILE)')
 
+# A dead link is a warning, and a warning fails.
+SPHINX = .venv/docs/bin/python -m sphinx --nitpicky --fail-on-warning --keep-going --quiet --fresh-env
+
+docs: .venv/docs/ready ## build the documentation into docs/_build; a dead link fails
+	@$(SPHINX) docs docs/_build
+	@echo "open docs/_build/index.html"
+
+docs-links: .venv/docs/ready ## do links to other sites still answer? (needs the internet)
+	@$(SPHINX) --builder linkcheck docs docs/_build/links
+
+pictures: .venv/ready ## draw README's pictures: the lab, and the report of the newest session (after `make demo`; needs Chromium)
+	@.venv/bin/python -m docs.pictures
+
 COMPILE = .venv/bin/uv pip compile --quiet --universal --generate-hashes --no-header --python-version 3.11 pyproject.toml
-lock: .venv/ready ## write every requirements.lock anew, from pyproject.toml and site-config/aws/requirements.in
+lock: .venv/ready ## write every requirements.lock anew, from pyproject.toml and the files requirements.in
 	.venv/bin/python -m pip install --quiet uv
 	$(COMPILE) --extra test --extra gate --extra pages -o requirements.lock
 	$(COMPILE) --extra test --extra gate -o nearmetal/lab/requirements.lock
 	$(COMPILE:pyproject.toml=) --group lint --constraint requirements.lock -o requirements-lint.lock
 	.venv/bin/uv pip compile --quiet --generate-hashes --no-header --python-version 3.11 \
 	    --overrides site-config/aws/overrides.txt site-config/aws/requirements.in -o site-config/aws/requirements.lock
+	.venv/bin/uv pip compile --quiet --universal --generate-hashes --no-header --python-version 3.11 \
+	    docs/requirements.in -o docs/requirements.lock
 
 # Everything Python lives here; the stamp is younger than what it was made from.
 .venv/ready: requirements.lock pyproject.toml nearmetal/lab/host-packages.txt
@@ -150,4 +166,11 @@ PACKAGES = -c 'import sysconfig; print(sysconfig.get_path("purelib"))'
 	@python3 -m venv .venv/lint
 	@.venv/lint/bin/python -m pip install --quiet --require-hashes --no-deps --requirement requirements-lint.lock
 	@.venv/bin/python $(PACKAGES) > "$$(.venv/lint/bin/python $(PACKAGES))/dependencies.pth"
+	@touch $@
+
+# The documentation's tools: no user of the suite needs them.
+.venv/docs/ready: docs/requirements.lock | .venv/ready
+	@echo "virtual environment: installing Sphinx into .venv/docs"
+	@python3 -m venv .venv/docs
+	@.venv/docs/bin/python -m pip install --quiet --require-hashes --no-deps --requirement docs/requirements.lock
 	@touch $@

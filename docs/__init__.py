@@ -1,0 +1,1 @@
+"""The documentation: pages, the generated reference, and README's pictures."""
