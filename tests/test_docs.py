@@ -1,0 +1,189 @@
+"""README, CONTRIBUTING and docs/: links lead somewhere, and no check or key is missing."""
+
+import importlib
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+from docs import links, reference
+from docs.links import ROOT as CHECKOUT
+
+README = CHECKOUT / "README.md"
+CONTRIBUTING = CHECKOUT / "CONTRIBUTING.md"
+DOCS = CHECKOUT / "docs"
+SCHEMA = yaml.safe_load((CHECKOUT / "nearmetal/site/schema.yaml").read_text())
+#: Package -> what CONTRIBUTING calls it, where that differs.
+SHORT = {"reframe-hpc": "reframe", "apache-otava": "apache otava", "myst-parser": "myst"}
+PROJECT = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
+
+
+def checks() -> dict[str, type]:
+    """All checks that ReFrame runs, by name."""
+    found = {}
+    for path in [
+        *(CHECKOUT / "reframe_checks").glob("*.py"),
+        CHECKOUT / "reframe_checks/duet/duets.py",
+    ]:
+        module = ".".join(path.relative_to(CHECKOUT).with_suffix("").parts)
+        registry = getattr(importlib.import_module(module), "_rfm_test_registry", ())
+        found |= {check.__name__: check for check in registry}
+    return found
+
+
+CHECKS = checks()
+PARTS_OF_README = [
+    "](docs/pictures/report.png)",
+    "](docs/pictures/lab.svg)",
+    "make demo",
+    "make test",
+    "## Your cluster",
+    "reframe -c reframe_checks -r --system ec2:cc",
+    "## Did it get worse?",
+    "## Checks",
+    "](docs/index.md)",
+]
+
+
+def sections(page: str) -> dict[str, str]:
+    """Heading -> text below it, for the headings of the second level."""
+    parts = re.split(r"^## (.*)$", page, flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2]))
+
+
+def table(path: Path, heading: str) -> list[list[str]]:
+    """The cells of the rows of a section's tables, as text."""
+    lines = sections(path.read_text())[heading].splitlines()
+    rows = [line.strip("|").split("|") for line in lines if line.startswith("| ")]
+    return [[cell.strip() for cell in row] for row in rows[1:]]
+
+
+@pytest.mark.parametrize("page", links.pages(), ids=lambda page: str(page.relative_to(CHECKOUT)))
+def test_each_relative_link_leads_to_a_file_and_heading(page):
+    assert links.dead(page) == []
+
+
+@pytest.mark.parametrize(
+    "link", ["missing.md", "page.md#missing", "#missing", "missing/", "../outside.png"]
+)
+def test_a_link_that_leads_nowhere_is_named(tmp_path, link):
+    page = tmp_path / "page.md"
+    page.write_text(f"# A heading\n\n[text]({link}) and [good](#a-heading)\n")
+    (problem,) = links.dead(page)
+    assert str(page) in problem and link.rpartition("#")[2] in problem
+
+
+@pytest.mark.parametrize("link", ["page.md", "#a-heading--2-mpi", "https://example.org/x", "."])
+def test_a_link_that_leads_somewhere_is_not_named(tmp_path, link):
+    page = tmp_path / "page.md"
+    page.write_text(
+        f"# A heading: `2` MPI\n\n[text]({link.replace('--', '-')})\n\n    [code](missing)\n"
+    )
+    assert links.dead(page) == []
+
+
+def test_each_page_is_in_the_contents():
+    listed = re.findall(r"\]\((\w+)\.md\)", (DOCS / "index.md").read_text())
+    assert sorted(listed) == sorted(path.stem for path in DOCS.glob("*.md") if path.stem != "index")
+
+
+def test_the_reference_has_each_check_and_each_of_its_settings():
+    written = sections(reference.page())
+    common = written.pop("Every check")
+    assert set(written) == set(CHECKS)
+    for name, check in CHECKS.items():
+        for setting in check.settings():
+            assert f"`{setting}`" in written[name] + common, f"{name}.{setting}"
+
+
+def test_each_setting_in_the_reference_has_a_meaning_and_values():
+    rows = re.findall(
+        r"^\| (.*) \| (setting|parameter) \| (.*) \| (.*) \|$", reference.page(), re.MULTILINE
+    )
+    assert len(rows) > len(CHECKS)
+    assert [row for row in rows if not (row[2].strip() and row[3].strip())] == []
+
+
+def test_the_reference_has_each_key_of_a_systems_file():
+    written = reference.keys()
+    for keys in (
+        SCHEMA["properties"],
+        *(SCHEMA["$defs"][name]["properties"] for name in reference.TITLES.values()),
+    ):
+        assert [key for key in keys if f"| `{key}` |" not in written] == []
+
+
+def test_pages_have_the_lines_that_the_reference_replaces():
+    for name, (mark, _) in reference.PARTS.items():
+        assert mark in (DOCS / f"{name}.md").read_text().splitlines()
+
+
+def test_the_readme_lists_each_check():
+    listed = " ".join(row[0] for row in table(README, "Checks"))
+    names = {name for name in CHECKS if not name.endswith("_duet")}
+    assert set(re.findall(r"`(\w+)`", listed)) == names
+    duets = " ".join(row[1] for row in table(README, "Checks") if "_duet" in row[0])
+    assert {f"{name}_duet" for name in re.findall(r"`(\w+)`", duets)} == set(CHECKS) - names
+
+
+def test_the_readme_has_its_parts_in_order():
+    text = README.read_text()
+    places = [text.index(part) for part in PARTS_OF_README]
+    assert places == sorted(places)
+
+
+@pytest.mark.parametrize(("page", "most"), [(README, 900), (CONTRIBUTING, 1500)])
+def test_the_first_pages_are_short(page, most):
+    assert len(page.read_text().split()) <= most
+
+
+def test_each_module_that_a_page_names_exists():
+    for page in links.pages():
+        for path in re.findall(
+            r"`((?:nearmetal|reframe_checks|site-config|bench|ci)/[\w./-]+)`", page.read_text()
+        ):
+            assert (CHECKOUT / path).exists() or "baselines" in path, f"{page}: {path}"
+        for module in re.findall(r"-m (nearmetal\.[\w.]+)", page.read_text()):
+            assert importlib.util.find_spec(module), f"{page}: {module}"
+
+
+def test_each_dependency_has_a_line_that_says_why():
+    rows = table(CONTRIBUTING, "Dependencies")
+    named = " ".join(row[0] for row in rows).lower()
+    for package in dependencies():
+        assert SHORT.get(package, package) in named, package
+    assert all(reason for _, reason in rows)
+
+
+def dependencies() -> list[str]:
+    """The packages that pyproject.toml and the documentation ask for."""
+    lists = [PROJECT["dependencies"], *PROJECT["optional-dependencies"].values()]
+    lists.append(re.findall(r"^[a-z].*==.*", (DOCS / "requirements.in").read_text(), re.MULTILINE))
+    return [re.split("[=<>]", package)[0] for group in lists for package in group]
+
+
+def test_the_citation_names_the_version_and_licence_of_the_package():
+    citation = yaml.safe_load((CHECKOUT / "CITATION.cff").read_text())
+    assert citation["version"] == PROJECT["version"]
+    assert citation["license"] == PROJECT["license"]["text"]
+    assert {"cff-version", "message", "title", "authors"} <= set(citation)
+
+
+def test_the_changelog_has_the_form_of_keep_a_changelog():
+    versions = sections((CHECKOUT / "CHANGELOG.md").read_text())
+    assert next(iter(versions)) == "[Unreleased]"
+    for version, text in versions.items():
+        assert re.fullmatch(r"\[Unreleased\]|\[\d+\.\d+\.\d+\] - \d{4}-\d\d-\d\d", version)
+        kinds = re.findall(r"^### (.*)$", text, re.MULTILINE)
+        assert set(kinds) <= {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
+
+
+def test_the_reference_is_made_without_reframe():
+    program = (
+        "import sys; sys.modules['reframe'] = None; from docs import reference; reference.page()"
+    )
+    subprocess.run([sys.executable, "-c", program], cwd=CHECKOUT, check=True)

@@ -1,0 +1,105 @@
+"""README in a forge's column of 838 px: its pictures are shown and no table is cut off."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import sync_playwright
+
+from docs import links, pictures
+from docs.links import ROOT as CHECKOUT
+
+pytestmark = pytest.mark.browser
+README = CHECKOUT / "README.md"
+#: The rules of a forge's stylesheet that decide how wide a table is.
+STYLE = """
+body { margin: 0; width: %dpx; line-height: 1.5;
+       font: 16px -apple-system, "Segoe UI", "Noto Sans", Helvetica, Arial, sans-serif; }
+table { display: block; width: max-content; max-width: 100%%; overflow: auto;
+        border-collapse: collapse; }
+th, td { padding: 6px 13px; border: 1px solid; }
+code { padding: .2em .4em; font: 85%% ui-monospace, "Liberation Mono", monospace;
+       white-space: break-spaces; }
+img { max-width: 100%%; }
+pre { padding: 16px; overflow: auto; font-size: 85%%; }
+pre code { padding: 0; font-size: 100%%; white-space: pre; }
+"""
+#: For each table: its first words, its width, and the width of what is in it.
+TABLES = """[...document.querySelectorAll('table')].map(
+    t => [t.innerText.slice(0, 40), t.clientWidth, t.scrollWidth])"""
+#: Of a drawing, each text and each box: its left edge and its width.
+WORDS = """[...document.querySelectorAll('text')].map(
+    t => [t.textContent, t.getBBox().x, t.getBBox().width])"""
+BOXES = """[...document.querySelectorAll('rect:not(.ground)')].map(
+    r => [r.getBBox().x, r.getBBox().width])"""
+#: For each picture: its address, its own width, the width that it takes, and its words.
+PICTURES = "[...document.images].map(i => [i.src, i.naturalWidth, i.clientWidth, i.alt])"
+
+
+@pytest.fixture(scope="module")
+def browser():
+    path = shutil.which("chromium") or shutil.which("google-chrome")
+    assert path, "these tests need Chromium: apt-get install --no-install-recommends chromium"
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def shown(browser):
+    """shown(path of a page) -> the page in a forge's column."""
+    opened = []
+
+    def show(path: Path):
+        html = path.with_name(f".{path.stem}.shown.html")
+        body = links.MARKDOWN.render(path.read_text(encoding="utf-8"))
+        html.write_text(f"<style>{STYLE % pictures.WIDTH}</style>{body}", encoding="utf-8")
+        page = browser.new_page(viewport={"width": pictures.WIDTH, "height": 800})
+        opened.append((page, html))
+        page.goto(html.as_uri())
+        return page
+
+    yield show
+    for page, html in opened:
+        page.close()
+        html.unlink()
+
+
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md"])
+def test_no_table_is_wider_than_the_column(shown, name):
+    page = shown(CHECKOUT / name)
+    tables = page.evaluate(TABLES)
+    assert tables
+    assert [one for one in tables if one[2] > pictures.WIDTH or one[2] > one[1]] == []
+
+
+def test_a_table_that_is_cut_off_is_found(shown, tmp_path):
+    page = tmp_path / "wide.md"
+    page.write_text(f"| a | b |\n|---|---|\n| {'x' * 200} | y |\n")
+    ((_, width, content),) = shown(page).evaluate(TABLES)
+    assert content > width
+
+
+def test_both_pictures_are_shown_within_the_column(shown):
+    found = shown(README).evaluate(PICTURES)
+    assert [Path(source).name for source, *_ in found] == ["report.png", "lab.svg"]
+    for source, own, taken, words in found:
+        assert own > 0, f"{source} is no picture"
+        assert 0 < taken <= pictures.WIDTH and words
+
+
+def test_the_labs_picture_is_that_of_its_topology():
+    drawn = pictures.lab(pictures.topology.load())
+    assert (pictures.DIRECTORY / "lab.svg").read_text() == drawn, "run `make pictures`"
+
+
+def test_no_word_of_the_labs_picture_leaves_its_box(browser):
+    page = browser.new_page(viewport={"width": pictures.WIDTH, "height": 400})
+    page.goto((pictures.DIRECTORY / "lab.svg").as_uri())
+    found, frames = page.evaluate(WORDS), page.evaluate(BOXES)
+    assert found and frames
+    for words, x, width in found:
+        inside = any(left <= x and x + width <= left + wide for left, wide in frames)
+        assert inside or words.startswith("partition"), words
+    page.close()
