@@ -12,29 +12,34 @@ from nearmetal.checks.programs import Imb
 from nearmetal.checks.scaling import Scaling
 from nearmetal.checks.settings import setting
 
-#: Message sizes (bytes) that are variables; the curves have all.
+#: Message sizes (bytes) that have variables. The curves have all sizes.
 SIZES = {"8B": 8, "64KiB": 65536}
 
 
 @rfm.simple_test
 class collectives(Jvm, Scaling, Imb, NearmetalCheck):
-    """Time of Alltoall, Allreduce, Bcast and Barrier, 8 B to 1 MiB, on the slowest process: what FT, IS and CG wait for.
+    """Time of Alltoall, Allreduce, Bcast and Barrier on the slowest process, 8 B to 1 MiB.
 
-    Method: Intel MPI Benchmarks (t_max: mean time of a call on the process where it is longest), results verified at each
-    size. `-S collectives.suite=imb` runs IMB's own.
+    Method: Intel MPI Benchmarks. The time is t_max: the mean time of a call on the process where it
+    is longest. The results are verified at each size. `-S collectives.suite=imb` runs IMB's own
+    program.
 
-    Why: a collective is as slow as the slowest path and the most disturbed process; what an emulated NIC adds to one message
-    it adds to each of the log N or N steps.
+    Why: FT, IS and CG wait for collectives. A collective is as slow as the slowest path and the
+    most disturbed process. An emulated NIC adds its cost to each of the log N or N steps.
 
-    Reproduces: no figure; the messaging paper explains the scaling of FT and IS by them (section 5.3).
+    Reproduces: no figure. The messaging paper explains the scaling of FT and IS by collectives
+    (section 5.3).
 
-    Read: `alltoall_64KiB_16` is the time in us of an Alltoall of 64 KiB to each of 16 processes. Barrier and the 8 B sizes
-    follow start-up latency, the others bandwidth. The curves in the results have all sizes.
+    Read: `alltoall_64KiB_16` is the time in us of an Alltoall of 64 KiB to each of 16 processes.
+    Barrier and the 8 B sizes follow start-up latency, the others bandwidth. The curves in the
+    results have all sizes.
     """
 
-    #: Seconds at most a message size; default: the partition's `collectives_max_time` (extras), or 0.5. :type: float
+    #: Most seconds for a message size. Default: the partition's `collectives_max_time` (extras), or
+    #: 0.5. :type: float
     max_time = setting(float, 0.5, extra="collectives_max_time", above=0)
-    #: Longest message in bytes; default: the partition's `collectives_max_bytes` (extras), or 1048576. :type: int
+    #: Longest message in bytes. Default: the partition's `collectives_max_bytes` (extras), or
+    #: 1048576. :type: int
     max_bytes = setting(int, 1 << 20, extra="collectives_max_bytes", least=max(SIZES.values()))
 
     valid_prog_environs = ["+mpi", "+mpj"]

@@ -9,37 +9,46 @@ from nearmetal.checks.parsing.eigen import parse_eigen
 from nearmetal.checks.scaling import Hybrid, Scaling
 from nearmetal.checks.settings import setting
 
-#: By class the points of the grid in each of three directions, and those of the contour.
+#: Class -> points of the grid in each of three directions, and points of the contour.
 SIZES = {"S": (16, 32), "W": (24, 32), "A": (32, 64), "B": (48, 64)}
 
 
 @rfm.simple_test
 class eigen(Hybrid, Scaling, NearmetalCheck):
-    """Time and parallel efficiency of a non-linear eigensolver by contour integrals, MPI x OpenMP, over a number of processes.
+    """Time and parallel efficiency of a non-linear eigensolver (MPI and OpenMP) over the number of
+    processes.
 
-    Method: the contour integral method of Sakurai and Sugiura for non-linear problems (J. Asakura et al., JSIAM Letters 1,
-    2009), as SLEPc's NEPCISS. Of a heat equation with delay in a cube it seeks all 17 eigenvalues within an ellipse, which are
-    known by Lambert's W: one that is missing, wrong or too many fails the case. The size is the same for all processes.
+    Method: the contour integral method of Asakura et al. for non-linear problems, as SLEPc's
+    NEPCISS. The problem is a heat equation with delay in a cube. The solver seeks all 17
+    eigenvalues within an ellipse. Lambert's W gives the true ones. A missing, wrong or extra
+    eigenvalue fails the case. The problem is the same for all numbers of processes.
 
-    Groups of processes, of one each where their number divides the 16 (S, W) or 32 (A, B) linear systems, share these out and
-    factorize them by MUMPS. OpenMP is that of the BLAS below it (and MUMPS' own where it was built so) and nothing else: the
-    `threads` of a process share the dense blocks of its factors, which are small in class S, where they gain nothing. How many
-    take part in a product of matrices is read back. The factors of all systems are kept, which takes 8 GB in class A and some
-    40 GB in B, shared out over the processes.
+    Groups of processes share 16 linear systems (S, W) or 32 (A, B), and factorize them with MUMPS.
+    A group is one process where the number of processes divides these. Only the BLAS below MUMPS
+    has threads, and MUMPS where it was built so. Threads share the dense blocks of the factors. In
+    class S the blocks are small, and threads gain nothing. The number of threads in a matrix
+    product is read back. All factors are kept: 8 GB in class A and some 40 GB in B, divided among
+    the processes.
 
-    Why: coarse-grained programs, which compute for long between few messages, are those that clouds are good for. What
-    virtualization takes of them is memory and processor, the more as threads wander between NUMA nodes.
+    Why: coarse-grained programs compute for long between few messages, and suit clouds.
+    Virtualization takes memory bandwidth and processor time from them. It takes more where threads
+    wander between NUMA nodes.
 
-    Reproduces: the HPC Cloud slides, whose own solver Bloss is not public: 11 (elapsed time bound and not: `-S
-    eigen.processes=1 -S eigen.threads=8 -S eigen.binding=core`, and `none`), 13 and 16 (parallel efficiency on 1 to 16 nodes:
-    `-S eigen.processes=1,2,4,8,16 -S eigen.ranks_per_node=1 -S eigen.threads=8`).
+    Reproduces: the HPC Cloud slides, whose own solver Bloss is not public.
 
-    Read: `solve_A_8` is the time of 8 processes from the assembled matrices to the eigenvectors, `efficiency_A_8` that of the
-    fewest processes in the same round over 8 times it (all of it relative to these). Efficiency against native is what the
-    slides give: KVM loses 8 %, EC2 22 %. Bound against unbound in a guest tells whether its NUMA nodes are those of the host.
+    - Slide 11, elapsed time bound: `-S eigen.processes=1 -S eigen.threads=8 -S eigen.binding=core`;
+      unbound: `none`.
+    - Slides 13 and 16, parallel efficiency on 1 to 16 nodes: `-S eigen.processes=1,2,4,8,16 -S
+      eigen.ranks_per_node=1 -S eigen.threads=8`.
+
+    Read: `solve_A_8` is the time of 8 processes from the assembled matrices to the eigenvectors.
+    `efficiency_A_8` is the speed of 8 processes over 8 times the speed of one. It is relative to
+    the fewest processes of the same round. The slides give efficiency against native: KVM loses 8
+    %, EC2 22 %. Bound against unbound in a guest says whether its NUMA nodes are those of the host.
     """
 
-    #: Size of the problem; default: the partition's `eigen_class` (extras), or A. :values: S, W, A, B
+    #: Size of the problem. Default: the partition's `eigen_class` (extras), or A. :values: `S`,
+    #: `W`, `A`, `B`
     eigen_class = setting(str, "A", extra="eigen_class", choices=tuple(SIZES))
 
     valid_prog_environs = ["+mpi +slepc"]

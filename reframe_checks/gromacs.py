@@ -9,30 +9,36 @@ from reframe.core.exceptions import SanityError
 from nearmetal.checks.application import RATE, Application
 from nearmetal.checks.parsing.gromacs import parse_gromacs
 
-#: Of the 216 molecules that GROMACS brings, kJ/mol each, by a plain Ewald sum outside of GROMACS (in double precision with a
-#: fine grid it gives -46.1711), and the part of it that grid and single precision may take.
+#: Potential energy of the 216 molecules that GROMACS ships, in kJ/mol each, and its tolerance. A
+#: plain Ewald sum outside of GROMACS gives it. GROMACS in double precision with a fine grid gives
+#: -46.1711. The tolerance covers grid and single precision.
 POTENTIAL, TOLERANCE = -46.1715, 5e-4
 EDGE = 1.86206  # nm, of their box
 
 
 @rfm.simple_test
 class gromacs(Application):
-    """Simulated ns a day and parallel efficiency of GROMACS on a box of water over the number of processes.
+    """Simulated ns per day and parallel efficiency of GROMACS on a box of water over the number of
+    processes.
 
-    Method: SPC/E water with PME, 2 fs a step, at constant energy, built by GROMACS itself from the 216 molecules that it
-    brings, a thread a process, no GPU. The potential energy of the first step must be that of those molecules, equal on all
-    numbers of processes, and the total energy conserved.
+    Method: SPC/E water with PME at constant energy, 2 fs a step, one thread per process, no GPU.
+    GROMACS builds the box from the 216 molecules that it ships. The potential energy of the first
+    step must be the known one. It must be equal on all numbers of processes, and the total energy
+    must be conserved.
 
-    Why: beside its neighbours' atoms each process exchanges the grid of PME, an all-to-all of short messages several times in
-    a step of a millisecond. It stops scaling sooner than LAMMPS where latency is large.
+    Why: besides its neighbours' atoms each process exchanges the grid of PME. That is an all-to-all
+    of short messages, several times in a step of a millisecond. GROMACS stops scaling sooner than
+    LAMMPS where latency is large.
 
-    Reproduces: no figure; the molecular dynamics of the InfiniBand post with a program that every site has.
+    Reproduces: no figure. It is the molecular dynamics of the InfiniBand post with a program that
+    every site has.
 
-    Read: `simulated_A_8` is the ns/day of 8 processes on size A, `efficiency_A_8` that over 8 times the ns/day of the fewest
-    processes in the same round.
+    Read: `simulated_A_8` is the ns per day of 8 processes on size A. `efficiency_A_8` is that value
+    over 8 times the ns per day of one process. It is relative to the fewest processes of the same
+    round.
     """
 
-    #: Boxes of 216 molecules along an edge, and steps: A has 331776 atoms.
+    #: Size -> boxes of 216 molecules along an edge, and steps: `S`, `W`, `A` (331776 atoms), `B`.
     sizes = {"S": (2, 100), "W": (4, 1000), "A": (8, 1000), "B": (16, 1000)}
     own_extras = {"size": "gromacs_size"}
     program = "gmx_mpi"

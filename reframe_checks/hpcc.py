@@ -24,32 +24,34 @@ UNITS = {
     "ring_latency": "us",
     "ring_bandwidth": "Gb/s",
 }
-#: Of HPL's matrix: so much must be in large pages, or at most so much.
+#: Least part of HPL's matrix in large pages, and the most with small pages.
 LARGE, SMALL = 0.5, 0.05
 RINGS = 100_000_000
 
 
 @rfm.simple_test
 class hpcc(Scaling, NearmetalCheck):
-    """StarRandomAccess, HPL, StarSTREAM, PTRANS, FFT and ring latency and bandwidth of HPCC, with small and with large pages.
+    """RandomAccess, HPL, STREAM, PTRANS, FFT and rings of HPCC, with small and with large pages.
 
-    Method: HPC Challenge 1.5, input computed from memory and processes. Transparent huge pages are withdrawn from the program
-    or advised to it, and the kernel's counters tell which pages it had.
+    Method: HPC Challenge 1.5 (P. Luszczek et al.), with its input computed from memory and
+    processes. Transparent huge pages are withdrawn from the program, or advised to it. The kernel's
+    counters say which pages it had.
 
-    Why: a hypervisor adds a second level of page tables (EPT, NPT), which makes each miss of the TLB dearer. RandomAccess
-    misses all the time, HPL seldom; large pages mend both.
+    Why: a hypervisor adds a second level of page tables (EPT, NPT), which makes each TLB miss
+    dearer. RandomAccess misses all the time, HPL seldom. Large pages reduce the cost of both.
 
-    Reproduces: the ESX 4.1 memory virtualization post, tables 1 and 2 (`-S hpcc.megabytes=12800 -S hpcc.block=100 -S
-    hpcc.processes=4`).
+    Reproduces: the ESX 4.1 memory virtualization post, tables 1 and 2: `-S hpcc.megabytes=12800 -S
+    hpcc.block=100 -S hpcc.processes=4`.
 
-    Read: `star_random_access` with small against large pages is the cost of the TLB, and the same ratio on bare metal what of
-    it is the hypervisor's. `hpl_share` is HPL's Gflop/s in percent of what all processes reach in DGEMM by themselves.
+    Read: `star_random_access` with small against large pages is the cost of the TLB. Compare that
+    ratio with the one on bare metal: the difference is the hypervisor's share. `hpl_share` is HPL's
+    Gflop/s in percent of what all processes reach in DGEMM by themselves.
     """
 
     #: Pages of the program's memory. :values: `small`, `large`
     page_size = builtin.parameter(["small", "large"], loggable=True)
-    #: Megabytes (1e6) of a node for HPL's matrix; default: the partition's `hpcc_megabytes` (extras), or 60 % of what is
-    #: available on the first node. (The post: 12800.) :type: int
+    #: Megabytes (1e6) of each node for HPL's matrix. Default: the partition's `hpcc_megabytes`
+    #: (extras), or 60 % of the available memory of the first node. (The post: 12800.) :type: int
     megabytes = setting(int, 0, extra="hpcc_megabytes", least=1)
     #: Block size of HPL. (The post: 100.) :type: int
     block = setting(int, 128, least=1)
@@ -103,7 +105,7 @@ class hpcc(Scaling, NearmetalCheck):
         return asked
 
     def check_pages(self):
-        """Raises SanityError where the program's memory was not in the pages that it was to have."""
+        """Raises SanityError if the program's memory was not in the wanted pages."""
         needed = sum(run.matrix_bytes for run in self.launches) / self.num_nodes / 1e6
         for host, given in provenance.large_page_bytes(*self._counters).items():
             megabytes = f"{host} gave {given / 1e6:.0f} MB in large pages, and HPL alone needs {needed:.0f} MB of it"
@@ -117,7 +119,7 @@ class hpcc(Scaling, NearmetalCheck):
                 )
 
     def payload_bytes(self):
-        """Far less than what its rings of 2 MB messages move (900 MB a process on two nodes of the lab)."""
+        """A lower bound: the rings of 2 MB messages move far more, 900 MB a process in the lab."""
         return RINGS * self.repeats if self.num_tasks > 1 else 0
 
     @builtin.run_before("performance")

@@ -11,21 +11,26 @@ STEPS = 100
 
 @rfm.simple_test
 class lammps(Application):
-    """Time steps a second and parallel efficiency of LAMMPS on a Lennard-Jones liquid over the number of processes.
+    """Time steps per second and parallel efficiency of LAMMPS on a Lennard-Jones liquid over the
+    number of processes.
 
-    Method: LAMMPS's own benchmark (bench/in.lj): 32000 atoms, 100 steps, replicated. The energy of the lattice must be the
-    known one to six digits, the total energy conserved, and the same on all numbers of processes.
+    Method: LAMMPS's own benchmark (bench/in.lj): 32000 atoms, 100 steps, replicated. The energy of
+    the lattice must be the known one to six digits. The total energy must be conserved, and be the
+    same on all numbers of processes.
 
-    Why: short-range molecular dynamics exchanges with its neighbours only, a few messages a step. It scales where start-up
-    latency is small against the time of a step, so that an emulated NIC shows as soon as processes have few atoms.
+    Why: short-range molecular dynamics exchanges a few messages with its neighbours in each step.
+    It scales where start-up latency is small against the time of a step. An emulated NIC shows as
+    soon as processes have few atoms.
 
-    Reproduces: the InfiniBand post names LAMMPS and gives no figure of it (4 to 64 processes, 16 a node).
+    Reproduces: no figure. The InfiniBand post names LAMMPS (4 to 64 processes, 16 a node).
 
-    Read: `timesteps_A_8` is the rate of 8 processes on size A, `efficiency_A_8` that over 8 times the rate of the fewest
-    processes in the same round. Compare partitions by efficiency: what it falls short of native is the link's part.
+    Read: `timesteps_A_8` is the rate of 8 processes on size A. `efficiency_A_8` is that rate over 8
+    times the rate of one process. It is relative to the fewest processes of the same round. Compare
+    partitions by efficiency: the loss against native is the link's.
     """
 
-    #: Cells along an edge, of four atoms each; W is LAMMPS's benchmark as it is, 32000 atoms.
+    #: Size -> cells of four atoms along an edge: `S`, `W` (LAMMPS's benchmark unchanged, 32000
+    #: atoms), `A`, `B`, `C`.
     sizes = {"S": 10, "W": 20, "A": 40, "B": 80, "C": 160}
     own_extras = {"size": "lammps_size"}
     program = "lmp"

@@ -18,16 +18,19 @@ def asked(count: int) -> str:
 class launch(Scaling, NearmetalCheck):
     """Seconds from the launcher's call until MPI_Init has returned, over the number of processes.
 
-    Method: the job notes the time before it calls the launcher, and the first process, on the same node, when MPI_Init has
-    returned; MPI_Init itself is timed on every process, of which the longest counts. It is no part of any other variable.
+    Method: the job notes the time before it calls the launcher. The first process, on the same
+    node, notes it when MPI_Init has returned. Every process also times MPI_Init itself, and the
+    longest time counts. No other variable contains these times.
 
-    Why: what a container, a network file system or many guests cost before the program computes is paid once a launch, and is
-    best told apart from what they cost while it runs. It grows with the number of processes, unlike the latter.
+    Why: a container, a network file system or many guests cost time before the program computes.
+    That cost is paid once for each launch and grows with the number of processes. It must be kept
+    apart from the cost while the program runs.
 
-    Reproduces: no figure; it is what the bare environments and those in images are to differ in, and all that they are.
+    Reproduces: no figure. It shows where environments in images differ from bare ones.
 
-    Read: `launch_8` is the time of 8 processes in s, `mpi_init_8` what of it they spend in MPI_Init, where the library finds
-    its peers; the rest is the launcher's, the loader's and the container's. Compare environments by `launch_duet`.
+    Read: `launch_8` is the time of 8 processes in s. `mpi_init_8` is the part in MPI_Init, where
+    the library finds its peers. The rest is the launcher's, the loader's and the container's.
+    Compare environments by `launch_duet`.
     """
 
     valid_prog_environs = ["+mpi"]

@@ -18,26 +18,32 @@ from nearmetal.checks.settings import setting
 
 @rfm.simple_test
 class namd(Application):
-    """Seconds a step and parallel efficiency of NAMD on an input of the site's, such as APOA1 or STMV, over the processes.
+    """Seconds per step and parallel efficiency of NAMD on an input of the site's, such as APOA1 or
+    STMV, over the processes.
 
-    Method: NAMD's own benchmark times of a run of the input; its licence lets nobody pass the program on, and its inputs are
-    large, so that the site brings both: an environment with the feature `namd`, whose NAMD speaks MPI (or PMI), and the
-    path of the input as `namd_input` in the partition's extras. Every energy must be a number, and the potential energy of the
-    first step the same on all numbers of processes.
+    Method: NAMD's own benchmark times of a run of the input. NAMD's licence forbids passing the
+    program on, and its inputs are large. So the site gives an environment with the feature `namd`,
+    whose NAMD uses MPI (or PMI). It also gives the path of the input as `namd_input` in the
+    partition's extras. Every energy must be a number. The potential energy of the first step must
+    be the same on all numbers of processes.
 
-    Where no environment of a system has the feature, one single case is there, which is skipped and says so: a check that
-    vanished would leave nobody a hint, and a skip in each partition with each MPI would bury the others.
+    Where no environment of a system has the feature, there is a single case, which is skipped and
+    says so. Without it nobody would learn of the check, and one skip for each partition and MPI
+    library would hide other skips.
 
-    Why: a real code whose many small tasks hide latency: what it loses under a hypervisor is the least that others lose.
+    Why: NAMD is a real code whose many small tasks hide latency. Others lose at least what NAMD
+    loses under a hypervisor.
 
-    Reproduces: the ESX 4.1 NAMD post, tables 1 and 2 (500 steps of STMV, -S namd.processes=4,8,16; their seconds are 500 times
-    ours), the InfiniBand post's APOA1 on 64 processes (about 3 % over native).
+    Reproduces: the ESX 4.1 NAMD post, tables 1 and 2 (500 steps of STMV): `-S
+    namd.processes=4,8,16`; its seconds are 500 times ours. Also the InfiniBand post's APOA1 on 64
+    processes (about 3 % over native).
 
-    Read: `step_stmv_8` is the wall time in s of a step of the input stmv.namd on 8 processes, `efficiency_stmv_8` the time on
-    the fewest processes over 8 times that.
+    Read: `step_stmv_8` is the wall time in s of a step of the input stmv.namd on 8 processes.
+    `efficiency_stmv_8` is the time of one process over 8 times that. It is relative to the fewest
+    processes of the same round.
     """
 
-    #: Path of NAMD's configuration file; default: the partition's `namd_input` (extras). :type: str
+    #: Path of NAMD's configuration file. Default: the partition's `namd_input` (extras). :type: str
     input = setting(
         str, "", extra="namd_input", pattern="^/", meaning="the absolute path of a file"
     )
@@ -88,7 +94,7 @@ class namd(Application):
         return {}
 
     def expect_what_was_asked(self):
-        """NAMD says the name of its input where it has the line; its problem is compared between launches."""
+        """The name of the input, where NAMD prints it. Launches are compared for the rest."""
         name = Path(self.input).name
         for run in all_of(self.launches):
             request.expect({"input": name}, {"input": name, **run.did})

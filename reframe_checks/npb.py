@@ -19,12 +19,13 @@ CLASSES = ("S", "W", "A", "B", "C")
 class npb_base(Scaling, NearmetalCheck):
     """What the official programs and ours have in common."""
 
-    #: Size of the problem; default: the partition's `npb_class` (extras), or B, the messaging paper's. :values: S, W, A, B, C
+    #: Size of the problem. Default: the partition's `npb_class` (extras), or B, the messaging
+    #: paper's. :values: `S`, `W`, `A`, `B`, `C`
     npb_class = setting(str, "B", extra="npb_class", choices=CLASSES)
-    #: Most processes that a program runs on. :type: int
+    #: Most processes of a launch. :type: int
     most_processes = setting(int, 128, least=1)
 
-    #: Which numbers of processes the program runs on, as `use_processes` takes it.
+    #: Numbers of processes that the program allows, as `use_processes` takes them.
     numbers = ()
 
     valid_prog_environs = ["+mpi"]
@@ -60,7 +61,7 @@ class npb_base(Scaling, NearmetalCheck):
         return float(run.facts["payload_bytes"]) if "payload_bytes" in run.facts else None
 
 
-#: Simulated applications, which only the official suite has.
+#: Simulated applications: only the official suite has them.
 SIMULATED = ["bt", "lu", "sp"]
 
 
@@ -68,24 +69,29 @@ SIMULATED = ["bt", "lu", "sp"]
 class npb(Jvm, OursOrTheirs, npb_base):
     """Mop/s and parallel efficiency of the NAS Parallel Benchmarks over the number of processes.
 
-    Method: NPB 3.4 (RNR-94-007 and its later classes), each run verified by its own values. One job runs all numbers of
-    processes, by turns. `-S npb.suite=official` runs the official programs; the simulated applications BT, LU and SP are
-    these in any case, in environments with the feature `npb`.
+    Method: NPB 3.4 (RNR-94-007 and its later classes), each run verified by its own values. One job
+    interleaves all numbers of processes. `-S npb.suite=official` runs the official programs. The
+    simulated applications BT, LU and SP are always the official programs, in environments with the
+    feature `npb`.
 
-    Why: five kernels lose to virtualization for five reasons. EP loses only what the hypervisor takes of the CPU; MG memory
-    bandwidth; CG the start-up latency of short messages; FT and IS the bandwidth of an all-to-all.
+    Why: five kernels lose to virtualization for five reasons. EP loses only CPU time. MG loses
+    memory bandwidth. CG loses to the start-up latency of short messages. FT and IS lose to the
+    bandwidth of an all-to-all.
 
-    Reproduces: the messaging paper's figure 6 and section 5.3 (class B on up to 16 and 128 processes, `-S npb.npb_class=B -S
-    npb.processes=1,2,4,8,16`), the InfiniBand post's degradations (class C).
+    Reproduces: the messaging paper's figure 6 and section 5.3 (class B on up to 16 and 128
+    processes): `-S npb.npb_class=B -S npb.processes=1,2,4,8,16`. Also the InfiniBand post's
+    degradations (class C).
 
-    Read: `mops_B_8` is the Mop/s of all 8 processes together, `efficiency_B_8` that over 8 times the Mop/s of the fewest
-    processes in the same round. Compare partitions by efficiency: what it falls short of native is the link's part, and EP
-    beside it tells what is the CPU's.
+    Read: `mops_B_8` is the Mop/s of all 8 processes together. `efficiency_B_8` is that value over 8
+    times the Mop/s of one process. It is relative to the fewest processes of the same round.
+    Compare partitions by efficiency: the loss against native is the link's. EP beside it shows the
+    CPU's part.
     """
 
-    #: `cg`: irregular memory and short messages, `ep`: nothing but the processor, `ft`: all-to-all, `is`: integers and
-    #: all-to-all, `mg`: memory bandwidth and neighbours; `bt`, `lu`, `sp`: solvers of fluid dynamics with neighbours.
-    #: :values: `cg`, `ep`, `ft`, `is`, `mg`, `bt`, `lu`, `sp`
+    #: The kernel. `cg`: irregular memory and short messages. `ep`: only the processor. `ft`:
+    #: all-to-all. `is`: integers and all-to-all. `mg`: memory bandwidth and neighbours. `bt`, `lu`,
+    #: `sp`: solvers of fluid dynamics with neighbours. :values: `cg`, `ep`, `ft`, `is`, `mg`, `bt`,
+    #: `lu`, `sp`
     benchmark = builtin.parameter(["cg", "ep", "ft", "is", "mg", *SIMULATED], loggable=True)
 
     valid_prog_environs = ["+mpi", "+mpj"]

@@ -8,30 +8,38 @@ from nearmetal.checks.scaling import Hybrid
 
 from .npb import npb_base
 
-#: As srun's `binding` is called in each of the two.
+#: Value of the parameter -> value of the setting `binding`.
 BINDINGS = {"bound": "core", "unbound": "none"}
 
 
 @rfm.simple_test
 class npb_mz(Hybrid, npb_base):
-    """Mop/s and parallel efficiency of BT-MZ and SP-MZ over processes with threads, bound and not.
+    """Mop/s and parallel efficiency of BT-MZ and SP-MZ over processes with threads, bound and
+    unbound.
 
-    Method: NPB-MZ 3.3 or 3.4 (NAS-03-010), the official programs as `bt-mz.CLASS.x` on PATH, each run verified by its own
-    values, for environments with the feature `npb_mz`. Processes hold zones, and threads share the loops over a zone.
+    Method: NPB-MZ 3.3 or 3.4 (NAS-03-010), for environments with the feature `npb_mz`. The official
+    programs are on PATH as `bt-mz.CLASS.x`. Each run is verified by its own values. Processes hold
+    zones, and threads share the loops over a zone.
 
-    Why: memory that a thread touched first is near the core that it ran on then. Where threads wander, in a guest or the guest's
-    virtual CPUs on the host, it is far away; bound threads stay, but feel each detour of the hypervisor.
+    Why: memory is near the core of the thread that touched it first. Where threads wander it is far
+    away: in a guest, or where the guest's virtual CPUs wander on the host. Bound threads stay, but
+    feel each detour of the hypervisor.
 
-    Reproduces: the HPC Cloud slides 11 (class C on one node of 8 cores, KVM with and without binding: `-S npb_mz.npb_class=C -S
-    npb_mz.processes=1 -S npb_mz.threads=8`) and 12 (BT-MZ on 1 to 16 nodes; KVM loses 2 points of parallel efficiency, EC2 14).
+    Reproduces: the HPC Cloud slides 11 and 12.
 
-    Read: `mops_C_8x4` is the Mop/s of 8 processes of 4 threads, `efficiency_C_8x4` that over 8 times the Mop/s of the fewest
-    processes in the same round. Bound far above unbound: threads wander between NUMA nodes.
+    - Slide 11, class C on one node of 8 cores, KVM with and without binding: `-S npb_mz.npb_class=C
+      -S npb_mz.processes=1 -S npb_mz.threads=8`.
+    - Slide 12, BT-MZ on 1 to 16 nodes: KVM loses 2 points of parallel efficiency, EC2 14.
+
+    Read: `mops_C_8x4` is the Mop/s of 8 processes of 4 threads. `efficiency_C_8x4` is that value
+    over 8 times the Mop/s of one process. It is relative to the fewest processes of the same round.
+    Bound far above unbound: threads wander between NUMA nodes.
     """
 
-    #: `bt-mz`: zones of very different sizes, `sp-mz`: of equal ones. :values: `bt-mz`, `sp-mz`
+    #: The program. `bt-mz` has zones of very different sizes, `sp-mz` of equal ones. :values:
+    #: `bt-mz`, `sp-mz`
     benchmark = builtin.parameter(["bt-mz", "sp-mz"], loggable=True)
-    #: Whether each process, and each thread in it, has cores of its own. :values: `bound`, `unbound`
+    #: Whether each process and each of its threads has its own cores. :values: `bound`, `unbound`
     threads_are = builtin.parameter(list(BINDINGS), loggable=True)
 
     valid_prog_environs = ["+mpi +npb_mz"]

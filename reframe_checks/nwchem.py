@@ -7,28 +7,34 @@ from reframe.core.exceptions import SanityError
 from nearmetal.checks.application import TIME, Application
 from nearmetal.checks.parsing.nwchem import parse_nwchem
 
-#: How far energy (Hartree) and norm of the gradient (Hartree/Bohr, of six printed decimals a component) may be off.
+#: Tolerance of the energy (Hartree), and of the gradient's norm (Hartree/Bohr). NWChem prints six
+#: decimals of each component.
 ENERGY, GRADIENT = 1e-6, 2e-5
 
 
 @rfm.simple_test
 class nwchem(Application):
-    """Seconds and parallel efficiency of an MP2 gradient of a water cluster with NWChem over the number of processes.
+    """Seconds and parallel efficiency of an MP2 gradient of a water cluster with NWChem over the
+    number of processes.
 
-    Method: SCF, semi-direct MP2 and its gradient of a ring of water molecules, from scratch. Energy and gradient must be those
-    that PySCF 2.14, another program, gives for the same atoms and basis; the forces must add up to nothing.
+    Method: SCF, semi-direct MP2 and its gradient of a ring of water molecules, from scratch. PySCF
+    2.14, another program, gives energy and gradient for the same atoms and basis: NWChem's must
+    agree. The forces must add up to zero.
 
-    Why: Global Arrays fetch and add small blocks of other processes' memory without their help. Among applications it is the
-    one that asks most of start-up latency, the more processes the more.
+    Why: Global Arrays fetch and add small blocks of other processes' memory without their help. Of
+    the applications, NWChem depends most on start-up latency, and more so on more processes.
 
-    Reproduces: the InfiniBand post's MP2 gradient of (H2O)7, about 16 % slower than native on 64 processes (`-S nwchem.size=A
-    -S nwchem.processes=4,8,16,32,64`; the post does not tell basis and geometry, ours are cc-pVDZ and a ring).
+    Reproduces: the InfiniBand post's MP2 gradient of (H2O)7, about 16 % slower than native on 64
+    processes: `-S nwchem.size=A -S nwchem.processes=4,8,16,32,64`. The post does not give basis and
+    geometry: ours are cc-pVDZ and a ring.
 
-    Read: `gradient_A_8` is the wall time in s of the gradient of (H2O)7 on 8 processes, SCF included and start-up not;
-    `efficiency_A_8` is the time on the fewest processes over 8 times that.
+    Read: `gradient_A_8` is the wall time in s of the gradient of (H2O)7 on 8 processes, with SCF
+    and without start-up. `efficiency_A_8` is the time of one process over 8 times that. It is
+    relative to the fewest processes of the same round.
     """
 
-    #: S: one molecule, 6-31G*; W: a ring of 3, aug-cc-pVDZ; A: of 7, cc-pVDZ. Total energy and norm of the gradient by PySCF.
+    #: Size -> total energy and norm of the gradient by PySCF. `S`: one molecule, 6-31G*. `W`: a
+    #: ring of 3, aug-cc-pVDZ. `A`: a ring of 7, cc-pVDZ.
     sizes = {
         "S": (-76.1938862779, 0.0488458),
         "W": (-228.7911600032, 0.0499656),

@@ -1,4 +1,4 @@
-"""What the operating system and the hypervisor take from a program that only computes."""
+"""Time that the operating system and the hypervisor take from a program that only computes."""
 
 import reframe as rfm
 import reframe.core.builtins as builtin
@@ -11,22 +11,24 @@ from nearmetal.checks.settings import setting
 
 @rfm.simple_test
 class osnoise(NearmetalCheck):
-    """Detours from a fixed quantum of work on every core at once: share of time lost, rate, and the longest.
+    """Detours from a fixed quantum of work on every core at once: time lost, rate, and the longest
+    detour.
 
-    Method: fixed work quanta of one microsecond; a quantum of more than twice the shortest holds a detour (Beckman et al., The
-    Influence of Operating Systems on the Performance of Collective Operations at Extreme Scale, IEEE Cluster 2006).
+    Method: fixed work quanta of one microsecond. A quantum of more than twice the shortest one
+    holds a detour (Beckman et al., IEEE Cluster 2006).
 
-    Why: a hypervisor that takes a core away for its own threads, its timers or another guest delays all processes that wait
-    for the one on it; bound processes cannot evade it.
+    Why: a hypervisor takes a core away for its own threads, its timers or another guest. All
+    processes then wait for the one on that core, and bound processes cannot evade it.
 
-    Reproduces: no figure; it measures what the HPC Cloud slides call VMM noise (slides 5, 14 and 16) and hold for the reason
-    why Bloss with bound threads loses efficiency.
+    Reproduces: no figure. The HPC Cloud slides call it VMM noise (slides 5, 14 and 16). They name
+    it as the reason why Bloss with bound threads loses efficiency.
 
-    Read: `share_lost` is the part of the time in detours, mean over the cores, `worst_core_lost` that of the core that loses
-    most; many short detours are timer ticks, few of milliseconds are somebody else's turn on the core.
+    Read: `share_lost` is the part of the time in detours, as a mean over the cores.
+    `worst_core_lost` is that part on the core that loses most. Many short detours are timer ticks.
+    A few of milliseconds mean that something else had the core.
     """
 
-    #: Seconds of a launch; default: the partition's `osnoise_seconds` (extras), or 10. :type: float
+    #: Seconds of a repeat. Default: the partition's `osnoise_seconds` (extras), or 10. :type: float
     seconds = setting(float, 10.0, extra="osnoise_seconds", least=0.1)
 
     valid_prog_environs = ["+serial"]

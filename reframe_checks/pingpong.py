@@ -19,30 +19,34 @@ LARGEST = 1 << 22
 
 @rfm.simple_test
 class pingpong(Jvm, Imb, NearmetalCheck):
-    """Start-up latency and bandwidth, 1 B to 4 MiB, between nodes and through shared memory within one.
+    """Start-up latency and bandwidth, 1 B to 4 MiB, between nodes and through shared memory within
+    one.
 
-    Method: PingPong of the Intel MPI Benchmarks as the messaging paper used it (Exposito et al., section 5.1 and
-    figures 4 and 5): half of the round trip, 1000 iterations for short messages and fewer for long ones.
+    Method: PingPong of the Intel MPI Benchmarks as in the messaging paper (section 5.1, figures 4
+    and 5). A value is half of the round trip, with 1000 iterations for short messages and fewer for
+    long ones.
 
-    Why: a NIC that the hypervisor emulates costs a copy and some switches between host and guest for every frame, which short
-    messages feel as latency; a NIC that the guest owns costs next to nothing but its interrupts.
+    Why: an emulated NIC costs a copy and some switches between host and guest for every frame.
+    Short messages feel that as latency. A NIC that the guest owns costs little but its interrupts.
 
-    Reproduces: the messaging paper's figures 4 (between nodes: EC2, CAG with the NIC passed through, CAG native) and 5 (shared
-    memory); the InfiniBand post's latencies.
+    Reproduces: the messaging paper's figures 4 (between nodes: EC2, CAG with the NIC passed
+    through, CAG native) and 5 (shared memory). Also the InfiniBand post's latencies.
 
-    In Java: byte arrays, as in that paper, by the same method. Between nodes the same JVMs also send over a plain socket:
-    `socket_latency`, of 1 B, and `latency_over_sockets`, how many times that the library takes.
+    In Java: byte arrays, as in that paper, by the same method. Between nodes the same JVMs also
+    send over a plain socket. `socket_latency` is its latency for 1 B. `latency_over_sockets` is the
+    library's latency over that.
 
-    Read: `startup_latency` is that of 1 B, `peak_bandwidth` the best over all sizes, in 10^9 bit/s. Compare partitions by the
-    ratio to native. Within a node no NIC takes part: what differs there is memory and binding.
+    Read: `startup_latency` is that of 1 B, `peak_bandwidth` the best over all sizes, in 10^9 bit/s.
+    Compare partitions by the ratio to native. Within a node no NIC takes part: memory and binding
+    make the difference.
     """
 
-    #: Between two nodes, or within one. :values: `internode`, `intranode`
+    #: Place of the two ranks: on two nodes, or on one. :values: `internode`, `intranode`
     placement = builtin.parameter(["internode", "intranode"], loggable=True)
-    #: Seconds at most a message size (IMB's -time); default: the partition's
-    #: `pingpong_max_time` (extras), or 0.5. :type: float
+    #: Most seconds for a message size (IMB's -time). Default: the partition's `pingpong_max_time`
+    #: (extras), or 0.5. :type: float
     max_time = setting(float, 0.5, extra="pingpong_max_time", above=0)
-    #: Seconds without an answer after which a rank is taken to hang. :type: int
+    #: Seconds without an answer after which a rank counts as hanging. :type: int
     stall_timeout = setting(int, 60, least=1)
 
     valid_prog_environs = ["+mpi", "+mpj"]

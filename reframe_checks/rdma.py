@@ -12,25 +12,31 @@ from nearmetal.checks.settings import MESSAGE_SIZES, MESSAGE_SIZES_MEANING, sett
 
 @rfm.simple_test
 class rdma(Link, NearmetalCheck):
-    """Latency and bandwidth of RDMA Read, Write and Send over message size: what MPI on InfiniBand or RoCE builds on.
+    """Latency and bandwidth of RDMA Read, Write and Send over message size: what MPI on InfiniBand
+    or RoCE builds on.
 
-    Method: perftest's ib_read_lat, ib_write_lat, ib_send_lat (the median, t_typical) and ib_read_bw, ib_write_bw, ib_send_bw
-    (the average, one way), reliable connection, one size a run, as OFED brings them and the InfiniBand post ran them.
+    Method: perftest over a reliable connection, one size a run, as OFED ships it and the InfiniBand
+    post ran it. Latency is the median (t_typical) of `ib_read_lat`, `ib_write_lat` and
+    `ib_send_lat`. Bandwidth is the one-way average of `ib_read_bw`, `ib_write_bw` and `ib_send_bw`.
 
-    Why: the operating system takes no part in an RDMA transfer, so that passing the adapter through ought to cost nothing. What
-    it does cost is the platform's: doorbells without write combining add to the latency of every short message.
+    Why: the operating system takes no part in an RDMA transfer, so passing the adapter through
+    ought to cost nothing. Any cost is the platform's: doorbells without write combining add to the
+    latency of every short message.
 
-    Reproduces: the InfiniBand post's OFED micro benchmarks: Read, Write and Send, native, VMDirectPath I/O and SR-IOV ("20%+
-    latency overheads", less bandwidth at middle sizes, a blip at 128 B, a drop at very large messages).
+    Reproduces: the InfiniBand post's OFED micro benchmarks: Read, Write and Send, native,
+    VMDirectPath I/O and SR-IOV. The post has "20%+ latency overheads", less bandwidth at middle
+    sizes, a blip at 128 B and a drop at very large messages.
 
-    Read: `startup_latency` is that of the smallest message, half the round trip of Write and Send, and of Read the whole one,
-    whose answer the adapter gives alone. `peak_bandwidth` is the best over all sizes in 10^9 bit/s. Compare partitions by the
-    ratio to native; `pingpong` less `send` is what the MPI library costs.
+    Read: `startup_latency` is that of the smallest message. For Write and Send it is half the round
+    trip. For Read it is the whole round trip, because the adapter answers alone. `peak_bandwidth`
+    is the best over all sizes in 10^9 bit/s. Compare partitions by the ratio to native. `pingpong`
+    less `send` is what the MPI library costs.
     """
 
-    #: `read` and `write` pass by the other side's processor, `send` wants its receive posted. :values: `read`, `write`, `send`
+    #: The operation. `read` and `write` bypass the other side's processor, `send` needs a posted
+    #: receive. :values: `read`, `write`, `send`
     operation = builtin.parameter(["read", "write", "send"], loggable=True)
-    #: Message sizes in bytes, separated by commas, 1024 and 65536 among them; default: the partition's
+    #: Message sizes in bytes, separated by commas, with 1024 and 65536. Default: the partition's
     #: `rdma_sizes` (extras), or powers of two up to 8 MiB. :type: str
     sizes = setting(
         str,
@@ -39,9 +45,11 @@ class rdma(Link, NearmetalCheck):
         pattern=MESSAGE_SIZES,
         meaning=MESSAGE_SIZES_MEANING,
     )
-    #: Messages a size; default: the partition's `rdma_iterations` (extras), or 1000. :type: int
+    #: Messages of each size. Default: the partition's `rdma_iterations` (extras), or 1000. :type:
+    #: int
     iterations = setting(int, 1000, extra="rdma_iterations", least=5)  # perftest's least
-    #: As `mlx5_0` or `mlx5_0/1`; default: the partition's `rdma_device` (extras), or each node's first active port. :type: str
+    #: Device or port, such as `mlx5_0` or `mlx5_0/1`. Default: the partition's `rdma_device`
+    #: (extras), or each node's first active port. :type: str
     device = setting(
         str,
         "",
@@ -49,7 +57,8 @@ class rdma(Link, NearmetalCheck):
         pattern=r"^[\w.-]+(/\d+)?$",
         meaning="a device of /sys/class/infiniband, or DEVICE/PORT",
     )
-    #: Index of RoCE's address; default: the partition's `rdma_gid_index` (extras), or what perftest takes (-1). :type: int
+    #: Index of RoCE's address (GID). Default: the partition's `rdma_gid_index` (extras), or
+    #: perftest's choice (-1). :type: int
     gid_index = setting(int, -1, extra="rdma_gid_index", least=0)
 
     valid_systems = ["+rdma"]

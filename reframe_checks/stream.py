@@ -9,7 +9,7 @@ from nearmetal.checks.base import NearmetalCheck
 from nearmetal.checks.parsing.stream import parse_stream
 from nearmetal.checks.settings import NUMBERS, setting
 
-#: OpenMP's settings for each binding.
+#: Binding -> OpenMP's environment variables.
 OPENMP = {
     "bound": {"OMP_PROC_BIND": "spread", "OMP_PLACES": "threads"},
     "unbound": {"OMP_PROC_BIND": "false"},
@@ -19,7 +19,7 @@ OPENMP = {
 class stream_program(NearmetalCheck):
     """The program on a whole node."""
 
-    #: Passes, of which the best but the first counts. (The post: 40.) :type: int
+    #: Passes. The best one counts; the first one never does. (The post: 40.) :type: int
     ntimes = setting(int, 10, least=2)
 
     valid_prog_environs = ["+openmp"]
@@ -39,11 +39,13 @@ class stream_program(NearmetalCheck):
 
 
 class stream_base(stream_program):
-    """STREAM with `self.binding`, which a derived check gives: a parameter, or what each half of a duet has."""
+    """STREAM with `self.binding`: a parameter, or the binding of each half of a duet."""
 
-    #: Thread counts separated by commas; default: powers of two up to the node's CPUs. :type: str
+    #: Numbers of threads, separated by commas. Default: powers of two up to the node's CPUs. :type:
+    #: str
     threads = setting(str, "", pattern=NUMBERS, meaning="numbers from 1 separated by commas")
-    #: Elements of each array; default: 4 times the last-level caches, as STREAM asks. (The post: 100000000.) :type: int
+    #: Elements of each array. Default: 4 times the last-level caches, as STREAM requires. (The
+    #: post: 100000000.) :type: int
     elements = setting(int, 0, least=1)
 
     @builtin.run_before("run")
@@ -108,18 +110,23 @@ class stream_base(stream_program):
 
 @rfm.simple_test
 class stream(stream_base):
-    """Copy, Scale, Add and Triad in MB/s (10^6 bytes) over 1, 2, 4, ... threads, with threads bound to cores and not.
+    """Copy, Scale, Add and Triad in MB/s (10^6 bytes) over 1, 2, 4, ... threads, with threads bound
+    to cores and unbound.
 
-    Method: STREAM (McCalpin) as the ESX 4.1 STREAM post ran it (tables 1 and 2: gcc -O2 -fopenmp, arrays far beyond
-    the caches); the results in the arrays are validated.
+    Method: STREAM (McCalpin) as the ESX 4.1 STREAM post ran it (tables 1 and 2). It used gcc -O2
+    -fopenmp and arrays far beyond the caches. The results in the arrays are validated.
 
-    Why: a hypervisor hardly slows down a stream, but it may hide the NUMA nodes, and then threads use memory that is far away.
+    Why: a hypervisor hardly slows down a stream, but it may hide the NUMA nodes. Threads then use
+    memory that is far away.
 
-    Reproduces: the ESX 4.1 STREAM post, table 1 (native, 1 to 16 threads) and, with one guest a NUMA node, table 2.
+    Reproduces: the ESX 4.1 STREAM post, table 1 (native, 1 to 16 threads) and, with one guest on
+    each NUMA node, table 2.
 
-    Read: one variable a function and thread count, e.g. `triad_4`. Bound far above unbound: the kernel moves threads away from
-    their memory. No more with all threads than with half of them: memory, not the cores, is the limit, as it should be.
+    Read: there is one variable for each function and thread count, such as `triad_4`. Bound far
+    above unbound: the kernel moves threads away from their memory. If all threads reach no more
+    than half of them, memory is the limit and not the cores, as it should be.
     """
 
-    #: Whether threads are bound to cores; the binding that held is read back. :values: `bound`, `unbound`
+    #: Whether threads are bound to cores. The actual binding is read back. :values: `bound`,
+    #: `unbound`
     binding = builtin.parameter(["bound", "unbound"], loggable=True)

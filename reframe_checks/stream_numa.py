@@ -12,18 +12,21 @@ from .stream import stream_program
 
 @rfm.simple_test
 class stream_numa(stream_program):
-    """Memory bandwidth of one STREAM instance a NUMA node, all at once, and of local against remote memory.
+    """Memory bandwidth of one STREAM instance on each NUMA node, all at once, and of local against
+    remote memory.
 
-    Method: STREAM (McCalpin), each instance bound by numactl to a node's CPUs and to one node's memory, on as many threads as
-    the node has CPUs.
+    Method: STREAM (McCalpin). numactl binds each instance to a node's CPUs and to one node's
+    memory. An instance has as many threads as the node has CPUs.
 
-    Why: a hypervisor that hides the NUMA nodes, or moves a guest from one to the other, makes local memory remote; two guests
-    of a node each do what one large guest cannot.
+    Why: a hypervisor may hide the NUMA nodes, or move a guest from one to the other. Local memory
+    then becomes remote. Two guests, one on each node, reach what one large guest cannot.
 
-    Reproduces: the ESX 4.1 STREAM post, table 2 (2 VMs, one on each NUMA node).
+    Reproduces: the ESX 4.1 STREAM post, table 2 (2 VMs, one on each NUMA node), with numactl in
+    place of guests.
 
-    Read: `triad_local` is the sum over all nodes, `triad_alone` one node while the others rest, `remote_share` the bandwidth
-    to another node's memory in percent of that. Machines with one NUMA node have the first two.
+    Read: `triad_local` is the sum over all nodes, `triad_alone` one node while the others rest.
+    `remote_share` is the bandwidth to another node's memory in percent of `triad_alone`. Machines
+    with one NUMA node have the first two.
     """
 
     executable = "./stream"

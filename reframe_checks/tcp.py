@@ -12,20 +12,22 @@ from nearmetal.checks.settings import MESSAGE_SIZES, MESSAGE_SIZES_MEANING, sett
 
 @rfm.simple_test
 class tcp(Link, NearmetalCheck):
-    """Latency and bandwidth of plain TCP sockets over the sizes of `pingpong`: what the MPI library adds is the rest.
+    """Latency and bandwidth of plain TCP sockets over the sizes of `pingpong`: what the MPI library
+    adds is the rest.
 
-    Method: qperf's tcp_lat (half round trip) and tcp_bw (one way, at the receiver), one second each a size, where the
-    messaging paper used Hpcbench (Exposito et al., section 5.2, figure 4).
+    Method: qperf's `tcp_lat` (half round trip) and `tcp_bw` (one way, at the receiver), one second
+    each for a size. The messaging paper used Hpcbench (section 5.2, figure 4).
 
-    Why: it separates the link and the kernel, which the hypervisor slows down, from the message-passing library above them.
+    Why: it separates the link and the kernel, which the hypervisor slows down, from the
+    message-passing library above them.
 
     Reproduces: the sockets' line of the messaging paper's figure 4 (52 us and 5.5 Gb/s on EC2).
 
-    Read: `startup_latency` of `pingpong` less that of `tcp` is what the library costs; a library far above it went another way,
-    or waits instead of polling.
+    Read: `startup_latency` of `pingpong` less that of `tcp` is what the library costs. A library
+    far above it took another path, or waits instead of polling.
     """
 
-    #: Message sizes in bytes, separated by commas, 1024 and 65536 among them; default: the partition's
+    #: Message sizes in bytes, separated by commas, with 1024 and 65536. Default: the partition's
     #: `tcp_sizes` (extras), or powers of two up to 4 MiB. :type: str
     sizes = setting(
         str,
@@ -34,7 +36,7 @@ class tcp(Link, NearmetalCheck):
         pattern=MESSAGE_SIZES,
         meaning=MESSAGE_SIZES_MEANING,
     )
-    #: Seconds a size and direction; qperf knows only whole ones. :type: int
+    #: Seconds for each size and direction. qperf takes only whole ones. :type: int
     seconds = setting(int, 1, least=1)
 
     valid_prog_environs = ["+serial"]

@@ -16,28 +16,34 @@ from .npb import CLASSES
 
 @rfm.simple_test
 class vswitch(NearmetalCheck):
-    """A kernel of NPB on the same number of processes, all in one guest of a host, and spread over 2 and 4 of its guests.
+    """A kernel of NPB on the same number of processes in 1, 2 and 4 guests of one host.
 
-    Method: the ESX 4.1 NAMD post, table 2, with a kernel of ours in place of NAMD. One job has all guests and launches the
-    program on 4, 2 and 1 of them by turns; on how many it ran is read from its output.
+    Method: the ESX 4.1 NAMD post, table 2, with a kernel of ours in place of NAMD. One job has all
+    guests and interleaves launches on 4, 2 and 1 of them. The number of guests is read back from
+    the output.
 
-    Why: guests of one host talk through its virtual switch. One switch passes their frames on in memory; guests on switches of
-    their own meet in one more, and that is to the program a slower network.
+    Why: guests of one host communicate through its virtual switch. One switch passes their frames
+    on in memory. Guests on switches of their own meet in one more switch, which is a slower network
+    for the program.
 
-    Reproduces: the ESX 4.1 NAMD post, table 2 (4, 8 and 16 processes in 1, 2 and 4 VMs, on one vSwitch and on several). A site
-    describes each way to join its guests as a partition, and gives it an environment with the feature `vswitch`.
+    Reproduces: the ESX 4.1 NAMD post, table 2 (4, 8 and 16 processes in 1, 2 and 4 VMs, on one
+    vSwitch and on several). A site describes each way to join its guests as a partition. It gives
+    the partition an environment with the feature `vswitch`.
 
-    Read: `mops_S_4_guests_2` is the Mop/s of 4 processes on 2 guests, `kept_S_4_guests_2` that in percent of the same on one
-    guest in the same round. Compare the partitions: what one switch keeps more than several is their price.
+    Read: `mops_S_4_guests_2` is the Mop/s of 4 processes on 2 guests. `kept_S_4_guests_2` is that
+    in percent of the same on one guest in the same round. Compare the partitions: the difference
+    between one switch and several is the price of several.
     """
 
-    #: Numbers of guests, separated by commas; each is to divide the number of processes. :type: str
+    #: Numbers of guests, separated by commas. Each must divide the number of processes. :type: str
     guests = setting(str, "1,2,4", pattern=NUMBERS, meaning="numbers from 1 separated by commas")
-    #: Processes; default: the partition's `vswitch_processes` (extras), or its `cores_per_node`. :type: int
+    #: Processes. Default: the partition's `vswitch_processes` (extras), or its `cores_per_node`.
+    #: :type: int
     processes = setting(int, 0, extra="vswitch_processes", least=1)
-    #: The kernel: CG sends many short messages. :values: `cg`, `ft`, `is`, `mg`
+    #: The kernel. CG sends many short messages. :values: `cg`, `ft`, `is`, `mg`
     benchmark = setting(str, "cg", choices=("cg", "ft", "is", "mg"))
-    #: Size of the problem; default: the partition's `npb_class` (extras), or B. :values: S, W, A, B, C
+    #: Size of the problem. Default: the partition's `npb_class` (extras), or B. :values: `S`, `W`,
+    #: `A`, `B`, `C`
     npb_class = setting(str, "B", extra="npb_class", choices=CLASSES)
 
     valid_prog_environs = ["+vswitch"]

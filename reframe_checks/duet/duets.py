@@ -1,11 +1,12 @@
-"""Two environments, partitions or bindings against each other, finer than two campaigns can tell:
+"""Two environments, partitions or bindings compared in one job, more finely than in two campaigns.
 
     reframe -c reframe_checks/duet -r --system lab:native -n pingpong_duet -S environs=openmpi,mpich
-    reframe -c reframe_checks/duet -r --system lab -n pingpong_duet -p '^mpich$' -S partitions=native,emulated
+    reframe -c reframe_checks/duet -r --system lab -n pingpong_duet -p '^mpich$' \\
+        -S partitions=native,emulated
     reframe -c reframe_checks/duet -r --system lab:native -n stream_duet -S bindings=bound,unbound
     nearmetal duet
 
-They are not in `-c reframe_checks`, whose campaign they are no part of. A check becomes a duet by the four lines below.
+Duets are no part of the campaign of `-c reframe_checks`. A check becomes a duet by the lines below.
 """
 
 import reframe as rfm
@@ -23,9 +24,11 @@ SOURCES = "../src"
 
 @rfm.simple_test
 class pingpong_duet(Duet, pingpong):
-    """PingPong of A and of B by turns: two MPI libraries, or two kinds of link.
+    """PingPong of A and of B, interleaved: two MPI libraries, or two kinds of link.
 
-    Method: duet benchmarking (Bulej et al., ICPE 2020), one after the other because two at once would share the link."""
+    Method: duet benchmarking (Bulej et al., ICPE 2020), one after the other because two at once
+    would share the link.
+    """
 
     sourcesdir = SOURCES
     by_default = "environs", ["openmpi", "mpich"]
@@ -35,9 +38,12 @@ class pingpong_duet(Duet, pingpong):
 
 @rfm.simple_test
 class stream_duet(Duet, stream_base):
-    """STREAM of A and of B by turns: threads bound to cores and not, two compilers, or two kinds of node.
+    """STREAM of A and of B, interleaved: threads bound to cores and unbound, two compilers, or two
+    kinds of node.
 
-    Method: duet benchmarking (Bulej et al., ICPE 2020), one after the other because two at once would share the memory."""
+    Method: duet benchmarking (Bulej et al., ICPE 2020), one after the other because two at once
+    would share the memory.
+    """
 
     sourcesdir = SOURCES
     by_default = "bindings", ["bound", "unbound"]
@@ -49,10 +55,13 @@ class stream_duet(Duet, stream_base):
 
 @rfm.simple_test
 class npb_duet(Duet, npb):
-    """A kernel of NPB on A and on B by turns: what of its parallel efficiency the link, or the library, takes.
+    """A kernel of NPB on A and on B, interleaved: the loss of parallel efficiency to the link or
+    the library.
 
-    Method: duet benchmarking (Bulej et al., ICPE 2020), a round of all numbers of processes on A, then on B. `efficiency_B_8_a`
-    less `efficiency_B_8_b` is the loss in points, as the HPC Cloud slides have it."""
+    Method: duet benchmarking (Bulej et al., ICPE 2020), a round of all numbers of processes on A,
+    then on B. `efficiency_B_8_a` less `efficiency_B_8_b` is the loss in points, as in the HPC Cloud
+    slides.
+    """
 
     sourcesdir = SOURCES
     by_default = "environs", ["openmpi", "mpich"]
@@ -61,9 +70,11 @@ class npb_duet(Duet, npb):
 
 @rfm.simple_test
 class collectives_duet(Duet, collectives):
-    """Collectives of A and of B by turns: two MPI libraries, or two kinds of link.
+    """Collectives of A and of B, interleaved: two MPI libraries, or two kinds of link.
 
-    Method: duet benchmarking (Bulej et al., ICPE 2020), one after the other because two at once would share the link."""
+    Method: duet benchmarking (Bulej et al., ICPE 2020), one after the other because two at once
+    would share the link.
+    """
 
     sourcesdir = SOURCES
     by_default = "environs", ["openmpi", "mpich"]
@@ -72,9 +83,11 @@ class collectives_duet(Duet, collectives):
 
 @rfm.simple_test
 class launch_duet(Duet, launch):
-    """Launches of A and of B by turns: what a container costs before the program computes.
+    """Launches of A and of B, interleaved: what a container costs before the program computes.
 
-    Method: duet benchmarking (Bulej et al., ICPE 2020), a round of all numbers of processes on A, then on B."""
+    Method: duet benchmarking (Bulej et al., ICPE 2020), a round of all numbers of processes on A,
+    then on B.
+    """
 
     sourcesdir = SOURCES
     by_default = "environs", ["openmpi", "openmpi-sif"]
