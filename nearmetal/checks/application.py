@@ -24,10 +24,10 @@ class Application(Scaling, NearmetalCheck):
     """Base of the applications: the problem stays, the processes grow (strong scaling). A check has a table `sizes` and says
     in a hook how its program is called."""
 
-    #: Size of the problem; default: the partition's `CHECK_size` (extras), or A.
-    #: :values: see the check's `sizes`
+    #: Size of the problem. Default: the partition's `CHECK_size` (extras), or A. :values: the names
+    #: in `sizes`
     size = setting(str, "A", choices_of="sizes")
-    #: The program's name on PATH. :type: str
+    #: Name of the program on PATH. :type: str
     program = builtin.variable(str)
 
     #: What each size is, by its letter; A is the one that a node or two take a minute for.

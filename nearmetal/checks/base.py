@@ -53,12 +53,13 @@ class NearmetalCheck(rfm.RegressionTest, Baselined, FromSpack, Programs, Setting
     """Base of all checks. A check says what to build and run, reads the output in `read_output`, and names what it
     measures with `@performance_function`s that return `self.over_launches(name, values)`."""
 
-    #: Fresh launches of the program within one job; a value is the median over them. The gate judges from 5. :type: int
+    #: Fresh launches of the program within one job. A value is their median. The gate needs 5.
+    #: :type: int
     repeats = setting(int, 3, least=1)
     #: Nodes in the job. :type: int
     num_nodes = builtin.variable(int, value=1)
 
-    #: Facts of the run, recorded with every result (see src/provenance.sh); equal on all nodes or `a | b`. :type: str
+    #: Facts of the run (see src/provenance.sh). Where nodes differ: `a | b`. :type: str
     kernel = builtin.variable(str, value="", loggable=True)
     hypervisor = builtin.variable(str, value="", loggable=True)
     cpu_model = builtin.variable(str, value="", loggable=True)
@@ -73,14 +74,15 @@ class NearmetalCheck(rfm.RegressionTest, Baselined, FromSpack, Programs, Setting
     revision = builtin.variable(str, value="", loggable=True)
     #: All further facts of the nodes. :type: dict
     facts = builtin.variable(dict, value={}, loggable=True)
-    #: The values of every launch, by performance variable. :type: dict
+    #: Performance variable -> value of every repeat. :type: dict
     samples = builtin.variable(dict, value={}, loggable=True)
-    #: Of every launch the parts that it was measured in, a second level of samples, by performance variable. :type: dict
+    #: Performance variable -> values within every repeat, a second level of samples. :type: dict
     within = builtin.variable(dict, value={}, loggable=True)
-    #: What was measured over message sizes (bytes), a value a launch: `{'half_round_trip_us': {1: [...]}}`. :type: dict
+    #: Curve -> message size in bytes -> value of every repeat: `{'half_round_trip_us': {1:
+    #: [...]}}`. :type: dict
     curves = builtin.variable(dict, value={}, loggable=True)
 
-    #: What the run selects, beyond the names of tests (selection.py). :type: dict
+    #: Selection of the run, beyond the names of checks (selection.py). :type: dict
     selection = builtin.variable(dict, value={}, loggable=True)
 
     #: Set by a check whose job is not just `num_nodes` nodes: srun's further options for a probe of them all, and how many.

@@ -25,12 +25,12 @@ class Baselined(rfm.RegressionTestPlugin):
     (`-S no_baseline=REASON`), lasts beyond it.
     """
 
-    #: Why variables without reference pass here: the check's own reason, or `no_baseline` of the partition's extras.
-    #: :type: str
+    #: Reason why variables without a reference pass: the check's own, or the partition's
+    #: `no_baseline` (extras). :type: str
     no_baseline = builtin.variable(str, value="", loggable=True)
-    #: Who gave that reason. :values: `check`, `partition`, or nothing
+    #: Origin of that reason. :values: `check`, `partition`, or nothing
     no_baseline_of = builtin.variable(str, value="", loggable=True)
-    #: Variables for which the case failed, as the baseline lacks them. :type: list of str
+    #: Variables that the baseline lacks, so that the case failed. :type: list of str
     unreferenced = builtin.variable(typ.List[str], value=[], loggable=True)
 
     # Here and not after init, where ReFrame would drop the check and say "Ran 0/0": an unreadable file fails the case.

@@ -37,7 +37,7 @@ def presence(program: str, where: str) -> str:
 class Programs(rfm.RegressionTestPlugin):
     """How programs come to be, and what is asked of their launches. Part of the base of all checks."""
 
-    #: Name and digest of the image that the program is in, which the environment says; '' without. :type: str
+    #: Container image name and digest; '' without an image. :type: str
     image = builtin.variable(str, value="", loggable=True)
 
     _source = ""  # of a program of ours
@@ -186,7 +186,7 @@ class Programs(rfm.RegressionTestPlugin):
 class OursOrTheirs(rfm.RegressionTestPlugin):
     """A check that runs our program or the suite's own that ours is written after."""
 
-    #: Whose program: ours, or that of the suite named in the check's documentation. :type: str
+    #: Origin of the program: ours, or the suite that the check's description names. :type: str
     suite = builtin.variable(str, value="nearmetal", loggable=True)
 
     def theirs(self, name: str) -> bool:

@@ -36,8 +36,8 @@ class Scaling(rfm.RegressionTestPlugin):
     what stands for a launch elsewhere is a round here.
     """
 
-    #: Numbers of processes, separated by commas; default: the partition's `processes` (extras), or powers of two up to the
-    #: cores of two nodes, or of one where there is no other. :type: str
+    #: Numbers of processes, separated by commas. Default: the partition's `processes` (extras), or
+    #: powers of two up to the cores of two nodes. With one node: up to its cores. :type: str
     processes = setting(
         str,
         "",
@@ -46,10 +46,11 @@ class Scaling(rfm.RegressionTestPlugin):
         whole_numbers_too=True,
         meaning="numbers from 1 separated by commas",
     )
-    #: Processes on a node; default: the partition's `ranks_per_node` (extras), or its `cores_per_node`. :type: int
+    #: Processes on each node. Default: the partition's `ranks_per_node` (extras), or its
+    #: `cores_per_node`. :type: int
     ranks_per_node = setting(int, 0, extra="ranks_per_node", least=1)
-    #: What a process is bound to, which is read back with hwloc; default: the partition's `bind_to` (extras), or `core`.
-    #: :values: `none`, `core`, `numa`
+    #: Binding of each process, read back with hwloc. Default: the partition's `bind_to` (extras),
+    #: or `core`. :values: `none`, `core`, `numa`
     binding = setting(str, "core", extra="bind_to", choices=tuple(CPU_BIND))
 
     _threads = 1
@@ -225,7 +226,7 @@ class Scaling(rfm.RegressionTestPlugin):
 class Hybrid(rfm.RegressionTestPlugin):
     """A scaling check whose processes have OpenMP threads, and a core for each of them. Stands before Scaling."""
 
-    #: OpenMP threads of a process; default: the partition's `threads` (extras), or 1. :type: int
+    #: OpenMP threads of each process. Default: the partition's `threads` (extras), or 1. :type: int
     threads = setting(int, 1, extra="threads", least=1)
 
     def use_processes(self, most: int, *which) -> None:

@@ -25,13 +25,13 @@ class Duet(rfm.RegressionTestPlugin):
     `v_ratio`, the median of B/A within the pairs. `nearmetal duet` judges them.
     """
 
-    #: Pairs of launches; an even number. :type: int
+    #: Pairs of repeats: an even number. :type: int
     pairs = setting(int, 14, least=2)
     #: A,B: two programming environments, such as `openmpi,mpich`. :type: list of str
     environs = builtin.variable(typ.List[str], value=[])
     #: A,B: two partitions of the system, such as `native,emulated`, in a heterogeneous job of Slurm. :type: list of str
     partitions = builtin.variable(typ.List[str], value=[])
-    #: A,B: two bindings, where the check knows any: `bound,unbound`. :type: list of str
+    #: A,B: two bindings, for checks that have them: `bound,unbound`. :type: list of str
     bindings = builtin.variable(typ.List[str], value=[])
 
     # Last, after ReFrame's own hook that sets the variables of -P.
