@@ -137,8 +137,13 @@ def page(sources=SOURCES) -> str:
     parts = ["## Every check", _table(common)]
     for one in sorted(checks, key=lambda one: one.is_duet):
         own = {name: told for name, told in variables(one, known).items() if name not in common}
-        parts += [f"## {one.name}", _escaped(one.docstring), _table(own)]
+        parts += [f"## {one.name}", _escaped(_labelled(one.docstring)), _table(own)]
     return "\n\n".join(parts) + "\n"
+
+
+def _labelled(docstring: str) -> str:
+    """A docstring whose paragraphs begin with their labels in bold: Method, Why, ..."""
+    return re.sub(r"^([A-Z]\w*(?: Java)?): ", r"**\1:** ", docstring, flags=re.MULTILINE)
 
 
 def _table(of: dict[str, Variable]) -> str:
