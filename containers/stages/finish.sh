@@ -28,26 +28,12 @@ else
     label org.nearmetal.library "$library $(dpkg-query -W -f '${Version}' "$1")"
 fi
 
-# CycloneDX 1.6, https://cyclonedx.org/docs/1.6/json/. A package URL has `:` and `+` of a version in percent.
-{
-    printf '{"bomFormat": "CycloneDX", "specVersion": "1.6", "version": 1,\n'
-    printf ' "metadata": {"component": {"type": "container", "name": "nearmetal-%s"}},\n "components": [\n' "$stack"
-    {
-        dpkg-query -W -f '${Package} ${Version} ${Architecture}\n' | while read -r name version architecture; do
-            printf '{"type": "library", "name": "%s", "version": "%s", "purl": "pkg:deb/debian/%s@%s?arch=%s"}\n' "$name" \
-                "$version" "$(echo "$name" | sed 's/+/%2B/g')" "$(echo "$version" | sed 's/:/%3A/g; s/+/%2B/g')" "$architecture"
-        done
-        [ ! -e "$share/spack.packages" ] || while read -r name version hash; do
-            printf '{"type": "library", "name": "%s", "version": "%s", "purl": "pkg:generic/%s@%s?spack_hash=%s"}\n' "$name" \
-                "$version" "$name" "$version" "$hash"
-        done < "$share/spack.packages"
-        find -L /opt/nearmetal/bin /opt/nearmetal/share/java -type f 2>/dev/null | LC_ALL=C sort | while read -r file; do
-            printf '{"type": "file", "name": "%s", "hashes": [{"alg": "SHA-256", "content": "%s"}]}\n' "$file" \
-                "$(sha256sum < "$file" | cut -c1-64)"
-        done
-    } | sed '$!s/$/,/'
-    printf ']}\n'
-} > "$share/sbom.cdx.json"
+dpkg-query -W -f '${Package} ${Version} ${Architecture}\n' > /tmp/debian.list
+cp "$share/spack.packages" /tmp/spack.list 2> /dev/null || : > /tmp/spack.list
+find -L /opt/nearmetal/bin /opt/nearmetal/share/java -type f 2> /dev/null | LC_ALL=C sort | xargs sha256sum > /tmp/files.list
+LD_LIBRARY_PATH=/opt/jq /opt/jq/jq --null-input --arg stack "$stack" --rawfile debian /tmp/debian.list \
+    --rawfile spack /tmp/spack.list --rawfile files /tmp/files.list --from-file /stages/sbom.jq > "$share/sbom.cdx.json"
+rm -rf /opt/jq
 
 apt-get clean
 # Java's certificates have the time of their import in them, and nothing here speaks TLS.
