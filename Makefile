@@ -10,7 +10,7 @@ export PYTHONDONTWRITEBYTECODE := 1
 endif
 
 .PHONY: help demo campaign test unit lab-up lab-status lab-shell lab-exec lab-down lab-clean bench-gate bench-kernels drill lock \
-        spack-check spack-lock images images-lock aws-check lint lint-python lint-types lint-imports lint-c lint-shell lint-yaml format \
+        spack-check spack-lock images images-lock release-check aws-check lint lint-python lint-types lint-imports lint-c lint-shell lint-yaml format \
         docs docs-links pictures
 
 help: ## list these commands
@@ -115,6 +115,13 @@ images: .venv/ready ## build the Apptainer images of containers/ and hold them a
 
 images-lock: .venv/ready ## build them and write containers/images.lock anew, saying what changed
 	@$(WITH_MAKE) .venv/bin/python -m nearmetal.locks.images --lock $(IMAGES)
+
+# All of it, whatever is wrong with a part: exit code 1 if anything is.
+release-check: .venv/ready ## are the locks of Spack and of the images of these sources? Asks SPACK too, where there is one
+	@bad=0; \
+	    .venv/bin/python -m nearmetal.locks.images --check || bad=1; \
+	    .venv/bin/python -m nearmetal.locks.spack --release $(if $(SPACK),--spack '$(SPACK)') || bad=1; \
+	    exit $$bad
 
 aws-check: .venv/aws/ready ## is site-config/aws/cluster.yaml, or FILE, a cluster as ParallelCluster takes it and ec2.yaml says?
 	@.venv/aws/bin/python -m nearmetal.aws $(if $(FILE),'$(FILE)')

@@ -15,6 +15,7 @@ cp /stages/test.sh "$share/test.sh"
 label() { echo "$1 $2" >> "$APPTAINER_LABELS"; }
 label org.nearmetal.stack "$stack"
 label org.nearmetal.pmi "$pmi"
+label org.nearmetal.sources "$(cat "$share/nearmetal-sources.sha256")"
 if [ -e "$share/spack.packages" ]; then
     label org.nearmetal.lock "sha256:$(cat "$share/spack.lock.sha256")"
     for name in openmpi mpich mpj-express pmix openjdk; do

@@ -175,6 +175,7 @@ class Builder:
             "bytes": path.stat().st_size,
             "pmi": labels["org.nearmetal.pmi"],
             "software": software,
+            "sources": labels["org.nearmetal.sources"],
             "revision": revision,
             "epoch": epoch,
             "packages": {

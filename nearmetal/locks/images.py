@@ -19,51 +19,57 @@ import yaml
 from nearmetal import files
 from nearmetal.checkout import CHECKOUT
 from nearmetal.lab import conditions
-from nearmetal.locks import sif
+from nearmetal.locks import sif, sources
 from nearmetal.locks.builder import Builder, BuildError, cache, digest_of, node_image
 from nearmetal.locks.images_lock import ImagesError, directory, lock_path, read_lock
 
 #: Definitions, their stages and the lock.
 CONTAINERS = CHECKOUT / "containers"
 STACKS = sorted(path.stem for path in CONTAINERS.glob("*.def"))
-#: What an image holds of ours: what install.sh builds, and by what.
-SOURCES = [
-    path
-    for suffix in ("c", "h", "java")
-    for path in (CHECKOUT / "reframe_checks" / "src").rglob(f"*.{suffix}")
-] + [
-    CHECKOUT / "reframe_checks" / "src" / name
-    for name in ("install.sh", "programs.txt", "java/launch/jvm.sh")
-]
-EPILOG = """exit codes: 0 built, and as locked; 1 an image could not be built; 2 bad usage; 3 built, but not what the lock has;
-4 an unforeseen error (--debug prints its traceback).
+#: What an image was built from: keys of its entry in the lock, in words.
+MADE_FROM = {
+    "software": "software",
+    "sources": "sources (reframe_checks/src)",
+    "inputs": "definition, stages or recipes (containers, nearmetal/locks/sif.py, spack-env)",
+}
+EPILOG = """exit codes: 0 built, and as locked; 1 an image could not be built; 2 bad usage; 3 built, but not what the lock has
+(--check: the lock is not of this checkout); 4 an unforeseen error (--debug prints its traceback).
 NEARMETAL_IMAGES=DIRECTORY keeps images there, and their lock in DIRECTORY.lock; checks look there too."""
 
 
 def inputs(stack: str, software: str) -> list[Path]:
-    """The files that an image is made from."""
-    made_from = [
+    """The files that an image is made from, beside the sources of our programs."""
+    paths = [
         CONTAINERS / f"{stack}.def",
         *(CONTAINERS / "stages").iterdir(),
         Path(sif.__file__),
-        *SOURCES,
     ]
     if software == "spack":
         # What the definition copies: not `.spack-env`, which a user of the checkout installed there.
         copied = [
             CHECKOUT / name
-            for name in re.findall(r"^    (spack-env/\S+) ", made_from[0].read_text(), re.M)
+            for name in re.findall(r"^    (spack-env/\S+) ", paths[0].read_text(), re.M)
         ]
-        made_from += [
+        paths += [
             path
             for top in copied
             for path in [top, *top.rglob("*")]
             if path.is_file() and path.suffix != ".pyc"
         ]
-    return sorted(made_from)
+    return sorted(paths)
+
+
+def made_from(stack: str, software: str) -> dict:
+    """What an image of this checkout is built from, as its entry in the lock has it."""
+    return {
+        "software": software,
+        "sources": sources.digest(),
+        "inputs": digest_of_all(inputs(stack, software)),
+    }
 
 
 def digest_of_all(paths: list[Path]) -> str:
+    """SHA-256 over the names and contents of files of the checkout."""
     whole = hashlib.sha256()
     for path in paths:
         whole.update(
@@ -87,16 +93,37 @@ def revision_of(paths: list[Path]) -> tuple[str, int]:
     return last[0] + ("-dirty" if git("status", "--porcelain") else ""), int(last[1])
 
 
+def other_origin(locked: dict, here: dict) -> list[str]:
+    """In words why a lock is not of what stands in this checkout; nothing if it is."""
+    words = []
+    for key, what in MADE_FROM.items():
+        there = locked.get(key, "unknown")
+        if there != here[key]:
+            words.append(f"the lock is of other {what}: {there[:12]} there, {here[key][:12]} here")
+    return words
+
+
+def faults() -> list[str]:
+    """Why the committed lock is unfit for a release: a sentence a fault, with file and fix."""
+    lock, found = Path("containers/images.lock"), []
+    entries = read_lock(CONTAINERS / "images.lock")
+    for stack in STACKS:
+        if stack not in entries:
+            found.append(f"{lock}: {stack}: the lock has no such image. Fix: make images-lock")
+            continue
+        entry = entries[stack]
+        words = other_origin(entry, made_from(stack, entry["software"]))
+        if entry["revision"].endswith("-dirty"):
+            words.append("it was built from uncommitted changes")
+        found += [f"{lock}: {stack}: {each}. Fix: make images-lock" for each in words]
+    extra = sorted(entries.keys() - set(STACKS))
+    found += [f"{lock}: {stack}: no definition. Fix: remove the entry" for stack in extra]
+    return found
+
+
 def differences(old: dict, new: dict) -> list[str]:
     """In words what is in one image and not in the other."""
-    words = [
-        f"{what} is {new[key]} instead of {old[key]}"
-        for key, what in (
-            ("software", "where the software comes from"),
-            ("inputs", "the digest of what it is built from"),
-        )
-        if old[key] != new[key]
-    ]
+    words = other_origin(old, new)
     before, after = old["packages"], new["packages"]
     words += [
         f"{name} {after.get(name, 'is gone')}"
@@ -119,7 +146,13 @@ def main(words=None) -> int:
     parser.add_argument(
         "--debug", action="store_true", help="with an unforeseen error, print the traceback as well"
     )
-    parser.add_argument("--lock", action="store_true", help="write the lock anew by what is built")
+    action = parser.add_mutually_exclusive_group()
+    action.add_argument("--lock", action="store_true", help="write the lock anew by what is built")
+    action.add_argument(
+        "--check",
+        action="store_true",
+        help="build nothing: say whether containers/images.lock is of this checkout",
+    )
     parser.add_argument(
         "--software",
         choices=["debian", "spack"],
@@ -134,6 +167,8 @@ def main(words=None) -> int:
         parser.error(
             f"no such stack: {', '.join(sorted(unknown))}; choose from {', '.join(STACKS)}"
         )
+    if arguments.check:
+        return check()
     own = shutil.which("apptainer") is not None
     try:
         if not own:
@@ -171,6 +206,16 @@ def main(words=None) -> int:
         return 130
 
 
+def check() -> int:
+    """Print what is wrong with the lock; the exit code."""
+    try:
+        found = faults()
+    except ImagesError as error:
+        found = [str(error)]
+    print("\n".join(found) or "containers/images.lock is of this checkout's sources")
+    return 3 if found else 0
+
+
 def refuse_unsuitable_host() -> None:
     """Before anything is built: what would end it later, in other words. Raises LabError."""
     if shutil.which("apptainer"):
@@ -192,9 +237,8 @@ def build_all(stacks, software, lock_anew, say) -> int:
     entries, builder, other = read_lock(lock), None, []
     try:
         for stack in stacks:
-            made_from, old = inputs(stack, software), entries.get(stack)
-            digest = digest_of_all(made_from)
-            unchanged = old is not None and (old["inputs"], old["software"]) == (digest, software)
+            here, old = made_from(stack, software), entries.get(stack)
+            unchanged = old is not None and not other_origin(old, here)
             if (
                 old is not None
                 and unchanged
@@ -204,15 +248,17 @@ def build_all(stacks, software, lock_anew, say) -> int:
                 say(f"{stack}: as locked")
                 continue
             revision, epoch = (
-                (old["revision"], old["epoch"]) if old and unchanged else revision_of(made_from)
+                (old["revision"], old["epoch"])
+                if old and unchanged
+                else revision_of([*inputs(stack, software), sources.DIRECTORY])
             )
             if builder is None:
                 refuse_unsuitable_host()
                 builder = Builder(say)
-            say(f"{stack}: building")
+            say("\n  ".join([f"{stack}: building", *(other_origin(old, here) if old else [])]))
             started = time.monotonic()
             path, new = builder.image(stack, software, revision, epoch)
-            new["inputs"] = digest
+            new["inputs"] = here["inputs"]
             files.copy(path, place / f"{stack}.sif")
             said = f"{stack}: {new['bytes'] / 1e6:.0f} MB in {time.monotonic() - started:.0f} s, {new['digest'][:19]}"
             if old and old["digest"] == new["digest"]:

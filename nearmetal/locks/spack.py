@@ -2,6 +2,7 @@
 
 make spack-check                               reads them; asks Spack too where there is one
 make spack-lock                                writes the locks anew by Spack, and says what changed
+make release-check                             checks as well that they are of these sources
 python -m nearmetal.locks.spack OLD NEW        says what changed
 """
 
@@ -21,6 +22,7 @@ import jsonschema
 import yaml
 
 from nearmetal.checkout import CHECKOUT, PACKAGE
+from nearmetal.locks import sources
 from nearmetal.unforeseen import guarded
 
 #: The environments, their locks and our recipes.
@@ -30,6 +32,8 @@ LOCK_VERSIONS = (6, 7)
 #: What may come from the machine that wrote a lock: the compiler and the C library.
 EXTERNAL = {"gcc", "glibc"}
 REGENERATE = "write it anew: make spack-lock"
+#: The line of our recipe that names the sources that the locks are of.
+DIGEST = re.compile(r'^DIGEST = "([0-9a-f]{64})"$', re.MULTILINE)
 
 
 class LockError(ValueError):
@@ -251,6 +255,33 @@ def recipe(name: str) -> Path:
     )
 
 
+def locked_digest() -> str:
+    """The digest of the sources that the locks are of, from our recipe. Raises LockError."""
+    path = recipe("nearmetal-benchmarks")
+    found = DIGEST.search(path.read_text())
+    if not found:
+        raise LockError(f'{path}: no line DIGEST = "..." with a SHA-256: {REGENERATE}')
+    return found[1]
+
+
+def other_sources() -> str:
+    """In words why the locks are not of this checkout's sources; '' if they are. Raises LockError."""
+    locked, here = locked_digest(), sources.digest()
+    if locked == here:
+        return ""
+    path = recipe("nearmetal-benchmarks").relative_to(CHECKOUT)
+    return (
+        f"{path}: DIGEST is of other sources (reframe_checks/src): {locked[:12]} there, "
+        f"{here[:12]} here. Fix: make spack-lock"
+    )
+
+
+def write_digest() -> None:
+    """Enter the digest of this checkout's sources into our recipe. Raises LockError."""
+    path, old = recipe("nearmetal-benchmarks"), locked_digest()
+    path.write_text(path.read_text().replace(old, sources.digest()))
+
+
 def unmet(node: Node, text: str) -> str:
     """In words what of a requirement, such as `@5.0.7 +cma fabrics=ucx,ofi`, a node does not meet; '' if it meets all."""
     for word in re.findall(r"@[^\s~+]+|[~+][\w-]+|[\w-]+=\S+", text):
@@ -331,7 +362,7 @@ def compare(spack: list[str], directory: Path, write: bool) -> list[str]:
         if old.exists()
         else [f"{len(read_lock(fresh).nodes)} packages are new"]
     )
-    if write:
+    if write and words:  # Spack's order of the same packages varies
         shutil.copyfile(fresh, old)
     shutil.rmtree(fresh.parents[2])
     return words
@@ -358,6 +389,9 @@ def main(arguments=None) -> int:
         "--debug", action="store_true", help="with an unforeseen error, print the traceback as well"
     )
     parser.add_argument("--write", action="store_true", help="take over what it says")
+    parser.add_argument(
+        "--release", action="store_true", help="check as well that the locks are of these sources"
+    )
     options = parser.parse_args(arguments)
     if len(options.locks) not in (0, 2) or (options.write and not options.spack):
         parser.error("give two locks, or none; --write needs --spack")
@@ -365,7 +399,12 @@ def main(arguments=None) -> int:
         if options.locks:
             print("\n".join(changes(*map(read_lock, options.locks))) or "nothing changed")
             return 0
+        if options.write:
+            write_digest()
         bad = 0
+        if options.release and (words := other_sources()):
+            print(words)
+            bad += 1
         for directory in sorted(path.parent for path in HERE.glob("*/spack.yaml")):
             words = compare(options.spack, directory, options.write) if options.spack else []
             found = disagreements(directory)

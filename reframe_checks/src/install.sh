@@ -3,6 +3,7 @@
 #   sh install.sh PREFIX KIND...
 # KIND  mpi, serial: as programs.txt has them, into PREFIX/bin/nearmetal-NAME, by MPICC (default mpicc) and CC (default cc);
 #       java: the classes and their launcher into PREFIX/share/java, by JAVA_HOME's or PATH's JDK and the library in MPJ_HOME
+# PREFIX/share/nearmetal-sources.sha256 is the digest of the sources that they were built from.
 set -eu
 [ $# -gt 1 ] || { echo "usage: sh install.sh PREFIX mpi|serial|java..." >&2; exit 2; }
 prefix=$1
@@ -32,6 +33,8 @@ in_java() {
     cp java/launch/jvm.sh "$share"
 }
 
+mkdir -p "$prefix/share"
+sh digest.sh > "$prefix/share/nearmetal-sources.sha256"
 for kind; do
     case $kind in
         mpi) programs mpi "${MPICC:-mpicc}" ;;

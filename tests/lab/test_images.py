@@ -41,6 +41,7 @@ def test_an_image_is_the_same_to_the_bit_wherever_it_is_built(built_images, tmp_
 def test_an_image_tells_what_it_is_and_holds(lab, built_images, stack):
     labels = lab.run(f"apptainer inspect --labels {IMAGES}/{stack}.sif")
     assert f"org.opencontainers.image.revision: {built_images[stack]['revision']}" in labels
+    assert f"org.nearmetal.sources: {built_images[stack]['sources']}" in labels
     assert (
         f"org.nearmetal.pmi: {built_images[stack]['pmi']}" in labels
         and "org.nearmetal.software: debian" in labels

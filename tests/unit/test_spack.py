@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from nearmetal.locks import sources
 from nearmetal.locks import spack as locks
 from tests.support.paths import CHECKOUT
 
@@ -97,26 +98,64 @@ class Recipe:
         vars(self).update(runpy.run_path(str(path)))
 
 
-def test_the_recipe_of_our_programs_has_the_digest_of_their_sources(monkeypatch):
-    names = ["Package", "InstallError", "license", "version", "variant", "depends_on"]
-    package = types.ModuleType("spack.package")
-    vars(package).update(
-        {name: (lambda *_, **__: None) for name in names}, Package=object, __all__=names
-    )
-    monkeypatch.setitem(sys.modules, "spack", types.ModuleType("spack"))
-    monkeypatch.setitem(sys.modules, "spack.package", package)
-    recipe = Recipe(PACKAGES / "nearmetal_benchmarks" / "package.py")
-    found = recipe.digest(recipe.SOURCES)
-    assert found == recipe.DIGEST, (
-        f'a source changed: enter DIGEST = "{found}" there, then make spack-lock'
-    )
-
-
 class Built:
     """What a recipe is told of: a stage, a specification and the packages that it depends on."""
 
     def __init__(self, **values):
         vars(self).update(values)
+
+
+@pytest.fixture
+def benchmarks(monkeypatch, tmp_path):
+    """Our programs' recipe in a copy of the checkout, with the part of Spack that it asks for.
+
+    The compilers do nothing.
+    """
+
+    def which(name, required):
+        def run(*arguments, output=None, extra_env=None):
+            command = [name, *map(str, arguments)]
+            environment = {**os.environ, **(extra_env or {})}
+            return subprocess.run(
+                command, env=environment, capture_output=True, text=True, check=True
+            ).stdout
+
+        return run
+
+    package = types.ModuleType("spack.package")
+    vars(package).update(
+        {name: (lambda *_, **__: None) for name in ("license", "version", "variant", "depends_on")},
+        Package=object,
+        InstallError=RuntimeError,
+        which=which,
+        spack_cc="true",
+    )
+    package.__all__ = [name for name in vars(package) if not name.startswith("_")]
+    monkeypatch.setitem(sys.modules, "spack", types.ModuleType("spack"))
+    monkeypatch.setitem(sys.modules, "spack.package", package)
+    shutil.copytree(sources.DIRECTORY, tmp_path / "reframe_checks" / "src")
+    copied = tmp_path / locks.recipe("nearmetal-benchmarks").relative_to(ROOM.parent)
+    copied.parent.mkdir(parents=True)
+
+    def install(digest: str) -> Path:
+        text = locks.recipe("nearmetal-benchmarks").read_text()
+        copied.write_text(text.replace(locks.locked_digest(), digest))
+        spec = {"mpi": Built(mpicc="true")}
+        Recipe(copied).NearmetalBenchmarks().install(spec, tmp_path / "prefix")
+        return tmp_path / "prefix"
+
+    return install
+
+
+def test_an_installation_names_the_sources_that_it_was_built_from(benchmarks):
+    prefix = benchmarks(sources.digest())
+    assert (prefix / sources.INSTALLED).read_text().strip() == sources.digest()
+
+
+def test_a_lock_of_other_sources_is_not_installed(benchmarks):
+    """They would have the hash of those that it is of."""
+    with pytest.raises(RuntimeError, match=f"(?s){sources.digest()}.*{'0' * 64}.*make spack-lock"):
+        benchmarks("0" * 64)
 
 
 @pytest.fixture

@@ -1,0 +1,7 @@
+#!/bin/sh
+# Prints the digest of our programs' sources: SHA-256 over names and contents of what install.sh builds, and by what.
+#   sh digest.sh
+set -eu
+cd "$(dirname "$0")"
+find . -type f \( -name '*.c' -o -name '*.h' -o -name '*.java' -o -name jvm.sh -o -name install.sh -o -name programs.txt \) |
+    LC_ALL=C sort | xargs sha256sum | sha256sum | cut -c1-64

@@ -1,0 +1,136 @@
+"""`make release-check`: both locks against the sources, and the digest that both use.
+
+In a copy of the checkout.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import yaml
+
+from nearmetal.locks import sources
+from nearmetal.locks import spack as locks
+
+from tests.support.paths import CHECKOUT
+
+LOCKED = """
+import yaml
+from nearmetal.locks import images, spack
+lock = images.CONTAINERS / "images.lock"
+entries = images.read_lock(lock)
+for stack, entry in entries.items():
+    entry.update(images.made_from(stack, entry["software"]), revision="0123456789ab")
+lock.write_text(yaml.safe_dump(entries))
+spack.write_digest()
+"""
+IMAGES, SPACK = (["nearmetal.locks.images", "--check"], ["nearmetal.locks.spack", "--release"])
+
+
+@pytest.fixture
+def release(tmp_path):
+    """A copy of the checkout with locks of its sources, and a way to check them."""
+    for name in ("nearmetal", "containers", "spack-env", "reframe_checks"):
+        unneeded = shutil.ignore_patterns("__pycache__", "images", ".spack-env")
+        shutil.copytree(CHECKOUT / name, tmp_path / name, ignore=unneeded)
+
+    def python(*words) -> subprocess.CompletedProcess:
+        return subprocess.run(
+            [sys.executable, *words],
+            check=False,
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(tmp_path)},
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+
+    done = python("-c", LOCKED)
+    assert done.returncode == 0, done.stdout
+
+    def check() -> tuple[str, str]:
+        """Faults of the images' lock and of Spack's locks."""
+        words = []
+        for command, bad in ((IMAGES, 3), (SPACK, 1)):
+            done = python("-m", *command)
+            found = "\n".join(line for line in done.stdout.splitlines() if "Fix: " in line)
+            assert done.returncode == (bad if found else 0), done.stdout
+            words.append(found)
+        return tuple(words)
+
+    return SimpleNamespace(root=tmp_path, check=check)
+
+
+def add_a_comment(path: Path, comment: str) -> None:
+    path.write_text(f"{path.read_text()}\n{comment}\n")
+
+
+def test_locks_of_these_sources_are_fit_for_a_release(release):
+    assert release.check() == ("", "")
+
+
+def test_a_changed_source_makes_both_locks_those_of_others(release):
+    add_a_comment(release.root / "reframe_checks/src/npb/is.c", "/* more */")
+    images, spack = release.check()
+    assert images.count("containers/images.lock: ") == images.count("make images-lock") == 3
+    assert "reframe_checks/src" in images and "reframe_checks/src" in spack
+    assert "nearmetal_benchmarks/package.py: DIGEST" in spack and "make spack-lock" in spack
+
+
+def test_a_changed_definition_makes_the_lock_of_its_image_another_ones(release):
+    add_a_comment(release.root / "containers/mpich.def", "# more")
+    images, spack = release.check()
+    [fault] = images.splitlines()
+    assert fault.startswith("containers/images.lock: mpich: ")
+    assert "definition" in fault and "make images-lock" in fault
+    assert spack == ""
+
+
+@pytest.mark.parametrize(
+    "change, words",
+    [
+        (lambda lock: lock.pop("mpich"), "mpich: the lock has no such image"),
+        (lambda lock: lock.update(other=lock["mpich"]), "other: no definition"),
+        (lambda lock: lock["mpich"].update(revision="a-dirty"), "mpich: .*uncommitted"),
+        (lambda lock: lock["mpich"].pop("sources"), "mpich: .*other sources .*unknown"),
+    ],
+)
+def test_an_incomplete_or_unreproducible_lock_is_unfit_for_a_release(release, change, words):
+    path = release.root / "containers" / "images.lock"
+    lock = yaml.safe_load(path.read_text())
+    change(lock)
+    path.write_text(yaml.safe_dump(lock))
+    images, _ = release.check()
+    assert re.search(f"^containers/images.lock: {words}.*Fix: ", images)
+
+
+def test_a_recipe_without_digest_is_named(release, monkeypatch):
+    recipe = release.root / locks.recipe("nearmetal-benchmarks").relative_to(CHECKOUT)
+    recipe.write_text(recipe.read_text().replace("DIGEST =", "OTHER ="))
+    monkeypatch.setattr(locks, "HERE", release.root / "spack-env")
+    with pytest.raises(locks.LockError, match=r"package\.py: no line DIGEST.*make spack-lock"):
+        locks.locked_digest()
+
+
+# The digest
+
+
+def test_the_digest_is_of_what_is_built_and_of_nothing_else(tmp_path):
+    copy = tmp_path / "elsewhere"
+    shutil.copytree(sources.DIRECTORY, copy)
+    whole = sources.digest()
+    assert re.fullmatch("[0-9a-f]{64}", whole) and sources.digest(copy) == whole
+    add_a_comment(copy / "provenance.sh", "# runs from the checkout")
+    assert sources.digest(copy) == whole
+    found = {whole}
+    for name in ("npb/is.c", "programs.txt", "install.sh", "java/PingPong.java"):
+        add_a_comment(copy / name, "")
+        found.add(sources.digest(copy))
+    (copy / "npb" / "is.c").rename(copy / "npb" / "si.c")
+    found.add(sources.digest(copy))
+    assert len(found) == 6
