@@ -3,6 +3,7 @@
 import functools
 import shlex
 
+from nearmetal.checks import sources
 from nearmetal.checks.settings import IMAGE
 from nearmetal.locks import images_lock
 
@@ -53,6 +54,11 @@ def command(environ, partition, program: str) -> str:
 def called(environ) -> str:
     """Name and digest, as they are recorded."""
     return f"{image_of(environ)} {locked()[image_of(environ)]['digest']}"
+
+
+def sources_of(environ) -> str:
+    """The digest of the sources that the image's programs were built from, if its lock has it."""
+    return locked()[image_of(environ)].get("sources", sources.UNKNOWN)
 
 
 def verification(environ, partition, by_srun: bool) -> str:

@@ -8,7 +8,7 @@ from reframe.core.buildsystems import SingleSource
 from reframe.core.exceptions import SanityError
 
 from nearmetal.checkout import CHECKOUT
-from nearmetal.checks import images
+from nearmetal.checks import images, sources
 
 SOURCES = CHECKOUT / "reframe_checks" / "src"
 
@@ -96,6 +96,24 @@ class Programs(rfm.RegressionTestPlugin):
         """Name and digest of what its programs are in; '' if in none."""
         return images.called(environ) if images.image_of(environ) else ""
 
+    def sources_in(self, environ) -> str:
+        """Digest of the sources that its program was built from; '' of a program of others. Where they are not the
+        checkout's, the run says so."""
+        if not self._source:
+            return ""
+        if images.image_of(environ):
+            found, fix = images.sources_of(environ), "make images-lock"
+        else:
+            found = sources.recorded(self.stagedir, environ.name)
+            fix = "make spack-lock, or install these"
+        sources.warn_of_others(environ.name, found, fix)
+        return found
+
+    def facts_of(self, environ) -> dict[str, str]:
+        """What is recorded of an environment's software with each result."""
+        found = self.sources_in(environ)
+        return {"sources": found} if found else {}
+
     def within_image(self, environ, program: str) -> str:
         """The command that runs it where the environment has its programs."""
         return (
@@ -116,7 +134,8 @@ class Programs(rfm.RegressionTestPlugin):
                 presence(
                     self.program_in(environ),
                     f"the environment {environ.name} is to have nearmetal-benchmarks installed",
-                )
+                ),
+                sources.record(self.program_in(environ), environ.name),
             ]
         system = self._single_source()
         system.srcfile, system.executable = self._source, self.program_in(environ)
@@ -143,6 +162,7 @@ class Programs(rfm.RegressionTestPlugin):
         """Of an image whether it is the one that was locked, and can run here."""
         if not images.image_of(environ):
             return []
+        self.sources_in(environ)  # says so before the job starts
         return [
             images.verification(
                 environ, self.current_partition, by_srun=self.job.launcher.registered_name == "srun"

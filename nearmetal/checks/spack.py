@@ -76,9 +76,10 @@ class FromSpack(rfm.RegressionTestPlugin):
 
     def facts_of(self, environ) -> dict[str, str]:
         """What is recorded of an environment's software with each result."""
-        if not from_spack(environ):
-            return {}
-        return {
-            f"spack.{node.name}": f"{node.version}/{node.hash}"
-            for node in measured(self._installer(environ).lock)
-        }
+        facts = super().facts_of(environ)
+        if from_spack(environ):
+            facts |= {
+                f"spack.{node.name}": f"{node.version}/{node.hash}"
+                for node in measured(self._installer(environ).lock)
+            }
+        return facts

@@ -90,6 +90,7 @@ def test_checks_run_in_images_on_every_link(measured, built_images):
     for case in measured:
         stack = case["environ"].removesuffix("-sif")
         assert case["image"] == f"{stack} {built_images[stack]['digest']}"
+        assert case["facts"]["sources"] == built_images[stack]["sources"]
         assert {"openmpi": "Open MPI v5.0.7", "mpich": "MPICH Version:"}[stack] in case[
             "mpi_library"
         ]
@@ -160,6 +161,28 @@ def test_another_image_than_the_locked_one_is_a_failed_case(lab, built_images, p
     )
     [case] = load_session(prefix / "results.db").failures
     assert done.returncode == 1 and f"and its lock sha256:{0:064}: build it anew" in case.failure
+
+
+def test_an_image_of_older_sources_runs_and_the_run_says_so(lab, built_images, prefix):
+    (prefix / "images").symlink_to(IMAGES)
+    lock = Path(f"{IMAGES}.lock").read_text()
+    files.write(prefix / "images.lock", lock.replace(built_images["mpich"]["sources"], "0" * 64))
+    done = lab.reframe(
+        "-r",
+        "--system",
+        "lab:native",
+        "-p",
+        "^mpich-sif$",
+        "-n",
+        "^launch",
+        prefix=prefix,
+        NEARMETAL_IMAGES=str(prefix / "images"),
+    )
+    assert done.returncode == 0, done.stdout
+    assert "mpich-sif runs programs of other sources" in done.stdout
+    [case] = cases(prefix / "results.db")
+    assert case["facts"]["sources"] == "0" * 64
+    assert case["image"] == f"mpich {built_images['mpich']['digest']}"
 
 
 def test_what_srun_does_not_speak_is_said_before_anything_hangs(lab, built_images, prefix):

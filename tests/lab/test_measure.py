@@ -7,6 +7,7 @@ import warnings
 
 import pytest
 
+from nearmetal.locks import sources
 from nearmetal.results import load_session
 from tests.conftest import fresh_prefix
 from tests.support.measured import CARRIERS, cases, runs
@@ -159,6 +160,7 @@ def test_every_case_says_what_it_was_measured_on(whole_selection):
                 "mpi_library"
             ]
             assert case["compiler"].startswith("gcc ")
+            assert case["facts"]["sources"] == sources.digest()
         expected = 1 if case["display_name"].startswith(("tcp", "hpcc", "nwchem")) else 3
         assert case["samples"] and all(
             len(values) == expected for values in case["samples"].values()

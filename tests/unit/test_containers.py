@@ -14,7 +14,7 @@ import yaml
 
 from nearmetal.checks import images as of_checks
 from nearmetal.checks.mpj import build_commands, directories, jvm_command, script
-from nearmetal.locks import images, sif
+from nearmetal.locks import images, sif, sources
 from tests.support.paths import CHECKOUT, RECORDED
 
 ROOM = CHECKOUT / "containers"
@@ -221,6 +221,21 @@ def dry_run(site, *arguments) -> subprocess.CompletedProcess:
 def test_what_an_image_does_not_do_is_said(site, setting, said):
     done = dry_run(site, "-S", setting)
     assert said in done.stdout and "OK" not in done.stdout
+
+
+def test_a_run_from_an_image_of_older_sources_says_so_and_goes_on(site):
+    lock = site.root / "our images.lock"
+    entries = yaml.safe_load(lock.read_text())
+    entries["openmpi"]["sources"] = sources.digest()
+    lock.write_text(yaml.safe_dump(entries))
+    assert "other sources" not in dry_run(site).stdout
+    entries["openmpi"]["sources"] = "0" * 64
+    lock.write_text(yaml.safe_dump(entries))
+    done = dry_run(site)
+    [warning] = [line for line in done.stdout.splitlines() if "other sources" in line]
+    for fact in ("openmpi-sif", "0" * 12, sources.digest()[:12], "make images-lock"):
+        assert fact in warning
+    assert done.returncode == 0 and "Ran 1/1 test case(s)" in done.stdout
 
 
 def test_programs_in_java_are_where_the_image_has_them():

@@ -14,6 +14,9 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
+from nearmetal.checks import images as of_checks
+from nearmetal.checks import sources as of_programs
+from nearmetal.checks.programs import Programs
 from nearmetal.locks import sources
 from nearmetal.locks import spack as locks
 
@@ -134,3 +137,88 @@ def test_the_digest_is_of_what_is_built_and_of_nothing_else(tmp_path):
     (copy / "npb" / "is.c").rename(copy / "npb" / "si.c")
     found.add(sources.digest(copy))
     assert len(found) == 6
+
+
+# What a run says
+
+
+def environ(name, *features, **extras):
+    return SimpleNamespace(name=name, features=features, extras=extras)
+
+
+def program(stagedir, source="pingpong.c"):
+    return SimpleNamespace(_source=source, stagedir=str(stagedir))
+
+
+@pytest.fixture
+def warned(monkeypatch):
+    """The warnings of a run."""
+    said = []
+    monkeypatch.setattr(of_programs, "getlogger", lambda: SimpleNamespace(warning=said.append))
+    of_programs.warn_of_others.cache_clear()
+    yield said
+    of_programs.warn_of_others.cache_clear()
+
+
+@pytest.fixture
+def lock(monkeypatch, tmp_path):
+    """The lock of a site's own images, of older sources."""
+    entries = yaml.safe_load((CHECKOUT / "containers" / "images.lock").read_text())
+    entries["openmpi"]["sources"] = "0" * 64
+    entries["mpich"]["sources"] = sources.digest()
+    del entries["fastmpj"]["sources"]
+    (tmp_path / "ours.lock").write_text(yaml.safe_dump(entries))
+    monkeypatch.setenv("NEARMETAL_IMAGES", str(tmp_path / "ours"))
+    of_checks.locked.cache_clear()
+    yield tmp_path / "ours.lock"
+    of_checks.locked.cache_clear()
+
+
+def test_a_program_that_the_run_builds_is_of_the_checkouts_sources(tmp_path, warned):
+    assert Programs.sources_in(program(tmp_path), environ("gnu")) == sources.digest()
+    assert Programs.sources_in(program(tmp_path, source=""), environ("gnu")) == ""
+    assert warned == []
+
+
+def test_an_image_of_older_sources_is_recorded_and_said_once(tmp_path, lock, warned):
+    older = environ("openmpi-sif", "installed", image="openmpi")
+    for _ in range(2):
+        assert Programs.sources_in(program(tmp_path), older) == "0" * 64
+    [words] = warned
+    assert "openmpi-sif" in words and "0" * 12 in words and sources.digest()[:12] in words
+    assert "make images-lock" in words
+
+
+def test_an_image_of_the_checkouts_sources_needs_no_warning(tmp_path, lock, warned):
+    same = environ("mpich-sif", "installed", image="mpich")
+    assert Programs.sources_in(program(tmp_path), same) == sources.digest()
+    assert warned == []
+
+
+def test_an_image_whose_lock_names_no_sources_runs(tmp_path, lock, warned):
+    """As locks of before they did."""
+    nameless = environ("mpj-sif", "installed", image="fastmpj")
+    assert Programs.sources_in(program(tmp_path), nameless) == "unknown"
+    assert warned == []
+
+
+@pytest.mark.parametrize("written", ["0" * 64, None])
+def test_an_installation_names_its_sources_itself(tmp_path, warned, written):
+    bin, file = tmp_path / "prefix" / "bin", tmp_path / "prefix" / sources.INSTALLED
+    (tmp_path / "links").mkdir()
+    bin.mkdir(parents=True)
+    (bin / "nearmetal-pingpong").write_text("#!/bin/sh\n")
+    (bin / "nearmetal-pingpong").chmod(0o755)
+    (tmp_path / "links" / "nearmetal-pingpong").symlink_to(bin / "nearmetal-pingpong")
+    if written:
+        file.parent.mkdir()
+        file.write_text(f"{written}\n")
+    command = of_programs.record("nearmetal-pingpong", "openmpi-spack")
+    path = f"{tmp_path / 'links'}:{os.environ['PATH']}"
+    subprocess.run(["bash", "-e", "-c", command], cwd=tmp_path, env={"PATH": path}, check=True)
+    installed = environ("openmpi-spack", "spack", "installed")
+    found = Programs.sources_in(program(tmp_path), installed)
+    assert found == (written or "unknown")
+    assert len(warned) == (1 if written else 0)
+    if written:
+        assert "make spack-lock" in warned[0]
