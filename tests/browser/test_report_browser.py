@@ -16,7 +16,6 @@ from tests.support import made_up_campaign as made_up
 from tests.support.large_database import large
 from tests.support.made_up_campaign import HOSTILE
 
-pytestmark = pytest.mark.browser
 TABS = ["overview", "network", "kernels", "memory", "history", "provenance"]
 PHONE = {"width": 375, "height": 740}
 

@@ -7,8 +7,6 @@ import yaml
 
 from tests.support.paths import CHECKOUT
 
-pytestmark = pytest.mark.lab
-
 #: What there is in C and in Java.
 BOTH = [
     ("pingpong %placement=internode", True),

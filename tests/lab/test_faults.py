@@ -10,8 +10,6 @@ import pytest
 from nearmetal.lab.room import Room
 from nearmetal.results import load_session
 
-pytestmark = pytest.mark.lab
-
 CHECK = ["-r", "--system", "lab:native", "-n", "pingpong%placement=internode"]
 #: Enough launches that the fault meets the job at work.
 LONG = ["-p", "^mpich$", "-S", "pingpong.repeats=200", "-S", "pingpong.stall_timeout=5"]

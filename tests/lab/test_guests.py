@@ -8,10 +8,8 @@ import pytest
 from nearmetal import files
 from nearmetal.checks import provenance
 from nearmetal.lab.room import Room
-from tests.conftest import IMAGES
+from tests.support.lab import IMAGES
 from tests.support.measured import cases
-
-pytestmark = pytest.mark.lab
 
 
 @pytest.fixture(scope="module")

@@ -10,11 +10,10 @@ from cyclonedx.validation.json import JsonStrictValidator
 from nearmetal import files
 from nearmetal.locks import builder, images
 from nearmetal.results import load_session, sessions
-from tests.conftest import IMAGES, fresh_prefix, make_images
+from tests.support.lab import IMAGES, fresh_prefix, make_images
 from tests.support.measured import CARRIERS, cases
 from tests.support.paths import CHECKOUT
 
-pytestmark = pytest.mark.lab
 PLACES = {"NEARMETAL_IMAGES": str(IMAGES)}
 
 

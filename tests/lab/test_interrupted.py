@@ -13,10 +13,9 @@ import pytest
 from nearmetal.lab import cache, image
 from tests.support.paths import CHECKOUT
 
-pytestmark = [
-    pytest.mark.lab,
-    pytest.mark.skipif(os.geteuid() != 0, reason="builds as root: run it as root, as CI does"),
-]
+pytestmark = pytest.mark.skipif(
+    os.geteuid() != 0, reason="builds as root: run it as root, as CI does"
+)
 
 
 def identity(pid: int) -> tuple[int, str] | None:

@@ -18,7 +18,6 @@ from nearmetal.lab import room as room_module
 from nearmetal.lab.room import LabError, Room, images_in_use
 from tests.support.paths import CHECKOUT
 
-pytestmark = pytest.mark.lab
 PLAN = topology.load()
 NODES = [node.name for node in PLAN.nodes]
 

@@ -9,11 +9,10 @@ import pytest
 
 from nearmetal.locks import sources
 from nearmetal.results import load_session
-from tests.conftest import fresh_prefix
+from tests.support.lab import fresh_prefix
 from tests.support.measured import CARRIERS, cases, runs
 from tests.support.paths import CHECKOUT
 
-pytestmark = pytest.mark.lab
 PARTITIONS = list(CARRIERS)
 VARIABLES = ["startup_latency", "latency_1KiB", "bandwidth_64KiB", "peak_bandwidth"]
 

@@ -11,7 +11,6 @@ from tests.support.campaigns import campaign
 from tests.support.paths import CHECKOUT
 from tests.support.recorded import store
 
-pytestmark = pytest.mark.lab
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="makes files of root's: run it as root")
 
 

@@ -12,7 +12,6 @@ from nearmetal import files
 from nearmetal.results import load_session, sessions
 from tests.support.paths import CHECKOUT
 
-pytestmark = pytest.mark.lab
 ONE = ["-n", "pingpong%placement=intranode", "-p", "^mpich$"]
 VARIABLES = ["bandwidth_64KiB", "latency_1KiB", "peak_bandwidth", "startup_latency"]
 BASELINE = """pingpong:

@@ -11,10 +11,9 @@ import yaml
 
 from nearmetal.gate import confirm
 from nearmetal.results import load_session, sessions
-from tests.conftest import fresh_prefix
+from tests.support.lab import fresh_prefix
 from tests.support.paths import CHECKOUT
 
-pytestmark = pytest.mark.lab
 #: The shortest check that runs on one node.
 OSNOISE = ["--system", "lab:native", "-n", "^osnoise$"]
 

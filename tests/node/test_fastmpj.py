@@ -18,7 +18,6 @@ import pytest
 from tests.support.jvm_ranks import JVM, STEP, ends
 from tests.support.paths import JAVA, SOURCES
 
-pytestmark = pytest.mark.node
 #: Package of the stand-in in each jar that the launcher asks for.
 JARS = {
     "runtime": "runtime",

@@ -8,14 +8,13 @@ from nearmetal.checks.parsing.collectives import OPERATIONS, parse_collectives
 from nearmetal.checks.parsing.java import parse_jvm
 from nearmetal.checks.parsing.npb import parse_npb
 from nearmetal.checks.parsing.pingpong import parse_imb
-from tests.support.jvm_ranks import built, ends, ranks  # noqa: F401 - fixtures
+from tests.support.jvm_ranks import ends
 
-pytestmark = pytest.mark.node
 QUICK = ["--heap=128", "--warm-up=0.5"]
 
 
 @pytest.fixture
-def run(ranks):
+def run(ranks):  # noqa: F811
     """Runs a program to its end: exit codes, and rank 0's output and complaints."""
 
     def start(size, main, *arguments, options=(), **settings):
@@ -95,7 +94,7 @@ def test_what_cannot_run_is_said(run, size, command, options, sentence):
     assert codes == [2] * size and re.search(sentence.replace("(", r"\("), err), err
 
 
-def test_a_rank_that_is_gone_ends_the_other(ranks):
+def test_a_rank_that_is_gone_ends_the_other(ranks):  # noqa: F811
     first, second = (
         ranks(rank, 2, "--max-time", "3", "--stall-timeout", "1", main="PingPong", options=QUICK)
         for rank in (0, 1)

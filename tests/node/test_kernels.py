@@ -15,9 +15,8 @@ from nearmetal.checks.parsing.npb import parse_npb
 from nearmetal.checks.parsing.osnoise import parse_noise
 from nearmetal.checks.parsing.stream import parse_numa
 from tests.support.paths import SOURCES
-from tests.support.programs import MPI, build, mpi, run  # noqa: F401 - mpi is a fixture
+from tests.support.programs import MPI, build, run
 
-pytestmark = pytest.mark.node
 KERNELS = ["cg", "ep", "ft", "is", "mg"]
 #: An MPI call that damages a result: what a broken network or library would do.
 DAMAGED = """#include <mpi.h>
@@ -36,7 +35,7 @@ ALLTOALL = DAMAGED % (
 
 
 @pytest.fixture(scope="module")
-def kernels(mpi, tmp_path_factory):
+def kernels(mpi, tmp_path_factory):  # noqa: F811
     """Launcher, and the five programs of one MPI by name."""
     compiler, launcher = mpi
     directory = tmp_path_factory.mktemp("npb")
@@ -46,7 +45,7 @@ def kernels(mpi, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def collectives(mpi, tmp_path_factory):
+def collectives(mpi, tmp_path_factory):  # noqa: F811
     compiler, launcher = mpi
     return (
         compiler,
@@ -135,7 +134,7 @@ def test_help(kernels):
         assert done.returncode == 0 and "Exit status: 0 verified" in done.stdout
 
 
-def test_a_wrong_result_is_a_failure_whatever_its_speed(mpi, tmp_path):
+def test_a_wrong_result_is_a_failure_whatever_its_speed(mpi, tmp_path):  # noqa: F811
     compiler, launcher = mpi
     (tmp_path / "damaged.c").write_text(ALLTOALL)
     program = build(compiler, [SOURCES / "npb" / "ft.c", tmp_path / "damaged.c"], tmp_path / "ft")
@@ -433,7 +432,7 @@ exec "$@"
 
 def test_streams_by_numa_node(tmp_path):
     """Where the nodes are two, as this machine's aren't: what is started on which, and that all of it is read."""
-    build("cc", [SOURCES / "stream.c"], tmp_path / "stream", "-fopenmp")
+    stream = build("cc", [SOURCES / "stream.c"], tmp_path / "stream", "-fopenmp")
     (tmp_path / "numactl").write_text(NUMACTL)
     (tmp_path / "numactl").chmod(0o755)
     # Two launches, as two of a job in one directory.

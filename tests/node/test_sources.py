@@ -11,9 +11,7 @@ import pytest
 from nearmetal.checks.parsing.pingpong import parse_imb
 from nearmetal.checks.parsing.stream import parse_stream
 from tests.support.paths import SOURCES
-from tests.support.programs import build, mpi, run  # noqa: F401 - mpi is a fixture
-
-pytestmark = pytest.mark.node
+from tests.support.programs import build, run
 
 #: An MPI_Recv that damages one bit: what a broken NIC or transport would do.
 FLIPPING = """#include <mpi.h>

@@ -1,6 +1,7 @@
 """What a session of ReFrame stored of its cases."""
 
 import json
+import re
 import sqlite3
 
 CARRIERS = {
@@ -27,3 +28,8 @@ def cases(database) -> list[dict]:
         for case in run["testcases"]
     }
     return [case for case in last.values() if case["result"] != "skip"]
+
+
+def rows(text: str) -> dict[str, str]:
+    """The lines of a duet's verdicts, by variable."""
+    return {line.split()[0]: line for line in text.splitlines() if re.search(" (un)?paired ", line)}

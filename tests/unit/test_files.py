@@ -13,8 +13,8 @@ import pytest
 from nearmetal import commands, files, results
 from nearmetal.gate import baseline
 from nearmetal.report import page as report
-from tests.conftest import make_images
 from tests.support.campaigns import campaign
+from tests.support.lab import make_images
 
 STRANGER = 64771
 

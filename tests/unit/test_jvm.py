@@ -5,21 +5,16 @@ The tests marked `node` run in the lab, whose node image has a JDK and MPJ Expre
 
 import os
 import re
-import shlex
-import socket
-import struct
 import subprocess
 import sys
-import time
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from nearmetal.checks.mpj import jvm_command
-from nearmetal.lab.room import wait_until
 from nearmetal.site import srun_mpj
-from tests.support.jvm_ranks import JVM, STEP, built, ends, ranks  # noqa: F401 - fixtures
+from tests.support.jvm_ranks import JVM, STEP
 from tests.support.paths import CHECKOUT
 
 # What is started
@@ -260,9 +255,9 @@ def test_fastmpj_has_two_ports_for_each_rank(site):
         [first] = [int(word.split("=")[1]) for word in words if "xxdev.port=" in word]
         return range(launcher, launcher + 16), range(first, first + 2 * ranks)
 
-    for count in (1, 2, 9, 64, 1000):
-        taken = [port for job in (1, 2, 3) for part in ports(job, count) for port in part]
-        assert len(set(taken)) == len(taken) == 3 * (16 + 2 * count)
+    for ranks in (1, 2, 9, 64, 1000):
+        taken = [port for job in (1, 2, 3) for part in ports(job, ranks) for port in part]
+        assert len(set(taken)) == len(taken) == 3 * (16 + 2 * ranks)
         assert min(taken) >= 18000 and max(taken) <= 24991
 
 
@@ -315,10 +310,8 @@ def test_jobs_have_ports_of_their_own(site):
         (
             ["--heap=600", "Hello"],
             {},
-            (
-                "a heap of 600 MB is above the 500 MB that a JVM has of this allocation (1000 MB a node, 2 "
-                "JVMs on it): ask for more memory or give a smaller java_heap_mb."
-            ),
+            "a heap of 600 MB is above the 500 MB that a JVM has of this allocation (1000 MB a node, 2 "
+            "JVMs on it): ask for more memory or give a smaller java_heap_mb.",
         ),
         (["--heap=x", "Hello"], {}, "--heap=x is no whole number from 16 to 99999999."),
         (["--ports=80-90", "Hello"], {}, "--ports=80 is no whole number from 1024 to 65520."),
@@ -350,10 +343,8 @@ def test_jobs_have_ports_of_their_own(site):
         (
             ["--library=fastmpj", "--ports=18000-18031", "Hello"],
             {"SLURM_NTASKS": "9"},
-            (
-                "--ports=18000-18031 are 32 ports, but FastMPJ takes two for each of 9 ranks beside the launcher's 16, 34: "
-                "give more in the partition's extras (java_ports)."
-            ),
+            "--ports=18000-18031 are 32 ports, but FastMPJ takes two for each of 9 ranks beside the launcher's 16, 34: "
+            "give more in the partition's extras (java_ports).",
         ),
         (
             ["--library=fastmpj", "Hello"],
@@ -364,10 +355,8 @@ def test_jobs_have_ports_of_their_own(site):
         (
             ["Hello"],
             {"JAVA_HOME": "/nowhere"},
-            (
-                f"there is no /nowhere/bin/java on {os.uname().nodename}: load the module of a JDK "
-                "(17 or newer) or set JAVA_HOME in this environment's env_vars."
-            ),
+            f"there is no /nowhere/bin/java on {os.uname().nodename}: load the module of a JDK "
+            "(17 or newer) or set JAVA_HOME in this environment's env_vars.",
         ),
         (
             ["--launch=nowhere", "Hello"],
@@ -439,11 +428,9 @@ def test_every_launch_is_of_all_ranks(dry):
     assert (
         lines
         == [
-            (
-                "srun --mpi=none --kill-on-bad-exit=1 --nodes=2 --ntasks=2 --ntasks-per-node=1 sh java/launch/jvm.sh "
-                "--library=express --classes=classes.mpj --launch=launch.mpj --heap=256 --device=niodev --gc=auto "
-                "--pages=default --warm-up=30 --ports=30000-30999 '--hosts={}-ib' Hello 4000000"
-            )
+            "srun --mpi=none --kill-on-bad-exit=1 --nodes=2 --ntasks=2 --ntasks-per-node=1 sh java/launch/jvm.sh "
+            "--library=express --classes=classes.mpj --launch=launch.mpj --heap=256 --device=niodev --gc=auto "
+            "--pages=default --warm-up=30 --ports=30000-30999 '--hosts={}-ib' Hello 4000000"
         ]
         * 3
     )
@@ -495,327 +482,3 @@ def test_fastmpj_is_launched_as_the_other_library_is(dry):
 )
 def test_a_setting_that_nobody_knows_is_said(dry, option, sentence):
     assert sentence in dry("mpj", "-S", option)[0]
-
-
-# What it does once started
-
-node = pytest.mark.node
-
-
-def knock(port, text=b"", source="127.0.0.1", patience=15):
-    """Says this to a rendezvous, as soon as there is one; what it answers, b'' where it closes without a word."""
-    for _ in range(100):
-        try:
-            with socket.create_connection(
-                ("127.0.0.1", port), patience, source_address=(source, 0)
-            ) as guest:
-                guest.sendall(text)
-                return guest.recv(1000)
-        except ConnectionRefusedError:
-            time.sleep(0.1)
-        except (ConnectionResetError, BrokenPipeError):
-            return b""
-    raise AssertionError(f"nobody listens on port {port}")
-
-
-def utf(text):
-    return struct.pack(">H", len(text)) + text.encode()
-
-
-ESTABLISHED, LISTEN = "01", "0A"
-
-
-def sockets(state):
-    """The own addresses of all sockets in that state, as /proc/net/tcp* has them: `ADDRESS:PORT` in hexadecimal."""
-    lines = [
-        line.split()
-        for name in ("tcp", "tcp6")
-        for line in Path("/proc/net", name).read_text().splitlines()[1:]
-    ]
-    return [fields[1] for fields in lines if fields[3] == state]
-
-
-def listening():
-    return set(sockets(LISTEN))
-
-
-def begun(port):
-    """Waits until rank 0 has told its rendezvous there of niodev's ports: of its connections that is the second."""
-    wait_until(
-        lambda: sum(address.endswith(f":{port:04X}") for address in sockets(ESTABLISHED)) == 2,
-        20,
-        "MPI.Init of rank 0",
-    )
-
-
-@node
-@pytest.mark.parametrize("size", [1, 2, 3])
-def test_ranks_find_each_other(ranks, size):
-    processes = [ranks(rank, size, "300000") for rank in range(size)]
-    for rank, process in enumerate(processes):
-        code, out, err = ends(process)
-        assert (code, err) == (0, ""), err
-        assert f"hello rank={rank} size={size} bytes=300000 calls=1\n" in out
-
-
-@node
-def test_threads_are_ranks_with_variables_of_their_own(ranks):
-    code, out, err = ends(ranks(0, 1, options=["--device=threads", "--ranks=3"]))
-    assert (code, err) == (0, "") and sorted(re.findall("hello .*", out)) == [
-        f"hello rank={rank} size=3 bytes=1000 calls=1" for rank in range(3)
-    ]
-
-
-@node
-def test_lists_of_nodes(built):
-    lists = {
-        "native1": "native1",
-        "native[1-2]": "native1 native2",
-        "a,b-1.x": "a b-1.x",
-        "r[1-2]n[3-4]": "r1n3 r1n4 r2n3 r2n4",
-        "cn[008-010,3],gpu[1]": "cn008 cn009 cn010 cn3 gpu1",
-    }
-    wrong = [
-        "",
-        "a,",
-        "a[",
-        "a]",
-        "a[1-2",
-        "a[[1]]",
-        "a[2-1]",
-        "a[x]",
-        "a[]",
-        "a b",
-        "a;b",
-        "a[1-999999999]",
-        "a[0-999]b[0-999]",
-    ]
-    done = subprocess.run(
-        ["java", "-cp", "launch.classes", "launch.Pure", *lists, *wrong],
-        cwd=built,
-        capture_output=True,
-        text=True,
-    )
-    *lines, configuration = done.stdout.splitlines()
-    assert lines == [
-        *lists.values(),
-        *(f"! '{text}' is no list of nodes as Slurm writes them" for text in wrong),
-    ]
-    assert (
-        configuration
-        == "#Number of Processes;4;#Protocol Switch Limit;131072;#Server Name;10.0.0.1;#Server Port;18032"
-    )
-
-
-@node
-def test_strangers_malformed_and_second_ones_harm_nothing(ranks):
-    first, port = ranks(0, 2), 18112
-    assert knock(port, utf("nearmetal 7.0 1"), source="127.0.0.2") == b""  # not of the job
-    assert (
-        knock(port, utf("Sending Info") + struct.pack(">iii", 26000, 26001, 1), source="127.0.0.2")
-        == b""
-    )
-    assert knock(port, b"GET / HTTP/1.0\r\n\r\n") == b""
-    assert knock(port, b"\xff\xff" + b"x" * 70000) == b""
-    assert knock(port, utf("nearmetal 8.0 1")) == b""  # of another job
-    for number in ("2", "-1", "x", "0", "99999999999"):
-        assert knock(port, utf(f"nearmetal 7.0 {number}")) == utf("nearmetal 7.0 refused")
-    begun(port)  # what else says that it is rank 0 comes too late
-    for numbers in [
-        (26000, 26001, 1),
-        (26000, 26001, 0),  # not announced, there already
-        (80, 26001, 0),
-        (26000, 26000, 0),
-        (26000, 70000, 0),
-        (26000, 26001, -1),
-    ]:
-        assert knock(port, utf("Sending Info") + struct.pack(">iii", *numbers)) == b""
-    before = time.monotonic()
-    assert knock(port, b"\x00") == b"" and 4 < time.monotonic() - before < 8  # says no more
-    for process in (ranks(1, 2), first):
-        code, out, err = ends(process)
-        assert (code, err) == (0, "") and "hello rank=" in out, err
-
-
-@node
-def test_nothing_listens_beyond_the_jobs_network(ranks):
-    before = listening()
-    first = ranks(0, 2)
-    knock(18112)
-    begun(18112)
-    opened = listening() - before
-    # The rendezvous, and two ports of niodev.
-    assert len(opened) == 3 and all("0100007F:" in address for address in opened), opened
-    second = ranks(1, 2, "hang")
-    first.kill()
-    second.kill()
-
-
-@node
-def test_a_rank_there_twice_ends(ranks):
-    ranks(0, 3)
-    knock(18112)
-    ranks(1, 3)
-    time.sleep(2)
-    code, _, err = ends(ranks(1, 3))
-    assert (
-        code == 1
-        and err == "mpj: rank 1 on localhost: rank 1 is no rank of this job, or there already.\n"
-    )
-
-
-@node
-def test_a_rank_that_never_comes_is_named(ranks):
-    first, _ = ranks(0, 3, options=["--patience=4"]), ranks(1, 3)
-    code, _, err = ends(first)
-    assert code == 1 and re.fullmatch(
-        r"mpj: rank 0 on localhost: after 4 s 1 of the ranks have not come to MPI.Init, \[2\]; last heard of were rank 0 "
-        r"\(127.0.0.1\) [\d.]+ s ago; rank 1 \(127.0.0.1\) [\d.]+ s ago; rank 2 never\.\n",
-        err,
-    ), err
-    code, _, err = ends(ranks(1, 3, options=["--patience=2"], SLURM_JOB_ID="9"))
-    assert code == 1 and err == (
-        "mpj: rank 1 on localhost: found no rank 0 of job 9.0 at the ports 18144 to 18159 of "
-        "127.0.0.1 within 2 s: did it start, and may nodes reach each other there.\n"
-    )
-
-
-@node
-@pytest.mark.parametrize(
-    "how, sentence",
-    [
-        (
-            "throw",
-            "mpj: rank 1 on localhost: Hello died of java.lang.IllegalStateException: as told.",
-        ),
-        (
-            "thread",
-            "mpj: rank 1 on localhost: thread Thread-1 died of java.lang.IllegalStateException: as told.",
-        ),
-    ],
-)
-def test_an_exception_ends_the_jvm(ranks, how, sentence):
-    ranks(0, 2, "hang")
-    code, _, err = ends(ranks(1, 2, how))
-    assert code == 1 and err.splitlines()[0] == sentence
-
-
-@node
-def test_a_hang_says_where_and_who_was_last_heard_of(ranks):
-    processes = [ranks(rank, 2, "hang") for rank in range(2)]
-    time.sleep(6)
-    for process in processes:
-        process.terminate()
-    errors = [ends(process)[2] for process in processes]
-    assert re.match(
-        r"mpj: rank 0 on localhost was ended by SIGTERM, at Hello.main\(Hello.java:\d+\) in mpi.Comm.Recv; "
-        r"last heard of were rank 0 \(127.0.0.1\) [\d.]+ s ago; rank 1 \(127.0.0.1\) [\d.]+ s ago",
-        errors[0],
-    ), errors
-    assert re.fullmatch(
-        r"mpj: rank 1 on localhost was ended by SIGTERM, at Hello.main\(Hello.java:\d+\) in mpi.Comm.Recv\.\n",
-        errors[1],
-    ), errors
-
-
-@node
-def test_two_jobs_and_a_port_in_use(ranks):
-    """The first port of job 7 is somebody's who accepts and says nothing; job 443, of the same ports, runs beside."""
-    with socket.create_server(("127.0.0.1", 18112)):
-        jobs = [ranks(rank, 2, SLURM_JOB_ID=job) for job in ("7", "443") for rank in range(2)]
-        for process in jobs:
-            code, out, err = ends(process)
-            assert code == 0 and "hello rank=" in out, err
-
-
-@node
-def test_no_port_left_is_said(ranks):
-    taken = [socket.create_server(("127.0.0.1", port)) for port in range(18112, 18128)]
-    code, _, err = ends(ranks(0, 2))
-    for server in taken:
-        server.close()
-    assert code == 1 and err == (
-        "mpj: rank 0 on localhost: the ports 18112 to 18127 of 127.0.0.1 are all in use: give others "
-        "in the partition's extras (java_ports).\n"
-    )
-
-
-@node
-@pytest.mark.parametrize(
-    "settings, sentence",
-    [
-        ({"SLURM_PROCID": "2"}, "SLURM_PROCID is '2', not a whole number from 0 to 1"),
-        ({"SLURM_STEP_NODELIST": "a["}, "'a[' is no list of nodes as Slurm writes them"),
-        (
-            {"SLURMD_NODENAME": "no.such.name.invalid"},
-            (
-                "the node name no.such.name.invalid has no address: mend /etc/hosts or DNS, "
-                "or java_hosts in the extras"
-            ),
-        ),
-        (
-            {"SLURMD_NODENAME": "192.0.2.1"},
-            (
-                "this node has no interface with the address of 192.0.2.1, 192.0.2.1: what the extras "
-                "call java_hosts is to name the node's own address"
-            ),
-        ),
-        (
-            {"SLURM_STEP_NODELIST": "localhost,other"},
-            (
-                "the name of this node, localhost, is 127.0.0.1 on itself, where no other "
-                "node reaches it: mend /etc/hosts, or give java_hosts in the extras"
-            ),
-        ),
-    ],
-)
-def test_a_rank_that_is_nowhere_is_said(ranks, settings, sentence):
-    code, _, err = ends(ranks(1, 2, **settings))
-    assert code == 1 and err == f"mpj: this rank: {sentence}.\n"
-
-
-# In jobs of Slurm
-
-
-def say_hello(lab, prefix, *options, timeout=300):
-    command = [
-        "reframe",
-        "--nocolor",
-        "-c",
-        "tests/support/java/hello_check.py",
-        "-r",
-        "-p",
-        "^mpj$",
-        *options,
-    ]
-    settings = f"PYTHONPATH={shlex.quote(str(lab.checkout))} RFM_PREFIX={shlex.quote(str(prefix))}"
-    return lab("exec", f"{settings} {shlex.join(command)}", check=False, timeout=timeout).stdout
-
-
-@pytest.mark.lab
-def test_two_nodes_say_hello_on_each_class_of_links(lab, prefix):
-    said = say_hello(lab, prefix, "--system", "lab")
-    assert "Ran 3/3 test case(s) from 1 check(s) (0 failure(s)" in said, said
-    assert re.findall(r"hello /\w+ @lab:(\w+)\+mpj", said).count("emulated") >= 1
-    for name in (
-        "native",
-        "passthrough",
-        "emulated",
-    ):  # not by way of loopback, which would be no network
-        [record] = prefix.glob(f"output/lab/{name}/mpj/hello/rfm_job.out")
-        assert record.read_text().count("hello rank=1 size=2 bytes=4000000") == 3
-
-
-@pytest.mark.lab
-def test_two_threads_say_hello(lab, prefix):
-    said = say_hello(lab, prefix, "--system", "lab:native", "-S", "java_device=threads")
-    assert "Ran 1/1 test case(s) from 1 check(s) (0 failure(s)" in said, said
-
-
-@pytest.mark.lab
-def test_a_rank_that_throws_ends_the_job_and_is_quoted(lab, prefix):
-    said = say_hello(lab, prefix, "--system", "lab:native", "-S", "what=throw")
-    assert re.search(
-        r"ended as FAILED with exit code \d+: its last words: mpj: rank 1 on native2: Hello died of ",
-        said,
-    ), said

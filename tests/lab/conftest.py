@@ -1,0 +1,81 @@
+"""The lab for the tests of this directory, and a second checkout for those that would disturb it."""
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import warnings
+from pathlib import Path
+
+import pytest
+
+from nearmetal import files
+from nearmetal.locks import images
+from tests.support.lab import IMAGES, Lab, fresh_prefix, make_images
+from tests.support.paths import CHECKOUT
+
+
+@pytest.fixture(scope="session")
+def lab() -> Lab:
+    """This checkout's lab, up and healthy, without virtual machines."""
+    lab = Lab(CHECKOUT)
+    lab("up", "--vm", "none", timeout=600)
+    return lab
+
+
+@pytest.fixture
+def prefix(lab, request):
+    """Where this test's results go."""
+    return fresh_prefix(lab, request.node.name)
+
+
+@pytest.fixture(scope="session")
+def built_images(lab) -> dict:
+    """All images, by the committed lock; its entries.
+
+    Where the lock is of other sources, or Debian's archive has moved on since, they are locked anew.
+    """
+    fresh_prefix(lab, "images")
+    files.copy(CHECKOUT / "containers" / "images.lock", f"{IMAGES}.lock")
+    done = make_images()
+    if done.returncode == 3:
+        said = [line for line in done.stdout.splitlines() if line.startswith("  ")]
+        assert said and all(
+            re.fullmatch(
+                r"  \S+ \S+ (instead of \S+|is new)|  \S+ is gone.*|  the lock is of other .*", line
+            )
+            for line in said
+        ), done.stdout
+        warnings.warn(
+            f"images.lock is of other sources or packages (make images-lock): {said}",
+            stacklevel=1,
+        )
+        done = make_images("--lock")
+    assert done.returncode == 0, done.stdout
+    return images.read_lock(Path(f"{IMAGES}.lock"))
+
+
+@pytest.fixture(scope="module")
+def other_lab(lab):
+    """A second checkout, where most people have theirs; its lab is down at first, and at the end."""
+    if os.geteuid() != 0:
+        pytest.skip("breaks and counts what belongs to root: run it as root, as CI does")
+    home = Path(tempfile.mkdtemp(prefix="nearmetal-test-", dir="/home"))
+    home.chmod(0o755)
+    checkout = home / "checkout"
+    tracked = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
+        cwd=CHECKOUT,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.split("\0")
+    for name in filter(None, tracked):
+        if (CHECKOUT / name).exists():
+            (checkout / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(CHECKOUT / name, checkout / name)
+    other = Lab(checkout)
+    yield other
+    other("down")
+    shutil.rmtree(home)

@@ -1,0 +1,47 @@
+"""Programs in Java, launched by ReFrame and Slurm on the lab's nodes."""
+
+import re
+import shlex
+
+# What is started
+
+
+def say_hello(lab, prefix, *options, timeout=300):
+    command = [
+        "reframe",
+        "--nocolor",
+        "-c",
+        "tests/support/java/hello_check.py",
+        "-r",
+        "-p",
+        "^mpj$",
+        *options,
+    ]
+    settings = f"PYTHONPATH={shlex.quote(str(lab.checkout))} RFM_PREFIX={shlex.quote(str(prefix))}"
+    return lab("exec", f"{settings} {shlex.join(command)}", check=False, timeout=timeout).stdout
+
+
+def test_two_nodes_say_hello_on_each_class_of_links(lab, prefix):
+    said = say_hello(lab, prefix, "--system", "lab")
+    assert "Ran 3/3 test case(s) from 1 check(s) (0 failure(s)" in said, said
+    assert re.findall(r"hello /\w+ @lab:(\w+)\+mpj", said).count("emulated") >= 1
+    for name in (
+        "native",
+        "passthrough",
+        "emulated",
+    ):  # not by way of loopback, which would be no network
+        [record] = prefix.glob(f"output/lab/{name}/mpj/hello/rfm_job.out")
+        assert record.read_text().count("hello rank=1 size=2 bytes=4000000") == 3
+
+
+def test_two_threads_say_hello(lab, prefix):
+    said = say_hello(lab, prefix, "--system", "lab:native", "-S", "java_device=threads")
+    assert "Ran 1/1 test case(s) from 1 check(s) (0 failure(s)" in said, said
+
+
+def test_a_rank_that_throws_ends_the_job_and_is_quoted(lab, prefix):
+    said = say_hello(lab, prefix, "--system", "lab:native", "-S", "what=throw")
+    assert re.search(
+        r"ended as FAILED with exit code \d+: its last words: mpj: rank 1 on native2: Hello died of ",
+        said,
+    ), said

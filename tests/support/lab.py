@@ -1,0 +1,79 @@
+"""The lab as tests use it."""
+
+import os
+import shlex
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.support.paths import CHECKOUT
+
+#: Built by these tests, and seen by the lab's nodes.
+IMAGES = CHECKOUT / "results" / "tests" / "images"
+
+
+@dataclass(frozen=True)
+class Lab:
+    """A checkout's lab, used by the commands that a person has."""
+
+    checkout: Path
+
+    def __call__(
+        self, *arguments: str, check: bool = True, timeout: float = 120
+    ) -> subprocess.CompletedProcess:
+        """`python -m nearmetal.lab ARGUMENTS`."""
+        done = subprocess.run(
+            [sys.executable, "-m", "nearmetal.lab", *arguments],
+            cwd=self.checkout,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=timeout,
+        )
+        assert not check or done.returncode == 0, done.stdout
+        return done
+
+    def run(self, line: str, node: str = "login", root: bool = False, **options) -> str:
+        """Output of one command line in the lab."""
+        return self("exec", "--node", node, *(["--root"] if root else []), line, **options).stdout
+
+    def reframe(
+        self, *arguments: str, prefix: Path, timeout: float = 300, **environment
+    ) -> subprocess.CompletedProcess:
+        """`reframe -c reframe_checks ARGUMENTS` on the login node, its results below the prefix."""
+        settings = [
+            f"{name}={shlex.quote(value)}"
+            for name, value in {"RFM_PREFIX": str(prefix), **environment}.items()
+        ]
+        return self(
+            "exec",
+            " ".join(
+                [*settings, "reframe --nocolor -c reframe_checks", *map(shlex.quote, arguments)]
+            ),
+            check=False,
+            timeout=timeout,
+        )
+
+
+def fresh_prefix(lab: Lab, name: str) -> Path:
+    """Where results go: seen by the lab's user and by the host, and kept until the next time for a look."""
+    directory = CHECKOUT / "results" / "tests" / name
+    quoted = shlex.quote(str(directory))
+    lab.run(f"rm -rf {quoted} && mkdir -p {quoted}")
+    return directory
+
+
+def make_images(*words, directory=IMAGES) -> subprocess.CompletedProcess:
+    """`make images`, with images and lock in this directory."""
+    return subprocess.run(
+        [sys.executable, "-m", "nearmetal.locks.images", *words],
+        cwd=CHECKOUT,
+        text=True,
+        timeout=1500,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env={**os.environ, "NEARMETAL_IMAGES": str(directory)},
+    )
