@@ -142,7 +142,7 @@ pictures: .venv/ready ## draw README's pictures: the lab, and the report of the 
 COMPILE = .venv/bin/uv pip compile --quiet --universal --generate-hashes --no-header --python-version 3.11 pyproject.toml
 lock: .venv/ready ## write every requirements.lock anew, from pyproject.toml and the files requirements.in
 	.venv/bin/python -m pip install --quiet uv
-	$(COMPILE) --extra test --extra gate --extra pages -o requirements.lock
+	$(COMPILE) --extra test --extra gate --extra pages --extra parallel -o requirements.lock
 	$(COMPILE) --extra test --extra gate -o nearmetal/lab/requirements.lock
 	$(COMPILE:pyproject.toml=) --group lint --constraint requirements.lock -o requirements-lint.lock
 	.venv/bin/uv pip compile --quiet --generate-hashes --no-header --python-version 3.11 \

@@ -15,7 +15,7 @@ import pytest
 
 from nearmetal.lab import cluster, topology
 from nearmetal.lab import room as room_module
-from nearmetal.lab.room import LabError, Room, images_in_use
+from nearmetal.lab.room import LabError, Room, images_in_use, wait_until
 from tests.support.paths import CHECKOUT
 
 PLAN = topology.load()
@@ -141,84 +141,6 @@ def test_apptainer_builds_and_runs_an_image_as_the_user_in_a_job(lab):
 # A second checkout's lab: two at once, healing, and what is left after `down`.
 
 
-def host_state() -> dict[str, set]:
-    """Everything of a lab that could stay behind on the host. What else the host does meanwhile is not of a lab: its
-    processes share the namespaces of this one."""
-    ours = {os.readlink(space) for space in Path("/proc/self/ns").iterdir()}
-    namespaces, processes = set(), set()
-    for directory in Path("/proc").glob("[0-9]*"):
-        try:
-            spaces = {os.readlink(space) for space in (directory / "ns").iterdir()} - ours
-            command = (directory / "comm").read_text().strip()
-        except OSError:
-            continue
-        namespaces |= spaces
-        if spaces:
-            processes.add((directory.name, command))
-    links = subprocess.run(
-        ["ip", "-o", "link"], capture_output=True, text=True, check=True
-    ).stdout.splitlines()
-    return {
-        "processes": processes,
-        "namespaces": namespaces,
-        "links": {line.split(":")[1].strip() for line in links},
-        "mounts": {
-            line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()
-        },
-        "files": {
-            str(path)
-            for top in ("/run/nearmetal", "/run/netns", "/var/cache/nearmetal")
-            for path in Path(top).glob("*")
-        },
-    }
-
-
-@pytest.fixture
-def running_lab(other_lab):
-    """The second checkout's lab, up."""
-    if not Room(other_lab.checkout).state:
-        other_lab("up")
-    return other_lab
-
-
-def left_since(before) -> dict[str, set]:
-    """What a lab left on the host. The kernel takes network namespaces away in the background."""
-    for _ in range(100):
-        after = host_state()
-        left = {kind: after[kind] - before[kind] for kind in after if after[kind] - before[kind]}
-        if not left:
-            break
-        time.sleep(0.1)
-    return left
-
-
-@pytest.fixture(scope="module")
-def before(lab, other_lab):
-    return host_state()
-
-
-def up(lab):
-    """Its words; and a job runs after it. (A minute: a killed controller may remember a job that had ended.)"""
-    said = lab("up").stdout
-    assert sorted(lab.run("srun --quiet -p native -N2 hostname", timeout=120).split()) == [
-        "native1",
-        "native2",
-    ]
-    return said
-
-
-def test_two_checkouts_run_a_lab_each_at_once(lab, other_lab, before):
-    up(other_lab)
-    done = other_lab(
-        "exec",
-        'reframe -c reframe_checks -r --system lab:native -n "pingpong%placement=internode" -p "^mpich$"',
-    )
-    assert "Ran 1/1" in done.stdout
-    other_lab.run("touch ~/mine")
-    assert "mine" not in lab.run("ls ~")
-    assert lab("status").returncode == other_lab("status").returncode == 0
-
-
 def processes_of(checkout: Path) -> set[str]:
     """Processes of a checkout's lab: they see the checkout mounted, or are about to make that so. Other labs of this host
     do not count."""
@@ -232,6 +154,74 @@ def processes_of(checkout: Path) -> set[str]:
         if str(checkout) in mounted or str(Room(checkout).directory) in command:
             found.add(f"{process.name} {command}")
     return found
+
+
+def state_of(checkout: Path) -> dict[str, set]:
+    """Everything of a checkout's lab that could stay behind on the host. Other labs do not count."""
+    shared = {os.readlink(space) for space in Path("/proc/self/ns").iterdir()}
+    processes, namespaces = set(), set()
+    for number in processes_of(checkout):
+        processes.add(number)
+        try:
+            spaces = Path("/proc", number.split()[0], "ns").iterdir()
+            namespaces |= {os.readlink(space) for space in spaces}
+        except OSError:
+            continue  # it has ended meanwhile
+    mounts = {line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()}
+    run = Room(checkout).directory
+    return {
+        "processes": processes,
+        "namespaces": namespaces - shared,
+        "mounts": {path for path in mounts if path.startswith((str(checkout), str(run)))},
+        "files": {str(path) for path in run.parent.glob(f"{run.name}*")},
+    }
+
+
+def alive(namespaces: set[str]) -> set[str]:
+    """Those of these namespaces that a process of the host is in."""
+    found = set()
+    for directory in Path("/proc").glob("[0-9]*"):
+        try:
+            found |= {os.readlink(space) for space in (directory / "ns").iterdir()}
+        except OSError:
+            continue
+    return found & namespaces
+
+
+def links() -> set[str]:
+    """Network links in the host's own namespace, where no lab makes any."""
+    listed = subprocess.run(["ip", "-o", "link"], capture_output=True, text=True, check=True)
+    return {line.split(":")[1].strip() for line in listed.stdout.splitlines()}
+
+
+@pytest.fixture
+def running_lab(other_lab):
+    """The second checkout's lab, up."""
+    if not Room(other_lab.checkout).state:
+        other_lab("up")
+    return other_lab
+
+
+def up(lab):
+    """Its words; and a job runs after it. (A minute: a killed controller may remember a job that had ended.)"""
+    said = lab("up").stdout
+    assert sorted(lab.run("srun --quiet -p native -N2 hostname", timeout=120).split()) == [
+        "native1",
+        "native2",
+    ]
+    return said
+
+
+def test_two_checkouts_run_a_lab_each_at_once(lab, other_lab):
+    up(other_lab)
+    done = other_lab(
+        "exec",
+        'reframe -c reframe_checks -r --system lab:native -n "pingpong%placement=internode" -p "^mpich$"',
+    )
+    assert "Ran 1/1" in done.stdout
+    other_lab.run("touch ~/mine")
+    assert "mine" not in lab.run("ls ~")
+    assert lab("status").returncode == other_lab("status").returncode == 0
 
 
 @pytest.mark.parametrize("number", (signal.SIGKILL, signal.SIGTERM))
@@ -518,13 +508,17 @@ def test_a_command_for_a_lab_that_is_down_says_how_to_start_it(other_lab):
     assert done.returncode == 1 and "make lab-up" in done.stdout
 
 
-def test_down_leaves_nothing_behind(other_lab, before):
+def test_down_leaves_nothing_behind(other_lab):
+    """Of this lab; namespaces go with the last process in them, network ones a moment later."""
+    before = links()
     up(other_lab)
-    assert all(
-        host_state()[kind] - before[kind] for kind in ("processes", "namespaces", "files")
-    )  # the count does count
+    running = state_of(other_lab.checkout)
+    assert running["processes"] and running["namespaces"] and running["files"]
     other_lab("down")
-    assert left_since(before) == {}
+    left = state_of(other_lab.checkout)
+    assert left == {"processes": set(), "namespaces": set(), "mounts": set(), "files": set()}
+    wait_until(lambda: not alive(running["namespaces"]), 10, "the lab's namespaces are gone")
+    assert links() <= before
     assert set(other_lab.checkout.iterdir()) - {other_lab.checkout / "results"} == {
         other_lab.checkout / path.name
         for path in CHECKOUT.iterdir()

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from nearmetal.lab import conditions
+from nearmetal.lab.room import Room
 from tests.support.paths import CHECKOUT
 
 STRANGER = 64771
@@ -35,13 +36,9 @@ def copied(place: Path) -> Path:
 
 
 @pytest.fixture
-def place(tmp_path):
+def place(open_path):
     """A directory that every user can enter."""
-    for directory in tmp_path.parents:
-        if directory.stat().st_mode & 0o001 == 0:
-            directory.chmod(0o711)
-    tmp_path.chmod(0o755)
-    return tmp_path
+    return open_path
 
 
 def run(*command, before: str = "", **environment) -> subprocess.CompletedProcess:
@@ -72,15 +69,11 @@ def refused(done: subprocess.CompletedProcess, *facts: object) -> None:
 
 
 @pytest.fixture
-def started():
-    """What labs of this host have started; the same at the end."""
-
-    def labs():
-        return sorted(Path("/run/nearmetal").glob("*/room.json"))
-
-    before = labs()
+def started(place):
+    """No checkout below this test's place has started a lab; other labs of the host do not count."""
     yield
-    assert labs() == before
+    checkouts = {path.parent for path in place.rglob("nearmetal")}
+    assert [path for path in checkouts if Room(path).directory.exists()] == []
 
 
 def test_a_checkout_below_a_closed_directory(place, started):

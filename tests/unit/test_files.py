@@ -24,21 +24,18 @@ as_root = pytest.mark.skipif(
 
 
 @pytest.fixture
-def theirs(tmp_path):
+def theirs(open_path):
     """A directory of another user's, below one that this user can enter."""
-    for directory in (tmp_path, *tmp_path.parents):
-        if directory.owner() == "root" and directory.stat().st_mode & 0o077 == 0:
-            directory.chmod(0o711)
-    directory = tmp_path / "results"
+    directory = open_path / "results"
     directory.mkdir()
     os.chown(directory, STRANGER, STRANGER)
     return directory
 
 
 @pytest.fixture
-def secret(tmp_path):
+def secret(open_path):
     """A file of root's that the other user wants written."""
-    path = tmp_path / "secret"
+    path = open_path / "secret"
     path.write_text("root's")
     return path
 

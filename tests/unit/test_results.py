@@ -303,12 +303,10 @@ def test_a_database_that_cannot_be_read_is_called_what_it_is(tmp_path, run, dama
     del kept
 
 
-def test_a_database_that_the_user_may_not_read_is_called_so(tmp_path):
+def test_a_database_that_the_user_may_not_read_is_called_so(open_path):
     """As another user where these tests are root's, who may read everything."""
-    database = store(tmp_path / "results.db", OLD)
+    database = store(open_path / "results.db", OLD)
     database.chmod(0)
-    for directory in (tmp_path, *tmp_path.parents[:2]):
-        directory.chmod(0o755)
     line = "import sys; from nearmetal.__main__ import main; sys.exit(main())"
     words = [sys.executable, "-c", line, "compare", "--database", database]
     if os.geteuid() == 0:
