@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import sync_playwright
 
 from docs import links, pictures
-from docs.links import ROOT as CHECKOUT
+from tests.support.paths import CHECKOUT
 
 pytestmark = pytest.mark.browser
 README = CHECKOUT / "README.md"

