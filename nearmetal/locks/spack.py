@@ -402,9 +402,10 @@ def main(arguments=None) -> int:
         if options.write:
             write_digest()
         bad = 0
-        if options.release and (words := other_sources()):
-            print(words)
-            bad += 1
+        if options.release:
+            difference = other_sources()
+            print(difference, end="\n" if difference else "")
+            bad += bool(difference)
         for directory in sorted(path.parent for path in HERE.glob("*/spack.yaml")):
             words = compare(options.spack, directory, options.write) if options.spack else []
             found = disagreements(directory)

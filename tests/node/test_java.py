@@ -14,7 +14,7 @@ QUICK = ["--heap=128", "--warm-up=0.5"]
 
 
 @pytest.fixture
-def run(ranks):  # noqa: F811
+def run(ranks):
     """Runs a program to its end: exit codes, and rank 0's output and complaints."""
 
     def start(size, main, *arguments, options=(), **settings):
@@ -94,7 +94,7 @@ def test_what_cannot_run_is_said(run, size, command, options, sentence):
     assert codes == [2] * size and re.search(sentence.replace("(", r"\("), err), err
 
 
-def test_a_rank_that_is_gone_ends_the_other(ranks):  # noqa: F811
+def test_a_rank_that_is_gone_ends_the_other(ranks):
     first, second = (
         ranks(rank, 2, "--max-time", "3", "--stall-timeout", "1", main="PingPong", options=QUICK)
         for rank in (0, 1)

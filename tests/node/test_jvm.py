@@ -249,18 +249,24 @@ def test_no_port_left_is_said(ranks):
         ({"SLURM_STEP_NODELIST": "a["}, "'a[' is no list of nodes as Slurm writes them"),
         (
             {"SLURMD_NODENAME": "no.such.name.invalid"},
-            "the node name no.such.name.invalid has no address: mend /etc/hosts or DNS, "
-            "or java_hosts in the extras",
+            (
+                "the node name no.such.name.invalid has no address: mend /etc/hosts or DNS, "
+                "or java_hosts in the extras"
+            ),
         ),
         (
             {"SLURMD_NODENAME": "192.0.2.1"},
-            "this node has no interface with the address of 192.0.2.1, 192.0.2.1: what the extras "
-            "call java_hosts is to name the node's own address",
+            (
+                "this node has no interface with the address of 192.0.2.1, 192.0.2.1: what the extras "
+                "call java_hosts is to name the node's own address"
+            ),
         ),
         (
             {"SLURM_STEP_NODELIST": "localhost,other"},
-            "the name of this node, localhost, is 127.0.0.1 on itself, where no other "
-            "node reaches it: mend /etc/hosts, or give java_hosts in the extras",
+            (
+                "the name of this node, localhost, is 127.0.0.1 on itself, where no other "
+                "node reaches it: mend /etc/hosts, or give java_hosts in the extras"
+            ),
         ),
     ],
 )

@@ -35,7 +35,7 @@ ALLTOALL = DAMAGED % (
 
 
 @pytest.fixture(scope="module")
-def kernels(mpi, tmp_path_factory):  # noqa: F811
+def kernels(mpi, tmp_path_factory):
     """Launcher, and the five programs of one MPI by name."""
     compiler, launcher = mpi
     directory = tmp_path_factory.mktemp("npb")
@@ -45,7 +45,7 @@ def kernels(mpi, tmp_path_factory):  # noqa: F811
 
 
 @pytest.fixture(scope="module")
-def collectives(mpi, tmp_path_factory):  # noqa: F811
+def collectives(mpi, tmp_path_factory):
     compiler, launcher = mpi
     return (
         compiler,
@@ -134,7 +134,7 @@ def test_help(kernels):
         assert done.returncode == 0 and "Exit status: 0 verified" in done.stdout
 
 
-def test_a_wrong_result_is_a_failure_whatever_its_speed(mpi, tmp_path):  # noqa: F811
+def test_a_wrong_result_is_a_failure_whatever_its_speed(mpi, tmp_path):
     compiler, launcher = mpi
     (tmp_path / "damaged.c").write_text(ALLTOALL)
     program = build(compiler, [SOURCES / "npb" / "ft.c", tmp_path / "damaged.c"], tmp_path / "ft")
@@ -432,7 +432,7 @@ exec "$@"
 
 def test_streams_by_numa_node(tmp_path):
     """Where the nodes are two, as this machine's aren't: what is started on which, and that all of it is read."""
-    stream = build("cc", [SOURCES / "stream.c"], tmp_path / "stream", "-fopenmp")
+    build("cc", [SOURCES / "stream.c"], tmp_path / "stream", "-fopenmp")
     (tmp_path / "numactl").write_text(NUMACTL)
     (tmp_path / "numactl").chmod(0o755)
     # Two launches, as two of a job in one directory.

@@ -310,8 +310,10 @@ def test_jobs_have_ports_of_their_own(site):
         (
             ["--heap=600", "Hello"],
             {},
-            "a heap of 600 MB is above the 500 MB that a JVM has of this allocation (1000 MB a node, 2 "
-            "JVMs on it): ask for more memory or give a smaller java_heap_mb.",
+            (
+                "a heap of 600 MB is above the 500 MB that a JVM has of this allocation (1000 MB a node, 2 "
+                "JVMs on it): ask for more memory or give a smaller java_heap_mb."
+            ),
         ),
         (["--heap=x", "Hello"], {}, "--heap=x is no whole number from 16 to 99999999."),
         (["--ports=80-90", "Hello"], {}, "--ports=80 is no whole number from 1024 to 65520."),
@@ -343,8 +345,10 @@ def test_jobs_have_ports_of_their_own(site):
         (
             ["--library=fastmpj", "--ports=18000-18031", "Hello"],
             {"SLURM_NTASKS": "9"},
-            "--ports=18000-18031 are 32 ports, but FastMPJ takes two for each of 9 ranks beside the launcher's 16, 34: "
-            "give more in the partition's extras (java_ports).",
+            (
+                "--ports=18000-18031 are 32 ports, but FastMPJ takes two for each of 9 ranks beside the launcher's 16, 34: "
+                "give more in the partition's extras (java_ports)."
+            ),
         ),
         (
             ["--library=fastmpj", "Hello"],
@@ -355,8 +359,10 @@ def test_jobs_have_ports_of_their_own(site):
         (
             ["Hello"],
             {"JAVA_HOME": "/nowhere"},
-            f"there is no /nowhere/bin/java on {os.uname().nodename}: load the module of a JDK "
-            "(17 or newer) or set JAVA_HOME in this environment's env_vars.",
+            (
+                f"there is no /nowhere/bin/java on {os.uname().nodename}: load the module of a JDK "
+                "(17 or newer) or set JAVA_HOME in this environment's env_vars."
+            ),
         ),
         (
             ["--launch=nowhere", "Hello"],
@@ -428,9 +434,11 @@ def test_every_launch_is_of_all_ranks(dry):
     assert (
         lines
         == [
-            "srun --mpi=none --kill-on-bad-exit=1 --nodes=2 --ntasks=2 --ntasks-per-node=1 sh java/launch/jvm.sh "
-            "--library=express --classes=classes.mpj --launch=launch.mpj --heap=256 --device=niodev --gc=auto "
-            "--pages=default --warm-up=30 --ports=30000-30999 '--hosts={}-ib' Hello 4000000"
+            (
+                "srun --mpi=none --kill-on-bad-exit=1 --nodes=2 --ntasks=2 --ntasks-per-node=1 sh java/launch/jvm.sh "
+                "--library=express --classes=classes.mpj --launch=launch.mpj --heap=256 --device=niodev --gc=auto "
+                "--pages=default --warm-up=30 --ports=30000-30999 '--hosts={}-ib' Hello 4000000"
+            )
         ]
         * 3
     )

@@ -19,7 +19,6 @@ from nearmetal.checks import sources as of_programs
 from nearmetal.checks.programs import Programs
 from nearmetal.locks import sources
 from nearmetal.locks import spack as locks
-
 from tests.support.paths import CHECKOUT
 
 LOCKED = """

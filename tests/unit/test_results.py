@@ -7,7 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 
 import orjson
 import pytest
@@ -36,7 +36,7 @@ def at(number: int, when: float, system: str = "lab", **options) -> dict:
     data = campaign(number, **options)
     data["session_info"] |= {
         "time_start_unix": when,
-        "time_start": datetime.fromtimestamp(when, timezone.utc).strftime("%Y%m%dT%H%M%S%z"),
+        "time_start": datetime.fromtimestamp(when, UTC).strftime("%Y%m%dT%H%M%S%z"),
         "time_end_unix": when + 60,
     }
     for case in data["runs"][0]["testcases"]:
@@ -98,7 +98,7 @@ def test_a_bad_session_is_skipped_and_named_once(tmp_path, run, how):
     database = store(tmp_path / "results.db", OLD, NEW)
     spoil(database, OLD["session_info"]["uuid"], how)
     for command in ("compare", "gate", "history"):
-        code, out, err = run(command, "--database", database, "--system", "lab")
+        code, _, err = run(command, "--database", database, "--system", "lab")
         assert code == 0, (command, err)
         assert "not a results database" not in err
         if command != "compare":  # which reads the newest session alone
@@ -373,5 +373,5 @@ def test_a_case_that_failed_before_it_had_values_is_read_without_them():
     read = results.parse_session(data, "here")
     assert read.failures and not read.failures[0].values
     case["result"] = "pass"
-    with pytest.raises(results.ResultsError, match="startup_latency.0 is None"):
+    with pytest.raises(results.ResultsError, match=r"startup_latency.0 is None"):
         results.parse_session(data, "here")
