@@ -24,8 +24,8 @@ img { max-width: 100%%; }
 pre { padding: 16px; overflow: auto; font-size: 85%%; }
 pre code { padding: 0; font-size: 100%%; white-space: pre; }
 """
-#: For each table: its first words, its width, and the width of what is in it.
-TABLES = """[...document.querySelectorAll('table')].map(
+#: For each table and each block of commands: its first words, its width, and that of its content.
+WIDE = """[...document.querySelectorAll('table, pre')].map(
     t => [t.innerText.slice(0, 40), t.clientWidth, t.scrollWidth])"""
 #: Of a drawing, each text and each box: its left edge and its width.
 WORDS = """[...document.querySelectorAll('text')].map(
@@ -67,17 +67,17 @@ def shown(browser):
 
 
 @pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md"])
-def test_no_table_is_wider_than_the_column(shown, name):
+def test_no_table_or_command_is_wider_than_the_column(shown, name):
     page = shown(CHECKOUT / name)
-    tables = page.evaluate(TABLES)
-    assert tables
-    assert [one for one in tables if one[2] > pictures.WIDTH or one[2] > one[1]] == []
+    found = page.evaluate(WIDE)
+    assert found
+    assert [one for one in found if one[2] > pictures.WIDTH or one[2] > one[1]] == []
 
 
 def test_a_table_that_is_cut_off_is_found(shown, tmp_path):
     page = tmp_path / "wide.md"
     page.write_text(f"| a | b |\n|---|---|\n| {'x' * 200} | y |\n")
-    ((_, width, content),) = shown(page).evaluate(TABLES)
+    ((_, width, content),) = shown(page).evaluate(WIDE)
     assert content > width
 
 
