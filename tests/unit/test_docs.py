@@ -1,6 +1,6 @@
 """README, CONTRIBUTING and docs/: links lead somewhere, and no check or key is missing."""
 
-import importlib
+import importlib.util
 import re
 import subprocess
 import sys
@@ -42,6 +42,8 @@ def checks() -> dict[str, type]:
 
 
 CHECKS = checks()
+#: Directories whose files pages name.
+DIRECTORIES = "nearmetal|reframe_checks|site-config|spack-env|containers|bench|ci|tests"
 PARTS_OF_README = [
     "](docs/pictures/report.png)",
     "](docs/pictures/lab.svg)",
@@ -147,14 +149,15 @@ def test_the_first_pages_are_short(page, most):
     assert len(page.read_text().split()) <= most
 
 
-def test_each_module_that_a_page_names_exists():
-    for page in links.pages():
-        for path in re.findall(
-            r"`((?:nearmetal|reframe_checks|site-config|bench|ci)/[\w./-]+)`", page.read_text()
-        ):
-            assert (CHECKOUT / path).exists() or "baselines" in path, f"{page}: {path}"
-        for module in re.findall(r"-m (nearmetal\.[\w.]+)", page.read_text()):
-            assert importlib.util.find_spec(module), f"{page}: {module}"
+@pytest.mark.parametrize("page", links.pages(), ids=lambda page: str(page.relative_to(CHECKOUT)))
+def test_each_file_and_module_that_a_page_names_exists(page):
+    text = page.read_text()
+    for path in re.findall(rf"`((?:{DIRECTORIES})/[\w./-]+)`", text.replace("NAME", "*")):
+        assert (CHECKOUT / path).exists() or "baselines" in path, path
+    for name in re.findall(r"`(\w+\.(?:py|sh|java|c))`", text):
+        assert any((CHECKOUT / top).rglob(name) for top in DIRECTORIES.split("|")), name
+    for module in re.findall(r"(?:-m |`)(nearmetal\.[\w.]+)", text):
+        assert importlib.util.find_spec(module), module
 
 
 def test_each_dependency_has_a_line_that_says_why():
