@@ -21,6 +21,10 @@ DIRECTORY = Path(__file__).parent / "pictures"
 WIDTH = 838
 #: Part of the report that the picture shows.
 VIEW = {"width": 1100, "height": 700}
+NO_CHROMIUM = (
+    "pictures: there is no Chromium in PATH to show the report: install it, on Debian by "
+    "`apt-get install --no-install-recommends chromium`"
+)
 #: Link -> what carries a frame, and what that means.
 LINKS = {
     "bridge": ("veth + bridge", "in the kernel"),
@@ -115,12 +119,15 @@ def _report(database: Path, picture: Path) -> int:
         command = [sys.executable, "-m", "nearmetal", "report", "--database", database]
         done = subprocess.run([*command, "--output", page], check=False)
         if page.is_file():
-            _photograph(page, picture)
+            photograph(page, picture)
     return done.returncode
 
 
-def _photograph(page: Path, picture: Path) -> None:
+def photograph(page: Path, picture: Path) -> None:
+    """Write a picture of the top of a report's tab on the network."""
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    if chromium is None:
+        raise SystemExit(NO_CHROMIUM)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         view = browser.new_page(viewport=VIEW)

@@ -1,12 +1,15 @@
 """README in a forge's column of 838 px: its pictures are shown and no table is cut off."""
 
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import sync_playwright
 
 from docs import links, pictures
+from tests.support import large_database
 from tests.support.paths import CHECKOUT
 
 pytestmark = pytest.mark.browser
@@ -92,6 +95,16 @@ def test_both_pictures_are_shown_within_the_column(shown):
 def test_the_labs_picture_is_that_of_its_topology():
     drawn = pictures.lab(pictures.topology.load())
     assert (pictures.DIRECTORY / "lab.svg").read_text() == drawn, "run `make pictures`"
+
+
+def test_the_reports_picture_is_made_from_a_database(tmp_path):
+    session = large_database.made_up(large_database.TEMPLATE.read_bytes(), 1, 5, whole=True)
+    database = large_database.store(tmp_path / "results.db", [session])
+    command = [sys.executable, "-m", "docs.pictures", "--database", database]
+    subprocess.run([*command, "--directory", tmp_path], cwd=CHECKOUT, check=True)
+    content = (tmp_path / "report.png").read_bytes()
+    assert content.startswith(b"\x89PNG") and len(content) > 10_000
+    assert (tmp_path / "lab.svg").is_file()
 
 
 def test_no_word_of_the_labs_picture_leaves_its_box(browser):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from docs import links, reference
+from docs import links, pictures, reference
 from tests.support.paths import CHECKOUT
 
 README = CHECKOUT / "README.md"
@@ -92,6 +92,13 @@ def test_a_link_that_leads_somewhere_is_not_named(tmp_path, link):
         f"# A heading: `2` MPI\n\n[text]({link.replace('--', '-')})\n\n    [code](missing)\n"
     )
     assert links.dead(page) == []
+
+
+def test_pictures_without_chromium_say_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(SystemExit) as raised:
+        pictures.photograph(tmp_path / "report.html", tmp_path / "report.png")
+    assert "Chromium" in str(raised.value) and "apt-get install" in str(raised.value)
 
 
 def test_each_page_is_in_the_contents():
