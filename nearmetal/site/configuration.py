@@ -50,6 +50,8 @@ def configure_environment(environment: dict) -> dict:
 
 def asked() -> dict:
     """ReFrame's options of this process by their names; empty where ReFrame refuses them itself."""
+    if "reframe.frontend.cli" not in sys.modules:  # another program that reads a configuration
+        return {}
     try:
         return vars(command.parse(shlex.join(sys.argv)).options)
     except command.CommandError:
