@@ -229,7 +229,7 @@ def test_gate(tmp_path, references, monkeypatch):
 def test_published(tmp_path):
     """Two documents' figures."""
     for name in ("messaging.yaml", "esx41-stream.yaml"):
-        source = published.HERE / "published" / name
+        source = published.REFERENCES / "published" / name
         path = tmp_path / source.name
 
         def read(text, path=path):
