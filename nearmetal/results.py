@@ -124,9 +124,7 @@ class Case:
     )  #: of the check, as its name gives them: {"placement": "internode"}
     no_baseline: str = ""  #: why the check itself needs no reference, whatever the baseline has
     ended: float = 0.0  #: when its job did, in seconds since 1970; 0: not told
-    fixture: bool = (
-        False  #: whether it measures nothing, but made what others need (reframe_checks/spack.py)
-    )
+    fixture: bool = False  #: whether it measures nothing, but made what others need (nearmetal/checks/spack_install.py)
     unreferenced: tuple[str, ...] = ()  #: variables for which it failed: the baseline lacks them
     workload: dict = field(default_factory=dict)  #: numbers by the values of WORKLOAD
     node: str = (

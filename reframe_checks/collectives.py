@@ -6,18 +6,17 @@ import reframe.utility.sanity as sn
 from reframe.core.exceptions import SanityError
 
 from nearmetal.checks.base import NearmetalCheck, rounded
-from nearmetal.checks.jvm import Jvm
 from nearmetal.checks.parsing.collectives import parse_collectives
-from nearmetal.checks.programs import Imb
+from nearmetal.checks.programs import IMB, is_theirs
 from nearmetal.checks.scaling import Scaling
-from nearmetal.checks.settings import setting
+from nearmetal.checks.settings import JavaSettings, setting
 
 #: Message sizes (bytes) that have variables. The curves have all sizes.
 SIZES = {"8B": 8, "64KiB": 65536}
 
 
 @rfm.simple_test
-class collectives(Jvm, Scaling, Imb, NearmetalCheck):
+class collectives(JavaSettings, Scaling, NearmetalCheck):
     """Time of Alltoall, Allreduce, Bcast and Barrier on the slowest process, 8 B to 1 MiB.
 
     Method: Intel MPI Benchmarks. The time is t_max: the mean time of a call on the process where it
@@ -35,6 +34,8 @@ class collectives(Jvm, Scaling, Imb, NearmetalCheck):
     results have all sizes.
     """
 
+    #: Origin of the program: ours, or the suite named above. :values: `nearmetal`, `imb`
+    suite = builtin.variable(str, value="nearmetal", loggable=True)
     #: Most seconds for a message size. Default: the partition's `collectives_max_time` (extras), or
     #: 0.5. :type: float
     max_time = setting(float, 0.5, extra="collectives_max_time", above=0)
@@ -53,7 +54,10 @@ class collectives(Jvm, Scaling, Imb, NearmetalCheck):
 
     @builtin.run_before("compile")
     def choose_program(self):
-        self.choose_imb("collectives.c")
+        if is_theirs(self, "imb"):
+            self.run_theirs(*IMB)
+        else:
+            self.build_ours("collectives.c")
 
     @builtin.run_before("run")
     def set_command(self):

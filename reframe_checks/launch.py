@@ -45,9 +45,10 @@ class launch(Scaling, NearmetalCheck):
     def build_program(self):
         self.build_ours("launch.c")
 
-    def launch(self, executable, options=()):
+    def launch(self, launcher, executable, options=()):
         return [
-            self.launch_on(count, f"{executable} {asked(count)}", options) for count in self.counts
+            self.launch_on(count, f"{executable} {asked(count)}", launcher, options)
+            for count in self.counts
         ]
 
     @builtin.run_before("run")

@@ -6,11 +6,10 @@ import reframe as rfm
 import reframe.core.builtins as builtin
 
 from nearmetal.checks.base import NearmetalCheck
-from nearmetal.checks.jvm import Jvm
 from nearmetal.checks.parsing.npb import parse_npb
-from nearmetal.checks.programs import OursOrTheirs
+from nearmetal.checks.programs import is_theirs
 from nearmetal.checks.scaling import Scaling
-from nearmetal.checks.settings import setting
+from nearmetal.checks.settings import JavaSettings, setting
 
 #: Sizes of the problem.
 CLASSES = ("S", "W", "A", "B", "C")
@@ -66,7 +65,7 @@ SIMULATED = ["bt", "lu", "sp"]
 
 
 @rfm.simple_test
-class npb(Jvm, OursOrTheirs, npb_base):
+class npb(JavaSettings, npb_base):
     """Mop/s and parallel efficiency of the NAS Parallel Benchmarks over the number of processes.
 
     Method: NPB 3.4 (RNR-94-007 and its later classes), each run verified by its own values. One job
@@ -94,6 +93,9 @@ class npb(Jvm, OursOrTheirs, npb_base):
     #: `lu`, `sp`
     benchmark = builtin.parameter(["cg", "ep", "ft", "is", "mg", *SIMULATED], loggable=True)
 
+    #: Whose program: ours, or that of the suite named above. :values: `nearmetal`, `official`
+    suite = builtin.variable(str, value="nearmetal", loggable=True)
+
     valid_prog_environs = ["+mpi", "+mpj"]
 
     @builtin.run_after("init")
@@ -109,7 +111,7 @@ class npb(Jvm, OursOrTheirs, npb_base):
 
     @builtin.run_before("compile")
     def choose_program(self):
-        if self.theirs("official"):
+        if is_theirs(self, "official"):
             self.run_official()
         else:
             self.build_ours(f"npb/{self.benchmark}.c")

@@ -8,17 +8,16 @@ import reframe.utility.sanity as sn
 from reframe.core.exceptions import SanityError
 
 from nearmetal.checks.base import NearmetalCheck, rounded
-from nearmetal.checks.jvm import Jvm
 from nearmetal.checks.parsing.pingpong import parse_imb
-from nearmetal.checks.programs import Imb
-from nearmetal.checks.settings import setting
+from nearmetal.checks.programs import IMB, is_theirs
+from nearmetal.checks.settings import JavaSettings, setting
 
 #: Longest message in bytes.
 LARGEST = 1 << 22
 
 
 @rfm.simple_test
-class pingpong(Jvm, Imb, NearmetalCheck):
+class pingpong(JavaSettings, NearmetalCheck):
     """Start-up latency and bandwidth, 1 B to 4 MiB, between nodes and through shared memory within
     one.
 
@@ -43,6 +42,8 @@ class pingpong(Jvm, Imb, NearmetalCheck):
 
     #: Place of the two ranks: on two nodes, or on one. :values: `internode`, `intranode`
     placement = builtin.parameter(["internode", "intranode"], loggable=True)
+    #: Origin of the program: ours, or the suite named above. :values: `nearmetal`, `imb`
+    suite = builtin.variable(str, value="nearmetal", loggable=True)
     #: Most seconds for a message size (IMB's -time). Default: the partition's `pingpong_max_time`
     #: (extras), or 0.5. :type: float
     max_time = setting(float, 0.5, extra="pingpong_max_time", above=0)
@@ -64,7 +65,10 @@ class pingpong(Jvm, Imb, NearmetalCheck):
 
     @builtin.run_before("compile")
     def choose_program(self):
-        self.choose_imb("pingpong.c")
+        if is_theirs(self, "imb"):
+            self.run_theirs(*IMB)
+        else:
+            self.build_ours("pingpong.c")
 
     @builtin.run_before("run")
     def set_command(self):

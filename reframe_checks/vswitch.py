@@ -68,11 +68,12 @@ class vswitch(NearmetalCheck):
         self.build_ours(f"npb/{self.benchmark}.c")
         self.executable_opts = [self.npb_class]
 
-    def launch(self, executable, options=()):
+    def launch(self, launcher, executable, options=()):
         return [
             line
             for count in self.counts
             for line in super(vswitch, self).launch(
+                launcher,
                 executable,
                 [
                     *options,

@@ -51,10 +51,10 @@ class Application(Scaling, NearmetalCheck):
         )
         self.env_vars["OMP_NUM_THREADS"] = "1"  # processes are what is counted
 
-    def launch(self, executable, options=()):
+    def launch(self, launcher, executable, options=()):
         return [
             line
-            for launch in super().launch(executable, options)
+            for launch in super().launch(launcher, executable, options)
             for line in (launch, *self.after_launch)
         ]
 

@@ -1,5 +1,6 @@
 """What every Nearmetal check has: provenance, repeats as fresh launches, and no way to pass silently."""
 
+import copy
 import functools
 import inspect
 import math
@@ -18,9 +19,11 @@ from nearmetal.checkout import CHECKOUT
 from nearmetal.checks import failures, provenance, storage
 from nearmetal.checks.baselines import Baselined
 from nearmetal.checks.parsing import ParseError, request
-from nearmetal.checks.programs import Programs
+from nearmetal.checks.programs import Program
+from nearmetal.checks.runtime import facts_of, image_in, runtime_of
+from nearmetal.checks.runtime.jvm import facts_of_jvms
+from nearmetal.checks.runtime.spack import have_it_installed
 from nearmetal.checks.settings import MAX_PENDING_TIME, MAX_TIME_LIMIT, NODES, Settings, setting
-from nearmetal.checks.spack import FromSpack
 from nearmetal.site import selection
 
 selection.refuse_empty_runs()
@@ -49,9 +52,30 @@ def all_of(launches) -> list:
     ]
 
 
-class NearmetalCheck(rfm.RegressionTest, Baselined, FromSpack, Programs, Settings, special=True):  # type: ignore[call-arg]
-    """Base of all checks. A check says what to build and run, reads the output in `read_output`, and names what it
-    measures with `@performance_function`s that return `self.over_launches(name, values)`."""
+def of_interfaces(facts: dict[str, str], key: str) -> str:
+    """A fact of each network interface, such as `eth0: veth`."""
+    found = [
+        f"{name.split('.')[1]}: {value}"
+        for name, value in sorted(facts.items())
+        if name.startswith("nic.") and name.endswith(f".{key}")
+    ]
+    return ", ".join(found) or "no network interface"
+
+
+class NearmetalCheck(rfm.RegressionTest, Baselined, Settings, special=True):  # type: ignore[call-arg]
+    """Base of all checks. A check defines, in the order of the pipeline:
+
+    - `num_nodes` and `num_tasks`; in a hook after setup where they depend on the partition;
+    - before compile, `self.build_ours(source)` or `self.run_theirs(program, where)`;
+    - before run, `self.executable_opts`, which each repeat is launched with (`launch`);
+    - `read_output(text)`, which sets `self.launches` by a parser of parsing/, one a repeat;
+    - `requested()`, where the options do not say what each launch was asked to do;
+    - `payload_bytes()` and `check_transport()`, where processes send messages;
+    - `@performance_function`s that return `self.over_launches(name, values)`.
+
+    The base repeats the launch, records what the nodes are, and refuses every value that is not
+    whole. `self.runtime` (runtime/), which follows from the environment, gets programs onto nodes.
+    """
 
     #: Fresh launches of the program within one job. A value is their median. The gate needs 5.
     #: :type: int
@@ -84,7 +108,15 @@ class NearmetalCheck(rfm.RegressionTest, Baselined, FromSpack, Programs, Setting
 
     #: Selection of the run, beyond the names of checks (selection.py). :type: dict
     selection = builtin.variable(dict, value={}, loggable=True)
+    #: Name and digest of the container image, which the environment names; '' without. :type: str
+    image = builtin.variable(str, value="", loggable=True)
 
+    #: Names of environments that the check needs besides its own (of a duet, B's).
+    further_environs = ()
+    #: What the check runs, once it is known.
+    target = Program()
+    #: The class of the same program in Java, below src/java/; '' without.
+    java_program = ""
     #: Set by a check whose job is not just `num_nodes` nodes: srun's further options for a probe of them all, and how many.
     probe_options, nodes_expected = "", 0
     #: Sentences on variables whose values are no numbers.
@@ -102,6 +134,34 @@ class NearmetalCheck(rfm.RegressionTest, Baselined, FromSpack, Programs, Setting
     def read_output(self, text: str) -> None:
         """Parse the job's output and keep what the performance functions need; raises on anything incomplete."""
         raise NotImplementedError
+
+    def record_program(self, facts: dict, suite: str) -> None:
+        """Record the library and compiler that the first launch reports, if it does."""
+        self.mpi_library = facts.get("mpi_library", f"not told by {suite}")
+        self.compiler = facts.get("compiler", f"not told by {suite}")
+
+    def expect_repeats(self, launches: list) -> None:
+        """Raises SanityError where the output holds fewer launches or more."""
+        if len(launches) != self.repeats:
+            raise SanityError(
+                f"{len(launches)} launches are in the output instead of {self.repeats}"
+            )
+
+    def rounds(
+        self, launches: list, on=lambda run: run.processes, what: str = "processes"
+    ) -> list[dict]:
+        """Group launches by repeat, and within it by `self.counts`.
+
+        Raises SanityError where they ran on other counts.
+        """
+        told = [on(run) for run in launches]
+        if told != (wanted := self.counts * self.repeats):
+            raise SanityError(f"the output holds launches on {told} {what} instead of {wanted}")
+        size = len(self.counts)
+        return [
+            dict(zip(self.counts, launches[start : start + size]))
+            for start in range(0, len(launches), size)
+        ]
 
     def requested(self) -> dict:
         """What each launch is asked to do, by the names that its `did` has (parsing/request.py): the options of its
@@ -150,12 +210,38 @@ class NearmetalCheck(rfm.RegressionTest, Baselined, FromSpack, Programs, Setting
         text = inspect.getdoc(type(self)) or ""
         self.descr = " ".join(re.split(r"(?<!\.)\.(?!\S)", text)[0].split())
 
-    @builtin.run_after("setup")
-    def record_what_the_run_selects(self):
-        self.selection = selection.recorded()
+    # Last, when the check has settled where it runs.
+    @builtin.run_after("init", always_last=True)
+    def have_spack_install_what_it_needs(self):
+        self._installers = have_it_installed(self, self.further_environs)
 
     @builtin.run_after("setup")
-    def refuse_a_run_that_cannot_be_stored(self):
+    def take_the_environments_runtime(self):
+        if self.image:
+            raise SanityError(
+                f"image is {self.image!r}, but it is the environment that has an image: choose one, "
+                "such as -p '.*-sif'"
+            )
+        self.runtime = self.runtime_in(self.current_environ)
+        self.runtimes = (self.runtime,)
+        obstacle = self.runtime.obstacle(self.job.launcher.registered_name)
+        if obstacle:
+            self.skip(f"{self.display_name}: {obstacle}")
+        self.job.launcher = self.runtime.launcher(self.job.launcher)
+
+    @builtin.run_after("setup")
+    def keep_to_what_the_site_allows(self):
+        self.selection = selection.recorded()
+        self._refuse_a_run_that_cannot_be_stored()
+        # A variable of ReFrame, None unless the command line sets it.
+        if self.max_pending_time is None:
+            self.max_pending_time = MAX_PENDING_TIME.of(self.current_partition)
+        limit = MAX_TIME_LIMIT.of(self.current_partition)
+        if limit:
+            asked, self.time_limit = self.time_limit, limit
+            self.time_limit = min(asked or self.time_limit, self.time_limit)
+
+    def _refuse_a_run_that_cannot_be_stored(self) -> None:
         # ReFrame only warns, at the end, and the run passes: later commands would judge an older session.
         path = None if self.is_dry_run() else storage.database()
         if path is None:
@@ -164,39 +250,62 @@ class NearmetalCheck(rfm.RegressionTest, Baselined, FromSpack, Programs, Setting
             raise ConfigError(why)
         storage.watch(path)
 
-    # Last, so that it knows how many the check has settled on.
+    # Last, so that it knows how many nodes the check has settled on.
     @builtin.run_after("setup", always_last=True)
-    def skip_what_has_too_few_nodes(self):
-        nodes = NODES.of(self.current_partition, default=self.num_nodes)
-        if nodes < self.num_nodes:
-            self.skip(
-                f"{self.display_name} needs {self.num_nodes} nodes, but {self.current_partition.fullname} has {nodes} "
-                "(`nodes` in its extras)"
-            )
-
-    @builtin.run_after("setup", always_last=True)
-    def skip_what_is_not_of_one_node(self):
+    def skip_what_the_nodes_cannot_hold(self):
         # `.nid` is ReFrame's parameter: the node that it gives the job.
-        node = getattr(self, ".nid", None)
         needed = self.nodes_expected or self.num_nodes
-        if node and needed > 1:
+        if getattr(self, ".nid", None) and needed > 1:
             self.skip(
                 f"{self.display_name} needs {needed} nodes, but --distribute gives each job one. "
                 "Fix: run it without --distribute"
             )
+        nodes = NODES.of(self.current_partition, default=self.num_nodes)
+        if nodes < self.num_nodes:
+            self.skip(
+                f"{self.display_name} needs {self.num_nodes} nodes, but "
+                f"{self.current_partition.fullname} has {nodes} (`nodes` in its extras)"
+            )
 
-    @builtin.run_after("setup")
-    def wait_no_longer_than_the_site_says(self):
-        # A variable of ReFrame, None unless the command line sets it.
-        if self.max_pending_time is None:
-            self.max_pending_time = MAX_PENDING_TIME.of(self.current_partition)
+    def runtime_in(self, environ):
+        """The runtime of an environment of this partition."""
+        return runtime_of(
+            environ,
+            self.current_partition,
+            self._installer_of,
+            self.jvm_settings if self.java_program else None,
+        )
 
-    @builtin.run_after("setup")
-    def ask_for_no_more_time_than_the_site_gives(self):
-        limit = MAX_TIME_LIMIT.of(self.current_partition)
-        if limit:
-            asked, self.time_limit = self.time_limit, limit
-            self.time_limit = min(asked or self.time_limit, self.time_limit)
+    def _installer_of(self, environ):
+        name = self._installers[self.current_partition.fullname, environ.name]
+        return self.getdep(name, environ.name)
+
+    def build_ours(self, source: str) -> None:
+        """Build and run a file of src/, by its line in programs.txt, or run what is installed of it."""
+        # What ReFrame takes by default, unless the check has set another.
+        path = getattr(self, "executable", f"./{self.unique_name}")
+        self._run(Program(source, path, self.java_program))
+
+    def run_theirs(self, program: str, where: str) -> None:
+        """Run a program on PATH. Without it the case fails at once.
+
+        :arg where: where the program comes from, for the error.
+        """
+        self._run(Program(path=program, java=self.java_program, where=where))
+
+    def _run(self, program: Program) -> None:
+        self.target = program
+        obstacle = self.runtime.obstacle_of(program)
+        if obstacle:
+            self.skip(f"{self.display_name}: {obstacle}")
+        if self.runtime.is_compiled(program):
+            self.sourcepath = program.source
+        self.build_system = self.runtime.build_system(program)
+        self.executable = self.runtime.command(program)
+
+    @builtin.run_before("compile")
+    def put_software_on_path(self):
+        self.prebuild_cmds += self.runtime.arrival()
 
     @builtin.run_before("run")
     def tell_the_job_its_shape(self):
@@ -209,14 +318,17 @@ class NearmetalCheck(rfm.RegressionTest, Baselined, FromSpack, Programs, Setting
     def surround_with_provenance_and_repeat(self):
         # A lost rank ends the step, and a failed command the job: neither may pass for a short run.
         self.env_vars["SLURM_KILL_BAD_EXIT"] = "1"
-        prepare = [
-            *self.arrival_in(self.current_environ),
-            *self.preparations_in(self.current_environ),
-        ]
+        prepare = [*self.runtime.arrival(), *self.preparations(self.runtime)]
         self._command = [str(option) for option in self.executable_opts]
         probe, further = self.probe(self.probe_options), self.further_launches()
         self.prerun_cmds = ["set -e", *prepare, *self.prerun_cmds, f"{probe} > provenance.before"]
         self.postrun_cmds = [*further, *self.postrun_cmds, f"{probe} counters > provenance.after"]
+
+    def preparations(self, runtime) -> list[str]:
+        """Shell commands of a runtime before its first launch."""
+        runtime.sources_of(self.target, self.stagedir)  # warns before the job starts
+        launcher = runtime.launcher(self.job.launcher)
+        return runtime.preparations(self.launch_of_all, launcher, self.job.num_tasks)
 
     def probe(self, options: str = "") -> str:
         """The command that says what the nodes are; srun's options may choose among them."""
@@ -229,34 +341,42 @@ class NearmetalCheck(rfm.RegressionTest, Baselined, FromSpack, Programs, Setting
         """Whether srun starts the program: by itself, or JVMs (nearmetal/site/srun_mpj.py)."""
         return self.job.launcher.registered_name in ("srun", "srun-mpj")
 
-    def launch(self, executable: str, options=()) -> list[str]:
-        """The command lines of one launch, with further options of the launcher."""
-        return [
-            " ".join(
-                [
-                    self.job.launcher.run_command(self.job),
-                    *options,
-                    executable,
-                    *self.executable_opts,
-                ]
-            )
-        ]
+    def command_line(self, launcher, command: str, options=(), tasks: int | None = None) -> str:
+        """The command line that launches a command.
+
+        :arg options: further ones of the launcher.
+        :arg tasks: number of processes, for launchers that take it from the job; default: the job's.
+        """
+        launcher, job = copy.copy(launcher), copy.copy(self.job)
+        launcher.options = [*launcher.options, *options]
+        job.num_tasks = tasks or job.num_tasks
+        return f"{launcher.run_command(job)} {command}"
+
+    def launch(self, launcher, executable: str, options=()) -> list[str]:
+        """The command lines of one repeat, with further options of the launcher."""
+        command = " ".join([executable, *self.executable_opts])
+        return [self.command_line(launcher, command, options)]
+
+    def launch_of_all(self, launcher, command: str) -> str:
+        """The command line that runs a command on all processes of the job."""
+        return self.command_line(launcher, command)
 
     def further_launches(self) -> list[str]:
         """The command lines of all launches but the first, which is ReFrame's own."""
-        return (self.launch(self.executable) * self.repeats)[1:]
+        return (self.launch(self.job.launcher, self.executable) * self.repeats)[1:]
 
     @builtin.run_before("sanity")
-    def refuse_a_job_that_failed(self):
-        if self.is_dry_run():
-            return
+    def read_the_job(self):
+        if not self.is_dry_run():
+            self._refuse_a_job_that_failed()
+            self._record_provenance()
+
+    def _refuse_a_job_that_failed(self) -> None:
         # A heterogeneous job has the states of its components, joined by commas.
         states, code = self.job.state.split(","), self.job.exitcode
         state = next((state for state in states if state not in ("COMPLETED", "SUCCESS")), "")
-        if not state and code in (
-            0,
-            None,
-        ):  # `squeue`, ReFrame's scheduler for sites without accounting, knows no code
+        # `squeue`, ReFrame's scheduler for sites without accounting, knows no code.
+        if not state and code in (0, None):
             return
         state = state or states[0]
         if state == "NODE_FAIL":
@@ -271,17 +391,10 @@ class NearmetalCheck(rfm.RegressionTest, Baselined, FromSpack, Programs, Setting
             )
         )
 
-    @builtin.run_before("sanity")
-    def record_provenance(self):
-        if self.is_dry_run():
-            return
-        try:
-            before, after = provenance.snapshots(
-                *(self._read(f"provenance.{when}") for when in ("before", "after"))
-            )
-        except provenance.ProvenanceError as error:
-            raise self._failure(f"provenance.before or .after: {error}") from None
-        if len(before) != (expected := self.nodes_expected or self.num_nodes):
+    def _record_provenance(self) -> None:
+        before, after = self._snapshots()
+        expected = self.nodes_expected or self.num_nodes
+        if len(before) != expected:
             raise SanityError(
                 f"the job ran on {len(before)} node(s) ({', '.join(before)}) instead of {expected}"
             )
@@ -289,31 +402,31 @@ class NearmetalCheck(rfm.RegressionTest, Baselined, FromSpack, Programs, Setting
         facts, differing = provenance.common(before)
         for name in ("kernel", "hypervisor", "cpu_model", "governor", "smt", "thp"):
             setattr(self, name, facts[name])
-        for name, key in (("nic_driver", "driver"), ("mtu", "mtu")):
-            setattr(
-                self,
-                name,
-                ", ".join(
-                    f"{k.split('.')[1]}: {v}"
-                    for k, v in sorted(facts.items())
-                    if k.startswith("nic.") and k.endswith(f".{key}")
-                )
-                or "no network interface",
-            )
-        self.revision, self.image = git_revision(), self.image_in(self.current_environ)
+        self.nic_driver, self.mtu = of_interfaces(facts, "driver"), of_interfaces(facts, "mtu")
+        self.revision, self.image = git_revision(), image_in(self.runtimes)
         self.facts = {
             **facts,
             "differs_between_nodes": differing,
             "nodes": sorted(before),
-            **self.facts_of(self.current_environ),
+            **facts_of(self.runtimes, self.target, self.stagedir),
         }
         self._counters = before, after
+
+    def _snapshots(self):
+        try:
+            return provenance.snapshots(
+                *(self._read(f"provenance.{when}") for when in ("before", "after"))
+            )
+        except provenance.ProvenanceError as error:
+            raise self._failure(f"provenance.before or .after: {error}") from None
 
     @builtin.sanity_function
     def output_is_whole(self):
         try:
-            self.read_output(self._read(self.stdout))
+            text = self._read(self.stdout)
+            self.read_output(text)
             self.expect_what_was_asked()
+            self.facts = {**self.facts, **facts_of_jvms(self.runtimes, text)}
             payload = self.payload_bytes()
             self.transport = (
                 provenance.transport(*self._counters, payload).name

@@ -80,6 +80,11 @@ class Scaling(rfm.RegressionTestPlugin):
         self.counts, self.per_node = counts[::-1], per_node
         self.num_tasks, self.num_tasks_per_node = counts[-1], min(counts[-1], per_node)
         self.num_nodes = -(-counts[-1] // per_node)
+        if self.runtime.one_process and self.num_nodes > 1:
+            raise SanityError(
+                f"{self.num_tasks} threads of one JVM are on one node, which has {per_node} "
+                f"processes: give -S {type(self).__name__}.processes=... or .ranks_per_node=..."
+            )
 
     def called(self, count: int) -> str:
         """So many processes, in the name of a variable."""
@@ -91,6 +96,8 @@ class Scaling(rfm.RegressionTestPlugin):
 
     def placed(self) -> tuple[int, int]:
         """Processes of the largest launch, and cores that each is to have where it is bound."""
+        if self.runtime.one_process:
+            return 1, self.counts[0]
         return self.counts[0], self._threads
 
     def nodes_of(self, count: int) -> int:
@@ -105,31 +112,25 @@ class Scaling(rfm.RegressionTestPlugin):
             f"--ntasks-per-node={min(count, self.per_node)}",
         ]
 
-    def launch_on(self, count: int, command: str, further=()) -> str:
-        """The command line of a launch on so many processes, with further options of the launcher."""
-        options, tasks = list(self.job.launcher.options), self.job.num_tasks
+    def launch_on(self, count: int, command: str, launcher=None, further=()) -> str:
+        """The command line of a launch on so many processes.
+
+        :arg launcher: the job's, where none is given; `further` are more options of it.
+        """
+        launcher, options = launcher or self.job.launcher, []
         first = first_nodes.nodelist(self.nodes_of(count), self.num_nodes, further)
-        try:
-            if self.job.launcher.registered_name == "srun":
-                self.job.launcher.options = [
-                    *options,
-                    *further,
-                    *self.placement(count),
-                    *first,
-                ]
-            elif self.by_srun():  # it places so many tasks by itself
-                self.job.launcher.options = [*options, *further, *first]
-            self.job.num_tasks = count  # what mpirun and its like go by
-            return f"{self.job.launcher.run_command(self.job)} {command}"
-        finally:
-            self.job.launcher.options, self.job.num_tasks = options, tasks
+        if launcher.registered_name == "srun":
+            options = [*further, *self.placement(count), *first]
+        elif self.by_srun():  # srun-mpj places so many tasks by itself
+            options = [*further, *first]
+        return self.command_line(launcher, command, options, count)
 
-    def launch_of_all(self, command):
-        return self.launch_on(self.counts[0], command)
+    def launch_of_all(self, launcher, command):
+        return self.launch_on(self.counts[0], command, launcher)
 
-    def launch(self, executable, options=()):
+    def launch(self, launcher, executable, options=()):
         command = " ".join([executable, *self.executable_opts])
-        return [self.launch_on(count, command, options) for count in self.counts]
+        return [self.launch_on(count, command, launcher, options) for count in self.counts]
 
     @builtin.run_before("run")
     def bind_processes(self):
@@ -147,9 +148,9 @@ class Scaling(rfm.RegressionTestPlugin):
     # Last, so that it knows where else processes will run.
     @builtin.run_before("run", always_last=True)
     def read_binding_back(self):
-        self.prerun_cmds += [
-            f"{self.launch_on(self.counts[0], 'sh binding.sh', self.probe_options.split())} > binding.out"
-        ]
+        options = self.probe_options.split()
+        command = self.launch_on(self.counts[0], "sh binding.sh", further=options)
+        self.prerun_cmds += [f"{command} > binding.out"]
 
     def name_values(
         self, quantity: str, unit: str, size: str, value, parts=lambda run: (), rate=None

@@ -242,6 +242,49 @@ class Settings(rfm.RegressionTestPlugin):
             setattr(self, name, value)
 
 
+#: Settings of JVMs that may differ between the environments of a duet.
+OF_JVMS = ("java_device", "java_gc", "java_pages")
+
+
+class JavaSettings(rfm.RegressionTestPlugin):
+    """The settings of a check whose program exists in Java too (environments with `mpj`).
+
+    The check names the class (`java_program`). Options and output are those of the program in C.
+    """
+
+    #: `niodev`: a JVM a rank, over TCP; `threads`: all ranks in one JVM on one node.
+    #: :values: `niodev`, `threads`
+    java_device = setting(str, "niodev", choices=("niodev", "threads"))
+    #: Megabytes of a JVM's heap. Default: the partition's `java_heap_mb` (extras), or half of the
+    #: JVM's part of the job's memory. :type: int
+    java_heap_mb = setting(int, 0, extra="java_heap_mb", least=16)
+    #: The collector. Default: the environment's `java_gc` (extras), or `auto`: serial for less than
+    #: 1792 MB or one core. :values: `auto`, `serial`, `parallel`
+    java_gc = setting(str, "auto", environ_extra="java_gc", choices=("auto", "serial", "parallel"))
+    #: Memory pages. Default: the environment's `java_pages` (extras), or `default`. `explicit` takes
+    #: those that the node has reserved. :values: `default`, `transparent`, `explicit`
+    java_pages = setting(
+        str,
+        "default",
+        environ_extra="java_pages",
+        choices=("default", "transparent", "explicit"),
+    )
+    #: Most seconds until the clock starts though the JIT compiler is not done. Default: the
+    #: partition's `java_warm_up` (extras), or 30. :type: float
+    java_warm_up = setting(float, 30.0, extra="java_warm_up", above=0, most=3600)
+
+    def jvm_settings(self, environ) -> dict:
+        """The settings of the JVMs of an environment. Raises SanityError."""
+        own = {name.removeprefix("java_"): self.setting_in(name, environ) for name in OF_JVMS}
+        return {"heap": self.java_heap_mb, "warm_up": self.java_warm_up, **own}
+
+    @builtin.run_after("setup")
+    def record_settings_of_jvms_alone(self):
+        if not self.runtime.java:
+            for name in OF_JVMS:
+                setattr(self, name, "")
+
+
 @dataclass(frozen=True)
 class Fact:
     """What the `extras` of a partition or environment tell; the command line cannot change it."""

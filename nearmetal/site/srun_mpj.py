@@ -1,7 +1,8 @@
 """The launcher `srun-mpj`: srun for programs of message-passing libraries in Java, which know no PMI and no daemons here.
 
 A system's partition goes on naming `srun`; checks with programs in Java take this one where their environment has the feature
-`mpj` (nearmetal/checks/jvm.py), since ReFrame has one launcher a partition and not one an environment.
+`mpj` (nearmetal/checks/runtime/jvm.py), since ReFrame has one launcher a partition and not one an
+environment.
 """
 
 from reframe.core.backends import register_launcher

@@ -12,8 +12,9 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
-from nearmetal.checks import images as of_checks
-from nearmetal.checks.mpj import build_commands, directories, jvm_command, script
+from nearmetal.checks.programs import Program
+from nearmetal.checks.runtime import image as of_checks
+from nearmetal.checks.runtime.jvm import build_commands, directories, jvm_command, script
 from nearmetal.locks import images, sif, sources
 from tests.support.paths import CHECKOUT, RECORDED
 
@@ -174,21 +175,21 @@ def environ(image):
 
 
 def test_why_an_environment_cannot_run_is_said(site):
-    assert of_checks.obstacle(environ("openmpi"), site.partition) == ""
-    assert of_checks.obstacle(environ("mpich"), site.partition).endswith(
-        "our images/mpich.sif: make images builds it"
-    )
+    def obstacle(image, partition=site.partition):
+        return of_checks.Image(environ(image), partition).obstacle("srun")
+
+    assert obstacle("openmpi") == ""
+    assert obstacle("mpich").endswith("our images/mpich.sif: make images builds it")
     bare = SimpleNamespace(fullname="site:cc", features=[])
-    assert of_checks.obstacle(environ("openmpi"), bare).startswith("site:cc has no Apptainer")
+    assert obstacle("openmpi", bare).startswith("site:cc has no Apptainer")
     (site.root / "our images.lock").unlink()
     of_checks.locked.cache_clear()
-    assert "our images.lock cannot be read" in of_checks.obstacle(
-        environ("openmpi"), site.partition
-    )
+    assert "our images.lock cannot be read" in obstacle("openmpi")
 
 
 def test_the_command_of_an_image_is_one_word_for_its_path(site):
-    assert of_checks.command(environ("openmpi"), site.partition, "nearmetal-pingpong") == (
+    runtime = of_checks.Image(environ("openmpi"), site.partition)
+    assert runtime.command(Program("pingpong.c")) == (
         f"apptainer exec {of_checks.OPTIONS} '{site.root}/our images/openmpi.sif' nearmetal-pingpong"
     )
 

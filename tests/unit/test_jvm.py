@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from nearmetal.checks.mpj import jvm_command
+from nearmetal.checks.runtime.jvm import jvm_command
 from nearmetal.site import srun_mpj
 from tests.support.jvm_ranks import JVM, STEP
 from tests.support.paths import CHECKOUT

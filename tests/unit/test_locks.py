@@ -14,9 +14,10 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
-from nearmetal.checks import images as of_checks
 from nearmetal.checks import sources as of_programs
-from nearmetal.checks.programs import Programs
+from nearmetal.checks.programs import Program
+from nearmetal.checks.runtime import image as of_checks
+from nearmetal.checks.runtime import runtime_of
 from nearmetal.locks import sources
 from nearmetal.locks import spack as locks
 from tests.support.paths import CHECKOUT
@@ -145,8 +146,8 @@ def environ(name, *features, **extras):
     return SimpleNamespace(name=name, features=features, extras=extras)
 
 
-def program(stagedir, source="pingpong.c"):
-    return SimpleNamespace(_source=source, stagedir=str(stagedir))
+def sources_of(stagedir, environ, source="pingpong.c"):
+    return runtime_of(environ, None).sources_of(Program(source), str(stagedir))
 
 
 @pytest.fixture
@@ -174,15 +175,15 @@ def lock(monkeypatch, tmp_path):
 
 
 def test_a_program_that_the_run_builds_is_of_the_checkouts_sources(tmp_path, warned):
-    assert Programs.sources_in(program(tmp_path), environ("gnu")) == sources.digest()
-    assert Programs.sources_in(program(tmp_path, source=""), environ("gnu")) == ""
+    assert sources_of(tmp_path, environ("gnu")) == sources.digest()
+    assert sources_of(tmp_path, environ("gnu"), source="") == ""
     assert warned == []
 
 
 def test_an_image_of_older_sources_is_recorded_and_said_once(tmp_path, lock, warned):
     older = environ("openmpi-sif", "installed", image="openmpi")
     for _ in range(2):
-        assert Programs.sources_in(program(tmp_path), older) == "0" * 64
+        assert sources_of(tmp_path, older) == "0" * 64
     [words] = warned
     assert "openmpi-sif" in words and "0" * 12 in words and sources.digest()[:12] in words
     assert "make images-lock" in words
@@ -190,14 +191,14 @@ def test_an_image_of_older_sources_is_recorded_and_said_once(tmp_path, lock, war
 
 def test_an_image_of_the_checkouts_sources_needs_no_warning(tmp_path, lock, warned):
     same = environ("mpich-sif", "installed", image="mpich")
-    assert Programs.sources_in(program(tmp_path), same) == sources.digest()
+    assert sources_of(tmp_path, same) == sources.digest()
     assert warned == []
 
 
 def test_an_image_whose_lock_names_no_sources_runs(tmp_path, lock, warned):
     """As locks of before they did."""
     nameless = environ("mpj-sif", "installed", image="fastmpj")
-    assert Programs.sources_in(program(tmp_path), nameless) == "unknown"
+    assert sources_of(tmp_path, nameless) == "unknown"
     assert warned == []
 
 
@@ -216,7 +217,7 @@ def test_an_installation_names_its_sources_itself(tmp_path, warned, written):
     path = f"{tmp_path / 'links'}:{os.environ['PATH']}"
     subprocess.run(["bash", "-e", "-c", command], cwd=tmp_path, env={"PATH": path}, check=True)
     installed = environ("openmpi-spack", "spack", "installed")
-    found = Programs.sources_in(program(tmp_path), installed)
+    found = sources_of(tmp_path, installed)
     assert found == (written or "unknown")
     assert len(warned) == (1 if written else 0)
     if written:

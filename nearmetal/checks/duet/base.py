@@ -15,6 +15,7 @@ from nearmetal.checks.duet import script
 from nearmetal.checks.duet.variants import KINDS
 from nearmetal.checks.parsing import ParseError
 from nearmetal.checks.parsing.duet import order, parse_duet
+from nearmetal.checks.runtime import both
 from nearmetal.checks.settings import setting
 
 
@@ -81,6 +82,7 @@ class Duet(rfm.RegressionTestPlugin):
             self.skip(
                 f"{self.display_name} of {','.join(names)}: {self.current_partition.fullname} {obstacle}"
             )
+        self.runtimes = self.kind.runtimes(self)
 
     @builtin.run_before("compile")
     def build_the_other(self):
@@ -96,24 +98,13 @@ class Duet(rfm.RegressionTestPlugin):
         self._variants = dict(zip("ab", self.kind.variants(self)))
         for letter, variant in self._variants.items():
             counters = self.probe("".join(f"{option} " for option in variant.options)) + " counters"
-            own, self.job.launcher = self.job.launcher, variant.launcher or self.job.launcher
-            commands = self.launch(variant.executable or self.executable, variant.options)
-            self.job.launcher = own
+            launcher = variant.runtime.launcher(self.job.launcher)
+            commands = self.launch(launcher, variant.executable, variant.options)
             variants[letter] = variant.prepare, commands, counters
         self.prerun_cmds += script.functions(variants)
         first, *further = script.calls(self.pairs)
         self.job.launcher, self.executable, self.executable_opts = getlauncher("local")(), first, []
         return further
-
-    def image_in(self, environ):
-        a, b = map(super().image_in, self.kind.environs(self))
-        return both({"a": a or "none", "b": b or "none"}) if a or b else ""
-
-    def facts_of(self, environ):
-        a, b = map(super().facts_of, self.kind.environs(self))
-        return {
-            name: both({"a": a.get(name, "none"), "b": b.get(name, "none")}) for name in {**a, **b}
-        }
 
     def read_output(self, text):
         """Each launch by itself and then each variant's as the check's own output, so that all that it refuses is refused."""
@@ -137,7 +128,7 @@ class Duet(rfm.RegressionTestPlugin):
             self._launches[letter] = self.launches
             said[letter] = {"mpi_library": self.mpi_library, "compiler": self.compiler}
         for name in ("mpi_library", "compiler"):
-            setattr(self, name, both({letter: words[name] for letter, words in said.items()}))
+            setattr(self, name, both([words[name] for words in said.values()]))
         self.launches = [self._launches[turn.variant][turn.pair] for turn in self._turns]
         self.facts = {**self.facts, **self._said}
 
@@ -170,9 +161,7 @@ class Duet(rfm.RegressionTestPlugin):
             last.update({host: {**last[host], **facts} for host, facts in after.items()})
         self.launches = everything
         if found["a"] and found["b"]:
-            self.transport = both(
-                {letter: " or ".join(sorted(names)) for letter, names in found.items()}
-            )
+            self.transport = both([" or ".join(sorted(names)) for names in found.values()])
 
     # After the check's own hooks, whose variables these are.
     @builtin.run_before("performance")
@@ -219,9 +208,3 @@ class Duet(rfm.RegressionTestPlugin):
         self.perf_variables[name] = sn.make_performance_function(
             sn.defer(rounded(statistics.median(values))), unit
         )
-
-
-def both(words: dict[str, str]) -> str:
-    """What holds for A and B, or for each."""
-    a, b = words["a"], words["b"]
-    return a if a == b else f"A: {a}; B: {b}"

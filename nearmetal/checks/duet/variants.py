@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 import reframe.core.runtime as runtime
 from reframe.core.exceptions import SanityError
-from reframe.core.launchers import JobLauncher
 
+from nearmetal.checks.runtime import Bare
 from nearmetal.checks.settings import NODES
 
 
@@ -18,10 +18,10 @@ from nearmetal.checks.settings import NODES
 class Variant:
     """How a launch of A or B differs from what the check would run by itself."""
 
+    runtime: Bare
+    executable: str
     prepare: tuple[str, ...] = ()  #: shell commands before it, in its subshell
     options: tuple[str, ...] = ()  #: further ones of the launcher
-    executable: str = ""  #: '': the check's
-    launcher: JobLauncher | None = None  #: None: the job's
     settings: dict = field(
         default_factory=dict
     )  #: attributes of the check while it reads this variant's output
@@ -40,9 +40,9 @@ class Kind:
         """After setup: why this partition can't run it, '' if it can; SanityError where a name is known nowhere."""
         return ""
 
-    def environs(self, check) -> tuple:
-        """A's and B's programming environments."""
-        return check.current_environ, check.current_environ
+    def runtimes(self, check) -> tuple[Bare, Bare]:
+        """A's and B's runtimes, once nothing is in their way."""
+        return check.runtime, check.runtime
 
     def build(self, check) -> None:
         """Before compile, of A: add the commands that build B."""
@@ -94,32 +94,44 @@ class Environs(Kind):
                 return f"has no environment {name!r}"
             if not any(wanted <= set(here[name].features) for wanted in self.wanted):
                 return f"has an environment {name!r} without {' or '.join(' and '.join(sorted(wanted)) for wanted in self.wanted)}"
-        self.a, self.b = (here[name] for name in self.names)
-        return (obstacle := check.obstacle_in(self.b)) and f"cannot: {obstacle}"
+        self.a, self.b = check.runtime, check.runtime_in(here[self.names[1]])
+        obstacle = self.b.obstacle(check.job.launcher.registered_name)
+        return f"cannot: {obstacle}" if obstacle else ""
 
-    def environs(self, check):
+    def runtimes(self, check):
         return self.a, self.b
 
     def build(self, check):
-        check.postbuild_cmds += [*self._change(check), *check.commands_to_build(self.b)]
+        program = self._program_of_b(check)
+        obstacle = self.b.obstacle_of(program)
+        if obstacle:
+            check.skip(f"{check.display_name}: {obstacle}")
+        check.postbuild_cmds += [*self._change(), *self.b.build_commands(program)]
 
     def variants(self, check):
         # Once is enough: what a preparation writes is there for every launch.
-        change, preparations = self._change(check), check.preparations_in(self.b)
+        change, preparations = self._change(), check.preparations(self.b)
         check.prerun_cmds += ["(", *change, *preparations, ")"] * bool(preparations)
-        return Variant(), Variant(
-            tuple(change), executable=check.program_in(self.b), launcher=check.launcher_in(self.b)
+        executable = self.b.command(self._program_of_b(check))
+        return (
+            Variant(self.a, check.executable),
+            Variant(self.b, executable, prepare=tuple(change)),
         )
 
-    def _change(self, check) -> list[str]:
+    def _program_of_b(self, check):
+        """The check's program, built into a file of its own."""
+        return check.target.at(f"./{check.unique_name}.{self.b.environ.name}")
+
+    def _change(self) -> list[str]:
         """From A's environment to B's."""
         unload = runtime.runtime().modules_system.emit_unload_commands
+        a, b = self.a.environ, self.b.environ
         return [
-            *check.departure_from(self.a),
-            *(command for module in reversed(self.a.modules) for command in unload(module)),
-            *(f"unset {name}" for name in set_anew(self.a)),
-            *runtime.emit_loadenv_commands(self.b),
-            *check.arrival_in(self.b),
+            *self.a.departure(),
+            *(command for module in reversed(a.modules) for command in unload(module)),
+            *(f"unset {name}" for name in set_anew(a)),
+            *runtime.emit_loadenv_commands(b),
+            *self.b.arrival(),
         ]
 
 
@@ -177,7 +189,10 @@ class Partitions(Kind):
         check.nodes_expected = 2 * check.num_nodes
 
     def variants(self, check):
-        return tuple(Variant(options=(f"--het-group={group}",)) for group in (0, 1))
+        return tuple(
+            Variant(check.runtime, check.executable, options=(f"--het-group={group}",))
+            for group in (0, 1)
+        )
 
 
 def minutes(seconds: float) -> int:
@@ -198,6 +213,8 @@ class Bindings(Kind):
         )
         return tuple(
             Variant(
+                check.runtime,
+                check.executable,
                 prepare=(
                     f"unset {' '.join(every)}",
                     *(

@@ -8,14 +8,14 @@ import reframe.core.builtins as builtin
 from reframe.core.exceptions import SanityError
 
 from nearmetal.checks.base import NearmetalCheck
-from nearmetal.checks.jvm import Jvm
+from nearmetal.checks.settings import JavaSettings
 
 HERE = Path(__file__).resolve().parent
 BYTES = 4_000_000
 
 
 @rfm.simple_test
-class hello(Jvm, NearmetalCheck):
+class hello(JavaSettings, NearmetalCheck):
     """Two ranks in a ring of messages."""
 
     #: What Hello is told: bytes, or what is to go wrong. :type: str

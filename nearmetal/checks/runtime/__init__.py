@@ -1,0 +1,48 @@
+"""Runtimes: how the programs of an environment are built, found and started in a partition.
+
+`runtime_of` yields one object for an environment: bare (modules and a compiler), an image, Spack,
+or JVMs on top of any of these. A check holds one runtime; a duet holds two.
+"""
+
+from nearmetal.checks.runtime.bare import Bare
+from nearmetal.checks.runtime.image import Image, image_of
+from nearmetal.checks.runtime.jvm import Jvm, in_java
+from nearmetal.checks.runtime.spack import Spack, from_spack
+
+
+def runtime_of(environ, partition, installer=None, jvm_settings=None) -> Bare:
+    """The runtime of an environment in a partition.
+
+    :arg installer: function: environment -> the test that installed its Spack packages.
+    :arg jvm_settings: function: environment -> settings of its JVMs; None for a check without Java.
+    """
+    if image_of(environ):
+        runtime = Image(environ, partition)
+    elif from_spack(environ):
+        runtime = Spack(environ, partition, installer)
+    else:
+        runtime = Bare(environ, partition)
+    if jvm_settings and in_java(environ):
+        return Jvm(runtime, jvm_settings(environ))
+    return runtime
+
+
+def both(values) -> str:
+    """One text for the values of A and B: the value itself where they are equal."""
+    a, *others = values
+    if set(others) <= {a}:
+        return a
+    return "; ".join(f"{letter}: {value}" for letter, value in zip("AB", values))
+
+
+def image_in(runtimes) -> str:
+    """Name and digest of the image of one runtime or of two; '' without."""
+    images = [runtime.image for runtime in runtimes]
+    return both([image or "none" for image in images]) if any(images) else ""
+
+
+def facts_of(runtimes, program, stagedir: str) -> dict[str, str]:
+    """Facts of the software, recorded with each result, of one runtime or of two."""
+    facts = [runtime.facts(program, stagedir) for runtime in runtimes]
+    names = dict.fromkeys(name for one in facts for name in one)
+    return {name: both([one.get(name, "none") for one in facts]) for name in names}

@@ -1,0 +1,114 @@
+"""The runtime of container images: environments with `image` in their extras."""
+
+import functools
+import shlex
+from pathlib import Path
+
+from nearmetal.checks import sources
+from nearmetal.checks.programs import installed_name
+from nearmetal.checks.runtime.bare import Bare
+from nearmetal.checks.settings import IMAGE
+from nearmetal.locks import images_lock
+
+#: Where programs in Java are within an image.
+JAVA = "/opt/nearmetal/share/java"
+#: The image sees the job's files and not the user's own. Ranks of a node share namespaces, because
+#: the kernel would keep them from each other's memory otherwise.
+OPTIONS = "--no-home --sharens"
+
+
+@functools.cache
+def locked() -> dict:
+    """The entries of the lock. ImagesError."""
+    if not (path := images_lock.lock_path()).exists():
+        raise images_lock.ImagesError(
+            f"{path} cannot be read (there is none): make images-lock writes it"
+        )
+    return images_lock.read_lock(path)
+
+
+def image_of(environ) -> str:
+    """The name of the environment's image; '' if its programs come in none."""
+    return IMAGE.of(environ, default="")
+
+
+class Image(Bare):
+    """Programs within a container image, which Apptainer runs on each node."""
+
+    @property
+    def name(self) -> str:
+        return image_of(self.environ)
+
+    @property
+    def path(self) -> Path:
+        return images_lock.directory() / f"{self.name}.sif"
+
+    @property
+    def platform(self) -> str:
+        """The command that runs images; '' where the partition has none."""
+        known = ("apptainer", "singularity")
+        return next((name for name in known if name in self.partition.features), "")
+
+    @property
+    def image(self) -> str:
+        return f"{self.name} {locked()[self.name]['digest']}"
+
+    def obstacle(self, launcher):
+        if not self.platform:
+            where = "container_platforms in its system's file"
+            return f"{self.partition.fullname} has no Apptainer ({where})"
+        if not self.path.exists():
+            return f"there is no {self.path}: make images builds it"
+        try:
+            names = locked()
+        except images_lock.ImagesError as error:
+            return str(error)
+        return "" if self.name in names else f"the lock has no image {self.name}: make images-lock"
+
+    def obstacle_of(self, program):
+        if program.is_ours:
+            return ""
+        return f"{program.path} is not in the image {self.name}, which has our own programs"
+
+    def is_compiled(self, program):
+        return False
+
+    def build_commands(self, program):
+        return ["true"]  # the job verifies the digest of the image
+
+    def command(self, program):
+        return self.within(installed_name(program.source))
+
+    def _sources(self, stagedir):
+        return locked()[self.name].get("sources", sources.UNKNOWN), "make images-lock"
+
+    def within(self, command: str) -> str:
+        """The command line that runs a command of the image."""
+        return f"{self.platform} exec {OPTIONS} {shlex.quote(str(self.path))} {command}"
+
+    def preparations(self, launch_of_all, launcher, tasks):
+        meet = self.within(f"{installed_name('launch.c')} --ranks {tasks}")
+        by_srun = launcher.registered_name == "srun"
+        return [self.verification(by_srun), trial(launch_of_all(launcher, meet))]
+
+    def verification(self, by_srun: bool) -> str:
+        """The command that verifies the image before a job's first launch.
+
+        It fails, and says why, where the digest is another, where the image does not run here, and
+        where srun and image do not use the same PMI.
+        """
+        entry = locked()[self.name]
+        digest = entry["digest"].removeprefix("sha256:")
+        pmi = entry["pmi"] if by_srun else "none"
+        return shlex.join(["sh", "image.sh", self.platform, str(self.path), digest, pmi])
+
+
+def trial(launch: str) -> str:
+    """The command that has all processes meet once; those that cannot would wait in MPI_Init."""
+    return (
+        f"timeout 120 {launch} > image.trial || {{ "
+        'echo "image.sh: the processes of the image did not meet in MPI_Init: '
+        "does this node's srun "
+        "speak to the image's MPI library (apptainer inspect shows its versions), and do all nodes "
+        'have the image?" >&2; exit 1; }'
+    )

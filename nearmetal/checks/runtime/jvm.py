@@ -1,0 +1,184 @@
+"""The runtime of programs in Java: JVMs that srun starts (environments with the feature `mpj`)."""
+
+import os
+import re
+import shlex
+from pathlib import Path
+
+from nearmetal.checks.parsing import ParseError, request
+from nearmetal.checks.parsing.java import parse_jvm
+from nearmetal.checks.runtime.bare import Bare, like
+from nearmetal.checks.runtime.image import JAVA, Image, image_of
+from nearmetal.checks.settings import JAVA_HOSTS, JAVA_PORTS
+
+#: What a library's own variable names: the directory of its installation.
+HOMES = {"express": "MPJ_HOME", "fastmpj": "FMPJ_HOME"}
+#: The launcher's part in shell, where a check is built.
+SCRIPT = "java/launch/jvm.sh"
+
+
+def in_java(environ) -> bool:
+    """Whether programs of this environment are written in Java."""
+    return "mpj" in environ.features
+
+
+def library(environ) -> str:
+    return "fastmpj" if "fastmpj" in environ.features else "express"
+
+
+def jvm_command(main: str, script: str = SCRIPT, **settings) -> str:
+    """The command of a task: jvm.sh with the settings that are given, and the class."""
+    if not re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", main):
+        raise ValueError(f"{main!r} is no name of a class")
+    options = (f"--{name.replace('_', '-')}={value}" for name, value in settings.items() if value)
+    return shlex.join(["sh", script, *options, main])
+
+
+def directories(environ) -> tuple[str, str]:
+    """Where the program's classes are, and the launcher's."""
+    if image_of(environ):
+        return f"{JAVA}/classes", f"{JAVA}/launch"
+    return f"classes.{environ.name}", f"launch.{environ.name}"
+
+
+def script(environ) -> str:
+    return f"{JAVA}/jvm.sh" if image_of(environ) else SCRIPT
+
+
+def build_commands(environ, program: str) -> list[str]:
+    """Commands that compile the launcher and a class of src/java/, or a file."""
+    if image_of(environ):
+        return ["true"]  # it is there
+    home, (classes, launch) = HOMES[library(environ)], directories(environ)
+    # Of a compiler that runs for a second C2 takes more than it gives.
+    javac = "javac -J-XX:TieredStopAtLevel=1 -J-XX:+UseSerialGC --release 17"
+    source = program if program.endswith(".java") else f"java/{program}.java"
+    commands = [
+        'command -v javac > /dev/null || { echo "javac is not on PATH: load the module of a JDK '
+        '(17 or newer)" >&2; exit 1; }',
+        f'[ -r "${home}/lib/mpj.jar" ] || {{ echo "{home}=${home} has no lib/mpj.jar: it is to be '
+        "the directory of the library's installation\" >&2; exit 1; }",
+        f"{javac} -Xlint:all -Werror -d {launch} java/launch/*.java",
+        f'{javac} -cp "${home}/lib/mpj.jar" -sourcepath java -d {classes} {shlex.quote(source)}',
+    ]
+    if library(environ) == "express":
+        # As it comes, niodev listens on all networks of a node.
+        commands += [f'java -cp "{launch}:${home}/lib/mpj.jar" launch.Confine {launch}']
+    return commands
+
+
+class Jvm(Bare):
+    """Programs in Java, a JVM a rank or one for all; the library comes by another runtime.
+
+    :arg software: the runtime by which library and JDK come.
+    :arg settings: `device`, `heap`, `gc`, `pages` and `warm_up` of the JVMs (`JavaSettings`).
+    """
+
+    java = True
+
+    def __init__(self, software: Bare, settings: dict):
+        super().__init__(software.environ, software.partition)
+        self.software, self.settings = software, settings
+        self.one_process = settings["device"] == "threads"
+
+    @property
+    def image(self):
+        return self.software.image
+
+    def obstacle(self, launcher):
+        obstacle = self.software.obstacle(launcher)
+        if obstacle:
+            return obstacle
+        environ, home = self.environ, HOMES[library(self.environ)]
+        named = environ.modules or environ.env_vars.get(home) or os.environ.get(home)
+        if library(environ) == "fastmpj" and not named:
+            return (
+                f"{home} is not set. FastMPJ is each site's own licensed copy: give its directory "
+                f"in env_vars of the environment {environ.name}"
+            )
+        if launcher not in ("srun", "srun-mpj"):
+            return (
+                f"its JVMs are started with srun, but {self.partition.fullname} has the launcher "
+                f"{launcher}"
+            )
+        return ""
+
+    def obstacle_of(self, program):
+        return "" if program.is_ours else f"{program.path} is no program in Java"
+
+    def is_compiled(self, program):
+        return False
+
+    def build_commands(self, program):
+        return build_commands(self.environ, program.java)
+
+    def command(self, program):
+        hosts = JAVA_HOSTS.of(self.partition, default="")
+        classes, launch = directories(self.environ)
+        command = jvm_command(
+            Path(program.java).stem,
+            script(self.environ),
+            library=library(self.environ),
+            classes=classes,
+            launch=launch,
+            heap=self.settings["heap"],
+            device=self.settings["device"],
+            gc=self.settings["gc"],
+            pages=self.settings["pages"],
+            warm_up=f"{self.settings['warm_up']:g}",
+            ports=JAVA_PORTS.of(self.partition),
+            hosts="" if hosts == "{}" else hosts,
+        )
+        return self.software.within(command) if self._is_image else command
+
+    @property
+    def _is_image(self) -> bool:
+        return isinstance(self.software, Image)
+
+    def launcher(self, own):
+        launcher = like(own, "srun-mpj")
+        launcher.threads = self.one_process
+        return launcher
+
+    def preparations(self, launch_of_all, launcher, tasks):
+        # Ranks in JVMs find each other by their launcher, which needs no trial.
+        return [self.software.verification(by_srun=False)] if self._is_image else []
+
+    def arrival(self):
+        return self.software.arrival()
+
+    def departure(self):
+        return self.software.departure()
+
+    def _sources(self, stagedir):
+        return self.software._sources(stagedir)
+
+    def packages(self):
+        return self.software.packages()
+
+    def asked(self) -> dict:
+        """The settings that jvm.sh is given, without those it chooses, by the names it reports."""
+        given = {name: self.settings[name] for name in ("device", "gc", "pages")}
+        asked = {name: value for name, value in given.items() if value != "auto"}
+        if self.settings["heap"]:
+            asked["heap"] = f"{self.settings['heap']}MB"
+        return {"library": library(self.environ), **asked}
+
+
+def facts_of_jvms(runtimes, text: str) -> dict:
+    """The settings that the JVMs of an output report; {} without JVMs.
+
+    Raises ParseError where they differ from those asked for.
+
+    :arg runtimes: of the check, or both of a duet.
+    """
+    ran = parse_jvm(text)
+    asked = [runtime.asked() for runtime in runtimes if runtime.java]
+    if asked and not ran:
+        raise ParseError("no JVM says how it was set: lines were lost; rerun")
+    if not ran:
+        return {}
+    for did in ran.did:
+        if all(request.differences(each, did) for each in asked):
+            request.expect(asked[0] if asked else {"launched": "no JVM"}, did)
+    return {"jvm": ran.settings, "jvm.warm_up": ran.warm_up}

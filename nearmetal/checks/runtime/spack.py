@@ -1,0 +1,100 @@
+"""The runtime of Spack: environments with the feature `spack`, which one fixture installs."""
+
+import shlex
+from dataclasses import dataclass
+
+import reframe.core.runtime as runtime
+from reframe.core.fixtures import FixtureRegistry, TestFixture
+
+from nearmetal.checks.parsing.spack import measured
+from nearmetal.checks.runtime.bare import Bare
+from nearmetal.checks.spack_install import LOAD, spack_install
+
+
+def from_spack(environ) -> bool:
+    return "spack" in environ.features
+
+
+class Spack(Bare):
+    """Programs that Spack installed, or that are built by the compilers of its environment."""
+
+    def __init__(self, environ, partition, installer):
+        super().__init__(environ, partition)
+        self._find_installer = installer
+
+    @property
+    def _installer(self):
+        # ReFrame knows it only once the check's dependencies are resolved.
+        return self._find_installer(self.environ)
+
+    def arrival(self):
+        return [f". {shlex.quote(f'{self._installer.stagedir}/{LOAD}')}"]
+
+    def departure(self):
+        return ["PATH=$spackless"]
+
+    def packages(self):
+        return {
+            f"spack.{node.name}": f"{node.version}/{node.hash}"
+            for node in measured(self._installer.lock)
+        }
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a fixture runs, by the names that ReFrame's registry of fixtures reads."""
+
+    valid_systems: list[str]
+    valid_prog_environs: list[str]
+
+
+@dataclass(frozen=True)
+class Named:
+    """A name of a class, which ReFrame can copy with the check, unlike the class."""
+
+    __name__: str
+
+
+@dataclass(frozen=True)
+class Listed:
+    """What `reframe --list` reads of a check's fixture."""
+
+    cls: Named
+    scope: str
+
+
+def have_it_installed(check, further_environs=()) -> dict[tuple[str, str], str]:
+    """Have ReFrame run `spack_install` before a check, in those of its environments that need it.
+
+    A declared fixture (`fixture(spack_install, scope="environment")`) would run in every
+    environment of the check, and most need none. ReFrame's own registry takes the few instead.
+
+    :arg further_environs: names of environments that the check needs besides its own.
+    :returns: the fixture's name by partition and environment.
+    """
+    declared = TestFixture(spack_install, scope="environment")
+    registry, names = FixtureRegistry(), {}
+
+    def needs(case, fixture) -> bool:
+        (partition, environ), (where, what) = case, fixture
+        return partition == where and what in (environ, *further_environs)
+
+    for partition, environ in _needed(check, further_environs):
+        place = Place([partition.fullname], [environ.name])
+        [name] = registry.add(declared, 0, place)
+        names[partition.fullname, environ.name] = name
+        check.depends_on(name, needs)
+    check._rfm_fixture_registry = registry
+    check._rfm_fixture_space = {"spack": Listed(Named(spack_install.__name__), declared.scope)}
+    return names
+
+
+def _needed(check, further_environs):
+    """The partitions and environments of a check whose software Spack installs."""
+    valid = runtime.valid_sysenv_comb(check.valid_systems, check.valid_prog_environs)
+    for partition, environs in valid.items():
+        names = {environ.name for environ in environs}
+        names |= set(further_environs) if environs else set()
+        for environ in partition.environs:
+            if environ.name in names and from_spack(environ):
+                yield partition, environ

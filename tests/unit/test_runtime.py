@@ -1,0 +1,122 @@
+"""Runtimes: which one an environment yields, what it builds and starts, and what it refuses."""
+
+from types import SimpleNamespace
+
+import pytest
+from reframe.core.backends import getlauncher
+from reframe.core.environments import Environment
+
+from nearmetal.checks.programs import Program
+from nearmetal.checks.runtime import both, facts_of, image, image_in, runtime_of
+from nearmetal.site import srun_mpj
+
+PINGPONG = Program("pingpong.c", "./pingpong", "PingPong")
+IMB = Program(path="IMB-MPI1", java="PingPong", where="the module imb")
+SETTINGS = {"device": "niodev", "heap": 64, "gc": "auto", "pages": "default", "warm_up": 30.0}
+
+
+def environ(*features, **extras):
+    return Environment("-".join(features) or "bare", features=[*features], extras=extras)
+
+
+@pytest.fixture
+def runtime(monkeypatch):
+    """Gives the runtime of an environment with these features and extras."""
+    entry = {"digest": "sha256:" + "0" * 64, "pmi": "pmix"}
+    monkeypatch.setattr(image, "locked", lambda: {"openmpi": entry})
+    srun = SimpleNamespace(registered_name="srun")
+    partition = SimpleNamespace(
+        fullname="here:cc", features=["apptainer"], extras={}, launcher_type=srun
+    )
+
+    def of(*features, settings=SETTINGS, **extras):
+        installer = SimpleNamespace(stagedir="/stage")
+        return runtime_of(
+            environ(*features, **extras), partition, lambda _: installer, lambda _: settings
+        )
+
+    return of
+
+
+@pytest.mark.parametrize(
+    "features, extras, name",
+    [
+        (["mpi"], {}, "Bare"),
+        (["mpi", "spack", "installed"], {"spack_env": "openmpi"}, "Spack"),
+        (["mpi", "installed"], {"image": "openmpi"}, "Image"),
+        (["mpj"], {}, "Jvm"),
+        (["mpj", "spack"], {"spack_env": "fastmpj"}, "Jvm"),
+    ],
+)
+def test_an_environment_yields_its_runtime(runtime, features, extras, name):
+    assert type(runtime(*features, **extras)).__name__ == name
+
+
+def test_a_check_without_java_runs_bare_beside_java():
+    partition = SimpleNamespace(fullname="here:cc", features=[], extras={})
+    assert not runtime_of(environ("serial", "mpj"), partition).java
+
+
+def test_a_program_is_compiled_taken_from_path_or_from_an_image(runtime):
+    assert runtime("mpi").is_compiled(PINGPONG)
+    assert runtime("mpi").command(PINGPONG) == "./pingpong"
+    assert runtime("mpi", "installed").command(PINGPONG) == "nearmetal-pingpong"
+    assert "command -v nearmetal-pingpong" in runtime("installed").build_commands(PINGPONG)[0]
+    assert "command -v IMB-MPI1" in runtime("mpi").build_commands(IMB)[0]
+    within = runtime("mpi", "installed", image="openmpi")
+    assert within.command(PINGPONG).endswith("openmpi.sif nearmetal-pingpong")
+    assert within.build_commands(PINGPONG) == ["true"]
+
+
+def test_the_program_of_b_is_a_file_of_its_own():
+    assert PINGPONG.at("./pingpong.mpich").path == "./pingpong.mpich"
+    assert IMB.at("./pingpong.mpich") == IMB
+
+
+def test_programs_of_others_are_refused_in_an_image_and_in_java(runtime):
+    assert runtime("mpi").obstacle_of(IMB) == ""
+    assert "not in the image openmpi" in runtime("installed", image="openmpi").obstacle_of(IMB)
+    assert "no program in Java" in runtime("mpj").obstacle_of(IMB)
+
+
+def test_jvms_have_a_launcher_of_their_own_and_the_job_keeps_its(runtime):
+    own = getlauncher("srun")()
+    own.options = ["--cpu-bind=none"]
+    launcher = runtime("mpj", settings={**SETTINGS, "device": "threads"}).launcher(own)
+    assert isinstance(launcher, srun_mpj.SrunMpjLauncher)
+    assert launcher.options == ["--cpu-bind=none"] and launcher.threads
+    assert own.registered_name == "srun" and runtime("mpi").launcher(own) is own
+    # Of a duet, whose A is in Java and whose B is not.
+    assert runtime("mpi").launcher(launcher).registered_name == "srun"
+
+
+def test_an_image_is_verified_for_the_launcher_that_starts_it(runtime):
+    of_image = runtime("mpi", "installed", image="openmpi")
+    for launcher, pmi in (("srun", "pmix"), ("mpirun", "none")):
+        verified, trial = of_image.preparations(
+            lambda launcher, command: f"{launcher.registered_name} {command}",
+            SimpleNamespace(registered_name=launcher),
+            2,
+        )
+        assert verified.startswith("sh image.sh apptainer") and verified.endswith(f" {pmi}")
+        assert f"timeout 120 {launcher} apptainer exec" in trial and "--ranks 2" in trial
+    assert runtime("mpi").preparations(None, None, 2) == []
+
+
+def test_software_of_spack_comes_and_goes_by_path(runtime):
+    spack = runtime("mpi", "spack", spack_env="openmpi")
+    assert spack.arrival() == [". /stage/load.sh"] and spack.departure() == ["PATH=$spackless"]
+    in_java = runtime("mpj", "spack", spack_env="fastmpj")
+    assert in_java.arrival() == spack.arrival() and runtime("mpj").arrival() == []
+
+
+def test_a_duet_records_what_holds_for_each(runtime):
+    assert both(["x"]) == both(["x", "x"]) == "x" and both(["x", "y"]) == "A: x; B: y"
+    bare, within = runtime("mpi"), runtime("installed", image="openmpi")
+    assert image_in([bare]) == image_in([bare, bare]) == ""
+    assert image_in([bare, within]) == f"A: none; B: {within.image}"
+    one, other = (SimpleNamespace(facts=lambda *_, name=name: {name: "1"}) for name in "ab")
+    assert facts_of([one, other], PINGPONG, "/stage") == {
+        "a": "A: 1; B: none",
+        "b": "A: none; B: 1",
+    }
