@@ -16,6 +16,7 @@ def runtime_of(environ, partition, installer=None, jvm_settings=None) -> Bare:
     :arg installer: function: environment -> the test that installed its Spack packages.
     :arg jvm_settings: function: environment -> settings of its JVMs; None for a check without Java.
     """
+    runtime: Bare
     if image_of(environ):
         runtime = Image(environ, partition)
     elif from_spack(environ):

@@ -10,8 +10,6 @@ from nearmetal.checks.programs import Program, installed_name, presence, single_
 class Bare:
     """How an environment's programs are built and started in a partition; base of all runtimes."""
 
-    #: Name and digest of the container image; '' without.
-    image = ""
     #: Whether all ranks are threads of one process.
     one_process = False
     #: Whether programs are written in Java.
@@ -19,6 +17,11 @@ class Bare:
 
     def __init__(self, environ, partition):
         self.environ, self.partition = environ, partition
+
+    @property
+    def image(self) -> str:
+        """Name and digest of the container image; '' without."""
+        return ""
 
     @property
     def installed(self) -> bool:
@@ -65,6 +68,17 @@ class Bare:
         if program.is_ours and self.installed:
             return installed_name(program.source)
         return program.path
+
+    def within(self, command: str) -> str:
+        """The command line that runs a command where the programs are."""
+        return command
+
+    def verifications(self, by_srun: bool) -> list[str]:
+        """Shell commands that verify where the programs are, before a job's first launch.
+
+        :arg by_srun: whether srun starts the ranks, and has to use the same PMI.
+        """
+        return []
 
     def launcher(self, own):
         """The launcher of this runtime's programs, with the options of the job's own."""

@@ -89,10 +89,10 @@ class Image(Bare):
     def preparations(self, launch_of_all, launcher, tasks):
         meet = self.within(f"{installed_name('launch.c')} --ranks {tasks}")
         by_srun = launcher.registered_name == "srun"
-        return [self.verification(by_srun), trial(launch_of_all(launcher, meet))]
+        return [*self.verifications(by_srun), trial(launch_of_all(launcher, meet))]
 
-    def verification(self, by_srun: bool) -> str:
-        """The command that verifies the image before a job's first launch.
+    def verifications(self, by_srun):
+        """The command that verifies the image.
 
         It fails, and says why, where the digest is another, where the image does not run here, and
         where srun and image do not use the same PMI.
@@ -100,7 +100,7 @@ class Image(Bare):
         entry = locked()[self.name]
         digest = entry["digest"].removeprefix("sha256:")
         pmi = entry["pmi"] if by_srun else "none"
-        return shlex.join(["sh", "image.sh", self.platform, str(self.path), digest, pmi])
+        return [shlex.join(["sh", "image.sh", self.platform, str(self.path), digest, pmi])]
 
 
 def trial(launch: str) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from nearmetal.checks.parsing import ParseError, request
 from nearmetal.checks.parsing.java import parse_jvm
 from nearmetal.checks.runtime.bare import Bare, like
-from nearmetal.checks.runtime.image import JAVA, Image, image_of
+from nearmetal.checks.runtime.image import JAVA, image_of
 from nearmetal.checks.settings import JAVA_HOSTS, JAVA_PORTS
 
 #: What a library's own variable names: the directory of its installation.
@@ -54,10 +54,14 @@ def build_commands(environ, program: str) -> list[str]:
     javac = "javac -J-XX:TieredStopAtLevel=1 -J-XX:+UseSerialGC --release 17"
     source = program if program.endswith(".java") else f"java/{program}.java"
     commands = [
-        'command -v javac > /dev/null || { echo "javac is not on PATH: load the module of a JDK '
-        '(17 or newer)" >&2; exit 1; }',
-        f'[ -r "${home}/lib/mpj.jar" ] || {{ echo "{home}=${home} has no lib/mpj.jar: it is to be '
-        "the directory of the library's installation\" >&2; exit 1; }",
+        (
+            'command -v javac > /dev/null || { echo "javac is not on PATH: load the module of a JDK '
+            '(17 or newer)" >&2; exit 1; }'
+        ),
+        (
+            f'[ -r "${home}/lib/mpj.jar" ] || {{ echo "{home}=${home} has no lib/mpj.jar: it is to be '
+            "the directory of the library's installation\" >&2; exit 1; }"
+        ),
         f"{javac} -Xlint:all -Werror -d {launch} java/launch/*.java",
         f'{javac} -cp "${home}/lib/mpj.jar" -sourcepath java -d {classes} {shlex.quote(source)}',
     ]
@@ -129,11 +133,7 @@ class Jvm(Bare):
             ports=JAVA_PORTS.of(self.partition),
             hosts="" if hosts == "{}" else hosts,
         )
-        return self.software.within(command) if self._is_image else command
-
-    @property
-    def _is_image(self) -> bool:
-        return isinstance(self.software, Image)
+        return self.software.within(command)
 
     def launcher(self, own):
         launcher = like(own, "srun-mpj")
@@ -142,7 +142,7 @@ class Jvm(Bare):
 
     def preparations(self, launch_of_all, launcher, tasks):
         # Ranks in JVMs find each other by their launcher, which needs no trial.
-        return [self.software.verification(by_srun=False)] if self._is_image else []
+        return self.software.verifications(by_srun=False)
 
     def arrival(self):
         return self.software.arrival()
