@@ -20,7 +20,7 @@ from nearmetal import files, results
 from nearmetal.gate import baseline, confirm, record
 from nearmetal.gate import render as verdicts
 from nearmetal.gate import session as gate
-from nearmetal.lab.room import Room
+from nearmetal.lab.namespaces import Namespaces
 
 CHECKOUT = Path(__file__).parents[2]
 PLACE = CHECKOUT / "results" / "drill"
@@ -62,7 +62,7 @@ def label(one: gate.Judged) -> str:
     return " | ".join(filter(None, [*one.key, one.variable]))
 
 
-def lab(*words: str) -> None:
+def namespaces(*words: str) -> None:
     subprocess.run([*LAB, *words], check=True, stdout=subprocess.DEVNULL)
 
 
@@ -134,9 +134,9 @@ def say(line: str) -> None:
 
 def introduce(drill: dict) -> None:
     """Make the change."""
-    if "room" in drill:
-        Room().run("sh", "-eu", stdin=drill["room"])
-        lab("up")  # waits until Slurm has every node again
+    if "lab" in drill:
+        Namespaces().run("sh", "-eu", stdin=drill["lab"])
+        namespaces("up")  # waits until Slurm has every node again
     if "environ" in drill:
         settle_system(
             **fill(
@@ -162,8 +162,8 @@ def patch(name: str, old: str, new: str) -> None:
 
 def heal() -> None:
     settle_system()
-    lab("down")
-    lab("up")
+    namespaces("down")
+    namespaces("up")
 
 
 def fill(value, **names):
@@ -239,7 +239,7 @@ def main() -> int:
         parser.error(
             f"no drill {', '.join(unknown)}; there are {', '.join(drill['name'] for drill in drills)}"
         )
-    lab("up")
+    namespaces("up")
     if not arguments.keep:
         shutil.rmtree(PLACE, ignore_errors=True)
     prepare(arguments.baseline)
@@ -309,7 +309,7 @@ def try_out(drill: dict) -> Outcome:
         report = judged(campaign())
     finally:
         shutil.rmtree(PATCHED, ignore_errors=True)
-        if drill.keys() & {"room", "environ"}:
+        if drill.keys() & {"lab", "environ"}:
             heal()
     outcome = Outcome(drill["name"], time.monotonic() - started, report, wrong(drill, report))
     say(f"  {verdicts.headline(report)}")

@@ -1,8 +1,9 @@
-"""Is this a cluster on which Nearmetal runs? `make aws-check FILE=my-cluster.yaml`, without an account, or a call to AWS.
+"""Check a cluster's configuration for AWS ParallelCluster: `make aws-check FILE=my-cluster.yaml`.
 
-The file is held against AWS ParallelCluster's own schema and validators, of the version in requirements.in, and its queues
-against the system's file. Each fault is one line, FILE:LINE: what is wrong. Fix: what to do. Ends with 1 if there is any, 2 on
-bad usage, 3 on an unforeseen error.
+The check needs no account and calls no AWS service. It applies ParallelCluster's schema and
+validators (version in requirements.in), and compares the queues with the system's file. Each fault
+is one line, FILE:LINE: what is wrong. Fix: what to do. Exit codes: 0 no fault; 1 faults; 2 bad usage; 3 an
+unforeseen error.
 """
 
 import argparse
@@ -24,7 +25,7 @@ from nearmetal.unforeseen import guarded
 
 SITE_CONFIG = CHECKOUT / "site-config"
 MANUAL = "https://docs.aws.amazon.com/parallelcluster/latest/ug/cluster-configuration-file-v3.html"
-#: Validators that ask for what only the account has: its key pair, its image's tags, and whether it may launch such nodes.
+#: Validators that need the account: its key pair, the tags of its image, its permission to launch.
 ACCOUNT = {
     "KeyPairValidator",
     "CustomAmiTagValidator",
@@ -32,30 +33,40 @@ ACCOUNT = {
     "HeadNodeLaunchTemplateValidator",
     "ComputeResourceLaunchTemplateValidator",
 }
-#: What a copy has to have replaced: values that say so, and an address that RFC 5737 keeps for documentation.
-#: What PyYAML's constructors raise beside its own error: whatever Python does on a date, a number or a key that is none.
-NOT_YAML = (*(yaml.YAMLError, ValueError, LookupError, TypeError, AttributeError, RecursionError),)
+#: Errors of reading YAML: PyYAML's own, and Python's for invalid dates, numbers and keys.
+NOT_YAML = (
+    yaml.YAMLError,
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    RecursionError,
+)
+#: Values that a copy has to replace; RFC 5737 reserves the address for documentation.
 PLACEHOLDER = re.compile(r"your|^192\.0\.2\.")
 
 
 class SystemLoader(yaml.SafeLoader):
-    """PyYAML's, with merge keys (`<<`), which ParallelCluster's loader takes from it once it has read a file."""
+    """PyYAML's safe loader with its own constructors.
+
+    ParallelCluster's loader removes the one of merge keys (`<<`) from PyYAML.
+    """
 
     yaml_constructors = yaml.SafeLoader.yaml_constructors.copy()
 
 
 def read_system(path: Path) -> dict:
-    """A system's file, as far as its queues are held against it. Raises OSError, ValueError."""
+    """Read a system's file; check the keys compared with queues. Raises OSError, ValueError."""
     try:
         system = yaml.load(path.read_bytes(), SystemLoader)  # derived from the safe one
         for number, partition in enumerate(system["partitions"]):
             place, extras = f"partitions.{number}", partition["extras"]
             access = partition["access"]
             if not isinstance(access, list) or not all(isinstance(one, str) for one in access):
-                raise TypeError(f"{place}.access is no list of texts")
+                raise TypeError(f"{place}.access is not a list of texts")
             for key in ("link_class", "link_type"):
                 if not isinstance(extras[key], str):
-                    raise TypeError(f"{place}.extras.{key} is no text")
+                    raise TypeError(f"{place}.extras.{key} is not a text")
     except NOT_YAML as error:
         raise ValueError(
             f"{path}: cannot be read as a system's file: {type(error).__name__}: "
@@ -65,7 +76,7 @@ def read_system(path: Path) -> dict:
 
 
 def places(text: str) -> tuple[dict[tuple, int], dict[str, int]]:
-    """The line of every key, by its path, and of every value where it stands first."""
+    """Line of each key, by its path, and line of each value's first occurrence."""
     by_path: dict[tuple, int] = {(): 1}
     by_value: dict[str, int] = {}
 
@@ -86,7 +97,7 @@ def places(text: str) -> tuple[dict[tuple, int], dict[str, int]]:
 
 
 def flat(messages, path=()):
-    """Marshmallow's nested messages as pairs."""
+    """Marshmallow's nested messages as pairs of path and message."""
     if isinstance(messages, dict):
         for key, inner in messages.items():
             yield from flat(inner, path if key == "_schema" else (*path, key))
@@ -95,7 +106,7 @@ def flat(messages, path=()):
 
 
 def known_keys(path: tuple) -> list[str]:
-    """The keys that the schema has where this path ends."""
+    """The keys that the schema allows below this path."""
     schema = ClusterSchema(cluster_name="nearmetal")
     for key in (key for key in path if not isinstance(key, int)):
         field = next(field for field in schema.fields.values() if field.data_key == key)
@@ -104,24 +115,23 @@ def known_keys(path: tuple) -> list[str]:
 
 
 def schema_faults(document):
-    """Pairs of a path and what the published schema says against it."""
+    """Pairs of a path and its error, by the published schema."""
     try:
         ClusterSchema(cluster_name="nearmetal").load(document)
     except marshmallow.ValidationError as error:
         for path, message in flat(error.messages):
             if message == "Unknown field.":
                 keys = known_keys(path[:-1])
-                fix = " or ".join(
-                    difflib.get_close_matches(str(path[-1]), keys, n=2)
-                ) or "one of " + ", ".join(keys)
-                message, fix = "unknown key", f"write {fix}, or remove it"
+                close = " or ".join(difflib.get_close_matches(str(path[-1]), keys, n=2))
+                meant = close or f"one of {', '.join(keys)}"
+                message, fix = "unknown key", f"write {meant}, or remove it"
             else:
                 fix = f"see {MANUAL}"
             yield path, f"{message.rstrip('.')}. Fix: {fix}"
 
 
 def validator_faults(ec2, document: dict, zone: str):
-    """Pairs of a level and what ParallelCluster's validators say, but what is for information only."""
+    """Pairs of level and message of ParallelCluster's validators, without level INFO."""
     standing, image = recorded.stand_in(ec2, document, zone)
     cluster = ClusterSchema(cluster_name="nearmetal").load(standing)
     cluster.official_ami = image
@@ -131,7 +141,7 @@ def validator_faults(ec2, document: dict, zone: str):
 
 
 def check(path: Path, system: dict, system_file: str) -> tuple[list[str], list[str]]:
-    """Faults and notes, a line each."""
+    """Lines of faults and lines of notes."""
     text = path.read_text()
     by_path, by_value = places(text)
     faults, notes = set(), []
@@ -154,11 +164,14 @@ def check(path: Path, system: dict, system_file: str) -> tuple[list[str], list[s
     if region not in recorded.REGIONS:
         line = by_path.get(("Region",), 1)
         return [
-            f"{path}:{line}: Region is {region or 'missing'}. Fix: give one of {', '.join(sorted(recorded.REGIONS))}"
+            (
+                f"{path}:{line}: Region is {region or 'missing'}. "
+                f"Fix: give one of {', '.join(sorted(recorded.REGIONS))}"
+            )
         ], []
     with recorded.account(str(region)) as ec2:
         for keys, message in schema_faults(document):
-            # Named by its key alone: what an alias stands for is there several times, and is corrected once.
+            # Named by its key, since an aliased part occurs several times but is corrected once.
             name = [path.name, *(key for key in keys if isinstance(key, str))][-1]
             faults.add((by_path.get(keys) or by_path[keys[:-1]], f"{name}: {message}"))
         if not faults:
@@ -196,10 +209,10 @@ def main() -> int:
         "--system",
         type=Path,
         default=SITE_CONFIG / "systems" / "ec2.yaml",
-        help="its partitions are the queues",
+        help="the system's file whose partitions are the queues",
     )
     parser.add_argument(
-        "--debug", action="store_true", help="with an unforeseen error, print the traceback as well"
+        "--debug", action="store_true", help="also print the traceback of an unforeseen error"
     )
     arguments = parser.parse_args()
     try:

@@ -1,19 +1,16 @@
-"""Does the system's file (systems/ec2.yaml) say of each partition what its queue in the cluster's configuration is?"""
+"""Compare the partitions of the system's file (systems/ec2.yaml) with the queues of the cluster."""
 
 import re
 
 
 def queues(document: dict) -> dict[str, dict]:
-    """By name: the queue, where it stands, and the instance types of its nodes."""
+    """By name: the queue, its path in the document, and the instance types of its nodes."""
     found = {}
     for index, queue in enumerate(document["Scheduling"].get("SlurmQueues", [])):
         types = []
         for resource in queue["ComputeResources"]:
-            types += (
-                [resource["InstanceType"]]
-                if "InstanceType" in resource
-                else [instance["InstanceType"] for instance in resource.get("Instances", [])]
-            )
+            instances = [resource] if "InstanceType" in resource else resource.get("Instances", [])
+            types += [instance["InstanceType"] for instance in instances]
         found[queue["Name"]] = {
             "queue": queue,
             "path": ("Scheduling", "SlurmQueues", index),
@@ -23,7 +20,10 @@ def queues(document: dict) -> dict[str, dict]:
 
 
 def link_gbps(described: dict) -> float:
-    """The rate of all network cards together: figures for Nitro, and a text such as "10 Gigabit" for what was before."""
+    """Rate of all network cards together.
+
+    EC2 gives numbers for Nitro, and a text such as "10 Gigabit" for older types.
+    """
     cards = described["NetworkInfo"]["NetworkCards"]
     if all("PeakBandwidthInGbps" in card for card in cards):
         return sum(card["PeakBandwidthInGbps"] for card in cards)
@@ -32,7 +32,7 @@ def link_gbps(described: dict) -> float:
 
 
 def facts(described: dict) -> dict:
-    """What EC2 says of an instance type, as extras of a partition."""
+    """EC2's description of an instance type as extras of a partition."""
     return {
         "instance_type": described["InstanceType"],
         "cores_per_node": described["VCpuInfo"]["DefaultCores"],
@@ -45,7 +45,11 @@ def facts(described: dict) -> dict:
 
 
 def faults(queues: dict[str, dict], types: dict[str, dict], system: dict, name: str):
-    """Pairs of a place in the configuration and what is wrong there; `types` is what EC2 says of each instance type."""
+    """Pairs of a path in the configuration and its fault.
+
+    :arg types: EC2's description of each instance type.
+    :arg name: name of the system's file.
+    """
     wanted = {
         option.removeprefix("-p ").removeprefix("--partition="): partition
         for partition in system["partitions"]
@@ -65,38 +69,41 @@ def faults(queues: dict[str, dict], types: dict[str, dict], system: dict, name: 
 
         if len(set(names)) != 1:
             yield fault(
-                f"{len(set(names))} instance types", "give it one: figures of two would be mixed"
+                f"{len(set(names))} instance types",
+                "give it one, since results of two types would be mixed",
             )
             continue
         described, resource = types[names[0]], queue["ComputeResources"][0]
         for key, true in facts(described).items():
             if extras.get(key) != true:
                 yield fault(
-                    f"{key} is {extras.get(key)} in {name}, but {true} of {names[0]}",
-                    "correct the one that is not meant",
+                    f"{key} is {extras.get(key)} in {name}, but {names[0]} has {true}",
+                    "correct the wrong one",
                 )
         has_efa = resource.get("Efa", {}).get("Enabled", False)
         if has_efa != (extras["link_type"] == "efa"):
             yield fault(
-                f"Efa is {'on' if has_efa else 'off'}, but link_type is {extras['link_type']} in {name}",
-                "correct the one that is not meant",
+                f"Efa is {'on' if has_efa else 'off'}, "
+                f"but link_type is {extras['link_type']} in {name}",
+                "correct the wrong one",
             )
         if described["VCpuInfo"].get("DefaultThreadsPerCore", 1) > 1 and not resource.get(
             "DisableSimultaneousMultithreading"
         ):
             yield fault(
-                f"two threads a core, but {name} counts cores",
+                f"two threads on each core, but {name} counts cores",
                 "DisableSimultaneousMultithreading: true",
             )
         if not queue["Networking"].get("PlacementGroup", {}).get("Enabled"):
             yield fault(
-                "no placement group", "PlacementGroup: {Enabled: true}, as latency is luck without"
+                "no placement group",
+                "PlacementGroup: {Enabled: true}, since without it latency varies",
             )
         if extras["link_class"] == "emulated" and not (
             described.get("Hypervisor") == "xen" and queue.get("Image")
         ):
             yield fault(
-                f"link_class is emulated in {name}, which is Xen's split driver: an instance type on Xen with an image "
-                "registered without SriovNetSupport",
-                "give it both (README.md), or say link_class: sriov there",
+                f"link_class is emulated in {name}, which needs an instance type on Xen and an "
+                "image registered without SriovNetSupport, as only these have Xen's split driver",
+                "give it both (README.md), or write link_class: sriov there",
             )

@@ -1,7 +1,8 @@
-"""What Amazon EC2 answers, without an account: Moto's copy of its answers about instance types, zones and images.
+"""Answers of Amazon EC2 without an account: Moto's records of instance types, zones and images.
 
-Subnets, key pair, bucket and images of an account are stood in for, so that ParallelCluster's validators find something;
-whether yours exist, and whether the account may launch what it asks for, only `pcluster create-cluster --dryrun true` knows.
+Subnets, buckets and images of the account are replaced by substitutes, which ParallelCluster's
+validators find. Only `pcluster create-cluster --dryrun true` tests whether yours exist and whether
+the account may launch the nodes.
 """
 
 import contextlib
@@ -13,9 +14,9 @@ from moto import mock_aws
 from pcluster.aws.aws_api import AWSApi
 from pcluster.aws.common import Cache
 
-#: Where AWS has instances at all.
+#: Regions in which AWS has instances.
 REGIONS = set(boto3.Session().get_available_regions("ec2"))
-#: What a key of the configuration is replaced by: a function from the account's stand-ins.
+#: Key of the configuration -> function of the substitutes and its value, which gives the new value.
 STAND_INS = {
     "SubnetId": lambda names, value: names["subnet"],
     "SubnetIds": lambda names, value: [names["subnet"]] * len(value),
@@ -24,12 +25,12 @@ STAND_INS = {
 
 
 class Unknown(ValueError):
-    """An instance type that is not to be had: the type as the file names it, and what to say."""
+    """An instance type that is not available: its name in the file, and the message."""
 
 
 @contextlib.contextmanager
 def account(region: str):
-    """Whoever asks AWS within gets what is recorded for that region; real credentials are not even looked at."""
+    """Within the block, AWS calls get recorded answers of a region, without real credentials."""
     settings = {
         "AWS_DEFAULT_REGION": region,
         "AWS_ACCESS_KEY_ID": "none",
@@ -52,7 +53,7 @@ def account(region: str):
 
 
 def instance_type(ec2, name: str) -> dict:
-    """DescribeInstanceTypes of one that is launched in the client's region."""
+    """DescribeInstanceTypes of one type. Raises Unknown."""
     try:
         return ec2.describe_instance_types(InstanceTypes=[name])["InstanceTypes"][0]
     except ec2.exceptions.ClientError:
@@ -64,7 +65,10 @@ def instance_type(ec2, name: str) -> dict:
 
 
 def zones(ec2, names: list[str]) -> list[str]:
-    """The availability zones that have all these instance types: a placement group, and the one subnet, lie in one."""
+    """Availability zones that have all these instance types. Raises Unknown.
+
+    A placement group and a subnet are in one zone.
+    """
     common = None
     for name in names:
         offers = ec2.describe_instance_type_offerings(
@@ -74,16 +78,17 @@ def zones(ec2, names: list[str]) -> list[str]:
         common = here if common is None else common & here
         if not common:
             region = ec2.meta.region_name
+            others = " that has the others too" if here else ""
             raise Unknown(
                 name,
-                f"{name} is launched in no zone of {region}{' that has the others too' if here else ''}. Fix: "
-                "choose another Region, or another instance type here and in the system's file",
+                f"{name} is launched in no zone of {region}{others}. Fix: choose another Region, "
+                "or another instance type here and in the system's file",
             )
     return sorted(common or ())
 
 
 def stand_in(ec2, document: dict, zone: str) -> tuple[dict, str]:
-    """The configuration with the account's own names replaced by such as exist here, and the image of its nodes."""
+    """The configuration with substitutes for names of the account, and the image of its nodes."""
     vpc = ec2.describe_vpcs()["Vpcs"][0]["VpcId"]
     subnet = ec2.create_subnet(VpcId=vpc, CidrBlock="172.31.240.0/20", AvailabilityZone=zone)[
         "Subnet"
@@ -109,14 +114,8 @@ def stand_in(ec2, document: dict, zone: str) -> tuple[dict, str]:
     document = replaced(document)
     s3, region = boto3.client("s3"), ec2.meta.region_name
     for bucket, objects in buckets.items():
-        s3.create_bucket(
-            Bucket=bucket,
-            **(
-                {}
-                if region == "us-east-1"
-                else {"CreateBucketConfiguration": {"LocationConstraint": region}}
-            ),
-        )
+        elsewhere = {"CreateBucketConfiguration": {"LocationConstraint": region}}
+        s3.create_bucket(Bucket=bucket, **({} if region == "us-east-1" else elsewhere))
         for name in objects:
             s3.put_object(Bucket=bucket, Key=name, Body=b"")
     return document, image

@@ -1,4 +1,7 @@
-"""`python -m nearmetal.lab COMMAND`: the virtual cluster (see `--help`). `make lab-...` are its usual names."""
+"""`python -m nearmetal.lab COMMAND`: start, use and end the virtual cluster (see `--help`).
+
+The Makefile has a target `lab-COMMAND` for each.
+"""
 
 import argparse
 import os
@@ -9,81 +12,82 @@ import sys
 
 from nearmetal.lab import cache, cluster, conditions, health, image, layer, topology
 from nearmetal.lab.hardware import ACCELERATORS, HardwareError, refuse_what_the_host_lacks
-from nearmetal.lab.room import LabError, Room, images_in_use
+from nearmetal.lab.namespaces import LabError, Namespaces, images_in_use
 from nearmetal.unforeseen import HELP, OPTION, guarded
 
-EPILOG = """exit codes: 0 done; 1 the lab failed; 2 bad usage; 3 an unforeseen error (--debug prints its traceback); of shell and
-exec the code of what they ran.
+EPILOG = """exit codes: 0 done; 1 the lab failed; 2 bad usage; 3 an unforeseen error (--debug prints
+its traceback). shell and exec end with the exit code of the command that they ran.
 The lab needs root (or sudo) to make namespaces; jobs in it run as an ordinary user."""
 
 
-def status(room: Room, plan: topology.Topology) -> int:
-    if room.interrupted:
+def status(namespaces: Namespaces, plan: topology.Topology) -> int:
+    """Print nodes, guests, queue and faults; return 1 if the lab is down or has a fault."""
+    if namespaces.interrupted:
         print("lab: its start was interrupted (make lab-up starts it anew, make lab-down ends it)")
         return 1
-    if not room.state:
+    if not namespaces.state:
         print("lab: down (start it with: make lab-up)")
         return 1
-    states = cluster.node_states(plan, room)
+    states = cluster.node_states(plan, namespaces)
     print(f"{'node':<16}{'class':<14}{'link':<10}{'address':<14}{'partitions':<20}Slurm")
     for node in plan.nodes:
         kind = node.link_class
+        partitions = ",".join(kind.partitions)
         print(
-            f"{node.name:<16}{kind.name:<14}{kind.link:<10}{node.address:<14}{','.join(kind.partitions):<20}"
+            f"{node.name:<16}{kind.name:<14}{kind.link:<10}{node.address:<14}{partitions:<20}"
             f"{states.get(node.name, 'unknown')}"
         )
     if plan.guests:
-        print(
-            f"guests: {plan.hardware.described(room.state.get('accelerator', 'not started')).partition(': ')[2]}"
-        )
-    found = health.look_twice(plan, room, cluster.user_arguments(room))
+        accelerator = namespaces.state.get("accelerator", "not started")
+        print(f"guests: {plan.hardware.described(accelerator).partition(': ')[2]}")
+    found = health.check_twice(plan, namespaces, cluster.user_arguments(namespaces))
     for job in found.jobs:
         print(f"queue: {job}")
     for fault in found.faults:
         print(f"fault: {fault}")
-    usable = cluster.node_states(plan, room)
-    sick = [node.name for node in plan.nodes if usable.get(node.name) not in health.USABLE]
-    if sick:
-        print(f"not usable: {', '.join(sick)} (heal with: make lab-up)")
+    states = cluster.node_states(plan, namespaces)
+    unusable = [node.name for node in plan.nodes if states.get(node.name) not in health.USABLE]
+    if unusable:
+        print(f"not usable: {', '.join(unusable)} (heal with: make lab-up)")
     elif found.faults:
         print("not healthy (heal with: make lab-up)")
-    return 1 if sick or found.faults else 0
+    return 1 if unusable or found.faults else 0
 
 
-def shell_command(room: Room, arguments) -> list[str]:
-    """The command that gives a login shell, or runs one line in it, as the lab's user (or root) on a node."""
-    where = 'cd "$NEARMETAL_CHECKOUT" && '
+def shell_command(namespaces: Namespaces, arguments) -> list[str]:
+    """The command that starts a login shell on a node, for a person or for one command line."""
     user = "root" if arguments.root else cluster.USER
+    pty = []
     if arguments.command == "shell":
-        line = where + "exec bash -l"
+        line = "exec bash -l"
+        pty = ["--pty"] if sys.stdin.isatty() else []
     elif len(arguments.line) == 1:
-        line = where + arguments.line[0]
+        line = arguments.line[0]
     else:
-        line = where + shlex.join(arguments.line)
-    pty = ["--pty"] if sys.stdin.isatty() and arguments.command == "shell" else []
+        line = shlex.join(arguments.line)
     return [
-        *room.enter(arguments.node),
+        *namespaces.enter(arguments.node),
         "env",
-        f"NEARMETAL_CHECKOUT={room.checkout}",
+        f"NEARMETAL_CHECKOUT={namespaces.checkout}",
         "runuser",
         *pty,
         "--whitelist-environment=NEARMETAL_CHECKOUT",
         "--login",
         user,
         "--command",
-        line,
+        f'cd "$NEARMETAL_CHECKOUT" && {line}',
     ]
 
 
-def asked_of_guests(arguments, room: Room) -> dict | None:
-    """What was asked of virtual machines: now, or when the lab that runs was started; None: there are none."""
+def asked_of_guests(arguments, namespaces: Namespaces) -> dict | None:
+    """Options of virtual machines: of this command, else of the running lab; None without any."""
     if arguments.command != "up" or arguments.vm is None:
-        return (room.state or {}).get("vm")
+        return (namespaces.state or {}).get("vm")
     return None if arguments.vm == "none" else {"nic": arguments.vm, **given_options(arguments)}
 
 
 def given_options(arguments) -> dict:
-    """The options of virtual machines that were given, as topology.toml's section [vm] names them."""
+    """The given options of virtual machines, by their keys in section [vm] of topology.toml."""
     return {
         name.removeprefix("vm_"): value
         for name, value in vars(arguments).items()
@@ -91,13 +95,13 @@ def given_options(arguments) -> dict:
     }
 
 
-def refuse_unsuitable_host(command: str, room: Room, plan: topology.Topology) -> None:
-    """Before anything is started: what would end it later, in other words. Raises LabError."""
+def refuse_unsuitable_host(command: str, namespaces: Namespaces, plan: topology.Topology) -> None:
+    """Refuse a host or checkout on which the command would fail later. Raises LabError."""
     if command not in ("up", "image"):
         return
     if command == "up":
-        conditions.refuse_checkout(room.checkout, *cluster.owner(room))
-        conditions.refuse_state(room.directory)
+        conditions.refuse_checkout(namespaces.checkout, *cluster.owner(namespaces))
+        conditions.refuse_state(namespaces.directory)
     directory = cache.cache_dir()
     needed = 0 if (directory / f"image-{image.key()}").exists() else conditions.IMAGE_MB
     conditions.refuse_cache(directory, needed)
@@ -122,56 +126,55 @@ def main() -> int:
     )
     parser.add_argument(OPTION, action="store_true", help=HELP)
     commands = parser.add_subparsers(dest="command", required=True)
-    up = commands.add_parser(
-        "up", help="start the lab, or heal the one that runs, its virtual machines with it"
-    )
+    up = commands.add_parser("up", help="start the lab, or heal the one that runs")
     machines = up.add_argument_group(
-        "virtual machines", "partition `vm`; what is not given is as topology.toml has it"
+        "virtual machines", "nodes of partition `vm`; defaults are in topology.toml"
     )
     machines.add_argument(
         "--vm",
         metavar="NIC",
-        help="start them too, their NIC being virtio, e1000e, or vfio:ADDRESS,... "
-        "(a PCI device of this host for each); none: without them",
+        help="start virtual machines with this NIC: virtio, e1000e, or vfio:ADDRESS,... "
+        "(a PCI device of this host for each); none: start without them",
     )
-    machines.add_argument("--vm-cpus", type=int, metavar="N", help="vCPUs of each")
-    machines.add_argument("--vm-memory-mb", type=int, metavar="N", help="memory of each")
+    machines.add_argument("--vm-cpus", type=int, metavar="N", help="vCPUs of each machine")
+    machines.add_argument("--vm-memory-mb", type=int, metavar="N", help="memory of each machine")
     machines.add_argument(
-        "--vm-pin", type=yes, metavar="yes|no", help="each vCPU on a core of its own"
+        "--vm-pin", type=yes, metavar="yes|no", help="pin each vCPU to its own core"
     )
     machines.add_argument(
         "--vm-huge-pages",
         type=yes,
         metavar="yes|no",
-        help="memory from this host's pool of huge pages",
+        help="take memory from this host's pool of huge pages",
     )
     machines.add_argument(
         "--vm-accelerator",
         choices=ACCELERATORS,
-        help="auto: kvm where a guest starts by it, else tcg",
+        help="auto: kvm if a guest starts with it, else tcg",
     )
-    commands.add_parser("down", help="end it and leave nothing behind")
-    commands.add_parser("status", help="nodes, links and what Slurm says of them")
+    commands.add_parser("down", help="end the lab and leave nothing behind")
+    commands.add_parser("status", help="print nodes, links, their states in Slurm, and faults")
     commands.add_parser("image", help="build the node image if this host has none")
     commands.add_parser("clean", help="remove this host's node images that no lab uses")
     for name, text in (
-        ("shell", "a login shell in the lab"),
+        ("shell", "start a login shell in the lab"),
         ("exec", "run one command line in the lab"),
     ):
         sub = commands.add_parser(name, help=text)
-        sub.add_argument("--node", default="login", help="where (default: login)")
+        sub.add_argument("--node", default="login", help="the node (default: login)")
         sub.add_argument("--root", action="store_true", help="as root instead of the lab's user")
         if name == "exec":
             sub.add_argument(
                 "line",
                 nargs=argparse.REMAINDER,
                 metavar="LINE",
-                help="one word: a command line, as a shell on that node reads it; several: a command and its words",
+                help="one argument: a command line for a shell on that node; "
+                "several: a command and its arguments",
             )
     arguments = parser.parse_args()
     if arguments.command == "up" and arguments.vm in (None, "none") and given_options(arguments):
         up.error(
-            "--vm-... says what virtual machines have, and --vm which NIC: give it, for example --vm virtio"
+            "options --vm-... need virtual machines: give --vm and a NIC, for example --vm virtio"
         )
     try:
         conditions.refuse_without_root()
@@ -179,7 +182,7 @@ def main() -> int:
         print(f"lab: {error}", file=sys.stderr)
         return 1
     if os.geteuid() != 0:
-        # Namespaces and mounts need root; what runs inside does not get it. No byte code of root's in the checkout.
+        # Only namespaces and mounts need root. -B: root writes no byte code into the checkout.
         keep = "--preserve-env=NEARMETAL_CACHE,NEARMETAL_MIRROR"
         os.execvp("sudo", ["sudo", keep, sys.executable, "-B", *sys.argv])
     os.umask(0o022)
@@ -192,30 +195,29 @@ def main() -> int:
             signal.signal(number, signal.default_int_handler)
 
     try:
-        room = Room()
-        vm = asked_of_guests(arguments, room)
+        namespaces = Namespaces()
+        vm = asked_of_guests(arguments, namespaces)
         plan = topology.load(vm=vm)
-        refuse_unsuitable_host(arguments.command, room, plan)
+        refuse_unsuitable_host(arguments.command, namespaces, plan)
         if arguments.command == "image":
             say(str(image.ensure(say)))
         elif arguments.command == "up":
-            with room.locked(say):
-                if plan.guests and vm != (room.state or {}).get("vm"):
+            with namespaces.locked(say):
+                if plan.guests and vm != (namespaces.state or {}).get("vm"):
                     refuse_what_the_host_lacks(plan.hardware, len(plan.guests))
                 base = image.ensure(say)
-                cluster.up(
-                    plan, room, base, layer.ensure(base, say) if plan.guests else None, vm, say
-                )
+                upper = layer.ensure(base, say) if plan.guests else None
+                cluster.up(plan, namespaces, base, upper, vm, say)
         elif arguments.command == "down":
-            with room.locked(say):
-                room.stop()
+            with namespaces.locked(say):
+                namespaces.stop()
             say("lab: down")
         elif arguments.command == "clean":
             cache.clean(images_in_use(), say)
         elif arguments.command == "status":
-            return status(room, plan)
+            return status(namespaces, plan)
         else:
-            return subprocess.run(shell_command(room, arguments)).returncode
+            return subprocess.run(shell_command(namespaces, arguments)).returncode
     except (LabError, topology.TopologyError, HardwareError, image.ImageError) as error:
         print(f"lab: {error}", file=sys.stderr)
         return 1

@@ -1,8 +1,8 @@
-"""Node images and the layers over them: built once for all labs of a host, whole or not at all.
+"""Build, keep and remove the node images and layers that all labs of a host use.
 
-Each is a directory with a marker beside it, which is written last and removed first. A command that
-builds runs in namespaces that end with this process, also where it is killed. The next command
-removes what that left.
+Each is a directory with a marker file beside it. The marker is written last and removed first, so
+an incomplete directory has none. Builders run in namespaces that end with this process, even
+if it is killed. The next command removes their directories.
 """
 
 import fcntl
@@ -17,13 +17,13 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
-#: Runs a command that the kernel ends when the process that started it ends.
+#: Command prefix: the kernel kills the command when its parent process ends.
 ENDS_WITH_US = ("setpriv", "--pdeathsig", "KILL")
-#: The same with all processes and mounts that it makes; needs root.
+#: Command prefix: the same for all its processes and mounts, in namespaces. Needs root.
 CONTAINED = (*ENDS_WITH_US, "unshare", "--mount-proc", "--pid", "--fork", "--kill-child", "--")
-#: Prefixes of directories that nobody needs once the cache's lock is free.
+#: Directories that interrupted commands left; nobody uses them while the cache's lock is free.
 LEFT_OVERS = ("building-*", "removing-*")
-#: Processes that were killed are gone by then.
+#: Seconds within which killed processes end.
 REMOVAL_SECONDS = 20
 
 
@@ -36,9 +36,12 @@ def cache_dir() -> Path:
 
 
 def built(what: str, name: str, takes: str, build, say) -> Path:
-    """The directory of this name in the cache, made now if it is not there. Raises ImageError.
+    """A directory of the cache, built if it is missing or incomplete. Raises ImageError.
 
-    :arg build: called with a working directory and `say`; makes `root` in the former.
+    :arg what: "node image", for example, in messages.
+    :arg name: name of the directory.
+    :arg takes: duration and size of a build, for the message.
+    :arg build: called with a work directory and `say`; makes `root` in the work directory.
     """
     cache = cache_dir()
     directory = cache / name
@@ -49,7 +52,7 @@ def built(what: str, name: str, takes: str, build, say) -> Path:
         if directory.exists():
             if is_whole(directory):
                 return directory
-            say(f"{what}: {directory} is not whole: its removal was interrupted")
+            say(f"{what}: {directory} is incomplete: its removal was interrupted")
             remove(directory)
         say(f"{what}: none for these inputs yet; building one ({takes})")
         started = time.monotonic()
@@ -60,7 +63,7 @@ def built(what: str, name: str, takes: str, build, say) -> Path:
                 (work / "root").rename(directory)
                 mark_whole(directory)
         except KeyboardInterrupt:
-            raise ImageError(f"{what}: interrupted; nothing of it stays in {cache}") from None
+            raise ImageError(f"{what}: interrupted; {cache} keeps nothing of it") from None
         finally:
             remove_tree(work)
         say(f"{what}: built in {time.monotonic() - started:.0f} s as {directory}")
@@ -68,14 +71,14 @@ def built(what: str, name: str, takes: str, build, say) -> Path:
 
 
 def clean(in_use: set[str], say=print) -> None:
-    """Remove this host's node images and layers but those in use; `built` makes them anew."""
+    """Remove this host's node images and layers that no lab uses."""
     cache = cache_dir()
     if not cache.is_dir():
         return
     with _locked(cache):
         for image in sorted([*cache.glob("image-*/"), *cache.glob("layer-*/")]):
             if str(image) in in_use:
-                say(f"node image: {image} stays, a lab of another checkout stands on it")
+                say(f"node image: {image} stays, since a lab of another checkout uses it")
                 continue
             remove(image)
             say(f"node image: removed {image}")
@@ -85,20 +88,20 @@ def clean(in_use: set[str], say=print) -> None:
 
 
 def marker(directory: Path) -> Path:
+    """The file whose presence says that the directory is complete."""
     return directory.with_name(f"{directory.name}.complete")
 
 
 def mark_whole(directory: Path) -> None:
-    """Say that the directory is whole as it is now."""
-    newest = max(
-        os.stat(place).st_mtime_ns for place, _, _ in os.walk(directory, followlinks=False)
-    )
+    """Write the marker, with the time of the newest directory."""
+    directories = os.walk(directory, followlinks=False)
+    newest = max(os.stat(path).st_mtime_ns for path, _, _ in directories)
     marker(directory).touch()
     os.utime(marker(directory), ns=(newest, newest))
 
 
 def is_whole(directory: Path) -> bool:
-    """Whether it was marked whole, and no directory of it has changed since."""
+    """Whether there is a marker and no directory below has changed since."""
     if not marker(directory).exists():
         return False
     command = ["find", str(directory), "-xdev", "-type", "d", "-newer", str(marker(directory))]
@@ -107,7 +110,7 @@ def is_whole(directory: Path) -> bool:
 
 
 def remove(directory: Path) -> None:
-    """Remove a directory of the cache; an interrupted removal leaves none that looks whole."""
+    """Remove a directory of the cache. If interrupted, what is left has no marker."""
     marker(directory).unlink(missing_ok=True)
     aside = directory.with_name(f"removing-{directory.name}-{secrets.token_hex(4)}")
     directory.rename(aside)
@@ -115,7 +118,7 @@ def remove(directory: Path) -> None:
 
 
 def remove_tree(directory: Path) -> None:
-    """Remove a directory, also while processes that were killed still end in it."""
+    """Remove a directory, again until killed processes no longer write into it."""
     deadline = time.monotonic() + REMOVAL_SECONDS
     while directory.exists():
         late = time.monotonic() > deadline
@@ -125,14 +128,15 @@ def remove_tree(directory: Path) -> None:
 
 @contextmanager
 def work_directory(parent: Path, prefix: str):
-    """A directory of this process's own, removed at the end, as are those of killed processes."""
+    """A new directory that is removed at the end. Those of killed processes are removed too."""
     parent.mkdir(parents=True, exist_ok=True)
     for left in parent.glob(f"{prefix}*"):
-        if (lock := _claim(left)) is not None:
+        lock = _claim(left)
+        if lock is not None:
             remove_tree(left)
             os.close(lock)
     lock = None
-    while lock is None:  # another process may take a new directory for one that was left
+    while lock is None:  # another process may have removed the new directory as one that was left
         directory = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
         lock = _claim(directory)
     try:
@@ -143,7 +147,7 @@ def work_directory(parent: Path, prefix: str):
 
 
 def _claim(directory: Path) -> int | None:
-    """The lock on a directory of this user's; None where its owner lives, or it is gone."""
+    """File descriptor of the lock on a directory of this user; None if it is in use or gone."""
     try:
         opened = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except OSError:
@@ -161,23 +165,25 @@ def _claim(directory: Path) -> int | None:
 
 @contextmanager
 def running(command, contained: bool = True, **options):
-    """A process that ends at the block's end or with this process, and all that it started with it.
+    """A process that is killed, with its children, at the end of the block or of this process.
 
-    :arg contained: in namespaces of its own, which needs root; else as a group of processes.
+    :arg contained: run it in its own namespaces, which needs root; else as a process group.
     """
     before = CONTAINED if contained else ENDS_WITH_US
     process = subprocess.Popen([*before, *command], start_new_session=not contained, **options)
     try:
         yield process
     finally:
-        if process.poll() is None:
-            process.kill() if contained else os.killpg(process.pid, signal.SIGKILL)
+        if process.poll() is None and contained:
+            process.kill()
+        elif process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 
 
 @contextmanager
 def interruptible():
-    """Here SIGTERM and SIGHUP are as Ctrl-C: what was begun is removed before the process ends."""
+    """Within the block SIGTERM and SIGHUP raise KeyboardInterrupt, as Ctrl-C does."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -197,7 +203,7 @@ def interruptible():
 
 @contextmanager
 def _locked(cache: Path):
-    """Two checkouts may want the same image at once: the second waits and finds it."""
+    """Let one process change the cache; others wait, and find what it built."""
     cache.mkdir(parents=True, exist_ok=True)
     with open(cache / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

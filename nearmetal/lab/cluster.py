@@ -1,5 +1,7 @@
-"""Builds the cluster of topology.toml inside a machine room: nodes, links (links.py), virtual machines (guests.py), daemons; and
-heals one that is there."""
+"""Start or heal the cluster of topology.toml inside a lab's namespaces.
+
+It consists of nodes, links (links.py), virtual machines (guests.py) and daemons (daemons.sh).
+"""
 
 import hashlib
 import os
@@ -10,35 +12,38 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 from nearmetal.lab import guests, health, links, ownership
-from nearmetal.lab.room import CHECKOUT, HERE, LabError, Room, wait_until
+from nearmetal.lab.namespaces import CHECKOUT, HERE, LabError, Namespaces, wait_until
 from nearmetal.lab.topology import Topology
 
 USER = "nearmetal"
-#: The lab user's number where the checkout belongs to root; else the lab's user is the checkout's owner.
+#: UID and GID of the lab's user if the checkout belongs to root; else its owner is the user.
 FALLBACK_ID = 64770
 EPILOG = HERE / "templates" / "epilog.sh"
-#: How much of this host's memory the lab's file systems may take, all nodes together.
-MEMORY_SHARE = 0.5
-#: The machine room holds all nodes' /home, and the controller the database: so many times a node's part each.
+#: Part of this host's memory that the file systems of all nodes together may take.
+MEMORY_PART = 0.5
+#: States of a node in Slurm from which it is resumed.
+RESUMABLE = ("down", "drain", "drng")
+#: The lab's namespaces hold all nodes' /home, and the controller holds the database.
+#: Each of the two gets this many times the part of a node.
 LARGE_PART = 3
-#: Below it not even the database's first files fit.
+#: The database's first files need this much.
 LEAST_PART_MB = 40
-#: Of /scratch, which enter.sh mounts, and of the devices' file systems of all nodes.
+#: For /scratch, which enter.sh mounts, and for the file systems below /dev of all nodes.
 OTHER_MEMORY_MB = 96
 
 
-def owner(room: Room) -> tuple[int, int]:
-    """Numbers of the lab's user: it owns what a run writes into the checkout."""
-    stat = room.checkout.stat()
+def owner(namespaces: Namespaces) -> tuple[int, int]:
+    """UID and GID of the lab's user, who owns the files that a run writes into the checkout."""
+    stat = namespaces.checkout.stat()
     return (stat.st_uid, stat.st_gid) if stat.st_uid else (FALLBACK_ID, FALLBACK_ID)
 
 
-def files(topology: Topology, room: Room) -> dict[str, tuple[str, int]]:
-    """Each node's own files, by path below the room's /lab."""
+def files(topology: Topology, namespaces: Namespaces) -> dict[str, tuple[str, int]]:
+    """Configuration files of every node, by their path below /lab."""
     facts = {
         "cpus": os.cpu_count(),
         "memory_mb": host_memory_mb(),
-        "checkout": shlex.quote(str(room.checkout)),
+        "checkout": shlex.quote(str(namespaces.checkout)),
     }
     munge_key = secrets.token_hex(64)
     result: dict[str, tuple[str, int]] = {}
@@ -62,7 +67,7 @@ def files(topology: Topology, room: Room) -> dict[str, tuple[str, int]]:
     for node in topology.guests:
         result |= {
             f"files/{node.name}/{path}": (text, 0o644)
-            for path, text in guests.files(topology, node, room.checkout).items()
+            for path, text in guests.files(topology, node, namespaces.checkout).items()
         }
     etc = f"files/{topology.controller}/etc"
     result[f"{etc}/slurm/slurmdbd.conf"] = (topology.render("slurmdbd.conf", **facts), 0o600)
@@ -74,21 +79,25 @@ def host_memory_mb() -> int:
 
 
 def memory_kb(topology: Topology, host_mb: int) -> dict[str, tuple[int, int]]:
-    """Sizes of the two file systems in memory of the machine room and of each node: the system's and its users' (see enter.sh).
-    All together are MEMORY_SHARE of what the guests leave of this host's memory. Raises LabError where that is too little."""
+    """Sizes of the two file systems in memory (system, users: enter.sh) of the lab and each node.
+
+    Their sum is MEMORY_PART of the host's memory without the guests' memory. Raises LabError if the
+    host has too little.
+    """
     guests_mb = topology.vm.memory_mb * len(topology.guests) if topology.vm else 0
-    budget_mb = int((host_mb - guests_mb) * MEMORY_SHARE) - OTHER_MEMORY_MB
-    weights = {"machine-room": LARGE_PART} | {
-        name: LARGE_PART if name == topology.controller else 1 for name in topology.spaces
-    }
+    budget_mb = int((host_mb - guests_mb) * MEMORY_PART) - OTHER_MEMORY_MB
+    weights = {"nearmetal-lab": LARGE_PART, **dict.fromkeys(topology.spaces, 1)}
+    weights[topology.controller] = LARGE_PART
     part_mb = budget_mb // sum(weights.values())
     if part_mb < LEAST_PART_MB:
+        beside, other_fix = "", ""
+        if guests_mb:
+            beside = f" beside {guests_mb} MB for its virtual machines"
+            other_fix = " or start fewer or smaller guests"
         raise LabError(
-            f"this host has {host_mb} MB of memory, which is too little for the file systems of {len(topology.spaces)} nodes"
-            + (f" beside {guests_mb} MB for its virtual machines" if guests_mb else "")
-            + f": each node would get {max(0, part_mb)} MB of at least {LEAST_PART_MB} MB. Remove nodes from "
-            "site-config/lab/topology.toml"
-            + (" or start fewer or smaller guests" if guests_mb else "")
+            f"this host has {host_mb} MB of memory, which is too little for the file systems of "
+            f"{len(topology.spaces)} nodes{beside}: each node would get {max(0, part_mb)} MB of at "
+            f"least {LEAST_PART_MB} MB. Remove nodes from site-config/lab/topology.toml{other_fix}"
         )
     sizes = {}
     for name, weight in weights.items():
@@ -102,10 +111,10 @@ def node_names(topology: Topology) -> list[str]:
     return [topology.controller, *(node.name for node in topology.nodes)]
 
 
-def start_nodes(topology: Topology, room: Room) -> None:
-    """Give every node its files, and those that are namespaces these and a file system."""
-    room.put(files(topology, room))
-    # The owners of secrets and configuration are known only to the image.
+def start_nodes(topology: Topology, namespaces: Namespaces) -> None:
+    """Write the files of every node; make the namespaces and file systems of those without a VM."""
+    namespaces.put(files(topology, namespaces))
+    # Only the image's own user database knows the users munge and slurm.
     script = """
 set -eu
 checkout=$1; shift
@@ -125,9 +134,16 @@ for node; do
 done
 for pair in $parents; do
     name=${pair%%=*} parent=${pair#*=} tries=500
-    while child=$(tr -d ' ' < /proc/$parent/task/$parent/children); [ "$(cat /proc/$child/comm 2>/dev/null)" != tini ]; do
+    while
+        child=$(tr -d ' ' < /proc/$parent/task/$parent/children)
+        [ "$(cat /proc/$child/comm 2>/dev/null)" != tini ]
+    do
         tries=$((tries - 1))
-        [ $tries -gt 0 ] && [ -e /proc/$parent ] || { echo "node $name did not start:" >&2; cat /lab/run/$name.log >&2; exit 1; }
+        if [ $tries -eq 0 ] || [ ! -e /proc/$parent ]; then
+            echo "node $name did not start:" >&2
+            cat /lab/run/$name.log >&2
+            exit 1
+        fi
         sleep 0.02
     done
     echo $child > /lab/run/$name.pid
@@ -135,49 +151,43 @@ done
 """
     sizes = memory_kb(topology, host_memory_mb())
     nodes = ["{}={},{}".format(name, *sizes[name]) for name in topology.spaces]
-    room.run("sh", "-c", script, "start-nodes", str(room.checkout), *nodes)
+    namespaces.run("sh", "-c", script, "start-nodes", str(namespaces.checkout), *nodes)
     if topology.guests:
-        room.run("sh", "-eu", stdin="\n".join(guests.keys(topology)))
+        namespaces.run("sh", "-eu", stdin="\n".join(guests.keys(topology)))
 
 
-def user_arguments(room: Room) -> tuple[str, ...]:
-    """The arguments of daemons.sh that name the lab's user."""
-    uid, gid = owner(room)
-    return USER, str(uid), str(gid), str(room.checkout)
+def user_arguments(namespaces: Namespaces) -> tuple[str, ...]:
+    """Arguments of daemons.sh: the lab's user, its UID and GID, and the checkout."""
+    uid, gid = owner(namespaces)
+    return USER, str(uid), str(gid), str(namespaces.checkout)
 
 
-def start_daemons(topology: Topology, room: Room) -> None:
-    """Start each daemon that does not answer, on all nodes at once, and wait until Slurm has every node."""
-    arguments = user_arguments(room)
+def start_daemons(topology: Topology, namespaces: Namespaces) -> None:
+    """Start each daemon that does not answer; wait until Slurm can use every node."""
+    arguments = user_arguments(namespaces)
     script = str(HERE / "daemons.sh")
 
     def start(name: str) -> None:
         role = "login" if name == topology.controller else "node"
-        room.run(script, role, "start", *arguments, node=name)
+        namespaces.run(script, role, "start", *arguments, node=name)
 
     with ThreadPoolExecutor() as pool:
         list(pool.map(start, node_names(topology)))
     wanted = {node.name for node in topology.nodes}
 
     def ready():
-        states = node_states(topology, room)
-        if lame := [n for n, s in states.items() if s.rstrip("*") in ("down", "drain", "drng")]:
-            room.run(
-                "scontrol",
-                "update",
-                f"nodename={','.join(lame)}",
-                "state=resume",
-                node=topology.controller,
-                check=False,
-            )
-        return {n for n, s in states.items() if s in health.USABLE} == wanted
+        states = node_states(topology, namespaces)
+        unusable = [node for node, state in states.items() if state.rstrip("*") in RESUMABLE]
+        if unusable:
+            set_state(topology, namespaces, unusable, "state=resume")
+        return {node for node, state in states.items() if state in health.USABLE} == wanted
 
     try:
         wait_until(
             ready, guests.START_SECONDS if topology.guests else 20, "waiting for Slurm's nodes"
         )
     except LabError as error:
-        logs = room.run(
+        logs = namespaces.run(
             "sh",
             "-c",
             "tail -n 5 /var/log/slurm/slurmctld.log",
@@ -185,25 +195,37 @@ def start_daemons(topology: Topology, room: Room) -> None:
             check=False,
         )
         raise LabError(
-            f"{error}; states: {node_states(topology, room)}; slurmctld says:\n{logs}"
+            f"{error}; states: {node_states(topology, namespaces)}; "
+            f"the end of slurmctld's log:\n{logs}"
         ) from error
 
 
-def node_states(topology: Topology, room: Room) -> dict[str, str]:
-    """Slurm's word for each node (`idle`, `alloc`, `down*`, ...)."""
-    out = room.run(
+def set_state(topology: Topology, namespaces: Namespaces, nodes: list[str], *change: str) -> None:
+    """Change the state that Slurm has for some nodes, as far as Slurm allows it."""
+    update = ("scontrol", "update", f"nodename={','.join(nodes)}", *change)
+    namespaces.run(*update, node=topology.controller, check=False)
+
+
+def node_states(topology: Topology, namespaces: Namespaces) -> dict[str, str]:
+    """The state of each node in Slurm (`idle`, `alloc`, `down*`, ...)."""
+    out = namespaces.run(
         "sinfo", "--noheader", "--Node", "--format=%N %t", node=topology.controller, check=False
     )
     return dict(line.split() for line in out.splitlines() if line.strip())
 
 
-def up(topology: Topology, room: Room, image, layer, vm: dict | None, say) -> None:
-    """Start the lab over an image, with the virtual machines that were asked for over the layer; or heal the one that is there.
-    Raises LabError."""
+def up(topology: Topology, namespaces: Namespaces, image, layer, vm: dict | None, say) -> None:
+    """Start the lab, or heal the one that runs. Raises LabError.
+
+    :arg image: directory of the node image.
+    :arg layer: directory of the layer for virtual machines; None without them.
+    :arg vm: options of virtual machines, as the command line gave them; None without them.
+    """
     started = time.monotonic()
-    if len(str(room.checkout).split()) > 1:
+    if len(str(namespaces.checkout).split()) > 1:
         raise LabError(
-            f"{room.checkout}: ReFrame cannot build below a path with a space; move the checkout"
+            f"{namespaces.checkout}: ReFrame cannot build below a path with a space; "
+            "move the checkout"
         )
     facts = {
         "image": str(image),
@@ -215,28 +237,28 @@ def up(topology: Topology, room: Room, image, layer, vm: dict | None, say) -> No
             name: list(sizes) for name, sizes in memory_kb(topology, host_memory_mb()).items()
         },
     }
-    ownership.settle(room.checkout, *owner(room), say)
-    why, found = _why_anew(room, facts), None
+    ownership.settle(namespaces.checkout, *owner(namespaces), say)
+    why, found = _why_restart(namespaces, facts), None
     try:
-        if room.state and not why:
-            found = _heal(topology, room, say)
+        if namespaces.state and not why:
+            found = _heal(topology, namespaces, say)
             if found.curable:
-                why = f"{'; '.join(found.curable)}: that could not be healed"
+                why = f"{'; '.join(found.curable)}: this could not be healed"
         if why:
-            say(f"lab: {why}; starting it anew")
+            say(f"lab: {why}; starting it again")
         fresh = found is None or bool(why)
         if found is None or why:
-            _start(topology, room, facts, say)
-            found = health.look_twice(topology, room, user_arguments(room))
+            _start(topology, namespaces, facts, say)
+            found = health.check_twice(topology, namespaces, user_arguments(namespaces))
         if found.curable:
             raise LabError(f"it is up, but has faults: {'; '.join(found.curable)}")
     except (LabError, subprocess.SubprocessError):
-        say("lab: it did not come up whole; `make lab-down` removes what there is")
+        say("lab: its start failed; `make lab-down` removes the rest")
         raise
-    room.record(whole=True)
+    namespaces.record(whole=True)
     for job in found.jobs:
         say(
-            f"lab: {job}: jobs run one at a time, so that others wait for it "
+            f"lab: {job}: jobs run one at a time, so others wait for it "
             f"(end it: make lab-exec CMD='scancel {job.id}')"
         )
     if found.faults:
@@ -244,82 +266,80 @@ def up(topology: Topology, room: Room, image, layer, vm: dict | None, say) -> No
     say(f"lab: {'up' if fresh else 'healthy'} after {time.monotonic() - started:.1f} s")
 
 
-def _start(topology: Topology, room: Room, facts: dict, say) -> None:
-    """Start the lab, whatever was there before."""
-    room.stop()
-    room.start(facts)
-    start_nodes(topology, room)
-    links.start(topology, room)
+def _start(topology: Topology, namespaces: Namespaces, facts: dict, say) -> None:
+    """Start the lab; end one that runs first."""
+    namespaces.stop()
+    namespaces.start(facts)
+    start_nodes(topology, namespaces)
+    links.start(topology, namespaces)
     if topology.guests:
-        guests.start(topology, room, say)
-    start_daemons(topology, room)
+        guests.start(topology, namespaces, say)
+    start_daemons(topology, namespaces)
 
 
-def _heal(topology: Topology, room: Room, say) -> health.Health:
-    """Heal what is found; returns what is found afterwards."""
-    found = health.look_twice(topology, room, user_arguments(room))
+def _heal(topology: Topology, namespaces: Namespaces, say) -> health.Health:
+    """Heal the faults of the lab; return those that are left."""
+    found = health.check_twice(topology, namespaces, user_arguments(namespaces))
     if found.gone or not found.curable:
         return found
     for fault in found.curable:
         say(f"lab: healing: {fault}")
     try:
         if found.links:
-            links.start(topology, room, list(found.links))
-        start_daemons(topology, room)
-        # Whose the jobs are is seen only now where slurmctld was gone.
-        orphans = [job for job in health.queue(topology, room) if job.orphan]
+            links.start(topology, namespaces, list(found.links))
+        start_daemons(topology, namespaces)
+        # Without slurmctld the queue could not be read before.
+        orphans = [job for job in health.queue(topology, namespaces) if job.orphan]
         for job in orphans:
             say(f"lab: ending the orphan {job}: {job.orphan}")
-        _end_jobs(topology, room, [job.id for job in orphans])
+        _end_jobs(topology, namespaces, [job.id for job in orphans])
     except LabError as error:
         say(f"lab: {error}")
-    return health.look_twice(topology, room, user_arguments(room))
+    return health.check_twice(topology, namespaces, user_arguments(namespaces))
 
 
-def _end_jobs(topology: Topology, room: Room, jobs: list[str]) -> None:
-    """Cancel jobs and wait until they have left the queue; a node that does not let go of one is taken down and up again."""
+def _end_jobs(topology: Topology, namespaces: Namespaces, jobs: list[str]) -> None:
+    """Cancel jobs and wait until they have left the queue.
+
+    If one stays, set all nodes down and resume them, which ends every job.
+    """
     if not jobs:
         return
     login = topology.controller
-    room.run("scancel", *jobs, node=login, check=False)
+    namespaces.run("scancel", *jobs, node=login, check=False)
 
     def gone() -> bool:
-        return not {job.id for job in health.queue(topology, room)} & set(jobs)
+        return not {job.id for job in health.queue(topology, namespaces)} & set(jobs)
 
     try:
         wait_until(gone, 20, "ending orphan jobs")
     except LabError:
-        for state in ("down reason=orphan", "resume"):
-            for node in topology.nodes:
-                room.run(
-                    "scontrol", "update", f"nodename={node.name}", *f"state={state}".split(),
-                    node=login, check=False,
-                )  # fmt: skip
+        nodes = [node.name for node in topology.nodes]
+        set_state(topology, namespaces, nodes, "state=down", "reason=orphan")
+        set_state(topology, namespaces, nodes, "state=resume")
         wait_until(gone, 20, "ending orphan jobs")
 
 
 def _definition() -> str:
-    """A hash over this directory and that of the topology: what a lab was started by."""
+    """A digest of nearmetal/lab and site-config/lab; if it changes, the lab is started again."""
+    found = [*HERE.rglob("*"), *(CHECKOUT / "site-config" / "lab").rglob("*")]
     digest = hashlib.sha256()
-    for path in sorted(
-        path
-        for top in (HERE, CHECKOUT / "site-config" / "lab")
-        for path in top.rglob("*")
-        if path.suffix != ".pyc" and path.is_file()
-    ):
-        digest.update(
-            f"{path.relative_to(CHECKOUT)} {path.stat().st_size}\n".encode() + path.read_bytes()
-        )
+    for path in sorted(path for path in found if path.suffix != ".pyc" and path.is_file()):
+        heading = f"{path.relative_to(CHECKOUT)} {path.stat().st_size}\n"
+        digest.update(heading.encode() + path.read_bytes())
     return digest.hexdigest()
 
 
-def _why_anew(room: Room, facts: dict) -> str | None:
-    """Why the lab that is there can't be healed in place; None if it can, or if there is none."""
-    if room.interrupted:
+def _why_restart(namespaces: Namespaces, facts: dict) -> str | None:
+    """Why the lab that runs has to be started again; None if it has not, or if none runs."""
+    if namespaces.interrupted:
         return "its start was interrupted"
-    state = room.state
+    state = namespaces.state
     if state is None:
         return None
     if any(state.get(key) != value for key, value in facts.items()):
-        return "the node image, nearmetal/lab, site-config/lab or what was asked of virtual machines changed since it started"
-    return None if state.get("whole") else "it had not come up whole"
+        return (
+            "the node image, nearmetal/lab, site-config/lab or the options of virtual machines "
+            "changed since it started"
+        )
+    return None if state.get("whole") else "its start did not complete"

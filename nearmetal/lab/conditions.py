@@ -1,5 +1,7 @@
-"""What the host and the place of the checkout must allow: refused in one sentence each, before
-anything is started."""
+"""Refuse hosts and checkouts on which the lab cannot run, before anything is started.
+
+Each function raises LabError with one sentence that has the fix.
+"""
 
 import os
 import re
@@ -9,17 +11,17 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from nearmetal.lab.room import LabError
+from nearmetal.lab.namespaces import LabError
 
-#: Megabytes of disk that a node image takes while it is built: packages and the unpacked tree.
+#: Megabytes of disk for building a node image: packages and the unpacked tree.
 IMAGE_MB = 4000
-#: The same of containers' images: a base, and for each stack its tree and its file.
+#: Megabytes for building container images: a base, and a tree and a file for each stack.
 CONTAINERS_MB = 3000
-#: A user of no rights.
+#: UID and GID without any rights.
 NOBODY = 65534
-#: What ends a word in some shell line, list of paths, or option of `mount`.
+#: Characters that a shell line, a list of paths or an option of `mount` would split at.
 UNFIT = r"[\s:,'\"\\$`*?\[\]{}()<>|&;!#%]"
-#: What the lab's user reads of the checkout.
+#: Files and directories of the checkout that the lab's user reads.
 READ = (
     *("nearmetal", "containers", "reframe_checks", "site-config", "spack-env"),
     "pyproject.toml",
@@ -47,11 +49,11 @@ def refuse_checkout(checkout: Path, uid: int, gid: int) -> None:
     """Refuse a checkout that the lab's user cannot use where it is. Raises LabError."""
     refuse_path(checkout, "the checkout")
     options = mount_options(checkout)
-    for option, why in (("ro", "results go into it"), ("noexec", "programs of it are started")):
+    for option, why in (("ro", "results are written there"), ("noexec", "programs run from there")):
         if option in options:
             raise LabError(
-                f"{checkout} is on a file system mounted {option}, and {why}: move the checkout, "
-                "or mount the file system otherwise"
+                f"{checkout} is on a file system mounted {option}, but {why}: move the checkout, "
+                "or mount the file system without that option"
             )
     closed = closed_directory(checkout, uid, gid)
     if closed:
@@ -80,14 +82,16 @@ def refuse_cache(cache: Path, needed_mb: int) -> None:
     free = shutil.disk_usage(there).free >> 20
     if free < needed_mb:
         raise LabError(
-            f"{there} has {free} MB free, and {needed_mb} MB are needed: make room there, "
+            f"{there} has {free} MB free, and {needed_mb} MB are needed: free some there, "
             "or set NEARMETAL_CACHE to another directory"
         )
 
 
 def refuse_overlay(cache: Path, upper: bool = False) -> None:
-    """Refuse a file system that no overlay takes as its lower directory, or as its upper one, as
-    guests' layers need it. Raises LabError."""
+    """Refuse a file system that cannot be the lower directory of an overlay. Raises LabError.
+
+    :arg upper: test the upper directory instead, as the layer of guests needs it.
+    """
     script = (
         "mount -t tmpfs t /mnt && mkdir /mnt/l /mnt/a /mnt/m && "
         'trial=$(mktemp -d "$1/trial-XXXXXX") && mkdir "$trial/a" && ended=0 && '
@@ -118,8 +122,7 @@ def refuse_state(directory: Path) -> None:
 
 
 def refuse_without_user_namespaces(uid: int, gid: int) -> None:
-    """Refuse a kernel that gives an ordinary user no namespaces, which Apptainer needs. Raises
-    LabError."""
+    """Refuse a kernel without user namespaces, which Apptainer needs. Raises LabError."""
     mount = "mount -t tmpfs t /mnt"
     if not as_user(uid, gid, "unshare", "--user", "--map-root-user", "--mount", "sh", "-c", mount):
         raise LabError(
@@ -144,7 +147,9 @@ def _refuse_unreadable(unreadable: str | None, checkout: Path, user: str) -> Non
 
 
 def refuse_path(path: Path, what: str) -> None:
-    if found := re.search(UNFIT, str(path)):
+    """Refuse a path that other programs would split. Raises LabError."""
+    found = re.search(UNFIT, str(path))
+    if found:
         raise LabError(
             f"{path}: {what} cannot be below a path with {found[0]!r}, at which compilers, Slurm "
             "or mounts would split it: move it"
@@ -152,14 +157,14 @@ def refuse_path(path: Path, what: str) -> None:
 
 
 def nearest(path: Path) -> Path:
-    """The path, or the nearest directory above it that is there."""
+    """The path if it exists, else its nearest parent that exists."""
     while not path.exists():
         path = path.parent
     return path
 
 
 def mount_options(path: Path) -> list[str]:
-    """Options of the file system that a path is on, as the kernel has them."""
+    """Mount options ro, noexec and nodev, as far as the path's file system has them."""
     flags = os.statvfs(path).f_flag
     names = {os.ST_RDONLY: "ro", os.ST_NOEXEC: "noexec", os.ST_NODEV: "nodev"}
     return [name for flag, name in names.items() if flags & flag]
@@ -188,7 +193,7 @@ def private_file(checkout: Path) -> str | None:
 
 
 def _find(checkout: Path, unfit: list[str]) -> list[str]:
-    # Editors' files begin with a dot; byte code is read where it can be, and links have no mode.
+    # Not needed: editors' files (with a dot) and byte code. Links have no mode.
     there = [str(checkout / name) for name in READ if (checkout / name).exists()]
     left_out = ["(", "-name", ".*", "-o", "-name", "__pycache__", "-o", "-type", "l", ")", "-prune"]
     return ["find", *there, *left_out, "-o", *unfit, "-print", "-quit"]
@@ -199,7 +204,7 @@ def _first(done: subprocess.CompletedProcess) -> str | None:
 
 
 def as_user(uid: int, gid: int, *command: str) -> bool:
-    """Whether a command ends well as a user without further groups."""
+    """Whether a command succeeds as this user without further groups."""
     return _as_user(uid, gid, command).returncode == 0
 
 

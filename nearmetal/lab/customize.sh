@@ -1,23 +1,23 @@
 #!/bin/sh
-# Last step of the node image's build, `customize.sh ROOT WHEELS LOCK`: ReFrame and what
-# `nearmetal` needs in a virtual environment of its own, and the MPI libraries as modules, as a site has them.
+# customize.sh ROOT WHEELS LOCK: the last step of building the node image. Installs ReFrame and the
+# packages of `nearmetal` in a virtual environment, and makes modules for the MPI libraries.
 set -eu
 root=$1 wheels=$2 lock=$3
 
 mkdir -p "$root/tmp/wheels"
 cp "$wheels"/*.whl "$lock" "$root/tmp/wheels/"
 chroot "$root" python3 -m venv /opt/nearmetal
-# The wheels were fetched and verified on the host: the image's build needs no package index of its own.
-# Isolated: nor does the host's configuration of pip hold inside.
+# The host has downloaded and verified the wheels, so no package index is needed here. With --isolated
+# pip ignores the host's configuration.
 chroot "$root" /opt/nearmetal/bin/pip --isolated install --quiet --no-index --no-deps --no-compile --require-hashes \
     --find-links /tmp/wheels --requirement "/tmp/wheels/$(basename "$lock")"
 rm -r "$root/tmp/wheels"
-# The command of the checkout that a lab runs from: enter.sh names it to this Python as the package `nearmetal`.
+# The command `nearmetal` runs the package of the checkout, which enter.sh links into this Python.
 printf '#!/opt/nearmetal/bin/python\nimport sys\nfrom nearmetal.__main__ import main\nsys.exit(main())\n' \
     > "$root/opt/nearmetal/bin/nearmetal"
 chmod 755 "$root/opt/nearmetal/bin/nearmetal"
 
-# Debian installs every MPI side by side under suffixed names; a module gives them their plain ones.
+# Debian installs all MPI libraries together, with suffixed command names. A module has the plain names.
 for mpi in openmpi mpich; do
     mkdir -p "$root/opt/modules/$mpi/bin" "$root/usr/share/modules/modulefiles"
     for tool in mpicc mpicxx mpifort mpirun mpiexec; do
@@ -29,9 +29,9 @@ for mpi in openmpi mpich; do
 done
 printf '#%%Module1.0\nmodule-whatis "MPJ Express from Debian"\nsetenv MPJ_HOME /usr/share/mpj\n' \
     > "$root/usr/share/modules/modulefiles/mpj"
-# Debian's example modules would only clutter `module avail`.
+# `module avail` lists only the modules of the lab.
 (cd "$root/usr/share/modules/modulefiles" && rm -f dot module-git module-info modules null use.own)
-# Nodes get theirs at start.
+# Each lab makes these for its nodes.
 rm -f "$root/etc/hostname" "$root/etc/munge/munge.key"
-# `module` exists in batch scripts too, as sites have it.
+# The command `module` is also available in batch scripts.
 sed -i 's/^#module config set_shell_startup 1/module config set_shell_startup 1/' "$root/etc/environment-modules/initrc"

@@ -1,18 +1,19 @@
 #!/bin/sh
-# First process of a lab namespace: makes its file system and stays as the init that reaps. Run under
+# First process of the lab's and of each node's namespaces: makes its file systems, then stays as init.
+# Run under
 # `unshare --mount --uts --ipc --net --pid --fork` as
 #     enter.sh NAME IMAGE BASE CHECKOUT SYSTEM USER [SHARED FILES]
-# NAME      host name; the machine room and every node are entered the same way
-# IMAGE     the node image, read-only below an overlay in memory; the machine room's may be LAYER:IMAGE, of which virtual
-#           machines are started and start
-# BASE      an existing empty directory to mount on; only this mount namespace sees it filled
-# CHECKOUT  bound at its own path
-# SYSTEM    size in KiB of what the system writes: all of the file system that is not USER's
-# USER      size in KiB of what users write: /tmp, /var/tmp and /dev/shm together; in the machine room /home of all nodes.
-#           Both are memory of this host, of which all nodes together get no more than half (cluster.memory_kb)
+# NAME      host name
+# IMAGE     the node image, mounted read-only below an overlay in memory. The lab's own may be
+#           LAYER:IMAGE, which has QEMU and is the root of virtual machines
+# BASE      an existing empty directory to mount on; the mounts are visible in this namespace only
+# CHECKOUT  mounted at its own path
+# SYSTEM    KiB of the file system for what the system writes
+# USER      KiB of the file system for what users write: /tmp, /var/tmp and /dev/shm; for the lab's own
+#           namespaces, /home of all nodes. Both are memory of this host (cluster.memory_kb)
 # SHARED    directory with /home and /scratch of all nodes (nodes only)
-# FILES     files to lay over the image (nodes only)
-# Everything lives in mounts and processes of these namespaces: when this process ends, the kernel takes it all away.
+# FILES     files to copy over the image (nodes only)
+# When this process ends, the kernel ends all processes and mounts of these namespaces.
 set -eu
 name=$1 image=$2 base=$3 checkout=$4 system=$5 user=$6 shared=${7:-} files=${8:-}
 
@@ -29,7 +30,7 @@ root=$base/root
 mount -t proc -o nosuid,nodev,noexec proc "$root/proc"
 mount -t sysfs -o nosuid,nodev,noexec sysfs "$root/sys"
 mount -t tmpfs -o mode=755,nosuid,size=1m dev "$root/dev"
-# A user mounts images, though the host may keep this device to root; where none can be made, the host's has to do.
+# Users mount images by /dev/fuse, which the host may reserve for root. If mknod fails, use the host's.
 mknod -m 666 "$root/dev/fuse" c 10 229 2>/dev/null || :
 for device in null zero full random urandom tty net/tun fuse kvm; do
     if [ ! -e "/dev/$device" ] || [ -e "$root/dev/$device" ]; then continue; fi
@@ -56,7 +57,8 @@ if [ -n "$files" ]; then
     mount --bind "$shared/scratch" "$root/scratch"
     cp -a "$files/." "$root/"
 else
-    mkdir -p "$root/lab/image" "$root/lab/base" "$root/lab/shared/home" "$root/lab/shared/scratch" "$root/lab/run"
+    mkdir -p "$root/lab/image" "$root/lab/base" "$root/lab/run"
+    mkdir -p "$root/lab/shared/home" "$root/lab/shared/scratch"
     mount --bind "$base/user/home" "$root/lab/shared/home"
     mount --bind "${image##*:}" "$root/lab/image"
     if [ "$image" != "${image##*:}" ]; then
@@ -64,14 +66,14 @@ else
         mount -t overlay -o "ro,lowerdir=$image" guest "$root/lab/guest"
         if [ -d /dev/vfio ]; then mkdir "$root/dev/vfio" && mount --rbind /dev/vfio "$root/dev/vfio"; fi
     fi
-    # Small, as a site's scratch quota: a full one is a fault that the tests provoke.
+    # Small, as a site's quota is: tests fill it.
     mount -t tmpfs -o mode=1777,size=64m scratch "$root/lab/shared/scratch"
 fi
 
-# After /home and /tmp, below which it may be.
+# Mounted after /home and /tmp, since the checkout may be below them.
 mkdir -p "$root$checkout"
 mount --bind "$checkout" "$root$checkout"
-# The package of the `nearmetal` command, for the image's Python.
+# The image's Python finds the package of the command `nearmetal` here.
 for packages in "$root"/opt/nearmetal/lib/python3*/site-packages; do
     ln -s "$checkout/nearmetal" "$packages/nearmetal"
 done

@@ -1,4 +1,7 @@
-"""The lab's virtual machines: QEMU in the machine room, started over the node image with its layer, and entered by ssh."""
+"""Start the lab's virtual machines by QEMU in the lab's namespaces, over the node image.
+
+Commands reach them by ssh. Nothing is asked of a running QEMU, so it has no monitor (QMP).
+"""
 
 import os
 import re
@@ -7,30 +10,42 @@ import subprocess
 from pathlib import Path
 
 from nearmetal.lab.hardware import EMULATED, Hardware
-from nearmetal.lab.room import LabError, Room, wait_until
+from nearmetal.lab.namespaces import LabError, Namespaces, wait_until
 from nearmetal.lab.topology import Node, Topology
 
-#: A guest whose CPU is emulated is there after ten seconds on two idle cores.
+#: A guest with an emulated CPU takes ten seconds on two idle cores.
 START_SECONDS = 180
-#: By KVM a kernel is at its first process within two seconds, where KVM is what it should be.
+#: With KVM a kernel starts its first process within two seconds.
 TRIAL_SECONDS = 10
-#: Where the kernel says what it does and, on the trial's, that it came through.
+#: The kernel and the initramfs of the layer (guest/initramfs.sh).
 KERNEL = ["-kernel", "/boot/guest-kernel", "-initrd", "/boot/guest.img"]
 MACHINE = ["qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]
-#: A clock that TCG emulates is steady, though the kernel doubts it; and against what a CPU leaks there is nothing to do.
+#: TCG's emulated clock is reliable, and an emulated CPU needs no mitigations against side channels.
 KERNEL_LINE = {
     "kvm": "console=ttyS0 panic=-1",
     "tcg": "console=ttyS0 panic=-1 tsc=reliable mitigations=off",
 }
 
 
+#: Options of ssh for all guests.
+SSH_OPTIONS = """Host *
+User root
+IdentityFile /lab/ssh/key
+UserKnownHostsFile /lab/ssh/known_hosts
+BatchMode yes
+ConnectTimeout 20
+LogLevel ERROR
+"""
+
+
 def large_pages(kernel: Path = Path("/sys/kernel/mm/transparent_hugepage/enabled")) -> list[str]:
-    """The guests' kernel gives programs large pages as the host's does, or the other nodes would differ from them in that too."""
+    """Kernel option that sets the guests' transparent huge pages as the host's are."""
     chosen = re.search(r"\[(\w+)\]", kernel.read_text()) if kernel.exists() else None
     return [f"transparent_hugepage={chosen[1]}"] if chosen else []
 
 
 def processor(accelerator: str) -> list[str]:
+    """QEMU's options for accelerator and CPU."""
     return {
         "kvm": ["-accel", "kvm", "-cpu", "host"],
         "tcg": ["-accel", "tcg,thread=multi", "-cpu", "max"],
@@ -38,12 +53,12 @@ def processor(accelerator: str) -> list[str]:
 
 
 def _mac(topology: Topology, node: Node) -> str:
-    """Each guest's own, in QEMU's range and below a switch of this lab alone."""
+    """MAC address of a guest, in QEMU's range. It is unique in this lab."""
     return f"52:54:00:4e:4d:{[guest.name for guest in topology.guests].index(node.name):02x}"
 
 
 def shares(topology: Topology, node: Node, checkout) -> dict[str, str]:
-    """Directories of the machine room that a guest has, by the names that guest/init mounts them by."""
+    """Directories of the lab's namespaces that a guest mounts, by their tag in guest/init."""
     return {
         "root": "/lab/guest",
         "files": f"/lab/files/{node.name}",
@@ -58,14 +73,14 @@ def command(topology: Topology, node: Node, checkout, accelerator: str) -> list[
     hardware = topology.hardware
 
     def text(value: str) -> str:
-        return value.replace(",", ",,")  # as QEMU's options have it
+        return value.replace(",", ",,")  # QEMU's escape
 
     memory = (
         "memory-backend-memfd,hugetlb=on,prealloc=on"
         if hardware.huge_pages
         else "memory-backend-ram"
     )
-    # A guest whose NIC the host gave away has one of QEMU's besides, for Slurm.
+    # A guest with a passed-through NIC also has one of QEMU, for Slurm.
     nic = EMULATED.get(hardware.nic, EMULATED["virtio"])
     line = [
         *MACHINE,
@@ -98,10 +113,10 @@ def command(topology: Topology, node: Node, checkout, accelerator: str) -> list[
     if hardware.devices:
         line += ["-device", f"vfio-pci,host={hardware.devices[topology.guests.index(node)]}"]
     for tag, path in shares(topology, node, checkout).items():
-        own = ",readonly=on,multidevs=remap" if tag == "root" else ""
+        extra = ",readonly=on,multidevs=remap" if tag == "root" else ""
         line += [
             "-fsdev",
-            f"local,id={tag},path={text(path)},security_model=passthrough{own}",
+            f"local,id={tag},path={text(path)},security_model=passthrough{extra}",
             "-device",
             f"virtio-9p-pci,fsdev={tag},mount_tag={tag}",
         ]
@@ -109,7 +124,7 @@ def command(topology: Topology, node: Node, checkout, accelerator: str) -> list[
 
 
 def files(topology: Topology, node: Node, checkout) -> dict[str, str]:
-    """What guest/init and guest/boot.sh have to know, as a shell reads it."""
+    """The file of shell variables that guest/init and guest/boot.sh read."""
     prefix = f"/{node.link_class.subnet.prefixlen}"
     facts = {
         "checkout": str(checkout),
@@ -125,17 +140,21 @@ def files(topology: Topology, node: Node, checkout) -> dict[str, str]:
     }
 
 
-def settle_accelerator(hardware: Hardware, room: Room) -> tuple[str, str]:
-    """What runs the guests' instructions, and why: KVM where a guest does start by it, which is tried, else TCG."""
+def settle_accelerator(hardware: Hardware, namespaces: Namespaces) -> tuple[str, str]:
+    """The accelerator (kvm or tcg), and why: KVM if a trial guest starts with it, else TCG.
+
+    Raises LabError if VM_ACCELERATOR=kvm and the trial fails.
+    """
     if hardware.accelerator == "tcg":
-        return "tcg", "as asked for"
+        return "tcg", "as requested"
     script = """
 [ -e /dev/kvm ] || { echo "this host has no /dev/kvm"; exit 1; }
 seconds=$1; shift
 said=$(timeout --kill-after=1 "$seconds" "$@" 2>&1 < /dev/null) || :
-case $said in *'nearmetal: a guest starts'*) ;; *)
-    echo "by KVM a guest did not start within $seconds s$(echo "$said" | sed -n 's/^qemu-system-x86_64: /: /p' | head -n 1)"; exit 1 ;;
-esac
+case $said in *'nearmetal: a guest starts'*) exit 0 ;; esac
+error=$(echo "$said" | sed -n 's/^qemu-system-x86_64: /: /p' | head -n 1)
+echo "with KVM a guest did not start within $seconds s$error"
+exit 1
 """
     trial = [
         *MACHINE,
@@ -149,67 +168,66 @@ esac
         f"{KERNEL_LINE['kvm']} nearmetal.trial",
     ]
     done = subprocess.run(
-        [*room.enter(), "sh", "-c", script, "trial", str(TRIAL_SECONDS), *trial],
+        [*namespaces.enter(), "sh", "-c", script, "trial", str(TRIAL_SECONDS), *trial],
         capture_output=True,
         text=True,
         stdin=subprocess.DEVNULL,
     )
     if done.returncode == 0:
-        return "kvm", "a guest starts by it"
+        return "kvm", "a guest starts with it"
     why = (done.stdout or done.stderr).strip()
     if hardware.accelerator == "kvm":
         raise LabError(f"VM_ACCELERATOR=kvm: {why}")
     return "tcg", why
 
 
-def start(topology: Topology, room: Room, say) -> None:
-    """Start all guests at once and wait until each can be entered. Raises LabError."""
-    accelerator, why = settle_accelerator(topology.hardware, room)
-    room.record(accelerator=accelerator)
-    say(
-        f"lab: guests run by {accelerator.upper()} ({why})"
-        + (": their CPU is emulated too" if accelerator == "tcg" else "")
-    )
+def start(topology: Topology, namespaces: Namespaces, say) -> None:
+    """Start all guests at once; wait until each can be entered. Raises LabError."""
+    accelerator, why = settle_accelerator(topology.hardware, namespaces)
+    namespaces.record(accelerator=accelerator)
+    emulated = ": their CPU is emulated too" if accelerator == "tcg" else ""
+    say(f"lab: guests run with {accelerator.upper()} ({why}){emulated}")
     for node in topology.guests:
-        room.run(*command(topology, node, room.checkout, accelerator))
+        namespaces.run(*command(topology, node, namespaces.checkout, accelerator))
     if topology.hardware.pin:
-        room.run("sh", "-eu", stdin="\n".join(pinning(topology)))
+        namespaces.run("sh", "-eu", stdin="\n".join(pinning(topology)))
     for node in topology.guests:
         try:
             wait_until(
-                lambda node=node: _entered(room, node), START_SECONDS, f"starting guest {node.name}"
+                lambda node=node: _entered(namespaces, node),
+                START_SECONDS,
+                f"starting guest {node.name}",
             )
         except LabError as error:
-            words = room.run("tail", "-n", "15", f"/lab/run/{node.name}.log", check=False)
-            raise LabError(f"{error}; the end of its console:\n{words}") from error
+            end = namespaces.run("tail", "-n", "15", f"/lab/run/{node.name}.log", check=False)
+            raise LabError(f"{error}; the end of its console:\n{end}") from error
 
 
-def _entered(room: Room, node: Node) -> bool:
-    if (
-        room.run(
-            "sh", "-c", f"kill -0 $(cat /lab/run/{node.name}.qemu) && echo lives", check=False
-        ).strip()
-        != "lives"
-    ):
+def _entered(namespaces: Namespaces, node: Node) -> bool:
+    """Whether a guest has booted and can be entered. Raises LabError if its QEMU ended."""
+    alive = f"kill -0 $(cat /lab/run/{node.name}.qemu) && echo lives"
+    if namespaces.run("sh", "-c", alive, check=False).strip() != "lives":
         raise LabError(f"guest {node.name} ended")
-    return (
-        subprocess.run(
-            [*room.enter(node.name), "test", "-e", "/run/entered"],
-            capture_output=True,
-            stdin=subprocess.DEVNULL,
-        ).returncode
-        == 0
-    )
+    entered = [*namespaces.enter(node.name), "test", "-e", "/run/entered"]
+    done = subprocess.run(entered, capture_output=True, stdin=subprocess.DEVNULL, check=False)
+    return done.returncode == 0
 
 
 def pinning(topology: Topology) -> list[str]:
-    """Script lines that bind each vCPU, a thread that QEMU names `CPU <n>/...`, to a core of its own: guest by guest."""
+    """Script lines that bind each vCPU to its own core.
+
+    QEMU names the thread of a vCPU `CPU <n>/...` (option debug-threads).
+    """
     script = [
         """pin() { # GUEST VCPU CORE
     for thread in /proc/"$(cat "/lab/run/$1.qemu")"/task/*; do
-        case $(cat "$thread/comm") in "CPU $2/"*) taskset -cp "$3" "${thread##*/}" > /dev/null; return ;; esac
+        case $(cat "$thread/comm") in "CPU $2/"*)
+            taskset -cp "$3" "${thread##*/}" > /dev/null
+            return ;;
+        esac
     done
-    echo "guest $1 has no thread of vCPU $2 to pin" >&2; exit 1
+    echo "guest $1 has no thread of vCPU $2 to pin" >&2
+    exit 1
 }"""
     ]
     vcpus = [
@@ -222,7 +240,7 @@ def pinning(topology: Topology) -> list[str]:
 
 
 def keys(topology: Topology) -> list[str]:
-    """Script lines, for the machine room, that let it into its guests by ssh and into nothing else: keys of this lab alone."""
+    """Script lines that make the ssh keys and configuration by which guests are entered."""
     script = ["mkdir -m 700 /lab/ssh", "ssh-keygen -q -t ed25519 -N '' -C lab -f /lab/ssh/key"]
     for node in topology.guests:
         own = f"/lab/files/{node.name}"
@@ -230,13 +248,16 @@ def keys(topology: Topology) -> list[str]:
             f"mkdir -p {own}/etc/ssh; mkdir -p -m 700 {own}/root {own}/root/.ssh",
             f"ssh-keygen -q -t ed25519 -N '' -C {node.name} -f {own}/etc/ssh/ssh_host_ed25519_key",
             f"cp /lab/ssh/key.pub {own}/root/.ssh/authorized_keys",
-            f'echo {node.name} "$(cat {own}/etc/ssh/ssh_host_ed25519_key.pub)" >> /lab/ssh/known_hosts',
-            f"printf 'Host %s\\nHostName %s\\nHostKeyAlias %s\\n' {node.name} {node.address} {node.name} >> /lab/ssh/config",
+            f"key=$(cat {own}/etc/ssh/ssh_host_ed25519_key.pub)",
+            f'echo {node.name} "$key" >> /lab/ssh/known_hosts',
         ]
-    return [
-        *script,
-        (
-            "printf '%s\\n' 'Host *' 'User root' 'IdentityFile /lab/ssh/key' 'UserKnownHostsFile /lab/ssh/known_hosts' "
-            "'BatchMode yes' 'ConnectTimeout 20' 'LogLevel ERROR' >> /lab/ssh/config"
-        ),
+    return [*script, f"cat > /lab/ssh/config <<'END'\n{ssh_configuration(topology)}END"]
+
+
+def ssh_configuration(topology: Topology) -> str:
+    """The ssh client's configuration: an entry for each guest, and the options of all."""
+    entries = [
+        f"Host {node.name}\nHostName {node.address}\nHostKeyAlias {node.name}\n"
+        for node in topology.guests
     ]
+    return "".join(entries) + SSH_OPTIONS

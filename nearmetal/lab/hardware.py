@@ -1,4 +1,7 @@
-"""What the lab's virtual machines have: their NIC and the factors that the HPC cloud slides name, and whether this host has it."""
+"""Options of the lab's virtual machines, and whether this host can provide them.
+
+The options are the NIC and the factors of the HPC cloud slides: pinning, memory pages, accelerator.
+"""
 
 import os
 import re
@@ -6,24 +9,23 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-#: NICs that QEMU itself makes -> its device.
+#: NIC that QEMU emulates -> name of its device.
 EMULATED = {"virtio": "virtio-net-pci", "e1000e": "e1000e"}
 ACCELERATORS = ("auto", "kvm", "tcg")
 PCI_ADDRESS = r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]"
 
 
 class HardwareError(ValueError):
-    """Virtual machines can't have what was asked for; the message says what to do."""
+    """An option of virtual machines is wrong, or this host lacks it; the message has the fix."""
 
 
 @dataclass(frozen=True)
 class Hardware:
-    """Of each virtual machine."""
+    """The options of each virtual machine."""
 
     nic: str
-    devices: tuple[
-        str, ...
-    ]  #: PCI addresses of the host, one a machine, where its NIC is passed through
+    #: PCI address of each machine's NIC, where NICs are passed through.
+    devices: tuple[str, ...]
     cpus: int
     memory_mb: int
     pin: bool
@@ -35,17 +37,23 @@ class Hardware:
         return not self.devices
 
     def described(self, accelerator: str) -> str:
-        """What a virtual machine can't see of itself; its firmware tells it (DMI), so that each result has it."""
-        return (
-            f"lab guest: {accelerator}, {self.nic}, vCPUs {'' if self.pin else 'not '}pinned, "
-            f"{'huge' if self.huge_pages else 'small'} pages"
-        )
+        """The options as one text, which each result records.
+
+        A guest cannot see them itself, so its firmware (DMI) has this text.
+        """
+        pinned = "pinned" if self.pin else "not pinned"
+        pages = "huge" if self.huge_pages else "small"
+        return f"lab guest: {accelerator}, {self.nic}, vCPUs {pinned}, {pages} pages"
 
 
 def choose(section: dict, asked: dict) -> Hardware:
-    """From the section [vm] of topology.toml and what was asked for besides, the NIC at least. Raises HardwareError."""
+    """The hardware of the virtual machines. Raises HardwareError.
+
+    :arg section: the section [vm] of topology.toml.
+    :arg asked: options of the command line, which override it; `nic` at least.
+    """
     if not isinstance(section, dict):
-        raise HardwareError(f"topology.toml: [vm] is {section!r}: write its keys below it")
+        raise HardwareError(f"topology.toml: [vm] is {section!r}: make it a section with keys")
     values = {**section, **asked}
     wanted: dict[str, Any] = {
         field.name: field.type for field in fields(Hardware) if field.name != "devices"
@@ -63,79 +71,92 @@ def choose(section: dict, asked: dict) -> Hardware:
             )
     if values["accelerator"] not in ACCELERATORS:
         raise HardwareError(
-            f"accelerator {values['accelerator']!r} is unknown: choose one of {', '.join(ACCELERATORS)}"
+            f"accelerator {values['accelerator']!r} is unknown: "
+            f"choose one of {', '.join(ACCELERATORS)}"
         )
-    nic, _, devices = values.pop("nic").partition(":")
+    option = values.pop("nic")
+    nic, _, devices = option.partition(":")
     addresses = tuple(devices.split(",")) if devices else ()
     if nic not in (*EMULATED, "vfio") or bool(addresses) != (nic == "vfio"):
         raise HardwareError(
-            f"VM={nic}{':' if devices else ''}{devices} is unknown: choose one of {', '.join(EMULATED)}, or "
-            "vfio:ADDRESS,... with the PCI address of a NIC for each guest, such as vfio:0000:01:00.0,0000:01:00.1"
+            f"VM={option} is unknown: choose one of {', '.join(EMULATED)}, or "
+            "vfio:ADDRESS,... with the PCI address of a NIC for each guest, "
+            "such as vfio:0000:01:00.0,0000:01:00.1"
         )
     for address in addresses:
         if not re.fullmatch(PCI_ADDRESS, address) or addresses.count(address) > 1:
             raise HardwareError(
-                f"{address!r} is no PCI address, or named twice: write them as `lspci -D` does (0000:01:00.0)"
+                f"{address!r} is not a PCI address, or is given twice: "
+                "write addresses as `lspci -D` does (0000:01:00.0)"
             )
     return Hardware(nic=nic, devices=addresses, **values)
 
 
 def refuse_what_the_host_lacks(hardware: Hardware, guests: int, host: Path = Path("/")) -> None:
-    """Raises HardwareError with the first thing that this host would have to have for so many guests."""
+    """Raise HardwareError for the first thing that this host lacks for so many guests."""
     if hardware.devices and len(hardware.devices) != guests:
         raise HardwareError(
             f"VM=vfio names {len(hardware.devices)} NIC(s) for {guests} guests: name one for each"
         )
     for address in hardware.devices:
         _refuse_unless_free(address, host)
-    if hardware.pin and (cores := len(os.sched_getaffinity(0))) < (vcpus := guests * hardware.cpus):
+    cores, vcpus = len(os.sched_getaffinity(0)), guests * hardware.cpus
+    if hardware.pin and cores < vcpus:
         raise HardwareError(
-            f"{guests} guests of {hardware.cpus} vCPUs cannot have a core each: this host has {cores} for {vcpus}; "
+            f"{guests} guests of {hardware.cpus} vCPUs need a core for each vCPU: "
+            f"this host has {cores} for {vcpus}; "
             f"ask for fewer (VM_CPUS={max(1, cores // guests)}), or do not pin"
         )
     if hardware.huge_pages:
-        pool = {
-            line.split(":")[0]: int(line.split()[1])
-            for line in (host / "proc/meminfo").read_text().splitlines()
-            if line.startswith("Huge")
-        }
-        size_mb = pool.get("Hugepagesize", 2048) / 1024
-        pages = guests * -(-hardware.memory_mb // int(size_mb))
-        if (free := pool.get("HugePages_Free", 0)) < pages:
-            raise HardwareError(
-                f"guests' memory takes {pages} huge pages of {size_mb:.0f} MB, and {free} are free on this host: "
-                f"sysctl vm.nr_hugepages={pool.get('HugePages_Total', 0) - free + pages}"
-            )
+        _refuse_too_few_huge_pages(hardware, guests, host)
+
+
+def _refuse_too_few_huge_pages(hardware: Hardware, guests: int, host: Path) -> None:
+    """Raise HardwareError if the host's free huge pages do not hold the guests' memory."""
+    pool = {
+        line.split(":")[0]: int(line.split()[1])
+        for line in (host / "proc/meminfo").read_text().splitlines()
+        if line.startswith("Huge")
+    }
+    size_mb = pool.get("Hugepagesize", 2048) / 1024
+    pages = guests * -(-hardware.memory_mb // int(size_mb))
+    free = pool.get("HugePages_Free", 0)
+    if free < pages:
+        raise HardwareError(
+            f"guests' memory takes {pages} huge pages of {size_mb:.0f} MB, and {free} are free on "
+            f"this host: sysctl vm.nr_hugepages={pool.get('HugePages_Total', 0) - free + pages}"
+        )
 
 
 def _refuse_unless_free(address: str, host: Path) -> None:
-    """Raises HardwareError if the host does not let a PCI device go to a guest (VFIO)."""
+    """Raise HardwareError if a PCI device cannot be passed through to a guest (VFIO)."""
     device = host / "sys/bus/pci/devices" / address
     if not device.exists():
         raise HardwareError(f"this host has no PCI device {address}: `lspci -D` lists them")
     group = device / "iommu_group"
     if not group.exists():
         raise HardwareError(
-            f"PCI device {address} cannot be passed through, as this host has no IOMMU for it: switch VT-d or "
-            "AMD-Vi on in its firmware, and boot its kernel with intel_iommu=on or amd_iommu=on"
+            f"PCI device {address} cannot be passed through, as this host has no IOMMU for it: "
+            "switch VT-d or AMD-Vi on in its firmware, and boot its kernel with intel_iommu=on "
+            "or amd_iommu=on"
         )
     for member in sorted((group / "devices").iterdir()):
-        # A bridge stays with the host.
+        # A PCI bridge of the group stays with the host.
         if (member / "class").read_text().startswith("0x0604"):
             continue
         driver = (member / "driver").resolve().name if (member / "driver").exists() else "no driver"
         if driver != "vfio-pci":
-            why = (
-                ""
-                if member.name == address
-                else f" (of the same IOMMU group as {address}, so both go or neither)"
-            )
+            why = ""
+            if member.name != address:
+                why = f" (of the same IOMMU group as {address}, so both go or neither)"
             raise HardwareError(
-                f"PCI device {member.name}{why} belongs to {driver}: give it to vfio-pci, as root: modprobe vfio-pci && "
-                f"driverctl --nosave set-override {member.name} vfio-pci (package driverctl)"
+                f"PCI device {member.name}{why} belongs to {driver}: give it to vfio-pci, as root: "
+                f"modprobe vfio-pci && driverctl --nosave set-override {member.name} vfio-pci "
+                "(package driverctl)"
             )
     number = group.resolve().name
     if not (host / "dev/vfio" / number).exists():
         raise HardwareError(
-            f"/dev/vfio/{number} is not there, which is PCI device {address}'s: in a container it has to be given"
+            f"/dev/vfio/{number} of PCI device {address} is missing: "
+            "in a container, pass it to the container"
         )

@@ -1,16 +1,19 @@
-"""Faults of a lab that runs: its nodes, links, daemons, and Slurm's view of nodes and jobs. Nothing is changed here."""
+"""Find the faults of a running lab: nodes, links, daemons, and Slurm's states of nodes and jobs.
+
+This module changes nothing.
+"""
 
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from nearmetal.lab import links
-from nearmetal.lab.room import HERE, LabError, Room
+from nearmetal.lab.namespaces import HERE, LabError, Namespaces
 from nearmetal.lab.topology import LinkClass, Topology
 
-#: Slurm's words for a node that takes jobs.
+#: States in Slurm of a node that takes jobs.
 USABLE = ("idle", "mix", "alloc", "comp")
-#: Seconds after which a node that has not said how it is counts as hanging.
+#: Seconds within which a node has to report its faults.
 PATIENCE = 90
 
 
@@ -23,7 +26,7 @@ class Job:
     user: str
     state: str
     nodes: str
-    orphan: str  #: why nobody waits for it any more; empty: somebody may
+    orphan: str  #: why nobody waits for the job any more; empty if somebody may
 
     def __str__(self) -> str:
         where = f" on {self.nodes}" if self.nodes else ""
@@ -32,11 +35,11 @@ class Job:
 
 @dataclass
 class Health:
-    """The faults that a look found."""
+    """The faults and jobs that a check of the lab found."""
 
-    gone: list[str] = field(default_factory=list)  #: nodes that can't be entered
+    gone: list[str] = field(default_factory=list)  #: nodes that cannot be entered
     links: dict[LinkClass, list[str]] = field(default_factory=dict)
-    nodes: dict[str, list[str]] = field(default_factory=dict)  #: by node, also Slurm's view of it
+    nodes: dict[str, list[str]] = field(default_factory=dict)  #: by node, also its state in Slurm
     jobs: list[Job] = field(default_factory=list)  #: all jobs, orphans or not
 
     @property
@@ -45,7 +48,7 @@ class Health:
 
     @property
     def faults(self) -> list[str]:
-        """A sentence for each."""
+        """A sentence for each fault."""
         return [*self.curable, *self.full]
 
     @property
@@ -53,96 +56,102 @@ class Health:
         """A sentence for each fault that `lab-up` heals."""
         return [
             *(f"{node} is gone" for node in self.gone),
-            *(
-                f"link class {link_class.name}: {fault}"
-                for link_class, faults in self.links.items()
-                for fault in faults
-            ),
-            *(f"{node}: {fault}" for node, fault in self._of_nodes() if not _full(fault)),
+            *(f"link class {link_class.name}: {fault}" for link_class, fault in _pairs(self.links)),
+            *(f"{node}: {fault}" for node, fault in _pairs(self.nodes) if not _full(fault)),
             *(f"orphan {job}: {job.orphan}" for job in self.orphans),
         ]
 
     @property
     def full(self) -> list[str]:
-        """A sentence for each full file system: whose files are to go, a person has to say."""
-        return [f"{node}: {fault}" for node, fault in self._of_nodes() if _full(fault)]
+        """A sentence for each full file system, where a person has to delete files."""
+        return [f"{node}: {fault}" for node, fault in _pairs(self.nodes) if _full(fault)]
 
-    def _of_nodes(self):
-        return [(node, fault) for node, faults in self.nodes.items() for fault in faults]
+
+def _pairs(faults: dict) -> list[tuple]:
+    """Each fault with the node or link class that has it."""
+    return [(where, fault) for where, found in faults.items() for fault in found]
 
 
 def _full(fault: str) -> bool:
     return " is full" in fault
 
 
-def look_twice(topology: Topology, room: Room, arguments: tuple[str, ...]) -> Health:
-    """The faults at this moment. A second look follows one that found none: it sees what ended
-    soon after its start, and what Slurm noticed late."""
-    first = look(topology, room, arguments)
-    return first if first.faults else look(topology, room, arguments)
+def check_twice(topology: Topology, namespaces: Namespaces, arguments: tuple[str, ...]) -> Health:
+    """The present faults; if there are none, those that a second check finds.
+
+    The second check finds daemons that ended soon after their start, and what Slurm noticed late.
+    """
+    first = check(topology, namespaces, arguments)
+    return first if first.faults else check(topology, namespaces, arguments)
 
 
-def look(topology: Topology, room: Room, arguments: tuple[str, ...]) -> Health:
-    """The faults at this moment. `arguments` are those of daemons.sh that name the lab's user."""
+def check(topology: Topology, namespaces: Namespaces, arguments: tuple[str, ...]) -> Health:
+    """The present faults.
+
+    :arg arguments: arguments of daemons.sh that name the lab's user and the checkout.
+    """
     names = [topology.controller, *(node.name for node in topology.nodes)]
     with ThreadPoolExecutor() as pool:
-        gone = [
-            name
-            for name, lives in zip(names, pool.map(lambda n: _lives(room, n), names))
-            if not lives
-        ]
+        answers = pool.map(lambda name: _answers(namespaces, name), names)
+        gone = [name for name, answer in zip(names, answers) if not answer]
         if gone:
             return Health(gone)
-        wires = pool.submit(links.look, topology, room)
-        said = dict(zip(names, pool.map(lambda name: _ask(topology, room, name, arguments), names)))
-        found = wires.result()
-    nodes = {name: lines for name, lines in said.items() if lines}
+        of_links = pool.submit(links.check, topology, namespaces)
+        of_nodes = pool.map(lambda name: _daemons(topology, namespaces, name, arguments), names)
+        nodes = {name: faults for name, faults in zip(names, of_nodes) if faults}
+        found = of_links.result()
     jobs = []
-    if not any(line.startswith("slurmctld ") for line in said[topology.controller]):
-        for name, fault in slurms_view(topology, room).items():
+    if not any(fault.startswith("slurmctld ") for fault in nodes.get(topology.controller, ())):
+        for name, fault in slurm_states(topology, namespaces).items():
             nodes.setdefault(name, []).append(fault)
-        jobs = queue(topology, room)
+        jobs = queue(topology, namespaces)
     return Health([], found, nodes, jobs)
 
 
-def _lives(room: Room, name: str) -> bool:
-    """Whether the node can be entered and is the one that was meant."""
+def _answers(namespaces: Namespaces, name: str) -> bool:
+    """Whether the node can be entered and has the expected host name."""
     done = subprocess.run(
-        [*room.enter(name), "hostname"], capture_output=True, text=True, stdin=subprocess.DEVNULL
+        [*namespaces.enter(name), "hostname"],
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
     )
     return done.returncode == 0 and done.stdout.strip() == name
 
 
-def _ask(topology: Topology, room: Room, name: str, arguments: tuple[str, ...]) -> list[str]:
+def _daemons(
+    topology: Topology, namespaces: Namespaces, name: str, arguments: tuple[str, ...]
+) -> list[str]:
+    """Faults of a node's daemons and file systems, as daemons.sh prints them."""
     role = "login" if name == topology.controller else "node"
-    command = [str(HERE / "daemons.sh"), role, "look", *arguments]
+    command = [str(HERE / "daemons.sh"), role, "check", *arguments]
     try:
-        return room.run(*command, node=name, timeout=PATIENCE).splitlines()
+        return namespaces.run(*command, node=name, timeout=PATIENCE).splitlines()
     except LabError as error:
         return [str(error)]
 
 
-def slurms_view(topology: Topology, room: Room) -> dict[str, str]:
-    """Slurm's word on each node that takes no jobs."""
-    out = room.run(
+def slurm_states(topology: Topology, namespaces: Namespaces) -> dict[str, str]:
+    """State and reason in Slurm of each node that takes no jobs."""
+    out = namespaces.run(
         "timeout", "20", "sinfo", "--noheader", "--Node", "--format=%N|%t|%E",
         node=topology.controller, check=False,
     )  # fmt: skip
     states = dict(line.split("|", 1) for line in out.splitlines() if line.count("|") >= 2)
     if not states:
-        return {topology.controller: "slurmctld says nothing of its nodes"}
+        return {topology.controller: "slurmctld reports no nodes"}
     found = {}
     for node in topology.nodes:
         state, _, reason = states.get(node.name, "unknown|none").partition("|")
         if state not in USABLE:
-            found[node.name] = f"Slurm has it as {state}" + (
-                f" ({reason.strip()})" if reason.strip() not in ("", "none") else ""
-            )
+            known = reason.strip() not in ("", "none")
+            found[node.name] = f"its state in Slurm is {state}"
+            found[node.name] += f" ({reason.strip()})" if known else ""
     return found
 
 
-#: Slurm's queue, a job in a line, after the start of each process that may wait for one: `PROCESS START`, both in seconds
-#: of the epoch, and the time now.
+#: Prints the time (`now SECONDS`), the start of each process that may wait for a job
+#: (`reframe SECONDS` or `srun SECONDS`), and then Slurm's queue, one job a line.
 QUEUE = r"""
 now=$(date +%s)
 echo "now $now"
@@ -155,36 +164,47 @@ clients() { # NAME PROCESS...
 }
 clients reframe $(pgrep -x reframe; pgrep -f '^[^ ]*python[^ ]* (-[^ ]+ )*([^ ]*/)?reframe( |$)')
 clients srun $(pgrep -x 'srun|salloc')
-SLURM_TIME_FORMAT=%s timeout 20 squeue --noheader --Format='JobID:|,UserName:|,State:|,NodeList:|,SubmitTime:|,StartTime:|,BatchHost:|,BatchFlag:|,Name:'
+fields='JobID:|,UserName:|,State:|,NodeList:|,SubmitTime:|,StartTime:|'
+fields=$fields,'BatchHost:|,BatchFlag:|,Name:'
+SLURM_TIME_FORMAT=%s timeout 20 squeue --noheader --Format="$fields"
 """
-#: A job may be so much older than Slurm says, and its script start so much later.
-SECONDS = 5
+#: Tolerance of the times in Slurm: a submission may be earlier, and a script's start later.
+TOLERANCE_SECONDS = 5
 
 
-def queue(topology: Topology, room: Room) -> list[Job]:
-    """All jobs in Slurm's queue, orphans among them: they would block the next run."""
-    out = room.run("sh", stdin=QUEUE, node=topology.controller, check=False).splitlines()
-    clients: dict[str, list[int]] = {"reframe": [], "srun": [], "now": [0]}
+def queue(topology: Topology, namespaces: Namespaces) -> list[Job]:
+    """All jobs in Slurm's queue, with the reason for each that is an orphan."""
+    out = namespaces.run("sh", stdin=QUEUE, node=topology.controller, check=False).splitlines()
+    starts: dict[str, list[int]] = {"reframe": [], "srun": [], "now": []}
     jobs = []
     for line in out:
         fields = line.split("|", 8)
         if len(fields) == 9:
-            number, user, state, nodes, submitted, begun, host, batch, name = fields
-            orphan, waiting = "", "reframe" if name.startswith("rfm_") else "srun"
-            # A person's script is waited for by nobody; an allocation of srun or salloc has none.
-            if waiting == "reframe" or batch == "0":
-                if not any(start <= int(submitted) + SECONDS for start in clients[waiting]):
-                    orphan = f"the {waiting} that waited for it is gone"
-            elif state == "RUNNING" and clients["now"][0] - int(begun) > SECONDS:
-                orphan = _lost_script(room, number, host)
-            jobs.append(Job(number, name.strip(), user, state, nodes, orphan))
+            jobs.append(_job(namespaces, fields, starts))
         elif line.count(" ") == 1:
             name, when = line.split()
-            clients[name] = [int(when)] if name == "now" else [*clients[name], int(when)]
+            starts[name].append(int(when))
     return jobs
 
 
-def _lost_script(room: Room, job: str, host: str) -> str:
-    """Why the batch script of a running job is none; empty if it runs."""
-    lives = room.run("pgrep", "-a", "-x", "slurmstepd", node=host, check=False)
-    return "" if f"[{job}." in lives else f"its script no longer runs on {host}"
+def _job(namespaces: Namespaces, fields: list[str], starts: dict[str, list[int]]) -> Job:
+    """A line of the queue as a job.
+
+    :arg starts: the times that QUEUE prints before the queue, by the name before each.
+    """
+    number, user, state, nodes, submitted, begun, host, batch, name = fields
+    client = "reframe" if name.startswith("rfm_") else "srun"
+    orphan = ""
+    # Nobody waits for a batch script of a person. An allocation of srun or salloc has none.
+    if client == "reframe" or batch == "0":
+        if not any(start <= int(submitted) + TOLERANCE_SECONDS for start in starts[client]):
+            orphan = f"the {client} that waited for it is gone"
+    elif state == "RUNNING" and starts["now"][0] - int(begun) > TOLERANCE_SECONDS:
+        orphan = _lost_script(namespaces, number, host)
+    return Job(number, name.strip(), user, state, nodes, orphan)
+
+
+def _lost_script(namespaces: Namespaces, job: str, host: str) -> str:
+    """Why a running job is an orphan; empty if its batch script runs."""
+    daemons = namespaces.run("pgrep", "-a", "-x", "slurmstepd", node=host, check=False)
+    return "" if f"[{job}." in daemons else f"its script no longer runs on {host}"

@@ -1,4 +1,7 @@
-"""The lab's node image: Debian stable by mmdebstrap, built once for given inputs and shared by all labs of a host."""
+"""Build the lab's node image, Debian stable, with mmdebstrap.
+
+All labs of a host use one image for the same inputs.
+"""
 
 import hashlib
 import os
@@ -16,13 +19,13 @@ from nearmetal.lab.cache import ImageError
 HERE = Path(__file__).parent
 LOCK = HERE / "requirements.lock"
 SUITE, ROLLING = "trixie", "sid"
-#: Python of that suite, for which the wheels are fetched.
+#: Python of that suite; wheels are downloaded for it.
 PYTHON = "3.13"
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
 
 def packages(listed: str = "packages.txt") -> tuple[list[str], list[str]]:
-    """Packages of the stable suite, and those pinned from the rolling one (`name/sid`)."""
+    """Packages of the stable suite, and those of the rolling suite (`name/sid`)."""
     lines = [line.split("#")[0].strip() for line in (HERE / listed).read_text().splitlines()]
     names = [line for line in lines if line]
     rolling = [name.removesuffix(f"/{ROLLING}") for name in names if name.endswith(f"/{ROLLING}")]
@@ -30,9 +33,9 @@ def packages(listed: str = "packages.txt") -> tuple[list[str], list[str]]:
 
 
 def mirror() -> str:
-    """Debian's archive as this machine's own apt has it; NEARMETAL_MIRROR overrides.
+    """URL of Debian's archive: NEARMETAL_MIRROR, else that of this host's apt.
 
-    A host of another distribution has none in its apt; mmdebstrap's own default serves there.
+    On a host of another distribution it is mmdebstrap's default.
     """
     if "NEARMETAL_MIRROR" in os.environ:
         return os.environ["NEARMETAL_MIRROR"]
@@ -48,9 +51,10 @@ def mirror() -> str:
         text=True,
         check=True,
     ).stdout
-    # Label Debian is the archive itself; Debian-Security, backports and third parties have other labels.
+    # The archive has the label Debian. Debian-Security, backports and third parties have others.
     for line in listed.splitlines():
-        if match := re.fullmatch(r"Debian Debian (\S+)", line):
+        match = re.fullmatch(r"Debian Debian (\S+)", line)
+        if match:
             return match[1]
     default = re.search(
         r"""mirror\s*=\s*'(https?://[^']+/debian)'""",
@@ -58,13 +62,11 @@ def mirror() -> str:
     )
     if default:
         return default[1]
-    raise ImageError(
-        "no Debian mirror in this machine's apt configuration: give one as NEARMETAL_MIRROR=URL"
-    )
+    raise ImageError("this host's apt configuration has no Debian mirror: set NEARMETAL_MIRROR=URL")
 
 
 def key() -> str:
-    """A hash over everything the image is made from."""
+    """Digest of everything that the image is made from."""
     digest = hashlib.sha256(platform.machine().encode())
     for path in (
         HERE / "packages.txt",
@@ -78,7 +80,7 @@ def key() -> str:
 
 
 def ensure(say=print) -> Path:
-    """The image's root directory, built now if this host has none for these inputs. Raises ImageError."""
+    """The image's root directory, built if this host has none. Raises ImageError."""
     return cache.built("node image", f"image-{key()}", "about a minute and a half", _build, say)
 
 
@@ -88,7 +90,7 @@ def _build(work: Path, say) -> None:
     (work / "sources.list").write_text(
         f"deb {archive} {SUITE} main\ndeb [check-valid-until=no] {archive} {ROLLING} main\n"
     )
-    # The rolling suite gives the named packages and nothing else.
+    # Only the named packages come from the rolling suite.
     (work / "preferences").write_text(
         f"Package: *\nPin: release n={ROLLING}\nPin-Priority: -1\n"
         + "".join(
@@ -118,15 +120,16 @@ def _build(work: Path, say) -> None:
         _bootstrap(work, stable + rolling, say)
         if fetch.wait() != 0:
             raise ImageError(
-                f"the packages of {LOCK.name} could not be fetched for Python {PYTHON}: see pip's words above; "
-                "is the package index reachable?"
+                f"the packages of {LOCK.name} could not be downloaded for Python {PYTHON}: "
+                "see pip's error above; is the package index reachable?"
             )
     with cache.running([HERE / "customize.sh", work / "root", wheels, LOCK]) as customize:
         if customize.wait() != 0:
-            raise ImageError(f"{HERE / 'customize.sh'} failed: see its words above")
+            raise ImageError(f"{HERE / 'customize.sh'} failed: see its error above")
 
 
 def _bootstrap(work: Path, packages: list[str], say) -> None:
+    install = "install -D -m 644"
     mmdebstrap(
         "node image",
         work,
@@ -136,10 +139,10 @@ def _bootstrap(work: Path, packages: list[str], say) -> None:
                 f"--dpkgopt=path-exclude=/usr/share/{name}/*"
                 for name in ("man", "doc", "locale", "info")
             ),
-            # Nobody links MPI statically or makes a Java run-time here, and these are large.
+            # Large files for linking MPI statically and for making Java run-times.
             "--dpkgopt=path-exclude=/usr/lib/*/libmpich.a",
             "--dpkgopt=path-exclude=/usr/lib/jvm/*/jmods/*",
-            # SLEPc's package brings what develops and documents all that it can be built with.
+            # SLEPc's package depends on development files of all libraries that it can use.
             *(
                 f"--dpkgopt=path-exclude=/usr/{path}"
                 for path in (
@@ -155,7 +158,7 @@ def _bootstrap(work: Path, packages: list[str], say) -> None:
                     "lib/*/libcrypto.a",
                 )
             ),
-            # Nor does anybody draw, compute in double precision with GROMACS or look beyond water, and these are larger still.
+            # For graphics, double precision in GROMACS, and other potentials and basis sets.
             *(
                 f"--dpkgopt=path-exclude=/usr/{name}"
                 for name in (
@@ -170,11 +173,11 @@ def _bootstrap(work: Path, packages: list[str], say) -> None:
                     "share/nwchem/libraryps/*",
                 )
             ),
-            # Java's alternatives point into it
+            # Java's alternatives need this directory.
             '--setup-hook=mkdir -p "$1/usr/share/man/man1"',
-            # Before the server, whose installation creates its files by it.
-            f'--setup-hook=install -D -m 644 "{HERE}/mariadb.cnf" "$1/etc/mysql/mariadb.conf.d/99-lab.cnf"',
-            f'--setup-hook=install -D -m 644 "{work}/preferences" "$1/etc/apt/preferences.d/rolling"',
+            # Before the installation of the server, which makes its files by it.
+            f'--setup-hook={install} "{HERE}/mariadb.cnf" "$1/etc/mysql/mariadb.conf.d/99-lab.cnf"',
+            f'--setup-hook={install} "{work}/preferences" "$1/etc/apt/preferences.d/rolling"',
             f"--include={','.join(packages)}",
             SUITE,
             str(work / "root"),
@@ -185,9 +188,12 @@ def _bootstrap(work: Path, packages: list[str], say) -> None:
 
 
 def mmdebstrap(what: str, work: Path, arguments: list, say, before: tuple = ()) -> None:
-    """Run it with its temporary files in `work`, and a sign of life every 15 s. Raises ImageError.
+    """Run mmdebstrap with its temporary files in `work`. Raises ImageError.
 
-    :arg before: words of a command that runs it.
+    Every 15 s `say` gets the last line of its log.
+
+    :arg what: "node image", for example, in messages.
+    :arg before: command prefix.
     """
     log = cache.cache_dir() / "image-build.log"
     command = [
@@ -211,18 +217,22 @@ def mmdebstrap(what: str, work: Path, arguments: list, say, before: tuple = ()) 
         ) as build,
     ):
         started = time.monotonic()
-        while (code := _wait(build, 15)) is None:
+        code = _wait(build, 15)
+        while code is None:
             last = log.read_text(errors="replace").rstrip().rsplit("\n", 1)[-1]
             say(f"{what}: {time.monotonic() - started:3.0f} s: {last[:90]}")
+            code = _wait(build, 15)
     if code != 0:
         tail = "\n".join(log.read_text(errors="replace").splitlines()[-15:])
         raise ImageError(
             f"mmdebstrap failed (exit {code}); the end of {log}:\n{tail}\n"
-            f"If a package is gone from the archive, mend packages.txt or guest-packages.txt in {HERE}."
+            "If a package is no longer in the archive, correct packages.txt or guest-packages.txt "
+            f"in {HERE}."
         )
 
 
-def _wait(process, seconds):
+def _wait(process, seconds) -> int | None:
+    """Exit code of the process; None if it still runs after so many seconds."""
     try:
         return process.wait(seconds)
     except subprocess.TimeoutExpired:

@@ -1,4 +1,4 @@
-"""What virtual machines need over the node image: QEMU, a kernel, an initramfs. Made like the image, once, by who asks for it."""
+"""Build the layer over the node image for virtual machines: QEMU, a kernel and an initramfs."""
 
 import hashlib
 import platform
@@ -11,7 +11,7 @@ PACKAGES = "guest-packages.txt"
 
 
 def key(base: Path) -> str:
-    """A hash over everything the layer is made from."""
+    """Digest of everything that the layer is made from."""
     digest = hashlib.sha256(base.name.encode())
     for path in (
         HERE / PACKAGES,
@@ -24,11 +24,11 @@ def key(base: Path) -> str:
 
 
 def ensure(base: Path, say=print) -> Path:
-    """The layer's directory over this node image, made now if this host has none for these inputs. Raises ImageError."""
+    """Directory of the layer over this node image, built if there is none. Raises ImageError."""
     if platform.machine() != "x86_64":
         raise image.ImageError(
-            f"virtual machines are those of x86_64, and this host is {platform.machine()}: "
-            f"{PACKAGES} names their kernel and QEMU"
+            f"virtual machines need an x86_64 host, and this host is {platform.machine()}: "
+            f"{PACKAGES} lists their kernel and QEMU"
         )
     return cache.built(
         "guests' layer",
@@ -44,14 +44,16 @@ def _build(base: Path, work: Path, say) -> None:
     (work / "sources.list").write_text(f"deb {image.mirror()} {image.SUITE} main\n")
     for directory in ("root", "overlay", "merged"):
         (work / directory).mkdir()
-    # In a mount namespace that ends with it: nothing stays mounted. mmdebstrap makes devices that are not there yet.
+    # It runs in a mount namespace, so nothing stays mounted. mmdebstrap makes missing devices.
     mount = (
-        'mount -t overlay -o "lowerdir=$1,upperdir=$2/root,workdir=$2/overlay" layer "$2/merged" && rm -r "$2/merged/dev" && '
-        'mkdir "$2/merged/dev" && shift 2 && exec "$@"'
+        'mount -t overlay -o "lowerdir=$1,upperdir=$2/root,workdir=$2/overlay" '
+        'layer "$2/merged" && '
+        'rm -r "$2/merged/dev" && mkdir "$2/merged/dev" && shift 2 && exec "$@"'
     )
-    # apt runs outside, by mmdebstrap's configuration: of the image nothing but dpkg is needed.
+    # apt runs on the host with mmdebstrap's configuration. Only dpkg runs in the image.
     install = (
-        "APT_CONFIG=$MMDEBSTRAP_APT_CONFIG apt-get -o Dir::Bin::dpkg=env -o DPkg::Options::=--unset=TMPDIR "
+        "APT_CONFIG=$MMDEBSTRAP_APT_CONFIG apt-get -o Dir::Bin::dpkg=env "
+        "-o DPkg::Options::=--unset=TMPDIR "
         '-o DPkg::Options::=dpkg -o DPkg::Chroot-Directory="$1" --yes install '
     )
     image.mmdebstrap(
@@ -60,11 +62,12 @@ def _build(base: Path, work: Path, say) -> None:
         [
             "--variant=custom",
             "--skip=check/empty",
-            # The guests have an initramfs of ours, and keys of their lab's.
+            # Guests boot our own initramfs and have the ssh keys of their lab.
             f"--customize-hook=INITRD=No; export INITRD; {install}{' '.join(names)}",
             '--customize-hook=rm "$1"/etc/ssh/ssh_host_*',
             (
-                f'--customize-hook=mkdir "$1/tmp/guest" && cp "{HERE}/guest/init" "{HERE}/guest/initramfs.sh" "$1/tmp/guest" && '
+                f'--customize-hook=mkdir "$1/tmp/guest" && '
+                f'cp "{HERE}/guest/init" "{HERE}/guest/initramfs.sh" "$1/tmp/guest" && '
                 'chroot "$1" /tmp/guest/initramfs.sh /tmp/guest && rm -r "$1/tmp/guest"'
             ),
             image.SUITE,

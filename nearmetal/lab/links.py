@@ -1,14 +1,18 @@
-"""The wires of the lab: what carries a frame from node to node, by each class's own kind of link."""
+"""Make, remove and check the links between nodes, of the kind that each class has.
+
+The links are made by one shell script for all classes, since that needs no Python and no netlink
+library in the lab's namespaces.
+"""
 
 from collections.abc import Iterator
 
-from nearmetal.lab.room import LabError, Room
+from nearmetal.lab.namespaces import LabError, Namespaces
 from nearmetal.lab.topology import LinkClass, Topology
 
-NO_WAY = "no way to class"
-#: Seconds that an answer may take over any link, the host being busy.
+NO_ROUTE = "no route to class"
+#: Seconds that a ping may take over any link while the host is busy.
 PATIENCE = 3
-#: One such script at a time: an interrupted `lab-up` may leave its own at work.
+#: The lock keeps out a script that an interrupted `lab-up` left running.
 HEADER = [
     "set -eu",
     "exec 9> /lab/run/links.lock; flock 9",
@@ -16,9 +20,11 @@ HEADER = [
 ]
 
 
-def start(topology: Topology, room: Room, classes=None) -> None:
-    """Connect the nodes of these classes (None: of all): what carries a frame is each class's own.
-    A leg of every class ends at the controller. Whatever is left of an earlier link goes first."""
+def start(topology: Topology, namespaces: Namespaces, classes=None) -> None:
+    """Connect the nodes of these classes (None: of all) with each other and with the controller.
+
+    The script removes the rest of earlier links first.
+    """
     script = list(HEADER)
     for number, link_class in enumerate(topology.classes):
         if classes is None or link_class in classes:
@@ -29,19 +35,23 @@ def start(topology: Topology, room: Room, classes=None) -> None:
         f"nsenter --target $(pid {topology.controller}) --net"
         " sh -c 'echo 1 > /proc/sys/net/ipv4/ip_forward'"
     )
-    room.run("sh", stdin="\n".join(script))
+    namespaces.run("sh", stdin="\n".join(script))
 
 
-def _legs(topology: Topology, link_class: LinkClass) -> Iterator[tuple[int, str, str, str]]:
-    """The legs that are the lab's own to make: number, name, device there and address."""
-    for leg, (name, device, address) in enumerate(topology.legs(link_class)):
-        if link_class.link != "qemu" or not leg:
-            yield leg, name, device, address
+def _own_interfaces(
+    topology: Topology, link_class: LinkClass
+) -> Iterator[tuple[int, str, str, str]]:
+    """The interfaces that the lab makes itself: (number, node, device, address)."""
+    for position, (name, device, address) in enumerate(topology.interfaces(link_class)):
+        if link_class.link != "qemu" or not position:
+            yield position, name, device, address
 
 
 def _end(topology: Topology, number: int, link_class: LinkClass) -> list[str]:
-    """Script lines that end the link of a class: its processes, also stopped ones, and its devices.
-    A guest's TAP device stays, since QEMU holds it."""
+    """Script lines that remove the link of a class: its processes and its devices.
+
+    The TAP device of a guest stays, since QEMU holds it.
+    """
     script = []
     if link_class.link.startswith("vde"):
         pattern = f"^(vde_|dpipe).*/lab/vde{number}(x[0-9]+)?( |$)"
@@ -52,10 +62,10 @@ def _end(topology: Topology, number: int, link_class: LinkClass) -> list[str]:
         )
     else:
         script.append(f"ip link delete br{number} 2> /dev/null || :")
-    for leg, name, device, _ in _legs(topology, link_class):
+    for position, name, device, _ in _own_interfaces(topology, link_class):
         script.append(
             f"ip link delete {topology.port(name, link_class)} 2> /dev/null || :\n"
-            f"ip link delete q{number}x{leg} 2> /dev/null || :\n"
+            f"ip link delete q{number}x{position} 2> /dev/null || :\n"
             f"nsenter --target $(pid {name}) --net ip link delete {device} 2> /dev/null || :"
         )
     return script
@@ -72,27 +82,27 @@ def _connect(topology: Topology, number: int, link_class: LinkClass) -> list[str
         script.append(f"ip link add {bridge} type bridge forward_delay 0; ip link set {bridge} up")
     if link_class.link == "qemu":
         script.append(
-            f"ip address add {link_class.room}/{link_class.subnet.prefixlen} dev {bridge}"
+            f"ip address add {link_class.bridge_address}/{link_class.subnet.prefixlen} dev {bridge}"
         )
-        for name, _, _ in topology.legs(link_class)[1:]:
-            # The other end is the guest's own affair.
+        for name, _, _ in topology.interfaces(link_class)[1:]:
+            # The guest configures the other end (guest/boot.sh).
             outer = topology.port(name, link_class)
             script.append(
                 f"ip link show {outer} > /dev/null 2>&1 || ip tuntap add dev {outer} mode tap\n"
                 f"ip link set {outer} master {bridge} up"
             )
-    for leg, name, device, address in _legs(topology, link_class):
+    for position, name, device, address in _own_interfaces(topology, link_class):
         if vde:
-            script += _tap(number, link_class, leg, name, device)
+            script += _tap(number, link_class, position, name, device)
         else:
-            outer, inner = topology.port(name, link_class), f"q{number}x{leg}"
+            outer, inner = topology.port(name, link_class), f"q{number}x{position}"
             script.append(
                 f"ip link add {outer} type veth peer name {inner}\n"
                 f"ip link set {outer} master {bridge} up"
             )
-            if link_class.link == "macvlan" and leg:
-                # The machine's NIC is the veth's end. The node gets it whole, as a guest gets a
-                # passed-through one.
+            if link_class.link == "macvlan" and position:
+                # The end of the veth pair stands for the machine's NIC. macvlan in passthru mode
+                # gives it to the node alone, as PCI passthrough gives a NIC to a guest.
                 script.append(
                     f"ip link set {inner} up\n"
                     f"ip link add link {inner} name m{inner} type macvlan mode passthru"
@@ -103,17 +113,17 @@ def _connect(topology: Topology, number: int, link_class: LinkClass) -> list[str
             f"nsenter --target $(pid {name}) --net ip -batch - <<'END'\n"
             f"address add {address}/{link_class.subnet.prefixlen} dev {device}\n"
             f"link set {device} up\n"
-            + (f"route add default via {link_class.gateway}\n" if leg else "")
+            + (f"route add default via {link_class.gateway}\n" if position else "")
             + "END"
         )
     return script
 
 
-def _tap(number: int, link_class: LinkClass, leg: int, name: str, device: str) -> list[str]:
-    """Script lines that give a node a TAP device, plugged into the switch of its class or its own."""
+def _tap(number: int, link_class: LinkClass, position: int, name: str, device: str) -> list[str]:
+    """Script lines that give a node a TAP device on the switch of its class, or on its own."""
     script, switch = [], f"/lab/vde{number}"
-    if link_class.link == "vde-each" and leg:
-        switch = f"/lab/vde{number}x{leg}"
+    if link_class.link == "vde-each" and position:
+        switch = f"/lab/vde{number}x{position}"
         script.append(
             f"vde_switch --sock {switch} --daemon < /dev/null 9>&-\n"
             f"dpipe vde_plug /lab/vde{number} = vde_plug {switch}"
@@ -123,7 +133,7 @@ def _tap(number: int, link_class: LinkClass, leg: int, name: str, device: str) -
         f"nsenter --target $(pid {name}) --net"
         f" vde_plug2tap --sock {switch} --daemon {device} < /dev/null 9>&-"
     )
-    # It makes the device after it has gone into the background.
+    # vde_plug2tap makes the device only after it went into the background.
     script.append(
         f"tries=500; until nsenter --target $(pid {name}) --net ip link show {device}"
         " > /dev/null 2>&1; do tries=$((tries - 1)); "
@@ -133,49 +143,60 @@ def _tap(number: int, link_class: LinkClass, leg: int, name: str, device: str) -
     return script
 
 
-def look(topology: Topology, room: Room) -> dict[LinkClass, list[str]]:
-    """Faults of the links by class, nothing being changed. A frame to each node and back is what
-    counts: it crosses every switch, port and device between the controller and that node."""
+def check(topology: Topology, namespaces: Namespaces) -> dict[LinkClass, list[str]]:
+    """Faults of the links by class.
+
+    The controller pings each node. The frame crosses every switch, port and device between them.
+    """
     on_controller = f"nsenter --target $(pid {topology.controller}) --net"
     script = [
         HEADER[-1],
         f'ping() {{ {on_controller} ping -q -n -c 1 -i 0.2 -w {PATIENCE} "$@" > /dev/null 2>&1; }}',
     ]
     for number, link_class in enumerate(topology.classes):
-        for name, device, address in topology.legs(link_class)[:1]:
-            script.append(
-                f"{on_controller} ip -4 -brief address show dev {device} up 2> /dev/null"
-                f" | grep -q ' {address}/' || echo '{number} {name}: {device} lacks {address} or is down'"
-            )
-        # An answer to an address on another class takes the node's way out of its own.
-        other = next((each for each in topology.classes if each is not link_class), None)
-        for name, _, address in topology.legs(link_class)[1:]:
-            script.append(
-                f"{{ if ! ping {address}; then echo '{number} {name}: no answer over its link'; "
-                + (
-                    f"elif ! ping -I {other.gateway} {address}; then "
-                    f"echo '{number} {name}: {NO_WAY} {other.name}'; "
-                    if other
-                    else ""
-                )
-                + "fi; } &"
-            )
+        _, device, address = topology.interfaces(link_class)[0]
+        show = f"{on_controller} ip -4 -brief address show dev {device} up 2> /dev/null"
+        fault = f"{topology.controller}: {device} lacks {address} or is down"
+        script.append(f"{show} | grep -q ' {address}/' || echo '{number} {fault}'")
+        script += _pings(topology, number, link_class)
     script.append(
         f'[ "$({on_controller} cat /proc/sys/net/ipv4/ip_forward)" = 1 ]'
         f" || echo '0 {topology.controller}: forwards nothing between the classes'\nwait"
     )
     try:
-        lines = room.run("sh", stdin="\n".join(script), timeout=60).splitlines()
+        lines = namespaces.run("sh", stdin="\n".join(script), timeout=60).splitlines()
     except LabError as error:
         return {topology.classes[0]: [str(error)]}
     faults: dict[LinkClass, list[str]] = {}
     for line in lines:
         index, _, fault = line.partition(" ")
         faults.setdefault(topology.classes[int(index)], []).append(fault)
-    broken = {kind.name for kind, said in faults.items() if any(NO_WAY not in one for one in said)}
-    # Of a link that is broken itself the others are no fault.
-    kept = {
-        kind: sorted(one for one in said if one.rpartition(f" {NO_WAY} ")[2] not in broken)
-        for kind, said in faults.items()
-    }
-    return {kind: said for kind, said in kept.items() if said}
+    return _without_consequences(faults)
+
+
+def _pings(topology: Topology, number: int, link_class: LinkClass) -> list[str]:
+    """Script lines that ping all nodes of a class at once, each from two addresses."""
+    # A ping from an address on another class tests the node's default route as well.
+    other = next((each for each in topology.classes if each is not link_class), None)
+    script = []
+    for name, _, address in topology.interfaces(link_class)[1:]:
+        line = f"if ! ping {address}; then echo '{number} {name}: no answer over its link'; "
+        if other:
+            line += f"elif ! ping -I {other.gateway} {address}; then "
+            line += f"echo '{number} {name}: {NO_ROUTE} {other.name}'; "
+        script.append(f"{{ {line}fi; }} &")
+    return script
+
+
+def _without_consequences(faults: dict[LinkClass, list[str]]) -> dict[LinkClass, list[str]]:
+    """The faults without missing routes to a class whose own link is broken."""
+    broken = set()
+    for link_class, found in faults.items():
+        if any(NO_ROUTE not in fault for fault in found):
+            broken.add(link_class.name)
+    kept = {}
+    for link_class, found in faults.items():
+        own = [fault for fault in found if fault.rpartition(f" {NO_ROUTE} ")[2] not in broken]
+        if own:
+            kept[link_class] = sorted(own)
+    return kept

@@ -1,4 +1,4 @@
-"""The lab's cluster as data: topology.toml read, checked, and turned into addresses and configuration files."""
+"""Read and check topology.toml; derive addresses and configuration files from it."""
 
 import ipaddress
 import re
@@ -12,20 +12,20 @@ from nearmetal.checkout import CHECKOUT
 from nearmetal.lab import hardware as machines
 
 HERE = Path(__file__).parent
-#: The lab as it is, unless a test describes another.
+#: The topology of the lab; tests read others.
 SHIPPED = CHECKOUT / "site-config" / "lab" / "topology.toml"
 LINKS = ("bridge", "macvlan", "vde", "vde-each", "qemu")
-#: Private, and only ever inside the lab's own network namespaces: two labs may use the same addresses.
+#: Private, and only inside the lab's network namespaces: two labs may use the same addresses.
 NETWORK = ipaddress.IPv4Network("10.77.0.0/16")
 SECTIONS = ("cluster", "classes", "nodes", "vm")
-#: A node's, a class's and the cluster's name: they become host names and devices.
+#: Names of nodes, classes and the cluster, which become host names and network devices.
 NAME = r"[a-z][a-z0-9-]{0,30}"
-#: Of a class: its subnet has addresses for the controller and the machine room besides.
+#: Nodes of a class. Its subnet also has an address for the controller and one for the bridge.
 MOST_NODES = 252
 
 
 class TopologyError(ValueError):
-    """topology.toml is not usable; the message names the file, the key and the fix."""
+    """topology.toml has an error; the message names the file, the key and the fix."""
 
 
 @dataclass(frozen=True)
@@ -37,12 +37,12 @@ class LinkClass:
 
     @property
     def gateway(self) -> str:
-        """Address of the controller's leg on this class."""
+        """Address of the controller's interface on this class."""
         return str(self.subnet[1])
 
     @property
-    def room(self) -> str:
-        """Address of the machine room, which reaches virtual machines as nodes of namespaces need not be."""
+    def bridge_address(self) -> str:
+        """Address of the bridge in the lab's namespaces, from which ssh reaches guests."""
         return str(self.subnet[-2])
 
 
@@ -58,7 +58,7 @@ class Node:
 
     @property
     def passed_through(self) -> str:
-        """Address of a NIC that the host gave away: it is on a network of its own, of which the controller knows nothing."""
+        """Address of a passed-through NIC, on a network that the controller is not part of."""
         return str(ipaddress.ip_address(self.address) + (128 << 8))
 
 
@@ -72,10 +72,10 @@ class Topology:
 
     @property
     def hardware(self) -> machines.Hardware:
-        """The virtual machines', where there are any."""
+        """Of the virtual machines. Raises TopologyError where there are none."""
         if self.vm is None:
             raise TopologyError(
-                f"{self.cluster} has no virtual machines: start it with VM=virtio, say"
+                f"{self.cluster} has no virtual machines. Fix: start it with VM=virtio or another NIC"
             )
         return self.vm
 
@@ -85,11 +85,11 @@ class Topology:
 
     @property
     def spaces(self) -> list[str]:
-        """Names of those that are namespaces: the controller, and all nodes but the guests."""
+        """Names of the controller and of all nodes that are namespaces, not virtual machines."""
         return [self.controller, *(node.name for node in self.nodes if not node.virtual)]
 
-    def legs(self, link_class: LinkClass) -> list[tuple[str, str, str]]:
-        """What a class connects: the controller and its nodes; name, device there, address."""
+    def interfaces(self, link_class: LinkClass) -> list[tuple[str, str, str]]:
+        """Interfaces on a class, first the controller's: (node, device, address)."""
         return [
             (self.controller, link_class.name[:15], link_class.gateway),
             *(
@@ -100,11 +100,12 @@ class Topology:
         ]
 
     def port(self, name: str, link_class: LinkClass) -> str:
-        """The device of a leg on the side of the machine room."""
-        return f"p{self.classes.index(link_class)}x{[leg[0] for leg in self.legs(link_class)].index(name)}"
+        """The device in the lab's namespaces that is the other end of a node's interface."""
+        nodes = [node for node, _, _ in self.interfaces(link_class)]
+        return f"p{self.classes.index(link_class)}x{nodes.index(name)}"
 
     def render(self, template: str, **facts) -> str:
-        """A file of templates/ filled in with this cluster and the given facts of host and checkout."""
+        """A file of templates/, filled in with this cluster and the facts of host and checkout."""
         environment = jinja2.Environment(
             loader=jinja2.FileSystemLoader(HERE / "templates"),
             undefined=jinja2.StrictUndefined,
@@ -124,10 +125,11 @@ class Topology:
         )
 
     def hosts(self, seen_from: Node | None) -> list[tuple[str, str]]:
-        """Names and addresses for /etc/hosts: a node sees the controller's leg on its own class.
+        """Names and addresses for the /etc/hosts of a node, or of the controller (None).
 
-        The controller itself (None) goes by its leg on the first class, which every node reaches through it.
-        Virtual machines with a NIC that the host gave away see each other by that one.
+        A node reaches the controller by the interface on the node's own class. The controller's own
+        name has the address on the first class, to which every node has a route. Virtual machines
+        with a passed-through NIC reach each other by that NIC.
         """
         gateway = (seen_from.link_class if seen_from else self.classes[0]).gateway
         given_away = seen_from and seen_from.virtual and self.hardware.devices
@@ -138,8 +140,10 @@ class Topology:
 
 
 def load(path: Path = SHIPPED, vm: dict | None = None) -> Topology:
-    """Read and check a topology file, without its virtual machines unless something is asked of them (`vm`: their NIC, and what
-    goes before the file's section [vm]). Raises TopologyError, HardwareError."""
+    """Read and check a topology file. Raises TopologyError, HardwareError.
+
+    :arg vm: the virtual machines' NIC, and values that override section [vm]; None leaves them out.
+    """
 
     def wrong(where, what, fix):
         return TopologyError(f"{path}: {where}: {what}; {fix}")
@@ -151,10 +155,10 @@ def load(path: Path = SHIPPED, vm: dict | None = None) -> Topology:
     for section in ("cluster", "classes", "nodes"):
         if not data.get(section) or not isinstance(data[section], dict):
             raise wrong(
-                f"[{section}]", "is missing or empty", "see the file as shipped for its shape"
+                f"[{section}]", "is missing or empty", "compare it with the file as shipped"
             )
     for section in data.keys() - SECTIONS:
-        raise wrong(section, "is no section", f"known are {', '.join(SECTIONS)}")
+        raise wrong(section, "is not a known section", f"the sections are {', '.join(SECTIONS)}")
     cluster = data["cluster"]
     for key in ("name", "controller"):
         if key not in cluster:
@@ -162,7 +166,7 @@ def load(path: Path = SHIPPED, vm: dict | None = None) -> Topology:
         if not isinstance(cluster[key], str) or not re.fullmatch(NAME, cluster[key]):
             raise wrong(
                 f"cluster.{key}",
-                f"is {cluster[key]!r}, no usable name",
+                f"is {cluster[key]!r}, which is not a valid name",
                 "use lower-case letters, digits and dashes",
             )
 
@@ -178,11 +182,13 @@ def load(path: Path = SHIPPED, vm: dict | None = None) -> Topology:
             )
         if not re.fullmatch(NAME, name):
             raise wrong(
-                f"classes.{name}", "is no usable name", "use lower-case letters, digits and dashes"
+                f"classes.{name}",
+                "is not a valid name",
+                "use lower-case letters, digits and dashes",
             )
         names = entry["partitions"]
         if not isinstance(names, list) or not all(isinstance(one, str) and one for one in names):
-            raise wrong(f"classes.{name}", "`partitions` is no list of names", 'write ["x"]')
+            raise wrong(f"classes.{name}", "`partitions` is not a list of names", 'write ["x"]')
         if entry["link"] not in LINKS:
             raise wrong(
                 f"classes.{name}",
@@ -207,7 +213,7 @@ def load(path: Path = SHIPPED, vm: dict | None = None) -> Topology:
         if not re.fullmatch(NAME, name) or name == cluster["controller"]:
             raise wrong(
                 f"nodes.{name}",
-                "is no usable node name",
+                "is not a valid node name",
                 "use lower-case letters, digits and dashes, and another name than the controller's",
             )
         if not isinstance(class_name, str) or class_name not in classes:

@@ -1,21 +1,22 @@
 #!/bin/bash
-# What a node of the cluster (cluster.yaml) needs beyond ParallelCluster's Ubuntu image, which has Slurm with PMIx, environment
-# modules, the EFA software and its Open MPI as module `openmpi`: MPICH, Java with MPJ Express, what the checks measure with,
-# and Apptainer. ParallelCluster runs it as root once on every node that starts, and prints to /var/log/cloud-init-output.log.
+# Installs on a node of the cluster (cluster.yaml): MPICH, Java with MPJ Express, tools of the checks, and
+# Apptainer. ParallelCluster's Ubuntu image already has Slurm with PMIx, environment modules, the EFA
+# software and its Open MPI as module `openmpi`. ParallelCluster runs this script as root once on every
+# node that starts. Its output is in /var/log/cloud-init-output.log.
 set -euo pipefail
 root=${NODE_ROOT:-}  # tests write elsewhere
 
 export DEBIAN_FRONTEND=noninteractive
-# A starting node updates itself, too: wait for its lock.
+# A starting node also updates itself: wait for apt's lock.
 apt=(apt-get --option DPkg::Lock::Timeout=300 --yes --no-install-recommends)
 "${apt[@]}" update
 "${apt[@]}" install software-properties-common
-add-apt-repository --yes ppa:apptainer/ppa  # Ubuntu has none; the project's own
+add-apt-repository --yes ppa:apptainer/ppa  # Apptainer's own archive; Ubuntu has no package
 "${apt[@]}" install apptainer environment-modules gcc g++ gfortran make git python3-venv \
     mpich libmpich-dev openjdk-21-jdk-headless libmpj-java \
     ethtool hwloc-nox numactl pkgconf qperf
 
-# Ubuntu's MPICH stands beside the Open MPI under suffixed names; the module gives it its plain ones.
+# Ubuntu's MPICH has suffixed command names. The module has the plain names.
 modules=$root/usr/share/modules/modulefiles bin=$root/opt/modules/mpich/bin
 mkdir -p "$modules" "$bin"
 for tool in mpicc mpicxx mpifort mpirun mpiexec; do

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from nearmetal.lab.room import Room
+from nearmetal.lab.namespaces import Namespaces
 from nearmetal.results import load_session
 
 CHECK = ["-r", "--system", "lab:native", "-n", "pingpong%placement=internode"]
@@ -145,10 +145,10 @@ def test_a_suite_that_does_not_exist(lab, prefix):
 @pytest.fixture
 def neighbour(lab):
     """A person's program that uses a processor of native1, as a job's left-over would."""
-    room = Room(lab.checkout)
+    namespaces = Namespaces(lab.checkout)
     line = "while :; do :; done"
     process = subprocess.Popen(
-        [*room.enter("native1"), "runuser", "-u", "nearmetal", "--", "bash", "-c", line],
+        [*namespaces.enter("native1"), "runuser", "-u", "nearmetal", "--", "bash", "-c", line],
         stdin=subprocess.DEVNULL,
     )
     yield

@@ -7,7 +7,7 @@ import pytest
 
 from nearmetal import files
 from nearmetal.checks import provenance
-from nearmetal.lab.room import Room
+from nearmetal.lab.namespaces import Namespaces
 from tests.support.lab import IMAGES
 from tests.support.measured import cases
 
@@ -16,13 +16,13 @@ from tests.support.measured import cases
 def guests(other_lab):
     """A lab with guests behind a virtio NIC. The first on a host makes their layer."""
     said = other_lab("up", "--vm", "virtio", "--vm-cpus", "1", timeout=900).stdout
-    assert re.search(r"lab: guests run by (KVM|TCG) \(.+\)", said), said
+    assert re.search(r"lab: guests run with (KVM|TCG) \(.+\)", said), said
     return other_lab
 
 
 @pytest.fixture(scope="module")
 def accelerator(guests):
-    return Room(guests.checkout).state["accelerator"]
+    return Namespaces(guests.checkout).state["accelerator"]
 
 
 def test_status_shows_them_and_by_what_they_run(guests, accelerator):
@@ -161,10 +161,10 @@ def test_up_without_a_word_of_them_heals_them(guests):
     assert guests.run("srun --quiet -p vm -w vm1 hostname").strip() == "vm1"
 
 
-def test_one_that_ended_is_started_anew_with_all(guests):
-    Room(guests.checkout).run("sh", "-c", "kill -9 $(cat /lab/run/vm2.qemu)")
+def test_a_guest_that_ended_is_started_again_with_the_whole_lab(guests):
+    Namespaces(guests.checkout).run("sh", "-c", "kill -9 $(cat /lab/run/vm2.qemu)")
     said = guests("up", timeout=300).stdout
-    assert "vm2 is gone" in said and "starting it anew" in said
+    assert "vm2 is gone" in said and "starting it again" in said
     assert sorted(guests.run("srun --quiet -p vm -N2 hostname").split()) == ["vm1", "vm2"]
 
 

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from nearmetal.lab import cluster, topology
-from nearmetal.lab import room as room_module
-from nearmetal.lab.room import LabError, Room, images_in_use, wait_until
+from nearmetal.lab import namespaces as namespaces_module
+from nearmetal.lab.namespaces import LabError, Namespaces, images_in_use, wait_until
 from tests.support.paths import CHECKOUT
 
 PLAN = topology.load()
@@ -151,7 +151,7 @@ def processes_of(checkout: Path) -> set[str]:
             command = (process / "cmdline").read_bytes().decode(errors="replace")
         except OSError:
             continue
-        if str(checkout) in mounted or str(Room(checkout).directory) in command:
+        if str(checkout) in mounted or str(Namespaces(checkout).directory) in command:
             found.add(f"{process.name} {command}")
     return found
 
@@ -168,7 +168,7 @@ def state_of(checkout: Path) -> dict[str, set]:
         except OSError:
             continue  # it has ended meanwhile
     mounts = {line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()}
-    run = Room(checkout).directory
+    run = Namespaces(checkout).directory
     return {
         "processes": processes,
         "namespaces": namespaces - shared,
@@ -197,7 +197,7 @@ def links() -> set[str]:
 @pytest.fixture
 def running_lab(other_lab):
     """The second checkout's lab, up."""
-    if not Room(other_lab.checkout).state:
+    if not Namespaces(other_lab.checkout).state:
         other_lab("up")
     return other_lab
 
@@ -227,7 +227,7 @@ def test_two_checkouts_run_a_lab_each_at_once(lab, other_lab):
 @pytest.mark.parametrize("number", (signal.SIGKILL, signal.SIGTERM))
 def test_down_ends_a_start_that_was_interrupted_at_any_moment(other_lab, number):
     """From the first file of the start on, every few milliseconds, until its first second is over."""
-    room, lived = Room(other_lab.checkout), 0
+    namespaces, lived = Namespaces(other_lab.checkout), 0
     for moment in range(16):
         other_lab("down")
         start = subprocess.Popen(
@@ -238,7 +238,7 @@ def test_down_ends_a_start_that_was_interrupted_at_any_moment(other_lab, number)
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-        while not room.directory.exists():
+        while not namespaces.directory.exists():
             assert start.poll() is None, start.communicate()
             time.sleep(0.001)
         time.sleep(0.004 * moment**2)
@@ -246,32 +246,32 @@ def test_down_ends_a_start_that_was_interrupted_at_any_moment(other_lab, number)
         start.wait(timeout=60)
         lived += bool(processes_of(other_lab.checkout))
         other_lab("down")
-        assert not processes_of(other_lab.checkout) and not room.directory.exists(), moment
+        assert not processes_of(other_lab.checkout) and not namespaces.directory.exists(), moment
     assert lived > 8  # there was something to find
 
 
-def test_a_start_that_was_interrupted_is_named_and_up_starts_anew(other_lab):
+def test_a_start_that_was_interrupted_is_named_and_up_starts_again(other_lab):
     other_lab("down")
-    room = Room(other_lab.checkout)
+    namespaces = Namespaces(other_lab.checkout)
     up(other_lab)
-    record = json.loads((room.directory / "room.json").read_text())
-    (room.directory / "room.json").write_text(json.dumps(record | {"pid": None}))
+    record = json.loads((namespaces.directory / "state.json").read_text())
+    (namespaces.directory / "state.json").write_text(json.dumps(record | {"pid": None}))
     assert record["image"] in images_in_use()
     said = other_lab("status", check=False)
     assert said.returncode == 1 and "interrupted" in said.stdout and "make lab-up" in said.stdout
-    assert "its start was interrupted; starting it anew" in up(other_lab)
+    assert "its start was interrupted; starting it again" in up(other_lab)
     assert not Path(f"/proc/{record['pid']}").exists()
 
 
 def test_the_lock_holds_whoever_removes_its_file(tmp_path, monkeypatch):
     """`down` removes the file while others wait for it: of all that come, one at a time gets in."""
-    monkeypatch.setattr(room_module, "STATE", tmp_path)
+    monkeypatch.setattr(namespaces_module, "STATE", tmp_path)
     inside, met = [], []
 
     def enter(number):
-        room = Room(tmp_path / "checkout")
+        namespaces = Namespaces(tmp_path / "checkout")
         for _ in range(50):
-            with room.locked(say=lambda text: None):
+            with namespaces.locked(say=lambda text: None):
                 met.append(len(inside))
                 inside.append(number)
                 time.sleep(0.0005)
@@ -283,10 +283,10 @@ def test_the_lock_holds_whoever_removes_its_file(tmp_path, monkeypatch):
 
 
 def test_up_again_is_quick_and_changes_nothing(running_lab):
-    room = Room(running_lab.checkout)
-    first, started = room.state, time.monotonic()
+    namespaces = Namespaces(running_lab.checkout)
+    first, started = namespaces.state, time.monotonic()
     assert "healthy" in running_lab("up").stdout
-    assert room.state == first and time.monotonic() - started < 10
+    assert namespaces.state == first and time.monotonic() - started < 10
 
 
 @pytest.mark.parametrize(
@@ -306,7 +306,7 @@ def test_up_heals_a_dead_daemon(running_lab, node, daemon):
     assert running_lab.run("sacctmgr -nP show cluster format=cluster").strip() == PLAN.cluster
 
 
-#: Where a fault is introduced by which script (None: in the machine room), and what status says of it.
+#: Where a fault is introduced by which script (None: in the namespaces of the lab), and what status says of it.
 FAULTS = {
     "a switch is gone": (None, "kill -9 $(pgrep -f '^vde_switch --sock /lab/vde2 ')", "emulated1"),
     "a switch is stopped": (
@@ -323,7 +323,7 @@ FAULTS = {
     "a bridge has lost a port": (None, "ip link set p1x1 nomaster", "passthrough1: no answer"),
     "a macvlan is down": ("passthrough2", "ip link set eth0 down", "passthrough2: no answer"),
     "a node has lost its address": ("native2", "ip address flush dev eth0", "native2: no answer"),
-    "a node has lost its route": ("emulated1", "ip route del default", "emulated1: no way to"),
+    "a node has lost its route": ("emulated1", "ip route del default", "emulated1: no route to"),
     "the controller has lost a leg": ("login", "ip link del emulated", "emulated lacks 10.77.2.1"),
     "classes are apart": ("login", "echo 0 > /proc/sys/net/ipv4/ip_forward", "forwards nothing"),
     "the database is gone": ("login", "pkill -9 -x mariadbd", "mariadbd is gone"),
@@ -348,15 +348,15 @@ FAULTS = {
 @pytest.mark.parametrize("fault", FAULTS)
 def test_status_names_a_fault_and_up_heals_it(running_lab, fault):
     node, script, said = FAULTS[fault]
-    room = Room(running_lab.checkout)
-    first = room.state
+    namespaces = Namespaces(running_lab.checkout)
+    first = namespaces.state
     assert first and running_lab("status").returncode == 0
-    room.run("sh", "-c", script, node=node, check=False)
+    namespaces.run("sh", "-c", script, node=node, check=False)
     status = running_lab("status", check=False, timeout=200)
     assert status.returncode == 1 and said in status.stdout and "make lab-up" in status.stdout
     healed = up(running_lab)
-    assert "lab: healing: " in healed and said in healed and "anew" not in healed
-    assert room.state == first and running_lab("status").returncode == 0
+    assert "lab: healing: " in healed and said in healed and "again" not in healed
+    assert namespaces.state == first and running_lab("status").returncode == 0
 
 
 def test_up_heals_a_lost_database(running_lab):
@@ -394,7 +394,7 @@ def test_up_leaves_the_job_of_a_running_reframe(running_lab):
     """A process of that name is what stands for it."""
     running_lab.run("ln -sf /bin/sleep ~/reframe")
     reframe = subprocess.Popen(
-        [*Room(running_lab.checkout).enter("login"), "/home/nearmetal/reframe", "600"],
+        [*Namespaces(running_lab.checkout).enter("login"), "/home/nearmetal/reframe", "600"],
         stdin=subprocess.DEVNULL,
     )
     time.sleep(1)
@@ -423,8 +423,8 @@ def test_a_slurmctld_killed_early_in_a_job_leaves_no_job_that_blocks_the_next(ru
 
 def test_a_job_leaves_no_process_and_no_shared_memory(running_lab):
     """The epilog ends what the job's user left over, on each of its nodes, and spares a person's shell there."""
-    room = Room(running_lab.checkout)
-    mine = [*room.enter("native1"), "runuser", "-u", "nearmetal", "--", "sleep", "987"]
+    namespaces = Namespaces(running_lab.checkout)
+    mine = [*namespaces.enter("native1"), "runuser", "-u", "nearmetal", "--", "sleep", "987"]
     person = subprocess.Popen(mine, stdin=subprocess.DEVNULL)
     running_lab.run(
         "srun --quiet -p native -N2 sh -c 'head -c 1000 /dev/zero > /dev/shm/left-$SLURM_PROCID; "
@@ -442,9 +442,9 @@ def test_a_job_leaves_no_process_and_no_shared_memory(running_lab):
 
 def test_the_memory_of_all_file_systems_is_less_than_half_of_the_hosts(running_lab):
     """Of each node those that are memory, a file system that is seen at several places being one."""
-    room, found = Room(running_lab.checkout), {}
+    namespaces, found = Namespaces(running_lab.checkout), {}
     for node in (None, "login", *NODES):
-        for line in room.run("cat", "/proc/self/mountinfo", node=node).splitlines():
+        for line in namespaces.run("cat", "/proc/self/mountinfo", node=node).splitlines():
             fields, kind = line.split(" - ")
             if kind.startswith("tmpfs "):
                 size = re.search(r"\bsize=(\d+)k", kind)
@@ -463,28 +463,29 @@ def test_up_heals_a_drained_node_and_status_names_it_before(running_lab):
     up(running_lab)
 
 
-def test_up_starts_anew_what_has_lost_a_node(running_lab):
-    Room(running_lab.checkout).run("sh", "-c", "kill -9 $(cat /lab/run/native1.pid)", check=False)
+def test_up_starts_again_a_lab_that_lost_a_node(running_lab):
+    Namespaces(running_lab.checkout).run(
+        "sh", "-c", "kill -9 $(cat /lab/run/native1.pid)", check=False
+    )
     assert "fault: native1 is gone" in running_lab("status", check=False).stdout
-    assert "native1 is gone: that could not be healed; starting it anew" in up(running_lab)
+    assert "native1 is gone: this could not be healed; starting it again" in up(running_lab)
 
 
-def test_up_starts_anew_what_had_not_come_up_whole(running_lab):
-    Room(running_lab.checkout).record(whole=False)
-    assert "it had not come up whole; starting it anew" in up(running_lab)
+def test_up_starts_again_a_lab_whose_start_did_not_complete(running_lab):
+    Namespaces(running_lab.checkout).record(whole=False)
+    assert "its start did not complete; starting it again" in up(running_lab)
 
 
-def test_up_starts_anew_what_was_started_by_another_definition(other_lab):
+def test_up_starts_again_a_lab_of_another_definition(other_lab):
     template = other_lab.checkout / "nearmetal/lab/templates/slurm.conf"
     template.write_text(template.read_text() + "# changed\n")
-    assert (
-        "the node image, nearmetal/lab, site-config/lab or what was asked of virtual machines changed since it started; starting it anew"
-        in up(other_lab)
+    assert "options of virtual machines changed since it started; starting it again" in up(
+        other_lab
     )
 
 
 def test_up_heals_after_a_crash_of_all_of_it(running_lab):
-    os.kill(Room(running_lab.checkout).state["pid"], signal.SIGKILL)
+    os.kill(Namespaces(running_lab.checkout).state["pid"], signal.SIGKILL)
     said = running_lab("status", check=False)
     assert said.returncode == 1 and "lab: down (start it with: make lab-up)" in said.stdout
     up(running_lab)
@@ -492,11 +493,11 @@ def test_up_heals_after_a_crash_of_all_of_it(running_lab):
 
 def test_up_does_not_take_a_process_of_another_boot_for_its_own(running_lab):
     """After a reboot the recorded number may be anybody's."""
-    room = Room(running_lab.checkout)
-    pid = room.state["pid"]
-    record = room.directory / "room.json"
+    namespaces = Namespaces(running_lab.checkout)
+    pid = namespaces.state["pid"]
+    record = namespaces.directory / "state.json"
     record.write_text(json.dumps(json.loads(record.read_text()) | {"pid": os.getpid()}))
-    assert room.state is None
+    assert namespaces.state is None
     running_lab("status", check=False)
     os.kill(pid, signal.SIGKILL)
     up(running_lab)
@@ -529,7 +530,7 @@ def test_down_leaves_nothing_behind(other_lab):
 def test_a_host_with_too_little_memory_is_refused():
     sizes = cluster.memory_kb(PLAN, 8192)
     assert sum(map(sum, sizes.values())) <= 4096 << 10 and sizes.keys() == {
-        "machine-room",
+        "nearmetal-lab",
         *PLAN.spaces,
     }
     with pytest.raises(LabError, match=r"1024 MB of memory.*topology\.toml"):

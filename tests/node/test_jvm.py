@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nearmetal.lab.room import wait_until
+from nearmetal.lab.namespaces import wait_until
 from tests.support.jvm_ranks import ends
 
 # What is started

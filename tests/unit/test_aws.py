@@ -63,7 +63,7 @@ WRONG = {
         "c5n.18xlarge",
         "c5.18xlarge",
         "Name: cc-sriov",
-        "queue cc-sriov: link_speed_gbps is 100 in ec2.yaml, but 25.0 of c5.18xlarge. Fix: ",
+        "queue cc-sriov: link_speed_gbps is 100 in ec2.yaml, but c5.18xlarge has 25.0. Fix: ",
     ),
     "name": (
         "Name: efa",
@@ -81,7 +81,7 @@ WRONG = {
         "DisableSimultaneousMultithreading: true  #",
         "DisableSimultaneousMultithreading: false  #",
         "Name: cc\n",
-        "queue cc: two threads a core, but ec2.yaml counts cores. Fix: ",
+        "queue cc: two threads on each core, but ec2.yaml counts cores. Fix: ",
     ),
     "no group": (
         "PlacementGroup: {Enabled: true}",
@@ -93,7 +93,7 @@ WRONG = {
         "Image: {CustomAmi: ami-0youramiwithoutvf}\n",
         "\n",
         "Name: cc\n",
-        "queue cc: link_class is emulated in ec2.yaml, which is Xen",
+        "queue cc: link_class is emulated in ec2.yaml, which needs an instance type on Xen",
     ),
 }
 

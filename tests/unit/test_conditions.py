@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from nearmetal.lab import conditions
-from nearmetal.lab.room import Room
+from nearmetal.lab.namespaces import Namespaces
 from tests.support.paths import CHECKOUT
 
 STRANGER = 64771
@@ -73,7 +73,7 @@ def started(place):
     """No checkout below this test's place has started a lab; other labs of the host do not count."""
     yield
     checkouts = {path.parent for path in place.rglob("nearmetal")}
-    assert [path for path in checkouts if Room(path).directory.exists()] == []
+    assert [path for path in checkouts if Namespaces(path).directory.exists()] == []
 
 
 def test_a_checkout_below_a_closed_directory(place, started):

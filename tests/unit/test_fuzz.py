@@ -276,7 +276,7 @@ def test_topology(tmp_path):
         plan = topology.load(path)
         topology.load(path, {"nic": "virtio"})
         for link_class in plan.classes:
-            plan.legs(link_class)
+            plan.interfaces(link_class)
         return [plan.hosts(None), plan.render("slurm.conf", **facts), json.dumps(plan.spaces)]
 
     own = (topology.TopologyError, HardwareError)

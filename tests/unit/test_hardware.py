@@ -26,8 +26,8 @@ def test_what_is_asked_for_goes_before_the_file():
         ({"nic": "virtoi"}, "VM=virtoi is unknown: choose one of virtio, e1000e, or vfio:ADDRESS"),
         ({"nic": "vfio"}, "VM=vfio is unknown: .* with the PCI address of a NIC for each guest"),
         ({"nic": "virtio:0000:01:00.0"}, "VM=virtio:0000:01:00.0 is unknown"),
-        ({"nic": "vfio:01:00.0"}, "'01:00.0' is no PCI address"),
-        ({"nic": f"vfio:{NICS[0]},{NICS[0]}"}, "or named twice"),
+        ({"nic": "vfio:01:00.0"}, "'01:00.0' is not a PCI address"),
+        ({"nic": f"vfio:{NICS[0]},{NICS[0]}"}, "or is given twice"),
         ({"cpus": 0}, r"\[vm\] cpus is 0: give a number from 1 on"),
         ({"pin": 1}, r"\[vm\] pin is 1: give true or false"),
         ({"accelerator": "xen"}, "accelerator 'xen' is unknown: choose one of auto, kvm, tcg"),
@@ -103,7 +103,7 @@ def test_a_device_for_each_guest(host):
             f"sys/bus/pci/devices/{NICS[1]}/driver",
             r"0000:01:00.1 \(of the same IOMMU group as 0000:01:00.0, .*\) belongs to no driver",
         ),
-        ("dev/vfio/7", "/dev/vfio/7 is not there, which is PCI device 0000:01:00.0's"),
+        ("dev/vfio/7", "/dev/vfio/7 of PCI device 0000:01:00.0 is missing"),
     ],
 )
 def test_what_a_nic_lacks_to_be_given_away_is_named(host, lost, message):

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from nearmetal.lab import cluster, topology
-from nearmetal.lab.room import LabError, Room
+from nearmetal.lab.namespaces import LabError, Namespaces
 from nearmetal.lab.topology import TopologyError
 
 SHIPPED = topology.SHIPPED.read_text()
@@ -123,11 +123,11 @@ def test_a_template_that_lacks_a_fact_says_so(tmp_path):
             'native1 = "natvie"',
             r"nodes\.native1: unknown class 'natvie'; choose one of native",
         ),
-        ("native1 ", "Native_1 ", r"nodes\.Native_1: is no usable node name"),
+        ("native1 ", "Native_1 ", r"nodes\.Native_1: is not a valid node name"),
         (
             "native1 ",
             "login ",
-            r"nodes\.login: is no usable node name.*another name than the controller's",
+            r"nodes\.login: is not a valid node name.*another name than the controller's",
         ),
         (
             'emulated1    = "emulated"\nemulated2    = "emulated"\n',
@@ -151,4 +151,4 @@ def test_a_checkout_that_reframe_could_not_build_in_is_refused_at_once(tmp_path)
     with pytest.raises(
         LabError, match="/my checkout: ReFrame cannot build below a path with a space; move"
     ):
-        cluster.up(load(tmp_path), Room(Path("/my checkout")), "image", None, None, print)
+        cluster.up(load(tmp_path), Namespaces(Path("/my checkout")), "image", None, None, print)

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Second part of a guest's start, as its first process after `init`: what enter.sh gives to a node of namespaces, and what only
-# a kernel of one's own can have. Slurm's daemons are started from outside (daemons.sh), as those of every node.
+# Second part of a guest's start, run by `init`: file systems, drivers, network, RDMA and ssh. The lab
+# starts Slurm's daemons later, as on every node (daemons.sh).
 set -eu
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root
 address='' gateway='' own_mac='' passed_through='' # the next file sets them
@@ -9,19 +9,21 @@ address='' gateway='' own_mac='' passed_through='' # the next file sets them
 
 mkdir -p /dev/pts /dev/shm
 mount -t devpts -o ptmxmode=666,mode=620,gid=5 devpts /dev/pts
-# All of a guest's file systems together take no more than half of its memory: see init for the others.
+# With those that init mounts, the file systems take at most half of the guest's memory.
 mount -t tmpfs -o mode=1777,nosuid,nodev,size=15% shm /dev/shm
 mount -t tmpfs -o mode=755,nosuid,nodev,size=5% run /run
 ln -sf /proc/self/fd /dev/fd
 hostname -F /etc/hostname
 ip link set lo up
 
-# Drivers of network devices, whichever they are; for images (Apptainer); for RDMA.
+# Drivers of all network devices, modules for Apptainer (images) and for RDMA.
 for device in /sys/bus/pci/devices/*; do
     read -r class < "$device/class"
     case $class in 0x02*) modprobe --all --quiet "$(cat "$device/modalias")" || : ;; esac
 done
-for device in /sys/bus/virtio/devices/*; do modprobe --all --quiet "$(cat "$device/modalias")" || :; done
+for device in /sys/bus/virtio/devices/*; do
+    modprobe --all --quiet "$(cat "$device/modalias")" || :
+done
 modprobe --all fuse loop squashfs ib_uverbs rdma_ucm
 chmod 666 /dev/fuse
 
@@ -30,14 +32,17 @@ configure() { # DEVICE ADDRESS/PREFIX
     ip link set "$1" up
 }
 if [ -n "$passed_through" ]; then
-    # QEMU's own NIC is for Slurm; measured is the other one, which is to be eth0.
+    # QEMU's own NIC is for Slurm. The passed-through NIC is measured and becomes eth0.
     for device in /sys/class/net/*; do
         read -r mac < "$device/address"
         case ${device##*/} in lo) continue ;; esac
         [ "$mac" = "$own_mac" ] && name=control || name=given
         ip link set "${device##*/}" name "$name"
     done
-    [ -e /sys/class/net/given ] || { echo "the NIC that was passed through is none that this kernel has a driver for"; exit 1; }
+    if [ ! -e /sys/class/net/given ]; then
+        echo "this kernel has no driver for the NIC that was passed through"
+        exit 1
+    fi
     ip link set given name eth0
     configure control "$address"
     configure eth0 "$passed_through"
@@ -46,14 +51,14 @@ else
 fi
 ip route add default via "$gateway"
 
-# Verbs: those of the NIC, or in software over it.
+# Verbs: those of the NIC, else rdma_rxe in software over the NIC.
 if ! ls /sys/class/infiniband/* > /dev/null 2>&1; then
     modprobe rdma_rxe
     rdma link add rxe0 type rxe netdev eth0
 fi
 chmod 666 /dev/infiniband/*
 # shellcheck disable=SC3045 # Debian's sh has it
-ulimit -l unlimited # what programs may lock for it, slurmd's among them
+ulimit -l unlimited # RDMA programs lock memory
 
 mkdir -p /run/sshd
 /usr/sbin/sshd -o UsePAM=no -o HostKey=/etc/ssh/ssh_host_ed25519_key -o "SetEnv=PATH=$PATH"

@@ -1,7 +1,7 @@
 #!/bin/sh
-# initramfs.sh DIRECTORY: run in the layer's root, makes /boot/guest.img and links /boot/guest-kernel: a busybox and the modules by which
-# `init` of that directory finds a guest's root. Debian's own would bring udev and all drivers, which take half a minute where
-# the CPU is emulated.
+# initramfs.sh DIRECTORY: makes /boot/guest.img and links /boot/guest-kernel, in the layer's root. The
+# initramfs has busybox, `init` of DIRECTORY, and the modules that mount a guest's root. Debian's own
+# initramfs loads udev and all drivers, which takes half a minute on an emulated CPU.
 set -eu
 here=$1
 version=$(ls /lib/modules)
@@ -17,7 +17,7 @@ for module in virtio_pci 9pnet_virtio 9p overlay; do
         [ "$what" = insmod ] || continue # the rest is built in
         name=$(basename "${file%.xz}")
         [ -z "$(find "$work/modules" -name "??-$name")" ] || continue
-        busybox xzcat "$file" > "$work/modules/$number-$name" # by their order
+        busybox xzcat "$file" > "$work/modules/$number-$name" # numbered in the order of loading
         number=$((number + 1))
     done < "$work/depends"
 done

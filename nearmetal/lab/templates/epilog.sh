@@ -1,12 +1,14 @@
 #!/bin/sh
-# Ends what a job's user left running on this node: Slurm's Epilog, which root runs on each node of a job after it.
+# Slurm's Epilog: ends processes that a job's user left on this node. Root runs it after each job.
 #   epilog.sh           as Slurm calls it (SLURM_JOB_UID, SLURM_JOB_ID)
-#   epilog.sh end UID   the same for this user, by hand
-#   epilog.sh look UID  name these processes and end none
-# While another job is on the node its processes look the same: nothing is ended, and the epilog of that job does it.
-# Spared are a running job's, below its slurmstepd, and a person's: these came from outside the node (`lab exec --node`),
-# so that no parent of theirs is its init, or are below sshd.
-# An epilog that fails drains its node, so that this one always succeeds.
+#   epilog.sh end UID   the same for this user, without Slurm
+#   epilog.sh list UID  list these processes and end none
+# While another job runs on the node, nothing is ended, since its processes cannot be told apart. That
+# job's epilog then ends them all.
+# Two kinds of processes are spared. Those of a running job are children of its slurmstepd. Those of a
+# person come from outside the node (`lab exec --node`), so they do not descend from its init, or
+# they are children of sshd.
+# Slurm drains the node of an epilog that fails, so this one always succeeds.
 PATH=/usr/sbin:/usr/bin:/sbin:/bin
 action=${1:-end} uid=${2:-${SLURM_JOB_UID:-}}
 [ -n "$uid" ] && [ "$uid" -ne 0 ] || exit 0
@@ -29,7 +31,7 @@ left_over() { # lines `PID COMMAND`
 }
 
 other_job && exit 0
-if [ "$action" = look ]; then
+if [ "$action" = list ]; then
     left_over | sort -k 2 | awk '{ printf "%s%s (process %s)", between, $2, $1; between = ", " }'
     exit 0
 fi
@@ -40,6 +42,6 @@ while ! other_job && left=$(left_over) && [ -n "$left" ] && [ $tries -gt 0 ]; do
     tries=$((tries - 1))
     sleep 0.02
 done
-# Segments of shared memory that killed processes left fill the node's memory.
+# Shared memory of killed processes would fill the node's memory.
 find /dev/shm -xdev -mindepth 1 -user "$uid" -delete 2> /dev/null
 exit 0

@@ -1,14 +1,14 @@
 # The login environment of a lab user: ReFrame, its configuration, and the modules.
 export RFM_CONFIG_PATH={{ checkout }}/site-config
-# What `ec2:cc` is here.
+# The system file of `ec2:cc` in the lab.
 export NEARMETAL_SYSTEMS_PATH={{ checkout }}/site-config/lab/systems
-# Each machine's lab has a baseline of its own.
+# Each machine's lab has its own baseline.
 export RFM_REFERENCE_PREFIX={{ checkout }}/results/baselines
 {% if hardware -%}
-# The partition `vm` of the system `lab` is there.
+# The system `lab` has the partition `vm`.
 export NEARMETAL_LAB_VM={{ hardware.nic }}
 {% endif -%}
 export PATH=/opt/nearmetal/bin:$PATH
-# Python's byte code stays out of the checkout, which belongs to somebody else.
+# Python writes no byte code into the checkout, which may belong to another user.
 export PYTHONDONTWRITEBYTECODE=1
 . /etc/profile.d/modules.sh

@@ -1,8 +1,9 @@
-"""The machine room: the namespaces in which a lab's switches and nodes live, and the way into them.
+"""Start, enter and end the namespaces of a lab and of its nodes.
 
-A lab is one process, the room's init, in PID, mount, network, IPC and host-name namespaces of its own. Nodes are the
-same again inside it. Nothing of a lab exists outside: when the room's init ends, the kernel ends every process and
-takes down every link and mount, which is all that `lab-down` has to do and why a crash leaves nothing to sweep.
+A lab has PID, mount, network, IPC and host-name namespaces, and one init process in them. The
+switches run there. Each node has the same kinds of namespaces, inside those of the lab. Nothing of
+a lab exists outside them. When the init ends, the kernel ends every process and removes every link
+and mount. So `lab-down` only has to kill the init, and a crash leaves nothing behind.
 """
 
 import fcntl
@@ -20,29 +21,31 @@ from pathlib import Path
 from nearmetal.checkout import CHECKOUT
 
 HERE = Path(__file__).parent
-#: One directory a lab, gone with it.
+#: Has one directory for each lab that runs; `stop` removes it.
 STATE = Path("/run/nearmetal")
-#: In a lab's directory: locked by the room's processes from before their start until their end.
+#: A file in the lab's directory; the lab's processes hold a lock on it as long as they live.
 HOLD = "hold"
 NAMESPACES = ("--mount", "--uts", "--ipc", "--net", "--pid")
 
 
 class LabError(RuntimeError):
-    """The lab could not do what was asked; the message says what to do."""
+    """A command of the lab failed; the message says what to do."""
 
 
 def wait_until(condition, seconds: float, what: str):
-    """Poll a condition every 20 ms and return its first true value. Raises LabError after so many seconds."""
+    """Poll a condition every 20 ms; return its first true value. Raises LabError at the timeout."""
     deadline = time.monotonic() + seconds
-    while not (value := condition()):
+    while True:
+        value = condition()
+        if value:
+            return value
         if time.monotonic() > deadline:
             raise LabError(f"{what}: not within {seconds:.0f} s")
         time.sleep(0.02)
-    return value
 
 
 def _identity(pid: int) -> str | None:
-    """What tells this process from a later one of the same number, also after a reboot; None if there is none."""
+    """Boot ID and start time of a process, which no later process has; None if it does not run."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     except (OSError, IndexError):
@@ -53,7 +56,7 @@ def _identity(pid: int) -> str | None:
 
 
 def _read(record: Path) -> dict:
-    """What a room's start recorded; empty without a usable record."""
+    """The state that `start` recorded; empty if there is no usable record."""
     try:
         state = json.loads(record.read_text())
     except (OSError, ValueError):
@@ -62,7 +65,7 @@ def _read(record: Path) -> dict:
 
 
 def _living(record: Path) -> dict | None:
-    """What a room's start recorded, if that room still lives."""
+    """The state that `start` recorded; None if that lab does not run."""
     state = _read(record)
     if not isinstance(state.get("pid"), int):
         return None
@@ -70,9 +73,9 @@ def _living(record: Path) -> dict | None:
 
 
 def images_in_use() -> set[str]:
-    """Node images, and layers of them, that the labs of this host stand on, also while a lab starts."""
+    """Node images and layers that running and starting labs of this host use."""
     used = set()
-    for record in STATE.glob("*/room.json"):
+    for record in STATE.glob("*/state.json"):
         if _living(record) or _held(record.with_name(HOLD)):
             state = _read(record)
             used |= {state.get("image"), state.get("layer")}
@@ -92,7 +95,7 @@ def _held(path: Path) -> bool:
 
 
 def _holders(path: Path) -> list[int]:
-    """Processes that have this file open: also those of which no record tells."""
+    """Other processes that have this file open, whether they are recorded or not."""
     wanted = path.stat()
     found = []
     for opened in Path("/proc").glob("[0-9]*/fd/*"):
@@ -106,26 +109,26 @@ def _holders(path: Path) -> list[int]:
 
 
 def _same_file(handle, path: Path) -> bool:
-    """Whether the open file still goes by this name."""
+    """Whether the path still names the open file."""
     try:
         return os.path.samestat(os.fstat(handle.fileno()), path.stat())
     except FileNotFoundError:
         return False
 
 
-class Room:
-    """The machine room of one checkout."""
+class Namespaces:
+    """The namespaces of one checkout's lab."""
 
     def __init__(self, checkout: Path = CHECKOUT):
         self.checkout = checkout
         name = hashlib.sha256(str(checkout).encode()).hexdigest()[:12]
         self.directory = STATE / name
-        self._state = self.directory / "room.json"
+        self._state = self.directory / "state.json"
         self._hold = self.directory / HOLD
 
     @contextmanager
     def locked(self, say=print):
-        """Only one `up` or `down` of a lab at a time."""
+        """Let only one `up` or `down` of this checkout run at a time."""
         self.directory.parent.mkdir(exist_ok=True)
         lock = self.directory.with_suffix(".lock")
         handle = open(lock, "a")  # noqa: SIM115 - it is closed below
@@ -136,7 +139,7 @@ class Room:
                 except BlockingIOError:
                     say("lab: waiting for another lab-up or lab-down of this checkout")
                     fcntl.flock(handle, fcntl.LOCK_EX)
-                # The one before may have removed the file: a lock on what has no name locks nobody out.
+                # The previous holder may have removed the file. Then a lock on it excludes nobody.
                 if _same_file(handle, lock):
                     break
                 handle.close()
@@ -151,24 +154,26 @@ class Room:
 
     @property
     def state(self) -> dict | None:
-        """What `start` recorded, if this room still lives."""
+        """The state that `start` recorded; None if the lab does not run."""
         return _living(self._state)
 
     @property
     def interrupted(self) -> bool:
-        """Whether processes of a room live that no record tells of: its start did not come to an end."""
+        """Whether the lab's processes run without a record, since its start was interrupted."""
         return self.state is None and _held(self._hold)
 
     def start(self, facts: dict) -> None:
-        """Make the namespaces and record their init together with the facts that the lab was made from: its image among them,
-        the layer for virtual machines (None: there are none) and these machines' names.
+        """Make the namespaces; record their init process and the facts of the lab.
 
-        Whoever ends this command, at whatever moment, leaves a room that `stop` finds: its first process inherits a locked
-        file, and each further one inherits it from that."""
+        `stop` finds the lab even if this command is killed: all its processes inherit a locked file.
+
+        :arg facts: recorded. They have at least `image`, `layer` (None without virtual machines),
+            `guests` and `memory_kb`.
+        """
         self.directory.mkdir(parents=True, exist_ok=True)
         base = self.directory / "mount"
         base.mkdir(exist_ok=True)
-        log = self.directory / "room.log"
+        log = self.directory / "state.log"
         self._write({"pid": None, "identity": None, **facts})
         with open(log, "w") as output, open(self._hold, "a") as hold:
             fcntl.flock(hold, fcntl.LOCK_EX)
@@ -179,11 +184,11 @@ class Room:
                     "--fork",
                     "--kill-child",
                     str(HERE / "enter.sh"),
-                    "machine-room",
+                    "nearmetal-lab",
                     ":".join(filter(None, (facts["layer"], facts["image"]))),
                     str(base),
                     str(self.checkout),
-                    *map(str, facts["memory_kb"]["machine-room"]),
+                    *map(str, facts["memory_kb"]["nearmetal-lab"]),
                 ],
                 pass_fds=[hold.fileno()],
                 stdin=subprocess.DEVNULL,
@@ -196,57 +201,58 @@ class Room:
         def entered():
             if parent.poll() is not None:
                 raise LabError(
-                    f"the machine room did not start: {log.read_text().strip() or 'no word in its log'}"
+                    "the lab's namespaces were not made: "
+                    f"{log.read_text().strip() or f'{log} is empty'}"
                 )
             children = Path(f"/proc/{parent.pid}/task/{parent.pid}/children").read_text().split()
-            return (
-                children
-                and Path(f"/proc/{children[0]}/comm").read_text().strip() == "tini"
-                and int(children[0])
-            )
+            if not children:
+                return None
+            program = Path(f"/proc/{children[0]}/comm").read_text().strip()
+            return int(children[0]) if program == "tini" else None
 
-        pid = wait_until(entered, 20, "starting the machine room")
+        pid = wait_until(entered, 20, "starting the lab's namespaces")
         self._write({"pid": pid, "identity": _identity(pid), **facts})
 
     def record(self, **facts) -> None:
-        """Add facts to those of the start."""
+        """Add facts to those that `start` recorded."""
         self._write((self.state or {}) | facts)
 
     def _write(self, state: dict) -> None:
-        """Whole or not at all, whenever this command is ended."""
+        """Replace the record at once, so that an interruption leaves no half of it."""
         part = self._state.with_suffix(".part")
         part.write_text(json.dumps(state))
         part.replace(self._state)
 
     def stop(self) -> None:
-        """End the room and everything in it; fine if there is none."""
+        """End the lab and everything in it; do nothing if there is none."""
 
         def ended() -> bool:
             pids = _holders(self._hold) if _held(self._hold) else []
-            if state := self.state:
+            state = self.state
+            if state:
                 pids.append(state["pid"])
             for pid in pids:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             return not pids and not _held(self._hold)
 
-        wait_until(ended, 20, "ending the machine room")
+        wait_until(ended, 20, "ending the lab's namespaces")
         if self.directory.exists():
-            names = ("room.json", "room.part", "room.log", HOLD)
-            for path in (self.directory / name for name in names):
-                path.unlink(missing_ok=True)
+            for path in self.directory.iterdir():
+                if path.is_file():
+                    path.unlink()
             for path in (self.directory / "mount", self.directory):
                 if path.exists():
                     path.rmdir()
 
     def enter(self, node: str | None = None) -> list[str]:
-        """The command prefix that runs what follows in the room, or in one of its nodes."""
+        """The command prefix that runs a command in the lab's namespaces, or on a node."""
         state = self.state
         if not state:
             raise LabError("the lab is not up; start it with: make lab-up")
         into = ["nsenter", "--target", str(state["pid"]), *NAMESPACES, "--root", "--wd", "--"]
         if node and node in state.get("guests", ()):
-            # ssh hands one line to a shell over there, so that each word has to be quoted once more.
+            # ssh passes one line to a shell on the guest, so each argument is quoted once more.
             into += [
                 "bash",
                 "-c",
@@ -254,7 +260,7 @@ class Room:
                 node,
             ]
         elif node:
-            # A node's number is valid in the room's PID namespace, so the second step starts there.
+            # A node's PID is valid in the lab's PID namespace, so the second step starts there.
             into += [
                 "sh",
                 "-c",
@@ -274,7 +280,10 @@ class Room:
         check: bool = True,
         timeout: float | None = None,
     ) -> str:
-        """Output of a command run as root in the room or a node. Raises LabError with its words."""
+        """Run a command as root in the lab's namespaces or on a node; return its output.
+
+        Raises LabError with its error output.
+        """
         data = stdin.encode() if isinstance(stdin, str) else stdin
         try:
             done = subprocess.run(
@@ -282,17 +291,17 @@ class Room:
             )
         except subprocess.TimeoutExpired as error:
             raise LabError(
-                f"{node or 'machine room'}: `{' '.join(command)}` did not end within {timeout:.0f} s"
+                f"{node or 'lab'}: `{' '.join(command)}` did not end within {timeout:.0f} s"
             ) from error
         if check and done.returncode:
             raise LabError(
-                f"{node or 'machine room'}: `{' '.join(command)}` ended with {done.returncode}: "
+                f"{node or 'lab'}: `{' '.join(command)}` ended with {done.returncode}: "
                 f"{done.stderr.decode(errors='replace').strip()}"
             )
         return done.stdout.decode(errors="replace")
 
     def put(self, files: dict[str, tuple[str, int]]) -> None:
-        """Write files (path below /lab -> contents, mode) into the room."""
+        """Write files (path below /lab -> contents, mode) in the lab's namespaces."""
         buffer = io.BytesIO()
         with tarfile.open(fileobj=buffer, mode="w") as archive:
             for path, (text, mode) in files.items():
