@@ -9,7 +9,7 @@ ifneq ($(shell id -u),$(shell stat -c %u .))
 export PYTHONDONTWRITEBYTECODE := 1
 endif
 
-.PHONY: help demo campaign test unit lab-up lab-status lab-shell lab-exec lab-down lab-clean bench-gate bench-kernels drill lock \
+.PHONY: help demo campaign test test-whole test-all unit lab-up lab-status lab-shell lab-exec lab-down lab-clean bench-gate bench-kernels drill lock \
         spack-check spack-lock images images-lock release-check aws-check lint lint-python lint-types lint-imports lint-c lint-shell lint-yaml format \
         docs docs-links pictures
 
@@ -29,13 +29,20 @@ demo: lab-up ## start the lab, measure both MPIs on its three kinds of link, pri
 campaign: lab-up ## everything on SYSTEM (default: lab), with progress and an estimate of the time left
 	@$(LAB) exec 'reframe -c reframe_checks -r --system $(SYSTEM)' | .venv/bin/nearmetal progress --system $(SYSTEM)
 
-test: lint lab-up .venv/aws/ready ## all tests: parsing, configuration, sources, and everything that runs in the lab or a browser
-	@sh nearmetal/lab/host.sh test-packages.txt
-	@$(LAB) exec 'python -m pytest -p no:cacheprovider tests/node tests/unit/test_jvm.py -m node'
-	@.venv/bin/python -m pytest -m 'not node' $(PYTEST)
+# Stages, what is in each and what is left out: tests/stages.py.
+STAGES = @sh nearmetal/lab/host.sh test-packages.txt; PYTEST="$(PYTEST)" .venv/bin/python -m tests.stages
 
-unit: .venv/ready .venv/aws/ready ## only the tests that need no lab and no browser
-	@.venv/bin/python -m pytest -m 'not lab and not node and not browser' $(PYTEST)
+test: .venv/ready .venv/aws/ready ## lint, unit, node and browser tests, and the short ones in the lab (fifteen minutes); PYTEST='-k drained' some
+	$(STAGES) test
+
+test-whole: .venv/ready .venv/aws/ready ## what `make test` leaves out: whole selections, guests, images, all faults, drills (45 minutes)
+	$(STAGES) whole
+
+test-all: .venv/ready .venv/aws/ready ## both of them (an hour)
+	$(STAGES) test whole
+
+unit: .venv/ready .venv/aws/ready ## only the tests that need no lab and no browser (a minute)
+	@.venv/bin/python -m pytest -n auto $(PYTEST) tests/unit
 
 # Each tool is one target, so that `make -k lint` goes on after the first finding. Caches stay out of the checkout.
 LINT := .venv/lint/bin

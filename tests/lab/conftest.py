@@ -30,19 +30,18 @@ def prefix(lab, request):
     return fresh_prefix(lab, request.node.name)
 
 
-@pytest.fixture(scope="session")
-def built_images(lab) -> dict:
-    """All images, by the committed lock; its entries.
+def build_as_locked(lab, *stacks: str, directory: Path = IMAGES) -> dict:
+    """Images of these stacks, or of all, built as locked; the lock's entries.
 
     Where the lock is of other sources, or Debian's archive has moved on since, they are locked anew.
     """
-    fresh_prefix(lab, "images")
-    files.copy(CHECKOUT / "containers" / "images.lock", f"{IMAGES}.lock")
+    fresh_prefix(lab, directory.name)
+    files.copy(CHECKOUT / "containers" / "images.lock", f"{directory}.lock")
     if faults := images.faults():
         warnings.warn(f"images.lock is not of this checkout: {faults}", stacklevel=1)
-        done = make_images("--lock")
+        done = make_images("--lock", *stacks, directory=directory)
     else:
-        done = make_images()
+        done = make_images(*stacks, directory=directory)
     if done.returncode == 3:
         said = [line for line in done.stdout.splitlines() if line.startswith("  ")]
         assert said and all(
@@ -51,11 +50,25 @@ def built_images(lab) -> dict:
         ), done.stdout
         warnings.warn(
             f"the archive has other packages than images.lock (make images-lock): {said}",
-            stacklevel=1,
+            stacklevel=2,
         )
-        done = make_images("--lock")
+        done = make_images("--lock", *stacks, directory=directory)
     assert done.returncode == 0, done.stdout
-    return images.read_lock(Path(f"{IMAGES}.lock"))
+    return images.read_lock(Path(f"{directory}.lock"))
+
+
+@pytest.fixture(scope="session")
+def built_images(lab) -> dict:
+    """All images, built as locked; the lock's entries."""
+    return build_as_locked(lab)
+
+
+@pytest.fixture(scope="session")
+def locked_image(lab) -> tuple[str, dict, dict]:
+    """A stack, its image's entry in the lock, and the environment variables that name it."""
+    directory = IMAGES.with_name("image")
+    entries = build_as_locked(lab, "mpich", directory=directory)
+    return "mpich", entries["mpich"], {"NEARMETAL_IMAGES": str(directory)}
 
 
 @pytest.fixture(scope="module")

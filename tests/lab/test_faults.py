@@ -65,20 +65,20 @@ def usable_afterwards(lab, prefix):
 
 def test_a_slurmd_killed_during_the_job(lab, prefix):
     with at_work(lab, prefix) as end:
-        lab.run("pkill -9 -x slurmd", node="native2", root=True)
+        lab.end("slurmd", node="native2", signal="KILL")
         why = reason(end.result(), prefix)
     assert "ended as NODE_FAIL" in why and "native2" in why and "slurmd" in why
 
 
 def test_a_munged_that_is_gone_from_a_node(lab, prefix):
-    lab.run("pkill -x munged", node="native1", root=True)
+    lab.end("munged", node="native1")
     why = reason(lab.reframe(*CHECK, "-p", "^mpich$", prefix=prefix), prefix)
     # Slurm may have missed the node before the job's launch did: then no node is left to run on.
     assert ("NODE_FAIL" in why and "munged" in why) or "DOWN" in why
 
 
 def test_a_munged_that_is_gone_from_the_login_node(lab, prefix):
-    lab.run("pkill -x munged", root=True)
+    lab.end("munged")
     assert "Munge encode failed" in reason(
         lab.reframe(*CHECK, "-p", "^mpich$", prefix=prefix), prefix
     )

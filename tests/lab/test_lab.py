@@ -301,7 +301,7 @@ def test_up_again_is_quick_and_changes_nothing(running_lab):
     ],
 )
 def test_up_heals_a_dead_daemon(running_lab, node, daemon):
-    running_lab.run(f"pkill -9 -x {daemon}", node=node, root=True)
+    running_lab.end(daemon, node=node, signal="KILL")
     up(running_lab)
     assert running_lab.run("sacctmgr -nP show cluster format=cluster").strip() == PLAN.cluster
 
@@ -414,7 +414,7 @@ def test_a_slurmctld_killed_early_in_a_job_leaves_no_job_that_blocks_the_next(ru
     running_lab.run("srun --quiet -p native -N2 hostname")
     running_lab.run(f"{BATCH} rfm_job")
     time.sleep(seconds)
-    running_lab.run("pkill -9 -x slurmctld", root=True)
+    running_lab.end("slurmctld", signal="KILL")
     up(running_lab)
     assert running_lab.run("squeue --noheader") == ""
     for node in ("native1", "native2"):

@@ -39,6 +39,12 @@ class Lab:
         """Output of one command line in the lab."""
         return self("exec", "--node", node, *(["--root"] if root else []), line, **options).stdout
 
+    def end(self, program: str, node: str = "login", signal: str = "TERM"):
+        """End a daemon of a node. Returns once it is gone: a busy one serves for a while yet."""
+        name = shlex.quote(program)
+        gone = f"while pgrep -x {name} > /dev/null; do sleep 0.05; done"
+        self.run(f"pkill -{signal} -x {name} && {gone}", node=node, root=True)
+
     def reframe(
         self, *arguments: str, prefix: Path, timeout: float = 300, **environment
     ) -> subprocess.CompletedProcess:

@@ -1,6 +1,7 @@
 """Every reader of a file, on damaged copies of that file: its own error or the same values, and never a traceback.
 
-Which copies is fixed (tests/damage.py); how many follows from what a reader costs. For more of them:
+Which copies is fixed (tests/support/damage.py); how many follows from what a reader costs. The
+unit tests read a tenth of that, `make test-all` all. For more of them:
 
     NEARMETAL_FUZZ=5 .venv/bin/python -m pytest -s tests/unit/test_fuzz.py
 
@@ -24,6 +25,7 @@ import pytest
 from reframe.core.exceptions import ConfigError
 
 from nearmetal import published, results
+from nearmetal.checkout import REFERENCES
 from nearmetal.cli import main
 from nearmetal.gate import baseline, record
 from nearmetal.gate.baseline import Baseline, BaselineError
@@ -37,7 +39,13 @@ from tests.support.damage import damaged, damaged_bytes
 from tests.support.paths import CHECKOUT
 from tests.support.recorded import store
 
-TIMES = int(os.environ.get("NEARMETAL_FUZZ", "1"))
+#: How many times as many copies as each test names; a tenth, unless told otherwise.
+TIMES = float(os.environ.get("NEARMETAL_FUZZ", "0.1"))
+
+
+def times(count: int, least: int = 10) -> int:
+    """So many copies of a file in this run."""
+    return max(least, round(count * TIMES))
 
 
 def counted(
@@ -121,7 +129,7 @@ def test_session(tmp_path, sessions):
         )
 
     text = json.dumps(sessions[1], indent=1)
-    counted("session", damaged(text, 1000 * TIMES), read, (results.ResultsError,), same)
+    counted("session", damaged(text, times(1000)), read, (results.ResultsError,), same)
     # Damage where it hurts: in values, samples and names.
     short = json.dumps(sessions[1])
     cases = [at for at in range(len(short)) if short.startswith('"perfvalues"', at)]
@@ -132,7 +140,7 @@ def test_session(tmp_path, sessions):
         return kind, short[:at] + part + short[at + 700 :]
 
     counted(
-        "values of a session", map(near, range(400 * TIMES)), read, (results.ResultsError,), same
+        "values of a session", map(near, range(times(400))), read, (results.ResultsError,), same
     )
 
 
@@ -153,7 +161,7 @@ def test_database(tmp_path, sessions):
     def same(found):
         return all(any(alike(one, other) for other in expected) for one in found)
 
-    copies = damaged_bytes(whole.read_bytes(), 400 * TIMES)
+    copies = damaged_bytes(whole.read_bytes(), times(400))
     counted("database", copies, read, (results.ResultsError,), same)
 
 
@@ -188,7 +196,7 @@ def test_baseline(tmp_path, references):
 
     for name, count in (("lab.launches.json", 200), ("lab.yaml", 300)):
         text = (references / name).read_text()
-        counted(name, damaged(text, count * TIMES), read(name), (BaselineError,), same)
+        counted(name, damaged(text, times(count)), read(name), (BaselineError,), same)
         shutil.copy(references / name, tmp_path)
 
 
@@ -220,8 +228,8 @@ def test_gate(tmp_path, references, monkeypatch):
         return code
 
     copies = [
-        *((kind, (text, known)) for kind, text in damaged(whole, 60 * TIMES)),
-        *((kind, (whole, text)) for kind, text in damaged(known, 40 * TIMES)),
+        *((kind, (text, known)) for kind, text in damaged(whole, times(60))),
+        *((kind, (whole, text)) for kind, text in damaged(known, times(40))),
     ]
     counted("gate", copies, read, (results.ResultsError,), lambda code: code == 0)
 
@@ -229,7 +237,7 @@ def test_gate(tmp_path, references, monkeypatch):
 def test_published(tmp_path):
     """Two documents' figures."""
     for name in ("messaging.yaml", "esx41-stream.yaml"):
-        source = published.REFERENCES / "published" / name
+        source = REFERENCES / "published" / name
         path = tmp_path / source.name
 
         def read(text, path=path):
@@ -237,17 +245,15 @@ def test_published(tmp_path):
             return published.load(tmp_path)
 
         text = source.read_text()
-        counted(source.name, damaged(text, 200 * TIMES), read, (published.PublishedError,))
+        counted(source.name, damaged(text, times(200)), read, (published.PublishedError,))
         path.unlink()
 
 
-def test_systems(tmp_path, monkeypatch):
+def test_systems(tmp_path):
     """A system's file, and the environments'."""
     systems = CHECKOUT / "site-config" / "systems"
     (tmp_path / "systems").mkdir()
-    for name in ("schema.yaml", "environments.yaml"):
-        shutil.copy(CHECKOUT / "site-config" / name, tmp_path)
-    monkeypatch.setattr(settings, "HERE", tmp_path)
+    shutil.copy(CHECKOUT / "site-config" / "environments.yaml", tmp_path)
 
     def read(path):
         def written(text):
@@ -259,10 +265,10 @@ def test_systems(tmp_path, monkeypatch):
     for name in ("lab.yaml", "ec2.yaml"):
         path = tmp_path / "systems" / name
         text = (systems / name).read_text()
-        counted(name, damaged(text, 150 * TIMES), read(path), (ConfigError,))
+        counted(name, damaged(text, times(150)), read(path), (ConfigError,))
         path.write_text(text)
     path = tmp_path / "environments.yaml"
-    counted(path.name, damaged(path.read_text(), 150 * TIMES), read(path), (ConfigError,))
+    counted(path.name, damaged(path.read_text(), times(150)), read(path), (ConfigError,))
 
 
 def test_topology(tmp_path):
@@ -280,7 +286,7 @@ def test_topology(tmp_path):
         return [plan.hosts(None), plan.render("slurm.conf", **facts), json.dumps(plan.spaces)]
 
     own = (topology.TopologyError, HardwareError)
-    counted("topology.toml", damaged(text, 1000 * TIMES), read, own)
+    counted("topology.toml", damaged(text, times(1000)), read, own)
 
 
 def test_images_lock(tmp_path):
@@ -291,7 +297,7 @@ def test_images_lock(tmp_path):
         return images_lock.read_lock(path)
 
     text = (CHECKOUT / "containers" / "images.lock").read_text()
-    counted("images.lock", damaged(text, 100 * TIMES), read, (images_lock.ImagesError,))
+    counted("images.lock", damaged(text, times(100)), read, (images_lock.ImagesError,))
 
 
 def test_spack_locks(tmp_path):
@@ -313,7 +319,7 @@ def test_spack_locks(tmp_path):
             locks.changes(before, locks.read_lock(directory / "openmpi" / "spack.lock"))
             return found
 
-        counted(name, damaged(text, count * TIMES), read, (locks.LockError,))
+        counted(name, damaged(text, times(count)), read, (locks.LockError,))
         path.write_text(text)
 
 
@@ -351,7 +357,7 @@ def test_cluster_on_aws(tmp_path):
         aws=str(CHECKOUT / "site-config" / "aws"),
         checkout=str(CHECKOUT),
         place=str(tmp_path),
-        count=12 * TIMES,
+        count=times(12, least=2),  # two seconds each
     )
     done = subprocess.run(
         [CHECKOUT / ".venv" / "aws" / "bin" / "python", "-c", code],

@@ -1,0 +1,80 @@
+"""One case for each link class and MPI, one in Java and one in an image: what `make test` measures."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from nearmetal.results import load_session
+from tests.support.lab import fresh_prefix
+from tests.support.measured import CARRIERS, cases
+from tests.support.paths import CHECKOUT
+
+INTERNODE = ["-n", "pingpong%placement=internode"]
+#: Two launches, which is what a median of them needs at least.
+SHORT = ["-S", "pingpong.repeats=2", "--max-retries=2"]
+
+
+@pytest.fixture(scope="module")
+def measured(lab):
+    """Where the results of the ping-pong are, by both MPIs on all links."""
+    prefix = fresh_prefix(lab, "links")
+    chosen = ["--system", "lab", "-p", "^(openmpi|mpich)$", *INTERNODE]
+    done = lab.reframe("-r", *chosen, *SHORT, prefix=prefix, timeout=600)
+    assert done.returncode == 0, done.stdout
+    return prefix / "results.db"
+
+
+def test_both_mpis_are_measured_on_every_link(measured):
+    session = load_session(measured)
+    found = {(value.environ, value.partition) for value in session.values}
+    assert found == {(mpi, link) for mpi in ("openmpi", "mpich") for link in CARRIERS}
+    assert all(0 < value.value < 1e9 for value in session.values)
+    for case in cases(measured):
+        assert case["transport"] == CARRIERS[case["partition"]]
+        assert {len(samples) for samples in case["samples"].values()} == {2}
+
+
+def test_a_user_space_switch_costs_more_than_a_bridge(measured):
+    """An order and no figure: measured, it costs more than four times as much."""
+    values = {
+        (value.environ, value.partition): value.value
+        for value in load_session(measured).values
+        if value.variable == "startup_latency"
+    }
+    for mpi in ("openmpi", "mpich"):
+        assert values[mpi, "emulated"] > 1.5 * values[mpi, "native"]
+
+
+def test_the_comparison_has_a_column_for_each_link(measured):
+    done = subprocess.run(
+        [sys.executable, "-m", "nearmetal", "compare", "--database", measured],
+        capture_output=True,
+        text=True,
+        cwd=CHECKOUT,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    columns = [*CARRIERS, "passthrough/native", "emulated/native"]
+    assert re.search(" +".join(map(re.escape, columns)), done.stdout)
+
+
+def test_java_is_measured(lab, prefix):
+    """With a warm-up that is too short for a figure."""
+    chosen = ["--system", "lab:native", "-p", "^mpj$", *INTERNODE]
+    warm_up = ["-S", "pingpong.java_warm_up=1"]
+    done = lab.reframe("-r", *chosen, *SHORT, *warm_up, prefix=prefix, timeout=300)
+    assert done.returncode == 0, done.stdout
+    [case] = cases(prefix / "results.db")
+    assert case["mpi_library"].startswith("MPJ Express") and "jvm" in case["facts"]
+    assert case["transport"] == CARRIERS["native"]
+
+
+def test_an_image_is_built_and_measured(lab, locked_image, prefix):
+    stack, entry, places = locked_image
+    chosen = ["--system", "lab:native", "-p", f"^{stack}-sif$", *INTERNODE]
+    done = lab.reframe("-r", *chosen, *SHORT, prefix=prefix, timeout=300, **places)
+    assert done.returncode == 0, done.stdout
+    [case] = cases(prefix / "results.db")
+    assert case["image"] == f"{stack} {entry['digest']}"
+    assert case["transport"] == CARRIERS["native"]

@@ -1,0 +1,104 @@
+"""Run the tests in stages, and say of each how long it took and how it ended.
+
+    python -m tests.stages test          what a change needs: fifteen minutes on two cores
+    python -m tests.stages whole         what `test` leaves out
+    python -m tests.stages test whole    all of it
+
+A stage that fails does not keep the next ones from running. PYTEST holds further options of
+pytest. Exit codes: 0 all stages passed; 1 one failed.
+"""
+
+import os
+import shlex
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+
+from tabulate import tabulate
+
+from tests.support.paths import CHECKOUT
+
+MAKE = ["make", "--no-print-directory"]
+OPTIONS = shlex.split(os.environ.get("PYTEST", ""))
+PYTEST = [sys.executable, "-m", "pytest"]
+#: pytest's exit code where the options leave no test.
+NONE_CHOSEN = 5
+#: One baseline session more than the gate asks for, no campaign without change, two regressions.
+DRILL = "--baseline 4 --unchanged 0 --only 'no optimization' --only 'one core'"
+
+
+@dataclass(frozen=True)
+class Stage:
+    name: str
+    command: list[str]
+    #: Environment variables of its own.
+    settings: tuple[tuple[str, str], ...] = ()
+
+
+def on_a_node() -> list[str]:
+    """pytest on the lab's login node, whose image has compilers, both MPIs and a JDK."""
+    line = ["python", "-m", "pytest", "-p", "no:cacheprovider", "tests/node", *OPTIONS]
+    return [sys.executable, "-m", "nearmetal.lab", "exec", shlex.join(line)]
+
+
+def tier(directory: str, *words: str) -> list[str]:
+    return [*PYTEST, *words, *OPTIONS, f"tests/{directory}"]
+
+
+SETS = {
+    "test": [
+        Stage("lint", [*MAKE, "lint"]),
+        Stage("unit", tier("unit", "-n", "auto")),
+        Stage("lab up", [*MAKE, "lab-up"]),
+        Stage("node", on_a_node()),
+        Stage("browser", tier("browser")),
+        Stage("lab", tier("lab", "-m", "not whole")),
+    ],
+    "whole": [
+        Stage(
+            "fuzz",
+            tier("unit/test_fuzz.py", "-n", "auto"),
+            (("NEARMETAL_FUZZ", "1"),),
+        ),
+        Stage("lab whole", tier("lab", "-m", "whole")),
+        Stage("drill", [*MAKE, "drill", f"DRILL={DRILL}"]),
+    ],
+}
+
+
+def stages(names: list[str]) -> list[Stage]:
+    """All stages of these sets that this checkout has."""
+    has_lint = "\nlint:" in (CHECKOUT / "Makefile").read_text()
+    return [stage for name in names for stage in SETS[name] if stage.name != "lint" or has_lint]
+
+
+def run(stage: Stage) -> tuple[str, float]:
+    """How the stage ended, and its seconds."""
+    print(f"== {stage.name}: {shlex.join(stage.command)}", flush=True)
+    started = time.monotonic()
+    done = subprocess.run(
+        stage.command, cwd=CHECKOUT, env={**os.environ, **dict(stage.settings)}, check=False
+    )
+    seconds = time.monotonic() - started
+    if OPTIONS and done.returncode == NONE_CHOSEN:
+        return "no test chosen", seconds
+    return ("failed" if done.returncode else "passed"), seconds
+
+
+def main() -> int:
+    names = sys.argv[1:]
+    if not names or set(names) - set(SETS):
+        print(f"usage: python -m tests.stages {'|'.join(SETS)} ...", file=sys.stderr)
+        return 2
+    results = [(stage.name, *run(stage)) for stage in stages(names)]
+    total = sum(seconds for *_, seconds in results)
+    rows = [(name, end, f"{seconds:.0f} s") for name, end, seconds in results]
+    print(tabulate([*rows, ("together", "", f"{total:.0f} s")], ["stage", "end", "took"]))
+    if "whole" not in names:
+        print("left out: whole selections, guests, all faults, drills: make test-all runs them")
+    return 1 if any(end == "failed" for _, end, _ in results) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
