@@ -23,7 +23,7 @@ The lab needs root (or sudo) to make namespaces; jobs in it run as an ordinary u
 def status(namespaces: Namespaces, plan: topology.Topology) -> int:
     """Print nodes, guests, queue and faults; return 1 if the lab is down or has a fault."""
     if namespaces.interrupted:
-        print("lab: its start was interrupted (make lab-up starts it anew, make lab-down ends it)")
+        print("lab: its start was interrupted (make lab-up starts it again, make lab-down ends it)")
         return 1
     if not namespaces.state:
         print("lab: down (start it with: make lab-up)")

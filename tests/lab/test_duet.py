@@ -36,6 +36,7 @@ def halves(case: results.Case, pairs: int) -> dict[str, tuple]:
     return {name: (values[f"{name}_a"], values[f"{name}_b"]) for name in names}
 
 
+@pytest.mark.whole
 def test_an_environment_against_itself(lab, prefix):
     case, text, missing, code = run(
         lab,
@@ -62,6 +63,7 @@ def test_an_environment_against_itself(lab, prefix):
     assert (missing, code) == ((), 2) and text.count("inconclusive (asks for 6 pairs)") == 4
 
 
+@pytest.mark.whole
 def test_two_mpis_are_each_built_and_launched_as_their_own(lab, prefix):
     case, text, missing, _ = run(
         lab,
@@ -83,6 +85,7 @@ def test_two_mpis_are_each_built_and_launched_as_their_own(lab, prefix):
     assert "environs A openmpi, B mpich" in text
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("a, b", [("openmpi", "mpj"), ("mpj", "openmpi")])
 def test_java_and_c_are_each_built_and_launched_as_their_own(lab, prefix, a, b):
     case, text, missing, _ = run(
@@ -112,6 +115,7 @@ def test_java_and_c_are_each_built_and_launched_as_their_own(lab, prefix, a, b):
     )
 
 
+@pytest.mark.whole
 def test_bound_and_unbound_threads_by_turns(lab, prefix):
     case, text, missing, _ = run(
         lab,
@@ -186,6 +190,7 @@ def test_what_cannot_be_compared_is_said(lab, prefix, options, words):
     assert re.search(words, done.stdout) and "       OK" not in done.stdout, done.stdout
 
 
+@pytest.mark.whole
 def test_a_campaign_holds_no_duet(lab, prefix):
     done = lab.reframe("-l", prefix=prefix)
     assert "Found 21 check(s)" in done.stdout and "- pingpong_duet" not in done.stdout

@@ -11,6 +11,9 @@ from nearmetal.lab.namespaces import Namespaces
 from tests.support.lab import IMAGES
 from tests.support.measured import cases
 
+#: Guests boot and run images: ten minutes.
+pytestmark = pytest.mark.whole
+
 
 @pytest.fixture(scope="module")
 def guests(other_lab):

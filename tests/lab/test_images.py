@@ -14,6 +14,9 @@ from tests.support.lab import IMAGES, fresh_prefix, make_images
 from tests.support.measured import CARRIERS, cases
 from tests.support.paths import CHECKOUT
 
+#: All images are built: five minutes.
+pytestmark = pytest.mark.whole
+
 PLACES = {"NEARMETAL_IMAGES": str(IMAGES)}
 
 

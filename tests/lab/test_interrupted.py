@@ -13,9 +13,10 @@ import pytest
 from nearmetal.lab import cache, image
 from tests.support.paths import CHECKOUT
 
-pytestmark = pytest.mark.skipif(
-    os.geteuid() != 0, reason="builds as root: run it as root, as CI does"
-)
+pytestmark = [
+    pytest.mark.whole,
+    pytest.mark.skipif(os.geteuid() != 0, reason="builds as root: run it as root, as CI does"),
+]
 
 
 def identity(pid: int) -> tuple[int, str] | None:

@@ -37,7 +37,7 @@ def test_both_mpis_are_measured_on_every_link(measured):
 
 
 def test_a_user_space_switch_costs_more_than_a_bridge(measured):
-    """An order and no figure: measured, it costs more than four times as much."""
+    """An order and no figure, with a bound far below what a copy of every frame costs."""
     values = {
         (value.environ, value.partition): value.value
         for value in load_session(measured).values

@@ -13,8 +13,21 @@ from tests.support.lab import fresh_prefix
 from tests.support.measured import CARRIERS, cases, runs
 from tests.support.paths import CHECKOUT
 
+#: Whole selections: half an hour.
+pytestmark = pytest.mark.whole
+
 PARTITIONS = list(CARRIERS)
 VARIABLES = ["startup_latency", "latency_1KiB", "bandwidth_64KiB", "peak_bandwidth"]
+
+
+def assert_all_ran_but_namd(said: str, database) -> None:
+    """Every chosen case ran; only NAMD's is skipped, as the lab has none."""
+    ran, chosen = map(int, re.search(r"Ran (\d+)/(\d+) test case", said).groups())
+    skipped = int(re.search(r"(\d+) skipped", said)[1])
+    assert ran == chosen - skipped
+    stored = runs(database)[0]["testcases"]
+    without = {case["name"].split("_")[0] for case in stored if case["result"] == "skip"}
+    assert without == {"namd"}
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +57,7 @@ def whole_selection(lab):
             f"run again: {case['display_name']} on {case['partition']}: {case['fail_reason']}",
             stacklevel=1,
         )
-    assert "Ran 87/88 test case(s) from 21 check(s) (" in done.stdout and "1 skipped" in done.stdout
+    assert_all_ran_but_namd(done.stdout, prefix / "results.db")
     return prefix
 
 
@@ -193,7 +206,7 @@ def test_the_command_that_everything_serves(lab):
         timeout=1500,
     )
     assert done.returncode == 0, done.stdout
-    assert "Ran 37/38 test case(s) from 21 check(s) (" in done.stdout and "1 skipped" in done.stdout
+    assert_all_ran_but_namd(done.stdout, CHECKOUT / "results" / "results.db")
     session = load_session(CHECKOUT / "results" / "results.db", "ec2")
     assert {value.partition for value in session.values} == {"cc"} and session.failures == []
 

@@ -12,6 +12,9 @@ from nearmetal import files
 from nearmetal.results import load_session, sessions
 from tests.support.paths import CHECKOUT
 
+#: Sessions for baselines: minutes.
+pytestmark = pytest.mark.whole
+
 ONE = ["-n", "pingpong%placement=intranode", "-p", "^mpich$"]
 VARIABLES = ["bandwidth_64KiB", "latency_1KiB", "peak_bandwidth", "startup_latency"]
 BASELINE = """pingpong:

@@ -61,6 +61,7 @@ def stored_references(prefix) -> set[tuple]:
     }
 
 
+@pytest.mark.whole
 def test_clones_and_reruns_are_judged_as_one_case_with_its_baselines_references(lab, recorded):
     baseline = yaml.safe_load((recorded / "lab.yaml").read_text())["osnoise"]["lab:native"]["gnu"]
     expected = {(name, entry[0]) for name, entry in baseline.items()}
@@ -74,6 +75,7 @@ def test_clones_and_reruns_are_judged_as_one_case_with_its_baselines_references(
         assert judged.returncode in (0, 1, 2) and "incomplete" not in judged.stdout, judged.stdout
 
 
+@pytest.mark.whole
 def test_distribute_gives_a_case_a_node_which_every_command_shows(lab, recorded):
     session = run(
         lab,
@@ -109,6 +111,7 @@ def test_distribute_gives_a_case_a_node_which_every_command_shows(lab, recorded)
     assert [case.where for case in fresh.cases] == [where]
 
 
+@pytest.mark.whole
 def test_p_runs_a_case_for_each_value(lab, prefix):
     session = run(lab, prefix, *OSNOISE, "-P", "repeats=1,2")
     assert {case.check: len(case.values[0].samples) for case in session.cases} == {

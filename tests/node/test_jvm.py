@@ -140,7 +140,8 @@ def test_strangers_malformed_and_second_ones_harm_nothing(ranks):
     ]:
         assert knock(port, utf("Sending Info") + struct.pack(">iii", *numbers)) == b""
     before = time.monotonic()
-    assert knock(port, b"\x00") == b"" and 4 < time.monotonic() - before < 8  # says no more
+    # It says no more. The launcher waits five seconds; the machine may take longer, but not less.
+    assert knock(port, b"\x00") == b"" and time.monotonic() - before > 4
     for process in (ranks(1, 2), first):
         code, out, err = ends(process)
         assert (code, err) == (0, "") and "hello rank=" in out, err
