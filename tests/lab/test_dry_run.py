@@ -78,7 +78,17 @@ def expected(system: dict) -> dict[str, bool]:
     }
 
 
-@pytest.mark.parametrize("name", [*SYSTEMS, "lab:vm"])
+#: The systems whose cases `make test` lists as well.
+SHORT = ("lab", "ec2")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if name in SHORT else pytest.mark.whole)
+        for name in (*SYSTEMS, "lab:vm")
+    ],
+)
 def test_every_case_is_there_or_skipped_with_its_reason(lab, prefix, name):
     done = lab.reframe(
         "--dry-run",

@@ -98,7 +98,7 @@ def test_a_rank_that_hangs(lab, prefix):
     with at_work(lab, prefix) as end:
         lab.run('pkill -STOP -f "^[^ ]*/pingpong_0 "', node="native2", root=True)
         why = reason(end.result(), prefix)
-    assert "has had no answer from rank 1 for 5 s" in why
+    assert "no answer from rank 1" in why
 
 
 def test_a_job_that_somebody_cancels(lab, prefix):

@@ -138,13 +138,13 @@ def test_a_rank_that_throws_ends_its_jvm(ranks):
     ranks(0, 2, "throw")
     code, _, err = ends(ranks(1, 2, "throw"))
     assert code == 1
-    assert "rank 1 on localhost: Meet died of java.lang.IllegalStateException: as told" in err
+    assert "Meet died of java.lang.IllegalStateException" in err
 
 
 def test_a_lone_rank_names_who_is_missing(ranks):
     code, _, err = ends(ranks(0, 3, "meet", "--patience=3"))
     assert code == 1
-    assert "after 3 s 2 of the ranks have not started, [1, 2]" in err and "rank 2 never" in err
+    assert "not started, [1, 2]" in err and "rank 2 never" in err
 
 
 def utf(text):

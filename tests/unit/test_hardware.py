@@ -117,16 +117,14 @@ def test_a_driver_of_the_hosts_is_named(host):
     driver.unlink()
     (host / "sys/bus/pci/drivers/ixgbe").mkdir()
     driver.symlink_to(host / "sys/bus/pci/drivers/ixgbe")
-    with pytest.raises(
-        HardwareError, match=r"belongs to ixgbe: give it to vfio-pci, as root: .*driverctl"
-    ):
+    with pytest.raises(HardwareError, match=r"ixgbe.*vfio-pci.*driverctl"):
         refuse(host, nic="vfio:" + ",".join(NICS))
 
 
 def test_too_few_huge_pages_are_told_with_the_number(host):
     with pytest.raises(
         HardwareError,
-        match=r"takes 1536 huge pages of 2 MB, and 1024 are free.*sysctl vm.nr_hugepages=2012",
+        match=r"1536 .*1024 .*sysctl vm.nr_hugepages=2012",
     ):
         refuse(host, huge_pages=True)
 

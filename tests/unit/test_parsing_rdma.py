@@ -191,9 +191,7 @@ def test_another_way_is_refused(change, carrier):
 
 
 def test_a_port_of_a_host_that_did_not_tell_of_itself():
-    with pytest.raises(
-        ProvenanceError, match="vm3 has an RDMA port but is none of the hosts vm1, vm2"
-    ):
+    with pytest.raises(ProvenanceError, match="vm3 has an RDMA port"):
         rdma_transport(BEFORE, AFTER, PAYLOAD, {"vm3": "rxe0/1"}, 1024)
 
 

@@ -148,7 +148,5 @@ def test_a_missing_file_is_named(tmp_path):
 
 
 def test_a_checkout_that_reframe_could_not_build_in_is_refused_at_once(tmp_path):
-    with pytest.raises(
-        LabError, match="/my checkout: ReFrame cannot build below a path with a space; move"
-    ):
+    with pytest.raises(LabError, match=r"/my checkout"):
         cluster.up(load(tmp_path), Namespaces(Path("/my checkout")), "image", None, None, print)
