@@ -30,7 +30,8 @@ campaign: lab-up ## everything on SYSTEM (default: lab), with progress and an es
 	@$(LAB) exec 'reframe -c reframe_checks -r --system $(SYSTEM)' | .venv/bin/nearmetal progress --system $(SYSTEM)
 
 # Stages, what is in each and what is left out: tests/stages.py.
-STAGES = @sh nearmetal/lab/host.sh test-packages.txt; PYTEST="$(PYTEST)" .venv/bin/python -m tests.stages
+STAGES = @sh nearmetal/lab/host.sh test-packages.txt && .venv/bin/python -m tests.stages
+test test-whole test-all: export PYTEST := $(value PYTEST)
 
 test: .venv/ready .venv/aws/ready ## lint, unit, node and browser tests, and the short ones in the lab (fifteen minutes); PYTEST='-k drained' some
 	$(STAGES) test
