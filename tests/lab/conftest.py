@@ -1,4 +1,4 @@
-"""The lab for the tests of this directory, and a second checkout for those that would disturb it."""
+"""The lab for the tests of this directory, and a second checkout for disturbing ones."""
 
 import os
 import re
@@ -73,7 +73,7 @@ def locked_image(lab) -> tuple[str, dict, dict]:
 
 @pytest.fixture(scope="module")
 def other_lab(lab):
-    """A second checkout, where most people have theirs; its lab is down at first, and at the end."""
+    """A second checkout below /home; its lab is down at first, and at the end."""
     if os.geteuid() != 0:
         pytest.skip("breaks and counts what belongs to root: run it as root, as CI does")
     home = Path(tempfile.mkdtemp(prefix="nearmetal-test-", dir="/home"))

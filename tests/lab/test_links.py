@@ -1,4 +1,4 @@
-"""One case for each link class and MPI, one in Java and one in an image: what `make test` measures."""
+"""One case for each link class and MPI, one in Java and one in an image."""
 
 import re
 import subprocess

@@ -64,7 +64,7 @@ class Lab:
 
 
 def fresh_prefix(lab: Lab, name: str) -> Path:
-    """Where results go: seen by the lab's user and by the host, and kept until the next time for a look."""
+    """Where results go: seen by the lab's user and by the host, kept until the next run."""
     directory = CHECKOUT / "results" / "tests" / name
     quoted = shlex.quote(str(directory))
     lab.run(f"rm -rf {quoted} && mkdir -p {quoted}")
