@@ -8,7 +8,8 @@ import math
 from scipy import special
 
 from bench import noise as bench_noise
-from nearmetal.stats import judge, sequential
+from nearmetal.stats import plan as stats_plan
+from nearmetal.stats.plan import ANALYSES, CAMPAIGN_ERROR, CONFIRMATION_ERROR, DAY_ERROR
 
 #: The step that is to be found, and with which power.
 STEP, POWER = 0.05, 0.98
@@ -16,16 +17,16 @@ STEP, POWER = 0.05, 0.98
 
 def launches(cv: float, plan) -> str:
     """Launches for a step: by one test, and by first launches that a campaign takes anyway and fresh ones that confirm."""
-    error = judge.CAMPAIGN_ERROR / plan.variables
+    error = CAMPAIGN_ERROR / plan.variables
     smallest = math.expm1(
         (special.ndtri(1 - error) + special.ndtri(POWER)) * cv / math.sqrt(plan.baseline)
     )
     once = wald(cv, error, POWER)
     # The fresh ones have the least to do where the first ones always find it.
-    twice = max(once, judge.LOOKS[0] + wald(cv, judge.CONFIRM_ERROR, POWER))
+    twice = max(once, ANALYSES[0] + wald(cv, CONFIRMATION_ERROR, POWER))
     return (
         f"limit: {100 * STEP:.0f} % with {100 * POWER:.0f} % power takes {once:.1f} launches on average, and {twice:.1f} "
-        f"where fresh ones confirm {judge.LOOKS[0]}; against {plan.baseline} launches no number finds less than "
+        f"where fresh ones confirm {ANALYSES[0]}; against {plan.baseline} launches no number finds less than "
         f"{100 * smallest:.1f} %"
     )
 
@@ -41,12 +42,12 @@ def wald(cv: float, error: float, power: float) -> float:
 def days(drift: float, plan) -> str:
     """The smallest step in sessions that differ by so much, whatever their launches."""
     sessions = plan.baseline // bench_noise.SESSION
-    reach = special.ndtri(1 - sequential.DAY_ERROR) + special.ndtri(sequential.POWER)
+    reach = special.ndtri(1 - DAY_ERROR) + special.ndtri(stats_plan.POWER)
     one, two = (
         100 * math.expm1(reach * drift * math.sqrt(1 / taken + 1 / sessions)) for taken in (1, 2)
     )
     return (
-        f"limit: at {100 * sequential.DAY_ERROR:.1f} % false alarms and {100 * sequential.POWER:.0f} % power no number of "
+        f"limit: at {100 * DAY_ERROR:.1f} % false alarms and {100 * stats_plan.POWER:.0f} % power no number of "
         f"launches in one session finds less than {one:.1f} %, in two sessions {two:.1f} %"
     )
 
@@ -55,7 +56,7 @@ def pairs(shared: float, plan) -> str:
     """Pairs for a step whose noise is known: what is not shared counts twice, once for A and once for B."""
     count = wald(
         bench_noise.DUET_CV * math.sqrt(2 * (1 - shared)),
-        judge.CAMPAIGN_ERROR / plan.variables,
+        CAMPAIGN_ERROR / plan.variables,
         POWER,
     )
     return f"limit: {100 * STEP:.0f} % with {100 * POWER:.0f} % power takes {count:.1f} pairs on average"

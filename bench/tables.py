@@ -9,7 +9,8 @@ from bench import limits as bench_limits
 from bench import methods as bench_methods
 from bench import noise as bench_noise
 from nearmetal import history
-from nearmetal.stats import drift, judge, pairs, sequential
+from nearmetal.stats import drift, pairs, sequential
+from nearmetal.stats.plan import ANALYSES, CONFIRMATION_ERROR, alpha
 
 STEPS = (0.0, 0.03, 0.05, 0.10)
 #: Whose days they are (bench_noise.campaign), and how its row is called.
@@ -41,11 +42,11 @@ class Row:
 
 def gate(rng, trials: int, cv: float, days: float, step: float, plan, whose: str = "own"):
     """(baseline, fresh launches, judge's, confirm's decisions) of campaigns that hold so many variables in all."""
-    share, found = judge.CAMPAIGN_ERROR / plan.variables / len(judge.LOOKS), []
+    error, found = alpha(plan.variables), []
     for start in range(0, trials, plan.variables):
         variables = min(plan.variables, trials - start)
         base, new = bench_noise.campaign(
-            rng, variables, cv, days, plan.baseline, judge.LOOKS[-1], whose
+            rng, variables, cv, days, plan.baseline, ANALYSES[-1], whose
         )
         new = new * (1 + step)
         known = drift.each(*drift.levels(np.log(base))), base.shape[1]
@@ -55,13 +56,13 @@ def gate(rng, trials: int, cv: float, days: float, step: float, plan, whose: str
             (
                 base,
                 new,
-                sequential.decide(logs, fresh, share, *known),
-                sequential.confirm(
+                sequential.decide(logs, fresh, error, *known),
+                sequential.decide_in_two_stages(
                     logs,
-                    fresh[:, : judge.LOOKS[0]],
-                    fresh[:, judge.LOOKS[0] :],
-                    share,
-                    judge.CONFIRM_ERROR,
+                    fresh[:, : ANALYSES[0]],
+                    fresh[:, ANALYSES[0] :],
+                    error,
+                    CONFIRMATION_ERROR,
                     *known,
                 ),
             )
@@ -114,7 +115,7 @@ def duet(rng, shared: float, plan) -> list[Row]:
     for step in (0.0, 0.05):
         found = []
         for _ in range(max(1, plan.trials // 2)):
-            a, b = bench_noise.pairs(rng, judge.LOOKS[-1], bench_noise.DUET_CV, shared)
+            a, b = bench_noise.pairs(rng, ANALYSES[-1], bench_noise.DUET_CV, shared)
             found.append(
                 pairs.judge_pairs(a, b * (1 + step), lower_is_better=True, variables=plan.variables)
             )
@@ -122,7 +123,7 @@ def duet(rng, shared: float, plan) -> list[Row]:
             Row.of(
                 step,
                 "judge_pairs",
-                np.array([v.word == "regressed" for v in found]),
+                np.array([v.name == "regressed" for v in found]),
                 [v.pairs for v in found],
             )
         )

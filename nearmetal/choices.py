@@ -1,25 +1,46 @@
-"""Sentences on a name that is not known: what is known, and the nearest to it."""
+"""Hints for an unknown name: the known names, and the nearest of them."""
 
 import difflib
 from collections.abc import Iterable
 
-#: Known names that a sentence lists at most.
+#: Most names in a hint.
 MOST = 12
 
 
-def unknown(name: str, known: Iterable[str], what: str = "known are") -> str:
-    """`known are a, b; did you mean b?`: the end of a sentence that says what is unknown."""
+def some(names: list[str], most: int = 3) -> str:
+    """The first few names, and the number of the others."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"
+
+
+def unknown(name: str | None, known: Iterable[str], are: str = "known are") -> str:
+    """End of a sentence on an unknown name: `known are a, b; did you mean b?`."""
     names = sorted(set(known))
     if not names:
         return "there is none"
-    listed = ", ".join(names[:MOST])
-    more = f" and {len(names) - MOST} more" if len(names) > MOST else ""
-    close = nearest(name, names)
-    return f"{what} {listed}{more}" + (f"; did you mean {close}?" if close else "")
+    guess = did_you_mean(name, names)
+    return f"{are} {some(names, MOST)}" + (f"; {guess}" if guess else "")
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """The known name most like this one; "" where none is."""
-    lowered = {one.lower(): one for one in known}
-    found = difflib.get_close_matches(name.lower(), lowered, n=1, cutoff=0.6)
-    return lowered[found[0]] if found else ""
+def unknown_value(what: str, value, known: Iterable) -> str:
+    """Sentence on an unknown value: `the key 'b' is unknown; did you mean a? Known: a, c`."""
+    guess = did_you_mean(value, known)
+    ending = f"; {guess}" if guess else "."
+    return f"{what} {value!r} is unknown{ending} Known: {', '.join(map(str, known))}"
+
+
+def did_you_mean(name, known: Iterable) -> str:
+    """`did you mean a or b?`; empty if no known name is similar."""
+    close = nearest(name, known)
+    return f"did you mean {' or '.join(close)}?" if close else ""
+
+
+def nearest(name, known: Iterable, cutoff: float = 0.6) -> list[str]:
+    """The known names most similar to this one, whatever their case; [] if none is similar."""
+
+    def likeness(one) -> float:
+        return difflib.SequenceMatcher(None, str(one).lower(), str(name).lower()).ratio()
+
+    by_name = {str(one): likeness(one) for one in known}
+    best = max(by_name.values(), default=0)
+    return [one for one, ratio in by_name.items() if ratio == best] if best >= cutoff else []

@@ -1,7 +1,7 @@
 """Text of sessions, jobs and users without control characters, for every output.
 
-What a session holds was written by programs that failed, and by whoever named a check. A control character in it could
-end a line, colour or clear a terminal, or make XML that no parser accepts.
+What a session holds was written by programs that failed, and by whoever named a check. A control
+character in it could end a line, colour or clear a terminal, or make XML that no parser accepts.
 """
 
 import contextlib
@@ -10,14 +10,16 @@ import re
 import sys
 from dataclasses import fields, is_dataclass, replace
 
-#: Sequences that a terminal obeys: colours and movements (CSI), titles and links (OSC), other strings, single letters.
+#: Sequences that a terminal obeys: colours and movements (CSI), titles and links (OSC), other
+#: strings, single letters.
 ESCAPES = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
     r"|(?:\x1b\]|\x9d)[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c)"
     r"|(?:\x1b[PX^_]|[\x90\x98\x9e\x9f])[^\x1b\x9c\n]*(?:\x1b\\|\x9c)"
     r"|\x1b[ -/]*[0-Z\\`-~]"
 )
-#: Control characters, line separators, marks that turn the direction of text, and what is no character at all.
+#: Control characters, line separators, marks that turn the direction of text, and what is no
+#: character at all.
 UNSAFE = re.compile(
     r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
 )
@@ -31,12 +33,12 @@ def _visible(found: re.Match) -> str:
 @functools.lru_cache(maxsize=1 << 16)
 @functools.lru_cache(maxsize=4096)
 def name(text: str) -> str:
-    """A name on one line, whose control characters are written out (`\\x1b`), so that two names stay two."""
+    """A name on one line. Control characters are written out (`\\x1b`): names stay distinct."""
     return UNSAFE.sub(_visible, text)
 
 
 def text(text: str) -> str:
-    """Text of several lines: terminal sequences are gone, further control characters are written out."""
+    """Text of several lines without terminal sequences; control characters are written out."""
     if not UNSAFE.search(text):
         return text
     plain = ESCAPES.sub("", text.replace("\r\n", "\n"))

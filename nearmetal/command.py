@@ -1,7 +1,7 @@
 """A ReFrame command line, read by ReFrame's own parser.
 
-So joined options (`-rp mpich`), abbreviations (`--prg`) and both spellings of a value are what ReFrame
-took them for.
+So joined options (`-rp mpich`), abbreviations (`--prg`) and both spellings of a value have
+ReFrame's meaning.
 """
 
 import argparse
@@ -23,7 +23,7 @@ class Command:
     options: argparse.Namespace
 
     def given(self, name: str):
-        """The value of an option by ReFrame's name of it, such as `names` of -n; None: not given."""
+        """The value of an option by ReFrame's name, such as `names` of -n; None: not given."""
         return getattr(self.options, name, None)
 
     def words(self, leave_out=()) -> list[str]:
@@ -49,7 +49,7 @@ def parse(line: str) -> Command:
 
 
 def _words(action: argparse.Action, value) -> list[str]:
-    """What the parser reads as this value of an option."""
+    """Words that the parser reads as this value of an option."""
     flag = max(action.option_strings, key=len)
     if isinstance(action, argparse._CountAction):
         return [flag] * value
@@ -65,7 +65,7 @@ class _Built(BaseException):
 
 @functools.cache
 def _parser() -> argparse.ArgumentParser:
-    """ReFrame's own parser. Its main function builds it and keeps it, so that it is taken from there."""
+    """ReFrame's own parser, taken from its main function, which alone builds it."""
     from reframe.frontend import cli  # not at the top: it takes a second, and few commands need it
 
     def take(parser, *_):

@@ -1,4 +1,4 @@
-"""Partitions side by side: what each kind of link costs against the first one."""
+"""Partitions side by side: the cost of each kind of link against the first."""
 
 import math
 import re
@@ -11,48 +11,40 @@ from nearmetal.results import ResultsError, Session
 
 
 def table(session: Session, columns: list[str]) -> tuple[list[list], list[str]]:
-    """Rows of (check, environment, variable, unit, a value a column, a ratio a further column) and what is missing.
+    """Rows, and the missing values.
 
-    The ratio is of each further column to the first. A missing value is None, and named in the second result. What parallel
-    efficiency falls short of the first column's is a row of its own, in points (HPC Cloud slides: "degradation of PE").
+    A row is (check, environment, variable, unit, a value a column, a ratio a further column). The
+    ratio is to the first column. A missing value is None, and named in the second result. The loss
+    of parallel efficiency against the first column is a row of its own, in points (HPC Cloud
+    slides: "degradation of PE").
     """
     cells = {(v.check, v.environ, v.variable, v.unit, v.place): v.value for v in session.values}
     rows, missing = [], []
     for key in dict.fromkeys(key[:4] for key in cells):
+        check, environ, variable, _ = key
         values = [cells.get((*key, column)) for column in columns]
-        missing += [
-            f"{key[0]} {key[1]} {key[2]} on {column}"
-            for column, value in zip(columns, values)
-            if value is None
-        ]
-        base = values[0]
-        rows.append(
-            [
-                *key,
-                *values,
-                *(value / base if base and value is not None else None for value in values[1:]),
-            ]
-        )
-        if key[2].startswith("efficiency_") and base is not None and len(columns) > 1:
-            losses = [None if value is None else base - value for value in values[1:]]
-            rows.append(
-                [
-                    *key[:2],
-                    key[2].replace("efficiency_", "efficiency_loss_"),
-                    "points",
-                    None,
-                    *losses,
-                    *[None] * len(losses),
-                ]
-            )
+        for column, value in zip(columns, values):
+            if value is None:
+                missing.append(f"{check} {environ} {variable} on {column}")
+        rows.append([*key, *values, *_ratios(values)])
+        if variable.startswith("efficiency_") and values[0] is not None and len(columns) > 1:
+            name = variable.replace("efficiency_", "efficiency_loss_")
+            losses = [None if value is None else values[0] - value for value in values[1:]]
+            rows.append([check, environ, name, "points", None, *losses, *[None] * len(losses)])
     return rows, missing
+
+
+def _ratios(values: list[float | None]) -> list[float | None]:
+    """Ratios of the further values to the first; None where one is missing or the first is 0."""
+    base, *others = values
+    return [value / base if base and value is not None else None for value in others]
 
 
 def columns(session: Session, text: str | None) -> list[str]:
     """The session's columns: as they ran, or as `--columns` names them.
 
     A partition stands for all nodes of `--distribute`.
-    Raises ResultsError: an empty or a double entry, or one that is unknown.
+    Raises ResultsError for an empty, a double or an unknown entry.
     """
     ran = dict.fromkeys((value.place, value.partition) for value in session.values)
     if text is None:
@@ -72,12 +64,14 @@ def _known_columns(session: Session, text: str) -> list[str]:
     has = f"session {session.uuid} on {session.system}"
     if "" in chosen:
         raise ResultsError(
-            f"--columns {text!r}: an entry is empty: give partitions, comma-separated; those of {has} are "
-            f"{', '.join(known)}"
+            f"--columns {text!r}: an entry is empty. Fix: give partitions, comma-separated; those "
+            f"of {has} are {', '.join(known)}"
         )
-    if twice := [name for name in dict.fromkeys(chosen) if chosen.count(name) > 1]:
+    twice = [name for name in dict.fromkeys(chosen) if chosen.count(name) > 1]
+    if twice:
         raise ResultsError(f"--columns {text!r}: {', '.join(twice)} is there twice: give it once")
-    if wrong := [name for name in chosen if name not in known]:
+    wrong = [name for name in chosen if name not in known]
+    if wrong:
         hint = choices.unknown(wrong[0], known, "its partitions are")
         raise ResultsError(f"--columns {text!r}: {has} has no partition {', '.join(wrong)}: {hint}")
     return chosen
@@ -96,14 +90,14 @@ def plain(check: str) -> str:
 
 
 def percent(fraction: float | None) -> str:
-    """With its sign, and no more digits than such changes have."""
+    """A change in percent, with its sign."""
     if fraction is None or not math.isfinite(fraction):
         return "-"
     return f"{100 * fraction:+.1f} %" if abs(fraction) < 10 else f"{100 * fraction:+.0f} %"
 
 
 def gist(reason: str) -> str:
-    """A failure's reason on one line, without the rules that ReFrame draws around what a compiler wrote."""
+    """A failure's reason on one line, without the rules that ReFrame draws around output."""
     lines = [
         line.strip()
         for line in reason.splitlines()
@@ -121,7 +115,7 @@ def failed(session: Session) -> list[str]:
 
 
 def spread(samples: tuple[float, ...]) -> str:
-    """Coefficient of variation over the launches in percent, ` ±4 %`; nothing where one launch was all."""
+    """Coefficient of variation of the samples, ` ±4 %`; empty for a single sample."""
     if len(samples) < 2:
         return ""
     return f" ±{100 * statistics.stdev(samples) / statistics.fmean(samples):.0f} %"
@@ -130,7 +124,7 @@ def spread(samples: tuple[float, ...]) -> str:
 def render(
     session: Session, columns: list[str], with_spread: bool = False
 ) -> tuple[str, list[str]]:
-    """The table as text, and what is missing from it."""
+    """The table as text, and the missing values and failed cases."""
     rows, missing = table(session, columns)
     spreads = {
         (v.check, v.environ, v.variable, v.unit, v.place): spread(v.samples)
@@ -146,24 +140,21 @@ def render(
         *(f"{c}/{columns[0]}" for c in columns[1:]),
     ]
     shown, last = [], None
-    for row in rows:
-        check = plain(row[0])
-        # A check's and environment's name once, so that the eye finds where the next begins.
-        head = ["", ""] if (check, row[1]) == last else [check, row[1]]
-        last = (check, row[1])
-        values, ratios = row[4 : 4 + len(columns)], row[4 + len(columns) :]
-        cells = [
-            number(v) + spreads.get((*row[:4], column), "") for column, v in zip(columns, values)
+    for check, environ, variable, unit, *cells in rows:
+        key = check, environ, variable, unit
+        values = [
+            number(value) + spreads.get((*key, column), "") for column, value in zip(columns, cells)
         ]
-        shown.append(
-            [*head, row[2], row[3], *cells, *(("-" if v is None else f"{v:.2f}") for v in ratios)]
-        )
+        ratios = ["-" if ratio is None else f"{ratio:.2f}" for ratio in cells[len(columns) :]]
+        # A check and its environment appear once, so that the eye finds the next ones.
+        head = ["", ""] if (check, environ) == last else [plain(check), environ]
+        last = (check, environ)
+        shown.append([*head, variable, unit, *values, *ratios])
     text = tabulate(
         shown,
         headers,
         disable_numparse=True,
         colalign=["left"] * 4 + ["right"] * (len(headers) - 4),
     )
-    return f"session {session.uuid} on {session.system}, {session.started}\n\n{text}", failed(
-        session
-    ) + missing
+    title = f"session {session.uuid} on {session.system}, {session.started}"
+    return f"{title}\n\n{text}", failed(session) + missing

@@ -1,7 +1,7 @@
-"""A session's duets judged: what B costs against A, by pairs of launches where their noise is shared.
+"""Judge a session's duets: what B costs against A, from pairs of repeats where noise is shared.
 
-A duet (reframe_checks/duet) measures A and B by turns in one allocation and stores for each variable `v` the launches of A
-as `v_a` and of B as `v_b`, in the order of the pairs.
+A duet (reframe_checks/duet) measures A and B interleaved in one allocation. For each variable `v`
+it stores the samples of A as `v_a` and of B as `v_b`, in the order of the pairs.
 """
 
 import statistics
@@ -21,11 +21,11 @@ from nearmetal.results import (
     load_session,
     newest,
     parameters,
-    sessions,
 )
+from nearmetal.results.find import stored
 from nearmetal.stats.judge import JudgeError
-from nearmetal.stats.pairs import LEAST_SHARED, PairVerdict, judge_pairs
-from nearmetal.stats.sequential import LOOKS
+from nearmetal.stats.pairs import LEAST_SHARED, PairDecision, judge_pairs
+from nearmetal.stats.plan import ANALYSES
 
 #: Facts that a table begins with.
 SAID = {"mpi_library": "MPI", "transport": "carried by"}
@@ -33,61 +33,59 @@ RUN = "reframe -c reframe_checks/duet -r"
 
 
 @dataclass(frozen=True)
-class Judged:
+class DuetVerdict:
     """The verdict on one variable of one duet."""
 
     case: Case
     variable: str
     unit: str
-    a: float  #: median over the launches, in unit
+    a: float  #: median of the samples, in unit
     b: float
-    measured: int  #: pairs; the verdict says how many of them it used
-    verdict: PairVerdict
+    measured: int  #: pairs; the decision used some of them
+    decision: PairDecision
 
 
 @dataclass(frozen=True)
-class Report:
+class DuetReport:
     session: Session
-    judged: tuple[Judged, ...]
-    missing: tuple[str, ...]  #: a sentence for all that could not be judged
+    verdicts: tuple[DuetVerdict, ...]
+    missing: tuple[str, ...]  #: a sentence on each variable and case that was not judged
 
     @property
     def exit_code(self) -> int:
         """0: B is nowhere worse than A; 1: somewhere it is; 2: incomplete or inconclusive."""
-        words = {one.verdict.word for one in self.judged}
-        if "regressed" in words:
+        names = {one.decision.name for one in self.verdicts}
+        if "regressed" in names:
             return 1
-        return 2 if self.missing or not words or "inconclusive" in words else 0
+        return 2 if self.missing or not names or "inconclusive" in names else 0
 
 
-def load(database: Path, system: str | None = None, uuid: str | None = None) -> Session:
-    """The session of that id, or the newest (on that system) that holds a duet. Raises ResultsError."""
+def load(database: Path | Database, system: str | None = None, uuid: str | None = None) -> Session:
+    """The session with that id, or the newest with a duet (on that system). Raises ResultsError."""
+    database = Database.of(database)
     if uuid is not None:
         named = load_session(database, system, uuid)
         if holds_a_duet(named):
             return named
-        raise ResultsError(f"{database}: no duet session {named.uuid} holds; run `{RUN}` first")
+        raise ResultsError(f"{database}: session {named.uuid} holds no duet; run `{RUN}` first")
     session = newest(database, system, ("campaign", "duet"), holds_a_duet)
     if session:
         return session
     kinds = ("campaign", "duet")
-    stored = sessions(Database(Database.of(database).path), True, kinds)
-    others = [session.system for session in stored if holds_a_duet(session)]
+    others = [one.system for one in stored(database, kinds) if holds_a_duet(one)]
     if others:
-        known = choices.unknown(system or "", others, "the systems with one are")
-        raise ResultsError(
-            f"{database}: no duet there is on system {system}: {known}; run `{RUN}` first"
-        )
-    raise ResultsError(f"{database}: no duet there is; run `{RUN}` first")
+        known = choices.unknown(system, others, "the systems with one are")
+        raise ResultsError(f"{database}: no duet on system {system}: {known}; run `{RUN}` first")
+    raise ResultsError(f"{database}: no duet; run `{RUN}` first")
 
 
 def holds_a_duet(session: Session) -> bool:
     return any(case.duet for case in session.cases)
 
 
-def judge_session(session: Session) -> Report:
-    """All variables of all duets of a session, which share one campaign's rate of error."""
-    duets, judged, missing = [case for case in session.cases if case.duet], [], []
+def judge_session(session: Session) -> DuetReport:
+    """Judge all variables of all duets of a session; they share one campaign's error rate."""
+    duets, verdicts, missing = [case for case in session.cases if case.duet], [], []
     pairs = []
     for case in duets:
         if case.failure is not None:
@@ -100,7 +98,7 @@ def judge_session(session: Session) -> Report:
         pairs += [(case, name, found.get(f"{name}_a"), found.get(f"{name}_b")) for name in names]
     for case, name, a, b in pairs:
         try:
-            judged.append(_judge(case, name, a, b, len(pairs)))
+            verdicts.append(_judge(case, name, a, b, len(pairs)))
         except JudgeError as error:
             missing.append(f"{label(case)}: {name}: {error}")
     missing += [
@@ -108,10 +106,10 @@ def judge_session(session: Session) -> Report:
         for key in session.skipped
         if key[0].split()[0].endswith("_duet")
     ]
-    return Report(session, tuple(judged), tuple(missing))
+    return DuetReport(session, tuple(verdicts), tuple(missing))
 
 
-def _judge(case: Case, name: str, a: Value | None, b: Value | None, variables: int) -> Judged:
+def _judge(case: Case, name: str, a: Value | None, b: Value | None, variables: int) -> DuetVerdict:
     """Raises JudgeError."""
     if a is None or b is None:
         raise JudgeError(f"only {'B' if a is None else 'A'} has a value")
@@ -119,20 +117,20 @@ def _judge(case: Case, name: str, a: Value | None, b: Value | None, variables: i
         raise JudgeError(
             f"the units {a.unit!r} of A and {b.unit!r} of B do not say whether less is better"
         )
-    verdict = judge_pairs(a.samples, b.samples, a.lower_is_better, variables)
-    return Judged(
+    decision = judge_pairs(a.samples, b.samples, a.lower_is_better, variables)
+    return DuetVerdict(
         case,
         name,
         a.unit,
         statistics.median(a.samples),
         statistics.median(b.samples),
         len(a.samples),
-        verdict,
+        decision,
     )
 
 
 def label(case: Case) -> str:
-    """The duet on one line: `pingpong_duet placement=internode on native with openmpi: environs A openmpi, B mpich`."""
+    """The duet on one line: `pingpong_duet on native with openmpi: environs A openmpi, B mpich`."""
     facts = case.facts
     who = f": {facts['duet']} A {facts['duet.a']}, B {facts['duet.b']}" if "duet.a" in facts else ""
     return f"{plain(case.check)} on {case.place} with {case.environ}{who}"
@@ -142,36 +140,33 @@ def span(interval: tuple[float, float], text) -> str:
     return " .. ".join(map(text, interval))
 
 
-def row(one: Judged) -> list[str]:
-    verdict = one.verdict
-    # From fewer than the first look's pairs no 95 % interval follows, nor what they share.
-    interval = span(verdict.interval, percent) if verdict.pairs >= LOOKS[0] else "-"
-    shared = (
-        "-"
-        if verdict.shared is None
-        else f"{verdict.shared:.2f} ({span(verdict.shared_interval, '{:.2f}'.format)})"
-    )
-    # A duet takes an even number of pairs.
-    word = verdict.word + (
-        f" (asks for {verdict.wanted + verdict.wanted % 2} pairs)" if verdict.wanted else ""
-    )
+def row(one: DuetVerdict) -> list[str]:
+    decision = one.decision
+    # Fewer pairs than the first analysis needs give no 95 % interval and no shared part.
+    interval = span(decision.interval, percent) if decision.pairs >= ANALYSES[0] else "-"
+    shared = "-"
+    if decision.shared is not None:
+        shared = f"{decision.shared:.2f} ({span(decision.shared_interval, '{:.2f}'.format)})"
+    verdict = decision.name
+    if decision.wanted:  # a duet takes an even number of pairs
+        verdict += f" (asks for {decision.wanted + decision.wanted % 2} pairs)"
     return [
         one.variable,
         one.unit,
         number(one.a),
         number(one.b),
-        percent(verdict.change),
+        percent(decision.change),
         interval,
-        f"{verdict.pairs} of {one.measured}",
+        f"{decision.pairs} of {one.measured}",
         shared,
-        verdict.method,
-        f"{verdict.p:.1g}",
-        word,
+        decision.method,
+        f"{decision.p:.1g}",
+        verdict,
     ]
 
 
-def context(one: Judged, figures: list[published.Figure]) -> list[str]:
-    """Lines that tell what documents say of A and B: for a look, never judged by."""
+def context(one: DuetVerdict, figures: list[published.Figure]) -> list[str]:
+    """Lines with published figures of A and B: context that no verdict depends on."""
     facts, check = one.case.facts, one.case.check.split()[0].removesuffix("_duet")
     if facts.get("duet") != "environs":
         return []
@@ -184,21 +179,25 @@ def context(one: Judged, figures: list[published.Figure]) -> list[str]:
         facts["duet.b"],
         one.case.workload,
     )
-    return [
-        f"  published: {one.variable} {a.text} and {b.text} {a.unit}"
-        + (f", B/A {of}" if (of := published.ratio(a, b)) else "")
+    return [_published(one.variable, a, b) for a, b in found]
+
+
+def _published(variable: str, a: published.Figure, b: published.Figure) -> str:
+    ratio = published.ratio(a, b)
+    return (
+        f"  published: {variable} {a.text} and {b.text} {a.unit}"
+        + (f", B/A {ratio}" if ratio else "")
         + f" ({a.software} and {b.software} on {a.system} "
         f"{a.partition or a.population}; {a.document}, {a.where})"
-        for a, b in found
-    ]
+    )
 
 
-def render(report: Report) -> str:
-    """For a terminal: a table a duet, with what A and B are, and how each variable was judged."""
-    session, figures = report.session, published.load()
+def render(report: DuetReport, figures: list[published.Figure]) -> str:
+    """For a terminal: a table a duet, with its A and B, the verdicts, and published figures."""
+    session = report.session
     blocks = [f"session {session.uuid} on {session.system}, {session.started}"]
-    for case in dict.fromkeys(one.case.where for one in report.judged):
-        rows = [one for one in report.judged if one.case.where == case]
+    for case in dict.fromkeys(one.case.where for one in report.verdicts):
+        rows = [one for one in report.verdicts if one.case.where == case]
         facts = rows[0].case.facts
         blocks.append(
             "\n".join(
@@ -227,15 +226,9 @@ def render(report: Report) -> str:
                 ]
             )
         )
-    if any(one.verdict.method == "unpaired" for one in report.judged):
+    if any(one.decision.method == "unpaired" for one in report.verdicts):
         blocks.append(
-            f"unpaired: A and B share less than {LEAST_SHARED:.0%} of their noise there, so that pairs would tell "
-            "less than two samples."
+            f"unpaired: A and B share less than {LEAST_SHARED:.0%} of their noise there, so that "
+            "two independent samples are more precise than pairs."
         )
     return "\n\n".join(blocks)
-
-
-def run(session: Session) -> tuple[str, tuple[str, ...], int]:
-    """What `nearmetal duet` prints of a session, what it complains of, and its exit code."""
-    report = judge_session(session)
-    return render(report), report.missing, report.exit_code

@@ -1,10 +1,11 @@
-"""When did a variable's level move?  Change points over all stored sessions, and what else changed there.
+"""When did a variable's level move? Change points over all stored sessions, and what changed there.
 
-One point a session is the median of its launches. Apache Otava (the method of Hunter: Fleming et al., ICPE 2023) proposes
-where the level moved. It tests the very split that it chose for being the best, so that at p = .001 it flags
-far more flat series than one in a thousand. A proposal stands here only where an exact rank test between
-the levels on both sides says so at ERROR, shared by all series and the places in each, and the medians differ by more
-than the judge's THRESHOLD. How often that errs is measured: bench_gate.py.
+A point is the median of a session's samples. Apache Otava (the method of Hunter: Fleming et al.,
+ICPE 2023) proposes change points. It tests the same split that it chose as the best one, so that
+at p = .001 it flags far more than one flat series in a thousand. A proposal counts here only if
+two conditions hold: an exact rank test between the levels on both sides is significant at ERROR,
+which all series and places share; and the medians differ by more than THRESHOLD. `make bench-gate`
+measures the error rates.
 """
 
 import functools
@@ -20,17 +21,17 @@ from scipy import stats
 from tabulate import tabulate
 
 from nearmetal.compare import number, plain
-from nearmetal.gate.session import changed_facts
+from nearmetal.facts import changed_facts
 from nearmetal.results import Session, Value
-from nearmetal.stats.sequential import THRESHOLD
+from nearmetal.stats.plan import THRESHOLD
 
 #: Chance that a history of unchanged variables has any change point.
 ERROR = 0.05
-#: Nominal p-value of Otava's t-test: of what it proposes.
+#: Nominal p-value of Otava's t-test for its proposals.
 PROPOSED = 0.001
-#: Sessions of a variable that are searched, the last ones: years of nights. Each costs Otava some 30 us.
+#: Newest sessions of a variable that are searched: years of nights. Each takes Otava some 30 us.
 LONGEST = 2000
-#: Points from which on the search is worth further processes.
+#: Points beyond which the search uses several processes.
 MANY = 20_000
 
 
@@ -63,51 +64,53 @@ class _Point:
 
 
 def change_points(sessions: Sequence[Session]) -> list[ChangePoint]:
-    """Of every variable of these sessions of one system, in any order; in the order of the sessions where they lie."""
-    found, held = [], {key: points[-LONGEST:] for key, points in series(sessions).items()}
+    """Change points of every variable, in the order of the sessions.
+
+    :arg sessions: of one system, in any order.
+    """
+    held = {key: points[-LONGEST:] for key, points in series(sessions).items()}
     medians = [np.array([point.median for point in points]) for points in held.values()]
     errors = [ERROR / len(held) / len(points) for points in held.values()]
-    for ((check, partition, environ, variable, unit), points), values, moved in zip(
-        held.items(), medians, _levels_of_all(medians, errors)
-    ):
-        for start, middle, end, p in moved:
-            before, after = (
-                float(np.median(values[start:middle])),
-                float(np.median(values[middle:end])),
-            )
-            was, now = points[middle - 1], points[middle]
-            facts = changed_facts(was.facts, now.facts)
-            found.append(
-                ChangePoint(
-                    check,
-                    partition,
-                    environ,
-                    variable,
-                    unit,
-                    now.session.uuid,
-                    now.session.started,
-                    before,
-                    after,
-                    after / before - 1,
-                    p,
-                    facts,
-                )
-            )
+    found = []
+    moved_of_all = _levels_of_all(medians, errors)
+    for (key, points), values, moved in zip(held.items(), medians, moved_of_all):
+        found += [_change_point(key, points, values, *one) for one in moved]
     order = {session.uuid: session.order for session in sessions}
-    return sorted(
-        found,
-        key=lambda point: (
-            order[point.session],
-            point.check,
-            point.partition,
-            point.environ,
-            point.variable,
-        ),
+
+    def place(point: ChangePoint) -> tuple:
+        where = point.check, point.partition, point.environ, point.variable
+        return order[point.session], *where
+
+    return sorted(found, key=place)
+
+
+def _change_point(
+    key: tuple[str, str, str, str, str],
+    points: list[_Point],
+    values: np.ndarray,
+    start: int,
+    middle: int,
+    end: int,
+    p: float,
+) -> ChangePoint:
+    """The change point between values[start:middle] and values[middle:end]."""
+    before = float(np.median(values[start:middle]))
+    after = float(np.median(values[middle:end]))
+    was, now = points[middle - 1], points[middle]
+    return ChangePoint(
+        *key,
+        now.session.uuid,
+        now.session.started,
+        before,
+        after,
+        after / before - 1,
+        p,
+        changed_facts(was.facts, now.facts),
     )
 
 
 def _levels_of_all(medians: list[np.ndarray], errors: list[float]) -> list[list]:
-    """`levels` of each, by all processors where there is much to do."""
+    """`levels` of each series, in several processes if there are many points."""
     if sum(map(len, medians)) < MANY:
         return list(map(levels, medians, errors))
     with ProcessPoolExecutor() as pool:
@@ -115,46 +118,53 @@ def _levels_of_all(medians: list[np.ndarray], errors: list[float]) -> list[list]
 
 
 def series(sessions: Sequence[Session]) -> dict[tuple[str, str, str, str, str], list[_Point]]:
-    """Points of each (check, place, environ, variable, unit), oldest first, of the sessions that measured it whole."""
+    """Points by (check, place, environ, variable, unit), oldest first, of whole cases alone."""
     found: dict[tuple[str, str, str, str, str], list[_Point]] = {}
     for session in sorted(sessions, key=lambda session: session.order):
         for case in session.cases:
-            for value in case.values if case.measured else ():
-                if math.isfinite(value.value) and min(value.samples, default=value.value) > 0:
-                    key = value.check, value.place, value.environ, value.variable, value.unit
-                    found.setdefault(key, []).append(_Point(value, session, case.facts))
+            if not case.measured:
+                continue
+            for value in filter(_is_positive, case.values):
+                key = value.check, value.place, value.environ, value.variable, value.unit
+                found.setdefault(key, []).append(_Point(value, session, case.facts))
     return found
 
 
-def levels(values: np.ndarray, error: float) -> list[tuple[int, int, int, float]]:
-    """(start of the level before, first point of the next, its end, p) of each change point in values, (sessions,).
+def _is_positive(value: Value) -> bool:
+    return math.isfinite(value.value) and min(value.samples, default=value.value) > 0
 
-    Otava's proposals, without those that the rank test at that error or THRESHOLD don't bear out: the weakest goes first, and
-    its neighbours, which have more points then, are tested anew.
+
+def levels(values: np.ndarray, error: float) -> list[tuple[int, int, int, float]]:
+    """(start of the level before, first point of the next, its end, p) of each change point.
+
+    These are Otava's proposals without those that THRESHOLD or the rank test at `error` reject. The
+    weakest is removed first; its neighbours then have more points and are tested again.
+
+    :arg values: (sessions,).
     """
     places, p_value = proposed(values), functools.cache(functools.partial(_p, values))
     while places:
         ends = [0, *places, len(values)]
         tested = [(*three, p_value(*three)) for three in zip(ends, ends[1:], ends[2:])]
-        weakest = max(
-            range(len(places)), key=lambda at: (not _moved(values, *tested[at][:3]), tested[at][3])
-        )
-        if _moved(values, *tested[weakest][:3]) and tested[weakest][3] <= error:
+        strength = [(not _moved(values, *one[:3]), one[3]) for one in tested]
+        weakest = max(range(len(places)), key=strength.__getitem__)
+        too_small, p = strength[weakest]
+        if not too_small and p <= error:
             return tested
         del places[weakest]
     return []
 
 
 def proposed(values: np.ndarray) -> list[int]:
-    """Where Otava sees the level of values, (sessions,), move: the first points of new levels."""
-    # Otava cuts its windows out of lists only: an array it would take whole for each.
+    """Otava's change points in values, (sessions,): the first points of new levels."""
+    # As a list: Otava does not cut its windows out of an array.
     return sorted(
         point.index for point in compute_change_points(values.tolist(), max_pvalue=PROPOSED)[0]
     )
 
 
 def least_sessions(held: int) -> int:
-    """Sessions from which on the rank test of one of so many series can reach its error: with the change in their middle."""
+    """Fewest sessions in which the rank test can be significant, for this number of series."""
     count = 2
     while 2 / math.comb(count, count // 2) > ERROR / held / count:
         count += 1
@@ -168,25 +178,29 @@ def _moved(values: np.ndarray, start: int, middle: int, end: int) -> bool:
 
 def _p(values: np.ndarray, start: int, middle: int, end: int) -> float:
     before, after = values[start:middle], values[middle:end]
-    few = min(len(before), len(after)) <= 8  # where the normal approximation is off
+    few = min(len(before), len(after)) <= 8  # where the normal approximation is inexact
     return float(stats.mannwhitneyu(after, before, method="exact" if few else "asymptotic").pvalue)
 
 
-def told(points: Sequence[ChangePoint]) -> list[str]:
+def sentences(points: Sequence[ChangePoint]) -> list[str]:
     """A sentence on each change point."""
-    return [
-        f"history: {point.variable} of {point.check} on {point.partition} with {point.environ} moved by "
-        f"{100 * point.change:+.1f} % in session {point.session[:8]} of {point.started}"
-        + (f"; changed with it: {_facts(point)}" if point.facts else "")
-        for point in points
-    ]
+    return list(map(_sentence, points))
+
+
+def _sentence(point: ChangePoint) -> str:
+    facts = f"; changed with it: {_facts(point)}" if point.facts else ""
+    return (
+        f"history: {point.variable} of {point.check} on {point.partition} with {point.environ} "
+        f"moved by {100 * point.change:+.1f} % in session {point.session[:8]} of {point.started}"
+        f"{facts}"
+    )
 
 
 def render(sessions: Sequence[Session], points: Sequence[ChangePoint]) -> str:
-    """Change points as a table, with what else changed below each, and what has too few sessions to say."""
+    """Change points as a table, with facts that changed, and variables with too few sessions."""
     held = series(sessions)
     if not held:
-        return "no session holds a value: nothing to look for change points in"
+        return "no session holds a value, so there are no change points"
     least = least_sessions(len(held))
     short = sum(len(found) < least for found in held.values())
     lines = [f"{len(sessions)} sessions, {len(held)} variables: {len(points)} change points"]
@@ -219,7 +233,7 @@ def render(sessions: Sequence[Session], points: Sequence[ChangePoint]) -> str:
     if short:
         lines += [
             "",
-            f"too few sessions to say: {short} of {len(held)} variables, which need {least}",
+            f"too few sessions: {short} of {len(held)} variables need {least}",
         ]
     return "\n".join(lines)
 

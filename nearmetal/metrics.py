@@ -1,7 +1,7 @@
-"""Units of performance variables: which direction is better, how they convert, how people read them.
+"""Units of performance variables: better direction, conversion, and printed name.
 
-This table is the only place that knows units. A unit that it lacks has no direction, so that nothing is judged by it.
-`tests/test_metrics.py` fails for a check whose unit is not here.
+This table is the only place that knows units. A unit that it lacks has no direction, so that
+nothing is judged by it. `tests/test_metrics.py` fails for a check whose unit is not here.
 """
 
 from dataclasses import dataclass

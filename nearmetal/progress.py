@@ -1,4 +1,4 @@
-"""How far a campaign is, from ReFrame's own words: `reframe ... | nearmetal progress`. Pure but for `follow`."""
+"""Progress of a campaign, from ReFrame's output: `reframe ... | nearmetal progress`."""
 
 import re
 import sys
@@ -10,20 +10,22 @@ from nearmetal.results import Session
 
 ENDED = re.compile(r"\[ +(OK|FAIL|SKIP|XFAIL|XPASS|ABORT) *\] \( *(\d+)/(\d+)\) ")
 RAN = re.compile(r"Ran (\d+)/(\d+) test case\(s\).*\((\d+) failure")
+FAILURES = ("FAIL", "XPASS", "ABORT")
 
 
 def profile(session: Session) -> list[float]:
-    """Share of the session's time that had gone when its first, second, ... case ended; [] where it does not say."""
+    """Fraction of the session's time at the end of its first, second, ... case; []: unknown."""
     ends = sorted(case.ended - session.time for case in session.cases)
     return [end / ends[-1] for end in ends] if ends and ends[0] > 0 else []
 
 
-def left(done: int, total: int, elapsed: float, shares: Sequence[float]) -> float:
+def left(done: int, total: int, elapsed: float, profile: Sequence[float]) -> float:
     """Seconds until the last of `total` cases ends, when `done` have after `elapsed` seconds.
 
-    :arg shares: the profile of a session of as many cases; of any other number it is not used, and cases count alike.
+    :arg profile: of a session with as many cases; with another number, all cases count alike.
     """
-    gone = shares[done - 1] if len(shares) == total and shares[done - 1] > 0 else done / total
+    known = len(profile) == total and profile[done - 1] > 0
+    gone = profile[done - 1] if known else done / total
     return elapsed / gone - elapsed
 
 
@@ -34,26 +36,30 @@ def span(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
 
 
-def follow(lines: Iterable[str], shares: Sequence[float], out=None, clock=time.monotonic) -> int:
-    """Pass ReFrame's lines on, and say after each case how many are done and how long the others will take.
+def follow(lines: Iterable[str], profile: Sequence[float], out=None, clock=time.monotonic) -> int:
+    """Pass ReFrame's lines on. After each case, print how many are done and the time left.
 
-    Returns 0 where all passed, 2 where one failed, nothing ran, or ReFrame never came to its end.
+    Returns 0 if all passed; 2 if one failed, nothing ran, or ReFrame did not end.
     """
     out, started, failed, code = out or sys.stdout, clock(), 0, 2
     for line in lines:
         plain = clean.text(line)
         out.write(plain)
-        if ended := ENDED.match(plain):
-            failed += ended[1] in ("FAIL", "XPASS", "ABORT")
-            done, total, elapsed = int(ended[2]), int(ended[3]), clock() - started
-            more = (
-                f", about {span(left(done, total, elapsed, shares))} left" if done < total else ""
-            )
-            out.write(
-                f"campaign: {done} of {total} cases after {span(elapsed)}{more}{f'; {failed} failed' if failed else ''}\n"
-            )
-        elif ran := RAN.search(plain):
+        ended, ran = ENDED.match(plain), RAN.search(plain)
+        if ended:
+            failed += ended[1] in FAILURES
+            out.write(_status(int(ended[2]), int(ended[3]), clock() - started, profile, failed))
+        elif ran:
             passed = int(ran[2]) and not int(ran[3]) and not failed and ran[1] == ran[2]
             code = 0 if passed else 2
         out.flush()
     return code
+
+
+def _status(done: int, total: int, elapsed: float, profile: Sequence[float], failed: int) -> str:
+    """`campaign: 3 of 12 cases after 0:42, about 2:10 left; 1 failed`."""
+    rest = ""
+    if done < total:
+        rest = f", about {span(left(done, total, elapsed, profile))} left"
+    failures = f"; {failed} failed" if failed else ""
+    return f"campaign: {done} of {total} cases after {span(elapsed)}{rest}{failures}\n"

@@ -1,4 +1,4 @@
-"""Published figures: context for what is measured here, printed beside it and never judged by.
+"""Published figures: context beside measured values. No verdict depends on them.
 
 Data in reframe_checks/references/published/, one file a document, by references/schema.yaml.
 """
@@ -12,14 +12,16 @@ import jsonschema
 
 from nearmetal import metrics, strict_yaml
 from nearmetal.checkout import PACKAGE, REFERENCES
+from nearmetal.errors import NearmetalError
 from nearmetal.results import Case, Session, Value, parameters
 
-#: Variables over the number of processes, such as `mops_B_16` and `efficiency_B_16x4`: a quantity, a class, a number, and that
-#: of the threads of a process.
+#: Variables such as `mops_B_16` and `efficiency_B_16x4`: quantity, class, processes, threads a
+#: process.
 SCALED = re.compile(r"([a-z]+)_([A-Z])_(\d+)(?:x(\d+))?")
 #: STREAM's functions over the number of threads, such as `triad_4`.
 THREADED = re.compile(r"(?:copy|scale|add|triad)_(\d+)")
-#: Parameters that say what ran: where a figure gives one, the measured case has the same. Others say where (ept, guests).
+#: Parameters of the workload: a figure's and the case's must agree. Others name a place (ept,
+#: guests).
 WORKLOAD = (
     "benchmark",
     "class",
@@ -32,19 +34,19 @@ WORKLOAD = (
     "input",
     "binding",
 )
-#: Those of them that a figure has to give where the measured case has one: without, it may be of anything.
+#: Workload parameters that a figure must give if the measured case has them.
 DECISIVE = ("benchmark", "class", "processes", "threads", "placement", "page_size")
-#: Environments whose figures stand for others': of Java's libraries the papers measured FastMPJ.
+#: Environments whose figures stand for others': the papers measured FastMPJ alone.
 STANDS_FOR = {"mpj": "fastmpj"}
 
 
-class PublishedError(ValueError):
-    """A file of published figures is not usable; the message names file, figure and fix."""
+class PublishedError(NearmetalError):
+    """A file of published figures is not usable. The message names file, figure and fix."""
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One published number, of one partition or of a population of systems; what is not told is None."""
+    """One published number, of a partition or a population of systems. None: not published."""
 
     check: str
     variable: str
@@ -78,7 +80,7 @@ class Figure:
 
     @property
     def bounds(self) -> tuple[float | None, float | None]:
-        """Least and most that it may be; None where the document sets no bound."""
+        """Lower and upper bound; None if the document sets none."""
         if self.range:
             return self.range
         if self.value is not None:
@@ -112,38 +114,40 @@ def load(directory: Path = REFERENCES / "published") -> list[Figure]:
 
 
 def placement(case: Case) -> str:
-    """Where the ranks of a network check were; those that do not say measure between nodes."""
+    """Placement of a network check's ranks; without a parameter, between nodes."""
     return parameters(case.check).get("placement", "internode")
 
 
 def workload(
     check: str, settings: Mapping, variable: str, numbers: Mapping | None = None
 ) -> tuple[str, dict, dict]:
-    """What a measured variable is called in the figures, what it ran by its name, and that with the case's numbers.
+    """A measured variable's name in the figures, its parameters, and these with the case's numbers.
 
-    :arg settings: the parameters in the check's name. numbers: of the case, such as its processes (Case.workload).
+    :arg settings: the parameters in the check's name.
+    :arg numbers: of the case, such as its processes (Case.workload).
     """
-    told = dict(settings)
+    named = dict(settings)
     if check in ("pingpong", "tcp", "rdma"):
-        told.setdefault("placement", "internode")
-    if scaled := SCALED.fullmatch(variable):
-        variable, told["class"], told["processes"], threads = scaled.groups()
+        named.setdefault("placement", "internode")
+    scaled, threaded = SCALED.fullmatch(variable), THREADED.fullmatch(variable)
+    if scaled:
+        variable, named["class"], named["processes"], threads = scaled.groups()
         if threads:
-            told["threads"] = threads
-    elif threaded := THREADED.fullmatch(variable):
-        told["threads"] = threaded[1]
-    return variable, told, {**(numbers or {}), **told}
+            named["threads"] = threads
+    elif threaded:
+        named["threads"] = threaded[1]
+    return variable, named, {**(numbers or {}), **named}
 
 
 def comparable(
     figure: Figure, check: str, settings: Mapping, variable: str, numbers: dict | None = None
 ) -> bool:
-    """Whether a figure is of the same class, size and number of processes as a measured variable, and no ratio."""
-    name, told, known = workload(check, settings, variable, numbers)
+    """Whether a figure has the same workload as a measured variable, and is no ratio."""
+    name, named, known = workload(check, settings, variable, numbers)
     if (figure.check, figure.variable) != (check, name) or figure.relative_to is not None:
         return False
     given = {key: value for key, value in figure.parameters.items() if key in WORKLOAD}
-    if any(key in told and key not in given for key in DECISIVE):
+    if any(key in named and key not in given for key in DECISIVE):
         return False
     return all(_same(value, known.get(key)) for key, value in given.items())
 
@@ -157,15 +161,19 @@ def beside(session: Session | None, figures: list[Figure]) -> Iterator[tuple[Cas
     by_check: dict[str, list[Figure]] = {}
     for figure in figures:
         by_check.setdefault(figure.check, []).append(figure)
-    for case in session.cases if session else ():
+    for case in _measured(session):
         check = case.check.split(" ", 1)[0]
-        for value in case.values if case.measured and check in by_check else ():
-            for figure in by_check[check]:
+        for value in case.values:
+            for figure in by_check.get(check, ()):
                 same = comparable(
                     figure, check, parameters(case.check), value.variable, case.workload
                 )
                 if same and metrics.unit(figure.unit) == metrics.unit(value.unit):
                     yield case, value, figure
+
+
+def _measured(session: Session | None) -> list[Case]:
+    return [case for case in session.cases if case.measured] if session else []
 
 
 def pairs(
@@ -177,7 +185,7 @@ def pairs(
     b: str,
     numbers: dict | None = None,
 ) -> list[tuple[Figure, Figure]]:
-    """The figures of environments A and B for one variable of one case: of one document, system, partition and unit."""
+    """Figures of environments A and B for one variable: of the same document, system and unit."""
 
     def of(environ):
         return [
@@ -202,7 +210,7 @@ def pairs(
 
 
 def ratio(a: Figure, b: Figure) -> str:
-    """B over A as far as the figures tell: `2.33-2.55`, `< 0.54`, `> 2`; '' where they do not bound it."""
+    """B over A: `2.33-2.55`, `< 0.54`, `> 2`; empty if the figures do not bound it."""
     (least_a, most_a), (least_b, most_b) = a.bounds, b.bounds
     low = least_b / most_a if least_b is not None and most_a else None
     high = most_b / least_a if most_b is not None and least_a else None

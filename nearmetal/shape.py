@@ -1,4 +1,4 @@
-"""Typed reading of decoded JSON: each function returns the value of a key, or names the place where it is wrong."""
+"""Typed reading of decoded JSON: the value of a key, or an error that names its place."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
@@ -62,7 +62,7 @@ def number(data: Mapping, key: str, place: str, default: float | None = None) ->
 
 
 def numbers(data, place: str) -> tuple[float, ...]:
-    """A list of numbers as a tuple. Large databases hold millions: types are compared without a loop in Python."""
+    """A list of numbers as a tuple. Databases hold millions, so no loop in Python."""
     if type(data) is not list or not set(map(type, data)) <= NUMBERS:
         raise wrong(place, "a list of numbers", data)
     return tuple(data)

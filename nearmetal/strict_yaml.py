@@ -1,4 +1,4 @@
-"""YAML that means one thing: what PyYAML would read by its last word, or end on with any kind of error, is one error."""
+"""YAML without double keys, of which PyYAML takes the last silently. Each fault is a YamlError."""
 
 import yaml
 
@@ -8,7 +8,7 @@ MERGE = "tag:yaml.org,2002:merge"
 
 
 class YamlError(ValueError):
-    """The text is not YAML, or not of one meaning; the message names the line."""
+    """The text is not YAML, or a key is there twice. The message names the line."""
 
 
 def load(text: str | bytes):
@@ -33,7 +33,7 @@ def load(text: str | bytes):
 
 
 def _refuse_keys_given_twice(node, seen: set[int]) -> None:
-    """Raises YamlError. `seen` holds the nodes that aliases lead to again."""
+    """Raises YamlError. `seen` holds nodes that aliases repeat."""
     if node is None or id(node) in seen:
         return
     seen.add(id(node))

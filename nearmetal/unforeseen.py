@@ -1,10 +1,10 @@
-"""How the project's commands end when something goes wrong that nobody foresaw: never with a verdict's exit code."""
+"""The end of a command after an unforeseen error: never with a verdict's exit code."""
 
 import os
 import sys
 import traceback
 
-#: Exit code of an error that nobody foresaw.
+#: Exit code of an unforeseen error.
 UNFORESEEN = 3
 #: What a shell reports of a process that SIGINT or SIGPIPE ended.
 INTERRUPTED, NOBODY_READS = 128 + 2, 128 + 13
@@ -16,12 +16,12 @@ HELP = "with an unforeseen error, print the traceback as well"
 def guarded(run, name: str, code: int = UNFORESEEN) -> int:
     """The exit code that `run()` returns, or the code for what it raises, after one line on stderr.
 
-    :arg name: of the command, which the line begins with.
-    :arg code: for an error that nobody foresaw.
+    :arg name: of the command; the line begins with it.
+    :arg code: for an unforeseen error.
     """
     try:
         status = run()
-        # Not only at the end of Python, which ends with a code of its own then.
+        # Here, as Python would end with another code if its own flush failed.
         sys.stdout.flush()
         return status
     except KeyboardInterrupt:
@@ -30,7 +30,7 @@ def guarded(run, name: str, code: int = UNFORESEEN) -> int:
     except BrokenPipeError:
         _stop_writing()
         return NOBODY_READS
-    except Exception as error:  # what nobody foresaw has no narrower type
+    except Exception as error:
         if OPTION in sys.argv:
             traceback.print_exc()
         place = traceback.extract_tb(error.__traceback__)[-1]
@@ -45,7 +45,7 @@ def guarded(run, name: str, code: int = UNFORESEEN) -> int:
 
 
 def _stop_writing() -> None:
-    """Lets Python's last flush of stdout, whose reader has gone, go nowhere."""
+    """Redirect Python's last flush of stdout, whose reader has gone."""
     try:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (OSError, ValueError):  # not a file, as in tests

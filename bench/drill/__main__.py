@@ -19,7 +19,8 @@ from bench.__main__ import interval
 from nearmetal import files, results
 from nearmetal.gate import baseline, confirm, record
 from nearmetal.gate import render as verdicts
-from nearmetal.gate import session as gate
+from nearmetal.gate.session import judge_session, typical_drift
+from nearmetal.gate.verdict import GateReport, Verdict
 from nearmetal.lab.namespaces import Namespaces
 
 CHECKOUT = Path(__file__).parents[2]
@@ -50,15 +51,15 @@ FOUND = ("regressed", "improved", "incomplete")
 class Outcome:
     name: str
     seconds: float
-    report: gate.Report
+    report: GateReport
     wrong: list[str]  #: what was missed or named without cause
 
     @property
     def named(self) -> list[str]:
-        return [label(one) for one in self.report.judged if one.word in FOUND]
+        return [label(one) for one in self.report.verdicts if one.name in FOUND]
 
 
-def label(one: gate.Judged) -> str:
+def label(one: Verdict) -> str:
     return " | ".join(filter(None, [*one.key, one.variable]))
 
 
@@ -113,10 +114,10 @@ def campaign() -> results.Session:
     return session
 
 
-def judged(session: results.Session) -> gate.Report:
+def judged(session: results.Session) -> GateReport:
     known = baseline.load(SYSTEM, PLACE / "baselines")
-    report = gate.judge_session(session, known)
-    return confirm.confirm(
+    report = judge_session(session, known)
+    return confirm.measure_again(
         report,
         known,
         {},
@@ -187,9 +188,9 @@ def other_mpich() -> Path:
     return where
 
 
-def wrong(drill: dict, report: gate.Report) -> list[str]:
+def wrong(drill: dict, report: GateReport) -> list[str]:
     """What the gate missed of a drill, and what it named that the drill can't have changed."""
-    named = {label(one): one.word for one in report.judged if one.word in FOUND}
+    named = {label(one): one.name for one in report.verdicts if one.name in FOUND}
     faults = []
     for word, patterns in drill["must"].items():
         right = {name for name, found in named.items() if found == word or word == "changed"}
@@ -203,7 +204,7 @@ def wrong(drill: dict, report: gate.Report) -> list[str]:
         for name, word in named.items()
         if not re.search(drill["may"], name)
     ]
-    shown = {fact for one in report.judged if one.word in FOUND for fact in one.facts or {}}
+    shown = {fact for one in report.verdicts if one.name in FOUND for fact in one.facts or {}}
     return faults + [
         f"fact not shown: {fact}" for fact in drill.get("facts", []) if fact not in shown
     ]
@@ -298,7 +299,7 @@ def prepare(count: int) -> None:
     baseline.save(known)
     for note in notes:
         say(f"baseline: {note}")
-    say(f"baseline: {known.variables} variables judged, drift {100 * known.drift:.1f} %")
+    say(f"baseline: {known.variables} variables judged, drift {100 * typical_drift(known):.1f} %")
 
 
 def try_out(drill: dict) -> Outcome:
@@ -313,10 +314,10 @@ def try_out(drill: dict) -> Outcome:
             heal()
     outcome = Outcome(drill["name"], time.monotonic() - started, report, wrong(drill, report))
     say(f"  {verdicts.headline(report)}")
-    for one in report.judged:
-        if one.word in FOUND:
+    for one in report.verdicts:
+        if one.name in FOUND:
             say(
-                f"  {one.word}: {label(one)}: {verdicts.percent(one.change) if one.change is not None else one.reason}"
+                f"  {one.name}: {label(one)}: {verdicts.percent(one.change) if one.change is not None else one.reason}"
             )
     for fault in outcome.wrong:
         say(f"  WRONG: {fault}")

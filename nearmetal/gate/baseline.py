@@ -1,55 +1,60 @@
-"""A site's baseline: what its variables were when it was well, and how they vary.  One reviewed commit changes it.
+"""A site's baseline: the values of a healthy system, and their noise. A reviewed commit changes it.
 
-Two files in reframe_checks/references/baselines (or RFM_REFERENCE_PREFIX), by references/baseline-schema.yaml:
-`SYSTEM.yaml` is what people review and what ReFrame reads as its `$ref` file, the check classes at its top level; its key
-`baseline` says from which sessions, with what noise and on what the values were measured.  `SYSTEM.launches.json` holds the
-launches that the gate's rank test compares with; the first names its digest.
+Two files in reframe_checks/references/baselines (or RFM_REFERENCE_PREFIX), by baseline-schema.yaml:
+
+- `SYSTEM.yaml` is for reviewers and for ReFrame, as a `$ref` file with the check classes at its top
+  level. Its key `baseline` holds the sessions, the noise and the facts of the values.
+- `SYSTEM.launches.json` holds the samples that the gate's rank test compares with. The first file
+  holds its digest.
 """
 
 import hashlib
 import json
 import os
 import statistics
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import jsonschema
 import yaml
 
 from nearmetal import choices, clean, files, metrics, results, strict_yaml
 from nearmetal.checkout import BASELINES, PACKAGE
-from nearmetal.stats import drift
+from nearmetal.errors import NearmetalError
 
-#: A reference's bound, which ReFrame judges by at once, is this many times the spread, and at least the second: what is
-#: beyond is broken; what is within is the gate's, which has the launches to tell.
+#: A reference's bound: this many times the spread, at least the second. ReFrame fails a value
+#: beyond it; the gate judges the others, from all samples.
 BOUND = 8, 0.25
 #: A lower bound is no lower than this fraction below.
 LOWEST = 0.9
-#: Of the file. Format 1, which did not say so, could bound the wrong side (nearmetal/checks/baselines.py refuses it too).
+#: Format of the file. Format 1 had no number and could bound the wrong side; it is refused, here
+#: and in nearmetal/checks/baselines.py.
 FORMAT = 2
 HEADER = """# The baseline of {}, written by `nearmetal baseline record`; read and commit its diff.
-# At the end are ReFrame's references: [median over all launches, lower and upper bound as fractions, unit].
+# At the end are ReFrame's references: [median over all launches, lower and upper bound as
+# fractions, unit].
 """
+#: Facts that may differ between the sessions of a baseline: noted, not refused.
+MAY_DIFFER = {"revision"}
 Key = tuple[str, str, str]  #: check, partition, environment
 
 
-class BaselineError(ValueError):
-    """The baseline can't be used or written; the message names the file or session and the fix."""
+class BaselineError(NearmetalError):
+    """The baseline is not usable or not writable. The message names the file or session."""
+
+    exit_code = 2
 
 
 @dataclass(frozen=True)
 class Noise:
-    """How a variable varies, from its baseline's launches."""
+    """Noise of a variable in its baseline. The names are keys of the file."""
 
-    spread: float  #: robust coefficient of variation over all launches
-    launches: int
-    between: (
-        float | None
-    )  #: share of the variance that lies between launches; None where launches have no parts
-    finds: (
-        float | None
-    )  #: the smallest change that the gate finds in it, as a fraction; None: too noisy to be judged
+    spread: float  #: robust coefficient of variation of all samples
+    launches: int  #: number of samples
+    #: fraction of the variance between launches; None: launches have no parts
+    between: float | None
+    #: minimum detectable change as a fraction; None: too noisy to be judged
+    finds: float | None
 
 
 @dataclass(frozen=True)
@@ -63,7 +68,12 @@ class Entry:
     units: dict[str, str]  #: by variable
     values: dict[str, float]  #: median over all launches
     noise: dict[str, Noise]
-    launches: dict[str, list[list[float]]]  #: by variable: sessions, each a value a launch
+    samples: dict[str, list[list[float]]]  #: by variable: sessions, each with a value a repeat
+
+    @property
+    def judged(self) -> int:
+        """Number of judged variables."""
+        return sum(noise.finds is not None for noise in self.noise.values())
 
 
 @dataclass(frozen=True)
@@ -73,68 +83,44 @@ class Baseline:
     entries: dict[Key, Entry]
 
     @property
-    def variables(self) -> int:
-        """How many variables are judged, which share the campaign's error."""
-        return sum(
-            noise.finds is not None
-            for entry in self.entries.values()
-            for noise in entry.noise.values()
-        )
+    def sessions(self) -> dict[str, str]:
+        """The recorded sessions: id: when it started."""
+        entries = self.entries.values()
+        return {uuid: when for entry in entries for uuid, when in entry.sessions.items()}
 
     @property
-    def drift(self) -> float:
-        """How much whole sessions differ beyond their launches, as a fraction: typical of all variables."""
-        return drift.typical(
-            launches for entry in self.entries.values() for launches in entry.launches.values()
-        )
+    def variables(self) -> int:
+        """Number of judged variables, which share the campaign's error rate."""
+        return sum(entry.judged for entry in self.entries.values())
 
 
 def directory() -> Path:
-    """Where baselines are: RFM_REFERENCE_PREFIX, which ReFrame reads too; else those of this machine's lab, beside its
-    results, where `make lab-up` made the directory; else this checkout's references/baselines."""
+    """The directory of the baselines.
+
+    RFM_REFERENCE_PREFIX, which ReFrame reads too; else `baselines` beside the results, where `make
+    lab-up` made it, or where there is no checkout; else this checkout's references/baselines.
+    """
     if given := os.environ.get("RFM_REFERENCE_PREFIX"):
         return Path(given)
-    labs = results.database().with_name("baselines")
-    return labs if labs.is_dir() else BASELINES
+    beside = results.default_database().with_name("baselines")
+    return BASELINES if BASELINES.parent.is_dir() and not beside.is_dir() else beside
 
 
 def load(system: str, where: Path | None = None, any_bounds: bool = False) -> Baseline:
-    """Raises BaselineError: no file, not by the schema, wrong bounds, or not the launches that it was written with.
+    """A system's baseline.
 
-    any_bounds: for writing the file anew, which corrects its bounds.
+    :arg any_bounds: for writing the file anew, which corrects its bounds.
+    :raises BaselineError: there is no file, or it violates the schema, has wrong bounds, or was
+        written with other samples.
     """
     path = (where or directory()) / f"{system}.yaml"
     again = f"restore it from git, or write it anew: `nearmetal baseline record --system {system}`"
     bounds_only = f"`nearmetal baseline record --system {system} --only-bounds` corrects them"
-    try:
-        data = strict_yaml.load(path.read_bytes())
-    except FileNotFoundError:
-        there = [other.stem for other in path.parent.glob("*.yaml")]
-        hint = f" ({choices.unknown(system, there, 'baselines here are of')})" if there else ""
-        raise BaselineError(
-            f"{path}: {system} has no baseline. Fix: `nearmetal baseline record --system {system}` "
-            f"after some sessions{hint}"
-        ) from None
-    except (OSError, strict_yaml.YamlError) as error:
-        raise BaselineError(f"{path}: cannot be read as YAML: {error}. Fix: {again}") from error
+    data = _read(path, system, again)
     _check_format(data, path, bounds_only, any_bounds)
-    schema = strict_yaml.load((PACKAGE / "gate" / "baseline-schema.yaml").read_bytes())
-    for fault in jsonschema.Draft202012Validator(schema).iter_errors(data):
-        place = ".".join(map(str, fault.absolute_path)) or "the file"
-        raise BaselineError(
-            f"{path}: {place}: {fault.message[:300]}. Fix: {fault.schema.get('description', again)}"
-        )
+    _check_schema(data, path, again)
     meta = data["baseline"]
-    beside = path.with_name(f"{system}.launches.json")
-    try:
-        text = beside.read_bytes()
-    except OSError as error:
-        raise BaselineError(f"{beside}: {error.strerror}. Fix: {again}") from None
-    if hashlib.sha256(text).hexdigest() != meta["launches_sha256"]:
-        raise BaselineError(
-            f"{beside}: not the launches that {path.name} was written with (SHA-256). Fix: {again}"
-        )
-    launches = json.loads(text)
+    samples = _read_samples(path.with_name(f"{system}.launches.json"), meta, path, again)
     entries = {}
     for name, case in meta["cases"].items():
         key = tuple(name.split(" | "))
@@ -145,7 +131,7 @@ def load(system: str, where: Path | None = None, any_bounds: bool = False) -> Ba
             )
         if not any_bounds:
             _check_bounds(references, f"{path}: {name}", bounds_only)
-        fault = _contradiction(case, meta["sessions"], references, launches.get(name))
+        fault = _contradiction(case, meta["sessions"], references, samples.get(name))
         if fault:
             raise BaselineError(f"{path}: {name}: {fault}. Fix: {again}")
         entries[key] = Entry(
@@ -156,13 +142,49 @@ def load(system: str, where: Path | None = None, any_bounds: bool = False) -> Ba
             {variable: reference[3] for variable, reference in references.items()},
             {variable: reference[0] for variable, reference in references.items()},
             {variable: Noise(**noise) for variable, noise in case["noise"].items()},
-            launches[name],
+            samples[name],
         )
     return Baseline(system, path, entries)
 
 
+def _read(path: Path, system: str, fix: str):
+    try:
+        return strict_yaml.load(path.read_bytes())
+    except FileNotFoundError:
+        there = [other.stem for other in path.parent.glob("*.yaml")]
+        hint = f" ({choices.unknown(system, there, 'baselines here are of')})" if there else ""
+        raise BaselineError(
+            f"{path}: {system} has no baseline. Fix: `nearmetal baseline record --system {system}` "
+            f"after some sessions, or set RFM_REFERENCE_PREFIX to the baselines' directory{hint}"
+        ) from None
+    except (OSError, strict_yaml.YamlError) as error:
+        raise BaselineError(f"{path}: cannot be read as YAML: {error}. Fix: {fix}") from error
+
+
+def _check_schema(data, path: Path, fix: str) -> None:
+    schema = strict_yaml.load((PACKAGE / "gate" / "baseline-schema.yaml").read_bytes())
+    for fault in jsonschema.Draft202012Validator(schema).iter_errors(data):
+        place = ".".join(map(str, fault.absolute_path)) or "the file"
+        raise BaselineError(
+            f"{path}: {place}: {fault.message[:300]}. Fix: {fault.schema.get('description', fix)}"
+        )
+
+
+def _read_samples(beside: Path, meta: dict, path: Path, fix: str) -> dict:
+    """The samples, whose digest is checked. Raises BaselineError."""
+    try:
+        text = beside.read_bytes()
+    except OSError as error:
+        raise BaselineError(f"{beside}: {error.strerror}. Fix: {fix}") from None
+    if hashlib.sha256(text).hexdigest() != meta["launches_sha256"]:
+        raise BaselineError(
+            f"{beside}: not the launches that {path.name} was written with (SHA-256). Fix: {fix}"
+        )
+    return json.loads(text)
+
+
 def _check_format(data, path: Path, fix: str, any_bounds: bool) -> None:
-    """Raises BaselineError for a file of another format; gives it the present one where its bounds do not count."""
+    """Raise BaselineError for another format; with `any_bounds`, upgrade format 1 in place."""
     meta = data.get("baseline") if isinstance(data, dict) else None
     if not isinstance(meta, dict) or meta.get("format") == FORMAT:
         return
@@ -170,30 +192,31 @@ def _check_format(data, path: Path, fix: str, any_bounds: bool) -> None:
         meta["format"] = FORMAT
     elif "format" not in meta:
         raise BaselineError(
-            f"{path}: baseline.format is missing: an older version wrote the file, which bounded some references "
-            f"on the wrong side. Fix: {fix}; read the diff and commit it"
+            f"{path}: baseline.format is missing: an older version wrote the file and bounded some "
+            f"references on the wrong side. Fix: {fix}; read the diff and commit it"
         )
     else:
         raise BaselineError(
-            f"{path}: baseline.format is {clean.line(meta['format'])}, but this version reads {FORMAT}. "
-            "Fix: use the Nearmetal that wrote it"
+            f"{path}: baseline.format is {clean.line(meta['format'])}, but this version reads "
+            f"{FORMAT}. Fix: use the Nearmetal that wrote it"
         )
 
 
 def _check_bounds(references: dict, where: str, fix: str) -> None:
-    """Raises BaselineError where only the better side of a variable is bounded: getting worse would always pass."""
+    """Raise BaselineError where only the better side is bounded: a regression would always pass."""
     for variable, (_, lower, upper, unit) in references.items():
         lower_is_better = metrics.unit(unit).lower_is_better
         worse, better = (upper, lower) if lower_is_better else (lower, upper)
         if lower_is_better is not None and worse is None and better is not None:
             side = "lower" if lower_is_better else "higher"
             raise BaselineError(
-                f"{where}: {variable}: [{lower}, {upper}, {unit}] bounds the wrong side: {side} is better. Fix: {fix}"
+                f"{where}: {variable}: [{lower}, {upper}, {unit}] bounds the wrong side: {side} is "
+                f"better. Fix: {fix}"
             )
 
 
 def _find(data: dict, key: Key, parameters: dict, system: str) -> dict:
-    """The reference entries of a case: {variable: [value, lower, upper, unit]}; empty where the file has none."""
+    """A case's references: {variable: [value, lower, upper, unit]}; empty if there are none."""
     found = data.get(key[0].split()[0])
     for step in (f"{system}:{key[1]}", key[2], *map(_hashable, parameters.values())):
         found = found.get(step) if isinstance(found, dict) else None
@@ -210,108 +233,105 @@ def _hashable(value):
 
 
 def _contradiction(case: dict, sessions: dict, references: dict, launches) -> str:
-    """In words how a case differs from its launches, whose digest is known to be right; empty where it does not."""
+    """How a case contradicts its samples, whose digest is right; empty: it does not."""
     unknown = [uuid for uuid in case["sessions"] if uuid not in sessions]
     if unknown:
         return f"session {unknown[0]} is not among the baseline's sessions"
     if not isinstance(launches, dict) or set(launches) != set(case["noise"]):
-        return "its launches are of other variables"
+        return "its samples are of other variables"
     for name, values in launches.items():
         together = [launch for session in values for launch in session]
         if len(values) != len(case["sessions"]):
-            return f"{name} has launches of {len(values)} sessions, not of {len(case['sessions'])}"
+            return f"{name} has samples of {len(values)} sessions, not of {len(case['sessions'])}"
         if len(together) != case["noise"][name]["launches"]:
-            return f"{name} has {len(together)} launches, not {case['noise'][name]['launches']}"
+            return f"{name} has {len(together)} samples, not {case['noise'][name]['launches']}"
         middle, value = statistics.median(together), references[name][0]
         if value != float(f"{middle:.6g}"):
-            return f"{name} is {value}, but the median of its launches is {middle:.6g}"
+            return f"{name} is {value}, but the median of its samples is {middle:.6g}"
     return ""
 
 
 def save(baseline: Baseline) -> None:
-    """Write both files, the launches first, so that a reader never finds newer references than launches."""
+    """Write both files, the samples first: no reader finds newer references than samples."""
+    for path, text in documents(baseline):
+        files.write(path, text)
+
+
+def documents(baseline: Baseline) -> list[tuple[Path, str]]:
+    """Path and text of both files, in the order in which they are to be written."""
     entries = dict(sorted(baseline.entries.items()))
-    launches = (
-        "{\n"
-        + ",\n".join(
-            f"{json.dumps(' | '.join(key))}: {{\n"
-            + ",\n".join(
-                f" {json.dumps(name)}: {json.dumps(sessions)}"
-                for name, sessions in sorted(entry.launches.items())
-            )
-            + "}"
-            for key, entry in entries.items()
-        )
-        + "}\n"
+    samples = _samples_as_json(entries)
+    document = {"baseline": _metadata(replace(baseline, entries=entries), samples)}
+    for key, entry in entries.items():
+        _add_references(document, baseline.system, key, entry)
+    text = yaml.dump(
+        document,
+        Dumper=_Dumper,
+        sort_keys=False,
+        default_flow_style=None,
+        width=120,
+        allow_unicode=True,
     )
+    return [
+        (baseline.path.with_name(f"{baseline.system}.launches.json"), samples),
+        (baseline.path, HEADER.format(baseline.system) + text),
+    ]
+
+
+def _samples_as_json(entries: dict[Key, Entry]) -> str:
+    """One line a variable, for short diffs."""
+    cases = []
+    for key, entry in entries.items():
+        lines = [
+            f" {json.dumps(name)}: {json.dumps(sessions)}"
+            for name, sessions in sorted(entry.samples.items())
+        ]
+        cases.append(f"{json.dumps(' | '.join(key))}: {{\n" + ",\n".join(lines) + "}")
+    return "{\n" + ",\n".join(cases) + "}\n"
+
+
+def _metadata(baseline: Baseline, samples: str) -> dict:
+    """The key `baseline` of the file."""
+    entries, sessions = baseline.entries, baseline.sessions
     common = {
         partition: _common([entry.facts for key, entry in entries.items() if key[1] == partition])
         for partition in sorted({key[1] for key in entries})
     }
-    document = {
-        "baseline": {
-            "format": FORMAT,
-            "system": baseline.system,
-            "launches_sha256": hashlib.sha256(launches.encode()).hexdigest(),
-            "sessions": dict(
-                sorted(
-                    {
-                        uuid: when
-                        for entry in entries.values()
-                        for uuid, when in entry.sessions.items()
-                    }.items(),
-                    key=lambda item: item[1],
-                )
-            ),
-            "facts": common,
-            "cases": {
-                " | ".join(key): {
-                    "recorded": entry.recorded,
-                    "sessions": list(entry.sessions),
-                    "parameters": entry.parameters,
-                    "facts": {
-                        name: value
-                        for name, value in entry.facts.items()
-                        if name not in common[key[1]]
-                    },
-                    "noise": {name: vars(noise) for name, noise in sorted(entry.noise.items())},
-                }
-                for key, entry in entries.items()
-            },
-        }
+    return {
+        "format": FORMAT,
+        "system": baseline.system,
+        "launches_sha256": hashlib.sha256(samples.encode()).hexdigest(),
+        "sessions": dict(sorted(sessions.items(), key=lambda session: session[1])),
+        "facts": common,
+        "cases": {" | ".join(key): _case(entry, common[key[1]]) for key, entry in entries.items()},
     }
-    for key, entry in entries.items():
-        place: dict[str, Any] = document.setdefault(
-            key[0].split()[0], {"$index": ["$partition", "$environ", *entry.parameters]}
-        )
-        for step in (f"{baseline.system}:{key[1]}", key[2], *entry.parameters.values()):
-            place = place.setdefault(step, {})
-        for name in sorted(entry.values):
-            place[name] = [
-                entry.values[name],
-                *bounds(entry.units[name], entry.noise[name].spread),
-                entry.units[name],
-            ]
-    for path, text in (
-        (baseline.path.with_name(f"{baseline.system}.launches.json"), launches),
-        (
-            baseline.path,
-            HEADER.format(baseline.system)
-            + yaml.dump(
-                document,
-                Dumper=_Dumper,
-                sort_keys=False,
-                default_flow_style=None,
-                width=120,
-                allow_unicode=True,
-            ),
-        ),
-    ):
-        files.write(path, text)
+
+
+def _case(entry: Entry, common: dict[str, str]) -> dict:
+    """A case's metadata, without the facts that all cases of its partition have in common."""
+    return {
+        "recorded": entry.recorded,
+        "sessions": list(entry.sessions),
+        "parameters": entry.parameters,
+        "facts": {name: value for name, value in entry.facts.items() if name not in common},
+        "noise": {name: vars(noise) for name, noise in sorted(entry.noise.items())},
+    }
+
+
+def _add_references(document: dict, system: str, key: Key, entry: Entry) -> None:
+    """Add a case's references below its class, as ReFrame reads them."""
+    check, partition, environ = key
+    index = ["$partition", "$environ", *entry.parameters]
+    place = document.setdefault(check.split()[0], {"$index": index})
+    for step in (f"{system}:{partition}", environ, *entry.parameters.values()):
+        place = place.setdefault(step, {})
+    for name in sorted(entry.values):
+        unit = entry.units[name]
+        place[name] = [entry.values[name], *bounds(unit, entry.noise[name].spread), unit]
 
 
 def _common(facts: list[dict[str, str]]) -> dict[str, str]:
-    """What is the same in all."""
+    """The facts that are the same in all."""
     return {
         name: value
         for name, value in facts[0].items()
@@ -320,14 +340,14 @@ def _common(facts: list[dict[str, str]]) -> dict[str, str]:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Without anchors: a reader of a diff should not have to look elsewhere."""
+    """Without anchors, which a diff's reader would have to look up."""
 
     def ignore_aliases(self, data):
         return True
 
 
 def bounds(unit: str, spread: float) -> list[float | None]:
-    """Lower and upper bound of a reference as fractions: only of the worse side, of both where the unit says neither."""
+    """Bounds of a reference as fractions: the worse side, or both without a direction."""
     reach = float(f"{max(BOUND[1], BOUND[0] * spread):.3g}")
     lower_is_better = metrics.unit(unit).lower_is_better
     lower = None if lower_is_better else -min(LOWEST, reach)

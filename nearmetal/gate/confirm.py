@@ -1,5 +1,8 @@
-"""The suspicious cases of a session measured again, through ReFrame, in jobs of their own: a change that was a bad moment
-of the node or the switch is gone by then, and what was undecided gets the launches that it lacked."""
+"""Suspicious cases of a session measured again, by ReFrame, in jobs of their own.
+
+A change that was a short disturbance of a node or switch is gone by then. An inconclusive variable
+gets the repeats that it lacked.
+"""
 
 import os
 import re
@@ -9,20 +12,19 @@ import socket
 import subprocess
 import sys
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
 from nearmetal import naming
 from nearmetal.checkout import CHECKOUT
 from nearmetal.command import CommandError, parse
+from nearmetal.errors import NearmetalError
 from nearmetal.gate.baseline import Baseline
 from nearmetal.gate.selection import CHOOSING
-from nearmetal.gate.session import Fresh, Report, Where, judge_session
-from nearmetal.results import CONFIRMS, Database, Session, confirmations
-from nearmetal.stats.sequential import CONFIRM_LOOKS
-
-#: Words of the verdicts that a second look may change, by what is asked for.
-WORDS = {"changed": ("regressed", "improved"), "all": ("regressed", "improved", "inconclusive")}
-
+from nearmetal.gate.session import Fresh, judge_session
+from nearmetal.gate.verdict import CHANGED, MEASURED_AGAIN, GateReport, Verdict, Where
+from nearmetal.results import CONFIRMS, Case, Database, Session, confirmations
+from nearmetal.stats.plan import CONFIRMATION_ANALYSES
 
 #: The lab of this checkout, a cluster of its own on this host.
 TOPOLOGY = CHECKOUT / "site-config" / "lab" / "topology.toml"
@@ -30,72 +32,96 @@ TOPOLOGY = CHECKOUT / "site-config" / "lab" / "topology.toml"
 PASSED = ("RFM_PREFIX", "RFM_REFERENCE_PREFIX", "NEARMETAL_SYSTEMS_PATH", "NEARMETAL_IMAGES")
 
 
-class ConfirmError(RuntimeError):
-    """A case could not be measured again; the message says which and where to look."""
+class ConfirmError(NearmetalError):
+    """A case was not measured again. The message names it and what ReFrame printed."""
+
+    exit_code = 2
 
 
-def confirm(
-    report: Report,
+def measure_again(
+    report: GateReport,
     baseline: Baseline,
     fresh: Fresh,
-    database: Path,
+    database: Path | Database,
     reframe: list[str],
     most: int,
-    say,
+    say: Callable[[str], None],
     which: str = "all",
-) -> Report:
-    """The report once nothing in it is suspicious any more, or nothing can be done about it.
+) -> GateReport:
+    """The report once no case is suspicious any more, or `most` repeats are used up.
 
-    :arg fresh: what confirms it already (`known_fresh`), with which it was judged; grows.
+    :arg fresh: the samples that confirm the session already (`fresh_samples`); grows.
     :arg reframe: the words that start ReFrame.
-    :arg most: launches of a case that are measured again, at most.
-    :arg say: called with a line on each case that is measured.
-    :arg which: a key of WORDS: `changed`, or `all` that is undecided too.
-    :raises ConfirmError: a case could not be measured again.
+    :arg most: repeats of a case that are measured again, at most.
+    :arg say: receives a line on each case that is measured.
+    :arg which: a key of MEASURED_AGAIN.
+    :raises ConfirmError: a case was not measured again.
     """
-    if undecided(report, fresh, most, which):
+    database = Database.of(database)
+    wanted = suspicious(report, fresh, most, which)
+    if wanted:
         say(f"confirm: ReFrame is started by `{shlex.join(reframe)}` (--reframe gives another way)")
-    while wanted := undecided(report, fresh, most, which):
-        for number, (where, launches) in enumerate(wanted.items(), 1):
+    while wanted:
+        for number, (where, repeats) in enumerate(wanted.items(), 1):
             say(
-                f"confirm: {' | '.join(where)}: {launches} fresh launches ({number} of {len(wanted)} cases)"
+                f"confirm: {' | '.join(where)}: {repeats} fresh repeats "
+                f"({number} of {len(wanted)} cases)"
             )
-            for name, values in measure(report.session, where, launches, database, reframe).items():
+            samples = measure(report.session, where, repeats, database, reframe)
+            for name, values in samples.items():
                 fresh.setdefault((*where, name), []).extend(values)
         report = judge_session(report.session, baseline, fresh)
+        wanted = suspicious(report, fresh, most, which)
     return report
 
 
-def known_fresh(session: Session, database: Path) -> Fresh:
-    """The launches that already confirm a session, as they are stored. Raises ResultsError."""
+def fresh_samples(session: Session, database: Path | Database) -> Fresh:
+    """The stored samples that confirm a session already. Raises ResultsError."""
     fresh: Fresh = {}
     for again in confirmations(database, session):
-        for case in again.cases:
-            for value in case.values if case.measured else ():
+        for case in filter(_is_measured, again.cases):
+            for value in case.values:
                 fresh.setdefault((*case.where, value.variable), []).extend(value.samples)
     return fresh
 
 
-def undecided(report: Report, fresh: Fresh, most: int, which: str = "all") -> dict[Where, int]:
-    """Launches to measure next by case: those that the most demanding of its variables wants, as far as `most` allows.
-    A change must show once more, in launches of its own."""
+def _is_measured(case: Case) -> bool:
+    return case.measured
+
+
+def suspicious(report: GateReport, fresh: Fresh, most: int, which: str = "all") -> dict[Where, int]:
+    """Repeats to measure next, by case: as its most demanding variable needs, up to `most`.
+
+    A change must show once more, in fresh samples alone.
+    """
     wanted: dict[Where, int] = {}
-    for one in report.judged:
+    for one in report.verdicts:
         taken = len(fresh.get((*one.where, one.variable), ()))
-        target = one.wanted if one.word == "inconclusive" else one.launches + CONFIRM_LOOKS[0]
-        settled = one.word in WORDS["changed"] and taken
-        # What was changed at first and is open after fresh launches goes on, whatever was asked for.
-        open_ = one.word in WORDS[which] or (one.word == "inconclusive" and taken)
-        if settled or not open_ or not target or taken >= most:
+        target = _target(one)
+        if not _is_suspicious(one, taken, which) or not target or taken >= most:
             continue
-        wanted[one.where] = max(
-            wanted.get(one.where, 0), min(max(1, target - one.launches), most - taken)
-        )
+        repeats = min(max(1, target - one.repeats), most - taken)
+        wanted[one.where] = max(wanted.get(one.where, 0), repeats)
     return wanted
 
 
-def reframe_of(session: Session, database: Path) -> list[str]:
-    """The words that start ReFrame where the session ran: on this host, or from this host in the lab."""
+def _target(one: Verdict) -> int | None:
+    """Repeats of both stages at which the variable is judged next."""
+    if one.name == "inconclusive":
+        return one.wanted
+    return one.repeats + CONFIRMATION_ANALYSES[0]
+
+
+def _is_suspicious(one: Verdict, taken: int, which: str) -> bool:
+    """Whether the variable needs fresh samples, after those taken."""
+    if one.name in CHANGED and taken:
+        return False  # confirmed
+    # A change that is open after fresh samples goes on, whatever `which` says.
+    return one.name in MEASURED_AGAIN[which] or (one.name == "inconclusive" and taken > 0)
+
+
+def reframe_of(session: Session, database: Path | Database) -> list[str]:
+    """The words that start ReFrame where the session ran: here, or in this host's lab."""
     if not ran_in_lab(session):
         return ["reframe"]
     settings = {name: os.environ[name] for name in PASSED if name in os.environ}
@@ -115,10 +141,11 @@ def ran_in_lab(session: Session) -> bool:
 
 
 def measure(
-    session: Session, where: Where, launches: int, database: Path, reframe: list[str]
+    session: Session, where: Where, repeats: int, database: Path | Database, reframe: list[str]
 ) -> dict[str, list[float]]:
-    """The values of so many fresh launches of one case by variable. Raises ConfirmError."""
-    command = [*reframe, *arguments(session, where, launches)]
+    """Fresh samples of one case, by variable. Raises ConfirmError."""
+    command = [*reframe, *arguments(session, where, repeats)]
+    database = Database.of(database)
     before = len(confirmations(database, session))
     known = session.directory and Path(session.directory).is_dir()
     try:
@@ -132,33 +159,36 @@ def measure(
         )
     except OSError as error:
         raise ConfirmError(
-            f"{command[0]} cannot be started: {error.strerror}. Fix: activate the virtual environment, or say "
-            f"with --reframe how ReFrame is started on {session.host or 'the login node'}, where the session ran"
+            f"{command[0]} cannot be started: {error.strerror}. Fix: activate the virtual "
+            "environment, or give with --reframe the command that starts ReFrame on "
+            f"{session.host or 'the login node'}, where the session ran"
         ) from error
+    database.refresh()
     after = confirmations(database, session)[before:]
     cases = [case for again in after for case in again.cases if case.where == where]
     if not cases or not cases[0].measured:
-        raise ConfirmError(
-            f"{' | '.join(where)} could not be measured again: "
-            f"{cases[0].failure if cases else _last_words(done, reframe)}"
-        )
+        reason = cases[0].failure if cases else _ending(done, reframe)
+        raise ConfirmError(f"{' | '.join(where)} could not be measured again: {reason}")
     return {value.variable: list(value.samples) for value in cases[0].values}
 
 
-def _last_words(done: subprocess.CompletedProcess, reframe: list[str]) -> str:
+def _ending(done: subprocess.CompletedProcess, reframe: list[str]) -> str:
     said = done.stdout[-400:].strip() or f"ReFrame ended with {done.returncode}"
     return f"{said}. It was started by `{shlex.join(reframe)}`; --reframe gives another way"
 
 
-def arguments(session: Session, where: Where, launches: int) -> list[str]:
-    """ReFrame's arguments for one case of the session with so many launches: its command's own but for what it selects."""
+def arguments(session: Session, where: Where, repeats: int) -> list[str]:
+    """ReFrame's arguments for fresh repeats of one case.
+
+    They are those of the session's command, but for its selection.
+    """
     case = next(case for case in session.cases if case.where == where)
     try:
         command = parse(session.command)
     except CommandError as error:
         raise ConfirmError(
-            f"the command of session {session.uuid} can't be read ({error}), so that its options can't "
-            f"be given again: {session.command}"
+            f"the command of session {session.uuid} cannot be read ({error}), so its options "
+            f"cannot be given again: {session.command}"
         ) from None
     words = [
         word
@@ -176,12 +206,12 @@ def arguments(session: Session, where: Where, launches: int) -> list[str]:
         f"^{re.escape(name)}$",
         *(["--distribute=all", "-J", f"nodelist={case.node}"] if case.node else []),
         "-S",
-        f"{name.partition('%')[0]}.repeats={launches}",
+        f"{name.partition('%')[0]}.repeats={repeats}",
         "--session-extras",
         f"{CONFIRMS}={session.uuid}",
     ]
 
 
 def _chooses_nodes(word: str) -> bool:
-    """Whether an option of ReFrame hands the scheduler one that chooses nodes."""
+    """Whether ReFrame's option passes the scheduler one that chooses nodes."""
     return re.match(r"--job-option=(--nodelist|nodelist|-w|w)\b", word) is not None

@@ -1,9 +1,9 @@
-"""A gate's report for whoever reads it: a terminal, a program (JSON), a CI system (JUnit), a merge request (Markdown), a
-monitor (OpenMetrics)."""
+"""A gate's report as text for a terminal, JSON, JUnit, Markdown or OpenMetrics. Writes no file."""
 
 import functools
 import math
 import re
+from collections import Counter
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from xml.etree import ElementTree
@@ -13,11 +13,14 @@ from prometheus_client.openmetrics.exposition import generate_latest
 from tabulate import tabulate
 
 from nearmetal import clean
+from nearmetal.choices import some
 from nearmetal.compare import number, percent, plain
-from nearmetal.gate.session import WORDS, Judged, Report
+from nearmetal.gate.verdict import MEASURED_AGAIN, VERDICT_NAMES, GateReport, Verdict
 
-#: Of the JSON document; the schema beside this file says what it holds.
+#: Version of the JSON document, which the schema beside this file describes.
 FORMAT = 1
+#: Keys of the JSON document that differ from the names of a verdict's attributes.
+KEYS = {"environ": "environment", "name": "word", "repeats": "launches"}
 HEADERS = (
     "verdict",
     "check",
@@ -38,51 +41,49 @@ SUMMARY = {
 }
 ADVICE = {
     "ok": "ok: no change as large as the variable's noise lets find (`finds`; --all prints it)",
-    "inconclusive": "inconclusive: `nearmetal gate --confirm` measures these again until they are decided",
+    "inconclusive": "inconclusive: `nearmetal gate --confirm` measures these until decided",
     "improved": "improved: `nearmetal baseline record` makes that the new standard",
 }
 
 
 def readable(output):
-    """Decorator of an output: what it gets of the report's texts is one line each, without control characters."""
+    """Decorator of an output: each text of its report is one line, without control characters."""
 
     @functools.wraps(output)
-    def cleaned(report: Report, *arguments):
-        # The outputs need of the session what identifies it, and not its cases, of which there may be thousands.
+    def cleaned(report: GateReport, *arguments):
+        # The outputs name the session, but need none of its cases, which may be thousands.
         session = clean.every(replace(report.session, cases=(), skipped=()))
-        judged, notes = clean.every((report.judged, report.notes))
-        return output(replace(report, session=session, judged=judged, notes=notes), *arguments)
+        verdicts, notes = clean.every((report.verdicts, report.notes))
+        return output(replace(report, session=session, verdicts=verdicts, notes=notes), *arguments)
 
     return cleaned
 
 
-def headline(report: Report) -> str:
-    counts = {word: sum(one.word == word for one in report.judged) for word in WORDS}
-    return f"{SUMMARY[report.word]}: " + (
-        ", ".join(f"{count} {word}" for word, count in counts.items() if count)
-        or "nothing was judged"
-    )
+def headline(report: GateReport) -> str:
+    counts = Counter(one.name for one in report.verdicts)
+    counted = [f"{counts[name]} {name}" for name in VERDICT_NAMES if counts[name]]
+    return f"{SUMMARY[report.verdict]}: {', '.join(counted) or 'nothing was judged'}"
 
 
-def subject(report: Report) -> str:
+def subject(report: GateReport) -> str:
     return f"session {report.session.uuid} on {report.session.system}, started {when(report)}"
 
 
-def when(report: Report) -> str:
-    """The session's start in UTC, and how long ago that is: a gate that judges yesterday's session should not go unseen."""
+def when(report: GateReport) -> str:
+    """The session's start in UTC and its age, so that an old session does not go unseen."""
     started = datetime.fromtimestamp(report.session.time, UTC)
     age = (datetime.now(UTC) - started).total_seconds()
-    for size, unit in ((86400, "days"), (3600, "hours"), (60, "minutes")):
-        if age >= 2 * size:
-            return f"{started:%Y-%m-%d %H:%M} UTC ({age // size:.0f} {unit} ago)"
+    for seconds, unit in ((86400, "days"), (3600, "hours"), (60, "minutes")):
+        if age >= 2 * seconds:
+            return f"{started:%Y-%m-%d %H:%M} UTC ({age // seconds:.0f} {unit} ago)"
     return f"{started:%Y-%m-%d %H:%M} UTC"
 
 
-def row(one: Judged) -> list[str]:
+def row(one: Verdict) -> list[str]:
     wanted = f" of {one.wanted} wanted" if one.wanted else ""
     interval = f"{percent(one.interval[0])} to {percent(one.interval[1])}" if one.interval else ""
     return [
-        one.word,
+        one.name,
         plain(one.check),
         one.place,
         one.environ,
@@ -94,62 +95,47 @@ def row(one: Judged) -> list[str]:
         percent(one.change) if one.change is not None else "",
         interval,
         f"{100 * one.finds:.0f} %" if one.finds else "",
-        f"{one.launches}{wanted}" if one.launches else "",
+        f"{one.repeats}{wanted}" if one.repeats else "",
     ]
 
 
-def reasons(report: Report) -> list[str]:
-    """Lines under the table: why a variable is incomplete or not judged, each reason once with its variables."""
-    grouped: dict[str, list[Judged]] = {}
-    for one in report.judged:
+def reasons(report: GateReport) -> list[str]:
+    """Lines under the table: each reason once with its variables, changed facts, advice, notes."""
+    grouped: dict[str, list[str]] = {}
+    for one in report.verdicts:
         if one.reason:
-            grouped.setdefault(f"{one.word}: {one.reason}", []).append(one)
-    lines = [
-        f"{reason} ({some([' '.join(filter(None, [*one.where, one.variable])) for one in ones])})"
-        for reason, ones in grouped.items()
-    ]
+            variable = " ".join(filter(None, [*one.where, one.variable]))
+            grouped.setdefault(f"{one.name}: {one.reason}", []).append(variable)
+    lines = [f"{reason} ({some(variables)})" for reason, variables in grouped.items()]
     changed: dict[tuple, list[str]] = {}
-    for one in report.judged:
-        if one.word in ("regressed", "improved", "inconclusive"):
+    for one in report.verdicts:
+        if one.name in MEASURED_AGAIN["all"]:
             for name, (then, now) in (one.facts or {}).items():
                 changed.setdefault((name, then, now), []).append(one.place)
     lines += [
         f"changed since the baseline: {name}: {then} -> {now} ({', '.join(dict.fromkeys(where))})"
         for (name, then, now), where in changed.items()
     ]
-    words = {one.word for one in report.judged}
-    return [*lines, *(text for word, text in ADVICE.items() if word in words), *report.notes]
-
-
-def some(names: list[str], most: int = 3) -> str:
-    """The first few, and how many more."""
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+    names = {one.name for one in report.verdicts}
+    return [*lines, *(text for name, text in ADVICE.items() if name in names), *report.notes]
 
 
 @readable
-def table(report: Report, every: bool = False) -> str:
+def table(report: GateReport, every: bool = False) -> str:
     """For a terminal: what is not ok, or everything."""
-    rows = [row(one) for one in report.judged if every or (one.word != "ok" and one.variable)]
-    text = (
-        tabulate(rows, HEADERS, disable_numparse=True, colalign=["left"] * 5 + ["right"] * 6)
-        if rows
-        else ""
-    )
-    return "\n\n".join(
-        filter(None, [f"{headline(report)}\n{subject(report)}", text, "\n".join(reasons(report))])
-    )
+    rows = [row(one) for one in report.verdicts if every or (one.name != "ok" and one.variable)]
+    alignment = ["left"] * 5 + ["right"] * 6
+    text = tabulate(rows, HEADERS, disable_numparse=True, colalign=alignment) if rows else ""
+    blocks = [f"{headline(report)}\n{subject(report)}", text, "\n".join(reasons(report))]
+    return "\n\n".join(filter(None, blocks))
 
 
 @readable
-def document(report: Report) -> dict:
+def document(report: GateReport) -> dict:
     """For programs, by gate-schema.yaml."""
-
-    def plain(value):
-        return None if isinstance(value, float) and not math.isfinite(value) else value
-
     return {
         "format": FORMAT,
-        "verdict": report.word,
+        "verdict": report.verdict,
         "exit_code": report.exit_code,
         "notes": list(report.notes),
         "session": {
@@ -157,56 +143,61 @@ def document(report: Report) -> dict:
             "system": report.session.system,
             "started": report.session.started,
         },
-        "judged": [
-            {
-                ("environment" if name == "environ" else name): plain(value)
-                for name, value in asdict(one).items()
-            }
-            for one in report.judged
-        ],
+        "judged": list(map(_entry, report.verdicts)),
     }
 
 
+def _entry(one: Verdict) -> dict:
+    """A verdict with the document's keys; None instead of NaN and infinity, which JSON lacks."""
+    entry = {}
+    for name, value in asdict(one).items():
+        if isinstance(value, float) and not math.isfinite(value):
+            value = None
+        entry[KEYS.get(name, name)] = value
+    return entry
+
+
 @readable
-def junit(report: Report) -> str:
-    """JUnit XML: a regression is a failure, what is not known an error, what is not judged skipped."""
+def junit(report: GateReport) -> str:
+    """JUnit XML: regressed is a failure, incomplete an error, not judged skipped."""
     kinds = {
         "regressed": "failure",
         "incomplete": "error",
         "inconclusive": "error",
         "not judged": "skipped",
     }
-    words = [kinds.get(one.word) for one in report.judged]
+    outcomes = [kinds.get(one.name) for one in report.verdicts]
     suite = ElementTree.Element(
         "testsuite",
         name=f"nearmetal gate {report.session.system}",
-        tests=str(len(words)),
-        failures=str(words.count("failure")),
-        errors=str(words.count("error")),
-        skipped=str(words.count("skipped")),
+        tests=str(len(outcomes)),
+        failures=str(outcomes.count("failure")),
+        errors=str(outcomes.count("error")),
+        skipped=str(outcomes.count("skipped")),
     )
-    for one in report.judged:
+    for one in report.verdicts:
         case = ElementTree.SubElement(
             suite,
             "testcase",
             name=f"{one.check} {one.variable}".strip(),
             classname=f"{report.session.system}.{one.place}.{one.environ}",
         )
-        if kind := kinds.get(one.word):
-            message = f"{one.word}: " + (one.reason or ", ".join(filter(None, row(one)[5:])))
+        kind = kinds.get(one.name)
+        if kind:
+            message = f"{one.name}: " + (one.reason or ", ".join(filter(None, row(one)[5:])))
             ElementTree.SubElement(case, kind, message=message)
     ElementTree.indent(suite)
     return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
 
 
 def escaped(text) -> str:
-    """Text that Markdown shows as it is: no table cell ends in it, and it is no HTML, link or picture."""
+    """Text that Markdown shows unchanged: no end of a table cell, HTML, link or picture."""
     entities = str(text).replace("&", "&amp;").replace("<", "&lt;")
     return re.sub(r"([\\|\[\]])", r"\\\1", entities)
 
 
 @readable
-def markdown(report: Report) -> str:
+def markdown(report: GateReport) -> str:
     """For a merge request: the headline, what is not ok, and the rest folded away."""
 
     def cells(values):
@@ -215,8 +206,8 @@ def markdown(report: Report) -> str:
     def block(ones):
         return [cells(HEADERS), cells(["---"] * len(HEADERS)), *(cells(row(one)) for one in ones)]
 
-    loud = [one for one in report.judged if one.word not in ("ok", "not judged")]
-    rest = [one for one in report.judged if one.word in ("ok", "not judged")]
+    loud = [one for one in report.verdicts if one.name not in ("ok", "not judged")]
+    rest = [one for one in report.verdicts if one.name in ("ok", "not judged")]
     lines = [
         f"### Nearmetal: {headline(report)}",
         "",
@@ -238,7 +229,7 @@ def markdown(report: Report) -> str:
 
 
 @readable
-def openmetrics(report: Report) -> str:
+def openmetrics(report: GateReport) -> str:
     """Gauges for a monitor that scrapes a file."""
     registry, labels = (
         CollectorRegistry(),
@@ -253,22 +244,22 @@ def openmetrics(report: Report) -> str:
         labels,
         registry=registry,
     )
-    word = Gauge(
+    verdict = Gauge(
         "nearmetal_verdict",
         "1 for the verdict that a variable has.",
         (*labels, "verdict"),
         registry=registry,
     )
     Info("nearmetal_session", "The session judged.", registry=registry).info(
-        {"uuid": report.session.uuid, "system": report.session.system, "verdict": report.word}
+        {"uuid": report.session.uuid, "system": report.session.system, "verdict": report.verdict}
     )
     Gauge("nearmetal_session_start_seconds", "When it started.", registry=registry).set(
         report.session.time
     )
-    for one in report.judged:
+    for one in report.verdicts:
         partition = report.session.system, one.partition, one.node
         where = *partition, one.environ, one.check, one.variable
-        word.labels(*where, one.word).set(1)
+        verdict.labels(*where, one.name).set(1)
         if one.value is not None:
             value.labels(*where, one.unit).set(one.value)
         if one.change is not None:

@@ -1,4 +1,4 @@
-"""What a session was meant to run, from the command that started it: fewer cases than that are not a pass."""
+"""The cases that a session should hold, from its command. A session with fewer is incomplete."""
 
 import hashlib
 import re
@@ -10,7 +10,7 @@ from nearmetal.command import Command, CommandError, parse
 from nearmetal.gate.baseline import Baseline, Key
 from nearmetal.results import Session
 
-#: ReFrame's options that choose cases by what a case's key doesn't tell, by ReFrame's names of them.
+#: Filters that cannot be evaluated offline, by ReFrame's names.
 OPAQUE = (
     "tags",
     "exclude_tags",
@@ -22,7 +22,7 @@ OPAQUE = (
     "restore_session",
     "mode",
 )
-#: Options that choose cases or say how often ReFrame runs them, with those that belong to them.
+#: Options that choose cases or set how often ReFrame runs them.
 CHOOSING = (
     "system",
     "prgenv",
@@ -39,27 +39,27 @@ CHOOSING = (
 
 
 def promised(session: Session, baseline: Baseline) -> tuple[set[Key], str]:
-    """The baseline's cases that the session's command selects, and a note where that can't be told from the command."""
+    """The baseline's cases that the session's command selects, and a note if this is unknown."""
     try:
         command = parse(session.command)
         keys = {key for key in baseline.entries if _selected(key, session, command)}
     except (CommandError, re.error) as error:
-        return set(), f"the session's command can't be read ({error}): {session.command}"
+        return set(), f"the session's command cannot be read ({error}): {session.command}"
     except OSError as error:
         return set(), (
-            f"the file {error.filename} that -c names can't be read ({error.strerror}), so that a case "
-            f"that is not there goes unseen: {session.command}"
+            f"the file {error.filename} of -c cannot be read ({error.strerror}), so a missing case "
+            f"is not noticed: {session.command}"
         )
     if any(command.given(name) for name in OPAQUE) or _by_number(command):
-        return (
-            set(),
-            f"selected by what only ReFrame knows, so that a case that is not there goes unseen: {session.command}",
+        return set(), (
+            "the command has filters that only ReFrame can evaluate, so a missing case is not "
+            f"noticed: {session.command}"
         )
     return keys, ""
 
 
 def _by_number(command: Command) -> bool:
-    """Whether tests are chosen by the number of their variant, as in `-n pingpong@1`."""
+    """Whether tests are chosen by variant number, as in `-n pingpong@1`."""
     patterns = [*(command.given("names") or ()), *(command.given("exclude_names") or ())]
     return any("@" in pattern for pattern in patterns)
 
@@ -82,7 +82,7 @@ def _selected(key: Key, session: Session, command: Command) -> bool:
 
 
 def _named(check: str, command: Command) -> bool:
-    """Whether -n and -x choose a check of that display name, by ReFrame's own filters."""
+    """Whether -n and -x choose a check with this display name, by ReFrame's own filters."""
     # Not at the top: it takes a second.
     from reframe.core.exceptions import ReframeError
     from reframe.frontend.filters import have_any_name, have_not_name
@@ -98,13 +98,13 @@ def _named(check: str, command: Command) -> bool:
 
 
 def _hashcode(check: str) -> str:
-    """The hash that ReFrame prints of a check of that display name: `-n /1953a4fc` selects by it."""
+    """ReFrame's hash of a check with this display name: `-n /1953a4fc` selects by it."""
     name, *parameters = check.split(" %")
     return hashlib.sha256("".join([name, *sorted(parameters)]).encode()).hexdigest()[:8]
 
 
 def _replaced(check: str, command: Command) -> bool:
-    """Whether -P replaced the value of one of the check's own parameters by others."""
+    """Whether -P replaced the value of one of the check's own parameters."""
     own = dict(naming.PARAMETER.findall(check))
     for words in command.given("parameterize") or ():
         name, _, values = words.partition("=")
@@ -116,7 +116,7 @@ def _replaced(check: str, command: Command) -> bool:
 
 
 def _within(check: str, paths: list[str]) -> bool:
-    """Whether one of the paths that -c names holds the check: a directory may, a file defines it or not."""
+    """Whether a path of -c may hold the check: a directory may, a file must define it."""
     files = [Path(path) for path in paths]
     if not files or any(path.is_dir() for path in files):
         return True

@@ -1,1 +1,1 @@
-"""The report's pages: sessions as tables and plots. Pure functions; page.py writes them to a file."""
+"""The report's page: sessions as tables and plots. Pure functions; none writes a file."""

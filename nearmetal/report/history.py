@@ -1,19 +1,19 @@
-"""Every variable over the sessions, which are taken as they stream by, and where the facts it was measured on changed."""
+"""Every variable over the sessions, read one after the other, and where its facts changed."""
 
 from collections import deque
 from dataclasses import dataclass, field
 from statistics import median
 
-from nearmetal.gate.session import changed_facts
+from nearmetal.facts import changed_facts
 from nearmetal.report import summary
 
-#: Points that a page holds at most; beyond, older sessions are put together in groups of equal size.
+#: Most points of a page; beyond, older sessions are grouped in equal numbers.
 MOST_POINTS = 20_000
-#: Points of a line at most: more than a screen tells apart.
+#: Most points of a line: more than a screen resolves.
 MOST_SLOTS = 300
-#: Newest sessions that stay single (fewer where there are many variables); up to so many have their launches shown.
+#: Newest sessions that stay single (fewer with many variables); these show their samples.
 RECENT = 60
-#: Rows of a table at most.
+#: Most rows of a table.
 MOST_ROWS = 400
 
 
@@ -28,7 +28,7 @@ class Series:
 
 @dataclass
 class Changed:
-    """A fact that was another in this session than when the case was last measured."""
+    """A fact that differs from the case's previous session."""
 
     session: int
     fact: str
@@ -39,7 +39,7 @@ class Changed:
 
 
 class Collector:
-    """What the pages say of all sessions; keeps the figures and none of the sessions."""
+    """Figures of all sessions for the pages. It keeps none of the sessions."""
 
     def __init__(self):
         self.sessions: list[tuple[str, str]] = []  #: id and start of each, oldest first
@@ -59,8 +59,7 @@ class Collector:
                 continue
             for value in case.values:
                 key = value.check, value.place, value.environ, value.variable, value.unit
-                if (series := self.series.get(key)) is None:
-                    series = self.series[key] = Series()
+                series = self.series.setdefault(key, Series())
                 series.at.append(number)
                 series.points.append(summary.summarize(value.samples, value.value))
                 series.launches.append(value.samples)
@@ -77,7 +76,7 @@ class Collector:
             changed.checks.add(f"{summary.plain(case.check)} with {case.environ}")
 
     def plot(self, changes) -> dict:
-        """Data of the history plot: `slots` (a session or a group of them each) and `series` of points in them."""
+        """Data of the history plot: `slots` (a session or a group each), and `series` of points."""
         groups = group(
             len(self.sessions),
             sum(len(series.at) for series in self.series.values()),
@@ -99,7 +98,7 @@ class Collector:
                     "key": [c.check, c.partition, c.environ, c.variable],
                     "slot": slot_of[number_of[c.session]],
                     "y": c.after,
-                    "text": told(c),
+                    "text": sentence(c),
                 }
                 for c in changes
                 if c.session in number_of
@@ -119,16 +118,8 @@ class Collector:
             gathered.setdefault(slot, []).append(point)
             if number in shown:
                 launches[slot] = [summary.short(sample) for sample in shown[number]]
-        # A group's interval goes from its lowest to its highest session's median; n is then its sessions.
         points = {
-            slot: values[0]
-            if len(groups[slot]) == 1
-            else summary.Summary(
-                median(p.value for p in values),
-                min(p.value for p in values),
-                max(p.value for p in values),
-                len(values),
-            )
+            slot: values[0] if len(groups[slot]) == 1 else _grouped(values)
             for slot, values in gathered.items()
         }
         return {
@@ -143,12 +134,12 @@ class Collector:
         }
 
     def rows(self, data: dict, changes) -> list[dict]:
-        """The table: a row a variable, with its newest figure, its first and a line for the eye."""
+        """The table: one row a variable, with its newest value, its first, and a small line."""
         moved: dict[tuple, list] = {}
         for change in changes:
             moved.setdefault(
                 (change.check, change.partition, change.environ, change.variable), []
-            ).append(told(change))
+            ).append(sentence(change))
         order = {key: index for index, key in enumerate(self.series)}
         # A variable's partitions one below the other.
         first_of: dict[tuple, int] = {}
@@ -198,8 +189,14 @@ class Collector:
         ], len(newest)
 
 
+def _grouped(values: list[summary.Summary]) -> summary.Summary:
+    """Median, lowest and highest of several sessions' medians, and the number of sessions."""
+    medians = [value.value for value in values]
+    return summary.Summary(median(medians), min(medians), max(medians), len(medians))
+
+
 def group(sessions: int, points: int, series: int) -> list[range]:
-    """Session numbers by slot: one each where all fit in the page, else groups, and the newest still one each."""
+    """Session numbers by slot: one each if all fit, else groups of the older ones."""
     if points <= MOST_POINTS and sessions <= MOST_SLOTS:
         return [range(number, number + 1) for number in range(sessions)]
     slots = min(max(2, MOST_POINTS // series), MOST_SLOTS)
@@ -211,14 +208,15 @@ def group(sessions: int, points: int, series: int) -> list[range]:
     ]
 
 
-def told(change) -> str:
-    """A change point in words."""
+def sentence(change) -> str:
+    """A sentence on a change point."""
     facts = "; ".join(
         f"{name}: {summary.text(then)} -> {summary.text(now)}"
         for name, (then, now) in (change.facts or {}).items()
     )
     return (
-        f"{summary.percent(change.change)} at session {change.session[:8]}, {summary.date(change.started)}: "
+        f"{summary.percent(change.change)} at session {change.session[:8]}, "
+        f"{summary.date(change.started)}: "
         f"{summary.number(change.before)} to {summary.amount(change.after, change.unit)}"
         + (f", p = {change.p:.2g}" if change.p is not None else "")
         + (f". Changed there: {facts}" if facts else "")
@@ -226,7 +224,7 @@ def told(change) -> str:
 
 
 def spark(values: list[float], width: int = 96, height: int = 20) -> str:
-    """Points of a small polyline through the newest sixty values, at least a tenth of them high, lest noise towers."""
+    """Points of a small polyline through the newest sixty values, on a scale of at least 10 %."""
     values = values[-60:]
     middle = (min(values) + max(values)) / 2
     span = max(max(values) - min(values), abs(middle) / 10) or 1
@@ -242,7 +240,7 @@ def has_facts(session) -> bool:
 
 
 def provenance(session, columns: list[str]) -> list[dict]:
-    """Rows of facts, a cell a partition; a fact that differs by case names each of its values with the cases'."""
+    """Rows of facts, one cell a partition; different values name their cases."""
     facts: dict[str, dict[str, dict[str, list[str]]]] = {}
     for case in session.cases if session else ():
         for name, value in case.facts.items():

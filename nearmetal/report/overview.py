@@ -1,4 +1,4 @@
-"""The first page: the verdict in words, what changed, and what each partition costs against the native one."""
+"""The first page: the verdict, the changes, and each partition's cost against the native one."""
 
 import math
 from collections import Counter
@@ -6,7 +6,7 @@ from collections import Counter
 from nearmetal import compare
 from nearmetal.report import summary
 
-#: Verdicts in the order in which they want to be read, with the symbol that stands beside the word.
+#: Symbols of the verdicts, in the order of the table.
 SYMBOLS = {
     "regressed": "✕",
     "incomplete": "○",
@@ -20,43 +20,47 @@ CAMPAIGN = {
     "regressed": ("✕", "regressed"),
     "incomplete": ("○", "incomplete"),
 }
-#: Ratios at which the heat map's shade deepens.
+#: Ratios at which the heat map's shade changes.
 STEPS = (1.05, 1.2, 1.5, 3.0, 10.0)
 
 
 def headline(report, session) -> dict:
-    """The verdict of the gate as `title`, `symbol`, CSS `word`, and sentences."""
-    failed = len(session.failures)
-    cases = len(session.cases)
-    sentences = []
+    """The gate's verdict as `title`, `symbol`, CSS `word`, and sentences."""
     if report is None:
         title, symbol, word = "Not judged", SYMBOLS["not judged"], "not-judged"
-        sentences.append(
-            "No verdict came with this session: `nearmetal gate` gives one, against a baseline of this system."
-        )
-    else:
-        counts = Counter(judged.word for judged in report.judged)
-        symbol, word = CAMPAIGN.get(report.word, CAMPAIGN["incomplete"])
-        title, total = (
-            report.word.capitalize(),
-            sum(bool(judged.variable) for judged in report.judged),
-        )
-        if worst := [judged for judged in report.judged if judged.word == "regressed"]:
-            sentences.append(f"{len(worst)} of {_variables(total)} got worse.")
-            first = max(worst, key=lambda judged: abs(judged.change or 0))
-            sentences.append(
-                f"Most: {first.variable} of {summary.plain(first.check)} with {first.environ} on "
-                f"{first.place}, {summary.percent(first.change)}."
+        sentences = [
+            (
+                "This session has no verdict: `nearmetal gate` gives one, against a baseline of this "
+                "system."
             )
-        elif counts["ok"] + counts["improved"]:
-            sentences.append(f"None of {_variables(counts['ok'] + counts['improved'])} got worse.")
-        rest = [
-            f"{counts[word]} {word}" for word in SYMBOLS if counts[word] and word != "regressed"
         ]
-        sentences += [f"{', '.join(rest)}."] if rest else []
-    if failed:
-        sentences.append(f"{failed} of {cases} case{'s' * (cases != 1)} failed.")
+    else:
+        title = report.verdict.capitalize()
+        symbol, word = CAMPAIGN.get(report.verdict, CAMPAIGN["incomplete"])
+        sentences = _sentences(report)
+    if session.failures:
+        cases = len(session.cases)
+        sentences.append(f"{len(session.failures)} of {cases} case{'s' * (cases != 1)} failed.")
     return {"title": title, "symbol": symbol, "word": word, "sentences": sentences}
+
+
+def _sentences(report) -> list[str]:
+    """How many variables got worse, the worst of them, and how many have other verdicts."""
+    counts = Counter(one.name for one in report.verdicts)
+    sentences = []
+    if counts["regressed"]:
+        total = sum(bool(one.variable) for one in report.verdicts)
+        regressed = [one for one in report.verdicts if one.name == "regressed"]
+        worst = max(regressed, key=lambda one: abs(one.change or 0))
+        sentences.append(f"{len(regressed)} of {_variables(total)} got worse.")
+        sentences.append(
+            f"Most: {worst.variable} of {summary.plain(worst.check)} with {worst.environ} on "
+            f"{worst.place}, {summary.percent(worst.change)}."
+        )
+    elif counts["ok"] + counts["improved"]:
+        sentences.append(f"None of {_variables(counts['ok'] + counts['improved'])} got worse.")
+    others = [f"{counts[name]} {name}" for name in SYMBOLS if counts[name] and name != "regressed"]
+    return [*sentences, f"{', '.join(others)}."] if others else sentences
 
 
 def _variables(count: int) -> str:
@@ -64,65 +68,65 @@ def _variables(count: int) -> str:
 
 
 def verdicts(report) -> dict:
-    """Rows of the judged variables, worst first, with each change's place on a common scale of -`limit` to `limit`."""
+    """Rows of the verdicts, worst first. Each change has a place between -`limit` and `limit`."""
     if report is None:
         return {"rows": [], "limit": ""}
     order = list(SYMBOLS)
-    judged = sorted(
-        report.judged,
-        key=lambda j: (order.index(j.word) if j.word in order else 1, -abs(j.change or 0)),
-    )
+
+    def rank(one) -> tuple:
+        return order.index(one.name) if one.name in order else 1, -abs(one.change or 0)
+
     ends = [
         abs(end)
-        for j in judged
-        if j.interval and j.word != "ok"
-        for end in j.interval
+        for one in report.verdicts
+        if one.interval and one.name != "ok"
+        for end in one.interval
         if math.isfinite(end)
     ]
     limit = min(max([0.05, *ends]), 0.5)
-    return {"rows": [_row(j, limit) for j in judged], "limit": f"{limit * 100:.0f} %"}
+    rows = [_row(one, limit) for one in sorted(report.verdicts, key=rank)]
+    return {"rows": rows, "limit": f"{limit * 100:.0f} %"}
 
 
-def _row(judged, limit: float) -> dict:
-    def place(fraction):
-        return round(50 + 48 * max(-1.0, min(1.0, fraction / limit)), 1)
-
-    bar = None
-    if judged.change is not None and judged.interval:
-        bar = {
-            "low": place(judged.interval[0]),
-            "high": place(judged.interval[1]),
-            "at": place(judged.change),
-        }
+def _row(one, limit: float) -> dict:
+    low, high = one.interval or (None, None)
     return {
-        "word": judged.word,
-        "symbol": SYMBOLS.get(judged.word, "○"),
-        "css": judged.word.replace(" ", "-"),
-        "check": summary.plain(judged.check),
-        "partition": judged.place,
-        "environ": judged.environ,
-        "key": (judged.check, judged.place, judged.environ, judged.variable),
-        # The gate leaves the variable empty where the whole case is not there, and the check where cases are.
-        "variable": judged.variable or ("all variables" if judged.check else "cases"),
-        "baseline": summary.amount(judged.baseline, judged.unit)
-        if judged.baseline is not None
-        else "",
-        "value": summary.amount(judged.value, judged.unit) if judged.value is not None else "",
-        "change": summary.percent(judged.change) if judged.change is not None else "",
-        "bar": bar,
-        "p": f"{judged.p:.2g}" if judged.p is not None else "",
-        "interval": f"{summary.percent(judged.interval[0])} to {summary.percent(judged.interval[1])}"
-        if judged.interval
-        else "",
-        "launches": judged.launches,
-        "wanted": judged.wanted,
-        "finds": f"{judged.finds * 100:.0f} %" if judged.finds is not None else "",
-        "reason": compare.gist(judged.reason or ""),
+        "word": one.name,
+        "symbol": SYMBOLS.get(one.name, "○"),
+        "css": one.name.replace(" ", "-"),
+        "check": summary.plain(one.check),
+        "partition": one.place,
+        "environ": one.environ,
+        "key": (one.check, one.place, one.environ, one.variable),
+        # The variable is empty for a missing case, and the check is empty for several cases.
+        "variable": one.variable or ("all variables" if one.check else "cases"),
+        "baseline": "" if one.baseline is None else summary.amount(one.baseline, one.unit),
+        "value": "" if one.value is None else summary.amount(one.value, one.unit),
+        "change": "" if one.change is None else summary.percent(one.change),
+        "bar": _bar(one, limit),
+        "p": "" if one.p is None else f"{one.p:.2g}",
+        "interval": f"{summary.percent(low)} to {summary.percent(high)}" if one.interval else "",
+        "launches": one.repeats,
+        "wanted": one.wanted,
+        "finds": "" if one.finds is None else f"{one.finds * 100:.0f} %",
+        "reason": compare.gist(one.reason or ""),
         "facts": [
             (name, summary.text(then), summary.text(now))
-            for name, (then, now) in (judged.facts or {}).items()
+            for name, (then, now) in (one.facts or {}).items()
         ],
     }
+
+
+def _bar(one, limit: float) -> dict | None:
+    """Places of the change and its interval in percent of the bar's width."""
+    if one.change is None or not one.interval:
+        return None
+
+    def place(fraction: float) -> float:
+        return round(50 + 48 * max(-1.0, min(1.0, fraction / limit)), 1)
+
+    low, high = one.interval
+    return {"low": place(low), "high": place(high), "at": place(one.change)}
 
 
 def failures(session) -> list[dict]:
@@ -139,7 +143,7 @@ def failures(session) -> list[dict]:
 
 
 def partitions(session, base: str | None = None) -> list[str]:
-    """As they ran, but first the one that the others are compared with: `base`, else `native`, else the first."""
+    """Partitions as they ran, but the base first: `base`, else `native`, else the first."""
     names = list(dict.fromkeys(case.place for case in session.cases))
     first = base if base is not None else "native"
     return sorted(names, key=lambda name: name != first)
@@ -150,9 +154,10 @@ def has_overhead(session) -> bool:
 
 
 def heat_map(session, columns: list[str]) -> list[dict]:
-    """For each check and environment its variables, each with a cell a partition: overhead to the first partition.
+    """Overhead to the first partition: for each check and environment, a row a variable.
 
-    Overhead is the ratio of times, or the inverse ratio of rates, so that above 1 is worse whatever the unit.
+    Overhead is the ratio of times, or the inverse ratio of rates, so that above 1 is worse
+    whatever the unit.
     """
     values = {
         (v.check, v.environ, v.variable, v.place): v
@@ -196,12 +201,12 @@ def _cells(values: list) -> list[dict]:
 
 
 def _cell(value, mine: summary.Summary, base: summary.Summary | None) -> dict:
-    told = {"amount": summary.number(mine.value), "hover": summary.hover(mine, value.unit)}
+    common = {"amount": summary.number(mine.value), "hover": summary.hover(mine, value.unit)}
     if base is None or value.lower_is_better is None or not (base.value > 0 and mine.value > 0):
-        return {**told, "text": "-", "level": "none"}
+        return {**common, "text": "-", "level": "none"}
     ratio = mine.value / base.value if value.lower_is_better else base.value / mine.value
-    digits = sum(ratio < limit for limit in (10, 100))
-    return {**told, "text": f"{ratio:.{digits}f}", "level": level(ratio)}
+    digits = max(0, 2 - sum(ratio >= step for step in (10, 100)))
+    return {**common, "text": f"{ratio:.{digits}f}", "level": level(ratio)}
 
 
 def level(ratio: float) -> str:

@@ -1,8 +1,9 @@
 """`nearmetal report`: one HTML file that needs no network, for people to look at.
 
-The pages' tables are plain HTML; plots are drawn by plotly.js, which lies compressed in the file and is inflated by the
-browser when a plot is first shown. What a session holds is untrusted: the template escapes it, data for the script is
-JSON without `<`, and the content security policy admits the page's own two scripts, by hash, and no connection.
+The pages' tables are plain HTML; plots are drawn by plotly.js, which lies compressed in the file
+and is inflated by the browser when a plot is first shown. What a session holds is untrusted: the
+template escapes it, data for the script is JSON without `<`, and the content security policy
+admits the page's own two scripts, by hash, and no connection.
 """
 
 import base64
@@ -18,7 +19,8 @@ import jinja2
 import markupsafe
 import orjson
 
-from nearmetal import clean, files
+from nearmetal import clean
+from nearmetal.errors import NearmetalError
 from nearmetal.report import history, overview, plots, summary
 
 ASSETS = Path(__file__).parent / "assets"
@@ -31,36 +33,23 @@ CONTEXT = {
 }
 
 
-class ReportError(ValueError):
-    """There is nothing to report on, or a part of the report is missing; the message says what to do."""
-
-
-def write(
-    path: Path, sessions: Iterable, report, changes, figures, base: str | None = None
-) -> None:
-    """Write the report to `path`. Raises ReportError.
-
-    sessions: all stored ones of one system, oldest first; they are read once and not kept, so an iterator will do.
-    report: the gate's on one of them, or None where it was not judged; then the newest session is shown.
-    changes: change points in the history. figures: published ones. base: the partition that others are compared with
-    (default: `native`, else the first that ran).
-    """
-    page = render(sessions, report, changes, figures, base)
-    try:
-        files.write(path, page)
-    except OSError as error:
-        raise ReportError(
-            f"{path}: the report cannot be written there ({error.strerror or error}); "
-            "--output names another place"
-        ) from error
+class ReportError(NearmetalError):
+    """There is nothing to report on, or a part of the report is missing."""
 
 
 def render(sessions: Iterable, report, changes, figures, base: str | None = None) -> str:
-    """The report as HTML. Raises ReportError."""
+    """The report as HTML. Raises ReportError.
+
+    :arg sessions: all stored ones of one system, oldest first. They are read once and not kept.
+    :arg report: the gate's on one of them; None: no verdict, and the newest session is shown.
+    :arg changes: change points in the history.
+    :arg figures: published ones.
+    :arg base: the partition that others are compared with (default: `native`, else the first).
+    """
     changes, figures = clean.every(list(changes)), clean.every(list(figures))
     if report is not None:
-        judged, notes = clean.every((report.judged, report.notes))
-        report = replace(report, judged=judged, notes=notes)
+        verdicts, notes = clean.every((report.verdicts, report.notes))
+        report = replace(report, verdicts=verdicts, notes=notes)
     collector, shown, newest = history.Collector(), {}, None
     has = {
         "overhead": overview.has_overhead,
@@ -113,7 +102,7 @@ def render(sessions: Iterable, report, changes, figures, base: str | None = None
             columns=columns,
             steps=overview.STEPS,
             heat=overview.heat_map(shown["overhead"], columns["overhead"]),
-            changes=[(c, history.told(c)) for c in changes],
+            changes=[(c, history.sentence(c)) for c in changes],
             shown=shown,
             plots=drawn,
             context={

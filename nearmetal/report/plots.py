@@ -1,9 +1,11 @@
-"""Network, kernels and memory: what is measured over message sizes, processes and threads, with published figures behind it.
+"""Plots of network, kernels and memory over message sizes, processes and threads.
 
-A plot is a dictionary that the page's script draws and the template writes as a table:
-{id, title, x: {title, kind}, y: {title, log}, lines: [{partition, stack, unit, session, x, y, low, high, n}], marks: [...],
-places: of the marks};
-each y is a median over launches (summary.py), each mark a published figure (`mark`).
+Published figures are drawn beside them.
+
+A plot is a dictionary that the page's script draws and the template writes as a table: {id, title,
+x: {title, kind}, y: {title, log}, lines: [{partition, stack, unit, session, x, y, low, high, n}],
+marks: [...], places: of the marks}; each y is a median of samples (summary.py), each mark a
+published figure (`mark`).
 """
 
 import re
@@ -49,9 +51,8 @@ def _bound(figure) -> str:
 
 
 def mark(figure, x) -> dict:
-    """A published figure at x; `low` and `high` are its ends, `bound` says that it is a limit and of which kind."""
-    values = (figure.value, figure.below, figure.above)
-    given = [value for value in values if value is not None]
+    """A published figure at x with its ends `low` and `high`; `bound` is `<` or `>` for a limit."""
+    given = [one for one in (figure.value, figure.below, figure.above) if one is not None]
     low, high = figure.range or (given[0], given[0])
     if figure.read_off_plot and figure.value is not None:
         low, high = low - figure.read_off_plot["error"], high + figure.read_off_plot["error"]
@@ -96,7 +97,7 @@ def plot(
 
 
 def network(session, figures) -> list[dict]:
-    """Latency and bandwidth against message size, between nodes and within one: the messaging paper's figures 4 and 5."""
+    """Latency and bandwidth against message size: figures 4 and 5 of the messaging paper."""
     found: dict[str, tuple[list, list]] = {place: ([], []) for place in PLACES}
     for case in session.cases if session else ():
         if case.measured and summary.base_name(case.check) in NETWORK:
@@ -133,7 +134,7 @@ def network(session, figures) -> list[dict]:
 
 
 def distinct(marks: list[dict]) -> list[dict]:
-    """Each published figure once, although several partitions and stacks measured its counterpart."""
+    """Each published figure once, even if several partitions and stacks measured it."""
     return [one for index, one in enumerate(marks) if one not in marks[:index]]
 
 
@@ -144,7 +145,7 @@ def _reaches(case, variable: str) -> bool:
 
 
 def stack(case) -> str:
-    """What carried the messages, as a line of the plot is called: the environment, with what is peculiar to the check."""
+    """Name of a line: the environment, with the check's own parameters."""
     base = summary.base_name(case.check)
     others = [
         value for name, value in summary.parameters(case.check).items() if name != "placement"
@@ -157,27 +158,19 @@ def stack(case) -> str:
 def _by_size(case) -> tuple[dict, dict]:
     """Summaries by message size: of the latency in us, and of the bandwidth in Gb/s.
 
-    A case without curves has them at two sizes each, by its variables; the peak stands at 4 MiB, whichever size had it.
+    A case without curves has two sizes of each, from its variables. The peak is drawn at 4 MiB,
+    whatever its size was.
     """
     if LATENCY in case.curves:
         latency = case.curves[LATENCY]
-        # Of every launch, so that the interval is that of bandwidths; 8 bits, 1000 from us and Gb.
+        # Of each sample, so that the interval is one of bandwidths; 8 bits, 1000 from us and Gb.
         bandwidth = case.curves.get(BANDWIDTH) or {
             size: tuple(8 * size / us / 1000 for us in launches)
             for size, launches in latency.items()
         }
-        return (
-            {size: summary.summarize(launches) for size, launches in latency.items() if launches},
-            {size: summary.summarize(launches) for size, launches in bandwidth.items() if launches},
-        )
-    if (
-        BANDWIDTH in case.curves
-    ):  # RDMA Read takes a whole round trip, which is no line of this plot
-        return {}, {
-            size: summary.summarize(launches)
-            for size, launches in case.curves[BANDWIDTH].items()
-            if launches
-        }
+        return _summaries(latency), _summaries(bandwidth)
+    if BANDWIDTH in case.curves:  # RDMA Read takes a whole round trip, which this plot lacks
+        return {}, _summaries(case.curves[BANDWIDTH])
     points = {
         value.variable: summary.summarize(value.samples, value.value) for value in case.values
     }
@@ -186,6 +179,10 @@ def _by_size(case) -> tuple[dict, dict]:
         for names in (("startup_latency", "latency_1KiB"), ("bandwidth_64KiB", "peak_bandwidth"))
     )
     return latency, bandwidth
+
+
+def _summaries(curve: dict[int, tuple[float, ...]]) -> dict[int, summary.Summary]:
+    return {size: summary.summarize(samples) for size, samples in curve.items() if samples}
 
 
 def has_network(session) -> bool:
@@ -200,15 +197,13 @@ def memory(session, figures) -> list[dict]:
     plots = []
     for function in ("copy", "scale", "add", "triad"):
         lines: dict[tuple[str, str], dict] = {}
-        for case in session.cases if session else ():
-            for value in (
-                case.values if case.measured and summary.base_name(case.check) == "stream" else ()
-            ):
-                if found := re.fullmatch(rf"{function}_(\d+)", value.variable):
-                    name = " ".join([case.environ, *summary.parameters(case.check).values()])
-                    lines.setdefault((case.place, name), {})[int(found[1])] = summary.summarize(
-                        value.samples, value.value
-                    )
+        for case in _measured(session, ("stream",)):
+            name = " ".join([case.environ, *summary.parameters(case.check).values()])
+            for value in case.values:
+                found = re.fullmatch(rf"{function}_(\d+)", value.variable)
+                if found:
+                    points = lines.setdefault((case.place, name), {})
+                    points[int(found[1])] = summary.summarize(value.samples, value.value)
         marks = [
             mark(figure, figure.parameters["threads"])
             for _, value, figure in published.beside(session, figures)
@@ -256,6 +251,15 @@ def memory(session, figures) -> list[dict]:
     return [entry for entry in plots if entry["lines"] or entry["marks"]]
 
 
+def _measured(session, checks: tuple[str, ...] = ()) -> list:
+    """The session's measured cases (of these checks)."""
+    return [
+        case
+        for case in (session.cases if session else ())
+        if case.measured and (not checks or summary.base_name(case.check) in checks)
+    ]
+
+
 def has_memory(session) -> bool:
     return any(
         case.measured
@@ -271,28 +275,26 @@ SCALED = published.SCALED
 
 
 def kernels(session, figures) -> list[dict]:
-    """What a program did and its parallel efficiency against processes, by class and threads: the messaging paper's figure 6."""
+    """Rates and parallel efficiency against processes: figure 6 of the messaging paper."""
     found: dict[tuple, dict[tuple[str, str], dict]] = {}
     keys: dict[tuple, tuple] = {}  # of the plot that shows a variable of a case
-    for case in session.cases if session else ():
-        for value in case.values if case.measured else ():
-            if scaled := SCALED.fullmatch(value.variable):
-                quantity, letter, processes, threads = scaled.groups()
-                others = dict(summary.parameters(case.check))
-                key = (
-                    others.pop("benchmark", summary.base_name(case.check)),
-                    letter,
-                    threads or "",
-                    quantity,
-                    value.unit,
-                )
-                where = case.place, " ".join([case.environ, *others.values()])
-                points = found.setdefault(key, {}).setdefault(where, {})
-                points[int(processes)] = summary.summarize(value.samples, value.value)
-                keys[value.variable, case.key] = key
+    for case in _measured(session):
+        others = dict(summary.parameters(case.check))
+        name = others.pop("benchmark", summary.base_name(case.check))
+        where = case.place, " ".join([case.environ, *others.values()])
+        for value in case.values:
+            scaled = SCALED.fullmatch(value.variable)
+            if not scaled:
+                continue
+            quantity, letter, processes, threads = scaled.groups()
+            key = name, letter, threads or "", quantity, value.unit
+            points = found.setdefault(key, {}).setdefault(where, {})
+            points[int(processes)] = summary.summarize(value.samples, value.value)
+            keys[value.variable, case.key] = key
     marks_of: dict[tuple, list] = {}
     for case, value, figure in published.beside(session, figures):
-        if of := keys.get((value.variable, case.key)):
+        of = keys.get((value.variable, case.key))
+        if of:
             marks_of.setdefault(of, []).append(mark(figure, figure.parameters["processes"]))
     plots = []
     for (name, letter, threads, quantity, unit), lines in found.items():

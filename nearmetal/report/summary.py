@@ -1,4 +1,4 @@
-"""What a page says of the launches of one variable, and how it writes numbers, dates and names."""
+"""Summary of a variable's samples, and formats of numbers, dates and names."""
 
 import math
 from datetime import UTC, datetime
@@ -9,12 +9,12 @@ from nearmetal import metrics
 from nearmetal.compare import number, percent, plain  # noqa: F401 - for the pages
 from nearmetal.results import parameters  # noqa: F401 - for the pages
 
-#: Fewer launches than this cannot bound their median with 95 %.
+#: Fewer samples have no 95 % interval of their median.
 LEAST_LAUNCHES = 6
 
 
 class Summary(NamedTuple):
-    """The median over launches between the ends of its interval."""
+    """The median of samples, and its interval."""
 
     value: float
     low: float
@@ -23,10 +23,11 @@ class Summary(NamedTuple):
 
 
 def summarize(samples: tuple[float, ...], value: float | None = None) -> Summary:
-    """Of the launches; of the stored value alone where no sample was stored.
+    """Summary of the samples; of the stored value if there is none.
 
-    The interval is the distribution-free one of the median at 95 % (order statistics; Hollander and Wolfe, section 3.6)
-    for at least LEAST_LAUNCHES launches, else the lowest and the highest launch.
+    The interval is the distribution-free 95 % interval of the median (order statistics; Hollander
+    and Wolfe, section 3.6). With fewer than LEAST_LAUNCHES samples it is the lowest and the
+    highest.
     """
     if not samples and value is not None:
         return Summary(value, value, value, 1)
@@ -40,7 +41,7 @@ def summarize(samples: tuple[float, ...], value: float | None = None) -> Summary
 
 @lru_cache
 def _rank(count: int) -> int:
-    """The largest k for which the k-th lowest and k-th highest of so many hold the median between them with 95 %."""
+    """Largest k for which the k-th lowest and highest samples bound the median with 95 %."""
     outside, rank = 0.0, 0
     for k in range(count // 2 + 1):
         outside += 2 * math.comb(count, k) / 2**count
@@ -51,14 +52,14 @@ def _rank(count: int) -> int:
 
 
 def interval_kind(launches: int) -> str:
-    """What the interval of so many launches is."""
+    """Name of the interval for this number of repeats."""
     if launches >= LEAST_LAUNCHES:
         return "95 % interval of the median"
     return "lowest to highest launch" if launches > 1 else "one launch: no interval"
 
 
 def short(value: float) -> float:
-    """Five significant digits: what a plot can show."""
+    """Round to five significant digits, enough for a plot."""
     return float(f"{value:.5g}")
 
 
@@ -75,8 +76,8 @@ def hover(summary: Summary, name: str) -> str:
     if summary.launches == 1:
         return f"{amount(summary.value, name)}; one launch: no interval"
     return (
-        f"{amount(summary.value, name)}; {interval_kind(summary.launches)}: {number(summary.low)} to "
-        f"{amount(summary.high, name)}; n = {summary.launches} launches"
+        f"{amount(summary.value, name)}; {interval_kind(summary.launches)}: "
+        f"{number(summary.low)} to {amount(summary.high, name)}; n = {summary.launches} launches"
     )
 
 
@@ -93,7 +94,7 @@ def date(started: str) -> str:
 
 
 def named(session) -> str:
-    """A session as people speak of it."""
+    """Short name of a session: the id's beginning and the start."""
     return f"{session.uuid[:8]}, {date(session.started)}"
 
 

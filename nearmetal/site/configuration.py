@@ -11,13 +11,13 @@ from pathlib import Path
 
 from reframe.core.exceptions import ConfigError
 
-from nearmetal import command
+from nearmetal import choices, command
 from nearmetal.site import (
     places,
     selection,
     srun_mpj,  # noqa: F401 - the import registers the launcher
 )
-from nearmetal.site.site_files import read_environments, read_system, read_yaml, unknown
+from nearmetal.site.site_files import read_environments, read_system, read_yaml
 
 #: What a partition's `link_class` lets a check ask for. A virtual function is a passed-through device too.
 NIC_FEATURES = {
@@ -96,14 +96,14 @@ def refuse_unknown_system(asked: str, systems: list[dict], files: dict[str, Path
     if name not in known:
         directories = ", ".join(sorted({str(path.parent) for path in files.values()}))
         raise ConfigError(
-            f"{unknown('the system', name, known)}. Fix: correct --system or RFM_SYSTEM, or describe it "
+            f"{choices.unknown_value('the system', name, known)}. Fix: correct --system or RFM_SYSTEM, or describe it "
             f"in a file of {directories} or of a directory in NEARMETAL_SYSTEMS_PATH"
         )
     partitions = [one["name"] for one in known[name]]
     if partition and partition not in partitions:
         refuse_absent_partition(files[name], name, partition)
         raise ConfigError(
-            f"{files[name]}: {name}: {unknown('the partition', partition, partitions)}. "
+            f"{files[name]}: {name}: {choices.unknown_value('the partition', partition, partitions)}. "
             "Fix: correct --system or RFM_SYSTEM, or describe the partition in that file"
         )
 

@@ -3,15 +3,15 @@
 ReFrame's own errors name neither the file nor the fix, and some names it never checks.
 """
 
-import difflib
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
 import jsonschema
-import yaml
 from reframe.core.exceptions import ConfigError
+
+from nearmetal import choices, strict_yaml
 
 SCHEMA = Path(__file__).resolve().parent / "schema.yaml"
 
@@ -23,54 +23,16 @@ NEEDED_EXTRAS = {
 }
 
 
-class Loader(yaml.SafeLoader):
-    """YAML in which no mapping has a key twice: the second would win without a word."""
-
-    def compose_mapping_node(self, anchor):
-        node = super().compose_mapping_node(anchor)
-        keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
-        twice = sorted({key for key in keys if keys.count(key) > 1})
-        if twice:
-            raise yaml.composer.ComposerError(
-                problem=f"a mapping has more than one key {', '.join(twice)}",
-                problem_mark=node.start_mark,
-            )
-        return node
-
-
 def read_yaml(path: Path):
     """A file's content. Raises ConfigError."""
     try:
-        return yaml.load(path.read_text(encoding="utf-8"), Loader)
-    # PyYAML's constructors raise whatever Python does on a date, a number or a key that is none.
-    except (
-        *(OSError, yaml.YAMLError),
-        *(ValueError, LookupError, TypeError, AttributeError, RecursionError),
-    ) as error:
-        raise ConfigError(
-            f"{path}: cannot be read as YAML"
-        ) from error  # ReFrame prints the cause behind it
-
-
-def nearest(name, known, cutoff: float = 0.6) -> list[str]:
-    """The known names that are most like this one, in either case; none where none is like it."""
-
-    def likeness(one) -> float:
-        return difflib.SequenceMatcher(None, str(one).lower(), str(name).lower()).ratio()
-
-    best = max(map(likeness, known), default=0)
-    return [str(one) for one in known if likeness(one) == best] if best >= cutoff else []
-
-
-def unknown(what: str, name, known) -> str:
-    """One sentence: this name is unknown, which is most like it, and which are known."""
-    like = nearest(name, known)
-    guess = f"; did you mean {' or '.join(like)}?" if like else "."
-    return f"{what} {name!r} is unknown{guess} Known: {', '.join(map(str, known))}"
+        return strict_yaml.load(path.read_bytes())
+    except (OSError, strict_yaml.YamlError) as error:
+        raise ConfigError(f"{path}: cannot be read as YAML: {error}") from None
 
 
 def place_of(keys: list, document) -> tuple[str, list]:
-    """Which part of a system's file these keys lead to, and the keys within it."""
+    """The part of a system's file at these keys, and the keys within it."""
     name = str(document.get("name", "system")) if isinstance(document, dict) else "system"
     if len(keys) < 2 or keys[0] not in ("partitions", "environments"):
         return name, keys
@@ -87,9 +49,9 @@ def _schema(error: jsonschema.ValidationError) -> Mapping[str, Any]:
 
 
 def unknown_keys(error: jsonschema.ValidationError) -> list[str]:
-    """What is wrong with each key that the schema does not know."""
+    """The fault of each key that the schema does not know."""
     known, given = _schema(error)["properties"], cast(dict, error.instance)
-    return [unknown("the key", key, known) for key in given if key not in known]
+    return [choices.unknown_value("the key", key, known) for key in given if key not in known]
 
 
 def complaints(error: jsonschema.ValidationError, document) -> list[str]:
@@ -107,7 +69,9 @@ def complaints(error: jsonschema.ValidationError, document) -> list[str]:
         if "site" in schema["properties"]:
             fix += ", or move it below `site`, if checks of your own choose by it"
     elif error.validator == "enum":
-        faults = [unknown("the value", error.instance, error.validator_value)]
+        faults = [
+            choices.unknown_value("the value", error.instance, cast(list, error.validator_value))
+        ]
     where = ": ".join([name, *([".".join(map(str, keys))] if keys else [])])
     return [f"{where}: {fault}" + (f". Fix: {fix}" if fix else "") for fault in faults]
 
@@ -163,14 +127,15 @@ def errors_of_names(document: dict, common: dict[str, dict], definitions: dict) 
         where = f"{document['name']}: environment {environment['name']}"
         if environment["name"] not in {*common, *used}:
             errors.append(
-                f"{document['name']}: {unknown('the environment', environment['name'], common)}. "
+                f"{document['name']}: "
+                f"{choices.unknown_value('the environment', environment['name'], common)}. "
                 "Fix: correct the name, or list it in the environs of a partition"
             )
         errors += errors_of_features(where, environment, of_environments)
     for partition in document["partitions"]:
         where = f"{document['name']}:{partition['name']}"
         errors += [
-            f"{where}: environs: {unknown('the environment', name, environments)}. "
+            f"{where}: environs: {choices.unknown_value('the environment', name, environments)}. "
             "Fix: correct the name, or describe the environment in `environments` of this file"
             for name in partition["environs"]
             if name not in environments
@@ -187,7 +152,7 @@ def errors_of_features(where: str, described: dict, known: list[str]) -> list[st
     """
     errors = []
     for name in described.get("features", []):
-        like = nearest(name, known, cutoff=0.75)
+        like = choices.nearest(name, known, cutoff=0.75)
         if name not in known and like:
             errors.append(
                 f"{where}: features: {name!r} is unknown; did you mean {' or '.join(like)}? "

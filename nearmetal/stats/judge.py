@@ -1,14 +1,19 @@
-"""Did a variable change?  A sequential rank test of fresh launches against a baseline.  Pure functions.
+"""Did a variable change? A sequential rank test of samples against a baseline. Pure functions.
 
-One sample is one fresh launch: what varies between launches is the noise that counts (Kalibera and Jones, Rigorous
-benchmarking in reasonable time, ISMM 2013), and rank tests and medians stand the outliers that means don't
-(Hoefler and Belli, Scientific benchmarking of parallel computing systems, SC15, rules 5 to 8).
+A sample is the value of one repeat, which is a fresh launch of the program. The noise that counts
+is the noise between launches (Kalibera and Jones, Rigorous benchmarking in reasonable time, ISMM
+2013). Rank tests and medians withstand outliers, means do not (Hoefler and Belli, Scientific
+benchmarking of parallel computing systems, SC15, rules 5 to 8).
 
-At each of LOOKS launches the new samples are compared with the baseline's: `regressed` or `improved` where a one-sided
-Mann-Whitney test says so *and* the Hodges-Lehmann estimate of the change is beyond THRESHOLD, and beyond what a day does
-where days differ (drift.py); `ok` where that estimate stays MARGIN standard errors below the smallest change that can be
-found; else more launches are asked for.  The error rate of a whole campaign is shared equally (Bonferroni) by its variables
-and the looks, so that looking again costs nothing that was not paid for.  How often it errs is measured: bench_gate.py.
+At each of ANALYSES the new samples are compared with the baseline's:
+
+- `regressed` or `improved`: a one-sided Mann-Whitney test is significant, and the Hodges-Lehmann
+  estimate is beyond THRESHOLD and, where days differ, beyond a day's shift (drift.py).
+- `ok`: the estimate is MARGIN standard errors below the minimum detectable change.
+- else more samples are requested.
+
+Variables and analyses share the error rate of a campaign equally (Bonferroni), so that repeated
+analyses are paid for. `make bench-gate` measures the resulting error rates.
 """
 
 import math
@@ -19,98 +24,112 @@ from scipy import special
 
 from nearmetal.stats import drift as days
 from nearmetal.stats import ranks, sequential
-from nearmetal.stats.sequential import CONFIRM_LOOKS, LOOKS, UNDECIDED
-
-#: Fewer samples in a baseline than this cannot give a p-value as small as a campaign's share.
-LEAST_BASELINE = 20
-#: Share of unchanged campaigns that may raise any alarm, which is a variable called `regressed`.
-CAMPAIGN_ERROR = 0.05
-#: Chance that fresh launches of an unchanged variable alone confirm a false alarm.
-CONFIRM_ERROR = 0.01
+from nearmetal.stats.plan import (
+    ANALYSES,
+    CONFIRMATION_ANALYSES,
+    CONFIRMATION_ERROR,
+    LEAST_BASELINE,
+    alpha,
+)
+from nearmetal.stats.sequential import UNDECIDED, Decisions
 
 
 class JudgeError(ValueError):
-    """The samples can't be judged; the message says why."""
+    """The samples are not judgeable; the message says why."""
 
 
 @dataclass(frozen=True)
-class Verdict:
-    word: str  #: ok, regressed, improved, inconclusive
-    change: float  #: fraction by which the variable changed; > 0 is a higher value
-    interval: tuple[float, float]  #: of the change, 95 %, the drift of a day included
-    p: float  #: of the direction in which it changed, at the look that decided
-    launches: int  #: that the verdict used, of both stages where there were two
-    size: (
-        float | None
-    )  #: smallest change that can be found in this noise, as a fraction; None: not even SIZES[1]
-    wanted: int | None = (
-        None  #: inconclusive: launches at which it is asked again; None: no number of LOOKS is enough
-    )
-    drift: float = 0.0  #: between sessions, as a fraction, that was allowed for
+class Decision:
+    """The test's decision on one variable."""
+
+    name: str  #: verdict: ok, regressed, improved, inconclusive
+    change: float  #: as a fraction; > 0 is a higher value
+    interval: tuple[float, float]  #: of the change, 95 %, a day's drift included
+    p: float  #: p-value of the change's direction, at the deciding analysis
+    samples: int  #: used, of both stages where there are two
+    #: minimum detectable change as a fraction; None: above DETECTABLE[1]
+    detectable: float | None
+    #: inconclusive: samples of the next analysis; None: there is no further analysis
+    wanted: int | None = None
+    drift: float = 0.0  #: allowed between sessions, as a fraction
 
 
 def judge(
-    baseline, launches, lower_is_better: bool, variables: int = 1, drift: float = 0.0
-) -> Verdict:
-    """Judge one variable of a campaign of so many variables.
+    baseline, samples, lower_is_better: bool, variables: int = 1, drift: float = 0.0
+) -> Decision:
+    """Judge one variable of a campaign.
 
-    :arg baseline: sessions, each with one value a launch, or the launches of a single one; at least LEAST_BASELINE launches,
-        positive, any unit.
-    :arg launches: one value a fresh launch of one session in the order of measurement, same unit; what lies beyond the last
-        look that is reached waits for the next.
-    :arg drift: between sessions, as a fraction: `drift.typical` of all variables of the baseline, which show it far better
-        than this one alone; what this one shows alone counts where that is more.
+    :arg baseline: sessions with one value a repeat each, or the values of a single session. At
+        least LEAST_BASELINE values, positive, any unit.
+    :arg samples: values of one session in the order of measurement, same unit. Values beyond the
+        last analysis that is reached wait for the next.
+    :arg variables: number of variables in the campaign.
+    :arg drift: between sessions, as a fraction: `drift.typical` of all variables of the baseline.
+        The drift that this variable shows alone counts where it is larger.
     :raises JudgeError: too few samples, or a value that is not positive and finite.
     """
     sessions, base = _baseline(baseline, variables)
-    new = positive_logs(launches, "launches")
+    new = positive_logs(samples, "samples")
     if not len(new):
-        raise JudgeError("no launch to judge")
+        raise JudgeError("no sample to judge")
     drift = max(drift, days.typical([sessions]))
     found = sequential.decide(
-        base[None], new[None], _share(variables), np.array([drift]), len(sessions)
+        base[None], new[None], alpha(variables), np.array([drift]), len(sessions)
     )
-    return _verdict(found, base, new, lower_is_better, drift, len(sessions))
+    return _decision(found, base, new, lower_is_better, drift, len(sessions))
 
 
-def confirm(
+def judge_in_two_stages(
     baseline, first, fresh, lower_is_better: bool, variables: int = 1, drift: float = 0.0
-) -> Verdict:
-    """Judge in two stages: `first` as `judge` does; what that finds changed must hold in the `fresh` launches alone, what it
-    leaves open goes on with both.  The change of a confirmed verdict is that of the fresh launches, which weren't chosen for
-    being far off.  Arguments and errors as for `judge`; `wanted` counts the launches of both stages."""
+) -> Decision:
+    """Judge the first samples, then confirm the result with fresh ones.
+
+    A change in `first` must be found again in `fresh` alone. An undecided variable goes on with
+    both. The change of a confirmed decision is that of the fresh samples: they were not selected
+    for being far off. Arguments and errors as for `judge`; `wanted` counts the samples of both
+    stages.
+    """
     sessions, base = _baseline(baseline, variables)
-    stages = [positive_logs(first, "launches"), positive_logs(fresh, "fresh launches")]
+    stages = [positive_logs(first, "samples"), positive_logs(fresh, "fresh samples")]
     if not all(map(len, stages)):
-        raise JudgeError("no launch to judge")
+        raise JudgeError("no sample to judge")
     drift = max(drift, days.typical([sessions]))
-    share, known = _share(variables), (np.array([drift]), len(sessions))
-    alone = sequential.decide(base[None], stages[0][None], share, *known)
+    known = np.array([drift]), len(sessions)
+    error = alpha(variables)
+    alone = sequential.decide(base[None], stages[0][None], error, *known)
     if alone.side[0] == 0:
-        return _verdict(alone, base, stages[0], lower_is_better, drift, len(sessions))
-    both = sequential.confirm(
-        base[None], stages[0][None], stages[1][None], share, CONFIRM_ERROR, *known
+        return _decision(alone, base, stages[0], lower_is_better, drift, len(sessions))
+    both = sequential.decide_in_two_stages(
+        base[None], stages[0][None], stages[1][None], error, CONFIRMATION_ERROR, *known
     )
-    used = 0 if alone.side[0] == UNDECIDED else int(alone.count[0])
-    new = stages[1] if used else np.concatenate(stages)
-    found = replace(both, count=both.count - used)
-    verdict = _verdict(
-        found, base, new, lower_is_better, drift, len(sessions), CONFIRM_LOOKS if used else LOOKS
+    if alone.side[0] == UNDECIDED:
+        new = np.concatenate(stages)
+        return _decision(both, base, new, lower_is_better, drift, len(sessions))
+    used = int(alone.count[0])
+    decision = _decision(
+        replace(both, count=both.count - used),
+        base,
+        stages[1],
+        lower_is_better,
+        drift,
+        len(sessions),
+        CONFIRMATION_ANALYSES,
     )
-    return replace(
-        verdict, launches=verdict.launches + used, wanted=verdict.wanted and verdict.wanted + used
-    )
+    wanted = decision.wanted + used if decision.wanted else decision.wanted
+    return replace(decision, samples=decision.samples + used, wanted=wanted)
 
 
-def finds(baseline, variables: int = 1, drift: float = 0.0) -> float | None:
-    """The smallest change that `judge` can be relied on to find against that baseline, as a fraction; None: none up to SIZES[1].
-    Arguments and errors as for `judge`."""
+def detectable_change(baseline, variables: int = 1, drift: float = 0.0) -> float | None:
+    """Minimum detectable change of `judge` against this baseline, as a fraction.
+
+    None above DETECTABLE[1]. Arguments and errors as for `judge`.
+    """
     sessions, base = _baseline(baseline, variables)
     drift = max(drift, days.typical([sessions]))
     errors = sequential.Errors(
         ranks.spread(base[None]), len(base), np.array([drift]), len(sessions)
     )
-    return _fraction(errors.size(_share(variables)))
+    return _fraction(errors.detectable(alpha(variables)))
 
 
 def _fraction(shift: np.ndarray) -> float | None:
@@ -118,20 +137,16 @@ def _fraction(shift: np.ndarray) -> float | None:
     return None if math.isnan(shift[0]) else math.expm1(shift[0])
 
 
-def _share(variables: int) -> float:
-    return CAMPAIGN_ERROR / variables / len(LOOKS)
-
-
 def _baseline(baseline, variables: int) -> tuple[list, np.ndarray]:
-    """The baseline's sessions, and all their launches' logarithms."""
+    """The baseline's sessions, and the logarithms of all their samples."""
     if variables < 1:
         raise JudgeError(f"a campaign has at least one variable, not {variables}")
     sessions = [baseline] if not len(baseline) or np.ndim(baseline[0]) == 0 else list(baseline)
     base = np.concatenate([positive_logs(session, "baseline") for session in sessions])
     if len(base) < LEAST_BASELINE:
         raise JudgeError(
-            f"the baseline holds {len(base)} launches; at least {LEAST_BASELINE} are needed: "
-            "record more sessions"
+            f"the baseline holds {len(base)} samples; at least {LEAST_BASELINE} are needed. "
+            "Fix: record more sessions"
         )
     return [session for session in sessions if len(session)], base
 
@@ -146,30 +161,49 @@ def positive_logs(values, what: str) -> np.ndarray:
     return np.log(array)
 
 
-def _verdict(
-    found, base, new, lower_is_better: bool, drift: float, sessions: int, looks=LOOKS
-) -> Verdict:
+def _decision(
+    found: Decisions,
+    base: np.ndarray,
+    new: np.ndarray,
+    lower_is_better: bool,
+    drift: float,
+    sessions: int,
+    analyses: tuple[int, ...] = ANALYSES,
+) -> Decision:
+    """The decision of a single trial."""
     side, count, shift = int(found.side[0]), int(found.count[0]), float(found.shift[0])
-    word = {0: "ok", UNDECIDED: "inconclusive"}.get(side) or (
-        "regressed" if (side > 0) == lower_is_better else "improved"
-    )
-    day = (
-        drift
-        * math.sqrt(1 + 1 / sessions)
-        * (special.stdtrit(sessions - 1, 0.975) if sessions > 1 else 1.96)
-    )
-    low, high = (
-        math.expm1(shift + math.copysign(math.hypot(end - shift, day), end - shift or outward))
-        for end, outward in zip(ranks.shift_interval(base, new[:count]), (-1, 1))
-    )
-    wanted = next((look for look in looks if look > count), None) if side == UNDECIDED else None
-    return Verdict(
-        word,
+    wanted = None
+    if side == UNDECIDED:
+        wanted = next((planned for planned in analyses if planned > count), None)
+    return Decision(
+        _name(side, lower_is_better),
         math.expm1(shift),
-        (low, high),
+        _interval(base, new[:count], shift, _day(drift, sessions)),
         float(found.p[0]),
         count,
-        _fraction(found.size),
+        _fraction(found.detectable),
         wanted,
         drift,
     )
+
+
+def _name(side: int, lower_is_better: bool) -> str:
+    if side == UNDECIDED:
+        return "inconclusive"
+    if side == 0:
+        return "ok"
+    return "regressed" if (side > 0) == lower_is_better else "improved"
+
+
+def _day(drift: float, sessions: int) -> float:
+    """Half the 95 % interval of a day's shift."""
+    quantile = float(special.stdtrit(sessions - 1, 0.975)) if sessions > 1 else 1.96
+    return drift * math.sqrt(1 + 1 / sessions) * quantile
+
+
+def _interval(base: np.ndarray, new: np.ndarray, shift: float, day: float) -> tuple[float, float]:
+    """95 % interval of the change as a fraction, with the day's shift added on both sides."""
+    low, high = ranks.shift_interval(base, new)
+    below = shift + math.copysign(math.hypot(low - shift, day), low - shift or -1)
+    above = shift + math.copysign(math.hypot(high - shift, day), high - shift or 1)
+    return math.expm1(below), math.expm1(above)

@@ -1,12 +1,17 @@
-"""Two variants measured in turns: is B slower than A?  Pure functions of paired launches.
+"""Two variants measured interleaved: is B slower than A? Pure functions of paired samples.
 
-Launch i of A and of B ran together or one right after the other, so that what troubles the machine troubles both, and
-drops out of their ratio (duet benchmarking: Bulej et al., ICPE 2020). That helps only as far as the noise is shared: the
-shared part is measured, and below LEAST_SHARED the launches are judged as two independent samples instead.
+Sample i of A and of B come from launches at the same time, or one right after the other. A
+disturbance then affects both and cancels in their ratio (duet benchmarking: Bulej et al., ICPE
+2020). This helps only as far as the noise is shared. The shared part is measured; below
+LEAST_SHARED, A and B are judged as two independent samples instead.
 
-At each of LOOKS pairs: `regressed` or `improved` (B against A) where the one-sided test says so at the campaign's share of
-error and the Hodges-Lehmann estimate of the change is beyond THRESHOLD; `ok` where tests at OK_ERROR say that it is smaller
-than the smallest change that can be found, either way. How often it errs is measured: bench_gate.py.
+At each of ANALYSES (in pairs):
+
+- `regressed` or `improved` (B against A): the one-sided test is significant at the campaign's
+  alpha, and the Hodges-Lehmann estimate of the change is beyond THRESHOLD.
+- `ok`: tests at OK_ERROR say that the change is below the minimum detectable change, either way.
+
+`make bench-gate` measures the resulting error rates.
 """
 
 import math
@@ -16,66 +21,72 @@ import numpy as np
 from scipy import special
 
 from nearmetal.stats import ranks
-from nearmetal.stats.judge import CAMPAIGN_ERROR, JudgeError, positive_logs
-from nearmetal.stats.sequential import LOOKS, POWER, SIZES, THRESHOLD
+from nearmetal.stats.judge import JudgeError, positive_logs
+from nearmetal.stats.plan import ANALYSES, DETECTABLE, POWER, THRESHOLD, alpha
 
-#: Where less of the noise is shared, pairs have more than half of the variance left: two samples find as much, sooner.
+#: With less shared noise, pairs keep over half of the variance; two samples then need fewer
+#: repeats.
 LEAST_SHARED = 0.5
-#: Chance that a change of the smallest size passes for `ok` at a look.
+#: Chance that the minimum detectable change passes for `ok` at one analysis.
 OK_ERROR = 0.0025
-#: Standard error of the shared part on Fisher's scale by that of a correlation of normal noise (see tests/test_pairs.py).
+#: Standard error of the shared part on Fisher's scale, relative to that of a correlation of normal
+#: noise (tests/test_pairs.py).
 WIDER = 1.15
 
 
 @dataclass(frozen=True)
-class PairVerdict:
-    word: str  #: ok, regressed, improved, inconclusive: B against A
-    change: float  #: of B against A, as a fraction; > 0 is a higher value
+class PairDecision:
+    """The test's decision on B against A."""
+
+    name: str  #: verdict: ok, regressed, improved, inconclusive
+    change: float  #: as a fraction; > 0 is a higher value of B
     interval: tuple[float, float]  #: of the change, 95 %
-    p: float  #: of the direction in which it changed, at the look that decided
-    pairs: int  #: that the verdict used
-    shared: (
-        float | None
-    )  #: part of the variance that A and B share; < 0: in opposite ways; None: unknown
-    shared_interval: tuple[float, float]  #: of it, 95 %
+    p: float  #: p-value of the change's direction, at the deciding analysis
+    pairs: int  #: used
+    #: part of the variance that A and B share; < 0: in opposite directions; None: unknown
+    shared: float | None
+    shared_interval: tuple[float, float]  #: of the shared part, 95 %
     method: str  #: paired, unpaired
-    size: (
-        float | None
-    )  #: the smallest change that can be found, as a fraction; None: not even SIZES[1]
-    wanted: int | None = (
-        None  #: inconclusive: pairs at which it is asked again; None: LOOKS are exhausted
-    )
+    #: minimum detectable change as a fraction; None: above DETECTABLE[1]
+    detectable: float | None
+    #: inconclusive: pairs of the next analysis; None: there is no further analysis
+    wanted: int | None = None
 
 
-def judge_pairs(a, b, lower_is_better: bool, variables: int = 1) -> PairVerdict:
-    """Judge B against A in a campaign of so many variables.
+def judge_pairs(a, b, lower_is_better: bool, variables: int = 1) -> PairDecision:
+    """Judge B against A in a campaign with this number of variables.
 
-    :arg a, b: one value a launch, in the order of measurement; a[i] and b[i] are of the same pair. Positive, any unit.
-    :raises JudgeError: not as many of the one as of the other, no pair, or a value that is not positive and finite.
+    :arg a, b: one value a repeat, in the order of measurement; a[i] and b[i] are a pair. Positive,
+        any unit.
+    :raises JudgeError: different numbers of values, no pair, or a value that is not positive and
+        finite.
     """
-    first, second = positive_logs(a, "launches of A"), positive_logs(b, "launches of B")
+    first, second = positive_logs(a, "samples of A"), positive_logs(b, "samples of B")
     if len(first) != len(second) or not len(first):
-        raise JudgeError(f"{len(first)} launches of A and {len(second)} of B are no pairs")
+        raise JudgeError(f"{len(first)} samples of A and {len(second)} of B are no pairs")
     if variables < 1:
         raise JudgeError(f"a campaign has at least one variable, not {variables}")
-    share = CAMPAIGN_ERROR / variables / len(LOOKS)
-    for count in (count for count in LOOKS if count <= len(first)):
-        look = _Look.at(first[:count], second[:count], share)
-        if side := look.changed(share):
-            return look.verdict("regressed" if (side > 0) == lower_is_better else "improved")
-        if look.unchanged():
-            return look.verdict("ok")
-    look = _Look.at(first, second, share)
-    return look.verdict(
-        "inconclusive", next((count for count in LOOKS if count > len(first)), None)
-    )
+    error = alpha(variables)
+    for count in ANALYSES:
+        if count > len(first):
+            break
+        analysis = _Analysis.of(first[:count], second[:count], error)
+        side = analysis.changed(error)
+        if side:
+            name = "regressed" if (side > 0) == lower_is_better else "improved"
+            return analysis.decision(name)
+        if analysis.unchanged():
+            return analysis.decision("ok")
+    wanted = next((count for count in ANALYSES if count > len(first)), None)
+    return _Analysis.of(first, second, error).decision("inconclusive", wanted)
 
 
 def shared_part(first: np.ndarray, second: np.ndarray) -> tuple[float | None, tuple[float, float]]:
-    """Part of the variance of pairs' logarithms, (n,) each, that both share, and its 95 % interval.
+    """Shared part of the variance of paired logarithms, (n,) each, and its 95 % interval.
 
-    The correlation by the scales of sum and difference (Gnanadesikan and Kettenring, 1972), each of which is a median of
-    distances between pairs, so that a few outliers change little. None where nothing varies, or of fewer than five pairs.
+    The correlation from the scales of sum and difference (Gnanadesikan and Kettenring, 1972). Each
+    scale is a median of distances between pairs, so that a few outliers change little. None if
+    nothing varies, or for fewer than five pairs.
     """
     if len(first) < 5:
         return None, (-1.0, 1.0)
@@ -90,8 +101,8 @@ def shared_part(first: np.ndarray, second: np.ndarray) -> tuple[float | None, tu
 
 
 @dataclass(frozen=True)
-class _Look:
-    """The pairs so far, by the method that their shared part calls for."""
+class _Analysis:
+    """The pairs so far, with the method that their shared part calls for."""
 
     first: np.ndarray
     second: np.ndarray
@@ -99,32 +110,27 @@ class _Look:
     shared_interval: tuple[float, float]
     paired: bool
     shift: float
-    size: float  #: smallest shift that can be found, NaN: none
+    detectable: float  #: minimum detectable shift, NaN: none
 
     @classmethod
-    def at(cls, first: np.ndarray, second: np.ndarray, share: float) -> "_Look":
+    def of(cls, first: np.ndarray, second: np.ndarray, error: float) -> "_Analysis":
         shared, interval = shared_part(first, second)
-        paired = shared is None or shared >= LEAST_SHARED  # unknown: pairs are what was measured
-        differences = second - first
+        paired = shared is None or shared >= LEAST_SHARED  # unknown: they were measured as pairs
         if paired:
+            differences = second - first
             shift, noise = ranks.centre(differences), float(ranks.spread(differences))
         else:
             shift = float(np.median(second[:, None] - first[None, :]))
             noise = math.hypot(ranks.spread(first), ranks.spread(second))
-        error = noise * math.sqrt(ranks.INEFFICIENCY / LOOKS[-1])
-        size = max(math.log1p(SIZES[0]), (special.ndtri(1 - share) + special.ndtri(POWER)) * error)
-        return cls(
-            first,
-            second,
-            shared,
-            interval,
-            paired,
-            shift,
-            size if size <= math.log1p(SIZES[1]) else math.nan,
-        )
+        deviation = noise * math.sqrt(ranks.INEFFICIENCY / ANALYSES[-1])
+        reach = (special.ndtri(1 - error) + special.ndtri(POWER)) * deviation
+        detectable = max(math.log1p(DETECTABLE[0]), reach)
+        if detectable > math.log1p(DETECTABLE[1]):
+            detectable = math.nan
+        return cls(first, second, shared, interval, paired, shift, detectable)
 
     def p(self, side: int, against: float = 0.0) -> float:
-        """One-sided, for B's logarithm being further to that side of A's than `against`."""
+        """One-sided p-value: B's logarithm is further to that side of A's than `against`."""
         if self.paired:
             return ranks.signed_rank(side * (self.second - self.first) - against)
         ahead = side * (self.second[:, None] - self.first[None, :]) - against
@@ -135,26 +141,23 @@ class _Look:
     def side(self) -> int:
         return 1 if self.shift >= 0 else -1
 
-    def changed(self, share: float) -> int:
-        return (
-            self.side
-            if abs(self.shift) > math.log1p(THRESHOLD) and self.p(self.side) <= share
-            else 0
-        )
+    def changed(self, error: float) -> int:
+        """The side of a change: 1 a higher value of B, -1 a lower one; 0: no change."""
+        beyond = abs(self.shift) > math.log1p(THRESHOLD)
+        return self.side if beyond and self.p(self.side) <= error else 0
 
     def unchanged(self) -> bool:
-        return abs(self.shift) < self.size and all(
-            self.p(side, -self.size) <= OK_ERROR for side in (1, -1)
-        )
+        if not abs(self.shift) < self.detectable:
+            return False
+        return all(self.p(side, -self.detectable) <= OK_ERROR for side in (1, -1))
 
-    def verdict(self, word: str, wanted: int | None = None) -> PairVerdict:
-        low, high = (
-            ranks.centre_interval(self.second - self.first)
-            if self.paired
-            else ranks.shift_interval(self.first, self.second)
-        )
-        return PairVerdict(
-            word,
+    def decision(self, name: str, wanted: int | None = None) -> PairDecision:
+        if self.paired:
+            low, high = ranks.centre_interval(self.second - self.first)
+        else:
+            low, high = ranks.shift_interval(self.first, self.second)
+        return PairDecision(
+            name,
             math.expm1(self.shift),
             (math.expm1(low), math.expm1(high)),
             self.p(self.side),
@@ -162,6 +165,6 @@ class _Look:
             self.shared,
             self.shared_interval,
             "paired" if self.paired else "unpaired",
-            None if math.isnan(self.size) else math.expm1(self.size),
+            None if math.isnan(self.detectable) else math.expm1(self.detectable),
             wanted,
         )

@@ -1,23 +1,27 @@
-"""Exact rank tests and the estimates that belong to them, for many trials at once.  Pure functions of logarithms."""
+"""Exact rank tests and their estimates, for many trials at once. Pure functions of logarithms."""
 
 import math
 from functools import lru_cache
 
 import numpy as np
 
-#: Variance of the Hodges-Lehmann estimate by that of the mean, for normal noise (Lehmann, 1963).
+#: Variance of the Hodges-Lehmann estimate relative to the mean, for normal noise (Lehmann, 1963).
 INEFFICIENCY = math.pi / 3
 
 
 def spread(logs: np.ndarray) -> np.ndarray:
-    """Robust standard deviation over the last axis, from the median absolute deviation: the coefficient of variation."""
+    """Robust standard deviation over the last axis, from the median absolute deviation.
+
+    Of logarithms, that is the coefficient of variation.
+    """
     return 1.4826 * np.median(np.abs(logs - np.median(logs, axis=-1, keepdims=True)), axis=-1)
 
 
 def two_samples(base: np.ndarray, new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Hodges-Lehmann estimate of the shift of `new`, (trials, n), against `base`, (trials, m), and its Mann-Whitney p-value.
+    """Hodges-Lehmann shift of `new`, (trials, n), against `base`, (trials, m), and its p-value.
 
-    The p-value is one-sided, in the direction of the estimate, and exact; a tie counts half and is rounded to the safe side.
+    The Mann-Whitney p-value is one-sided, in the direction of the shift, and exact. A tie counts
+    half, and the sum is rounded to the safe side.
     """
     differences = (new[:, :, None] - base[:, None, :]).reshape(len(base), -1)
     shift = np.median(differences, axis=1)
@@ -27,19 +31,19 @@ def two_samples(base: np.ndarray, new: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 
 def shift_interval(base: np.ndarray, new: np.ndarray) -> tuple[float, float]:
-    """95 % interval of the shift: order statistics of the differences (Hollander and Wolfe, section 4.3)."""
+    """95 % interval of the shift from order statistics (Hollander and Wolfe, section 4.3)."""
     differences = np.sort((new[:, None] - base[None, :]).ravel())
     return _order(differences, math.sqrt(len(differences) * (len(base) + len(new) + 1) / 12))
 
 
 def centre(differences: np.ndarray) -> float:
-    """Hodges-Lehmann estimate of the centre of differences of pairs, (n,): the median of their Walsh averages."""
+    """Hodges-Lehmann centre of paired differences, (n,): the median of their Walsh averages."""
     first, second = np.triu_indices(len(differences))
     return float(np.median(differences[first] + differences[second]) / 2)
 
 
 def centre_interval(differences: np.ndarray) -> tuple[float, float]:
-    """95 % interval of that centre: order statistics of the Walsh averages (Hollander and Wolfe, section 3.3)."""
+    """95 % interval of that centre from order statistics (Hollander and Wolfe, section 3.3)."""
     count = len(differences)
     first, second = np.triu_indices(count)
     walsh = np.sort((differences[first] + differences[second]) / 2)
@@ -47,8 +51,11 @@ def centre_interval(differences: np.ndarray) -> tuple[float, float]:
 
 
 def signed_rank(differences: np.ndarray) -> float:
-    """Wilcoxon's signed-rank test: P(W >= w) if the differences, (n,), lie as often below 0 as above.  Exact; zeros and
-    ties are rounded to the safe side: zeros count as negative and a tie has the mean rank, rounded down in the sum."""
+    """Wilcoxon signed-rank test: P(W >= w) if differences, (n,), are symmetric about 0. Exact.
+
+    Rounded to the safe side: zeros count as negative, and a tie has the mean rank, rounded down in
+    the sum.
+    """
     size = np.abs(differences)
     order = np.sort(size)
     ranks = (np.searchsorted(order, size, "left") + 1 + np.searchsorted(order, size, "right")) / 2
@@ -57,7 +64,7 @@ def signed_rank(differences: np.ndarray) -> float:
 
 @lru_cache
 def mann_whitney(new: int, base: int) -> np.ndarray:
-    """P(U >= u) for every u, exactly: the coefficients of the Gaussian binomial (Mann and Whitney, 1947)."""
+    """P(U >= u) for every u: coefficients of the Gaussian binomial (Mann and Whitney, 1947)."""
     counts = np.zeros(new * base + 1)
     counts[0] = 1
     for i in range(1, new + 1):
@@ -71,7 +78,7 @@ def mann_whitney(new: int, base: int) -> np.ndarray:
 
 @lru_cache
 def wilcoxon(count: int) -> np.ndarray:
-    """P(W >= w) for every w, exactly: the coefficients of the product of 1 + q^i over ranks i (Wilcoxon, 1945)."""
+    """P(W >= w) for every w: coefficients of the product of 1 + q^i over ranks (Wilcoxon, 1945)."""
     counts = np.zeros(count * (count + 1) // 2 + 1)
     counts[0] = 1
     for rank in range(1, count + 1):

@@ -1,4 +1,4 @@
-"""The sequential test behind `judge`, for many trials at once: arrays in, arrays out, all in logarithms."""
+"""The sequential test behind `judge`, for many trials at once, on arrays of logarithms."""
 
 import math
 from dataclasses import dataclass
@@ -7,130 +7,148 @@ import numpy as np
 from scipy import special
 
 from nearmetal.stats import ranks
+from nearmetal.stats.plan import (
+    ANALYSES,
+    CONFIRMATION_ANALYSES,
+    DAY_ERROR,
+    DETECTABLE,
+    MARGIN,
+    POWER,
+    THRESHOLD,
+)
 
-#: Numbers of launches after which a verdict is sought; the last is where asking ends.
-LOOKS = (5, 7, 10, 14, 20, 32, 50, 75)
-#: Numbers of fresh launches after which a changed verdict may be confirmed: at its larger error three can.
-CONFIRM_LOOKS = (3, *LOOKS)
-#: A change below this fraction is of no practical interest, however sure.
-THRESHOLD = 0.02
-#: The smallest change worth finding, and the largest: where noise hides a doubling, there is nothing to judge (see `Errors.size`).
-SIZES = (0.05, 1.0)
-#: Standard errors by which the estimate must stay below that size for `ok`.
-MARGIN = 3.0
-#: Power with which a change of that size is to be found.
-POWER = 0.95
-#: How often a day alone may pass for a regression, where days differ.
-DAY_ERROR = 0.001
 #: Neither changed nor unchanged, yet.
 UNDECIDED = 2
 
 
 @dataclass(frozen=True)
 class Errors:
-    """Of the Hodges-Lehmann estimates of the trials' changes."""
+    """Standard errors of the Hodges-Lehmann estimates of the trials' changes."""
 
-    noise: np.ndarray  #: between launches, (trials,)
-    launches: int  #: in the baseline
-    drift: np.ndarray  #: between sessions, (trials,)
+    noise: np.ndarray  #: standard deviation between samples, (trials,)
+    samples: int  #: in the baseline
+    drift: np.ndarray  #: standard deviation between sessions, (trials,)
     sessions: int  #: in the baseline
 
-    def launch(self, count: int) -> np.ndarray:
-        """Standard error that so many launches of one session leave."""
-        return self.noise * math.sqrt(ranks.INEFFICIENCY * (1 / self.launches + 1 / count))
+    def within_session(self, count: int) -> np.ndarray:
+        """Standard error after this number of samples of one session."""
+        return self.noise * math.sqrt(ranks.INEFFICIENCY * (1 / self.samples + 1 / count))
 
-    def session(self, count: int) -> np.ndarray:
-        """The same with the day's own shift, which none of its launches takes away."""
-        return np.hypot(self.launch(count), self.drift * math.sqrt(1 + 1 / self.sessions))
+    def with_drift(self, count: int) -> np.ndarray:
+        """The same with the day's own shift, which more samples of that day do not reduce."""
+        drift = self.drift * math.sqrt(1 + 1 / self.sessions)
+        return np.hypot(self.within_session(count), drift)
 
     def threshold(self, count: int) -> np.ndarray:
-        """The shift beyond which it is a change: of interest, and more than a day does."""
+        """The shift that counts as a change: beyond THRESHOLD, and beyond a day's shift."""
         least = math.log1p(THRESHOLD)
-        # All variables may share their days, so that the drift is known from as few as there are sessions.
-        quantile = (
-            special.stdtrit(self.sessions - 1, 1 - DAY_ERROR)
-            if self.sessions > 1
-            else special.ndtri(1 - DAY_ERROR)
-        )
-        return np.where(self.drift > 0, np.maximum(least, quantile * self.session(count)), least)
+        # All variables may share their days, so the drift is known from only this many sessions.
+        if self.sessions > 1:
+            quantile = special.stdtrit(self.sessions - 1, 1 - DAY_ERROR)
+        else:
+            quantile = special.ndtri(1 - DAY_ERROR)
+        drifting = np.maximum(least, quantile * self.with_drift(count))
+        return np.where(self.drift > 0, drifting, least)
 
-    def size(self, share: float) -> np.ndarray:
-        """The shift that the last look finds with POWER at that error, but no smaller than SIZES[0]; NaN above SIZES[1]."""
-        last, power = LOOKS[-1], special.ndtri(POWER)
-        size = np.maximum(
-            math.log1p(SIZES[0]), (special.ndtri(1 - share) + power) * self.launch(last)
-        )
-        size = np.where(
-            self.drift > 0,
-            np.maximum(size, self.threshold(last) + power * self.session(last)),
-            size,
-        )
-        return np.where(size <= math.log1p(SIZES[1]), size, math.nan)
+    def detectable(self, alpha: float) -> np.ndarray:
+        """Minimum detectable change: the shift that the last analysis finds with POWER.
+
+        At least DETECTABLE[0]; NaN above DETECTABLE[1].
+        """
+        last, power = ANALYSES[-1], special.ndtri(POWER)
+        reach = (special.ndtri(1 - alpha) + power) * self.within_session(last)
+        least = np.maximum(math.log1p(DETECTABLE[0]), reach)
+        drifting = np.maximum(least, self.threshold(last) + power * self.with_drift(last))
+        shift = np.where(self.drift > 0, drifting, least)
+        return np.where(shift <= math.log1p(DETECTABLE[1]), shift, math.nan)
 
 
 @dataclass(frozen=True)
-class Decided:
+class Decisions:
     """One entry a trial."""
 
     side: np.ndarray  #: 1 a higher value, -1 a lower one, 0 unchanged, UNDECIDED
-    count: np.ndarray  #: launches used
-    shift: np.ndarray  #: estimate at that look
-    p: np.ndarray  #: of the shift's direction at that look
-    size: np.ndarray  #: smallest shift that can be found, NaN: none
+    count: np.ndarray  #: samples used
+    shift: np.ndarray  #: estimate at that analysis
+    p: np.ndarray  #: p-value of the shift's direction at that analysis
+    detectable: np.ndarray  #: minimum detectable change, NaN: none
 
 
 def decide(
-    base: np.ndarray, new: np.ndarray, share: float, drift: np.ndarray, sessions: int, looks=LOOKS
-) -> Decided:
-    """Compare new, (trials, launches), with base, (trials, launches) of so many sessions, at each look that `new` reaches, at
-    that error a look.  drift, (trials,): of a session as a whole."""
+    base: np.ndarray,
+    new: np.ndarray,
+    alpha: float,
+    drift: np.ndarray,
+    sessions: int,
+    analyses: tuple[int, ...] = ANALYSES,
+) -> Decisions:
+    """Compare new samples with a baseline at each interim analysis that they reach.
+
+    :arg base: (trials, samples), of this number of sessions.
+    :arg new: (trials, samples), in the order of measurement.
+    :arg alpha: error rate of each analysis.
+    :arg drift: (trials,), standard deviation between sessions.
+    """
     errors = Errors(ranks.spread(base), base.shape[1], drift, sessions)
-    size, reached = errors.size(share), new.shape[1]
+    detectable, reached = errors.detectable(alpha), new.shape[1]
     side, count = np.full(len(base), UNDECIDED), np.full(len(base), reached)
     shift, p = np.zeros(len(base)), np.ones(len(base))
-    for look in sorted({*(look for look in looks if look <= reached), reached}):
-        for part in _parts(np.flatnonzero(side == UNDECIDED), look * base.shape[1]):
-            shift[part], p[part] = ranks.two_samples(base[part], new[part, :look])
-            if look not in looks:  # an estimate, but no look that was paid for
+    for taken in sorted({*(count for count in analyses if count <= reached), reached}):
+        for part in _parts(np.flatnonzero(side == UNDECIDED), taken * base.shape[1]):
+            shift[part], p[part] = ranks.two_samples(base[part], new[part, :taken])
+            if taken not in analyses:  # an estimate, but no planned analysis
                 continue
             distance = np.abs(shift[part])
-            changed = (p[part] <= share) & (distance > errors.threshold(look)[part])
+            changed = (p[part] <= alpha) & (distance > errors.threshold(taken)[part])
             margin = np.maximum(
-                MARGIN * errors.launch(look), special.ndtri(POWER) * errors.session(look)
+                MARGIN * errors.within_session(taken),
+                special.ndtri(POWER) * errors.with_drift(taken),
             )[part]
-            word = np.where(
-                changed,
-                np.where(shift[part] > 0, 1, -1),
-                np.where(distance + margin < size[part], 0, UNDECIDED),
-            )
-            side[part], count[part] = word, np.where(word == UNDECIDED, reached, look)
-    return Decided(side, count, shift, p, size)
+            unchanged = np.where(distance + margin < detectable[part], 0, UNDECIDED)
+            direction = np.where(shift[part] > 0, 1, -1)
+            side[part] = np.where(changed, direction, unchanged)
+            count[part] = np.where(side[part] == UNDECIDED, reached, taken)
+    return Decisions(side, count, shift, p, detectable)
 
 
-def confirm(
-    base, first, fresh, share: float, again: float, drift: np.ndarray, sessions: int
-) -> Decided:
-    """Two stages: what `first` finds changed must hold in `fresh` alone, at the error `again` over all of CONFIRM_LOOKS; what
-    it leaves open goes on with both, in order, at the looks; what it finds unchanged stays so."""
-    found = decide(base, first, share, drift, sessions)
+def decide_in_two_stages(
+    base: np.ndarray,
+    first: np.ndarray,
+    fresh: np.ndarray,
+    alpha: float,
+    confirmation_error: float,
+    drift: np.ndarray,
+    sessions: int,
+) -> Decisions:
+    """Compare in two stages; arguments as for `decide`.
+
+    A change in `first` must be found again in `fresh` alone, at `confirmation_error` over all of
+    CONFIRMATION_ANALYSES. An undecided trial goes on with the samples of both, in order. An
+    unchanged one stays unchanged.
+    """
+    found = decide(base, first, alpha, drift, sessions)
     side, count, shift, p = (
         array.copy() for array in (found.side, found.count, found.shift, found.p)
     )
     rows = np.flatnonzero(found.side == UNDECIDED)
-    both = decide(
-        base[rows], np.concatenate([first[rows], fresh[rows]], axis=1), share, drift[rows], sessions
-    )
+    together = np.concatenate([first[rows], fresh[rows]], axis=1)
+    both = decide(base[rows], together, alpha, drift[rows], sessions)
     side[rows], count[rows], shift[rows], p[rows] = both.side, both.count, both.shift, both.p
     rows = np.flatnonzero(np.abs(found.side) == 1)
     held = decide(
-        base[rows], fresh[rows], again / len(CONFIRM_LOOKS), drift[rows], sessions, CONFIRM_LOOKS
+        base[rows],
+        fresh[rows],
+        confirmation_error / len(CONFIRMATION_ANALYSES),
+        drift[rows],
+        sessions,
+        CONFIRMATION_ANALYSES,
     )
     opposite = held.side == -found.side[rows]
     side[rows] = np.where(opposite, UNDECIDED, held.side)
     count[rows], shift[rows], p[rows] = found.count[rows] + held.count, held.shift, held.p
-    return Decided(side, count, shift, p, found.size)
+    return Decisions(side, count, shift, p, found.detectable)
 
 
 def _parts(rows: np.ndarray, cells: int) -> list[np.ndarray]:
-    """Rows in parts whose tables of differences fit the processor's cache better than all at once."""
+    """Rows in parts whose tables of differences fit into the processor's cache."""
     return np.array_split(rows, max(1, len(rows) * cells // 2_000_000)) if len(rows) else []

@@ -71,9 +71,8 @@ def directory(tmp_path_factory):
 def page_file(directory):
     sessions = made_up.sessions()
     path = directory / "report.html"
-    report.write(
-        path, sessions, made_up.judged(sessions[-1]), made_up.moved(sessions), published.load()
-    )
+    judged, moved = made_up.judged(sessions[-1]), made_up.moved(sessions)
+    path.write_text(report.render(sessions, judged, moved, published.load()))
     return path
 
 
@@ -318,7 +317,7 @@ def test_hostile_names_run_nothing(view, directory):
     )
     hostile = results.Session(HOSTILE, HOSTILE, HOSTILE, (case,))
     path = directory / "hostile.html"
-    report.write(path, [*sessions, hostile], None, [], published.load())
+    path.write_text(report.render([*sessions, hostile], None, [], published.load()))
     page = view(path)
     page.on("dialog", lambda dialog: pytest.fail("a script of the session ran"))
     for name in TABS:
@@ -354,7 +353,7 @@ def test_100_000_stored_results_open_nearly_as_soon_as_a_few(view, directory):
             for (blob,) in connection.execute("SELECT json_blob FROM sessions"):
                 orjson.loads(blob)
         decoded.append(time.process_time() - start)
-        report.write(path, results.sessions(database), None, [], published.load())
+        path.write_text(report.render(results.sessions(database), None, [], published.load()))
         took.append(time.process_time() - start - decoded[-1])
         gc.enable()
     assert path.stat().st_size < 3e6

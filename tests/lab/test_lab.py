@@ -475,7 +475,9 @@ def test_up_heals_a_drained_node_and_status_names_it_before(running_lab):
 
 @pytest.mark.whole
 def test_up_starts_again_what_has_lost_a_node(running_lab):
-    Namespaces(running_lab.checkout).run("sh", "-c", "kill -9 $(cat /lab/run/native1.pid)", check=False)
+    Namespaces(running_lab.checkout).run(
+        "sh", "-c", "kill -9 $(cat /lab/run/native1.pid)", check=False
+    )
     assert "fault: native1 is gone" in running_lab("status", check=False).stdout
     assert "native1 is gone: this could not be healed; starting it again" in up(running_lab)
 

@@ -150,7 +150,7 @@ def test_from_sessions_to_a_confirmed_verdict(lab, prefix):
     )
     settled = nearmetal("gate", "--confirm", "--most", "4", "--all")
     assert "nearmetal.lab exec env" in settled.stdout and "--reframe" in settled.stdout
-    assert "confirm: stream %binding=bound | native | gnu: 2 fresh launches" in settled.stdout, (
+    assert "confirm: stream %binding=bound | native | gnu: 2 fresh" in settled.stdout, (
         settled.stderr
     )
     assert (

@@ -8,7 +8,7 @@ import re
 import statistics
 
 from nearmetal import results
-from nearmetal.gate.session import WORDS, Judged, Report
+from nearmetal.gate.verdict import VERDICT_NAMES, GateReport, Verdict
 from nearmetal.history import ChangePoint
 from tests.support.large_database import TEMPLATE, made_up
 
@@ -109,40 +109,40 @@ def sessions(
     return made
 
 
-def judged(session: results.Session) -> Report:
+def judged(session: results.Session) -> GateReport:
     """A verdict with every word in it."""
     special = {
         ("pingpong %placement=internode", "emulated", "mpich", "startup_latency"): dict(
-            word="regressed",
+            name="regressed",
             change=0.123,
             interval=(0.094, 0.151),
             p=2e-7,
             facts={"kernel": ("6.18.44-fc-v595", "6.19.0-made-up")},
         ),
         ("tcp", "emulated", "gnu", "peak_bandwidth"): dict(
-            word="regressed", change=-0.062, interval=(-0.081, -0.044), p=4e-6
+            name="regressed", change=-0.062, interval=(-0.081, -0.044), p=4e-6
         ),
         ("tcp", "native", "gnu", "latency_1KiB"): dict(
-            word="improved", change=-0.081, interval=(-0.1, -0.06), p=1e-6
+            name="improved", change=-0.081, interval=(-0.1, -0.06), p=1e-6
         ),
         ("stream %binding=bound", "native", "gnu", "triad_4"): dict(
-            word="inconclusive", change=-0.031, interval=(-0.07, 0.012), p=0.02, wanted=14
+            name="inconclusive", change=-0.031, interval=(-0.07, 0.012), p=0.02, wanted=14
         ),
         ("stream %binding=bound", "emulated", "gnu", "triad_8"): dict(
-            word="not judged", reason="the baseline has no such variable"
+            name="not judged", reason="the baseline has no such variable"
         ),
     }
     rows = []
     for value in session.values:
         told = special.get(
             (value.check, value.partition, value.environ, value.variable),
-            dict(word="ok", change=0.004, interval=(-0.012, 0.018), p=0.4),
+            dict(name="ok", change=0.004, interval=(-0.012, 0.018), p=0.4),
         )
         baseline = (
-            value.value / (1 + told.get("change", 0)) if told["word"] != "not judged" else None
+            value.value / (1 + told.get("change", 0)) if told["name"] != "not judged" else None
         )
         rows.append(
-            Judged(
+            Verdict(
                 value.check,
                 value.partition,
                 value.environ,
@@ -151,12 +151,12 @@ def judged(session: results.Session) -> Report:
                 value=value.value,
                 finds=0.05,
                 baseline=baseline,
-                launches=len(value.samples),
+                repeats=len(value.samples),
                 **told,
             )
         )
     rows.append(
-        Judged(
+        Verdict(
             "",
             "",
             "",
@@ -166,8 +166,8 @@ def judged(session: results.Session) -> Report:
             reason="2 of the 41 cases that ReFrame selected are not in the session",
         )
     )
-    rows.sort(key=lambda one: WORDS.index(one.word))
-    return Report(session, tuple(rows), ("skipped by its check: tcp | emulated | gnu",))
+    rows.sort(key=lambda one: VERDICT_NAMES.index(one.name))
+    return GateReport(session, tuple(rows), ("skipped by its check: tcp | emulated | gnu",))
 
 
 def moved(sessions: list[results.Session], step_at: int = 16) -> list[ChangePoint]:

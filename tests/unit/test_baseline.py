@@ -41,7 +41,7 @@ def test_what_is_saved_is_what_is_read(known):
     }
     assert (
         len(entry.sessions) == 12
-        and [len(launches) for launches in entry.launches["startup_latency"]] == [5] * 12
+        and [len(launches) for launches in entry.samples["startup_latency"]] == [5] * 12
     )
     assert entry.facts["transport"] == "eth0 (tap)" and entry.facts["nic_driver"] == "eth0: tap"
     noise = entry.noise["startup_latency"]
@@ -94,7 +94,7 @@ def failed(data: dict) -> dict:
         ([], "no session to record from"),
         (
             [campaign(n) for n in range(3)],
-            "15 launches in 3 sessions, but a rank test needs at least 20",
+            "15 samples in 3 sessions",
         ),
         (
             [*(campaign(n) for n in range(11)), failed(campaign(11))],
@@ -298,7 +298,7 @@ def test_a_unit_that_nobody_knows_is_bounded_on_both_sides_and_noted(empty):
     sessions = [results.parse_session(in_units(campaign(n), units), "here") for n in range(12)]
     after, notes = record.record(sessions, empty)
     assert after.variables == 0 and len(notes) == 24
-    assert "nearmetal/metrics.py" in notes[0] and "'furlongs'" in notes[0]
+    assert "nearmetal.metrics" in notes[0] and "'furlongs'" in notes[0]
     baseline.save(after)
     found = yaml.safe_load(empty.path.read_text())["pingpong"]["lab:native"]["mpich"]["internode"]
     assert {tuple(entry[1:]) for entry in found.values()} == {(-0.25, 0.25, "furlongs")}

@@ -17,8 +17,9 @@ from nearmetal import clean, duet, history, progress, published, results
 from nearmetal.cli import main
 from nearmetal.gate import baseline, record
 from nearmetal.gate import render as verdicts
-from nearmetal.gate import session as gate
 from nearmetal.gate.baseline import Baseline
+from nearmetal.gate.session import judge_session
+from nearmetal.gate.verdict import GateReport, Verdict
 from nearmetal.report import page as report
 from tests.support.campaigns import LAB, campaign
 from tests.support.made_up_campaign import data as drawn_of
@@ -79,18 +80,16 @@ def references(tmp_path_factory):
 
 
 @pytest.fixture(params=["from a session", "from elsewhere"])
-def judged(request, references) -> gate.Report:
+def judged(request, references) -> GateReport:
     """A report on a nasty session, and one whose own texts are nasty, wherever they came from."""
-    found = gate.judge_session(
-        results.parse_session(nasty(), "here"), baseline.load("lab", references)
-    )
+    found = judge_session(results.parse_session(nasty(), "here"), baseline.load("lab", references))
     if request.param == "from a session":
         return found
-    first = found.judged[0]
-    worse = gate.Judged(
+    first = found.verdicts[0]
+    worse = Verdict(
         *[LINES] * 4, NASTY, "regressed", 1.0, reason=LINES, facts={NASTY: (LINES, NASTY)}
     )
-    return gate.Report(found.session, (worse, first), (LINES, NASTY))
+    return GateReport(found.session, (worse, first), (LINES, NASTY))
 
 
 def test_the_tables_lines_are_its_own(judged):
@@ -208,7 +207,8 @@ def test_a_duet(monkeypatch):
     for case in data["runs"][0]["testcases"]:
         case["facts"] |= {"duet.a": NASTY, "duet.b": LINES}
         case["mpi_library"] = case["transport"] = LINES
-    text, missing, _ = duet.run(results.parse_session(data, "here"))
+    judged = duet.judge_session(results.parse_session(data, "here"))
+    text, missing = duet.render(judged, published.load()), judged.missing
     assert not controls(text) and not set().union(*map(controls, missing), ())
 
 

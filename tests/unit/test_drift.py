@@ -51,9 +51,9 @@ def test_a_day_like_the_baselines_other_days_is_no_regression():
     """Every launch of it lies beyond most of the baseline's, which a test of launches alone takes for sure."""
     base, _ = campaign(1, 0.005, 0.02)
     launches = np.random.default_rng(3).normal(1.0, 0.005, 75) * 1.03 * np.median(base)
-    assert judge.judge(base[0], launches, True, variables=60).word == "ok"
+    assert judge.judge(base[0], launches, True, variables=60).name == "ok"
     flat, _ = campaign(1, 0.005, 0.0)
-    assert judge.judge(flat[0], launches, True, variables=60).word == "regressed"
+    assert judge.judge(flat[0], launches, True, variables=60).name == "regressed"
     told = judge.judge(flat[0], launches, True, variables=60, drift=0.02)
-    assert (told.word, told.drift) == ("ok", 0.02)
+    assert (told.name, told.drift) == ("ok", 0.02)
     assert told.interval[0] < 0.0 < told.interval[1]

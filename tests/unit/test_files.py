@@ -10,7 +10,9 @@ import time
 
 import pytest
 
-from nearmetal import commands, files, results
+from nearmetal import files, results
+from nearmetal.commands.common import write
+from nearmetal.commands.report import save
 from nearmetal.gate import baseline
 from nearmetal.report import page as report
 from tests.support.campaigns import campaign
@@ -296,17 +298,18 @@ def test_an_interrupted_write_leaves_the_old_file(tmp_path):
 @as_root
 def test_the_report_and_its_part_are_not_written_through_links(theirs, secret):
     (theirs / "report.html.part").symlink_to(secret)
-    report.write(theirs / "report.html", [campaign_session()], None, [], [])
+    save(theirs / "report.html", page())
     assert secret.read_text() == "root's" and owner(theirs / "report.html") == STRANGER
     (theirs / "report.html").unlink()
     (theirs / "report.html").symlink_to(secret)
     with pytest.raises(report.ReportError, match=r"report.html.*link.*--output"):
-        report.write(theirs / "report.html", [campaign_session()], None, [], [])
+        save(theirs / "report.html", page())
     assert secret.read_text() == "root's"
 
 
-def campaign_session():
-    return results.parse_session(campaign(1), "a test")
+def page() -> str:
+    session = results.parse_session(campaign(1), "a test")
+    return report.render([session], None, [], [])
 
 
 @as_root
@@ -314,8 +317,8 @@ def campaign_session():
 def test_verdicts_are_not_written_through_links(theirs, secret, kind):
     (theirs / kind).symlink_to(secret)
     with pytest.raises(files.UnsafePathError):
-        commands.write(theirs / kind, lambda: "text")
-    commands.write(theirs / "new" / kind, lambda: "text")
+        write(theirs / kind, lambda: "text")
+    write(theirs / "new" / kind, lambda: "text")
     assert secret.read_text() == "root's" and owner(theirs / "new" / kind) == STRANGER
 
 

@@ -189,7 +189,7 @@ def test_baseline(tmp_path, references):
     def same(found):
         return all(
             found.entries[key].values == entry.values
-            and found.entries[key].launches == entry.launches
+            and found.entries[key].samples == entry.samples
             for key, entry in expected.entries.items()
             if key in found.entries
         )

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from nearmetal.stats import judge, ranks
+from nearmetal.stats import judge, plan, ranks
 from nearmetal.stats.judge import JudgeError
 
 BASE = np.exp(np.random.default_rng(7).normal(0, 0.02, 60)) * 10  # us
 
 
-def fresh(factor: float, count: int = judge.LOOKS[-1], noise: float = 0.02):
+def fresh(factor: float, count: int = plan.ANALYSES[-1], noise: float = 0.02):
     return np.exp(np.random.default_rng(8).normal(0, noise, count)) * 10 * factor
 
 
@@ -27,47 +27,47 @@ def fresh(factor: float, count: int = judge.LOOKS[-1], noise: float = 0.02):
 )
 def test_direction_decides_what_a_change_is_called(factor, lower_is_better, word):
     verdict = judge.judge(BASE, fresh(factor), lower_is_better, variables=200)
-    assert verdict.word == word
+    assert verdict.name == word
     assert verdict.interval[0] < verdict.change < verdict.interval[1]
     assert verdict.change == pytest.approx(factor - 1, abs=0.03)
-    assert verdict.launches in judge.LOOKS
+    assert verdict.samples in plan.ANALYSES
 
 
 def test_the_first_look_that_decides_stands_and_later_launches_change_nothing():
     early = judge.judge(BASE, fresh(1.2), True)
-    assert early.launches == judge.LOOKS[0]
-    assert judge.judge(BASE, [*fresh(1.2)[: judge.LOOKS[0]], *[10.0] * 20], True) == early
+    assert early.samples == plan.ANALYSES[0]
+    assert judge.judge(BASE, [*fresh(1.2)[: plan.ANALYSES[0]], *[10.0] * 20], True) == early
 
 
 def test_too_few_launches_are_inconclusive_and_ask_for_more():
     verdict = judge.judge(BASE, fresh(1.0, 3), True)
-    assert (verdict.word, verdict.wanted) == ("inconclusive", judge.LOOKS[0])
+    assert (verdict.name, verdict.wanted) == ("inconclusive", plan.ANALYSES[0])
 
 
 def test_noise_that_hides_every_change_never_passes_for_ok():
     wild = np.exp(np.random.default_rng(9).normal(0, 1.5, 60))
     verdict = judge.judge(
-        wild, np.exp(np.random.default_rng(10).normal(0, 1.5, judge.LOOKS[-1])), True
+        wild, np.exp(np.random.default_rng(10).normal(0, 1.5, plan.ANALYSES[-1])), True
     )
-    assert (verdict.word, verdict.size, verdict.wanted) == ("inconclusive", None, None)
+    assert (verdict.name, verdict.detectable, verdict.wanted) == ("inconclusive", None, None)
 
 
 def test_one_outlier_changes_no_verdict():
     launches = fresh(1.0)
     launches[0] *= 40
-    assert judge.judge(BASE, launches, True).word == "ok"
+    assert judge.judge(BASE, launches, True).name == "ok"
 
 
 def test_a_sure_change_below_the_threshold_is_no_regression():
     base = np.exp(np.random.default_rng(7).normal(0, 0.001, 60))
-    assert judge.judge(base, np.full(40, 1.01), True).word == "ok"
+    assert judge.judge(base, np.full(40, 1.01), True).name == "ok"
 
 
 def test_more_variables_make_each_verdict_more_careful():
     slight = fresh(1.04)
     assert (
-        judge.judge(BASE, slight, True, variables=1).launches
-        <= judge.judge(BASE, slight, True, variables=10000).launches
+        judge.judge(BASE, slight, True, variables=1).samples
+        <= judge.judge(BASE, slight, True, variables=10000).samples
     )
 
 
@@ -82,15 +82,15 @@ def test_p_values_are_exact(new, base):
 
 
 def test_equal_samples_are_no_evidence():
-    assert judge.judge(np.full(30, 5.0), np.full(10, 5.0), True).word == "ok"
+    assert judge.judge(np.full(30, 5.0), np.full(10, 5.0), True).name == "ok"
 
 
 @pytest.mark.parametrize(
     "base, launches, message",
     [
-        (BASE[:10], [10.0] * 5, "holds 10 launches; at least 20 are needed"),
-        (BASE, [], "no launch"),
-        (BASE, [10, float("nan")], "launches hold a value"),
+        (BASE[:10], [10.0] * 5, "holds 10 samples; at least 20 are needed"),
+        (BASE, [], "no sample"),
+        (BASE, [10, float("nan")], "samples hold a value"),
         (BASE, [10, 0], "not positive"),
         ([*BASE, -1], [10.0] * 5, "baseline hold a value"),
     ],
@@ -103,48 +103,51 @@ def test_what_cannot_be_judged_says_why(base, launches, message):
 def test_a_change_is_confirmed_by_fresh_launches_alone():
     first = judge.judge(BASE, fresh(1.1, 5), True, variables=200)
     again = np.exp(np.random.default_rng(11).normal(0, 0.02, 20)) * 10
-    held = judge.confirm(BASE, fresh(1.1, 5), again * 1.1, True, variables=200)
-    assert (first.word, held.word) == ("regressed", "regressed")
-    assert held.launches == 5 + judge.CONFIRM_LOOKS[0]
-    gone = judge.confirm(BASE, fresh(1.1, 5), again, True, variables=200)
-    assert gone.word == "ok" and abs(gone.change) < 0.02
+    held = judge.judge_in_two_stages(BASE, fresh(1.1, 5), again * 1.1, True, variables=200)
+    assert (first.name, held.name) == ("regressed", "regressed")
+    assert held.samples == 5 + plan.CONFIRMATION_ANALYSES[0]
+    gone = judge.judge_in_two_stages(BASE, fresh(1.1, 5), again, True, variables=200)
+    assert gone.name == "ok" and abs(gone.change) < 0.02
     assert (
-        judge.confirm(BASE, fresh(1.1, 5), again / 1.1, True, variables=200).word == "inconclusive"
+        judge.judge_in_two_stages(BASE, fresh(1.1, 5), again / 1.1, True, variables=200).name
+        == "inconclusive"
     )
 
 
 def test_confirmation_asks_for_more_fresh_launches_and_counts_both_stages():
-    verdict = judge.confirm(BASE, fresh(1.1, 5), [10.3, 10.7], True, variables=200)
-    assert (verdict.word, verdict.launches, verdict.wanted) == (
+    verdict = judge.judge_in_two_stages(BASE, fresh(1.1, 5), [10.3, 10.7], True, variables=200)
+    assert (verdict.name, verdict.samples, verdict.wanted) == (
         "inconclusive",
         7,
-        5 + judge.CONFIRM_LOOKS[0],
+        5 + plan.CONFIRMATION_ANALYSES[0],
     )
 
 
 def test_what_was_open_goes_on_with_the_launches_of_both_stages():
     first, later = [10.2, 10.4, 10.0, 10.3, 10.5], [10.1, 9.9, 10.0, 10.2, 9.8] * 3
-    assert judge.judge(BASE, first, True, variables=200).word == "inconclusive"
-    both = judge.confirm(BASE, first, later, True, variables=200)
+    assert judge.judge(BASE, first, True, variables=200).name == "inconclusive"
+    both = judge.judge_in_two_stages(BASE, first, later, True, variables=200)
     assert both == judge.judge(BASE, first + later, True, variables=200)
-    assert (both.word, both.launches) == ("ok", 7)
+    assert (both.name, both.samples) == ("ok", 7)
 
 
 def test_what_was_ok_stays_so():
     first = [10.0, 10.1, 9.9, 10.2, 9.8]
-    assert judge.judge(BASE, first, True).word == "ok"
-    assert judge.confirm(BASE, first, fresh(1.2), True) == judge.judge(BASE, first, True)
+    assert judge.judge(BASE, first, True).name == "ok"
+    assert judge.judge_in_two_stages(BASE, first, fresh(1.2), True) == judge.judge(
+        BASE, first, True
+    )
 
 
 def test_a_baseline_by_session_and_a_flat_one_without_drift_judge_alike():
     sessions = BASE.reshape(12, 5)
     assert (
-        judge.judge(sessions.tolist(), fresh(1.1), True).word
-        == judge.judge(BASE, fresh(1.1), True).word
+        judge.judge(sessions.tolist(), fresh(1.1), True).name
+        == judge.judge(BASE, fresh(1.1), True).name
         == "regressed"
     )
 
 
 def test_confirmation_without_fresh_launches_is_refused():
-    with pytest.raises(JudgeError, match="no launch"):
-        judge.confirm(BASE, fresh(1.1, 5), [], True)
+    with pytest.raises(JudgeError, match="no sample"):
+        judge.judge_in_two_stages(BASE, fresh(1.1, 5), [], True)

@@ -9,8 +9,9 @@ import pytest
 
 from nearmetal import command, compare, history, naming, results
 from nearmetal.gate import baseline, record, selection
-from nearmetal.gate import session as gate
 from nearmetal.gate.baseline import Baseline
+from nearmetal.gate.session import judge_session
+from nearmetal.results import reruns
 from tests.support.campaigns import campaign, only
 
 CASE = "pingpong %placement=internode", "native", "openmpi"
@@ -130,10 +131,10 @@ def test_a_case_of_distribute_is_one_a_node_and_judged_by_its_partitions_baselin
                     case["perfvalues"]["lab:native:startup_latency"][0] *= 1.5
     session = results.parse_session(data, "here")
     assert Counter(case.node for case in session.cases) == {"n1": 6, "n2": 6}
-    report = gate.judge_session(session, known)
-    [bad] = [one for one in report.judged if one.word == "regressed"]
+    report = judge_session(session, known)
+    [bad] = [one for one in report.verdicts if one.name == "regressed"]
     assert (bad.place, bad.node, bad.key) == ("native@n2", "n2", CASE)
-    assert len(report.judged) == 48
+    assert len(report.verdicts) == 48
     columns = compare.columns(session, "native")
     assert sorted(columns) == ["native@n1", "native@n2"]
     assert compare.table(session, columns)[1] == []
@@ -151,13 +152,13 @@ def test_a_node_without_its_case_is_incomplete(known):
     data["runs"][0]["testcases"] = [
         case for case in cases if not (first(case) and "nid=n2" in case["display_name"])
     ]
-    report = gate.judge_session(results.parse_session(data, "here"), known)
-    assert "1 of the 12 cases" in "".join(one.reason for one in report.judged)
+    report = judge_session(results.parse_session(data, "here"), known)
+    assert "1 of the 12 cases" in "".join(one.reason for one in report.verdicts)
     assert report.exit_code == 2
     # No node of the partition was there to run it.
     gone = only(data, lambda case: case["partition"] != "native")
-    report = gate.judge_session(results.parse_session(gone, "here"), known)
-    assert CASE in {one.key for one in report.judged if one.word == "incomplete"}
+    report = judge_session(results.parse_session(gone, "here"), known)
+    assert CASE in {one.key for one in report.verdicts if one.name == "incomplete"}
 
 
 def test_what_p_sets_is_a_case_of_its_own_and_not_the_baselines(known):
@@ -167,9 +168,9 @@ def test_what_p_sets_is_a_case_of_its_own_and_not_the_baselines(known):
     assert {case.check for case in session.cases} == {
         f"pingpong %.max_time={value} %placement=internode" for value in ("0.1", "0.2")
     }
-    report = gate.judge_session(session, known)
-    assert {one.word for one in report.judged} == {"not judged"}
-    assert all("-P" in one.reason for one in report.judged)
+    report = judge_session(session, known)
+    assert {one.name for one in report.verdicts} == {"not judged"}
+    assert all("-P" in one.reason for one in report.verdicts)
 
 
 @pytest.mark.parametrize("added, option", [("%.nid=n1", "--distribute"), ("%.max_time=0.1", "-P")])
@@ -224,11 +225,11 @@ def test_a_case_that_is_beyond_its_reference_in_one_run_is_judged_with_all_launc
 
 
 def test_a_run_that_the_end_of_duration_cut_off_is_none():
-    cut = failing(campaign(1), result="abort", fail_reason=results.OUT_OF_TIME, fail_phase="run")
+    cut = failing(campaign(1), result="abort", fail_reason=reruns.OUT_OF_TIME, fail_phase="run")
     session = session_of([campaign(1), only(cut, first)], "--duration=1m")
     assert found(session).failure is None and found(session).runs == 1
     # Where no run came to its end, nothing is known of the case.
-    assert found(session_of([cut], "--duration=1m")).failure == results.OUT_OF_TIME
+    assert found(session_of([cut], "--duration=1m")).failure == reruns.OUT_OF_TIME
 
 
 def test_facts_that_differ_between_runs_are_both_named():
@@ -295,13 +296,13 @@ def test_a_case_is_selected_by_the_hash_that_reframe_prints_of_it(known):
 )
 def test_what_only_reframe_knows_is_said(known, options):
     chosen, note = keys(known, options)
-    assert chosen == set() and "only ReFrame knows" in note
+    assert chosen == set() and "only ReFrame can evaluate" in note
 
 
 @pytest.mark.parametrize("options", ["-r --nosuch", "-r 'unclosed", "-r -n", "--help", "-r -n '('"])
 def test_a_command_that_cannot_be_read_is_said(known, options, capfd):
     chosen, note = keys(known, options)
-    assert chosen == set() and "can't be read" in note
+    assert chosen == set() and "cannot be read" in note
     assert capfd.readouterr() == ("", "")
 
 

@@ -26,7 +26,7 @@ def measured(shared: float, step: float = 0.0, count: int = 75, seed: int = 1):
 )
 def test_pairs_find_in_noise_of_8_percent_what_single_launches_cannot(step, lower_is_better, word):
     verdict = pairs.judge_pairs(*measured(0.95, step), lower_is_better, variables=200)
-    assert (verdict.word, verdict.method) == (word, "paired")
+    assert (verdict.name, verdict.method) == (word, "paired")
     assert verdict.change == pytest.approx(step, abs=0.02)
     assert verdict.interval[0] < verdict.change < verdict.interval[1]
     assert verdict.shared_interval[0] < 0.95 < verdict.shared_interval[1]
@@ -34,9 +34,9 @@ def test_pairs_find_in_noise_of_8_percent_what_single_launches_cannot(step, lowe
 
 def test_where_little_is_shared_the_launches_are_judged_as_two_samples():
     verdict = pairs.judge_pairs(*measured(0.0, 0.25), True, variables=200)
-    assert (verdict.word, verdict.method) == ("regressed", "unpaired")
+    assert (verdict.name, verdict.method) == ("regressed", "unpaired")
     assert verdict.shared < pairs.LEAST_SHARED
-    assert pairs.judge_pairs(*measured(0.0, 0.05), True, variables=200).word != "regressed"
+    assert pairs.judge_pairs(*measured(0.0, 0.05), True, variables=200).name != "regressed"
 
 
 @pytest.mark.parametrize("shared", [0.0, 0.8, 0.95, 0.99])
@@ -51,28 +51,28 @@ def test_the_shared_part_is_measured_despite_outliers(shared):
 
 def test_too_few_pairs_are_inconclusive_and_ask_for_more():
     verdict = pairs.judge_pairs(*measured(0.95, 0.05, count=7), True, variables=200)
-    assert (verdict.word, verdict.pairs, verdict.wanted) == ("inconclusive", 7, 10)
+    assert (verdict.name, verdict.pairs, verdict.wanted) == ("inconclusive", 7, 10)
 
 
 def test_one_outlier_changes_no_verdict():
     a, b = measured(0.95)
     b[3] *= 40
-    assert pairs.judge_pairs(a, b, True).word == "ok"
+    assert pairs.judge_pairs(a, b, True).name == "ok"
 
 
 def test_equal_launches_are_no_evidence():
     same = np.full(20, 5.0)
-    assert pairs.judge_pairs(same, same, True).word == "ok"
-    assert pairs.judge_pairs(same, same * 1.1, True).word == "regressed"
+    assert pairs.judge_pairs(same, same, True).name == "ok"
+    assert pairs.judge_pairs(same, same * 1.1, True).name == "regressed"
 
 
 @pytest.mark.parametrize(
     "a, b, message",
     [
-        ([1.0] * 5, [1.0] * 4, "5 launches of A and 4 of B are no pairs"),
+        ([1.0] * 5, [1.0] * 4, "5 samples of A and 4 of B are no pairs"),
         ([], [], "no pairs"),
-        ([1.0, -1.0], [1.0, 1.0], "launches of A hold a value"),
-        ([1.0], [float("nan")], "launches of B hold a value"),
+        ([1.0, -1.0], [1.0, 1.0], "samples of A hold a value"),
+        ([1.0], [float("nan")], "samples of B hold a value"),
     ],
 )
 def test_what_cannot_be_judged_says_why(a, b, message):

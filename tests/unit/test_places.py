@@ -18,11 +18,17 @@ pytestmark = pytest.mark.skipif(
 )
 
 
+def left_out(directory: str, names: list[str]) -> set[str]:
+    """What is not copied: at the top, what is no source; images everywhere."""
+    if Path(directory) == CHECKOUT:
+        return {".venv", ".git", "results", "tests"}
+    return {name for name in names if name.endswith(".sif")}
+
+
 @pytest.fixture
 def checkout(tmp_path):
     """A checkout whose results belong to another user, and a system that needs no modules."""
     copy = tmp_path / "checkout"
-    left_out = shutil.ignore_patterns(".venv", ".git", "results", "tests", "*.sif")
     shutil.copytree(CHECKOUT, copy, ignore=left_out)
     data = yaml.safe_load((CHECKOUT / "site-config" / "systems" / "lab.yaml").read_text())
     data |= {"name": "here", "hostnames": ["nowhere"], "modules_system": "nomod"}

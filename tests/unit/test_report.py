@@ -2,23 +2,19 @@
 
 import html
 import re
-import shutil
-import subprocess
-import sys
-import zipfile
 from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
 
 from nearmetal import published, results
-from nearmetal.gate.session import Judged, Report
+from nearmetal.commands.report import save
+from nearmetal.gate.verdict import GateReport, Verdict
 from nearmetal.history import ChangePoint
 from nearmetal.report import history, overview, plots, summary
 from nearmetal.report import page as report
 from tests.support import made_up_campaign as made_up
 from tests.support.made_up_campaign import HOSTILE, data
-from tests.support.paths import CHECKOUT
 from tests.support.recorded import session as recorded
 
 
@@ -89,7 +85,7 @@ def test_a_session_that_was_not_judged_says_so(figures):
     page = report.render(
         [results.parse_session(recorded("session_lab"), "here")], None, [], figures
     )
-    assert "– Not judged No verdict came with this session: nearmetal gate gives one" in words(page)
+    assert "– Not judged This session has no verdict: nearmetal gate gives one" in words(page)
     assert "No variable of this session was judged." in section(page, "overview")
 
 
@@ -314,7 +310,7 @@ def test_what_a_session_holds_is_never_markup_or_script(figures):
     session["session_info"] |= {"uuid": HOSTILE, "time_start": HOSTILE}
     session = results.parse_session(session, "here")
     value = session.values[0]
-    judged = Judged(
+    judged = Verdict(
         value.check,
         value.partition,
         value.environ,
@@ -339,7 +335,7 @@ def test_what_a_session_holds_is_never_markup_or_script(figures):
         {HOSTILE: (HOSTILE, HOSTILE)},
     )
     figure = replace(figures[0], document=HOSTILE, software=HOSTILE, quote=HOSTILE)
-    page = report.render([session], Report(session, (judged,), (HOSTILE,)), [change], [figure])
+    page = report.render([session], GateReport(session, (judged,), (HOSTILE,)), [change], [figure])
     parser = Elements()
     parser.feed(page)
     assert "img" not in parser.tags and not [
@@ -363,26 +359,11 @@ def test_the_page_admits_its_own_scripts_and_no_network(page):
 
 def test_writing_replaces_the_file_whole_and_says_where_it_cannot(tmp_path, campaign, figures):
     target = tmp_path / "report.html"
-    report.write(target, iter(campaign), None, [], figures)
+    save(target, report.render(iter(campaign), None, [], figures))
     first = target.read_bytes()
-    report.write(target, campaign, None, [], figures)
+    save(target, report.render(campaign, None, [], figures))
     assert target.read_bytes() == first and list(tmp_path.iterdir()) == [target]
-    with pytest.raises(report.ReportError, match="--output names another place"):
-        report.write(target / "report.html", campaign, None, [], figures)
+    with pytest.raises(report.ReportError, match=r"report.html: .*--output"):
+        save(target / "report.html", "a page")
     with pytest.raises(report.ReportError, match="no session is stored"):
-        report.write(target, [], None, [], figures)
-
-
-def test_the_assets_are_part_of_the_package(tmp_path):
-    for name in ("nearmetal", "reframe_checks", "pyproject.toml", "README.md", "LICENSE"):
-        source, target = CHECKOUT / name, tmp_path / name
-        shutil.copytree(source, target) if source.is_dir() else shutil.copy(source, target)
-    code = 'from setuptools.build_meta import build_wheel; print(build_wheel("."))'
-    build = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True
-    )
-    assert build.returncode == 0, build.stderr
-    names = zipfile.ZipFile(next(tmp_path.glob("*.whl"))).namelist()
-    assert {
-        f"nearmetal/report/assets/{name}" for name in ("report.html", "page.css", *report.SCRIPTS)
-    } <= set(names)
+        report.render([], None, [], figures)

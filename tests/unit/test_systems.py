@@ -268,7 +268,8 @@ def test_a_key_that_is_there_twice_is_named_with_its_line(tmp_path):
     (tmp_path / "site.yaml").write_text("name: here\nhostnames: []\nname: there\n")
     failed = reframe("--system=lab", "--show-config", NEARMETAL_SYSTEMS_PATH=str(tmp_path))
     said = failed.stdout + failed.stderr
-    assert failed.returncode == 1 and "key name" in said and "site.yaml" in said
+    assert failed.returncode == 1
+    assert "line 3" in said and "the key 'name'" in said and "site.yaml" in said
 
 
 def test_every_fault_is_told_at_once(settings, tmp_path):

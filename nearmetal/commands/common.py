@@ -1,0 +1,83 @@
+"""What several commands do: find their session, refuse an old one, print what is missing."""
+
+import sys
+from collections.abc import Iterable
+from datetime import datetime
+from pathlib import Path
+
+from nearmetal import files, results
+from nearmetal.errors import Incomplete
+from nearmetal.results import Session
+
+
+def system_of(arguments) -> str:
+    """The system of `--system`, else that of the newest session."""
+    return arguments.system or results.load_session(arguments.database).system
+
+
+def session_of(arguments) -> Session:
+    """The session of `--session`, else the newest. Raises ResultsError, Incomplete."""
+    session = results.load_session(arguments.database, arguments.system, arguments.session)
+    refuse_older(session, arguments)
+    return session
+
+
+def sessions_of_system(arguments) -> list[Session]:
+    """All sessions of one system, in the order of their storage. Raises ResultsError."""
+    system = system_of(arguments)
+    found = [one for one in results.sessions(arguments.database) if one.system == system]
+    if not found:
+        results.load_session(arguments.database, system)  # raises, and names the known systems
+    return found
+
+
+def newest_is_missing(arguments, system: str) -> str:
+    """The error, printed too, if the system's newest session is not stored or not readable."""
+    try:
+        results.newest(arguments.database, system)
+    except results.NewestError as error:
+        print(f"nearmetal: incomplete: {error}", file=sys.stderr)
+        return str(error)
+    return ""
+
+
+def refuse_older(session: Session, arguments) -> None:
+    """Raise Incomplete unless the session certainly started after `--since`."""
+    if not arguments.since:
+        return
+    if session.time < _seconds(arguments.since):
+        raise Incomplete(
+            f"no session on {arguments.system or 'any system'} since {arguments.since}: the newest "
+            f"is {session.uuid} of {session.started}. Did the selection match nothing, or did "
+            "ReFrame end before it ran?"
+        )
+    if session.ahead:
+        raise Incomplete(
+            f"session {session.uuid} started at {session.started}, which is ahead of now. Whether "
+            f"that was since {arguments.since} is unknown. Fix: set the clock and run again, or "
+            "leave out --since"
+        )
+
+
+def _seconds(text: str) -> float:
+    """Raises ResultsError: neither seconds since 1970 nor an ISO date."""
+    try:
+        if text.replace(".", "", 1).isdecimal():
+            return float(text)
+        return datetime.fromisoformat(text).timestamp()
+    except (ValueError, OverflowError):
+        raise results.ResultsError(
+            f"--since {text}: give seconds since 1970 (`date +%s`) or a date and time such as "
+            "2026-11-21T02:00"
+        ) from None
+
+
+def print_missing(missing: Iterable[str]) -> None:
+    for line in missing:
+        print(f"missing: {line}", file=sys.stderr)
+
+
+def write(path: Path | None, render) -> None:
+    """Write what `render` returns, if there is a path. All output files are written here."""
+    if path:
+        files.write(path, render())

@@ -1,0 +1,13 @@
+"""`nearmetal duet`."""
+
+from nearmetal import duet, published
+from nearmetal.commands.common import print_missing, refuse_older
+
+
+def run(arguments) -> int:
+    session = duet.load(arguments.database, arguments.system, arguments.session)
+    refuse_older(session, arguments)
+    report = duet.judge_session(session)
+    print(duet.render(report, published.load()))
+    print_missing(report.missing)
+    return report.exit_code

@@ -1,0 +1,75 @@
+"""Verdicts: what the gate says of each variable of a session, and of the session as a whole."""
+
+from dataclasses import dataclass
+
+from nearmetal.results import Session, place
+
+#: What the gate says of a variable, worst first.
+VERDICT_NAMES = ("regressed", "incomplete", "inconclusive", "improved", "not judged", "ok")
+#: Verdicts on a variable that changed.
+CHANGED = ("regressed", "improved")
+#: Verdicts of which `--confirm` measures the cases again, by its value.
+MEASURED_AGAIN = {"changed": CHANGED, "all": (*CHANGED, "inconclusive")}
+
+#: What identifies a case of a session: check, place and environment.
+Where = tuple[str, str, str]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The verdict on one variable of a case. `variable` is empty if the whole case is missing."""
+
+    check: str
+    partition: str
+    environ: str
+    variable: str
+    unit: str
+    name: str  #: one of VERDICT_NAMES
+    value: float | None = None  #: median of the samples, in unit
+    baseline: float | None = None  #: median of the baseline's samples, in unit
+    change: float | None = None  #: as a fraction; > 0 is a higher value
+    interval: tuple[float, float] | None = None  #: of the change, 95 %
+    p: float | None = None
+    repeats: int = 0  #: whose samples were used
+    finds: float | None = None  #: minimum detectable change as a fraction
+    wanted: int | None = None  #: inconclusive: repeats of the next analysis; None: there is none
+    reason: str = ""  #: why incomplete or not judged
+    facts: dict[str, tuple[str, str]] | None = None  #: changed since the baseline: (then, now)
+    node: str = ""  #: given by `--distribute`
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What identifies the case in a baseline: check, partition and environment."""
+        return self.check, self.partition, self.environ
+
+    @property
+    def place(self) -> str:
+        """The partition, or `PARTITION@NODE`."""
+        return place(self.partition, self.node)
+
+    @property
+    def where(self) -> Where:
+        """What identifies the case in its session."""
+        return self.check, self.place, self.environ
+
+
+@dataclass(frozen=True)
+class GateReport:
+    """The verdicts on all variables of a session."""
+
+    session: Session
+    verdicts: tuple[Verdict, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def verdict(self) -> str:
+        """On the session: `regressed`, else `incomplete` if anything is unknown, else `clean`."""
+        names = {verdict.name for verdict in self.verdicts}
+        if "regressed" in names:
+            return "regressed"
+        unknown = names & {"incomplete", "inconclusive"} or not names & {"ok", "improved"}
+        return "incomplete" if unknown else "clean"
+
+    @property
+    def exit_code(self) -> int:
+        return {"clean": 0, "regressed": 1, "incomplete": 2}[self.verdict]

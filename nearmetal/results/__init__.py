@@ -1,0 +1,38 @@
+"""ReFrame's results database as plain data: sessions, cases and values. It is only read."""
+
+from nearmetal.results.database import Database, default_database
+from nearmetal.results.decode import parameters, parse_case, parse_session
+from nearmetal.results.find import confirmations, load_session, newest, no_session, sessions
+from nearmetal.results.session import (
+    CONFIRMS,
+    FACTS,
+    BadSession,
+    Case,
+    NewestError,
+    ResultsError,
+    Session,
+    Value,
+    place,
+)
+
+__all__ = [
+    "CONFIRMS",
+    "FACTS",
+    "BadSession",
+    "Case",
+    "Database",
+    "NewestError",
+    "ResultsError",
+    "Session",
+    "Value",
+    "confirmations",
+    "default_database",
+    "load_session",
+    "newest",
+    "no_session",
+    "parameters",
+    "parse_case",
+    "parse_session",
+    "place",
+    "sessions",
+]

@@ -1,0 +1,256 @@
+"""A session from the JSON that ReFrame stores. A wrong type or a contradiction is an error."""
+
+import functools
+import math
+import statistics
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+
+import orjson
+
+from nearmetal import clean, naming, shape
+from nearmetal.results import reruns
+from nearmetal.results.session import CONFIRMS, FACTS, Case, ResultsError, Session, Value
+from nearmetal.shape import ShapeError
+
+#: Major version of the session format (ReFrame 4.x writes 4.y).
+DATA_VERSION = "4"
+#: Reason of a failure that has none of its own, by result.
+FAILED = {"fail_deps": "what it needs failed"}
+#: Numbers of a case: ReFrame's name and the name in published figures (published.py).
+WORKLOAD = {"num_tasks": "processes", "num_nodes": "nodes", "megabytes": "megabytes"}
+#: ReFrame's results of a case.
+OUTCOMES = ("pass", "fail", "xfail", "xpass", "abort", "skip", "fail_deps", "<unknown>")
+#: A value is the median of its samples: to six significant digits, or as Python computes it.
+DIGITS, EXACT = 6, 1e-9
+
+
+def parse_session(data: dict, origin) -> Session:
+    """A session from its JSON. Raises ResultsError, which names the wrong key."""
+    try:
+        return _parse_session(shape.mapping(data, "the session"), origin)
+    except ShapeError as error:
+        raise ResultsError(f"{origin}: {error}") from None
+
+
+def _parse_session(data: Mapping, origin) -> Session:
+    """Raises ShapeError, ResultsError."""
+    info = shape.mapping(data.get("session_info", {}), "session_info")
+    version = str(info.get("data_version", "none"))
+    if version.split(".", maxsplit=1)[0] != DATA_VERSION:
+        raise ResultsError(
+            f"{origin}: session format {version}, but {DATA_VERSION}.x is needed: "
+            "use the ReFrame that requirements.lock pins"
+        )
+    places = {}
+    for place, case in _placed(data):
+        for name in ("display_name", "name", "partition", "environ", "system"):
+            shape.name(case, name, place)
+        if case.get("result") not in OUTCOMES:
+            raise shape.wrong(f"{place}.result", "an outcome of a case", case.get("result"))
+        places[id(case)] = place
+    line = shape.text(info, "cmdline", "session_info", "")
+    found = reruns.outcomes(data["runs"], line)
+    every = [outcome for outcomes in found.values() for outcome in outcomes]
+    systems = {case["system"] for case in every}
+    # A fixture that passed measured nothing; one that failed is why others were not measured.
+    done = {
+        key
+        for key, outcomes in found.items()
+        if all(case.get("fixture") and case["result"] == "pass" for case in outcomes)
+    }
+    missing = max(0, int(shape.number(info, "num_cases", "session_info", 0)) - len(found))
+    remaining = [case for key in found if key not in done for case in found[key]]
+    cases, skipped = _cases(remaining, places)
+    return Session(
+        clean.name(shape.name(info, "uuid", "session_info")),
+        clean.name(shape.name(info, "time_start", "session_info")),
+        clean.name(",".join(sorted(systems))),
+        tuple(cases),
+        shape.number(info, "time_start_unix", "session_info"),
+        clean.line(line),
+        skipped,
+        len(cases) + len(skipped) + missing,
+        shape.text(info, "workdir", "session_info", ""),
+        shape.text(info, CONFIRMS, "session_info", ""),
+        next((_selection(case, places) for case in every if case.get("selection")), {}),
+        clean.name(shape.text(info, "hostname", "session_info", "")),
+    )
+
+
+def _selection(case: Mapping, places: dict[int, str]) -> dict:
+    """The requested selection, as the checks recorded it. Raises ShapeError."""
+    found = case["selection"]
+    if found == shape.UNDEFINED:
+        return {}
+    return dict(shape.mapping(found, f"{places[id(case)]}.selection"))
+
+
+def _placed(data: Mapping) -> Iterator[tuple[str, Mapping]]:
+    """Each test case of each run, with its place. Raises ShapeError."""
+    for number, run in enumerate(shape.sequence(data.get("runs"), "runs")):
+        run = shape.mapping(run, f"runs.{number}")
+        place = f"runs.{number}.testcases"
+        for index, case in enumerate(shape.sequence(run.get("testcases"), place)):
+            yield f"{place}.{index}", shape.mapping(case, f"{place}.{index}")
+
+
+@functools.lru_cache
+def parameters(check: str) -> Mapping[str, str]:
+    """The parameters in a display name, as text: `pingpong %placement=internode` has one."""
+    return MappingProxyType(dict(naming.PARAMETER.findall(check)))
+
+
+def parse_case(case: dict, place: str = "case") -> Case:
+    """A test case as ReFrame stores it. Raises ShapeError."""
+    texts = [shape.name(case, key, place) for key in ("display_name", "environ", "partition")]
+    name = naming.parse(clean.name(texts[0]))
+    where = name.check, clean.name(texts[1]), clean.name(texts[2])
+    passed = case["result"] == "pass"
+    named = list(map(case.get, FACTS))
+    failure = shape.text(case, "fail_reason", place, "") or FAILED.get(
+        case["result"], case["result"]
+    )
+    return Case(
+        where[0],
+        where[2],
+        where[1],
+        _values(case, where, name.node, place),
+        _facts(orjson.dumps([_ours(case, "facts", place), named])),
+        _curves(case, place),
+        None if passed else clean.text(failure),
+        None if passed else clean.line(shape.text(case, "fail_phase", place, "")) or None,
+        clean.every({key: case.get(key, text) for key, text in parameters(where[0]).items()}),
+        _own_exemption(case, place),
+        shape.number(case, "job_completion_time_unix", place, 0.0),
+        bool(case.get("fixture")),
+        _unreferenced(case, place),
+        _workload(case, place),
+        name.node,
+    )
+
+
+def _unreferenced(case: Mapping, place: str) -> tuple[str, ...]:
+    found = case.get("unreferenced")
+    if found is None or found == shape.UNDEFINED:
+        return ()
+    names = shape.sequence(found, f"{place}.unreferenced")
+    if not all(type(one) is str for one in names):
+        raise shape.wrong(f"{place}.unreferenced", "a list of texts", found)
+    return tuple(map(clean.line, names))
+
+
+def _workload(case: Mapping, place: str) -> dict:
+    found = {name: shape.number(case, key, place, 0) for key, name in WORKLOAD.items()}
+    return {name: value for name, value in found.items() if value}
+
+
+def _own_exemption(case: Mapping, place: str) -> str:
+    """The check's reason for having no reference; "" if only the partition gives one."""
+    # Older versions did not store who gave the reason. Only duets had one of their own then.
+    duet = "duet" in _ours(case, "facts", place)
+    own = case.get("no_baseline_of", "check" if duet else "partition") == "check"
+    return clean.line(shape.text(case, "no_baseline", place, "")) if own else ""
+
+
+def _ours(case: Mapping, name: str, place: str) -> Mapping:
+    """An object that our base check stores; {} in other checks, which may use the same name.
+
+    Our base check stores both facts and samples. One alone means damage.
+    """
+    found = case.get(name)
+    if type(found) is dict:
+        return found
+    if type(case.get("facts")) is dict and type(case.get("samples")) is dict:
+        if found is None or found == shape.UNDEFINED:
+            return {}  # of a session before this was stored
+        raise shape.wrong(f"{place}.{name}", "an object", found)
+    if type(case.get("facts")) is dict or type(case.get("samples")) is dict:
+        raise shape.wrong(
+            f"{place}.{name}", "an object, though the case has facts or samples", found
+        )
+    return {}
+
+
+def _values(case: Mapping, where: tuple[str, str, str], node: str, place: str) -> tuple[Value, ...]:
+    """The performance variables of a case. Raises ShapeError if one contradicts its samples."""
+    all_samples, all_within = _ours(case, "samples", place), _ours(case, "within", place)
+    values = []
+    for key, entry in shape.items(case, "perfvalues", place):
+        here = f"{place}.perfvalues.{key}"
+        # ReFrame before 4.9 stores five: value, reference, bounds and unit.
+        if type(entry) is not list or len(entry) not in (5, 6):
+            raise shape.wrong(here, "a list of five or six", entry)
+        value, unit, name = entry[0], entry[4], key.rsplit(":", 1)[-1]
+        if value is None and case["result"] != "pass":
+            continue  # the case failed before it had this value
+        if type(value) not in shape.NUMBERS:
+            raise shape.wrong(f"{here}.0", "a number", value)
+        if type(unit) is not str:
+            raise shape.wrong(f"{here}.4", "a unit", unit)
+        samples = shape.numbers(all_samples.get(name, []), f"{place}.samples.{name}")
+        within: tuple[tuple[float, ...], ...] = ()
+        if name in all_within:
+            within = shape.rows(all_within[name], f"{place}.within.{name}")
+        values.append(
+            Value(*where, clean.name(name), value, clean.name(unit), samples, within, node)
+        )
+    _refuse_values_beside_their_samples(values, place)
+    lost = sorted(set(map(clean.name, all_samples)) - {value.variable for value in values})
+    if lost and case["result"] == "pass":
+        raise ShapeError(f"{place}.perfvalues lacks {', '.join(lost)}, which has samples")
+    return tuple(values)
+
+
+def _refuse_values_beside_their_samples(values: list[Value], place: str) -> None:
+    """Raise ShapeError unless all values are medians of their samples, or all are means."""
+    for middle in (statistics.median, statistics.fmean):
+        other = [value for value in values if value.samples and not _is(value, middle)]
+        if not other:
+            return
+        if middle is statistics.median:
+            first = other[0]
+    raise ShapeError(
+        f"{place}.perfvalues: {first.variable} is {first.value!r}, which is not the median of its "
+        "samples"
+    )
+
+
+def _is(value: Value, middle) -> bool:
+    whole = middle(value.samples)
+    if value.value == whole:
+        return True
+    rounded = float(f"{whole:.{DIGITS}g}")
+    return any(math.isclose(value.value, one, rel_tol=EXACT) for one in (whole, rounded))
+
+
+def _curves(case: Mapping, place: str) -> dict[str, dict[int, tuple[float, ...]]]:
+    """Samples by message size. Raises ShapeError."""
+    return {
+        name: shape.curve(curve, f"{place}.curves.{name}")
+        for name, curve in _ours(case, "curves", place).items()
+    }
+
+
+@functools.lru_cache(maxsize=4096)
+def _facts(packed: bytes) -> dict[str, str]:
+    """A case's facts from JSON. Equal facts share one dictionary, to save time and memory."""
+    facts, named = orjson.loads(packed)
+    return clean.every(
+        {**(facts or {}), **{name: value for name, value in zip(FACTS, named) if value}}
+    )
+
+
+def _cases(
+    outcomes: list[dict], places: dict[int, str]
+) -> tuple[list[Case], tuple[tuple[str, str, str], ...]]:
+    """The cases of all runs, and the cases that their check skipped."""
+    grouped: dict[tuple[str, str, str], list[Case]] = {}
+    skipped = []
+    for outcome in outcomes:
+        case = parse_case(outcome, places[id(outcome)])
+        if outcome["result"] == "skip":
+            skipped.append(case.where)
+        else:
+            grouped.setdefault(case.where, []).append(case)
+    return [reruns.merged(runs) for runs in grouped.values()], tuple(dict.fromkeys(skipped))

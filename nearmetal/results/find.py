@@ -1,0 +1,159 @@
+"""Which session a command means: the newest on a system, the one with an id, or all of a kind."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeGuard
+
+from nearmetal import choices
+from nearmetal.results.database import Database
+from nearmetal.results.run_reports import unstored_runs
+from nearmetal.results.session import BadSession, NewestError, ResultsError, Session
+
+CAMPAIGN: tuple[str, ...] = ("campaign",)
+
+
+def sessions(
+    database: Path | Database,
+    newest_first: bool = False,
+    kinds: tuple[str, ...] = CAMPAIGN,
+    after: int = 0,
+) -> Iterator[Session]:
+    """Every session of these kinds with at least one case, in the order of their storage.
+
+    :arg database: bad sessions are in its notes; with a path, they raise ResultsError.
+    :arg after: only sessions stored after this place.
+    """
+    database = Database.of(database)
+    for found in database.entries(newest_first, after):
+        database.note(found)
+        if _holds(found, kinds):
+            yield found
+
+
+def load_session(
+    database: Path | Database, system: str | None = None, uuid: str | None = None
+) -> Session:
+    """The session with that id, or the newest campaign (on that system).
+
+    Raises ResultsError, NewestError.
+    """
+    database = Database.of(database)
+    if uuid is None:
+        session, kinds = newest(database, system), CAMPAIGN
+    else:
+        session, kinds = _with_id(database, uuid, system), ("campaign", "duet")
+    if session:
+        return session
+    others = stored(database, kinds)
+    raise ResultsError(no_session(database, system, uuid, others))
+
+
+def stored(database: Database, kinds: tuple[str, ...]) -> list[Session]:
+    """The readable sessions of these kinds, newest first, for an error's hints."""
+    return [one for one in database.entries(newest_first=True) if _holds(one, kinds)]
+
+
+def no_session(
+    path: Path | Database, system: str | None, uuid: str | None, others: list[Session]
+) -> str:
+    """The error for an id or a system without a session. It names the ones that have one."""
+    if not others:
+        return f"{path}: no session with a case that ran; run `reframe -c reframe_checks -r` first"
+    if uuid is None:
+        known = choices.unknown(system, (session.system for session in others), "the systems are")
+        return f"{path}: no session on system {system or 'of an empty name'}: {known}"
+    ids = [session.uuid[: max(8, len(uuid))] for session in others]
+    close = choices.nearest(uuid, ids)
+    guess = f"; did you mean {close[0]}?" if close else ""
+    return (
+        f"{path}: no session {uuid or 'of an empty id'}: the newest are {', '.join(ids[:3])}{guess}"
+        "; `reframe --list-stored-sessions` lists all"
+    )
+
+
+def newest(
+    database: Path | Database,
+    system: str | None = None,
+    kinds: tuple[str, ...] = CAMPAIGN,
+    chosen: Callable[[Session], bool] = lambda session: True,
+) -> Session | None:
+    """The newest session of these kinds (on that system) with at least one case.
+
+    :arg chosen: whether a session qualifies.
+    :raises NewestError: the newest run's session is not stored, or is not readable.
+    """
+    database = Database.of(database)
+    for found in database.entries(newest_first=True):
+        if isinstance(found, BadSession):
+            _refuse_if_it_may_be_meant(database, found, system, kinds)
+            database.bad[found.stored] = found
+        elif _holds(found, kinds) and chosen(found) and system in (None, found.system):
+            database.note(found)
+            _refuse_if_a_newer_run_was_not_stored(database, found, system, kinds)
+            return found
+    return None
+
+
+def confirmations(database: Path | Database, session: Session) -> list[Session]:
+    """The sessions that measured some of the session's cases again, in the order of storage.
+
+    Raises ResultsError.
+    """
+    again = sessions(database, kinds=("confirmation",), after=session.stored)
+    return [one for one in again if one.confirms == session.uuid]
+
+
+def _holds(found: Session | BadSession, kinds: tuple[str, ...]) -> TypeGuard[Session]:
+    return isinstance(found, Session) and bool(found.cases) and found.kind in kinds
+
+
+def _with_id(database: Database, uuid: str, system: str | None) -> Session | None:
+    """The newest session whose id begins so. Raises ResultsError."""
+    if not uuid:
+        return None
+    for found in database.entries(newest_first=True, uuid=uuid):
+        if isinstance(found, BadSession):
+            raise ResultsError(f"{database}: {found}. Fix: name another session")
+        if not _holds(found, ("campaign", "duet")):
+            continue
+        if system not in (None, found.system):
+            raise ResultsError(
+                f"{database}: session {found.uuid} is of system {found.system}, not of {system}. "
+                "Fix: leave out --session or --system"
+            )
+        database.note(found)
+        return found
+    return None
+
+
+def _refuse_if_it_may_be_meant(
+    database: Database, bad: BadSession, system: str | None, kinds: tuple[str, ...]
+) -> None:
+    """Raise NewestError if an unreadable session may be the requested one."""
+    if bad.may_be(system, kinds):
+        database.named.add(bad.stored)
+        raise NewestError(
+            f"{database}: the newest session cannot be read: {bad}. Fix: delete it "
+            f"(`reframe --delete-stored-sessions={bad.uuid}`) and run again, or name another "
+            "with --session"
+        )
+
+
+def _refuse_if_a_newer_run_was_not_stored(
+    database: Database, session: Session, system: str | None, kinds: tuple[str, ...]
+) -> None:
+    """Raise NewestError if ReFrame's report files hold a later run of these kinds there."""
+    for file, run in unstored_runs(database, session):
+        if isinstance(run, BadSession):
+            if not run.may_be(system, kinds):
+                continue
+            what = f"the report of a later run is damaged: {run.reason}"
+        else:
+            if not _holds(run, kinds) or system not in (None, run.system):
+                continue
+            what = f"the session of a later run is not stored: {run.uuid}, started {run.started}"
+        raise NewestError(
+            f"{database}: {what} ({file}). Fix: let ReFrame's user write the database and run "
+            f"again; --session {session.uuid[:8]} takes the newest that is stored. If the session "
+            "was deleted on purpose, remove that report"
+        )

@@ -1,0 +1,111 @@
+"""Several runs of one case (`--reruns`, `--duration`, `--max-retries`, `--repeat`) as one case."""
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from nearmetal import command
+from nearmetal.results.session import Case, Value
+
+#: Why ReFrame ended a case when the time of its `--duration` was over.
+OUT_OF_TIME = "aborted due to RunSessionTimeout"
+
+
+def outcomes(runs: list[dict], line: str) -> dict[tuple[str, str, str], list[dict]]:
+    """The runs of each test case: all further runs, and the last of its retries.
+
+    A run is a retry if `--max-retries` allows one and it holds only cases that failed in the run
+    before. The runs of `--reruns` and `--duration` hold all cases.
+
+    :arg line: the session's command line.
+    """
+    found: dict[tuple[str, str, str], list[dict]] = {}
+    failed: set = set()
+    retries = _most_retries(line) if len(runs) > 1 else 0
+    for number, run in enumerate(runs):
+        cases = {(c["display_name"], c["partition"], c["environ"]): c for c in run["testcases"]}
+        retry = 0 < number <= retries and set(cases) <= failed
+        for key, case in cases.items():
+            earlier = found.setdefault(key, [])
+            if earlier and case.get("fail_reason") == OUT_OF_TIME:
+                continue  # it was cut off; its earlier runs stand
+            if retry:
+                earlier.clear()
+            earlier.append(case)
+        failed = {key for key, case in cases.items() if case["result"] != "pass"}
+    return found
+
+
+def _most_retries(line: str) -> float:
+    """Most retries of a session's command; infinite if unknown."""
+    try:
+        asked = command.parse(line)
+    except command.CommandError:
+        return math.inf
+    if asked.given("mode"):  # it may hold further options
+        return math.inf
+    return asked.given("max_retries") or 0
+
+
+def merged(runs: Sequence[Case]) -> Case:
+    """One case from several runs, with the samples of all. If one run failed, the case failed."""
+    if len(runs) == 1:
+        return runs[0]
+    failed = {number: run for number, run in enumerate(runs, 1) if run.failure is not None}
+    phases = {run.phase for run in failed.values()}
+    reasons = [f"run {number} of {len(runs)}: {run.failure}" for number, run in failed.items()]
+    curves: dict[str, dict[int, tuple[float, ...]]] = {}
+    for run in runs:
+        for name, points in run.curves.items():
+            curve = curves.setdefault(name, {})
+            for size, launches in points.items():
+                curve[size] = curve.get(size, ()) + launches
+    return replace(
+        runs[0],
+        values=_all_samples(runs),
+        facts=_common_facts([run.facts for run in runs if run.facts]),
+        curves=curves,
+        failure="; ".join(reasons) or None,
+        phase=min(phases - {"performance"}, key=str, default=min(phases, key=str, default=None)),
+        no_baseline=next((run.no_baseline for run in runs if run.no_baseline), ""),
+        ended=max(run.ended for run in runs),
+        unreferenced=tuple(dict.fromkeys(name for run in runs for name in run.unreferenced)),
+        runs=len(runs),
+    )
+
+
+def _all_samples(runs: Sequence[Case]) -> tuple[Value, ...]:
+    """Each variable with the samples of all runs. A run without samples counts as one sample."""
+    grouped: dict[str, list[Value]] = {}
+    for run in runs:
+        for value in run.values:
+            grouped.setdefault(value.variable, []).append(value)
+    found = []
+    for values in grouped.values():
+        samples = sum((value.samples or (value.value,) for value in values), ())
+        parts = [value.within for value in values]
+        found.append(
+            replace(
+                values[0],
+                value=float(f"{statistics.median(samples):.6g}"),
+                samples=samples,
+                within=sum(parts, ()) if all(parts) else (),
+            )
+        )
+    return tuple(found)
+
+
+def _common_facts(found: Sequence[dict]) -> dict:
+    """Facts of several runs: different texts as `a | b`, as for several nodes; lists together."""
+    facts: dict[str, Any] = {}
+    for name in dict.fromkeys(name for one in found for name in one):
+        values = [one[name] for one in found if name in one]
+        if all(isinstance(value, list) for value in values):
+            facts[name] = sorted({str(item) for value in values for item in value})
+        elif all(value == values[0] for value in values):
+            facts[name] = values[0]
+        else:
+            facts[name] = " | ".join(dict.fromkeys(map(str, values)))
+    return facts

@@ -1,0 +1,90 @@
+"""The report files that ReFrame writes for each run: which runs are missing from the database."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import orjson
+
+from nearmetal.results.database import Database, systems_and_kind
+from nearmetal.results.decode import parse_session
+from nearmetal.results.session import BadSession, ResultsError, Session
+
+#: Bytes of a report that are searched for its session's id, which is at its beginning.
+HEAD = 4096
+
+
+def unstored_runs(
+    database: Database, session: Session
+) -> Iterator[tuple[Path, Session | BadSession]]:
+    """Runs after the session that the database lacks, newest first: report file and content.
+
+    ReFrame numbers its reports upwards, whatever the clock says.
+    """
+    unstored, after = [], False
+    for file in _reports(database):
+        place = database.place(_uuid_of_report(file))
+        if place is None:
+            unstored.append(file)
+        elif place <= session.stored:
+            after = True
+            break
+    for file in unstored:
+        run = _run_of_report(file)
+        # Without a report of the session or an older one, only the times give the order.
+        started = run.time if isinstance(run, Session) else _modified(file)
+        if run and (after or started > session.time):
+            yield file, run
+
+
+def _reports(database: Database) -> list[Path]:
+    """Report files beside the database and beside the newest session's, highest number first."""
+    directories = [database.path.parent / "reports"]
+    newest = Path(database.newest_report())
+    if newest.is_absolute():
+        directories.append(newest.parent)
+    numbered = {}
+    for directory in filter(Path.is_dir, directories):
+        for file in directory.glob("*.json"):
+            number = re.fullmatch(r".*?(\d+)", file.stem)
+            if number and not file.is_symlink():
+                numbered[file.resolve()] = int(number[1])
+    return sorted(numbered, key=lambda file: numbered[file], reverse=True)
+
+
+def _modified(file: Path) -> float:
+    try:
+        return file.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _uuid_of_report(file: Path) -> str:
+    """The id of a report's session; empty if it has none."""
+    try:
+        with open(file, "rb") as opened:
+            found = re.search(rb'"uuid": ?"([^"]+)"', opened.read(HEAD))
+    except OSError:
+        return ""
+    return found[1].decode(errors="replace") if found else ""
+
+
+def _run_of_report(file: Path) -> Session | BadSession | None:
+    """The run of a report; None for a dry run, which ReFrame reports but does not store."""
+    blob = b""
+    try:
+        blob = file.read_bytes()
+        data = orjson.loads(blob)
+        return None if _is_dry(data) else parse_session(data, file)
+    except FileNotFoundError:  # deleted meanwhile
+        return None
+    except (OSError, ResultsError, orjson.JSONDecodeError) as error:
+        return BadSession("", 0, str(error), *systems_and_kind(blob))
+
+
+def _is_dry(data) -> bool:
+    """Whether the command of a report has the option `--dry-run`, perhaps shortened."""
+    info = data.get("session_info") if isinstance(data, dict) else None
+    command = info.get("cmdline") if isinstance(info, dict) else None
+    words = command.split() if isinstance(command, str) else []
+    return any(len(word) > 4 and "--dry-run".startswith(word) for word in words)

@@ -1,0 +1,195 @@
+"""A session of ReFrame as plain data: its cases and their values."""
+
+import time
+from dataclasses import dataclass, field
+
+from nearmetal import metrics
+from nearmetal.errors import Incomplete, NearmetalError
+
+#: Facts of every case, beside the further ones of its nodes (nearmetal/checks/base.py).
+FACTS = (
+    "kernel",
+    "hypervisor",
+    "cpu_model",
+    "governor",
+    "smt",
+    "thp",
+    "nic_driver",
+    "mtu",
+    "mpi_library",
+    "transport",
+    "compiler",
+    "image",
+    "revision",
+)
+#: Key of a session's extras that names the session which it confirms.
+CONFIRMS = "nearmetal_confirms"
+#: Seconds by which clocks of two machines may differ.
+CLOCKS_DIFFER = 60
+
+
+class ResultsError(NearmetalError):
+    """The database or one of its sessions is not usable."""
+
+
+class NewestError(Incomplete, ResultsError):
+    """The newest session is not stored, or is not readable; no older session replaces it."""
+
+
+@dataclass(frozen=True)
+class Value:
+    """One performance variable of one case."""
+
+    check: str  #: of its case, as are `environ`, `partition` and `node`
+    environ: str
+    partition: str
+    variable: str
+    value: float  #: median of the samples
+    unit: str
+    samples: tuple[float, ...] = ()  #: one a repeat, which is a fresh launch
+    within: tuple[tuple[float, ...], ...] = ()  #: the parts of each sample; () without parts
+    node: str = ""
+
+    @property
+    def place(self) -> str:
+        """The partition, or `PARTITION@NODE`."""
+        return place(self.partition, self.node)
+
+    @property
+    def lower_is_better(self) -> bool | None:
+        """True for times and losses, False for rates, None for a unit without direction."""
+        return metrics.unit(self.unit).lower_is_better
+
+
+@dataclass(frozen=True)
+class Case:
+    """One test case: a check on a partition with an environment, and with `--distribute` on a node.
+
+    These four identify a case in its session. All of ReFrame's runs of it are one case: the clones
+    of `--repeat`, and the further runs of `--reruns` and `--duration`. Each run adds its samples.
+    If one run failed, the case failed. Of retries (`--max-retries`), the last counts.
+    """
+
+    check: str  #: display name, e.g. `pingpong %placement=internode`; `-P` adds `%.VARIABLE=VALUE`
+    partition: str
+    environ: str
+    values: tuple[Value, ...]
+    #: FACTS and the facts of its nodes. Read only: cases share them.
+    facts: dict[str, str]
+    curves: dict[str, dict[int, tuple[float, ...]]]  #: {"half_round_trip_us": {bytes: samples}}
+    failure: str | None  #: reason; None: it passed
+    #: ReFrame's phase of the failure; "performance": measured whole, beyond its reference
+    phase: str | None
+    parameters: dict = field(
+        default_factory=dict
+    )  #: of the check's name: {"placement": "internode"}
+    no_baseline: str = ""  #: the check's own reason for having no reference
+    ended: float = 0.0  #: end of its job, seconds since 1970; 0: unknown
+    fixture: bool = False  #: whether it only prepares others (reframe_checks/spack.py)
+    unreferenced: tuple[str, ...] = ()  #: variables that failed because the baseline lacks them
+    workload: dict = field(default_factory=dict)  #: processes, nodes, megabytes (decode.WORKLOAD)
+    node: str = ""  #: given by `--distribute`; empty: Slurm chose it
+    runs: int = 1  #: number of ReFrame's runs of it in this session
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What identifies the case in a baseline, on any node."""
+        return self.check, self.partition, self.environ
+
+    @property
+    def place(self) -> str:
+        """The partition, or `PARTITION@NODE` with `--distribute`."""
+        return place(self.partition, self.node)
+
+    @property
+    def where(self) -> tuple[str, str, str]:
+        """What identifies the case in its session."""
+        return self.check, self.place, self.environ
+
+    @property
+    def varied(self) -> bool:
+        """Whether `-P` set variables of its check; a baseline holds no such case."""
+        return any(name.startswith(".") for name in self.parameters)
+
+    @property
+    def duet(self) -> bool:
+        """Whether it measured A and B interleaved (reframe_checks/duet)."""
+        return "duet" in self.facts
+
+    @property
+    def measured(self) -> bool:
+        """Whether its values are judged: it passed, or is whole and only beyond its reference."""
+        return self.failure is None or (self.phase == "performance" and bool(self.values))
+
+
+@dataclass(frozen=True)
+class Session:
+    """One run of ReFrame."""
+
+    uuid: str
+    started: str  #: as ReFrame writes it, 20261121T061529+0000
+    system: str
+    cases: tuple[Case, ...]
+    time: float = 0.0  #: start, seconds since 1970
+    command: str = ""  #: ReFrame's command line
+    skipped: tuple[tuple[str, str, str], ...] = ()  #: cases that their check skipped
+    promised: int = 0  #: cases that ReFrame selected
+    directory: str = ""  #: working directory of ReFrame
+    confirms: str = ""  #: id of the session whose cases it measured again (gate/confirm.py)
+    #: the requested selection, as its checks recorded it (checks/selection.py); {}: not recorded
+    selection: dict = field(default_factory=dict)
+    host: str = ""  #: host on which ReFrame ran
+    stored: int = 0  #: place in the database, ascending; 0: not from a database
+
+    @property
+    def order(self) -> tuple[int, float]:
+        """Sort key: the order of storage, else the start."""
+        return self.stored, self.time
+
+    @property
+    def ahead(self) -> bool:
+        """Whether its start is in the future: the clock was ahead then, or is behind now."""
+        return self.time > time.time() + CLOCKS_DIFFER
+
+    @property
+    def kind(self) -> str:
+        """`campaign`, `confirmation` (of a session), or `duet` if it holds nothing else."""
+        if self.confirms:
+            return "confirmation"
+        duet = self.cases and all(case.duet for case in self.cases if not case.fixture)
+        return "duet" if duet else "campaign"
+
+    @property
+    def values(self) -> list[Value]:
+        """The values of all cases that passed."""
+        return [value for case in self.cases if case.failure is None for value in case.values]
+
+    @property
+    def failures(self) -> list[Case]:
+        return [case for case in self.cases if case.failure is not None]
+
+
+def place(partition: str, node: str) -> str:
+    """A partition, or `PARTITION@NODE`."""
+    return f"{partition}@{node}" if node else partition
+
+
+@dataclass(frozen=True)
+class BadSession:
+    """An unusable session or report of a run."""
+
+    uuid: str
+    stored: int
+    reason: str
+    systems: frozenset[str] = frozenset()  #: on which it ran; empty: unknown
+    kind: str = ""  #: `confirmation`; empty: unknown
+
+    def may_be(self, system: str | None, kinds: tuple[str, ...]) -> bool:
+        """Whether it may be a session of these kinds on the system."""
+        if self.kind and self.kind not in kinds:
+            return False
+        return system is None or not self.systems or system in self.systems
+
+    def __str__(self) -> str:
+        where = f" on {', '.join(sorted(self.systems))}" if self.systems else ""
+        return f"session {self.uuid}{where}: {self.reason}"

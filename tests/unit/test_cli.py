@@ -1,0 +1,125 @@
+"""What a command imports and how often it reads the database; the version."""
+
+import json
+import sqlite3
+import subprocess
+import sys
+import tomllib
+from collections import Counter
+
+import pytest
+
+from nearmetal import results
+from nearmetal.checkout import CHECKOUT
+from nearmetal.cli import main
+from nearmetal.gate import baseline, confirm, record
+from nearmetal.gate.baseline import Baseline
+from nearmetal.results import decode
+from tests.support.campaigns import campaign
+from tests.support.recorded import store
+
+#: Libraries that take long to import.
+HEAVY = ("numpy", "scipy", "otava", "plotly", "jinja2", "reframe", "prometheus_client")
+
+
+def imported(*words) -> set[str]:
+    """The modules that a command of `nearmetal` imports."""
+    code = (
+        "import json, sys; from nearmetal.cli import main; main(); "
+        "print('modules', json.dumps(list(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *map(str, words)], capture_output=True, text=True
+    )
+    assert "modules" in done.stdout, done.stderr
+    return set(json.loads(done.stdout.rpartition("modules ")[2]))
+
+
+@pytest.fixture
+def sites(tmp_path, monkeypatch):
+    """A database of twelve campaigns and a newer one with their baseline."""
+    sessions = [*map(campaign, range(12)), campaign(12, launches=10)]
+    parsed = [results.parse_session(data, "here") for data in sessions[:12]]
+    after, _ = record.record(parsed, Baseline("lab", tmp_path / "lab.yaml", {}))
+    baseline.save(after)
+    monkeypatch.setenv("RFM_REFERENCE_PREFIX", str(tmp_path))
+    return store(tmp_path / "results.db", *sessions)
+
+
+@pytest.mark.parametrize("words", [["--help"], ["gate", "--help"], ["--version"]])
+def test_help_and_version_import_no_large_library(words):
+    found = imported(*words)
+    assert not found & {*HEAVY, "tabulate", "yaml", "jsonschema"}
+
+
+@pytest.mark.parametrize("words", [["compare"], ["baseline", "show"], ["progress"]])
+def test_a_command_imports_only_what_it_uses(sites, words):
+    assert not imported(*words, "--database", sites) & set(HEAVY)
+
+
+@pytest.fixture
+def reads(monkeypatch):
+    """Counts how often a database is opened, and how often each session is decoded."""
+    counts = Counter()
+    connect, parse = sqlite3.connect, decode.parse_session
+
+    def counted_connect(*arguments, **options):
+        counts["open"] += 1
+        return connect(*arguments, **options)
+
+    def counted_parse(data, origin):
+        counts[data["session_info"]["uuid"]] += 1
+        return parse(data, origin)
+
+    monkeypatch.setattr(sqlite3, "connect", counted_connect)
+    monkeypatch.setattr(decode, "parse_session", counted_parse)
+    return counts
+
+
+@pytest.mark.parametrize(
+    "command, sessions",
+    [
+        (["gate"], 13),
+        (["history"], 13),
+        (["report"], 13),
+        (["compare"], 1),
+        (["baseline", "check"], 1),
+    ],
+)
+def test_a_command_opens_the_database_once_and_decodes_each_session_once(
+    sites, tmp_path, monkeypatch, reads, command, sessions
+):
+    words = [*command, "--database", str(sites)]
+    if command == ["report"]:
+        words += ["--output", str(tmp_path / "report.html")]
+    monkeypatch.setattr("sys.argv", ["nearmetal", *words])
+    assert main() == 0
+    assert reads.pop("open") == 1
+    assert len(reads) == sessions and set(reads.values()) == {1}
+
+
+def test_after_a_confirmation_only_the_new_session_is_read(sites, monkeypatch, reads):
+    """ReFrame is a program that stores one more session, which confirms the newest."""
+    [session] = [one for one in results.sessions(sites) if one.uuid.startswith("00000012")]
+    again = campaign(20)
+    again["session_info"][results.CONFIRMS] = session.uuid
+    copy = sites.with_name("again.db")
+    store(copy, again)
+    reads.clear()
+    database = results.Database(sites)
+    assert confirm.fresh_samples(session, database) == {}
+    with sqlite3.connect(sites) as connection:
+        connection.execute("ATTACH ? AS other", (str(copy),))
+        connection.execute("INSERT INTO sessions SELECT * FROM other.sessions")
+        connection.execute("INSERT INTO testcases SELECT * FROM other.testcases")
+    database.refresh()
+    fresh = confirm.fresh_samples(session, database)
+    assert fresh and set(map(len, fresh.values())) == {5} and not database.bad
+    assert reads == {"open": 2, again["session_info"]["uuid"]: 1}  # one is this test's own
+
+
+def test_the_version_is_that_of_the_project(monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["nearmetal", "--version"])
+    assert main() == 0
+    project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
+    assert capsys.readouterr().out == f"nearmetal {project['version']}\n"
