@@ -157,6 +157,21 @@ def test_the_first_pages_are_short(page, most):
 
 
 @pytest.mark.parametrize("page", links.pages(), ids=lambda page: str(page.relative_to(CHECKOUT)))
+def test_each_make_target_that_a_page_names_exists(page):
+    targets = re.findall(r"^([a-z-]+):", (CHECKOUT / "Makefile").read_text(), re.MULTILINE)
+    named = re.findall(r"\bmake ([a-z][a-z-]+)\b", code(page))
+    assert set(named) <= set(targets)
+
+
+def code(page: Path) -> str:
+    """What a page sets as code, in backquotes or as a block."""
+    tokens = links.MARKDOWN.parse(page.read_text())
+    inner = [child for token in tokens for child in token.children or []]
+    kinds = ("code_inline", "code_block", "fence")
+    return "\n".join(token.content for token in tokens + inner if token.type in kinds)
+
+
+@pytest.mark.parametrize("page", links.pages(), ids=lambda page: str(page.relative_to(CHECKOUT)))
 def test_each_file_and_module_that_a_page_names_exists(page):
     text = page.read_text()
     for path in re.findall(rf"`((?:{DIRECTORIES})/[\w./-]+)`", text.replace("NAME", "*")):
