@@ -48,7 +48,7 @@ line { stroke: #7d8ea1; stroke-width: 2; }
 def main(arguments=None) -> int:
     """Write both pictures. Returns the exit code of `nearmetal report`."""
     parser = argparse.ArgumentParser(prog="pictures", description=__doc__)
-    parser.add_argument("--database", type=Path, default=results.database())
+    parser.add_argument("--database", type=Path, default=results.default_database())
     parser.add_argument("--directory", type=Path, default=DIRECTORY)
     options = parser.parse_args(arguments)
     options.directory.mkdir(parents=True, exist_ok=True)
