@@ -1,5 +1,5 @@
-"""The parsers of kernels, collectives, eigensolver, noise and bindings against recorded real output (tests/recorded/README.md),
-whole and damaged."""
+"""The parsers of kernels, collectives, eigensolver, noise and bindings against recorded real output
+(tests/recorded/README.md), whole and damaged."""
 
 import re
 
@@ -73,6 +73,24 @@ def test_the_multi_zone_programs_of_npb():
 def test_damaged_npb(damage, message):
     with pytest.raises(ParseError, match=re.escape(message)):
         parse_npb(damage(recorded("npb")))
+
+
+def quickened(launch: str) -> str:
+    """A launch in which rank 0's iterations took a quarter of their time."""
+    head, _, seconds = re.search(r"(# nearmetal iterations: .*)(s=)(.*)", launch).groups()
+    quick = ",".join(f"{float(one) / 4:.9f}" for one in seconds.split(","))
+    return re.sub(r"# nearmetal iterations: .*", f"{head}s={quick}", launch)
+
+
+def test_ranks_of_ep_do_not_wait_for_the_slowest_one():
+    launches = re.split(r"(?=# nearmetal program: npb)", recorded("npb"))
+    [ep] = [launch for launch in launches if "EP Benchmark" in launch]
+    [run] = parse_npb(quickened(ep))
+    assert sum(run.iterations) < run.seconds / 2
+    for other in launches[1:]:
+        if other != ep:
+            with pytest.raises(ParseError, match="iterations of"):
+                parse_npb(quickened(other))
 
 
 def test_eigen():
