@@ -1,9 +1,11 @@
-"""How often the gate errs, measured: `make bench-gate` simulates campaigns and prints false alarms, power and launches.
+"""How often the gate errs, measured: `make bench-gate` simulates campaigns and prints false alarms,
+power and launches.
 
-Noise as in launches of a parallel program: log-normal with 2 % outliers of 1.5 times, and where it says so, days: each
-session shifted as a whole. A step is a rise of a latency; flagged is what is called `regressed`. "judge" takes launches up
-to its verdict; "confirm" takes five, and fresh ones where these don't say `ok` (`nearmetal gate --confirm`). Beside them
-stands what others do with five launches (bench_methods.py).
+Noise as in launches of a parallel program: log-normal with 2 % outliers of 1.5 times, and where it
+says so, days: each session shifted as a whole. A step is a rise of a latency; flagged is what is
+called `regressed`. "judge" takes launches up to its verdict; "confirm" takes five, and fresh ones
+where these don't say `ok` (`nearmetal gate --confirm`). Beside them stands what others do with five
+launches (bench_methods.py).
 """
 
 import argparse
@@ -16,7 +18,8 @@ from tabulate import tabulate
 from bench import noise as bench_noise
 from bench.tables import Row, tables
 
-#: What is promised of a method in a table at a step: (least power or, at step 0, most false alarms in %, most launches).
+#: What is promised of a method in a table at a step: (least power or, at step 0, most false alarms
+#: in %, most launches).
 PROMISES = {
     ("CV 2 %", "judge", 0.0): (0.1, 7),
     ("CV 2 %", "judge", 0.05): (98, 7),
@@ -109,7 +112,8 @@ def main() -> int:
     plan = parser.parse_args()
     missed, left = [], set(PROMISES)
     print(
-        f"baseline of {plan.baseline} launches in sessions of {bench_noise.SESSION}, campaign of {plan.variables} variables"
+        f"baseline of {plan.baseline} launches in sessions of {bench_noise.SESSION}, campaign of "
+        f"{plan.variables} variables"
     )
     for title, rows, limit in tables(np.random.default_rng(plan.seed), plan):
         print(f"\n{title}\n{shown(rows)}" + (f"\n{limit}" if limit else ""), flush=True)

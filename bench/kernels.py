@@ -1,9 +1,9 @@
-"""Our kernels of the NAS Parallel Benchmarks, and where it is given the official build beside them: Mop/s and memory.
-Our ping-pong beside that of the Intel MPI Benchmarks (IMB), where that is given.
+"""Our kernels of the NAS Parallel Benchmarks, and where it is given the official build beside them:
+Mop/s and memory. Our ping-pong beside that of the Intel MPI Benchmarks (IMB), where that is given.
 
-Both are launched by turns, so that what troubles the machine troubles both, and judged as pairs (`nearmetal.ranks`). Needs
-`mpicc` and `mpirun` of one MPI library on PATH, and of the same one the official programs, built with the same compiler and
-flags.
+Both are launched by turns, so that what troubles the machine troubles both, and judged as pairs
+(`nearmetal.ranks`). Needs `mpicc` and `mpirun` of one MPI library on PATH, and of the same one the
+official programs, built with the same compiler and flags.
 """
 
 import argparse
@@ -134,7 +134,8 @@ def ratio_of(ours: list[float], theirs: list[float]) -> tuple[float, np.ndarray]
 def pingpongs(ours: str, imb: str, pairs: int) -> tuple[list[list[str]], list[str]]:
     """A row for each of SIZES, and what is not as it has to be.
 
-    Both have their messages at the same place of a page, and of IMB counts the second table: ours too is warm by its first.
+    Both have their messages at the same place of a page, and of IMB counts the second table: ours
+    too is warm by its first.
     """
     same_place = f"{Path(ours).parent}/same_place.so"
     subprocess.run(
@@ -223,7 +224,8 @@ def launch(
         kilobytes = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
         os.write(
             writer,
-            f"{done.returncode} {kilobytes}\n{done.stdout}{done.stderr[-2000:] if done.returncode else ''}".encode(),
+            f"{done.returncode} {kilobytes}\n"
+            f"{done.stdout}{done.stderr[-2000:] if done.returncode else ''}".encode(),
         )
         os._exit(0)
     os.close(writer)

@@ -1,8 +1,8 @@
 """What others do to find that a latency rose: beside the gate in bench_gate.py.
 
-Each takes a baseline, (trials, launches), and the fresh launches that it looks at, (trials, launches), and says which
-trials it flags. Otava is asked as its users ask it, at its default p-value; it counts where it finds a rise within
-NEAR launches of the first fresh one.
+Each takes a baseline, (trials, launches), and the fresh launches that it looks at, (trials,
+launches), and says which trials it flags. Otava is asked as its users ask it, at its default
+p-value; it counts where it finds a rise within NEAR launches of the first fresh one.
 """
 
 import numpy as np
@@ -70,7 +70,8 @@ def others(rng, base: np.ndarray, new: np.ndarray, cv: float) -> list[tuple[str,
 def pooled(
     rng, trials: int, baseline: int, cv: float, between: float
 ) -> list[tuple[str, np.ndarray, int]]:
-    """Unchanged launches by a rank test at 1 %, once with the samples within each pooled, once with a median a launch.
+    """Unchanged launches by a rank test at 1 %, once with the samples within each pooled, once with
+    a median a launch.
 
     :arg between: part of a sample's variance that is between launches.
     """

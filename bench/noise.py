@@ -1,4 +1,5 @@
-"""Launches as they vary on a cluster, simulated: for bench_gate.py and the tests.  All values lie around 1."""
+"""Launches as they vary on a cluster, simulated: for bench_gate.py and the tests.  All values lie
+around 1."""
 
 import math
 
@@ -20,10 +21,12 @@ def launches(rng, shape, cv: float) -> np.ndarray:
 def campaign(
     rng, variables: int, cv: float, drift: float, baseline: int, fresh: int, whose: str = "own"
 ):
-    """Of so many variables a baseline, (variables, sessions, SESSION), and fresh launches, (variables, fresh).
+    """Of so many variables a baseline, (variables, sessions, SESSION), and fresh launches,
+    (variables, fresh).
 
     :arg drift: standard deviation of what each session is shifted by as a whole, the fresh one too.
-    :arg whose: whether a session shifts each variable by its "own", all by a "shared" one, or "half" of them, which are those
+    :arg whose: whether a session shifts each variable by its "own", all by a "shared" one, or
+    "half" of them, which are those
         at even places, by their own and the rest not at all.
     """
     days = np.exp(
@@ -41,7 +44,8 @@ def samples(rng, values: np.ndarray, count: int, cv: float) -> np.ndarray:
 
 
 def pairs(rng, count: int, cv: float, shared: float) -> tuple[np.ndarray, np.ndarray]:
-    """Pairs of launches of which that part of the variance is common to both; each has outliers of its own."""
+    """Pairs of launches of which that part of the variance is common to both; each has outliers of
+    its own."""
     common, own = (
         rng.normal(0, _logs(cv) * math.sqrt(shared), count),
         _logs(cv) * math.sqrt(1 - shared),

@@ -1,5 +1,6 @@
-"""The simulations behind bench_gate.py: one function a table.  `plan` holds its command line's trials, campaigns, baseline
-and variables; a step is a rise of a latency, and flagged is what is called `regressed`."""
+"""The simulations behind bench_gate.py: one function a table.  `plan` holds its command line's
+trials, campaigns, baseline and variables; a step is a rise of a latency, and flagged is what is
+called `regressed`."""
 
 from dataclasses import dataclass, replace
 
@@ -41,7 +42,8 @@ class Row:
 
 
 def gate(rng, trials: int, cv: float, days: float, step: float, plan, whose: str = "own"):
-    """(baseline, fresh launches, judge's, confirm's decisions) of campaigns that hold so many variables in all."""
+    """(baseline, fresh launches, judge's, confirm's decisions) of campaigns that hold so many
+    variables in all."""
     error, found = alpha(plan.variables), []
     for start in range(0, trials, plan.variables):
         variables = min(plan.variables, trials - start)
@@ -155,7 +157,8 @@ def campaigns(rng, plan) -> list[Row]:
 
 
 def histories(rng, plan) -> list[Row]:
-    """Series of 100 sessions, medians of five launches at CV 3 %, flat or with a step before the last 20."""
+    """Series of 100 sessions, medians of five launches at CV 3 %, flat or with a step before the
+    last 20."""
     rows, count, error = (
         [],
         max(1, plan.trials // bench_methods.SLOW),

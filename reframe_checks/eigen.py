@@ -64,8 +64,9 @@ class eigen(Hybrid, Scaling, NearmetalCheck):
         self.build_ours("eigen.c")
         self.prebuild_cmds += [
             (
-                'pkg-config --exists slepc || { echo "pkg-config finds no slepc although this environment has '
-                'the feature slepc: give it PKG_CONFIG_PATH, or take the feature away" >&2; exit 1; }'
+                'pkg-config --exists slepc || { echo "pkg-config finds no slepc although this '
+                "environment has the feature slepc: give it PKG_CONFIG_PATH, or take the feature "
+                'away" >&2; exit 1; }'
             )
         ]
         self.build_system.cflags += ["$(pkg-config --cflags slepc)"]
@@ -95,8 +96,8 @@ class eigen(Hybrid, Scaling, NearmetalCheck):
         self.launches = self.rounds(launches)
         if others := {run.threads for run in launches} - {self.threads}:
             raise SanityError(
-                f"a process computed on {others.pop()} threads instead of {self.threads}: is the BLAS of this "
-                "SLEPc threaded, and does it heed OMP_NUM_THREADS?"
+                f"a process computed on {others.pop()} threads instead of {self.threads}: is the "
+                "BLAS of this SLEPc threaded, and does it heed OMP_NUM_THREADS?"
             )
         self.check_binding()
         self.record_program(launches[0].facts, "eigen")

@@ -55,7 +55,10 @@ class gromacs(Application):
         self.prerun_cmds += [
             self.launch_on(1, f"{program} {command}")
             for command in (
-                f"-quiet solvate -cs spc216 -scale 0.1 -box {edge} {edge} {edge} -p apps/water.top -o water.gro",
+                (
+                    f"-quiet solvate -cs spc216 -scale 0.1 -box {edge} {edge} {edge} -p "
+                    "apps/water.top -o water.gro"
+                ),
                 "-quiet grompp -f apps/water.mdp -c water.gro -p apps/water.top -o water.tpr",
             )
         ]
@@ -96,7 +99,8 @@ class gromacs(Application):
         for run in launches:
             if abs(run.potential / molecules - POTENTIAL) > TOLERANCE * abs(POTENTIAL):
                 raise SanityError(
-                    f"the potential energy of a molecule is {run.potential / molecules:.5g} kJ/mol at the first "
-                    f"step on {run.processes} processes instead of {POTENTIAL}: GROMACS computes wrongly"
+                    f"the potential energy of a molecule is {run.potential / molecules:.5g} "
+                    f"kJ/mol at the first step on {run.processes} processes instead of "
+                    f"{POTENTIAL}: GROMACS computes wrongly"
                 )
         self.keep(launches, "GROMACS")

@@ -75,8 +75,9 @@ class hpcc(Scaling, NearmetalCheck):
         self.build_system.cflags = ["-std=c11", "-O2"]
         self.prebuild_cmds += [
             (
-                'command -v hpcc > /dev/null || { echo "hpcc is not on PATH although this environment has the '
-                'feature hpcc: load its module, or take the feature away" >&2; exit 1; }'
+                'command -v hpcc > /dev/null || { echo "hpcc is not on PATH although this '
+                'environment has the feature hpcc: load its module, or take the feature away" '
+                ">&2; exit 1; }"
             )
         ]
 
@@ -108,7 +109,10 @@ class hpcc(Scaling, NearmetalCheck):
         """Raises SanityError if the program's memory was not in the wanted pages."""
         needed = sum(run.matrix_bytes for run in self.launches) / self.num_nodes / 1e6
         for host, given in provenance.large_page_bytes(*self._counters).items():
-            megabytes = f"{host} gave {given / 1e6:.0f} MB in large pages, and HPL alone needs {needed:.0f} MB of it"
+            megabytes = (
+                f"{host} gave {given / 1e6:.0f} MB in large pages, and HPL alone needs "
+                f"{needed:.0f} MB of it"
+            )
             if self.page_size == "large" and given / 1e6 < LARGE * needed:
                 raise SanityError(
                     f"{megabytes}: is memory fragmented, or the C library older than glibc 2.35?"

@@ -67,8 +67,9 @@ class namd(Application):
     def skip_where_it_is_absent(self):
         if self.valid_prog_environs != ["+mpi +namd"]:
             self.skip(
-                f"no environment of {runtime().system.name} has the feature namd: where the site has NAMD under its "
-                "licence, give the feature to the environment whose module brings it"
+                f"no environment of {runtime().system.name} has the feature namd: where the site "
+                "has NAMD under its licence, give the feature to the environment whose module "
+                "brings it"
             )
 
     @builtin.run_after("setup")
@@ -76,8 +77,9 @@ class namd(Application):
         path = Path(self.input)
         if not path.is_absolute() or not path.is_file():
             raise SanityError(
-                f"no input for NAMD: {self.input!r} is not the absolute path of a file; give it as `namd_input` "
-                f"in the extras of {self.current_partition.fullname} or by -S namd.input=..."
+                f"no input for NAMD: {self.input!r} is not the absolute path of a file; give it "
+                f"as `namd_input` in the extras of {self.current_partition.fullname} or by -S "
+                "namd.input=..."
             )
         self.decide("size", re.sub(r"\W", "_", path.stem), "but the input is the size: set `input`")
         self.use_processes(1 << 20)

@@ -44,7 +44,8 @@ class npb_base(Scaling, NearmetalCheck):
     def run_official(self):
         self.run_theirs(
             f"{self.benchmark}.{self.npb_class}.x",
-            "the official programs come from the `npb` module or Spack environment, as BENCHMARK.CLASS.x",
+            "the official programs come from the `npb` module or Spack environment, as "
+            "BENCHMARK.CLASS.x",
         )
 
     def read_output(self, text):

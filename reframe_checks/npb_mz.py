@@ -63,6 +63,7 @@ class npb_mz(Hybrid, npb_base):
         for run in (run for runs in self.launches for run in runs.values()):
             if run.threads != run.processes * self.threads:
                 raise SanityError(
-                    f"{run.processes} processes had {run.threads} threads instead of {self.threads} each: does the "
-                    "job hide cores, or was the program built without OpenMP?"
+                    f"{run.processes} processes had {run.threads} threads instead of "
+                    f"{self.threads} each: does the job hide cores, or was the program built "
+                    "without OpenMP?"
                 )

@@ -71,7 +71,8 @@ class nwchem(Application):
         for run in launches:
             if abs(run.energy - energy) > ENERGY or abs(run.norm - norm) > GRADIENT:
                 raise SanityError(
-                    f"energy and norm of the gradient are {run.energy:.9f} and {run.norm:.6f} on {run.processes} "
-                    f"processes instead of {energy} and {norm}: NWChem or a library of it computes wrongly"
+                    f"energy and norm of the gradient are {run.energy:.9f} and {run.norm:.6f} on "
+                    f"{run.processes} processes instead of {energy} and {norm}: NWChem or a "
+                    "library of it computes wrongly"
                 )
         self.keep(launches, "NWChem")

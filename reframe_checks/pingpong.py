@@ -73,7 +73,8 @@ class pingpong(JavaSettings, NearmetalCheck):
     @builtin.run_before("run")
     def set_command(self):
         if self.placement == "intranode" and self.by_srun():
-            # Two ranks that share a core would measure the kernel's scheduler. Between nodes each has a node to itself.
+            # Two ranks that share a core would measure the kernel's scheduler. Between nodes each
+            # has a node to itself.
             self.job.launcher.options += ["--cpu-bind=cores"]
         seconds = f"{self.max_time:g}"
         if self.suite == "imb":
@@ -127,7 +128,8 @@ class pingpong(JavaSettings, NearmetalCheck):
             )
         if self.placement == "internode" and (self.transport in ("shared memory", "loopback")):
             raise SanityError(
-                f"the messages between nodes went through {self.transport}, so they never left a node"
+                f"the messages between nodes went through {self.transport}, so they never left a "
+                "node"
             )
 
     @builtin.run_before("performance")

@@ -34,7 +34,8 @@ class stream_program(NearmetalCheck):
     @builtin.run_before("run")
     def give_it_all_cores(self):
         if self.by_srun():
-            # The job has the node; OpenMP binds, and a scheduler that bound the one task would hide the other cores.
+            # The job has the node; OpenMP binds, and a scheduler that bound the one task would hide
+            # the other cores.
             self.job.launcher.options += ["--cpu-bind=none"]
 
 
@@ -68,7 +69,8 @@ class stream_base(stream_program):
                 f"not the same ones for {self.repeats} launches"
             )
         online = self.facts["cpus"]
-        # Half of the CPUs are a node without its hyper-threads; fewer are a node that the job had only a part of.
+        # Half of the CPUs are a node without its hyper-threads; fewer are a node that the job had
+        # only a part of.
         if not self.threads and online.isdecimal() and counts[-1] * 2 < int(online):
             raise SanityError(
                 f"at most {counts[-1]} threads ran where the node has {online} CPUs: "
@@ -80,8 +82,8 @@ class stream_base(stream_program):
                 free = [thread for thread, place in table.bindings.items() if place.allowed != 1]
                 if self.binding == "bound" and free:
                     raise SanityError(
-                        f"threads {free} of {count} were not bound to one CPU although asked to be: "
-                        "does the scheduler or container hide the cores?"
+                        f"threads {free} of {count} were not bound to one CPU although asked to "
+                        "be: does the scheduler or container hide the cores?"
                     )
 
     @builtin.run_before("performance")

@@ -44,8 +44,8 @@ class stream_numa(stream_program):
         nodes = self.launches[0].nodes
         if self.facts["numa_nodes"].isdecimal() and nodes != int(self.facts["numa_nodes"]):
             raise SanityError(
-                f"numactl found {nodes} NUMA nodes where the kernel has {self.facts['numa_nodes']}: "
-                "does the scheduler or container hide the others?"
+                f"numactl found {nodes} NUMA nodes where the kernel has "
+                f"{self.facts['numa_nodes']}: does the scheduler or container hide the others?"
             )
 
     @builtin.run_before("performance")

@@ -57,8 +57,8 @@ class vswitch(NearmetalCheck):
         self.counts = sorted({int(count) for count in self.guests.split(",")}, reverse=True)
         if any(self.processes % count for count in self.counts):
             raise SanityError(
-                f"{self.processes} processes cannot be spread evenly over {self.guests} guests: set "
-                "`vswitch_processes` in the partition's extras, or -S vswitch.guests=..."
+                f"{self.processes} processes cannot be spread evenly over {self.guests} guests: "
+                "set `vswitch_processes` in the partition's extras, or -S vswitch.guests=..."
             )
         self.num_nodes = self.counts[0]
         self.num_tasks, self.num_tasks_per_node = self.processes, self.processes // self.num_nodes
@@ -88,7 +88,8 @@ class vswitch(NearmetalCheck):
     def launch_by_srun_alone(self):
         if self.job.launcher.registered_name != "srun":
             self.skip(
-                f"{self.display_name} places processes on guests by srun, which {self.current_partition.fullname} has not"
+                f"{self.display_name} places processes on guests by srun, which "
+                f"{self.current_partition.fullname} has not"
             )
         self.job.launcher.options += ["--overcommit", "--cpu-bind=none"]
         self.prerun_cmds += first_nodes.definitions(self.counts, self.num_nodes)

@@ -1,6 +1,7 @@
-"""Does the gate find real regressions, and only them?  `make drill` records a baseline in the lab, runs campaigns without
-any change (A/A), and then introduces one regression after the other (drills.yaml); it says of each what the gate named,
-as `nearmetal gate --confirm changed` does: what five launches leave open stays so."""
+"""Does the gate find real regressions, and only them?  `make drill` records a baseline in the lab,
+runs campaigns without any change (A/A), and then introduces one regression after the other
+(drills.yaml); it says of each what the gate named, as `nearmetal gate --confirm changed` does: what
+five launches leave open stays so."""
 
 import argparse
 import os
@@ -30,7 +31,8 @@ SYSTEM = "drill"
 PATCHED = PLACE / "patched"
 COPIED = ("nearmetal", "reframe_checks", "site-config")
 LAB = [sys.executable, "-m", "nearmetal.lab"]
-#: What a campaign measures: enough that every drill has something to change and something to leave alone.
+#: What a campaign measures: enough that every drill has something to change and something to leave
+#: alone.
 SELECTION = [
     "--system",
     SYSTEM,
@@ -68,7 +70,8 @@ def namespaces(*words: str) -> None:
 
 
 def settle_system(**environ) -> None:
-    """The system's file: two partitions of the lab's, and what a drill changes in an environment."""
+    """The system's file: two partitions of the lab's, and what a drill changes in an
+    environment."""
     data = yaml.safe_load((CHECKOUT / "site-config" / "systems" / "lab.yaml").read_text())
     data |= {
         "name": SYSTEM,
@@ -238,7 +241,8 @@ def main() -> int:
     drills = yaml.safe_load((Path(__file__).parent / "drills.yaml").read_text())
     if unknown := set(arguments.only or ()) - {drill["name"] for drill in drills}:
         parser.error(
-            f"no drill {', '.join(unknown)}; there are {', '.join(drill['name'] for drill in drills)}"
+            f"no drill {', '.join(unknown)}; there are "
+            f"{', '.join(drill['name'] for drill in drills)}"
         )
     namespaces("up")
     if not arguments.keep:
@@ -263,8 +267,9 @@ def main() -> int:
     say("")
     if arguments.unchanged:
         say(
-            f"A/A: {len(alarms)} of {arguments.unchanged} unchanged campaigns raised an alarm: {100 * len(alarms) / arguments.unchanged:.0f} % "
-            f"(95 % interval {interval(len(alarms), arguments.unchanged)} %)"
+            f"A/A: {len(alarms)} of {arguments.unchanged} unchanged campaigns raised an alarm: "
+            f"{100 * len(alarms) / arguments.unchanged:.0f} % (95 % interval "
+            f"{interval(len(alarms), arguments.unchanged)} %)"
         )
     say(
         tabulate(
@@ -317,7 +322,8 @@ def try_out(drill: dict) -> Outcome:
     for one in report.verdicts:
         if one.name in FOUND:
             say(
-                f"  {one.name}: {label(one)}: {verdicts.percent(one.change) if one.change is not None else one.reason}"
+                f"  {one.name}: {label(one)}: "
+                f"{verdicts.percent(one.change) if one.change is not None else one.reason}"
             )
     for fault in outcome.wrong:
         say(f"  WRONG: {fault}")

@@ -1,9 +1,10 @@
-"""Check a cluster's configuration for AWS ParallelCluster: `make aws-check FILE=my-cluster.yaml`.
+"""Check a cluster's configuration for AWS ParallelCluster: `make aws-check
+FILE=my-cluster.yaml`.
 
 The check needs no account and calls no AWS service. It applies ParallelCluster's schema and
 validators (version in requirements.in), and compares the queues with the system's file. Each fault
-is one line, FILE:LINE: what is wrong. Fix: what to do. Exit codes: 0 no fault; 1 faults; 2 bad usage; 3 an
-unforeseen error.
+is one line, FILE:LINE: what is wrong. Fix: what to do. Exit codes: 0 no fault; 1 faults; 2 bad
+usage; 3 an unforeseen error.
 """
 
 import argparse

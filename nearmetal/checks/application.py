@@ -1,4 +1,5 @@
-"""Applications: programs that a site has installed, on one problem of ours and more and more processes."""
+"""Applications: programs that a site has installed, on one problem of ours and more and more
+processes."""
 
 import math
 import shlex
@@ -21,8 +22,8 @@ TIME = {
 
 
 class Application(Scaling, NearmetalCheck):
-    """Base of the applications: the problem stays, the processes grow (strong scaling). A check has a table `sizes` and says
-    in a hook how its program is called."""
+    """Base of the applications: the problem stays, the processes grow (strong scaling). A check has
+    a table `sizes` and says in a hook how its program is called."""
 
     #: Size of the problem. Default: the partition's `CHECK_size` (extras), or A. :values: the names
     #: in `sizes`
@@ -46,8 +47,8 @@ class Application(Scaling, NearmetalCheck):
         feature = type(self).__name__
         self.run_theirs(
             shlex.quote(self.program),
-            f"load its module in this environment, which has the feature {feature}, or name it with "
-            f"-S {feature}.program=...",
+            f"load its module in this environment, which has the feature {feature}, or name it "
+            f"with -S {feature}.program=...",
         )
         self.env_vars["OMP_NUM_THREADS"] = "1"  # processes are what is counted
 
@@ -59,7 +60,8 @@ class Application(Scaling, NearmetalCheck):
         ]
 
     def keep(self, launches: list, program: str) -> None:
-        """Take the launches, whole and right, as what is measured: each has processes, rate, parts, facts and payload_bytes."""
+        """Take the launches, whole and right, as what is measured: each has processes, rate, parts,
+        facts and payload_bytes."""
         self.launches = self.rounds(launches)
         self.check_binding()
         self.record_program(launches[0].facts, program)
@@ -71,10 +73,12 @@ class Application(Scaling, NearmetalCheck):
     def expect_equal(
         self, what: str, launches: list, values: list[float], tolerance: float
     ) -> None:
-        """Raises SanityError where a launch computed another value than the first, by more than this part of it."""
+        """Raises SanityError where a launch computed another value than the first, by more than
+        this part of it."""
         for run, value in zip(launches, values, strict=True):
             if not math.isclose(value, values[0], rel_tol=tolerance):
                 raise SanityError(
                     f"{what} is {value:.9g} on {run.processes} processes, but {values[0]:.9g} on "
-                    f"{launches[0].processes}: the machine, the program or its MPI library computes wrongly"
+                    f"{launches[0].processes}: the machine, the program or its MPI library "
+                    "computes wrongly"
                 )

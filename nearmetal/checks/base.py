@@ -1,4 +1,5 @@
-"""What every Nearmetal check has: provenance, repeats as fresh launches, and no way to pass silently."""
+"""What every Nearmetal check has: provenance, repeats as fresh launches, and no way to pass
+silently."""
 
 import copy
 import functools
@@ -117,7 +118,8 @@ class NearmetalCheck(rfm.RegressionTest, Baselined, Settings, special=True):  # 
     target = Program()
     #: The class of the same program in Java, below src/java/; '' without.
     java_program = ""
-    #: Set by a check whose job is not just `num_nodes` nodes: srun's further options for a probe of them all, and how many.
+    #: Set by a check whose job is not just `num_nodes` nodes: srun's further options for a probe of
+    #: them all, and how many.
     probe_options, nodes_expected = "", 0
     #: Sentences on variables whose values are no numbers.
     _refused: Sequence[str] = ()
@@ -132,7 +134,8 @@ class NearmetalCheck(rfm.RegressionTest, Baselined, Settings, special=True):  # 
     maintainers = ["nearmetal"]
 
     def read_output(self, text: str) -> None:
-        """Parse the job's output and keep what the performance functions need; raises on anything incomplete."""
+        """Parse the job's output and keep what the performance functions need; raises on anything
+        incomplete."""
         raise NotImplementedError
 
     def record_program(self, facts: dict, suite: str) -> None:
@@ -164,8 +167,9 @@ class NearmetalCheck(rfm.RegressionTest, Baselined, Settings, special=True):  # 
         ]
 
     def requested(self) -> dict:
-        """What each launch is asked to do, by the names that its `did` has (parsing/request.py): the options of its
-        command line, where a check says nothing else. {} where the program does not say what it did."""
+        """What each launch is asked to do, by the names that its `did` has (parsing/request.py):
+        the options of its command line, where a check says nothing else. {} where the program does
+        not say what it did."""
         return request.options(self._command)
 
     def expect_what_was_asked(self) -> None:
@@ -174,19 +178,21 @@ class NearmetalCheck(rfm.RegressionTest, Baselined, Settings, special=True):  # 
             asked = self.requested()
             if asked and not hasattr(run, "did"):
                 raise ParseError(
-                    f"a launch of {type(self).__name__} has no `did`: say there what the program says it did, or return "
-                    "{} from requested()"
+                    f"a launch of {type(self).__name__} has no `did`: say there what the program "
+                    "says it did, or return {} from requested()"
                 )
             if asked:
                 request.expect(asked, run.did)
 
     def payload_bytes(self) -> int:
-        """Bytes that the program moved between its processes, for telling the transport; 0: moves none."""
+        """Bytes that the program moved between its processes, for telling the transport; 0: moves
+        none."""
         return 0
 
     def over_launches(self, name: str, values, within=()) -> float:
-        """Median of a variable over the launches, whose values are recorded as its samples, and their parts as a second
-        level. A mean would not stand the one launch in hundreds that goes astray."""
+        """Median of a variable over the launches, whose values are recorded as its samples, and
+        their parts as a second level. A mean would not stand the one launch in hundreds that goes
+        astray."""
         samples = [rounded(value) for value in values]
         within = [[rounded(part) for part in launch] for launch in within if launch]
         self._refuse_what_is_no_number(name, samples, *within)
@@ -196,8 +202,8 @@ class NearmetalCheck(rfm.RegressionTest, Baselined, Settings, special=True):  # 
         return rounded(statistics.median(self.samples[name]))
 
     def _refuse_what_is_no_number(self, name: str, *launches: list[float]) -> None:
-        """Raise PerformanceError before it is stored: no reader takes JSON with NaN or Infinity, so that the whole
-        session would be lost."""
+        """Raise PerformanceError before it is stored: no reader takes JSON with NaN or Infinity, so
+        that the whole session would be lost."""
         bad = [value for values in launches for value in values if not math.isfinite(value)]
         if bad:
             text = f"{name} is {', '.join(map(str, dict.fromkeys(bad)))} in {len(bad)} value(s)"
@@ -219,8 +225,8 @@ class NearmetalCheck(rfm.RegressionTest, Baselined, Settings, special=True):  # 
     def take_the_environments_runtime(self):
         if self.image:
             raise SanityError(
-                f"image is {self.image!r}, but it is the environment that has an image: choose one, "
-                "such as -p '.*-sif'"
+                f"image is {self.image!r}, but it is the environment that has an image: choose "
+                "one, such as -p '.*-sif'"
             )
         self.runtime = self.runtime_in(self.current_environ)
         self.runtimes = (self.runtime,)
@@ -242,7 +248,8 @@ class NearmetalCheck(rfm.RegressionTest, Baselined, Settings, special=True):  # 
             self.time_limit = min(asked or self.time_limit, self.time_limit)
 
     def _refuse_a_run_that_cannot_be_stored(self) -> None:
-        # ReFrame only warns, at the end, and the run passes: later commands would judge an older session.
+        # ReFrame only warns, at the end, and the run passes: later commands would judge an older
+        # session.
         path = None if self.is_dry_run() else storage.database()
         if path is None:
             return
@@ -281,7 +288,8 @@ class NearmetalCheck(rfm.RegressionTest, Baselined, Settings, special=True):  # 
         return self.getdep(name, environ.name)
 
     def build_ours(self, source: str) -> None:
-        """Build and run a file of src/, by its line in programs.txt, or run what is installed of it."""
+        """Build and run a file of src/, by its line in programs.txt, or run what is installed of
+        it."""
         # What ReFrame takes by default, unless the check has set another.
         path = getattr(self, "executable", f"./{self.unique_name}")
         self._run(Program(source, path, self.java_program))
@@ -309,7 +317,8 @@ class NearmetalCheck(rfm.RegressionTest, Baselined, Settings, special=True):  # 
 
     @builtin.run_before("run")
     def tell_the_job_its_shape(self):
-        # ReFrame does so only when it submits, but launchers that go by it write further launches out before.
+        # ReFrame does so only when it submits, but launchers that go by it write further launches
+        # out before.
         for name in ("num_tasks", "num_tasks_per_node", "num_cpus_per_task"):
             setattr(self.job, name, getattr(self, name))
 
@@ -344,8 +353,8 @@ class NearmetalCheck(rfm.RegressionTest, Baselined, Settings, special=True):  # 
     def command_line(self, launcher, command: str, options=(), tasks: int | None = None) -> str:
         """The command line that launches a command.
 
-        :arg options: further ones of the launcher.
-        :arg tasks: number of processes, for launchers that take it from the job; default: the job's.
+        :arg options: further ones of the launcher. :arg tasks: number of processes, for launchers
+        that take it from the job; default: the job's.
         """
         launcher, job = copy.copy(launcher), copy.copy(self.job)
         launcher.options = [*launcher.options, *options]
@@ -380,7 +389,8 @@ class NearmetalCheck(rfm.RegressionTest, Baselined, Settings, special=True):  # 
             return
         state = state or states[0]
         if state == "NODE_FAIL":
-            # Slurm queues a job anew whose launch failed, whatever the site says of requeueing: it would run unwatched.
+            # Slurm queues a job anew whose launch failed, whatever the site says of requeueing: it
+            # would run unwatched.
             self.job.scheduler.cancel(self.job)
         words = failures.last_words(
             *(self._read(name, missing="") for name in (self.stderr, self.stdout))
@@ -481,7 +491,8 @@ class NearmetalCheck(rfm.RegressionTest, Baselined, Settings, special=True):  # 
 
     @builtin.run_after("performance")
     def refuse_missing_values(self):
-        # ReFrame only warns when a performance function raises; a number that is none would pass without reference.
+        # ReFrame only warns when a performance function raises; a number that is none would pass
+        # without reference.
         if self.is_dry_run():
             return
         got = {key.rsplit(":", 1)[-1]: value[0] for key, value in self.perfvalues.items()}

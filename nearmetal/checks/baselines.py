@@ -1,4 +1,5 @@
-"""References from the system's baseline, in ReFrame's own `$ref` files (written by `nearmetal baseline record`)."""
+"""References from the system's baseline, in ReFrame's own `$ref` files (written by `nearmetal
+baseline record`)."""
 
 from pathlib import Path
 
@@ -14,15 +15,17 @@ from nearmetal.checks.settings import NO_BASELINE
 
 #: Where baselines are, unless RFM_REFERENCE_PREFIX names another directory.
 DIRECTORY = BASELINES
-#: Of a baseline file (references/baseline-schema.yaml). Format 1, which did not say so, could bound the wrong side.
+#: Of a baseline file (references/baseline-schema.yaml). Format 1, which did not say so, could bound
+#: the wrong side.
 FORMAT = 2
 
 
 class Baselined(rfm.RegressionTestPlugin):
-    """A variable has a reference in its system's baseline, or its partition's extras say why it has none.
+    """A variable has a reference in its system's baseline, or its partition's extras say why it has
+    none.
 
-    The partition's reason lasts until the system has a baseline. A check's own reason, also from the command line
-    (`-S no_baseline=REASON`), lasts beyond it.
+    The partition's reason lasts until the system has a baseline. A check's own reason, also from
+    the command line (`-S no_baseline=REASON`), lasts beyond it.
     """
 
     #: Reason why variables without a reference pass: the check's own, or the partition's
@@ -33,7 +36,8 @@ class Baselined(rfm.RegressionTestPlugin):
     #: Variables that the baseline lacks, so that the case failed. :type: list of str
     unreferenced = builtin.variable(typ.List[str], value=[], loggable=True)
 
-    # Here and not after init, where ReFrame would drop the check and say "Ran 0/0": an unreadable file fails the case.
+    # Here and not after init, where ReFrame would drop the check and say "Ran 0/0": an unreadable
+    # file fails the case.
     @builtin.run_after("setup")
     def take_references_from_the_baseline(self):
         directory = runtime.runtime().get_option("general/0/reference_prefix") or DIRECTORY
@@ -63,15 +67,16 @@ class Baselined(rfm.RegressionTestPlugin):
         recorded = data.get("baseline", {"format": FORMAT})
         if not isinstance(recorded, dict) or recorded.get("format") != FORMAT:
             raise ReframeError(
-                f"{self._baseline}: baseline.format is not {FORMAT}: an older version wrote it, which bounded "
-                f"some references on the wrong side. Fix: {record} --only-bounds`"
+                f"{self._baseline}: baseline.format is not {FORMAT}: an older version wrote it, "
+                f"which bounded some references on the wrong side. Fix: {record} --only-bounds`"
             )
 
     @builtin.run_before("performance", always_last=True)
     def look_for_references(self):
         referenced = self._referenced()
         missing = sorted(set(self.perf_variables) - referenced)
-        # In a dry run a check whose variables follow from the node has none yet, but its baseline has.
+        # In a dry run a check whose variables follow from the node has none yet, but its baseline
+        # has.
         if not missing and referenced:
             return
         self.require_reference = False
@@ -85,8 +90,9 @@ class Baselined(rfm.RegressionTestPlugin):
             return
         self.unreferenced = self._unreferenced
         raise PerformanceError(
-            f"{self._baseline} has no reference for {', '.join(self.unreferenced)} of {self.display_name} on "
-            f"{self.current_partition.fullname} with {self.current_environ.name}. Fix: {self._fix()}"
+            f"{self._baseline} has no reference for {', '.join(self.unreferenced)} of "
+            f"{self.display_name} on {self.current_partition.fullname} with "
+            f"{self.current_environ.name}. Fix: {self._fix()}"
         )
 
     def _fix(self) -> str:
@@ -96,8 +102,8 @@ class Baselined(rfm.RegressionTestPlugin):
         obsolete = ""
         if self._reason_of_partition():
             obsolete = (
-                f". `no_baseline` in the extras of {self.current_partition.fullname} excuses nothing "
-                "any more, as the system has a baseline: delete it"
+                f". `no_baseline` in the extras of {self.current_partition.fullname} excuses "
+                "nothing any more, as the system has a baseline: delete it"
             )
         return (
             f"{record} adds the case once enough sessions hold it; until then "

@@ -8,8 +8,14 @@ from nearmetal.checks import provenance
 
 #: Job states that name the cause themselves.
 STATES = {
-    "TIMEOUT": "it ran into its time limit: a rank hangs or the limit is too short (-S {check}.time_limit=...)",
-    "NODE_FAIL": "a node was lost, or could not be given the job: is slurmd or munged down there? see `sinfo -R`",
+    "TIMEOUT": (
+        "it ran into its time limit: a rank hangs or the limit is too short (-S "
+        "{check}.time_limit=...)"
+    ),
+    "NODE_FAIL": (
+        "a node was lost, or could not be given the job: is slurmd or munged down there? see "
+        "`sinfo -R`"
+    ),
     "OUT_OF_MEMORY": "it ran out of memory",
     "CANCELLED": "somebody or something cancelled it: see `sacct -j {jobid}` and slurmctld's log",
     "BOOT_FAIL": "a node did not boot",
@@ -17,13 +23,15 @@ STATES = {
 }
 #: What Slurm writes to stderr about every step that failed, whatever failed.
 SCHEDULERS_LINE = re.compile(
-    r"(srun|slurmstepd)[^:]*(: error)?: (launch|Job step|got SIG|forcing|Terminating|.*Exited with exit code|\*\*\* )"
+    r"(srun|slurmstepd)[^:]*(: error)?: "
+    r"(launch|Job step|got SIG|forcing|Terminating|.*Exited with exit code|\*\*\* )"
 )
 
 
 def last_words(stderr: str, stdout: str) -> str:
-    """The lines that tell most: of stderr the first two and the last, since the first rank to fail takes the others along;
-    where it holds nothing but the scheduler's own lines, the last three of stdout."""
+    """The lines that tell most: of stderr the first two and the last, since the first rank to fail
+    takes the others along; where it holds nothing but the scheduler's own lines, the last three of
+    stdout."""
 
     def lines(text):
         return [
@@ -39,7 +47,8 @@ def last_words(stderr: str, stdout: str) -> str:
 
 
 def explain(check: str, jobid, nodes: list[str], state: str, code, words: str) -> str:
-    """Why a job of that class of check failed: from its state where that says it, and from its last words."""
+    """Why a job of that class of check failed: from its state where that says it, and from its last
+    words."""
     causes = [STATES[state].format(check=check, jobid=jobid)] if state in STATES else []
     if words:
         causes.append(f"its last words: {words}")
@@ -50,7 +59,8 @@ def explain(check: str, jobid, nodes: list[str], state: str, code, words: str) -
 
 
 def full(directory) -> str:
-    """`; ... is full` where that holds for the file system of a directory: what a job then loses, no message tells."""
+    """`; ... is full` where that holds for the file system of a directory: what a job then loses,
+    no message tells."""
     return (
         f"; the file system of {directory} is full"
         if shutil.disk_usage(directory).free < 1 << 20
@@ -59,7 +69,8 @@ def full(directory) -> str:
 
 
 def disturbance(directory) -> str:
-    """`; foreign processes on ...` where a job's snapshots in its directory show what disturbed it; else empty."""
+    """`; foreign processes on ...` where a job's snapshots in its directory show what disturbed it;
+    else empty."""
     snapshots = []
     for when in ("before", "after"):
         try:

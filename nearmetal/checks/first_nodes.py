@@ -1,7 +1,8 @@
 """Steps on fewer nodes than their job has run on the job's first nodes, every time.
 
-srun by itself rotates through the nodes of a job, with `--relative=0` as well (Slurm 24.11). Two launches of one job would then
-measure different nodes. The names are known only within the job, so its script puts them into shell variables.
+srun by itself rotates through the nodes of a job, with `--relative=0` as well (Slurm 24.11). Two
+launches of one job would then measure different nodes. The names are known only within the job, so
+its script puts them into shell variables.
 """
 
 import re

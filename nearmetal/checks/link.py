@@ -7,7 +7,8 @@ from nearmetal.checks.base import rounded
 
 
 class Link(rfm.RegressionTestPlugin):
-    """A check whose launches have `latency_us` and `bandwidth_gbps` by message size in bytes, 1024 and 65536 among them."""
+    """A check whose launches have `latency_us` and `bandwidth_gbps` by message size in bytes, 1024
+    and 65536 among them."""
 
     #: What latency is: half of the round trip, or the whole.
     latency_curve = "half_round_trip_us"

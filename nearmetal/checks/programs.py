@@ -1,4 +1,5 @@
-"""What a check runs: a program of ours, built from src/ or installed, or one that the environment brings."""
+"""What a check runs: a program of ours, built from src/ or installed, or one that the environment
+brings."""
 
 import functools
 from dataclasses import dataclass, replace
@@ -28,8 +29,12 @@ def installed_name(source: str) -> str:
 
 
 def presence(program: str, where: str) -> str:
-    """The command that fails where there is no such program on PATH, and says where it comes from."""
-    return f'command -v {program} > /dev/null || {{ echo "{program} is not on PATH: {where}" >&2; exit 1; }}'
+    """The command that fails where there is no such program on PATH, and says where it comes
+    from."""
+    return (
+        f'command -v {program} > /dev/null || {{ echo "{program} is not on PATH: {where}" >&2; '
+        f"exit 1; }}"
+    )
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,5 @@
-"""What the nodes are and what carried a program's messages, from the output of ``src/provenance.sh``.
+"""What the nodes are and what carried a program's messages, from the output of
+``src/provenance.sh``.
 
 Pure functions of text.  Counters and payloads are bytes.
 """
@@ -17,7 +18,8 @@ Facts = dict[str, str]  #: value by key
 Nodes = dict[str, Facts]  #: facts by host name
 
 SHARE = 0.05  #: of the payload; what moved less than this didn't carry it
-LEAST_PAYLOAD = 10_000_000  #: bytes; launching a job sends some 100 kB itself, which must stay far below SHARE of it
+#: bytes; launching a job sends some 100 kB itself, which must stay far below SHARE of it
+LEAST_PAYLOAD = 10_000_000
 
 LINE = re.compile(r"(\S+) ([^\s=]+)=(.*\S)\s*")
 LARGE_PAGES = "vm.large_page_bytes"
@@ -64,8 +66,9 @@ class Transport:
 
     @property
     def name(self) -> str:
-        """The carriers joined by `` + ``.  Without any ``shared memory``; on several hosts it may as well have been a
-        device without kernel counters (some bypass them), and the name says so."""
+        """The carriers joined by `` + ``.  Without any ``shared memory``; on several hosts it may
+        as well have been a device without kernel counters (some bypass them), and the name says so.
+        """
         nothing_seen = (
             "shared memory" if len(self.by_host) == 1 else "shared memory or kernel bypass"
         )
@@ -73,8 +76,9 @@ class Transport:
 
 
 def parse(text: str) -> Nodes:
-    """The facts of each host, from lines ``<host> <key>=<value>`` in any order.  ProvenanceError when there are none,
-    when a line is something else, or when a host says a thing twice (then it ran more than once)."""
+    """The facts of each host, from lines ``<host> <key>=<value>`` in any order.  ProvenanceError
+    when there are none, when a line is something else, or when a host says a thing twice (then it
+    ran more than once)."""
     nodes: Nodes = {}
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip():
@@ -95,14 +99,15 @@ def parse(text: str) -> Nodes:
 def snapshots(before: str, after: str) -> tuple[Nodes, Nodes]:
     """The facts of each host before the launches and its counters after them, from both outputs.
 
-    ProvenanceError where lines were lost: a fact that every host gives is missing, a host is in one of them alone, or an
-    interface or port gives only a part of what it gives. A NIC or port that is in one of them alone came or went.
+    ProvenanceError where lines were lost: a fact that every host gives is missing, a host is in one
+    of them alone, or an interface or port gives only a part of what it gives. A NIC or port that is
+    in one of them alone came or went.
     """
     first, last = parse(before), parse(after)
     if set(first) != set(last):
         raise ProvenanceError(
-            f"hosts {', '.join(sorted(first))} before the launches, but {', '.join(sorted(last))} after them: "
-            "lines were lost"
+            f"hosts {', '.join(sorted(first))} before the launches, but {', '.join(sorted(last))} "
+            "after them: lines were lost"
         )
     for host, facts in first.items():
         _expect(host, facts, FACTS)
@@ -137,7 +142,8 @@ COUNTED = {"nic": ("tx_bytes", "rx_bytes"), "ib": ("xmit_bytes",)}
 
 
 def _groups(facts: Facts) -> list[str]:
-    """The NICs and RDMA ports that a host gives anything of, such as ``nic.eth0`` and ``ib.mlx5_0.1``."""
+    """The NICs and RDMA ports that a host gives anything of, such as ``nic.eth0`` and
+    ``ib.mlx5_0.1``."""
     names = (key.rpartition(".")[0] for key in facts if key.startswith(("nic.", "ib.")))
     return list(dict.fromkeys(names))
 
@@ -151,9 +157,9 @@ def _expect(host: str, facts: Facts, keys) -> None:
 
 
 def common(nodes: Nodes) -> tuple[Facts, list[str]]:
-    """The facts of all nodes as one, and the keys of those that differ between nodes; counters are left out.
-    Values that differ are joined as ``a | b``, ``absent`` being that of a node without the fact (another number of
-    interfaces).  ProvenanceError when there are no nodes."""
+    """The facts of all nodes as one, and the keys of those that differ between nodes; counters are
+    left out. Values that differ are joined as ``a | b``, ``absent`` being that of a node without
+    the fact (another number of interfaces).  ProvenanceError when there are no nodes."""
     if not nodes:
         raise ProvenanceError("no nodes to compare")
     facts: Facts = {}
@@ -170,7 +176,8 @@ def common(nodes: Nodes) -> tuple[Facts, list[str]]:
 
 @dataclass(frozen=True)
 class Foreign:
-    """Processes of one command on one host that do not belong to the job and used its processors."""
+    """Processes of one command on one host that do not belong to the job and used its
+    processors."""
 
     host: str
     user: str
@@ -191,9 +198,9 @@ class Foreign:
 
 
 def foreign_processes(before: Nodes, after: Nodes) -> list[Foreign]:
-    """What used the nodes' processors between two snapshots and belongs neither to the job nor to the system that runs it, the
-    busiest first.  At a snapshot no program of the job runs.  Without a second snapshot: ordinary users' processes that
-    had used a second at the first one."""
+    """What used the nodes' processors between two snapshots and belongs neither to the job nor to
+    the system that runs it, the busiest first.  At a snapshot no program of the job runs.  Without
+    a second snapshot: ordinary users' processes that had used a second at the first one."""
     tick = os.sysconf("SC_CLK_TCK")
     found: list[Foreign] = []
     for host, facts in before.items():
@@ -207,8 +214,8 @@ def foreign_processes(before: Nodes, after: Nodes) -> list[Foreign]:
 
 
 def with_foreign_processes(before: Nodes, after: Nodes) -> Nodes:
-    """The first snapshot with one fact more: users and commands of foreign processes, or `none`.  It holds no number, so that
-    it is the same for each job beside the same processes."""
+    """The first snapshot with one fact more: users and commands of foreign processes, or `none`.
+    It holds no number, so that it is the same for each job beside the same processes."""
     found = foreign_processes(before, after)
     facts = {}
     for host, node in before.items():
@@ -219,7 +226,8 @@ def with_foreign_processes(before: Nodes, after: Nodes) -> Nodes:
 
 
 def disturbance(before: Nodes, after: Nodes) -> str:
-    """What may explain a failure: `foreign processes on node1: ...; full file systems on node1: ...`; empty without any."""
+    """What may explain a failure: `foreign processes on node1: ...; full file systems on node1:
+    ...`; empty without any."""
     found: dict[str, list[str]] = {}
     for one in foreign_processes(before, after):
         found.setdefault(one.host, []).append(str(one))
@@ -264,15 +272,19 @@ def _user(uid: int) -> str:
 
 
 def transport(before: Nodes, after: Nodes, payload_bytes: int) -> Transport:
-    """What carried ``payload_bytes`` (all messages of all ranks, at least LEAST_PAYLOAD) between two snapshots.
+    """What carried ``payload_bytes`` (all messages of all ranks, at least LEAST_PAYLOAD) between
+    two snapshots.
 
-    The kernel's counters are believed and not the library's word, because they are the same whichever library runs and
-    show what did carry the payload; a library names the transport that it was configured with or chose first, and
-    silently falls back to another one.  A carrier is what sent at least SHARE (5 %) of the payload, all hosts
-    together.  An interface stacked on others (bond, VLAN, bridge, IPoIB) isn't counted when those sent its bytes.
-    What isn't in both snapshots, or is ``unknown``, isn't counted: see ``unseen_bytes``.  Drivers come from ``before``.
+    The kernel's counters are believed and not the library's word, because they are the same
+    whichever library runs and show what did carry the payload; a library names the transport that
+    it was configured with or chose first, and silently falls back to another one.  A carrier is
+    what sent at least SHARE (5 %) of the payload, all hosts together.  An interface stacked on
+    others (bond, VLAN, bridge, IPoIB) isn't counted when those sent its bytes. What isn't in both
+    snapshots, or is ``unknown``, isn't counted: see ``unseen_bytes``.  Drivers come from
+    ``before``.
 
-    ProvenanceError: no host at all, one missing from ``after``, a counter that ran backwards, too small a payload.
+    ProvenanceError: no host at all, one missing from ``after``, a counter that ran backwards, too
+    small a payload.
     """
     if payload_bytes < LEAST_PAYLOAD:
         raise ProvenanceError(
@@ -297,16 +309,18 @@ def transport(before: Nodes, after: Nodes, payload_bytes: int) -> Transport:
 def rdma_transport(
     before: Nodes, after: Nodes, payload_bytes: int, ports: dict[str, str], mtu: int
 ) -> str:
-    """What carried a payload that went by verbs through these ports (``mlx5_0/1``, by host), in packets of at most ``mtu``
-    bytes: ``mlx5_0/1``; or ``rxe0/1 over eth0 (virtio_net)`` of a device in software, which counts packets while its
-    interface counts bytes; or ``mlx4_0/1 (without counters)``, as some virtual functions are.
+    """What carried a payload that went by verbs through these ports (``mlx5_0/1``, by host), in
+    packets of at most ``mtu`` bytes: ``mlx5_0/1``; or ``rxe0/1 over eth0 (virtio_net)`` of a device
+    in software, which counts packets while its interface counts bytes; or ``mlx4_0/1 (without
+    counters)``, as some virtual functions are.
 
     ProvenanceError: the counters say that the bytes, or most of them, went another way.
     """
     carried = transport(before, after, payload_bytes)
     if lost := ports.keys() - before.keys():
         raise ProvenanceError(
-            f"{', '.join(sorted(lost))} has an RDMA port but is none of the hosts {', '.join(before)}"
+            f"{', '.join(sorted(lost))} has an RDMA port but is none of the hosts "
+            f"{', '.join(before)}"
         )
     for host, port in ports.items():
         if f"ib.{port.replace('/', '.')}.xmit_bytes" not in before[host]:
@@ -336,7 +350,8 @@ def rdma_transport(
 
 
 def large_page_bytes(before: Nodes, after: Nodes) -> dict[str, int]:
-    """By host the bytes that its kernel gave out in transparent huge pages between two snapshots, to whichever program.
+    """By host the bytes that its kernel gave out in transparent huge pages between two snapshots,
+    to whichever program.
 
     ProvenanceError: a host missing from ``after``, or one whose kernel doesn't count them.
     """

@@ -29,11 +29,12 @@ def cores_of(partition, instead: str) -> int:
 
 
 class Scaling(rfm.RegressionTestPlugin):
-    """A check whose job launches its program on several numbers of processes, `repeats` rounds of all of them, so that what
-    drifts during the job touches all alike. The most come first, since the launcher gives them without being told.
+    """A check whose job launches its program on several numbers of processes, `repeats` rounds of
+    all of them, so that what drifts during the job touches all alike. The most come first, since
+    the launcher gives them without being told.
 
-    The check calls `use_processes()` once its partition is known, and `self.launches = self.rounds(...)` once it has its output:
-    what stands for a launch elsewhere is a round here.
+    The check calls `use_processes()` once its partition is known, and `self.launches =
+    self.rounds(...)` once it has its output: what stands for a launch elsewhere is a round here.
     """
 
     #: Numbers of processes, separated by commas. Default: the partition's `processes` (extras), or
@@ -58,7 +59,8 @@ class Scaling(rfm.RegressionTestPlugin):
     def use_processes(self, most: int, only: str = "", fits=lambda count: True) -> None:
         """Settle the numbers of processes (at most `most`) and the job's shape.
 
-        :arg only: what numbers the program runs on, in words, where `fits` is not true of all of them.
+        :arg only: what numbers the program runs on, in words, where `fits` is not true of all of
+        them.
         """
         if not self.ranks_per_node:
             cores = cores_of(self.current_partition, "ranks_per_node")
@@ -71,11 +73,13 @@ class Scaling(rfm.RegressionTestPlugin):
         counts = sorted({int(count) for count in self.processes.split(",")})
         if counts[-1] > most:
             raise SanityError(
-                f"{self.display_name} runs on 1 to {most} processes, not on {counts[0]} to {counts[-1]}"
+                f"{self.display_name} runs on 1 to {most} processes, not on {counts[0]} to "
+                f"{counts[-1]}"
             )
         if not (counts := [count for count in counts if fits(count)]):
             raise SanityError(
-                f"{self.display_name} runs on {only} alone: add one with -S {type(self).__name__}.processes=..."
+                f"{self.display_name} runs on {only} alone: add one with -S "
+                f"{type(self).__name__}.processes=..."
             )
         self.counts, self.per_node = counts[::-1], per_node
         self.num_tasks, self.num_tasks_per_node = counts[-1], min(counts[-1], per_node)
@@ -91,7 +95,8 @@ class Scaling(rfm.RegressionTestPlugin):
         return str(count)
 
     def payload_of(self, run) -> float | None:
-        """Bytes that the processes of a launch sent each other; None where the program does not say."""
+        """Bytes that the processes of a launch sent each other; None where the program does not
+        say."""
         return None
 
     def placed(self) -> tuple[int, int]:
@@ -155,12 +160,12 @@ class Scaling(rfm.RegressionTestPlugin):
     def name_values(
         self, quantity: str, unit: str, size: str, value, parts=lambda run: (), rate=None
     ) -> None:
-        """Variables `mops_B_8`, and `efficiency_B_8`, which is its rate over 8 times that of the fewest processes in the same
-        round.
+        """Variables `mops_B_8`, and `efficiency_B_8`, which is its rate over 8 times that of the
+        fewest processes in the same round.
 
-        :arg size: of the problem, in the names so that no baseline of another size is taken for this one's.
-        :arg value: of a launch, in this unit; `parts` are the same of each of its parts.
-        :arg rate: where the value is a time, say.
+        :arg size: of the problem, in the names so that no baseline of another size is taken for
+        this one's. :arg value: of a launch, in this unit; `parts` are the same of each of its
+        parts. :arg rate: where the value is a time, say.
         """
         rate, least = rate or value, self.counts[-1]
 
@@ -191,7 +196,8 @@ class Scaling(rfm.RegressionTestPlugin):
         }
 
     def payload_bytes(self):
-        """What all launches sent; 0 where that is too little to tell what carried it, and `no_transport` says so."""
+        """What all launches sent; 0 where that is too little to tell what carried it, and
+        `no_transport` says so."""
         sent = [self.payload_of(run) for runs in self.launches for run in runs.values()]
         payloads = [payload for payload in sent if payload is not None]
         if len(payloads) < len(sent):
@@ -220,12 +226,14 @@ class Scaling(rfm.RegressionTestPlugin):
             )
         if fault := differs(places, self.binding, threads):
             raise SanityError(
-                f"{fault} (binding={self.binding}): what do the launcher and the scheduler do with cores?"
+                f"{fault} (binding={self.binding}): what do the launcher and the scheduler do "
+                "with cores?"
             )
 
 
 class Hybrid(rfm.RegressionTestPlugin):
-    """A scaling check whose processes have OpenMP threads, and a core for each of them. Stands before Scaling."""
+    """A scaling check whose processes have OpenMP threads, and a core for each of them. Stands
+    before Scaling."""
 
     #: OpenMP threads of each process. Default: the partition's `threads` (extras), or 1. :type: int
     threads = setting(int, 1, extra="threads", least=1)
@@ -233,7 +241,8 @@ class Hybrid(rfm.RegressionTestPlugin):
     def use_processes(self, most: int, *which) -> None:
         self._threads = self.threads
         super().use_processes(most, *which)
-        # On cores of its process, which are nobody else's; a NUMA node's are those of several processes.
+        # On cores of its process, which are nobody else's; a NUMA node's are those of several
+        # processes.
         self._bound = self.binding == "core" and self.threads > 1
         self.env_vars.update(
             {
@@ -249,5 +258,6 @@ class Hybrid(rfm.RegressionTestPlugin):
         return f"{count}x{self.threads}" if self.threads > 1 else str(count)
 
     def placement(self, count: int) -> list[str]:
-        # srun does not take the job's; where it is given, it keeps a process from all other cores, bound or not.
+        # srun does not take the job's; where it is given, it keeps a process from all other cores,
+        # bound or not.
         return super().placement(count) + [f"--cpus-per-task={self.threads}"] * self._bound

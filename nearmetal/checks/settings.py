@@ -7,8 +7,8 @@ A setting takes its value from the first of these that has one:
 3. the partition's `extras`,
 4. the check's default.
 
-The declaration says which values are allowed. The default always is, so that the command line can ask
-for it where a site's file says otherwise.
+The declaration says which values are allowed. The default always is, so that the command line can
+ask for it where a site's file says otherwise.
 """
 
 import math
@@ -261,8 +261,8 @@ class JavaSettings(rfm.RegressionTestPlugin):
     #: The collector. Default: the environment's `java_gc` (extras), or `auto`: serial for less than
     #: 1792 MB or one core. :values: `auto`, `serial`, `parallel`
     java_gc = setting(str, "auto", environ_extra="java_gc", choices=("auto", "serial", "parallel"))
-    #: Memory pages. Default: the environment's `java_pages` (extras), or `default`. `explicit` takes
-    #: those that the node has reserved. :values: `default`, `transparent`, `explicit`
+    #: Memory pages. Default: the environment's `java_pages` (extras), or `default`. `explicit`
+    #: takes those that the node has reserved. :values: `default`, `transparent`, `explicit`
     java_pages = setting(
         str,
         "default",

@@ -1,4 +1,5 @@
-"""The software of an environment with the feature `spack`: what a lock of spack-env/ says, installed by Spack itself."""
+"""The software of an environment with the feature `spack`: what a lock of spack-env/ says,
+installed by Spack itself."""
 
 import shlex
 import shutil
@@ -17,12 +18,14 @@ from nearmetal.checks.settings import MAX_PENDING_TIME, MAX_TIME_LIMIT, SPACK_EN
 from nearmetal.locks import spack as locks
 
 ROOM = CHECKOUT / "spack-env"
-#: What an installation leaves in its stage directory: what `spack find` said, and a script that puts all of it on PATH.
+#: What an installation leaves in its stage directory: what `spack find` said, and a script that
+#: puts all of it on PATH.
 FOUND, LOAD = "spack.found", "load.sh"
 
 
 def directory(environ) -> Path:
-    """Of the Spack environment that the extra `spack_env` names: one of spack-env/, or a site's own by its absolute path."""
+    """Of the Spack environment that the extra `spack_env` names: one of spack-env/, or a site's own
+    by its absolute path."""
     return ROOM / SPACK_ENV.of(environ, default=environ.name)
 
 
@@ -39,8 +42,8 @@ def stage(environment: Path, room: Path) -> None:
 
 
 def commands_to_write(script: str, load: str) -> list[str]:
-    """Those that turn what `spack load --sh` says into a script that can be read where PATH is another, and undone by
-    PATH=$spackless."""
+    """Those that turn what `spack load --sh` says into a script that can be read where PATH is
+    another, and undone by PATH=$spackless."""
     return [
         f"load=$({load}) now=\":$PATH;\" then=':$PATH;'",  # Spack writes out what PATH is now
         f"""printf '%s\\n' 'spackless=$PATH' "${{load//"$now"/"$then"}}" > {script}""",
@@ -48,7 +51,8 @@ def commands_to_write(script: str, load: str) -> list[str]:
 
 
 def differs(lock, stagedir: Path) -> str:
-    """In what an installation is not what the lock said, or the lock not what it was; '' if all is well."""
+    """In what an installation is not what the lock said, or the lock not what it was; '' if all is
+    well."""
     copy = stagedir / "spack-env" / lock.path.parent.name / lock.path.name
     if copy.read_bytes() != lock.path.read_bytes():
         return (

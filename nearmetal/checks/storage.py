@@ -1,4 +1,5 @@
-"""Can ReFrame store this run's session, and did it?  ReFrame itself only warns where it cannot, and ends with 0."""
+"""Can ReFrame store this run's session, and did it?  ReFrame itself only warns where it cannot, and
+ends with 0."""
 
 import atexit
 import contextlib
@@ -42,9 +43,9 @@ def fault(path: Path) -> str:
         return f"{path}: no session can be stored ({error}). Fix: {_fix(error)}"
     except OSError as error:
         return (
-            f"{path}: no session can be stored ({error.strerror}: {error.filename or path.parent}). "
-            "Fix: make space and let ReFrame's user write there, or name another place with "
-            "RFM_SQLITE_DB_FILE"
+            f"{path}: no session can be stored ({error.strerror}: "
+            f"{error.filename or path.parent}). Fix: make space and let ReFrame's user write "
+            "there, or name another place with RFM_SQLITE_DB_FILE"
         )
     return ""
 

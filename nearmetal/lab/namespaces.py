@@ -165,7 +165,8 @@ class Namespaces:
     def start(self, facts: dict) -> None:
         """Make the namespaces; record their init process and the facts of the lab.
 
-        `stop` finds the lab even if this command is killed: all its processes inherit a locked file.
+        `stop` finds the lab even if this command is killed: all its processes inherit a locked
+        file.
 
         :arg facts: recorded. They have at least `image`, `layer` (None without virtual machines),
             `guests` and `memory_kb`.
@@ -265,8 +266,8 @@ class Namespaces:
                 "sh",
                 "-c",
                 (
-                    'exec nsenter --target "$(cat "/lab/run/$0.pid")" --mount --uts --ipc --net --pid '
-                    '--root --wd -- "$@"'
+                    'exec nsenter --target "$(cat "/lab/run/$0.pid")" --mount --uts --ipc --net '
+                    '--pid --root --wd -- "$@"'
                 ),
                 node,
             ]

@@ -75,7 +75,8 @@ class Topology:
         """Of the virtual machines. Raises TopologyError where there are none."""
         if self.vm is None:
             raise TopologyError(
-                f"{self.cluster} has no virtual machines. Fix: start it with VM=virtio or another NIC"
+                f"{self.cluster} has no virtual machines. Fix: start it with VM=virtio or another "
+                "NIC"
             )
         return self.vm
 

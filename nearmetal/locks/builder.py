@@ -1,4 +1,5 @@
-"""Builds images by Apptainer, as an ordinary user: this host's, or that of the lab's node image where this host has none."""
+"""Builds images by Apptainer, as an ordinary user: this host's, or that of the lab's node image
+where this host has none."""
 
 import hashlib
 import json
@@ -79,7 +80,8 @@ class Builder:
         self.arguments = {"bootstrap": "localimage", "base": "/work/base"}
 
     def _ended(self, command, **options) -> int:
-        """Exit code of a command that writes into the log, and that ends where this process does."""
+        """Exit code of a command that writes into the log, and that ends where this process
+        does."""
         with (
             open(self.work / "log", "a") as log,
             cache.running(
@@ -157,8 +159,8 @@ class Builder:
         self.run(
             "sh",
             "-c",
-            f'apptainer exec --unsquash "$0.sif" cat {LIST} > "$0.list" && apptainer inspect --labels --json "$0.sif" '
-            '> "$0.labels"',
+            f'apptainer exec --unsquash "$0.sif" cat {LIST} > "$0.list" && apptainer inspect '
+            '--labels --json "$0.sif" > "$0.labels"',
             f"{here}/{stack}",
         )
         path = self.out / f"{stack}.sif"

@@ -1,7 +1,9 @@
-"""`make images`: builds the images by Apptainer, as an ordinary user, and tells whether they are those of images.lock.
+"""`make images`: builds the images by Apptainer, as an ordinary user, and tells whether they are
+those of images.lock.
 
-What is built from is a definition a stack (*.def) and what these copy. Where this host has Apptainer and Internet access, the
-base is Debian's from the Docker hub; else Apptainer is the lab's, and the base is made from this host's own Debian archive.
+What is built from is a definition a stack (*.def) and what these copy. Where this host has
+Apptainer and Internet access, the base is Debian's from the Docker hub; else Apptainer is the
+lab's, and the base is made from this host's own Debian archive.
 """
 
 import argparse
@@ -32,9 +34,10 @@ MADE_FROM = {
     "sources": "sources (reframe_checks/src)",
     "inputs": "definition, stages or recipes (containers, nearmetal/locks/sif.py, spack-env)",
 }
-EPILOG = """exit codes: 0 built, and as locked; 1 an image could not be built; 2 bad usage; 3 built, but not what the lock has
-(--check: the lock is not of this checkout); 4 an unforeseen error (--debug prints its traceback).
-NEARMETAL_IMAGES=DIRECTORY keeps images there, and their lock in DIRECTORY.lock; checks look there too."""
+EPILOG = """exit codes: 0 built, and as locked; 1 an image could not be built; 2 bad usage; 3 built,
+but not what the lock has (--check: the lock is not of this checkout); 4 an unforeseen error
+(--debug prints its traceback). NEARMETAL_IMAGES=DIRECTORY keeps images there, and their lock in
+DIRECTORY.lock; checks read them there too."""
 
 
 def inputs(stack: str, software: str) -> list[Path]:
@@ -45,7 +48,8 @@ def inputs(stack: str, software: str) -> list[Path]:
         Path(sif.__file__),
     ]
     if software == "spack":
-        # What the definition copies: not `.spack-env`, which a user of the checkout installed there.
+        # What the definition copies: not `.spack-env`, which a user of the checkout installed
+        # there.
         copied = [
             CHECKOUT / name
             for name in re.findall(r"^    (spack-env/\S+) ", paths[0].read_text(), re.M)
@@ -79,7 +83,8 @@ def digest_of_all(paths: list[Path]) -> str:
 
 
 def revision_of(paths: list[Path]) -> tuple[str, int]:
-    """The last commit that touched them, `-dirty` if they changed since, and its time in seconds since 1970."""
+    """The last commit that touched them, `-dirty` if they changed since, and its time in seconds
+    since 1970."""
 
     def git(*words):
         # Root may build in a checkout that belongs to somebody else.
@@ -132,7 +137,10 @@ def differences(old: dict, new: dict) -> list[str]:
         if before.get(name) != after.get(name)
     ]
     return words or [
-        "its contents are listed alike: this build is not reproducible, compare the images by diffoscope"
+        (
+            "its contents are listed alike: this build is not reproducible, compare the images by "
+            "diffoscope"
+        )
     ]
 
 
@@ -157,7 +165,10 @@ def main(words=None) -> int:
         "--software",
         choices=["debian", "spack"],
         default="debian",
-        help="Debian's packages (default), or what spack-env locks, from source (hours, and Internet access)",
+        help=(
+            "Debian's packages (default), or what spack-env locks, from source (hours, and "
+            "Internet access)"
+        ),
     )
     parser.add_argument(
         "stacks", nargs="*", metavar="STACK", help=f"of {', '.join(STACKS)} (default: all)"
@@ -179,7 +190,8 @@ def main(words=None) -> int:
         print(f"images: {error}", file=sys.stderr)
         return 1
     if os.geteuid() != 0 and not own:
-        # Namespaces for a builder that this host lacks; the build itself is an ordinary user's there.
+        # Namespaces for a builder that this host lacks; the build itself is an ordinary user's
+        # there.
         os.execvp(
             "sudo",
             [
@@ -260,15 +272,18 @@ def build_all(stacks, software, lock_anew, say) -> int:
             path, new = builder.image(stack, software, revision, epoch)
             new["inputs"] = here["inputs"]
             files.copy(path, place / f"{stack}.sif")
-            said = f"{stack}: {new['bytes'] / 1e6:.0f} MB in {time.monotonic() - started:.0f} s, {new['digest'][:19]}"
+            said = (
+                f"{stack}: {new['bytes'] / 1e6:.0f} MB in {time.monotonic() - started:.0f} s, "
+                f"{new['digest'][:19]}"
+            )
             if old and old["digest"] == new["digest"]:
                 say(f"{said}, as locked")
             elif lock_anew:
                 entries[stack] = new
                 files.write(
                     lock,
-                    "# Written by `make images-lock`: what each image is, and what it was built from.\n"
-                    + yaml.safe_dump(entries, width=128),
+                    "# Written by `make images-lock`: what each image is, and what it was built "
+                    "from.\n" + yaml.safe_dump(entries, width=128),
                 )
                 say("\n  ".join([f"{said}, locked", *(differences(old, new) if old else [])]))
             else:
@@ -286,7 +301,8 @@ def build_all(stacks, software, lock_anew, say) -> int:
             builder.close()
     if other:
         print(
-            f"images: {', '.join(other)}: checks refuse what is not locked in {lock}; if it is meant, make images-lock",
+            f"images: {', '.join(other)}: checks refuse what is not locked in {lock}; if it is "
+            "meant, make images-lock",
             file=sys.stderr,
         )
     return 3 if other else 0

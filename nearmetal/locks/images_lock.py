@@ -23,7 +23,8 @@ def lock_path() -> Path:
 
 
 def read_lock(path: Path) -> dict:
-    """The entries of a lock by stack; none where there is no such file. ImagesError where it is not by images-schema.yaml."""
+    """The entries of a lock by stack; none where there is no such file. ImagesError where it is not
+    by images-schema.yaml."""
     if not path.exists():
         return {}
     try:

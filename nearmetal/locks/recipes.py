@@ -1,5 +1,5 @@
-"""Fails where the recipe of a package that is to be installed, or of one of ours, is not that which the lock was written
-with: what it gives would have the hash of something else.
+"""Fails where the recipe of a package that is to be installed, or of one of ours, is not that which
+the lock was written with: what it gives would have the hash of something else.
 
     spack -e ENVIRONMENT python nearmetal/locks/recipes.py
 """

@@ -75,8 +75,8 @@ def read_lock(path: Path) -> Lock:
         ) from None
     if version not in LOCK_VERSIONS:
         raise LockError(
-            f"{path}: lock file version {version}, but {' or '.join(map(str, LOCK_VERSIONS))} is known here: "
-            "use the Spack that README.md pins"
+            f"{path}: lock file version {version}, but {' or '.join(map(str, LOCK_VERSIONS))} is "
+            "known here: use the Spack that README.md pins"
         )
     for fault in _schema().iter_errors(data):
         place = ".".join(map(str, fault.absolute_path)) or "the file"
@@ -135,7 +135,8 @@ def _node(key: str, data: dict) -> Node:
 
 
 def requirements(directory: Path) -> tuple[list[str], dict[str, list[str]]]:
-    """The specs of an environment, and what it requires of packages, its includes' first. Raises LockError."""
+    """The specs of an environment, and what it requires of packages, its includes' first. Raises
+    LockError."""
     try:
         manifest = _mapping(yaml.safe_load((directory / "spack.yaml").read_bytes()), "spack")
         scopes = [directory / name / "packages.yaml" for name in manifest.get("include", [])]
@@ -265,7 +266,8 @@ def locked_digest() -> str:
 
 
 def other_sources() -> str:
-    """In words why the locks are not of this checkout's sources; '' if they are. Raises LockError."""
+    """In words why the locks are not of this checkout's sources; '' if they are. Raises
+    LockError."""
     locked, here = locked_digest(), sources.digest()
     if locked == here:
         return ""
@@ -283,7 +285,8 @@ def write_digest() -> None:
 
 
 def unmet(node: Node, text: str) -> str:
-    """In words what of a requirement, such as `@5.0.7 +cma fabrics=ucx,ofi`, a node does not meet; '' if it meets all."""
+    """In words what of a requirement, such as `@5.0.7 +cma fabrics=ucx,ofi`, a node does not meet;
+    '' if it meets all."""
     for word in re.findall(r"@[^\s~+]+|[~+][\w-]+|[\w-]+=\S+", text):
         if word.startswith("@"):
             wanted = word[1:].lstrip("=")
@@ -332,7 +335,8 @@ def changes(old: Lock, new: Lock) -> list[str]:
                 for dep in sorted(a.dependencies.keys() ^ b.dependencies.keys())
             ]
             words.append(
-                f"{name} {b.version}: {'; '.join(what) or 'the same but for its recipe or what it depends on'}"
+                f"{name} {b.version}: "
+                f"{'; '.join(what) or 'the same but for its recipe or what it depends on'}"
             )
     return words
 
@@ -342,7 +346,8 @@ def _text(value) -> str:
 
 
 def concretize(spack: list[str], name: str) -> Path:
-    """The lock that Spack writes for an environment, in a directory of its own. Raises LockError."""
+    """The lock that Spack writes for an environment, in a directory of its own. Raises
+    LockError."""
     copy = Path(tempfile.mkdtemp(prefix="nearmetal-spack-")) / "spack-env"
     shutil.copytree(HERE, copy)
     (copy / name / "spack.lock").unlink(missing_ok=True)
@@ -355,7 +360,8 @@ def concretize(spack: list[str], name: str) -> Path:
 
 
 def compare(spack: list[str], directory: Path, write: bool) -> list[str]:
-    """What Spack's lock has that the committed one has not; it takes that one's place if it is to be written."""
+    """What Spack's lock has that the committed one has not; it takes that one's place if it is to
+    be written."""
     fresh, old = concretize(spack, directory.name), directory / "spack.lock"
     words = (
         changes(read_lock(old), read_lock(fresh))

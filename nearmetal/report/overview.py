@@ -30,8 +30,8 @@ def headline(report, session) -> dict:
         title, symbol, word = "Not judged", SYMBOLS["not judged"], "not-judged"
         sentences = [
             (
-                "This session has no verdict: `nearmetal gate` gives one, against a baseline of this "
-                "system."
+                "This session has no verdict: `nearmetal gate` gives one, against a baseline of "
+                "this system."
             )
         ]
     else:

@@ -1,7 +1,9 @@
-"""ReFrame's configuration for Nearmetal: the systems it knows, their environments, and where results go.
+"""ReFrame's configuration for Nearmetal: the systems it knows, their environments, and where
+results go.
 
-A system is one file in `systems/`; a site adds its own by dropping one there, or in a directory named in
-NEARMETAL_SYSTEMS_PATH (colon-separated). `schema.yaml` says what such a file may hold, and `site_files.py` checks it.
+A system is one file in `systems/`; a site adds its own by dropping one there, or in a directory
+named in NEARMETAL_SYSTEMS_PATH (colon-separated). `schema.yaml` says what such a file may hold, and
+`site_files.py` checks it.
 """
 
 import os
@@ -19,7 +21,8 @@ from nearmetal.site import (
 )
 from nearmetal.site.site_files import read_environments, read_system, read_yaml
 
-#: What a partition's `link_class` lets a check ask for. A virtual function is a passed-through device too.
+#: What a partition's `link_class` lets a check ask for. A virtual function is a passed-through
+#: device too.
 NIC_FEATURES = {
     "native": ["nic_native"],
     "passthrough": ["nic_passthrough"],
@@ -33,7 +36,8 @@ def configure_partition(partition: dict) -> dict:
     extras = dict(partition["extras"])
     features = partition.get("features", []) + NIC_FEATURES[extras["link_class"]]
     features += ["bare_metal" if extras["hypervisor"] == "none" else "vm"]
-    # Not left an extra: to ReFrame an extra's name is a feature, so that `+rdma` would match `rdma: false`.
+    # Not left an extra: to ReFrame an extra's name is a feature, so that `+rdma` would match `rdma:
+    # false`.
     features += ["rdma"] if extras.pop("rdma", False) else []
     features += [platform["type"].lower() for platform in partition.get("container_platforms", [])]
     extras |= extras.pop("site", {})
@@ -96,29 +100,34 @@ def refuse_unknown_system(asked: str, systems: list[dict], files: dict[str, Path
     if name not in known:
         directories = ", ".join(sorted({str(path.parent) for path in files.values()}))
         raise ConfigError(
-            f"{choices.unknown_value('the system', name, known)}. Fix: correct --system or RFM_SYSTEM, or describe it "
-            f"in a file of {directories} or of a directory in NEARMETAL_SYSTEMS_PATH"
+            f"{choices.unknown_value('the system', name, known)}. Fix: correct --system or "
+            f"RFM_SYSTEM, or describe it in a file of {directories} or of a directory in "
+            "NEARMETAL_SYSTEMS_PATH"
         )
     partitions = [one["name"] for one in known[name]]
     if partition and partition not in partitions:
         refuse_absent_partition(files[name], name, partition)
         raise ConfigError(
-            f"{files[name]}: {name}: {choices.unknown_value('the partition', partition, partitions)}. "
-            "Fix: correct --system or RFM_SYSTEM, or describe the partition in that file"
+            f"{files[name]}: {name}: "
+            f"{choices.unknown_value('the partition', partition, partitions)}. Fix: correct "
+            "--system or RFM_SYSTEM, or describe the partition in that file"
         )
 
 
 def configure(here: Path, directories: list[Path], results: str) -> dict:
-    """The whole configuration. ReFrame takes the first system whose host names match: directories in that order."""
+    """The whole configuration. ReFrame takes the first system whose host names match: directories
+    in that order."""
     common = read_environments(here / "environments.yaml")
     systems: list[dict] = []
     environments = list(common.values())
     files: dict[str, Path] = {}
     for directory in directories:
-        # ReFrame loads this file from its own directory, so that a relative path would mean another place than typed.
+        # ReFrame loads this file from its own directory, so that a relative path would mean another
+        # place than typed.
         if not (directory.is_absolute() and directory.is_dir()):
             raise ConfigError(
-                f"{directory}: not the absolute path of a directory. Fix: correct NEARMETAL_SYSTEMS_PATH"
+                f"{directory}: not the absolute path of a directory. Fix: correct "
+                "NEARMETAL_SYSTEMS_PATH"
             )
         for path in sorted(directory.glob("*.y*ml")):
             system = read_system(path, common)
@@ -126,7 +135,8 @@ def configure(here: Path, directories: list[Path], results: str) -> dict:
             if name in files:
                 if files[name].parent == directory:
                     raise ConfigError(
-                        f"{path}: system {name!r} is already defined in {files[name]}. Fix: rename one"
+                        f"{path}: system {name!r} is already defined in {files[name]}. Fix: "
+                        "rename one"
                     )
                 continue  # a site's own is what it wants, not ours
             files[name] = path
@@ -147,8 +157,8 @@ def configure(here: Path, directories: list[Path], results: str) -> dict:
     options = asked()
     if not has_further_configuration(sys.argv[1:], os.environ):
         refuse_unknown_system(requested_system(options, os.environ), systems, files)
-    # Not said here because ReFrame's own is right: the console at info, and performance logs of all loggable variables
-    # in <prefix>/perflogs/<system>/<partition>/<check>.log.
+    # Not said here because ReFrame's own is right: the console at info, and performance logs of all
+    # loggable variables in <prefix>/perflogs/<system>/<partition>/<check>.log.
     return {
         "systems": systems,
         "environments": [configure_environment(environment) for environment in environments],
@@ -165,8 +175,9 @@ def configure(here: Path, directories: list[Path], results: str) -> dict:
 def site_configuration(here: Path) -> dict:
     """The configuration of a directory with systems/ and environments.yaml.
 
-    A site's own systems come first: they win over ours of the same name, and where both match a host
-    name. RFM_PREFIX is ReFrame's variable for stage and output; whatever else a run writes follows it.
+    A site's own systems come first: they win over ours of the same name, and where both match a
+    host name. RFM_PREFIX is ReFrame's variable for stage and output; whatever else a run writes
+    follows it.
     """
     selection.refuse_empty_runs()
     own = filter(None, os.environ.get("NEARMETAL_SYSTEMS_PATH", "").split(":"))

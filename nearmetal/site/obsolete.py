@@ -37,7 +37,8 @@ def file_of(system: str) -> tuple[Path, dict] | None:
 
 
 def obsolete(system: str) -> list[str]:
-    """A sentence on the keys `no_baseline` that a system's file still has although the system has a baseline."""
+    """A sentence on the keys `no_baseline` that a system's file still has although the system has a
+    baseline."""
     found = file_of(system)
     if found is None:
         return []

@@ -12,7 +12,8 @@ from reframe.frontend.executors import Runner
 def recorded() -> dict:
     """What ReFrame was asked for beyond the names of tests, wherever it was said.
 
-    A command line alone does not hold it: variables such as RFM_SYSTEM and ReFrame's modes say it too.
+    A command line alone does not hold it: variables such as RFM_SYSTEM and ReFrame's modes say it
+    too.
     """
     config = runtime().site_config
     return {
@@ -52,7 +53,8 @@ def why_nothing() -> str:
         )
     return (
         f"no test case is selected on {asked['system']}: correct the options that choose tests "
-        "(-n, -x, -t, -E, -p, --system, --distribute), which `reframe -l` with the same options shows"
+        "(-n, -x, -t, -E, -p, --system, --distribute), which `reframe -l` with the same options "
+        "shows"
     )
 
 
@@ -83,10 +85,11 @@ class RefusingRunner(Runner):
 
 
 def refuse_empty_runs() -> None:
-    """Have the running ReFrame fail where it has no test case or no checks. It has no option for that.
+    """Have the running ReFrame fail where it has no test case or no checks. It has no option for
+    that.
 
-    Only its command's runner sees what all options together have left. ReFrame may load this module twice.
-    Other programs load checks too, without that command.
+    Only its command's runner sees what all options together have left. ReFrame may load this module
+    twice. Other programs load checks too, without that command.
     """
     cli: Any = sys.modules.get("reframe.frontend.cli")
     if cli and cli.Runner is Runner:

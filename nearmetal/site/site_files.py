@@ -44,7 +44,8 @@ def place_of(keys: list, document) -> tuple[str, list]:
 
 
 def _schema(error: jsonschema.ValidationError) -> Mapping[str, Any]:
-    """The part of the schema that is not met; a schema may also be `true` or `false`, ours are not."""
+    """The part of the schema that is not met; a schema may also be `true` or `false`, ours are
+    not."""
     return error.schema if isinstance(error.schema, Mapping) else {}
 
 

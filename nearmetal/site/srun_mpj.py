@@ -1,8 +1,9 @@
-"""The launcher `srun-mpj`: srun for programs of message-passing libraries in Java, which know no PMI and no daemons here.
+"""The launcher `srun-mpj`: srun for programs of message-passing libraries in Java, which know no
+PMI and no daemons here.
 
-A system's partition goes on naming `srun`; checks with programs in Java take this one where their environment has the feature
-`mpj` (nearmetal/checks/runtime/jvm.py), since ReFrame has one launcher a partition and not one an
-environment.
+A system's partition goes on naming `srun`; checks with programs in Java take this one where their
+environment has the feature `mpj` (nearmetal/checks/runtime/jvm.py), since ReFrame has one launcher
+a partition and not one an environment.
 """
 
 from reframe.core.backends import register_launcher
@@ -12,7 +13,8 @@ from reframe.core.launchers.mpi import SrunLauncher
 def step_options(
     tasks: int, tasks_per_node: int | None, threads: bool, cpus: int | None = None
 ) -> list[str]:
-    """srun's options for so many ranks: a JVM each, of so many cores, or all of them threads of one with a core for each."""
+    """srun's options for so many ranks: a JVM each, of so many cores, or all of them threads of one
+    with a core for each."""
     options = ["--mpi=none", "--kill-on-bad-exit=1"]
     if threads:
         return [

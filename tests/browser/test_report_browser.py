@@ -1,4 +1,5 @@
-"""The report in Chromium, as its readers have it: on a desktop, a phone, in the dark, on paper, without a mouse."""
+"""The report in Chromium, as its readers have it: on a desktop, a phone, in the dark, on paper,
+without a mouse."""
 
 import gc
 import operator
@@ -19,7 +20,8 @@ from tests.support.made_up_campaign import HOSTILE
 TABS = ["overview", "network", "kernels", "memory", "history", "provenance"]
 PHONE = {"width": 375, "height": 740}
 
-#: Text that has less contrast to what lies behind it than WCAG 2.1 AA asks for (1.4.3): 4.5, or 3 where it is large.
+#: Text that has less contrast to what lies behind it than WCAG 2.1 AA asks for (1.4.3): 4.5, or 3
+#: where it is large.
 POOR_CONTRAST = """() => {
   const numbers = colour => colour.match(/[\\d.]+/g).map(Number);
   const luminance = ([r, g, b]) => [r, g, b].map(c => c / 255).map(c => c <= .03928 ? c / 12.92 : ((c + .055) / 1.055) ** 2.4)
@@ -41,7 +43,7 @@ POOR_CONTRAST = """() => {
     if ((a + .05) / (b + .05) < wanted) poor.push(`${text.slice(0, 40)} (${((a + .05) / (b + .05)).toFixed(2)})`);
   }
   return poor;
-}"""
+}"""  # noqa: E501
 
 
 @pytest.fixture(scope="session")
@@ -78,7 +80,8 @@ def page_file(directory):
 
 @pytest.fixture
 def view(chromium, page_file):
-    """Opens a report: view(path=..., **how). At the end: nothing on the console, and nothing was asked of the network."""
+    """Opens a report: view(path=..., **how). At the end: nothing on the console, and nothing was
+    asked of the network."""
     contexts, complaints, asked = [], [], []
 
     def open_page(path=page_file, hash="", script="", **how):
@@ -112,7 +115,8 @@ def view(chromium, page_file):
 def drawn(page, name: str) -> None:
     """Waits until each plot of the page is drawn."""
     page.wait_for_function(
-        'name => [...document.querySelectorAll(`#${name} .plot`)].every(p => p.querySelector(".main-svg"))',
+        "name => [...document.querySelectorAll(`#${name} .plot`)].every(p => "
+        'p.querySelector(".main-svg"))',
         arg=name,
     )
 
@@ -282,7 +286,7 @@ def test_on_paper_every_page_is_there_with_its_plots(view):
     ).first.is_visible()  # the switches are the legend
     assert max(box.bounding_box()["width"] for box in page.locator(".plot .main-svg").all()) <= 680
     wide = """[...document.querySelectorAll('body *')].filter(e => e.checkVisibility({contentVisibilityAuto: true}) &&
-        !e.closest('details') && e.getBoundingClientRect().right > 691).map(e => e.outerHTML.slice(0, 60))"""
+        !e.closest('details') && e.getBoundingClientRect().right > 691).map(e => e.outerHTML.slice(0, 60))"""  # noqa: E501
     assert page.evaluate(wide) == []
     assert page.pdf(format="A4")[:5] == b"%PDF-"
 
@@ -368,12 +372,13 @@ def test_100_000_stored_results_open_nearly_as_soon_as_a_few(view, directory):
     (directory / "few.html").write_text(page)
     few_opened, few_shown = opened_and_drawn(view, directory / "few.html")
     print(
-        f"{path.stat().st_size / 1e6:.2f} MB; open after {opened:.0f} ms (a hundredth of the values: {few_opened:.0f}), "
-        f"history drawn after {shown:.0f} ms ({few_shown:.0f}); "
-        f"read and written in {min(took):.1f} s, of which its JSON alone takes {min(decoded):.1f} s"
+        f"{path.stat().st_size / 1e6:.2f} MB; open after {opened:.0f} ms (a hundredth of the "
+        f"values: {few_opened:.0f}), history drawn after {shown:.0f} ms ({few_shown:.0f}); read "
+        f"and written in {min(took):.1f} s, of which its JSON alone takes {min(decoded):.1f} s"
     )
-    # Reading compares each value with its samples and each text with its declared form: ten times what the JSON alone
-    # takes. That part is how fast the machine is just now.
+    # Reading compares each value with its samples and each text with its declared form: ten times
+    # what the JSON alone takes. That part is how fast the machine is just now.
     assert min(map(operator.truediv, took, decoded)) < 15
-    # A hundred times the values, in one run. Both have a library to inflate, which takes most of it.
+    # A hundred times the values, in one run. Both have a library to inflate, which takes most of
+    # it.
     assert opened < 10 * few_opened and shown < 10 * few_shown

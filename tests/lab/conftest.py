@@ -33,7 +33,8 @@ def prefix(lab, request):
 def build_as_locked(lab, *stacks: str, directory: Path = IMAGES) -> dict:
     """Images of these stacks, or of all, built as locked; the lock's entries.
 
-    Where the lock is of other sources, or Debian's archive has moved on since, they are locked anew.
+    Where the lock is of other sources, or Debian's archive has moved on since, they are locked
+    anew.
     """
     fresh_prefix(lab, directory.name)
     files.copy(CHECKOUT / "containers" / "images.lock", f"{directory}.lock")

@@ -1,4 +1,5 @@
-"""Every check on every system that comes with Nearmetal, dry: each case is there, or skipped with its reason."""
+"""Every check on every system that comes with Nearmetal, dry: each case is there, or skipped with
+its reason."""
 
 import re
 
@@ -14,7 +15,8 @@ BOTH = [
     ("collectives", False),
     *((f"npb %benchmark={benchmark}", False) for benchmark in ("cg", "ep", "ft", "is", "mg")),
 ]
-#: Features of an environment (environments.yaml) -> cases that it gives: (check, whether it needs two nodes).
+#: Features of an environment (environments.yaml) -> cases that it gives: (check, whether it needs
+#: two nodes).
 CASES = {
     "mpi": [*BOTH, ("launch", False)],
     "mpj": BOTH,
@@ -70,7 +72,8 @@ def expected(system: dict) -> dict[str, bool]:
             *(RDMA_CASES if feature == "serial" and partition["extras"].get("rdma") else []),
         ]
     }
-    # No system that comes along has NAMD: one case says so, on the first environment that it could be in.
+    # No system that comes along has NAMD: one case says so, on the first environment that it could
+    # be in.
     first = system["partitions"][0]
     with_mpi = [environ for environ in first["environs"] if "mpi" in features[environ]][:1]
     return cases | {

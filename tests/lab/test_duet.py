@@ -162,7 +162,10 @@ def test_two_partitions_in_one_allocation(lab, prefix):
     [
         (
             ["-S", "environs=openmpi,mpihc"],
-            "environment 'mpihc' is unknown here; choose of gnu, mpich, mpich-sif, mpj, mpj-sif, openmpi, openmpi-sif",
+            (
+                "environment 'mpihc' is unknown here; choose of gnu, mpich, mpich-sif, mpj, "
+                "mpj-sif, openmpi, openmpi-sif"
+            ),
         ),
         (
             ["-S", "partitions=native,emulated"],

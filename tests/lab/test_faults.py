@@ -1,4 +1,5 @@
-"""What breaks under a check ends it as a failed case that names the cause, and the lab is usable afterwards."""
+"""What breaks under a check ends it as a failed case that names the cause, and the lab is usable
+afterwards."""
 
 import subprocess
 import time
@@ -18,7 +19,8 @@ LONG = ["-p", "^mpich$", "-S", "pingpong.repeats=200", "-S", "pingpong.stall_tim
 
 
 def reason(done: subprocess.CompletedProcess, prefix) -> str:
-    """Why the one case failed, as it stands in the results database; and that ReFrame said so too."""
+    """Why the one case failed, as it stands in the results database; and that ReFrame said so
+    too."""
     assert done.returncode == 1, done.stdout
     assert "Ran 1/1 test case(s) from 1 check(s) (1 failure(s)" in done.stdout
     session = load_session(prefix / "results.db")
@@ -33,7 +35,8 @@ def reason(done: subprocess.CompletedProcess, prefix) -> str:
 
 @contextmanager
 def at_work(lab, prefix, *options):
-    """The check in the background, once its program runs on native2; yields what its end will be."""
+    """The check in the background, once its program runs on native2; yields what its end will
+    be."""
 
     def started() -> bool:
         looked = lab("exec", "--node", "native2", f"pgrep -f '{PROGRAM}'", check=False)

@@ -1,5 +1,5 @@
-"""The lab's virtual machines, in a second checkout's lab: real guests of QEMU, by KVM or, where a guest does not start by it, by
-TCG, as nodes of its Slurm."""
+"""The lab's virtual machines, in a second checkout's lab: real guests of QEMU, by KVM or, where a
+guest does not start by it, by TCG, as nodes of its Slurm."""
 
 import re
 

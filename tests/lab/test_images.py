@@ -30,7 +30,8 @@ def test_an_image_is_small_and_built_but_once(built_images):
 
 
 def test_an_image_is_the_same_to_the_bit_wherever_it_is_built(built_images, tmp_path):
-    """As the committed lock, which another machine wrote; or, where the archive has moved on since, as the build before."""
+    """As the committed lock, which another machine wrote; or, where the archive has moved on since,
+    as the build before."""
     if built_images == images.read_lock(CHECKOUT / "containers" / "images.lock"):
         return
     shutil.copyfile(f"{IMAGES}.lock", tmp_path / "again.lock")
@@ -54,7 +55,8 @@ def test_an_image_tells_what_it_is_and_holds(lab, built_images, stack):
     assert lab("exec", f"apptainer test {IMAGES}/{stack}.sif").returncode == 0
     # Nothing of the machine that built it.
     everything = lab.run(
-        f'apptainer exec {IMAGES}/{stack}.sif sh -c "cat /etc/apt/sources.list /etc/apt/sources.list.d/*; ls /var/log"',
+        f'apptainer exec {IMAGES}/{stack}.sif sh -c "cat /etc/apt/sources.list '
+        '/etc/apt/sources.list.d/*; ls /var/log"',
         check=False,
     )
     assert "http" not in everything
@@ -62,7 +64,8 @@ def test_an_image_tells_what_it_is_and_holds(lab, built_images, stack):
 
 @pytest.fixture(scope="module")
 def measured(lab, built_images):
-    """Where the results of checks in images are: every kind of check on one link, and messages on all."""
+    """Where the results of checks in images are: every kind of check on one link, and messages on
+    all."""
     prefixes = []
     for system, names, count in (
         ("lab:native", "^(launch|collectives|npb%benchmark=ft|pingpong%placement=intranode)", 8),

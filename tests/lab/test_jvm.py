@@ -42,6 +42,6 @@ def test_two_threads_say_hello(lab, prefix):
 def test_a_rank_that_throws_ends_the_job_and_is_quoted(lab, prefix):
     said = say_hello(lab, prefix, "--system", "lab:native", "-S", "what=throw")
     assert re.search(
-        r"ended as FAILED with exit code \d+: its last words: mpj: rank 1 on native2: Hello died of ",
+        r"ended as FAILED with exit code \d+: its last words: mpj: rank 1 on native2: Hello died of ",  # noqa: E501
         said,
     ), said

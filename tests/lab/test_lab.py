@@ -26,7 +26,7 @@ def test_status_shows_every_node_idle_and_its_link(lab):
     said = lab("status").stdout
     for node in PLAN.nodes:
         assert re.search(
-            rf"^{node.name} +{node.link_class.name} +{node.link_class.link} +{node.address} .* idle$",
+            rf"^{node.name} +{node.link_class.name} +{node.link_class.link} +{node.address} .* idle$",  # noqa: E501
             said,
             re.M,
         )
@@ -81,7 +81,11 @@ def test_jobs_see_the_checkout_and_accounting_sees_the_jobs(lab):
 def test_jobs_run_one_at_a_time_also_one_over_two_partitions(lab):
     """They share the host's cores. A heterogeneous job is the one that has two parts at once."""
     one = "#SBATCH -J alone -o /dev/null -N1 -p passthrough\n"
-    two = "#SBATCH -J alone -o /dev/null -N1 -p native --qos=pair\n#SBATCH hetjob\n#SBATCH -N1 -p emulated --qos=pair\n"
+    two = (
+        "#SBATCH -J alone -o /dev/null -N1 -p native --qos=pair\n"
+        "#SBATCH hetjob\n"
+        "#SBATCH -N1 -p emulated --qos=pair\n"
+    )
     for options in (one, two, one, two):
         lab.run(f'printf "#!/bin/sh\n{options}sleep 2\n" | sbatch')
     lab.run('while [ -n "$(squeue -h -n alone)" ]; do sleep 0.5; done')
@@ -120,8 +124,8 @@ def test_mpi_modules_load_and_exclude_each_other(lab):
 
 def test_tools_of_the_image(lab):
     lab.run(
-        "for tool in gcc gfortran javac hwloc-ls numactl qperf hpcc apptainer sacct; do "
-        "command -v $tool > /dev/null || { echo $tool; exit 1; }; done; test -e /usr/share/java/mpj.jar"
+        "for tool in gcc gfortran javac hwloc-ls numactl qperf hpcc apptainer sacct; do command "
+        "-v $tool > /dev/null || { echo $tool; exit 1; }; done; test -e /usr/share/java/mpj.jar"
     )
 
 
@@ -142,8 +146,8 @@ def test_apptainer_builds_and_runs_an_image_as_the_user_in_a_job(lab):
 
 
 def processes_of(checkout: Path) -> set[str]:
-    """Processes of a checkout's lab: they see the checkout mounted, or are about to make that so. Other labs of this host
-    do not count."""
+    """Processes of a checkout's lab: they see the checkout mounted, or are about to make that so.
+    Other labs of this host do not count."""
     found = set()
     for process in Path("/proc").glob("[0-9]*"):
         try:
@@ -157,7 +161,8 @@ def processes_of(checkout: Path) -> set[str]:
 
 
 def state_of(checkout: Path) -> dict[str, set]:
-    """Everything of a checkout's lab that could stay behind on the host. Other labs do not count."""
+    """Everything of a checkout's lab that could stay behind on the host. Other labs do not
+    count."""
     shared = {os.readlink(space) for space in Path("/proc/self/ns").iterdir()}
     processes, namespaces = set(), set()
     for number in processes_of(checkout):
@@ -203,7 +208,8 @@ def running_lab(other_lab):
 
 
 def up(lab):
-    """Its words; and a job runs after it. (A minute: a killed controller may remember a job that had ended.)"""
+    """Its words; and a job runs after it. (A minute: a killed controller may remember a job that
+    had ended.)"""
     said = lab("up").stdout
     assert sorted(lab.run("srun --quiet -p native -N2 hostname", timeout=120).split()) == [
         "native1",
@@ -217,7 +223,8 @@ def test_two_checkouts_run_a_lab_each_at_once(lab, other_lab):
     up(other_lab)
     done = other_lab(
         "exec",
-        'reframe -c reframe_checks -r --system lab:native -n "pingpong%placement=internode" -p "^mpich$"',
+        'reframe -c reframe_checks -r --system lab:native -n "pingpong%placement=internode" -p '
+        '"^mpich$"',
     )
     assert "Ran 1/1" in done.stdout
     other_lab.run("touch ~/mine")
@@ -228,7 +235,8 @@ def test_two_checkouts_run_a_lab_each_at_once(lab, other_lab):
 @pytest.mark.whole
 @pytest.mark.parametrize("number", (signal.SIGKILL, signal.SIGTERM))
 def test_down_ends_a_start_that_was_interrupted_at_any_moment(other_lab, number):
-    """From the first file of the start on, every few milliseconds, until its first second is over."""
+    """From the first file of the start on, every few milliseconds, until its first second is
+    over."""
     namespaces, lived = Namespaces(other_lab.checkout), 0
     for moment in range(16):
         other_lab("down")
@@ -310,7 +318,8 @@ def test_up_heals_a_dead_daemon(running_lab, node, daemon):
     assert running_lab.run("sacctmgr -nP show cluster format=cluster").strip() == PLAN.cluster
 
 
-#: Where a fault is introduced by which script (None: in the namespaces of the lab), and what status says of it.
+#: Where a fault is introduced by which script (None: in the namespaces of the lab), and what status
+#: says of it.
 FAULTS = {
     "a switch is gone": (None, "kill -9 $(pgrep -f '^vde_switch --sock /lab/vde2 ')", "emulated1"),
     "a switch is stopped": (
@@ -343,7 +352,10 @@ FAULTS = {
     "slurmd is stopped": ("native2", "pkill -STOP -x slurmd", "slurmd is stopped"),
     "a user's process is left over": (
         "native1",
-        "runuser -u nearmetal -- setsid sh -c 'sleep 1000 & sleep 0.1' < /dev/null > /dev/null 2>&1",
+        (
+            "runuser -u nearmetal -- setsid sh -c 'sleep 1000 & sleep 0.1' < /dev/null > /dev/null "
+            "2>&1"
+        ),
         "left-over processes of nearmetal: sleep",
     ),
 }
@@ -432,7 +444,8 @@ def test_a_slurmctld_killed_early_in_a_job_leaves_no_job_that_blocks_the_next(ru
 
 
 def test_a_job_leaves_no_process_and_no_shared_memory(running_lab):
-    """The epilog ends what the job's user left over, on each of its nodes, and spares a person's shell there."""
+    """The epilog ends what the job's user left over, on each of its nodes, and spares a person's
+    shell there."""
     namespaces = Namespaces(running_lab.checkout)
     mine = [*namespaces.enter("native1"), "runuser", "-u", "nearmetal", "--", "sleep", "987"]
     person = subprocess.Popen(mine, stdin=subprocess.DEVNULL)
@@ -451,7 +464,8 @@ def test_a_job_leaves_no_process_and_no_shared_memory(running_lab):
 
 
 def test_the_memory_of_all_file_systems_is_less_than_half_of_the_hosts(running_lab):
-    """Of each node those that are memory, a file system that is seen at several places being one."""
+    """Of each node those that are memory, a file system that is seen at several places being
+    one."""
     namespaces, found = Namespaces(running_lab.checkout), {}
     for node in (None, "login", *NODES):
         for line in namespaces.run("cat", "/proc/self/mountinfo", node=node).splitlines():

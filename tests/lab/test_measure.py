@@ -1,4 +1,5 @@
-"""The two things that a person types, as typed: the whole selection on the lab's links, and the suite on `ec2:cc`."""
+"""The two things that a person types, as typed: the whole selection on the lab's links, and the
+suite on `ec2:cc`."""
 
 import re
 import subprocess
@@ -32,10 +33,11 @@ def assert_all_ran_but_namd(said: str, database) -> None:
 
 @pytest.fixture(scope="module")
 def whole_selection(lab):
-    """The whole selection in the lab but for what is in Java, whose warm-up takes long: its prefix."""
+    """The whole selection in the lab but for what is in Java, whose warm-up takes long: its
+    prefix."""
     prefix = fresh_prefix(lab, "whole_selection")
-    # Open MPI 5.0.7 crashes in MPI_Init between nodes once in a hundred launches (open-mpi/ompi#12495): such a case fails, as it
-    # should, and is run again.
+    # Open MPI 5.0.7 crashes in MPI_Init between nodes once in a hundred launches
+    # (open-mpi/ompi#12495): such a case fails, as it should, and is run again.
     done = lab.reframe(
         "-r",
         "--system",
@@ -82,8 +84,8 @@ def test_every_link_is_measured_by_both_mpis_and_every_value_is_a_number(values)
 
 
 def test_links_differ_as_they_should(values):
-    """Not figures, which are the machine's, but their order: a user-space switch costs many times a bridge, and shared
-    memory costs less than any link."""
+    """Not figures, which are the machine's, but their order: a user-space switch costs many times a
+    bridge, and shared memory costs less than any link."""
     for environ in ("openmpi", "mpich"):
         inter, intra = "pingpong %placement=internode", "pingpong %placement=intranode"
         assert (
@@ -147,7 +149,8 @@ def test_java_is_measured_on_every_link(lab):
             for place in ("internode", "intranode")
         )
         assert within["peak_bandwidth"] > between["peak_bandwidth"], partition
-        # Where a user-space switch takes most of the time, it is its scheduling that makes the one or the other faster.
+        # Where a user-space switch takes most of the time, it is its scheduling that makes the one
+        # or the other faster.
         assert values["pingpong %placement=internode", partition, "latency_over_sockets"] > (
             0 if partition == "emulated" else 1
         )

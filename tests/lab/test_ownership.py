@@ -21,7 +21,8 @@ def of_root(directory) -> list[str]:
 
 @as_root
 def test_lab_up_hands_over_what_root_left_in_results(lab, prefix):
-    """As a dry run of root's did: stage and output directories in which no case could be made any more."""
+    """As a dry run of root's did: stage and output directories in which no case could be made any
+    more."""
     for name in ("stage/lab/native/gnu/tcp", "output", "perflogs", "reports"):
         (prefix / name).mkdir(parents=True)
         (prefix / name / "file").touch()

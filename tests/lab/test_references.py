@@ -1,5 +1,6 @@
-"""References in the lab: where ReFrame would pass a variable without one, or drop a check, the case fails and says the fix;
-and the whole way from sessions to a baseline to a verdict, confirmed through ReFrame."""
+"""References in the lab: where ReFrame would pass a variable without one, or drop a check, the case
+fails and says the fix; and the whole way from sessions to a baseline to a verdict, confirmed
+through ReFrame."""
 
 import os
 import subprocess
@@ -25,7 +26,8 @@ BASELINE = """pingpong:
 
 @pytest.fixture
 def dry_run(lab, prefix):
-    """Dry run of one case on a system `lab` that exempts nothing, with references as given; (exit code, output)."""
+    """Dry run of one case on a system `lab` that exempts nothing, with references as given; (exit
+    code, output)."""
     system = yaml.safe_load((CHECKOUT / "site-config" / "systems" / "lab.yaml").read_text())
     for partition in system["partitions"]:
         partition["extras"].pop("no_baseline", None)
@@ -77,8 +79,8 @@ def test_a_variable_without_reference_or_exemption_fails_in_a_dry_run(dry_run, t
     code, out = dry_run(text)
     assert code == 1, out
     assert (
-        f"has no reference for {missing} of pingpong %placement=intranode on site:native with mpich. Fix: "
-        in out
+        f"has no reference for {missing} of pingpong %placement=intranode on site:native with "
+        "mpich. Fix: " in out
     )
 
 
@@ -99,8 +101,8 @@ def test_a_damaged_file_fails_the_case_instead_of_dropping_it(dry_run, text):
 
 
 def test_from_sessions_to_a_confirmed_verdict(lab, prefix):
-    """A baseline of twenty launches, and a session of three, which are too few: --confirm measures on until all is decided
-    or `--most` launches are spent."""
+    """A baseline of twenty launches, and a session of three, which are too few: --confirm measures
+    on until all is decided or `--most` launches are spent."""
 
     def measure(launches):
         done = lab.reframe(

@@ -1,4 +1,5 @@
-"""ReFrame's own options in the lab: what they run, how their results are stored and judged, and that a run of nothing fails."""
+"""ReFrame's own options in the lab: what they run, how their results are stored and judged, and
+that a run of nothing fails."""
 
 import json
 import os
@@ -37,7 +38,8 @@ def nearmetal(prefix, *words):
 
 @pytest.fixture(scope="module")
 def recorded(lab):
-    """A prefix with a baseline of twenty launches, all of one session: four in each of five clones of `--repeat`."""
+    """A prefix with a baseline of twenty launches, all of one session: four in each of five clones
+    of `--repeat`."""
     prefix = fresh_prefix(lab, "reframe_options")
     session = run(lab, prefix, *OSNOISE, "-S", "osnoise.repeats=4", "--repeat=5")
     [case] = session.cases
@@ -124,8 +126,8 @@ def test_p_reaches_what_a_check_derives_from_its_variables(lab, prefix):
     """The launches of a duet are the pairs that `-P` asks for."""
     done = lab(
         "exec",
-        f"RFM_PREFIX={prefix} reframe --nocolor -c reframe_checks/duet --dry-run --system lab:native "
-        "-n ^launch_duet -P pairs=2,4 -S environs=openmpi,mpich --keep-stage-files",
+        f"RFM_PREFIX={prefix} reframe --nocolor -c reframe_checks/duet --dry-run --system "
+        "lab:native -n ^launch_duet -P pairs=2,4 -S environs=openmpi,mpich --keep-stage-files",
     )
     assert "Ran 2/2 test case(s)" in done.stdout, done.stdout
     scripts = [path.read_text() for path in (prefix / "stage").rglob("rfm_job.sh")]

@@ -1,7 +1,9 @@
-"""How ranks of FastMPJ meet, and how a launch of them ends: by the real launcher, in JVMs of this machine.
+"""How ranks of FastMPJ meet, and how a launch of them ends: by the real launcher, in JVMs of this
+machine.
 
-FastMPJ is each site's own licensed copy. Where FMPJ_HOME names one, the tests use it. Elsewhere they use the stand-in of
-tests/support/java/fastmpj, which follows FastMPJ's protocol: its properties, ports and host file, and the ways in which it hangs.
+FastMPJ is each site's own licensed copy. Where FMPJ_HOME names one, the tests use it. Elsewhere
+they use the stand-in of tests/support/java/fastmpj, which follows FastMPJ's protocol: its
+properties, ports and host file, and the ways in which it hangs.
 """
 
 import os
@@ -180,7 +182,8 @@ def test_a_rank_that_stays_in_init_says_so(ranks):
 
 
 def test_too_little_memory_outside_of_the_heap_ends_the_rank(ranks):
-    """_JAVA_OPTIONS comes after the launcher's options: the limit that a heap of 64 MB would have given."""
+    """_JAVA_OPTIONS comes after the launcher's options: the limit that a heap of 64 MB would have
+    given."""
     small = {"_JAVA_OPTIONS": "-XX:MaxDirectMemorySize=64m"}
     for code, _, err in all_of(ranks, 2, "meet", **small):
         assert code == 1 and "OutOfMemoryError" in err and "java_heap_mb" in err

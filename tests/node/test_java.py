@@ -1,4 +1,5 @@
-"""The programs in Java as a launch runs them: results verified, what cannot run in one sentence, and no rank left behind."""
+"""The programs in Java as a launch runs them: results verified, what cannot run in one sentence,
+and no rank left behind."""
 
 import re
 

@@ -16,7 +16,8 @@ from tests.support.jvm_ranks import ends
 
 
 def knock(port, text=b"", source="127.0.0.1", patience=15):
-    """Says this to a rendezvous, as soon as there is one; what it answers, b'' where it closes without a word."""
+    """Says this to a rendezvous, as soon as there is one; what it answers, b'' where it closes
+    without a word."""
     for _ in range(100):
         try:
             with socket.create_connection(
@@ -39,7 +40,8 @@ ESTABLISHED, LISTEN = "01", "0A"
 
 
 def sockets(state):
-    """The own addresses of all sockets in that state, as /proc/net/tcp* has them: `ADDRESS:PORT` in hexadecimal."""
+    """The own addresses of all sockets in that state, as /proc/net/tcp* has them: `ADDRESS:PORT` in
+    hexadecimal."""
     lines = [
         line.split()
         for name in ("tcp", "tcp6")
@@ -53,7 +55,8 @@ def listening():
 
 
 def begun(port):
-    """Waits until rank 0 has told its rendezvous there of niodev's ports: of its connections that is the second."""
+    """Waits until rank 0 has told its rendezvous there of niodev's ports: of its connections that
+    is the second."""
     wait_until(
         lambda: sum(address.endswith(f":{port:04X}") for address in sockets(ESTABLISHED)) == 2,
         20,
@@ -111,9 +114,9 @@ def test_lists_of_nodes(built):
         *lists.values(),
         *(f"! '{text}' is no list of nodes as Slurm writes them" for text in wrong),
     ]
-    assert (
-        configuration
-        == "#Number of Processes;4;#Protocol Switch Limit;131072;#Server Name;10.0.0.1;#Server Port;18032"
+    assert configuration == (
+        "#Number of Processes;4;#Protocol Switch Limit;131072;#Server Name;10.0.0.1;#Server "
+        "Port;18032"
     )
 
 
@@ -176,7 +179,7 @@ def test_a_rank_that_never_comes_is_named(ranks):
     first, _ = ranks(0, 3, options=["--patience=4"]), ranks(1, 3)
     code, _, err = ends(first)
     assert code == 1 and re.fullmatch(
-        r"mpj: rank 0 on localhost: after 4 s 1 of the ranks have not come to MPI.Init, \[2\]; last heard of were rank 0 "
+        r"mpj: rank 0 on localhost: after 4 s 1 of the ranks have not come to MPI.Init, \[2\]; last heard of were rank 0 "  # noqa: E501
         r"\(127.0.0.1\) [\d.]+ s ago; rank 1 \(127.0.0.1\) [\d.]+ s ago; rank 2 never\.\n",
         err,
     ), err
@@ -196,7 +199,10 @@ def test_a_rank_that_never_comes_is_named(ranks):
         ),
         (
             "thread",
-            "mpj: rank 1 on localhost: thread Thread-1 died of java.lang.IllegalStateException: as told.",
+            (
+                "mpj: rank 1 on localhost: thread Thread-1 died of java.lang.IllegalStateException: "  # noqa: E501
+                "as told."
+            ),
         ),
     ],
 )
@@ -213,18 +219,19 @@ def test_a_hang_says_where_and_who_was_last_heard_of(ranks):
         process.terminate()
     errors = [ends(process)[2] for process in processes]
     assert re.match(
-        r"mpj: rank 0 on localhost was ended by SIGTERM, at Hello.main\(Hello.java:\d+\) in mpi.Comm.Recv; "
+        r"mpj: rank 0 on localhost was ended by SIGTERM, at Hello.main\(Hello.java:\d+\) in mpi.Comm.Recv; "  # noqa: E501
         r"last heard of were rank 0 \(127.0.0.1\) [\d.]+ s ago; rank 1 \(127.0.0.1\) [\d.]+ s ago",
         errors[0],
     ), errors
     assert re.fullmatch(
-        r"mpj: rank 1 on localhost was ended by SIGTERM, at Hello.main\(Hello.java:\d+\) in mpi.Comm.Recv\.\n",
+        r"mpj: rank 1 on localhost was ended by SIGTERM, at Hello.main\(Hello.java:\d+\) in mpi.Comm.Recv\.\n",  # noqa: E501
         errors[1],
     ), errors
 
 
 def test_two_jobs_and_a_port_in_use(ranks):
-    """The first port of job 7 is somebody's who accepts and says nothing; job 443, of the same ports, runs beside."""
+    """The first port of job 7 is somebody's who accepts and says nothing; job 443, of the same
+    ports, runs beside."""
     with socket.create_server(("127.0.0.1", 18112)):
         jobs = [ranks(rank, 2, SLURM_JOB_ID=job) for job in ("7", "443") for rank in range(2)]
         for process in jobs:
@@ -238,8 +245,8 @@ def test_no_port_left_is_said(ranks):
     for server in taken:
         server.close()
     assert code == 1 and err == (
-        "mpj: rank 0 on localhost: the ports 18112 to 18127 of 127.0.0.1 are all in use: give others "
-        "in the partition's extras (java_ports).\n"
+        "mpj: rank 0 on localhost: the ports 18112 to 18127 of 127.0.0.1 are all in use: give "
+        "others in the partition's extras (java_ports).\n"
     )
 
 
@@ -258,8 +265,8 @@ def test_no_port_left_is_said(ranks):
         (
             {"SLURMD_NODENAME": "192.0.2.1"},
             (
-                "this node has no interface with the address of 192.0.2.1, 192.0.2.1: what the extras "
-                "call java_hosts is to name the node's own address"
+                "this node has no interface with the address of 192.0.2.1, 192.0.2.1: what the "
+                "extras call java_hosts is to name the node's own address"
             ),
         ),
         (

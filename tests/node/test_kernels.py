@@ -1,5 +1,5 @@
-"""The kernels of the NAS Parallel Benchmarks, the collectives, the eigensolver and the noise, built and run: right results, and
-refusals in a sentence.
+"""The kernels of the NAS Parallel Benchmarks, the collectives, the eigensolver and the noise, built
+and run: right results, and refusals in a sentence.
 
 Run in the lab, as tests/node/test_sources.py.
 """
@@ -28,7 +28,10 @@ int MPI_%s
 }
 """
 ALLTOALL = DAMAGED % (
-    "Alltoall(const void *from, int n, MPI_Datatype a, void *to, int m, MPI_Datatype b, MPI_Comm comm)",
+    (
+        "Alltoall(const void *from, int n, MPI_Datatype a, void *to, int m, MPI_Datatype b, "
+        "MPI_Comm comm)"
+    ),
     "Alltoall(from, n, a, to, m, b, comm)",
     "n > 1",
 )
@@ -65,7 +68,8 @@ def launch(kernels, name, letter, processes):
 
 @pytest.fixture(scope="module")
 def patient_kernels(tmp_path_factory):
-    """The same of Open MPI, whose processes yield when there are more of them than cores; MPICH's would take minutes."""
+    """The same of Open MPI, whose processes yield when there are more of them than cores; MPICH's
+    would take minutes."""
     directory = tmp_path_factory.mktemp("npb")
     return MPI["openmpi"], {
         name: build("mpicc.openmpi", [SOURCES / "npb" / f"{name}.c"], directory / name)
@@ -86,8 +90,8 @@ def test_class_s_verifies(kernels, name, processes):
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_many_processes(patient_kernels, name):
-    """Class W of FT has 32 planes, so that 64 processes share them two by two; CG's grid is square, and MG, split in all three
-    directions, gathers the levels that are too small to be split."""
+    """Class W of FT has 32 planes, so that 64 processes share them two by two; CG's grid is square,
+    and MG, split in all three directions, gathers the levels that are too small to be split."""
     done = launch(patient_kernels, name, "W", 64)
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -185,7 +189,10 @@ def test_a_damaged_collective_is_noticed(collectives, tmp_path):
         (
             1,
             [],
-            "collectives need at least 2 ranks, but 1 started (where more were asked for, the launcher is not this MPI's).",
+            (
+                "collectives need at least 2 ranks, but 1 started (where more were asked for, the "
+                "launcher is not this MPI's)."
+            ),
         ),
         (
             2,
@@ -291,7 +298,10 @@ def test_a_wrong_eigenvalue_is_a_failure(tmp_path):
     (tmp_path / "damaged.c").write_text(
         DAMAGED
         % (
-            "Allreduce(const void *from, void *to, int n, MPI_Datatype type, MPI_Op op, MPI_Comm comm)",
+            (
+                "Allreduce(const void *from, void *to, int n, MPI_Datatype type, MPI_Op op, "
+                "MPI_Comm comm)"
+            ),
             "Allreduce(from, to, n, type, op, comm)",
             "n > 500 && n < 1500",
         )
@@ -396,9 +406,9 @@ def test_pages_are_what_was_asked_for(pages, tmp_path):
     """Of a program that takes 256 MB, by its own mapping."""
     (tmp_path / "take.c").write_text(
         "#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\nint main(void)\n{\n"
-        "    char line[256];\n    volatile char *memory = malloc(256 << 20);\n    for (int i = 0; i < 256 << 20; i += 4096) memory[i] = 1;\n"
+        "    char line[256];\n    volatile char *memory = malloc(256 << 20);\n    for (int i = 0; i < 256 << 20; i += 4096) memory[i] = 1;\n"  # noqa: E501
         '    FILE *file = fopen("/proc/self/smaps_rollup", "r");\n'
-        '    while (fgets(line, sizeof line, file)) if (strstr(line, "AnonHugePages")) fputs(line, stdout);\n'
+        '    while (fgets(line, sizeof line, file)) if (strstr(line, "AnonHugePages")) fputs(line, stdout);\n'  # noqa: E501
         "    return memory[0] != 1;\n}\n"
     )
     take = build("cc", [tmp_path / "take.c"], tmp_path / "take")
@@ -427,11 +437,12 @@ fi
 echo "$@" >> "$NUMACTL_LOG"
 shift 2
 exec "$@"
-"""
+"""  # noqa: E501
 
 
 def test_streams_by_numa_node(tmp_path):
-    """Where the nodes are two, as this machine's aren't: what is started on which, and that all of it is read."""
+    """Where the nodes are two, as this machine's aren't: what is started on which, and that all of
+    it is read."""
     build("cc", [SOURCES / "stream.c"], tmp_path / "stream", "-fopenmp")
     (tmp_path / "numactl").write_text(NUMACTL)
     (tmp_path / "numactl").chmod(0o755)

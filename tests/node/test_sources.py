@@ -21,7 +21,7 @@ int MPI_Recv(void *buffer, int n, MPI_Datatype type, int source, int tag, MPI_Co
     if (n == 4096) ((unsigned char *)buffer)[1000] ^= 0x10;
     return result;
 }
-"""
+"""  # noqa: E501
 
 
 @pytest.fixture(scope="module")

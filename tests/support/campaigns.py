@@ -1,4 +1,5 @@
-"""Campaigns with known noise and steps, in the shape of a recorded session: what the gate is tried on."""
+"""Campaigns with known noise and steps, in the shape of a recorded session: what the gate is tried
+on."""
 
 import copy
 import json
@@ -14,7 +15,8 @@ LAB = json.loads((RECORDED / "session_lab.json").read_text())
 
 def campaign(number: int, cv: float = 0.02, steps=(), launches: int = 5, **facts) -> dict:
     """The recorded session as its n-th: launches vary by `cv` around its values; each step is
-    ((part of a case's name, partition, environment, variable), factor), an empty part standing for all."""
+    ((part of a case's name, partition, environment, variable), factor), an empty part standing for
+    all."""
     data, rng = copy.deepcopy(LAB), np.random.default_rng(number)
     start = 1.76e9 + 86400 * number
     data["session_info"] |= {

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 #: What a broken program, disk or editor puts where a value was.
 INTRUDERS = (
-    "nan", "NaN", "inf", "-inf", "Infinity", "0", "-1", "1e999", "", " ", "\0", "\x1b[31m", "\ud800", "\ufffd",
+    "nan", "NaN", "inf", "-inf", "Infinity", "0", "-1", "1e999", "", " ", "\0", "\x1b[31m", "\ud800", "\ufffd",  # noqa: E501
     "null", "[]", "{}", "true", "None", "9" * 400, "%", "#", "'", '"', "\n", "\t",
 )  # fmt: skip
 

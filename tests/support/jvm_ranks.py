@@ -1,4 +1,5 @@
-"""Ranks of programs in Java on this machine, as srun would start them; for tests marked `node`, whose image has JDK and library."""
+"""Ranks of programs in Java on this machine, as srun would start them; for tests marked `node`,
+whose image has JDK and library."""
 
 import os
 import subprocess
@@ -23,7 +24,8 @@ STEP = {
 
 @pytest.fixture(scope="session")
 def built(tmp_path_factory):
-    """A directory with the classes of the launcher, of Confine, of Hello and of all our programs."""
+    """A directory with the classes of the launcher, of Confine, of Hello and of all our
+    programs."""
     directory = tmp_path_factory.mktemp("java")
     home = os.environ.get("MPJ_HOME", "/usr/share/mpj")
     library, tests = f"{home}/lib/mpj.jar", JAVA

@@ -1,10 +1,12 @@
-"""A large results database, made up for tests of speed and of the report: nobody measured these values.
+"""A large results database, made up for tests of speed and of the report: nobody measured these
+values.
 
     python -m tests.support.large_database FILE --values 1000000 --launches 5
 
-writes sessions that have the shape of tests/recorded/session_lab.json; every sample is the recorded one's median times
-lognormal noise of 3 %, one a launch. With --whole each case also has the curves and the parts of launches that the checks
-store. Prints how many samples and how many numbers there are.
+writes sessions that have the shape of tests/recorded/session_lab.json; every sample is the recorded
+one's median times lognormal noise of 3 %, one a launch. With --whole each case also has the curves
+and the parts of launches that the checks store. Prints how many samples and how many numbers there
+are.
 """
 
 import argparse
@@ -25,7 +27,8 @@ SIZES = [2**exponent for exponent in range(23)]
 
 
 def made_up(template: bytes, number: int, launches: int, whole: bool = False, cases=None) -> dict:
-    """Session `number` as ReFrame would store it; `cases` changes the template's test cases before values are made up."""
+    """Session `number` as ReFrame would store it; `cases` changes the template's test cases before
+    values are made up."""
     data = orjson.loads(template)
     random = np.random.default_rng(number)
     info = data["session_info"]
@@ -60,7 +63,8 @@ def made_up(template: bytes, number: int, launches: int, whole: bool = False, ca
 
 
 def curve(around: dict[str, float], random, launches: int) -> dict[str, list[float]]:
-    """Latency and bandwidth of the recorded variables joined by the usual model, latency + size / bandwidth."""
+    """Latency and bandwidth of the recorded variables joined by the usual model, latency + size /
+    bandwidth."""
     latency, gbps = around["startup_latency"], around["peak_bandwidth"]
     return {
         str(size): (
@@ -76,8 +80,8 @@ def store(path: Path, sessions) -> Path:
     """A database as ReFrame makes it, with these sessions."""
     with sqlite3.connect(path) as connection:
         connection.execute(
-            "CREATE TABLE sessions(uuid TEXT PRIMARY KEY, session_start_unix REAL, session_end_unix REAL, "
-            "json_blob TEXT, report_file TEXT)"
+            "CREATE TABLE sessions(uuid TEXT PRIMARY KEY, session_start_unix REAL, "
+            "session_end_unix REAL, json_blob TEXT, report_file TEXT)"
         )
         connection.execute(
             "CREATE TABLE testcases(name TEXT, system TEXT, partition TEXT, environ TEXT, "
@@ -108,7 +112,8 @@ def store(path: Path, sessions) -> Path:
 
 
 def large(path: Path, values: int, launches: int, whole: bool = False) -> tuple[int, int, int]:
-    """Write at least so many samples; returns the sessions, the samples and all numbers measured."""
+    """Write at least so many samples; returns the sessions, the samples and all numbers
+    measured."""
     template = TEMPLATE.read_bytes()
     each = [
         len(case["samples"]) * launches for case in orjson.loads(template)["runs"][0]["testcases"]

@@ -1,4 +1,5 @@
-"""Sessions, a gate's report and change points for tests of the report, all made up from the recorded session."""
+"""Sessions, a gate's report and change points for tests of the report, all made up from the
+recorded session."""
 
 import base64
 import copy
@@ -89,7 +90,8 @@ def campaign(testcases: list[dict]) -> list[dict]:
 def sessions(
     count: int = 24, launches: int = 7, whole: bool = True, step_at: int = 16
 ) -> list[results.Session]:
-    """So many sessions; from number `step_at` on the kernel is another and mpich's latency on `emulated` 12 % higher."""
+    """So many sessions; from number `step_at` on the kernel is another and mpich's latency on
+    `emulated` 12 % higher."""
     template = TEMPLATE.read_bytes()
     made = []
     for number in range(count):

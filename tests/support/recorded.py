@@ -25,7 +25,8 @@ def store(path: Path, *sessions: dict) -> Path:
 
 
 def namd(processes=2, potential=-222494.9229, benchmark="0.25"):
-    """Not recorded: NAMD's licence keeps it off our machines. Its lines, as its User's Guide ("Standard output") has them."""
+    """Not recorded: NAMD's licence keeps it off our machines. Its lines, as its User's Guide
+    ("Standard output") has them."""
     return f"""Charm++> Running on MPI version: 3.1
 Info: NAMD 2.14 for Linux-x86_64-MPI
 Info: Running on {processes} processors, {processes} nodes, 1 physical nodes.
@@ -38,4 +39,4 @@ Info: Benchmark time: {processes} CPUs 0.35 s/step 4.05093 days/ns 300 MB memory
 TIMING: 500  CPU: 130.2, 0.24/step  Wall: 130.5, 0.25/step, 0 hours remaining, 300.1 MB of memory in use.
 ENERGY:     500      20974.9307     45358.7931     {potential}    -177136.1298
 WallClock: 131.1  CPUTime: 130.3  Memory: 300.1 MB
-"""
+"""  # noqa: E501

@@ -1,7 +1,7 @@
 """The units that the checks give their variables, read from the checks' sources.
 
-Not from a run: some checks name their variables only once they have measured. What a unit cannot be read from is returned
-as well, so that a test fails for it.
+Not from a run: some checks name their variables only once they have measured. What a unit cannot be
+read from is returned as well, so that a test fails for it.
 """
 
 import ast

@@ -1,7 +1,9 @@
-"""The recipe for EC2 is a cluster that AWS ParallelCluster takes, as far as it can be known without an account.
+"""The recipe for EC2 is a cluster that AWS ParallelCluster takes, as far as it can be known without
+an account.
 
-`python -m nearmetal.aws` is run as people run it, in its own virtual environment, on the committed configuration and on
-copies with one thing wrong each. What it asks AWS about is answered by Moto's copy of AWS's answers; no cluster is created.
+`python -m nearmetal.aws` is run as people run it, in its own virtual environment, on the committed
+configuration and on copies with one thing wrong each. What it asks AWS about is answered by Moto's
+copy of AWS's answers; no cluster is created.
 """
 
 import re
@@ -18,7 +20,8 @@ AWS = CHECKOUT / "site-config" / "aws"
 TEXT = (AWS / "cluster.yaml").read_text()
 README = (AWS / "README.md").read_text()
 
-#: By name: what is replaced by what, the line's text where it is wrong then, and what is said of it.
+#: By name: what is replaced by what, the line's text where it is wrong then, and what is said of
+#: it.
 WRONG = {
     "key": (
         "MinCount: 0  # none",
@@ -225,7 +228,8 @@ def test_the_readme_says_what_the_files_are():
 
 
 def run_node_sh(tmp_path, tools) -> subprocess.CompletedProcess:
-    """node.sh where packages are installed by stand-ins that only write down what they were told."""
+    """node.sh where packages are installed by stand-ins that only write down what they were
+    told."""
     commands = tmp_path / "bin"
     commands.mkdir()
     for name in ["apt-get", "add-apt-repository", *tools]:

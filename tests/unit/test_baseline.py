@@ -1,4 +1,5 @@
-"""`nearmetal baseline`: what it writes, what ReFrame and the gate read again, and what it refuses."""
+"""`nearmetal baseline`: what it writes, what ReFrame and the gate read again, and what it
+refuses."""
 
 import json
 

@@ -1,4 +1,5 @@
-"""No output holds a control character, whatever a session, a job or a user wrote: each read by its own parser."""
+"""No output holds a control character, whatever a session, a job or a user wrote: each read by its
+own parser."""
 
 import copy
 import html
@@ -26,8 +27,9 @@ from tests.support.made_up_campaign import data as drawn_of
 from tests.support.paths import RECORDED
 from tests.support.recorded import store
 
-#: A coloured line, a title for the terminal's window, a cleared screen, a bell, C1, and what turns text around.
-NASTY = "\x1b[31;1mred\x1b[0m\x1b]0;title\x07\x1b[2J\r\x08\x00\x7f\x9b31m\u202e\u2028\ufffe|<script>\tend"
+#: A coloured line, a title for the terminal's window, a cleared screen, a bell, C1, and what turns
+#: text around.
+NASTY = "\x1b[31;1mred\x1b[0m\x1b]0;title\x07\x1b[2J\r\x08\x00\x7f\x9b31m\u202e\u2028\ufffe|<script>\tend"  # noqa: E501
 LINES = f"first\nclean: nothing got worse\n{NASTY}"
 
 

@@ -70,7 +70,8 @@ def refused(done: subprocess.CompletedProcess, *facts: object) -> None:
 
 @pytest.fixture
 def started(place):
-    """No checkout below this test's place has started a lab; other labs of the host do not count."""
+    """No checkout below this test's place has started a lab; other labs of the host do not
+    count."""
     yield
     checkouts = {path.parent for path in place.rglob("nearmetal")}
     assert [path for path in checkouts if Namespaces(path).directory.exists()] == []

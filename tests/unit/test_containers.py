@@ -1,4 +1,5 @@
-"""Images: their lock, what pins them, and what a check makes of them. Without Apptainer; tests/lab/test_images.py has it."""
+"""Images: their lock, what pins them, and what a check makes of them. Without Apptainer;
+tests/lab/test_images.py has it."""
 
 import hashlib
 import os
@@ -35,7 +36,8 @@ def test_locked_images_are_small_and_of_debians_packages():
 
 @pytest.mark.parametrize("stack", images.STACKS)
 def test_what_a_definition_copies_of_spack_is_all_that_is_committed(stack):
-    """And no more: `.spack-env`, a user's own installation in the checkout, would be copied with all its links."""
+    """And no more: `.spack-env`, a user's own installation in the checkout, would be copied with
+    all its links."""
     rooms = [CHECKOUT / "spack-env" / name for name in ("common", "repo", stack)]
     committed = subprocess.run(
         ["git", "-C", CHECKOUT, "-c", f"safe.directory={CHECKOUT}", "ls-files", *rooms],
@@ -81,7 +83,10 @@ def test_what_changed_is_said_in_words():
         "packages": {"libc6": "1", "gone": "1"},
     }
     assert images.differences(old, old) == [
-        "its contents are listed alike: this build is not reproducible, compare the images by diffoscope"
+        (
+            "its contents are listed alike: this build is not reproducible, compare the images by "
+            "diffoscope"
+        )
     ]
     new = {
         "software": "spack",
@@ -190,7 +195,8 @@ def test_why_an_environment_cannot_run_is_said(site):
 def test_the_command_of_an_image_is_one_word_for_its_path(site):
     runtime = of_checks.Image(environ("openmpi"), site.partition)
     assert runtime.command(Program("pingpong.c")) == (
-        f"apptainer exec {of_checks.OPTIONS} '{site.root}/our images/openmpi.sif' nearmetal-pingpong"
+        f"apptainer exec {of_checks.OPTIONS} '{site.root}/our images/openmpi.sif' "
+        "nearmetal-pingpong"
     )
 
 
@@ -269,8 +275,8 @@ def test_another_image_than_the_locked_one_is_refused(tmp_path):
     )
     assert done.returncode == 1 and done.stderr.count("\n") == 1
     assert (
-        f"{path} has the digest sha256:{hashlib.sha256(b'something').hexdigest()}, and its lock sha256:e3b0c442"
-        in done.stderr
+        f"{path} has the digest sha256:{hashlib.sha256(b'something').hexdigest()}, and its lock "
+        "sha256:e3b0c442" in done.stderr
     )
     done = subprocess.run(
         [

@@ -48,7 +48,8 @@ def test_what_never_varies_tells_nothing():
 
 
 def test_a_day_like_the_baselines_other_days_is_no_regression():
-    """Every launch of it lies beyond most of the baseline's, which a test of launches alone takes for sure."""
+    """Every launch of it lies beyond most of the baseline's, which a test of launches alone takes
+    for sure."""
     base, _ = campaign(1, 0.005, 0.02)
     launches = np.random.default_rng(3).normal(1.0, 0.005, 75) * 1.03 * np.median(base)
     assert judge.judge(base[0], launches, True, variables=60).name == "ok"

@@ -1,4 +1,5 @@
-"""Duets: the order of launches, what is refused, the verdicts on recorded sessions, and real ones in the lab."""
+"""Duets: the order of launches, what is refused, the verdicts on recorded sessions, and real ones
+in the lab."""
 
 import re
 import subprocess
@@ -136,7 +137,8 @@ def test_what_an_environment_adds_to_is_not_unset_for_the_other():
 
 @pytest.fixture
 def judged(tmp_path):
-    """Writes a database of sessions and judges its newest duet: (text, what is missing, exit code)."""
+    """Writes a database of sessions and judges its newest duet: (text, what is missing, exit
+    code)."""
 
     def run(*sessions, **which):
         database = store(tmp_path / "results.db", *map(with_medians, sessions))
@@ -185,8 +187,8 @@ def test_what_was_published_of_the_two_stands_below(judged):
     [case] = data["runs"][0]["testcases"]
     case["facts"] |= {"duet.a": "openmpi", "duet.b": "mpj"}
     assert (
-        "published: startup_latency 55-60 and 140 us, B/A 2.33-2.55 (OpenMPI 1.4.3 and FastMPJ 0.1 (niodev) on ec2 cc; "
-        "Evaluation of Messaging Middleware"
+        "published: startup_latency 55-60 and 140 us, B/A 2.33-2.55 (OpenMPI 1.4.3 and FastMPJ "
+        "0.1 (niodev) on ec2 cc; Evaluation of Messaging Middleware"
     ) in judged(data)[0]
 
 

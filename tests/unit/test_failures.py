@@ -1,4 +1,5 @@
-"""A job's end becomes a sentence that names the cause. The words are those of real jobs in the lab."""
+"""A job's end becomes a sentence that names the cause. The words are those of real jobs in the
+lab."""
 
 import pytest
 
@@ -7,13 +8,13 @@ from nearmetal.checks.failures import STATES, explain, last_words
 HUNG = """pingpong: rank 0 has had no answer from rank 1 for 5 s at messages of 4194304 bytes: that rank hangs, or the network between them lost it.
 srun: error: native1: task 0: Exited with exit code 4
 srun: Terminating StepId=42.4
-"""
+"""  # noqa: E501
 LOST = """srun: got SIGCONT
 srun: forcing job termination
 srun: error: Node failure on native2
 slurmstepd-native1: error: *** STEP 32.4 ON native1 CANCELLED AT 2026-11-21T07:17:30 DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS ***
 srun: error: native1: task 0: Terminated
-"""
+"""  # noqa: E501
 
 
 def test_the_programs_sentence_stands_alone():

@@ -1,4 +1,5 @@
-"""Steps on fewer nodes than their job has: always on its first ones, with every check that has such steps."""
+"""Steps on fewer nodes than their job has: always on its first ones, with every check that has such
+steps."""
 
 import os
 import re
@@ -101,7 +102,8 @@ def jobs(tmp_path_factory):
 
 
 def steps_on_fewer_nodes(script):
-    """The srun lines of a job script that ask for fewer nodes than the job, and the number that each asks for."""
+    """The srun lines of a job script that ask for fewer nodes than the job, and the number that
+    each asks for."""
     tasks, per_node = (
         int(re.search(rf"^#SBATCH --{name}=(\d+)$", script, re.MULTILINE)[1])
         for name in ("ntasks", "ntasks-per-node")

@@ -1,12 +1,14 @@
-"""Every reader of a file, on damaged copies of that file: its own error or the same values, and never a traceback.
+"""Every reader of a file, on damaged copies of that file: its own error or the same values, and
+never a traceback.
 
 Which copies is fixed (tests/support/damage.py); how many follows from what a reader costs. The
 unit tests read a tenth of that, `make test-all` all. For more of them:
 
     NEARMETAL_FUZZ=5 .venv/bin/python -m pytest -s tests/unit/test_fuzz.py
 
-Each test prints its counts. What counts as other values is what can be detected: a value that contradicts its samples, a
-file that contradicts its digest, a case that is stored elsewhere as well.
+Each test prints its counts. What counts as other values is what can be detected: a value that
+contradicts its samples, a file that contradicts its digest, a case that is stored elsewhere as
+well.
 """
 
 import copy
@@ -51,7 +53,8 @@ def times(count: int, least: int = 10) -> int:
 def counted(
     name: str, copies: Iterable, read: Callable, own: tuple, same: Callable = lambda found: True
 ) -> Counter:
-    """Read every copy; fail where one gives a traceback or other values. Returns how the copies ended.
+    """Read every copy; fail where one gives a traceback or other values. Returns how the copies
+    ended.
 
     :arg read: takes a copy, returns what it holds.
     :arg own: the reader's own errors.
@@ -74,7 +77,9 @@ def counted(
             ends["other values"] += 1
             wrong.append(f"{number} {kind}: other values")
     print(
-        f"\n{name}: {sum(ends[end] for end in ('own error', 'traceback', 'read'))} inputs, {dict(ends)}"
+        "\n"
+        f"{name}: {sum(ends[end] for end in ('own error', 'traceback', 'read'))} inputs, "
+        f"{dict(ends)}"
     )
     assert not wrong, "\n".join([f"{name}: {len(wrong)}", *wrong[:40]])
     assert ends["own error"], name
@@ -83,7 +88,7 @@ def counted(
 
 def values(sessions: list) -> list:
     return [
-        [(value.environ, value.partition, value.variable, value.value) for case in one.cases for value in case.values]
+        [(value.environ, value.partition, value.variable, value.value) for case in one.cases for value in case.values]  # noqa: E501
         for one in sessions
     ]  # fmt: skip
 
@@ -201,7 +206,8 @@ def test_baseline(tmp_path, references):
 
 
 def test_gate(tmp_path, references, monkeypatch):
-    """The command on a damaged session or baseline: an exit code that its help names, and no regression where is none."""
+    """The command on a damaged session or baseline: an exit code that its help names, and no
+    regression where is none."""
     path = store(tmp_path / "results.db", campaign(100, launches=10))
     shutil.copytree(references, tmp_path / "baselines")
     monkeypatch.setenv("RFM_REFERENCE_PREFIX", str(tmp_path / "baselines"))
@@ -348,11 +354,12 @@ for name, source in (("cluster.yaml", cluster), ("ec2.yaml", system)):
             ends["traceback"] += 1
             print(f"WRONG {{name}} {{number}} {{kind}}: {{type(error).__name__}}: {{error}}"[:300])
     print(f"COUNT {{name}}: {{sum(ends.values())}} inputs, {{ends}}")
-"""
+"""  # noqa: E501
 
 
 def test_cluster_on_aws(tmp_path):
-    """The recipe for EC2, and the system's file beside it, as ParallelCluster's own loader and schema read them."""
+    """The recipe for EC2, and the system's file beside it, as ParallelCluster's own loader and
+    schema read them."""
     code = AWS.format(
         aws=str(CHECKOUT / "site-config" / "aws"),
         checkout=str(CHECKOUT),

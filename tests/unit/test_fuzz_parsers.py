@@ -1,14 +1,17 @@
-"""Damaged program output gives the parser's own error or the same values: never a traceback, and other values only where
-the output gives a figure once, so that nothing can tell.
+"""Damaged program output gives the parser's own error or the same values: never a traceback, and
+other values only where the output gives a figure once, so that nothing can tell.
 
-Each case reads output as a check does: the parser, then what was asked (number of launches and `did`). `once` lists the
-values that nothing else in the output confirms, as a pattern of their names, the largest relative change that passes
-(None: any) and the reason. Of everything else no change may pass, whatever the damage.
+Each case reads output as a check does: the parser, then what was asked (number of launches and
+`did`). `once` lists the values that nothing else in the output confirms, as a pattern of their
+names, the largest relative change that passes (None: any) and the reason. Of everything else no
+change may pass, whatever the damage.
 
-Damage that no reader can tell from a good output: a last line that ends nothing (words of a launcher, a list of
-authors), facts in words (compiler, library, host names), and two copies of one line.
+Damage that no reader can tell from a good output: a last line that ends nothing (words of a
+launcher, a list of authors), facts in words (compiler, library, host names), and two copies of one
+line.
 
-More inputs: NEARMETAL_FUZZ_INPUTS=5000 .venv/bin/python -m pytest -q -s tests/unit/test_fuzz_parsers.py
+More inputs: NEARMETAL_FUZZ_INPUTS=5000 .venv/bin/python -m pytest -q -s
+tests/unit/test_fuzz_parsers.py
 """
 
 import dataclasses

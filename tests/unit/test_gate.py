@@ -1,4 +1,5 @@
-"""`nearmetal gate` on campaigns with known noise and steps: its verdicts, what it takes for incomplete, and its outputs."""
+"""`nearmetal gate` on campaigns with known noise and steps: its verdicts, what it takes for
+incomplete, and its outputs."""
 
 import json
 import re

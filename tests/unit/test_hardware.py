@@ -49,8 +49,9 @@ def test_a_section_that_lacks_a_key_is_named():
 
 @pytest.fixture
 def host(tmp_path):
-    """A host that has what it takes: two NICs of one IOMMU group below a bridge, and 1024 free huge pages. Made up, as no
-    machine of ours has an IOMMU; the places are those of the kernel's documentation (vfio.rst, sysfs-bus-pci)."""
+    """A host that has what it takes: two NICs of one IOMMU group below a bridge, and 1024 free huge
+    pages. Made up, as no machine of ours has an IOMMU; the places are those of the kernel's
+    documentation (vfio.rst, sysfs-bus-pci)."""
     pci, group = tmp_path / "sys/bus/pci/devices", tmp_path / "sys/kernel/iommu_groups/7"
     (group / "devices").mkdir(parents=True)
     (tmp_path / "sys/bus/pci/drivers/vfio-pci").mkdir(parents=True)

@@ -1,4 +1,5 @@
-"""Set-up on a host that lacks something, tried on a host whose /etc/os-release is exchanged for the trial only."""
+"""Set-up on a host that lacks something, tried on a host whose /etc/os-release is exchanged for the
+trial only."""
 
 import os
 import shutil

@@ -1,6 +1,8 @@
-"""How programs in Java are launched: what is started, by whom the rendezvous is answered, and how a launch that fails ends.
+"""How programs in Java are launched: what is started, by whom the rendezvous is answered, and how a
+launch that fails ends.
 
-The tests marked `node` run in the lab, whose node image has a JDK and MPJ Express, as tests/node/test_kernels.py.
+The tests marked `node` run in the lab, whose node image has a JDK and MPJ Express, as
+tests/node/test_kernels.py.
 """
 
 import os
@@ -61,9 +63,9 @@ def test_the_launcher_is_known_to_reframe():
     launcher = getlauncher("srun-mpj")()
     launcher.options = ["--cpu-bind=cores"]
     job = SimpleNamespace(num_tasks=2, num_tasks_per_node=1, num_cpus_per_task=None)
-    assert (
-        launcher.run_command(job)
-        == "srun --mpi=none --kill-on-bad-exit=1 --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpu-bind=cores"
+    assert launcher.run_command(job) == (
+        "srun --mpi=none --kill-on-bad-exit=1 --nodes=2 --ntasks=2 --ntasks-per-node=1 "
+        "--cpu-bind=cores"
     )
 
 
@@ -245,7 +247,8 @@ def test_fastmpj_may_use_as_much_outside_of_the_heap_as_within(site):
 
 
 def test_fastmpj_has_two_ports_for_each_rank(site):
-    """Parts of two jobs with neighbouring numbers do not overlap, nor do a job's launcher and its ranks."""
+    """Parts of two jobs with neighbouring numbers do not overlap, nor do a job's launcher and its
+    ranks."""
 
     def ports(job, ranks):
         words = site.started(
@@ -311,8 +314,8 @@ def test_jobs_have_ports_of_their_own(site):
             ["--heap=600", "Hello"],
             {},
             (
-                "a heap of 600 MB is above the 500 MB that a JVM has of this allocation (1000 MB a node, 2 "
-                "JVMs on it): ask for more memory or give a smaller java_heap_mb."
+                "a heap of 600 MB is above the 500 MB that a JVM has of this allocation (1000 MB "
+                "a node, 2 JVMs on it): ask for more memory or give a smaller java_heap_mb."
             ),
         ),
         (["--heap=x", "Hello"], {}, "--heap=x is no whole number from 16 to 99999999."),
@@ -330,24 +333,33 @@ def test_jobs_have_ports_of_their_own(site):
         (
             ["Hello"],
             {"MPJ_HOME": None},
-            "MPJ_HOME is not set: load the library's module, or give its path in this environment's env_vars.",
+            (
+                "MPJ_HOME is not set: load the library's module, or give its path in this "
+                "environment's env_vars."
+            ),
         ),
         (
             ["Hello"],
             {"MPJ_HOME": "/nowhere"},
-            "MPJ_HOME=/nowhere has no lib/mpj.jar: it is to be the directory of MPJ's installation.",
+            (
+                "MPJ_HOME=/nowhere has no lib/mpj.jar: it is to be the directory of MPJ's "
+                "installation."
+            ),
         ),
         (
             ["--library=fastmpj", "Hello"],
             {"FMPJ_HOME": "/nowhere"},
-            "FMPJ_HOME=/nowhere has no lib/runtime.jar: it is to be the directory of FMPJ's installation.",
+            (
+                "FMPJ_HOME=/nowhere has no lib/runtime.jar: it is to be the directory of FMPJ's "
+                "installation."
+            ),
         ),
         (
             ["--library=fastmpj", "--ports=18000-18031", "Hello"],
             {"SLURM_NTASKS": "9"},
             (
-                "--ports=18000-18031 are 32 ports, but FastMPJ takes two for each of 9 ranks beside the launcher's 16, 34: "
-                "give more in the partition's extras (java_ports)."
+                "--ports=18000-18031 are 32 ports, but FastMPJ takes two for each of 9 ranks "
+                "beside the launcher's 16, 34: give more in the partition's extras (java_ports)."
             ),
         ),
         (
@@ -367,7 +379,10 @@ def test_jobs_have_ports_of_their_own(site):
         (
             ["--launch=nowhere", "Hello"],
             {},
-            "nowhere, where the launcher's classes are to be, is no directory: was the check built?",
+            (
+                "nowhere, where the launcher's classes are to be, is no directory: was the check "
+                "built?"
+            ),
         ),
     ],
 )
@@ -381,13 +396,14 @@ def test_what_cannot_be_started_is_said(site, options, settings, sentence):
 
 @pytest.fixture
 def dry(tmp_path):
-    """Dry runs of tests/support/java/hello_check.py on a site of its own: what is said, and the job's lines that start JVMs."""
+    """Dry runs of tests/support/java/hello_check.py on a site of its own: what is said, and the
+    job's lines that start JVMs."""
     (tmp_path / "systems").mkdir()
     (tmp_path / "systems/here.yaml").write_text(
-        "name: here\nhostnames: []\nenvironments:\n- {name: mpj, modules: []}\npartitions:\n- {name: batch, scheduler: slurm, "
-        "launcher: srun, environs: [mpj, fastmpj], extras: {link_class: native, link_speed_gbps: 10, hypervisor: none, "
+        "name: here\nhostnames: []\nenvironments:\n- {name: mpj, modules: []}\npartitions:\n- {name: batch, scheduler: slurm, "  # noqa: E501
+        "launcher: srun, environs: [mpj, fastmpj], extras: {link_class: native, link_speed_gbps: 10, hypervisor: none, "  # noqa: E501
         "cores_per_node: 2, "
-        'no_baseline: it is new, java_hosts: "{}-ib", java_ports: 30000-30999, java_heap_mb: 256}}\n'
+        'no_baseline: it is new, java_hosts: "{}-ib", java_ports: 30000-30999, java_heap_mb: 256}}\n'  # noqa: E501
     )
 
     def run(environ, *options, **settings):
@@ -435,9 +451,10 @@ def test_every_launch_is_of_all_ranks(dry):
         lines
         == [
             (
-                "srun --mpi=none --kill-on-bad-exit=1 --nodes=2 --ntasks=2 --ntasks-per-node=1 sh java/launch/jvm.sh "
-                "--library=express --classes=classes.mpj --launch=launch.mpj --heap=256 --device=niodev --gc=auto "
-                "--pages=default --warm-up=30 --ports=30000-30999 '--hosts={}-ib' Hello 4000000"
+                "srun --mpi=none --kill-on-bad-exit=1 --nodes=2 --ntasks=2 --ntasks-per-node=1 "
+                "sh java/launch/jvm.sh --library=express --classes=classes.mpj "
+                "--launch=launch.mpj --heap=256 --device=niodev --gc=auto --pages=default "
+                "--warm-up=30 --ports=30000-30999 '--hosts={}-ib' Hello 4000000"
             )
         ]
         * 3
@@ -450,8 +467,9 @@ def test_threads_are_one_task(dry):
     )
     assert len(lines) == 3 and all(
         line.startswith(
-            "srun --mpi=none --kill-on-bad-exit=1 --nodes=1 --ntasks=1 --ntasks-per-node=1 --cpus-per-task=2 sh java/launch/jvm.sh "
-            "--library=express --classes=classes.mpj --launch=launch.mpj --heap=64 --device=threads --gc=parallel "
+            "srun --mpi=none --kill-on-bad-exit=1 --nodes=1 --ntasks=1 --ntasks-per-node=1 "
+            "--cpus-per-task=2 sh java/launch/jvm.sh --library=express --classes=classes.mpj "
+            "--launch=launch.mpj --heap=64 --device=threads --gc=parallel "
         )
         for line in lines
     )

@@ -1,4 +1,5 @@
-"""One table of units: every unit that a check uses is in it, and whatever needs a direction asks it."""
+"""One table of units: every unit that a check uses is in it, and whatever needs a direction asks
+it."""
 
 import re
 from pathlib import Path

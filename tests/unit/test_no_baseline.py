@@ -1,4 +1,5 @@
-"""What excuses a variable without reference: a real ReFrame and the commands, on a system without a scheduler."""
+"""What excuses a variable without reference: a real ReFrame and the commands, on a system without a
+scheduler."""
 
 import os
 import subprocess

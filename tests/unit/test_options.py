@@ -1,5 +1,5 @@
-"""ReFrame's own options in stored sessions: what `--repeat`, `--distribute`, `-P`, `--reruns`, `--duration` and retries make
-of a case, and which cases a command line selects."""
+"""ReFrame's own options in stored sessions: what `--repeat`, `--distribute`, `-P`, `--reruns`,
+`--duration` and retries make of a case, and which cases a command line selects."""
 
 import copy
 import statistics

@@ -45,13 +45,22 @@ def test_imb(name):
 
 def test_figures_are_those_of_the_text():
     (launch,) = parse_imb(
-        "# nearmetal program: pingpong 2\n# nearmetal mpi_library: a\n# nearmetal compiler: b\n"
-        "# nearmetal rank 0: host=a cpu=0 allowed_cpus=1\n# nearmetal rank 1: host=b cpu=0 allowed_cpus=1\n"
-        "# nearmetal method: warmup=1 iterations=10 min_iterations=2 volume=100 max_time=1 max_bytes=2\n"
-        "# nearmetal settled: after 1 s\n# #processes = 2\n"
-        "#bytes #repetitions t[usec] Mbytes/sec\n1 2 0.5000 2.00\n2 2 0.8000 2.50\n"
-        "# nearmetal batches: bytes=1 us=0.4,0.6\n# nearmetal batches: bytes=2 us=0.7,0.9\n"
-        "# nearmetal verified: sizes=2\n# nearmetal complete\n"
+        "# nearmetal program: pingpong 2\n"
+        "# nearmetal mpi_library: a\n"
+        "# nearmetal compiler: b\n"
+        "# nearmetal rank 0: host=a cpu=0 allowed_cpus=1\n"
+        "# nearmetal rank 1: host=b cpu=0 allowed_cpus=1\n"
+        "# nearmetal method: warmup=1 iterations=10 min_iterations=2 volume=100 max_time=1 "
+        "max_bytes=2\n"
+        "# nearmetal settled: after 1 s\n"
+        "# #processes = 2\n"
+        "#bytes #repetitions t[usec] Mbytes/sec\n"
+        "1 2 0.5000 2.00\n"
+        "2 2 0.8000 2.50\n"
+        "# nearmetal batches: bytes=1 us=0.4,0.6\n"
+        "# nearmetal batches: bytes=2 us=0.7,0.9\n"
+        "# nearmetal verified: sizes=2\n"
+        "# nearmetal complete\n"
     )
     assert launch.startup_latency_us == 0.5
     assert launch.latency_us(2) == 0.8
@@ -152,7 +161,9 @@ def test_every_cut_is_noticed(parse, launcher):
     }
     for kept in range(len(lines)):
         if kept in ends or (launcher is QPERF and kept == len(lines) - 1):
-            continue  # several launches: a cut between two can't be seen; qperf: only the test's duration is lost
+            # several launches: a cut between two can't be seen; qperf: only the test's duration is
+            # lost
+            continue
         try:
             assert parse("\n".join(lines[:kept])) != whole
         except ParseError:

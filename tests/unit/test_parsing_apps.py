@@ -1,4 +1,5 @@
-"""The parsers of applications against recorded real output (tests/recorded/README.md), whole and damaged."""
+"""The parsers of applications against recorded real output (tests/recorded/README.md), whole and
+damaged."""
 
 import re
 
@@ -27,7 +28,8 @@ def test_lammps():
             run.seconds, rel=0.02
         )
     assert two.energy == one.energy == -4.6226965
-    # Of the 4000 atoms, 2.8 of 16.8 lengths beside each of four faces, there and back in 100 steps; one process sends nothing.
+    # Of the 4000 atoms, 2.8 of 16.8 lengths beside each of four faces, there and back in 100 steps;
+    # one process sends nothing.
     assert (
         two.payload_bytes == pytest.approx(4000 * 2.8 / 16.798 * 4 * 24 * 2 * 100, rel=1e-3)
         and one.payload_bytes == 0

@@ -1,4 +1,5 @@
-"""The parsers of NPB, ping-pong and collectives against what the Java programs print (tests/recorded/README.md): unchanged."""
+"""The parsers of NPB, ping-pong and collectives against what the Java programs print
+(tests/recorded/README.md): unchanged."""
 
 import re
 
@@ -40,7 +41,8 @@ def test_npb():
 
 
 def test_java_and_c_compute_the_same():
-    """Iteration counts, and the sums of CG that both print, to the last digit that the order of additions leaves."""
+    """Iteration counts, and the sums of CG that both print, to the last digit that the order of
+    additions leaves."""
     ours, theirs = (
         re.findall(r"^ +\d+ +\S+e-1\d +(\d+\.\d+)$", recorded(name), re.M)
         for name in ("java_npb", "npb")

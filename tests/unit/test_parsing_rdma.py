@@ -1,4 +1,5 @@
-"""perftest's parser and the transport of RDMA against recorded real output (tests/recorded/README.md), whole and damaged."""
+"""perftest's parser and the transport of RDMA against recorded real output
+(tests/recorded/README.md), whole and damaged."""
 
 import re
 import subprocess
@@ -139,7 +140,8 @@ def test_a_device_in_software_is_told_from_its_interface():
 
 
 def counters(**change):
-    """The recorded snapshots with some of the facts after, and the same of both nodes; None: neither had it."""
+    """The recorded snapshots with some of the facts after, and the same of both nodes; None:
+    neither had it."""
     before, after = (
         {host: dict(node) for host, node in nodes.items()} for nodes in (BEFORE, AFTER)
     )
@@ -221,7 +223,10 @@ def test_a_node_without_a_device_says_so(tmp_path):
     [
         (
             "0 n1 mlx5_0/1 InfiniBand\n1 n2 mlx5_0/1 Ethernet\n",
-            "the nodes' RDMA ports have different link layers (n1 mlx5_0/1 InfiniBand,n2 mlx5_0/1 Ethernet): name like ones",
+            (
+                "the nodes' RDMA ports have different link layers (n1 mlx5_0/1 InfiniBand,n2 "
+                "mlx5_0/1 Ethernet): name like ones"
+            ),
         ),
         (
             "0 n1 mlx5_0/1 InfiniBand\n1 n2 mlx5_0/1 InfiniBand\n",

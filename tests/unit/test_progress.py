@@ -16,11 +16,12 @@ P: startup_latency: 27.2 us
 ==> test failed during 'sanity'
 [       OK ] (3/3) tcp /00645195 @lab:emulated+gnu
 [  FAILED  ] Ran 3/3 test case(s) from 1 check(s) (1 failure(s), 0 expected failure(s), 0 skipped, 0 aborted)
-"""
+"""  # noqa: E501
 
 
 def follow(text: str, shares=(), step=10.0) -> tuple[int, list[str]]:
-    """Exit code and our own lines, when each look at the clock is so many seconds after the one before."""
+    """Exit code and our own lines, when each look at the clock is so many seconds after the one
+    before."""
     out, ticks = io.StringIO(), iter(range(100))
     code = progress.follow(text.splitlines(keepends=True), shares, out, lambda: next(ticks) * step)
     assert "".join(

@@ -1,9 +1,11 @@
-"""The facts and the transport, from recorded real output of ``provenance.sh`` and from made-up counters.
+"""The facts and the transport, from recorded real output of ``provenance.sh`` and from made-up
+counters.
 
-``recorded/provenance-host.txt`` is one virtual machine (KVM, a container in it).  The pairs ``provenance-*-before.txt``
-(every fact) and ``-after.txt`` (counters only) are network namespaces on it, before and after one TCP stream of 20 MB
-from node1 to node2 over ``eth0``: a veth pair, macvlan in passthru mode, a tap device with a user-space switch between
-the two, a bridge (``br0`` over a veth on node1); ``loopback`` is one node talking to itself.  Only host names were set.
+``recorded/provenance-host.txt`` is one virtual machine (KVM, a container in it).  The pairs
+``provenance-*-before.txt`` (every fact) and ``-after.txt`` (counters only) are network namespaces
+on it, before and after one TCP stream of 20 MB from node1 to node2 over ``eth0``: a veth pair,
+macvlan in passthru mode, a tap device with a user-space switch between the two, a bridge (``br0``
+over a veth on node1); ``loopback`` is one node talking to itself.  Only host names were set.
 """
 
 import os
@@ -285,9 +287,9 @@ def test_a_foreign_process_is_told_by_what_it_used_during_the_job():
         ("busy", 2, 1.5),
         ("new", 1, 0.5),
     ]
-    assert (
-        disturbance(before, after)
-        == "foreign processes on a: root busy (2 processes, 150 % of a processor), root new (50 % of a processor)"
+    assert disturbance(before, after) == (
+        "foreign processes on a: root busy (2 processes, 150 % of a processor), root new (50 "
+        "% of a processor)"
     )
 
 

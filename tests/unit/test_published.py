@@ -27,7 +27,10 @@ def numbers_of(figure) -> list[float]:
 
 
 def name(figure) -> str:
-    return f"{figure.population or figure.system}:{figure.partition} {figure.check} {figure.variable} {figure.parameters} {figure.software}"
+    return (
+        f"{figure.population or figure.system}:{figure.partition} {figure.check} "
+        f"{figure.variable} {figure.parameters} {figure.software}"
+    )
 
 
 def test_every_figure_is_of_a_partition_that_exists():
@@ -60,7 +63,9 @@ def test_no_figure_is_given_twice():
 
 @pytest.mark.skipif(
     "NEARMETAL_SEEDS" not in os.environ,
-    reason="the documents are their publishers'; NEARMETAL_SEEDS=DIRECTORY names one with their text",
+    reason=(
+        "the documents are their publishers'; NEARMETAL_SEEDS=DIRECTORY names one with their text"
+    ),
 )
 def test_every_quotation_stands_in_a_document():
     texts = [
@@ -151,7 +156,8 @@ def test_two_figures_bound_their_ratio(a, b, text):
 
 
 def test_the_figures_of_two_environments_are_of_one_place():
-    """The messaging paper's, of Open MPI against Java: EC2's start-up latency between nodes, 55-60 against 140 us."""
+    """The messaging paper's, of Open MPI against Java: EC2's start-up latency between nodes, 55-60
+    against 140 us."""
     [(a, b)] = published.pairs(
         FIGURES, "pingpong", {"placement": "internode"}, "startup_latency", "openmpi", "mpj"
     )

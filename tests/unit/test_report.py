@@ -1,4 +1,5 @@
-"""The report as a file: what it says, what it refuses, and that nothing of a session becomes markup or script."""
+"""The report as a file: what it says, what it refuses, and that nothing of a session becomes markup
+or script."""
 
 import html
 import re
@@ -59,8 +60,9 @@ class Elements(HTMLParser):
 def test_the_verdict_is_in_words_and_what_regressed_comes_first(page):
     seen = words(page)
     assert (
-        "✕ Regressed 2 of 186 variables got worse. Most: startup_latency of pingpong placement=internode with mpich on "
-        "emulated, +12.3 %. 1 incomplete, 1 inconclusive, 1 improved, 1 not judged, 181 ok." in seen
+        "✕ Regressed 2 of 186 variables got worse. Most: startup_latency of pingpong "
+        "placement=internode with mpich on emulated, +12.3 %. 1 incomplete, 1 "
+        "inconclusive, 1 improved, 1 not judged, 181 ok." in seen
     )
     order = re.findall(r'class="word ([a-z-]+)"', page)
     assert order[:6] == [
@@ -250,7 +252,8 @@ def test_without_kernels_a_sentence_says_what_fills_the_page(figures):
     "launches, ends", [(1, (1, 1)), (5, (1, 5)), (6, (1, 6)), (9, (2, 8)), (20, (6, 15))]
 )
 def test_the_interval_holds_the_median_with_95_percent_or_is_the_range(launches, ends):
-    """Ends by the table of order statistics (Conover, Practical Nonparametric Statistics, table A3)."""
+    """Ends by the table of order statistics (Conover, Practical Nonparametric Statistics, table
+    A3)."""
     found = summary.summarize(tuple(range(launches, 0, -1)))
     assert (found.low, found.high) == ends
     assert ("95 %" in summary.hover(found, "us")) == (launches >= 6)
@@ -269,8 +272,8 @@ def test_the_history_marks_change_points_and_what_changed_there(page):
     assert len(series["at"]) == 24 and len(series["launches"]["23"]) == 7
     provenance = section(page, "provenance")
     assert (
-        "kernel 6.18.44-fc-v595 6.19.0-made-up emulated, native, passthrough 2026-12-07 06:58 UTC, 00000010"
-        in provenance
+        "kernel 6.18.44-fc-v595 6.19.0-made-up emulated, native, passthrough 2026-12-07 06:58 "
+        "UTC, 00000010" in provenance
     )
 
 

@@ -1,4 +1,5 @@
-"""What was asked of a program against what it says it did: output of another request is refused, however whole it is."""
+"""What was asked of a program against what it says it did: output of another request is refused,
+however whole it is."""
 
 import re
 from types import SimpleNamespace
@@ -42,15 +43,16 @@ def command(*words):
 BY_OPTIONS = NearmetalCheck.requested
 SIZES = ["1", "1024", "65536", "4194304"]
 GROMACS = {"sizes": gromacs.sizes, "_molecules": 216 * 8}
-#: Parser, recorded output, what the check is and was told, and for each setting another value of it.
+#: Parser, recorded output, what the check is and was told, and for each setting another value of
+#: it.
 ASKED = [
-    (parse_imb, "pingpong_mpich", BY_OPTIONS, command("--max-time", 0.05, "--max-bytes", 1 << 22), {"max-time": 0.5, "max-bytes": 65536}),
-    (parse_imb, "java_pingpong", BY_OPTIONS, command("--max-time", 0.2, "--max-bytes", 1 << 22), {"max-time": 0.5, "max-bytes": 65536}),
-    (parse_collectives, "collectives", BY_OPTIONS, command("--max-time", 0.05, "--max-bytes", 1 << 20), {"max-time": 1, "max-bytes": 65536}),
-    (parse_collectives, "imb_collectives", BY_OPTIONS, command("Alltoall", "Allreduce", "Bcast", "Barrier", "-msglog", "3:20", "-time", 0.05, "-npmin", 1000000), {"msglog": "3:16", "time": 1}),
-    (parse_stream, "stream", BY_OPTIONS, command("--ntimes", 10, "--threads", "1,2", "--elements", 16777216), {"ntimes": 40, "threads": "1,2,4", "elements": 1000}),
+    (parse_imb, "pingpong_mpich", BY_OPTIONS, command("--max-time", 0.05, "--max-bytes", 1 << 22), {"max-time": 0.5, "max-bytes": 65536}),  # noqa: E501
+    (parse_imb, "java_pingpong", BY_OPTIONS, command("--max-time", 0.2, "--max-bytes", 1 << 22), {"max-time": 0.5, "max-bytes": 65536}),  # noqa: E501
+    (parse_collectives, "collectives", BY_OPTIONS, command("--max-time", 0.05, "--max-bytes", 1 << 20), {"max-time": 1, "max-bytes": 65536}),  # noqa: E501
+    (parse_collectives, "imb_collectives", BY_OPTIONS, command("Alltoall", "Allreduce", "Bcast", "Barrier", "-msglog", "3:20", "-time", 0.05, "-npmin", 1000000), {"msglog": "3:16", "time": 1}),  # noqa: E501
+    (parse_stream, "stream", BY_OPTIONS, command("--ntimes", 10, "--threads", "1,2", "--elements", 16777216), {"ntimes": 40, "threads": "1,2,4", "elements": 1000}),  # noqa: E501
     (parse_noise, "osnoise", BY_OPTIONS, command("--seconds", 1), {"seconds": 10}),
-    (parse_eigen, "eigen", BY_OPTIONS, command("--side", 16, "--points", 32), {"side": 24, "points": 64}),
+    (parse_eigen, "eigen", BY_OPTIONS, command("--side", 16, "--points", 32), {"side": 24, "points": 64}),  # noqa: E501
 ]  # fmt: skip
 
 
@@ -71,17 +73,17 @@ def test_options_are_compared_with_what_the_program_says(parse, name, requested,
 @pytest.mark.parametrize(
     "parse, name, requested, told, other, words",
     [
-        (parse_npb, "npb_mz", npb.requested, {"benchmark": "bt-mz", "npb_class": "S"}, {}, "kernel was SP-MZ"),
-        (parse_npb, "npb_official", npb.requested, {"benchmark": "cg", "npb_class": "S"}, {"npb_class": "B"}, "class was S"),
-        (parse_tcp, "tcp_native", tcp.requested, command(1, *SIZES), command(2, *SIZES), "seconds was 1"),
-        (parse_tcp, "tcp_native", tcp.requested, command(1, *SIZES), command(1, *SIZES[:-1]), "sizes was 1,1024,65536,4194304"),
-        (parse_rdma, "rdma_read", rdma.requested, command("read", 10, 1, 1, 1024, 65536, 1048576), command("send", 10, 1, 1, 1024, 65536, 1048576), "operation was read"),
-        (parse_rdma, "rdma_read", rdma.requested, command("read", 10, "-", 1, 1024, 65536, 1048576), command("read", 1000, "-", 1, 1024, 65536, 1048576), "iterations was 10"),
-        (parse_rdma, "rdma_read", rdma.requested, command("read", 10, 1, 1, 1024, 65536, 1048576), command("read", 10, 3, 1, 1024, 65536, 1048576), "gid_index was 1"),
-        (parse_lammps, "lammps", lammps.requested, {"sizes": lammps.sizes, "size": "S"}, {"size": "W"}, "cells was 10"),
-        (parse_gromacs, "gromacs", gromacs.requested, {**GROMACS, "size": "S"}, {"size": "W"}, "steps was 100"),
-        (parse_hpcc, "hpcc", hpcc.requested, {"block": 128, "num_tasks": 2, "num_nodes": 1, "megabytes": 17}, {"megabytes": 100}, "n was 1408"),
-        (parse_hpcc, "hpcc", hpcc.requested, {"block": 128, "num_tasks": 2, "num_nodes": 1, "megabytes": 17}, {"num_tasks": 4}, "processes was 2"),
+        (parse_npb, "npb_mz", npb.requested, {"benchmark": "bt-mz", "npb_class": "S"}, {}, "kernel was SP-MZ"),  # noqa: E501
+        (parse_npb, "npb_official", npb.requested, {"benchmark": "cg", "npb_class": "S"}, {"npb_class": "B"}, "class was S"),  # noqa: E501
+        (parse_tcp, "tcp_native", tcp.requested, command(1, *SIZES), command(2, *SIZES), "seconds was 1"),  # noqa: E501
+        (parse_tcp, "tcp_native", tcp.requested, command(1, *SIZES), command(1, *SIZES[:-1]), "sizes was 1,1024,65536,4194304"),  # noqa: E501
+        (parse_rdma, "rdma_read", rdma.requested, command("read", 10, 1, 1, 1024, 65536, 1048576), command("send", 10, 1, 1, 1024, 65536, 1048576), "operation was read"),  # noqa: E501
+        (parse_rdma, "rdma_read", rdma.requested, command("read", 10, "-", 1, 1024, 65536, 1048576), command("read", 1000, "-", 1, 1024, 65536, 1048576), "iterations was 10"),  # noqa: E501
+        (parse_rdma, "rdma_read", rdma.requested, command("read", 10, 1, 1, 1024, 65536, 1048576), command("read", 10, 3, 1, 1024, 65536, 1048576), "gid_index was 1"),  # noqa: E501
+        (parse_lammps, "lammps", lammps.requested, {"sizes": lammps.sizes, "size": "S"}, {"size": "W"}, "cells was 10"),  # noqa: E501
+        (parse_gromacs, "gromacs", gromacs.requested, {**GROMACS, "size": "S"}, {"size": "W"}, "steps was 100"),  # noqa: E501
+        (parse_hpcc, "hpcc", hpcc.requested, {"block": 128, "num_tasks": 2, "num_nodes": 1, "megabytes": 17}, {"megabytes": 100}, "n was 1408"),  # noqa: E501
+        (parse_hpcc, "hpcc", hpcc.requested, {"block": 128, "num_tasks": 2, "num_nodes": 1, "megabytes": 17}, {"num_tasks": 4}, "processes was 2"),  # noqa: E501
     ],
 )  # fmt: skip
 def test_the_request_of_each_check_is_compared(parse, name, requested, told, other, words):

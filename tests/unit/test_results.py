@@ -1,4 +1,5 @@
-"""ReFrame's results database when something is wrong with it: what is skipped and named, and what is not taken for new."""
+"""ReFrame's results database when something is wrong with it: what is skipped and named, and what
+is not taken for new."""
 
 import copy
 import json
@@ -20,7 +21,8 @@ from tests.support.campaigns import campaign
 from tests.support.recorded import session, store
 
 DAY = 86400
-#: What a session must not hold, as ReFrame writes it, and what is there instead of it in a whole one.
+#: What a session must not hold, as ReFrame writes it, and what is there instead of it in a whole
+#: one.
 SPOILT = {
     "NaN": ('"time_total": 1.5', '"time_total": NaN'),
     "infinity": ('"time_total": 1.5', '"time_total": -Infinity'),
@@ -246,7 +248,8 @@ def test_a_damaged_report_of_a_newer_run_is_named(tmp_path, run):
 
 
 def test_reports_that_say_nothing_about_the_newest_session_are_passed_over(tmp_path, run):
-    """Of a dry run, of another system, of a duet, of an older run, and of a session that is there."""
+    """Of a dry run, of another system, of a duet, of an older run, and of a session that is
+    there."""
     database = store(tmp_path / "results.db", OLD, NEW)
     dry, older = at(7, NOW - DAY), at(8, NOW - 9 * DAY)
     dry["session_info"]["cmdline"] = "reframe -c reframe_checks --dry-run --system lab"

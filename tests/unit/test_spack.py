@@ -1,4 +1,5 @@
-"""The Spack environments, their locks and our recipes agree, and what changed between two locks is said. Without Spack."""
+"""The Spack environments, their locks and our recipes agree, and what changed between two locks is
+said. Without Spack."""
 
 import copy
 import json
@@ -52,7 +53,8 @@ def test_all_locks_are_of_one_spack_and_the_same_libraries():
 
 
 def test_versions_are_those_of_the_lab():
-    """Debian's, which the lab and the images hold: apart from patches, what is measured there is measured with these."""
+    """Debian's, which the lab and the images hold: apart from patches, what is measured there is
+    measured with these."""
     versions = {
         node.name: node.version
         for name in ENVIRONMENTS
@@ -160,7 +162,8 @@ def test_a_lock_of_other_sources_is_not_installed(benchmarks):
 
 @pytest.fixture
 def fastmpj(monkeypatch, tmp_path):
-    """FastMPJ's recipe, with the part of Spack that it asks for, and a JDK whose `java` is a script of the test."""
+    """FastMPJ's recipe, with the part of Spack that it asks for, and a JDK whose `java` is a script
+    of the test."""
     declared = {}
 
     class Executable:
@@ -206,7 +209,8 @@ def installed_by(recipe, tmp_path, java):
 
 
 def test_the_recipe_of_fastmpj_runs_the_installer_that_was_published(fastmpj, tmp_path):
-    """The script asks as IzPack's console mode does: each question reads ahead, 1 is the directory too."""
+    """The script asks as IzPack's console mode does: each question reads ahead, 1 is the directory
+    too."""
     name = "fastmpj_for_tcpip_and_shared_memory.jar"
     assert fastmpj.declared == {"1.0_7": {"expand": False}}
     assert fastmpj.Fastmpj().url_for_version("1.0_7") == f"file://{os.getcwd()}/{name}"

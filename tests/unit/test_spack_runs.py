@@ -1,4 +1,5 @@
-"""Checks from Spack: which cases have what installed first, what is compared with the lock, and what is said without Spack."""
+"""Checks from Spack: which cases have what installed first, what is compared with the lock, and
+what is said without Spack."""
 
 import json
 import os
@@ -176,7 +177,7 @@ def test_an_installation_is_held_against_the_lock(tmp_path):
 
 
 def test_software_is_put_on_another_path_and_taken_away(tmp_path):
-    said = """printf 'export PATH=/opt/a/bin:/opt/b/bin:%s;\\nexport HOME_OF_A="/opt/a";\\n' "$PATH\""""
+    said = """printf 'export PATH=/opt/a/bin:/opt/b/bin:%s;\\nexport HOME_OF_A="/opt/a";\\n' "$PATH\""""  # noqa: E501
     here = {"PATH": f"/usr/bin:/bin:{tmp_path}"}
     subprocess.run(
         ["bash", "-e", "-c", "\n".join(commands_to_write("load.sh", said))],

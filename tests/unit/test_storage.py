@@ -24,7 +24,7 @@ partitions:
     launcher: local
     environs: [gnu]
     extras: {no_baseline: a test, link_class: native, link_speed_gbps: 1, hypervisor: none, cores_per_node: 2}
-"""
+"""  # noqa: E501
 REFRAME = ["reframe", "--nocolor", "--system", "here", "-S", "repeats=1"]
 RUN = [*REFRAME, "-c", "reframe_checks", "-n", "^osnoise$", "-S", "osnoise.seconds=0.1"]
 STORED = "Current session stored"
@@ -52,7 +52,8 @@ def environment(place: Path, **settings: str) -> dict[str, str]:
 
 
 def run(place: Path, *options: str, command=RUN, before: str = "", **settings: str):
-    """Runs the check, after commands as root of namespaces of its own where some are given: (exit code, output)."""
+    """Runs the check, after commands as root of namespaces of its own where some are given: (exit
+    code, output)."""
     words = [*command, *options]
     if before:
         inside = ["sh", "-ec", f'{before}; exec "$@"', "sh", *words]
@@ -123,8 +124,10 @@ def test_a_run_on_a_damaged_database_fails_before_it_measures(whole, place, dama
     "before, named",
     [
         ("mount --bind {0} {0}; mount -o remount,ro,bind {0}", "let ReFrame's user write"),
-        ("mount --bind {0}/results.db {0}/results.db; mount -o remount,ro,bind {0}/results.db", "let ReFrame's user write"),
-        ("cp {0}/results.db {0}.db; mount -t tmpfs -o size=2m tmpfs {0}; cp {0}.db {0}/results.db", "make space"),
+        (("mount --bind {0}/results.db {0}/results.db; mount -o remount,ro,bind "
+            "{0}/results.db"), "let ReFrame's user write"),
+        (("cp {0}/results.db {0}.db; mount -t tmpfs -o size=2m tmpfs {0}; cp "
+            "{0}.db {0}/results.db"), "make space"),
     ],
     ids=["read-only directory", "read-only file", "full disk"],
 )  # fmt: skip
@@ -138,7 +141,8 @@ def test_a_run_whose_database_cannot_be_written_fails_before_it_measures(
 
 
 def test_the_commands_see_that_the_newest_run_was_not_stored(place):
-    """As a user meets it: results where they usually are, a file that became read-only, and the next campaign."""
+    """As a user meets it: results where they usually are, a file that became read-only, and the
+    next campaign."""
     settings = {"RFM_SQLITE_DB_FILE": str(place / "results" / "results.db")}
     assert run(place, "-r", **settings)[0] == 0
     file = settings["RFM_SQLITE_DB_FILE"]

@@ -680,8 +680,9 @@ def test_an_unknown_system_or_partition_is_named_with_the_known_ones(asked, word
 
 def test_systems_of_a_sites_other_configuration_are_not_refused(tmp_path):
     (tmp_path / "settings.py").write_text(
-        "site_configuration = {'systems': [{'name': 'other', 'hostnames': [], 'partitions': [{'name': 'login', "
-        "'scheduler': 'local', 'launcher': 'local', 'environs': ['plain']}]}], 'environments': [{'name': 'plain'}]}"
+        "site_configuration = {'systems': [{'name': 'other', 'hostnames': [], 'partitions': "
+        "[{'name': 'login', 'scheduler': 'local', 'launcher': 'local', 'environs': "
+        "['plain']}]}], 'environments': [{'name': 'plain'}]}"
     )
     path = f"{SITE_CONFIG}:{tmp_path}"
     shown = reframe("--system=other", "--show-config", RFM_CONFIG_PATH=path)
@@ -690,7 +691,8 @@ def test_systems_of_a_sites_other_configuration_are_not_refused(tmp_path):
 
 
 def test_what_reframe_imports_later_is_still_found_after_the_configuration_is_loaded():
-    """ReFrame takes its own entry of sys.path away by position, which an entry put before it would move."""
+    """ReFrame takes its own entry of sys.path away by position, which an entry put before it would
+    move."""
     program = (
         "import sys; from reframe.core.config import load_config; before = list(sys.path); "
         f"load_config({str(SITE_CONFIG / 'settings.py')!r}); print(set(before) - set(sys.path))"

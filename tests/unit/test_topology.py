@@ -1,4 +1,5 @@
-"""topology.toml becomes addresses and configuration, or an error that names the place and the fix."""
+"""topology.toml becomes addresses and configuration, or an error that names the place and the
+fix."""
 
 from pathlib import Path
 

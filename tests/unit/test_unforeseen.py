@@ -1,4 +1,5 @@
-"""An error that nobody foresaw ends each of the project's commands with one line and a code that means nothing else."""
+"""An error that nobody foresaw ends each of the project's commands with one line and a code that
+means nothing else."""
 
 import os
 import shutil
@@ -9,7 +10,8 @@ import pytest
 
 from tests.support.paths import CHECKOUT
 
-#: Command by name: its module, its code for the unforeseen, and a module that breaks when it is called.
+#: Command by name: its module, its code for the unforeseen, and a module that breaks when it is
+#: called.
 COMMANDS = {
     "locks": ("nearmetal.locks.spack", 3, "read_lock"),
     "images": ("nearmetal.locks.images", 4, "build_all"),
@@ -23,7 +25,7 @@ text = open(path).read()
 broken = "def {name}(*_, **__): raise KeyError('nobody', 'foresaw this')\\n\\n"
 before, main, after = text.rpartition('if __name__ == "__main__":')
 exec(compile(before + broken + main + after, path, "exec"), {{"__name__": "__main__", "__file__": path}})
-"""
+"""  # noqa: E501
 
 
 @pytest.mark.parametrize("options", [[], ["--debug"]])

@@ -1,4 +1,5 @@
-"""A check as a duet: launches of A and B by turns in one allocation, so that what both meet cancels in each pair."""
+"""A check as a duet: launches of A and B by turns in one allocation, so that what both meet cancels
+in each pair."""
 
 import statistics
 
@@ -22,15 +23,17 @@ from nearmetal.checks.settings import setting
 class Duet(rfm.RegressionTestPlugin):
     """Comes before the check that it makes a duet of: `class pingpong_duet(Duet, pingpong)`.
 
-    For each variable `v` of that check there are `v_a` and `v_b`, medians in its unit whose samples are a value a pair, and
-    `v_ratio`, the median of B/A within the pairs. `nearmetal duet` judges them.
+    For each variable `v` of that check there are `v_a` and `v_b`, medians in its unit whose samples
+    are a value a pair, and `v_ratio`, the median of B/A within the pairs. `nearmetal duet` judges
+    them.
     """
 
     #: Pairs of repeats: an even number. :type: int
     pairs = setting(int, 14, least=2)
     #: A,B: two programming environments, such as `openmpi,mpich`. :type: list of str
     environs = builtin.variable(typ.List[str], value=[])
-    #: A,B: two partitions of the system, such as `native,emulated`, in a heterogeneous job of Slurm. :type: list of str
+    #: A,B: two partitions of the system, such as `native,emulated`, in a heterogeneous job of
+    #: Slurm. :type: list of str
     partitions = builtin.variable(typ.List[str], value=[])
     #: A,B: two bindings, for checks that have them: `bound,unbound`. :type: list of str
     bindings = builtin.variable(typ.List[str], value=[])
@@ -62,7 +65,8 @@ class Duet(rfm.RegressionTestPlugin):
     def say_what_cannot_be_compared(self):
         if len(self._asked) > 1:
             raise SanityError(
-                f"{' and '.join(self._asked)} are set, but a duet compares one thing: give one of them"
+                f"{' and '.join(self._asked)} are set, but a duet compares one thing: give one of "
+                "them"
             )
         names = self._asked[self.kind_name]
         if len(names) != 2:
@@ -80,7 +84,8 @@ class Duet(rfm.RegressionTestPlugin):
             )
         if obstacle := self.kind.obstacle(self):
             self.skip(
-                f"{self.display_name} of {','.join(names)}: {self.current_partition.fullname} {obstacle}"
+                f"{self.display_name} of {','.join(names)}: {self.current_partition.fullname} "
+                f"{obstacle}"
             )
         self.runtimes = self.kind.runtimes(self)
 
@@ -93,7 +98,8 @@ class Duet(rfm.RegressionTestPlugin):
         self.kind.submit(self)
 
     def further_launches(self):
-        """Defines what launches A and B; ReFrame's own line is the first call, with srun within the functions."""
+        """Defines what launches A and B; ReFrame's own line is the first call, with srun within the
+        functions."""
         variants = {}
         self._variants = dict(zip("ab", self.kind.variants(self)))
         for letter, variant in self._variants.items():
@@ -107,7 +113,8 @@ class Duet(rfm.RegressionTestPlugin):
         return further
 
     def read_output(self, text):
-        """Each launch by itself and then each variant's as the check's own output, so that all that it refuses is refused."""
+        """Each launch by itself and then each variant's as the check's own output, so that all that
+        it refuses is refused."""
         said = {}
 
         def read(text):
@@ -139,7 +146,8 @@ class Duet(rfm.RegressionTestPlugin):
             raise SanityError(f"{whose}: {error}") from None
 
     def check_transport(self):
-        """Of every launch, from the counters before and after it: what half of the launches did, the job's would hide."""
+        """Of every launch, from the counters before and after it: what half of the launches did,
+        the job's would hide."""
         if not self.payload_bytes():
             return
         last, everything = dict(self._counters[0]), self.launches
@@ -183,7 +191,8 @@ class Duet(rfm.RegressionTestPlugin):
             samples[letter] = self.samples
         if units["a"] != units["b"]:
             raise SanityError(
-                f"A measured {', '.join(units['a'])}, but B {', '.join(units['b'])}: they have no pairs"
+                f"A measured {', '.join(units['a'])}, but B {', '.join(units['b'])}: they have no "
+                "pairs"
             )
         self.launches, self.samples, self.within, self.curves, self.perf_variables = (
             everything,
@@ -196,7 +205,8 @@ class Duet(rfm.RegressionTestPlugin):
             a, b = samples["a"][name], samples["b"][name]
             if not len(a) == len(b) == self.pairs:
                 raise SanityError(
-                    f"{name} has {len(a)} values of A and {len(b)} of B instead of {self.pairs} each"
+                    f"{name} has {len(a)} values of A and {len(b)} of B instead of {self.pairs} "
+                    "each"
                 )
             self._add(f"{name}_a", a, unit)
             self._add(f"{name}_b", b, unit)

@@ -4,9 +4,11 @@ from nearmetal.checks.parsing.duet import order
 
 
 def functions(variants: dict[str, tuple[tuple[str, ...], list[str], str]]) -> list[str]:
-    """Lines that define `launch PAIR VARIANT`, which says whose output follows and keeps the byte counters after it.
+    """Lines that define `launch PAIR VARIANT`, which says whose output follows and keeps the byte
+    counters after it.
 
-    :arg variants: by `a` and `b`: the commands that prepare a launch, its own, and that of the counters. Each variant is a
+    :arg variants: by `a` and `b`: the commands that prepare a launch, its own, and that of the
+    counters. Each variant is a
         subshell, so that no setting outlives its launch.
     """
     lines = []

@@ -1,8 +1,9 @@
-"""What may differ between A and B of a duet: a class a kind, found by the name of the variable that holds A's and B's names.
+"""What may differ between A and B of a duet: a class a kind, found by the name of the variable that
+holds A's and B's names.
 
-A kind narrows what ReFrame selects, says why a partition can't run it, builds and submits what its variants need beyond the
-check's own, and gives the two variants. One more is one more class, entered in KINDS, and a variable of its name
-in `base.py`."""
+A kind narrows what ReFrame selects, says why a partition can't run it, builds and submits what its
+variants need beyond the check's own, and gives the two variants. One more is one more class,
+entered in KINDS, and a variable of its name in `base.py`."""
 
 import re
 from dataclasses import dataclass, field
@@ -34,10 +35,12 @@ class Kind:
         self.names = tuple(names)
 
     def select(self, check) -> None:
-        """After init: narrow the systems or environments to A's, if A is known; else `obstacle` says that it is not."""
+        """After init: narrow the systems or environments to A's, if A is known; else `obstacle`
+        says that it is not."""
 
     def obstacle(self, check) -> str:
-        """After setup: why this partition can't run it, '' if it can; SanityError where a name is known nowhere."""
+        """After setup: why this partition can't run it, '' if it can; SanityError where a name is
+        known nowhere."""
         return ""
 
     def runtimes(self, check) -> tuple[Bare, Bare]:
@@ -75,7 +78,8 @@ def set_anew(environ) -> list[str]:
 
 
 class Environs(Kind):
-    """Two programming environments: the program is built with each, and each launch finds its own modules loaded."""
+    """Two programming environments: the program is built with each, and each launch finds its own
+    modules loaded."""
 
     def select(self, check):
         self.wanted = [
@@ -93,7 +97,10 @@ class Environs(Kind):
             if name not in here:
                 return f"has no environment {name!r}"
             if not any(wanted <= set(here[name].features) for wanted in self.wanted):
-                return f"has an environment {name!r} without {' or '.join(' and '.join(sorted(wanted)) for wanted in self.wanted)}"
+                return (
+                    f"has an environment {name!r} without "
+                    f"{' or '.join(' and '.join(sorted(wanted)) for wanted in self.wanted)}"
+                )
         self.a, self.b = check.runtime, check.runtime_in(here[self.names[1]])
         obstacle = self.b.obstacle(check.job.launcher.registered_name)
         return f"cannot: {obstacle}" if obstacle else ""
@@ -136,7 +143,8 @@ class Environs(Kind):
 
 
 class Partitions(Kind):
-    """Two partitions in one allocation, a heterogeneous job of Slurm: https://slurm.schedmd.com/heterogeneous_jobs.html"""
+    """Two partitions in one allocation, a heterogeneous job of Slurm:
+    https://slurm.schedmd.com/heterogeneous_jobs.html"""
 
     def select(self, check):
         if self.names[0] in {partition.name for partition in runtime.runtime().system.partitions}:
@@ -158,11 +166,15 @@ class Partitions(Kind):
             )
             if scheduler not in ("slurm", "squeue") or launcher != "srun":
                 return (
-                    f"is to share an allocation with {self.names[1]}, which takes a heterogeneous job of Slurm: "
-                    f"{partition.name} has {scheduler} and {launcher} instead of slurm and srun"
+                    f"is to share an allocation with {self.names[1]}, which takes a heterogeneous "
+                    f"job of Slurm: {partition.name} has {scheduler} and {launcher} instead of "
+                    "slurm and srun"
                 )
             if partition.scheduler.get_option("sched_access_in_submit"):
-                return f"gives its access options on the command line (sched_access_in_submit), but {self.names[1]} has others"
+                return (
+                    "gives its access options on the command line (sched_access_in_submit), but "
+                    f"{self.names[1]} has others"
+                )
             if check.current_environ.name not in environments([partition]):
                 return f"shares no environment {check.current_environ.name!r} with {partition.name}"
             nodes = NODES.of(partition, default=check.num_nodes)
@@ -173,7 +185,8 @@ class Partitions(Kind):
     def submit(self, check):
         a, b = self.pair
         tasks = check.num_tasks // check.num_nodes
-        # ReFrame's own options, which come first, are those of A. What `-J` gives holds for both, and ends up last.
+        # ReFrame's own options, which come first, are those of A. What `-J` gives holds for both,
+        # and ends up last.
         check.job.options += [
             *a.get_resource("hetjob"),
             *check.job.cli_options,

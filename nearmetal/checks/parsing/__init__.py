@@ -1,11 +1,12 @@
 """From the output of a benchmark program to numbers, or to a ParseError that says what is wrong.
 
-Pure functions of text, a module a program.  Units are in the names: ``_us`` microseconds, ``_gbps`` 1e9 bit/s (networks),
-``mbytes_per_s`` and STREAM's rates 1e6 byte/s.  Message sizes are bytes.
+Pure functions of text, a module a program.  Units are in the names: ``_us`` microseconds, ``_gbps``
+1e9 bit/s (networks), ``mbytes_per_s`` and STREAM's rates 1e6 byte/s.  Message sizes are bytes.
 
-A parser refuses damaged output: each number goes through `whole`, `positive` or `real`, and figures that the program
-gives twice (a mean and its parts, a time and its rate) must `agree`.  Each launch has `did`: what the program says it
-did, which the check compares with what it asked for (`request.py`).
+A parser refuses damaged output: each number goes through `whole`, `positive` or `real`, and figures
+that the program gives twice (a mean and its parts, a time and its rate) must `agree`.  Each launch
+has `did`: what the program says it did, which the check compares with what it asked for
+(`request.py`).
 """
 
 import math
@@ -44,7 +45,8 @@ def real(text: str, what: str, finite: bool = True) -> float:
 
 
 def positive(text: str, what: str) -> float:
-    """A measured number; ParseError, which names ``what``, for anything but a finite one above zero."""
+    """A measured number; ParseError, which names ``what``, for anything but a finite one above
+    zero."""
     value = real(text, what)
     if value <= 0:
         raise ParseError(
@@ -54,7 +56,8 @@ def positive(text: str, what: str) -> float:
 
 
 def whole(text: str, what: str, least: int = 0) -> int:
-    """A count; ParseError, which names ``what``, for anything but a whole number of at least ``least``."""
+    """A count; ParseError, which names ``what``, for anything but a whole number of at least
+    ``least``."""
     if not WHOLE.fullmatch(text):
         raise ParseError(f"{what} is {text!r}, not a number: rerun, and look at the job's stderr")
     if int(text) < least:
@@ -81,12 +84,14 @@ def agree(what: str, one: float, other: float, within: float) -> None:
     """ParseError where two figures of the same thing differ by more than their rounding."""
     if not abs(one - other) <= within * 1.01 + 1e-9 * abs(one):
         raise ParseError(
-            f"{what}: the output gives {one:.9g} and {other:.9g} for it: digits or lines were damaged; rerun"
+            f"{what}: the output gives {one:.9g} and {other:.9g} for it: digits or lines were "
+            "damaged; rerun"
         )
 
 
 def launches_of(text: str, start: str, program: str, strip: bool = True) -> list[list[str]]:
-    """The lines of each launch; what stands before the first (a launcher's or module's words) is dropped."""
+    """The lines of each launch; what stands before the first (a launcher's or module's words) is
+    dropped."""
     launches: list[list[str]] = []
     for line in text.splitlines():
         if re.match(start, line):
@@ -100,7 +105,8 @@ def launches_of(text: str, start: str, program: str, strip: bool = True) -> list
             else f"it begins {text.strip().splitlines()[0][:80]!r}"
         )
         raise ParseError(
-            f"no {program} in this output ({hint}): see the job's stderr and whether the launcher ran"
+            f"no {program} in this output ({hint}): see the job's stderr and whether the launcher "
+            "ran"
         )
     return launches
 
@@ -118,8 +124,9 @@ SERIES = {"batches", "sockets", "threads", "binding", "passes", "detours", "iter
 def facts_of(lines: list[str], needed: tuple = (), program: str = "the program") -> dict[str, str]:
     """The facts of one launch of a program of ours, by key, without those of SERIES.
 
-    ParseError where a line that begins like a fact is none, a fact is given twice, one of ``needed`` is missing, or
-    something of ours follows the line that ends the launch: lines of two launches were mixed, or lost.
+    ParseError where a line that begins like a fact is none, a fact is given twice, one of
+    ``needed`` is missing, or something of ours follows the line that ends the launch: lines of two
+    launches were mixed, or lost.
     """
     facts: dict[str, str] = {}
     ended = False
@@ -131,7 +138,8 @@ def facts_of(lines: list[str], needed: tuple = (), program: str = "the program")
             continue
         if ended or not (key or line == END) or "# nearmetal" in line[1:]:
             raise ParseError(
-                f"{line[:80]!r} does not belong into the output of {program}: lines were mixed or lost; rerun"
+                f"{line[:80]!r} does not belong into the output of {program}: lines were mixed or "
+                "lost; rerun"
             )
         ended = line == END
         if key in facts and key not in SERIES:
@@ -176,7 +184,8 @@ def numbers_of(value: str, what: str, names: str) -> dict[str, float]:
 
 
 def parts(line: str) -> tuple[str, list[float]]:
-    """``# nearmetal <parts>: <key>=<name> <unit>=1.5,1.6`` as (name, [1.5, 1.6]): what one launch was timed in, in order."""
+    """``# nearmetal <parts>: <key>=<name> <unit>=1.5,1.6`` as (name, [1.5, 1.6]): what one launch
+    was timed in, in order."""
     found = re.fullmatch(r"# nearmetal \w+: \w+=(\w+) \w+=(\S+)", line)
     if not found:
         raise ParseError(f"{line!r} does not give the parts of a launch: rerun it")

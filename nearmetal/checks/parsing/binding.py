@@ -20,7 +20,8 @@ class Place:
 
 
 def parse_binding(text: str) -> list[Place]:
-    """Every task's place, by task number. ParseError for a line that is none, or where there are no tasks."""
+    """Every task's place, by task number. ParseError for a line that is none, or where there are no
+    tasks."""
     places = []
     for line in filter(str.strip, text.splitlines()):
         if not (found := LINE.fullmatch(line.strip())):
@@ -33,15 +34,16 @@ def parse_binding(text: str) -> list[Place]:
     places.sort(key=lambda place: place.task)
     if [place.task for place in places] != list(range(len(places))):
         raise ParseError(
-            f"tasks {', '.join(str(place.task) for place in places)} tell where they run, not each of them once: "
-            "lines were lost; see the job's stderr"
+            f"tasks {', '.join(str(place.task) for place in places)} tell where they run, not "
+            "each of them once: lines were lost; see the job's stderr"
         )
     nodes: dict[str, tuple[int, int]] = {}
     for place in places:
         has = place.node_cores, place.node_numa
         if nodes.setdefault(place.host, has) != has:
             raise ParseError(
-                f"{place.host} has {has[0]} cores to task {place.task} and {nodes[place.host][0]} to another: rerun"
+                f"{place.host} has {has[0]} cores to task {place.task} and {nodes[place.host][0]} "
+                "to another: rerun"
             )
     return places
 
@@ -72,12 +74,16 @@ def _numbers(text: str) -> frozenset[int]:
 def differs(places: list[Place], wanted: str, threads: int = 1) -> str:
     """What is not as wanted, in words; empty if all is.
 
-    :arg wanted: `none`: every task on all cores of its node; `core`: each on cores of its own, no other task's; `numa`: each on
+    :arg wanted: `none`: every task on all cores of its node; `core`: each on cores of its own, no
+    other task's; `numa`: each on
         all cores of one NUMA node.
     :arg threads: of a task, each of which is to have a core.
     """
     for place in places:
-        who = f"task {place.task} on {place.host} may run on {len(place.cores)} of {place.node_cores} cores"
+        who = (
+            f"task {place.task} on {place.host} may run on {len(place.cores)} of "
+            f"{place.node_cores} cores"
+        )
         if wanted == "none" and len(place.cores) < place.node_cores:
             return f"{who}, although it should be unbound"
         if len(place.cores) < min(threads, place.node_cores):
@@ -89,9 +95,15 @@ def differs(places: list[Place], wanted: str, threads: int = 1) -> str:
         ):
             return f"{who}: it is not bound"
         if wanted == "numa" and len(place.numa) != 1:
-            return f"task {place.task} on {place.host} may run on {len(place.numa)} NUMA nodes instead of one"
+            return (
+                f"task {place.task} on {place.host} may run on {len(place.numa)} NUMA nodes "
+                "instead of one"
+            )
     if wanted == "core":
         for one, other in combinations(places, 2):
             if one.host == other.host and one.cores & other.cores:
-                return f"tasks {one.task} and {other.task} share core {min(one.cores & other.cores)} of {one.host}"
+                return (
+                    f"tasks {one.task} and {other.task} share core {min(one.cores & other.cores)} "
+                    f"of {one.host}"
+                )
     return ""

@@ -1,4 +1,5 @@
-"""IMB-MPI1's Alltoall, Allreduce, Bcast and Barrier, and ``src/collectives.c``, which prints the same tables."""
+"""IMB-MPI1's Alltoall, Allreduce, Bcast and Barrier, and ``src/collectives.c``, which prints the
+same tables."""
 
 import re
 from dataclasses import dataclass, field
@@ -58,7 +59,8 @@ def _row(line: str, operation: str, processes: int) -> _Row:
     words = ["0", *line.split()] if operation == "Barrier" else line.split()
     if len(words) != 5 or not (WHOLE.fullmatch(words[0]) and WHOLE.fullmatch(words[1])):
         raise ParseError(
-            f"{line!r} is no row of the table of {operation}: it failed at this size; see the job's stderr"
+            f"{line!r} is no row of the table of {operation}: it failed at this size; see the "
+            "job's stderr"
         )
     size, repetitions = int(words[0]), whole(words[1], "the repetitions", 1)
     where = f"{operation} of {size} bytes"
@@ -73,8 +75,8 @@ def _row(line: str, operation: str, processes: int) -> _Row:
     high = (least + (processes - 1) * most) / processes + rounding
     if least > most or not low <= mean <= high:
         raise ParseError(
-            f"{where} takes {least:.9g} to {most:.9g} us, so that {processes} processes cannot have the mean "
-            f"{mean:.9g}: digits were damaged; rerun"
+            f"{where} takes {least:.9g} to {most:.9g} us, so that {processes} processes cannot "
+            f"have the mean {mean:.9g}: digits were damaged; rerun"
         )
     return _Row(size, repetitions, most)
 
@@ -89,7 +91,8 @@ def _tables(lines: list[str]) -> tuple[dict[str, list[str]], bool]:
             operation = found[1]
             if operation in tables:
                 raise ParseError(
-                    f"{operation} appears twice in one launch: run it on one number of processes (IMB: -npmin N)"
+                    f"{operation} appears twice in one launch: run it on one number of processes "
+                    "(IMB: -npmin N)"
                 )
             tables[operation] = []
         elif line in (END, "# All processes entering MPI_Finalize"):
@@ -98,8 +101,8 @@ def _tables(lines: list[str]) -> tuple[dict[str, list[str]], bool]:
             tables[operation].append(line)
     if not complete:
         raise ParseError(
-            f"the output stops in {operation or 'its head'}, without the line that ends it: the job was cut off "
-            "(time limit, crash); see its stderr and rerun"
+            f"the output stops in {operation or 'its head'}, without the line that ends it: the "
+            "job was cut off (time limit, crash); see its stderr and rerun"
         )
     return tables, complete
 
@@ -147,7 +150,8 @@ def _parse_collectives(lines: list[str]) -> CollectivesRun:
     numbers = {processes for processes, _ in read.values()}
     if len(numbers) > 1 or tuple(rows) != OPERATIONS:
         raise ParseError(
-            f"the tables are of {', '.join(rows)} on {sorted(numbers)} processes, not of one launch: rerun"
+            f"the tables are of {', '.join(rows)} on {sorted(numbers)} processes, not of one "
+            "launch: rerun"
         )
     run = CollectivesRun(numbers.pop(), complete=complete)
     if lines[0].startswith("# nearmetal"):
@@ -173,16 +177,16 @@ def _check_ours(run: CollectivesRun, lines: list[str], rows: dict[str, list[_Row
         for row in table:
             if not least <= row.repetitions <= most:
                 raise ParseError(
-                    f"{operation} of {row.size} bytes was repeated {row.repetitions} times, where the method gives "
-                    f"{least:.0f} to {most:.0f}: digits were damaged; rerun"
+                    f"{operation} of {row.size} bytes was repeated {row.repetitions} times, where "
+                    f"the method gives {least:.0f} to {most:.0f}: digits were damaged; rerun"
                 )
 
 
 def parse_collectives(text: str) -> list[CollectivesRun]:
     """Every launch in the output of IMB-MPI1 or of ``src/collectives.c``, in order.
 
-    Method: Intel MPI Benchmarks: t_max is the mean time of a call on the process where it is longest, in us. Raises
-    ParseError on truncated, non-numeric or zero results.
+    Method: Intel MPI Benchmarks: t_max is the mean time of a call on the process where it is
+    longest, in us. Raises ParseError on truncated, non-numeric or zero results.
     """
     launches = launches_of(
         text,

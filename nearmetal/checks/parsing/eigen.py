@@ -63,8 +63,8 @@ def _table(lines: list[str]) -> dict[str, str]:
     missing = [key for key in (*NUMBERS, "Verification") if key not in table]
     if missing:
         raise ParseError(
-            f"the results of eigen lack {', '.join(missing)}: it was cut off (time limit, memory, crash); see "
-            "the job's stderr and rerun"
+            f"the results of eigen lack {', '.join(missing)}: it was cut off (time limit, memory, "
+            "crash); see the job's stderr and rerun"
         )
     if (
         table["Verification"] != "SUCCESSFUL"
@@ -72,22 +72,23 @@ def _table(lines: list[str]) -> dict[str, str]:
     ):
         raise ParseError(
             f"eigen on {table['Processes']} processes found {table['Eigenvalues found']} of "
-            f"{table['Eigenvalues known']} eigenvalues, and its verification says {table['Verification']}: the "
-            "machine, SLEPc or a library below it computes wrongly"
+            f"{table['Eigenvalues known']} eigenvalues, and its verification says "
+            f"{table['Verification']}: the machine, SLEPc or a library below it computes wrongly"
         )
     return table
 
 
 def _check_payload(run: EigenRun) -> None:
-    """The block of complex numbers over the grid goes from the first process to each other, whole."""
+    """The block of complex numbers over the grid goes from the first process to each other,
+    whole."""
     if "payload_bytes" not in run.facts:
         return
     sent = real(run.facts["payload_bytes"], "the payload of eigen")
     block = 16 * run.side**3 * (run.processes - 1)
     if sent < 0 or (sent % block if block else sent):
         raise ParseError(
-            f"the payload of eigen is {sent:.0f} bytes on {run.processes} processes and a side of {run.side}: "
-            "digits were damaged; rerun"
+            f"the payload of eigen is {sent:.0f} bytes on {run.processes} processes and a side of "
+            f"{run.side}: digits were damaged; rerun"
         )
 
 
@@ -110,7 +111,8 @@ def _parse_eigen(lines: list[str]) -> EigenRun:
     seconds = positive(table["Time in seconds"], "eigen: Time in seconds")
     if counts["processes"] % counts["groups"]:
         raise ParseError(
-            f"eigen had {counts['groups']} groups of {counts['processes']} processes: digits were damaged; rerun"
+            f"eigen had {counts['groups']} groups of {counts['processes']} processes: digits were "
+            "damaged; rerun"
         )
     expect_ranks(facts, counts["processes"], "eigen")
     did = {name: counts[name] for name in ("processes", "side", "points")}
@@ -124,7 +126,8 @@ def _parse_eigen(lines: list[str]) -> EigenRun:
 def parse_eigen(text: str) -> list[EigenRun]:
     """Every launch of ``eigen`` in the output, in order.
 
-    Raises ParseError where a launch was cut off, a number is missing, zero or none, or an eigenvalue is missing or wrong.
+    Raises ParseError where a launch was cut off, a number is missing, zero or none, or an
+    eigenvalue is missing or wrong.
     """
     return [
         _parse_eigen(lines)

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 from nearmetal.checks.parsing import ParseError, agree, launches_of, positive, real, unit, whole
 
-#: Of the total energy: what the run may lose or gain at constant energy; a right one has 0.02 % or less.
+#: Of the total energy: what the run may lose or gain at constant energy; a right one has 0.02 % or
+#: less.
 DRIFT = 0.002
 #: What is recorded of the program, and how the log calls it.
 FACTS = (
@@ -72,14 +73,15 @@ def _parse(lines: list[str]) -> GromacsRun:
         )
     except (ParseError, IndexError) as error:
         raise ParseError(
-            f"an energy of GROMACS is no number: its log is damaged, or it computes wrongly ({error})"
+            "an energy of GROMACS is no number: its log is damaged, or it computes wrongly "
+            f"({error})"
         ) from None
     missing = [name for name, each in found.items() if each is None]
     said = {name: each for name, each in found.items() if each is not None}
     if missing or len(potential) < 2:
         raise ParseError(
-            f"the log of GROMACS lacks {', '.join(missing) or 'energies'}: it stops before its end, or lines were lost "
-            "(time limit, crash); see the job's stderr"
+            f"the log of GROMACS lacks {', '.join(missing) or 'energies'}: it stops before its "
+            "end, or lines were lost (time limit, crash); see the job's stderr"
         )
     if not len(total) == len(potential) == len(kinetic) or not all(
         map(math.isfinite, [*potential, *total])
@@ -87,8 +89,8 @@ def _parse(lines: list[str]) -> GromacsRun:
         raise ParseError("the energies of GROMACS are no numbers, or missing: it computes wrongly")
     if abs(total[-1] - total[0]) > DRIFT * abs(total[0]):
         raise ParseError(
-            f"the total energy went from {total[0]:.6g} to {total[-1]:.6g} kJ/mol, although it is conserved: "
-            "GROMACS computes wrongly"
+            f"the total energy went from {total[0]:.6g} to {total[-1]:.6g} kJ/mol, although it is "
+            "conserved: GROMACS computes wrongly"
         )
     for sum_of, one, other in zip(total, potential, kinetic):
         # Each is printed with six digits.
@@ -106,7 +108,8 @@ def _parse(lines: list[str]) -> GromacsRun:
     interval = whole(said["interval"][1], "the steps between energies of GROMACS", 1)
     if len(potential) != -(-count // interval) + 1:
         raise ParseError(
-            f"GROMACS gives {len(potential)} energies in {count} steps by {interval}: lines were lost; rerun"
+            f"GROMACS gives {len(potential)} energies in {count} steps by {interval}: lines were "
+            "lost; rerun"
         )
     rate = _rate(said, count)
     _check_processes(text, processes)
@@ -157,7 +160,8 @@ def _check_processes(text: str, processes: int) -> None:
     for again in re.findall(r"^On (\d+) MPI ranks?", text, re.M):
         if again != str(processes):
             raise ParseError(
-                f"GROMACS used {processes} processes and counted time on {again}: logs were mixed; rerun"
+                f"GROMACS used {processes} processes and counted time on {again}: logs were "
+                "mixed; rerun"
             )
 
 
@@ -184,7 +188,8 @@ def _payload(text: str, processes: int, steps: int) -> int:
     atoms = real(sent[2], "the atoms that GROMACS communicated")
     if (atoms > 0) != (processes > 1):
         raise ParseError(
-            f"GROMACS communicated {atoms} atoms a step on {processes} processes: digits were damaged; rerun"
+            f"GROMACS communicated {atoms} atoms a step on {processes} processes: digits were "
+            "damaged; rerun"
         )
     return int(times * atoms * 12 * steps)
 
@@ -192,8 +197,8 @@ def _payload(text: str, processes: int, steps: int) -> int:
 def parse_gromacs(text: str) -> list[GromacsRun]:
     """Every launch in (concatenated) logs of mdrun, in order.
 
-    Raises ParseError on truncated or non-numeric results, and where the total energy of a run without thermostat is not
-    conserved. Whether the potential energy is water's, the check knows.
+    Raises ParseError on truncated or non-numeric results, and where the total energy of a run
+    without thermostat is not conserved. Whether the potential energy is water's, the check knows.
     """
     return [
         _parse(lines)

@@ -38,11 +38,13 @@ class HpccRun:
 
     @property
     def hpl_share(self) -> float:
-        """HPL in percent of what all processes do in DGEMM at once, each for itself: the peak that can be had."""
+        """HPL in percent of what all processes do in DGEMM at once, each for itself: the peak that
+        can be had."""
         return 100 * self.values["hpl"] / self.values["star_dgemm"] / self.processes
 
 
-#: By the key of the summary: the section of the body that gives the same figure, its line, and the factor to it.
+#: By the key of the summary: the section of the body that gives the same figure, its line, and the
+#: factor to it.
 BODY = {
     "StarRandomAccess_GUPs": ("StarRandomAccess", r"Average GUP/s (\S+)", 1),
     "MPIRandomAccess_GUPs": ("MPIRandomAccess", r"(\S+) Billion\(10\^9\) Updates  +per second", 1),
@@ -71,7 +73,8 @@ def _check_body(told: dict[str, str], body: str) -> None:
         given = re.search(rf"^{line}", found[1], re.M) if found else None
         if not given:
             raise ParseError(
-                f"HPCC's section {section} does not give {key}: it was cut off, or another version; see hpccoutf.txt"
+                f"HPCC's section {section} does not give {key}: it was cut off, or another "
+                "version; see hpccoutf.txt"
             )
         value = positive(given[1], f"HPCC's {section}") * factor
         summed = positive(told[key], f"HPCC's {key}")
@@ -81,7 +84,8 @@ def _check_body(told: dict[str, str], body: str) -> None:
     rate = positive(told["PTRANS_GBs"], "HPCC's PTRANS_GBs")
     if not any(abs(number - rate) <= 0.00051 for number in numbers):
         raise ParseError(
-            f"HPCC's PTRANS_GBs is {rate}, which its section PTRANS does not give: digits were damaged; rerun"
+            f"HPCC's PTRANS_GBs is {rate}, which its section PTRANS does not give: digits were "
+            "damaged; rerun"
         )
 
 
@@ -101,7 +105,8 @@ def _parse_summary(text: str, body: str) -> HpccRun:
         raise ParseError("HPCC's summary gives a figure twice: lines were mixed; rerun")
     if told.get("Success") != "1":
         raise ParseError(
-            f"HPCC says Success={told.get('Success', 'nothing')}: one of its tests failed; hpccoutf.txt tells which"
+            f"HPCC says Success={told.get('Success', 'nothing')}: one of its tests failed; "
+            "hpccoutf.txt tells which"
         )
     needed = ("CommWorldProcs", "HPL_N", "HPL_NB", "HPL_nprow", "HPL_npcol")
     missing = sorted(
@@ -109,7 +114,8 @@ def _parse_summary(text: str, body: str) -> HpccRun:
     )
     if missing:
         raise ParseError(
-            f"HPCC's summary lacks {', '.join(missing)}: it was cut off, or another version; see hpccoutf.txt"
+            f"HPCC's summary lacks {', '.join(missing)}: it was cut off, or another version; see "
+            "hpccoutf.txt"
         )
     values = {
         name: factor * positive(told[key], f"HPCC's {key}")
@@ -119,7 +125,8 @@ def _parse_summary(text: str, body: str) -> HpccRun:
     processes = counts["CommWorldProcs"]
     if counts["HPL_nprow"] * counts["HPL_npcol"] != processes:
         raise ParseError(
-            f"HPL's grid is {told['HPL_nprow']} by {told['HPL_npcol']} of {processes} processes: rerun"
+            f"HPL's grid is {told['HPL_nprow']} by {told['HPL_npcol']} of {processes} processes: "
+            "rerun"
         )
     if counts["HPL_N"] % counts["HPL_NB"]:
         raise ParseError(f"HPL's N is {told['HPL_N']}, no multiple of {told['HPL_NB']}: rerun")
@@ -133,8 +140,8 @@ def _parse_summary(text: str, body: str) -> HpccRun:
 def parse_hpcc(text: str) -> list[HpccRun]:
     """Every launch in (concatenated) ``hpccoutf.txt``, in order.
 
-    Method: HPC Challenge 1.5 (P. Luszczek et al.); HPL's residual is checked by HPCC itself. Raises ParseError where a launch
-    did not end, a test failed, or a value is missing, zero or no number.
+    Method: HPC Challenge 1.5 (P. Luszczek et al.); HPL's residual is checked by HPCC itself. Raises
+    ParseError where a launch did not end, a test failed, or a value is missing, zero or no number.
     """
     begins = [found.start() for found in re.finditer(BEGIN, text, re.M)]
     bodies = [text[start:end] for start, end in zip(begins, [*begins[1:], len(text)])]
@@ -146,11 +153,12 @@ def parse_hpcc(text: str) -> list[HpccRun]:
     whole_sections = [section for section in sections if section]
     if not bodies or len(whole_sections) != len(bodies) or ended != len(bodies):
         raise ParseError(
-            f"HPCC began {len(bodies)} times and ended {ended} times: it was cut off (time limit, memory); see the "
-            "job's stderr"
+            f"HPCC began {len(bodies)} times and ended {ended} times: it was cut off (time limit, "
+            "memory); see the job's stderr"
         )
     for failed in re.findall(r"^\|\|Ax-b.*FAILED.*$", text, re.M):
         raise ParseError(
-            f"HPL's residual is too large ({failed.strip()}): the machine or its BLAS computes wrongly"
+            f"HPL's residual is too large ({failed.strip()}): the machine or its BLAS computes "
+            "wrongly"
         )
     return [_parse_summary(section[1], body) for section, body in zip(whole_sections, bodies)]

@@ -1,4 +1,5 @@
-"""The head that all of IMB-MPI1 (Intel MPI Benchmarks) print: how they were called, and their message sizes."""
+"""The head that all of IMB-MPI1 (Intel MPI Benchmarks) print: how they were called, and their
+message sizes."""
 
 import re
 
@@ -21,7 +22,8 @@ def imb_call(lines: list[str]) -> dict:
 
 
 def imb_sizes(lines: list[str], call: dict, low: int, high: int) -> tuple[int, int]:
-    """Shortest (but 0) and longest message in bytes, by the option -msglog; low and high are IMB's own exponents.
+    """Shortest (but 0) and longest message in bytes, by the option -msglog; low and high are IMB's
+    own exponents.
 
     ParseError where the lines that give both lengths say something else.
     """
@@ -35,6 +37,7 @@ def imb_sizes(lines: list[str], call: dict, low: int, high: int) -> tuple[int, i
         said = [line for line in lines if line.startswith(f"# {name} message length in bytes:")]
         if len(said) != 1 or said[0].split(":")[1].strip() != str(wanted):
             raise ParseError(
-                f"IMB's {name.lower()} message length is not given as {wanted} bytes: lines were damaged; rerun"
+                f"IMB's {name.lower()} message length is not given as {wanted} bytes: lines were "
+                "damaged; rerun"
             )
     return 1 << exponents[0], 1 << exponents[1]

@@ -20,7 +20,8 @@ class JvmRun:
 
 
 def parse_jvm(text: str) -> JvmRun | None:
-    """What the JVMs were set to; None where no program in Java ran. ParseError where a line of theirs is damaged."""
+    """What the JVMs were set to; None where no program in Java ran. ParseError where a line of
+    theirs is damaged."""
     lines = text.splitlines()
     settings = [line.partition(": ")[2] for line in lines if line.startswith("# nearmetal jvm")]
     warmed = [line for line in lines if line.startswith("# nearmetal warm_up")]

@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 
 from nearmetal.checks.parsing import ParseError, agree, launches_of, positive, real, unit, whole
 
-#: Energy of a pair-wise interacting atom in the lattice that the run begins with, by LAMMPS's own log of in.lj (any size).
+#: Energy of a pair-wise interacting atom in the lattice that the run begins with, by LAMMPS's own
+#: log of in.lj (any size).
 LATTICE_ENERGY = -6.7733681
-#: Of the total energy: what the run may lose or gain. The cut-off and the time step take 0.2 % while the lattice melts.
+#: Of the total energy: what the run may lose or gain. The cut-off and the time step take 0.2 %
+#: while the lattice melts.
 DRIFT = 0.005
 COLUMNS = ["Step", "Temp", "E_pair", "TotEng", "CPU"]
 
@@ -35,8 +37,9 @@ class LammpsRun:
 
 
 def _payload(text: str, grid: list[int], edge: float, atoms: int, steps: int) -> int:
-    """Bytes that processes must send each other: of a grid of them, each sends to two neighbours in a direction that is split,
-    at every step, the three coordinates of all atoms so near to their common face, and with `newton on` gets forces back."""
+    """Bytes that processes must send each other: of a grid of them, each sends to two neighbours in
+    a direction that is split, at every step, the three coordinates of all atoms so near to their
+    common face, and with `newton on` gets forces back."""
     reach = re.search(r"^ghost atom cutoff = (\S+)", text, re.M)
     if not reach:
         raise ParseError("LAMMPS does not say its ghost atom cutoff: lines were lost; rerun")
@@ -53,8 +56,8 @@ def _energies(lines: list[str]) -> list[list[float]]:
     begin = next((number for number, line in enumerate(lines) if line.split() == COLUMNS), None)
     if begin is None:
         raise ParseError(
-            f"LAMMPS gave no table of {' '.join(COLUMNS)}: it stopped before the first step; see the job's "
-            "stderr"
+            f"LAMMPS gave no table of {' '.join(COLUMNS)}: it stopped before the first step; see "
+            "the job's stderr"
         )
     rows = []
     for line in lines[begin + 1 :]:
@@ -82,8 +85,8 @@ def _parse(lines: list[str]) -> LammpsRun:
     whole_output = rows and re.search(r"^Total wall time:", text, re.M)
     if not (loop and grid and box and lattice and created and whole_output):
         raise ParseError(
-            "the output of LAMMPS stops before its end, or lines were lost: the job was cut off (time limit, crash); "
-            "see its stderr"
+            "the output of LAMMPS stops before its end, or lines were lost: the job was cut off "
+            "(time limit, crash); see its stderr"
         )
     processes, steps, atoms = (
         whole(number, "a count in LAMMPS's loop time", 1) for number in loop.groups()[1:]
@@ -105,17 +108,19 @@ def _parse(lines: list[str]) -> LammpsRun:
     bad = [row for row in rows if not all(map(math.isfinite, row))]
     if bad:
         raise ParseError(
-            f"the energies of LAMMPS are no numbers from step {bad[0][0]:.0f} on: it computes wrongly"
+            f"the energies of LAMMPS are no numbers from step {bad[0][0]:.0f} on: it computes "
+            "wrongly"
         )
     if not math.isclose(rows[0][2], LATTICE_ENERGY, rel_tol=1e-5):
         raise ParseError(
-            f"the energy of the lattice is {rows[0][2]:.8g} instead of {LATTICE_ENERGY}: LAMMPS computes wrongly"
+            f"the energy of the lattice is {rows[0][2]:.8g} instead of {LATTICE_ENERGY}: LAMMPS "
+            "computes wrongly"
         )
     first, last = rows[0][3], rows[-1][3]
     if abs(last - first) > DRIFT * abs(first):
         raise ParseError(
-            f"the total energy went from {first:.8g} to {last:.8g}, although it is conserved: LAMMPS computes "
-            "wrongly"
+            f"the total energy went from {first:.8g} to {last:.8g}, although it is conserved: "
+            "LAMMPS computes wrongly"
         )
     between = [after[4] - before[4] for before, after in itertools.pairwise(rows)]
     if min(between, default=-1) < 0 or rows[0][4] != 0:
@@ -149,7 +154,8 @@ def _check_rate(text: str, seconds: float, steps: int, rounding: float) -> None:
 def parse_lammps(text: str) -> list[LammpsRun]:
     """Every launch in the output of LAMMPS on ``src/apps/lj.lmp``, in order.
 
-    Method: bench/in.lj of LAMMPS; its "Loop time" counts the time steps alone. Raises ParseError on truncated or non-numeric
-    results, where the energy of the lattice is not the known one, and where the total energy is not conserved.
+    Method: bench/in.lj of LAMMPS; its "Loop time" counts the time steps alone. Raises ParseError on
+    truncated or non-numeric results, where the energy of the lattice is not the known one, and
+    where the total energy is not conserved.
     """
     return [_parse(lines) for lines in launches_of(text, r"LAMMPS \(", "LAMMPS")]

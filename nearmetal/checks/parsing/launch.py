@@ -34,7 +34,8 @@ def _parse_launch(lines: list[str]) -> Launch:
     given = facts.pop("launch")
     if "since_asked_s=" not in given:
         raise ParseError(
-            "the output does not tell when the launcher was called: start the program with --since $(date +%s.%N)"
+            "the output does not tell when the launcher was called: start the program with "
+            "--since $(date +%s.%N)"
         )
     told = words_of(given, "the line of the launch", "processes mpi_init_s since_asked_s")
     processes = whole(told["processes"], "the number of processes", 1)
@@ -45,7 +46,8 @@ def _parse_launch(lines: list[str]) -> Launch:
 
 
 def parse_launch(text: str) -> list[Launch]:
-    """Every launch in the output of ``src/launch.c``, in order. Raises ParseError on truncated or non-numeric results."""
+    """Every launch in the output of ``src/launch.c``, in order. Raises ParseError on truncated or
+    non-numeric results."""
     return [
         _parse_launch(lines)
         for lines in launches_of(text, r"# nearmetal program: launch", "launch")

@@ -38,12 +38,13 @@ def _parse(lines: list[str]) -> NamdRun:
     benchmarks = re.findall(r"^Info: Benchmark time: (.*)$", text, re.M)
     if not (processes and atoms and titles and energies and re.search(r"^WallClock:", text, re.M)):
         raise ParseError(
-            'the output of NAMD stops before its end ("WallClock:"): the job was cut off (time limit, crash); see '
-            "its stderr"
+            'the output of NAMD stops before its end ("WallClock:"): the job was cut off (time '
+            "limit, crash); see its stderr"
         )
     if not benchmarks:
         raise ParseError(
-            "NAMD tells no benchmark time, which it does after some hundred steps: raise numsteps in the input"
+            "NAMD tells no benchmark time, which it does after some hundred steps: raise "
+            "numsteps in the input"
         )
     names = titles[1].split()
     if any(len(row) != len(names) for row in energies):
@@ -61,7 +62,8 @@ def _parse(lines: list[str]) -> NamdRun:
     bad = [row["TS"] for row in table if not all(map(math.isfinite, row.values()))]
     if bad:
         raise ParseError(
-            f"the energies of NAMD are no numbers at step {bad[0]:.0f}: it computes wrongly, or the input does"
+            f"the energies of NAMD are no numbers at step {bad[0]:.0f}: it computes wrongly, or "
+            "the input does"
         )
     for row in table:
         if "KINETIC" in row:
@@ -97,13 +99,15 @@ def _only(text: str, pattern: str) -> re.Match | None:
 
 
 def _benchmarks(lines: list[str], cpus: str) -> list[float]:
-    """Seconds a step; each stands beside its days/ns, and both are in one proportion: the length of a step."""
+    """Seconds a step; each stands beside its days/ns, and both are in one proportion: the length of
+    a step."""
     seconds, first = [], None
     for words in lines:
         found = re.match(r"(\d+) CPUs (\S+) s/step (\S+) (days/ns|ns/days?)( |$)", words)
         if not found or found[1] != cpus:
             raise ParseError(
-                f"NAMD's benchmark time {words!r} is none of {cpus} processors: lines were damaged; rerun"
+                f"NAMD's benchmark time {words!r} is none of {cpus} processors: lines were "
+                "damaged; rerun"
             )
         time = positive(found[2], "the benchmark time of NAMD")
         days = positive(found[3], f"the {found[4]} of NAMD")
@@ -118,7 +122,8 @@ def _benchmarks(lines: list[str], cpus: str) -> list[float]:
 def parse_namd(text: str) -> list[NamdRun]:
     """Every launch in the output of NAMD, in order.
 
-    Method: NAMD User's Guide, "Standard output"; the benchmark times are NAMD's own of its steps once the load is balanced.
-    Raises ParseError on truncated output, a missing benchmark time, and energies that are no numbers.
+    Method: NAMD User's Guide, "Standard output"; the benchmark times are NAMD's own of its steps
+    once the load is balanced. Raises ParseError on truncated output, a missing benchmark time, and
+    energies that are no numbers.
     """
     return [_parse(lines) for lines in launches_of(text, r"Info: NAMD \d", "NAMD")]

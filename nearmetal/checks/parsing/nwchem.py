@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 
 from nearmetal.checks.parsing import ParseError, launches_of, positive, unit, whole
 
-#: Sum over the atoms, atomic units a component: what moves all of them moves none against another. Six decimals are printed.
+#: Sum over the atoms, atomic units a component: what moves all of them moves none against another.
+#: Six decimals are printed.
 UNMOVED = 1e-5
 ROW = re.compile(
     r"^ *\d+ +[A-Z][a-z]?" + 3 * r" +-?\d+\.\d+" + 3 * r" +(-?\d+\.\d+|NaN|\*+)" + " *$", re.M
@@ -66,18 +67,21 @@ def _parse(lines: list[str]) -> NwchemRun:
         ) from None
     if not gradient or len(gradient) != atoms:
         raise ParseError(
-            f"the gradient of NWChem has {len(gradient)} atoms instead of {atoms}: lines were lost; rerun"
+            f"the gradient of NWChem has {len(gradient)} atoms instead of {atoms}: lines were "
+            "lost; rerun"
         )
     sums = [sum(column) for column in zip(*gradient)]
     if not all(abs(each) <= UNMOVED for each in [*sums, 0 * total]):
         raise ParseError(
-            f"the forces of NWChem add up to {sums} instead of 0, or its energy is {total}: it computes wrongly"
+            f"the forces of NWChem add up to {sums} instead of 0, or its energy is {total}: it "
+            "computes wrongly"
         )
     seconds = positive(f"{float(end[1]) - float(begin[1]):.6f}", "the time of the gradient")
     whole_time = positive(wall[1], "the wall time of NWChem")
     if seconds > whole_time + unit(wall[1]):
         raise ParseError(
-            f"the time of the gradient is {seconds:.3f} s of {whole_time} s that NWChem ran: digits were damaged; rerun"
+            f"the time of the gradient is {seconds:.3f} s of {whole_time} s that NWChem ran: "
+            "digits were damaged; rerun"
         )
     version = re.search(r"\(NWChem\) (\S+)", lines[0])
     count = whole(processes[1], "the processes of NWChem", 1)
@@ -104,8 +108,8 @@ def _only(text: str, pattern: str) -> re.Match | None:
 def parse_nwchem(text: str) -> list[NwchemRun]:
     """Every launch in the output of NWChem on one of ``src/apps/water_*.nw``, in order.
 
-    Raises ParseError on truncated or non-numeric results, and on a gradient whose sum over the atoms is not zero. Whether
-    energy and gradient are the molecule's, the check knows.
+    Raises ParseError on truncated or non-numeric results, and on a gradient whose sum over the
+    atoms is not zero. Whether energy and gradient are the molecule's, the check knows.
     """
     return [
         _parse(lines)

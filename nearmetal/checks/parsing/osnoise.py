@@ -50,7 +50,8 @@ class NoiseRun:
 
     @property
     def worst_share_lost(self) -> float:
-        """Percent of the time on the core that loses most: it is the one that the others wait for."""
+        """Percent of the time on the core that loses most: it is the one that the others wait
+        for."""
         return max(core.lost_percent for core in self.cores.values())
 
     @property
@@ -82,13 +83,15 @@ def _core(words: list[str], run: NoiseRun) -> None:
         raise ParseError(f"CPU {cpu} is in the table twice: lines were mixed; rerun")
     time = run.seconds * 1e9
     taken = lost / 100 * time
-    # A detour is longer than the shortest quantum; all of them, and the quanta themselves, fit into the time.
+    # A detour is longer than the shortest quantum; all of them, and the quanta themselves, fit into
+    # the time.
     fits = detours <= quanta and 0 <= lost <= 100 and (detours > 0) == (longest > 0)
     fits = fits and longest <= 1.5 * taken + 1e6 and taken <= 1.5 * detours * longest + 1e6
     fits = fits and 0.3 * time <= quanta * shortest + taken <= 1.2 * time + PARTS * longest
     if not fits:
         raise ParseError(
-            f"the figures {where} do not agree ({' '.join(words)}) in {run.seconds:g} s: digits were damaged; rerun"
+            f"the figures {where} do not agree ({' '.join(words)}) in {run.seconds:g} s: digits "
+            "were damaged; rerun"
         )
     run.cores[cpu] = Core(quanta, shortest, detours, longest / 1e3, lost)
 
@@ -100,7 +103,8 @@ def _check(run: NoiseRun) -> None:
     top = max(run.histogram)
     if not top <= run.longest_us * 1e3 < 2 * top:
         raise ParseError(
-            f"the longest detour is {run.longest_us} us, but the histogram ends at {top} ns: digits were damaged; rerun"
+            f"the longest detour is {run.longest_us} us, but the histogram ends at {top} ns: "
+            "digits were damaged; rerun"
         )
     if len(run.parts) != PARTS:
         raise ParseError(
@@ -148,11 +152,13 @@ def _parse_noise(lines: list[str]) -> NoiseRun:
     _read_table(run, lines)
     if len(run.cores) != run.did["cpus"]:
         raise ParseError(
-            f"{len(run.cores)} of {run.did['cpus']:.0f} CPUs are in the table: lines were lost; rerun"
+            f"{len(run.cores)} of {run.did['cpus']:.0f} CPUs are in the table: lines were lost; "
+            "rerun"
         )
     if not any(core.detours for core in run.cores.values()):
         raise ParseError(
-            f"nothing interrupted any CPU within {run.seconds:g} s: measure longer (-S osnoise.seconds)"
+            f"nothing interrupted any CPU within {run.seconds:g} s: measure longer (-S "
+            "osnoise.seconds)"
         )
     if not run.parts or not run.histogram:
         raise ParseError(
@@ -163,10 +169,11 @@ def _parse_noise(lines: list[str]) -> NoiseRun:
 
 
 def parse_noise(text: str) -> list[NoiseRun]:
-    """Every launch in the output of ``src/osnoise.c``, in order: by CPU the detours from a fixed quantum of work.
+    """Every launch in the output of ``src/osnoise.c``, in order: by CPU the detours from a fixed
+    quantum of work.
 
-    Method: fixed work quanta; detours as Beckman et al. (IEEE Cluster 2006). Raises ParseError on truncated or non-numeric
-    results, and where nothing was noticed at all.
+    Method: fixed work quanta; detours as Beckman et al. (IEEE Cluster 2006). Raises ParseError on
+    truncated or non-numeric results, and where nothing was noticed at all.
     """
     return [
         _parse_noise(lines)

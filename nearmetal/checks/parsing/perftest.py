@@ -66,11 +66,13 @@ class Rdma:
 
 
 def parse_perftest(text: str) -> list[Table]:
-    """The tables of ``ib_{read,write,send}_lat`` and ``ib_{read,write,send}_bw --report_gbits``, one size each or ``-a``.
+    """The tables of ``ib_{read,write,send}_lat`` and ``ib_{read,write,send}_bw --report_gbits``,
+    one size each or ``-a``.
 
-    Latency is ``t_typical``, which is the median: half the round trip of write and send, the whole one of read, whose answer
-    no program sends (perftest_parameters.c, print_report_lat()). Bandwidth is ``BW average``, from the first message posted
-    to the last completed; ``BW peak`` is that of the luckiest stretch within. Raises ParseError, also on a table cut off.
+    Latency is ``t_typical``, which is the median: half the round trip of write and send, the whole
+    one of read, whose answer no program sends (perftest_parameters.c, print_report_lat()).
+    Bandwidth is ``BW average``, from the first message posted to the last completed; ``BW peak`` is
+    that of the luckiest stretch within. Raises ParseError, also on a table cut off.
     """
     tables: list[Table] = []
     for line in map(str.strip, text.splitlines()):
@@ -95,8 +97,8 @@ def parse_perftest(text: str) -> list[Table]:
                 or COLUMNS[table.quantity] not in table.columns
             ):
                 raise ParseError(
-                    f"{table.program} gives no {COLUMNS[table.quantity]} (it has {line!r}): run it with a number "
-                    "of iterations (-n), and for bandwidth --report_gbits"
+                    f"{table.program} gives no {COLUMNS[table.quantity]} (it has {line!r}): run "
+                    "it with a number of iterations (-n), and for bandwidth --report_gbits"
                 )
         elif table.columns and RULE.fullmatch(line):
             table.whole = True
@@ -151,7 +153,8 @@ def _check_latency(row: dict[str, str], value: float, where: str) -> None:
         figures = [positive(row[name], f"{name} beside {where}") for name in names if name in row]
         if figures != sorted(figures):
             raise ParseError(
-                f"{where} is {value}, which does not fit beside {figures}: digits were damaged; rerun"
+                f"{where} is {value}, which does not fit beside {figures}: digits were damaged; "
+                "rerun"
             )
 
 
@@ -169,7 +172,8 @@ def _check_rate(row: dict[str, str], value: float, where: str) -> None:
 
 
 def parse_rdma(text: str) -> list[Rdma]:
-    """Every launch in the output of ``src/rdma.sh``, which says before perftest's tables which ports it chose; ParseError."""
+    """Every launch in the output of ``src/rdma.sh``, which says before perftest's tables which
+    ports it chose; ParseError."""
     launches = launches_of(text, r"# nearmetal program: rdma", "launch of rdma.sh")
     return [_parse_launch(launch) for launch in launches]
 
@@ -207,7 +211,8 @@ def _parse_launch(lines: list[str]) -> Rdma:
     unpaired = set(run.latency_us) ^ set(run.bandwidth_gbps)
     if unpaired:
         raise ParseError(
-            f"sizes {sorted(unpaired)} have only one of latency and bandwidth: see the job's stderr and rerun"
+            f"sizes {sorted(unpaired)} have only one of latency and bandwidth: see the job's "
+            "stderr and rerun"
         )
     counts = {count for table in tables for count in table.iterations.values()}
     if len(counts) > 1:
@@ -227,7 +232,8 @@ PORT = re.compile(r"# nearmetal port: (\d+) (\S+) ([\w.-]+/\d+) (\w+)", re.ASCII
 
 
 def _ports(lines: list[str]) -> list[tuple[str, str, str, str]]:
-    """Task, host, port and link layer of both ends. srun prints what its tasks say as it arrives."""
+    """Task, host, port and link layer of both ends. srun prints what its tasks say as it
+    arrives."""
     ports = []
     for line in lines:
         found = PORT.fullmatch(line)
@@ -242,7 +248,8 @@ def _ports(lines: list[str]) -> list[tuple[str, str, str, str]]:
     ports.sort()
     if [port[0] for port in ports] != ["0", "1"]:
         raise ParseError(
-            f"{len(ports)} ports are told instead of one of task 0 and one of task 1: rdma.ports was not whole"
+            f"{len(ports)} ports are told instead of one of task 0 and one of task 1: rdma.ports "
+            "was not whole"
         )
     if ports[0][3] != ports[1][3]:
         raise ParseError(f"the ports have link layers {ports[0][3]} and {ports[1][3]}: rerun")
@@ -264,5 +271,6 @@ def _check_settings(table: Table, device: str, first: dict[str, str]) -> None:
     for key in ("Mtu", "Link type", "Connection type", "GID index"):
         if table.settings.get(key) != first.get(key):
             raise ParseError(
-                f"{table.program} has {key} {table.settings.get(key)}, where another table has {first.get(key)}: rerun"
+                f"{table.program} has {key} {table.settings.get(key)}, where another table has "
+                f"{first.get(key)}: rerun"
             )

@@ -48,7 +48,8 @@ class PingPong:
     complete: bool = False  #: the program said that it came to its end
 
     def latency_us(self, size: int) -> float:
-        """Half round trip of a message of ``size`` bytes, us; ParseError when it wasn't measured."""
+        """Half round trip of a message of ``size`` bytes, us; ParseError when it wasn't
+        measured."""
         if size not in self.rows:
             raise ParseError(
                 f"no row for messages of {size} bytes: measured were {sorted(self.rows)}"
@@ -61,7 +62,8 @@ class PingPong:
 
     @property
     def startup_latency_us(self) -> float:
-        """Half round trip of the smallest message that carries data, us (IMB's 0 B row carries none)."""
+        """Half round trip of the smallest message that carries data, us (IMB's 0 B row carries
+        none)."""
         return self.latency_us(min(size for size in self.rows if size > 0))
 
     @property
@@ -95,8 +97,8 @@ def _pingpong_row(line: str, ours: bool) -> tuple[int, Row]:
     ):
         raise ParseError(
             f"{line!r} is no row of a PingPong table (bytes, repetitions, us, MB/s): the program "
-            "failed at this size or other output got in between; rerun, with a longer time limit if "
-            "it says time-out"
+            "failed at this size or other output got in between; rerun, with a longer time limit "
+            "if it says time-out"
         )
     size = int(words[0])
     latency = positive(words[2], f"the latency at {size} bytes")
@@ -154,7 +156,8 @@ def _expect_sizes(launch: PingPong, first: int, largest: int) -> None:
         raise ParseError(f"sizes are missing before {gaps[0]} bytes: lines were lost; rerun")
     if sizes[0] != first:
         raise ParseError(
-            f"{len(sizes)} sizes in the table, from {sizes[0]} bytes instead of {first}: lines were lost; rerun"
+            f"{len(sizes)} sizes in the table, from {sizes[0]} bytes instead of {first}: lines "
+            "were lost; rerun"
         )
     raise ParseError(
         f"sizes are missing before {largest} bytes, or are no powers of two: lines were lost; rerun"
@@ -179,15 +182,16 @@ def _check_ours(launch: PingPong, lines: list[str]) -> None:
         most = max(least, min(method["iterations"], method["volume"] // size))
         if not least <= row.repetitions <= most:
             raise ParseError(
-                f"{row.repetitions} repetitions at {size} bytes, where the method gives {least:.0f} to {most:.0f}: "
-                "digits were damaged; rerun"
+                f"{row.repetitions} repetitions at {size} bytes, where the method gives "
+                f"{least:.0f} to {most:.0f}: digits were damaged; rerun"
             )
         _check_batches(size, row, launch.batches[size])
     if launch.sockets or any("sockets" in key for key in launch.facts):
         wanted = [size for size in PLAIN if size <= method["max_bytes"]]
         if list(launch.sockets) != wanted:
             raise ParseError(
-                f"plain sockets have figures of {list(launch.sockets)} bytes instead of {wanted}: lines were lost; rerun"
+                f"plain sockets have figures of {list(launch.sockets)} bytes instead of {wanted}: "
+                "lines were lost; rerun"
             )
 
 
@@ -215,7 +219,8 @@ def _check_imb(launch: PingPong, lines: list[str]) -> None:
     for size, row in launch.rows.items():
         if row.repetitions > most:
             raise ParseError(
-                f"{row.repetitions} repetitions at {size} bytes, more than {most}: digits were damaged; rerun"
+                f"{row.repetitions} repetitions at {size} bytes, more than {most}: digits were "
+                "damaged; rerun"
             )
 
 
@@ -229,8 +234,8 @@ def _parse_pingpong(lines: list[str]) -> PingPong:
         )
     if not launch.complete:
         raise ParseError(
-            f"the output stops after {sizes[-1]} bytes without the line that ends it: the job was cut "
-            "off (time limit, crash); see its stderr and rerun"
+            f"the output stops after {sizes[-1]} bytes without the line that ends it: the job was "
+            "cut off (time limit, crash); see its stderr and rerun"
         )
     if "# #processes = 2" not in lines:
         raise ParseError("the table does not say that it is of 2 processes: lines were lost; rerun")
@@ -244,8 +249,8 @@ def _parse_pingpong(lines: list[str]) -> PingPong:
 def parse_imb(text: str) -> list[PingPong]:
     """Every launch in the output of IMB-MPI1 PingPong or of ``src/pingpong.c``, in order.
 
-    Method: Intel MPI Benchmarks, PingPong: t[usec] is half the round trip; MB is 1e6 bytes (IMB_output.c).
-    IMB prints t with two decimals only, a step of 4 % at 0.25 us; ours has four.
+    Method: Intel MPI Benchmarks, PingPong: t[usec] is half the round trip; MB is 1e6 bytes
+    (IMB_output.c). IMB prints t with two decimals only, a step of 4 % at 0.25 us; ours has four.
     Raises ParseError on empty, truncated, non-numeric, zero, negative or NaN results.
     """
     launches = launches_of(

@@ -17,11 +17,13 @@ class Qperf:
 
 
 def parse_qperf(text: str) -> Qperf:
-    """``qperf -t 1 -uu -ub -e 6 -vu -oo msg_size:1:4M:*2 HOST tcp_lat tcp_bw``: one pair of a _lat and a _bw test.
+    """``qperf -t 1 -uu -ub -e 6 -vu -oo msg_size:1:4M:*2 HOST tcp_lat tcp_bw``: one pair of a _lat
+    and a _bw test.
 
-    tcp_lat is half the round trip: qperf.c, calc_results(), divides the client's time by the messages that both
-    sides received, two per round trip.  tcp_bw is what the receiver got, one way.  qperf (0.4.11) cuts -t to whole
-    seconds, and below 1 s it never ends.  Raises ParseError, also on a run that was cut off.
+    tcp_lat is half the round trip: qperf.c, calc_results(), divides the client's time by the
+    messages that both sides received, two per round trip.  tcp_bw is what the receiver got, one
+    way.  qperf (0.4.11) cuts -t to whole seconds, and below 1 s it never ends.  Raises ParseError,
+    also on a run that was cut off.
     """
     result = Qperf()
     for test, values in _tests(text):
@@ -32,8 +34,8 @@ def parse_qperf(text: str) -> Qperf:
         known = {quantity, "msg_size", "time"}
         if not number or scale is None or size_unit != "bytes" or set(values) - known:
             raise ParseError(
-                f"{test} lacks {quantity} in ns or bits/sec or msg_size in bytes (it has {values}): "
-                "run qperf with -uu -ub -vu"
+                f"{test} lacks {quantity} in ns or bits/sec or msg_size in bytes (it has "
+                f"{values}): run qperf with -uu -ub -vu"
             )
         if (scale == 1e-3) != (quantity == "latency"):
             raise ParseError(
@@ -54,12 +56,13 @@ def parse_qperf(text: str) -> Qperf:
         result.bandwidth_gbps
     ):  # qperf marks its end by nothing else
         raise ParseError(
-            f"sizes {sorted(unpaired)} have only one of latency and bandwidth: the run was cut off, or "
-            "one of the two tests was not asked for; run both in one call"
+            f"sizes {sorted(unpaired)} have only one of latency and bandwidth: the run was cut "
+            "off, or one of the two tests was not asked for; run both in one call"
         )
     if len(set(result.times)) > 1:
         raise ParseError(
-            f"qperf's tests took {sorted(set(result.times))} s, where each takes as long: digits were damaged; rerun"
+            f"qperf's tests took {sorted(set(result.times))} s, where each takes as long: digits "
+            "were damaged; rerun"
         )
     result.did = {
         "sizes": ",".join(map(str, result.latency_us)),
@@ -72,7 +75,8 @@ VALUE = re.compile(r"(\w+) += +(\S+)(?: (\S+))?")
 
 
 def _tests(text: str) -> list[tuple[str, dict[str, tuple[str, str]]]]:
-    """Each test's name and its figures with their units; ParseError where a line between them is none."""
+    """Each test's name and its figures with their units; ParseError where a line between them is
+    none."""
     tests: list[tuple[str, dict]] = []
     for line in map(str.rstrip, text.splitlines()):
         name = re.fullmatch(r"(\w+):", line, re.ASCII)
@@ -88,7 +92,8 @@ def _tests(text: str) -> list[tuple[str, dict[str, tuple[str, str]]]]:
                 break  # other words after qperf's own
             if not value or value[1] in tests[-1][1]:
                 raise ParseError(
-                    f"{line.strip()!r} is no line of {tests[-1][0]} (run qperf with -uu -ub -vu), or given twice"
+                    f"{line.strip()!r} is no line of {tests[-1][0]} (run qperf with -uu -ub -vu), "
+                    "or given twice"
                 )
             tests[-1][1][value[1]] = value[2], value[3] or ""
     return tests
@@ -101,7 +106,8 @@ def _seconds(test: str, number: str, time_unit: str) -> float:
 
 
 def parse_tcp(text: str) -> list[Qperf]:
-    """Every launch in the output of ``src/tcp.sh``, which marks its begin and end around qperf's words; ParseError."""
+    """Every launch in the output of ``src/tcp.sh``, which marks its begin and end around qperf's
+    words; ParseError."""
     launches = launches_of(text, r"# nearmetal program: tcp", "launch of tcp.sh", strip=False)
     runs = []
     for lines in launches:

@@ -1,4 +1,5 @@
-"""What was asked of a program against what it says it did (`did` of a launch): in one place, for every check."""
+"""What was asked of a program against what it says it did (`did` of a launch): in one place, for
+every check."""
 
 import math
 import re
@@ -7,7 +8,8 @@ from nearmetal.checks.parsing import ParseError
 
 
 def options(words: list[str]) -> dict:
-    """The options of a command line by name, as numbers where they are such; further words as ``arguments``."""
+    """The options of a command line by name, as numbers where they are such; further words as
+    ``arguments``."""
     asked: dict = {}
     arguments = []
     rest = [str(word) for word in words]
@@ -31,7 +33,8 @@ def _same(asked, did) -> bool:
 
 
 def differences(asked: dict, did: dict) -> list[str]:
-    """A phrase for each thing that was done otherwise than asked, or that the program does not say."""
+    """A phrase for each thing that was done otherwise than asked, or that the program does not
+    say."""
     return [
         f"{name} was {did[name]} instead of {value}"
         if name in did
@@ -46,6 +49,7 @@ def expect(asked: dict, did: dict) -> None:
     wrong = differences(asked, did)
     if wrong:
         raise ParseError(
-            f"the program did not do what it was asked to: {'; '.join(wrong)}. Was its output damaged, or does an "
-            "environment variable or another program of its name change what it does?"
+            f"the program did not do what it was asked to: {'; '.join(wrong)}. Was its output "
+            "damaged, or does an environment variable or another program of its name change what "
+            "it does?"
         )

@@ -1,4 +1,5 @@
-"""What Spack installed against the lock that it was to install; locks are read by ``nearmetal/locks/spack.py``."""
+"""What Spack installed against the lock that it was to install; locks are read by
+``nearmetal/locks/spack.py``."""
 
 import re
 from dataclasses import dataclass
@@ -20,7 +21,8 @@ class Installed:
 
 
 def parse_installed(text: str) -> dict[str, Installed]:
-    """By hash, from the output of ``spack find --format`` with FORMAT. ParseError for any other line, and for none."""
+    """By hash, from the output of ``spack find --format`` with FORMAT. ParseError for any other
+    line, and for none."""
     found = {}
     for line in filter(str.strip, text.splitlines()):
         words = line.split()
@@ -37,7 +39,8 @@ def parse_installed(text: str) -> dict[str, Installed]:
 
 
 def measured(lock) -> list:
-    """The packages of a lock that results are told with: those asked for, and the MPI that any of them uses."""
+    """The packages of a lock that results are told with: those asked for, and the MPI that any of
+    them uses."""
     roots = [lock.nodes[key] for key in lock.roots.values()]
     used = [lock.nodes[node.virtuals["mpi"]] for node in roots if "mpi" in node.virtuals]
     return sorted(
@@ -65,8 +68,8 @@ def disagreements(lock, installed: dict[str, Installed]) -> list[str]:
             if one.hash not in lock.nodes
         ]
         + [
-            f"{one.name}@{one.version} is installed with the hash {one.hash}, which the lock has for "
-            f"{lock.nodes[one.hash].name}@{lock.nodes[one.hash].version}"
+            f"{one.name}@{one.version} is installed with the hash {one.hash}, which the lock has "
+            f"for {lock.nodes[one.hash].name}@{lock.nodes[one.hash].version}"
             for one in installed.values()
             if one.hash in lock.nodes
             and (one.name, one.version) != (lock.nodes[one.hash].name, lock.nodes[one.hash].version)

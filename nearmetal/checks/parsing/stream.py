@@ -89,7 +89,8 @@ def _binding(table: StreamTable, value: str) -> None:
 
 
 def _rate(table: StreamTable, function: str, words: list[str], elements: int) -> None:
-    """A row: best rate, mean, least and most of the seconds of a pass; all of it follows from the passes."""
+    """A row: best rate, mean, least and most of the seconds of a pass; all of it follows from the
+    passes."""
     if len(words) != 4:
         words = [*words, *[""] * 4][:4]
     rate, mean, least, most = (positive(word, f"the rate of {function}") for word in words)
@@ -111,12 +112,14 @@ def _check_table(table: StreamTable, threads: int, ntimes: int, elements: int) -
     bound = set(table.bindings) == set(range(threads))
     if not whole_table or not bound or not table.validated:
         raise ParseError(
-            f"the table of {threads} threads lacks a function, its passes, a binding or the validation: rerun"
+            f"the table of {threads} threads lacks a function, its passes, a binding or the "
+            "validation: rerun"
         )
     for function, passes in table.passes.items():
         if len(passes) != ntimes - 1:
             raise ParseError(
-                f"{function} has {len(passes)} passes instead of {ntimes - 1}: lines were damaged; rerun"
+                f"{function} has {len(passes)} passes instead of {ntimes - 1}: lines were "
+                "damaged; rerun"
             )
         mean, least, most, step = table.times[function]
         for what, told, computed in (
@@ -145,7 +148,8 @@ def _parse_stream(lines: list[str]) -> StreamRun:
             threads = whole(value, "the number of threads", 1)
             if threads in run.tables:
                 raise ParseError(
-                    f"two tables for {threads} threads in one launch: give --threads each count once"
+                    f"two tables for {threads} threads in one launch: give --threads each count "
+                    "once"
                 )
             table = run.tables[threads] = StreamTable()
         elif (found or key in ("binding", "passes")) and not run.tables:
@@ -168,8 +172,8 @@ def _parse_stream(lines: list[str]) -> StreamRun:
         run.complete = run.complete or line == END
     if not run.complete:
         raise ParseError(
-            f"STREAM's output stops in the table of {max(run.tables, default='no')} threads, without "
-            '"# nearmetal complete": the job was cut off; see its stderr and rerun'
+            f"STREAM's output stops in the table of {max(run.tables, default='no')} threads, "
+            'without "# nearmetal complete": the job was cut off; see its stderr and rerun'
         )
     for threads, table in run.tables.items():
         _check_table(table, threads, int(method["ntimes"]), elements)
@@ -184,7 +188,8 @@ def _parse_stream(lines: list[str]) -> StreamRun:
 
 
 def parse_stream(text: str) -> list[StreamRun]:
-    """Every launch in the output of ``src/stream.c``, in order: per thread count best rates in MB/s (1e6 byte/s).
+    """Every launch in the output of ``src/stream.c``, in order: per thread count best rates in MB/s
+    (1e6 byte/s).
 
     Method: STREAM (McCalpin). Raises ParseError on truncated, non-numeric or unvalidated results.
     """
@@ -216,8 +221,8 @@ class NumaRun:
 def parse_numa(text: str) -> list[NumaRun]:
     """Every launch in the output of ``src/numa.sh``, in order.
 
-    Method: STREAM (McCalpin), an instance bound to a NUMA node. Raises ParseError on anything that `parse_stream` refuses, and
-    where an instance is missing.
+    Method: STREAM (McCalpin), an instance bound to a NUMA node. Raises ParseError on anything that
+    `parse_stream` refuses, and where an instance is missing.
     """
     launches = launches_of(text, r"# nearmetal numa: nodes=", "output of numa.sh")
     return [_parse_numa(lines) for lines in launches]
@@ -243,7 +248,8 @@ def _parse_numa(lines: list[str]) -> NumaRun:
         runs = parse_stream("\n".join(lines[begin + 1 : stop]))
         if len(runs) != 1 or len(runs[0].tables) != 1:
             raise ParseError(
-                f"an instance of numa.sh has {len(runs)} launches or tables: lines were mixed; rerun"
+                f"an instance of numa.sh has {len(runs)} launches or tables: lines were mixed; "
+                "rerun"
             )
         [run] = runs
         tables.setdefault(head[1], []).extend(run.tables.values())
@@ -253,7 +259,8 @@ def _parse_numa(lines: list[str]) -> NumaRun:
     given = {kind: len(instances) for kind, instances in tables.items()}
     if end == len(lines) or given != wanted:
         raise ParseError(
-            f"{nodes} NUMA nodes should give instances {wanted}, but there are {given}: see the job's stderr"
+            f"{nodes} NUMA nodes should give instances {wanted}, but there are {given}: see the "
+            "job's stderr"
         )
     _expect_places(places)
     return NumaRun(nodes, tables, did)

@@ -55,12 +55,12 @@ def build_commands(environ, program: str) -> list[str]:
     source = program if program.endswith(".java") else f"java/{program}.java"
     commands = [
         (
-            'command -v javac > /dev/null || { echo "javac is not on PATH: load the module of a JDK '
-            '(17 or newer)" >&2; exit 1; }'
+            'command -v javac > /dev/null || { echo "javac is not on PATH: load the module of a '
+            'JDK (17 or newer)" >&2; exit 1; }'
         ),
         (
-            f'[ -r "${home}/lib/mpj.jar" ] || {{ echo "{home}=${home} has no lib/mpj.jar: it is to be '
-            "the directory of the library's installation\" >&2; exit 1; }"
+            f'[ -r "${home}/lib/mpj.jar" ] || {{ echo "{home}=${home} has no lib/mpj.jar: it is to '
+            "be the directory of the library's installation\" >&2; exit 1; }"
         ),
         f"{javac} -Xlint:all -Werror -d {launch} java/launch/*.java",
         f'{javac} -cp "${home}/lib/mpj.jar" -sourcepath java -d {classes} {shlex.quote(source)}',

@@ -1,4 +1,5 @@
-"""A check for tests of how programs in Java are launched: `reframe -c tests/support/java/hello_check.py -r --system lab:native`."""
+"""A check for tests of how programs in Java are launched: `reframe -c
+tests/support/java/hello_check.py -r --system lab:native`."""
 
 import re
 from pathlib import Path
