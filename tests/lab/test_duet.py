@@ -5,7 +5,7 @@ import re
 import pytest
 
 from nearmetal import duet, results
-from tests.support.measured import rows
+from tests.support.measured import printed, rows
 
 CHECKS = ["-c", "reframe_checks/duet", "-r"]
 
@@ -16,7 +16,7 @@ def run(lab, prefix, *options) -> tuple[results.Case, str, tuple[str, ...], int]
     assert done.returncode == 0 and "Ran 1/1 test case(s)" in done.stdout, done.stdout
     session = duet.load(prefix / "results.db")
     [case] = session.cases
-    return case, *duet.run(session)
+    return case, *printed(session)
 
 
 def halves(case: results.Case, pairs: int) -> dict[str, tuple]:

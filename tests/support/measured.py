@@ -4,6 +4,8 @@ import json
 import re
 import sqlite3
 
+from nearmetal import duet, published
+
 CARRIERS = {
     "native": "eth0 (veth)",
     "passthrough": "eth0 (macvlan passthru)",
@@ -33,3 +35,9 @@ def cases(database) -> list[dict]:
 def rows(text: str) -> dict[str, str]:
     """The lines of a duet's verdicts, by variable."""
     return {line.split()[0]: line for line in text.splitlines() if re.search(" (un)?paired ", line)}
+
+
+def printed(session) -> tuple[str, tuple[str, ...], int]:
+    """Text, missing and exit code of `nearmetal duet`."""
+    report = duet.judge_session(session)
+    return duet.render(report, published.load()), report.missing, report.exit_code

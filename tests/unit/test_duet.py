@@ -7,14 +7,14 @@ import subprocess
 import pytest
 from reframe.core.environments import Environment
 
-from nearmetal import duet, published, results
+from nearmetal import duet, results
 from nearmetal.checks.duet import script
 from nearmetal.checks.duet.variants import set_anew
 from nearmetal.checks.parsing import ParseError
 from nearmetal.checks.parsing.duet import order, parse_duet
 from nearmetal.cli import main
 from tests.support.campaigns import with_medians
-from tests.support.measured import rows
+from tests.support.measured import printed, rows
 from tests.support.recorded import recorded, session, store
 
 RECORDED = recorded("duet_pingpong")
@@ -32,12 +32,6 @@ def test_launches_come_in_neighbouring_pairs_and_a_drift_favours_nobody():
         for variant in "ab"
     }
     assert when["a"] == when["b"]
-
-
-def printed(session) -> tuple[str, tuple[str, ...], int]:
-    """Text, missing and exit code of `nearmetal duet`."""
-    report = duet.judge_session(session)
-    return duet.render(report, published.load()), report.missing, report.exit_code
 
 
 @pytest.mark.parametrize("pairs", [0, 1, 7, -2])
