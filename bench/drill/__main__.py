@@ -23,6 +23,7 @@ from nearmetal.gate import render as verdicts
 from nearmetal.gate.session import judge_session, typical_drift
 from nearmetal.gate.verdict import GateReport, Verdict
 from nearmetal.lab.namespaces import Namespaces
+from nearmetal.stats import plan
 
 CHECKOUT = Path(__file__).parents[2]
 PLACE = CHECKOUT / "results" / "drill"
@@ -223,7 +224,7 @@ def main() -> int:
     parser.add_argument(
         "--baseline",
         type=int,
-        default=record.SESSIONS,
+        default=plan.BASELINE_SESSIONS,
         help="sessions to record (default: %(default)s)",
     )
     parser.add_argument(
