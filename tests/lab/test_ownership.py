@@ -78,7 +78,10 @@ def test_the_labs_user_records_baselines_beside_its_results(lab):
 
 
 def test_the_lab_has_the_checkouts_own_package(lab):
-    where = "import nearmetal, nearmetal.results as it; print(nearmetal.__file__, it.default_database())"
+    where = (
+        "import nearmetal; from nearmetal import results; "
+        "print(nearmetal.__file__, results.default_database())"
+    )
     said = lab.run(f'python -c "{where}"; command -v nearmetal').split()
     assert said[1] == f"{CHECKOUT}/results/results.db"
     assert os.path.basename(os.path.dirname(said[0])) == "nearmetal"
