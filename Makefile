@@ -36,7 +36,7 @@ test test-whole test-all: export PYTEST := $(value PYTEST)
 test: .venv/ready .venv/aws/ready ## lint, unit, node and browser tests, and the short ones in the lab (fifteen minutes); PYTEST='-k drained' some
 	$(STAGES) test
 
-test-whole: .venv/ready .venv/aws/ready ## what `make test` leaves out: whole selections, guests, images, all faults, drills (45 minutes)
+test-whole: .venv/ready .venv/aws/ready ## what `make test` leaves out: whole selections, guests, images, all faults (45 minutes)
 	$(STAGES) whole
 
 test-all: .venv/ready .venv/aws/ready ## both of them (an hour)

@@ -24,8 +24,6 @@ OPTIONS = shlex.split(os.environ.get("PYTEST", ""))
 PYTEST = [sys.executable, "-m", "pytest"]
 #: pytest's exit code where the options leave no test.
 NONE_CHOSEN = 5
-#: As many launches as a baseline needs at least (4 sessions of 5), and two regressions, each once.
-DRILL = "--baseline 4 --unchanged 0 --only 'no optimization' --only 'one core'"
 
 
 @dataclass(frozen=True)
@@ -62,7 +60,6 @@ SETS = {
             (("NEARMETAL_FUZZ", "1"),),
         ),
         Stage("lab whole", tier("lab", "-m", "whole")),
-        Stage("drill", [*MAKE, "drill", f"DRILL={DRILL}"]),
     ],
 }
 
