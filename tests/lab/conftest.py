@@ -30,19 +30,18 @@ def prefix(lab, request):
     return fresh_prefix(lab, request.node.name)
 
 
-def build_as_locked(lab, *stacks: str, directory: Path = IMAGES) -> dict:
+def build_as_locked(*stacks: str) -> dict:
     """Images of these stacks, or of all, built as locked; the lock's entries.
 
     Where the lock is of other sources, or Debian's archive has moved on since, they are locked
     anew.
     """
-    fresh_prefix(lab, directory.name)
-    files.copy(CHECKOUT / "containers" / "images.lock", f"{directory}.lock")
+    files.copy(CHECKOUT / "containers" / "images.lock", f"{IMAGES}.lock")
     if faults := images.faults():
         warnings.warn(f"images.lock is not of this checkout: {faults}", stacklevel=1)
-        done = make_images("--lock", *stacks, directory=directory)
+        done = make_images("--lock", *stacks)
     else:
-        done = make_images(*stacks, directory=directory)
+        done = make_images(*stacks)
     if done.returncode == 3:
         said = [line for line in done.stdout.splitlines() if line.startswith("  ")]
         assert said and all(
@@ -53,23 +52,27 @@ def build_as_locked(lab, *stacks: str, directory: Path = IMAGES) -> dict:
             f"the archive has other packages than images.lock (make images-lock): {said}",
             stacklevel=2,
         )
-        done = make_images("--lock", *stacks, directory=directory)
+        done = make_images("--lock", *stacks)
     assert done.returncode == 0, done.stdout
-    return images.read_lock(Path(f"{directory}.lock"))
+    return images.read_lock(Path(f"{IMAGES}.lock"))
 
 
 @pytest.fixture(scope="session")
 def built_images(lab) -> dict:
-    """All images, built as locked; the lock's entries."""
-    return build_as_locked(lab)
+    """All images, built as locked; the lock's entries. One that is there already stays."""
+    if not IMAGES.is_dir():
+        fresh_prefix(lab, IMAGES.name)
+    return build_as_locked()
 
 
 @pytest.fixture(scope="session")
 def locked_image(lab) -> tuple[str, dict, dict]:
-    """A stack, its image's entry in the lock, and the environment variables that name it."""
-    directory = IMAGES.with_name("image")
-    entries = build_as_locked(lab, "mpich", directory=directory)
-    return "mpich", entries["mpich"], {"NEARMETAL_IMAGES": str(directory)}
+    """A stack, its image's entry in the lock, and the environment variables that name it.
+
+    The image is built anew.
+    """
+    fresh_prefix(lab, IMAGES.name)
+    return "mpich", build_as_locked("mpich")["mpich"], {"NEARMETAL_IMAGES": str(IMAGES)}
 
 
 @pytest.fixture(scope="module")

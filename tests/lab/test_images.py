@@ -171,7 +171,7 @@ def test_another_image_than_the_locked_one_is_a_failed_case(lab, built_images, p
 def test_an_image_of_older_sources_runs_and_the_run_says_so(lab, built_images, prefix):
     (prefix / "images").symlink_to(IMAGES)
     lock = Path(f"{IMAGES}.lock").read_text()
-    files.write(prefix / "images.lock", lock.replace(built_images["mpich"]["sources"], "0" * 64))
+    files.write(prefix / "images.lock", lock.replace(built_images["mpich"]["sources"], "a" * 64))
     done = lab.reframe(
         "-r",
         "--system",
@@ -186,7 +186,7 @@ def test_an_image_of_older_sources_runs_and_the_run_says_so(lab, built_images, p
     assert done.returncode == 0, done.stdout
     assert "mpich-sif runs programs of other sources" in done.stdout
     [case] = cases(prefix / "results.db")
-    assert case["facts"]["sources"] == "0" * 64
+    assert case["facts"]["sources"] == "a" * 64
     assert case["image"] == f"mpich {built_images['mpich']['digest']}"
 
 
