@@ -33,7 +33,7 @@ campaign: lab-up ## everything on SYSTEM (default: lab), with progress and an es
 STAGES = @sh nearmetal/lab/host.sh test-packages.txt && .venv/bin/python -m tests.stages
 test test-whole test-all: export PYTEST := $(value PYTEST)
 
-test: .venv/ready .venv/aws/ready ## lint, unit, node and browser tests, and the short ones in the lab (25 minutes); PYTEST='-k drained' some
+test: .venv/ready .venv/aws/ready ## lint, and the tests of every change (@TEST@); PYTEST='-k drained' some
 	$(STAGES) test
 
 test-whole: .venv/ready .venv/aws/ready ## what `make test` leaves out: whole selections, guests, images, all faults (45 minutes)
@@ -42,7 +42,7 @@ test-whole: .venv/ready .venv/aws/ready ## what `make test` leaves out: whole se
 test-all: .venv/ready .venv/aws/ready ## both of them (more than an hour)
 	$(STAGES) test whole
 
-unit: .venv/ready .venv/aws/ready ## only the tests that need no lab and no browser (three minutes)
+unit: .venv/ready .venv/aws/ready ## only the tests that start no other program for long (@UNIT@)
 	@.venv/bin/python -m pytest -n auto $(PYTEST) tests/unit
 
 # Each tool is one target, so that `make -k lint` goes on after the first finding. Caches stay out of the checkout.

@@ -1,11 +1,25 @@
 """A test's tier is the directory that it is in; `whole` marks what `make test` leaves out."""
 
+import shutil
+import tempfile
 from pathlib import Path
 
 import pytest
 
-TIERS = ("unit", "node", "lab", "browser")
+TIERS = ("unit", "host", "node", "lab", "browser")
 LEFT_OUT = pytest.StashKey[int]()
+
+
+@pytest.fixture
+def open_path():
+    """A directory that every user can enter; tmp_path is root's own.
+
+    Not below pytest's: each start of pytest on this machine closes that one to other users again.
+    """
+    directory = Path(tempfile.mkdtemp(prefix="nearmetal-test-"))
+    directory.chmod(0o755)
+    yield directory
+    shutil.rmtree(directory, ignore_errors=True)
 
 
 def pytest_collection_modifyitems(items):

@@ -48,6 +48,7 @@ SETS = {
     "test": [
         Stage("lint", [*MAKE, "lint"]),
         Stage("unit", tier("unit", "-n", "auto")),
+        Stage("host", tier("host", "-n", "auto")),
         Stage("lab up", [*MAKE, "lab-up"]),
         Stage("node", on_a_node()),
         Stage("browser", tier("browser")),

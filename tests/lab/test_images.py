@@ -80,6 +80,8 @@ def measured(lab, built_images):
             "^(openmpi|mpich)-sif$",
             "-n",
             names,
+            "-S",
+            "repeats=1",
             "--max-retries=2",
             prefix=prefixes[-1],
             timeout=900,

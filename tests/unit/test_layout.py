@@ -7,7 +7,7 @@ import pytest
 from tests.support.paths import CHECKOUT
 
 FILES = sorted((CHECKOUT / "tests").rglob("*.py"))
-TIERS = {"unit", "node", "lab", "browser"}
+TIERS = {"unit", "host", "node", "lab", "browser"}
 
 
 def imported(path) -> set[str]:

@@ -26,7 +26,7 @@ partitions:
     extras: {no_baseline: a test, link_class: native, link_speed_gbps: 1, hypervisor: none, cores_per_node: 2}
 """  # noqa: E501
 REFRAME = ["reframe", "--nocolor", "--system", "here", "-S", "repeats=1"]
-RUN = [*REFRAME, "-c", "reframe_checks", "-n", "^osnoise$", "-S", "osnoise.seconds=0.1"]
+RUN = [*REFRAME, "-c", "reframe_checks/osnoise.py", "-S", "osnoise.seconds=0.1"]
 STORED = "Current session stored"
 
 
