@@ -34,9 +34,9 @@ class Stage:
     settings: tuple[tuple[str, str], ...] = ()
 
 
-def on_a_node() -> list[str]:
+def on_a_node(which: str) -> list[str]:
     """pytest on the lab's login node, whose image has compilers, both MPIs and a JDK."""
-    line = ["python", "-m", "pytest", "-p", "no:cacheprovider", "tests/node", *OPTIONS]
+    line = ["python", "-m", "pytest", "-p", "no:cacheprovider", "-m", which, *OPTIONS, "tests/node"]
     return [sys.executable, "-m", "nearmetal.lab", "exec", shlex.join(line)]
 
 
@@ -50,7 +50,7 @@ SETS = {
         Stage("unit", tier("unit", "-n", "auto")),
         Stage("host", tier("host", "-n", "auto")),
         Stage("lab up", [*MAKE, "lab-up"]),
-        Stage("node", on_a_node()),
+        Stage("node", on_a_node("not whole")),
         Stage("browser", tier("browser")),
         Stage("lab", tier("lab", "-m", "not whole")),
     ],
@@ -60,15 +60,11 @@ SETS = {
             tier("unit/test_fuzz.py", "-n", "auto"),
             (("NEARMETAL_FUZZ", "1"),),
         ),
+        Stage("lab up", [*MAKE, "lab-up"]),
+        Stage("node whole", on_a_node("whole")),
         Stage("lab whole", tier("lab", "-m", "whole")),
     ],
 }
-
-
-def stages(names: list[str]) -> list[Stage]:
-    """All stages of these sets that this checkout has."""
-    has_lint = "\nlint:" in (CHECKOUT / "Makefile").read_text()
-    return [stage for name in names for stage in SETS[name] if stage.name != "lint" or has_lint]
 
 
 def run(stage: Stage) -> tuple[str, float]:
@@ -89,7 +85,7 @@ def main() -> int:
     if not names or set(names) - set(SETS):
         print(f"usage: python -m tests.stages {'|'.join(SETS)} ...", file=sys.stderr)
         return 2
-    results = [(stage.name, *run(stage)) for stage in stages(names)]
+    results = [(stage.name, *run(stage)) for name in names for stage in SETS[name]]
     total = sum(seconds for *_, seconds in results)
     rows = [(name, end, f"{seconds:.0f} s") for name, end, seconds in results]
     print(tabulate([*rows, ("together", "", f"{total:.0f} s")], ["stage", "end", "took"]))

@@ -30,7 +30,14 @@ def run(ranks):
 
 
 @pytest.mark.parametrize(
-    "kernel, size", [("CG", 1), ("CG", 2), ("EP", 2), ("FT", 2), ("IS", 2), ("MG", 2)]
+    "kernel, size",
+    [
+        ("FT", 2),
+        *(
+            pytest.param(name, size, marks=pytest.mark.whole)
+            for name, size in [("CG", 1), ("CG", 2), ("EP", 2), ("IS", 2), ("MG", 2)]
+        ),
+    ],
 )
 def test_kernels_give_the_official_results_between_jvms(run, kernel, size):
     codes, out, err = run(size, kernel, "S")
@@ -40,6 +47,7 @@ def test_kernels_give_the_official_results_between_jvms(run, kernel, size):
     assert (float(launch.facts["payload_bytes"]) > 0) == (size > 1 and kernel != "EP")
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("kernel", ["CG", "FT"])
 def test_kernels_give_the_official_results_between_threads(run, kernel):
     codes, out, err = run(1, kernel, "S", options=["--device=threads", "--ranks=2", "--heap=400"])

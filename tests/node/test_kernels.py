@@ -88,6 +88,7 @@ def test_class_s_verifies(kernels, name, processes):
     assert (float(result.facts["payload_bytes"]) > 0) == (processes > 1 and name != "ep")
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("name", KERNELS)
 def test_many_processes(patient_kernels, name):
     """Class W of FT has 32 planes, so that 64 processes share them two by two; CG's grid is square,
