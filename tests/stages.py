@@ -51,7 +51,7 @@ SETS = {
         Stage("host", tier("host", "-n", "auto")),
         Stage("lab up", [*MAKE, "lab-up"]),
         Stage("node", on_a_node("not whole")),
-        Stage("browser", tier("browser")),
+        Stage("browser", tier("browser", "-m", "not whole")),
         Stage("lab", tier("lab", "-m", "not whole")),
     ],
     "whole": [
@@ -62,6 +62,7 @@ SETS = {
         ),
         Stage("lab up", [*MAKE, "lab-up"]),
         Stage("node whole", on_a_node("whole")),
+        Stage("browser whole", tier("browser", "-m", "whole")),
         Stage("lab whole", tier("lab", "-m", "whole")),
     ],
 }

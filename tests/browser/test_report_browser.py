@@ -344,6 +344,7 @@ def opened_and_drawn(view, path) -> tuple[float, float]:
     return min(opened), min(shown)
 
 
+@pytest.mark.whole
 def test_100_000_stored_results_open_nearly_as_soon_as_a_few(view, directory):
     database = directory / "large.db"
     large(database, values=300_000, launches=3)
