@@ -133,6 +133,7 @@ def test_bound_and_unbound_threads_by_turns(lab, prefix):
     assert "bindings A bound, B unbound" in text and len(rows(text)) == len(halves(case, 6))
 
 
+@pytest.mark.whole
 def test_two_partitions_in_one_allocation(lab, prefix):
     case, text, *_ = run(
         lab,

@@ -3,7 +3,7 @@
 import re
 import shlex
 
-# What is started
+import pytest
 
 
 def say_hello(lab, prefix, *options, timeout=300):
@@ -21,6 +21,7 @@ def say_hello(lab, prefix, *options, timeout=300):
     return lab("exec", f"{settings} {shlex.join(command)}", check=False, timeout=timeout).stdout
 
 
+@pytest.mark.whole
 def test_two_nodes_say_hello_on_each_class_of_links(lab, prefix):
     said = say_hello(lab, prefix, "--system", "lab")
     assert "Ran 3/3 test case(s) from 1 check(s) (0 failure(s)" in said, said
@@ -34,6 +35,7 @@ def test_two_nodes_say_hello_on_each_class_of_links(lab, prefix):
         assert record.read_text().count("hello rank=1 size=2 bytes=4000000") == 3
 
 
+@pytest.mark.whole
 def test_two_threads_say_hello(lab, prefix):
     said = say_hello(lab, prefix, "--system", "lab:native", "-S", "java_device=threads")
     assert "Ran 1/1 test case(s) from 1 check(s) (0 failure(s)" in said, said

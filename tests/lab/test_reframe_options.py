@@ -156,7 +156,7 @@ def test_a_dry_run_knows_the_options_too(lab, prefix, options):
     ],
     ids=["name", "excluded", "environment", "generic", "no configuration", "no node"],
 )
-@pytest.mark.parametrize("action", ["-r", "--dry-run"])
+@pytest.mark.parametrize("action", [pytest.param("-r", marks=pytest.mark.whole), "--dry-run"])
 def test_a_run_of_nothing_fails_and_says_what_to_do(lab, prefix, action, options, environment, fix):
     done = lab.reframe(action, *options, prefix=prefix, **environment)
     assert done.returncode == 1, done.stdout
