@@ -1,7 +1,20 @@
-"""`python -m nearmetal`."""
+"""The `nearmetal` command, also as `python -m nearmetal`."""
 
 import sys
 
-from nearmetal.cli import main
+from nearmetal import unforeseen
 
-sys.exit(main())
+
+def command() -> int:
+    """The exit code. Imported here, as a package that the command needs may be missing."""
+    from nearmetal.cli import main
+
+    return main()
+
+
+def main() -> int:
+    return unforeseen.guarded(command, "nearmetal")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

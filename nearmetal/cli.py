@@ -281,7 +281,3 @@ def run(arguments) -> int:
     finally:
         for note in arguments.database.notes():
             print(f"nearmetal: {note}", file=sys.stderr)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

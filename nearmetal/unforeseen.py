@@ -30,18 +30,31 @@ def guarded(run, name: str, code: int = UNFORESEEN) -> int:
     except BrokenPipeError:
         _stop_writing()
         return NOBODY_READS
-    except Exception as error:
-        if OPTION in sys.argv:
-            traceback.print_exc()
-        place = traceback.extract_tb(error.__traceback__)[-1]
-        text = " ".join(str(error).split())[:300]
+    except ModuleNotFoundError as error:
+        if (error.name or "nearmetal").partition(".")[0] == "nearmetal":
+            return _unforeseen(error, name, code)
         print(
-            f"{name}: unforeseen {type(error).__name__}: {text} "
-            f"({os.path.basename(place.filename)}:{place.lineno}). "
-            f"Fix: report it with what {OPTION} prints",
+            f"{name}: there is no package {error.name}. Fix: pip install 'nearmetal[gate]'",
             file=sys.stderr,
         )
         return code
+    except Exception as error:
+        return _unforeseen(error, name, code)
+
+
+def _unforeseen(error: Exception, name: str, code: int) -> int:
+    """The code, after one line that says what and where."""
+    if OPTION in sys.argv:
+        traceback.print_exception(error)
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    text = " ".join(str(error).split())[:300]
+    print(
+        f"{name}: unforeseen {type(error).__name__}: {text} "
+        f"({os.path.basename(place.filename)}:{place.lineno}). "
+        f"Fix: report it with what {OPTION} prints",
+        file=sys.stderr,
+    )
+    return code
 
 
 def _stop_writing() -> None:

@@ -103,3 +103,15 @@ def test_its_commands_work_from_an_empty_directory(installed, database, tmp_path
     assert "valid" in installed("baseline", "check", *where, *baselines).stdout
     judged = installed("gate", *where, RFM_REFERENCE_PREFIX=str(tmp_path / "baselines"))
     assert "nothing got worse: 24 ok" in judged.stdout
+
+
+def test_without_the_packages_of_its_commands_it_says_what_to_install(wheel, tmp_path):
+    """`pip install nearmetal` brings what ReFrame needs, and `nearmetal[gate]` the rest."""
+    subprocess.run([sys.executable, "-m", "zipfile", "-e", wheel, tmp_path], check=True)
+    words = [sys.executable, "-S", "-m", "nearmetal"]
+    for arguments in (["--help"], ["compare"]):
+        done = subprocess.run(
+            [*words, *arguments], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 3 and "Traceback" not in done.stderr
+        assert "orjson" in done.stderr and "pip install 'nearmetal[gate]'" in done.stderr
