@@ -1,12 +1,17 @@
 """A test's tier is the directory that it is in; `whole` marks what `make test` leaves out."""
 
 import shutil
+import signal
 import tempfile
 from pathlib import Path
 
 import pytest
 
 TIERS = ("unit", "host", "node", "lab", "browser")
+
+# A background job of a shell ignores SIGINT, and so would every program that a test interrupts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 LEFT_OUT = pytest.StashKey[int]()
 
 

@@ -290,7 +290,7 @@ def test_an_interrupted_write_leaves_the_old_file(tmp_path):
     )
     process.stdout.readline()
     process.send_signal(signal.SIGINT)
-    process.wait()
+    process.wait(60)
     assert (tmp_path / "file").read_text() == "old"
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
