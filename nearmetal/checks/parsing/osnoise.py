@@ -82,12 +82,13 @@ def _core(words: list[str], run: NoiseRun) -> None:
     if cpu in run.cores:
         raise ParseError(f"CPU {cpu} is in the table twice: lines were mixed; rerun")
     time = run.seconds * 1e9
-    taken = lost / 100 * time
-    # A detour is longer than the shortest quantum; all of them, and the quanta themselves, fit into
-    # the time.
+    # The quanta and the time lost. Longer than the time asked for by a detour for each part.
+    elapsed = quanta * shortest / max(1 - lost / 100, 1e-8)
+    taken = lost / 100 * elapsed
+    # A detour is longer than the shortest quantum, and quanta take up to twice the shortest.
     fits = detours <= quanta and 0 <= lost <= 100 and (detours > 0) == (longest > 0)
-    fits = fits and longest <= 1.5 * taken + 1e6 and taken <= 1.5 * detours * longest + 1e6
-    fits = fits and 0.3 * time <= quanta * shortest + taken <= 1.2 * time + PARTS * longest
+    fits = fits and longest <= 2 * taken + 1e6 and taken <= 1.5 * detours * longest + 1e6
+    fits = fits and 0.3 * time <= elapsed <= 1.2 * time + PARTS * longest
     if not fits:
         raise ParseError(
             f"the figures {where} do not agree ({' '.join(words)}) in {run.seconds:g} s: digits "
