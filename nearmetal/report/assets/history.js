@@ -159,7 +159,7 @@ function launchTrace(series, place) {
   };
 }
 
-// ticks for as many sessions as there is room; the time of day where a day has several
+// ticks for as many sessions as fit; the time of day where a day has several
 function dates(names, width) {
   const step = Math.max(1, Math.ceil(names.length / (width < 480 ? 3 : 7)));
   const at = [...names.keys()].filter(i => i % step === 0);

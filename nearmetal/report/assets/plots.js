@@ -244,9 +244,9 @@ function draw(plot, element, page) {
   ].filter(y => y > 0);
   if (plot.y.log && ends.length) {
     const low = Math.min(...ends), high = Math.max(...ends);
-    // Room at the top for the column's title.
-    const room = (Math.log10(high / low) || 1) * (annotations.length ? 0.16 : 0.05);
-    Object.assign(yaxis, { type: "log", range: [Math.log10(low) - 0.1, Math.log10(high) + room] },
+    // Space at the top for the column's title.
+    const space = (Math.log10(high / low) || 1) * (annotations.length ? 0.16 : 0.05);
+    Object.assign(yaxis, { type: "log", range: [Math.log10(low) - 0.1, Math.log10(high) + space] },
       ticks(low, high));
   }
   const traces = [
