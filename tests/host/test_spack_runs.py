@@ -77,9 +77,9 @@ def test_what_is_missing_or_another_is_said():
     installed[other] = Installed("openmpi", "5.0.8", other)
     installed["y" * 32] = Installed("stranger", "1", "y" * 32)
     assert disagreements(lock, installed) == [
-        f"openmpi@5.0.7/{openmpi.hash} of the lock is not installed",
-        f"openmpi@5.0.8/{other} is installed, where the lock has 5.0.7/{openmpi.hash}",
-        f"stranger@1/{'y' * 32} is installed, where the lock has none",
+        f"openmpi@5.0.7/{openmpi.hash} from the lock is not installed",
+        f"openmpi@5.0.8/{other} is installed, but the lock has 5.0.7/{openmpi.hash}",
+        f"stranger@1/{'y' * 32} is installed, but the lock has none",
     ]
 
 
@@ -101,8 +101,8 @@ def test_what_spack_found_is_read():
 @pytest.mark.parametrize(
     "text, words",
     [
-        ("", "nothing of the environment is installed"),
-        ("\n", "nothing of the environment is installed"),
+        ("", "the environment is not installed"),
+        ("\n", "the environment is not installed"),
         ("==> In environment openmpi\n", "is not a package"),
         (f"pmix 5.0.7 {'a' * 7}\n", "is not a package"),
         (f"pmix {'a' * 32}\n", "is not a package"),
@@ -178,7 +178,7 @@ def test_an_installation_is_held_against_the_lock(tmp_path):
     assert differs(lock, tmp_path) == ""
     found.write_text((RECORDED / "spack_find.txt").read_text())
     assert (
-        "nearmetal-benchmarks@0.1.0/m2wa4jjgqzftpxhd63ek5dzv4ttjjisd is installed, where"
+        "nearmetal-benchmarks@0.1.0/m2wa4jjgqzftpxhd63ek5dzv4ttjjisd is installed, but"
         in differs(lock, tmp_path)
     )
     (tmp_path / "spack-env" / "openmpi" / "spack.lock").write_text("{}")
