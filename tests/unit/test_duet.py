@@ -224,7 +224,10 @@ def test_a_launch_lost_from_the_database_is_named(judged):
     data = session("session_duet_equal")
     data["runs"][0]["testcases"][0]["samples"]["latency_1KiB_b"].pop()
     text, missing, code = judged(data)
-    assert code in (1, 2) and "latency_1KiB: 14 samples of A and 13 of B are no pairs" in missing[0]
+    assert (
+        code in (1, 2)
+        and "latency_1KiB: 14 samples of A and 13 of B do not form pairs" in missing[0]
+    )
     assert "latency_1KiB" not in rows(text)
 
 
