@@ -1,6 +1,6 @@
 "use strict";
-// Pages as tabs, by click, arrow keys and the address's #hash; and the tooltip with value, interval,
-// repeats and session.
+// Pages as tabs, by click, arrow keys and the address's #hash; and the tooltip with value,
+// interval, repeats and session.
 
 const show = {};  // page -> function that draws it, called whenever it opens
 
