@@ -1,5 +1,7 @@
-"""Compares Mop/s and memory of our NAS Parallel Benchmarks kernels with those of the official build
-(--official), and our ping-pong with that of the Intel MPI Benchmarks (--imb).
+"""Measures Mop/s and memory of our NAS Parallel Benchmarks kernels.
+
+With --official, compares them with the official build. With --imb, compares our ping-pong with that
+of the Intel MPI Benchmarks.
 
 Launches of both programs are interleaved, so that a disturbance of the machine affects both. They
 are judged as pairs (`nearmetal.stats.ranks`). `mpicc` and `mpirun` of one MPI library must be on

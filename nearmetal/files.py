@@ -35,9 +35,9 @@ class UnsafePathError(OSError):
 def write(path: Path | str, data: str | bytes) -> None:
     """Write a file whole, by a rename. Raises OSError.
 
-    Missing directories above it are made. In a directory of another user, a link, a FIFO or a
-    device with the name of the file is refused, and a hard link is replaced. In a directory of our
-    own, `write` uses them as `open` does.
+    Missing directories above it are made. In a directory of another user, an existing link, FIFO or
+    device of this name is refused. An existing hard link is replaced. In a directory of our own,
+    `write` uses all of these as `open` does.
     """
     data = data.encode("utf-8") if isinstance(data, str) else data
     with _sink(path) as sink:

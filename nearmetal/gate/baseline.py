@@ -233,15 +233,15 @@ def _hashable(value):
     return value if isinstance(value, str | int | float | None) else str(value)
 
 
-def _contradiction(case: dict, sessions: dict, references: dict, launches) -> str:
+def _contradiction(case: dict, sessions: dict, references: dict, samples) -> str:
     """How a case contradicts its samples; '' if it does not."""
     unknown = [uuid for uuid in case["sessions"] if uuid not in sessions]
     if unknown:
         return f"session {unknown[0]} is not among the baseline's sessions"
-    if not isinstance(launches, dict) or set(launches) != set(case["noise"]):
+    if not isinstance(samples, dict) or set(samples) != set(case["noise"]):
         return "its samples are of other variables"
-    for name, values in launches.items():
-        together = [launch for session in values for launch in session]
+    for name, values in samples.items():
+        together = [sample for session in values for sample in session]
         if len(values) != len(case["sessions"]):
             return f"{name} has samples of {len(values)} sessions, not of {len(case['sessions'])}"
         if len(together) != case["noise"][name]["launches"]:

@@ -16,7 +16,7 @@ from nearmetal.shape import ShapeError
 #: Major version of the session format (ReFrame 4.x writes 4.y).
 DATA_VERSION = "4"
 #: Reason of a failure that ReFrame gives no reason for, by result.
-FAILED = {"fail_deps": "what it needs failed"}
+FAILED = {"fail_deps": "a dependency failed"}
 #: Numbers of a case: ReFrame's name and the name in published figures (published.py).
 WORKLOAD = {"num_tasks": "processes", "num_nodes": "nodes", "megabytes": "megabytes"}
 #: ReFrame's results of a case.

@@ -136,12 +136,12 @@ def judged(session: results.Session) -> GateReport:
     }
     rows = []
     for value in session.values:
-        told = special.get(
+        given = special.get(
             (value.check, value.partition, value.environ, value.variable),
             dict(name="ok", change=0.004, interval=(-0.012, 0.018), p=0.4),
         )
         baseline = (
-            value.value / (1 + told.get("change", 0)) if told["name"] != "not judged" else None
+            value.value / (1 + given.get("change", 0)) if given["name"] != "not judged" else None
         )
         rows.append(
             Verdict(
@@ -154,7 +154,7 @@ def judged(session: results.Session) -> GateReport:
                 finds=0.05,
                 baseline=baseline,
                 repeats=len(value.samples),
-                **told,
+                **given,
             )
         )
     rows.append(

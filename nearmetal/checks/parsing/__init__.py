@@ -124,9 +124,9 @@ SERIES = {"batches", "sockets", "threads", "binding", "passes", "detours", "iter
 def facts_of(lines: list[str], needed: tuple = (), program: str = "the program") -> dict[str, str]:
     """The facts of one launch of our programs by key, without those of SERIES.
 
-    Raises ParseError if a line begins like a fact but is none, if a fact appears twice, if one of
-    ``needed`` is missing, or if our lines follow the last line of the launch. In these cases, lines
-    of two launches were mixed, or lines were lost.
+    Raises ParseError if lines of two launches were mixed, or lines were lost: a line begins like a
+    fact but is none, a fact appears twice, or one of ``needed`` is missing. Lines of ours after the
+    last line of the launch are an error too.
     """
     facts: dict[str, str] = {}
     ended = False

@@ -99,9 +99,9 @@ def _parse_eigen(lines: list[str]) -> EigenRun:
             'the output of eigen stops without "# nearmetal complete": the job was cut off; rerun'
         )
     facts = facts_of(lines, tuple(key for key in FACTS if key != "threads"), "eigen")
-    told = [value for key, value in map(fact, lines) if key == "threads"] or ["missing"]
-    threads = whole(told[0], "eigen: threads", 1)
-    if len(told) > 1:
+    reported = [value for key, value in map(fact, lines) if key == "threads"] or ["missing"]
+    threads = whole(reported[0], "eigen: threads", 1)
+    if len(reported) > 1:
         raise ParseError("eigen reports its threads twice: lines were mixed; rerun")
     counts = {
         name: whole(table[key], f"eigen: {key}", 1)
@@ -126,8 +126,8 @@ def _parse_eigen(lines: list[str]) -> EigenRun:
 def parse_eigen(text: str) -> list[EigenRun]:
     """Every launch of ``eigen`` in the output, in order.
 
-    Raises ParseError if a launch was cut off, if a number is missing, zero or not a number, or if
-    an eigenvalue is missing or wrong.
+    Raises ParseError if a launch was cut off, if an eigenvalue is missing or wrong, or if a figure
+    is missing, zero or not a number.
     """
     return [
         _parse_eigen(lines)

@@ -64,7 +64,7 @@ BODY = {
 }
 
 
-def _check_body(told: dict[str, str], body: str) -> None:
+def _check_body(reported: dict[str, str], body: str) -> None:
     """Raise ParseError unless each figure of the summary is, within its digits, that of its
     section."""
     for key, (section, line, factor) in BODY.items():
@@ -78,11 +78,11 @@ def _check_body(told: dict[str, str], body: str) -> None:
                 "version; see hpccoutf.txt"
             )
         value = positive(given[1], f"HPCC's {section}") * factor
-        summed = positive(told[key], f"HPCC's {key}")
-        agree(f"HPCC's {key}", summed, value, unit(given[1]) * factor + unit(told[key]))
+        summed = positive(reported[key], f"HPCC's {key}")
+        agree(f"HPCC's {key}", summed, value, unit(given[1]) * factor + unit(reported[key]))
     rates = re.findall(r"^WALL(?: +\S+){7} +PASSED +(\S+)", body, re.M)
     numbers = [positive(rate, "a rate of HPCC's PTRANS") for rate in rates]
-    rate = positive(told["PTRANS_GBs"], "HPCC's PTRANS_GBs")
+    rate = positive(reported["PTRANS_GBs"], "HPCC's PTRANS_GBs")
     if not any(abs(number - rate) <= 0.00051 for number in numbers):
         raise ParseError(
             f"HPCC's PTRANS_GBs is {rate}, but no rate in its section PTRANS is: digits were "
@@ -90,28 +90,28 @@ def _check_body(told: dict[str, str], body: str) -> None:
         )
 
 
-def _check_hpl(told: dict[str, str]) -> None:
+def _check_hpl(reported: dict[str, str]) -> None:
     """Raise ParseError unless HPL's rate follows from its matrix order and time."""
-    n = whole(told["HPL_N"], "HPCC's HPL_N", 1)
-    seconds = positive(told.get("HPL_time", ""), "HPCC's HPL_time")
-    rate = positive(told["HPL_Tflops"], "HPCC's HPL_Tflops")
+    n = whole(reported["HPL_N"], "HPCC's HPL_N", 1)
+    seconds = positive(reported.get("HPL_time", ""), "HPCC's HPL_time")
+    rate = positive(reported["HPL_Tflops"], "HPCC's HPL_Tflops")
     computed = (2 / 3 * n**3 + 3 / 2 * n**2) / seconds / 1e12
     agree("HPCC's HPL_Tflops", rate, computed, 1e-4 * rate)
 
 
 def _parse_summary(text: str, body: str) -> HpccRun:
     pairs = re.findall(r"^(\w+)=(.*)$", text, re.M)
-    told = dict(pairs)
-    if len(told) != len(pairs):
+    reported = dict(pairs)
+    if len(reported) != len(pairs):
         raise ParseError("HPCC's summary gives a figure twice: lines were mixed; rerun")
-    if told.get("Success") != "1":
+    if reported.get("Success") != "1":
         raise ParseError(
-            f"HPCC reports Success={told.get('Success', 'nothing')}: one of its tests failed; "
+            f"HPCC reports Success={reported.get('Success', 'nothing')}: one of its tests failed; "
             "hpccoutf.txt names it"
         )
     needed = ("CommWorldProcs", "HPL_N", "HPL_NB", "HPL_nprow", "HPL_npcol")
     missing = sorted(
-        key for key in (*needed, *(key for key, _ in VARIABLES.values())) if key not in told
+        key for key in (*needed, *(key for key, _ in VARIABLES.values())) if key not in reported
     )
     if missing:
         raise ParseError(
@@ -119,21 +119,23 @@ def _parse_summary(text: str, body: str) -> HpccRun:
             "hpccoutf.txt"
         )
     values = {
-        name: factor * positive(told[key], f"HPCC's {key}")
+        name: factor * positive(reported[key], f"HPCC's {key}")
         for name, (key, factor) in VARIABLES.items()
     }
-    counts = {key: whole(told[key], f"HPCC's {key}", 1) for key in needed}
+    counts = {key: whole(reported[key], f"HPCC's {key}", 1) for key in needed}
     processes = counts["CommWorldProcs"]
     if counts["HPL_nprow"] * counts["HPL_npcol"] != processes:
         raise ParseError(
-            f"HPL's grid is {told['HPL_nprow']} by {told['HPL_npcol']}, but there are {processes} "
-            "processes: rerun"
+            f"HPL's grid is {reported['HPL_nprow']} by {reported['HPL_npcol']}, but there are "
+            f"{processes} processes: rerun"
         )
     if counts["HPL_N"] % counts["HPL_NB"]:
-        raise ParseError(f"HPL's N is {told['HPL_N']}, not a multiple of {told['HPL_NB']}: rerun")
-    _check_hpl(told)
-    _check_body(told, body)
-    version = ".".join(told.get(f"Version{part}", "?") for part in ("Major", "Minor", "Micro"))
+        raise ParseError(
+            f"HPL's N is {reported['HPL_N']}, not a multiple of {reported['HPL_NB']}: rerun"
+        )
+    _check_hpl(reported)
+    _check_body(reported, body)
+    version = ".".join(reported.get(f"Version{part}", "?") for part in ("Major", "Minor", "Micro"))
     did = {"processes": processes, "block": counts["HPL_NB"], "n": counts["HPL_N"]}
     return HpccRun(processes, counts["HPL_N"], values, f"HPCC {version}", did)
 

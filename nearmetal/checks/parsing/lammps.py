@@ -160,7 +160,7 @@ def parse_lammps(text: str) -> list[LammpsRun]:
     """Every launch in the output of LAMMPS on ``src/apps/lj.lmp``, in order.
 
     Method: bench/in.lj of LAMMPS. Its "Loop time" is the time of the steps alone. Raises ParseError
-    on truncated or non-numeric results, if the energy of the lattice is not the known one, and if
-    the total energy is not conserved.
+    on truncated or non-numeric results, on a wrong energy of the lattice, and if the total energy
+    is not conserved.
     """
     return [_parse(lines) for lines in launches_of(text, r"LAMMPS \(", "LAMMPS")]

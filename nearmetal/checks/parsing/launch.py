@@ -37,10 +37,10 @@ def _parse_launch(lines: list[str]) -> Launch:
             "the output does not say when the launcher was called: start the program with "
             "--since $(date +%s.%N)"
         )
-    told = words_of(given, "the line of the launch", "processes mpi_init_s since_asked_s")
-    processes = whole(told["processes"], "the number of processes", 1)
-    seconds = positive(told["since_asked_s"], "the time since the launcher was called")
-    within = positive(told["mpi_init_s"], "the time within MPI_Init")
+    reported = words_of(given, "the line of the launch", "processes mpi_init_s since_asked_s")
+    processes = whole(reported["processes"], "the number of processes", 1)
+    seconds = positive(reported["since_asked_s"], "the time since the launcher was called")
+    within = positive(reported["mpi_init_s"], "the time within MPI_Init")
     expect_ranks(facts, processes, "launch")
     return Launch(processes, seconds, within, facts, {"ranks": processes})
 

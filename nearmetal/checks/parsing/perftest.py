@@ -70,8 +70,8 @@ def parse_perftest(text: str) -> list[Table]:
     """The tables of ``ib_{read,write,send}_lat`` and ``ib_{read,write,send}_bw --report_gbits``,
     with one message size each or all (``-a``).
 
-    Latency is ``t_typical``, the median. For write and send it is half the round trip; for read it
-    is the whole round trip, because the remote program sends no answer (perftest_parameters.c,
+    Latency is ``t_typical``, the median. For write and send it is half the round trip. For read it
+    is the whole round trip, as no program sends the answer (perftest_parameters.c,
     print_report_lat()). Bandwidth is ``BW average``, from the first message posted to the last one
     completed. ``BW peak`` is the highest rate of any interval within. Raises ParseError on damaged
     or truncated tables.

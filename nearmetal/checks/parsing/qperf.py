@@ -22,10 +22,10 @@ def parse_qperf(text: str) -> Qperf:
     """The results of ``qperf -t 1 -uu -ub -e 6 -vu -oo msg_size:1:4M:*2 HOST tcp_lat tcp_bw``, or
     of any other pair of a _lat and a _bw test.
 
-    tcp_lat is half the round trip: qperf.c, calc_results(), divides the client's time by the
-    messages that both sides received, two per round trip. tcp_bw is one way, measured at the
-    receiver. qperf (0.4.11) cuts -t to whole seconds, and below 1 s it never ends. Raises
-    ParseError on damaged or truncated output.
+    The result tcp_lat is half the round trip: qperf.c, calc_results(), divides the client's time by
+    the messages that both sides received, two per round trip. The result tcp_bw is one way,
+    as the receiver measures it. qperf (0.4.11) cuts -t to whole seconds, and below 1 s it never
+    ends. Raises ParseError on damaged or truncated output.
     """
     result = Qperf()
     for test, values in _tests(text):

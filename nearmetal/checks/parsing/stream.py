@@ -121,12 +121,12 @@ def _check_table(table: StreamTable, threads: int, ntimes: int, elements: int) -
                 "damaged; rerun"
             )
         mean, least, most, step = table.times[function]
-        for what, told, computed in (
+        for what, printed, computed in (
             ("the mean time of", mean, sum(passes) / len(passes)),
             ("the least time of", least, min(passes)),
             ("the longest time of", most, max(passes)),
         ):
-            agree(f"{what} {function}", told, computed, step / 2 + 1e-6 * computed * 5)
+            agree(f"{what} {function}", printed, computed, step / 2 + 1e-6 * computed * 5)
         rate = 1e-6 * WORDS[function] * 8 * elements / min(passes)
         agree(f"the rate of {function}", table.rates[function], rate, 0.05 + 1e-5 * rate)
 

@@ -123,7 +123,7 @@ function seriesTrace(series, partition, environment, slots, place) {
   trace.text = series.y.map((y, i) => {
     const [from, to, count] = slots[series.at[i]];
     return `${safe(partition)}<br>${
-             told(series.unit, y, series.low[i], series.high[i], series.n[i], count > 1)}` +
+             tooltip(series.unit, y, series.low[i], series.high[i], series.n[i], count > 1)}` +
       `<br>session ${safe(from)}${to ? "<br>to " + safe(to) : ""}`;
   });
   if (series.at.length > MANY) {

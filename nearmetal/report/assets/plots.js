@@ -56,7 +56,7 @@ function bytes(size) {
                    `${size} B`;
 }
 
-function told(unit, y, low, high, n, grouped) {  // value, interval and repeats, for the tooltip
+function tooltip(unit, y, low, high, n, grouped) {  // value, interval and repeats, for the tooltip
   const amount = `<b>${digits(y)} ${safe(unit)}</b>`;
   if (grouped)
     return `${amount}<br>lowest to highest median: ${digits(low)} to ${digits(high)}<br>n = ${
@@ -132,7 +132,7 @@ function lineTrace(line, dash, x) {
       color: colour(line.partition)
     },
     text: line.y.map((y, i) => `${safe(line.partition)}, ${safe(line.stack)}<br>` +
-        told(line.unit, y, line.low[i], line.high[i], line.n[i]) +
+        tooltip(line.unit, y, line.low[i], line.high[i], line.n[i]) +
         `<br>session ${safe(line.session)}`),
     hovertemplate: "%{text}<extra></extra>",
   };
