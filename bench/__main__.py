@@ -1,11 +1,11 @@
-"""How often the gate errs, measured: `make bench-gate` simulates campaigns and prints false alarms,
-power and launches.
+"""Measures how often the gate errs: `make bench-gate` simulates campaigns and prints false alarms,
+power and numbers of repeats.
 
-Noise as in launches of a parallel program: log-normal with 2 % outliers of 1.5 times, and where it
-says so, days: each session shifted as a whole. A step is a rise of a latency; flagged is what is
-called `regressed`. "judge" takes launches up to its verdict; "confirm" takes five, and fresh ones
-where these don't say `ok` (`nearmetal gate --confirm`). Beside them stands what others do with five
-launches (bench_methods.py).
+The noise is that of a parallel program: log-normal, with 2 % outliers of 1.5 times the value. In
+tables with "days", each session is also shifted as a whole. A step is a rise of a latency. Flagged
+variables are those called `regressed`. "judge" uses repeats until it reaches a verdict. "confirm"
+uses five, and fresh ones if the verdict is not `ok` (`nearmetal gate --confirm`). Other methods use
+five repeats (methods.py).
 """
 
 import argparse
@@ -18,8 +18,7 @@ from tabulate import tabulate
 from bench import noise as bench_noise
 from bench.tables import Row, tables
 
-#: What is promised of a method in a table at a step: (least power or, at step 0, most false alarms
-#: in %, most launches).
+#: (table, method, step) -> (least power or, at step 0, most false alarms in %, most repeats).
 PROMISES = {
     ("CV 2 %", "judge", 0.0): (0.1, 7),
     ("CV 2 %", "judge", 0.05): (98, 7),
@@ -50,20 +49,20 @@ PROMISES = {
 
 
 def interval(hits: int, trials: int) -> str:
-    """Clopper and Pearson's 95 % interval of a rate, in percent."""
+    """The 95 % interval of a rate in percent, by Clopper and Pearson."""
     low = special.betaincinv(hits, trials - hits + 1, 0.025) if hits else 0.0
     high = special.betaincinv(hits + 1, trials - hits, 0.975) if hits < trials else 1.0
     return f"{100 * low:.2f}-{100 * high:.2f}"
 
 
 def broken(title: str, rows: list[Row]) -> list[str]:
-    """The promises about this table that its rows don't keep."""
+    """The promises that the rows of this table do not keep."""
     lines = []
     for row in rows:
         bound, most = PROMISES.get((title, row.method, row.step), (None, None))
         missed = bound is not None and (row.rate < bound if row.step else row.rate > bound)
-        if missed or (most is not None and row.launches > most):
-            used = "" if row.launches is None else f" with {row.launches:.1f} launches"
+        if missed or (most is not None and row.repeats > most):
+            used = "" if row.repeats is None else f" with {row.repeats:.1f} repeats"
             lines.append(
                 f"{title}, {row.method}, step {100 * row.step:.0f} %: {row.rate:.2f} %{used}"
             )
@@ -79,11 +78,11 @@ def shown(rows: list[Row]) -> str:
                 f"{row.rate:.2f}",
                 interval(row.hits, row.trials) if row.days is None else f"of {row.days} days",
                 row.trials,
-                "" if row.launches is None else f"{row.launches:.1f}",
+                "" if row.repeats is None else f"{row.repeats:.1f}",
             ]
             for row in rows
         ],
-        ["step", "method", "flagged %", "95 % interval", "trials", "launches"],
+        ["step", "method", "flagged %", "95 % interval", "trials", "repeats"],
         disable_numparse=True,
         colalign=["right", "left", "right", "right", "right", "right"],
     )
@@ -93,26 +92,32 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         prog="bench-gate",
         description=__doc__,
-        epilog="exit codes: 0 all promises kept; 1 not",
+        epilog="exit codes: 0 all promises kept; 1 a promise not kept",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "--trials", type=int, default=4000, help="per noise and step (default: %(default)s)"
+        "--trials",
+        type=int,
+        default=4000,
+        help="trials for each noise and step (default: %(default)s)",
     )
     parser.add_argument(
-        "--campaigns", type=int, default=400, help="unchanged ones, whole (default: %(default)s)"
+        "--campaigns",
+        type=int,
+        default=400,
+        help="number of unchanged campaigns (default: %(default)s)",
     )
     parser.add_argument(
-        "--baseline", type=int, default=60, help="launches in the baseline (default: %(default)s)"
+        "--baseline", type=int, default=60, help="repeats in the baseline (default: %(default)s)"
     )
     parser.add_argument(
-        "--variables", type=int, default=200, help="of a campaign (default: %(default)s)"
+        "--variables", type=int, default=200, help="variables of a campaign (default: %(default)s)"
     )
     parser.add_argument("--seed", type=int, default=1)
     plan = parser.parse_args()
     missed, left = [], set(PROMISES)
     print(
-        f"baseline of {plan.baseline} launches in sessions of {bench_noise.SESSION}, campaign of "
+        f"baseline of {plan.baseline} repeats in sessions of {bench_noise.SESSION}, campaign of "
         f"{plan.variables} variables"
     )
     for title, rows, limit in tables(np.random.default_rng(plan.seed), plan):

@@ -1,9 +1,11 @@
-"""Our kernels of the NAS Parallel Benchmarks, and where it is given the official build beside them:
-Mop/s and memory. Our ping-pong beside that of the Intel MPI Benchmarks (IMB), where that is given.
+"""Measures Mop/s and memory of our NAS Parallel Benchmarks kernels.
 
-Both are launched by turns, so that what troubles the machine troubles both, and judged as pairs
-(`nearmetal.ranks`). Needs `mpicc` and `mpirun` of one MPI library on PATH, and of the same one the
-official programs, built with the same compiler and flags.
+With --official, compares them with the official build. With --imb, compares our ping-pong with that
+of the Intel MPI Benchmarks.
+
+Launches of both programs are interleaved, so that a disturbance of the machine affects both. They
+are judged as pairs (`nearmetal.stats.ranks`). `mpicc` and `mpirun` of one MPI library must be on
+PATH. The official programs must be built with the same library, compiler and flags.
 """
 
 import argparse
@@ -28,9 +30,9 @@ from nearmetal.stats import ranks
 
 SOURCES = Path(__file__).parents[1] / "reframe_checks" / "src"
 KERNELS = ("cg", "ep", "ft", "is", "mg")
-#: Of a message, from start-up latency to bandwidth.
+#: Message sizes in bytes, from start-up latency to bandwidth.
 SIZES = tuple(4**n for n in range(12))
-#: What our half round trip may differ by from IMB's.
+#: Largest relative difference of our half round trip from IMB's.
 AS_IMB = 0.02
 HEAD = ["", "class", "processes", "ours Mop/s", "official", "ratio", "95 %", "ours MB", "official"]
 
@@ -40,31 +42,35 @@ def main() -> int:
         prog="bench-kernels",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="exit codes: 0 ours are as fast and as small as they have to be, or stand alone; "
+        epilog="exit codes: 0 ours are as fast and as small as required, or nothing was compared; "
         "1 one is slower or larger; 2 one could not be run",
     )
     parser.add_argument(
         "--official",
         type=Path,
         metavar="DIR",
-        help="bin/ of NPB 3.4's MPI version, with cg.A.x and so on",
+        help="bin/ of the MPI version of NPB 3.4, with cg.A.x and so on",
     )
     parser.add_argument(
-        "--imb", type=Path, metavar="FILE", help="IMB-MPI1: compare the ping-pongs too"
+        "--imb", type=Path, metavar="FILE", help="IMB-MPI1, to compare the ping-pongs too"
     )
     parser.add_argument(
-        "--kernels", default=",".join(KERNELS), help="default: %(default)s; '' for none"
+        "--kernels",
+        default=",".join(KERNELS),
+        help="kernels to run; '' for none (default: %(default)s)",
     )
-    parser.add_argument("--classes", default="A", help="default: %(default)s")
-    parser.add_argument("--processes", default="1,2", help="default: %(default)s")
+    parser.add_argument("--classes", default="A", help="classes (default: %(default)s)")
     parser.add_argument(
-        "--pairs", type=int, default=10, help="launches of each (default: %(default)s)"
+        "--processes", default="1,2", help="numbers of processes (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--pairs", type=int, default=10, help="launches of each program (default: %(default)s)"
     )
     parser.add_argument(
         "--most-memory",
         type=float,
         default=1.1,
-        help="of the official's, that ours may take (default: %(default)s)",
+        help="most memory of ours, relative to the official program's (default: %(default)s)",
     )
     arguments = parser.parse_args()
     rows, sizes, faults = [], [], []
@@ -116,8 +122,9 @@ def main() -> int:
     return 1 if faults else 0
 
 
-def by_turns(first, second, pairs: int) -> tuple[list, list]:
-    """What so many calls of each give, which of them comes first changing from pair to pair."""
+def interleaved(first, second, pairs: int) -> tuple[list, list]:
+    """The results of `pairs` calls of each function. The order of the two changes from pair to
+    pair."""
     a, b = [], []
     for turn in range(pairs):
         for call, found in [(first, a), (second, b)][:: 1 if turn % 2 else -1]:
@@ -126,16 +133,16 @@ def by_turns(first, second, pairs: int) -> tuple[list, list]:
 
 
 def ratio_of(ours: list[float], theirs: list[float]) -> tuple[float, np.ndarray]:
-    """The centre of the pairs' ratios, and its 95 % interval."""
+    """The Hodges-Lehmann centre of the pairs' ratios, and its 95 % interval."""
     differences = np.log(ours) - np.log(theirs)
     return float(np.exp(ranks.centre(differences))), np.exp(ranks.centre_interval(differences))
 
 
 def pingpongs(ours: str, imb: str, pairs: int) -> tuple[list[list[str]], list[str]]:
-    """A row for each of SIZES, and what is not as it has to be.
+    """A table row for each of SIZES, and the faults found.
 
-    Both have their messages at the same place of a page, and of IMB counts the second table: ours
-    too is warm by its first.
+    Both programs have their messages at the same place of a page. IMB's second table counts, as its
+    first one warms up; our program warms up by itself.
     """
     same_place = f"{Path(ours).parent}/same_place.so"
     subprocess.run(
@@ -157,10 +164,10 @@ def pingpongs(ours: str, imb: str, pairs: int) -> tuple[list[list[str]], list[st
         [run] = parse_imb("# Benchmarking PingPong".join([head, *tables[-1:]]))
         return run
 
-    a, b = by_turns(lambda: launched(ours), lambda: launched(imb, "PingPong", "PingPong"), pairs)
+    a, b = interleaved(lambda: launched(ours), lambda: launched(imb, "PingPong", "PingPong"), pairs)
     rows, faults = [], []
     for size in SIZES:
-        # From MB/s, of which IMB prints more digits than of a short message's time.
+        # From MB/s: for short messages, IMB prints more digits of the rate than of the time.
         us, theirs = ([size / run.rows[size].mbytes_per_s for run in runs] for runs in (a, b))
         ratio, interval = ratio_of(us, theirs)
         rows.append(
@@ -173,14 +180,14 @@ def pingpongs(ours: str, imb: str, pairs: int) -> tuple[list[list[str]], list[st
             ]
         )
         if interval[0] > 1 + AS_IMB or interval[1] < 1 - AS_IMB:
-            faults.append(f"ping-pong of {size} bytes: {ratio:.3f} of IMB's half round trip")
+            faults.append(f"ping-pong of {size} bytes: {ratio:.3f} times IMB's half round trip")
     return rows, faults
 
 
 def compared(
     ours: list[str], official: list[str], processes: str, pairs: int, most_memory: float
 ) -> tuple[list[str], str]:
-    """A row of the table, and what is not as it has to be."""
+    """A row of the table, and a fault or ''."""
 
     def measured(command: list[str]):
         if not command:
@@ -189,15 +196,15 @@ def compared(
         [run] = parse_npb(text)
         return run.mops, memory
 
-    a, b = by_turns(lambda: measured(ours), lambda: measured(official), pairs)
+    a, b = interleaved(lambda: measured(ours), lambda: measured(official), pairs)
     mops, memory = (statistics.median(one[i] for one in a) for i in (0, 1))
     if not official:
         return [number(mops), "-", "-", "-", f"{memory:.0f}", "-"], ""
     ratio, interval = ratio_of([one[0] for one in a], [one[0] for one in b])
     their_memory = statistics.median(one[1] for one in b)
-    fault = f"{ratio:.3f} of the official Mop/s" if interval[1] < 1 else ""
+    fault = f"{ratio:.3f} times the official Mop/s" if interval[1] < 1 else ""
     if memory > most_memory * their_memory:
-        fault += f"{', ' if fault else ''}{memory / their_memory:.2f} of the official memory"
+        fault += f"{', ' if fault else ''}{memory / their_memory:.2f} times the official memory"
     return [
         number(mops),
         number(statistics.median(one[0] for one in b)),
@@ -211,9 +218,9 @@ def compared(
 def launch(
     command: Sequence[str], processes: str, environment: Mapping[str, str] = {}
 ) -> tuple[str, float]:
-    """(Output, resident MB of the largest process). Raises ParseError."""
+    """(output, resident MB of the largest process). Raises ParseError."""
     reader, writer = os.pipe()
-    child = os.fork()  # so that the high-water mark of children is this launch's alone
+    child = os.fork()  # a child of its own: the largest resident size is then of this launch alone
     if child == 0:
         done = subprocess.run(
             ["mpirun", *os.environ.get("MPIRUN_FLAGS", "").split(), "-n", processes, *command],

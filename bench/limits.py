@@ -1,8 +1,8 @@
-"""What no test can do better in this noise: limits for normal noise of known size, one line each,
-for bench_gate.py.
+"""Theoretical limits of any test in normal noise of known size, one line each, for `make
+bench-gate`.
 
-They hold for the best test there is, which knows the noise and meets no outlier, at the same errors
-as the gate's.
+They hold for the best possible test at the gate's error rates. Such a test knows the noise, and
+there are no outliers.
 """
 
 import math
@@ -13,38 +13,39 @@ from bench import noise as bench_noise
 from nearmetal.stats import plan as stats_plan
 from nearmetal.stats.plan import ANALYSES, CAMPAIGN_ERROR, CONFIRMATION_ERROR, DAY_ERROR
 
-#: The step that is to be found, and with which power.
+#: The step to find, and the power to find it with.
 STEP, POWER = 0.05, 0.98
 
 
-def launches(cv: float, plan) -> str:
-    """Launches for a step: by one test, and by first launches that a campaign takes anyway and
-    fresh ones that confirm."""
+def repeats_for_a_step(cv: float, plan) -> str:
+    """Repeats needed to find a step: by one test, and in two stages (the campaign's repeats, then
+    fresh ones that confirm)."""
     error = CAMPAIGN_ERROR / plan.variables
     smallest = math.expm1(
         (special.ndtri(1 - error) + special.ndtri(POWER)) * cv / math.sqrt(plan.baseline)
     )
     once = wald(cv, error, POWER)
-    # The fresh ones have the least to do where the first ones always find it.
+    # Fewest fresh repeats are needed if the first ones always find the step.
     twice = max(once, ANALYSES[0] + wald(cv, CONFIRMATION_ERROR, POWER))
     return (
-        f"limit: {100 * STEP:.0f} % with {100 * POWER:.0f} % power takes {once:.1f} launches on "
-        f"average, and {twice:.1f} where fresh ones confirm {ANALYSES[0]}; against "
-        f"{plan.baseline} launches no number finds less than {100 * smallest:.1f} %"
+        f"limit: {100 * STEP:.0f} % with {100 * POWER:.0f} % power takes {once:.1f} repeats on "
+        f"average, and {twice:.1f} if fresh ones confirm {ANALYSES[0]}; against a baseline of "
+        f"{plan.baseline} repeats, no number finds less than {100 * smallest:.1f} %"
     )
 
 
 def wald(cv: float, error: float, power: float) -> float:
-    """Least mean number of launches of any test, however sequential, of STEP against a known
-    baseline (Wald, 1945)."""
-    information = (math.log1p(STEP) / cv) ** 2 / 2  # of one launch: Kullback and Leibler's
+    """Least mean number of repeats that any sequential test of STEP against a known baseline needs
+    (Wald, 1945)."""
+    # Kullback-Leibler divergence of one repeat.
+    information = (math.log1p(STEP) / cv) ** 2 / 2
     return (
         power * math.log(power / error) + (1 - power) * math.log((1 - power) / (1 - error))
     ) / information
 
 
-def days(drift: float, plan) -> str:
-    """The smallest step in sessions that differ by so much, whatever their launches."""
+def step_with_drift(drift: float, plan) -> str:
+    """The smallest detectable step if sessions drift, with any number of repeats."""
     sessions = plan.baseline // bench_noise.SESSION
     reach = special.ndtri(1 - DAY_ERROR) + special.ndtri(stats_plan.POWER)
     one, two = (
@@ -52,14 +53,14 @@ def days(drift: float, plan) -> str:
     )
     return (
         f"limit: at {100 * DAY_ERROR:.1f} % false alarms and {100 * stats_plan.POWER:.0f} % power "
-        f"no number of launches in one session finds less than {one:.1f} %, in two sessions "
+        f"no number of repeats in one session finds less than {one:.1f} %, in two sessions "
         f"{two:.1f} %"
     )
 
 
-def pairs(shared: float, plan) -> str:
-    """Pairs for a step whose noise is known: what is not shared counts twice, once for A and once
-    for B."""
+def pairs_for_a_step(shared: float, plan) -> str:
+    """Pairs needed to find a step in known noise. Noise that is not shared counts twice, once for A
+    and once for B."""
     count = wald(
         bench_noise.DUET_CV * math.sqrt(2 * (1 - shared)),
         CAMPAIGN_ERROR / plan.variables,

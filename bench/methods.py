@@ -1,8 +1,8 @@
-"""What others do to find that a latency rose: beside the gate in bench_gate.py.
+"""Other methods that detect a rise of a latency, for comparison with the gate.
 
-Each takes a baseline, (trials, launches), and the fresh launches that it looks at, (trials,
-launches), and says which trials it flags. Otava is asked as its users ask it, at its default
-p-value; it counts where it finds a rise within NEAR launches of the first fresh one.
+Each method takes the repeats of a baseline, (trials, repeats), and fresh repeats, (trials,
+repeats). It returns which trials it flags. Otava runs as for its users, at its default p-value. A
+trial counts as flagged if Otava finds a rise within NEAR repeats of the first fresh one.
 """
 
 import numpy as np
@@ -11,18 +11,18 @@ from scipy import stats
 
 from bench import noise as bench_noise
 
-#: Launches that the others look at: what a campaign takes.
+#: Fresh repeats that a campaign has.
 COUNT = 5
-#: By how many launches a change point may miss the first fresh launch.
+#: Largest distance of a change point from the first fresh repeat.
 NEAR = 2
-#: Samples within a launch, for the methods that take these for their own.
+#: Samples within a repeat, for methods that treat these as independent.
 WITHIN = 5
-#: Trials of Otava by those of the rest: it takes some hundred times as long.
+#: Otava runs on one of this many trials: it takes some hundred times as long.
 SLOW = 10
 
 
 def fixed(base: np.ndarray, new: np.ndarray) -> np.ndarray:
-    """More than 5 % above the baseline's median: a reference of ReFrame's with 0.05."""
+    """Flag a median more than 5 % above the baseline's, as a ReFrame reference with 0.05 does."""
     return np.median(new, axis=1) > 1.05 * np.median(base, axis=1)
 
 
@@ -36,9 +36,12 @@ def welch(base: np.ndarray, new: np.ndarray) -> np.ndarray:
 
 
 def otava(base: np.ndarray, new: np.ndarray, each: int = 1) -> np.ndarray:
-    """`each`: points of a launch."""
+    """Flag the trials in which Otava finds a rise near the first fresh repeat.
+
+    :arg each: points of a repeat.
+    """
     first = base.shape[1] - NEAR * each
-    # Otava cuts its windows out of lists only: an array it would take whole for each.
+    # Otava cuts windows out of lists only; from an array, each window is the whole array.
     series = (np.concatenate(pair).tolist() for pair in zip(base, new))
     return np.array(
         [
@@ -52,17 +55,17 @@ def otava(base: np.ndarray, new: np.ndarray, each: int = 1) -> np.ndarray:
 
 
 def others(rng, base: np.ndarray, new: np.ndarray, cv: float) -> list[tuple[str, np.ndarray, int]]:
-    """(method, which trials it flags, launches it looks at); fewer trials where it is slow."""
+    """(method, flagged trials, repeats used) of each method. Slow methods have fewer trials."""
     few = max(1, len(base) // SLOW)
     raw = [
         bench_noise.samples(rng, part[:few], WITHIN, cv).reshape(few, -1)
         for part in (base, new[:, :COUNT])
     ]
     return [
-        ("fixed +5 %, one launch", fixed(base, new[:, :1]), 1),
+        ("fixed +5 %, one repeat", fixed(base, new[:, :1]), 1),
         (f"fixed +5 %, median of {COUNT}", fixed(base, new[:, :COUNT]), COUNT),
-        ("Welch's t on launches", welch(base, new[:, :COUNT]), COUNT),
-        ("Otava on launches", otava(base[:few], new[:few, :COUNT]), COUNT),
+        ("Welch's t on repeats", welch(base, new[:, :COUNT]), COUNT),
+        ("Otava on repeats", otava(base[:few], new[:few, :COUNT]), COUNT),
         (f"Otava on {WITHIN} raw samples each", otava(*raw, each=WITHIN), COUNT),
     ]
 
@@ -70,10 +73,10 @@ def others(rng, base: np.ndarray, new: np.ndarray, cv: float) -> list[tuple[str,
 def pooled(
     rng, trials: int, baseline: int, cv: float, between: float
 ) -> list[tuple[str, np.ndarray, int]]:
-    """Unchanged launches by a rank test at 1 %, once with the samples within each pooled, once with
-    a median a launch.
+    """A rank test at 1 % of unchanged repeats: on all their samples pooled, and on one median for
+    each repeat.
 
-    :arg between: part of a sample's variance that is between launches.
+    :arg between: fraction of a sample's variance that is between repeats.
     """
     values = np.exp(rng.normal(0, cv * between**0.5, (trials, baseline + COUNT)))
     raw = bench_noise.samples(rng, values, WITHIN, cv * (1 - between) ** 0.5)
@@ -91,5 +94,5 @@ def pooled(
             flagged(raw[:, baseline:].reshape(trials, -1), raw[:, :baseline].reshape(trials, -1)),
             COUNT,
         ),
-        ("a median a launch", flagged(medians[:, baseline:], medians[:, :baseline]), COUNT),
+        ("one median per repeat", flagged(medians[:, baseline:], medians[:, :baseline]), COUNT),
     ]

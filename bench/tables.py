@@ -1,6 +1,8 @@
-"""The simulations behind bench_gate.py: one function a table.  `plan` holds its command line's
-trials, campaigns, baseline and variables; a step is a rise of a latency, and flagged is what is
-called `regressed`."""
+"""The simulations of `make bench-gate`, one function for each table.
+
+`plan` holds the trials, campaigns, baseline and variables from the command line. A step is a rise
+of a latency. Flagged variables are those called `regressed`.
+"""
 
 from dataclasses import dataclass, replace
 
@@ -14,7 +16,7 @@ from nearmetal.stats import drift, pairs, sequential
 from nearmetal.stats.plan import ANALYSES, CONFIRMATION_ERROR, alpha
 
 STEPS = (0.0, 0.03, 0.05, 0.10)
-#: Whose days they are (bench_noise.campaign), and how its row is called.
+#: Which variables a day shifts (`whose` of noise.campaign) -> name of the row.
 WHOSE = {
     "own": "judge",
     "shared": "judge, days shared",
@@ -28,12 +30,12 @@ class Row:
     method: str
     hits: int
     trials: int
-    launches: float | None = None  #: mean
-    days: int | None = None  #: that the trials share, where they are not independent of one another
+    repeats: float | None = None  #: mean number of repeats used
+    days: int | None = None  #: number of different days, if trials share them
 
     @classmethod
-    def of(cls, step: float, method: str, flags: np.ndarray, launches=None) -> "Row":
-        mean = None if launches is None else float(np.mean(launches))
+    def of(cls, step: float, method: str, flags: np.ndarray, repeats=None) -> "Row":
+        mean = None if repeats is None else float(np.mean(repeats))
         return cls(step, method, int(np.count_nonzero(flags)), len(flags), mean)
 
     @property
@@ -42,8 +44,8 @@ class Row:
 
 
 def gate(rng, trials: int, cv: float, days: float, step: float, plan, whose: str = "own"):
-    """(baseline, fresh launches, judge's, confirm's decisions) of campaigns that hold so many
-    variables in all."""
+    """(baseline, fresh repeats, decisions of judge, decisions of confirm) of each campaign. The
+    campaigns together have `trials` variables."""
     error, found = alpha(plan.variables), []
     for start in range(0, trials, plan.variables):
         variables = min(plan.variables, trials - start)
@@ -82,7 +84,7 @@ def decided(step: float, method: str, decisions, every: int = 1) -> Row:
 
 
 def steps(rng, cv: float, plan) -> list[Row]:
-    """Without drift, every method."""
+    """Power and false alarms of every method, without drift."""
     rows = []
     for step in STEPS:
         base, new, judged, confirmed = zip(*gate(rng, plan.trials, cv, 0.0, step, plan))
@@ -97,7 +99,8 @@ def steps(rng, cv: float, plan) -> list[Row]:
 
 
 def drifting(rng, cv: float, days: float, plan) -> list[Row]:
-    """With days: false alarms over four times as many trials, since these are rare."""
+    """Power and false alarms of the gate with drift between days. False alarms are rare, so they
+    have four times as many trials."""
     rows = []
     for step, trials, whose in (
         (0.0, 4, "own"),
@@ -113,6 +116,7 @@ def drifting(rng, cv: float, days: float, plan) -> list[Row]:
 
 
 def duet(rng, shared: float, plan) -> list[Row]:
+    """Power and false alarms of a duet."""
     rows = []
     for step in (0.0, 0.05):
         found = []
@@ -138,7 +142,7 @@ def duet(rng, shared: float, plan) -> list[Row]:
 
 
 def campaigns(rng, plan) -> list[Row]:
-    """Whole campaigns of unchanged variables: how many raise any alarm."""
+    """Number of unchanged campaigns that raise any alarm."""
     rows = []
     for cv in (0.02, 0.03):
         found = [
@@ -157,8 +161,8 @@ def campaigns(rng, plan) -> list[Row]:
 
 
 def histories(rng, plan) -> list[Row]:
-    """Series of 100 sessions, medians of five launches at CV 3 %, flat or with a step before the
-    last 20."""
+    """Change points in series of 100 sessions, flat or with a step before the last 20. A session is
+    the median of five repeats at CV 3 %."""
     rows, count, error = (
         [],
         max(1, plan.trials // bench_methods.SLOW),
@@ -166,7 +170,7 @@ def histories(rng, plan) -> list[Row]:
     )
     for step in (0.0, 0.05):
         values = np.median(
-            bench_noise.launches(rng, (count, 100, bench_noise.SESSION), 0.03), axis=2
+            bench_noise.repeats(rng, (count, 100, bench_noise.SESSION), 0.03), axis=2
         )
         values[:, 80:] *= 1 + step
         methods = {
@@ -182,6 +186,7 @@ def histories(rng, plan) -> list[Row]:
 
 
 def within(rng, plan) -> list[Row]:
+    """False alarms if samples within a repeat are treated as independent."""
     rows = []
     for between in (0.0, 0.5):
         for name, flags, count in bench_methods.pooled(
@@ -190,7 +195,7 @@ def within(rng, plan) -> list[Row]:
             rows.append(
                 Row.of(
                     0.0,
-                    f"{name}, {100 * between:.0f} % of the variance between launches",
+                    f"{name}, {100 * between:.0f} % of the variance between repeats",
                     flags,
                     count,
                 )
@@ -199,34 +204,38 @@ def within(rng, plan) -> list[Row]:
 
 
 def tables(rng, plan):
-    """(title, rows, limit that theory sets or "") one after the other."""
+    """Yield (title, rows, theoretical limit or a note) of each table."""
     for cv in (0.02, 0.03, 0.08):
-        yield f"CV {100 * cv:.0f} %", steps(rng, cv, plan), bench_limits.launches(cv, plan)
+        yield (
+            f"CV {100 * cv:.0f} %",
+            steps(rng, cv, plan),
+            bench_limits.repeats_for_a_step(cv, plan),
+        )
     for cv in (0.02, 0.03):
         for days in (0.005, 0.01):
             yield (
                 f"CV {100 * cv:.0f} %, days {100 * days:.1f} %",
                 drifting(rng, cv, days, plan),
-                bench_limits.days(days, plan),
+                bench_limits.step_with_drift(days, plan),
             )
     for shared in (0.0, 0.8, 0.95, 0.99):
         yield (
             f"duet, CV 8 %, shared {shared}",
             duet(rng, shared, plan),
-            bench_limits.pairs(shared, plan),
+            bench_limits.pairs_for_a_step(shared, plan),
         )
     yield (
         "campaigns",
         campaigns(rng, plan),
-        f"of {plan.variables} unchanged variables: flagged is any alarm in a campaign",
+        f"each of {plan.variables} unchanged variables; flagged: a campaign with any alarm",
     )
     yield (
         "history",
         histories(rng, plan),
-        "flagged: a change point in 100 sessions; of a step, found within one session of it",
+        "flagged: a series with a change point; with a step, one within a session of the step",
     )
     yield (
-        "within a launch",
+        "within a repeat",
         within(rng, plan),
-        f"CV 2 %, rank test at 1 %, {bench_methods.WITHIN} samples a launch",
+        f"CV 2 %, rank test at 1 %, {bench_methods.WITHIN} samples in each repeat",
     )

@@ -1,9 +1,9 @@
-"""Files that are written whole or not at all, and never through somebody else's link.
+"""Writes files whole or not at all, and never through a link of another user.
 
 Root writes below `results/`, which belongs to the user whose jobs run in the lab. That user may
-plant a link at any time. So a path is opened one directory at a time (`openat`, O_NOFOLLOW). A link
-is followed only in a directory where nobody but root and this process can make one. A file appears
-by a rename within its directory and belongs to that directory's owner.
+create a link at any time. So a path is opened one directory at a time (`openat`, O_NOFOLLOW). A
+link is followed only in a directory where nobody but root and this process can create one. A file
+appears by a rename within its directory, and belongs to that directory's owner.
 """
 
 import os
@@ -13,14 +13,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-#: A chain of more links than this is a circle: the kernel's own limit.
+#: Most links in a path, which is also the kernel's limit. More are taken as a circle.
 MOST_LINKS = 40
-#: This process's own open files, such as /dev/stdout: no directory entry is made there.
+#: Paths of this process's own open files, such as /dev/stdout. No file is created there.
 OPEN_FILES = ("/dev/stdout", "/dev/stderr", "/dev/fd/", "/proc/self/fd/")
-#: The second also reads and changes a directory, for which its user needs more rights.
+#: Flags to open a directory: PASS to go through it, and ENTER to list or change it too, for which
+#: the user needs more rights.
 PASS = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 ENTER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-#: Deeper directories are left as they are: no run makes such, but a user could.
+#: Most levels of directories that `hand_over` enters. No run makes more, but a user could.
 DEEPEST = 100
 
 
@@ -34,9 +35,9 @@ class UnsafePathError(OSError):
 def write(path: Path | str, data: str | bytes) -> None:
     """Write a file whole, by a rename. Raises OSError.
 
-    The directories above it are made where they are missing. In a directory of another user, a
-    link, a FIFO or a device of that name is refused, and a hard link is replaced. In a directory of
-    our own they are used as by `open`.
+    Missing directories above it are made. In a directory of another user, an existing link, FIFO or
+    device of this name is refused. An existing hard link is replaced. In a directory of our own,
+    `write` uses all of these as `open` does.
     """
     data = data.encode("utf-8") if isinstance(data, str) else data
     with _sink(path) as sink:
@@ -44,14 +45,14 @@ def write(path: Path | str, data: str | bytes) -> None:
 
 
 def copy(source: Path | str, path: Path | str) -> None:
-    """Copy a file's contents to a path as `write` does. Raises OSError."""
+    """Copy a file's contents to a path, with the rules of `write`. Raises OSError."""
     with open(source, "rb") as opened, _sink(path) as sink:
         while block := opened.read(1 << 20):
             sink.write(block)
 
 
 def make_directory(path: Path | str) -> None:
-    """Make a directory and those above it, each for the owner of its parent. Raises OSError."""
+    """Make a directory and its parents, each for the owner of its parent. Raises OSError."""
     with _named(path):
         _Walk(path, whole=True).close()
 
@@ -59,8 +60,8 @@ def make_directory(path: Path | str) -> None:
 def hand_over(path: Path | str, uid: int, gid: int) -> list[str]:
     """Give a directory, and root's files below it, to a user. Raises OSError.
 
-    Returns what stays root's. A file with further names stays: it may be a file of the system's
-    that the user has linked here.
+    Returns the paths that stay root's. A file with several hard links stays root's: it may be a
+    system file that the user has linked here.
     """
     with _named(path):
         walk = _Walk(path, whole=True, make=False)
@@ -76,10 +77,10 @@ def hand_over(path: Path | str, uid: int, gid: int) -> list[str]:
 
 @dataclass
 class _Walk:
-    """An open directory, reached without trust in other users' links, and a path's last part."""
+    """An open directory, reached without following other users' links, and a path's last part."""
 
     path: Path | str
-    whole: bool = False  #: whether the last part is a directory to enter, too
+    whole: bool = False  #: whether the last part is a directory, which is entered too
     make: bool = True  #: whether missing directories are made
     directory: int = field(init=False)
     name: str = field(init=False, default="")
@@ -101,7 +102,7 @@ class _Walk:
     def trusted(self) -> bool:
         """Whether nobody but root and this process can put a link into the directory."""
         found = os.fstat(self.directory)
-        # A group is not suspicious where it is one's own: many sites' users have `umask 002`.
+        # For ordinary users, a group may write: many sites have private groups and `umask 002`.
         others = stat.S_IWOTH | (stat.S_IWGRP if os.geteuid() == 0 else 0)
         return found.st_uid in (0, os.geteuid()) and not found.st_mode & others
 
@@ -123,7 +124,7 @@ class _Walk:
             return None
 
     def _target(self, name: str, found: os.stat_result) -> list[str]:
-        """Parts of the path that a link names, from the directory in which they begin."""
+        """Parts of a link's target. For an absolute target, the walk returns to `/`."""
         sticky = os.fstat(self.directory).st_mode & stat.S_ISVTX
         own = found.st_uid in (0, os.geteuid())
         if not self.trusted and not (sticky and own):
@@ -153,12 +154,12 @@ class _Walk:
         try:
             os.mkdir(name, dir_fd=self.directory)
         except FileExistsError:
-            return  # somebody was quicker; it is opened without following a link
+            return  # another process made it; it is opened without following a link
         if os.geteuid() != 0:
             return
         made = os.open(name, ENTER, dir_fd=self.directory)
         try:
-            # The name may be another directory by now: one of that user's own.
+            # The user may have replaced the directory by another one.
             _give_to_owner(made, self.directory)
         finally:
             os.close(made)
@@ -170,7 +171,7 @@ class _Walk:
 
 @contextmanager
 def _named(path: Path | str):
-    """Errors name the whole path and not the part of it that was opened last."""
+    """Raise errors with the whole path, not with the part that was opened last."""
     try:
         yield
     except UnsafePathError:
@@ -181,7 +182,7 @@ def _named(path: Path | str):
 
 @contextmanager
 def _sink(path: Path | str):
-    """An open file that becomes the one of that path once all is written."""
+    """An open file that gets its path once all data is written."""
     if str(path).startswith(OPEN_FILES):
         with open(path, "wb") as sink:
             yield sink
@@ -196,7 +197,8 @@ def _sink(path: Path | str):
 
 
 def _is_special(walk: _Walk) -> bool:
-    """Whether the path is a FIFO or a device; refused where another user may have put it."""
+    """Whether the path is a FIFO or a device. Raises UnsafePathError if another user may have made
+    it."""
     try:
         found = os.stat(walk.name, dir_fd=walk.directory, follow_symlinks=False)
     except FileNotFoundError:
@@ -215,7 +217,8 @@ def _special(walk: _Walk):
 
 @contextmanager
 def _renamed(walk: _Walk):
-    """A new file in the walk's directory that takes its name at the end, or is removed."""
+    """A new file in the walk's directory. At the end it is renamed to `walk.name`, or removed after
+    an error."""
     part = f".{walk.name}.{secrets.token_hex(8)}.part"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     made = os.open(part, flags, 0o666, dir_fd=walk.directory)
@@ -235,7 +238,7 @@ def _renamed(walk: _Walk):
 
 
 def _give_to_owner(made: int, directory: int) -> None:
-    """Let what root made belong to the owner of the directory that it is in."""
+    """Give a file or directory that root made to the owner of the directory above it."""
     if os.geteuid() == 0 and os.fstat(made).st_uid == 0:
         owner = os.fstat(directory)
         if owner.st_uid:
@@ -255,7 +258,7 @@ def _hand_over(directory: int, where: Path, uid: int, gid: int, depth: int) -> l
                 given = _hand_over_file(directory, name, uid, gid)
                 kept += [] if given else [str(where / name)]
         except (FileNotFoundError, NotADirectoryError):
-            continue  # its user has removed or replaced it meanwhile
+            continue  # the user has removed or replaced it meanwhile
     return kept
 
 
@@ -264,7 +267,7 @@ def _hand_over_directory(
 ) -> list[str]:
     inner = os.open(name, ENTER, dir_fd=directory)
     try:
-        # Another file system's, mounted here, is none of ours.
+        # A mount point of another file system stays as it is.
         if os.fstat(inner).st_dev != os.fstat(directory).st_dev or not depth:
             return [str(where / name)]
         return _hand_over(inner, where / name, uid, gid, depth - 1)
@@ -273,16 +276,16 @@ def _hand_over_directory(
 
 
 def _hand_over_file(directory: int, name: str, uid: int, gid: int) -> bool:
-    """Give one of root's files to a user, unless it has further names.
+    """Give one of root's files to a user, unless it has several hard links.
 
-    It is first moved where only root can change names. A file with one name there has no other: it
-    is none of the system's.
+    The file is first moved to a directory where only root can create links. If it has one link
+    there, it is not also a system file.
     """
     private = f".{secrets.token_hex(8)}.root"
     os.mkdir(private, 0o700, dir_fd=directory)
     safe = os.open(private, ENTER, dir_fd=directory)
     try:
-        # The user may have put another directory there, but none of root's that is closed.
+        # The user may have replaced the directory, but cannot make one of root's with this mode.
         made = os.fstat(safe)
         if made.st_uid != 0 or stat.S_IMODE(made.st_mode) != 0o700 or os.listdir(safe):
             return False
@@ -298,4 +301,4 @@ def _hand_over_file(directory: int, name: str, uid: int, gid: int) -> bool:
         try:
             os.rmdir(private, dir_fd=directory)
         except OSError:
-            pass  # renamed or filled by its user meanwhile
+            pass  # the user has renamed or filled it meanwhile

@@ -1,7 +1,10 @@
-"""Does the gate find real regressions, and only them?  `make drill` records a baseline in the lab,
-runs campaigns without any change (A/A), and then introduces one regression after the other
-(drills.yaml); it says of each what the gate named, as `nearmetal gate --confirm changed` does: what
-five launches leave open stays so."""
+"""Tests whether the gate finds real regressions and nothing else.
+
+`make drill` records a baseline in the lab and runs campaigns without any change (A/A). Then it
+introduces one regression after the other (drills.yaml) and reports what the gate named. The gate
+runs as `nearmetal gate --confirm changed`, so a variable that is inconclusive after five repeats
+stays inconclusive.
+"""
 
 import argparse
 import os
@@ -28,12 +31,11 @@ from nearmetal.stats import plan
 CHECKOUT = Path(__file__).parents[2]
 PLACE = CHECKOUT / "results" / "drill"
 SYSTEM = "drill"
-#: A copy of the checks with one change, while a drill of that kind runs.
+#: A copy of the checks with one change; exists only during a drill with a patch.
 PATCHED = PLACE / "patched"
 COPIED = ("nearmetal", "reframe_checks", "site-config")
 LAB = [sys.executable, "-m", "nearmetal.lab"]
-#: What a campaign measures: enough that every drill has something to change and something to leave
-#: alone.
+#: Selection of a campaign. Each drill changes some of its variables and leaves others unchanged.
 SELECTION = [
     "--system",
     SYSTEM,
@@ -55,7 +57,7 @@ class Outcome:
     name: str
     seconds: float
     report: GateReport
-    wrong: list[str]  #: what was missed or named without cause
+    wrong: list[str]  #: variables that were missed, or named without cause
 
     @property
     def named(self) -> list[str]:
@@ -70,9 +72,9 @@ def namespaces(*words: str) -> None:
     subprocess.run([*LAB, *words], check=True, stdout=subprocess.DEVNULL)
 
 
-def settle_system(**environ) -> None:
-    """The system's file: two partitions of the lab's, and what a drill changes in an
-    environment."""
+def write_system(**environ) -> None:
+    """Write the system's file: two of the lab's partitions, and an environment that a drill
+    changes."""
     data = yaml.safe_load((CHECKOUT / "site-config" / "systems" / "lab.yaml").read_text())
     data |= {
         "name": SYSTEM,
@@ -84,7 +86,7 @@ def settle_system(**environ) -> None:
 
 
 def reframe() -> list[str]:
-    """How ReFrame is started in the lab, with what is ours below PLACE."""
+    """The command that starts ReFrame in the lab, with all its files below PLACE."""
     settings = {
         "RFM_PREFIX": PLACE,
         "RFM_REFERENCE_PREFIX": PLACE / "baselines",
@@ -102,7 +104,7 @@ def reframe() -> list[str]:
 
 
 def campaign() -> results.Session:
-    """One session of the selection; the newest in the database."""
+    """Run the selection; returns its session, the newest in the database."""
     started = time.time()
     checks = (PATCHED if PATCHED.is_dir() else CHECKOUT) / "reframe_checks"
     done = subprocess.run(
@@ -143,7 +145,7 @@ def introduce(drill: dict) -> None:
         Namespaces().run("sh", "-eu", stdin=drill["lab"])
         namespaces("up")  # waits until Slurm has every node again
     if "environ" in drill:
-        settle_system(
+        write_system(
             **fill(
                 drill["environ"],
                 mpich=str(other_mpich()) if "{mpich}" in str(drill["environ"]) else "",
@@ -157,7 +159,7 @@ def patch(name: str, old: str, new: str) -> None:
     """Copy the checks and their package to PATCHED, with the replacement in one file."""
     text = (CHECKOUT / "reframe_checks" / name).read_text()
     if old not in text:
-        raise SystemExit(f"drill: {name} no longer holds {old!r}: correct drills.yaml")
+        raise SystemExit(f"drill: {name} does not contain {old!r}: correct drills.yaml")
     for top in COPIED:
         for path in (CHECKOUT / top).rglob("*"):
             if path.is_file() and "__pycache__" not in path.parts:
@@ -166,13 +168,14 @@ def patch(name: str, old: str, new: str) -> None:
 
 
 def heal() -> None:
-    settle_system()
+    """Undo a change of the lab or of the system's file."""
+    write_system()
     namespaces("down")
     namespaces("up")
 
 
 def fill(value, **names):
-    """The value with {name} replaced in every text."""
+    """The value with each {name} replaced in all its texts."""
     if isinstance(value, str):
         for name, text in names.items():
             value = value.replace(f"{{{name}}}", text)
@@ -183,8 +186,8 @@ def fill(value, **names):
 
 
 def other_mpich() -> Path:
-    """MPICH as it comes from the Python package index, which is another version than the nodes'."""
-    # Not below results/: root starts no program that the jobs' user can write.
+    """MPICH from the Python package index, whose version differs from that on the nodes."""
+    # Not below results/: root must not start programs that the jobs' user can write.
     where = CHECKOUT / ".venv" / "drill-mpich"
     if not (where / "bin" / "mpicc").exists():
         subprocess.run([sys.executable, "-m", "venv", where], check=True)
@@ -193,7 +196,7 @@ def other_mpich() -> Path:
 
 
 def wrong(drill: dict, report: GateReport) -> list[str]:
-    """What the gate missed of a drill, and what it named that the drill can't have changed."""
+    """Variables that the gate missed, and variables that it named but the drill cannot change."""
     named = {label(one): one.name for one in report.verdicts if one.name in FOUND}
     faults = []
     for word, patterns in drill["must"].items():
@@ -219,7 +222,7 @@ def main() -> int:
         prog="drill",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="exit codes: 0 all found and nothing else named; 1 not",
+        epilog="exit codes: 0 all found and nothing else named; 1 otherwise",
     )
     parser.add_argument(
         "--baseline",
@@ -228,13 +231,19 @@ def main() -> int:
         help="sessions to record (default: %(default)s)",
     )
     parser.add_argument(
-        "--unchanged", type=int, default=20, help="campaigns without change (default: %(default)s)"
+        "--unchanged",
+        type=int,
+        default=20,
+        help="campaigns without a change (default: %(default)s)",
     )
     parser.add_argument(
-        "--only", action="append", metavar="NAME", help="this drill; may be repeated (default: all)"
+        "--only",
+        action="append",
+        metavar="NAME",
+        help="run this drill; may be given several times (default: all)",
     )
     parser.add_argument(
-        "--keep", action="store_true", help="record the baseline from the last time's sessions"
+        "--keep", action="store_true", help="record the baseline from the last drill's sessions"
     )
     arguments = parser.parse_args()
     if os.geteuid() != 0:
@@ -242,7 +251,7 @@ def main() -> int:
     drills = yaml.safe_load((Path(__file__).parent / "drills.yaml").read_text())
     if unknown := set(arguments.only or ()) - {drill["name"] for drill in drills}:
         parser.error(
-            f"no drill {', '.join(unknown)}; there are "
+            f"no drill {', '.join(unknown)}; the drills are "
             f"{', '.join(drill['name'] for drill in drills)}"
         )
     namespaces("up")
@@ -290,7 +299,8 @@ def main() -> int:
 
 
 def prepare(count: int) -> None:
-    settle_system()
+    """Record the baseline, from this number of sessions."""
+    write_system()
     files.make_directory(PLACE / "baselines")
     sessions = (
         list(results.sessions(PLACE / "results.db"))[:count]
@@ -309,6 +319,7 @@ def prepare(count: int) -> None:
 
 
 def try_out(drill: dict) -> Outcome:
+    """Introduce a drill's change, run and judge a campaign, and undo the change."""
     started = time.monotonic()
     say(f"drill: {drill.get('what', drill['name'])}")
     try:

@@ -59,7 +59,7 @@ def instance_type(ec2, name: str) -> dict:
     except ec2.exceptions.ClientError:
         raise Unknown(
             name,
-            f"{name} is not an instance type that AWS launches. Fix: name one of "
+            f"{name} is not an instance type that AWS offers. Fix: name one of "
             "`aws ec2 describe-instance-types`",
         ) from None
 
@@ -81,7 +81,7 @@ def zones(ec2, names: list[str]) -> list[str]:
             others = " that has the others too" if here else ""
             raise Unknown(
                 name,
-                f"{name} is launched in no zone of {region}{others}. Fix: choose another Region, "
+                f"{name} is offered in no zone of {region}{others}. Fix: choose another Region, "
                 "or another instance type here and in the system's file",
             )
     return sorted(common or ())

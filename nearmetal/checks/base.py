@@ -400,8 +400,8 @@ class NearmetalCheck(rfm.RegressionTest, Baselined, Settings, special=True):  # 
             return
         state = state or states[0]
         if state == "NODE_FAIL":
-            # Slurm queues a job anew whose launch failed, whatever the site says of requeueing: it
-            # would run unwatched.
+            # Slurm queues a job again if it could not start it, even if the site forbids
+            # requeueing. ReFrame would not notice the second run.
             self.job.scheduler.cancel(self.job)
         words = failures.last_words(
             *(self._read(name, missing="") for name in (self.stderr, self.stdout))

@@ -1,5 +1,5 @@
-"""The software of an environment with the feature `spack`: what a lock of spack-env/ says,
-installed by Spack itself."""
+"""Installation of an environment's software by Spack, from a lock in spack-env/, for environments
+with the feature `spack`."""
 
 import shlex
 import shutil
@@ -17,46 +17,48 @@ from nearmetal.checks.programs import presence
 from nearmetal.checks.settings import MAX_PENDING_TIME, MAX_TIME_LIMIT, SPACK_ENV
 from nearmetal.locks import spack as locks
 
-ROOM = CHECKOUT / "spack-env"
-#: What an installation leaves in its stage directory: what `spack find` said, and a script that
-#: puts all of it on PATH.
+ENVIRONMENTS_DIR = CHECKOUT / "spack-env"
+#: Files that an installation leaves in its stage directory: the output of `spack find`, and a
+#: script that puts all packages on PATH.
 FOUND, LOAD = "spack.found", "load.sh"
 
 
 def directory(environ) -> Path:
-    """Of the Spack environment that the extra `spack_env` names: one of spack-env/, or a site's own
-    by its absolute path."""
-    return ROOM / SPACK_ENV.of(environ, default=environ.name)
+    """Directory of the Spack environment that the extra `spack_env` names: a name in spack-env/, or
+    the absolute path of a site's own."""
+    return ENVIRONMENTS_DIR / SPACK_ENV.of(environ, default=environ.name)
 
 
-def stage(environment: Path, room: Path) -> None:
-    """A copy of an environment in which Spack may write, beside links to what it includes."""
-    shutil.rmtree(room, ignore_errors=True)
-    copy = room / environment.name
+def stage(environment: Path, target: Path) -> None:
+    """Copy an environment to `target`, so that Spack can write there, and link the directories that
+    it includes."""
+    shutil.rmtree(target, ignore_errors=True)
+    copy = target / environment.name
     copy.mkdir(parents=True)
     for path in filter(Path.is_file, environment.iterdir()):
         shutil.copy(path, copy)
     for path in filter(Path.is_dir, environment.parent.iterdir()):
         if path != environment:
-            (room / path.name).symlink_to(path)
+            (target / path.name).symlink_to(path)
 
 
 def commands_to_write(script: str, load: str) -> list[str]:
-    """Those that turn what `spack load --sh` says into a script that can be read where PATH is
-    another, and undone by PATH=$spackless."""
+    """Shell commands that save the output of `spack load --sh` as a script. The script works with
+    any PATH; PATH=$spackless undoes it."""
     return [
-        f"load=$({load}) now=\":$PATH;\" then=':$PATH;'",  # Spack writes out what PATH is now
+        f"load=$({load}) now=\":$PATH;\" then=':$PATH;'",  # Spack writes out the present PATH
         f"""printf '%s\\n' 'spackless=$PATH' "${{load//"$now"/"$then"}}" > {script}""",
     ]
 
 
 def differs(lock, stagedir: Path) -> str:
-    """In what an installation is not what the lock said, or the lock not what it was; '' if all is
-    well."""
+    """Differences between an installation and its lock, or between the lock and its copy; '' if
+    there are none."""
     copy = stagedir / "spack-env" / lock.path.parent.name / lock.path.name
     if copy.read_bytes() != lock.path.read_bytes():
         return (
-            f"Spack changed the lock: its copy is not {lock.path} any more: use Spack {lock.spack}"
+            f"Spack changed the lock: its copy differs from {lock.path}. "
+            f"Fix: use Spack {lock.spack}"
         )
     try:
         return "; ".join(disagreements(lock, parse_installed((stagedir / FOUND).read_text())))
@@ -65,18 +67,16 @@ def differs(lock, stagedir: Path) -> str:
 
 
 class spack_install(rfm.CompileOnlyRegressionTest):
-    """Software of a Spack environment, installed on a node of the partition as its lock has it."""
+    """Software of a Spack environment, installed from its lock on a node of the partition."""
 
-    descr = (
-        "Software of a Spack environment, installed on a node of the partition as its lock has it"
-    )
+    descr = "Software of a Spack environment, installed from its lock on a node of the partition"
     build_locally = False
     build_time_limit = "1d"
     sourcesdir = None
     maintainers = ["nearmetal"]
 
     @builtin.run_before("compile")
-    def install_what_the_lock_says(self):
+    def install_from_the_lock(self):
         environ, self.directory = self.current_environ.name, directory(self.current_environ)
         try:
             self.lock = locks.read_lock(self.directory / "spack.lock")
@@ -87,13 +87,13 @@ class spack_install(rfm.CompileOnlyRegressionTest):
         stage(self.directory, Path(self.stagedir, "spack-env"))
         here = f"spack-env/{self.directory.name}"
         self.build_system = "Spack"
-        spack: Any = self.build_system  # the object that ReFrame makes of the name
+        spack: Any = self.build_system  # ReFrame has replaced the name by an object
         spack.environment = here
         spack.install_opts = ["--only-concrete"]
         self.prebuild_cmds = [
             presence(
                 "spack",
-                f"install Spack {self.lock.spack} as README.md says, and name it in the "
+                f"install Spack {self.lock.spack} as README.md says, and add it to the "
                 f"modules, env_vars or prepare_cmds of the environment {environ}",
             ),
             "spack --version",
@@ -115,7 +115,7 @@ class spack_install(rfm.CompileOnlyRegressionTest):
         self.build_time_limit = min(asked, self.build_time_limit)
 
     @builtin.sanity_function
-    def is_what_the_lock_says(self):
+    def matches_the_lock(self):
         if fault := differs(self.lock, Path(self.stagedir)):
             raise SanityError(f"{fault} (files: {self.stagedir})")
         return True

@@ -21,7 +21,7 @@ HEADERS = (
     "spread",
     "repeats",
     "sessions",
-    "between launches",
+    "between repeats",
     "finds",
     "recorded",
 )

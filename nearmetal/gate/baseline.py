@@ -1,4 +1,4 @@
-"""A site's baseline: the values of a healthy system, and their noise. A reviewed commit changes it.
+"""A site's baseline: the values of a healthy system, and their noise. Changes are reviewed commits.
 
 Two files in reframe_checks/references/baselines (or RFM_REFERENCE_PREFIX), by baseline-schema.yaml:
 
@@ -22,16 +22,16 @@ from nearmetal import choices, clean, files, metrics, results, strict_yaml
 from nearmetal.checkout import BASELINES, PACKAGE
 from nearmetal.errors import NearmetalError
 
-#: A reference's bound: this many times the spread, at least the second. ReFrame fails a value
-#: beyond it; the gate judges the others, from all samples.
+#: Bound of a reference: this many times the spread, and at least this fraction. ReFrame fails a
+#: value beyond it. The gate judges all other values, from all samples.
 BOUND = 8, 0.25
-#: A lower bound is no lower than this fraction below.
+#: Largest fraction of a lower bound.
 LOWEST = 0.9
 #: Format of the file. Format 1 had no number and could bound the wrong side; it is refused, here
 #: and in nearmetal/checks/baselines.py.
 FORMAT = 2
 HEADER = """# The baseline of {}, written by `nearmetal baseline record`; read and commit its diff.
-# At the end are ReFrame's references: [median over all launches, lower and upper bound as
+# At the end are ReFrame's references: [median over all repeats, lower and upper bound as
 # fractions, unit].
 """
 #: Facts that may differ between the sessions of a baseline: noted, not refused.
@@ -50,8 +50,8 @@ class Noise:
     """Noise of a variable in its baseline. The names are keys of the file."""
 
     spread: float  #: robust coefficient of variation of all samples
-    launches: int  #: number of samples
-    #: fraction of the variance between launches; None: launches have no parts
+    launches: int  #: number of repeats
+    #: fraction of the variance between repeats; None: repeats have no parts
     between: float | None
     #: minimum detectable change as a fraction; None: too noisy to be judged
     finds: float | None
@@ -62,13 +62,13 @@ class Entry:
     """One test case in the baseline."""
 
     recorded: str  #: the date
-    sessions: dict[str, str]  #: id: when it started
-    facts: dict[str, str]  #: what it was measured on
+    sessions: dict[str, str]  #: id -> start
+    facts: dict[str, str]  #: facts of the nodes and software
     parameters: dict  #: of the check
     units: dict[str, str]  #: by variable
-    values: dict[str, float]  #: median over all launches
+    values: dict[str, float]  #: median over all repeats
     noise: dict[str, Noise]
-    samples: dict[str, list[list[float]]]  #: by variable: sessions, each with a value a repeat
+    samples: dict[str, list[list[float]]]  #: variable -> sessions, each with one value per repeat
 
     @property
     def judged(self) -> int:
@@ -84,7 +84,7 @@ class Baseline:
 
     @property
     def sessions(self) -> dict[str, str]:
-        """The recorded sessions: id: when it started."""
+        """The recorded sessions: id -> start."""
         entries = self.entries.values()
         return {uuid: when for entry in entries for uuid, when in entry.sessions.items()}
 
@@ -97,8 +97,9 @@ class Baseline:
 def directory() -> Path:
     """The directory of the baselines.
 
-    RFM_REFERENCE_PREFIX, which ReFrame reads too; else `baselines` beside the results, where `make
-    lab-up` made it, or where there is no checkout; else this checkout's references/baselines.
+    It is RFM_REFERENCE_PREFIX, which ReFrame reads too. Without that, it is `baselines` beside the
+    results, if `make lab-up` made that directory or there is no checkout. Else it is
+    references/baselines of this checkout.
     """
     if given := os.environ.get("RFM_REFERENCE_PREFIX"):
         return Path(given)
@@ -109,8 +110,8 @@ def directory() -> Path:
 def load(system: str, where: Path | None = None, any_bounds: bool = False) -> Baseline:
     """A system's baseline.
 
-    :arg any_bounds: for writing the file anew, which corrects its bounds.
-    :raises BaselineError: there is no file, or it violates the schema, has wrong bounds, or was
+    :arg any_bounds: accept wrong bounds, for a caller that writes the file anew with right ones.
+    :raises BaselineError: there is no file, it violates the schema, it has wrong bounds, or it was
         written with other samples.
     """
     path = (where or directory()) / f"{system}.yaml"
@@ -171,20 +172,20 @@ def _check_schema(data, path: Path, fix: str) -> None:
 
 
 def _read_samples(beside: Path, meta: dict, path: Path, fix: str) -> dict:
-    """The samples, whose digest is checked. Raises BaselineError."""
+    """The samples, with a verified digest. Raises BaselineError."""
     try:
         text = beside.read_bytes()
     except OSError as error:
         raise BaselineError(f"{beside}: {error.strerror}. Fix: {fix}") from None
     if hashlib.sha256(text).hexdigest() != meta["launches_sha256"]:
         raise BaselineError(
-            f"{beside}: not the launches that {path.name} was written with (SHA-256). Fix: {fix}"
+            f"{beside}: not the samples that {path.name} was written with (SHA-256). Fix: {fix}"
         )
     return json.loads(text)
 
 
 def _check_format(data, path: Path, fix: str, any_bounds: bool) -> None:
-    """Raise BaselineError for another format; with `any_bounds`, upgrade format 1 in place."""
+    """Raise BaselineError for another format. With `any_bounds`, upgrade format 1 in place."""
     meta = data.get("baseline") if isinstance(data, dict) else None
     if not isinstance(meta, dict) or meta.get("format") == FORMAT:
         return
@@ -203,7 +204,7 @@ def _check_format(data, path: Path, fix: str, any_bounds: bool) -> None:
 
 
 def _check_bounds(references: dict, where: str, fix: str) -> None:
-    """Raise BaselineError where only the better side is bounded: a regression would always pass."""
+    """Raise BaselineError if only the better side is bounded: any regression would pass."""
     for variable, (_, lower, upper, unit) in references.items():
         lower_is_better = metrics.unit(unit).lower_is_better
         worse, better = (upper, lower) if lower_is_better else (lower, upper)
@@ -232,15 +233,15 @@ def _hashable(value):
     return value if isinstance(value, str | int | float | None) else str(value)
 
 
-def _contradiction(case: dict, sessions: dict, references: dict, launches) -> str:
-    """How a case contradicts its samples, whose digest is right; empty: it does not."""
+def _contradiction(case: dict, sessions: dict, references: dict, samples) -> str:
+    """How a case contradicts its samples; '' if it does not."""
     unknown = [uuid for uuid in case["sessions"] if uuid not in sessions]
     if unknown:
         return f"session {unknown[0]} is not among the baseline's sessions"
-    if not isinstance(launches, dict) or set(launches) != set(case["noise"]):
+    if not isinstance(samples, dict) or set(samples) != set(case["noise"]):
         return "its samples are of other variables"
-    for name, values in launches.items():
-        together = [launch for session in values for launch in session]
+    for name, values in samples.items():
+        together = [sample for session in values for sample in session]
         if len(values) != len(case["sessions"]):
             return f"{name} has samples of {len(values)} sessions, not of {len(case['sessions'])}"
         if len(together) != case["noise"][name]["launches"]:
@@ -252,13 +253,13 @@ def _contradiction(case: dict, sessions: dict, references: dict, launches) -> st
 
 
 def save(baseline: Baseline) -> None:
-    """Write both files, the samples first: no reader finds newer references than samples."""
+    """Write both files. The samples come first, so that references are never newer than samples."""
     for path, text in documents(baseline):
         files.write(path, text)
 
 
 def documents(baseline: Baseline) -> list[tuple[Path, str]]:
-    """Path and text of both files, in the order in which they are to be written."""
+    """(path, text) of both files, in the order of writing."""
     entries = dict(sorted(baseline.entries.items()))
     samples = _samples_as_json(entries)
     document = {"baseline": _metadata(replace(baseline, entries=entries), samples)}
@@ -279,7 +280,7 @@ def documents(baseline: Baseline) -> list[tuple[Path, str]]:
 
 
 def _samples_as_json(entries: dict[Key, Entry]) -> str:
-    """One line a variable, for short diffs."""
+    """The samples as JSON, with one line for each variable, for short diffs."""
     cases = []
     for key, entry in entries.items():
         lines = [
@@ -308,7 +309,7 @@ def _metadata(baseline: Baseline, samples: str) -> dict:
 
 
 def _case(entry: Entry, common: dict[str, str]) -> dict:
-    """A case's metadata, without the facts that all cases of its partition have in common."""
+    """A case's metadata, without the facts that all cases of its partition share."""
     return {
         "recorded": entry.recorded,
         "sessions": list(entry.sessions),
@@ -331,7 +332,7 @@ def _add_references(document: dict, system: str, key: Key, entry: Entry) -> None
 
 
 def _common(facts: list[dict[str, str]]) -> dict[str, str]:
-    """The facts that are the same in all."""
+    """The facts that are the same in all cases."""
     return {
         name: value
         for name, value in facts[0].items()
@@ -340,14 +341,15 @@ def _common(facts: list[dict[str, str]]) -> dict[str, str]:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Without anchors, which a diff's reader would have to look up."""
+    """YAML without anchors, so that each line of a diff is complete."""
 
     def ignore_aliases(self, data):
         return True
 
 
 def bounds(unit: str, spread: float) -> list[float | None]:
-    """Bounds of a reference as fractions: the worse side, or both without a direction."""
+    """Bounds of a reference as fractions: on the worse side, or on both sides for a unit without
+    direction."""
     reach = float(f"{max(BOUND[1], BOUND[0] * spread):.3g}")
     lower_is_better = metrics.unit(unit).lower_is_better
     lower = None if lower_is_better else -min(LOWEST, reach)

@@ -1,7 +1,7 @@
-"""Suspicious cases of a session measured again, by ReFrame, in jobs of their own.
+"""Measures suspicious cases of a session again, by ReFrame in new jobs.
 
-A change that was a short disturbance of a node or switch is gone by then. An inconclusive variable
-gets the repeats that it lacked.
+By then, a short disturbance of a node or switch is over. An inconclusive variable gets the repeats
+that it lacks.
 """
 
 import os
@@ -26,14 +26,14 @@ from nearmetal.gate.verdict import CHANGED, MEASURED_AGAIN, GateReport, Verdict,
 from nearmetal.results import CONFIRMS, Case, Database, Session, confirmations
 from nearmetal.stats.plan import CONFIRMATION_ANALYSES
 
-#: The lab of this checkout, a cluster of its own on this host.
+#: Topology of this checkout's lab, a virtual cluster on this host.
 TOPOLOGY = CHECKOUT / "site-config" / "lab" / "topology.toml"
-#: Settings that hold in the lab as they do here.
+#: Environment variables that are passed to the lab.
 PASSED = ("RFM_PREFIX", "RFM_REFERENCE_PREFIX", "NEARMETAL_SYSTEMS_PATH", "NEARMETAL_IMAGES")
 
 
 class ConfirmError(NearmetalError):
-    """A case was not measured again. The message names it and what ReFrame printed."""
+    """A case was not measured again. The message has its name and ReFrame's output."""
 
     exit_code = 2
 
@@ -48,19 +48,20 @@ def measure_again(
     say: Callable[[str], None],
     which: str = "all",
 ) -> GateReport:
-    """The report once no case is suspicious any more, or `most` repeats are used up.
+    """Measure suspicious cases until none is left, or `most` repeats are used; returns the report.
 
-    :arg fresh: the samples that confirm the session already (`fresh_samples`); grows.
-    :arg reframe: the words that start ReFrame.
-    :arg most: repeats of a case that are measured again, at most.
-    :arg say: receives a line on each case that is measured.
+    :arg fresh: fresh samples that the session has already (`fresh_samples`); new ones are added.
+    :arg reframe: the command that starts ReFrame.
+    :arg most: most fresh repeats of a case.
+    :arg say: receives a line about each case that is measured.
     :arg which: a key of MEASURED_AGAIN.
     :raises ConfirmError: a case was not measured again.
     """
     database = Database.of(database)
     wanted = suspicious(report, fresh, most, which)
     if wanted:
-        say(f"confirm: ReFrame is started by `{shlex.join(reframe)}` (--reframe gives another way)")
+        started = f"confirm: ReFrame is started by `{shlex.join(reframe)}`"
+        say(f"{started} (--reframe sets another command)")
     while wanted:
         for number, (where, repeats) in enumerate(wanted.items(), 1):
             say(
@@ -76,7 +77,7 @@ def measure_again(
 
 
 def fresh_samples(session: Session, database: Path | Database) -> Fresh:
-    """The stored samples that confirm a session already. Raises ResultsError."""
+    """The stored samples of the session's confirmations. Raises ResultsError."""
     fresh: Fresh = {}
     for again in confirmations(database, session):
         for case in filter(_is_measured, again.cases):
@@ -90,9 +91,9 @@ def _is_measured(case: Case) -> bool:
 
 
 def suspicious(report: GateReport, fresh: Fresh, most: int, which: str = "all") -> dict[Where, int]:
-    """Repeats to measure next, by case: as its most demanding variable needs, up to `most`.
+    """Repeats to measure next by case: as many as any of its variables needs, up to `most`.
 
-    A change must show once more, in fresh samples alone.
+    A change must show again in fresh samples alone.
     """
     wanted: dict[Where, int] = {}
     for one in report.verdicts:
@@ -106,7 +107,7 @@ def suspicious(report: GateReport, fresh: Fresh, most: int, which: str = "all") 
 
 
 def _target(one: Verdict) -> int | None:
-    """Repeats of both stages at which the variable is judged next."""
+    """Number of repeats of both stages at which the variable is judged next."""
     if one.name == "inconclusive":
         return one.wanted
     return one.repeats + CONFIRMATION_ANALYSES[0]
@@ -116,12 +117,12 @@ def _is_suspicious(one: Verdict, taken: int, which: str) -> bool:
     """Whether the variable needs fresh samples, after those taken."""
     if one.name in CHANGED and taken:
         return False  # confirmed
-    # A change that is open after fresh samples goes on, whatever `which` says.
+    # A change that fresh samples left undecided is measured again, whatever `which` is.
     return one.name in MEASURED_AGAIN[which] or (one.name == "inconclusive" and taken > 0)
 
 
 def reframe_of(session: Session, database: Path | Database) -> list[str]:
-    """The words that start ReFrame where the session ran: here, or in this host's lab."""
+    """The command that starts ReFrame where the session ran: here, or in this host's lab."""
     if not ran_in_lab(session):
         return ["reframe"]
     settings = {name: os.environ[name] for name in PASSED if name in os.environ}
@@ -132,7 +133,7 @@ def reframe_of(session: Session, database: Path | Database) -> list[str]:
 
 
 def ran_in_lab(session: Session) -> bool:
-    """Whether the session ran on the lab's login node and this is another host, without Slurm."""
+    """Whether the session ran on the lab's login node, and this is another host without Slurm."""
     try:
         login = tomllib.loads(TOPOLOGY.read_text())["cluster"]["controller"]
     except (OSError, ValueError, KeyError):
@@ -174,21 +175,19 @@ def measure(
 
 def _ending(done: subprocess.CompletedProcess, reframe: list[str]) -> str:
     said = done.stdout[-400:].strip() or f"ReFrame ended with {done.returncode}"
-    return f"{said}. It was started by `{shlex.join(reframe)}`; --reframe gives another way"
+    return f"{said}. It was started by `{shlex.join(reframe)}`; --reframe sets another command"
 
 
 def arguments(session: Session, where: Where, repeats: int) -> list[str]:
-    """ReFrame's arguments for fresh repeats of one case.
-
-    They are those of the session's command, but for its selection.
-    """
+    """ReFrame's arguments for fresh repeats of one case: those of the session's command, with the
+    selection replaced."""
     case = next(case for case in session.cases if case.where == where)
     try:
         command = parse(session.command)
     except CommandError as error:
         raise ConfirmError(
             f"the command of session {session.uuid} cannot be read ({error}), so its options "
-            f"cannot be given again: {session.command}"
+            f"cannot be used again: {session.command}"
         ) from None
     words = [
         word
@@ -213,5 +212,5 @@ def arguments(session: Session, where: Where, repeats: int) -> list[str]:
 
 
 def _chooses_nodes(word: str) -> bool:
-    """Whether ReFrame's option passes the scheduler one that chooses nodes."""
+    """Whether an option of ReFrame passes the scheduler an option that chooses nodes."""
     return re.match(r"--job-option=(--nodelist|nodelist|-w|w)\b", word) is not None

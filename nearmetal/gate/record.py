@@ -1,4 +1,4 @@
-"""A baseline from sessions, or the error that names the unsuitable session and the reason."""
+"""Records a baseline from sessions. An error names the unsuitable session and the reason."""
 
 import statistics
 from dataclasses import replace
@@ -15,15 +15,13 @@ from nearmetal.stats import judge, plan, ranks
 
 
 def choose(database: Path | Database, system: str, named: list[str] | None) -> list[Session]:
-    """The sessions to record from, oldest first. Raises ResultsError.
-
-    Those named, or the last ones with the same cases as the newest.
-    """
+    """The sessions to record from, oldest first: the named ones, or the last ones with the same
+    cases as the newest. Raises ResultsError."""
     database = Database.of(database)
     if named:
         found = [results.load_session(database, uuid=uuid) for uuid in dict.fromkeys(named)]
         return sorted(found, key=lambda one: one.order)
-    results.newest(database, system)  # raises where an older session would replace it
+    results.newest(database, system)  # raises if the newest one is not readable
     keys: set[Key] = set()
     chosen: list[Session] = []
     for session in results.sessions(database, newest_first=True):
@@ -41,7 +39,7 @@ def choose(database: Path | Database, system: str, named: list[str] | None) -> l
 
 
 def unfit(session: Session) -> str:
-    """Why a session is no source of a baseline; empty: it is one."""
+    """Why a session cannot be recorded; '' if it can."""
     if any(case.node for case in session.cases):
         return "was distributed over nodes (--distribute), but a baseline is of a partition"
     if any(case.varied for case in session.cases):
@@ -54,8 +52,8 @@ def record(
 ) -> tuple[Baseline, list[str]]:
     """The baseline with the cases of these sessions replaced, and notes for its reviewer.
 
-    :raises BaselineError: a session failed, lacks a case, or was measured on another state of the
-        system, or a variable is too noisy.
+    :raises BaselineError: a session failed, a session lacks a case, facts differ between sessions,
+        or a variable is too noisy.
     """
     if not sessions:
         raise BaselineError(
@@ -106,7 +104,7 @@ def _case(session: Session, key: Key) -> Case:
 
 
 def _refuse_changed_facts(key: Key, cases: list[Case]) -> list[str]:
-    """Raise BaselineError where a fact differs; notes on the facts that may."""
+    """Raise BaselineError if a fact differs between cases. Returns notes on facts that may."""
     notes = []
     for fact in FACTS:
         values = list(dict.fromkeys(case.facts.get(fact, "absent") for case in cases))
@@ -131,7 +129,7 @@ def _entry(key: Key, cases: list[Case], sessions: list[Session]) -> Entry:
         where = f"{' | '.join(key)}: {variable}"
         if len(found) != len(cases) or not all(other.samples for other in found):
             raise BaselineError(
-                f"{where}: a session has no samples of it. Fix: name other sessions with --session"
+                f"{where}: a session lacks its samples. Fix: name other sessions with --session"
             )
         samples[variable] = [list(other.samples) for other in found]
         together = [one for of_session in samples[variable] for one in of_session]
@@ -145,7 +143,7 @@ def _entry(key: Key, cases: list[Case], sessions: list[Session]) -> Entry:
         noise[variable] = Noise(
             float(f"{ranks.spread(np.log(together)[None])[0]:.3g}"),
             len(together),
-            _rounded(between_launches([parts for other in found for parts in other.within])),
+            _rounded(between_repeats([parts for other in found for parts in other.within])),
             None,
         )
     return Entry(
@@ -184,7 +182,7 @@ def _with_detectable_changes(baseline: Baseline, leave_out: bool, notes: list[st
 
 
 def _too_noisy(variable: str, noise: Noise, drift: float, leave_out: bool) -> str:
-    """A note on a variable without a detectable change. Raises BaselineError unless left out."""
+    """A note on a variable that is too noisy. Raises BaselineError unless `leave_out`."""
     days = f" and all by {100 * drift:.1f} % between sessions" if drift else ""
     what = (
         f"{variable} is too noisy to be judged: it varies by {100 * noise.spread:.0f} % between "
@@ -198,14 +196,14 @@ def _too_noisy(variable: str, noise: Noise, drift: float, leave_out: bool) -> st
     return f"{what}; it stays unjudged"
 
 
-def between_launches(launches: list[tuple[float, ...]]) -> float | None:
-    """Fraction of a variable's variance between launches, from the parts of each; None: unknown.
+def between_repeats(repeats: list[tuple[float, ...]]) -> float | None:
+    """Fraction of a variable's variance between repeats, from the parts of each; None: unknown.
 
-    The variance components of a one-way layout, on logarithms, with medians of squares instead of
-    means, so that an outlier counts once (Kalibera and Jones, Rigorous benchmarking in reasonable
-    time, ISMM 2013, section 6).
+    These are the variance components of a one-way layout on logarithms (Kalibera and Jones,
+    Rigorous benchmarking in reasonable time, ISMM 2013, section 6). Medians of squares replace
+    means, so that an outlier counts once.
     """
-    logs = [np.log(parts) for parts in launches if len(parts) > 1]
+    logs = [np.log(parts) for parts in repeats if len(parts) > 1]
     if len(logs) < 2:
         return None
     within = float(np.median([np.var(parts, ddof=1) for parts in logs]))

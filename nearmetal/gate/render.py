@@ -32,7 +32,7 @@ HEADERS = (
     "change",
     "95 % interval",
     "finds",
-    "launches",
+    "repeats",
 )
 SUMMARY = {
     "clean": "nothing got worse",
@@ -40,7 +40,7 @@ SUMMARY = {
     "incomplete": "not everything is known",
 }
 ADVICE = {
-    "ok": "ok: no change as large as the variable's noise lets find (`finds`; --all prints it)",
+    "ok": "ok: no change as large as the minimum detectable one (`finds`; --all prints it)",
     "inconclusive": "inconclusive: `nearmetal gate --confirm` measures these until decided",
     "improved": "improved: `nearmetal baseline record` makes that the new standard",
 }
@@ -70,7 +70,7 @@ def subject(report: GateReport) -> str:
 
 
 def when(report: GateReport) -> str:
-    """The session's start in UTC and its age, so that an old session does not go unseen."""
+    """The session's start in UTC, and its age, which shows that a session is old."""
     started = datetime.fromtimestamp(report.session.time, UTC)
     age = (datetime.now(UTC) - started).total_seconds()
     for seconds, unit in ((86400, "days"), (3600, "hours"), (60, "minutes")):
@@ -100,7 +100,7 @@ def row(one: Verdict) -> list[str]:
 
 
 def reasons(report: GateReport) -> list[str]:
-    """Lines under the table: each reason once with its variables, changed facts, advice, notes."""
+    """Lines below the table: each reason with its variables, changed facts, advice and notes."""
     grouped: dict[str, list[str]] = {}
     for one in report.verdicts:
         if one.reason:
@@ -122,7 +122,7 @@ def reasons(report: GateReport) -> list[str]:
 
 @readable
 def table(report: GateReport, every: bool = False) -> str:
-    """For a terminal: what is not ok, or everything."""
+    """Table for a terminal: variables that are not ok, or all variables."""
     rows = [row(one) for one in report.verdicts if every or (one.name != "ok" and one.variable)]
     alignment = ["left"] * 5 + ["right"] * 6
     text = tabulate(rows, HEADERS, disable_numparse=True, colalign=alignment) if rows else ""
@@ -132,7 +132,7 @@ def table(report: GateReport, every: bool = False) -> str:
 
 @readable
 def document(report: GateReport) -> dict:
-    """For programs, by gate-schema.yaml."""
+    """JSON document for programs, as gate-schema.yaml describes it."""
     return {
         "format": FORMAT,
         "verdict": report.verdict,
@@ -191,14 +191,15 @@ def junit(report: GateReport) -> str:
 
 
 def escaped(text) -> str:
-    """Text that Markdown shows unchanged: no end of a table cell, HTML, link or picture."""
+    """Escaped text: in Markdown it cannot end a table cell, or become HTML, a link or a picture."""
     entities = str(text).replace("&", "&amp;").replace("<", "&lt;")
     return re.sub(r"([\\|\[\]])", r"\\\1", entities)
 
 
 @readable
 def markdown(report: GateReport) -> str:
-    """For a merge request: the headline, what is not ok, and the rest folded away."""
+    """Comment for a merge request: the headline, variables that are not ok, and the others in a
+    closed block."""
 
     def cells(values):
         return "| " + " | ".join(map(escaped, values)) + " |"
@@ -236,7 +237,7 @@ def openmetrics(report: GateReport) -> str:
         ("system", "partition", "node", "environment", "check", "variable"),
     )
     value = Gauge(
-        "nearmetal_value", "Median over the launches.", (*labels, "unit"), registry=registry
+        "nearmetal_value", "Median over the repeats.", (*labels, "unit"), registry=registry
     )
     change = Gauge(
         "nearmetal_change_ratio",
@@ -246,14 +247,14 @@ def openmetrics(report: GateReport) -> str:
     )
     verdict = Gauge(
         "nearmetal_verdict",
-        "1 for the verdict that a variable has.",
+        "1 for the verdict on a variable.",
         (*labels, "verdict"),
         registry=registry,
     )
-    Info("nearmetal_session", "The session judged.", registry=registry).info(
+    Info("nearmetal_session", "The judged session.", registry=registry).info(
         {"uuid": report.session.uuid, "system": report.session.system, "verdict": report.verdict}
     )
-    Gauge("nearmetal_session_start_seconds", "When it started.", registry=registry).set(
+    Gauge("nearmetal_session_start_seconds", "Start of the session.", registry=registry).set(
         report.session.time
     )
     for one in report.verdicts:

@@ -1,4 +1,4 @@
-"""The cases that a session should hold, from its command. A session with fewer is incomplete."""
+"""The cases that a session should hold, from its command. A session without one is incomplete."""
 
 import hashlib
 import re
@@ -39,7 +39,7 @@ CHOOSING = (
 
 
 def promised(session: Session, baseline: Baseline) -> tuple[set[Key], str]:
-    """The baseline's cases that the session's command selects, and a note if this is unknown."""
+    """The baseline's cases that the session's command selects, and a note if they are unknown."""
     try:
         command = parse(session.command)
         keys = {key for key in baseline.entries if _selected(key, session, command)}
@@ -83,7 +83,7 @@ def _selected(key: Key, session: Session, command: Command) -> bool:
 
 def _named(check: str, command: Command) -> bool:
     """Whether -n and -x choose a check with this display name, by ReFrame's own filters."""
-    # Not at the top: it takes a second.
+    # Imported here, because it takes a second.
     from reframe.core.exceptions import ReframeError
     from reframe.frontend.filters import have_any_name, have_not_name
 
@@ -104,7 +104,7 @@ def _hashcode(check: str) -> str:
 
 
 def _replaced(check: str, command: Command) -> bool:
-    """Whether -P replaced the value of one of the check's own parameters."""
+    """Whether -P replaced the value of a parameter that the check itself has."""
     own = dict(naming.PARAMETER.findall(check))
     for words in command.given("parameterize") or ():
         name, _, values = words.partition("=")
@@ -116,7 +116,7 @@ def _replaced(check: str, command: Command) -> bool:
 
 
 def _within(check: str, paths: list[str]) -> bool:
-    """Whether a path of -c may hold the check: a directory may, a file must define it."""
+    """Whether a path of -c may hold the check: any directory, or a file that defines it."""
     files = [Path(path) for path in paths]
     if not files or any(path.is_dir() for path in files):
         return True

@@ -1,4 +1,4 @@
-"""Judge a session against its system's baseline: what regressed, what is unknown, what changed."""
+"""Judges a session against the baseline of its system."""
 
 import statistics
 from dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ Fresh = dict[tuple[str, str, str, str], list[float]]
 
 @dataclass(frozen=True)
 class _Campaign:
-    """What the verdicts on all variables have in common."""
+    """Settings that the verdicts on all variables share."""
 
     variables: int
     drift: float  #: between sessions, as a fraction: typical of the baseline's variables
@@ -29,7 +29,7 @@ def judge_session(session: Session, baseline: Baseline, fresh: Fresh | None = No
     """Judge every variable that the session should hold, with the fresh samples that confirm it."""
     expected, note = promised(session, baseline)
     campaign = _Campaign(_variables(session, baseline), typical_drift(baseline), fresh or {})
-    # A case that `-P` varied is none of the baseline's, but it is in the selection.
+    # A case that `-P` varied is not in the baseline, but it is in the selection.
     found = {(parse(case.check).plain, case.partition, case.environ) for case in session.cases}
     verdicts = [_missing(key) for key in sorted(expected - found)]
     for case in sorted(session.cases, key=lambda case: case.where):
@@ -56,7 +56,7 @@ def typical_drift(baseline: Baseline) -> float:
 
 
 def _variables(session: Session, baseline: Baseline) -> int:
-    """Number of judged variables. On many nodes, one variable of the baseline counts many times."""
+    """Number of judged variables. With `--distribute`, a variable counts once for each node."""
     known = [baseline.entries[case.key] for case in session.cases if case.key in baseline.entries]
     return max(baseline.variables, sum(entry.judged for entry in known))
 
@@ -149,7 +149,8 @@ def _decision(
 
 
 def _unrecorded(value: Value, case: Case, what: str) -> Verdict:
-    """Incomplete: if the system has a baseline, only the check's own reason excuses a gap in it."""
+    """Verdict on a value that the baseline lacks: `incomplete`, unless the check itself gives a
+    reason."""
     if case.no_baseline:
         return _unjudged(value, case.no_baseline)
     reason = f"the baseline lacks {what}: `nearmetal baseline record` adds it"

@@ -1,17 +1,17 @@
-"""Verdicts: what the gate says of each variable of a session, and of the session as a whole."""
+"""The gate's verdicts on the variables of a session, and on the session as a whole."""
 
 from dataclasses import dataclass
 
 from nearmetal.results import Session, place
 
-#: What the gate says of a variable, worst first.
+#: Verdicts on a variable, worst first.
 VERDICT_NAMES = ("regressed", "incomplete", "inconclusive", "improved", "not judged", "ok")
 #: Verdicts on a variable that changed.
 CHANGED = ("regressed", "improved")
-#: Verdicts of which `--confirm` measures the cases again, by its value.
+#: Value of `--confirm` -> verdicts whose cases it measures again.
 MEASURED_AGAIN = {"changed": CHANGED, "all": (*CHANGED, "inconclusive")}
 
-#: What identifies a case of a session: check, place and environment.
+#: Identity of a case in its session: check, place and environment.
 Where = tuple[str, str, str]
 
 
@@ -30,7 +30,7 @@ class Verdict:
     change: float | None = None  #: as a fraction; > 0 is a higher value
     interval: tuple[float, float] | None = None  #: of the change, 95 %
     p: float | None = None
-    repeats: int = 0  #: whose samples were used
+    repeats: int = 0  #: number of repeats used
     finds: float | None = None  #: minimum detectable change as a fraction
     wanted: int | None = None  #: inconclusive: repeats of the next analysis; None: there is none
     reason: str = ""  #: why incomplete or not judged
@@ -39,7 +39,7 @@ class Verdict:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """What identifies the case in a baseline: check, partition and environment."""
+        """Identity of the case in a baseline: check, partition and environment."""
         return self.check, self.partition, self.environ
 
     @property
@@ -49,7 +49,7 @@ class Verdict:
 
     @property
     def where(self) -> Where:
-        """What identifies the case in its session."""
+        """Identity of the case in its session."""
         return self.check, self.place, self.environ
 
 
@@ -63,7 +63,8 @@ class GateReport:
 
     @property
     def verdict(self) -> str:
-        """On the session: `regressed`, else `incomplete` if anything is unknown, else `clean`."""
+        """Verdict on the session: `regressed`; else `incomplete` if anything is unknown; else
+        `clean`."""
         names = {verdict.name for verdict in self.verdicts}
         if "regressed" in names:
             return "regressed"

@@ -1,4 +1,4 @@
-"""Every variable over the sessions, read one after the other, and where its facts changed."""
+"""History of every variable and fact over the sessions, which are read one by one."""
 
 from collections import deque
 from dataclasses import dataclass, field
@@ -7,11 +7,12 @@ from statistics import median
 from nearmetal.facts import changed_facts
 from nearmetal.report import summary
 
-#: Most points of a page; beyond, older sessions are grouped in equal numbers.
+#: Most points of a page. With more, older sessions are grouped in equal numbers.
 MOST_POINTS = 20_000
-#: Most points of a line: more than a screen resolves.
+#: Most points of a line. A screen cannot show more.
 MOST_SLOTS = 300
-#: Newest sessions that stay single (fewer with many variables); these show their samples.
+#: Number of newest sessions that are not grouped (fewer with many variables). Their samples are
+#: shown.
 RECENT = 60
 #: Most rows of a table.
 MOST_ROWS = 400
@@ -23,7 +24,7 @@ class Series:
 
     at: list[int] = field(default_factory=list)  #: numbers of the sessions
     points: list[summary.Summary] = field(default_factory=list)
-    launches: deque = field(default_factory=lambda: deque(maxlen=RECENT))  #: of the newest points
+    samples: deque = field(default_factory=lambda: deque(maxlen=RECENT))  #: of the newest points
 
 
 @dataclass
@@ -39,10 +40,10 @@ class Changed:
 
 
 class Collector:
-    """Figures of all sessions for the pages. It keeps none of the sessions."""
+    """Collects the figures of all sessions for the pages, without keeping the sessions."""
 
     def __init__(self):
-        self.sessions: list[tuple[str, str]] = []  #: id and start of each, oldest first
+        self.sessions: list[tuple[str, str]] = []  #: (id, start) of each session, oldest first
         self.series: dict[
             tuple[str, str, str, str, str], Series
         ] = {}  #: by check, partition, environ, variable, unit
@@ -62,7 +63,7 @@ class Collector:
                 series = self.series.setdefault(key, Series())
                 series.at.append(number)
                 series.points.append(summary.summarize(value.samples, value.value))
-                series.launches.append(value.samples)
+                series.samples.append(value.samples)
 
     def _compare(self, number: int, case) -> None:
         before = self._facts.get(case.where)
@@ -76,7 +77,7 @@ class Collector:
             changed.checks.add(f"{summary.plain(case.check)} with {case.environ}")
 
     def plot(self, changes) -> dict:
-        """Data of the history plot: `slots` (a session or a group each), and `series` of points."""
+        """Data of the history plot: `slots`, each a session or a group, and `series` of points."""
         groups = group(
             len(self.sessions),
             sum(len(series.at) for series in self.series.values()),
@@ -111,13 +112,13 @@ class Collector:
 
     def _points(self, key, series: Series, slot_of: dict, groups: list) -> dict:
         gathered: dict[int, list[summary.Summary]] = {}
-        launches = {}
-        shown = dict(zip(series.at, series.launches)) if len(series.at) <= RECENT else {}
+        samples = {}
+        shown = dict(zip(series.at, series.samples)) if len(series.at) <= RECENT else {}
         for number, point in zip(series.at, series.points):
             slot = slot_of[number]
             gathered.setdefault(slot, []).append(point)
             if number in shown:
-                launches[slot] = [summary.short(sample) for sample in shown[number]]
+                samples[slot] = [summary.short(sample) for sample in shown[number]]
         points = {
             slot: values[0] if len(groups[slot]) == 1 else _grouped(values)
             for slot, values in gathered.items()
@@ -129,19 +130,19 @@ class Collector:
             "y": [summary.short(p.value) for p in points.values()],
             "low": [summary.short(p.low) for p in points.values()],
             "high": [summary.short(p.high) for p in points.values()],
-            "n": [p.launches for p in points.values()],
-            "launches": launches,
+            "n": [p.repeats for p in points.values()],
+            "samples": samples,
         }
 
     def rows(self, data: dict, changes) -> list[dict]:
-        """The table: one row a variable, with its newest value, its first, and a small line."""
+        """The table: one row for each variable, with its newest and first value and a sparkline."""
         moved: dict[tuple, list] = {}
         for change in changes:
             moved.setdefault(
                 (change.check, change.partition, change.environ, change.variable), []
             ).append(sentence(change))
         order = {key: index for index, key in enumerate(self.series)}
-        # A variable's partitions one below the other.
+        # The partitions of a variable follow each other.
         first_of: dict[tuple, int] = {}
         for key, index in order.items():
             first_of.setdefault((key[0], key[2], key[3]), index)
@@ -174,7 +175,7 @@ class Collector:
         return rows
 
     def facts(self) -> tuple[list[dict], int]:
-        """Changed facts, newest first, at most MOST_ROWS of them, and how many there are."""
+        """At most MOST_ROWS changed facts, newest first, and the number of all."""
         newest = sorted(self.changed.values(), key=lambda c: (-c.session, c.fact, c.before))
         return [
             {
@@ -190,13 +191,13 @@ class Collector:
 
 
 def _grouped(values: list[summary.Summary]) -> summary.Summary:
-    """Median, lowest and highest of several sessions' medians, and the number of sessions."""
+    """Summary of several sessions: median, lowest and highest of their medians, and number."""
     medians = [value.value for value in values]
     return summary.Summary(median(medians), min(medians), max(medians), len(medians))
 
 
 def group(sessions: int, points: int, series: int) -> list[range]:
-    """Session numbers by slot: one each if all fit, else groups of the older ones."""
+    """Session numbers of each slot: one per slot if all fit, else groups of older sessions."""
     if points <= MOST_POINTS and sessions <= MOST_SLOTS:
         return [range(number, number + 1) for number in range(sessions)]
     slots = min(max(2, MOST_POINTS // series), MOST_SLOTS)
@@ -224,7 +225,7 @@ def sentence(change) -> str:
 
 
 def spark(values: list[float], width: int = 96, height: int = 20) -> str:
-    """Points of a small polyline through the newest sixty values, on a scale of at least 10 %."""
+    """Points of a sparkline through the newest sixty values, on a scale of at least 10 %."""
     values = values[-60:]
     middle = (min(values) + max(values)) / 2
     span = max(max(values) - min(values), abs(middle) / 10) or 1
@@ -240,7 +241,7 @@ def has_facts(session) -> bool:
 
 
 def provenance(session, columns: list[str]) -> list[dict]:
-    """Rows of facts, one cell a partition; different values name their cases."""
+    """Rows of facts, with one cell for each partition. Each value in a cell has its cases."""
     facts: dict[str, dict[str, dict[str, list[str]]]] = {}
     for case in session.cases if session else ():
         for name, value in case.facts.items():

@@ -1,4 +1,4 @@
-"""The first page: the verdict, the changes, and each partition's cost against the native one."""
+"""The first page: the verdict, the changes, and the overhead of each partition."""
 
 import math
 from collections import Counter
@@ -25,7 +25,7 @@ STEPS = (1.05, 1.2, 1.5, 3.0, 10.0)
 
 
 def headline(report, session) -> dict:
-    """The gate's verdict as `title`, `symbol`, CSS `word`, and sentences."""
+    """The gate's verdict as `title`, `symbol`, CSS class `word`, and `sentences`."""
     if report is None:
         title, symbol, word = "Not judged", SYMBOLS["not judged"], "not-judged"
         sentences = [
@@ -45,7 +45,7 @@ def headline(report, session) -> dict:
 
 
 def _sentences(report) -> list[str]:
-    """How many variables got worse, the worst of them, and how many have other verdicts."""
+    """Sentences on the variables that got worse, the worst of them, and the other verdicts."""
     counts = Counter(one.name for one in report.verdicts)
     sentences = []
     if counts["regressed"]:
@@ -68,7 +68,7 @@ def _variables(count: int) -> str:
 
 
 def verdicts(report) -> dict:
-    """Rows of the verdicts, worst first. Each change has a place between -`limit` and `limit`."""
+    """Rows of the verdicts, worst first, and the `limit` of the scale of changes."""
     if report is None:
         return {"rows": [], "limit": ""}
     order = list(SYMBOLS)
@@ -98,7 +98,7 @@ def _row(one, limit: float) -> dict:
         "partition": one.place,
         "environ": one.environ,
         "key": (one.check, one.place, one.environ, one.variable),
-        # The variable is empty for a missing case, and the check is empty for several cases.
+        # A missing case has no variable. A row on several cases has no check.
         "variable": one.variable or ("all variables" if one.check else "cases"),
         "baseline": "" if one.baseline is None else summary.amount(one.baseline, one.unit),
         "value": "" if one.value is None else summary.amount(one.value, one.unit),
@@ -106,7 +106,7 @@ def _row(one, limit: float) -> dict:
         "bar": _bar(one, limit),
         "p": "" if one.p is None else f"{one.p:.2g}",
         "interval": f"{summary.percent(low)} to {summary.percent(high)}" if one.interval else "",
-        "launches": one.repeats,
+        "repeats": one.repeats,
         "wanted": one.wanted,
         "finds": "" if one.finds is None else f"{one.finds * 100:.0f} %",
         "reason": compare.gist(one.reason or ""),
@@ -143,7 +143,8 @@ def failures(session) -> list[dict]:
 
 
 def partitions(session, base: str | None = None) -> list[str]:
-    """Partitions as they ran, but the base first: `base`, else `native`, else the first."""
+    """Partitions in the order in which they ran, except that the base comes first: `base`, else
+    `native`, else the first."""
     names = list(dict.fromkeys(case.place for case in session.cases))
     first = base if base is not None else "native"
     return sorted(names, key=lambda name: name != first)
@@ -154,10 +155,9 @@ def has_overhead(session) -> bool:
 
 
 def heat_map(session, columns: list[str]) -> list[dict]:
-    """Overhead to the first partition: for each check and environment, a row a variable.
+    """Overhead over the first partition: for each check and environment, a row for each variable.
 
-    Overhead is the ratio of times, or the inverse ratio of rates, so that above 1 is worse
-    whatever the unit.
+    Overhead is the ratio of times, or the inverse ratio of rates. Above 1 is worse for any unit.
     """
     values = {
         (v.check, v.environ, v.variable, v.place): v

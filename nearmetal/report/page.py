@@ -1,9 +1,9 @@
-"""`nearmetal report`: one HTML file that needs no network, for people to look at.
+"""`nearmetal report`: one HTML file for people, which needs no network.
 
-The pages' tables are plain HTML; plots are drawn by plotly.js, which lies compressed in the file
-and is inflated by the browser when a plot is first shown. What a session holds is untrusted: the
-template escapes it, data for the script is JSON without `<`, and the content security policy
-admits the page's own two scripts, by hash, and no connection.
+Tables are plain HTML. plotly.js draws the plots. It is compressed in the file, and the browser
+inflates it when a plot is first shown. Contents of sessions are untrusted: the template escapes
+them, and data for the script is JSON in base64. The content security policy admits the page's own
+two scripts, by hash, and no connection.
 """
 
 import base64
@@ -34,16 +34,16 @@ CONTEXT = {
 
 
 class ReportError(NearmetalError):
-    """There is nothing to report on, or a part of the report is missing."""
+    """There is no session to report on, or a part of the report is missing."""
 
 
 def render(sessions: Iterable, report, changes, figures, base: str | None = None) -> str:
     """The report as HTML. Raises ReportError.
 
-    :arg sessions: all stored ones of one system, oldest first. They are read once and not kept.
-    :arg report: the gate's on one of them; None: no verdict, and the newest session is shown.
+    :arg sessions: all stored sessions of one system, oldest first. They are read once and not kept.
+    :arg report: the gate's report on one of them; None: no verdict, and the newest is shown.
     :arg changes: change points in the history.
-    :arg figures: published ones.
+    :arg figures: published figures.
     :arg base: the partition that others are compared with (default: `native`, else the first).
     """
     changes, figures = clean.every(list(changes)), clean.every(list(figures))
@@ -64,7 +64,8 @@ def render(sessions: Iterable, report, changes, figures, base: str | None = None
     if newest is None:
         raise ReportError("no session is stored: run `reframe -c reframe_checks -r` first")
     subject = report.session if report is not None else newest
-    # A page shows the judged session, or the newest that has anything for it; then it says so.
+    # A page shows the judged session. If that has no values for it, it shows the newest that has
+    # some, and says so.
     shown = {page: subject if holds(subject) else shown.get(page) for page, holds in has.items()}
     drawn = {
         page: draw(shown[page], figures)
@@ -147,35 +148,35 @@ def _environment() -> jinja2.Environment:
 
 
 def _shown(value):
-    """What a page shows of a value: text without control characters; markup of our own as it is."""
+    """A value as a page shows it: text without control characters, and our own markup unchanged."""
     if isinstance(value, str) and not isinstance(value, markupsafe.Markup):
         return clean.text(value)
     return value
 
 
 def _code(text: str) -> markupsafe.Markup:
-    """What stands between backticks as code; everything is escaped."""
+    """Escaped text, with parts between backticks as code."""
     return markupsafe.Markup(re.sub(r"`([^`]*)`", r"<code>\1</code>", str(markupsafe.escape(text))))
 
 
 def _library() -> str:
-    """plotly.js, as the Python package brings it."""
+    """plotly.js from the Python package."""
     try:
         return (resources.files("plotly") / "package_data" / "plotly.min.js").read_text(
             encoding="utf-8"
         )
     except (ModuleNotFoundError, FileNotFoundError) as error:
         raise ReportError(
-            "plotly is not installed, which draws the report: run `make .venv/ready`, "
+            "plotly, which draws the report, is not installed: run `make .venv/ready`, "
             "or install requirements.lock"
         ) from error
 
 
 def _hash(script: str) -> str:
-    """Of an inline script, as a content security policy admits it."""
+    """Hash of an inline script for the content security policy."""
     return "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
 
 
 def _packed(data: bytes) -> str:
-    """Gzip in base64, which no HTML parser trips over; the same bytes for the same data."""
+    """Gzip in base64, which is safe in HTML. The same data give the same bytes."""
     return base64.b64encode(gzip.compress(data, 9, mtime=0)).decode()

@@ -4,7 +4,7 @@ Published figures are drawn beside them.
 
 A plot is a dictionary that the page's script draws and the template writes as a table: {id, title,
 x: {title, kind}, y: {title, log}, lines: [{partition, stack, unit, session, x, y, low, high, n}],
-marks: [...], places: of the marks}; each y is a median of samples (summary.py), each mark a
+marks: [...], places: of the marks}. Each y is a median of samples (summary.py). Each mark is a
 published figure (`mark`).
 """
 
@@ -40,7 +40,7 @@ def line(
         "y": [summary.short(points[x].value) for x in order],
         "low": [summary.short(points[x].low) for x in order],
         "high": [summary.short(points[x].high) for x in order],
-        "n": [points[x].launches for x in order],
+        "n": [points[x].repeats for x in order],
     }
 
 
@@ -51,7 +51,7 @@ def _bound(figure) -> str:
 
 
 def mark(figure, x) -> dict:
-    """A published figure at x with its ends `low` and `high`; `bound` is `<` or `>` for a limit."""
+    """A published figure at x, from `low` to `high`. `bound` is `<` or `>` for a limit."""
     given = [one for one in (figure.value, figure.below, figure.above) if one is not None]
     low, high = figure.range or (given[0], given[0])
     if figure.read_off_plot and figure.value is not None:
@@ -156,20 +156,19 @@ def stack(case) -> str:
 
 
 def _by_size(case) -> tuple[dict, dict]:
-    """Summaries by message size: of the latency in us, and of the bandwidth in Gb/s.
+    """Summaries of the latency in us and of the bandwidth in Gb/s, by message size.
 
-    A case without curves has two sizes of each, from its variables. The peak is drawn at 4 MiB,
-    whatever its size was.
+    A case without curves has two sizes of each, from its variables. The peak bandwidth is drawn at
+    4 MiB, whatever its message size was.
     """
     if LATENCY in case.curves:
         latency = case.curves[LATENCY]
-        # Of each sample, so that the interval is one of bandwidths; 8 bits, 1000 from us and Gb.
+        # From each sample, so that the interval is one of bandwidths. 8 bits / us / 1000 is Gb/s.
         bandwidth = case.curves.get(BANDWIDTH) or {
-            size: tuple(8 * size / us / 1000 for us in launches)
-            for size, launches in latency.items()
+            size: tuple(8 * size / us / 1000 for us in samples) for size, samples in latency.items()
         }
         return _summaries(latency), _summaries(bandwidth)
-    if BANDWIDTH in case.curves:  # RDMA Read takes a whole round trip, which this plot lacks
+    if BANDWIDTH in case.curves:  # RDMA Read has whole round trips, which this plot does not show
         return {}, _summaries(case.curves[BANDWIDTH])
     points = {
         value.variable: summary.summarize(value.samples, value.value) for value in case.values
@@ -277,7 +276,7 @@ SCALED = published.SCALED
 def kernels(session, figures) -> list[dict]:
     """Rates and parallel efficiency against processes: figure 6 of the messaging paper."""
     found: dict[tuple, dict[tuple[str, str], dict]] = {}
-    keys: dict[tuple, tuple] = {}  # of the plot that shows a variable of a case
+    keys: dict[tuple, tuple] = {}  # (variable, case) -> key of the plot that shows it
     for case in _measured(session):
         others = dict(summary.parameters(case.check))
         name = others.pop("benchmark", summary.base_name(case.check))

@@ -9,8 +9,8 @@ from nearmetal import metrics
 from nearmetal.compare import number, percent, plain  # noqa: F401 - for the pages
 from nearmetal.results import parameters  # noqa: F401 - for the pages
 
-#: Fewer samples have no 95 % interval of their median.
-LEAST_LAUNCHES = 6
+#: Least number of samples for a 95 % interval of their median.
+LEAST_REPEATS = 6
 
 
 class Summary(NamedTuple):
@@ -19,15 +19,15 @@ class Summary(NamedTuple):
     value: float
     low: float
     high: float
-    launches: int
+    repeats: int
 
 
 def summarize(samples: tuple[float, ...], value: float | None = None) -> Summary:
-    """Summary of the samples; of the stored value if there is none.
+    """Summary of the samples, or of the stored value if there are no samples.
 
     The interval is the distribution-free 95 % interval of the median (order statistics; Hollander
-    and Wolfe, section 3.6). With fewer than LEAST_LAUNCHES samples it is the lowest and the
-    highest.
+    and Wolfe, section 3.6). With fewer than LEAST_REPEATS samples it goes from the lowest to the
+    highest sample.
     """
     if not samples and value is not None:
         return Summary(value, value, value, 1)
@@ -51,11 +51,11 @@ def _rank(count: int) -> int:
     return max(rank, 1)
 
 
-def interval_kind(launches: int) -> str:
+def interval_kind(repeats: int) -> str:
     """Name of the interval for this number of repeats."""
-    if launches >= LEAST_LAUNCHES:
+    if repeats >= LEAST_REPEATS:
         return "95 % interval of the median"
-    return "lowest to highest launch" if launches > 1 else "one launch: no interval"
+    return "lowest to highest repeat" if repeats > 1 else "one repeat: no interval"
 
 
 def short(value: float) -> float:
@@ -72,17 +72,17 @@ def amount(value: float | None, name: str) -> str:
 
 
 def hover(summary: Summary, name: str) -> str:
-    """Value, interval with its kind, and launches, in words."""
-    if summary.launches == 1:
-        return f"{amount(summary.value, name)}; one launch: no interval"
+    """Tooltip: value, kind and ends of the interval, and number of repeats."""
+    if summary.repeats == 1:
+        return f"{amount(summary.value, name)}; {interval_kind(1)}"
     return (
-        f"{amount(summary.value, name)}; {interval_kind(summary.launches)}: "
-        f"{number(summary.low)} to {amount(summary.high, name)}; n = {summary.launches} launches"
+        f"{amount(summary.value, name)}; {interval_kind(summary.repeats)}: "
+        f"{number(summary.low)} to {amount(summary.high, name)}; n = {summary.repeats} repeats"
     )
 
 
 def date(started: str) -> str:
-    """`20261121T061529+0000` as `2026-11-21 06:15 UTC`; anything else as it is."""
+    """`20261121T061529+0000` as `2026-11-21 06:15 UTC`; any other text unchanged."""
     try:
         return (
             datetime.strptime(started, "%Y%m%dT%H%M%S%z")
@@ -94,7 +94,7 @@ def date(started: str) -> str:
 
 
 def named(session) -> str:
-    """Short name of a session: the id's beginning and the start."""
+    """Short name of a session: the beginning of its id, and its start."""
     return f"{session.uuid[:8]}, {date(session.started)}"
 
 

@@ -1,7 +1,7 @@
 """ReFrame's results database: opened once, each session read at most once, never written.
 
-Sessions are ordered by their storage (`Session.stored`), not by their clock. With a clock that was
-ahead once, that session would otherwise stay the newest for a year. An unreadable session is
+Sessions are in the order of their storage (`Session.stored`), not of their start. Otherwise, a
+session whose clock was a year ahead would stay the newest for a year. An unreadable session is
 skipped and named; no older session replaces it.
 """
 
@@ -28,7 +28,7 @@ from nearmetal.results.session import (
     Session,
 )
 
-#: Why SQLite cannot read a file, by its primary error code: what is wrong, and the fix.
+#: SQLite's primary error code -> what is wrong with the file, and the fix.
 _LOCKED = "is locked by another process. Fix: try again when no ReFrame stores results"
 _CLOSED = "cannot be opened. Fix: let this user read the file and its directory"
 _FOREIGN = "is not a results database of ReFrame's. Fix: name another file"
@@ -54,8 +54,8 @@ def default_database() -> Path:
 class Database:
     """The sessions of one database file, and the faults found in it so far.
 
-    The file is opened once, at the first question. A session is read when it is first asked for,
-    and kept. `refresh` adds the sessions that were stored since.
+    The file is opened once, at the first query. A session is read when it is first needed, and
+    kept. `refresh` adds the sessions that were stored since.
     """
 
     def __init__(self, path: Path):
@@ -72,7 +72,7 @@ class Database:
 
     @classmethod
     def of(cls, path: "Path | Database") -> "Database":
-        """The database itself, or that of a path. With a path, a bad session is an error."""
+        """The database, or that at a path. With a path, a bad session is an error."""
         if isinstance(path, Database):
             return path
         database = cls(path)
@@ -101,10 +101,10 @@ class Database:
     def entries(
         self, newest_first: bool = False, after: int = 0, uuid: str = ""
     ) -> Iterator[Session | BadSession]:
-        """Sessions in the order of their storage, each read when its turn comes.
+        """Yield the sessions in the order of their storage. Each is read when it is needed.
 
         :arg after: only sessions stored after this place.
-        :arg uuid: only sessions whose id begins so.
+        :arg uuid: only sessions whose id begins with this text.
         :raises ResultsError: the file is unreadable.
         """
         places = [
@@ -137,7 +137,7 @@ class Database:
         return _text(rows[0][0]) if rows and rows[0][0] else ""
 
     def refresh(self) -> None:
-        """Add the sessions stored since the last question. Known sessions are not read again."""
+        """Add the sessions stored since the last query. Known sessions are not read again."""
         known = self._index()
         known |= self._uuids_after(max(known, default=0))
         if self._sessions:
@@ -184,7 +184,8 @@ class Database:
         return BadSession(uuid, place, reason, frozenset(known) or systems, kind)
 
     def _row_of_session(self, place: int) -> tuple | None:
-        """Raises sqlite3.DatabaseError if that row is damaged, ResultsError for the whole file."""
+        """One row. Raises sqlite3.DatabaseError if the row is damaged, and ResultsError if the file
+        is."""
         query = "SELECT uuid, session_start_unix, json_blob FROM sessions WHERE rowid = ?"
         with self._errors(but=sqlite3.SQLITE_CORRUPT):
             return self._connected().execute(query, (place,)).fetchone()
@@ -218,7 +219,7 @@ class Database:
 
     @contextlib.contextmanager
     def _errors(self, but: int = sqlite3.SQLITE_OK) -> Iterator[None]:
-        """Raise ResultsError for each error of SQLite, but for that primary error code."""
+        """Raise ResultsError for each error of SQLite, except for this primary error code."""
         try:
             yield
         except sqlite3.Error as error:
@@ -232,10 +233,10 @@ class Database:
         """The connection, which only reads. Raises ResultsError, sqlite3.Error."""
         if self._connection is None:
             self._refuse_missing_or_empty_file()
-            # As a URI, in which `%`, `#` and `?` of a path are quoted.
+            # A URI, with `%`, `#` and `?` of the path quoted.
             uri = f"{self.path.resolve().as_uri()}?mode=ro"
             self._connection = sqlite3.connect(uri, uri=True)
-            # Text that is not UTF-8 is found when its session is decoded.
+            # Bytes: text that is not UTF-8 is then an error of its session only.
             self._connection.text_factory = bytes
             weakref.finalize(self, self._connection.close)
         return self._connection
@@ -259,7 +260,7 @@ def _text(value) -> str:
 def _refuse_contradictions(
     session: Session, data: dict, uuid: str, start, stored_cases: dict | None
 ) -> None:
-    """Raise ResultsError where a session's text differs from what is stored beside it."""
+    """Raise ResultsError if a session's JSON contradicts the columns stored beside it."""
     inside = data["session_info"]["uuid"]
     if inside != uuid:
         raise ResultsError(f"session_info.uuid is {inside!r}, but it is stored as {uuid!r}")
@@ -281,7 +282,7 @@ def _refuse_contradictions(
 
 
 def _refuse_other_cases(data: dict, stored: list[tuple[str, ...]]) -> None:
-    """Raise ResultsError where a session holds other cases than ReFrame's second table."""
+    """Raise ResultsError if a session's cases are not those in ReFrame's second table."""
     names = ("name", "system", "partition", "environ")
     cases = [case for run in data["runs"] for case in run["testcases"]]
     inside = [tuple(str(case.get(name)) for name in names) for case in cases]
@@ -294,9 +295,9 @@ def _refuse_other_cases(data: dict, stored: list[tuple[str, ...]]) -> None:
 
 
 def systems_and_kind(blob) -> tuple[frozenset[str], str]:
-    """Systems and kind of an unusable session, as far as it names them."""
+    """Systems and kind of an unusable session, as far as they are readable."""
     try:
-        # The standard library's decoder takes NaN, Infinity and lone surrogates.
+        # The standard library's decoder accepts NaN, Infinity and lone surrogates.
         data = json.loads(blob)
         systems = {case["system"] for run in data["runs"] for case in run["testcases"]}
         kind = "confirmation" if data["session_info"].get(CONFIRMS) else ""

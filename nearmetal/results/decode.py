@@ -15,8 +15,8 @@ from nearmetal.shape import ShapeError
 
 #: Major version of the session format (ReFrame 4.x writes 4.y).
 DATA_VERSION = "4"
-#: Reason of a failure that has none of its own, by result.
-FAILED = {"fail_deps": "what it needs failed"}
+#: Reason of a failure that ReFrame gives no reason for, by result.
+FAILED = {"fail_deps": "a dependency failed"}
 #: Numbers of a case: ReFrame's name and the name in published figures (published.py).
 WORKLOAD = {"num_tasks": "processes", "num_nodes": "nodes", "megabytes": "megabytes"}
 #: ReFrame's results of a case.
@@ -53,7 +53,7 @@ def _parse_session(data: Mapping, origin) -> Session:
     found = reruns.outcomes(data["runs"], line)
     every = [outcome for outcomes in found.values() for outcome in outcomes]
     systems = {case["system"] for case in every}
-    # A fixture that passed measured nothing; one that failed is why others were not measured.
+    # A passed fixture has no values. A failed one is the reason why other cases were not measured.
     done = {
         key
         for key, outcomes in found.items()
@@ -147,7 +147,8 @@ def _workload(case: Mapping, place: str) -> dict:
 
 def _own_exemption(case: Mapping, place: str) -> str:
     """The check's reason for having no reference; "" if only the partition gives one."""
-    # Older versions did not store who gave the reason. Only duets had one of their own then.
+    # Older versions did not store whether the check or the partition gave the reason. At that time,
+    # only duets gave one.
     duet = "duet" in _ours(case, "facts", place)
     own = case.get("no_baseline_of", "check" if duet else "partition") == "check"
     return clean.line(shape.text(case, "no_baseline", place, "")) if own else ""
@@ -163,7 +164,7 @@ def _ours(case: Mapping, name: str, place: str) -> Mapping:
         return found
     if type(case.get("facts")) is dict and type(case.get("samples")) is dict:
         if found is None or found == shape.UNDEFINED:
-            return {}  # of a session before this was stored
+            return {}  # an older session, in which this was not stored
         raise shape.wrong(f"{place}.{name}", "an object", found)
     if type(case.get("facts")) is dict or type(case.get("samples")) is dict:
         raise shape.wrong(

@@ -1,4 +1,4 @@
-"""Which session a command means: the newest on a system, the one with an id, or all of a kind."""
+"""Finds sessions: the newest on a system, the one with an id, or all of a kind."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -33,7 +33,7 @@ def sessions(
 def load_session(
     database: Path | Database, system: str | None = None, uuid: str | None = None
 ) -> Session:
-    """The session with that id, or the newest campaign (on that system).
+    """The session with this id, or the newest campaign (on this system).
 
     Raises ResultsError, NewestError.
     """
@@ -56,7 +56,7 @@ def stored(database: Database, kinds: tuple[str, ...]) -> list[Session]:
 def no_session(
     path: Path | Database, system: str | None, uuid: str | None, others: list[Session]
 ) -> str:
-    """The error for an id or a system without a session. It names the ones that have one."""
+    """The error for an id or a system without a session. It names systems or ids with a session."""
     if not others:
         return f"{path}: no session with a case that ran; run `reframe -c reframe_checks -r` first"
     if uuid is None:
@@ -77,7 +77,7 @@ def newest(
     kinds: tuple[str, ...] = CAMPAIGN,
     chosen: Callable[[Session], bool] = lambda session: True,
 ) -> Session | None:
-    """The newest session of these kinds (on that system) with at least one case.
+    """The newest session of these kinds (on this system) with at least one case.
 
     :arg chosen: whether a session qualifies.
     :raises NewestError: the newest run's session is not stored, or is not readable.
@@ -108,7 +108,7 @@ def _holds(found: Session | BadSession, kinds: tuple[str, ...]) -> TypeGuard[Ses
 
 
 def _with_id(database: Database, uuid: str, system: str | None) -> Session | None:
-    """The newest session whose id begins so. Raises ResultsError."""
+    """The newest session whose id begins with `uuid`. Raises ResultsError."""
     if not uuid:
         return None
     for found in database.entries(newest_first=True, uuid=uuid):
@@ -142,7 +142,7 @@ def _refuse_if_it_may_be_meant(
 def _refuse_if_a_newer_run_was_not_stored(
     database: Database, session: Session, system: str | None, kinds: tuple[str, ...]
 ) -> None:
-    """Raise NewestError if ReFrame's report files hold a later run of these kinds there."""
+    """Raise NewestError if ReFrame's report files hold a later run of these kinds on the system."""
     for file, run in unstored_runs(database, session):
         if isinstance(run, BadSession):
             if not run.may_be(system, kinds):

@@ -1,4 +1,4 @@
-"""Several runs of one case (`--reruns`, `--duration`, `--max-retries`, `--repeat`) as one case."""
+"""Merges several runs of one case (`--reruns`, `--duration`, `--max-retries`, `--repeat`)."""
 
 import math
 import statistics
@@ -9,15 +9,15 @@ from typing import Any
 from nearmetal import command
 from nearmetal.results.session import Case, Value
 
-#: Why ReFrame ended a case when the time of its `--duration` was over.
+#: ReFrame's reason for ending a case at the end of its `--duration`.
 OUT_OF_TIME = "aborted due to RunSessionTimeout"
 
 
 def outcomes(runs: list[dict], line: str) -> dict[tuple[str, str, str], list[dict]]:
-    """The runs of each test case: all further runs, and the last of its retries.
+    """The runs of each test case that count: all runs, but only the last of several retries.
 
-    A run is a retry if `--max-retries` allows one and it holds only cases that failed in the run
-    before. The runs of `--reruns` and `--duration` hold all cases.
+    A run is a retry if `--max-retries` allows one, and it holds only cases that failed in the
+    previous run. The runs of `--reruns` and `--duration` hold all cases.
 
     :arg line: the session's command line.
     """
@@ -30,7 +30,7 @@ def outcomes(runs: list[dict], line: str) -> dict[tuple[str, str, str], list[dic
         for key, case in cases.items():
             earlier = found.setdefault(key, [])
             if earlier and case.get("fail_reason") == OUT_OF_TIME:
-                continue  # it was cut off; its earlier runs stand
+                continue  # it was cut off; its earlier runs count
             if retry:
                 earlier.clear()
             earlier.append(case)
@@ -44,7 +44,7 @@ def _most_retries(line: str) -> float:
         asked = command.parse(line)
     except command.CommandError:
         return math.inf
-    if asked.given("mode"):  # it may hold further options
+    if asked.given("mode"):  # a mode may hold further options
         return math.inf
     return asked.given("max_retries") or 0
 
@@ -60,8 +60,8 @@ def merged(runs: Sequence[Case]) -> Case:
     for run in runs:
         for name, points in run.curves.items():
             curve = curves.setdefault(name, {})
-            for size, launches in points.items():
-                curve[size] = curve.get(size, ()) + launches
+            for size, samples in points.items():
+                curve[size] = curve.get(size, ()) + samples
     return replace(
         runs[0],
         values=_all_samples(runs),
@@ -98,7 +98,8 @@ def _all_samples(runs: Sequence[Case]) -> tuple[Value, ...]:
 
 
 def _common_facts(found: Sequence[dict]) -> dict:
-    """Facts of several runs: different texts as `a | b`, as for several nodes; lists together."""
+    """Facts of several runs. Different texts become `a | b`, as for several nodes. Lists are
+    joined."""
     facts: dict[str, Any] = {}
     for name in dict.fromkeys(name for one in found for name in one):
         values = [one[name] for one in found if name in one]

@@ -1,4 +1,4 @@
-"""The report files that ReFrame writes for each run: which runs are missing from the database."""
+"""Finds runs that the database lacks, from the report files that ReFrame writes."""
 
 import re
 from collections.abc import Iterator
@@ -10,16 +10,16 @@ from nearmetal.results.database import Database, systems_and_kind
 from nearmetal.results.decode import parse_session
 from nearmetal.results.session import BadSession, ResultsError, Session
 
-#: Bytes of a report that are searched for its session's id, which is at its beginning.
+#: Number of bytes at the beginning of a report that hold the id of its session.
 HEAD = 4096
 
 
 def unstored_runs(
     database: Database, session: Session
 ) -> Iterator[tuple[Path, Session | BadSession]]:
-    """Runs after the session that the database lacks, newest first: report file and content.
+    """Yield (report file, run) of each run after the session that the database lacks, newest first.
 
-    ReFrame numbers its reports upwards, whatever the clock says.
+    ReFrame numbers its reports in ascending order, so that the clock does not matter.
     """
     unstored, after = [], False
     for file in _reports(database):
@@ -31,7 +31,7 @@ def unstored_runs(
             break
     for file in unstored:
         run = _run_of_report(file)
-        # Without a report of the session or an older one, only the times give the order.
+        # If no report is of this session or an older one, only the start times give the order.
         started = run.time if isinstance(run, Session) else _modified(file)
         if run and (after or started > session.time):
             yield file, run
@@ -83,7 +83,7 @@ def _run_of_report(file: Path) -> Session | BadSession | None:
 
 
 def _is_dry(data) -> bool:
-    """Whether the command of a report has the option `--dry-run`, perhaps shortened."""
+    """Whether the command of a report has the option `--dry-run`, or an abbreviation of it."""
     info = data.get("session_info") if isinstance(data, dict) else None
     command = info.get("cmdline") if isinstance(info, dict) else None
     words = command.split() if isinstance(command, str) else []

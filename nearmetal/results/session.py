@@ -33,7 +33,7 @@ class ResultsError(NearmetalError):
 
 
 class NewestError(Incomplete, ResultsError):
-    """The newest session is not stored, or is not readable; no older session replaces it."""
+    """The newest session is not stored, or is not readable. No older session replaces it."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Value:
     variable: str
     value: float  #: median of the samples
     unit: str
-    samples: tuple[float, ...] = ()  #: one a repeat, which is a fresh launch
+    samples: tuple[float, ...] = ()  #: one for each repeat
     within: tuple[tuple[float, ...], ...] = ()  #: the parts of each sample; () without parts
     node: str = ""
 
@@ -65,9 +65,10 @@ class Value:
 class Case:
     """One test case: a check on a partition with an environment, and with `--distribute` on a node.
 
-    These four identify a case in its session. All of ReFrame's runs of it are one case: the clones
-    of `--repeat`, and the further runs of `--reruns` and `--duration`. Each run adds its samples.
-    If one run failed, the case failed. Of retries (`--max-retries`), the last counts.
+    Check, partition, environment and node identify a case in its session. All of ReFrame's runs of
+    them are one case: the clones of `--repeat`, and the further runs of `--reruns` and
+    `--duration`. Each run adds its samples. If one run failed, the case failed. Of several retries
+    (`--max-retries`), the last one counts.
     """
 
     check: str  #: display name, e.g. `pingpong %placement=internode`; `-P` adds `%.VARIABLE=VALUE`
@@ -78,7 +79,7 @@ class Case:
     facts: dict[str, str]
     curves: dict[str, dict[int, tuple[float, ...]]]  #: {"half_round_trip_us": {bytes: samples}}
     failure: str | None  #: reason; None: it passed
-    #: ReFrame's phase of the failure; "performance": measured whole, beyond its reference
+    #: ReFrame's phase of the failure; "performance": measured completely, but beyond its reference
     phase: str | None
     parameters: dict = field(
         default_factory=dict
@@ -93,7 +94,7 @@ class Case:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """What identifies the case in a baseline, on any node."""
+        """Identity of the case in a baseline, for any node."""
         return self.check, self.partition, self.environ
 
     @property
@@ -103,12 +104,12 @@ class Case:
 
     @property
     def where(self) -> tuple[str, str, str]:
-        """What identifies the case in its session."""
+        """Identity of the case in its session."""
         return self.check, self.place, self.environ
 
     @property
     def varied(self) -> bool:
-        """Whether `-P` set variables of its check; a baseline holds no such case."""
+        """Whether `-P` set variables of its check. A baseline holds no such case."""
         return any(name.startswith(".") for name in self.parameters)
 
     @property
@@ -118,7 +119,7 @@ class Case:
 
     @property
     def measured(self) -> bool:
-        """Whether its values are judged: it passed, or is whole and only beyond its reference."""
+        """Whether its values are judged: it passed, or is only beyond its reference."""
         return self.failure is None or (self.phase == "performance" and bool(self.values))
 
 
@@ -181,7 +182,7 @@ class BadSession:
     uuid: str
     stored: int
     reason: str
-    systems: frozenset[str] = frozenset()  #: on which it ran; empty: unknown
+    systems: frozenset[str] = frozenset()  #: systems that it ran on; empty: unknown
     kind: str = ""  #: `confirmation`; empty: unknown
 
     def may_be(self, system: str | None, kinds: tuple[str, ...]) -> bool:

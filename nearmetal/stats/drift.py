@@ -1,10 +1,10 @@
-"""Drift: how much whole sessions vary from day to day, beyond the noise of their samples.
+"""Drift: the variation of whole sessions from day to day, beyond the noise of their samples.
 
 A new session has its own day's shift, which more samples of that day do not reduce. A dozen
 sessions of one variable hardly show a drift of half its noise. All variables of a campaign
-together show it well. So the typical drift is estimated over them (as limma does for the variances
-of genes: Smyth, 2004). The judge uses it, or the drift of the variable alone where that is larger.
-Pure functions.
+together show it well. So the typical drift is estimated from all variables (as limma does for the
+variances of genes: Smyth, 2004). The judge uses the typical drift, or that of the variable alone if
+it is larger. Pure functions.
 """
 
 import math
@@ -24,14 +24,14 @@ def typical(baselines: Iterable[Sequence[Sequence[float]]]) -> float:
 
     0 if there is no significant drift.
 
-    :arg baselines: for each variable its sessions, each with one positive value a repeat.
+    :arg baselines: the sessions of each variable, with one positive value for each repeat.
     """
     found = [levels(padded(sessions)[None]) for sessions in baselines if len(sessions) > 1]
     return together(*map(np.concatenate, zip(*found))) if found else 0.0
 
 
 def padded(sessions: Sequence[Sequence[float]]) -> np.ndarray:
-    """Logarithms, (sessions, samples of the longest), with NaN where a session holds fewer."""
+    """Logarithms, (sessions, most samples of a session), with NaN for missing samples."""
     table = np.full((len(sessions), max(map(len, sessions))), math.nan)
     for row, session in zip(table, sessions):
         row[: len(session)] = np.log(session)
@@ -41,8 +41,8 @@ def padded(sessions: Sequence[Sequence[float]]) -> np.ndarray:
 def levels(logs: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Kruskal-Wallis statistic, degrees of freedom and variance of the sessions' shifts.
 
-    Of each variable in logs, (variables, sessions, samples). A variance below 0 means that the
-    samples' noise explains more than there is.
+    Each has one entry for each variable in logs, (variables, sessions, samples). A variance below 0
+    means that the samples' noise explains more than the observed variation.
     """
     variables, sessions, samples = logs.shape
     held = np.isfinite(logs)
@@ -55,8 +55,8 @@ def levels(logs: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     between = (off.sum(axis=2) ** 2 / np.maximum(sizes, 1)).sum(axis=1)
     freedom = np.where(squares > 0, sessions - 1, 0)  # equal samples carry no information
     statistic = (total - 1) * between / np.where(squares > 0, squares, 1)
-    # Medians and differences within a session are robust; the latter do not contain a session's
-    # shift.
+    # Medians and differences within a session are robust. The differences do not contain the
+    # session's shift.
     centres = np.nanmedian(logs, axis=2)
     first, second = np.triu_indices(samples, 1)
     apart = np.abs(logs[:, :, first] - logs[:, :, second]).reshape(variables, -1)
@@ -65,7 +65,7 @@ def levels(logs: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         noise = np.nanmedian(apart, axis=1) / PAIR
     # Variance of a median of n samples relative to one sample: exact for 1 and for many.
     of_centre = (math.pi / 2 / (sizes + math.pi / 2 - 1)).mean(axis=1)
-    # The median of a variance's estimate lies below the variance, and `together` takes the median.
+    # The median of variance estimates is below the variance, and `together` uses the median.
     low = special.chdtri(sessions - 1, 0.5) / (sessions - 1)
     return statistic, freedom, np.var(centres, axis=1, ddof=1) / low - noise**2 * of_centre
 
@@ -78,7 +78,7 @@ def together(statistic: np.ndarray, freedom: np.ndarray, variance: np.ndarray) -
 
 
 def each(statistic: np.ndarray, freedom: np.ndarray, variance: np.ndarray) -> np.ndarray:
-    """The drift of each variable: the typical one, or its own if significant and larger."""
+    """The drift of each variable: the typical one, or its own if that is significant and larger."""
     shows = special.chdtrc(np.maximum(freedom, 1), statistic) <= SHOWN
     alone = np.sqrt(np.where((freedom > 0) & shows, np.maximum(variance, 0), 0))
     return np.maximum(together(statistic, freedom, variance), alone)

@@ -1,19 +1,19 @@
 """Did a variable change? A sequential rank test of samples against a baseline. Pure functions.
 
 A sample is the value of one repeat, which is a fresh launch of the program. The noise that counts
-is the noise between launches (Kalibera and Jones, Rigorous benchmarking in reasonable time, ISMM
-2013). Rank tests and medians withstand outliers, means do not (Hoefler and Belli, Scientific
+is the noise between repeats (Kalibera and Jones, Rigorous benchmarking in reasonable time, ISMM
+2013). Rank tests and medians withstand outliers; means do not (Hoefler and Belli, Scientific
 benchmarking of parallel computing systems, SC15, rules 5 to 8).
 
 At each of ANALYSES the new samples are compared with the baseline's:
 
 - `regressed` or `improved`: a one-sided Mann-Whitney test is significant, and the Hodges-Lehmann
-  estimate is beyond THRESHOLD and, where days differ, beyond a day's shift (drift.py).
+  estimate is beyond THRESHOLD. If there is drift, it must also be beyond a day's shift (drift.py).
 - `ok`: the estimate is MARGIN standard errors below the minimum detectable change.
-- else more samples are requested.
+- Else more samples are requested.
 
-Variables and analyses share the error rate of a campaign equally (Bonferroni), so that repeated
-analyses are paid for. `make bench-gate` measures the resulting error rates.
+The error rate of a campaign is divided equally among variables and analyses (Bonferroni). `make
+bench-gate` measures the resulting error rates.
 """
 
 import math
@@ -35,7 +35,7 @@ from nearmetal.stats.sequential import UNDECIDED, Decisions
 
 
 class JudgeError(ValueError):
-    """The samples are not judgeable; the message says why."""
+    """The samples cannot be judged. The message says why."""
 
 
 @dataclass(frozen=True)
@@ -44,9 +44,9 @@ class Decision:
 
     name: str  #: verdict: ok, regressed, improved, inconclusive
     change: float  #: as a fraction; > 0 is a higher value
-    interval: tuple[float, float]  #: of the change, 95 %, a day's drift included
+    interval: tuple[float, float]  #: 95 % interval of the change, including a day's drift
     p: float  #: p-value of the change's direction, at the deciding analysis
-    samples: int  #: used, of both stages where there are two
+    samples: int  #: number of samples used, of both stages if there are two
     #: minimum detectable change as a fraction; None: above DETECTABLE[1]
     detectable: float | None
     #: inconclusive: samples of the next analysis; None: there is no further analysis
@@ -59,13 +59,13 @@ def judge(
 ) -> Decision:
     """Judge one variable of a campaign.
 
-    :arg baseline: sessions with one value a repeat each, or the values of a single session. At
+    :arg baseline: sessions with one value for each repeat, or the values of a single session. At
         least LEAST_BASELINE values, positive, any unit.
     :arg samples: values of one session in the order of measurement, same unit. Values beyond the
-        last analysis that is reached wait for the next.
+        last analysis are not used until the next one is reached.
     :arg variables: number of variables in the campaign.
-    :arg drift: between sessions, as a fraction: `drift.typical` of all variables of the baseline.
-        The drift that this variable shows alone counts where it is larger.
+    :arg drift: drift between sessions as a fraction: `drift.typical` of all variables of the
+        baseline. The drift of this variable alone replaces it if it is larger.
     :raises JudgeError: too few samples, or a value that is not positive and finite.
     """
     sessions, base = _baseline(baseline, variables)
@@ -84,9 +84,9 @@ def judge_in_two_stages(
 ) -> Decision:
     """Judge the first samples, then confirm the result with fresh ones.
 
-    A change in `first` must be found again in `fresh` alone. An undecided variable goes on with
-    both. The change of a confirmed decision is that of the fresh samples: they were not selected
-    for being far off. Arguments and errors as for `judge`; `wanted` counts the samples of both
+    A change in `first` must be found again in `fresh` alone. An undecided variable is judged on
+    both. The change of a confirmed decision is that of the fresh samples, which were not selected
+    for a large change. Arguments and errors are as for `judge`; `wanted` counts the samples of both
     stages.
     """
     sessions, base = _baseline(baseline, variables)
@@ -122,7 +122,7 @@ def judge_in_two_stages(
 def detectable_change(baseline, variables: int = 1, drift: float = 0.0) -> float | None:
     """Minimum detectable change of `judge` against this baseline, as a fraction.
 
-    None above DETECTABLE[1]. Arguments and errors as for `judge`.
+    None above DETECTABLE[1]. Arguments and errors are as for `judge`.
     """
     sessions, base = _baseline(baseline, variables)
     drift = max(drift, days.typical([sessions]))
@@ -133,7 +133,7 @@ def detectable_change(baseline, variables: int = 1, drift: float = 0.0) -> float
 
 
 def _fraction(shift: np.ndarray) -> float | None:
-    """The one shift of an array as a fraction; None for NaN."""
+    """The shift of an array with one entry as a fraction; None for NaN."""
     return None if math.isnan(shift[0]) else math.expm1(shift[0])
 
 

@@ -1,15 +1,15 @@
 """Two variants measured interleaved: is B slower than A? Pure functions of paired samples.
 
-Sample i of A and of B come from launches at the same time, or one right after the other. A
+Sample i of A and sample i of B come from launches at the same time, or one right after the other. A
 disturbance then affects both and cancels in their ratio (duet benchmarking: Bulej et al., ICPE
-2020). This helps only as far as the noise is shared. The shared part is measured; below
-LEAST_SHARED, A and B are judged as two independent samples instead.
+2020). Only noise that A and B share cancels. The shared part is measured. Below LEAST_SHARED, A and
+B are judged as two independent samples.
 
 At each of ANALYSES (in pairs):
 
 - `regressed` or `improved` (B against A): the one-sided test is significant at the campaign's
   alpha, and the Hodges-Lehmann estimate of the change is beyond THRESHOLD.
-- `ok`: tests at OK_ERROR say that the change is below the minimum detectable change, either way.
+- `ok`: tests at OK_ERROR show that the change is below the minimum detectable change on both sides.
 
 `make bench-gate` measures the resulting error rates.
 """
@@ -24,13 +24,12 @@ from nearmetal.stats import ranks
 from nearmetal.stats.judge import JudgeError, positive_logs
 from nearmetal.stats.plan import ANALYSES, DETECTABLE, POWER, THRESHOLD, alpha
 
-#: With less shared noise, pairs keep over half of the variance; two samples then need fewer
-#: repeats.
+#: Least shared part of the noise. Below it, two independent samples need fewer repeats than pairs.
 LEAST_SHARED = 0.5
-#: Chance that the minimum detectable change passes for `ok` at one analysis.
+#: Chance that a change as large as the minimum detectable one is called `ok` at one analysis.
 OK_ERROR = 0.0025
-#: Standard error of the shared part on Fisher's scale, relative to that of a correlation of normal
-#: noise (tests/test_pairs.py).
+#: Standard error of the shared part on Fisher's scale, relative to that of a correlation in normal
+#: noise (tests/unit/test_pairs.py).
 WIDER = 1.15
 
 
@@ -42,8 +41,8 @@ class PairDecision:
     change: float  #: as a fraction; > 0 is a higher value of B
     interval: tuple[float, float]  #: of the change, 95 %
     p: float  #: p-value of the change's direction, at the deciding analysis
-    pairs: int  #: used
-    #: part of the variance that A and B share; < 0: in opposite directions; None: unknown
+    pairs: int  #: number of pairs used
+    #: part of the variance that A and B share; < 0: they vary in opposite directions; None: unknown
     shared: float | None
     shared_interval: tuple[float, float]  #: of the shared part, 95 %
     method: str  #: paired, unpaired
@@ -56,14 +55,14 @@ class PairDecision:
 def judge_pairs(a, b, lower_is_better: bool, variables: int = 1) -> PairDecision:
     """Judge B against A in a campaign with this number of variables.
 
-    :arg a, b: one value a repeat, in the order of measurement; a[i] and b[i] are a pair. Positive,
-        any unit.
+    :arg a, b: one positive value for each repeat, in the order of measurement and in any unit. a[i]
+        and b[i] are a pair.
     :raises JudgeError: different numbers of values, no pair, or a value that is not positive and
         finite.
     """
     first, second = positive_logs(a, "samples of A"), positive_logs(b, "samples of B")
     if len(first) != len(second) or not len(first):
-        raise JudgeError(f"{len(first)} samples of A and {len(second)} of B are no pairs")
+        raise JudgeError(f"{len(first)} samples of A and {len(second)} of B do not form pairs")
     if variables < 1:
         raise JudgeError(f"a campaign has at least one variable, not {variables}")
     error = alpha(variables)
@@ -84,8 +83,8 @@ def judge_pairs(a, b, lower_is_better: bool, variables: int = 1) -> PairDecision
 def shared_part(first: np.ndarray, second: np.ndarray) -> tuple[float | None, tuple[float, float]]:
     """Shared part of the variance of paired logarithms, (n,) each, and its 95 % interval.
 
-    The correlation from the scales of sum and difference (Gnanadesikan and Kettenring, 1972). Each
-    scale is a median of distances between pairs, so that a few outliers change little. None if
+    It is the correlation from the scales of sum and difference (Gnanadesikan and Kettenring, 1972).
+    Each scale is a median of distances between pairs, so that a few outliers change little. None if
     nothing varies, or for fewer than five pairs.
     """
     if len(first) < 5:
@@ -102,7 +101,7 @@ def shared_part(first: np.ndarray, second: np.ndarray) -> tuple[float | None, tu
 
 @dataclass(frozen=True)
 class _Analysis:
-    """The pairs so far, with the method that their shared part calls for."""
+    """The pairs of one analysis, judged paired or unpaired according to their shared part."""
 
     first: np.ndarray
     second: np.ndarray
@@ -130,7 +129,8 @@ class _Analysis:
         return cls(first, second, shared, interval, paired, shift, detectable)
 
     def p(self, side: int, against: float = 0.0) -> float:
-        """One-sided p-value: B's logarithm is further to that side of A's than `against`."""
+        """One-sided p-value of a shift of B's logarithm from A's to this side, by more than
+        `against`."""
         if self.paired:
             return ranks.signed_rank(side * (self.second - self.first) - against)
         ahead = side * (self.second[:, None] - self.first[None, :]) - against
@@ -147,6 +147,7 @@ class _Analysis:
         return self.side if beyond and self.p(self.side) <= error else 0
 
     def unchanged(self) -> bool:
+        """Whether the shift is below the minimum detectable one on both sides."""
         if not abs(self.shift) < self.detectable:
             return False
         return all(self.p(side, -self.detectable) <= OK_ERROR for side in (1, -1))

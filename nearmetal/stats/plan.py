@@ -4,27 +4,26 @@
 CAMPAIGN_ERROR = 0.05
 #: Chance that fresh samples of an unchanged variable confirm a false alarm.
 CONFIRMATION_ERROR = 0.01
-#: Chance that a day's shift alone passes for a regression, where days differ.
+#: Chance that a day's shift alone is called a regression, if there is drift.
 DAY_ERROR = 0.001
-#: Interim analyses: numbers of samples at which a verdict is sought. After the last, none is.
+#: Interim analyses: numbers of samples at which a variable is judged.
 ANALYSES = (5, 7, 10, 14, 20, 32, 50, 75)
-#: Numbers of fresh samples that may confirm a changed verdict. Its alpha is larger: three can do.
+#: Numbers of fresh samples that may confirm a change. Its alpha is larger, so three can suffice.
 CONFIRMATION_ANALYSES = (3, *ANALYSES)
-#: Change below which nothing is reported, however significant.
+#: Smallest change that is reported, however significant.
 THRESHOLD = 0.02
-#: Bounds of the minimum detectable change. In noise beyond the second, nothing is judged.
+#: Bounds of the minimum detectable change. Above the second, a variable is not judged.
 DETECTABLE = (0.05, 1.0)
 #: Power at the minimum detectable change.
 POWER = 0.95
-#: Standard errors by which the estimate of an `ok` stays below the minimum detectable change.
+#: Number of standard errors between the estimate of an `ok` and the minimum detectable change.
 MARGIN = 3.0
-#: Fewer baseline samples cannot give a p-value as small as the alpha of one analysis.
+#: Least number of baseline samples. Fewer cannot give a p-value below the alpha of one analysis.
 LEAST_BASELINE = 20
-#: Sessions of a baseline, unless they are named: `make bench-gate` measures the error rates of
-#: these.
+#: Default number of sessions of a baseline. `make bench-gate` measures the error rates for it.
 BASELINE_SESSIONS = 12
 
 
 def alpha(variables: int) -> float:
-    """Error rate of one analysis of one variable: equal parts of the campaign's (Bonferroni)."""
+    """Error rate of one analysis of one variable: an equal part of the campaign's (Bonferroni)."""
     return CAMPAIGN_ERROR / variables / len(ANALYSES)

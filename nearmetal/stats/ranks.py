@@ -12,7 +12,7 @@ INEFFICIENCY = math.pi / 3
 def spread(logs: np.ndarray) -> np.ndarray:
     """Robust standard deviation over the last axis, from the median absolute deviation.
 
-    Of logarithms, that is the coefficient of variation.
+    For logarithms, this is the coefficient of variation.
     """
     return 1.4826 * np.median(np.abs(logs - np.median(logs, axis=-1, keepdims=True)), axis=-1)
 
@@ -21,7 +21,7 @@ def two_samples(base: np.ndarray, new: np.ndarray) -> tuple[np.ndarray, np.ndarr
     """Hodges-Lehmann shift of `new`, (trials, n), against `base`, (trials, m), and its p-value.
 
     The Mann-Whitney p-value is one-sided, in the direction of the shift, and exact. A tie counts
-    half, and the sum is rounded to the safe side.
+    half. The sum is rounded so that the p-value is never too small.
     """
     differences = (new[:, :, None] - base[:, None, :]).reshape(len(base), -1)
     shift = np.median(differences, axis=1)
@@ -43,7 +43,7 @@ def centre(differences: np.ndarray) -> float:
 
 
 def centre_interval(differences: np.ndarray) -> tuple[float, float]:
-    """95 % interval of that centre from order statistics (Hollander and Wolfe, section 3.3)."""
+    """95 % interval of the centre from order statistics (Hollander and Wolfe, section 3.3)."""
     count = len(differences)
     first, second = np.triu_indices(count)
     walsh = np.sort((differences[first] + differences[second]) / 2)
@@ -53,8 +53,8 @@ def centre_interval(differences: np.ndarray) -> tuple[float, float]:
 def signed_rank(differences: np.ndarray) -> float:
     """Wilcoxon signed-rank test: P(W >= w) if differences, (n,), are symmetric about 0. Exact.
 
-    Rounded to the safe side: zeros count as negative, and a tie has the mean rank, rounded down in
-    the sum.
+    The p-value is never too small: zeros count as negative, and a tie has the mean rank, rounded
+    down in the sum.
     """
     size = np.abs(differences)
     order = np.sort(size)

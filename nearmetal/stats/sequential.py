@@ -17,7 +17,7 @@ from nearmetal.stats.plan import (
     THRESHOLD,
 )
 
-#: Neither changed nor unchanged, yet.
+#: Side of a trial that is not yet decided.
 UNDECIDED = 2
 
 
@@ -26,23 +26,23 @@ class Errors:
     """Standard errors of the Hodges-Lehmann estimates of the trials' changes."""
 
     noise: np.ndarray  #: standard deviation between samples, (trials,)
-    samples: int  #: in the baseline
+    samples: int  #: number of samples in the baseline
     drift: np.ndarray  #: standard deviation between sessions, (trials,)
-    sessions: int  #: in the baseline
+    sessions: int  #: number of sessions in the baseline
 
     def within_session(self, count: int) -> np.ndarray:
         """Standard error after this number of samples of one session."""
         return self.noise * math.sqrt(ranks.INEFFICIENCY * (1 / self.samples + 1 / count))
 
     def with_drift(self, count: int) -> np.ndarray:
-        """The same with the day's own shift, which more samples of that day do not reduce."""
+        """Standard error with the day's own shift, which more samples of that day do not reduce."""
         drift = self.drift * math.sqrt(1 + 1 / self.sessions)
         return np.hypot(self.within_session(count), drift)
 
     def threshold(self, count: int) -> np.ndarray:
         """The shift that counts as a change: beyond THRESHOLD, and beyond a day's shift."""
         least = math.log1p(THRESHOLD)
-        # All variables may share their days, so the drift is known from only this many sessions.
+        # All variables may share the days' shifts, so the drift is known from these sessions only.
         if self.sessions > 1:
             quantile = special.stdtrit(self.sessions - 1, 1 - DAY_ERROR)
         else:
@@ -65,12 +65,12 @@ class Errors:
 
 @dataclass(frozen=True)
 class Decisions:
-    """One entry a trial."""
+    """Decisions on many trials; each array has one entry for each trial."""
 
     side: np.ndarray  #: 1 a higher value, -1 a lower one, 0 unchanged, UNDECIDED
-    count: np.ndarray  #: samples used
-    shift: np.ndarray  #: estimate at that analysis
-    p: np.ndarray  #: p-value of the shift's direction at that analysis
+    count: np.ndarray  #: number of samples used
+    shift: np.ndarray  #: estimate at the deciding analysis
+    p: np.ndarray  #: p-value of the shift's direction at the deciding analysis
     detectable: np.ndarray  #: minimum detectable change, NaN: none
 
 
@@ -96,7 +96,7 @@ def decide(
     for taken in sorted({*(count for count in analyses if count <= reached), reached}):
         for part in _parts(np.flatnonzero(side == UNDECIDED), taken * base.shape[1]):
             shift[part], p[part] = ranks.two_samples(base[part], new[part, :taken])
-            if taken not in analyses:  # an estimate, but no planned analysis
+            if taken not in analyses:  # not a planned analysis: only an estimate
                 continue
             distance = np.abs(shift[part])
             changed = (p[part] <= alpha) & (distance > errors.threshold(taken)[part])
@@ -123,8 +123,8 @@ def decide_in_two_stages(
     """Compare in two stages; arguments as for `decide`.
 
     A change in `first` must be found again in `fresh` alone, at `confirmation_error` over all of
-    CONFIRMATION_ANALYSES. An undecided trial goes on with the samples of both, in order. An
-    unchanged one stays unchanged.
+    CONFIRMATION_ANALYSES. An undecided trial continues with the samples of both stages, in order.
+    An unchanged trial stays unchanged.
     """
     found = decide(base, first, alpha, drift, sessions)
     side, count, shift, p = (

@@ -204,7 +204,7 @@ def test_the_history_is_chosen_by_filters_and_by_links_from_the_verdict(view):
     )
     assert any("the level moved" in text and "6.19.0-made-up" in text for text in hovers)
     assert any(
-        "95 % of the median" in text and "n = 7 launches" in text and "session 2026-12-14" in text
+        "95 % of the median" in text and "n = 7 repeats" in text and "session 2026-12-14" in text
         for text in hovers
     )
     page.select_option("#choose select[name=check]", "tcp")
@@ -230,7 +230,7 @@ def test_hovering_or_focusing_a_cell_tells_interval_launches_and_session(view):
         told = page.locator("#tip").inner_text()
         assert (
             "95 % interval of the median" in told
-            and "n = 7 launches" in told
+            and "n = 7 repeats" in told
             and "session 00000017" in told
         )
     page.keyboard.press("Escape")
@@ -242,7 +242,7 @@ def test_hovering_a_point_tells_value_interval_launches_and_session(view):
     drawn(page, "memory")
     page.locator("#plot-stream-triad .points .point").last.hover(force=True)
     told = page.locator("#plot-stream-triad .hoverlayer").text_content()
-    assert "MB/s" in told and "n = 7 launches" in told and "session 00000017" in told
+    assert "MB/s" in told and "n = 7 repeats" in told and "session 00000017" in told
 
 
 def test_a_phone_needs_no_sideways_scroll(view):

@@ -48,13 +48,13 @@ WRONG = {
         "Region: us-east-2",
         "Region: us-east-1",
         "hpc7a.96",
-        "hpc7a.96xlarge is launched in no zone of us-east-1. Fix: ",
+        "hpc7a.96xlarge is offered in no zone of us-east-1. Fix: ",
     ),
     "type": (
         "InstanceType: c4.8xlarge",
         "InstanceType: cc1.4xlarge",
         "InstanceType: cc1",
-        "cc1.4xlarge is not an instance type that AWS launches. Fix: ",
+        "cc1.4xlarge is not an instance type that AWS offers. Fix: ",
     ),
     "no EFA": (
         "hpc7a.96xlarge",

@@ -185,7 +185,7 @@ def test_host_sh_refuses_such_a_path_before_it_installs_anything(place, characte
     assert str(checkout) in done.stdout
 
 
-def test_a_disk_without_room(place, started):
+def test_a_disk_with_too_little_space(place, started):
     cache = place / "cache"
     cache.mkdir()
     mount = f'mount -t tmpfs -o size=50m,mode=755 small "{cache}"'

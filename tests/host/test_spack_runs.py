@@ -13,7 +13,14 @@ import yaml
 from nearmetal import results
 from nearmetal.checks.parsing import ParseError
 from nearmetal.checks.parsing.spack import Installed, disagreements, measured, parse_installed
-from nearmetal.checks.spack_install import ROOM, commands_to_write, differs, directory, locks, stage
+from nearmetal.checks.spack_install import (
+    ENVIRONMENTS_DIR,
+    commands_to_write,
+    differs,
+    directory,
+    locks,
+    stage,
+)
 from tests.support.paths import CHECKOUT, RECORDED
 from tests.support.recorded import session
 
@@ -22,7 +29,7 @@ FROM_SPACK = [environment for environment in ENVIRONMENTS if "spack" in environm
 
 
 def lock_of(name: str):
-    return locks.read_lock(ROOM / name / "spack.lock")
+    return locks.read_lock(ENVIRONMENTS_DIR / name / "spack.lock")
 
 
 def as_installed(lock) -> dict[str, Installed]:
@@ -70,9 +77,9 @@ def test_what_is_missing_or_another_is_said():
     installed[other] = Installed("openmpi", "5.0.8", other)
     installed["y" * 32] = Installed("stranger", "1", "y" * 32)
     assert disagreements(lock, installed) == [
-        f"openmpi@5.0.7/{openmpi.hash} of the lock is not installed",
-        f"openmpi@5.0.8/{other} is installed, where the lock has 5.0.7/{openmpi.hash}",
-        f"stranger@1/{'y' * 32} is installed, where the lock has none",
+        f"openmpi@5.0.7/{openmpi.hash} from the lock is not installed",
+        f"openmpi@5.0.8/{other} is installed, but the lock has 5.0.7/{openmpi.hash}",
+        f"stranger@1/{'y' * 32} is installed, but the lock has none",
     ]
 
 
@@ -94,8 +101,8 @@ def test_what_spack_found_is_read():
 @pytest.mark.parametrize(
     "text, words",
     [
-        ("", "nothing of the environment is installed"),
-        ("\n", "nothing of the environment is installed"),
+        ("", "the environment is not installed"),
+        ("\n", "the environment is not installed"),
         ("==> In environment openmpi\n", "is not a package"),
         (f"pmix 5.0.7 {'a' * 7}\n", "is not a package"),
         (f"pmix {'a' * 32}\n", "is not a package"),
@@ -129,38 +136,40 @@ def test_environments_have_what_their_locks_give(environment):
 def test_an_environment_is_one_of_ours_or_a_sites_own():
     from reframe.core.environments import Environment
 
-    assert directory(Environment("here", extras={"spack_env": "mpich"})) == ROOM / "mpich"
+    assert (
+        directory(Environment("here", extras={"spack_env": "mpich"})) == ENVIRONMENTS_DIR / "mpich"
+    )
     assert directory(Environment("here", extras={"spack_env": "/site/mpi"})) == Path("/site/mpi")
 
 
 def test_spack_writes_into_a_copy_and_finds_what_it_includes(tmp_path):
-    room, own = tmp_path / "room", tmp_path / "site" / "openmpi"
+    target, own = tmp_path / "stage", tmp_path / "site" / "openmpi"
     own.mkdir(parents=True)
     (tmp_path / "site" / "common").mkdir()
     (own / "spack.yaml").write_text("spack: {include: [../common]}")
     (own / ".spack-env").mkdir()  # of somebody who installed it there
-    stage(own, room)
-    stage(own, room)  # of a job that is run again
-    assert sorted(str(path.relative_to(room)) for path in room.rglob("*")) == [
+    stage(own, target)
+    stage(own, target)  # of a job that is run again
+    assert sorted(str(path.relative_to(target)) for path in target.rglob("*")) == [
         "common",
         "openmpi",
         "openmpi/spack.yaml",
     ]
-    assert (room / "openmpi" / ".." / "common").resolve() == tmp_path / "site" / "common"
+    assert (target / "openmpi" / ".." / "common").resolve() == tmp_path / "site" / "common"
 
 
 def test_a_recipe_is_the_checkouts_own_from_the_copy_too(tmp_path):
-    stage(ROOM / "openmpi", tmp_path / "room")
-    recipe = tmp_path / "room" / locks.recipe("nearmetal-benchmarks").relative_to(ROOM)
+    stage(ENVIRONMENTS_DIR / "openmpi", tmp_path / "stage")
+    recipe = tmp_path / "stage" / locks.recipe("nearmetal-benchmarks").relative_to(ENVIRONMENTS_DIR)
     assert recipe.resolve() == locks.recipe("nearmetal-benchmarks")
-    assert (tmp_path / "room" / "openmpi" / "spack.lock").read_bytes() == (
-        ROOM / "openmpi" / "spack.lock"
+    assert (tmp_path / "stage" / "openmpi" / "spack.lock").read_bytes() == (
+        ENVIRONMENTS_DIR / "openmpi" / "spack.lock"
     ).read_bytes()
 
 
 def test_an_installation_is_held_against_the_lock(tmp_path):
     lock = lock_of("openmpi")
-    stage(ROOM / "openmpi", tmp_path / "spack-env")
+    stage(ENVIRONMENTS_DIR / "openmpi", tmp_path / "spack-env")
     assert "No such file" in differs(lock, tmp_path)
     found = tmp_path / "spack.found"
     found.write_text(
@@ -169,7 +178,7 @@ def test_an_installation_is_held_against_the_lock(tmp_path):
     assert differs(lock, tmp_path) == ""
     found.write_text((RECORDED / "spack_find.txt").read_text())
     assert (
-        "nearmetal-benchmarks@0.1.0/m2wa4jjgqzftpxhd63ek5dzv4ttjjisd is installed, where"
+        "nearmetal-benchmarks@0.1.0/m2wa4jjgqzftpxhd63ek5dzv4ttjjisd is installed, but"
         in differs(lock, tmp_path)
     )
     (tmp_path / "spack-env" / "openmpi" / "spack.lock").write_text("{}")

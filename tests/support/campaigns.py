@@ -1,5 +1,4 @@
-"""Campaigns with known noise and steps, in the shape of a recorded session: what the gate is tried
-on."""
+"""Campaigns with known noise and steps, made from a recorded session, for tests of the gate."""
 
 import copy
 import json
@@ -14,9 +13,14 @@ LAB = json.loads((RECORDED / "session_lab.json").read_text())
 
 
 def campaign(number: int, cv: float = 0.02, steps=(), launches: int = 5, **facts) -> dict:
-    """The recorded session as its n-th: launches vary by `cv` around its values; each step is
-    ((part of a case's name, partition, environment, variable), factor), an empty part standing for
-    all."""
+    """Session `number` of a campaign, made from the recorded session.
+
+    :arg cv: coefficient of variation of the samples around the recorded values.
+    :arg steps: ((part of a case's name, partition, environment, variable), factor) each. An empty
+        text stands for all.
+    :arg launches: number of samples.
+    :arg facts: facts of all cases.
+    """
     data, rng = copy.deepcopy(LAB), np.random.default_rng(number)
     start = 1.76e9 + 86400 * number
     data["session_info"] |= {
@@ -43,7 +47,7 @@ def campaign(number: int, cv: float = 0.02, steps=(), launches: int = 5, **facts
 
 
 def with_medians(data: dict) -> dict:
-    """The session with each value set to the median of its samples, after these were changed."""
+    """The session with each value set to the median of its changed samples."""
     for case in data["runs"][0]["testcases"]:
         for key, entry in case["perfvalues"].items():
             samples = case.get("samples", {}).get(key.rsplit(":", 1)[-1])

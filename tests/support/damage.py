@@ -1,10 +1,10 @@
-"""Damaged copies of a text, for fuzz tests: the same ones on every run (fixed seed)."""
+"""Damaged copies of a text for fuzz tests. The seed is fixed, so every run has the same copies."""
 
 import random
 import re
 from collections.abc import Iterator
 
-#: What a broken program, disk or editor puts where a value was.
+#: Texts that a broken program, disk or editor puts in place of a value.
 INTRUDERS = (
     "nan", "NaN", "inf", "-inf", "Infinity", "0", "-1", "1e999", "", " ", "\0", "\x1b[31m", "\ud800", "\ufffd",  # noqa: E501
     "null", "[]", "{}", "true", "None", "9" * 400, "%", "#", "'", '"', "\n", "\t",
@@ -51,7 +51,7 @@ def lines_swapped(text: str, source: random.Random) -> str:
 
 
 def lines_mixed(text: str, source: random.Random) -> str:
-    """Two processes wrote at once: the end of a line stands in the middle of another."""
+    """Put a line into the middle of another, as if two processes wrote at once."""
     lines = text.splitlines(keepends=True)
     if len(lines) > 1:
         place = source.randrange(len(lines) - 1)

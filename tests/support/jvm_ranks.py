@@ -1,5 +1,5 @@
-"""Ranks of programs in Java on this machine, as srun would start them; for tests marked `node`,
-whose image has JDK and library."""
+"""Starts ranks of Java programs on this machine as srun does, for tests of the tier `node`. Their
+image has a JDK and the library."""
 
 import os
 import subprocess
@@ -9,7 +9,7 @@ import pytest
 from tests.support.paths import JAVA, SOURCES
 
 JVM = SOURCES / "java" / "launch" / "jvm.sh"
-#: A rank of a step, as srun starts it.
+#: Environment of a rank in a step of srun.
 STEP = {
     "SLURM_JOB_ID": "7",
     "SLURM_STEP_ID": "0",
@@ -24,8 +24,7 @@ STEP = {
 
 @pytest.fixture(scope="session")
 def built(tmp_path_factory):
-    """A directory with the classes of the launcher, of Confine, of Hello and of all our
-    programs."""
+    """A directory with compiled classes: the launcher's, Confine, Hello and our programs."""
     directory = tmp_path_factory.mktemp("java")
     home = os.environ.get("MPJ_HOME", "/usr/share/mpj")
     library, tests = f"{home}/lib/mpj.jar", JAVA
@@ -56,7 +55,7 @@ def built(tmp_path_factory):
         ],
         ["java", "-cp", f"launch.classes:{library}", "launch.Confine", "launch.classes"],
     ):
-        # Of the library's own jars javac would warn.
+        # javac would warn about the library's own jars.
         command = [str(word).replace("-Xlint:all", "-Xlint:all,-path") for word in command]
         done = subprocess.run(command, cwd=directory, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr
@@ -65,7 +64,7 @@ def built(tmp_path_factory):
 
 @pytest.fixture
 def ranks(built):
-    """Starts a rank of a program on this machine; what is left of them is ended."""
+    """A function that starts a rank of a program on this machine. At the end, all are killed."""
     started = []
 
     def start(rank, size, *arguments, main="Hello", options=(), **settings):

@@ -1,4 +1,4 @@
-"""The lab as tests use it."""
+"""The lab for tests."""
 
 import os
 import shlex
@@ -9,20 +9,20 @@ from pathlib import Path
 
 from tests.support.paths import CHECKOUT
 
-#: Built by these tests, and seen by the lab's nodes.
+#: Directory of the images that tests build. The lab's nodes see it.
 IMAGES = CHECKOUT / "results" / "tests" / "images"
 
 
 @dataclass(frozen=True)
 class Lab:
-    """A checkout's lab, used by the commands that a person has."""
+    """A checkout's lab, used through its public commands."""
 
     checkout: Path
 
     def __call__(
         self, *arguments: str, check: bool = True, timeout: float = 120
     ) -> subprocess.CompletedProcess:
-        """`python -m nearmetal.lab ARGUMENTS`."""
+        """Run `python -m nearmetal.lab ARGUMENTS`."""
         done = subprocess.run(
             [sys.executable, "-m", "nearmetal.lab", *arguments],
             cwd=self.checkout,
@@ -40,7 +40,7 @@ class Lab:
         return self("exec", "--node", node, *(["--root"] if root else []), line, **options).stdout
 
     def end(self, program: str, node: str = "login", signal: str = "TERM"):
-        """End a daemon of a node. Returns once it is gone: a busy one serves for a while yet."""
+        """End a daemon of a node, and wait until it is gone: a busy one runs on for a while."""
         name = shlex.quote(program)
         gone = f"while pgrep -x {name} > /dev/null; do sleep 0.05; done"
         self.run(f"pkill -{signal} -x {name} && {gone}", node=node, root=True)
@@ -48,7 +48,7 @@ class Lab:
     def reframe(
         self, *arguments: str, prefix: Path, timeout: float = 300, **environment
     ) -> subprocess.CompletedProcess:
-        """`reframe -c reframe_checks ARGUMENTS` on the login node, its results below the prefix."""
+        """Run `reframe -c reframe_checks ARGUMENTS` on the login node, with results in `prefix`."""
         settings = [
             f"{name}={shlex.quote(value)}"
             for name, value in {"RFM_PREFIX": str(prefix), **environment}.items()
@@ -64,7 +64,8 @@ class Lab:
 
 
 def fresh_prefix(lab: Lab, name: str) -> Path:
-    """Where results go: seen by the lab's user and by the host, kept until the next run."""
+    """An empty directory for results, which the lab's user and the host see. It is kept until the
+    next run."""
     directory = CHECKOUT / "results" / "tests" / name
     quoted = shlex.quote(str(directory))
     lab.run(f"rm -rf {quoted} && mkdir -p {quoted}")
@@ -72,7 +73,7 @@ def fresh_prefix(lab: Lab, name: str) -> Path:
 
 
 def make_images(*words, directory=IMAGES) -> subprocess.CompletedProcess:
-    """`make images`, with images and lock in this directory."""
+    """Run `make images`, with images and lock in this directory."""
     return subprocess.run(
         [sys.executable, "-m", "nearmetal.locks.images", *words],
         cwd=CHECKOUT,

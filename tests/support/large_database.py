@@ -1,12 +1,10 @@
-"""A large results database, made up for tests of speed and of the report: nobody measured these
-values.
+"""Writes a large results database with made-up values, for tests of speed and of the report.
 
     python -m tests.support.large_database FILE --values 1000000 --launches 5
 
-writes sessions that have the shape of tests/recorded/session_lab.json; every sample is the recorded
-one's median times lognormal noise of 3 %, one a launch. With --whole each case also has the curves
-and the parts of launches that the checks store. Prints how many samples and how many numbers there
-are.
+The sessions have the cases of tests/recorded/session_lab.json. Each sample is the recorded median
+times lognormal noise of 3 %. With --whole, each case also has the curves and the parts of samples
+that the checks store. Prints the numbers of sessions, of samples, and of all values.
 """
 
 import argparse
@@ -27,8 +25,12 @@ SIZES = [2**exponent for exponent in range(23)]
 
 
 def made_up(template: bytes, number: int, launches: int, whole: bool = False, cases=None) -> dict:
-    """Session `number` as ReFrame would store it; `cases` changes the template's test cases before
-    values are made up."""
+    """Session `number` as ReFrame stores it.
+
+    :arg launches: number of samples of a variable.
+    :arg whole: whether cases have curves and parts too.
+    :arg cases: function that changes the template's test cases before values are made up.
+    """
     data = orjson.loads(template)
     random = np.random.default_rng(number)
     info = data["session_info"]
@@ -63,8 +65,7 @@ def made_up(template: bytes, number: int, launches: int, whole: bool = False, ca
 
 
 def curve(around: dict[str, float], random, launches: int) -> dict[str, list[float]]:
-    """Latency and bandwidth of the recorded variables joined by the usual model, latency + size /
-    bandwidth."""
+    """Samples of the time by message size, from the model latency + size / bandwidth."""
     latency, gbps = around["startup_latency"], around["peak_bandwidth"]
     return {
         str(size): (
@@ -77,7 +78,7 @@ def curve(around: dict[str, float], random, launches: int) -> dict[str, list[flo
 
 
 def store(path: Path, sessions) -> Path:
-    """A database as ReFrame makes it, with these sessions."""
+    """Write a database with these sessions, as ReFrame does."""
     with sqlite3.connect(path) as connection:
         connection.execute(
             "CREATE TABLE sessions(uuid TEXT PRIMARY KEY, session_start_unix REAL, "
@@ -112,8 +113,8 @@ def store(path: Path, sessions) -> Path:
 
 
 def large(path: Path, values: int, launches: int, whole: bool = False) -> tuple[int, int, int]:
-    """Write at least so many samples; returns the sessions, the samples and all numbers
-    measured."""
+    """Write at least `values` samples. Returns the numbers of sessions, of samples, and of all
+    values."""
     template = TEMPLATE.read_bytes()
     each = [
         len(case["samples"]) * launches for case in orjson.loads(template)["runs"][0]["testcases"]

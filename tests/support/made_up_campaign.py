@@ -1,4 +1,4 @@
-"""Sessions, a gate's report and change points for tests of the report, all made up from the
+"""Made-up sessions, a gate's report and change points for tests of the report, all derived from the
 recorded session."""
 
 import base64
@@ -55,12 +55,12 @@ OTHERS = {  # check: (environments, unit of each variable, level of each variabl
     ),
 }
 
-#: A name that would be markup, a template and a string's end at once.
+#: A name that is markup, a template and the end of a string at once.
 HOSTILE = "</script><img src=x onerror=alert(1)>\"'&{{ 7*7 }}"
 
 
 def campaign(testcases: list[dict]) -> list[dict]:
-    """The recorded cases, and others of the suite's checks on the same partitions."""
+    """The recorded cases, and cases of other checks on the same partitions."""
     made = copy.deepcopy(testcases)
     for check, (environs, units, levels) in OTHERS.items():
         for environ in environs:
@@ -90,8 +90,8 @@ def campaign(testcases: list[dict]) -> list[dict]:
 def sessions(
     count: int = 24, launches: int = 7, whole: bool = True, step_at: int = 16
 ) -> list[results.Session]:
-    """So many sessions; from number `step_at` on the kernel is another and mpich's latency on
-    `emulated` 12 % higher."""
+    """Made-up sessions. From number `step_at` on, the kernel is another, and mpich's latency on
+    `emulated` is 12 % higher."""
     template = TEMPLATE.read_bytes()
     made = []
     for number in range(count):
@@ -112,7 +112,7 @@ def sessions(
 
 
 def judged(session: results.Session) -> GateReport:
-    """A verdict with every word in it."""
+    """A report that has every verdict."""
     special = {
         ("pingpong %placement=internode", "emulated", "mpich", "startup_latency"): dict(
             name="regressed",
@@ -136,12 +136,12 @@ def judged(session: results.Session) -> GateReport:
     }
     rows = []
     for value in session.values:
-        told = special.get(
+        given = special.get(
             (value.check, value.partition, value.environ, value.variable),
             dict(name="ok", change=0.004, interval=(-0.012, 0.018), p=0.4),
         )
         baseline = (
-            value.value / (1 + told.get("change", 0)) if told["name"] != "not judged" else None
+            value.value / (1 + given.get("change", 0)) if given["name"] != "not judged" else None
         )
         rows.append(
             Verdict(
@@ -154,7 +154,7 @@ def judged(session: results.Session) -> GateReport:
                 finds=0.05,
                 baseline=baseline,
                 repeats=len(value.samples),
-                **told,
+                **given,
             )
         )
     rows.append(
@@ -173,7 +173,7 @@ def judged(session: results.Session) -> GateReport:
 
 
 def moved(sessions: list[results.Session], step_at: int = 16) -> list[ChangePoint]:
-    """The change point that `sessions` has at the step."""
+    """The change point of `sessions` at the step."""
     key = "pingpong %placement=internode", "emulated", "mpich", "startup_latency"
     levels = [
         value.value
@@ -199,6 +199,7 @@ def moved(sessions: list[results.Session], step_at: int = 16) -> list[ChangePoin
 
 
 def data(page: str) -> dict:
+    """The plots' data in a page."""
     packed = re.search(r'<script type="application/octet-stream" id="data">([^<]*)</script>', page)[
         1
     ]

@@ -1,4 +1,4 @@
-"""What a session of ReFrame stored of its cases."""
+"""Reads the cases of the newest session in a results database."""
 
 import json
 import re
@@ -14,7 +14,7 @@ CARRIERS = {
 
 
 def runs(database) -> list[dict]:
-    """The newest session's runs as stored: the first, and those of cases that were run again."""
+    """The newest session's runs as stored: the first run, and those that ran cases again."""
     with sqlite3.connect(database) as connection:
         [(blob,)] = connection.execute(
             "SELECT json_blob FROM sessions ORDER BY session_start_unix DESC LIMIT 1"
@@ -23,7 +23,7 @@ def runs(database) -> list[dict]:
 
 
 def cases(database) -> list[dict]:
-    """Its cases that ran, each as its last run left it; NAMD's one says that the lab has none."""
+    """The newest session's cases as of their last run, without skipped ones."""
     last = {
         (case["name"], case["partition"], case["environ"]): case
         for run in runs(database)
@@ -33,11 +33,11 @@ def cases(database) -> list[dict]:
 
 
 def rows(text: str) -> dict[str, str]:
-    """The lines of a duet's verdicts, by variable."""
+    """Lines of a duet's verdicts by variable."""
     return {line.split()[0]: line for line in text.splitlines() if re.search(" (un)?paired ", line)}
 
 
 def printed(session) -> tuple[str, tuple[str, ...], int]:
-    """Text, missing and exit code of `nearmetal duet`."""
+    """(text, missing variables, exit code) of `nearmetal duet`."""
     report = duet.judge_session(session)
     return duet.render(report, published.load()), report.missing, report.exit_code

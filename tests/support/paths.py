@@ -1,9 +1,9 @@
-"""Where the checkout has what tests read."""
+"""Paths in the checkout that tests read."""
 
 from pathlib import Path
 
 CHECKOUT = Path(__file__).parents[2]
-#: Real output of programs, and sessions as ReFrame stored them.
+#: Recorded output of programs, and sessions as ReFrame stored them.
 RECORDED = CHECKOUT / "tests" / "recorded"
 #: Java programs for tests, and FastMPJ's stand-in.
 JAVA = CHECKOUT / "tests" / "support" / "java"

@@ -1,4 +1,4 @@
-"""How tests build and run the checks' programs in C."""
+"""Builds and runs the checks' C programs in tests."""
 
 import os
 import subprocess
@@ -27,5 +27,5 @@ def build(compiler, sources, program, *flags):
 
 @pytest.fixture(scope="module", params=["openmpi", "mpich"])
 def mpi(request):
-    """(compiler, launcher) of one MPI; Debian installs both side by side under these names."""
+    """(compiler, launcher) of an MPI library. Debian installs both libraries under these names."""
     return f"mpicc.{request.param}", MPI[request.param]

@@ -20,13 +20,13 @@ def session(name: str) -> dict:
 
 
 def store(path: Path, *sessions: dict) -> Path:
-    """A database as ReFrame makes it, with these sessions."""
+    """Write a database with these sessions, as ReFrame does."""
     return large_database.store(path, sessions)
 
 
 def namd(processes=2, potential=-222494.9229, benchmark="0.25"):
-    """Not recorded: NAMD's licence keeps it off our machines. Its lines, as its User's Guide
-    ("Standard output") has them."""
+    """Output of NAMD in the format of its User's Guide ("Standard output"). It is not recorded,
+    because NAMD's licence keeps it off our machines."""
     return f"""Charm++> Running on MPI version: 3.1
 Info: NAMD 2.14 for Linux-x86_64-MPI
 Info: Running on {processes} processors, {processes} nodes, 1 physical nodes.

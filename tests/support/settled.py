@@ -1,8 +1,8 @@
-"""Settings of all checks as ReFrame has them after setup, as JSON by case.
+"""Prints the settings of all checks after ReFrame's setup, as JSON by case.
 
     python -m tests.support.settled SYSTEM [NAME=VALUE ...]
 
-NAME=VALUE is what ReFrame takes after -S; -P and --repeat are ReFrame's own.
+NAME=VALUE is a value of ReFrame's option -S. The options -P and --repeat are ReFrame's too.
 """
 
 import argparse
@@ -23,14 +23,14 @@ CHECKS = [CHECKOUT / "reframe_checks", CHECKOUT / "reframe_checks/duet"]
 
 
 def after_setup(case) -> dict:
-    """Settings of a case by name, how long its job may wait, and its fault, '' without."""
+    """Settings of a case by name, the longest time that its job may wait, and its fault or ''."""
     fault = ""
     try:
         case.check.setup(case.partition, case.environ)
     except SanityError as error:
         fault = str(error)
     except SkipTestError:
-        pass  # its settings are settled all the same
+        pass  # it has settings nevertheless
     return {
         "settings": {name: getattr(case.check, name) for name in case.check.settings()},
         "max_pending_time": case.check.max_pending_time,

@@ -1,8 +1,8 @@
-"""A system's file for tests of those that read it."""
+"""A system's file, for tests of its readers."""
 
 
 def a_system(**extras) -> dict:
-    """A valid file's content. An extra that is None is left out."""
+    """Contents of a valid file. An extra that is None is left out."""
     extras = {
         "link_class": "native",
         "link_speed_gbps": 10,

@@ -1,7 +1,7 @@
-"""The units that the checks give their variables, read from the checks' sources.
+"""The units of the checks' variables, read from the checks' sources.
 
-Not from a run: some checks name their variables only once they have measured. What a unit cannot be
-read from is returned as well, so that a test fails for it.
+They are not read from a run, because some checks name their variables only once they have measured.
+Places whose unit cannot be read are returned too, so that a test fails for them.
 """
 
 import ast
@@ -12,18 +12,18 @@ from pathlib import Path
 from tests.support.paths import CHECKOUT
 
 CHECKS = (CHECKOUT / "reframe_checks", CHECKOUT / "nearmetal" / "checks")
-#: Functions that take a unit, and its place among their arguments.
+#: Functions that take a unit -> position of the unit among their arguments.
 TAKES = {"performance_function": 0, "make_performance_function": 1, "name_values": 1, "_add": 2}
 
 
 @dataclass
 class Found:
-    units: dict[str, set[str]] = field(default_factory=dict)  #: unit: places
+    units: dict[str, set[str]] = field(default_factory=dict)  #: unit -> places
     unread: set[str] = field(default_factory=set)  #: places whose unit could not be read
 
 
 def units(*directories: Path) -> Found:
-    """All units below directories of checks; ours by default."""
+    """All units in directories of checks (default: ours)."""
     found = Found()
     for directory, path in _sources(directories or CHECKS):
         module = ast.parse(path.read_text())
@@ -44,7 +44,7 @@ def _sources(directories) -> Iterator[tuple[Path, Path]]:
 
 
 def _calls(node: ast.AST, scopes: list) -> Iterator[tuple[ast.Call, list]]:
-    """Calls of functions that take a unit, each with the functions and comprehensions around it."""
+    """Yield calls of functions that take a unit, with their enclosing functions and loops."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.Call) and _name(child) in TAKES and _unit(child) is not None:
             yield child, scopes
@@ -65,7 +65,7 @@ def _unit(call: ast.Call) -> ast.expr | None:
 
 
 def _values(node: ast.expr, scopes: list) -> Iterator[str | None]:
-    """The texts that an expression can be; None where that cannot be told."""
+    """Yield the texts that an expression can be, or None if they are unknown."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         yield node.value
     elif isinstance(node, ast.Name):
@@ -75,7 +75,7 @@ def _values(node: ast.expr, scopes: list) -> Iterator[str | None]:
 
 
 def _bound(name: str, scopes: list) -> Iterator[str | None]:
-    """The texts that a name is bound to by the innermost loop or function around it."""
+    """Yield the texts that the innermost loop or function around a name binds it to."""
     for depth in range(len(scopes) - 1, -1, -1):
         scope, outer = scopes[depth], scopes[:depth]
         loops = getattr(scope, "generators", [scope] if isinstance(scope, ast.For) else [])
@@ -99,7 +99,7 @@ def _bound(name: str, scopes: list) -> Iterator[str | None]:
 
 
 def _steps(target: ast.expr, name: str) -> list[int] | None:
-    """Where in a loop's target a name stands: [1, 0] for `a` in `kind, (a, b)`; None: nowhere."""
+    """Position of a name in a loop's target: [1, 0] for `a` in `kind, (a, b)`; None: not in it."""
     if isinstance(target, ast.Name):
         return [] if target.id == name else None
     for index, part in enumerate(getattr(target, "elts", [])):
@@ -110,7 +110,7 @@ def _steps(target: ast.expr, name: str) -> list[int] | None:
 
 
 def _looped(iterated: ast.expr, steps: list[int], scopes: list) -> Iterator[str | None]:
-    """The texts at that place of each element of a literal, or of a dictionary's items."""
+    """Yield the texts at this position in each element of a literal, or of a dictionary's items."""
     if isinstance(iterated, ast.Call) and _name(iterated) == "items":
         dictionary = _literal(iterated.func.value, scopes)
         if not isinstance(dictionary, ast.Dict):
@@ -127,7 +127,7 @@ def _looped(iterated: ast.expr, steps: list[int], scopes: list) -> Iterator[str 
 
 
 def _literal(node: ast.expr, scopes: list) -> ast.expr | None:
-    """A literal, or the literal that a name is assigned in a function or module around it."""
+    """A literal, or the literal that a function or module around a name assigns to it."""
     if not isinstance(node, ast.Name):
         return node
     for scope in reversed(scopes):

@@ -188,10 +188,10 @@ def test_the_share_of_variance_between_launches():
             tuple(np.exp(rng.normal(0, between) + rng.normal(0, within, 10))) for _ in range(200)
         ]
 
-    assert record.between_launches(launches(0.03, 0.03)) == pytest.approx(0.5, abs=0.1)
-    assert record.between_launches(launches(0.0, 0.03)) < 0.05
-    assert record.between_launches(launches(0.03, 0.001)) > 0.95
-    assert record.between_launches([]) is None and record.between_launches([(1.0,), (2.0,)]) is None
+    assert record.between_repeats(launches(0.03, 0.03)) == pytest.approx(0.5, abs=0.1)
+    assert record.between_repeats(launches(0.0, 0.03)) < 0.05
+    assert record.between_repeats(launches(0.03, 0.001)) > 0.95
+    assert record.between_repeats([]) is None and record.between_repeats([(1.0,), (2.0,)]) is None
 
 
 UNITS = {

@@ -41,9 +41,9 @@ def test_a_short_run_measures_every_promise_and_shows_every_method(monkeypatch, 
     for method in (
         "judge",
         "confirm",
-        "fixed +5 %, one launch",
-        "Welch's t on launches",
-        "Otava on launches",
+        "fixed +5 %, one repeat",
+        "Welch's t on repeats",
+        "Otava on repeats",
         "Otava on 5 raw samples each",
         "judge, days shared",
         "judge_pairs",
@@ -73,8 +73,8 @@ def test_a_promise_that_is_not_kept_or_not_measured_is_named(monkeypatch, capsys
     )
     assert bench_gate.main() == 1
     err = capsys.readouterr().err
-    assert "promise not kept: CV 8 %, judge, step 10 %: 94.00 % with 30.0 launches" in err
-    assert "promise not kept: CV 2 %, judge, step 5 %: 99.00 % with 7.5 launches" in err
+    assert "promise not kept: CV 8 %, judge, step 10 %: 94.00 % with 30.0 repeats" in err
+    assert "promise not kept: CV 2 %, judge, step 5 %: 99.00 % with 7.5 repeats" in err
     assert "promise not kept: CV 2 %, judge, step 0 %: 1.00 %" in err
     assert "not measured: ('campaigns', 'CV 3 %', 0.0)" in err
 

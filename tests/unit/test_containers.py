@@ -19,17 +19,17 @@ from nearmetal.checks.runtime.jvm import build_commands, directories, jvm_comman
 from nearmetal.locks import images, sif, sources
 from tests.support.paths import CHECKOUT, RECORDED
 
-ROOM = CHECKOUT / "containers"
+CONTAINERS = CHECKOUT / "containers"
 HEADER = RECORDED / "image_header.sif"
 
 
 def test_a_definition_a_stack_and_each_is_locked():
     assert images.STACKS == ["fastmpj", "mpich", "openmpi"]
-    assert sorted(images.read_lock(ROOM / "images.lock")) == images.STACKS
+    assert sorted(images.read_lock(CONTAINERS / "images.lock")) == images.STACKS
 
 
 def test_locked_images_are_small_and_of_debians_packages():
-    for entry in images.read_lock(ROOM / "images.lock").values():
+    for entry in images.read_lock(CONTAINERS / "images.lock").values():
         assert entry["software"] == "debian"
         assert entry["bytes"] < 250e6
 
@@ -38,9 +38,9 @@ def test_locked_images_are_small_and_of_debians_packages():
 def test_what_a_definition_copies_of_spack_is_all_that_is_committed(stack):
     """And no more: `.spack-env`, a user's own installation in the checkout, would be copied with
     all its links."""
-    rooms = [CHECKOUT / "spack-env" / name for name in ("common", "repo", stack)]
+    given = [CHECKOUT / "spack-env" / name for name in ("common", "repo", stack)]
     committed = subprocess.run(
-        ["git", "-C", CHECKOUT, "-c", f"safe.directory={CHECKOUT}", "ls-files", *rooms],
+        ["git", "-C", CHECKOUT, "-c", f"safe.directory={CHECKOUT}", "ls-files", *given],
         capture_output=True,
         text=True,
         check=True,
@@ -56,7 +56,7 @@ def test_what_a_definition_copies_of_spack_is_all_that_is_committed(stack):
 
 
 def test_images_hold_the_library_versions_of_the_spack_environments():
-    locks = images.read_lock(ROOM / "images.lock")
+    locks = images.read_lock(CONTAINERS / "images.lock")
     assert locks["openmpi"]["packages"]["libopenmpi40"].startswith("5.0.7-")
     assert "4.2.1-" in locks["mpich"]["packages"]["libmpich12"]
     assert locks["fastmpj"]["packages"]["libmpj-java"].startswith("0.44+")
@@ -65,7 +65,7 @@ def test_images_hold_the_library_versions_of_the_spack_environments():
 
 def test_what_a_damaged_lock_lacks_is_said(tmp_path):
     lock = tmp_path / "images.lock"
-    entries = yaml.safe_load((ROOM / "images.lock").read_text())
+    entries = yaml.safe_load((CONTAINERS / "images.lock").read_text())
     entries["mpich"]["digest"] = "sha256:1234"
     lock.write_text(yaml.safe_dump(entries))
     with pytest.raises(
@@ -165,7 +165,7 @@ def site(tmp_path, monkeypatch):
     monkeypatch.setenv("NEARMETAL_IMAGES", str(tmp_path / "our images"))
     (tmp_path / "our images").mkdir()
     (tmp_path / "our images" / "openmpi.sif").write_bytes(b"")
-    shutil.copyfile(ROOM / "images.lock", tmp_path / "our images.lock")
+    shutil.copyfile(CONTAINERS / "images.lock", tmp_path / "our images.lock")
     of_checks.locked.cache_clear()
     yield SimpleNamespace(
         root=tmp_path, partition=SimpleNamespace(fullname="site:cc", features=["apptainer"])

@@ -60,16 +60,16 @@ def test_a_jobs_output_is_told_apart():
     [
         (
             lambda text: text[: text.rindex("# nearmetal duet")],
-            r"3 launches instead of 4 .* missing: A of pair 1",
+            r"3 launches instead of 4 .* missing launch: A of pair 1",
         ),
         (
             lambda text: text.replace(MARK.format(0, "b"), MARK.format(0, "a")),
-            "launch 2 is A of pair 0, where B of pair 0",
+            "launch 2 is A of pair 0 instead of B of pair 0",
         ),
         (lambda text: text + MARK.format(2, "a") + "more\n", "5 launches instead of 4"),
         (
             lambda text: text.replace(MARK.format(1, "b"), ""),
-            "launch 3 is A of pair 1, where B of pair 1",
+            "launch 3 is A of pair 1 instead of B of pair 1",
         ),
         (
             lambda text: text[: text.rindex("# nearmetal duet")] + MARK.format(1, "a"),
@@ -224,7 +224,10 @@ def test_a_launch_lost_from_the_database_is_named(judged):
     data = session("session_duet_equal")
     data["runs"][0]["testcases"][0]["samples"]["latency_1KiB_b"].pop()
     text, missing, code = judged(data)
-    assert code in (1, 2) and "latency_1KiB: 14 samples of A and 13 of B are no pairs" in missing[0]
+    assert (
+        code in (1, 2)
+        and "latency_1KiB: 14 samples of A and 13 of B do not form pairs" in missing[0]
+    )
     assert "latency_1KiB" not in rows(text)
 
 

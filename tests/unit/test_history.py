@@ -39,7 +39,7 @@ def stored(
     launches: int = 5,
     facts=None,
 ):
-    values = bench_noise.launches(np.random.default_rng(3), (count, variables, launches), cv)
+    values = bench_noise.repeats(np.random.default_rng(3), (count, variables, launches), cv)
     values[at:, 0] *= 1 + step
     return [
         session(
@@ -112,7 +112,7 @@ def test_too_few_sessions_say_so():
 
 
 def test_flat_series_have_hardly_any_though_otava_proposes_some():
-    flat = np.median(bench_noise.launches(np.random.default_rng(5), (200, 60, 5), 0.05), axis=2)
+    flat = np.median(bench_noise.repeats(np.random.default_rng(5), (200, 60, 5), 0.05), axis=2)
     assert sum(bool(history.proposed(row)) for row in flat) >= 4
     assert not any(history.levels(row, history.ERROR / 200 / 60) for row in flat)
 

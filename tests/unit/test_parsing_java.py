@@ -84,8 +84,8 @@ def test_collectives():
     "name, parse, message",
     [
         ("java_npb", parse_npb, 'stops without "# nearmetal complete"'),
-        ("java_pingpong", parse_imb, "without the line that ends it"),
-        ("java_collectives", parse_collectives, "without the line that ends it"),
+        ("java_pingpong", parse_imb, "without its last line"),
+        ("java_collectives", parse_collectives, "without its last line"),
     ],
 )
 def test_cut_off(name, parse, message):

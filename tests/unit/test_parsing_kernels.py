@@ -183,7 +183,7 @@ def test_collectives(name, processes, ours):
         ),
         (
             lambda text: re.sub(r"\n +64 .*\n", "\n64 --\n", text, count=1),
-            "is no row of the table of Alltoall",
+            "is not a row of the table of Alltoall",
         ),
     ],
 )

@@ -79,7 +79,7 @@ def test_the_verdict_is_in_words_and_what_regressed_comes_first(page):
     assert "2 of the 41 cases that ReFrame selected are not in the session" in changed
     assert "skipped by its check: tcp | emulated | gnu" in changed
     assert (
-        "14 launches would settle it" in changed and "the baseline has no such variable" in changed
+        "14 repeats would decide it" in changed and "the baseline has no such variable" in changed
     )
 
 
@@ -169,16 +169,16 @@ def test_a_page_shows_the_newest_session_that_measured_for_it_and_says_so(campai
         cases=tuple(c for c in campaign[-1].cases if "stream" in c.check),
     )
     page = report.render([*campaign, newest], None, [], figures)
-    assert f"Shown is the newest that did: {summary.named(campaign[-1])}" in section(
+    assert f"It shows the newest session that did: {summary.named(campaign[-1])}" in section(
         page, "network"
     )
-    assert "Shown is the newest" not in section(page, "memory")
+    assert "It shows the newest" not in section(page, "memory")
     failed = results.parse_session(recorded("session_failed"), "here")
     page = report.render([*campaign, failed], None, [], figures)
-    assert f"Shown is the newest that did: {summary.named(campaign[-1])}" in section(
+    assert f"It shows the newest session that did: {summary.named(campaign[-1])}" in section(
         page, "overview"
     )
-    assert f"What each partition was in session {summary.named(campaign[-1])}" in section(
+    assert f"Facts of each partition in session {summary.named(campaign[-1])}" in section(
         page, "provenance"
     )
 
@@ -269,7 +269,7 @@ def test_the_history_marks_change_points_and_what_changed_there(page):
     )
     assert found["slots"][16] == ["2026-12-07 06:58 UTC, 00000010", "", 1]
     series = found["series"][0]
-    assert len(series["at"]) == 24 and len(series["launches"]["23"]) == 7
+    assert len(series["at"]) == 24 and len(series["samples"]["23"]) == 7
     provenance = section(page, "provenance")
     assert (
         "kernel 6.18.44-fc-v595 6.19.0-made-up emulated, native, passthrough 2026-12-07 06:58 "

@@ -18,14 +18,14 @@ from nearmetal.locks import sources
 from nearmetal.locks import spack as locks
 from tests.support.paths import CHECKOUT
 
-ROOM = CHECKOUT / "spack-env"
-ENVIRONMENTS = sorted(path.parent.name for path in ROOM.glob("*/spack.yaml"))
-PACKAGES = ROOM / "repo" / "spack_repo" / "nearmetal" / "packages"
+ENVIRONMENTS_DIR = CHECKOUT / "spack-env"
+ENVIRONMENTS = sorted(path.parent.name for path in ENVIRONMENTS_DIR.glob("*/spack.yaml"))
+PACKAGES = ENVIRONMENTS_DIR / "repo" / "spack_repo" / "nearmetal" / "packages"
 
 
 @pytest.mark.parametrize("name", ENVIRONMENTS)
 def test_an_environment_agrees_with_its_lock(name):
-    assert locks.disagreements(ROOM / name) == []
+    assert locks.disagreements(ENVIRONMENTS_DIR / name) == []
 
 
 def test_what_agrees_is_a_line_each(capsys):
@@ -41,7 +41,7 @@ def test_all_environments_are_there():
 
 def test_all_locks_are_of_one_spack_and_the_same_libraries():
     """So that a figure of one environment compares with another's."""
-    read = [locks.read_lock(ROOM / name / "spack.lock") for name in ENVIRONMENTS]
+    read = [locks.read_lock(ENVIRONMENTS_DIR / name / "spack.lock") for name in ENVIRONMENTS]
     assert {lock.spack for lock in read} == {"1.1.0"}
     for name in ("openmpi", "ucx", "libfabric", "gcc", "glibc", "mpj-express", "openjdk"):
         assert (
@@ -58,7 +58,7 @@ def test_versions_are_those_of_the_lab():
     versions = {
         node.name: node.version
         for name in ENVIRONMENTS
-        for node in locks.read_lock(ROOM / name / "spack.lock").nodes.values()
+        for node in locks.read_lock(ENVIRONMENTS_DIR / name / "spack.lock").nodes.values()
     }
     assert {
         name: versions[name]
@@ -88,7 +88,7 @@ def test_versions_are_those_of_the_lab():
 
 def test_no_lock_holds_what_a_site_has_alone():
     for name in ENVIRONMENTS:
-        for node in locks.read_lock(ROOM / name / "spack.lock").nodes.values():
+        for node in locks.read_lock(ENVIRONMENTS_DIR / name / "spack.lock").nodes.values():
             assert not node.external or node.name in ("gcc", "glibc"), (name, node.name)
             assert node.name != "fastmpj"
 
@@ -136,7 +136,7 @@ def benchmarks(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "spack", types.ModuleType("spack"))
     monkeypatch.setitem(sys.modules, "spack.package", package)
     shutil.copytree(sources.DIRECTORY, tmp_path / "reframe_checks" / "src")
-    copied = tmp_path / locks.recipe("nearmetal-benchmarks").relative_to(ROOM.parent)
+    copied = tmp_path / locks.recipe("nearmetal-benchmarks").relative_to(ENVIRONMENTS_DIR.parent)
     copied.parent.mkdir(parents=True)
 
     def install(digest: str) -> Path:
@@ -229,12 +229,12 @@ def test_an_installer_that_installs_nothing_is_said(fastmpj, tmp_path):
 
 
 @pytest.fixture
-def room(tmp_path):
+def damaged_environment(tmp_path):
     """A copy of one environment, and a way to damage its lock."""
     import shutil
 
     copied = tmp_path / "spack-env"
-    shutil.copytree(ROOM, copied)
+    shutil.copytree(ENVIRONMENTS_DIR, copied)
 
     def damage(change):
         path = copied / "openmpi" / "spack.lock"
@@ -281,8 +281,8 @@ def test_a_spec_is_the_same_in_whatever_order():
         ),
     ],
 )
-def test_what_does_not_agree_is_said(room, change, sentence):
-    assert any(sentence in words for words in locks.disagreements(room(change)))
+def test_what_does_not_agree_is_said(damaged_environment, change, sentence):
+    assert any(sentence in words for words in locks.disagreements(damaged_environment(change)))
 
 
 @pytest.mark.parametrize(
@@ -301,7 +301,7 @@ def test_a_lock_that_is_none_is_refused(tmp_path, capsys, text, message):
 
 
 def test_what_changed_is_said_in_words(tmp_path, capsys):
-    old = ROOM / "openmpi" / "spack.lock"
+    old = ENVIRONMENTS_DIR / "openmpi" / "spack.lock"
     data = json.loads(old.read_text())
     before = copy.deepcopy(data)
     nodes = data["concrete_specs"]

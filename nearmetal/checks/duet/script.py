@@ -4,12 +4,11 @@ from nearmetal.checks.parsing.duet import order
 
 
 def functions(variants: dict[str, tuple[tuple[str, ...], list[str], str]]) -> list[str]:
-    """Lines that define `launch PAIR VARIANT`, which says whose output follows and keeps the byte
-    counters after it.
+    """Lines that define the shell function `launch PAIR VARIANT`. It prints a line with pair and
+    variant, launches the variant, and then saves the byte counters.
 
-    :arg variants: by `a` and `b`: the commands that prepare a launch, its own, and that of the
-    counters. Each variant is a
-        subshell, so that no setting outlives its launch.
+    :arg variants: `a` or `b` -> (commands before the launch, commands of the launch, command that
+        prints the counters). Each variant is a subshell, so that no setting outlives its launch.
     """
     lines = []
     for letter, (prepare, commands, counters) in variants.items():
@@ -30,5 +29,5 @@ def functions(variants: dict[str, tuple[tuple[str, ...], list[str], str]]) -> li
 
 
 def calls(pairs: int) -> list[str]:
-    """All launches in their order. ParseError for a number of pairs that has none."""
+    """Calls of all launches in order. Raises ParseError unless the number of pairs is even."""
     return [f"launch {pair} {letter}" for pair, letter in order(pairs)]

@@ -1,11 +1,12 @@
-"""From the output of a benchmark program to numbers, or to a ParseError that says what is wrong.
+"""Parsers of benchmark output: they return numbers, or raise a ParseError that says what is wrong.
 
-Pure functions of text, a module a program.  Units are in the names: ``_us`` microseconds, ``_gbps``
-1e9 bit/s (networks), ``mbytes_per_s`` and STREAM's rates 1e6 byte/s.  Message sizes are bytes.
+Parsers are pure functions of text, one module for each program. Names hold the units: ``_us`` are
+microseconds, ``_gbps`` 1e9 bit/s (networks), ``mbytes_per_s`` and STREAM's rates 1e6 byte/s.
+Message sizes are in bytes.
 
-A parser refuses damaged output: each number goes through `whole`, `positive` or `real`, and figures
-that the program gives twice (a mean and its parts, a time and its rate) must `agree`.  Each launch
-has `did`: what the program says it did, which the check compares with what it asked for
+A parser refuses damaged output. Each number passes `whole`, `positive` or `real`. Figures that the
+program prints twice (a mean and its parts, a time and its rate) must `agree`. Each launch has a
+`did`: the parameters that the program reports. The check compares them with those that it requested
 (`request.py`).
 """
 
@@ -14,22 +15,22 @@ import re
 
 NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3})?", re.ASCII)
 WHOLE = re.compile(r"\d{1,18}", re.ASCII)
-#: What our programs write at their end.
+#: Last line of our programs' output.
 END = "# nearmetal complete"
 
 
 class ParseError(ValueError):
-    """The output can't be used; the message says what is missing or wrong and what to do."""
+    """The output cannot be used. The message says what is missing or wrong, and what to do."""
 
 
 def real(text: str, what: str, finite: bool = True) -> float:
-    """A finite number; ParseError, which names ``what``, for anything else.
+    """A finite number. Raises ParseError, which names ``what``, for any other text.
 
-    :arg finite: False lets nan and inf pass, for a caller who knows what they mean.
+    :arg finite: False lets nan and inf pass, for callers that handle them.
     """
     if not NUMBER.fullmatch(text):
         try:
-            known = not math.isfinite(float(text))  # nan and inf are what programs print
+            known = not math.isfinite(float(text))  # programs print nan and inf
         except ValueError:
             known = False
         if not known:
@@ -45,8 +46,7 @@ def real(text: str, what: str, finite: bool = True) -> float:
 
 
 def positive(text: str, what: str) -> float:
-    """A measured number; ParseError, which names ``what``, for anything but a finite one above
-    zero."""
+    """A finite number above zero. Raises ParseError, which names ``what``, for any other text."""
     value = real(text, what)
     if value <= 0:
         raise ParseError(
@@ -56,8 +56,8 @@ def positive(text: str, what: str) -> float:
 
 
 def whole(text: str, what: str, least: int = 0) -> int:
-    """A count; ParseError, which names ``what``, for anything but a whole number of at least
-    ``least``."""
+    """A whole number of at least ``least``. Raises ParseError, which names ``what``, for any other
+    text."""
     if not WHOLE.fullmatch(text):
         raise ParseError(f"{what} is {text!r}, not a number: rerun, and look at the job's stderr")
     if int(text) < least:
@@ -66,14 +66,14 @@ def whole(text: str, what: str, least: int = 0) -> int:
 
 
 def unit(text: str) -> float:
-    """One unit of the last digit of a printed number, such as 0.01 of ``1.96``."""
+    """The value of one unit in the last printed digit: 0.01 for ``1.96``."""
     digits, _, exponent = text.lower().partition("e")
     decimals = len(digits.partition(".")[2])
     return 10.0 ** (int(exponent or 0) - decimals)
 
 
 def decimals(text: str, count: int, what: str) -> None:
-    """ParseError where a number is not printed with so many decimals: digits were lost."""
+    """Raise ParseError unless a number is printed with `count` decimals: digits were lost."""
     if len(text.partition(".")[2]) != count:
         raise ParseError(
             f"{what} is {text}, not printed with {count} decimals: digits were lost; rerun"
@@ -81,7 +81,7 @@ def decimals(text: str, count: int, what: str) -> None:
 
 
 def agree(what: str, one: float, other: float, within: float) -> None:
-    """ParseError where two figures of the same thing differ by more than their rounding."""
+    """Raise ParseError if two figures of one quantity differ by more than their rounding."""
     if not abs(one - other) <= within * 1.01 + 1e-9 * abs(one):
         raise ParseError(
             f"{what}: the output gives {one:.9g} and {other:.9g} for it: digits or lines were "
@@ -90,7 +90,7 @@ def agree(what: str, one: float, other: float, within: float) -> None:
 
 
 def launches_of(text: str, start: str, program: str, strip: bool = True) -> list[list[str]]:
-    """The lines of each launch; what stands before the first (a launcher's or module's words) is
+    """The lines of each launch. Lines before the first launch (of a launcher or of `module`) are
     dropped."""
     launches: list[list[str]] = []
     for line in text.splitlines():
@@ -117,16 +117,16 @@ def fact(line: str) -> tuple[str, str]:
     return (found[1], found[2]) if found else ("", "")
 
 
-#: Facts that may stand many times in a launch, a line a message size, thread, function, ...
+#: Facts that a launch may report many times, once for each message size, thread, function, ...
 SERIES = {"batches", "sockets", "threads", "binding", "passes", "detours", "iterations", "parts"}
 
 
 def facts_of(lines: list[str], needed: tuple = (), program: str = "the program") -> dict[str, str]:
-    """The facts of one launch of a program of ours, by key, without those of SERIES.
+    """The facts of one launch of our programs by key, without those of SERIES.
 
-    ParseError where a line that begins like a fact is none, a fact is given twice, one of
-    ``needed`` is missing, or something of ours follows the line that ends the launch: lines of two
-    launches were mixed, or lost.
+    Raises ParseError if lines of two launches were mixed, or lines were lost: a line begins like a
+    fact but is none, a fact appears twice, or one of ``needed`` is missing. Lines of ours after the
+    last line of the launch are an error too.
     """
     facts: dict[str, str] = {}
     ended = False
@@ -134,41 +134,43 @@ def facts_of(lines: list[str], needed: tuple = (), program: str = "the program")
         if "# nearmetal" not in line:
             continue
         key, value = fact(line)
-        if key == "jvm":  # jvm.sh says this before the next launch begins
+        if key == "jvm":  # jvm.sh prints this before the next launch begins
             continue
         if ended or not (key or line == END) or "# nearmetal" in line[1:]:
             raise ParseError(
-                f"{line[:80]!r} does not belong into the output of {program}: lines were mixed or "
+                f"{line[:80]!r} does not belong to the output of {program}: lines were mixed or "
                 "lost; rerun"
             )
         ended = line == END
         if key in facts and key not in SERIES:
             raise ParseError(
-                f"{program} says {key!r} twice in one launch: lines were mixed or lost; rerun"
+                f"{program} reports {key!r} twice in one launch: lines were mixed or lost; rerun"
             )
         if key:
             facts[key] = value
     missing = [key for key in needed if key not in facts]
     if missing:
-        raise ParseError(f"{program} does not say its {', '.join(missing)}: lines were lost; rerun")
+        raise ParseError(
+            f"{program} does not report its {', '.join(missing)}: lines were lost; rerun"
+        )
     return {key: value for key, value in facts.items() if key not in SERIES}
 
 
 def expect_ranks(facts: dict[str, str], processes: int, program: str) -> None:
-    """ParseError unless every rank of a launch says once where it runs."""
+    """Raise ParseError unless every rank of a launch reports its place once."""
     ranks = {key: text for key, text in facts.items() if key.startswith("rank ")}
     if set(ranks) != {f"rank {rank}" for rank in range(processes)}:
         raise ParseError(
-            f"{program} ran on {processes} processes, but {len(ranks)} ranks say where they run: "
+            f"{program} ran on {processes} processes, but {len(ranks)} ranks report their place: "
             "lines were lost; rerun"
         )
     for key, text in ranks.items():
         if not re.fullmatch(r"host=\S+ cpu=-?\d+ allowed_cpus=-?\d+", text, re.ASCII):
-            raise ParseError(f"{program}: {key} is {text!r}, which is no place of a rank: rerun")
+            raise ParseError(f"{program}: {key} is {text!r}, not the place of a rank: rerun")
 
 
 def words_of(value: str, what: str, names: str) -> dict[str, str]:
-    """``a=1 b=2`` by name; ParseError where these are not the names that ``names`` lists."""
+    """``a=1 b=2`` by name. Raises ParseError if the names are not those in ``names``."""
     pairs = [word.partition("=") for word in value.split()]
     if [name for name, _, _ in pairs] != names.split() or not all(pair[2] for pair in pairs):
         raise ParseError(f"{what} is {value!r} instead of {names} with a number each: rerun")
@@ -176,7 +178,7 @@ def words_of(value: str, what: str, names: str) -> dict[str, str]:
 
 
 def numbers_of(value: str, what: str, names: str) -> dict[str, float]:
-    """The same as numbers."""
+    """As `words_of`, with the values as numbers."""
     return {
         name: positive(text, f"{what}: {name}") if name != "warmup" else real(text, what)
         for name, text in words_of(value, what, names).items()
@@ -184,8 +186,8 @@ def numbers_of(value: str, what: str, names: str) -> dict[str, float]:
 
 
 def parts(line: str) -> tuple[str, list[float]]:
-    """``# nearmetal <parts>: <key>=<name> <unit>=1.5,1.6`` as (name, [1.5, 1.6]): what one launch
-    was timed in, in order."""
+    """(name, [1.5, 1.6]) of ``# nearmetal <parts>: <key>=<name> <unit>=1.5,1.6``: the timed parts
+    of one launch, in order."""
     found = re.fullmatch(r"# nearmetal \w+: \w+=(\w+) \w+=(\S+)", line)
     if not found:
         raise ParseError(f"{line!r} does not give the parts of a launch: rerun it")

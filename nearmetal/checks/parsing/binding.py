@@ -1,4 +1,4 @@
-"""Where the tasks of a launch may run, from ``src/binding.sh``."""
+"""CPU binding of the tasks of a launch, from ``src/binding.sh``."""
 
 import re
 from dataclasses import dataclass
@@ -13,53 +13,53 @@ LINE = re.compile(r"(\S+) task=(\d+) cores=([\d,]*) of=(\d+) numa=([\d,]*) of_nu
 class Place:
     host: str
     task: int
-    cores: frozenset[int]  #: it may run on
-    node_cores: int  #: that its node has for us
-    numa: frozenset[int]
-    node_numa: int
+    cores: frozenset[int]  #: cores that the task may run on
+    node_cores: int  #: number of the node's cores that the job may use
+    numa: frozenset[int]  #: NUMA nodes of these cores
+    node_numa: int  #: number of the node's NUMA nodes that the job may use
 
 
 def parse_binding(text: str) -> list[Place]:
-    """Every task's place, by task number. ParseError for a line that is none, or where there are no
-    tasks."""
+    """The place of every task, ordered by task number. Raises ParseError for any other line, and if
+    there are no tasks."""
     places = []
     for line in filter(str.strip, text.splitlines()):
         if not (found := LINE.fullmatch(line.strip())):
             raise ParseError(
-                f"{line!r} does not tell where a task runs: is hwloc installed on every node?"
+                f"{line!r} is not the binding of a task: is hwloc installed on every node?"
             )
         places.append(_place(line.strip(), *found.groups()))
     if not places:
-        raise ParseError("no task told where it runs: see the job's stderr")
+        raise ParseError("no task reported its binding: see the job's stderr")
     places.sort(key=lambda place: place.task)
     if [place.task for place in places] != list(range(len(places))):
         raise ParseError(
-            f"tasks {', '.join(str(place.task) for place in places)} tell where they run, not "
-            "each of them once: lines were lost; see the job's stderr"
+            f"tasks {', '.join(str(place.task) for place in places)} report their binding, not "
+            "each task once: lines were lost; see the job's stderr"
         )
     nodes: dict[str, tuple[int, int]] = {}
     for place in places:
         has = place.node_cores, place.node_numa
         if nodes.setdefault(place.host, has) != has:
             raise ParseError(
-                f"{place.host} has {has[0]} cores to task {place.task} and {nodes[place.host][0]} "
-                "to another: rerun"
+                f"{place.host} has {has[0]} cores and {has[1]} NUMA nodes by task {place.task}, "
+                f"but {' and '.join(map(str, nodes[place.host]))} by another task: rerun"
             )
     return places
 
 
 def _place(line: str, host, task, cores, of, numa, of_numa) -> Place:
-    """ParseError where hwloc's numbers do not fit the node."""
-    counts = [whole(text, "a number of hwloc's") for text in (task, of, of_numa)]
+    """The place in a line. Raises ParseError if hwloc's numbers do not fit the node."""
+    counts = [whole(text, "a number from hwloc") for text in (task, of, of_numa)]
     place = Place(host, counts[0], _numbers(cores), counts[1], _numbers(numa), counts[2])
-    # Logical numbers count from 0 what the node has for us.
+    # Logical numbers count from 0 the cores that the job may use.
     if not place.cores or max(place.cores) >= place.node_cores:
         raise ParseError(
-            f"{line!r} names other cores than the node has: digits were damaged; rerun"
+            f"{line!r} names cores that the node does not have: digits were damaged; rerun"
         )
     if place.numa and max(place.numa) >= max(1, place.node_numa):
         raise ParseError(
-            f"{line!r} names other NUMA nodes than the node has: digits were damaged; rerun"
+            f"{line!r} names NUMA nodes that the node does not have: digits were damaged; rerun"
         )
     return place
 
@@ -72,12 +72,11 @@ def _numbers(text: str) -> frozenset[int]:
 
 
 def differs(places: list[Place], wanted: str, threads: int = 1) -> str:
-    """What is not as wanted, in words; empty if all is.
+    """A sentence about the first task that is not bound as wanted; '' if all tasks are.
 
-    :arg wanted: `none`: every task on all cores of its node; `core`: each on cores of its own, no
-    other task's; `numa`: each on
-        all cores of one NUMA node.
-    :arg threads: of a task, each of which is to have a core.
+    :arg wanted: `none`: every task may run on all cores of its node. `core`: every task has cores
+        that no other task has. `numa`: every task may run on all cores of one NUMA node.
+    :arg threads: threads of a task; each needs a core.
     """
     for place in places:
         who = (

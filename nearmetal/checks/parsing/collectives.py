@@ -1,5 +1,5 @@
-"""IMB-MPI1's Alltoall, Allreduce, Bcast and Barrier, and ``src/collectives.c``, which prints the
-same tables."""
+"""Output of IMB-MPI1's Alltoall, Allreduce, Bcast and Barrier, and of ``src/collectives.c``, which
+prints the same tables."""
 
 import re
 from dataclasses import dataclass, field
@@ -25,22 +25,22 @@ METHOD = "iterations min_iterations max_time max_bytes"
 
 @dataclass
 class CollectivesRun:
-    """One launch, whole."""
+    """One complete launch."""
 
     processes: int = 0
     slowest_us: dict[str, dict[int, float]] = field(
         default_factory=dict
-    )  #: by operation and bytes (Barrier: 0); t_max
+    )  #: t_max by operation and bytes (Barrier: 0)
     facts: dict[str, str] = field(
         default_factory=dict
     )  #: ``# nearmetal <key>: <value>``; none from IMB
     complete: bool = False
-    payload_bytes: float = 0  #: the least that had to move between processes
-    did: dict = field(default_factory=dict)  #: what the program says it did
+    payload_bytes: float = 0  #: least number of bytes that processes must exchange
+    did: dict = field(default_factory=dict)  #: parameters that the program reports
 
 
 def _least_bytes(operation: str, processes: int, size: int) -> int:
-    """What one call moves at least, from process to process."""
+    """Least number of bytes that processes exchange in one call."""
     return {
         "Alltoall": processes * (processes - 1),
         "Allreduce": 2 * (processes - 1),
@@ -59,7 +59,7 @@ def _row(line: str, operation: str, processes: int) -> _Row:
     words = ["0", *line.split()] if operation == "Barrier" else line.split()
     if len(words) != 5 or not (WHOLE.fullmatch(words[0]) and WHOLE.fullmatch(words[1])):
         raise ParseError(
-            f"{line!r} is no row of the table of {operation}: it failed at this size; see the "
+            f"{line!r} is not a row of the table of {operation}: it failed at this size; see the "
             "job's stderr"
         )
     size, repetitions = int(words[0]), whole(words[1], "the repetitions", 1)
@@ -67,22 +67,22 @@ def _row(line: str, operation: str, processes: int) -> _Row:
     least, most, mean = (positive(word, where) for word in words[2:])
     if len({unit(word) for word in words[2:]}) > 1:
         raise ParseError(
-            f"{where}: {line!r} has figures of unlike decimals: digits were lost; rerun"
+            f"{where}: figures in {line!r} differ in decimals: digits were lost; rerun"
         )
-    # One process at least is as slow as the slowest, and one as quick as the quickest.
+    # At least one process takes the longest time, and at least one the shortest.
     rounding = 1.01 * (unit(words[2]) + unit(words[3]) + unit(words[4])) / 2
     low = (most + (processes - 1) * least) / processes - rounding
     high = (least + (processes - 1) * most) / processes + rounding
     if least > most or not low <= mean <= high:
         raise ParseError(
-            f"{where} takes {least:.9g} to {most:.9g} us, so that {processes} processes cannot "
-            f"have the mean {mean:.9g}: digits were damaged; rerun"
+            f"{where} takes {least:.9g} to {most:.9g} us. {processes} processes cannot have the "
+            f"mean {mean:.9g}: digits were damaged; rerun"
         )
     return _Row(size, repetitions, most)
 
 
 def _tables(lines: list[str]) -> tuple[dict[str, list[str]], bool]:
-    """The lines of each operation's table, its head included, and whether the program ended."""
+    """The lines of each operation's table with its head, and whether the program ended."""
     tables: dict[str, list[str]] = {}
     operation, complete = "", False
     for line in lines:
@@ -101,7 +101,7 @@ def _tables(lines: list[str]) -> tuple[dict[str, list[str]], bool]:
             tables[operation].append(line)
     if not complete:
         raise ParseError(
-            f"the output stops in {operation or 'its head'}, without the line that ends it: the "
+            f"the output stops in {operation or 'its head'}, without its last line: the "
             "job was cut off (time limit, crash); see its stderr and rerun"
         )
     return tables, complete
@@ -112,7 +112,7 @@ def _rows(operation: str, lines: list[str]) -> tuple[int, list[_Row]]:
     heads = [line.partition("= ")[2] for line in lines if line.startswith("# #processes =")]
     if len(heads) != 1:
         raise ParseError(
-            f"the table of {operation} says its number of processes {len(heads)} times: rerun"
+            f"the table of {operation} gives its number of processes {len(heads)} times: rerun"
         )
     processes = whole(heads[0].strip(), f"the processes of {operation}", 2)
     columns = COLUMNS if operation == "Barrier" else ["#bytes", *COLUMNS]
@@ -150,7 +150,7 @@ def _parse_collectives(lines: list[str]) -> CollectivesRun:
     numbers = {processes for processes, _ in read.values()}
     if len(numbers) > 1 or tuple(rows) != OPERATIONS:
         raise ParseError(
-            f"the tables are of {', '.join(rows)} on {sorted(numbers)} processes, not of one "
+            f"the tables {', '.join(rows)} on {sorted(numbers)} processes are not from one "
             "launch: rerun"
         )
     run = CollectivesRun(numbers.pop(), complete=complete)
@@ -177,16 +177,16 @@ def _check_ours(run: CollectivesRun, lines: list[str], rows: dict[str, list[_Row
         for row in table:
             if not least <= row.repetitions <= most:
                 raise ParseError(
-                    f"{operation} of {row.size} bytes was repeated {row.repetitions} times, where "
-                    f"the method gives {least:.0f} to {most:.0f}: digits were damaged; rerun"
+                    f"{operation} of {row.size} bytes has {row.repetitions} repetitions, but the "
+                    f"method allows {least:.0f} to {most:.0f}: digits were damaged; rerun"
                 )
 
 
 def parse_collectives(text: str) -> list[CollectivesRun]:
     """Every launch in the output of IMB-MPI1 or of ``src/collectives.c``, in order.
 
-    Method: Intel MPI Benchmarks: t_max is the mean time of a call on the process where it is
-    longest, in us. Raises ParseError on truncated, non-numeric or zero results.
+    Method: Intel MPI Benchmarks: t_max is the mean time of a call, in us, on the slowest process.
+    Raises ParseError on truncated, non-numeric or zero results.
     """
     launches = launches_of(
         text,

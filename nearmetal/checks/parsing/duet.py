@@ -1,5 +1,5 @@
-"""The job of a duet (reframe_checks/duet): launches of A and B by turns, each behind a line that
-says whose it is."""
+"""Output of a duet's job (reframe_checks/duet): interleaved launches of A and B, each after a line
+that names its pair and variant."""
 
 import re
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ MARK = re.compile(r"# nearmetal duet: pair=(\d+) variant=([ab])")
 class Launch:
     pair: int  #: from 0
     variant: str  #: `a` or `b`
-    text: str  #: what the program wrote
+    text: str  #: output of the program
 
     @property
     def name(self) -> str:
@@ -21,20 +21,22 @@ class Launch:
 
 
 def order(pairs: int) -> list[tuple[int, str]]:
-    """A B B A A B B A ... as (pair, variant): A and B of a pair are neighbours, and a linear drift,
-    which favours A in one pair and B in the next, cancels. ParseError for an odd or no number of
-    pairs, in which it would not."""
+    """The order A B B A A B B A ... as (pair, variant).
+
+    A and B of a pair are neighbours. A linear drift favours A in one pair and B in the next, so
+    that it cancels. Raises ParseError unless the number of pairs is even and above zero.
+    """
     if pairs < 2 or pairs % 2:
         raise ParseError(
-            f"a duet of {pairs} pair(s): give an even number of them, so that a drift cancels (-S "
-            "pairs=14)"
+            f"a duet of {pairs} pair(s): give an even number of pairs, so that a drift cancels "
+            "(-S pairs=14)"
         )
     return [(pair, variant) for pair in range(pairs) for variant in ("ba" if pair % 2 else "ab")]
 
 
 def parse_duet(text: str, pairs: int) -> list[Launch]:
-    """The launches in the order of measurement, with the text of each; ParseError if one is
-    missing, or not in its place."""
+    """The launches with their output, in the order of measurement. Raises ParseError if one is
+    missing or out of order."""
     launches, wanted = [], order(pairs)
     for line in text.splitlines(keepends=True):
         if found := MARK.fullmatch(line.strip()):
@@ -44,14 +46,14 @@ def parse_duet(text: str, pairs: int) -> list[Launch]:
     for position, (launch, (pair, variant)) in enumerate(zip(launches, wanted), 1):
         if (launch.pair, launch.variant) != (pair, variant):
             raise ParseError(
-                f"launch {position} is {launch.name}, where {variant.upper()} of pair {pair} has "
-                "its turn: the job did not keep the order of a duet"
+                f"launch {position} is {launch.name} instead of {variant.upper()} of pair {pair}: "
+                "the job did not keep the order of a duet"
             )
     if len(launches) != len(wanted):
         missing = Launch(*wanted[len(launches)], "").name if len(launches) < len(wanted) else "none"
         raise ParseError(
             f"{len(launches)} launches instead of {len(wanted)} for {pairs} pairs "
-            f"(first that is missing: {missing}): see the job's stderr"
+            f"(first missing launch: {missing}): see the job's stderr"
         )
     for launch in launches:
         if not launch.text.strip():

@@ -1,4 +1,4 @@
-"""The non-linear eigensolver, ``src/eigen.c``."""
+"""Output of the non-linear eigensolver, ``src/eigen.c``."""
 
 from dataclasses import dataclass, field
 
@@ -14,7 +14,7 @@ from nearmetal.checks.parsing import (
     whole,
 )
 
-#: Lines of the table, and what we call them.
+#: Lines of the table, and our names for them.
 NUMBERS = {
     "Processes": "processes",
     "Side": "side",
@@ -29,22 +29,22 @@ WHOLE = set(NUMBERS.values()) - {"seconds"}
 
 @dataclass(frozen=True)
 class EigenRun:
-    """One launch, whole and verified."""
+    """One complete and verified launch."""
 
     processes: int
-    side: int  #: of the grid, in each of three directions
-    points: int  #: of the contour; half as many linear systems were solved
-    groups: int  #: of processes, which shared them out
-    found: int  #: eigenvalues, all that there are
-    known: int
-    seconds: float  #: of the slowest process
-    threads: int  #: that the BLAS computed on, of the process with the fewest
+    side: int  #: grid points in each of three directions
+    points: int  #: points of the contour; half as many linear systems were solved
+    groups: int  #: groups of processes; the linear systems are divided among them
+    found: int  #: number of eigenvalues found, which is all of them
+    known: int  #: number of eigenvalues known
+    seconds: float  #: time of the slowest process
+    threads: int  #: threads of the BLAS, on the process with the fewest
     facts: dict[str, str] = field(default_factory=dict)  #: ``# nearmetal <key>: <value>``
-    did: dict = field(default_factory=dict)  #: what the program says it did
+    did: dict = field(default_factory=dict)  #: parameters that the program reports
 
     @property
     def payload_bytes(self) -> float | None:
-        """What the processes sent each other at least; None where it is not known."""
+        """Least number of bytes that the processes exchanged; None if it is unknown."""
         return float(self.facts["payload_bytes"]) if "payload_bytes" in self.facts else None
 
 
@@ -79,8 +79,8 @@ def _table(lines: list[str]) -> dict[str, str]:
 
 
 def _check_payload(run: EigenRun) -> None:
-    """The block of complex numbers over the grid goes from the first process to each other,
-    whole."""
+    """Raise ParseError unless the payload is whole blocks: the first process sends a block of
+    complex numbers over the grid to each of the others."""
     if "payload_bytes" not in run.facts:
         return
     sent = real(run.facts["payload_bytes"], "the payload of eigen")
@@ -99,10 +99,10 @@ def _parse_eigen(lines: list[str]) -> EigenRun:
             'the output of eigen stops without "# nearmetal complete": the job was cut off; rerun'
         )
     facts = facts_of(lines, tuple(key for key in FACTS if key != "threads"), "eigen")
-    told = [value for key, value in map(fact, lines) if key == "threads"] or ["missing"]
-    threads = whole(told[0], "eigen: threads", 1)
-    if len(told) > 1:
-        raise ParseError("eigen says its threads twice: lines were mixed; rerun")
+    reported = [value for key, value in map(fact, lines) if key == "threads"] or ["missing"]
+    threads = whole(reported[0], "eigen: threads", 1)
+    if len(reported) > 1:
+        raise ParseError("eigen reports its threads twice: lines were mixed; rerun")
     counts = {
         name: whole(table[key], f"eigen: {key}", 1)
         for key, name in NUMBERS.items()
@@ -111,8 +111,8 @@ def _parse_eigen(lines: list[str]) -> EigenRun:
     seconds = positive(table["Time in seconds"], "eigen: Time in seconds")
     if counts["processes"] % counts["groups"]:
         raise ParseError(
-            f"eigen had {counts['groups']} groups of {counts['processes']} processes: digits were "
-            "damaged; rerun"
+            f"eigen divided {counts['processes']} processes into {counts['groups']} groups: digits "
+            "were damaged; rerun"
         )
     expect_ranks(facts, counts["processes"], "eigen")
     did = {name: counts[name] for name in ("processes", "side", "points")}
@@ -126,8 +126,8 @@ def _parse_eigen(lines: list[str]) -> EigenRun:
 def parse_eigen(text: str) -> list[EigenRun]:
     """Every launch of ``eigen`` in the output, in order.
 
-    Raises ParseError where a launch was cut off, a number is missing, zero or none, or an
-    eigenvalue is missing or wrong.
+    Raises ParseError if a launch was cut off, if an eigenvalue is missing or wrong, or if a figure
+    is missing, zero or not a number.
     """
     return [
         _parse_eigen(lines)

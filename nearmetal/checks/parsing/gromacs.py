@@ -1,4 +1,4 @@
-"""GROMACS: mdrun's log of ``src/apps/water.mdp``."""
+"""Log of GROMACS's mdrun on ``src/apps/water.mdp``."""
 
 import math
 import re
@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 
 from nearmetal.checks.parsing import ParseError, agree, launches_of, positive, real, unit, whole
 
-#: Of the total energy: what the run may lose or gain at constant energy; a right one has 0.02 % or
-#: less.
+#: Largest relative drift of the total energy in a run at constant energy. A correct run has 0.02 %
+#: or less.
 DRIFT = 0.002
-#: What is recorded of the program, and how the log calls it.
+#: Recorded facts about the program, and their names in the log.
 FACTS = (
     ("application", "GROMACS version"),
     ("mpi_library", "MPI library version"),
@@ -20,21 +20,21 @@ FACTS = (
 
 @dataclass(frozen=True)
 class GromacsRun:
-    """One launch, whole, whose energy is conserved."""
+    """One complete launch that conserved its energy."""
 
     processes: int
     atoms: int
     steps: int
     rate: float  #: ns/day
     potential: float  #: at step 0, kJ/mol
-    payload_bytes: int  #: at least
+    payload_bytes: int  #: least number of bytes that processes exchanged
     facts: dict[str, str]
     parts: tuple = ()
-    did: dict = field(default_factory=dict)  #: what the log says that was done
+    did: dict = field(default_factory=dict)  #: parameters that the log reports
 
 
 def _energies(text: str, name: str) -> list[float]:
-    """The values of a term at each step that the log tells."""
+    """The values of an energy term at each step in the log."""
     values = []
     for block in re.findall(
         r"^Energies \(kJ/mol\)\n((?:.+\n)+)", text.split("A V E R A G E S", maxsplit=1)[0], re.M
@@ -48,7 +48,7 @@ def _energies(text: str, name: str) -> list[float]:
 
 
 def _columns(line: str) -> list[str]:
-    """Of 15 characters each, flush right, so that what was stripped on the left does not matter."""
+    """Right-aligned columns of 15 characters. Leading blanks may have been stripped."""
     line = line.rjust(-(-len(line) // 15) * 15)
     return [line[at : at + 15].strip() for at in range(0, len(line), 15)]
 
@@ -73,7 +73,7 @@ def _parse(lines: list[str]) -> GromacsRun:
         )
     except (ParseError, IndexError) as error:
         raise ParseError(
-            "an energy of GROMACS is no number: its log is damaged, or it computes wrongly "
+            "an energy of GROMACS is not a number: its log is damaged, or it computes wrongly "
             f"({error})"
         ) from None
     missing = [name for name, each in found.items() if each is None]
@@ -86,10 +86,12 @@ def _parse(lines: list[str]) -> GromacsRun:
     if not len(total) == len(potential) == len(kinetic) or not all(
         map(math.isfinite, [*potential, *total])
     ):
-        raise ParseError("the energies of GROMACS are no numbers, or missing: it computes wrongly")
+        raise ParseError(
+            "the energies of GROMACS are not numbers, or are missing: it computes wrongly"
+        )
     if abs(total[-1] - total[0]) > DRIFT * abs(total[0]):
         raise ParseError(
-            f"the total energy went from {total[0]:.6g} to {total[-1]:.6g} kJ/mol, although it is "
+            f"the total energy went from {total[0]:.6g} to {total[-1]:.6g} kJ/mol, but it must be "
             "conserved: GROMACS computes wrongly"
         )
     for sum_of, one, other in zip(total, potential, kinetic):
@@ -108,8 +110,8 @@ def _parse(lines: list[str]) -> GromacsRun:
     interval = whole(said["interval"][1], "the steps between energies of GROMACS", 1)
     if len(potential) != -(-count // interval) + 1:
         raise ParseError(
-            f"GROMACS gives {len(potential)} energies in {count} steps by {interval}: lines were "
-            "lost; rerun"
+            f"GROMACS gives {len(potential)} energies for {count} steps, one every {interval}: "
+            "lines were lost; rerun"
         )
     rate = _rate(said, count)
     _check_processes(text, processes)
@@ -132,17 +134,17 @@ def _parse(lines: list[str]) -> GromacsRun:
 
 
 def _only(text: str, pattern: str) -> re.Match | None:
-    """The one place where the log says it; ParseError where it says it twice."""
+    """The only match in the log, or None. Raises ParseError for a second match."""
     found = list(re.finditer(pattern, text, re.M))
     if len(found) > 1:
         raise ParseError(
-            f"GROMACS says {found[1][0].strip()!r} a second time: logs were mixed; rerun"
+            f"GROMACS prints {found[1][0].strip()!r} a second time: logs were mixed; rerun"
         )
     return found[0] if found else None
 
 
 def _rate(found: dict, steps: int) -> float:
-    """ns/day, which follows from the time and the steps, and stands beside its inverse."""
+    """ns/day. It must agree with the inverse that is printed beside it, and with time and steps."""
     rate = positive(found["performance"][1], "the performance of GROMACS")
     inverse = positive(found["performance"][2], "the hours that GROMACS takes for a ns")
     half = unit(found["performance"][1]) / 2 + rate / inverse * unit(found["performance"][2]) / 2
@@ -156,7 +158,8 @@ def _rate(found: dict, steps: int) -> float:
 
 
 def _check_processes(text: str, processes: int) -> None:
-    """Where more than one process shares the work, the log says their number again."""
+    """Raise ParseError unless the log's counts of processes agree. With several processes, the log
+    prints their number again."""
     for again in re.findall(r"^On (\d+) MPI ranks?", text, re.M):
         if again != str(processes):
             raise ParseError(
@@ -166,7 +169,8 @@ def _check_processes(text: str, processes: int) -> None:
 
 
 def _asked_steps(text: str, steps: int) -> int:
-    """The steps that the command line asked for, where the log says it; they are those that ran."""
+    """Steps that the command line requested, if the log reports them; else those that ran. Raises
+    ParseError if both differ."""
     found = _only(text, r"^Overriding nsteps with value passed on the command line: (\S+) steps")
     if not found:
         return steps
@@ -176,12 +180,12 @@ def _asked_steps(text: str, steps: int) -> int:
 
 
 def _payload(text: str, processes: int, steps: int) -> int:
-    """Bytes of coordinates that processes sent each other at least."""
+    """Least number of bytes of coordinates that processes exchanged."""
     sent = _only(text, r"av\. #atoms communicated per step for force: +(\S+) x (\S+)$")
     if sent is None:
         if processes > 1:
             raise ParseError(
-                "GROMACS does not say how many atoms it communicated: lines were lost; rerun"
+                "GROMACS does not report how many atoms it communicated: lines were lost; rerun"
             )
         return 0
     times = whole(sent[1], "how often GROMACS communicated atoms", 1)
@@ -197,8 +201,8 @@ def _payload(text: str, processes: int, steps: int) -> int:
 def parse_gromacs(text: str) -> list[GromacsRun]:
     """Every launch in (concatenated) logs of mdrun, in order.
 
-    Raises ParseError on truncated or non-numeric results, and where the total energy of a run
-    without thermostat is not conserved. Whether the potential energy is water's, the check knows.
+    Raises ParseError on truncated or non-numeric results, and if a run without thermostat does not
+    conserve its total energy. The check verifies the potential energy of water.
     """
     return [
         _parse(lines)

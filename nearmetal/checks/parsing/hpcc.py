@@ -1,11 +1,11 @@
-"""The HPC Challenge benchmark: the summary section of ``hpccoutf.txt``."""
+"""Output of the HPC Challenge benchmark: the summary section of ``hpccoutf.txt``."""
 
 import re
 from dataclasses import dataclass
 
 from nearmetal.checks.parsing import ParseError, agree, positive, unit, whole
 
-#: Our names of what HPCC tells: its key, and the factor to our unit.
+#: Our variable -> HPCC's key, and the factor to our unit.
 VARIABLES = {
     "star_random_access": ("StarRandomAccess_GUPs", 1),  # GUP/s
     "mpi_random_access": ("MPIRandomAccess_GUPs", 1),  # GUP/s
@@ -24,13 +24,13 @@ BEGIN = r"^This is the DARPA/DOE HPC Challenge"
 
 @dataclass(frozen=True)
 class HpccRun:
-    """One launch, whole and successful."""
+    """One complete and successful launch."""
 
     processes: int
     n: int  #: order of HPL's matrix
     values: dict[str, float]  #: by the names of VARIABLES
     library: str  #: HPCC's version
-    did: dict  #: what HPCC says it did
+    did: dict  #: parameters that HPCC reports
 
     @property
     def matrix_bytes(self) -> int:
@@ -38,13 +38,13 @@ class HpccRun:
 
     @property
     def hpl_share(self) -> float:
-        """HPL in percent of what all processes do in DGEMM at once, each for itself: the peak that
-        can be had."""
+        """HPL in percent of the attainable peak: the DGEMM rate of all processes together, each
+        computing by itself."""
         return 100 * self.values["hpl"] / self.values["star_dgemm"] / self.processes
 
 
-#: By the key of the summary: the section of the body that gives the same figure, its line, and the
-#: factor to it.
+#: Summary key -> section of the body that gives the same figure, its line, and the factor to the
+#: summary's unit.
 BODY = {
     "StarRandomAccess_GUPs": ("StarRandomAccess", r"Average GUP/s (\S+)", 1),
     "MPIRandomAccess_GUPs": ("MPIRandomAccess", r"(\S+) Billion\(10\^9\) Updates  +per second", 1),
@@ -64,8 +64,9 @@ BODY = {
 }
 
 
-def _check_body(told: dict[str, str], body: str) -> None:
-    """Every figure of the summary is that of its own section, as far as its digits go."""
+def _check_body(reported: dict[str, str], body: str) -> None:
+    """Raise ParseError unless each figure of the summary is, within its digits, that of its
+    section."""
     for key, (section, line, factor) in BODY.items():
         found = re.search(
             rf"^Begin of {section} section\.(.*?)^End of {section}", body, re.S | re.M
@@ -77,40 +78,40 @@ def _check_body(told: dict[str, str], body: str) -> None:
                 "version; see hpccoutf.txt"
             )
         value = positive(given[1], f"HPCC's {section}") * factor
-        summed = positive(told[key], f"HPCC's {key}")
-        agree(f"HPCC's {key}", summed, value, unit(given[1]) * factor + unit(told[key]))
+        summed = positive(reported[key], f"HPCC's {key}")
+        agree(f"HPCC's {key}", summed, value, unit(given[1]) * factor + unit(reported[key]))
     rates = re.findall(r"^WALL(?: +\S+){7} +PASSED +(\S+)", body, re.M)
     numbers = [positive(rate, "a rate of HPCC's PTRANS") for rate in rates]
-    rate = positive(told["PTRANS_GBs"], "HPCC's PTRANS_GBs")
+    rate = positive(reported["PTRANS_GBs"], "HPCC's PTRANS_GBs")
     if not any(abs(number - rate) <= 0.00051 for number in numbers):
         raise ParseError(
-            f"HPCC's PTRANS_GBs is {rate}, which its section PTRANS does not give: digits were "
+            f"HPCC's PTRANS_GBs is {rate}, but no rate in its section PTRANS is: digits were "
             "damaged; rerun"
         )
 
 
-def _check_hpl(told: dict[str, str]) -> None:
-    """Order of the matrix, time and rate of HPL give the same number of operations."""
-    n = whole(told["HPL_N"], "HPCC's HPL_N", 1)
-    seconds = positive(told.get("HPL_time", ""), "HPCC's HPL_time")
-    rate = positive(told["HPL_Tflops"], "HPCC's HPL_Tflops")
+def _check_hpl(reported: dict[str, str]) -> None:
+    """Raise ParseError unless HPL's rate follows from its matrix order and time."""
+    n = whole(reported["HPL_N"], "HPCC's HPL_N", 1)
+    seconds = positive(reported.get("HPL_time", ""), "HPCC's HPL_time")
+    rate = positive(reported["HPL_Tflops"], "HPCC's HPL_Tflops")
     computed = (2 / 3 * n**3 + 3 / 2 * n**2) / seconds / 1e12
     agree("HPCC's HPL_Tflops", rate, computed, 1e-4 * rate)
 
 
 def _parse_summary(text: str, body: str) -> HpccRun:
     pairs = re.findall(r"^(\w+)=(.*)$", text, re.M)
-    told = dict(pairs)
-    if len(told) != len(pairs):
+    reported = dict(pairs)
+    if len(reported) != len(pairs):
         raise ParseError("HPCC's summary gives a figure twice: lines were mixed; rerun")
-    if told.get("Success") != "1":
+    if reported.get("Success") != "1":
         raise ParseError(
-            f"HPCC says Success={told.get('Success', 'nothing')}: one of its tests failed; "
-            "hpccoutf.txt tells which"
+            f"HPCC reports Success={reported.get('Success', 'nothing')}: one of its tests failed; "
+            "hpccoutf.txt names it"
         )
     needed = ("CommWorldProcs", "HPL_N", "HPL_NB", "HPL_nprow", "HPL_npcol")
     missing = sorted(
-        key for key in (*needed, *(key for key, _ in VARIABLES.values())) if key not in told
+        key for key in (*needed, *(key for key, _ in VARIABLES.values())) if key not in reported
     )
     if missing:
         raise ParseError(
@@ -118,21 +119,23 @@ def _parse_summary(text: str, body: str) -> HpccRun:
             "hpccoutf.txt"
         )
     values = {
-        name: factor * positive(told[key], f"HPCC's {key}")
+        name: factor * positive(reported[key], f"HPCC's {key}")
         for name, (key, factor) in VARIABLES.items()
     }
-    counts = {key: whole(told[key], f"HPCC's {key}", 1) for key in needed}
+    counts = {key: whole(reported[key], f"HPCC's {key}", 1) for key in needed}
     processes = counts["CommWorldProcs"]
     if counts["HPL_nprow"] * counts["HPL_npcol"] != processes:
         raise ParseError(
-            f"HPL's grid is {told['HPL_nprow']} by {told['HPL_npcol']} of {processes} processes: "
-            "rerun"
+            f"HPL's grid is {reported['HPL_nprow']} by {reported['HPL_npcol']}, but there are "
+            f"{processes} processes: rerun"
         )
     if counts["HPL_N"] % counts["HPL_NB"]:
-        raise ParseError(f"HPL's N is {told['HPL_N']}, no multiple of {told['HPL_NB']}: rerun")
-    _check_hpl(told)
-    _check_body(told, body)
-    version = ".".join(told.get(f"Version{part}", "?") for part in ("Major", "Minor", "Micro"))
+        raise ParseError(
+            f"HPL's N is {reported['HPL_N']}, not a multiple of {reported['HPL_NB']}: rerun"
+        )
+    _check_hpl(reported)
+    _check_body(reported, body)
+    version = ".".join(reported.get(f"Version{part}", "?") for part in ("Major", "Minor", "Micro"))
     did = {"processes": processes, "block": counts["HPL_NB"], "n": counts["HPL_N"]}
     return HpccRun(processes, counts["HPL_N"], values, f"HPCC {version}", did)
 
@@ -140,8 +143,9 @@ def _parse_summary(text: str, body: str) -> HpccRun:
 def parse_hpcc(text: str) -> list[HpccRun]:
     """Every launch in (concatenated) ``hpccoutf.txt``, in order.
 
-    Method: HPC Challenge 1.5 (P. Luszczek et al.); HPL's residual is checked by HPCC itself. Raises
-    ParseError where a launch did not end, a test failed, or a value is missing, zero or no number.
+    Method: HPC Challenge 1.5 (P. Luszczek et al.). HPCC itself checks HPL's residual. Raises
+    ParseError if a launch did not end, if a test failed, or if a value is missing, zero or not a
+    number.
     """
     begins = [found.start() for found in re.finditer(BEGIN, text, re.M)]
     bodies = [text[start:end] for start, end in zip(begins, [*begins[1:], len(text)])]

@@ -1,27 +1,27 @@
-"""What src/java/launch/jvm.sh and the programs in Java say beside their results."""
+"""JVM settings and warm-up, as src/java/launch/jvm.sh and the Java programs print them."""
 
 import re
 from dataclasses import dataclass, field
 
 from nearmetal.checks.parsing import ParseError, words_of
 
-#: What jvm.sh says of each launch, and what a program says of its warming up.
+#: Settings that jvm.sh prints for each launch, and the line that a program prints about its
+#: warm-up.
 SETTINGS = "library device heap gc pages"
 WARM_UP = re.compile(r"# nearmetal warm_up\w*: stable=(yes|no) .*")
 
 
 @dataclass(frozen=True)
 class JvmRun:
-    """Of all launches in a job's output."""
+    """JVM settings and warm-up of all launches in a job's output."""
 
     settings: str  #: such as `library=express device=niodev heap=256MB gc=serial pages=default`
-    warm_up: str  #: whether the JIT compiler was at rest when the clock started
+    warm_up: str  #: whether the JIT compiler was idle when the clock started
     did: list[dict] = field(default_factory=list)  #: the settings of each launch, by name
 
 
 def parse_jvm(text: str) -> JvmRun | None:
-    """What the JVMs were set to; None where no program in Java ran. ParseError where a line of
-    theirs is damaged."""
+    """Settings of the JVMs; None if no Java program ran. Raises ParseError for a damaged line."""
     lines = text.splitlines()
     settings = [line.partition(": ")[2] for line in lines if line.startswith("# nearmetal jvm")]
     warmed = [line for line in lines if line.startswith("# nearmetal warm_up")]
@@ -30,7 +30,7 @@ def parse_jvm(text: str) -> JvmRun | None:
     did = [words_of(each, "the settings of a JVM", SETTINGS) for each in settings]
     stable = [found[1] for found in map(WARM_UP.fullmatch, warmed) if found]
     if len(stable) != len(warmed):
-        raise ParseError("a line does not say whether the JIT compiler was at rest: rerun")
+        raise ParseError("a line does not say whether the JIT compiler was idle: rerun")
     warm_up = "settled"
     if not stable:
         warm_up = "not told"

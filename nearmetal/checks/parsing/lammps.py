@@ -1,4 +1,4 @@
-"""LAMMPS: the output of ``src/apps/lj.lmp``."""
+"""Output of LAMMPS on ``src/apps/lj.lmp``."""
 
 import itertools
 import math
@@ -7,28 +7,27 @@ from dataclasses import dataclass, field
 
 from nearmetal.checks.parsing import ParseError, agree, launches_of, positive, real, unit, whole
 
-#: Energy of a pair-wise interacting atom in the lattice that the run begins with, by LAMMPS's own
-#: log of in.lj (any size).
+#: Energy of an atom in the initial lattice, from LAMMPS's own log of in.lj (any size).
 LATTICE_ENERGY = -6.7733681
-#: Of the total energy: what the run may lose or gain. The cut-off and the time step take 0.2 %
-#: while the lattice melts.
+#: Largest relative drift of the total energy. The cut-off and the time step cause 0.2 % while the
+#: lattice melts.
 DRIFT = 0.005
 COLUMNS = ["Step", "Temp", "E_pair", "TotEng", "CPU"]
 
 
 @dataclass(frozen=True)
 class LammpsRun:
-    """One launch, whole, whose energies are right."""
+    """One complete launch with correct energies."""
 
     processes: int
     atoms: int
     steps: int
     seconds: float  #: of the time steps
-    energy: float  #: total energy an atom after the last step
+    energy: float  #: total energy of an atom after the last step
     parts: list[float]  #: steps/s between two lines of the table
-    payload_bytes: int  #: at least
+    payload_bytes: int  #: least number of bytes that processes exchanged
     facts: dict[str, str]
-    did: dict = field(default_factory=dict)  #: what LAMMPS says it did
+    did: dict = field(default_factory=dict)  #: parameters that LAMMPS reports
 
     @property
     def rate(self) -> float:
@@ -37,17 +36,20 @@ class LammpsRun:
 
 
 def _payload(text: str, grid: list[int], edge: float, atoms: int, steps: int) -> int:
-    """Bytes that processes must send each other: of a grid of them, each sends to two neighbours in
-    a direction that is split, at every step, the three coordinates of all atoms so near to their
-    common face, and with `newton on` gets forces back."""
+    """Bytes that processes must exchange.
+
+    The processes form a grid. In each direction with several processes, each has two neighbours. At
+    every step it sends them the three coordinates of its atoms near their common face. With
+    `newton on` it gets the forces back.
+    """
     reach = re.search(r"^ghost atom cutoff = (\S+)", text, re.M)
     if not reach:
-        raise ParseError("LAMMPS does not say its ghost atom cutoff: lines were lost; rerun")
-    # Of all faces across one direction together.
+        raise ParseError("LAMMPS does not report its ghost atom cutoff: lines were lost; rerun")
+    # Atoms near one face of the whole box.
     slab = atoms * positive(reach[1], "LAMMPS's ghost atom cutoff") / edge
     newton = re.search(r"^attributes: .*newton (on|off)", text, re.M)
     if not newton:
-        raise ParseError("LAMMPS does not say whether newton is on: lines were lost; rerun")
+        raise ParseError("LAMMPS does not report whether newton is on: lines were lost; rerun")
     back = 2 if newton[1] == "on" else 1
     return int(steps * 24 * back * sum(2 * parts * slab for parts in grid if parts > 1))
 
@@ -56,8 +58,8 @@ def _energies(lines: list[str]) -> list[list[float]]:
     begin = next((number for number, line in enumerate(lines) if line.split() == COLUMNS), None)
     if begin is None:
         raise ParseError(
-            f"LAMMPS gave no table of {' '.join(COLUMNS)}: it stopped before the first step; see "
-            "the job's stderr"
+            f"LAMMPS printed no table with {' '.join(COLUMNS)}: it stopped before the first step; "
+            "see the job's stderr"
         )
     rows = []
     for line in lines[begin + 1 :]:
@@ -103,12 +105,12 @@ def _parse(lines: list[str]) -> LammpsRun:
     _check_rate(text, seconds, steps, unit(loop[1]))
     if [row[0] for row in rows] != list(range(0, steps + 1, 10)):
         raise ParseError(
-            f"the table of LAMMPS should have steps 0 to {steps} by 10: lines were lost; rerun"
+            f"the table of LAMMPS lacks steps of 0, 10, ... {steps}: lines were lost; rerun"
         )
     bad = [row for row in rows if not all(map(math.isfinite, row))]
     if bad:
         raise ParseError(
-            f"the energies of LAMMPS are no numbers from step {bad[0][0]:.0f} on: it computes "
+            f"the energies of LAMMPS are not numbers from step {bad[0][0]:.0f} on: it computes "
             "wrongly"
         )
     if not math.isclose(rows[0][2], LATTICE_ENERGY, rel_tol=1e-5):
@@ -119,7 +121,7 @@ def _parse(lines: list[str]) -> LammpsRun:
     first, last = rows[0][3], rows[-1][3]
     if abs(last - first) > DRIFT * abs(first):
         raise ParseError(
-            f"the total energy went from {first:.8g} to {last:.8g}, although it is conserved: "
+            f"the total energy went from {first:.8g} to {last:.8g}, but it must be conserved: "
             "LAMMPS computes wrongly"
         )
     between = [after[4] - before[4] for before, after in itertools.pairwise(rows)]
@@ -142,10 +144,13 @@ def _parse(lines: list[str]) -> LammpsRun:
 
 
 def _check_rate(text: str, seconds: float, steps: int, rounding: float) -> None:
-    """LAMMPS gives steps a second beside the time; where it does not, its version is another."""
+    """Raise ParseError unless LAMMPS's steps per second agree with its time."""
     rates = re.findall(r"^Performance: .* (\S+) timesteps/s", text, re.M)
     if len(rates) != 1:
-        raise ParseError("LAMMPS does not give its timesteps/s once: lines were lost; rerun")
+        raise ParseError(
+            f"LAMMPS prints its timesteps/s {len(rates)} times instead of once: lines were lost; "
+            "rerun"
+        )
     rate = positive(rates[0], "LAMMPS's timesteps/s")
     within = unit(rates[0]) + steps / seconds**2 * rounding
     agree("LAMMPS's timesteps/s", rate, steps / seconds, within)
@@ -154,8 +159,8 @@ def _check_rate(text: str, seconds: float, steps: int, rounding: float) -> None:
 def parse_lammps(text: str) -> list[LammpsRun]:
     """Every launch in the output of LAMMPS on ``src/apps/lj.lmp``, in order.
 
-    Method: bench/in.lj of LAMMPS; its "Loop time" counts the time steps alone. Raises ParseError on
-    truncated or non-numeric results, where the energy of the lattice is not the known one, and
-    where the total energy is not conserved.
+    Method: bench/in.lj of LAMMPS. Its "Loop time" is the time of the steps alone. Raises ParseError
+    on truncated or non-numeric results, on a wrong energy of the lattice, and if the total energy
+    is not conserved.
     """
     return [_parse(lines) for lines in launches_of(text, r"LAMMPS \(", "LAMMPS")]

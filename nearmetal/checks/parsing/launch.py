@@ -1,4 +1,4 @@
-"""``src/launch.c``."""
+"""Output of ``src/launch.c``."""
 
 from dataclasses import dataclass, field
 
@@ -16,13 +16,13 @@ from nearmetal.checks.parsing import (
 
 @dataclass(frozen=True)
 class Launch:
-    """One launch, whole."""
+    """One complete launch."""
 
     processes: int
-    seconds: float  #: from the launcher's call until MPI_Init has returned on the first process
-    mpi_init_seconds: float  #: within MPI_Init, on the process where it is longest
+    seconds: float  #: from the launcher's call to the end of MPI_Init on the first process
+    mpi_init_seconds: float  #: within MPI_Init, on the slowest process
     facts: dict[str, str] = field(default_factory=dict)
-    did: dict = field(default_factory=dict)  #: what the program says it did
+    did: dict = field(default_factory=dict)  #: parameters that the program reports
 
 
 def _parse_launch(lines: list[str]) -> Launch:
@@ -34,13 +34,13 @@ def _parse_launch(lines: list[str]) -> Launch:
     given = facts.pop("launch")
     if "since_asked_s=" not in given:
         raise ParseError(
-            "the output does not tell when the launcher was called: start the program with "
+            "the output does not say when the launcher was called: start the program with "
             "--since $(date +%s.%N)"
         )
-    told = words_of(given, "the line of the launch", "processes mpi_init_s since_asked_s")
-    processes = whole(told["processes"], "the number of processes", 1)
-    seconds = positive(told["since_asked_s"], "the time since the launcher was called")
-    within = positive(told["mpi_init_s"], "the time within MPI_Init")
+    reported = words_of(given, "the line of the launch", "processes mpi_init_s since_asked_s")
+    processes = whole(reported["processes"], "the number of processes", 1)
+    seconds = positive(reported["since_asked_s"], "the time since the launcher was called")
+    within = positive(reported["mpi_init_s"], "the time within MPI_Init")
     expect_ranks(facts, processes, "launch")
     return Launch(processes, seconds, within, facts, {"ranks": processes})
 

@@ -1,4 +1,4 @@
-"""NAMD 2 and 3: what they say on standard output."""
+"""Standard output of NAMD 2 and 3."""
 
 import math
 import re
@@ -9,17 +9,17 @@ from nearmetal.checks.parsing import ParseError, agree, launches_of, positive, r
 
 @dataclass(frozen=True)
 class NamdRun:
-    """One launch, whole, all of whose energies are numbers."""
+    """One complete launch with finite energies."""
 
     processes: int
     seconds_a_step: float  #: mean of NAMD's benchmark times
-    parts: list[float]  #: steps/s by each of them
-    step: int  #: the first that an energy is told for
-    potential: float  #: there, kcal/mol
+    parts: list[float]  #: steps/s of each benchmark time
+    step: int  #: first step with an energy
+    potential: float  #: potential energy at that step, kcal/mol
     atoms: int
     facts: dict[str, str]
-    payload_bytes: None = None  #: not told
-    did: dict = field(default_factory=dict)  #: what NAMD says it did
+    payload_bytes: None = None  #: NAMD does not report it
+    did: dict = field(default_factory=dict)  #: parameters that NAMD reports
 
     @property
     def rate(self) -> float:
@@ -43,14 +43,12 @@ def _parse(lines: list[str]) -> NamdRun:
         )
     if not benchmarks:
         raise ParseError(
-            "NAMD tells no benchmark time, which it does after some hundred steps: raise "
+            "NAMD prints no benchmark time, which it does after some hundred steps: raise "
             "numsteps in the input"
         )
     names = titles[1].split()
     if any(len(row) != len(names) for row in energies):
-        raise ParseError(
-            "a line ENERGY: of NAMD is damaged: output got mixed, or lines were cut; rerun"
-        )
+        raise ParseError("a line ENERGY: of NAMD is damaged: lines were mixed or cut; rerun")
     table = [
         {name: real(number, f"NAMD's {name}", finite=False) for name, number in zip(names, row)}
         for row in energies
@@ -62,8 +60,8 @@ def _parse(lines: list[str]) -> NamdRun:
     bad = [row["TS"] for row in table if not all(map(math.isfinite, row.values()))]
     if bad:
         raise ParseError(
-            f"the energies of NAMD are no numbers at step {bad[0]:.0f}: it computes wrongly, or "
-            "the input does"
+            f"the energies of NAMD are not numbers at step {bad[0]:.0f}: it computes wrongly, or "
+            "the input is wrong"
         )
     for row in table:
         if "KINETIC" in row:
@@ -71,9 +69,7 @@ def _parse(lines: list[str]) -> NamdRun:
             agree(f"NAMD's total energy at step {row['TS']:.0f}", row["TOTAL"], total, 2e-4)
     steps = [row["TS"] for row in table]
     if steps != sorted(set(steps)) or len({len(set(names)), len(names)}) > 1:
-        raise ParseError(
-            "the energies of NAMD are not in the order of steps: lines were mixed; rerun"
-        )
+        raise ParseError("the steps of NAMD's energies are not in order: lines were mixed; rerun")
     count = whole(processes[2], "the processes of NAMD", 1)
     seconds = _benchmarks(benchmarks, processes[1])
     version = re.match(r"Info: NAMD (.*)", lines[0])
@@ -91,22 +87,22 @@ def _parse(lines: list[str]) -> NamdRun:
 
 
 def _only(text: str, pattern: str) -> re.Match | None:
-    """The one place where NAMD says it; ParseError where it says it twice."""
+    """The only match in NAMD's output, or None. Raises ParseError for a second match."""
     found = list(re.finditer(pattern, text, re.M | re.A))
     if len(found) > 1:
-        raise ParseError(f"NAMD says {found[1][0]!r} a second time: outputs were mixed; rerun")
+        raise ParseError(f"NAMD prints {found[1][0]!r} a second time: outputs were mixed; rerun")
     return found[0] if found else None
 
 
 def _benchmarks(lines: list[str], cpus: str) -> list[float]:
-    """Seconds a step; each stands beside its days/ns, and both are in one proportion: the length of
-    a step."""
+    """Seconds per step of each benchmark line. Raises ParseError unless their ratio to the days/ns
+    beside them is constant: the length of a step."""
     seconds, first = [], None
     for words in lines:
         found = re.match(r"(\d+) CPUs (\S+) s/step (\S+) (days/ns|ns/days?)( |$)", words)
         if not found or found[1] != cpus:
             raise ParseError(
-                f"NAMD's benchmark time {words!r} is none of {cpus} processors: lines were "
+                f"NAMD's benchmark line {words!r} is not a time on {cpus} processors: lines were "
                 "damaged; rerun"
             )
         time = positive(found[2], "the benchmark time of NAMD")
@@ -122,8 +118,8 @@ def _benchmarks(lines: list[str], cpus: str) -> list[float]:
 def parse_namd(text: str) -> list[NamdRun]:
     """Every launch in the output of NAMD, in order.
 
-    Method: NAMD User's Guide, "Standard output"; the benchmark times are NAMD's own of its steps
-    once the load is balanced. Raises ParseError on truncated output, a missing benchmark time, and
-    energies that are no numbers.
+    Method: NAMD User's Guide, "Standard output". NAMD measures its benchmark times after it has
+    balanced the load. Raises ParseError on truncated output, a missing benchmark time, and energies
+    that are not numbers.
     """
     return [_parse(lines) for lines in launches_of(text, r"Info: NAMD \d", "NAMD")]

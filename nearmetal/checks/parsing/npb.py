@@ -1,5 +1,5 @@
-"""The NAS Parallel Benchmarks: the official programs (NPB 3.x, MPI) and ``src/npb``, which print
-the same table."""
+"""Output of the NAS Parallel Benchmarks: the official programs (NPB 3.x, MPI), and ``src/npb``,
+which prints the same table."""
 
 import re
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ TABLE = re.compile(
     r"(Class|Size|Iterations|Time in seconds|Total (?:processes|threads)|Active proc\w*"
     r"|Mop/s total|Mop/s/process|Mop/s/thread|Verification)\s*=\s*(.*)"
 )
-#: What a launch begins with.
+#: First line of a launch.
 TITLE = (
     r"# nearmetal program: npb"
     r"|\s*NAS Parallel Benchmarks ((\(\S+\) )?\d+\.\d+(\.\d+)? --|\(NPB[^)]*-MZ[^)]*\) - )"
@@ -38,44 +38,44 @@ TITLED = re.compile(r"NAS Parallel Benchmarks ")
 
 @dataclass
 class NpbRun:
-    """One launch, whole and verified."""
+    """One complete and verified launch."""
 
     kernel: str  #: such as ``CG``
     npb_class: str  #: S, W, A, B, C, ...
     processes: int
-    seconds: float  #: of the slowest process
+    seconds: float  #: time of the slowest process
     mops: float  #: Mop/s of all processes
-    threads: int = 0  #: of all processes; 0 from programs without OpenMP
+    threads: int = 0  #: threads of all processes; 0 from programs without OpenMP
     facts: dict[str, str] = field(
         default_factory=dict
     )  #: ``# nearmetal <key>: <value>``; none from the official programs
     iterations: list[float] = field(
         default_factory=list
-    )  #: seconds of each, on rank 0; none from the official programs
-    did: dict = field(default_factory=dict)  #: what the program says it did
-    size: tuple[str, str] = ("", "")  #: of the problem, and its iterations
-    rounding: float = 0.0  #: of the seconds
+    )  #: seconds of each iteration on rank 0; none from the official programs
+    did: dict = field(default_factory=dict)  #: parameters that the program reports
+    size: tuple[str, str] = ("", "")  #: size of the problem, and number of iterations
+    rounding: float = 0.0  #: rounding of `seconds`
 
     @property
     def hosts(self) -> int:
-        """On how many it ran; 0 where the program does not say."""
+        """Number of hosts; 0 if the program does not report them."""
         return len({text.split()[0] for key, text in self.facts.items() if key.startswith("rank ")})
 
     @property
     def iteration_mops(self) -> list[float]:
-        """Mop/s of each iteration, as if all of them had taken as long; what stands outside of them
-        is shared out."""
+        """Mop/s of each iteration: `mops` times the mean time of an iteration over its own time.
+        Time outside of the iterations is thereby divided among them."""
         total = sum(self.iterations)
         return [self.mops * total / len(self.iterations) / seconds for seconds in self.iterations]
 
 
-#: Facts of a program of ours.
+#: Facts that our programs report.
 FACTS = ("mpi_library", "compiler", "seconds", "payload_bytes")
 HEAD = re.compile(r"(?:Total number|Number) of (?:active )?processes: +(\d+)")
 
 
 def _read(lines: list[str]) -> tuple[str, dict[str, str], list[list[float]]]:
-    """Kernel, table and iterations of one launch."""
+    """(kernel, table, iterations) of one launch."""
     table: dict[str, str] = {}
     kernel, iterations = "", []
     for line in lines:
@@ -97,7 +97,7 @@ def _read(lines: list[str]) -> tuple[str, dict[str, str], list[list[float]]]:
             table[name] = row[2].strip()
     if not kernel:
         raise ParseError(
-            'an NPB kernel began but never said "Benchmark Completed": it was cut off (time '
+            'an NPB kernel began but never printed "Benchmark Completed": it was cut off (time '
             "limit, crash); see the job's stderr and rerun"
         )
     return kernel, table, iterations
@@ -112,26 +112,27 @@ def _check_table(kernel: str, table: dict[str, str]) -> None:
     if table["Verification"] != "SUCCESSFUL":
         raise ParseError(
             f"{kernel} class {table['Class']} on {table['Total processes']} processes: its "
-            f"verification says {table['Verification']}. The machine, the compiler's flags or the "
-            "MPI library computes wrongly"
+            f"verification is {table['Verification']}. The machine computes wrongly, or the "
+            "compiler's flags or the MPI library are wrong"
         )
     total = table["Total processes"]
     if table.get("Active", total) != total:
         raise ParseError(
-            f"{kernel} used {table['Active']} of {total} processes: it cannot run on {total}; ask "
-            "for as many as it can use"
+            f"{kernel} used {table['Active']} of {total} processes: it cannot run on {total}; "
+            "request a number that it can use"
         )
 
 
 def _check_head(kernel: str, table: dict[str, str], lines: list[str]) -> None:
-    """The title and the number of processes before the run are those of the table after it."""
+    """Raise ParseError unless the table agrees with the title and the number of processes that were
+    printed before the run."""
     title = re.search(
         r"([\w-]+)(?: MPI\+OpenMP)? Benchmark$", next(filter(TITLED.search, lines), "")
     )
     if not title or title[1] != kernel:
         raise ParseError(
-            f"{kernel} completed, but the launch began as {title[1] if title else 'none'}: lines "
-            "were lost; rerun"
+            f"{kernel} completed, but the launch began with the title of "
+            f"{title[1] if title else 'no kernel'}: lines were lost; rerun"
         )
     heads = [found[1] for line in lines if (found := HEAD.match(line))]
     if heads and heads != [table["Total processes"]]:
@@ -141,8 +142,10 @@ def _check_head(kernel: str, table: dict[str, str], lines: list[str]) -> None:
         )
 
 
-def _share(kernel: str, table: dict[str, str], processes: int, threads: int, mops: float) -> None:
-    """Mop/s of each process or thread is that of all, divided."""
+def _check_mops(
+    kernel: str, table: dict[str, str], processes: int, threads: int, mops: float
+) -> None:
+    """Raise ParseError unless Mop/s of a process or thread times their number is the total."""
     decimals(table["Mop/s total"], 2, f"{kernel}: Mop/s total")
     decimals(table["Time in seconds"], 2, f"{kernel}: time in seconds")
     for name, count in (("Mop/s/process", processes), ("Mop/s/thread", threads)):
@@ -155,7 +158,8 @@ def _share(kernel: str, table: dict[str, str], processes: int, threads: int, mop
 
 
 def _seconds(kernel: str, table: dict[str, str], facts: dict[str, str]) -> float:
-    """The table rounds to hundredths of a second, which a small class does not take."""
+    """The time, from the facts where they have it: the table rounds to hundredths of a second,
+    which is too coarse for small classes."""
     rounded = real(table["Time in seconds"], f"{kernel}: time in seconds")
     if rounded < 0:
         raise ParseError(f"{kernel}: its time in seconds is {rounded}: rerun")
@@ -167,10 +171,12 @@ def _seconds(kernel: str, table: dict[str, str], facts: dict[str, str]) -> float
 
 
 def _check_iterations(kernel: str, table: dict, seconds: float, iterations: list[float]) -> None:
-    """As many as the table says (IS and EP count otherwise), which fit into the time.
+    """Raise ParseError unless there are as many iterations as the table says, and their sum fits
+    the time.
 
-    They are rank 0's, and the time is the slowest rank's. Ranks of EP never wait for each other, so
-    that rank 0 may end long before a rank whose core is busy.
+    The iterations are those of rank 0, and the time is that of the slowest rank. Ranks of EP never
+    wait for each other, so rank 0 may end long before a rank whose core is busy. EP also counts its
+    iterations otherwise.
     """
     count = whole(table["Iterations"], f"{kernel}: iterations")
     if kernel != "EP" and len(iterations) != count:
@@ -201,7 +207,7 @@ def _parse_npb(lines: list[str]) -> NpbRun:
     processes = whole(table["Total processes"], f"{kernel}: Total processes", 1)
     mops = positive(table["Mop/s total"], f"{kernel}: Mop/s total")
     threads = whole(table.get("Total threads", "0"), f"{kernel}: total threads")
-    _share(kernel, table, processes, threads, mops)
+    _check_mops(kernel, table, processes, threads, mops)
     seconds = _seconds(kernel, table, facts)
     if ours:
         expect_ranks(facts, processes, kernel)
@@ -225,7 +231,8 @@ def _parse_npb(lines: list[str]) -> NpbRun:
 
 
 def _expect_same_work(runs: list[NpbRun]) -> None:
-    """Launches of one kernel and class did the same number of operations, on the same size."""
+    """Raise ParseError unless launches of one kernel and class had the same size and number of
+    operations."""
     first: dict[tuple[str, str], NpbRun] = {}
     for run in runs:
         other = first.setdefault((run.kernel, run.npb_class), run)
@@ -241,12 +248,11 @@ def _expect_same_work(runs: list[NpbRun]) -> None:
 
 
 def parse_npb(text: str) -> list[NpbRun]:
-    """Every launch in the output of an MPI program of the NAS Parallel Benchmarks, official (NPB-MZ
-    too) or ours, in order.
+    """Every launch in the output of an MPI program of the NAS Parallel Benchmarks, in order. The
+    program is official (NPB or NPB-MZ) or ours.
 
     Method: NPB 3.4, print_results: Mop/s by each kernel's own count of operations. Raises
-    ParseError on truncated, non-numeric or zero results, and where a launch's own verification
-    failed.
+    ParseError on truncated, non-numeric or zero results, and if a launch's verification failed.
     """
     launches = launches_of(text, TITLE, "NPB kernel")
     runs = [_parse_npb(lines) for lines in launches]

@@ -1,12 +1,12 @@
-"""NWChem: the output of ``src/apps/water_*.nw``."""
+"""Output of NWChem on ``src/apps/water_*.nw``."""
 
 import re
 from dataclasses import dataclass, field
 
 from nearmetal.checks.parsing import ParseError, launches_of, positive, unit, whole
 
-#: Sum over the atoms, atomic units a component: what moves all of them moves none against another.
-#: Six decimals are printed.
+#: Largest sum of the forces over all atoms, in atomic units per component. The exact sum is zero,
+#: and six decimals are printed.
 UNMOVED = 1e-5
 ROW = re.compile(
     r"^ *\d+ +[A-Z][a-z]?" + 3 * r" +-?\d+\.\d+" + 3 * r" +(-?\d+\.\d+|NaN|\*+)" + " *$", re.M
@@ -15,16 +15,16 @@ ROW = re.compile(
 
 @dataclass(frozen=True)
 class NwchemRun:
-    """One launch, whole."""
+    """One complete launch."""
 
     processes: int
-    seconds: float  #: of SCF, MP2 energy and gradient
+    seconds: float  #: time of SCF, MP2 energy and gradient
     energy: float  #: total MP2 energy, Hartree
     gradient: list[tuple[float, ...]]  #: x, y and z of each atom, Hartree/Bohr
     facts: dict[str, str]
     parts: tuple = ()
-    payload_bytes: None = None  #: not told
-    did: dict = field(default_factory=dict)  #: what NWChem says it did
+    payload_bytes: None = None  #: NWChem does not report it
+    did: dict = field(default_factory=dict)  #: parameters that NWChem reports
 
     @property
     def rate(self) -> float:
@@ -33,7 +33,7 @@ class NwchemRun:
 
     @property
     def norm(self) -> float:
-        """Of the gradient, Hartree/Bohr."""
+        """Norm of the gradient, Hartree/Bohr."""
         return sum(part**2 for atom in self.gradient for part in atom) ** 0.5
 
 
@@ -63,7 +63,8 @@ def _parse(lines: list[str]) -> NwchemRun:
         gradient = [tuple(map(float, row.groups())) for row in ROW.finditer(table[1])]
     except ValueError:
         raise ParseError(
-            f"the energy of NWChem is {energy[1]}, and it or the gradient no number: it is wrong"
+            f"the energy of NWChem ({energy[1]}) or its gradient is not a number: it computes "
+            "wrongly"
         ) from None
     if not gradient or len(gradient) != atoms:
         raise ParseError(
@@ -80,7 +81,7 @@ def _parse(lines: list[str]) -> NwchemRun:
     whole_time = positive(wall[1], "the wall time of NWChem")
     if seconds > whole_time + unit(wall[1]):
         raise ParseError(
-            f"the time of the gradient is {seconds:.3f} s of {whole_time} s that NWChem ran: "
+            f"the time of the gradient is {seconds:.3f} s, longer than NWChem's {whole_time} s: "
             "digits were damaged; rerun"
         )
     version = re.search(r"\(NWChem\) (\S+)", lines[0])
@@ -96,11 +97,11 @@ def _parse(lines: list[str]) -> NwchemRun:
 
 
 def _only(text: str, pattern: str) -> re.Match | None:
-    """The one place where NWChem says it; ParseError where it says different things."""
+    """The first match in NWChem's output, or None. Raises ParseError if matches differ."""
     found = list(re.finditer(pattern, text, re.M | re.A))
     if len({each[1] for each in found}) > 1:
         raise ParseError(
-            f"NWChem says {found[1][0].strip()!r} a second time: outputs were mixed; rerun"
+            f"NWChem prints {found[1][0].strip()!r} a second time: outputs were mixed; rerun"
         )
     return found[0] if found else None
 
@@ -109,7 +110,7 @@ def parse_nwchem(text: str) -> list[NwchemRun]:
     """Every launch in the output of NWChem on one of ``src/apps/water_*.nw``, in order.
 
     Raises ParseError on truncated or non-numeric results, and on a gradient whose sum over the
-    atoms is not zero. Whether energy and gradient are the molecule's, the check knows.
+    atoms is not zero. The check verifies energy and gradient of the molecule.
     """
     return [
         _parse(lines)

@@ -1,4 +1,4 @@
-"""``src/osnoise.c``."""
+"""Output of ``src/osnoise.c``."""
 
 from dataclasses import dataclass, field
 
@@ -15,48 +15,47 @@ from nearmetal.checks.parsing import (
     words_of,
 )
 
-#: In so many parts of equal length the time is told.
+#: Number of equal parts of the measuring time that are reported.
 PARTS = 10
 
 
 @dataclass(frozen=True)
 class Core:
     quanta: int
-    shortest_ns: int  #: what a quantum takes when nothing interrupts it
+    shortest_ns: int  #: time of an uninterrupted quantum
     detours: int
-    longest_us: float
-    lost_percent: float  #: of the time, in detours
+    longest_us: float  #: longest detour
+    lost_percent: float  #: percent of the time spent in detours
 
 
 @dataclass
 class NoiseRun:
-    """One launch, whole."""
+    """One complete launch."""
 
     cores: dict[int, Core] = field(default_factory=dict)  #: by CPU number
     facts: dict[str, str] = field(default_factory=dict)
     histogram: dict[int, int] = field(
         default_factory=dict
-    )  #: detours of at least so many ns, up to twice that
+    )  #: lower bound of a bin in ns -> number of detours up to twice as long
     parts: list[float] = field(
         default_factory=list
     )  #: percent lost in each tenth of the time, mean over the cores
     complete: bool = False
-    did: dict = field(default_factory=dict)  #: what the program says it did
+    did: dict = field(default_factory=dict)  #: parameters that the program reports
 
     @property
     def share_lost(self) -> float:
-        """Percent of the time, mean over the cores."""
+        """Percent of the time lost, mean over the cores."""
         return sum(core.lost_percent for core in self.cores.values()) / len(self.cores)
 
     @property
     def worst_share_lost(self) -> float:
-        """Percent of the time on the core that loses most: it is the one that the others wait
-        for."""
+        """Percent of the time lost on the worst core, which the others wait for."""
         return max(core.lost_percent for core in self.cores.values())
 
     @property
     def detours_per_second(self) -> float:
-        """Of one core, on average."""
+        """Detours per second of a core, mean over the cores."""
         return sum(core.detours for core in self.cores.values()) / len(self.cores) / self.seconds
 
     @property
@@ -82,7 +81,7 @@ def _core(words: list[str], run: NoiseRun) -> None:
     if cpu in run.cores:
         raise ParseError(f"CPU {cpu} is in the table twice: lines were mixed; rerun")
     time = run.seconds * 1e9
-    # The quanta and the time lost. Longer than the time asked for by a detour for each part.
+    # Quanta and lost time together. Each part of the run may end a detour later than requested.
     elapsed = quanta * shortest / max(1 - lost / 100, 1e-8)
     taken = lost / 100 * elapsed
     # A detour is longer than the shortest quantum, and quanta take up to twice the shortest.
@@ -98,7 +97,7 @@ def _core(words: list[str], run: NoiseRun) -> None:
 
 
 def _check(run: NoiseRun) -> None:
-    """The histogram and the parts say the same as the table."""
+    """Raise ParseError unless the histogram and the parts agree with the table."""
     detours = sum(core.detours for core in run.cores.values())
     agree("the number of detours", detours, sum(run.histogram.values()), 0)
     top = max(run.histogram)
@@ -111,7 +110,7 @@ def _check(run: NoiseRun) -> None:
         raise ParseError(
             f"{len(run.parts)} parts of the time instead of {PARTS}: lines were damaged; rerun"
         )
-    # A part ends with the quantum that it ends in: it is longer by a detour at most.
+    # A part ends with a quantum. So it is longer than a tenth by one detour at most.
     mean = sum(run.parts) / PARTS
     longer = 0.02 + run.longest_us / (run.seconds * 1e6 / PARTS)
     agree("the share of time lost", run.share_lost, mean, longer * mean + 1e-6)
@@ -125,19 +124,19 @@ def _read_table(run: NoiseRun, lines: list[str]) -> None:
             words = words_of(value, "a bin of detours", "from_ns count")
             low = whole(words["from_ns"], "the least ns of a bin", 1)
             if low in run.histogram or low & (low - 1):
-                raise ParseError(f"the bin of {low} ns is given twice, or is none: rerun")
+                raise ParseError(f"the bin of {low} ns appears twice, or is not a bin: rerun")
             run.histogram[low] = whole(words["count"], "the detours of a bin", 1)
         elif key == "parts":  # a quiet tenth may have lost nothing
             given = words_of(value, "the parts of the time", "variable percent")["percent"]
             run.parts += [real(number, "a part of the time lost") for number in given.split(",")]
         elif line.startswith("#cpu"):
             if line.split() != COLUMNS:
-                raise ParseError(f"{line!r} is no head of the table of CPUs: rerun")
+                raise ParseError(f"{line!r} is not the head of the table of CPUs: rerun")
             in_table = True
         elif in_table and line and not line.startswith("#"):
             row = line.split()
             if len(row) != len(COLUMNS):
-                raise ParseError(f"{line!r} is no row of the table of CPUs: rerun")
+                raise ParseError(f"{line!r} is not a row of the table of CPUs: rerun")
             _core(row, run)
         run.complete = run.complete or line == END
 
@@ -170,11 +169,11 @@ def _parse_noise(lines: list[str]) -> NoiseRun:
 
 
 def parse_noise(text: str) -> list[NoiseRun]:
-    """Every launch in the output of ``src/osnoise.c``, in order: by CPU the detours from a fixed
-    quantum of work.
+    """Every launch in the output of ``src/osnoise.c``, in order, with the detours of each CPU from
+    a fixed quantum of work.
 
-    Method: fixed work quanta; detours as Beckman et al. (IEEE Cluster 2006). Raises ParseError on
-    truncated or non-numeric results, and where nothing was noticed at all.
+    Method: fixed work quanta; detours as in Beckman et al. (IEEE Cluster 2006). Raises ParseError
+    on truncated or non-numeric results, and if no CPU had a detour.
     """
     return [
         _parse_noise(lines)

@@ -1,4 +1,5 @@
-"""perftest's latency and bandwidth programs of RDMA, and ``src/rdma.sh`` around them."""
+"""Output of perftest's RDMA latency and bandwidth programs, and of ``src/rdma.sh``, which runs
+them."""
 
 import re
 from dataclasses import dataclass, field
@@ -15,10 +16,10 @@ from nearmetal.checks.parsing import (
     whole,
 )
 
-#: By what a table is headed with: the program's operation and quantity.
+#: Words of a table's title -> the program's operation and quantity.
 OPERATIONS = {"RDMA_Read": "read", "RDMA_Write": "write", "Send": "send"}
 QUANTITIES = {"Latency": "lat", "BW": "bw"}
-#: Of what the programs print of each message size, the column that is believed.
+#: Column that is taken as the result, by quantity.
 COLUMNS = {"lat": "t_typical[usec]", "bw": "BW average[Gb/sec]"}
 COLUMN = re.compile(r"#\w+|(?:BW |[\d.]+% )?\w+\[[^]]+\]")
 RULE = re.compile(r"-{20,}")
@@ -26,14 +27,14 @@ RULE = re.compile(r"-{20,}")
 
 @dataclass
 class Table:
-    """What one program printed."""
+    """Table of one perftest program."""
 
     operation: str
     quantity: str
     settings: dict[str, str] = field(
         default_factory=dict
     )  #: such as ``{'Device': 'mlx5_0', 'Mtu': '4096[B]'}``
-    values: dict[int, float] = field(default_factory=dict)  #: by message size: us or Gb/s
+    values: dict[int, float] = field(default_factory=dict)  #: us or Gb/s by message size
     iterations: dict[int, int] = field(default_factory=dict)
     columns: list[str] = field(default_factory=list)
     whole: bool = False
@@ -45,34 +46,35 @@ class Table:
 
 @dataclass
 class Rdma:
-    """One launch, whole."""
+    """One complete launch."""
 
     operation: str
     ports: list[
         tuple[str, str, str]
-    ]  #: of the client and the server: host, device/port, link layer
+    ]  #: (host, device/port, link layer) of the client and of the server
     settings: dict[str, str]
     latency_us: dict[int, float] = field(
         default_factory=dict
-    )  #: by message size; half round trip, of read the whole
-    bandwidth_gbps: dict[int, float] = field(default_factory=dict)  #: by message size: one way
+    )  #: half round trip by message size; for read, the whole round trip
+    bandwidth_gbps: dict[int, float] = field(default_factory=dict)  #: one way, by message size
     payload_bytes: int = 0
-    did: dict = field(default_factory=dict)  #: what the program says it did
+    did: dict = field(default_factory=dict)  #: parameters that the program reports
 
     @property
     def mtu(self) -> int:
-        """Bytes of payload that a packet holds at most."""
+        """Largest payload of a packet in bytes."""
         return int(self.settings["Mtu"].removesuffix("[B]"))
 
 
 def parse_perftest(text: str) -> list[Table]:
     """The tables of ``ib_{read,write,send}_lat`` and ``ib_{read,write,send}_bw --report_gbits``,
-    one size each or ``-a``.
+    with one message size each or all (``-a``).
 
-    Latency is ``t_typical``, which is the median: half the round trip of write and send, the whole
-    one of read, whose answer no program sends (perftest_parameters.c, print_report_lat()).
-    Bandwidth is ``BW average``, from the first message posted to the last completed; ``BW peak`` is
-    that of the luckiest stretch within. Raises ParseError, also on a table cut off.
+    Latency is ``t_typical``, the median. For write and send it is half the round trip. For read it
+    is the whole round trip, as no program sends the answer (perftest_parameters.c,
+    print_report_lat()). Bandwidth is ``BW average``, from the first message posted to the last one
+    completed. ``BW peak`` is the highest rate of any interval within. Raises ParseError on damaged
+    or truncated tables.
     """
     tables: list[Table] = []
     for line in map(str.strip, text.splitlines()):
@@ -80,7 +82,7 @@ def parse_perftest(text: str) -> list[Table]:
         if found := re.fullmatch(r"(\w+) ([\w ]+) Test", line):
             if found[1] not in OPERATIONS or found[2] not in QUANTITIES:
                 raise ParseError(
-                    f"{line!r} is none of ib_{{read,write,send}}_{{lat,bw}}: run one of these"
+                    f"{line!r} is not one of ib_{{read,write,send}}_{{lat,bw}}: run one of these"
                 )
             _must_be_whole(tables)
             tables.append(Table(OPERATIONS[found[1]], QUANTITIES[found[2]]))
@@ -97,8 +99,9 @@ def parse_perftest(text: str) -> list[Table]:
                 or COLUMNS[table.quantity] not in table.columns
             ):
                 raise ParseError(
-                    f"{table.program} gives no {COLUMNS[table.quantity]} (it has {line!r}): run "
-                    "it with a number of iterations (-n), and for bandwidth --report_gbits"
+                    f"{table.program} has no column {COLUMNS[table.quantity]} (its head is "
+                    f"{line!r}): run it with a number of iterations (-n), and for bandwidth with "
+                    "--report_gbits"
                 )
         elif table.columns and RULE.fullmatch(line):
             table.whole = True
@@ -125,12 +128,16 @@ def _add_row(table, line):
     if len(words) != len(table.columns) or not (
         WHOLE.fullmatch(words[0]) and WHOLE.fullmatch(words[1])
     ):
-        raise ParseError(f"{line!r} is no row of the table of {table.program}: the run was cut off")
+        raise ParseError(
+            f"{line!r} is not a row of the table of {table.program}: the run was cut off"
+        )
     size, iterations = int(words[0]), whole(words[1], "the iterations of perftest", 1)
     if size in table.values:
         raise ParseError(f"{table.program} gives {size} bytes twice in one table")
     if size <= max(table.values, default=0):
-        raise ParseError(f"{table.program} gives {size} bytes after more: lines were mixed; rerun")
+        raise ParseError(
+            f"{table.program} gives {size} bytes after a larger size: lines were mixed; rerun"
+        )
     name = COLUMNS[table.quantity]
     where = f"{name} of {table.program} at {size} bytes"
     row = dict(zip(table.columns, words))
@@ -141,7 +148,8 @@ def _add_row(table, line):
 
 
 def _check_latency(row: dict[str, str], value: float, where: str) -> None:
-    """The median and the mean lie between the extremes, and percentiles in their order."""
+    """Raise ParseError unless minimum, median, percentiles and maximum increase, and the mean lies
+    between minimum and maximum."""
     order = [
         "t_min[usec]",
         COLUMNS["lat"],
@@ -153,16 +161,16 @@ def _check_latency(row: dict[str, str], value: float, where: str) -> None:
         figures = [positive(row[name], f"{name} beside {where}") for name in names if name in row]
         if figures != sorted(figures):
             raise ParseError(
-                f"{where} is {value}, which does not fit beside {figures}: digits were damaged; "
-                "rerun"
+                f"{where} is {value}, but {figures} do not increase: digits were damaged; rerun"
             )
 
 
 def _check_rate(row: dict[str, str], value: float, where: str) -> None:
-    """The average is at most the peak, and the rate of messages times their size."""
+    """Raise ParseError unless the average is at most the peak, and is the message rate times the
+    size."""
     peak, rate = row.get("BW peak[Gb/sec]"), row.get("MsgRate[Mpps]")
     highest = real(peak, f"the peak beside {where}") if peak else 0
-    # Of few iterations perftest gives no peak but 0.
+    # With few iterations, perftest gives the peak as 0.
     if peak and highest != 0 and highest < value - unit(peak):
         raise ParseError(f"{where} is {value}, above its peak {peak}: digits were damaged; rerun")
     if rate:
@@ -172,8 +180,8 @@ def _check_rate(row: dict[str, str], value: float, where: str) -> None:
 
 
 def parse_rdma(text: str) -> list[Rdma]:
-    """Every launch in the output of ``src/rdma.sh``, which says before perftest's tables which
-    ports it chose; ParseError."""
+    """Every launch in the output of ``src/rdma.sh``, in order. The script prints the ports that it
+    chose before perftest's tables. Raises ParseError."""
     launches = launches_of(text, r"# nearmetal program: rdma", "launch of rdma.sh")
     return [_parse_launch(launch) for launch in launches]
 
@@ -190,12 +198,12 @@ def _parse_launch(lines: list[str]) -> Rdma:
             "a table of perftest follows the end of its launch: lines were lost; rerun"
         )
     ports = _ports(lines)
-    # The rule that opens a table stands before its title, and the last one closes it.
+    # A rule of dashes precedes the title of a table, and another one ends the table.
     tables = parse_perftest("\n".join(lines[:end]))
     operations = {table.operation for table in tables}
     if len(operations) > 1:
         raise ParseError(
-            f"{' and '.join(sorted(operations))} are in one launch: rdma.sh runs one of them"
+            f"{' and '.join(sorted(operations))} are in one launch, but rdma.sh runs one operation"
         )
     run = Rdma(tables[0].operation, [port[1:] for port in ports], tables[0].settings)
     for table in tables:
@@ -205,7 +213,7 @@ def _parse_launch(lines: list[str]) -> Rdma:
         if twice:
             raise ParseError(f"{table.program} gives {min(twice)} bytes twice in one launch")
         measured |= table.values
-        # Of write and send's latency, each message has an answer of its size.
+        # In the latency tests of write and send, the answer has the size of the message.
         ways = 2 if table.quantity == "lat" and table.operation != "read" else 1
         run.payload_bytes += sum(ways * size * count for size, count in table.iterations.items())
     unpaired = set(run.latency_us) ^ set(run.bandwidth_gbps)
@@ -232,8 +240,8 @@ PORT = re.compile(r"# nearmetal port: (\d+) (\S+) ([\w.-]+/\d+) (\w+)", re.ASCII
 
 
 def _ports(lines: list[str]) -> list[tuple[str, str, str, str]]:
-    """Task, host, port and link layer of both ends. srun prints what its tasks say as it
-    arrives."""
+    """(task, host, port, link layer) of both ends, ordered by task: srun prints the lines of its
+    tasks in any order."""
     ports = []
     for line in lines:
         found = PORT.fullmatch(line)
@@ -244,12 +252,12 @@ def _ports(lines: list[str]) -> list[tuple[str, str, str, str]]:
             and line != END
             and not line.startswith("# nearmetal program: rdma")
         ):
-            raise ParseError(f"{line!r} is no port of a task: rdma.ports was damaged; rerun")
+            raise ParseError(f"{line!r} is not the port of a task: rdma.ports was damaged; rerun")
     ports.sort()
     if [port[0] for port in ports] != ["0", "1"]:
         raise ParseError(
-            f"{len(ports)} ports are told instead of one of task 0 and one of task 1: rdma.ports "
-            "was not whole"
+            f"{len(ports)} ports instead of one of task 0 and one of task 1: rdma.ports was "
+            "not complete"
         )
     if ports[0][3] != ports[1][3]:
         raise ParseError(f"the ports have link layers {ports[0][3]} and {ports[1][3]}: rerun")
@@ -257,20 +265,19 @@ def _ports(lines: list[str]) -> list[tuple[str, str, str, str]]:
 
 
 def _check_settings(table: Table, device: str, first: dict[str, str]) -> None:
-    """Every table is of one device, one MTU and one kind of connection."""
+    """Raise ParseError unless a table has the device of the launch, and the MTU and connection type
+    of its first table."""
     mtu = table.settings.get("Mtu", "")
     if "Device" not in table.settings or not re.fullmatch(r"\d{1,9}\[B\]", mtu, re.ASCII):
         raise ParseError(
-            f"{table.program} does not say its device and MTU (it says {table.settings}): "
+            f"{table.program} does not report its device and MTU (it reports {table.settings}): "
             "was its head cut off?"
         )
     if table.settings["Device"] != device:
-        raise ParseError(
-            f"{table.program} went over {table.settings['Device']} instead of {device}"
-        )
+        raise ParseError(f"{table.program} used {table.settings['Device']} instead of {device}")
     for key in ("Mtu", "Link type", "Connection type", "GID index"):
         if table.settings.get(key) != first.get(key):
             raise ParseError(
-                f"{table.program} has {key} {table.settings.get(key)}, where another table has "
+                f"{table.program} has {key} {table.settings.get(key)}, but another table has "
                 f"{first.get(key)}: rerun"
             )

@@ -1,4 +1,4 @@
-"""IMB's PingPong and ``src/pingpong.c``, which prints the same table."""
+"""Output of IMB's PingPong and of ``src/pingpong.c``, which prints the same table."""
 
 import itertools
 from dataclasses import dataclass, field
@@ -32,7 +32,7 @@ class Row:
 
 @dataclass
 class PingPong:
-    """One launch of IMB's PingPong or of ``src/pingpong.c``, whole and checked."""
+    """One complete and checked launch of IMB's PingPong or of ``src/pingpong.c``."""
 
     rows: dict[int, Row] = field(default_factory=dict)  #: by message size in bytes
     facts: dict[str, str] = field(
@@ -40,30 +40,31 @@ class PingPong:
     )  #: ``# nearmetal <key>: <value>``; none from IMB
     batches: dict[int, list[float]] = field(
         default_factory=dict
-    )  #: their latencies (us) by message size; none from IMB
+    )  #: latencies (us) of the batches by message size; none from IMB
     sockets: dict[int, list[float]] = field(
         default_factory=dict
     )  #: the same over a plain socket; only from Java
-    did: dict = field(default_factory=dict)  #: what the program says it did
-    complete: bool = False  #: the program said that it came to its end
+    did: dict = field(default_factory=dict)  #: parameters that the program reports
+    complete: bool = False  #: whether the program printed its last line
 
     def latency_us(self, size: int) -> float:
-        """Half round trip of a message of ``size`` bytes, us; ParseError when it wasn't
-        measured."""
+        """Half round trip of a message of ``size`` bytes, us. Raises ParseError for a size that was
+        not measured."""
         if size not in self.rows:
             raise ParseError(
-                f"no row for messages of {size} bytes: measured were {sorted(self.rows)}"
+                f"no row for messages of {size} bytes; measured sizes: {sorted(self.rows)}"
             )
         return self.rows[size].latency_us
 
     def bandwidth_gbps(self, size: int) -> float:
-        """``size`` bytes over the half round trip, Gb/s; from t and not from the printed MB/s."""
+        """``size`` bytes over the half round trip, Gb/s, computed from the printed time and not
+        from the printed MB/s."""
         return size * 8 / self.latency_us(size) / 1e3
 
     @property
     def startup_latency_us(self) -> float:
-        """Half round trip of the smallest message that carries data, us (IMB's 0 B row carries
-        none)."""
+        """Half round trip of the smallest message that carries data, us. IMB's row of 0 bytes does
+        not count."""
         return self.latency_us(min(size for size in self.rows if size > 0))
 
     @property
@@ -96,16 +97,16 @@ def _pingpong_row(line: str, ours: bool) -> tuple[int, Row]:
         or not int(words[1])
     ):
         raise ParseError(
-            f"{line!r} is no row of a PingPong table (bytes, repetitions, us, MB/s): the program "
-            "failed at this size or other output got in between; rerun, with a longer time limit "
-            "if it says time-out"
+            f"{line!r} is not a row of a PingPong table (bytes, repetitions, us, MB/s): the "
+            "program failed at this size, or lines were mixed; rerun, with a longer time limit if "
+            "it says time-out"
         )
     size = int(words[0])
     latency = positive(words[2], f"the latency at {size} bytes")
     rate = real(words[3], f"the bandwidth at {size} bytes")
     decimals(words[3], 2, f"the bandwidth at {size} bytes")
     decimals(words[2], 4 if ours else 2, f"the latency at {size} bytes")
-    # The printed time has an interval of rounding, from which that of the rate follows.
+    # The rounding of the printed time gives an interval of the rate.
     half = unit(words[2]) / 2
     most = size / max(latency - half, half / 10)
     least = size / (latency + half)
@@ -121,7 +122,7 @@ def _read_lines(lines: list[str]) -> PingPong:
         if line.startswith("#bytes"):
             if launch.rows or in_table or line.split() != HEADER:
                 raise ParseError(
-                    f"{line!r} is not the one header of a PingPong of two ranks: run IMB-MPI1 "
+                    f"{line!r} is not the only header of a PingPong of two ranks: run IMB-MPI1 "
                     "PingPong alone, with -n 2"
                 )
             in_table = True
@@ -144,7 +145,7 @@ def _read_lines(lines: list[str]) -> PingPong:
 
 
 def _expect_sizes(launch: PingPong, first: int, largest: int) -> None:
-    """Every power of two from the first to the largest is in the table."""
+    """Raise ParseError unless the table has every power of two from `first` to `largest`."""
     sizes = [size for size in launch.rows if size > 0]
     wanted = [first]
     while wanted[-1] * 2 <= largest:
@@ -160,12 +161,14 @@ def _expect_sizes(launch: PingPong, first: int, largest: int) -> None:
             "were lost; rerun"
         )
     raise ParseError(
-        f"sizes are missing before {largest} bytes, or are no powers of two: lines were lost; rerun"
+        f"sizes are missing before {largest} bytes, or are not powers of two: lines were lost; "
+        "rerun"
     )
 
 
 def _check_ours(launch: PingPong, lines: list[str]) -> None:
-    """What our program gives twice: a row and its batches, the method and the table."""
+    """Raise ParseError unless figures that our program prints twice agree: a row and its batches,
+    the method and the table."""
     launch.facts = facts_of(lines, FACTS, "pingpong")
     expect_ranks(launch.facts, 2, "pingpong")
     method = numbers_of(launch.facts["method"], "the method of pingpong", METHOD)
@@ -182,7 +185,7 @@ def _check_ours(launch: PingPong, lines: list[str]) -> None:
         most = max(least, min(method["iterations"], method["volume"] // size))
         if not least <= row.repetitions <= most:
             raise ParseError(
-                f"{row.repetitions} repetitions at {size} bytes, where the method gives "
+                f"{row.repetitions} repetitions at {size} bytes, but the method allows "
                 f"{least:.0f} to {most:.0f}: digits were damaged; rerun"
             )
         _check_batches(size, row, launch.batches[size])
@@ -196,7 +199,8 @@ def _check_ours(launch: PingPong, lines: list[str]) -> None:
 
 
 def _check_batches(size: int, row: Row, batches: list[float]) -> None:
-    """The mean of a row is that of its batches, each weighted by its round trips."""
+    """Raise ParseError unless the mean of a row is that of its batches, weighted by their round
+    trips."""
     count = min(10, row.repetitions)
     if len(batches) != count:
         raise ParseError(
@@ -209,7 +213,8 @@ def _check_batches(size: int, row: Row, batches: list[float]) -> None:
 
 
 def _check_imb(launch: PingPong, lines: list[str]) -> None:
-    """IMB's own head: how it was called, and its shortest and longest message."""
+    """Raise ParseError unless the table agrees with IMB's head: its command line, and its shortest
+    and longest message."""
     launch.did = imb_call(lines)
     low, high = imb_sizes(lines, launch.did, 0, 22)
     _expect_sizes(launch, low, high)
@@ -229,16 +234,16 @@ def _parse_pingpong(lines: list[str]) -> PingPong:
     sizes = [size for size in launch.rows if size > 0]
     if not sizes:
         raise ParseError(
-            "a PingPong began but its table has no row: it hung or died in the first exchange; "
+            "a PingPong began but its table has no row: it hung or crashed in the first exchange; "
             "see the job's stderr"
         )
     if not launch.complete:
         raise ParseError(
-            f"the output stops after {sizes[-1]} bytes without the line that ends it: the job was "
+            f"the output stops after {sizes[-1]} bytes without its last line: the job was "
             "cut off (time limit, crash); see its stderr and rerun"
         )
     if "# #processes = 2" not in lines:
-        raise ParseError("the table does not say that it is of 2 processes: lines were lost; rerun")
+        raise ParseError('the table lacks "# #processes = 2": lines were lost; rerun')
     if lines[0].startswith("# nearmetal"):
         _check_ours(launch, lines)
     else:
@@ -250,8 +255,8 @@ def parse_imb(text: str) -> list[PingPong]:
     """Every launch in the output of IMB-MPI1 PingPong or of ``src/pingpong.c``, in order.
 
     Method: Intel MPI Benchmarks, PingPong: t[usec] is half the round trip; MB is 1e6 bytes
-    (IMB_output.c). IMB prints t with two decimals only, a step of 4 % at 0.25 us; ours has four.
-    Raises ParseError on empty, truncated, non-numeric, zero, negative or NaN results.
+    (IMB_output.c). IMB prints t with two decimals, a step of 4 % at 0.25 us. Our program prints
+    four. Raises ParseError on empty, truncated, non-numeric, zero, negative or NaN results.
     """
     launches = launches_of(
         text, r"#\s+Intel ?\(R\) MPI Benchmarks|# nearmetal program: pingpong", "PingPong"

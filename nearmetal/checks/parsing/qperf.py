@@ -1,4 +1,4 @@
-"""qperf, and ``src/tcp.sh`` around it."""
+"""Output of qperf, and of ``src/tcp.sh``, which runs it."""
 
 import re
 from dataclasses import dataclass, field
@@ -8,22 +8,24 @@ from nearmetal.checks.parsing import END, ParseError, facts_of, launches_of, pos
 
 @dataclass
 class Qperf:
-    latency_us: dict[int, float] = field(default_factory=dict)  #: by message size: half round trip
+    """One complete launch."""
+
+    latency_us: dict[int, float] = field(default_factory=dict)  #: half round trip by message size
     bandwidth_gbps: dict[int, float] = field(
         default_factory=dict
-    )  #: by message size: one way, at the receiver
+    )  #: one way at the receiver, by message size
     times: list[float] = field(default_factory=list)  #: seconds of each test
-    did: dict = field(default_factory=dict)  #: what the program says it did
+    did: dict = field(default_factory=dict)  #: parameters that the program reports
 
 
 def parse_qperf(text: str) -> Qperf:
-    """``qperf -t 1 -uu -ub -e 6 -vu -oo msg_size:1:4M:*2 HOST tcp_lat tcp_bw``: one pair of a _lat
-    and a _bw test.
+    """The results of ``qperf -t 1 -uu -ub -e 6 -vu -oo msg_size:1:4M:*2 HOST tcp_lat tcp_bw``, or
+    of any other pair of a _lat and a _bw test.
 
-    tcp_lat is half the round trip: qperf.c, calc_results(), divides the client's time by the
-    messages that both sides received, two per round trip.  tcp_bw is what the receiver got, one
-    way.  qperf (0.4.11) cuts -t to whole seconds, and below 1 s it never ends.  Raises ParseError,
-    also on a run that was cut off.
+    The result tcp_lat is half the round trip: qperf.c, calc_results(), divides the client's time by
+    the messages that both sides received, two per round trip. The result tcp_bw is one way,
+    as the receiver measures it. qperf (0.4.11) cuts -t to whole seconds, and below 1 s it never
+    ends. Raises ParseError on damaged or truncated output.
     """
     result = Qperf()
     for test, values in _tests(text):
@@ -34,7 +36,7 @@ def parse_qperf(text: str) -> Qperf:
         known = {quantity, "msg_size", "time"}
         if not number or scale is None or size_unit != "bytes" or set(values) - known:
             raise ParseError(
-                f"{test} lacks {quantity} in ns or bits/sec or msg_size in bytes (it has "
+                f"{test} lacks {quantity} in ns or bits/sec, or msg_size in bytes (it has "
                 f"{values}): run qperf with -uu -ub -vu"
             )
         if (scale == 1e-3) != (quantity == "latency"):
@@ -52,16 +54,14 @@ def parse_qperf(text: str) -> Qperf:
         raise ParseError(
             "no result of qperf in this output: is its server running and its port (-lp) reachable?"
         )
-    if unpaired := set(result.latency_us) ^ set(
-        result.bandwidth_gbps
-    ):  # qperf marks its end by nothing else
+    if unpaired := set(result.latency_us) ^ set(result.bandwidth_gbps):  # qperf prints no last line
         raise ParseError(
             f"sizes {sorted(unpaired)} have only one of latency and bandwidth: the run was cut "
-            "off, or one of the two tests was not asked for; run both in one call"
+            "off, or one of the two tests was not requested; run both with one command"
         )
     if len(set(result.times)) > 1:
         raise ParseError(
-            f"qperf's tests took {sorted(set(result.times))} s, where each takes as long: digits "
+            f"qperf's tests took {sorted(set(result.times))} s instead of equal times: digits "
             "were damaged; rerun"
         )
     result.did = {
@@ -75,25 +75,25 @@ VALUE = re.compile(r"(\w+) += +(\S+)(?: (\S+))?")
 
 
 def _tests(text: str) -> list[tuple[str, dict[str, tuple[str, str]]]]:
-    """Each test's name and its figures with their units; ParseError where a line between them is
-    none."""
+    """Each test's name and its figures with their units. Raises ParseError for any other line
+    between them."""
     tests: list[tuple[str, dict]] = []
     for line in map(str.rstrip, text.splitlines()):
         name = re.fullmatch(r"(\w+):", line, re.ASCII)
         if name:
             if not name[1].endswith(("_lat", "_bw")):
                 raise ParseError(
-                    f"{name[1]} is no _lat or _bw test of qperf: lines were damaged; rerun"
+                    f"{name[1]} is not a _lat or _bw test of qperf: lines were damaged; rerun"
                 )
             tests.append((name[1], {}))
         elif tests and line.strip() and not line.startswith("#"):
             value = VALUE.fullmatch(line.strip())
             if not value and not line[0].isspace():
-                break  # other words after qperf's own
+                break  # output of other programs after qperf's
             if not value or value[1] in tests[-1][1]:
                 raise ParseError(
-                    f"{line.strip()!r} is no line of {tests[-1][0]} (run qperf with -uu -ub -vu), "
-                    "or given twice"
+                    f"{line.strip()!r} is not a line of {tests[-1][0]}, or appears twice: run "
+                    "qperf with -uu -ub -vu"
                 )
             tests[-1][1][value[1]] = value[2], value[3] or ""
     return tests
@@ -106,8 +106,8 @@ def _seconds(test: str, number: str, time_unit: str) -> float:
 
 
 def parse_tcp(text: str) -> list[Qperf]:
-    """Every launch in the output of ``src/tcp.sh``, which marks its begin and end around qperf's
-    words; ParseError."""
+    """Every launch in the output of ``src/tcp.sh``, in order. The script prints a first and a last
+    line around qperf's output. Raises ParseError."""
     launches = launches_of(text, r"# nearmetal program: tcp", "launch of tcp.sh", strip=False)
     runs = []
     for lines in launches:
@@ -125,6 +125,6 @@ def parse_tcp(text: str) -> list[Qperf]:
         run = parse_qperf("\n".join(lines[: lines.index(END)]))
         missing = [size for size in run.latency_us if len(run.times) != 2 * len(run.latency_us)]
         if missing:
-            raise ParseError("a test of qperf does not say its time: lines were lost; rerun")
+            raise ParseError("a test of qperf does not report its time: lines were lost; rerun")
         runs.append(run)
     return runs

@@ -1,5 +1,5 @@
-"""What was asked of a program against what it says it did (`did` of a launch): in one place, for
-every check."""
+"""Compares the parameters that a check requested with those that the program reports (`did` of a
+launch), for every check."""
 
 import math
 import re
@@ -8,8 +8,7 @@ from nearmetal.checks.parsing import ParseError
 
 
 def options(words: list[str]) -> dict:
-    """The options of a command line by name, as numbers where they are such; further words as
-    ``arguments``."""
+    """The options of a command line by name. Further words are in ``arguments``."""
     asked: dict = {}
     arguments = []
     rest = [str(word) for word in words]
@@ -33,23 +32,23 @@ def _same(asked, did) -> bool:
 
 
 def differences(asked: dict, did: dict) -> list[str]:
-    """A phrase for each thing that was done otherwise than asked, or that the program does not
-    say."""
+    """A phrase for each parameter that differs from the request, or that the program does not
+    report."""
     return [
         f"{name} was {did[name]} instead of {value}"
         if name in did
-        else f"the program does not say its {name}, which should be {value}"
+        else f"the program does not report its {name}, which should be {value}"
         for name, value in asked.items()
         if name not in did or not _same(value, did[name])
     ]
 
 
 def expect(asked: dict, did: dict) -> None:
-    """ParseError where the program did something else than it was asked to."""
+    """Raise ParseError unless the program did what it was asked to do."""
     wrong = differences(asked, did)
     if wrong:
         raise ParseError(
             f"the program did not do what it was asked to: {'; '.join(wrong)}. Was its output "
-            "damaged, or does an environment variable or another program of its name change what "
-            "it does?"
+            "damaged? Does an environment variable change it, or did another program of its name "
+            "run?"
         )

@@ -1,4 +1,4 @@
-"""``src/stream.c``."""
+"""Output of ``src/stream.c`` and ``src/numa.sh``."""
 
 import re
 from dataclasses import dataclass, field
@@ -23,9 +23,9 @@ from nearmetal.checks.parsing import (
 
 @dataclass(frozen=True)
 class Binding:
-    cpu: int  #: where the thread ran when asked
-    allowed: int  #: number of CPUs it may use; 1 means pinned
-    cpus: str  #: their list, e.g. ``0-3,8``
+    cpu: int  #: CPU on which the thread ran when it reported
+    allowed: int  #: number of CPUs that it may use; 1 means pinned
+    cpus: str  #: list of these CPUs, such as ``0-3,8``
 
 
 @dataclass
@@ -33,30 +33,30 @@ class StreamTable:
     rates: dict[str, float] = field(default_factory=dict)  #: copy, scale, add, triad: best MB/s
     passes: dict[str, list[float]] = field(
         default_factory=dict
-    )  #: the same: seconds of each pass that counts
+    )  #: seconds of each pass that counts, by function
     bindings: dict[int, Binding] = field(default_factory=dict)  #: by thread number
     times: dict[str, tuple] = field(
         default_factory=dict
-    )  #: the same: mean, least and most seconds, and the unit of their last digit
-    validated: bool = False  #: the arrays held the right results
+    )  #: (mean, least, most seconds, unit of their last digit) by function
+    validated: bool = False  #: whether the arrays held the right results
 
     def pass_rates(self, function: str) -> list[float]:
-        """The rate of each pass in MB/s, of which STREAM counts the best."""
+        """The rate of each pass in MB/s. STREAM reports the best one."""
         best = min(self.passes[function])
         return [self.rates[function] * best / seconds for seconds in self.passes[function]]
 
 
 @dataclass
 class StreamRun:
-    """One launch of ``src/stream.c``, whole and checked."""
+    """One complete and checked launch of ``src/stream.c``."""
 
     tables: dict[int, StreamTable] = field(default_factory=dict)  #: by number of threads
     facts: dict[str, str] = field(default_factory=dict)
     complete: bool = False
-    did: dict = field(default_factory=dict)  #: what the program says it did
+    did: dict = field(default_factory=dict)  #: parameters that the program reports
 
 
-#: Arrays that a pass of each function reads and writes.
+#: Number of arrays that a pass of each function reads and writes.
 WORDS = {"copy": 2, "scale": 2, "add": 3, "triad": 3}
 RATES = re.compile(r"(Copy|Scale|Add|Triad):(.*)")
 
@@ -77,20 +77,19 @@ def _cpus(text: str) -> set[int]:
 def _binding(table: StreamTable, value: str) -> None:
     found = re.fullmatch(r"thread=(\d+) cpu=(-?\d+) allowed=(-?\d+) (\S+)", value, re.ASCII)
     if not found:
-        raise ParseError(f"{value!r} is no binding of a thread: rerun")
+        raise ParseError(f"{value!r} is not the binding of a thread: rerun")
     place = Binding(int(found[2]), int(found[3]), found[4])
     if int(found[1]) in table.bindings:
         raise ParseError(f"thread {found[1]} has two bindings: lines were mixed; rerun")
     if place.allowed >= 0:
         cpus = _cpus(place.cpus)
         if len(cpus) != place.allowed or (place.cpu >= 0 and place.cpu not in cpus):
-            raise ParseError(f"{value!r} does not agree with itself: digits were damaged; rerun")
+            raise ParseError(f"{value!r} contradicts itself: digits were damaged; rerun")
     table.bindings[int(found[1])] = place
 
 
 def _rate(table: StreamTable, function: str, words: list[str], elements: int) -> None:
-    """A row: best rate, mean, least and most of the seconds of a pass; all of it follows from the
-    passes."""
+    """Add a row of the table: best rate, and mean, least and most seconds of a pass."""
     if len(words) != 4:
         words = [*words, *[""] * 4][:4]
     rate, mean, least, most = (positive(word, f"the rate of {function}") for word in words)
@@ -122,12 +121,12 @@ def _check_table(table: StreamTable, threads: int, ntimes: int, elements: int) -
                 "damaged; rerun"
             )
         mean, least, most, step = table.times[function]
-        for what, told, computed in (
+        for what, printed, computed in (
             ("the mean time of", mean, sum(passes) / len(passes)),
             ("the least time of", least, min(passes)),
             ("the longest time of", most, max(passes)),
         ):
-            agree(f"{what} {function}", told, computed, step / 2 + 1e-6 * computed * 5)
+            agree(f"{what} {function}", printed, computed, step / 2 + 1e-6 * computed * 5)
         rate = 1e-6 * WORDS[function] * 8 * elements / min(passes)
         agree(f"the rate of {function}", table.rates[function], rate, 0.05 + 1e-5 * rate)
 
@@ -148,8 +147,8 @@ def _parse_stream(lines: list[str]) -> StreamRun:
             threads = whole(value, "the number of threads", 1)
             if threads in run.tables:
                 raise ParseError(
-                    f"two tables for {threads} threads in one launch: give --threads each count "
-                    "once"
+                    f"two tables for {threads} threads in one launch: name each count once in "
+                    "--threads"
                 )
             table = run.tables[threads] = StreamTable()
         elif (found or key in ("binding", "passes")) and not run.tables:
@@ -165,7 +164,8 @@ def _parse_stream(lines: list[str]) -> StreamRun:
             _rate(table, found[1].lower(), found[2].split(), elements)
         elif "Failed Validation" in line:
             raise ParseError(
-                f"STREAM's arrays hold wrong results ({line}): suspect the memory or the flags"
+                f"STREAM's arrays hold wrong results ({line}): check the memory and the "
+                "compiler's flags"
             )
         elif line.startswith("Solution Validates") and table:
             table.validated = True
@@ -188,8 +188,8 @@ def _parse_stream(lines: list[str]) -> StreamRun:
 
 
 def parse_stream(text: str) -> list[StreamRun]:
-    """Every launch in the output of ``src/stream.c``, in order: per thread count best rates in MB/s
-    (1e6 byte/s).
+    """Every launch in the output of ``src/stream.c``, in order, with the best rates of each thread
+    count in MB/s (1e6 byte/s).
 
     Method: STREAM (McCalpin). Raises ParseError on truncated, non-numeric or unvalidated results.
     """
@@ -199,19 +199,19 @@ def parse_stream(text: str) -> list[StreamRun]:
     ]
 
 
-#: What numa.sh writes at its end.
+#: Last line of numa.sh's output.
 NUMA_END = "# nearmetal numa: complete"
 
 
 @dataclass
 class NumaRun:
-    """One launch of ``src/numa.sh``, whole and checked."""
+    """One complete and checked launch of ``src/numa.sh``."""
 
     nodes: int  #: NUMA nodes with processors and memory
     tables: dict[
         str, list[StreamTable]
-    ]  #: by kind: local (one a node), alone, and remote where there is another node
-    did: dict = field(default_factory=dict)  #: what the program says it did
+    ]  #: by kind: local (one per node), alone, and remote if there is another node
+    did: dict = field(default_factory=dict)  #: parameters that the program reports
 
     def rate(self, kind: str, function: str) -> float:
         """Best MB/s of all instances of a kind together."""
@@ -221,8 +221,8 @@ class NumaRun:
 def parse_numa(text: str) -> list[NumaRun]:
     """Every launch in the output of ``src/numa.sh``, in order.
 
-    Method: STREAM (McCalpin), an instance bound to a NUMA node. Raises ParseError on anything that
-    `parse_stream` refuses, and where an instance is missing.
+    Method: STREAM (McCalpin), each instance bound to a NUMA node. Raises ParseError for output that
+    `parse_stream` refuses, and if an instance is missing.
     """
     launches = launches_of(text, r"# nearmetal numa: nodes=", "output of numa.sh")
     return [_parse_numa(lines) for lines in launches]
@@ -244,7 +244,9 @@ def _parse_numa(lines: list[str]) -> NumaRun:
     for begin, stop in zip(heads, [*heads[1:], end]):
         head = INSTANCE.fullmatch(lines[begin])
         if not head or head[4] != str(nodes):
-            raise ParseError(f"{lines[begin]!r} is no instance on one of {nodes} NUMA nodes: rerun")
+            raise ParseError(
+                f"{lines[begin]!r} is not an instance on one of {nodes} NUMA nodes: rerun"
+            )
         runs = parse_stream("\n".join(lines[begin + 1 : stop]))
         if len(runs) != 1 or len(runs[0].tables) != 1:
             raise ParseError(
@@ -267,7 +269,8 @@ def _parse_numa(lines: list[str]) -> NumaRun:
 
 
 def _expect_places(places: dict[str, list[tuple[str, str]]]) -> None:
-    """Memory of the own node, of each node once; but for `remote`."""
+    """Raise ParseError unless each node has one local instance, `alone` uses its node's own memory,
+    and `remote` uses another node's."""
     local = [cpus for cpus, memory in places["local"] if cpus == memory]
     [(alone, own)] = places["alone"]
     away = places.get("remote", [])
@@ -276,5 +279,5 @@ def _expect_places(places: dict[str, list[tuple[str, str]]]) -> None:
         cpus != alone or memory == cpus or memory not in local for cpus, memory in away
     ):
         raise ParseError(
-            f"the instances of numa.sh ran on CPUs and memory {places}, which are not theirs: rerun"
+            f"the instances of numa.sh ran on the wrong CPUs or memory {places}: rerun"
         )

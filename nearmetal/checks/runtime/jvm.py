@@ -49,8 +49,8 @@ def build_commands(environ, program: str) -> list[str]:
     """Commands that compile the launcher and a class of src/java/, or a file."""
     if image_of(environ):
         return ["true"]  # it is there
-    home, (classes, launch) = HOMES[library(environ)], directories(environ)
-    # Of a compiler that runs for a second C2 takes more than it gives.
+    home, (classes, launcher) = HOMES[library(environ)], directories(environ)
+    # javac runs for a second, in which C2 costs more time than it saves.
     javac = "javac -J-XX:TieredStopAtLevel=1 -J-XX:+UseSerialGC --release 17"
     source = program if program.endswith(".java") else f"java/{program}.java"
     commands = [
@@ -62,12 +62,12 @@ def build_commands(environ, program: str) -> list[str]:
             f'[ -r "${home}/lib/mpj.jar" ] || {{ echo "{home}=${home} has no lib/mpj.jar: it is to '
             "be the directory of the library's installation\" >&2; exit 1; }"
         ),
-        f"{javac} -Xlint:all -Werror -d {launch} java/launch/*.java",
+        f"{javac} -Xlint:all -Werror -d {launcher} java/launch/*.java",
         f'{javac} -cp "${home}/lib/mpj.jar" -sourcepath java -d {classes} {shlex.quote(source)}',
     ]
     if library(environ) == "express":
         # As it comes, niodev listens on all networks of a node.
-        commands += [f'java -cp "{launch}:${home}/lib/mpj.jar" launch.Confine {launch}']
+        commands += [f'java -cp "{launcher}:${home}/lib/mpj.jar" launch.Confine {launcher}']
     return commands
 
 
@@ -118,13 +118,13 @@ class Jvm(Bare):
 
     def command(self, program):
         hosts = JAVA_HOSTS.of(self.partition, default="")
-        classes, launch = directories(self.environ)
+        classes, launcher = directories(self.environ)
         command = jvm_command(
             Path(program.java).stem,
             script(self.environ),
             library=library(self.environ),
             classes=classes,
-            launch=launch,
+            launch=launcher,
             heap=self.settings["heap"],
             device=self.settings["device"],
             gc=self.settings["gc"],

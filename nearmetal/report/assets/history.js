@@ -1,8 +1,8 @@
-// The history's plot and its filters; then everything is started, and drawn again for the printer
-// and for dark or light.
+// The history plot and its filters. At the end, starts all pages, and draws plots again for the
+// printer and for dark or light.
 
 const WIDTH_OF_PAPER = 680;  // CSS pixels between the margins of A4 and Letter
-const MANY = 60;  // points of a line from which on its intervals are a band
+const MANY = 60;  // with more points, the intervals of a line are a band
 const ALL = "all partitions";
 let chosen = null;
 
@@ -14,7 +14,7 @@ function fill(select, names, wanted) {
   return select.value;
 }
 
-function choose(wanted) {  // each filter offers what the ones before it leave
+function choose(wanted) {  // each filter offers the values that the filters before it leave
   const form = document.getElementById("choose").elements;
   let left = stored.history.series;
   chosen = {};
@@ -33,13 +33,13 @@ function drawHistory(wanted) {
   const element = document.getElementById("plot-history"), slots = stored.history.slots;
   if (!stored.history.series.length) return;
   const shown = choose(wanted);
-  // Only sessions that measured it, evenly spaced: nights and idle weeks would push them together.
+  // Only sessions that measured it, evenly spaced. On a time axis, idle weeks would squeeze them.
   const used = [...new Set(shown.flatMap(series => series.at))].sort((a, b) => a - b);
   const place = new Map(used.map((slot, i) => [slot, i]));
   const traces = [], shapes = [], annotations = [];
   for (const series of shown) {
     const [, partition, environment] = series.key;
-    traces.push(...(series.at.length > MANY ? [band(series, place)] : [launchTrace(series, place)]),
+    traces.push(...(series.at.length > MANY ? [band(series, place)] : [sampleTrace(series, place)]),
       seriesTrace(series, partition, environment, slots, place));
     const moves = stored.history.changes.filter(
       change => place.has(change.slot) && change.key.every((part, i) => part === series.key[i]));
@@ -123,7 +123,7 @@ function seriesTrace(series, partition, environment, slots, place) {
   trace.text = series.y.map((y, i) => {
     const [from, to, count] = slots[series.at[i]];
     return `${safe(partition)}<br>${
-             told(series.unit, y, series.low[i], series.high[i], series.n[i], count > 1)}` +
+             tooltip(series.unit, y, series.low[i], series.high[i], series.n[i], count > 1)}` +
       `<br>session ${safe(from)}${to ? "<br>to " + safe(to) : ""}`;
   });
   if (series.at.length > MANY) {
@@ -133,7 +133,7 @@ function seriesTrace(series, partition, environment, slots, place) {
   return trace;
 }
 
-// from the lower to the upper ends of the intervals, where bars would be a thicket
+// a band from the lower to the upper ends of the intervals, for lines with many points
 function band(series, place) {
   const x = series.at.map(slot => place.get(slot));
   return {
@@ -147,19 +147,19 @@ function band(series, place) {
   };
 }
 
-function launchTrace(series, place) {
-  const launches = Object.entries(series.launches).flatMap(([slot,
+function sampleTrace(series, place) {
+  const samples = Object.entries(series.samples).flatMap(([slot,
     values]) => values.map(value => [place.get(Number(slot)), value]));
   return {
-    x: launches.map(l => l[0]),
-    y: launches.map(l => l[1]),
+    x: samples.map(sample => sample[0]),
+    y: samples.map(sample => sample[1]),
     mode: "markers",
     hoverinfo: "skip",
     marker: { color: colour(series.key[1]), size: 4, opacity: 0.35 }
   };
 }
 
-// ticks for as many sessions as there is room; the time of day where a day has several
+// ticks for as many sessions as fit; the time of day where a day has several
 function dates(names, width) {
   const step = Math.max(1, Math.ceil(names.length / (width < 480 ? 3 : 7)));
   const at = [...names.keys()].filter(i => i % step === 0);
@@ -214,6 +214,6 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
   const page = document.querySelector("section.open");
   if (stored && show[page.id]) show[page.id]();
 });
-// For a reader who prints without having seen a plot; late enough to be in nobody's way.
+// Load the library later, for readers who print before they have opened a page with a plot.
 const whenIdle = window.requestIdleCallback ?? setTimeout;
 addEventListener("load", () => setTimeout(() => whenIdle(() => ready().catch(failed)), 2000));

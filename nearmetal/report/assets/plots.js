@@ -20,7 +20,7 @@ async function inflate(id) {
     .text();
 }
 
-function ready() {  // the data, once both are there
+function ready() {  // the data, once both are loaded
   loading ??= (async () => {
     const [library, data] = await Promise.all([inflate("library"), inflate("data")]);
     const script = document.createElement("script");
@@ -56,17 +56,17 @@ function bytes(size) {
                    `${size} B`;
 }
 
-function told(unit, y, low, high, n, grouped) {  // value, interval and launches, for the hover
+function tooltip(unit, y, low, high, n, grouped) {  // value, interval and repeats, for the tooltip
   const amount = `<b>${digits(y)} ${safe(unit)}</b>`;
   if (grouped)
     return `${amount}<br>lowest to highest median: ${digits(low)} to ${digits(high)}<br>n = ${
       n} sessions`;
-  if (n < 2) return `${amount}<br>one launch: no interval`;
-  const kind = n >= 6 ? "95 % of the median" : "lowest to highest launch";
-  return `${amount}<br>${kind}: ${digits(low)} to ${digits(high)}<br>n = ${n} launches`;
+  if (n < 2) return `${amount}<br>one repeat: no interval`;
+  const kind = n >= 6 ? "95 % of the median" : "lowest to highest repeat";
+  return `${amount}<br>${kind}: ${digits(low)} to ${digits(high)}<br>n = ${n} repeats`;
 }
 
-// of a logarithmic axis: 1, 10, 100, and more between where that would be few
+// ticks of a logarithmic axis: 1, 10, 100, and values between them if these are few
 function ticks(low, high) {
   const decades = Math.log10(high / low), values = [];
   const steps = decades > 2.5 ? [1] : decades > 0.9 ? [1, 2, 5] : [1, 1.5, 2, 3, 4, 5, 6, 8];
@@ -115,7 +115,7 @@ function lineTrace(line, dash, x) {
     y: line.y,
     mode: "lines+markers",
     line: { color: colour(line.partition), dash: DASHES[dash % DASHES.length], width: 1.75 },
-    // Few enough markers that the dashes between them are seen; every point can be hovered over.
+    // Few markers, so that the dashes between them are visible. Every point has a tooltip.
     marker: {
       symbol: marker(line.partition),
       size: 7,
@@ -132,13 +132,13 @@ function lineTrace(line, dash, x) {
       color: colour(line.partition)
     },
     text: line.y.map((y, i) => `${safe(line.partition)}, ${safe(line.stack)}<br>` +
-        told(line.unit, y, line.low[i], line.high[i], line.n[i]) +
+        tooltip(line.unit, y, line.low[i], line.high[i], line.n[i]) +
         `<br>session ${safe(line.session)}`),
     hovertemplate: "%{text}<extra></extra>",
   };
 }
 
-// published figures: grey and hollow, a shape a place; a limit is an arrow
+// published figures: grey and hollow, with a shape for each place; a limit is an arrow
 function markTraces(marks, x, places) {
   const symbol = mark => mark.bound === "<" ? "triangle-down-open" :
     mark.bound === ">"                      ? "triangle-up-open" :
@@ -188,8 +188,7 @@ function draw(plot, element, page) {
   const xaxis = { title: { text: plot.x.title, standoff: 8 } }, shapes = [], annotations = [];
   let at = marks.map(mark => mark.x);
   if (inBytes) {
-    // The published figures stand beside the lines, in a column of their own, at the size that its
-    // title says.
+    // The published figures have a column of their own beside the lines. Its title has their size.
     const step = 1.25 / Math.max(marks.length, 1), most = Math.log10(4 * 2 ** 20);
     const start = latency ? -0.35 - step * marks.length : most + 0.35;
     at = marks.map((_, i) => 10 ** (start + step * (i + 0.5)));
@@ -244,9 +243,9 @@ function draw(plot, element, page) {
   ].filter(y => y > 0);
   if (plot.y.log && ends.length) {
     const low = Math.min(...ends), high = Math.max(...ends);
-    // Room at the top for the column's title.
-    const room = (Math.log10(high / low) || 1) * (annotations.length ? 0.16 : 0.05);
-    Object.assign(yaxis, { type: "log", range: [Math.log10(low) - 0.1, Math.log10(high) + room] },
+    // Space at the top for the column's title.
+    const space = (Math.log10(high / low) || 1) * (annotations.length ? 0.16 : 0.05);
+    Object.assign(yaxis, { type: "log", range: [Math.log10(low) - 0.1, Math.log10(high) + space] },
       ticks(low, high));
   }
   const traces = [
@@ -265,7 +264,7 @@ function plotsOf(page) {
 const stacksOf =
   page => [...new Set(plotsOf(page).flatMap(([plot]) => plot.lines.map(line => line.stack)))];
 
-function legend(page) {  // switches that are the legend as well
+function legend(page) {  // buttons that hide and show lines, and are the legend
   const box = document.querySelector(`.filters[data-page=${page}]`);
   if (box.childElementCount) return;
   const lines = plotsOf(page).flatMap(([plot]) => plot.lines);

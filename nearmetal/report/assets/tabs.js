@@ -1,8 +1,8 @@
 "use strict";
-// Pages as tabs, by click, arrow keys and the address's #hash; and the tip that says value,
-// interval, launches and session.
+// Pages as tabs, by click, arrow keys and the address's #hash; and the tooltip with value,
+// interval, repeats and session.
 
-const show = {};  // page -> what draws it, called whenever it opens
+const show = {};  // page -> function that draws it, called whenever it opens
 
 function pageTabs() {
   const tabs = [...document.querySelectorAll("#tabs a")];

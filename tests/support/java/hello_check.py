@@ -1,4 +1,4 @@
-"""A check for tests of how programs in Java are launched: `reframe -c
+"""A check that launches a Java program, for tests of the launcher: `reframe -c
 tests/support/java/hello_check.py -r --system lab:native`."""
 
 import re
@@ -19,7 +19,7 @@ BYTES = 4_000_000
 class hello(JavaSettings, NearmetalCheck):
     """Two ranks in a ring of messages."""
 
-    #: What Hello is told: bytes, or what is to go wrong. :type: str
+    #: Argument of Hello: number of bytes, or the fault to cause. :type: str
     what = builtin.variable(str, value=str(BYTES))
 
     sourcesdir = str(HERE.parents[2] / "reframe_checks" / "src")
@@ -43,9 +43,9 @@ class hello(JavaSettings, NearmetalCheck):
     def read_output(self, text):
         lines = sorted(re.findall(r"^hello rank=(\d) size=2 bytes=4000000 calls=1$", text, re.M))
         if lines != sorted("01" * self.repeats):
-            raise SanityError(f"ranks {lines} said hello")
+            raise SanityError(f"ranks {lines} printed hello")
         if len(re.findall("^# nearmetal jvm: library=express ", text, re.M)) != self.repeats:
-            raise SanityError("the settings of the JVM are not told once a launch")
+            raise SanityError("the settings of the JVM are not printed once for each launch")
 
     def payload_bytes(self):
         return 0 if self.java_device == "threads" else 2 * BYTES * self.repeats
