@@ -10,6 +10,7 @@ from nearmetal.checks.parsing.java import parse_jvm
 from nearmetal.checks.parsing.npb import parse_npb
 from nearmetal.checks.parsing.pingpong import parse_imb
 from tests.support.jvm_ranks import ends
+from tests.support.said import lacking
 
 QUICK = ["--heap=128", "--warm-up=0.5"]
 
@@ -82,25 +83,20 @@ def test_collectives(run):
 
 
 @pytest.mark.parametrize(
-    "size, command, options, sentence",
+    "size, command, options, facts",
     [
-        (1, ["CG", "X"], [], "one class is expected, S, W, A, B or C, not 'X'; see --help."),
-        (1, ["CG"], [], "one class is expected, S, W, A, B or C, and nothing else; see --help."),
-        (3, ["MG", "S"], [], "class S runs on 1, 2, 4, ... processes up to 128, not on 3."),
-        (
-            1,
-            ["FT", "B"],
-            [],
-            r"class B on 1 processes needs \d+ MB in a JVM whose heap has \d+ MB left; raise",
-        ),
-        (1, ["PingPong"], [], "a ping-pong needs exactly 2 ranks, but 1 started"),
-        (2, ["PingPong", "--iterations", "0"], [], "--iterations takes a whole number from 1 to"),
-        (1, ["Collectives"], [], "collectives need at least 2 ranks, but 1 started"),
+        (1, ["CG", "X"], [], ["S, W, A, B or C", "'X'", "--help"]),
+        (1, ["CG"], [], ["S, W, A, B or C", "--help"]),
+        (3, ["MG", "S"], [], ["class S", "1, 2, 4", "up to 128", "not on 3"]),
+        (1, ["FT", "B"], [], ["class B", "1 processes", "MB in a JVM", "heap"]),
+        (1, ["PingPong"], [], ["exactly 2 ranks", "1 started"]),
+        (2, ["PingPong", "--iterations", "0"], [], ["--iterations", "from 1"]),
+        (1, ["Collectives"], [], ["at least 2 ranks", "1 started"]),
     ],
 )
-def test_what_cannot_run_is_said(run, size, command, options, sentence):
+def test_what_cannot_run_is_said(run, size, command, options, facts):
     codes, _, err = run(size, *command, options=options)
-    assert codes == [2] * size and re.search(sentence.replace("(", r"\("), err), err
+    assert codes == [2] * size and not lacking(err, *facts), err
 
 
 def test_a_rank_that_is_gone_ends_the_other(ranks):

@@ -11,8 +11,10 @@ import pytest
 
 from nearmetal.lab.namespaces import wait_until
 from tests.support.jvm_ranks import ends
+from tests.support.said import lacking
 
-# What is started
+#: When a rank was last heard of.
+AGO = r"\(127.0.0.1\) [\d.]+ s ago"
 
 
 def knock(port, text=b"", source="127.0.0.1", patience=15):
@@ -169,47 +171,25 @@ def test_a_rank_there_twice_ends(ranks):
     ranks(1, 3)
     time.sleep(2)
     code, _, err = ends(ranks(1, 3))
-    assert (
-        code == 1
-        and err == "mpj: rank 1 on localhost: rank 1 is no rank of this job, or there already.\n"
-    )
+    assert code == 1 and not lacking(err, "mpj: rank 1 on localhost", "already"), err
 
 
 def test_a_rank_that_never_comes_is_named(ranks):
     first, _ = ranks(0, 3, options=["--patience=4"]), ranks(1, 3)
     code, _, err = ends(first)
-    assert code == 1 and re.fullmatch(
-        r"mpj: rank 0 on localhost: after 4 s 1 of the ranks have not come to MPI.Init, \[2\]; last heard of were rank 0 "  # noqa: E501
-        r"\(127.0.0.1\) [\d.]+ s ago; rank 1 \(127.0.0.1\) [\d.]+ s ago; rank 2 never\.\n",
-        err,
-    ), err
+    assert code == 1 and not lacking(err, "rank 0 on localhost", "4 s", "MPI.Init", "[2]"), err
+    assert re.search(rf"rank 0 {AGO}.* rank 1 {AGO}.* rank 2 never", err), err
     code, _, err = ends(ranks(1, 3, options=["--patience=2"], SLURM_JOB_ID="9"))
-    assert code == 1 and err == (
-        "mpj: rank 1 on localhost: found no rank 0 of job 9.0 at the ports 18144 to 18159 of "
-        "127.0.0.1 within 2 s: did it start, and may nodes reach each other there.\n"
-    )
+    facts = ["rank 1 on localhost", "no rank 0", "job 9.0", "18144 to 18159", "127.0.0.1", "2 s"]
+    assert code == 1 and not lacking(err, *facts), err
 
 
-@pytest.mark.parametrize(
-    "how, sentence",
-    [
-        (
-            "throw",
-            "mpj: rank 1 on localhost: Hello died of java.lang.IllegalStateException: as told.",
-        ),
-        (
-            "thread",
-            (
-                "mpj: rank 1 on localhost: thread Thread-1 died of java.lang.IllegalStateException: "  # noqa: E501
-                "as told."
-            ),
-        ),
-    ],
-)
-def test_an_exception_ends_the_jvm(ranks, how, sentence):
+@pytest.mark.parametrize("how, what", [("throw", "Hello"), ("thread", "thread Thread-1")])
+def test_an_exception_ends_the_jvm(ranks, how, what):
     ranks(0, 2, "hang")
     code, _, err = ends(ranks(1, 2, how))
-    assert code == 1 and err.splitlines()[0] == sentence
+    facts = ["rank 1 on localhost", f"{what} died", "java.lang.IllegalStateException: as told"]
+    assert code == 1 and not lacking(err.splitlines()[0], *facts), err
 
 
 def test_a_hang_says_where_and_who_was_last_heard_of(ranks):
@@ -218,15 +198,10 @@ def test_a_hang_says_where_and_who_was_last_heard_of(ranks):
     for process in processes:
         process.terminate()
     errors = [ends(process)[2] for process in processes]
-    assert re.match(
-        r"mpj: rank 0 on localhost was ended by SIGTERM, at Hello.main\(Hello.java:\d+\) in mpi.Comm.Recv; "  # noqa: E501
-        r"last heard of were rank 0 \(127.0.0.1\) [\d.]+ s ago; rank 1 \(127.0.0.1\) [\d.]+ s ago",
-        errors[0],
-    ), errors
-    assert re.fullmatch(
-        r"mpj: rank 1 on localhost was ended by SIGTERM, at Hello.main\(Hello.java:\d+\) in mpi.Comm.Recv\.\n",  # noqa: E501
-        errors[1],
-    ), errors
+    place = r"SIGTERM.* Hello.main\(Hello.java:\d+\) in mpi.Comm.Recv"
+    assert re.search(rf"rank 0 on localhost .*{place}.* rank 0 {AGO}.* rank 1 {AGO}", errors[0])
+    assert re.search(f"rank 1 on localhost .*{place}", errors[1]), errors
+    assert errors[1].count("\n") == 1
 
 
 def test_two_jobs_and_a_port_in_use(ranks):
@@ -244,43 +219,29 @@ def test_no_port_left_is_said(ranks):
     code, _, err = ends(ranks(0, 2))
     for server in taken:
         server.close()
-    assert code == 1 and err == (
-        "mpj: rank 0 on localhost: the ports 18112 to 18127 of 127.0.0.1 are all in use: give "
-        "others in the partition's extras (java_ports).\n"
-    )
+    facts = ["rank 0 on localhost", "18112 to 18127", "127.0.0.1", "in use", "java_ports"]
+    assert code == 1 and not lacking(err, *facts), err
 
 
 @pytest.mark.parametrize(
-    "settings, sentence",
+    "settings, facts",
     [
-        ({"SLURM_PROCID": "2"}, "SLURM_PROCID is '2', not a whole number from 0 to 1"),
-        ({"SLURM_STEP_NODELIST": "a["}, "'a[' is no list of nodes as Slurm writes them"),
+        ({"SLURM_PROCID": "2"}, ["SLURM_PROCID is '2'", "0 to 1"]),
+        ({"SLURM_STEP_NODELIST": "a["}, ["'a['", "list of nodes"]),
         (
             {"SLURMD_NODENAME": "no.such.name.invalid"},
-            (
-                "the node name no.such.name.invalid has no address: mend /etc/hosts or DNS, "
-                "or java_hosts in the extras"
-            ),
+            ["no.such.name.invalid", "no address", "/etc/hosts", "java_hosts"],
         ),
-        (
-            {"SLURMD_NODENAME": "192.0.2.1"},
-            (
-                "this node has no interface with the address of 192.0.2.1, 192.0.2.1: what the "
-                "extras call java_hosts is to name the node's own address"
-            ),
-        ),
+        ({"SLURMD_NODENAME": "192.0.2.1"}, ["interface", "192.0.2.1", "java_hosts"]),
         (
             {"SLURM_STEP_NODELIST": "localhost,other"},
-            (
-                "the name of this node, localhost, is 127.0.0.1 on itself, where no other "
-                "node reaches it: mend /etc/hosts, or give java_hosts in the extras"
-            ),
+            ["localhost", "127.0.0.1", "no other node", "/etc/hosts", "java_hosts"],
         ),
     ],
 )
-def test_a_rank_that_is_nowhere_is_said(ranks, settings, sentence):
+def test_a_rank_that_is_nowhere_is_said(ranks, settings, facts):
     code, _, err = ends(ranks(1, 2, **settings))
-    assert code == 1 and err == f"mpj: this rank: {sentence}.\n"
+    assert code == 1 and err.startswith("mpj: ") and not lacking(err, *facts), err
 
 
 # In jobs of Slurm

@@ -16,6 +16,7 @@ from nearmetal.checks.parsing.osnoise import parse_noise
 from nearmetal.checks.parsing.stream import parse_numa
 from tests.support.paths import SOURCES
 from tests.support.programs import MPI, build, run
+from tests.support.said import lacking
 
 KERNELS = ["cg", "ep", "ft", "is", "mg"]
 #: An MPI call that damages a result: what a broken network or library would do.
@@ -103,20 +104,19 @@ def test_class_w_verifies(kernels, name):
 
 
 @pytest.mark.parametrize(
-    "letter, processes, sentence",
+    "letter, processes, facts",
     [
-        ("X", 2, "one class is expected, S, W, A, B or C, not 'X'; see --help."),
-        ("", 1, "one class is expected, S, W, A, B or C, not ''; see --help."),
-        ("S", 3, "class S runs on 1, 2, 4, ... processes up to 128, not on 3."),
+        ("X", 2, ["S, W, A, B or C", "'X'", "--help"]),
+        ("", 1, ["S, W, A, B or C", "''", "--help"]),
+        ("S", 3, ["class S", "1, 2, 4", "up to 128", "not on 3"]),
     ],
 )
-def test_what_a_kernel_cannot_do_it_says(kernels, letter, processes, sentence):
+def test_what_a_kernel_cannot_do_it_says(kernels, letter, processes, facts):
     for name in KERNELS:
         done = launch(kernels, name, letter, processes)
         assert done.returncode != 0
-        assert [line for line in done.stderr.splitlines() if line.startswith("npb ")] == [
-            f"npb {name.upper()}: {sentence}"
-        ]
+        [said] = [line for line in done.stderr.splitlines() if line.startswith("npb ")]
+        assert said.startswith(f"npb {name.upper()}: ") and not lacking(said, *facts), said
 
 
 def test_too_little_memory_is_said_before_any_is_taken(kernels):
@@ -125,11 +125,8 @@ def test_too_little_memory_is_said_before_any_is_taken(kernels):
         ["sh", "-c", 'ulimit -v 3000000; exec "$@"', "sh", *launcher, "-n", 1, programs["ft"], "C"]
     )
     assert done.returncode != 0
-    assert re.search(
-        r"^npb FT: class C on 1 processes needs 4295 MB on a node that has \d+ MB left",
-        done.stderr,
-        re.M,
-    ), done.stderr
+    facts = ["npb FT: class C", "1 processes", "4295 MB", "MB left"]
+    assert not lacking(done.stderr, *facts), done.stderr
 
 
 def test_help(kernels):
@@ -185,33 +182,21 @@ def test_a_damaged_collective_is_noticed(collectives, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "processes, options, sentence",
+    "processes, options, facts",
     [
-        (
-            1,
-            [],
-            (
-                "collectives need at least 2 ranks, but 1 started (where more were asked for, the "
-                "launcher is not this MPI's)."
-            ),
-        ),
-        (
-            2,
-            ["--iterations", "0"],
-            "--iterations takes a whole number from 1 to 1000000000, not '0'.",
-        ),
-        (2, ["--max-time", "nan"], "--max-time takes a number from 0.001 to 1000000, not 'nan'."),
-        (2, ["--what"], "'--what' is no option of this program; see --help."),
-        (2, ["x"], "'x' is not expected: there are only options; see --help."),
+        (1, [], ["at least 2 ranks", "1 started", "launcher"]),
+        (2, ["--iterations", "0"], ["--iterations", "1 to 1000000000", "'0'"]),
+        (2, ["--max-time", "nan"], ["--max-time", "0.001 to 1000000", "'nan'"]),
+        (2, ["--what"], ["'--what'", "no option", "--help"]),
+        (2, ["x"], ["'x'", "only options", "--help"]),
     ],
 )
-def test_what_collectives_cannot_do_they_say(collectives, processes, options, sentence):
+def test_what_collectives_cannot_do_they_say(collectives, processes, options, facts):
     _, launcher, program = collectives
     done = run([*launcher, "-n", processes, program, *options])
     assert done.returncode != 0
-    assert [line for line in done.stderr.splitlines() if line.startswith("collectives: ")] == [
-        f"collectives: {sentence}"
-    ]
+    [said] = [line for line in done.stderr.splitlines() if line.startswith("collectives: ")]
+    assert not lacking(said, *facts), said
 
 
 #: The smallest that the eigensolver takes.
@@ -322,26 +307,21 @@ def test_a_wrong_eigenvalue_is_a_failure(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "processes, options, sentence",
+    "processes, options, facts",
     [
-        (1, ["--side", "8"], "--side takes a whole number from 12 to 400, not '8'."),
-        (2, ["--points", "34"], "--points takes a multiple of 4, not 34."),
-        (
-            2,
-            ["--groups", "3"],
-            "--groups 3 must divide the 2 processes and the 16 linear systems of 32 points.",
-        ),
-        (2, ["--points"], "--points needs a value; see --help."),
-        (1, ["-nep_tol", "1"], "'-n' is no option of this program; see --help."),
-        (2, ["S"], "'S' is not expected: there are only options; see --help."),
+        (1, ["--side", "8"], ["--side", "12 to 400", "'8'"]),
+        (2, ["--points", "34"], ["--points", "multiple of 4", "34"]),
+        (2, ["--groups", "3"], ["--groups 3", "2 processes", "16 linear systems", "32 points"]),
+        (2, ["--points"], ["--points", "value", "--help"]),
+        (1, ["-nep_tol", "1"], ["'-n'", "no option", "--help"]),
+        (2, ["S"], ["'S'", "only options", "--help"]),
     ],
 )
-def test_what_eigen_cannot_do_it_says(eigen, processes, options, sentence):
+def test_what_eigen_cannot_do_it_says(eigen, processes, options, facts):
     done = run([*MPI["openmpi"], "-n", processes, eigen, *options])
     assert done.returncode != 0
-    assert [line for line in done.stderr.splitlines() if line.startswith("eigen: ")] == [
-        f"eigen: {sentence}"
-    ]
+    [said] = [line for line in done.stderr.splitlines() if line.startswith("eigen: ")]
+    assert not lacking(said, *facts), said
 
 
 def test_help_of_eigen(eigen):
@@ -386,16 +366,17 @@ def test_a_neighbour_on_its_core_is_a_detour(osnoise):
 
 
 @pytest.mark.parametrize(
-    "options, sentence",
+    "options, facts",
     [
-        (["--seconds", "x"], "--seconds takes a number from 0.1 to 86400, not 'x'."),
-        (["--seconds"], "--seconds needs a value; see --help."),
-        (["5"], "'5' is not expected: there are only options; see --help."),
+        (["--seconds", "x"], ["--seconds", "0.1 to 86400", "'x'"]),
+        (["--seconds"], ["--seconds", "value", "--help"]),
+        (["5"], ["'5'", "only options", "--help"]),
     ],
 )
-def test_what_osnoise_cannot_do_it_says(osnoise, options, sentence):
+def test_what_osnoise_cannot_do_it_says(osnoise, options, facts):
     done = run([osnoise, *options])
-    assert done.returncode == 2 and done.stderr == f"osnoise: {sentence}\n"
+    assert done.returncode == 2 and done.stderr.startswith("osnoise: ")
+    assert done.stderr.count("\n") == 1 and not lacking(done.stderr, *facts), done.stderr
 
 
 @pytest.fixture(scope="module")
