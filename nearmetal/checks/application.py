@@ -1,5 +1,4 @@
-"""Applications: programs that a site has installed, on one problem of ours and more and more
-processes."""
+"""Applications that a site has installed, on a fixed problem and several numbers of processes."""
 
 import math
 import shlex
@@ -12,7 +11,7 @@ from nearmetal.checks.base import NearmetalCheck
 from nearmetal.checks.scaling import Scaling
 from nearmetal.checks.settings import setting
 
-#: What `name_values` is to take of a launch: its rate, or the time that is its inverse.
+#: Arguments of `name_values`: the rate of a launch, or its inverse, the time.
 RATE = {"value": lambda run: run.rate, "parts": lambda run: run.parts}
 TIME = {
     "value": lambda run: 1 / run.rate,
@@ -22,8 +21,10 @@ TIME = {
 
 
 class Application(Scaling, NearmetalCheck):
-    """Base of the applications: the problem stays, the processes grow (strong scaling). A check has
-    a table `sizes` and says in a hook how its program is called."""
+    """Base of the applications: strong scaling of a fixed problem.
+
+    A check has a table `sizes`, and a hook that sets the options of its program.
+    """
 
     #: Size of the problem. Default: the partition's `CHECK_size` (extras), or A. :values: the names
     #: in `sizes`
@@ -31,7 +32,7 @@ class Application(Scaling, NearmetalCheck):
     #: Name of the program on PATH. :type: str
     program = builtin.variable(str)
 
-    #: What each size is, by its letter; A is the one that a node or two take a minute for.
+    #: Parameters of each size, by letter. Size A takes a minute on one or two nodes.
     sizes: Mapping = {}
     #: Command lines after each launch.
     after_launch = ()
@@ -50,7 +51,7 @@ class Application(Scaling, NearmetalCheck):
             f"load its module in this environment, which has the feature {feature}, or name it "
             f"with -S {feature}.program=...",
         )
-        self.env_vars["OMP_NUM_THREADS"] = "1"  # processes are what is counted
+        self.env_vars["OMP_NUM_THREADS"] = "1"  # one thread for each process
 
     def launch(self, launcher, executable, options=()):
         return [
@@ -60,8 +61,10 @@ class Application(Scaling, NearmetalCheck):
         ]
 
     def keep(self, launches: list, program: str) -> None:
-        """Take the launches, whole and right, as what is measured: each has processes, rate, parts,
-        facts and payload_bytes."""
+        """Store verified launches as the measurement.
+
+        :arg launches: each has processes, rate, parts, facts and payload_bytes.
+        """
         self.launches = self.rounds(launches)
         self.check_binding()
         self.record_program(launches[0].facts, program)
@@ -73,8 +76,10 @@ class Application(Scaling, NearmetalCheck):
     def expect_equal(
         self, what: str, launches: list, values: list[float], tolerance: float
     ) -> None:
-        """Raises SanityError where a launch computed another value than the first, by more than
-        this part of it."""
+        """Raise SanityError if a launch computed another value than the first.
+
+        :arg tolerance: allowed relative difference.
+        """
         for run, value in zip(launches, values, strict=True):
             if not math.isclose(value, values[0], rel_tol=tolerance):
                 raise SanityError(

@@ -1,5 +1,5 @@
-"""What every Nearmetal check has: provenance, repeats as fresh launches, and no way to pass
-silently."""
+"""The base of every check: it records provenance, repeats the launch, and fails a case that would
+pass silently."""
 
 import copy
 import functools
@@ -43,12 +43,12 @@ def git_revision() -> str:
 
 
 def rounded(value: float) -> float:
-    """To six significant digits, which no measurement has."""
+    """The value to six significant digits, more than any measurement has."""
     return float(f"{value:.6g}")
 
 
 def all_of(launches) -> list:
-    """Each launch, also where these are in rounds by what they ran on."""
+    """All launches in one list. Rounds are dictionaries of launches."""
     return [
         run for each in launches for run in (each.values() if isinstance(each, dict) else [each])
     ]
@@ -67,16 +67,16 @@ def of_interfaces(facts: dict[str, str], key: str) -> str:
 class NearmetalCheck(rfm.RegressionTest, Baselined, Settings, special=True):  # type: ignore[call-arg]
     """Base of all checks. A check defines, in the order of the pipeline:
 
-    - `num_nodes` and `num_tasks`; in a hook after setup where they depend on the partition;
+    - `num_nodes` and `num_tasks`, in a hook after setup if they depend on the partition;
     - before compile, `self.build_ours(source)` or `self.run_theirs(program, where)`;
-    - before run, `self.executable_opts`, which each repeat is launched with (`launch`);
-    - `read_output(text)`, which sets `self.launches` by a parser of parsing/, one a repeat;
-    - `requested()`, where the options do not say what each launch was asked to do;
-    - `payload_bytes()` and `check_transport()`, where processes send messages;
+    - before run, `self.executable_opts`, the options of each launch (`launch`);
+    - `read_output(text)`, which parses the output (parsing/) into `self.launches`, one per repeat;
+    - `requested()`, if the command line does not hold all parameters of a launch;
+    - `payload_bytes()` and `check_transport()`, if processes send messages;
     - `@performance_function`s that return `self.over_launches(name, values)`.
 
-    The base repeats the launch, records what the nodes are, and refuses every value that is not
-    whole. `self.runtime` (runtime/), which follows from the environment, gets programs onto nodes.
+    The base repeats the launch, records facts of the nodes, and refuses incomplete values.
+    `self.runtime` (runtime/) builds and starts programs. It follows from the environment.
     """
 
     #: Fresh launches of the program within one job. A value is their median. The gate needs 5.
@@ -85,7 +85,7 @@ class NearmetalCheck(rfm.RegressionTest, Baselined, Settings, special=True):  # 
     #: Nodes in the job. :type: int
     num_nodes = builtin.variable(int, value=1)
 
-    #: Facts of the run (see src/provenance.sh). Where nodes differ: `a | b`. :type: str
+    #: Facts of the run (src/provenance.sh). If nodes differ: `a | b`. :type: str
     kernel = builtin.variable(str, value="", loggable=True)
     hypervisor = builtin.variable(str, value="", loggable=True)
     cpu_model = builtin.variable(str, value="", loggable=True)
@@ -110,21 +110,20 @@ class NearmetalCheck(rfm.RegressionTest, Baselined, Settings, special=True):  # 
 
     #: Selection of the run, beyond the names of checks (selection.py). :type: dict
     selection = builtin.variable(dict, value={}, loggable=True)
-    #: Name and digest of the container image, which the environment names; '' without. :type: str
+    #: Name and digest of the environment's container image; '' without one. :type: str
     image = builtin.variable(str, value="", loggable=True)
 
-    #: Names of environments that the check needs besides its own (of a duet, B's).
+    #: Names of further environments that the check needs. A duet needs that of B.
     further_environs = ()
-    #: What the check runs, once it is known.
+    #: The program of the check, once a hook has set it.
     target = Program()
-    #: The class of the same program in Java, below src/java/; '' without.
+    #: Class of the same program in Java, below src/java/; '' if there is none.
     java_program = ""
-    #: Set by a check whose job is not just `num_nodes` nodes: srun's further options for a probe of
-    #: them all, and how many.
+    #: For a job of several components: srun's options that reach all its nodes, and their number.
     probe_options, nodes_expected = "", 0
-    #: Sentences on variables whose values are no numbers.
+    #: Messages about variables whose values are not finite.
     _refused: Sequence[str] = ()
-    #: What stands for the transport where `payload_bytes` is 0.
+    #: Recorded transport if `payload_bytes` is 0.
     no_transport = "none needed"
 
     require_reference = True
@@ -135,17 +134,19 @@ class NearmetalCheck(rfm.RegressionTest, Baselined, Settings, special=True):  # 
     maintainers = ["nearmetal"]
 
     def read_output(self, text: str) -> None:
-        """Parse the job's output and keep what the performance functions need; raises on anything
-        incomplete."""
+        """Parse the job's output and keep the values that the performance functions need.
+
+        Raises ParseError or SanityError if anything is incomplete.
+        """
         raise NotImplementedError
 
     def record_program(self, facts: dict, suite: str) -> None:
-        """Record the library and compiler that the first launch reports, if it does."""
+        """Record the MPI library and compiler that the first launch reports."""
         self.mpi_library = facts.get("mpi_library", f"not told by {suite}")
         self.compiler = facts.get("compiler", f"not told by {suite}")
 
     def expect_repeats(self, launches: list) -> None:
-        """Raises SanityError where the output holds fewer launches or more."""
+        """Raise SanityError unless the output holds one launch per repeat."""
         if len(launches) != self.repeats:
             raise SanityError(
                 f"{len(launches)} launches are in the output instead of {self.repeats}"
@@ -154,9 +155,9 @@ class NearmetalCheck(rfm.RegressionTest, Baselined, Settings, special=True):  # 
     def rounds(
         self, launches: list, on=lambda run: run.processes, what: str = "processes"
     ) -> list[dict]:
-        """Group launches by repeat, and within it by `self.counts`.
+        """Group launches by repeat, and within a repeat by `self.counts`.
 
-        Raises SanityError where they ran on other counts.
+        Raises SanityError if a launch ran on another count.
         """
         told = [on(run) for run in launches]
         if told != (wanted := self.counts * self.repeats):
@@ -168,32 +169,38 @@ class NearmetalCheck(rfm.RegressionTest, Baselined, Settings, special=True):  # 
         ]
 
     def requested(self) -> dict:
-        """What each launch is asked to do, by the names that its `did` has (parsing/request.py):
-        the options of its command line, where a check says nothing else. {} where the program does
-        not say what it did."""
+        """Parameters requested of each launch, under the names of its `did` (parsing/request.py).
+
+        By default these are the options of the command line. {} if the program does not report
+        its parameters.
+        """
         return request.options(self._command)
 
     def expect_what_was_asked(self) -> None:
-        """Raises ParseError where a launch says that it did something else."""
+        """Raise ParseError if a launch reports other parameters than the requested ones."""
         for run in all_of(getattr(self, "launches", ())):
             asked = self.requested()
             if asked and not hasattr(run, "did"):
                 raise ParseError(
-                    f"a launch of {type(self).__name__} has no `did`: say there what the program "
-                    "says it did, or return {} from requested()"
+                    f"a launch of {type(self).__name__} has no `did`: store there the parameters "
+                    "that the program reports, or return {} from requested()"
                 )
             if asked:
                 request.expect(asked, run.did)
 
     def payload_bytes(self) -> int:
-        """Bytes that the program moved between its processes, for telling the transport; 0: moves
-        none."""
+        """Bytes that the program sent between its processes; they identify the transport.
+
+        0 if it sent none.
+        """
         return 0
 
     def over_launches(self, name: str, values, within=()) -> float:
-        """Median of a variable over the launches, whose values are recorded as its samples, and
-        their parts as a second level. A mean would not stand the one launch in hundreds that goes
-        astray."""
+        """Median of a variable over the launches.
+
+        The values are recorded as the variable's samples, and their parts as a second level. A
+        median withstands the one launch in hundreds that fails to be typical; a mean does not.
+        """
         samples = [rounded(value) for value in values]
         within = [[rounded(part) for part in launch] for launch in within if launch]
         self._refuse_what_is_no_number(name, samples, *within)
@@ -203,8 +210,10 @@ class NearmetalCheck(rfm.RegressionTest, Baselined, Settings, special=True):  # 
         return rounded(statistics.median(self.samples[name]))
 
     def _refuse_what_is_no_number(self, name: str, *launches: list[float]) -> None:
-        """Raise PerformanceError before it is stored: no reader takes JSON with NaN or Infinity, so
-        that the whole session would be lost."""
+        """Raise PerformanceError if a value is not finite.
+
+        Readers refuse JSON with NaN or Infinity: stored, it would cost the whole session.
+        """
         bad = [value for values in launches for value in values if not math.isfinite(value)]
         if bad:
             text = f"{name} is {', '.join(map(str, dict.fromkeys(bad)))} in {len(bad)} value(s)"
@@ -223,11 +232,11 @@ class NearmetalCheck(rfm.RegressionTest, Baselined, Settings, special=True):  # 
 
     @builtin.run_after("init")
     def describe(self):
-        # ReFrame's --repeat, --distribute and -P derive a class without docstring from the check's.
+        # ReFrame's --repeat, --distribute and -P derive classes without a docstring.
         text = inspect.getdoc(type(self)) or ""
         self.descr = " ".join(re.split(r"(?<!\.)\.(?!\S)", text)[0].split())
 
-    # Last, when the check has settled where it runs.
+    # Last: the check has then chosen where it runs.
     @builtin.run_after("init", always_last=True)
     def have_spack_install_what_it_needs(self):
         self._installers = have_it_installed(self, self.further_environs)
@@ -236,8 +245,8 @@ class NearmetalCheck(rfm.RegressionTest, Baselined, Settings, special=True):  # 
     def take_the_environments_runtime(self):
         if self.image:
             raise SanityError(
-                f"image is {self.image!r}, but it is the environment that has an image: choose "
-                "one, such as -p '.*-sif'"
+                f"image is {self.image!r}, but the environment names the image: choose an "
+                "environment, such as -p '.*-sif'"
             )
         self.runtime = self.runtime_in(self.current_environ)
         self.runtimes = (self.runtime,)
@@ -250,7 +259,7 @@ class NearmetalCheck(rfm.RegressionTest, Baselined, Settings, special=True):  # 
     def keep_to_what_the_site_allows(self):
         self.selection = selection.recorded()
         self._refuse_a_run_that_cannot_be_stored()
-        # A variable of ReFrame, None unless the command line sets it.
+        # ReFrame's variable. It is None unless the command line sets it.
         if self.max_pending_time is None:
             self.max_pending_time = MAX_PENDING_TIME.of(self.current_partition)
         limit = MAX_TIME_LIMIT.of(self.current_partition)
@@ -259,7 +268,7 @@ class NearmetalCheck(rfm.RegressionTest, Baselined, Settings, special=True):  # 
             self.time_limit = min(asked or self.time_limit, self.time_limit)
 
     def _refuse_a_run_that_cannot_be_stored(self) -> None:
-        # ReFrame only warns, at the end, and the run passes: later commands would judge an older
+        # ReFrame only warns at the end, and the run passes. Later commands would judge an older
         # session.
         path = None if self.is_dry_run() else storage.database()
         if path is None:
@@ -268,10 +277,10 @@ class NearmetalCheck(rfm.RegressionTest, Baselined, Settings, special=True):  # 
             raise ConfigError(why)
         storage.watch(path)
 
-    # Last, so that it knows how many nodes the check has settled on.
+    # Last: the check has then chosen its number of nodes.
     @builtin.run_after("setup", always_last=True)
     def skip_what_the_nodes_cannot_hold(self):
-        # `.nid` is ReFrame's parameter: the node that it gives the job.
+        # `.nid` is ReFrame's parameter: the node that --distribute chose.
         needed = self.nodes_expected or self.num_nodes
         if getattr(self, ".nid", None) and needed > 1:
             self.skip(
@@ -299,16 +308,15 @@ class NearmetalCheck(rfm.RegressionTest, Baselined, Settings, special=True):  # 
         return self.getdep(name, environ.name)
 
     def build_ours(self, source: str) -> None:
-        """Build and run a file of src/, by its line in programs.txt, or run what is installed of
-        it."""
-        # What ReFrame takes by default, unless the check has set another.
+        """Run a program of src/: compiled by its line in programs.txt, or as installed."""
+        # ReFrame's default name, unless the check has set another.
         path = getattr(self, "executable", f"./{self.unique_name}")
         self._run(Program(source, path, self.java_program))
 
     def run_theirs(self, program: str, where: str) -> None:
-        """Run a program on PATH. Without it the case fails at once.
+        """Run a program on PATH. The case fails at once if it is missing.
 
-        :arg where: where the program comes from, for the error.
+        :arg where: source of the program, for the error.
         """
         self._run(Program(path=program, java=self.java_program, where=where))
 
@@ -328,15 +336,14 @@ class NearmetalCheck(rfm.RegressionTest, Baselined, Settings, special=True):  # 
 
     @builtin.run_before("run")
     def tell_the_job_its_shape(self):
-        # ReFrame does so only when it submits, but launchers that go by it write further launches
-        # out before.
+        # ReFrame sets these when it submits. Launchers need them earlier, for further launches.
         for name in ("num_tasks", "num_tasks_per_node", "num_cpus_per_task"):
             setattr(self.job, name, getattr(self, name))
 
-    # Last, so that it repeats the command that the check has set.
+    # Last: the check has then set the command.
     @builtin.run_before("run", always_last=True)
     def surround_with_provenance_and_repeat(self):
-        # A lost rank ends the step, and a failed command the job: neither may pass for a short run.
+        # A lost rank ends the step, and a failed command ends the job. Neither is a short run.
         self.env_vars["SLURM_KILL_BAD_EXIT"] = "1"
         prepare = [*self.runtime.arrival(), *self.preparations(self.runtime)]
         self._command = [str(option) for option in self.executable_opts]
@@ -345,27 +352,28 @@ class NearmetalCheck(rfm.RegressionTest, Baselined, Settings, special=True):  # 
         self.postrun_cmds = [*further, *self.postrun_cmds, f"{probe} counters > provenance.after"]
 
     def preparations(self, runtime) -> list[str]:
-        """Shell commands of a runtime before its first launch."""
-        runtime.sources_of(self.target, self.stagedir)  # warns before the job starts
+        """Shell commands that a runtime needs before its first launch."""
+        runtime.sources_of(self.target, self.stagedir)  # warns early
         launcher = runtime.launcher(self.job.launcher)
         return runtime.preparations(self.launch_of_all, launcher, self.job.num_tasks)
 
     def probe(self, options: str = "") -> str:
-        """The command that says what the nodes are; srun's options may choose among them."""
+        """The command that records facts of the nodes. Options of srun may select nodes."""
         command = "sh provenance.sh"
         if not self.by_srun():
             return command
         return f"srun {options}--mpi=none --ntasks={self.num_nodes} --ntasks-per-node=1 {command}"
 
     def by_srun(self) -> bool:
-        """Whether srun starts the program: by itself, or JVMs (nearmetal/site/srun_mpj.py)."""
+        """Whether srun starts the processes, directly or as JVMs (nearmetal/site/srun_mpj.py)."""
         return self.job.launcher.registered_name in ("srun", "srun-mpj")
 
     def command_line(self, launcher, command: str, options=(), tasks: int | None = None) -> str:
         """The command line that launches a command.
 
-        :arg options: further ones of the launcher. :arg tasks: number of processes, for launchers
-        that take it from the job; default: the job's.
+        :arg options: further options of the launcher.
+        :arg tasks: number of processes, for launchers that read it from the job. Default: the
+            job's.
         """
         launcher, job = copy.copy(launcher), copy.copy(self.job)
         launcher.options = [*launcher.options, *options]
@@ -373,7 +381,10 @@ class NearmetalCheck(rfm.RegressionTest, Baselined, Settings, special=True):  # 
         return f"{launcher.run_command(job)} {command}"
 
     def launch(self, launcher, executable: str, options=()) -> list[str]:
-        """The command lines of one repeat, with further options of the launcher."""
+        """The command lines of one repeat.
+
+        :arg options: further options of the launcher.
+        """
         command = " ".join([executable, *self.executable_opts])
         return [self.command_line(launcher, command, options)]
 
@@ -382,7 +393,7 @@ class NearmetalCheck(rfm.RegressionTest, Baselined, Settings, special=True):  # 
         return self.command_line(launcher, command)
 
     def further_launches(self) -> list[str]:
-        """The command lines of all launches but the first, which is ReFrame's own."""
+        """The command lines of all launches after the first, which ReFrame writes itself."""
         return (self.launch(self.job.launcher, self.executable) * self.repeats)[1:]
 
     @builtin.run_before("sanity")
@@ -395,13 +406,13 @@ class NearmetalCheck(rfm.RegressionTest, Baselined, Settings, special=True):  # 
         # A heterogeneous job has the states of its components, joined by commas.
         states, code = self.job.state.split(","), self.job.exitcode
         state = next((state for state in states if state not in ("COMPLETED", "SUCCESS")), "")
-        # `squeue`, ReFrame's scheduler for sites without accounting, knows no code.
+        # ReFrame's scheduler `squeue`, for sites without accounting, reports no exit code.
         if not state and code in (0, None):
             return
         state = state or states[0]
         if state == "NODE_FAIL":
-            # Slurm queues a job again if it could not start it, even if the site forbids
-            # requeueing. ReFrame would not notice the second run.
+            # Slurm requeues a job that could not start, even if the site forbids requeueing.
+            # ReFrame would not notice the second run.
             self.job.scheduler.cancel(self.job)
         words = failures.last_words(
             *(self._read(name, missing="") for name in (self.stderr, self.stdout))
@@ -460,7 +471,7 @@ class NearmetalCheck(rfm.RegressionTest, Baselined, Settings, special=True):  # 
         return sn.assert_true(True)
 
     def check_transport(self) -> None:
-        """Raise SanityError if the bytes went another way than the check means to measure."""
+        """Raise SanityError if the bytes took another path than the check is to measure."""
 
     def _read(self, name, missing=None) -> str:
         try:
@@ -474,13 +485,13 @@ class NearmetalCheck(rfm.RegressionTest, Baselined, Settings, special=True):  # 
         causes = failures.full(self.stagedir) + failures.disturbance(self.stagedir)
         return SanityError(f"{message}{causes} (files: {self.stagedir})")
 
-    # `special=True` of the class lets it extend these two methods of ReFrame's.
+    # `special=True` of the class allows it to override these two methods of ReFrame.
     def check_sanity(self):
-        """ReFrame's, whose failure also names what disturbed the nodes."""
+        """ReFrame's check. A failure also names what disturbed the nodes."""
         self._with_disturbance(super().check_sanity)
 
     def check_performance(self):
-        """ReFrame's, whose failure also names what disturbed the nodes."""
+        """ReFrame's check. A failure also names what disturbed the nodes."""
         self._with_disturbance(super().check_performance)
 
     def _with_disturbance(self, check) -> None:
@@ -490,9 +501,9 @@ class NearmetalCheck(rfm.RegressionTest, Baselined, Settings, special=True):  # 
             told = "" if self.is_dry_run() else failures.disturbance(self.stagedir)
             if not told or told in str(error):
                 raise
-            raise type(error)(f"{error}{told}") from None  # ReFrame would append the cause
+            raise type(error)(f"{error}{told}") from None  # ReFrame appends a cause
 
-    # Last, so that every check has kept its curves.
+    # Last: the check has then stored its curves.
     @builtin.run_before("performance", always_last=True)
     def refuse_curves_that_are_no_numbers(self):
         curves, self.curves = self.curves, {}
@@ -502,8 +513,8 @@ class NearmetalCheck(rfm.RegressionTest, Baselined, Settings, special=True):  # 
 
     @builtin.run_after("performance")
     def refuse_missing_values(self):
-        # ReFrame only warns when a performance function raises; a number that is none would pass
-        # without reference.
+        # ReFrame only warns if a performance function raises. Without a reference, a value that is
+        # not finite would pass.
         if self.is_dry_run():
             return
         got = {key.rsplit(":", 1)[-1]: value[0] for key, value in self.perfvalues.items()}

@@ -1,5 +1,7 @@
-"""References from the system's baseline, in ReFrame's own `$ref` files (written by `nearmetal
-baseline record`)."""
+"""References from the system's baseline, a `$ref` file of ReFrame.
+
+`nearmetal baseline record` writes it.
+"""
 
 from pathlib import Path
 
@@ -13,19 +15,18 @@ from reframe.core.exceptions import PerformanceError, ReframeError
 from nearmetal.checkout import BASELINES
 from nearmetal.checks.settings import NO_BASELINE
 
-#: Where baselines are, unless RFM_REFERENCE_PREFIX names another directory.
+#: Directory of the baselines, unless RFM_REFERENCE_PREFIX names another one.
 DIRECTORY = BASELINES
-#: Of a baseline file (references/baseline-schema.yaml). Format 1, which did not say so, could bound
-#: the wrong side.
+#: Format of a baseline file (references/baseline-schema.yaml). Files without it are of format 1,
+#: which bounded some references on the wrong side.
 FORMAT = 2
 
 
 class Baselined(rfm.RegressionTestPlugin):
-    """A variable has a reference in its system's baseline, or its partition's extras say why it has
-    none.
+    """A check whose variables need a reference in the system's baseline, or a reason to have none.
 
-    The partition's reason lasts until the system has a baseline. A check's own reason, also from
-    the command line (`-S no_baseline=REASON`), lasts beyond it.
+    The partition's reason (extras) ends when the system has a baseline. A check's own reason does
+    not, nor does that of the command line (`-S no_baseline=REASON`).
     """
 
     #: Reason why variables without a reference pass: the check's own, or the partition's
@@ -33,11 +34,11 @@ class Baselined(rfm.RegressionTestPlugin):
     no_baseline = builtin.variable(str, value="", loggable=True)
     #: Origin of that reason. :values: `check`, `partition`, or nothing
     no_baseline_of = builtin.variable(str, value="", loggable=True)
-    #: Variables that the baseline lacks, so that the case failed. :type: list of str
+    #: Variables that the baseline lacks. They fail the case. :type: list of str
     unreferenced = builtin.variable(typ.List[str], value=[], loggable=True)
 
-    # Here and not after init, where ReFrame would drop the check and say "Ran 0/0": an unreadable
-    # file fails the case.
+    # Not after init: ReFrame would drop the check and report "Ran 0/0". Here an unreadable file
+    # fails the case.
     @builtin.run_after("setup")
     def take_references_from_the_baseline(self):
         directory = runtime.runtime().get_option("general/0/reference_prefix") or DIRECTORY
@@ -59,7 +60,7 @@ class Baselined(rfm.RegressionTestPlugin):
         try:
             data = yaml.safe_load(self._baseline.read_text())
             self.reference = {"$ref": str(self._baseline)}
-        except Exception as error:  # whatever the parser meets in a damaged file
+        except Exception as error:  # a damaged file may raise anything
             raise ReframeError(
                 f"{self._baseline}: not a file of references ({error}). Fix: restore it from git, "
                 f"or {record}`"
@@ -67,23 +68,22 @@ class Baselined(rfm.RegressionTestPlugin):
         recorded = data.get("baseline", {"format": FORMAT})
         if not isinstance(recorded, dict) or recorded.get("format") != FORMAT:
             raise ReframeError(
-                f"{self._baseline}: baseline.format is not {FORMAT}: an older version wrote it, "
-                f"which bounded some references on the wrong side. Fix: {record} --only-bounds`"
+                f"{self._baseline}: baseline.format is not {FORMAT}: an older version wrote it "
+                f"and bounded some references on the wrong side. Fix: {record} --only-bounds`"
             )
 
     @builtin.run_before("performance", always_last=True)
     def look_for_references(self):
         referenced = self._referenced()
         missing = sorted(set(self.perf_variables) - referenced)
-        # In a dry run a check whose variables follow from the node has none yet, but its baseline
-        # has.
+        # In a dry run, a check that names its variables on the node has none yet.
         if not missing and referenced:
             return
         self.require_reference = False
         if not self.no_baseline:
             self._unreferenced = missing or ["any variable"]
 
-    # Only now, so that the values are stored: the next baseline is recorded from them.
+    # After performance: the values are then stored, and the next baseline can use them.
     @builtin.run_after("performance")
     def refuse_a_variable_without_reference(self):
         if not self._unreferenced:
@@ -98,7 +98,9 @@ class Baselined(rfm.RegressionTestPlugin):
     def _fix(self) -> str:
         record = f"`nearmetal baseline record --system {self.current_system.name}`"
         if not self._baseline.is_file():
-            return f"say `no_baseline: <reason>` in the partition's extras until {record} wrote one"
+            return (
+                f"write `no_baseline: <reason>` in the partition's extras until {record} wrote one"
+            )
         obsolete = ""
         if self._reason_of_partition():
             obsolete = (
@@ -111,7 +113,7 @@ class Baselined(rfm.RegressionTestPlugin):
         )
 
     def _referenced(self) -> set[str]:
-        """Names of the variables that the baseline knows for this case."""
+        """Names of the variables that the baseline has for this case."""
         if not self._baseline.is_file():
             return set()
         try:

@@ -1,4 +1,4 @@
-"""From a job that ended badly to the sentence that a person needs."""
+"""Explain why a job failed, from its state and its output."""
 
 import re
 import shutil
@@ -29,9 +29,11 @@ SCHEDULERS_LINE = re.compile(
 
 
 def last_words(stderr: str, stdout: str) -> str:
-    """The lines that tell most: of stderr the first two and the last, since the first rank to fail
-    takes the others along; where it holds nothing but the scheduler's own lines, the last three of
-    stdout."""
+    """The most informative lines of the output.
+
+    Of stderr these are the first two and the last: the first rank to fail ends the others. If
+    stderr holds only the scheduler's lines, they are the last three of stdout.
+    """
 
     def lines(text):
         return [
@@ -47,8 +49,10 @@ def last_words(stderr: str, stdout: str) -> str:
 
 
 def explain(check: str, jobid, nodes: list[str], state: str, code, words: str) -> str:
-    """Why a job of that class of check failed: from its state where that says it, and from its last
-    words."""
+    """The reason why a job failed, from its state and its last lines.
+
+    :arg check: class of the check.
+    """
     causes = [STATES[state].format(check=check, jobid=jobid)] if state in STATES else []
     if words:
         causes.append(f"its last words: {words}")
@@ -59,8 +63,10 @@ def explain(check: str, jobid, nodes: list[str], state: str, code, words: str) -
 
 
 def full(directory) -> str:
-    """`; ... is full` where that holds for the file system of a directory: what a job then loses,
-    no message tells."""
+    """A clause of an error, if the file system of a directory is full. '' otherwise.
+
+    No other message reports what a job loses on a full file system.
+    """
     return (
         f"; the file system of {directory} is full"
         if shutil.disk_usage(directory).free < 1 << 20

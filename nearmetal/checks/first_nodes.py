@@ -1,15 +1,15 @@
-"""Steps on fewer nodes than their job has run on the job's first nodes, every time.
+"""Run steps on fewer nodes than their job has always on the job's first nodes.
 
-srun by itself rotates through the nodes of a job, with `--relative=0` as well (Slurm 24.11). Two
-launches of one job would then measure different nodes. The names are known only within the job, so
-its script puts them into shell variables.
+srun rotates through the nodes of a job, even with `--relative=0` (Slurm 24.11). Two launches of one
+job would then measure different nodes. The names are known only within the job, so its script
+stores them in shell variables.
 """
 
 import re
 
 
 def component(options) -> str:
-    """The number after `--het-group=` among srun's options, '' where none is given."""
+    """The number after `--het-group=` among srun's options. '' if there is none."""
     for option in options:
         if match := re.fullmatch(r"--het-group=(\d+)", option):
             return match[1]
@@ -17,7 +17,7 @@ def component(options) -> str:
 
 
 def variable(count: int, group: str) -> str:
-    """Name of the shell variable that holds the names of so many nodes."""
+    """Name of the shell variable that holds the names of the first `count` nodes."""
     return f"nodes_{count}_of_{group}" if group else f"nodes_{count}"
 
 

@@ -1,4 +1,4 @@
-"""What is told of a link that a program measures by message size."""
+"""Variables of a link that a program measures by message size."""
 
 import reframe as rfm
 import reframe.core.builtins as builtin
@@ -7,10 +7,12 @@ from nearmetal.checks.base import rounded
 
 
 class Link(rfm.RegressionTestPlugin):
-    """A check whose launches have `latency_us` and `bandwidth_gbps` by message size in bytes, 1024
-    and 65536 among them."""
+    """A check whose launches have `latency_us` and `bandwidth_gbps` by message size in bytes.
 
-    #: What latency is: half of the round trip, or the whole.
+    The sizes include 1024 and 65536.
+    """
+
+    #: Name of the latency curve: it is half of the round trip, or the whole.
     latency_curve = "half_round_trip_us"
 
     @builtin.run_before("performance")

@@ -1,5 +1,4 @@
-"""What a check runs: a program of ours, built from src/ or installed, or one that the environment
-brings."""
+"""The programs that checks run: ours, built from src/ or installed, and those of others."""
 
 import functools
 from dataclasses import dataclass, replace
@@ -14,7 +13,7 @@ SOURCES = CHECKOUT / "reframe_checks" / "src"
 
 @functools.cache
 def flags_of() -> dict[str, tuple[str, ...]]:
-    """The compiler's flags of our programs, by source."""
+    """Compiler flags of our programs, by source."""
     rows = (
         line.split()
         for line in (SOURCES / "programs.txt").read_text().splitlines()
@@ -24,13 +23,12 @@ def flags_of() -> dict[str, tuple[str, ...]]:
 
 
 def installed_name(source: str) -> str:
-    """What src/install.sh calls the program."""
+    """The name under which src/install.sh installs the program."""
     return "nearmetal-" + source.removesuffix(".c").replace("/", "-")
 
 
 def presence(program: str, where: str) -> str:
-    """The command that fails where there is no such program on PATH, and says where it comes
-    from."""
+    """The command that fails if the program is not on PATH. Its error says where to get it."""
     return (
         f'command -v {program} > /dev/null || {{ echo "{program} is not on PATH: {where}" >&2; '
         f"exit 1; }}"
@@ -39,12 +37,12 @@ def presence(program: str, where: str) -> str:
 
 @dataclass(frozen=True)
 class Program:
-    """What a check runs: a program of ours, or one that is installed."""
+    """The program of a check."""
 
-    source: str = ""  #: file below src/; '' for a program in Java alone and for one of others
-    path: str = ""  #: file that the build writes, or the name on PATH
-    java: str = ""  #: class of the same program below src/java/, or its file; '' without
-    where: str = ""  #: where a program of others comes from
+    source: str = ""  #: file below src/; '' for programs of others, or only in Java
+    path: str = ""  #: file that the build writes, or name on PATH
+    java: str = ""  #: class or file of the same program below src/java/; '' if none
+    where: str = ""  #: where to get a program of others; '' for ours
 
     @property
     def is_ours(self) -> bool:
@@ -56,7 +54,7 @@ class Program:
 
 
 def single_source(source: str) -> SingleSource:
-    """The build of a source, by its flags."""
+    """The build system for one source, with its flags."""
     flags = flags_of()[source]
     system = SingleSource()
     system.cflags = ["-std=c11", *flags, f"""-DNEARMETAL_CFLAGS='"{" ".join(flags)}"'"""]
@@ -64,14 +62,14 @@ def single_source(source: str) -> SingleSource:
     return system
 
 
-#: Program of the Intel MPI Benchmarks, and where it comes from.
+#: Program of the Intel MPI Benchmarks, and where to get it.
 IMB = "IMB-MPI1", "it comes from the `imb` module or Spack environment"
 
 
 def is_theirs(check, suite: str) -> bool:
-    """Whether a check's variable `suite` asks for that suite's program, and not for ours.
+    """Whether a check's variable `suite` selects that suite's program instead of ours.
 
-    Raises SanityError where it asks for a third.
+    Raises SanityError for any other suite.
     """
     if check.suite not in ("nearmetal", suite):
         raise SanityError(

@@ -1,4 +1,4 @@
-"""Runs over a number of processes, and where these are bound."""
+"""Checks that run on several numbers of processes, and the binding of processes."""
 
 import reframe as rfm
 import reframe.core.builtins as builtin
@@ -10,14 +10,14 @@ from nearmetal.checks.parsing import ParseError
 from nearmetal.checks.parsing.binding import differs, parse_binding
 from nearmetal.checks.settings import CORES_PER_NODE, NODES, NUMBERS, setting
 
-#: srun's words for each binding.
+#: srun's `--cpu-bind` for each binding.
 CPU_BIND = {"none": "none", "core": "cores", "numa": "ldoms"}
 
 
 def cores_of(partition, instead: str) -> int:
-    """Cores of a node of the partition. Raises SanityError where its extras do not tell.
+    """Cores of a node of the partition. Raises SanityError if its extras lack them.
 
-    :arg instead: a key that would do as well.
+    :arg instead: the other key that the error offers.
     """
     cores = CORES_PER_NODE.of(partition)
     if not cores:
@@ -29,12 +29,13 @@ def cores_of(partition, instead: str) -> int:
 
 
 class Scaling(rfm.RegressionTestPlugin):
-    """A check whose job launches its program on several numbers of processes, `repeats` rounds of
-    all of them, so that what drifts during the job touches all alike. The most come first, since
-    the launcher gives them without being told.
+    """A check whose job launches its program on several numbers of processes.
 
-    The check calls `use_processes()` once its partition is known, and `self.launches =
-    self.rounds(...)` once it has its output: what stands for a launch elsewhere is a round here.
+    A round is one launch on each number. The job has `repeats` rounds, so drift during the job
+    affects all numbers alike. The largest number comes first: the launcher uses it by default.
+
+    The check calls `use_processes()` after its setup. In `read_output` it sets `self.launches =
+    self.rounds(...)`: here a round takes the place of a launch.
     """
 
     #: Numbers of processes, separated by commas. Default: the partition's `processes` (extras), or
@@ -57,10 +58,11 @@ class Scaling(rfm.RegressionTestPlugin):
     _threads = 1
 
     def use_processes(self, most: int, only: str = "", fits=lambda count: True) -> None:
-        """Settle the numbers of processes (at most `most`) and the job's shape.
+        """Set the numbers of processes and the shape of the job.
 
-        :arg only: what numbers the program runs on, in words, where `fits` is not true of all of
-        them.
+        :arg most: the largest number allowed.
+        :arg only: the allowed numbers in words, for the error, if `fits` refuses some.
+        :arg fits: function: number of processes -> whether the program runs on it.
         """
         if not self.ranks_per_node:
             cores = cores_of(self.current_partition, "ranks_per_node")
@@ -78,7 +80,7 @@ class Scaling(rfm.RegressionTestPlugin):
             )
         if not (counts := [count for count in counts if fits(count)]):
             raise SanityError(
-                f"{self.display_name} runs on {only} alone: add one with -S "
+                f"{self.display_name} runs only on {only}: add one with -S "
                 f"{type(self).__name__}.processes=..."
             )
         self.counts, self.per_node = counts[::-1], per_node
@@ -86,31 +88,30 @@ class Scaling(rfm.RegressionTestPlugin):
         self.num_nodes = -(-counts[-1] // per_node)
         if self.runtime.one_process and self.num_nodes > 1:
             raise SanityError(
-                f"{self.num_tasks} threads of one JVM are on one node, which has {per_node} "
+                f"{self.num_tasks} threads of one JVM need one node, which has {per_node} "
                 f"processes: give -S {type(self).__name__}.processes=... or .ranks_per_node=..."
             )
 
     def called(self, count: int) -> str:
-        """So many processes, in the name of a variable."""
+        """The number of processes in the name of a variable."""
         return str(count)
 
     def payload_of(self, run) -> float | None:
-        """Bytes that the processes of a launch sent each other; None where the program does not
-        say."""
+        """Bytes that the processes of a launch sent. None if the program does not report them."""
         return None
 
     def placed(self) -> tuple[int, int]:
-        """Processes of the largest launch, and cores that each is to have where it is bound."""
+        """Processes of the largest launch, and cores of each process if it is bound."""
         if self.runtime.one_process:
             return 1, self.counts[0]
         return self.counts[0], self._threads
 
     def nodes_of(self, count: int) -> int:
-        """Nodes of so many processes, a node filled before the next."""
+        """Nodes of `count` processes. Each node is filled before the next."""
         return -(-count // self.per_node)
 
     def placement(self, count: int) -> list[str]:
-        """srun's options for so many processes."""
+        """Options of srun for `count` processes."""
         return [
             f"--nodes={self.nodes_of(count)}",
             f"--ntasks={count}",
@@ -118,15 +119,16 @@ class Scaling(rfm.RegressionTestPlugin):
         ]
 
     def launch_on(self, count: int, command: str, launcher=None, further=()) -> str:
-        """The command line of a launch on so many processes.
+        """The command line of a launch on `count` processes.
 
-        :arg launcher: the job's, where none is given; `further` are more options of it.
+        :arg launcher: default: the job's.
+        :arg further: further options of the launcher.
         """
         launcher, options = launcher or self.job.launcher, []
         first = first_nodes.nodelist(self.nodes_of(count), self.num_nodes, further)
         if launcher.registered_name == "srun":
             options = [*further, *self.placement(count), *first]
-        elif self.by_srun():  # srun-mpj places so many tasks by itself
+        elif self.by_srun():  # srun-mpj places the tasks itself
             options = [*further, *first]
         return self.command_line(launcher, command, options, count)
 
@@ -142,7 +144,7 @@ class Scaling(rfm.RegressionTestPlugin):
         if self.by_srun():
             self.job.launcher.options += [f"--cpu-bind={CPU_BIND[self.binding]}"]
 
-    # Last, so that it knows the components of a duet's job.
+    # Last: a duet has then set the components of its job.
     @builtin.run_before("run", always_last=True)
     def name_first_nodes(self):
         if self.by_srun():
@@ -150,7 +152,7 @@ class Scaling(rfm.RegressionTestPlugin):
             names = first_nodes.definitions(counts, self.num_nodes, self.probe_options)
             self.prerun_cmds = [*names, *self.prerun_cmds]
 
-    # Last, so that it knows where else processes will run.
+    # Last: all components of the job are then known.
     @builtin.run_before("run", always_last=True)
     def read_binding_back(self):
         options = self.probe_options.split()
@@ -160,12 +162,17 @@ class Scaling(rfm.RegressionTestPlugin):
     def name_values(
         self, quantity: str, unit: str, size: str, value, parts=lambda run: (), rate=None
     ) -> None:
-        """Variables `mops_B_8`, and `efficiency_B_8`, which is its rate over 8 times that of the
-        fewest processes in the same round.
+        """Define variables such as `mops_B_8` and `efficiency_B_8`.
 
-        :arg size: of the problem, in the names so that no baseline of another size is taken for
-        this one's. :arg value: of a launch, in this unit; `parts` are the same of each of its
-        parts. :arg rate: where the value is a time, say.
+        The parallel efficiency is the rate per process over that of the fewest processes in the
+        same round.
+
+        :arg quantity: first part of the variables' names.
+        :arg size: size of the problem. It is part of the names, so each size has a baseline of
+            its own.
+        :arg value: function: launch -> value in `unit`.
+        :arg parts: function: launch -> values of its parts.
+        :arg rate: function: launch -> rate, if the value is none (a time).
         """
         rate, least = rate or value, self.counts[-1]
 
@@ -196,12 +203,12 @@ class Scaling(rfm.RegressionTestPlugin):
         }
 
     def payload_bytes(self):
-        """What all launches sent; 0 where that is too little to tell what carried it, and
-        `no_transport` says so."""
+        """Bytes that all launches sent. 0 if they are too few to identify the transport; then
+        `no_transport` says why."""
         sent = [self.payload_of(run) for runs in self.launches for run in runs.values()]
         payloads = [payload for payload in sent if payload is not None]
         if len(payloads) < len(sent):
-            self.no_transport = "not told by the program"
+            self.no_transport = "not reported by the program"
             return 0
         if (payload := int(sum(payloads))) >= provenance.LEAST_PAYLOAD:
             return payload
@@ -209,7 +216,7 @@ class Scaling(rfm.RegressionTestPlugin):
         return 0
 
     def check_binding(self) -> None:
-        """Raises SanityError where the processes did not run where they were meant to."""
+        """Raise SanityError if the processes ran on other cores than requested."""
         try:
             places = parse_binding(self._read("binding.out"))
         except ParseError as error:
@@ -217,23 +224,25 @@ class Scaling(rfm.RegressionTestPlugin):
         processes, threads = self.placed()
         wanted = processes * (self.nodes_expected or self.num_nodes) // self.num_nodes
         if len(places) != wanted:
-            raise self._failure(f"binding.out tells of {len(places)} processes instead of {wanted}")
+            raise self._failure(f"binding.out lists {len(places)} processes instead of {wanted}")
         strangers = {place.host for place in places} - set(self.facts["nodes"])
         if strangers:
             raise self._failure(
-                f"binding.out tells of {', '.join(sorted(strangers))}, where the job ran on "
+                f"binding.out lists {', '.join(sorted(strangers))}, but the job ran on "
                 f"{', '.join(self.facts['nodes'])}"
             )
         if fault := differs(places, self.binding, threads):
             raise SanityError(
-                f"{fault} (binding={self.binding}): what do the launcher and the scheduler do "
-                "with cores?"
+                f"{fault} (binding={self.binding}): check how the launcher and the scheduler "
+                "assign cores"
             )
 
 
 class Hybrid(rfm.RegressionTestPlugin):
-    """A scaling check whose processes have OpenMP threads, and a core for each of them. Stands
-    before Scaling."""
+    """A scaling check whose processes have OpenMP threads, one core for each thread.
+
+    It comes before Scaling among the base classes.
+    """
 
     #: OpenMP threads of each process. Default: the partition's `threads` (extras), or 1. :type: int
     threads = setting(int, 1, extra="threads", least=1)
@@ -241,8 +250,8 @@ class Hybrid(rfm.RegressionTestPlugin):
     def use_processes(self, most: int, *which) -> None:
         self._threads = self.threads
         super().use_processes(most, *which)
-        # On cores of its process, which are nobody else's; a NUMA node's are those of several
-        # processes.
+        # Threads are bound to cores only if a process has cores of its own. Several processes share
+        # the cores of a NUMA node.
         self._bound = self.binding == "core" and self.threads > 1
         self.env_vars.update(
             {
@@ -258,6 +267,6 @@ class Hybrid(rfm.RegressionTestPlugin):
         return f"{count}x{self.threads}" if self.threads > 1 else str(count)
 
     def placement(self, count: int) -> list[str]:
-        # srun does not take the job's; where it is given, it keeps a process from all other cores,
+        # srun does not inherit the job's value. If it is given, a process cannot use other cores,
         # bound or not.
         return super().placement(count) + [f"--cpus-per-task={self.threads}"] * self._bound

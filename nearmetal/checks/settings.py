@@ -1,14 +1,14 @@
-"""Settings of the checks: what the command line and a site's files may change.
+"""Settings of the checks, which the command line and a site's files may change.
 
 A setting takes its value from the first of these that has one:
 
 1. the command line (`-S` or `-P`),
-2. the environment's `extras`, where the setting has a key there,
+2. the environment's `extras`, if the setting has a key there,
 3. the partition's `extras`,
 4. the check's default.
 
-The declaration says which values are allowed. The default always is, so that the command line can
-ask for it where a site's file says otherwise.
+The declaration states the allowed values. The default is always allowed: the command line may
+request it against a site's file.
 """
 
 import math
@@ -22,7 +22,7 @@ from reframe.core.fields import Field, remove_convertible
 
 #: Whole numbers from 1, separated by commas.
 NUMBERS = r"^[1-9]\d*(,[1-9]\d*)*$"
-#: Message sizes in bytes, likewise, among them those of `latency_1KiB` and `bandwidth_64KiB`.
+#: Message sizes in bytes, separated by commas, with those of `latency_1KiB` and `bandwidth_64KiB`.
 MESSAGE_SIZES = r"^(?=(.*,)?1024(,|$))(?=(.*,)?65536(,|$))[1-9]\d*(,[1-9]\d*)*$"
 MESSAGE_SIZES_MEANING = "bytes separated by commas, 1024 and 65536 among them"
 #: JSON Schema's names of the types.
@@ -31,7 +31,7 @@ TYPES = {int: "integer", float: "number", str: "string"}
 
 @dataclass(frozen=True)
 class Allowed:
-    """Which values a setting may have."""
+    """The allowed values of a setting."""
 
     kind: type  #: int, float or str
     least: float | None = None
@@ -40,10 +40,10 @@ class Allowed:
     choices: tuple[str, ...] = ()
     pattern: str = ""
     meaning: str = ""  #: the pattern in words
-    whole_numbers_too: bool = False  #: as YAML reads a list of one number
+    whole_numbers_too: bool = False  #: YAML reads a list of one as a number
 
     def read(self, value):
-        """The value as the setting's type. Raises ValueError where it is not allowed."""
+        """The value in the setting's type. Raises ValueError if it is not allowed."""
         if isinstance(value, bool) or value is None:
             raise ValueError("not a text or a number")
         if self.kind is int and isinstance(value, float):
@@ -81,7 +81,7 @@ class Allowed:
         return " ".join(["give", kind, *given])
 
     def schema(self) -> dict:
-        """The same as JSON Schema, as schema.yaml has it for the keys of `extras`."""
+        """The allowed values as JSON Schema, equal to that of the key in schema.yaml."""
         if self.choices:
             return {"enum": list(self.choices)}
         kind = TYPES[self.kind]
@@ -96,7 +96,7 @@ class Allowed:
 
 
 class Setting(Field):
-    """A variable that the command line or a site's files may set. Declared by `setting`."""
+    """A variable that the command line or a site's files may set. `setting` declares it."""
 
     def __init__(self, default, extra, environ_extra, choices_of, allowed):
         super().__init__()
@@ -113,8 +113,8 @@ class Setting(Field):
             self._given = text
         else:  # -P, for this case
             check.__dict__["_given_settings"] = {**_given_to(check), self._name: text}
-        # ReFrame would drop the whole file with a warning, if this raised an error.
-        # `settle_settings` refuses the value.
+        # If this raised an error, ReFrame would drop the whole file with a warning.
+        # `settle_settings` refuses the value later.
         try:
             value = self._allowed.read(text)
         except ValueError:
@@ -122,17 +122,17 @@ class Setting(Field):
         return super().__set__(check, value)
 
     def given_to(self, check):
-        """The value as the command line has it; None where it says nothing."""
+        """The value on the command line. None if there is none."""
         return _given_to(check).get(self._name, self._given)
 
     def allowed_in(self, check) -> Allowed:
-        """The rule for its values, of which a check may bring the choices."""
+        """Its allowed values. A check may define the choices."""
         if not self._choices_of:
             return self._allowed
         return Allowed(str, choices=tuple(getattr(check, self._choices_of)))
 
     def read(self, check, value, origin: str):
-        """The value, if it is allowed. Raises SanityError, which says where it came from."""
+        """The value, if it is allowed. Raises SanityError, which names its origin."""
         allowed = self.allowed_in(check)
         try:
             return self.default if str(value) == str(self.default) else allowed.read(value)
@@ -159,10 +159,10 @@ def setting(
 ):
     """Declare a setting in the body of a check.
 
-    :arg extra: its key in a partition's `extras`; '' where these cannot set it.
-    :arg environ_extra: its key in an environment's `extras`, likewise.
-    :arg choices_of: the attribute of the check that holds the choices, where checks differ in them.
-    :arg allowed: which values it may have, by the names of `Allowed`.
+    :arg extra: its key in a partition's `extras`; '' if it has none.
+    :arg environ_extra: its key in an environment's `extras`; '' if it has none.
+    :arg choices_of: attribute of the check that holds the choices, if checks differ in them.
+    :arg allowed: allowed values, by the names of `Allowed`.
     """
     return builtin.variable(
         field=Setting,
@@ -177,9 +177,9 @@ def setting(
 
 
 class Settings(rfm.RegressionTestPlugin):
-    """A check with settings. Last of a check's bases, so that its hook is the first after setup."""
+    """A check with settings. It is the last base class, so its hook is the first after setup."""
 
-    #: Keys of `extras` for this check alone, by setting. They win over keys shared with others.
+    #: Keys of `extras` for this check only, by setting. They precede shared keys.
     own_extras: dict[str, str] = {}
 
     @classmethod
@@ -193,7 +193,7 @@ class Settings(rfm.RegressionTestPlugin):
 
     @classmethod
     def keys_of(cls, name: str) -> list[str]:
-        """The keys of a partition's `extras` for a setting, the first of which wins."""
+        """The keys of a setting in a partition's `extras`, by precedence."""
         keys = [cls.own_extras.get(name, ""), cls.settings()[name].extra]
         return [key for key in keys if key]
 
@@ -210,7 +210,7 @@ class Settings(rfm.RegressionTestPlugin):
             raise SanityError("; ".join(faults))
 
     def setting_in(self, name: str, environ):
-        """A setting's value in another environment of the partition. Raises SanityError."""
+        """A setting's value in an environment of the partition. Raises SanityError."""
         field, partition = self.settings()[name], self.current_partition
         given = field.given_to(self)
         if given is not None:
@@ -226,10 +226,10 @@ class Settings(rfm.RegressionTestPlugin):
         return self._defaults[name]
 
     def decide(self, name: str, value, reason: str) -> None:
-        """Set what follows from something else.
+        """Set a value that follows from another one.
 
-        :arg reason: from what, and what to do; it ends the sentence of the error.
-        :raises SanityError: the command line asked for another value.
+        :arg reason: end of the error's sentence: what decides the value, and what to do.
+        :raises SanityError: the command line requests another value.
         """
         given = self.settings()[name].given_to(self)
         if given is not None and getattr(self, name) != value:
@@ -237,7 +237,7 @@ class Settings(rfm.RegressionTestPlugin):
         setattr(self, name, value)
 
     def set_default(self, name: str, value) -> None:
-        """Another default, before setup, where it depends on the case."""
+        """Set a default that depends on the case. Call it before setup."""
         if self.settings()[name].given_to(self) is None:
             setattr(self, name, value)
 
@@ -262,14 +262,14 @@ class JavaSettings(rfm.RegressionTestPlugin):
     #: 1792 MB or one core. :values: `auto`, `serial`, `parallel`
     java_gc = setting(str, "auto", environ_extra="java_gc", choices=("auto", "serial", "parallel"))
     #: Memory pages. Default: the environment's `java_pages` (extras), or `default`. `explicit`
-    #: takes those that the node has reserved. :values: `default`, `transparent`, `explicit`
+    #: uses the node's reserved large pages. :values: `default`, `transparent`, `explicit`
     java_pages = setting(
         str,
         "default",
         environ_extra="java_pages",
         choices=("default", "transparent", "explicit"),
     )
-    #: Most seconds until the clock starts though the JIT compiler is not done. Default: the
+    #: Most seconds of warm-up while the JIT compiler still works. Default: the
     #: partition's `java_warm_up` (extras), or 30. :type: float
     java_warm_up = setting(float, 30.0, extra="java_warm_up", above=0, most=3600)
 
@@ -287,13 +287,13 @@ class JavaSettings(rfm.RegressionTestPlugin):
 
 @dataclass(frozen=True)
 class Fact:
-    """What the `extras` of a partition or environment tell; the command line cannot change it."""
+    """A key in the `extras` of a partition or environment. The command line cannot change it."""
 
     key: str
     kind: type
 
     def of(self, place, default=None):
-        """The fact of this partition or environment; the default where its extras do not tell."""
+        """Its value in this partition or environment. The default if the extras lack it."""
         value = place.extras.get(self.key)
         return default if value is None else self.kind(value)
 

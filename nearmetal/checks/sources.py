@@ -1,4 +1,4 @@
-"""Which sources a program was built from: this checkout's, an image's, or an installation's."""
+"""The digest of the sources of a program: from this checkout, an image, or an installation."""
 
 import functools
 import shlex
@@ -8,7 +8,7 @@ from reframe.core.logging import getlogger
 
 from nearmetal.locks.sources import INSTALLED, digest
 
-#: What an installation is recorded as that does not name its sources.
+#: Recorded for an installation that does not state its sources.
 UNKNOWN = "unknown"
 
 
@@ -19,14 +19,14 @@ def of_checkout() -> str:
 
 
 def record(program: str, environ_name: str) -> str:
-    """The command that writes the digest of an installed program's sources into a file."""
+    """The command that writes the source digest of an installed program into a file."""
     found = f'"$(dirname "$(readlink -f "$(command -v {program})")")/../{INSTALLED}"'
     file = shlex.quote(f"sources.{environ_name}")
     return f"cat {found} > {file} 2> /dev/null || echo {UNKNOWN} > {file}"
 
 
 def recorded(stagedir: str, environ_name: str) -> str:
-    """What the command wrote; without it the program is built from the checkout."""
+    """The digest that the command wrote. Without its file: the checkout's."""
     try:
         return Path(stagedir, f"sources.{environ_name}").read_text().strip()
     except FileNotFoundError:
@@ -35,9 +35,9 @@ def recorded(stagedir: str, environ_name: str) -> str:
 
 @functools.cache  # once a run
 def warn_of_others(environ_name: str, found: str, fix: str) -> None:
-    """Say it where the programs of an environment are of other sources than this checkout's."""
+    """Warn if an environment's programs were built from sources other than this checkout's."""
     if found not in (of_checkout(), UNKNOWN):
         getlogger().warning(
-            f"{environ_name} runs programs of other sources than reframe_checks/src: digest "
-            f"{found[:12]} there, {of_checkout()[:12]} here. To run these: {fix}"
+            f"{environ_name} runs programs built from other sources than reframe_checks/src: "
+            f"digest {found[:12]} there, {of_checkout()[:12]} here. To run these: {fix}"
         )

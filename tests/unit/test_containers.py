@@ -221,7 +221,7 @@ def dry_run(site, *arguments) -> subprocess.CompletedProcess:
 @pytest.mark.parametrize(
     "setting, said",
     [
-        ("image=openmpi", "image is 'openmpi', but it is the environment that has an image"),
+        ("image=openmpi", "image is 'openmpi', but the environment names the image"),
         ("pingpong.suite=imb", "IMB-MPI1 is not in the image openmpi, which has our own programs"),
     ],
 )

@@ -1,5 +1,5 @@
-"""A check as a duet: launches of A and B by turns in one allocation, so that what both meet cancels
-in each pair."""
+"""A check as a duet: launches of A and B alternate in one allocation. Disturbances that both meet
+cancel in each pair."""
 
 import statistics
 
@@ -21,11 +21,10 @@ from nearmetal.checks.settings import setting
 
 
 class Duet(rfm.RegressionTestPlugin):
-    """Comes before the check that it makes a duet of: `class pingpong_duet(Duet, pingpong)`.
+    """First base class of a duet, before its check: `class pingpong_duet(Duet, pingpong)`.
 
-    For each variable `v` of that check there are `v_a` and `v_b`, medians in its unit whose samples
-    are a value a pair, and `v_ratio`, the median of B/A within the pairs. `nearmetal duet` judges
-    them.
+    Each variable `v` of the check becomes `v_a` and `v_b`, medians in its unit with one sample per
+    pair, and `v_ratio`, the median of B/A over the pairs. `nearmetal duet` judges them.
     """
 
     #: Pairs of repeats: an even number. :type: int
@@ -38,7 +37,7 @@ class Duet(rfm.RegressionTestPlugin):
     #: A,B: two bindings, for checks that have them: `bound,unbound`. :type: list of str
     bindings = builtin.variable(typ.List[str], value=[])
 
-    # Last, after ReFrame's own hook that sets the variables of -P.
+    # Last: ReFrame's own hook has then set the variables of -P.
     @builtin.run_after("init", always_last=True)
     def choose_kind(self):
         self.no_baseline = "A and B are judged as pairs within the job: nearmetal duet"
@@ -47,7 +46,7 @@ class Duet(rfm.RegressionTestPlugin):
         )
         self._asked, self.kind_name = asked, next(iter(asked))
         names = asked[self.kind_name]
-        # Also of a duet that fails before it measures: `nearmetal duet` knows it by them.
+        # Set early: `nearmetal duet` needs them for a duet that fails before it measures, too.
         self._said = {
             "duet": self.kind_name,
             **{f"duet.{letter}": name for letter, name in zip("ab", names)},
@@ -65,8 +64,7 @@ class Duet(rfm.RegressionTestPlugin):
     def say_what_cannot_be_compared(self):
         if len(self._asked) > 1:
             raise SanityError(
-                f"{' and '.join(self._asked)} are set, but a duet compares one thing: give one of "
-                "them"
+                f"{' and '.join(self._asked)} are set, but a duet compares one of them: give one"
             )
         names = self._asked[self.kind_name]
         if len(names) != 2:
@@ -98,8 +96,10 @@ class Duet(rfm.RegressionTestPlugin):
         self.kind.submit(self)
 
     def further_launches(self):
-        """Defines what launches A and B; ReFrame's own line is the first call, with srun within the
-        functions."""
+        """The calls of all launches after the first, which is ReFrame's own line.
+
+        The shell functions that launch A and B are defined before it, and call srun.
+        """
         variants = {}
         self._variants = dict(zip("ab", self.kind.variants(self)))
         for letter, variant in self._variants.items():
@@ -113,8 +113,10 @@ class Duet(rfm.RegressionTestPlugin):
         return further
 
     def read_output(self, text):
-        """Each launch by itself and then each variant's as the check's own output, so that all that
-        it refuses is refused."""
+        """Let the check parse each launch alone, then all launches of each variant.
+
+        So a duet refuses all output that the check refuses.
+        """
         said = {}
 
         def read(text):
@@ -146,8 +148,10 @@ class Duet(rfm.RegressionTestPlugin):
             raise SanityError(f"{whose}: {error}") from None
 
     def check_transport(self):
-        """Of every launch, from the counters before and after it: what half of the launches did,
-        the job's would hide."""
+        """Check the transport of each launch, from the counters before and after it.
+
+        The counters of the whole job would hide a fault in half of the launches.
+        """
         if not self.payload_bytes():
             return
         last, everything = dict(self._counters[0]), self.launches
@@ -165,13 +169,13 @@ class Duet(rfm.RegressionTestPlugin):
                 ).name
                 found[turn.variant].add(self.transport)
                 self._reading(turn.name, lambda _: super(Duet, self).check_transport(), "")
-            # What a NIC is says only the first probe; the next launch counts from here.
+            # Only the first probe describes the NICs. The next launch counts from here.
             last.update({host: {**last[host], **facts} for host, facts in after.items()})
         self.launches = everything
         if found["a"] and found["b"]:
             self.transport = both([" or ".join(sorted(names)) for names in found.values()])
 
-    # After the check's own hooks, whose variables these are.
+    # After the check's own hooks, which set these variables.
     @builtin.run_before("performance")
     def pair_up(self):
         if self.is_dry_run():
@@ -182,17 +186,16 @@ class Duet(rfm.RegressionTestPlugin):
         for letter, launches in self._launches.items():
             self.launches = launches
             self.samples: dict = {}
-            getattr(
-                self, "name_variables", dict
-            )()  # of a check that names its variables only when it has measured
+            # A check may name its variables only after it has measured.
+            getattr(self, "name_variables", dict)()
             for name, expression in self.perf_variables.items():
                 expression.evaluate()
                 units[letter][name] = expression.unit
             samples[letter] = self.samples
         if units["a"] != units["b"]:
             raise SanityError(
-                f"A measured {', '.join(units['a'])}, but B {', '.join(units['b'])}: they have no "
-                "pairs"
+                f"A measured {', '.join(units['a'])}, but B measured {', '.join(units['b'])}: "
+                "they form no pairs"
             )
         self.launches, self.samples, self.within, self.curves, self.perf_variables = (
             everything,

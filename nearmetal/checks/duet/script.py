@@ -1,14 +1,15 @@
-"""The shell functions of a duet's job, and the calls that make up its launches."""
+"""The shell functions of a duet's job, and the calls of its launches."""
 
 from nearmetal.checks.parsing.duet import order
 
 
 def functions(variants: dict[str, tuple[tuple[str, ...], list[str], str]]) -> list[str]:
-    """Lines that define the shell function `launch PAIR VARIANT`. It prints a line with pair and
-    variant, launches the variant, and then saves the byte counters.
+    """Lines that define the shell function `launch PAIR VARIANT`.
+
+    The function prints the pair and the variant, launches the variant, and saves the byte counters.
 
     :arg variants: `a` or `b` -> (commands before the launch, commands of the launch, command that
-        prints the counters). Each variant is a subshell, so that no setting outlives its launch.
+        prints the counters). Each variant runs in a subshell, so its settings end with its launch.
     """
     lines = []
     for letter, (prepare, commands, counters) in variants.items():

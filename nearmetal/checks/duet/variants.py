@@ -1,9 +1,9 @@
-"""What may differ between A and B of a duet: a class a kind, found by the name of the variable that
-holds A's and B's names.
+"""The kinds of difference between A and B of a duet, one class each.
 
-A kind narrows what ReFrame selects, says why a partition can't run it, builds and submits what its
-variants need beyond the check's own, and gives the two variants. One more is one more class,
-entered in KINDS, and a variable of its name in `base.py`."""
+A kind narrows ReFrame's selection, says why a partition cannot run it, builds and submits what its
+variants need in addition, and yields the two variants. To add a kind, write its class, enter it in
+KINDS, and add a variable of its name to `base.py`.
+"""
 
 import re
 from dataclasses import dataclass, field
@@ -17,41 +17,42 @@ from nearmetal.checks.settings import NODES
 
 @dataclass(frozen=True)
 class Variant:
-    """How a launch of A or B differs from what the check would run by itself."""
+    """The differences of a launch of A or B from the check's own launch."""
 
     runtime: Bare
     executable: str
     prepare: tuple[str, ...] = ()  #: shell commands before it, in its subshell
-    options: tuple[str, ...] = ()  #: further ones of the launcher
-    settings: dict = field(
-        default_factory=dict
-    )  #: attributes of the check while it reads this variant's output
+    options: tuple[str, ...] = ()  #: further options of the launcher
+    #: Attributes of the check while it reads this variant's output.
+    settings: dict = field(default_factory=dict)
 
 
 class Kind:
-    """The common part; `names` are A's and B's, `check` is the test case."""
+    """Base class of the kinds. `names` are those of A and B, `check` is the test case."""
 
     def __init__(self, names):
         self.names = tuple(names)
 
     def select(self, check) -> None:
-        """After init: narrow the systems or environments to A's, if A is known; else `obstacle`
-        says that it is not."""
+        """After init: narrow the systems or environments to A's. If A is unknown, `obstacle` says
+        so."""
 
     def obstacle(self, check) -> str:
-        """After setup: why this partition can't run it, '' if it can; SanityError where a name is
-        known nowhere."""
+        """After setup: the reason why this partition cannot run the duet, or ''.
+
+        Raises SanityError if a name is unknown everywhere.
+        """
         return ""
 
     def runtimes(self, check) -> tuple[Bare, Bare]:
-        """A's and B's runtimes, once nothing is in their way."""
+        """The runtimes of A and B, if there is no obstacle."""
         return check.runtime, check.runtime
 
     def build(self, check) -> None:
-        """Before compile, of A: add the commands that build B."""
+        """Before A is compiled: add the commands that build B."""
 
     def submit(self, check) -> None:
-        """Before run: add what the job needs."""
+        """Before run: add options that the job needs."""
 
     def variants(self, check) -> tuple[Variant, Variant]:
         raise NotImplementedError
@@ -60,7 +61,7 @@ class Kind:
         for name in self.names:
             if name not in known:
                 raise SanityError(
-                    f"{what} {name!r} is unknown here; choose of {', '.join(sorted(known))}{hint}"
+                    f"{what} {name!r} is unknown here; choose from {', '.join(sorted(known))}{hint}"
                 )
 
 
@@ -69,7 +70,8 @@ def environments(partitions) -> dict:
 
 
 def set_anew(environ) -> list[str]:
-    """Variables that an environment sets, and does not only add to, as to PATH."""
+    """Variables that an environment sets. Those that it only extends, such as PATH, are not among
+    them."""
     return [
         name
         for name, value in environ.env_vars.items()
@@ -78,8 +80,8 @@ def set_anew(environ) -> list[str]:
 
 
 class Environs(Kind):
-    """Two programming environments: the program is built with each, and each launch finds its own
-    modules loaded."""
+    """Two programming environments. The program is built with each; each launch has its own
+    modules."""
 
     def select(self, check):
         self.wanted = [
@@ -116,7 +118,7 @@ class Environs(Kind):
         check.postbuild_cmds += [*self._change(), *self.b.build_commands(program)]
 
     def variants(self, check):
-        # Once is enough: what a preparation writes is there for every launch.
+        # Once is enough: the files of a preparation serve every launch.
         change, preparations = self._change(), check.preparations(self.b)
         check.prerun_cmds += ["(", *change, *preparations, ")"] * bool(preparations)
         executable = self.b.command(self._program_of_b(check))
@@ -126,11 +128,11 @@ class Environs(Kind):
         )
 
     def _program_of_b(self, check):
-        """The check's program, built into a file of its own."""
+        """The check's program, built into another file."""
         return check.target.at(f"./{check.unique_name}.{self.b.environ.name}")
 
     def _change(self) -> list[str]:
-        """From A's environment to B's."""
+        """Shell commands that change from A's environment to B's."""
         unload = runtime.runtime().modules_system.emit_unload_commands
         a, b = self.a.environ, self.b.environ
         return [
@@ -166,8 +168,8 @@ class Partitions(Kind):
             )
             if scheduler not in ("slurm", "squeue") or launcher != "srun":
                 return (
-                    f"is to share an allocation with {self.names[1]}, which takes a heterogeneous "
-                    f"job of Slurm: {partition.name} has {scheduler} and {launcher} instead of "
+                    f"needs a heterogeneous job of Slurm to share an allocation with "
+                    f"{self.names[1]}: {partition.name} has {scheduler} and {launcher} instead of "
                     "slurm and srun"
                 )
             if partition.scheduler.get_option("sched_access_in_submit"):
@@ -185,8 +187,7 @@ class Partitions(Kind):
     def submit(self, check):
         a, b = self.pair
         tasks = check.num_tasks // check.num_nodes
-        # ReFrame's own options, which come first, are those of A. What `-J` gives holds for both,
-        # and ends up last.
+        # ReFrame's own options come first and are A's. Options of `-J` hold for both and come last.
         check.job.options += [
             *a.get_resource("hetjob"),
             *check.job.cli_options,
@@ -209,12 +210,12 @@ class Partitions(Kind):
 
 
 def minutes(seconds: float) -> int:
-    """As Slurm takes a time limit; never less."""
+    """A time limit in whole minutes, rounded up, as Slurm takes it."""
     return -int(-seconds // 60)
 
 
 class Bindings(Kind):
-    """Two settings of a check's own `environment_by_binding`: what is exported for each."""
+    """Two bindings of a check, which exports variables for each (`environment_by_binding`)."""
 
     def obstacle(self, check):
         self.refuse_unknown(check.environment_by_binding, "binding")

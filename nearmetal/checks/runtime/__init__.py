@@ -14,7 +14,7 @@ def runtime_of(environ, partition, installer=None, jvm_settings=None) -> Bare:
     """The runtime of an environment in a partition.
 
     :arg installer: function: environment -> the test that installed its Spack packages.
-    :arg jvm_settings: function: environment -> settings of its JVMs; None for a check without Java.
+    :arg jvm_settings: function: environment -> settings of its JVMs. None for a check without Java.
     """
     runtime: Bare
     if image_of(environ):
@@ -29,7 +29,7 @@ def runtime_of(environ, partition, installer=None, jvm_settings=None) -> Bare:
 
 
 def both(values) -> str:
-    """One text for the values of A and B: the value itself where they are equal."""
+    """One text for the values of A and B: the value itself if they are equal."""
     a, *others = values
     if set(others) <= {a}:
         return a
@@ -37,13 +37,13 @@ def both(values) -> str:
 
 
 def image_in(runtimes) -> str:
-    """Name and digest of the image of one runtime or of two; '' without."""
+    """Name and digest of the image of one runtime, or of two. '' if there is none."""
     images = [runtime.image for runtime in runtimes]
     return both([image or "none" for image in images]) if any(images) else ""
 
 
 def facts_of(runtimes, program, stagedir: str) -> dict[str, str]:
-    """Facts of the software, recorded with each result, of one runtime or of two."""
+    """Facts of the software of one runtime, or of two. They are recorded with each result."""
     facts = [runtime.facts(program, stagedir) for runtime in runtimes]
     names = dict.fromkeys(name for one in facts for name in one)
     return {name: both([one.get(name, "none") for one in facts]) for name in names}

@@ -8,7 +8,7 @@ from nearmetal.checks.programs import Program, installed_name, presence, single_
 
 
 class Bare:
-    """How an environment's programs are built and started in a partition; base of all runtimes."""
+    """Builds and starts an environment's programs in a partition. Base class of all runtimes."""
 
     #: Whether all ranks are threads of one process.
     one_process = False
@@ -20,23 +20,23 @@ class Bare:
 
     @property
     def image(self) -> str:
-        """Name and digest of the container image; '' without."""
+        """Name and digest of the container image. '' if there is none."""
         return ""
 
     @property
     def installed(self) -> bool:
-        """Whether our programs are installed, so that nothing is built."""
+        """Whether our programs are installed already."""
         return "installed" in self.environ.features
 
     def obstacle(self, launcher: str) -> str:
-        """Why nothing can run here; '' if it can.
+        """The reason why no program can run here. '' if programs can run.
 
         :arg launcher: name of the partition's launcher.
         """
         return ""
 
     def obstacle_of(self, program: Program) -> str:
-        """Why this program cannot run here; '' if it can."""
+        """The reason why this program cannot run here. '' if it can."""
         return ""
 
     def is_compiled(self, program: Program) -> bool:
@@ -52,11 +52,11 @@ class Bare:
         return system
 
     def build_commands(self, program: Program) -> list[str]:
-        """Shell commands that build the program, or fail where it is not installed."""
+        """Shell commands that build the program. They fail if a program to be found is missing."""
         if not program.is_ours:
             return [presence(program.path, program.where)]
         if self.installed:
-            where = f"the environment {self.environ.name} is to have nearmetal-benchmarks installed"
+            where = f"install nearmetal-benchmarks in the environment {self.environ.name}"
             command = self.command(program)
             return [presence(command, where), sources.record(command, self.environ.name)]
         system = single_source(program.source)
@@ -64,24 +64,24 @@ class Bare:
         return system.emit_build_commands(self.environ)
 
     def command(self, program: Program) -> str:
-        """The command of a task, without the program's options."""
+        """The command that one process runs, without the program's options."""
         if program.is_ours and self.installed:
             return installed_name(program.source)
         return program.path
 
     def within(self, command: str) -> str:
-        """The command line that runs a command where the programs are."""
+        """The command line that runs a command beside the programs (within the image)."""
         return command
 
     def verifications(self, by_srun: bool) -> list[str]:
-        """Shell commands that verify where the programs are, before a job's first launch.
+        """Shell commands that verify the image, before a job's first launch.
 
-        :arg by_srun: whether srun starts the ranks, and has to use the same PMI.
+        :arg by_srun: whether srun starts the ranks. It must then use the image's PMI.
         """
         return []
 
     def launcher(self, own):
-        """The launcher of this runtime's programs, with the options of the job's own."""
+        """The launcher of this runtime's programs, with the options of the job's launcher."""
         return like(own, self.partition.launcher_type.registered_name)
 
     def preparations(self, launch_of_all, launcher, tasks: int) -> list[str]:
@@ -94,17 +94,17 @@ class Bare:
         return []
 
     def arrival(self) -> list[str]:
-        """Shell commands that put on PATH what modules and variables do not."""
+        """Shell commands that add to PATH what modules and variables do not add."""
         return []
 
     def departure(self) -> list[str]:
-        """Shell commands that take it from PATH."""
+        """Shell commands that remove it from PATH."""
         return []
 
     def sources_of(self, program: Program, stagedir: str) -> str:
-        """Digest of the sources that a program of ours was built from; '' for one of others.
+        """Digest of the sources of one of our programs. '' for a program of others.
 
-        The run warns where they are not the checkout's.
+        The run warns if they differ from the checkout's.
         """
         if not program.source:
             return ""
@@ -113,22 +113,22 @@ class Bare:
         return found
 
     def _sources(self, stagedir: str) -> tuple[str, str]:
-        """Digest of the sources, and what makes it the checkout's."""
+        """Digest of the sources, and the command that makes them equal to the checkout's."""
         found = sources.recorded(stagedir, self.environ.name)
         return found, "make spack-lock, or install these"
 
     def packages(self) -> dict[str, str]:
-        """Packages recorded with each result."""
+        """Packages that are recorded with each result."""
         return {}
 
     def facts(self, program: Program, stagedir: str) -> dict[str, str]:
-        """Facts of the software, recorded with each result."""
+        """Facts of the software that are recorded with each result."""
         found = self.sources_of(program, stagedir)
         return {**({"sources": found} if found else {}), **self.packages()}
 
 
 def like(own, name: str):
-    """A launcher of this name with another's options; the other itself where it has the name."""
+    """A launcher of this name with the options of `own`. `own` itself if it has the name."""
     if own.registered_name == name:
         return own
     launcher = getlauncher(name)()

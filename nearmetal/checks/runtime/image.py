@@ -10,16 +10,16 @@ from nearmetal.checks.runtime.bare import Bare
 from nearmetal.checks.settings import IMAGE
 from nearmetal.locks import images_lock
 
-#: Where programs in Java are within an image.
+#: Directory of the programs in Java within an image.
 JAVA = "/opt/nearmetal/share/java"
-#: The image sees the job's files and not the user's own. Ranks of a node share namespaces, because
-#: the kernel would keep them from each other's memory otherwise.
+#: The image sees the job's files but not the user's home. Ranks of a node share namespaces: in
+#: separate ones the kernel denies access to each other's memory.
 OPTIONS = "--no-home --sharens"
 
 
 @functools.cache
 def locked() -> dict:
-    """The entries of the lock. ImagesError."""
+    """The entries of the lock. Raises ImagesError."""
     if not (path := images_lock.lock_path()).exists():
         raise images_lock.ImagesError(
             f"{path} cannot be read (there is none): make images-lock writes it"
@@ -28,7 +28,7 @@ def locked() -> dict:
 
 
 def image_of(environ) -> str:
-    """The name of the environment's image; '' if its programs come in none."""
+    """The name of the environment's image. '' if it has none."""
     return IMAGE.of(environ, default="")
 
 
@@ -45,7 +45,7 @@ class Image(Bare):
 
     @property
     def platform(self) -> str:
-        """The command that runs images; '' where the partition has none."""
+        """The command that runs images. '' if the partition has none."""
         known = ("apptainer", "singularity")
         return next((name for name in known if name in self.partition.features), "")
 
@@ -94,8 +94,8 @@ class Image(Bare):
     def verifications(self, by_srun):
         """The command that verifies the image.
 
-        It fails, and says why, where the digest is another, where the image does not run here, and
-        where srun and image do not use the same PMI.
+        It fails with the reason if the digest differs, if the image does not run here, or if srun
+        and the image use different PMIs.
         """
         entry = locked()[self.name]
         digest = entry["digest"].removeprefix("sha256:")
@@ -104,7 +104,7 @@ class Image(Bare):
 
 
 def trial(launch: str) -> str:
-    """The command that has all processes meet once; those that cannot would wait in MPI_Init."""
+    """The command that starts all processes once. If they cannot meet, it ends with an error."""
     return (
         f"timeout 120 {launch} > image.trial || {{ "
         'echo "image.sh: the processes of the image did not meet in MPI_Init: '

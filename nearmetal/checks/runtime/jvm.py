@@ -11,14 +11,14 @@ from nearmetal.checks.runtime.bare import Bare, like
 from nearmetal.checks.runtime.image import JAVA, image_of
 from nearmetal.checks.settings import JAVA_HOSTS, JAVA_PORTS
 
-#: What a library's own variable names: the directory of its installation.
+#: Environment variable that holds the directory of a library's installation.
 HOMES = {"express": "MPJ_HOME", "fastmpj": "FMPJ_HOME"}
-#: The launcher's part in shell, where a check is built.
+#: Shell part of the launcher, in the build directory.
 SCRIPT = "java/launch/jvm.sh"
 
 
 def in_java(environ) -> bool:
-    """Whether programs of this environment are written in Java."""
+    """Whether the environment's programs are written in Java."""
     return "mpj" in environ.features
 
 
@@ -27,7 +27,7 @@ def library(environ) -> str:
 
 
 def jvm_command(main: str, script: str = SCRIPT, **settings) -> str:
-    """The command of a task: jvm.sh with the settings that are given, and the class."""
+    """The command of one process: jvm.sh, the given settings, and the class."""
     if not re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", main):
         raise ValueError(f"{main!r} is no name of a class")
     options = (f"--{name.replace('_', '-')}={value}" for name, value in settings.items() if value)
@@ -35,7 +35,7 @@ def jvm_command(main: str, script: str = SCRIPT, **settings) -> str:
 
 
 def directories(environ) -> tuple[str, str]:
-    """Where the program's classes are, and the launcher's."""
+    """The directories of the program's classes and of the launcher's."""
     if image_of(environ):
         return f"{JAVA}/classes", f"{JAVA}/launch"
     return f"classes.{environ.name}", f"launch.{environ.name}"
@@ -48,9 +48,9 @@ def script(environ) -> str:
 def build_commands(environ, program: str) -> list[str]:
     """Commands that compile the launcher and a class of src/java/, or a file."""
     if image_of(environ):
-        return ["true"]  # it is there
+        return ["true"]  # the image has it
     home, (classes, launcher) = HOMES[library(environ)], directories(environ)
-    # javac runs for a second, in which C2 costs more time than it saves.
+    # javac runs for a second. In that time C2 costs more than it saves.
     javac = "javac -J-XX:TieredStopAtLevel=1 -J-XX:+UseSerialGC --release 17"
     source = program if program.endswith(".java") else f"java/{program}.java"
     commands = [
@@ -66,15 +66,15 @@ def build_commands(environ, program: str) -> list[str]:
         f'{javac} -cp "${home}/lib/mpj.jar" -sourcepath java -d {classes} {shlex.quote(source)}',
     ]
     if library(environ) == "express":
-        # As it comes, niodev listens on all networks of a node.
+        # The library's own niodev listens on all networks of a node.
         commands += [f'java -cp "{launcher}:${home}/lib/mpj.jar" launch.Confine {launcher}']
     return commands
 
 
 class Jvm(Bare):
-    """Programs in Java, a JVM a rank or one for all; the library comes by another runtime.
+    """Programs in Java: one JVM for each rank, or one for all. Another runtime has the library.
 
-    :arg software: the runtime by which library and JDK come.
+    :arg software: the runtime that has the library and the JDK.
     :arg settings: `device`, `heap`, `gc`, `pages` and `warm_up` of the JVMs (`JavaSettings`).
     """
 
