@@ -75,8 +75,7 @@ def full(directory) -> str:
 
 
 def disturbance(directory) -> str:
-    """`; foreign processes on ...` where a job's snapshots in its directory show what disturbed it;
-    else empty."""
+    """A clause of an error on what disturbed a job, by the snapshots in its directory, or ''."""
     snapshots = []
     for when in ("before", "after"):
         try:

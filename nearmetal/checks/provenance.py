@@ -1,7 +1,6 @@
-"""What the nodes are and what carried a program's messages, from the output of
-``src/provenance.sh``.
+"""Facts of the nodes, and the transport of a program's messages, from ``src/provenance.sh``.
 
-Pure functions of text.  Counters and payloads are bytes.
+Pure functions of text. Counters and payloads are in bytes.
 """
 
 from __future__ import annotations
@@ -17,13 +16,14 @@ from dataclasses import dataclass
 Facts = dict[str, str]  #: value by key
 Nodes = dict[str, Facts]  #: facts by host name
 
-SHARE = 0.05  #: of the payload; what moved less than this didn't carry it
-#: bytes; launching a job sends some 100 kB itself, which must stay far below SHARE of it
+#: Least share of the payload that makes an interface a carrier.
+SHARE = 0.05
+#: Least payload in bytes. The launch of a job sends some 100 kB, which must stay far below SHARE.
 LEAST_PAYLOAD = 10_000_000
 
 LINE = re.compile(r"(\S+) ([^\s=]+)=(.*\S)\s*")
 LARGE_PAGES = "vm.large_page_bytes"
-#: Each counter's keys, and what its values are.
+#: The form of each counter's keys and values.
 COUNTS = (
     (r"(?:nic|ib|lo)(?:\..+)?\.(?:(?:tx|rx|xmit)_bytes|xmit_packets)", r"\d{1,20}|unknown"),
     (re.escape(LARGE_PAGES), r"\d{1,20}|unknown"),
@@ -32,9 +32,12 @@ COUNTS = (
 )
 COUNTER = re.compile("|".join(keys for keys, _ in COUNTS))
 PROCESS = re.compile(r"process\.(?P<uid>\d+)\.(?P<command>.+)")
-BUSY = 0.05  #: of one processor during the job; a foreign process that used less is not recorded
-LEAST_TICKS = 10  #: of the kernel's clock; fewer are noise in a job of a second
-FIRST_USER = 1000  #: below it are the numbers of the system's own users
+#: Least share of one processor, during the job, of a recorded foreign process.
+BUSY = 0.05
+#: Least ticks of the kernel's clock. Fewer are noise in a job of a second.
+LEAST_TICKS = 10
+#: Smaller user numbers belong to the system.
+FIRST_USER = 1000
 FOREIGN = "foreign_processes"
 SENT = re.compile(
     r"(?:nic\.(?P<nic>.+)|(?P<lo>lo))\.tx_bytes|ib\.(?P<device>.+)\.(?P<port>\d+)\.xmit_bytes"
@@ -42,32 +45,32 @@ SENT = re.compile(
 
 
 class ProvenanceError(ValueError):
-    """What the nodes said can't be used; the message says why."""
+    """The facts of the nodes cannot be used. The message says why."""
 
 
 @dataclass(frozen=True)
 class Transport:
-    carriers: list[
-        str
-    ]  #: such as ``eth0 (veth)``, ``mlx5_0/1``, ``loopback``; the one that sent most comes first
-    network_bytes: (
-        int  #: sent by interfaces and ports, all hosts together, protocol headers included
-    )
-    loopback_bytes: int  #: sent through ``lo``, all hosts together
+    #: Such as ``eth0 (veth)``, ``mlx5_0/1``, ``loopback``. The one that sent most comes first.
+    carriers: list[str]
+    #: Bytes that interfaces and ports of all hosts sent, with protocol headers.
+    network_bytes: int
+    #: Bytes that all hosts sent through ``lo``.
+    loopback_bytes: int
     payload_bytes: int
-    by_host: dict[
-        str, dict[str, int]
-    ]  #: bytes sent, by host and by carrier, also of those that carried nothing
+    #: Bytes sent, by host and interface. It includes interfaces that are no carriers.
+    by_host: dict[str, dict[str, int]]
 
     @property
     def unseen_bytes(self) -> int:
-        """Least number of bytes of the payload that no counter saw."""
+        """The least number of payload bytes that no counter counted."""
         return max(0, self.payload_bytes - self.network_bytes - self.loopback_bytes)
 
     @property
     def name(self) -> str:
-        """The carriers joined by `` + ``.  Without any ``shared memory``; on several hosts it may
-        as well have been a device without kernel counters (some bypass them), and the name says so.
+        """The carriers, joined by `` + ``. ``shared memory`` if there are none.
+
+        On several hosts a device without kernel counters may have carried the payload instead. The
+        name says so.
         """
         nothing_seen = (
             "shared memory" if len(self.by_host) == 1 else "shared memory or kernel bypass"
@@ -76,9 +79,11 @@ class Transport:
 
 
 def parse(text: str) -> Nodes:
-    """The facts of each host, from lines ``<host> <key>=<value>`` in any order.  ProvenanceError
-    when there are none, when a line is something else, or when a host says a thing twice (then it
-    ran more than once)."""
+    """The facts of each host, from lines ``<host> <key>=<value>`` in any order.
+
+    Raises ProvenanceError if there is no line, if a line has another form, or if a host reports a
+    key twice (the script then ran twice).
+    """
     nodes: Nodes = {}
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip():
@@ -88,7 +93,7 @@ def parse(text: str) -> Nodes:
         host, key, value = match.groups()
         if key in nodes.setdefault(host, {}):
             raise ProvenanceError(
-                f"line {number}: {host} says {key} twice: run provenance.sh once on each node"
+                f"line {number}: {host} reports {key} twice: run provenance.sh once on each node"
             )
         nodes[host][key] = value
     if not nodes:
@@ -97,11 +102,11 @@ def parse(text: str) -> Nodes:
 
 
 def snapshots(before: str, after: str) -> tuple[Nodes, Nodes]:
-    """The facts of each host before the launches and its counters after them, from both outputs.
+    """The facts of each host before the launches, and its counters after them.
 
-    ProvenanceError where lines were lost: a fact that every host gives is missing, a host is in one
-    of them alone, or an interface or port gives only a part of what it gives. A NIC or port that is
-    in one of them alone came or went.
+    Raises ProvenanceError if lines were lost: a fact of every host is missing, a host is in only
+    one output, or an interface or port lacks some of its facts. An interface or port that is in
+    only one output was added or removed meanwhile.
     """
     first, last = parse(before), parse(after)
     if set(first) != set(last):
@@ -124,11 +129,11 @@ def snapshots(before: str, after: str) -> tuple[Nodes, Nodes]:
         for key, value in (*facts.items(), *last[host].items()):
             wanted = [form for keys, form in COUNTS if re.fullmatch(keys, key)]
             if wanted and not re.fullmatch(wanted[0], value, re.ASCII):
-                raise ProvenanceError(f"{host}: {key} is {value!r}, which is no count")
+                raise ProvenanceError(f"{host}: {key} is {value!r}, not a count")
     return first, last
 
 
-#: What provenance.sh gives of every host, of every NIC and RDMA port, and what of these counts.
+#: Keys that provenance.sh reports for every host, NIC and RDMA port, and those that are counters.
 COUNTERS = (LARGE_PAGES, "lo.tx_bytes", "lo.rx_bytes")
 FACTS = (
     *("kernel", "hypervisor", "container", "dmi", "cpu_model", "cpus", "numa_nodes", "governor"),
@@ -142,8 +147,7 @@ COUNTED = {"nic": ("tx_bytes", "rx_bytes"), "ib": ("xmit_bytes",)}
 
 
 def _groups(facts: Facts) -> list[str]:
-    """The NICs and RDMA ports that a host gives anything of, such as ``nic.eth0`` and
-    ``ib.mlx5_0.1``."""
+    """The NICs and RDMA ports of a host, such as ``nic.eth0`` and ``ib.mlx5_0.1``."""
     names = (key.rpartition(".")[0] for key in facts if key.startswith(("nic.", "ib.")))
     return list(dict.fromkeys(names))
 
@@ -152,14 +156,16 @@ def _expect(host: str, facts: Facts, keys) -> None:
     missing = [key for key in keys if key not in facts]
     if missing:
         raise ProvenanceError(
-            f"{host} does not give {', '.join(missing)}: lines of provenance.sh were lost"
+            f"{host} does not report {', '.join(missing)}: lines of provenance.sh were lost"
         )
 
 
 def common(nodes: Nodes) -> tuple[Facts, list[str]]:
-    """The facts of all nodes as one, and the keys of those that differ between nodes; counters are
-    left out. Values that differ are joined as ``a | b``, ``absent`` being that of a node without
-    the fact (another number of interfaces).  ProvenanceError when there are no nodes."""
+    """The facts of all nodes in one mapping, and the keys that differ between nodes.
+
+    Counters are left out. Different values are joined as ``a | b``; a node without the fact has
+    ``absent``. Raises ProvenanceError if there are no nodes.
+    """
     if not nodes:
         raise ProvenanceError("no nodes to compare")
     facts: Facts = {}
@@ -176,17 +182,16 @@ def common(nodes: Nodes) -> tuple[Facts, list[str]]:
 
 @dataclass(frozen=True)
 class Foreign:
-    """Processes of one command on one host that do not belong to the job and used its
-    processors."""
+    """Processes of one command on one host that used its processors and are not the job's."""
 
     host: str
     user: str
     command: str
     number: int
-    share: float | None  #: of one processor, during the job; None: the job did not come to its end
-    seconds: (
-        float  #: of processor time, during the job; where it did not come to its end, before it
-    )
+    #: Share of one processor during the job. None if the job was cut off.
+    share: float | None
+    #: Seconds of processor time during the job. Before it, if the job was cut off.
+    seconds: float
 
     def __str__(self) -> str:
         many = f"{self.number} processes, " if self.number > 1 else ""
@@ -198,9 +203,11 @@ class Foreign:
 
 
 def foreign_processes(before: Nodes, after: Nodes) -> list[Foreign]:
-    """What used the nodes' processors between two snapshots and belongs neither to the job nor to
-    the system that runs it, the busiest first.  At a snapshot no program of the job runs.  Without
-    a second snapshot: ordinary users' processes that had used a second at the first one."""
+    """Processes that used the nodes' processors between two snapshots, the busiest first.
+
+    Processes of the job do not run at a snapshot, so they are not among them. Without a second
+    snapshot these are processes of ordinary users that had used a second before the first one.
+    """
     tick = os.sysconf("SC_CLK_TCK")
     found: list[Foreign] = []
     for host, facts in before.items():
@@ -214,8 +221,10 @@ def foreign_processes(before: Nodes, after: Nodes) -> list[Foreign]:
 
 
 def with_foreign_processes(before: Nodes, after: Nodes) -> Nodes:
-    """The first snapshot with one fact more: users and commands of foreign processes, or `none`.
-    It holds no number, so that it is the same for each job beside the same processes."""
+    """The first snapshot with one more fact: users and commands of foreign processes, or `none`.
+
+    The fact holds no number, so jobs beside the same processes have the same fact.
+    """
     found = foreign_processes(before, after)
     facts = {}
     for host, node in before.items():
@@ -226,8 +235,10 @@ def with_foreign_processes(before: Nodes, after: Nodes) -> Nodes:
 
 
 def disturbance(before: Nodes, after: Nodes) -> str:
-    """What may explain a failure: `foreign processes on node1: ...; full file systems on node1:
-    ...`; empty without any."""
+    """Disturbances that may explain a failure, in words. '' if there are none.
+
+    For example `foreign processes on node1: ...; full file systems on node1: ...`.
+    """
     found: dict[str, list[str]] = {}
     for one in foreign_processes(before, after):
         found.setdefault(one.host, []).append(str(one))
@@ -239,7 +250,7 @@ def disturbance(before: Nodes, after: Nodes) -> str:
 
 
 def _processes(facts: Facts) -> Iterator[tuple[str, int, str, int, int]]:
-    """Key, user's number, command, number of processes and their ticks."""
+    """Yield key, user number, command, number of processes, and their ticks."""
     for key, value in facts.items():
         match = PROCESS.fullmatch(key)
         words = value.split()
@@ -272,24 +283,25 @@ def _user(uid: int) -> str:
 
 
 def transport(before: Nodes, after: Nodes, payload_bytes: int) -> Transport:
-    """What carried ``payload_bytes`` (all messages of all ranks, at least LEAST_PAYLOAD) between
-    two snapshots.
+    """The transport of a payload between two snapshots.
 
-    The kernel's counters are believed and not the library's word, because they are the same
-    whichever library runs and show what did carry the payload; a library names the transport that
-    it was configured with or chose first, and silently falls back to another one.  A carrier is
-    what sent at least SHARE (5 %) of the payload, all hosts together.  An interface stacked on
-    others (bond, VLAN, bridge, IPoIB) isn't counted when those sent its bytes. What isn't in both
-    snapshots, or is ``unknown``, isn't counted: see ``unseen_bytes``.  Drivers come from
-    ``before``.
+    The kernel's counters decide, because they count what was sent under any library. A library
+    reports the transport that it was configured with, and may silently fall back to another one.
 
-    ProvenanceError: no host at all, one missing from ``after``, a counter that ran backwards, too
-    small a payload.
+    A carrier is an interface or port that sent at least SHARE of the payload on all hosts together.
+    An interface stacked on others (bond, VLAN, bridge, IPoIB) is not counted if those sent its
+    bytes. Counters that are ``unknown`` or in only one snapshot are not counted: see
+    ``unseen_bytes``. Drivers are those of ``before``.
+
+    :arg payload_bytes: all messages of all ranks, at least LEAST_PAYLOAD.
+
+    Raises ProvenanceError if there is no host, if one is missing from ``after``, if a counter ran
+    backwards, or if the payload is too small.
     """
     if payload_bytes < LEAST_PAYLOAD:
         raise ProvenanceError(
-            f"a payload of {payload_bytes} bytes does not stand out from what else the nodes send: "
-            f"send at least {LEAST_PAYLOAD}"
+            f"a payload of {payload_bytes} bytes does not stand out from other traffic of the "
+            f"nodes: send at least {LEAST_PAYLOAD}"
         )
     if not before:
         raise ProvenanceError("no host in the first snapshot")
@@ -309,17 +321,21 @@ def transport(before: Nodes, after: Nodes, payload_bytes: int) -> Transport:
 def rdma_transport(
     before: Nodes, after: Nodes, payload_bytes: int, ports: dict[str, str], mtu: int
 ) -> str:
-    """What carried a payload that went by verbs through these ports (``mlx5_0/1``, by host), in
-    packets of at most ``mtu`` bytes: ``mlx5_0/1``; or ``rxe0/1 over eth0 (virtio_net)`` of a device
-    in software, which counts packets while its interface counts bytes; or ``mlx4_0/1 (without
-    counters)``, as some virtual functions are.
+    """The transport of a payload that was sent by verbs.
 
-    ProvenanceError: the counters say that the bytes, or most of them, went another way.
+    It is ``mlx5_0/1`` for a port with counters. It is ``rxe0/1 over eth0 (virtio_net)`` for a
+    device in software, which counts packets while its interface counts bytes. It is ``mlx4_0/1
+    (without counters)`` for some virtual functions.
+
+    :arg ports: port by host, such as ``mlx5_0/1``.
+    :arg mtu: largest packet in bytes.
+
+    Raises ProvenanceError if most of the bytes took another path.
     """
     carried = transport(before, after, payload_bytes)
     if lost := ports.keys() - before.keys():
         raise ProvenanceError(
-            f"{', '.join(sorted(lost))} has an RDMA port but is none of the hosts "
+            f"{', '.join(sorted(lost))} has an RDMA port but is not among the hosts "
             f"{', '.join(before)}"
         )
     for host, port in ports.items():
@@ -350,17 +366,17 @@ def rdma_transport(
 
 
 def large_page_bytes(before: Nodes, after: Nodes) -> dict[str, int]:
-    """By host the bytes that its kernel gave out in transparent huge pages between two snapshots,
-    to whichever program.
+    """Bytes of transparent huge pages that each host's kernel allocated between two snapshots.
 
-    ProvenanceError: a host missing from ``after``, or one whose kernel doesn't count them.
+    They include those of all programs. Raises ProvenanceError if a host is missing from ``after``,
+    or if its kernel does not count them.
     """
     given = {}
     for host, facts in before.items():
         first, last = facts.get(LARGE_PAGES, ""), after.get(host, {}).get(LARGE_PAGES, "")
         if not (first.isdecimal() and last.isdecimal() and int(last) >= int(first)):
             raise ProvenanceError(
-                f"{host}: the kernel does not say how much memory it gave in large pages "
+                f"{host}: the kernel does not count the memory that it gave in large pages "
                 f"(before: {first or 'nothing'}, after: {last or 'nothing'})"
             )
         given[host] = int(last) - int(first)
@@ -368,7 +384,7 @@ def large_page_bytes(before: Nodes, after: Nodes) -> dict[str, int]:
 
 
 def _sent(host: str, before: Facts, after: Facts) -> dict[str, int]:
-    """Bytes that one host sent, by carrier; ProvenanceError when a counter ran backwards."""
+    """Bytes that one host sent, by interface. Raises ProvenanceError if a counter ran backwards."""
     sent: dict[str, int] = {}
     for key, first in before.items():
         if (

@@ -1,5 +1,7 @@
-"""Installation of an environment's software by Spack, from a lock in spack-env/, for environments
-with the feature `spack`."""
+"""Install an environment's software by Spack, from a lock in spack-env/.
+
+This serves environments with the feature `spack`.
+"""
 
 import shlex
 import shutil
@@ -24,14 +26,16 @@ FOUND, LOAD = "spack.found", "load.sh"
 
 
 def directory(environ) -> Path:
-    """Directory of the Spack environment that the extra `spack_env` names: a name in spack-env/, or
-    the absolute path of a site's own."""
+    """Directory of the Spack environment that the extra `spack_env` names.
+
+    The extra is a name in spack-env/, or the absolute path of a site's own directory.
+    """
     return ENVIRONMENTS_DIR / SPACK_ENV.of(environ, default=environ.name)
 
 
 def stage(environment: Path, target: Path) -> None:
-    """Copy an environment to `target`, so that Spack can write there, and link the directories that
-    it includes."""
+    """Copy an environment to `target`, where Spack can write, and link the directories that it
+    includes."""
     shutil.rmtree(target, ignore_errors=True)
     copy = target / environment.name
     copy.mkdir(parents=True)

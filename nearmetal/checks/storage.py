@@ -1,5 +1,4 @@
-"""Can ReFrame store this run's session, and did it?  ReFrame itself only warns where it cannot, and
-ends with 0."""
+"""Fail a run whose session ReFrame cannot store. ReFrame itself only warns, and ends with 0."""
 
 import atexit
 import contextlib
@@ -18,16 +17,16 @@ import reframe.core.logging as reframe_logging
 from reframe.core.runtime import runtime
 from reframe.utility import osext
 
-#: When this process began to load checks: its session starts later.
+#: Time at which this process began to load checks. Its session starts later.
 LOADED = time.time()
-#: Space for a session, in sizes of the newest one: the database, its journal, and the report.
+#: Disk space for a session, in sizes of the newest one: for database, journal and report.
 SESSIONS = 3
-#: Space for a session at least, in bytes: a campaign of the whole suite takes about 1 MB.
+#: Least disk space for a session, in bytes. A campaign of the whole suite takes about 1 MB.
 LEAST_SPACE = 4 << 20
 
 
 def database() -> Path | None:
-    """ReFrame's results database; None where storing is switched off on purpose."""
+    """ReFrame's results database. None if storing is switched off."""
     if not runtime().get_option("storage/0/enable"):
         return None
     return Path(osext.expandvars(runtime().get_option("storage/0/sqlite_db_file")))
@@ -35,7 +34,7 @@ def database() -> Path | None:
 
 @functools.cache  # one run stores one session
 def fault(path: Path) -> str:
-    """Why a session cannot be stored in that database, and the fix; empty where it can."""
+    """The reason why no session can be stored in that database, and the fix. '' if one can."""
     try:
         size = _try_to_write(path) if path.exists() else 0
         _try_for_space(path, max(LEAST_SPACE, SESSIONS * size))
@@ -51,14 +50,14 @@ def fault(path: Path) -> str:
 
 
 def _try_to_write(path: Path) -> int:
-    """Begin to write to the database and take it back; returns the bytes of the newest session.
+    """Begin to write to the database and undo it. Returns the bytes of the newest session.
 
     Raises sqlite3.Error, OSError.
     """
     if path.stat().st_size == 0:
-        # ReFrame makes its tables only where there is no file.
+        # ReFrame creates its tables only in a new file.
         raise sqlite3.DatabaseError("the file is empty, 0 bytes")
-    lock = path.parent / ".db.lock"  # which ReFrame opens for writing
+    lock = path.parent / ".db.lock"  # ReFrame opens it for writing
     if lock.exists():
         lock.open("ab").close()
     patience = runtime().get_option("storage/0/sqlite_conn_timeout") or 60
@@ -83,11 +82,11 @@ def _fix(error: sqlite3.Error) -> str:
         return "let ReFrame's user write the file and its directory, or set RFM_SQLITE_DB_FILE"
     if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
         return "make space, or set RFM_SQLITE_DB_FILE to a file elsewhere"
-    return "move the file away or restore it from a copy; where there is none, ReFrame makes one"
+    return "move the file away, or restore it from a copy. Without one, ReFrame creates a new file"
 
 
 def _try_for_space(path: Path, size: int) -> None:
-    """Take so much space beside the database for a moment. Raises OSError."""
+    """Allocate `size` bytes beside the database for a moment. Raises OSError."""
     place = path.parent.absolute()
     while not place.exists():
         place = place.parent
@@ -97,8 +96,8 @@ def _try_for_space(path: Path, size: int) -> None:
 
 @functools.cache
 def watch(path: Path) -> None:
-    """At the end of this process, end it with 1 unless its session is in the database."""
-    if "reframe.frontend.cli" not in sys.modules:  # another program, which stores nothing
+    """Make this process end with 1 unless its session is then in the database."""
+    if "reframe.frontend.cli" not in sys.modules:  # a program that stores nothing
         return
     mine = {"cmdline": shlex.join(sys.argv), "log_files": list(reframe_logging.log_files())}
     atexit.register(_refuse_unless_stored, path, mine, time.time(), os.getpid())
@@ -125,12 +124,12 @@ def _refuse_unless_stored(path: Path, mine: dict, until: float, process: int) ->
     if any(mine == {name: info.get(name, mine[name]) for name in mine} for info in infos):
         return
     print(
-        f"ERROR: {path}: ReFrame did not store this run's session ({why}), so that no command can "
+        f"ERROR: {path}: ReFrame did not store this run's session ({why}), so no command can "
         "judge it. Fix: see its warning above; make the file writable, and run again",
         file=sys.stderr,
     )
     sys.stdout.flush()
     sys.stderr.flush()
     logging.shutdown()
-    # The one way to change the exit code from here.
+    # Only this changes the exit code here.
     os._exit(1)

@@ -230,7 +230,7 @@ def test_common():
         ("a kernel=6.1\na cp", "line 2 .*'a cp'"),
         ("a kernel=", "line 1"),
         ("slurmstepd: error: x=1", "line 1"),
-        ("a k=1\nb k=1\na k=1\n", "line 3: a says k twice"),
+        ("a k=1\nb k=1\na k=1\n", "line 3: a reports k twice"),
     ],
 )
 def test_malformed(text, message):

@@ -141,7 +141,7 @@ class Jvm(Bare):
         return launcher
 
     def preparations(self, launch_of_all, launcher, tasks):
-        # Ranks in JVMs find each other by their launcher, which needs no trial.
+        # Ranks in JVMs meet through our launcher. It reports those that do not come.
         return self.software.verifications(by_srun=False)
 
     def arrival(self):
@@ -157,7 +157,7 @@ class Jvm(Bare):
         return self.software.packages()
 
     def asked(self) -> dict:
-        """The settings that jvm.sh is given, without those it chooses, by the names it reports."""
+        """The settings given to jvm.sh, by the names that it reports, without those it chooses."""
         given = {name: self.settings[name] for name in ("device", "gc", "pages")}
         asked = {name: value for name, value in given.items() if value != "auto"}
         if self.settings["heap"]:
@@ -166,16 +166,16 @@ class Jvm(Bare):
 
 
 def facts_of_jvms(runtimes, text: str) -> dict:
-    """The settings that the JVMs of an output report; {} without JVMs.
+    """The settings that the JVMs report in an output. {} without JVMs.
 
-    Raises ParseError where they differ from those asked for.
+    Raises ParseError if they differ from the requested ones.
 
-    :arg runtimes: of the check, or both of a duet.
+    :arg runtimes: that of the check, or both of a duet.
     """
     ran = parse_jvm(text)
     asked = [runtime.asked() for runtime in runtimes if runtime.java]
     if asked and not ran:
-        raise ParseError("no JVM says how it was set: lines were lost; rerun")
+        raise ParseError("no JVM reports its settings: lines were lost; rerun")
     if not ran:
         return {}
     for did in ran.did:

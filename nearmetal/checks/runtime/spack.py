@@ -1,4 +1,4 @@
-"""The runtime of Spack: environments with the feature `spack`, which one fixture installs."""
+"""The runtime of Spack: environments with the feature `spack`, installed by a fixture."""
 
 import shlex
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ def from_spack(environ) -> bool:
 
 
 class Spack(Bare):
-    """Programs that Spack installed, or that are built by the compilers of its environment."""
+    """Programs that Spack installed, or that the compilers of its environment build."""
 
     def __init__(self, environ, partition, installer):
         super().__init__(environ, partition)
@@ -24,7 +24,7 @@ class Spack(Bare):
 
     @property
     def _installer(self):
-        # ReFrame knows it only once the check's dependencies are resolved.
+        # ReFrame knows the installer only after it has resolved the check's dependencies.
         return self._find_installer(self.environ)
 
     def arrival(self):
@@ -42,7 +42,7 @@ class Spack(Bare):
 
 @dataclass(frozen=True)
 class Place:
-    """Where a fixture runs, by the names that ReFrame's registry of fixtures reads."""
+    """The place of a fixture, in attributes that ReFrame's registry of fixtures reads."""
 
     valid_systems: list[str]
     valid_prog_environs: list[str]
@@ -50,26 +50,26 @@ class Place:
 
 @dataclass(frozen=True)
 class Named:
-    """A name of a class, which ReFrame can copy with the check, unlike the class."""
+    """The name of a class. ReFrame copies the check, and cannot copy a class with it."""
 
     __name__: str
 
 
 @dataclass(frozen=True)
 class Listed:
-    """What `reframe --list` reads of a check's fixture."""
+    """The attributes of a fixture that `reframe --list` reads."""
 
     cls: Named
     scope: str
 
 
 def have_it_installed(check, further_environs=()) -> dict[tuple[str, str], str]:
-    """Have ReFrame run `spack_install` before a check, in those of its environments that need it.
+    """Let ReFrame run `spack_install` before a check, in the environments that need it.
 
-    A declared fixture (`fixture(spack_install, scope="environment")`) would run in every
-    environment of the check, and most need none. ReFrame's own registry takes the few instead.
+    A declared fixture (`fixture(spack_install, scope="environment")`) would run in all environments
+    of the check, and most need none. So the needed ones are added to ReFrame's registry directly.
 
-    :arg further_environs: names of environments that the check needs besides its own.
+    :arg further_environs: names of further environments that the check needs.
     :returns: the fixture's name by partition and environment.
     """
     declared = TestFixture(spack_install, scope="environment")
