@@ -64,6 +64,7 @@ SETS = {
         Stage("node whole", on_a_node("whole")),
         Stage("browser whole", tier("browser", "-m", "whole")),
         Stage("lab whole", tier("lab", "-m", "whole")),
+        Stage("drills", [*MAKE, "drill", "DRILL=--once"]),
     ],
 }
 
