@@ -90,7 +90,7 @@ def test_nwchem():
             0.0488458, abs=1e-6
         )
         assert run.rate == 1 / run.seconds and run.payload_bytes is None
-    # The machine was busy. Two processes that poll for messages lose more time by it than one.
+    # The machine was busy. This slows two processes that poll for messages more than one process.
     assert two.seconds == pytest.approx(31.803643) and one.seconds < 10
 
 

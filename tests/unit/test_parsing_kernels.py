@@ -125,7 +125,7 @@ def test_eigen():
         (lambda text: "srun: error", ["no eigensolver", "srun: error"]),
         (
             lambda text: text[: text.index(" Time in seconds")],
-            ["lack Time in seconds, Verification", "cut off"],
+            ["lack", "Time in seconds, Verification", "cut off"],
         ),
         (
             lambda text: text.replace("= SUCCESSFUL", "= UNSUCCESSFUL"),
