@@ -1,4 +1,4 @@
-"""The simulation that says how often the gate errs."""
+"""The simulation of the gate's error rates."""
 
 import argparse
 
@@ -8,6 +8,7 @@ import pytest
 from bench import __main__ as bench_gate
 from bench import limits as bench_limits
 from bench import tables as bench_tables
+from tests.support.said import lacking
 
 SHORT = ["bench-gate", "--trials", "20", "--campaigns", "1"]
 
@@ -73,10 +74,13 @@ def test_a_promise_that_is_not_kept_or_not_measured_is_named(monkeypatch, capsys
     )
     assert bench_gate.main() == 1
     err = capsys.readouterr().err
-    assert "promise not kept: CV 8 %, judge, step 10 %: 94.00 % with 30.0 repeats" in err
-    assert "promise not kept: CV 2 %, judge, step 5 %: 99.00 % with 7.5 repeats" in err
-    assert "promise not kept: CV 2 %, judge, step 0 %: 1.00 %" in err
-    assert "not measured: ('campaigns', 'CV 3 %', 0.0)" in err
+    for facts in (
+        ["not kept", "CV 8 %", "judge", "step 10 %", "94.00 %", "30.0 repeats"],
+        ["not kept", "CV 2 %", "judge", "step 5 %", "99.00 %", "7.5 repeats"],
+        ["not kept", "CV 2 %", "judge", "step 0 %", " 1.00 %"],
+        ["not measured", "'campaigns'", "'CV 3 %'", "0.0)"],
+    ):
+        assert [line for line in err.splitlines() if not lacking(line, *facts)], facts
 
 
 def test_less_noise_and_more_error_need_fewer_launches():

@@ -1,4 +1,4 @@
-"""The parsers against recorded real output (tests/recorded/README.md), whole and damaged."""
+"""Parsers read recorded real output (tests/recorded/README.md), and refuse damaged output."""
 
 import re
 
@@ -10,6 +10,7 @@ from nearmetal.checks.parsing.qperf import parse_qperf, parse_tcp
 from nearmetal.checks.parsing.stream import Binding, parse_stream
 from tests.support.paths import RECORDED
 from tests.support.recorded import SIZES, recorded
+from tests.support.said import lacking
 
 
 @pytest.mark.parametrize(
@@ -29,7 +30,7 @@ def test_five_launches_of_our_pingpong(name, library):
             assert len(batches) == min(10, row.repetitions) and min(
                 batches
             ) <= row.latency_us <= max(batches)
-            # the printed MB/s (10^6) and the one from t agree within the rounding of t
+            # The printed MB/s (10^6 byte/s) agrees with the rate from t, within the rounding of t.
             assert launch.bandwidth_gbps(size) * 125 == pytest.approx(
                 row.mbytes_per_s, rel=5e-4, abs=0.01
             )
@@ -39,7 +40,8 @@ def test_five_launches_of_our_pingpong(name, library):
 def test_imb(name):
     (launch,) = parse_imb(recorded(name))
     assert launch.complete and list(launch.rows) == [0, *SIZES] and not launch.facts
-    assert launch.startup_latency_us == launch.rows[1].latency_us  # not that of the 0 B row
+    # The row of 0 bytes does not count.
+    assert launch.startup_latency_us == launch.rows[1].latency_us
     assert launch.rows[0].mbytes_per_s == 0
 
 
@@ -100,44 +102,47 @@ OURS, IMB, STREAM, QPERF, TCP = (
 )
 
 
-def brief(value: str) -> str | None:
-    """A test's name says what it expects, not the whole text that it damaged."""
+def brief(value: str | list[str]) -> str | None:
+    """A parameter in the name of a test: its facts, or the length of a long text."""
+    if isinstance(value, list):
+        return " ".join(value)
     return None if len(value) < 60 else f"{len(value)}_characters"
 
 
 @pytest.mark.parametrize(
-    "text, message",
+    "text, facts",
     [
-        ("", "it is empty"),
-        ("srun: error: Unable to create step\n", "it begins 'srun: error"),
-        (recorded("pingpong_truncated"), "stops after 8 bytes"),
-        (recorded("pingpong_corrupted"), "is not a row"),
-        (recorded("imb_timeout"), "time-out"),
-        (recorded("imb_one_rank"), "table has no row"),
-        (without("# nearmetal complete", OURS), "stops after 4194304 bytes"),
-        (without("All processes entering", IMB), "stops after 4194304 bytes"),
-        (without(r" 4194304 +10 ", IMB), "missing before 4194304"),
-        (without(r" 1024 +1000 ", IMB), "missing before 2048"),
-        (without(r" 1024 +1000 ", OURS), "missing before 2048"),
-        (without(r" 1 +1000 ", OURS), "22 sizes in the table"),
-        (without("nearmetal batches: bytes=64 ", OURS), "lines were lost"),
-        (without("nearmetal verified", OURS), "does not report its verified"),
-        (put(r"^( +64 +1000 +)\S+", r"\1nan", OURS), "latency at 64 bytes is nan"),
-        (put(r"^( +64 +1000 +)\S+", r"\g<1>0.00", IMB), "latency at 64 bytes is 0.00"),
-        (put(r"^( +64 +1000 +)\S+", r"\1-0.2", IMB), "latency at 64 bytes is -0.2"),
-        (put(r"^( +64 +1000 +)\S+", r"\1***", IMB), "not a number"),
-        (put(r"^( +64) +1000 ", r"\1 0 ", IMB), "is not a row"),
-        (put(r"^( +64 .*)$", r"\1\nWARNING: link flapped", OURS), "link flapped"),
-        (put(r"^( +64 .*)$", r"\1\n\1", IMB), "64 bytes after 64"),
-        (put(r" us=\S+", " us=", OURS), "does not give the parts"),
-        (put(r" us=\S+", " us=1,0", OURS), "a part of 1 is 0"),
-        (put(r"Mbytes/sec", "Mbytes/sec Msg/sec", IMB), "is not the only header"),
+        ("", ["it is empty"]),
+        ("srun: error: Unable to create step\n", ["srun: error: Unable"]),
+        (recorded("pingpong_truncated"), [" 8 bytes", "cut off"]),
+        (recorded("pingpong_corrupted"), ["corrupted message of 4096 bytes", "not a row"]),
+        (recorded("imb_timeout"), ["4 time-out", "not a row"]),
+        (recorded("imb_one_rank"), ["no row"]),
+        (without("# nearmetal complete", OURS), ["4194304 bytes", "cut off"]),
+        (without("All processes entering", IMB), ["4194304 bytes", "cut off"]),
+        (without(r" 4194304 +10 ", IMB), ["missing", "4194304 bytes"]),
+        (without(r" 1024 +1000 ", IMB), ["missing", "2048 bytes"]),
+        (without(r" 1024 +1000 ", OURS), ["missing", "2048 bytes"]),
+        (without(r" 1 +1000 ", OURS), ["22 sizes", "2 bytes instead of 1"]),
+        (without("nearmetal batches: bytes=64 ", OURS), ["sizes=23", "batches of 22"]),
+        (without("nearmetal verified", OURS), ["pingpong", "not report", "verified"]),
+        (put(r"^( +64 +1000 +)\S+", r"\1nan", OURS), ["latency", "64 bytes", "is nan"]),
+        (put(r"^( +64 +1000 +)\S+", r"\g<1>0.00", IMB), ["latency", "64 bytes", "is 0.00"]),
+        (put(r"^( +64 +1000 +)\S+", r"\1-0.2", IMB), ["latency", "64 bytes", "is -0.2"]),
+        (put(r"^( +64 +1000 +)\S+", r"\1***", IMB), ["latency", "64 bytes", "'***'"]),
+        (put(r"^( +64) +1000 ", r"\1 0 ", IMB), ["'64 0 ", "not a row"]),
+        (put(r"^( +64 .*)$", r"\1\nWARNING: link flapped", OURS), ["'WARNING: link flapped'"]),
+        (put(r"^( +64 .*)$", r"\1\n\1", IMB), ["64 bytes after 64"]),
+        (put(r" us=\S+", " us=", OURS), ["nearmetal batches: bytes=1 us='", "parts"]),
+        (put(r" us=\S+", " us=1,0", OURS), ["part of 1 ", "is 0"]),
+        (put(r"Mbytes/sec", "Mbytes/sec Msg/sec", IMB), ["Mbytes/sec Msg/sec'", "only header"]),
     ],
     ids=brief,
 )
-def test_damaged_pingpong_is_refused(text, message):
-    with pytest.raises(ParseError, match=re.escape(message)):
+def test_damaged_pingpong_is_refused(text, facts):
+    with pytest.raises(ParseError) as error:
         parse_imb(text)
+    assert not lacking(str(error.value), *facts)
 
 
 def test_a_bad_launch_among_good_ones_is_refused():
@@ -151,7 +156,7 @@ def test_a_bad_launch_among_good_ones_is_refused():
     ids=["ours", "imb", "stream", "qperf"],
 )
 def test_every_cut_is_noticed(parse, launcher):
-    """Whatever the line at which the output stops, no parser takes it for whole."""
+    """No parser accepts output that stops early, at any line."""
     whole = parse(launcher)
     lines = launcher.rstrip().splitlines()
     ends = {
@@ -161,8 +166,8 @@ def test_every_cut_is_noticed(parse, launcher):
     }
     for kept in range(len(lines)):
         if kept in ends or (launcher is QPERF and kept == len(lines) - 1):
-            # several launches: a cut between two can't be seen; qperf: only the test's duration is
-            # lost
+            # A cut between two launches leaves whole launches. The last line of qperf holds only
+            # the duration of its last test.
             continue
         try:
             assert parse("\n".join(lines[:kept])) != whole
@@ -190,31 +195,32 @@ def test_stream():
 
 
 @pytest.mark.parametrize(
-    "text, message",
+    "text, facts",
     [
-        ("", "it is empty"),
-        (without("# nearmetal complete", STREAM), 'without "# nearmetal complete"'),
-        (without("Solution Validates", STREAM), "the table of 1 threads lacks"),
-        (without("^Triad", STREAM), "the table of 1 threads lacks"),
-        (without("function=Triad", STREAM), "the table of 1 threads lacks"),
-        (without("thread=1", STREAM), "the table of 2 threads lacks"),
-        (without("nearmetal threads: 1", STREAM), "before any"),
-        (put(r"threads: 2", "threads: 1", STREAM), "two tables for 1 threads"),
-        (put(r"threads: 2", "threads: none", STREAM), "not a number"),
-        (put(r"thread=1 cpu", "thread=1 gpu", STREAM), "is not the binding"),
-        (put(r"(Triad: +)\S+", r"\1inf", STREAM), "rate of triad is inf"),
-        (put(r"(Triad: +)\S+", r"\1nan", STREAM), "rate of triad is nan"),
-        (put(r"(Triad: +).*", r"\1", STREAM), "rate of triad"),
+        ("", ["it is empty"]),
+        (without("# nearmetal complete", STREAM), ['"# nearmetal complete"', "cut off"]),
+        (without("Solution Validates", STREAM), ["1 threads", "lacks"]),
+        (without("^Triad", STREAM), ["1 threads", "lacks"]),
+        (without("function=Triad", STREAM), ["1 threads", "lacks"]),
+        (without("thread=1", STREAM), ["2 threads", "lacks"]),
+        (without("nearmetal threads: 1", STREAM), ["thread=0 cpu=0", "before any"]),
+        (put(r"threads: 2", "threads: 1", STREAM), ["two tables", "1 threads"]),
+        (put(r"threads: 2", "threads: none", STREAM), ["threads", "'none'"]),
+        (put(r"thread=1 cpu", "thread=1 gpu", STREAM), ["'thread=1 gpu=0 ", "not the binding"]),
+        (put(r"(Triad: +)\S+", r"\1inf", STREAM), ["rate of triad", "is inf"]),
+        (put(r"(Triad: +)\S+", r"\1nan", STREAM), ["rate of triad", "is nan"]),
+        (put(r"(Triad: +).*", r"\1", STREAM), ["rate of triad", "is ''"]),
         (
             put(r"Solution Validates.*", "Failed Validation: avg error 1e-3", STREAM),
-            "wrong results",
+            ["wrong results", "avg error 1e-3"],
         ),
     ],
     ids=brief,
 )
-def test_damaged_stream_is_refused(text, message):
-    with pytest.raises(ParseError, match=re.escape(message)):
+def test_damaged_stream_is_refused(text, facts):
+    with pytest.raises(ParseError) as error:
         parse_stream(text)
+    assert not lacking(str(error.value), *facts)
 
 
 def test_qperf():
@@ -234,22 +240,26 @@ def test_qperf_units():
 
 
 @pytest.mark.parametrize(
-    "text, message",
+    "text, facts",
     [
-        ("", "no result of qperf"),
-        (recorded("qperf_no_server"), "lacks latency"),
-        (put(r" ns$", " us", QPERF), "run qperf with -uu"),
-        (put(r"1048576 bytes", "1 MiB (1,048,576)", QPERF), "run qperf with -uu"),
-        (put(r"latency .*", "latency   =   nan ns", QPERF), "is nan"),
-        (put(r"latency .*", "latency   =   0 ns", QPERF), "is 0"),
-        (QPERF + QPERF, "1 bytes twice"),
-        (QPERF[: QPERF.index("tcp_bw")], "only one of latency and bandwidth"),
+        ("", ["no result of qperf"]),
+        (recorded("qperf_no_server"), ["tcp_lat", "lacks latency"]),
+        (put(r" ns$", " us", QPERF), ["latency", "'us'", "qperf with -uu"]),
+        (
+            put(r"1048576 bytes", "1 MiB (1,048,576)", QPERF),
+            ["1 MiB (1,048,576)", "qperf with -uu"],
+        ),
+        (put(r"latency .*", "latency   =   nan ns", QPERF), ["tcp_lat", "1 bytes", "is nan"]),
+        (put(r"latency .*", "latency   =   0 ns", QPERF), ["tcp_lat", "1 bytes", "is 0,"]),
+        (QPERF + QPERF, ["tcp_lat", "1 bytes twice"]),
+        (QPERF[: QPERF.index("tcp_bw")], ["4194304", "only one of", "latency", "bandwidth"]),
     ],
     ids=brief,
 )
-def test_damaged_qperf_is_refused(text, message):
-    with pytest.raises(ParseError, match=re.escape(message)):
+def test_damaged_qperf_is_refused(text, facts):
+    with pytest.raises(ParseError) as error:
         parse_qperf(text)
+    assert not lacking(str(error.value), *facts)
 
 
 def test_tcp_of_two_links():
@@ -265,19 +275,20 @@ def test_tcp_launches_are_kept_apart():
 
 
 @pytest.mark.parametrize(
-    "text, message",
+    "text, facts",
     [
-        ("", "no launch of tcp.sh"),
-        (without("# nearmetal complete", TCP), "stops without"),
-        (TCP + without("# nearmetal complete", TCP), "stops without"),
-        (put(r"latency .*", "latency   =   nan ns", TCP), "is nan"),
-        (without("tcp_bw:", TCP), "is not a line of tcp_lat"),
+        ("", ["no launch of tcp.sh"]),
+        (without("# nearmetal complete", TCP), ["tcp.sh", '"# nearmetal complete"']),
+        (TCP + without("# nearmetal complete", TCP), ["tcp.sh", '"# nearmetal complete"']),
+        (put(r"latency .*", "latency   =   nan ns", TCP), ["tcp_lat", "1 bytes", "is nan"]),
+        (without("tcp_bw:", TCP), ["'msg_size", "not a line", "tcp_lat"]),
     ],
     ids=brief,
 )
-def test_damaged_tcp_is_refused(text, message):
-    with pytest.raises(ParseError, match=re.escape(message)):
+def test_damaged_tcp_is_refused(text, facts):
+    with pytest.raises(ParseError) as error:
         parse_tcp(text)
+    assert not lacking(str(error.value), *facts)
 
 
 def test_recorded_files_tell_nothing_of_the_machine():

@@ -1,5 +1,5 @@
-"""The parsers of NPB, ping-pong and collectives against what the Java programs print
-(tests/recorded/README.md): unchanged."""
+"""The parsers of NPB, ping-pong and collectives read the output of the Java programs too
+(tests/recorded/README.md)."""
 
 import re
 
@@ -11,6 +11,7 @@ from nearmetal.checks.parsing.java import JvmRun, parse_jvm
 from nearmetal.checks.parsing.npb import parse_npb
 from nearmetal.checks.parsing.pingpong import parse_imb
 from tests.support.recorded import SIZES, recorded
+from tests.support.said import lacking
 
 
 def check_facts(facts):
@@ -41,8 +42,8 @@ def test_npb():
 
 
 def test_java_and_c_compute_the_same():
-    """Iteration counts, and the sums of CG that both print, to the last digit that the order of
-    additions leaves."""
+    """Both have the same iteration counts and print the same sums of CG. The order of additions
+    changes only the residuals, which are not compared."""
     ours, theirs = (
         re.findall(r"^ +\d+ +\S+e-1\d +(\d+\.\d+)$", recorded(name), re.M)
         for name in ("java_npb", "npb")
@@ -81,16 +82,17 @@ def test_collectives():
 
 
 @pytest.mark.parametrize(
-    "name, parse, message",
+    "name, parse, facts",
     [
-        ("java_npb", parse_npb, 'stops without "# nearmetal complete"'),
-        ("java_pingpong", parse_imb, "without its last line"),
-        ("java_collectives", parse_collectives, "without its last line"),
+        ("java_npb", parse_npb, ["CG", '"# nearmetal complete"']),
+        ("java_pingpong", parse_imb, ["4194304 bytes", "cut off"]),
+        ("java_collectives", parse_collectives, ["Barrier", "cut off"]),
     ],
 )
-def test_cut_off(name, parse, message):
-    with pytest.raises(ParseError, match=re.escape(message)):
+def test_cut_off(name, parse, facts):
+    with pytest.raises(ParseError) as error:
         parse(recorded(name).replace("# nearmetal complete", ""))
+    assert not lacking(str(error.value), *facts)
 
 
 def test_a_wrong_result():
@@ -105,6 +107,6 @@ def test_how_the_jvms_were_set():
     did = dict(word.split("=") for word in settings.split())
     assert parse_jvm(told) == JvmRun(settings, "settled", [did])
     unsettled = told.replace("warm_up: stable=yes", "warm_up: stable=no", 1)
-    assert parse_jvm(unsettled).warm_up == "not everywhere settled: raise java_warm_up"
+    assert not lacking(parse_jvm(unsettled).warm_up, "not everywhere", "java_warm_up")
     assert parse_jvm(line + line.replace("256", "64")).settings.count(" | ") == 1
     assert parse_jvm(recorded("npb")) is None

@@ -1,5 +1,5 @@
-"""The parsers of kernels, collectives, eigensolver, noise and bindings against recorded real output
-(tests/recorded/README.md), whole and damaged."""
+"""Parsers of kernels, collectives, eigensolver, noise and bindings read recorded real output
+(tests/recorded/README.md), and refuse damaged output."""
 
 import re
 
@@ -14,6 +14,7 @@ from nearmetal.checks.parsing.launch import parse_launch
 from nearmetal.checks.parsing.npb import parse_npb
 from nearmetal.checks.parsing.osnoise import parse_noise
 from tests.support.recorded import recorded
+from tests.support.said import lacking
 
 KERNELS = ["CG", "EP", "FT", "IS", "MG"]
 SIMULATED = [("BT", 1), ("LU", 2), ("SP", 1)]
@@ -48,35 +49,45 @@ def test_the_multi_zone_programs_of_npb():
 
 
 @pytest.mark.parametrize(
-    "damage, message",
+    "damage, facts",
     [
-        (lambda text: "", "no NPB kernel in this output"),
-        (lambda text: re.sub(r"(Active processes=).*", r"\1 1", text), "used 1 of 2 processes"),
-        (lambda text: text[: text.index("Benchmark Completed") - 5], "it was cut off"),
-        (lambda text: text.replace("SUCCESSFUL", "UNSUCCESSFUL"), "computes wrongly"),
-        (lambda text: text.replace("SUCCESSFUL", "NOT PERFORMED"), "computes wrongly"),
+        (lambda text: "", ["no NPB kernel"]),
+        (lambda text: re.sub(r"(Active processes=).*", r"\1 1", text), ["CG", "1 of 2 processes"]),
+        (
+            lambda text: text[: text.index("Benchmark Completed") - 5],
+            ['"Benchmark Completed"', "cut off"],
+        ),
+        (
+            lambda text: text.replace("SUCCESSFUL", "UNSUCCESSFUL"),
+            ["CG class S", "2 processes", "UNSUCCESSFUL", "computes wrongly"],
+        ),
+        (
+            lambda text: text.replace("SUCCESSFUL", "NOT PERFORMED"),
+            ["CG class S", "2 processes", "NOT PERFORMED", "computes wrongly"],
+        ),
         (
             lambda text: re.sub(r"(Mop/s total     =).*", r"\1 NaN", text),
-            "which no measurement gives",
+            ["CG: Mop/s total", "NaN", "no measurement"],
         ),
         (
             lambda text: re.sub(r"(Mop/s total     =).*", r"\1 0.00", text),
-            "which no measurement gives",
+            ["CG: Mop/s total", "0.00", "no measurement"],
         ),
-        (lambda text: re.sub(r" Mop/s total.*\n", "", text), "lack Mop/s total"),
+        (lambda text: re.sub(r" Mop/s total.*\n", "", text), ["CG", "lack Mop/s total"]),
         (
             lambda text: text.replace("# nearmetal complete", ""),
-            'stops without "# nearmetal complete"',
+            ["CG", '"# nearmetal complete"'],
         ),
     ],
 )
-def test_damaged_npb(damage, message):
-    with pytest.raises(ParseError, match=re.escape(message)):
+def test_damaged_npb(damage, facts):
+    with pytest.raises(ParseError) as error:
         parse_npb(damage(recorded("npb")))
+    assert not lacking(str(error.value), *facts)
 
 
 def quickened(launch: str) -> str:
-    """A launch in which rank 0's iterations took a quarter of their time."""
+    """The output of a launch, with the times of rank 0's iterations divided by four."""
     head, _, seconds = re.search(r"(# nearmetal iterations: .*)(s=)(.*)", launch).groups()
     quick = ",".join(f"{float(one) / 4:.9f}" for one in seconds.split(","))
     return re.sub(r"# nearmetal iterations: .*", f"{head}s={quick}", launch)
@@ -109,43 +120,47 @@ def test_eigen():
 
 
 @pytest.mark.parametrize(
-    "damage, message",
+    "damage, facts",
     [
-        (lambda text: "srun: error", "no eigensolver in this output"),
+        (lambda text: "srun: error", ["no eigensolver", "srun: error"]),
         (
             lambda text: text[: text.index(" Time in seconds")],
-            "the results of eigen lack Time in seconds, Verification: it was cut off",
+            ["lack", "Time in seconds, Verification", "cut off"],
         ),
         (
             lambda text: text.replace("= SUCCESSFUL", "= UNSUCCESSFUL"),
-            "its verification says UNSUCCESSFUL: the machine, SLEPc or",
+            ["17 of 17", "UNSUCCESSFUL", "SLEPc", "computes wrongly"],
         ),
         (
             lambda text: re.sub(r"(found    =) 17", r"\1 16", text, count=1),
-            "found 16 of 17 eigenvalues",
+            ["16 of 17 eigenvalues"],
         ),
         (
             lambda text: re.sub(r"(Time in seconds      =).*", r"\1 nan", text),
-            "Time in seconds is nan, which no measurement gives",
+            ["Time in seconds", "is nan", "no measurement"],
         ),
         (
             lambda text: re.sub(r"(Time in seconds      =).*", r"\1 0.000000", text),
-            "which no measurement gives",
+            ["Time in seconds", "is 0.000000", "no measurement"],
         ),
         (
             lambda text: re.sub(r"(Processes            =).*", r"\1 two", text),
-            "Processes is 'two', not a number",
+            ["Processes is 'two'", "not a number"],
         ),
-        (lambda text: re.sub(r"# nearmetal threads.*\n", "", text), "eigen: threads is 'missing'"),
+        (
+            lambda text: re.sub(r"# nearmetal threads.*\n", "", text),
+            ["eigen: threads is 'missing'"],
+        ),
         (
             lambda text: text.replace("# nearmetal complete", "", 1),
-            'stops without "# nearmetal complete"',
+            ["eigen", '"# nearmetal complete"'],
         ),
     ],
 )
-def test_damaged_eigen(damage, message):
-    with pytest.raises(ParseError, match=re.escape(message)):
+def test_damaged_eigen(damage, facts):
+    with pytest.raises(ParseError) as error:
         parse_eigen(damage(recorded("eigen")))
+    assert not lacking(str(error.value), *facts)
 
 
 @pytest.mark.parametrize(
@@ -168,28 +183,32 @@ def test_collectives(name, processes, ours):
 
 
 @pytest.mark.parametrize(
-    "damage, message",
+    "damage, facts",
     [
-        (lambda text: "srun: error", "no table of collectives in this output"),
-        (lambda text: text[: text.index("# Benchmarking Bcast")], "the output stops in Allreduce"),
-        (lambda text: re.sub(r"\n +1024 .*", "", text, count=1), "sizes are missing"),
+        (lambda text: "srun: error", ["no table of collectives", "srun: error"]),
+        (lambda text: text[: text.index("# Benchmarking Bcast")], ["Allreduce", "cut off"]),
+        (
+            lambda text: re.sub(r"\n +1024 .*", "", text, count=1),
+            ["missing", "Alltoall", "512,2048"],
+        ),
         (
             lambda text: re.sub(r"(\n +64 .*? )\S+( +\S+\n)", r"\g<1>nan\2", text, count=1),
-            "which no measurement gives",
+            ["Alltoall", "64 bytes", "is nan", "no measurement"],
         ),
         (
             lambda text: text.replace("# Benchmarking Bcast", "# Benchmarking Alltoall"),
-            "appears twice in one launch",
+            ["Alltoall", "twice", "-npmin"],
         ),
         (
             lambda text: re.sub(r"\n +64 .*\n", "\n64 --\n", text, count=1),
-            "is not a row of the table of Alltoall",
+            ["'64 --'", "not a row", "Alltoall"],
         ),
     ],
 )
-def test_damaged_collectives(damage, message):
-    with pytest.raises(ParseError, match=re.escape(message)):
+def test_damaged_collectives(damage, facts):
+    with pytest.raises(ParseError) as error:
         parse_collectives(damage(recorded("collectives")))
+    assert not lacking(str(error.value), *facts)
 
 
 def test_noise():
@@ -204,29 +223,33 @@ def test_noise():
 
 
 def test_noise_that_takes_longer_than_the_run_was_asked_for():
-    """Stopped for 0.3 s of 0.1 s, as a busy machine or a hypervisor does it."""
+    """A busy machine or a hypervisor may stop a run of 0.1 s for 0.3 s."""
     [run] = parse_noise(recorded("osnoise_stopped"))
     assert run.seconds == 0.1 and run.longest_us > 3e5 and 75 < run.share_lost < 78
 
 
 @pytest.mark.parametrize(
-    "damage, message",
+    "damage, facts",
     [
-        (lambda text: text[: text.index("# nearmetal parts")], "the job was cut off"),
-        (lambda text: re.sub(r"\n +1 .*", "", text, count=1), "1 of 2 CPUs are in the table"),
+        (
+            lambda text: text[: text.index("# nearmetal parts")],
+            ['"# nearmetal complete"', "cut off"],
+        ),
+        (lambda text: re.sub(r"\n +1 .*", "", text, count=1), ["1 of 2 CPUs"]),
         (
             lambda text: re.sub(
                 r"\n( +[01] +\d+ +\d+) +\d+ ",
                 r"\n\1 0 ",
                 re.sub(r"\n( +[01] +\d+ +\d+ +\d+) .*", r"\n\1 0 0.000000", text),
             ),
-            "nothing interrupted any CPU within 1 s",
+            ["nothing interrupted", "1 s", "osnoise.seconds"],
         ),
     ],
 )
-def test_damaged_noise(damage, message):
-    with pytest.raises(ParseError, match=re.escape(message)):
+def test_damaged_noise(damage, facts):
+    with pytest.raises(ParseError) as error:
         parse_noise(damage(recorded("osnoise")))
+    assert not lacking(str(error.value), *facts)
 
 
 def test_hpcc():
@@ -238,25 +261,26 @@ def test_hpcc():
 
 
 @pytest.mark.parametrize(
-    "damage, message",
+    "damage, facts",
     [
-        (lambda text: "", "HPCC began 0 times and ended 0 times"),
-        (lambda text: text[: text.index("End of Summary")], "HPCC began 1 times and ended 0 times"),
-        (lambda text: text.replace("Success=1", "Success=0"), "one of its tests failed"),
+        (lambda text: "", ["began 0 times", "ended 0 times"]),
+        (lambda text: text[: text.index("End of Summary")], ["began 1 times", "ended 0 times"]),
+        (lambda text: text.replace("Success=1", "Success=0"), ["Success=0", "hpccoutf.txt"]),
         (
             lambda text: re.sub(r"HPL_Tflops=.*", "HPL_Tflops=-1", text),
-            "which no measurement gives",
+            ["HPL_Tflops", "is -1", "no measurement"],
         ),
-        (lambda text: re.sub(r"PTRANS_GBs=.*\n", "", text), "lacks PTRANS_GBs"),
+        (lambda text: re.sub(r"PTRANS_GBs=.*\n", "", text), ["lacks PTRANS_GBs"]),
         (
             lambda text: re.sub(r"(\|\|Ax-b\|\|.*)PASSED", r"\1FAILED", text),
-            "HPL's residual is too large",
+            ["HPL", "residual", "FAILED"],
         ),
     ],
 )
-def test_damaged_hpcc(damage, message):
-    with pytest.raises(ParseError, match=re.escape(message)):
+def test_damaged_hpcc(damage, facts):
+    with pytest.raises(ParseError) as error:
         parse_hpcc(damage(recorded("hpcc")))
+    assert not lacking(str(error.value), *facts)
 
 
 def place(task, cores, of=4, numa="0", of_numa=2, host="n1"):
@@ -276,7 +300,7 @@ def test_recorded_launches():
         (lambda text: text[: text.rindex("# nearmetal complete")], "cut off"),
         (lambda text: text.replace("since_asked_s", "since"), "--since"),
         (lambda text: text.replace("mpi_init_s=1", "mpi_init_s=nan"), "MPI_Init is .nan"),
-        (lambda text: "", "no launch in this output"),
+        (lambda text: "", "no launch"),
     ],
 )
 def test_launches_that_tell_no_time_are_refused(damage, words):
@@ -285,7 +309,7 @@ def test_launches_that_tell_no_time_are_refused(damage, words):
 
 
 def test_recorded_bindings():
-    """Of two tasks on two nodes of the lab, with two cores each."""
+    """The launches had two tasks on two nodes of the lab, with two cores each."""
     for kind in ("none", "core"):
         places = parse_binding(recorded(f"binding_{kind}"))
         assert [p.task for p in places] == [0, 1] and {p.host for p in places} == {
@@ -298,51 +322,51 @@ def test_recorded_bindings():
 
 
 @pytest.mark.parametrize(
-    "lines, wanted, fault",
+    "lines, wanted, facts",
     [
-        ([place(0, "0,1,2,3", numa="0,1")], "none", ""),
-        ([place(0, "0,1", numa="0")], "none", "task 0 on n1 may run on 2 of 4 cores, although"),
-        ([place(0, "0"), place(1, "1")], "core", ""),
-        ([place(0, "0"), place(1, "0", host="n2")], "core", ""),
-        ([place(0, "0"), place(1, "0")], "core", "tasks 0 and 1 share core 0 of n1"),
-        ([place(0, "0,1"), place(1, "1,2")], "core", "tasks 0 and 1 share core 1 of n1"),
+        ([place(0, "0,1,2,3", numa="0,1")], "none", []),
+        ([place(0, "0,1", numa="0")], "none", ["task 0", "n1", "2 of 4 cores", "unbound"]),
+        ([place(0, "0"), place(1, "1")], "core", []),
+        ([place(0, "0"), place(1, "0", host="n2")], "core", []),
+        ([place(0, "0"), place(1, "0")], "core", ["tasks 0 and 1", "share core 0", "n1"]),
+        ([place(0, "0,1"), place(1, "1,2")], "core", ["tasks 0 and 1", "share core 1", "n1"]),
         (
             [place(0, "0,1,2,3", numa="0,1")],
             "core",
-            "task 0 on n1 may run on 4 of 4 cores: it is not bound",
+            ["task 0", "n1", "4 of 4 cores", "not bound"],
         ),
-        ([place(0, "0", of=1, of_numa=1)], "core", ""),
-        ([place(0, "0,1"), place(1, "2,3", numa="1")], "numa", ""),
-        ([place(0, "0,1,2,3", numa="0,1")], "numa", "it is not bound"),
-        ([place(0, "1,2", numa="0,1")], "numa", "may run on 2 NUMA nodes instead of one"),
-        ([place(0, "0,1,2,3", of_numa=1)], "numa", ""),
+        ([place(0, "0", of=1, of_numa=1)], "core", []),
+        ([place(0, "0,1"), place(1, "2,3", numa="1")], "numa", []),
+        ([place(0, "0,1,2,3", numa="0,1")], "numa", ["task 0", "n1", "4 of 4 cores", "not bound"]),
+        ([place(0, "1,2", numa="0,1")], "numa", ["task 0", "n1", "2 NUMA nodes"]),
+        ([place(0, "0,1,2,3", of_numa=1)], "numa", []),
     ],
 )
-def test_bindings_are_as_wanted_or_said_not_to_be(lines, wanted, fault):
+def test_bindings_are_as_wanted_or_said_not_to_be(lines, wanted, facts):
     said = differs(parse_binding("".join(lines)), wanted)
-    assert fault in said and bool(fault) == bool(said)
+    assert bool(said) == bool(facts) and not lacking(said, *facts)
 
 
 @pytest.mark.parametrize(
-    "lines, wanted, fault",
+    "lines, wanted, facts",
     [
-        ([place(0, "0,1"), place(1, "2,3")], "core", ""),
-        ([place(0, "0,1", of=2)], "core", ""),
-        ([place(0, "0,1,2,3")], "none", ""),
-        ([place(0, "0,1", numa="0"), place(1, "0,1", numa="0")], "numa", ""),
-        ([place(0, "0", of=1)], "none", ""),
-        ([place(0, "0,1,2,3")], "core", "it is not bound"),
-        ([place(0, "0,1"), place(1, "1,2")], "core", "share core 1"),
+        ([place(0, "0,1"), place(1, "2,3")], "core", []),
+        ([place(0, "0,1", of=2)], "core", []),
+        ([place(0, "0,1,2,3")], "none", []),
+        ([place(0, "0,1", numa="0"), place(1, "0,1", numa="0")], "numa", []),
+        ([place(0, "0", of=1)], "none", []),
+        ([place(0, "0,1,2,3")], "core", ["task 0", "n1", "4 of 4 cores", "not bound"]),
+        ([place(0, "0,1"), place(1, "1,2")], "core", ["tasks 0 and 1", "share core 1", "n1"]),
         (
             [place(0, "0")],
             "core",
-            "task 0 on n1 may run on 1 of 4 cores, although it has 2 threads",
+            ["task 0", "n1", "1 of 4 cores", "2 threads"],
         ),
     ],
 )
-def test_bindings_of_two_threads(lines, wanted, fault):
+def test_bindings_of_two_threads(lines, wanted, facts):
     said = differs(parse_binding("".join(lines)), wanted, threads=2)
-    assert fault in said and bool(fault) == bool(said)
+    assert bool(said) == bool(facts) and not lacking(said, *facts)
 
 
 @pytest.mark.parametrize("text", ["", "hwloc-bind: not found\n", "n1 task=0 cores=0 of=4 numa=0\n"])

@@ -1,4 +1,4 @@
-"""`nearmetal progress` on what ReFrame says."""
+"""`nearmetal progress` on the output of ReFrame."""
 
 import io
 import json
@@ -7,6 +7,7 @@ import pytest
 
 from nearmetal import clean, progress, results
 from tests.support.paths import RECORDED
+from tests.support.said import lacking
 
 RUN = """[----------] start processing checks
 [ RUN      ] tcp /00645195 @lab:native+gnu
@@ -20,8 +21,8 @@ P: startup_latency: 27.2 us
 
 
 def follow(text: str, shares=(), step=10.0) -> tuple[int, list[str]]:
-    """Exit code and our own lines, when each look at the clock is so many seconds after the one
-    before."""
+    """Exit code, and the lines that we add. The clock advances by `step` seconds each time that it
+    is read."""
     out, ticks = io.StringIO(), iter(range(100))
     code = progress.follow(text.splitlines(keepends=True), shares, out, lambda: next(ticks) * step)
     assert "".join(
@@ -35,17 +36,16 @@ def follow(text: str, shares=(), step=10.0) -> tuple[int, list[str]]:
 def test_every_case_says_how_long_the_others_take():
     code, said = follow(RUN)
     assert code == 2
-    assert said == [
-        "campaign: 1 of 3 cases after 0:10, about 0:20 left",
-        "campaign: 2 of 3 cases after 0:20, about 0:10 left; 1 failed",
-        "campaign: 3 of 3 cases after 0:30; 1 failed",
-    ]
+    first, second, third = said
+    assert not lacking(first, "1 of 3", "after 0:10", "0:20 left") and "failed" not in first
+    assert not lacking(second, "2 of 3", "after 0:20", "0:10 left", "1 failed")
+    assert not lacking(third, "3 of 3", "after 0:30", "1 failed") and "left" not in third
 
 
 def test_a_session_of_as_many_cases_tells_better():
-    """Its first case took half of the time."""
-    assert follow(RUN, [0.5, 0.9, 1])[1][0] == "campaign: 1 of 3 cases after 0:10, about 0:10 left"
-    assert follow(RUN, [0.5, 1])[1][0] == "campaign: 1 of 3 cases after 0:10, about 0:20 left"
+    """The first case of that session took half of its time."""
+    assert not lacking(follow(RUN, [0.5, 0.9, 1])[1][0], "1 of 3", "after 0:10", "0:10 left")
+    assert not lacking(follow(RUN, [0.5, 1])[1][0], "1 of 3", "after 0:10", "0:20 left")
 
 
 @pytest.mark.parametrize(
