@@ -1,4 +1,4 @@
-"""Where images are, and what their lock says of them."""
+"""The directory of the images, and their lock."""
 
 import os
 from pathlib import Path
@@ -23,8 +23,10 @@ def lock_path() -> Path:
 
 
 def read_lock(path: Path) -> dict:
-    """The entries of a lock by stack; none where there is no such file. ImagesError where it is not
-    by images-schema.yaml."""
+    """The entries of a lock by stack; {} without the file.
+
+    Raises ImagesError if the file violates images-schema.yaml.
+    """
     if not path.exists():
         return {}
     try:
@@ -38,6 +40,14 @@ def read_lock(path: Path) -> dict:
         *(ValueError, LookupError, TypeError, AttributeError, RecursionError),
     ) as error:
         raise ImagesError(
-            f"{path}: {getattr(error, 'message', error)}. Fix: write it anew with make images-lock"
+            f"{path}: {_words(error)}. Fix: write it anew with make images-lock"
         ) from None
     return entries
+
+
+def _words(error: Exception) -> str:
+    """What is wrong, and the key where the schema knows it: `mpich.digest: ...`."""
+    if not isinstance(error, jsonschema.ValidationError):
+        return str(error)
+    place = ".".join(map(str, error.absolute_path))
+    return f"{place}: {error.message}" if place else error.message

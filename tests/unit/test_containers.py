@@ -73,7 +73,9 @@ def test_what_a_damaged_lock_lacks_is_said(tmp_path):
     lock.write_text(yaml.safe_dump(entries))
     with pytest.raises(images.ImagesError) as error:
         images.read_lock(lock)
-    assert not lacking(str(error.value), str(lock), "sha256:1234", "make images-lock")
+    assert not lacking(
+        str(error.value), str(lock), "mpich.digest", "sha256:1234", "make images-lock"
+    )
     assert images.read_lock(tmp_path / "none.lock") == {}
 
 
