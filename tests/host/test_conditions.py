@@ -89,7 +89,7 @@ def test_a_checkout_below_a_closed_directory(place, started):
     Path("/root").stat().st_mode & 0o001 == 1, reason="this host lets every user enter /root"
 )
 def test_a_checkout_below_roots_home(started):
-    with pytest.raises(conditions.LabError, match="/root cannot be entered by the lab's user"):
+    with pytest.raises(conditions.LabError, match=r"^/root cannot be entered"):
         conditions.refuse_checkout(Path("/root"), STRANGER, STRANGER)
 
 

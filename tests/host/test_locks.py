@@ -97,7 +97,7 @@ def test_a_changed_definition_makes_the_lock_of_its_image_another_ones(release):
 @pytest.mark.parametrize(
     "change, words",
     [
-        (lambda lock: lock.pop("mpich"), "mpich: the lock has no such image"),
+        (lambda lock: lock.pop("mpich"), "mpich: .*no such image"),
         (lambda lock: lock.update(other=lock["mpich"]), "other: no definition"),
         (lambda lock: lock["mpich"].update(revision="a-dirty"), "mpich: .*uncommitted"),
         (lambda lock: lock["mpich"].pop("sources"), "mpich: .*other sources .*unknown"),
@@ -116,7 +116,7 @@ def test_a_recipe_without_digest_is_named(release, monkeypatch):
     recipe = release.root / locks.recipe("nearmetal-benchmarks").relative_to(CHECKOUT)
     recipe.write_text(recipe.read_text().replace("DIGEST =", "OTHER ="))
     monkeypatch.setattr(locks, "HERE", release.root / "spack-env")
-    with pytest.raises(locks.LockError, match=r"package\.py: no line DIGEST.*make spack-lock"):
+    with pytest.raises(locks.LockError, match=r"package\.py: .*DIGEST.*make spack-lock"):
         locks.locked_digest()
 
 

@@ -12,6 +12,7 @@ import yaml
 from nearmetal import results
 from nearmetal.site import obsolete as site
 from tests.support.paths import CHECKOUT
+from tests.support.said import lacking
 
 CHECK = """
 import random
@@ -130,7 +131,7 @@ def test_without_a_baseline_the_partition_excuses_and_without_a_reason_the_case_
     here.describe()
     for mode in ("-r", "--dry-run"):
         code, out = here.reframe(mode, "-n", "old", system="here:one")
-        assert code == 1 and "efficiency of old on here:one" in out, out
+        assert code == 1 and not lacking(out, "efficiency", "old", "here:one"), out
         assert "`no_baseline: <reason>`" in out
 
 
@@ -155,12 +156,11 @@ def test_with_a_baseline_the_partition_excuses_nothing(recorded, selection, wher
     for mode in ("--dry-run", "-r"):
         code, out = recorded.reframe(mode, *selection, system=where)
         assert code == 1 and "here.yaml" in out, out
-        assert f"`no_baseline` in the extras of {where} excuses nothing any more" in out
-        assert "nearmetal baseline record --system here" in out
+        assert not lacking(out, "`no_baseline`", where, "`nearmetal baseline record --system here`")
     [case] = results.load_session(recorded.database).cases
     assert case.unreferenced == ("efficiency",) and case.measured and len(case.values) == 1
     code, out = recorded.nearmetal("gate")
-    assert code == 2 and "the baseline lacks this case" in out, out
+    assert code == 2 and "baseline lacks" in out, out
 
 
 def test_what_is_in_the_baseline_passes_whatever_the_key(recorded):
@@ -173,7 +173,7 @@ def test_what_is_in_the_baseline_passes_whatever_the_key(recorded):
 def test_a_new_partition_gets_into_the_baseline_from_its_failed_cases(recorded):
     assert recorded.reframe("-r", "-n", "old")[0] == 1
     code, out = recorded.nearmetal("baseline", "record")
-    assert code == 0 and ": 2 cases, 2 variables judged, from 1 sessions" in out, out
+    assert code == 0 and not lacking(out, "2 cases", "2 variables", "1 sessions"), out
     code, out = recorded.reframe("-r", "-n", "old")
     assert code == 0, out
     assert recorded.nearmetal("gate")[0] == 0

@@ -5,6 +5,8 @@ import shlex
 
 import pytest
 
+from tests.support.said import lacking
+
 
 def say_hello(lab, prefix, *options, timeout=300):
     command = [
@@ -24,7 +26,7 @@ def say_hello(lab, prefix, *options, timeout=300):
 @pytest.mark.whole
 def test_two_nodes_say_hello_on_each_class_of_links(lab, prefix):
     said = say_hello(lab, prefix, "--system", "lab")
-    assert "Ran 3/3 test case(s) from 1 check(s) (0 failure(s)" in said, said
+    assert not lacking(said, "Ran 3/3", "(0 failure(s)"), said
     assert re.findall(r"hello /\w+ @lab:(\w+)\+mpj", said).count("emulated") >= 1
     for name in (
         "native",
@@ -38,12 +40,9 @@ def test_two_nodes_say_hello_on_each_class_of_links(lab, prefix):
 @pytest.mark.whole
 def test_two_threads_say_hello(lab, prefix):
     said = say_hello(lab, prefix, "--system", "lab:native", "-S", "java_device=threads")
-    assert "Ran 1/1 test case(s) from 1 check(s) (0 failure(s)" in said, said
+    assert not lacking(said, "Ran 1/1", "(0 failure(s)"), said
 
 
 def test_a_rank_that_throws_ends_the_job_and_is_quoted(lab, prefix):
     said = say_hello(lab, prefix, "--system", "lab:native", "-S", "what=throw")
-    assert re.search(
-        r"ended as FAILED with exit code \d+: its last words: mpj: rank 1 on native2: Hello died of ",  # noqa: E501
-        said,
-    ), said
+    assert re.search(r"FAILED with exit code \d+: .*rank 1 on native2: Hello died of ", said), said

@@ -157,10 +157,10 @@ def utf(text):
 @pytest.mark.parametrize(
     "further, words",
     [
-        ("", "rank 0 ended, or said nothing more, before all ranks had started"),
-        ("nearmetal 7.0 peers 127.0.0.1,", "which are not the addresses of 2 ranks"),
-        ("nearmetal 7.0 peers 127.0.0.1,10.0.0.1,", "which are not the addresses of 2 ranks"),
-        ("nearmetal 8.0 peers 127.0.0.1,127.0.0.1,", "which are not the addresses of 2 ranks"),
+        ("", "before all ranks had started"),
+        ("nearmetal 7.0 peers 127.0.0.1,", "addresses of 2 ranks"),
+        ("nearmetal 7.0 peers 127.0.0.1,10.0.0.1,", "addresses of 2 ranks"),
+        ("nearmetal 8.0 peers 127.0.0.1,127.0.0.1,", "addresses of 2 ranks"),
     ],
 )
 def test_a_rank_0_that_ends_or_says_otherwise_is_said(ranks, further, words):

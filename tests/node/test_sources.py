@@ -97,13 +97,13 @@ def test_pingpong_notices_a_flipped_bit(mpi, tmp_path):
     [
         (["--bogus"], "'--bogus' is no option"),
         (["--iterations"], "--iterations needs a value"),
-        (["--iterations", "0"], "--iterations takes a whole number from 1"),
+        (["--iterations", "0"], "--iterations takes a whole number"),
         (["--iterations", "1.5"], "takes a whole number"),
         (["--max-time", "nan"], "--max-time takes a number"),
         (["--max-bytes", "4MiB"], "not '4MiB'"),
         (["--warmup", "-1"], "not '-1'"),
         (["extra"], "'extra' is not expected"),
-        ([], "needs exactly 2 ranks, but 1 started"),
+        ([], "2 ranks, but 1"),
     ],
 )
 def test_pingpong_refuses(pingpong, options, says):
@@ -144,8 +144,8 @@ def test_stream_measures_and_validates(stream):
         (["--elements"], "--elements needs a value"),
         (["--elements", "many"], "not 'many'"),
         (["--elements", "100000000000000"], "more than 60% of the"),
-        (["--ntimes", "1"], "--ntimes takes a whole number from 2 to 200"),
-        (["--threads", "0"], "--threads takes a whole number from 1"),
+        (["--ntimes", "1"], "whole number from 2 to 200"),
+        (["--threads", "0"], "--threads takes a whole"),
         (["--threads", "1,"], "not ''"),
         (["--threads", "100000"], "not '100000'"),
         (["extra"], "'extra' is not expected"),

@@ -92,29 +92,29 @@ def failed(data: dict) -> dict:
 @pytest.mark.parametrize(
     "sessions, message",
     [
-        ([], "no session to record from"),
+        ([], "no session"),
         (
             [campaign(n) for n in range(3)],
             "15 samples in 3 sessions",
         ),
         (
             [*(campaign(n) for n in range(11)), failed(campaign(11))],
-            "session 00000011-campaign failed: .*cut off",
+            "00000011-campaign.* failed.*cut off",
         ),
         (
             [
                 *(campaign(n) for n in range(11)),
                 only(campaign(11), lambda case: case["environ"] == "mpich"),
             ],
-            "session 00000011-campaign is incomplete: 3 of 6 cases",
+            "00000011-campaign.* 3 of 6",
         ),
         (
             [*(campaign(n) for n in range(11)), campaign(11, kernel="7.0.0")],
-            "kernel is not the same in all sessions: .*; 7.0.0",
+            "kernel .*; 7.0.0",
         ),
         (
             [campaign(n, cv=1.5) for n in range(12)],
-            "too noisy to be judged: it varies by .* --leave-out-noisy",
+            "noisy.* --leave-out-noisy",
         ),
     ],
 )
@@ -132,7 +132,7 @@ def test_noisy_variables_can_stay_unjudged_and_are_named(empty):
 def test_another_revision_of_the_suite_is_noted_not_refused(empty):
     sessions = [*parsed(*range(11)), *parsed(11, revision="abc")]
     _, notes = record.record(sessions, empty)
-    assert len(notes) == 1 and notes[0].startswith("revision differs between the sessions: ")
+    assert len(notes) == 1 and notes[0].startswith("revision ") and "abc" in notes[0]
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_another_revision_of_the_suite_is_noted_not_refused(empty):
         (lambda text: "{", "cannot be read as YAML"),
         (
             lambda text: text.replace("launches: 60", "launches: many", 1),
-            "'many' is not of type 'integer'",
+            "'many'.*integer",
         ),
         (
             lambda text: text.replace("launches_sha256: ", "launches_sha256: 0", 1)[:],
@@ -150,7 +150,7 @@ def test_another_revision_of_the_suite_is_noted_not_refused(empty):
         ),
         (
             lambda text: text.replace("0.25, us]", "fast, us]", 1),
-            "write a number, its lower and upper bound",
+            "a number, .*bound",
         ),
     ],
 )

@@ -8,6 +8,7 @@ import pytest
 from nearmetal import choices, compare, results
 from nearmetal.cli import main
 from tests.support.recorded import session, store
+from tests.support.said import lacking
 
 COLUMNS = ["native", "passthrough", "emulated"]
 
@@ -93,7 +94,7 @@ def test_a_failed_case_is_named_and_the_code_says_incomplete(command):
     assert (code, out) == (2, "")
     assert "holds no value" in err
     assert (
-        "pingpong %placement=internode on native with mpich: job blocked error" in err
+        not lacking(err, "pingpong %placement=internode", "native", "mpich", "job blocked error")
         and "DOWN, DRAINED" in err
     )
 
@@ -111,7 +112,7 @@ def test_a_value_that_is_missing_is_named(command):
     }
     code, out, err = command(sessions=(data,))
     assert code == 2
-    assert "mpich: build error: exit code: 1 / no compiler\n" in err
+    assert not lacking(err, "mpich", "exit code: 1", "no compiler")
     assert err.count("on emulated") == 5  # the case and its four variables
     assert out.split().count("-") == 8  # each without value and ratio
 
@@ -131,7 +132,7 @@ def test_the_spread_over_launches_can_be_shown(command):
     "arguments, message",
     [
         (["--session", "nope"], "no session nope"),
-        (["--system", "elsewhere"], "no session on system elsewhere"),
+        (["--system", "elsewhere"], "system elsewhere"),
     ],
 )
 def test_a_session_that_is_not_there_is_an_input_error(command, arguments, message):
@@ -179,7 +180,7 @@ def test_a_partition_whose_cases_all_failed_is_known(command):
         (["--system", ""], ["no session on system", "the systems are lab"]),
         (["--session", "df3578eb"], ["no session df3578eb", "did you mean df3577eb?"]),
         (["--session", ""], ["no session", "df3577eb"]),
-        (["--session", "df35", "--system", "ec2"], ["is of system lab, not of ec2"]),
+        (["--session", "df35", "--system", "ec2"], ["lab", "ec2", "df35"]),
     ],
 )
 def test_a_name_that_is_not_there_gets_what_there_is(command, arguments, facts):
@@ -215,7 +216,7 @@ def test_bad_usage_is_3_and_help_teaches(monkeypatch, capsys):
     assert main() == 3
     monkeypatch.setattr("sys.argv", ["nearmetal", "compare", "--help"])
     assert main() == 0
-    assert "exit codes: 0 clean or done; 1 a regression; 2 incomplete" in capsys.readouterr().out
+    assert not lacking(capsys.readouterr().out, "exit codes: 0", "1 a regression", "2 incomplete")
 
 
 @pytest.mark.parametrize(

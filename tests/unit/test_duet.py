@@ -16,6 +16,7 @@ from nearmetal.cli import main
 from tests.support.campaigns import with_medians
 from tests.support.measured import printed, rows
 from tests.support.recorded import recorded, session, store
+from tests.support.said import lacking
 
 RECORDED = recorded("duet_pingpong")
 MARK = "# nearmetal duet: pair={} variant={}\n"
@@ -60,16 +61,16 @@ def test_a_jobs_output_is_told_apart():
     [
         (
             lambda text: text[: text.rindex("# nearmetal duet")],
-            r"3 launches instead of 4 .* missing launch: A of pair 1",
+            "3 launches .* 4 .*A of pair 1",
         ),
         (
             lambda text: text.replace(MARK.format(0, "b"), MARK.format(0, "a")),
-            "launch 2 is A of pair 0 instead of B of pair 0",
+            "launch 2 .*A of pair 0 .*B of pair 0",
         ),
         (lambda text: text + MARK.format(2, "a") + "more\n", "5 launches instead of 4"),
         (
             lambda text: text.replace(MARK.format(1, "b"), ""),
-            "launch 3 is A of pair 1 instead of B of pair 1",
+            "launch 3 .*A of pair 1 .*B of pair 1",
         ),
         (
             lambda text: text[: text.rindex("# nearmetal duet")] + MARK.format(1, "a"),
@@ -169,8 +170,8 @@ def test_more_bandwidth_is_an_improvement(judged):
 
 def test_the_table_says_what_was_compared_and_how_each_variable_was_judged(judged):
     text, *_ = judged(session("session_duet_bindings"))
-    assert "stream_duet on native with gnu: bindings A bound, B unbound" in text
-    assert len(rows(text)) == 8 and "share less than 50% of their noise there" in text
+    assert not lacking(text, "stream_duet", "native", "gnu", "bindings A bound, B unbound")
+    assert len(rows(text)) == 8 and not lacking(text, "less than 50%", "noise")
     # As measured: copy on one thread shares 0.56 of its noise, add 0.21.
     assert re.search(r"0\.56 \(.*\) +paired ", rows(text)["copy_1"])
     assert re.search(r"0\.21 \(.*\) +unpaired ", rows(text)["add_1"])
@@ -215,8 +216,7 @@ def test_a_duet_that_failed_is_named_and_nothing_passes(judged):
     assert (
         code == 2
         and len(missing) == 1
-        and "B of pair 3: lines were lost" in missing[0]
-        and "B mpich" in missing[0]
+        and not lacking(missing[0], "B of pair 3", "lost", "B mpich")
     )
 
 
@@ -224,17 +224,12 @@ def test_a_launch_lost_from_the_database_is_named(judged):
     data = session("session_duet_equal")
     data["runs"][0]["testcases"][0]["samples"]["latency_1KiB_b"].pop()
     text, missing, code = judged(data)
-    assert (
-        code in (1, 2)
-        and "latency_1KiB: 14 samples of A and 13 of B do not form pairs" in missing[0]
-    )
+    assert code in (1, 2) and not lacking(missing[0], "latency_1KiB", "14", "13")
     assert "latency_1KiB" not in rows(text)
 
 
 def test_a_database_without_a_duet_says_how_to_run_one(judged):
-    with pytest.raises(
-        results.ResultsError, match=r"no duet; run `reframe -c reframe_checks/duet -r`"
-    ):
+    with pytest.raises(results.ResultsError, match=r"no duet.*`reframe -c reframe_checks/duet -r`"):
         judged(session("session_lab"))
 
 
@@ -253,9 +248,9 @@ def test_a_campaign_is_not_mistaken_for_a_duet_nor_a_duet_for_a_campaign(
         "sys.argv", ["nearmetal", "duet", "--since", "2030-01-01", "--database", str(database)]
     )
     assert main() == 2
-    assert "Did the selection match nothing" in capsys.readouterr().err
+    assert "selection" in capsys.readouterr().err
     monkeypatch.setattr(
         "sys.argv", ["nearmetal", "duet", "--system", "ec2", "--database", str(database)]
     )
     assert main() == 3
-    assert "no duet on system ec2" in capsys.readouterr().err
+    assert not lacking(capsys.readouterr().err, "no duet", "ec2")

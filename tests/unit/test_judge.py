@@ -88,7 +88,7 @@ def test_equal_samples_are_no_evidence():
 @pytest.mark.parametrize(
     "base, launches, message",
     [
-        (BASE[:10], [10.0] * 5, "holds 10 samples; at least 20 are needed"),
+        (BASE[:10], [10.0] * 5, "10 samples.* 20"),
         (BASE, [], "no sample"),
         (BASE, [10, float("nan")], "samples hold a value"),
         (BASE, [10, 0], "not positive"),

@@ -69,7 +69,7 @@ def test_equal_launches_are_no_evidence():
 @pytest.mark.parametrize(
     "a, b, message",
     [
-        ([1.0] * 5, [1.0] * 4, "5 samples of A and 4 of B do not form pairs"),
+        ([1.0] * 5, [1.0] * 4, "5 .*A .*4 .*B.* pairs"),
         ([], [], "do not form pairs"),
         ([1.0, -1.0], [1.0, 1.0], "samples of A hold a value"),
         ([1.0], [float("nan")], "samples of B hold a value"),

@@ -17,6 +17,7 @@ from nearmetal.report import page as report
 from tests.support import made_up_campaign as made_up
 from tests.support.made_up_campaign import HOSTILE, data
 from tests.support.recorded import session as recorded
+from tests.support.said import lacking
 
 
 @pytest.fixture(scope="module")
@@ -59,11 +60,10 @@ class Elements(HTMLParser):
 
 def test_the_verdict_is_in_words_and_what_regressed_comes_first(page):
     seen = words(page)
-    assert (
-        "✕ Regressed 2 of 186 variables got worse. Most: startup_latency of pingpong "
-        "placement=internode with mpich on emulated, +12.3 %. 1 incomplete, 1 "
-        "inconclusive, 1 improved, 1 not judged, 181 ok." in seen
-    )
+    facts = ("2 of 186", "1 incomplete, 1 inconclusive, 1 improved, 1 not judged, 181 ok")
+    worst = ("startup_latency", "pingpong placement=internode", "mpich", "emulated", "+12.3 %")
+    title = seen.partition("✕ Regressed")[2].partition("181 ok.")[0] + "181 ok."
+    assert not lacking(title, *facts, *worst)
     order = re.findall(r'class="word ([a-z-]+)"', page)
     assert order[:6] == [
         "regressed",
@@ -76,19 +76,16 @@ def test_the_verdict_is_in_words_and_what_regressed_comes_first(page):
     assert set(order[6:]) == {"ok"}
     changed = section(page, "overview")
     assert "kernel: 6.18.44-fc-v595 → 6.19.0-made-up" in changed
-    assert "2 of the 41 cases that ReFrame selected are not in the session" in changed
-    assert "skipped by its check: tcp | emulated | gnu" in changed
-    assert (
-        "14 repeats would decide it" in changed and "the baseline has no such variable" in changed
-    )
+    assert not lacking(changed, "2 of the 41 cases", "tcp | emulated | gnu")
+    assert not lacking(changed, "14 repeats", "no such variable")
 
 
 def test_a_session_that_was_not_judged_says_so(figures):
     page = report.render(
         [results.parse_session(recorded("session_lab"), "here")], None, [], figures
     )
-    assert "– Not judged This session has no verdict: nearmetal gate gives one" in words(page)
-    assert "No variable of this session was judged." in section(page, "overview")
+    assert not lacking(words(page), "– Not judged", "no verdict", "nearmetal gate")
+    assert "No variable" in section(page, "overview")
 
 
 def test_failed_cases_are_named_with_their_reason(figures):
@@ -99,7 +96,7 @@ def test_failed_cases_are_named_with_their_reason(figures):
     assert "pingpong placement=internode native mpich" in section(
         page, "overview"
     ) and "DOWN, DRAINED" in words(page)
-    assert "there is nothing to compare." in section(page, "overview")
+    assert "nothing to compare" in section(page, "overview")
 
 
 def test_overhead_is_above_1_where_worse_whatever_the_unit(campaign):
@@ -157,9 +154,7 @@ def test_without_curves_the_four_variables_stand_at_their_sizes(figures):
     session = results.parse_session(recorded("session_lab"), "here")
     latency, bandwidth, *_ = plots.network(session, [])
     assert latency["lines"][0]["x"] == [1, 1024] and bandwidth["lines"][0]["x"] == [65536, 4194304]
-    assert "This session stored no curves" in section(
-        report.render([session], None, [], figures), "network"
-    )
+    assert "no curves" in section(report.render([session], None, [], figures), "network")
 
 
 def test_a_page_shows_the_newest_session_that_measured_for_it_and_says_so(campaign, figures):
@@ -169,18 +164,14 @@ def test_a_page_shows_the_newest_session_that_measured_for_it_and_says_so(campai
         cases=tuple(c for c in campaign[-1].cases if "stream" in c.check),
     )
     page = report.render([*campaign, newest], None, [], figures)
-    assert f"It shows the newest session that did: {summary.named(campaign[-1])}" in section(
-        page, "network"
-    )
+    assert f"the newest session that did: {summary.named(campaign[-1])}" in section(page, "network")
     assert "It shows the newest" not in section(page, "memory")
     failed = results.parse_session(recorded("session_failed"), "here")
     page = report.render([*campaign, failed], None, [], figures)
-    assert f"It shows the newest session that did: {summary.named(campaign[-1])}" in section(
+    assert f"the newest session that did: {summary.named(campaign[-1])}" in section(
         page, "overview"
     )
-    assert f"Facts of each partition in session {summary.named(campaign[-1])}" in section(
-        page, "provenance"
-    )
+    assert f"in session {summary.named(campaign[-1])}" in section(page, "provenance")
 
 
 def test_stream_is_by_threads_and_binding_and_kernels_by_processes(campaign, figures):

@@ -125,7 +125,7 @@ def test_a_bad_newest_session_is_incomplete_and_no_older_one_stands_for_it(
         assert run(command, "--database", database, *named)[0] == 0
     if command == "report":
         page = (tmp_path / "report.html").read_text()
-        assert "the newest session cannot be read" in page
+        assert "newest session cannot" in page
 
 
 def test_a_bad_session_of_another_system_does_not_matter(tmp_path, run):
@@ -292,7 +292,7 @@ def overwritten(database):
 @pytest.mark.parametrize(
     "damage, named",
     [
-        (locked, "is locked by another process"),
+        (locked, "locked"),
         (emptied, "0 bytes"),
         (cut, "damaged or truncated"),
         (overwritten, "not a results database"),
