@@ -5,7 +5,8 @@ introduces one regression after the other (drills.yaml) and reports what the gat
 runs as `nearmetal gate --confirm changed`, so a variable that is inconclusive after five repeats
 stays inconclusive.
 
-`--once` introduces each regression once, against one session of 20 repeats. One session does not
+`--once` runs no unchanged campaigns, and in each drill only what it changes, against one session
+of 20 repeats. One session does not
 show how much sessions differ, so the gate may name a variable that only drifted. Noise may leave a
 regression undecided. Both are printed, and are no failures: only a regression called ok is one.
 """
@@ -40,16 +41,8 @@ PATCHED = PLACE / "patched"
 COPIED = ("nearmetal", "reframe_checks", "site-config")
 LAB = [sys.executable, "-m", "nearmetal.lab"]
 #: Selection of a campaign. Each drill changes some of its variables and leaves others unchanged.
-SELECTION = [
-    "--system",
-    SYSTEM,
-    "-p",
-    "^(mpich|gnu)$",
-    "-n",
-    "pingpong",
-    "-n",
-    "stream%binding=bound",
-]
+ENVIRONMENTS = "^(mpich|gnu)$"
+CHECKS = ("pingpong", "stream%binding=bound")
 #: Repeats of a campaign: the first number at which the gate judges.
 REPEATS = plan.ANALYSES[0]
 #: Most fresh repeats of a changed case: the default of the gate, and the fewest that confirm.
@@ -119,12 +112,19 @@ def reframe() -> list[str]:
     ]
 
 
-def campaign(repeats: int = REPEATS) -> results.Session:
-    """Run the selection; returns its session, the newest in the database."""
+def campaign(repeats: int = REPEATS, only: dict | None = None) -> results.Session:
+    """Run the checks; returns the session, the newest in the database.
+
+    :arg only: `checks` and `partition` instead of all.
+    """
+    only = only or {}
+    place = f"{SYSTEM}:{only['partition']}" if "partition" in only else SYSTEM
+    names = [word for name in only.get("checks", CHECKS) for word in ("-n", name)]
+    selection = ["--system", place, "-p", ENVIRONMENTS, *names, "-S", f"repeats={repeats}"]
     started = time.time()
     checks = (PATCHED if PATCHED.is_dir() else CHECKOUT) / "reframe_checks"
     done = subprocess.run(
-        [*reframe(), "-c", str(checks), "-r", *SELECTION, "-S", f"repeats={repeats}"],
+        [*reframe(), "-c", str(checks), "-r", *selection],
         text=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -251,8 +251,8 @@ def main() -> int:
     parser.add_argument(
         "--once",
         action="store_true",
-        help="introduce each regression once: one session as the baseline, no unchanged campaigns "
-        "(a quarter of an hour)",
+        help="run each drill once, and no unchanged campaigns; one session is the baseline "
+        "(eleven minutes)",
     )
     parser.add_argument(
         "--baseline",
@@ -299,7 +299,7 @@ def main() -> int:
         if try_out({"name": name, "must": {}, "may": "(?!)"}, most).unfounded:
             alarms.append(name)
     outcomes = [
-        try_out(drill, most)
+        try_out(drill, most, arguments.once)
         for drill in drills
         if not arguments.only or drill["name"] in arguments.only
     ]
@@ -352,13 +352,14 @@ def prepare(count: int, repeats: int) -> None:
     say(f"baseline: {known.variables} variables judged, drift {100 * typical_drift(known):.1f} %")
 
 
-def try_out(drill: dict, most: int) -> Outcome:
+def try_out(drill: dict, most: int, once: bool = False) -> Outcome:
     """Introduce a drill's change, run and judge a campaign, and undo the change."""
     started = time.monotonic()
     say(f"drill: {drill.get('what', drill['name'])}")
     try:
         introduce(drill)
-        report = judged(campaign(), most)
+        only = drill["only"] if once else None
+        report = judged(campaign(only=only), most)
     finally:
         shutil.rmtree(PATCHED, ignore_errors=True)
         if drill.keys() & {"lab", "environ"}:
