@@ -44,6 +44,7 @@ def test_lab_up_refuses_a_link_in_place_of_results(other_lab, tmp_path):
     assert tmp_path.stat().st_uid == 0 and not list(tmp_path.iterdir())
 
 
+@pytest.mark.whole
 def test_readmes_gate_commands_can_be_typed_in_the_lab(lab, prefix, tmp_path):
     before = store(tmp_path / "results.db", *map(campaign, range(1, 13)))
     files.copy(before, prefix / "results.db")

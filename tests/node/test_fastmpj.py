@@ -175,6 +175,7 @@ def test_a_rank_0_that_ends_or_says_otherwise_is_said(ranks, further, words):
     assert code == 1 and err.startswith("mpj: rank 1 on localhost: ") and words in err
 
 
+@pytest.mark.whole
 def test_a_rank_that_stays_in_init_says_so(ranks):
     first, _ = (ranks(rank, 2, "late", "--patience=2") for rank in range(2))
     code, _, err = ends(first)

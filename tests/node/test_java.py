@@ -99,6 +99,7 @@ def test_what_cannot_run_is_said(run, size, command, options, facts):
     assert codes == [2] * size and not lacking(err, *facts), err
 
 
+@pytest.mark.whole
 def test_a_rank_that_is_gone_ends_the_other(ranks):
     first, second = (
         ranks(rank, 2, "--max-time", "3", "--stall-timeout", "1", main="PingPong", options=QUICK)

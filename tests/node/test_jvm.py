@@ -165,6 +165,7 @@ def test_nothing_listens_beyond_the_jobs_network(ranks):
     second.kill()
 
 
+@pytest.mark.whole
 def test_a_rank_there_twice_ends(ranks):
     ranks(0, 3)
     knock(18112)

@@ -145,7 +145,7 @@ def test_a_wrong_result_is_a_failure_whatever_its_speed(mpi, tmp_path):
     assert "npb FT: class S" in done.stderr
 
 
-@pytest.mark.parametrize("processes", [2, 3, 4])
+@pytest.mark.parametrize("processes", [2, 3, pytest.param(4, marks=pytest.mark.whole)])
 def test_collectives_measure_and_verify(collectives, processes):
     _, launcher, program = collectives
     done = run(
