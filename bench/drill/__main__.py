@@ -292,17 +292,16 @@ def main() -> int:
     namespaces("up")
     if not arguments.keep:
         shutil.rmtree(PLACE, ignore_errors=True)
-    prepare(sessions, repeats)
+    if arguments.only:
+        drills = [drill for drill in drills if drill["name"] in arguments.only]
+    only = together([drill["only"] for drill in drills]) if arguments.once else None
+    prepare(sessions, repeats, only)
     alarms = []
     for number in range(unchanged):
         name = f"unchanged {number + 1} of {unchanged}"
         if try_out({"name": name, "must": {}, "may": "(?!)"}, most).unfounded:
             alarms.append(name)
-    outcomes = [
-        try_out(drill, most, arguments.once)
-        for drill in drills
-        if not arguments.only or drill["name"] in arguments.only
-    ]
+    outcomes = [try_out(drill, most, arguments.once) for drill in drills]
     say("")
     if unchanged:
         say(
@@ -332,7 +331,12 @@ def main() -> int:
     return 1 if alarms or any(one.undecided or one.unfounded for one in outcomes) else 0
 
 
-def prepare(count: int, repeats: int) -> None:
+def together(every: list[dict]) -> dict:
+    """All checks of several `only`."""
+    return {"checks": list(dict.fromkeys(name for only in every for name in only["checks"]))}
+
+
+def prepare(count: int, repeats: int, only: dict | None) -> None:
     """Record the baseline, from this number of sessions."""
     write_system()
     files.make_directory(PLACE / "baselines")
@@ -343,7 +347,7 @@ def prepare(count: int, repeats: int) -> None:
     )
     for number in range(len(sessions), count):
         say(f"baseline: session {number + 1} of {count}")
-        sessions.append(campaign(repeats))
+        sessions.append(campaign(repeats, only))
     empty = baseline.Baseline(SYSTEM, PLACE / "baselines" / f"{SYSTEM}.yaml", {})
     known, notes = record.record(sessions, empty, leave_out_noisy=True)
     baseline.save(known)

@@ -32,7 +32,11 @@ def descendants(pid: int) -> set[tuple[int, str]]:
     """All living processes below one."""
     found = set()
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        for child in map(int, task.read_text().split()):
+        try:
+            children = list(map(int, task.read_text().split()))
+        except OSError:  # it has ended since
+            continue
+        for child in children:
             found |= {one for one in [identity(child)] if one} | descendants(child)
     return found
 
