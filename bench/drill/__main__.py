@@ -6,9 +6,9 @@ runs as `nearmetal gate --confirm changed`, so a variable that is inconclusive a
 stays inconclusive.
 
 `--once` runs no unchanged campaigns, and in each drill only what it changes, against one session
-of 20 repeats. One session does not
-show how much sessions differ, so the gate may name a variable that only drifted. Noise may leave a
-regression undecided. Both are printed, and are no failures: only a regression called ok is one.
+of 20 repeats. One session does not show how much sessions differ, so the gate may name a variable
+that only drifted. Noise may leave a regression undecided. Both are printed, and are no failures:
+only a regression called ok is one.
 """
 
 import argparse
