@@ -78,9 +78,9 @@ def test_what_is_missing_or_another_is_said():
     installed[other] = Installed("openmpi", "5.0.8", other)
     installed["y" * 32] = Installed("stranger", "1", "y" * 32)
     missing, another, stranger = disagreements(lock, installed)
-    assert not lacking(missing, f"openmpi@5.0.7/{openmpi.hash}", "not installed")
+    assert not lacking(missing, f"openmpi@5.0.7/{openmpi.hash}", "lock", "is not installed")
     assert not lacking(another, f"openmpi@5.0.8/{other}", f"5.0.7/{openmpi.hash}")
-    assert not lacking(stranger, f"stranger@1/{'y' * 32}", "none")
+    assert not lacking(stranger, f"stranger@1/{'y' * 32}", "lock has none")
 
 
 def test_what_spack_found_is_read():

@@ -117,7 +117,7 @@ def test_a_run_on_a_damaged_database_fails_before_it_measures(whole, place, dama
     database = Path(shutil.copy(whole, place / "database"))
     damage(database)
     code, out = run(place, "-r")
-    assert code == 1 and not lacking(out, f"{database}: ", "stored", "Fix: move"), out
+    assert code == 1 and not lacking(out, f"{database}: ", "can be stored", "Fix: move"), out
     assert "Failing phase: setup" in out and "P: " not in out
 
 
@@ -137,7 +137,7 @@ def test_a_run_whose_database_cannot_be_written_fails_before_it_measures(
 ):
     shutil.copy(whole, place / "database")
     code, out = run(place, "-r", before=before.format(place / "database"))
-    assert code == 1 and "stored" in out and named in out.replace("Make", "make")
+    assert code == 1 and "session can be stored" in out and named in out.replace("Make", "make")
     assert "Failing phase: setup" in out and "P: " not in out
 
 

@@ -84,7 +84,7 @@ def test_the_command_fails_where_a_sites_directory_is_wrong(path):
     "asked, words",
     [
         ("nosuch", ["'nosuch' is unknown", "ec2", "lab", "RFM_SYSTEM", "NEARMETAL_SYSTEMS_PATH"]),
-        ("ec3", ["'ec3' is unknown", "ec2?", str(OURS)]),
+        ("ec3", ["'ec3' is unknown", "did you mean ec2?", str(OURS)]),
         ("ec2:nosuch", [str(OURS / "ec2.yaml"), "'nosuch' is unknown", "cc, cc-sriov, efa"]),
         ("lab:natve", [str(OURS / "lab.yaml"), "did you mean native?"]),
         ("lab:vm", [str(OURS / "lab.yaml"), "NEARMETAL_LAB_VM=virtio", "only_with"]),

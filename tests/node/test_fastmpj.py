@@ -157,7 +157,7 @@ def utf(text):
 @pytest.mark.parametrize(
     "further, words",
     [
-        ("", "before all ranks had started"),
+        ("", "rank 0 ended, or said nothing more, before all ranks had started"),
         ("nearmetal 7.0 peers 127.0.0.1,", "addresses of 2 ranks"),
         ("nearmetal 7.0 peers 127.0.0.1,10.0.0.1,", "addresses of 2 ranks"),
         ("nearmetal 8.0 peers 127.0.0.1,127.0.0.1,", "addresses of 2 ranks"),

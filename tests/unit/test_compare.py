@@ -132,7 +132,7 @@ def test_the_spread_over_launches_can_be_shown(command):
     "arguments, message",
     [
         (["--session", "nope"], "no session nope"),
-        (["--system", "elsewhere"], "system elsewhere"),
+        (["--system", "elsewhere"], "no session on system elsewhere"),
     ],
 )
 def test_a_session_that_is_not_there_is_an_input_error(command, arguments, message):
@@ -180,7 +180,7 @@ def test_a_partition_whose_cases_all_failed_is_known(command):
         (["--system", ""], ["no session on system", "the systems are lab"]),
         (["--session", "df3578eb"], ["no session df3578eb", "did you mean df3577eb?"]),
         (["--session", ""], ["no session", "df3577eb"]),
-        (["--session", "df35", "--system", "ec2"], ["lab", "ec2", "df35"]),
+        (["--session", "df35", "--system", "ec2"], ["of system lab, not of ec2"]),
     ],
 )
 def test_a_name_that_is_not_there_gets_what_there_is(command, arguments, facts):

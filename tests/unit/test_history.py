@@ -108,7 +108,7 @@ def test_too_few_sessions_say_so():
     sessions = stored(6, step=0.5, at=3)
     assert not history.change_points(sessions)
     said = history.render(sessions, [])
-    assert not lacking(said, "too few sessions", "1 of 1", "11")
+    assert not lacking(said, "too few sessions", "1 of 1 variables", "need 11")
     assert "no session holds a value" in history.render([], [])
 
 

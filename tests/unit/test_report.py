@@ -62,7 +62,7 @@ def test_the_verdict_is_in_words_and_what_regressed_comes_first(page):
     seen = words(page)
     facts = ("2 of 186", "1 incomplete, 1 inconclusive, 1 improved, 1 not judged, 181 ok")
     worst = ("startup_latency", "pingpong placement=internode", "mpich", "emulated", "+12.3 %")
-    title = seen.partition("✕ Regressed")[2].partition("181 ok.")[0] + "181 ok."
+    title = seen[seen.index("✕ Regressed") :][:250]
     assert not lacking(title, *facts, *worst)
     order = re.findall(r'class="word ([a-z-]+)"', page)
     assert order[:6] == [
@@ -76,7 +76,9 @@ def test_the_verdict_is_in_words_and_what_regressed_comes_first(page):
     assert set(order[6:]) == {"ok"}
     changed = section(page, "overview")
     assert "kernel: 6.18.44-fc-v595 → 6.19.0-made-up" in changed
-    assert not lacking(changed, "2 of the 41 cases", "tcp | emulated | gnu")
+    assert not lacking(
+        changed, "2 of the 41 cases", "not in the session", "skipped", "tcp | emulated | gnu"
+    )
     assert not lacking(changed, "14 repeats", "no such variable")
 
 

@@ -292,7 +292,7 @@ def overwritten(database):
 @pytest.mark.parametrize(
     "damage, named",
     [
-        (locked, "locked"),
+        (locked, "is locked by"),
         (emptied, "0 bytes"),
         (cut, "damaged or truncated"),
         (overwritten, "not a results database"),

@@ -211,7 +211,7 @@ def test_a_wrong_extra_is_rejected_with_its_place_and_fix(settings, tmp_path, ex
 @pytest.mark.parametrize(
     "text, message",
     [
-        ("", r"site\.yaml:\n  system: None .*Fix: "),
+        ("", r"site\.yaml:\n  system: None .*Fix: write a mapping"),
         ("name: [", r"site\.yaml: .*YAML"),
         ("name: here\nname: there\n", r"site\.yaml: .*YAML"),
         ("descr: 2026-13-45\n", r"site\.yaml: .*YAML"),
@@ -221,7 +221,7 @@ def test_a_wrong_extra_is_rejected_with_its_place_and_fix(settings, tmp_path, ex
         ("1: b\n", r"the key 1 is unknown"),
         (
             "name: here\nhostnames: []\npartitions: []\n",
-            r"here: partitions: .*Fix: ",
+            r"here: partitions: .*Fix: list at least one partition",
         ),
         (
             "name: here\nhostnames: []\npartitions: [batch]\n",
@@ -229,7 +229,7 @@ def test_a_wrong_extra_is_rejected_with_its_place_and_fix(settings, tmp_path, ex
         ),
         (
             "name: here\nhostname: []\npartitions: []\n",
-            r"'hostname' is unknown; .*hostnames\?.*Fix: ",
+            r"'hostname' is unknown; .*hostnames\?.*Fix: correct or remove the key",
         ),
     ],
 )
