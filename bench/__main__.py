@@ -45,6 +45,16 @@ PROMISES = {
     },
     ("campaigns", "CV 2 %", 0.0): (5, None),
     ("campaigns", "CV 3 %", 0.0): (5, None),
+    **{
+        ("two sessions", name, 0.0): (5, None)
+        for name in (
+            "CV 3 %",
+            "CV 1 to 20 %",
+            "CV 1 to 20 %, days 2 %",
+            "CV 3 %, a fifth drift 3 %",
+        )
+    },
+    ("two sessions", "CV 3 %", 0.5): (75, None),
 }
 
 

@@ -36,6 +36,25 @@ def campaign(
     return base, repeats(rng, (variables, fresh), cv) * days[:, 0]
 
 
+def two_sessions(
+    rng, variables: int, count: int, cvs: tuple[float, float], drift: float, whose: str
+) -> tuple[np.ndarray, np.ndarray]:
+    """Repeats of two sessions, (variables, count) each.
+
+    :arg cvs: least and largest coefficient of variation; variables differ evenly on a log scale.
+    :arg drift: standard deviation of the shifts of whole sessions.
+    :arg whose: "own": of all variables. "fifth": of every fifth variable.
+    """
+    spread = np.exp(rng.uniform(np.log(cvs[0]), np.log(cvs[1]), (variables, 1)))
+    days = np.where((whose == "own") | (np.arange(variables) % 5 == 0), drift, 0.0)
+    first, second = (
+        np.exp(rng.normal(0, 1, (variables, count)) * spread + rng.normal(0, days)[:, None])
+        * _outliers(rng, (variables, count))
+        for _ in range(2)
+    )
+    return first, second
+
+
 def samples(rng, values: np.ndarray, count: int, cv: float) -> np.ndarray:
     """Samples within each repeat, (..., count), with this coefficient of variation."""
     return values[..., None] * repeats(rng, (*values.shape, count), cv)

@@ -12,8 +12,8 @@ from bench import limits as bench_limits
 from bench import methods as bench_methods
 from bench import noise as bench_noise
 from nearmetal import history
-from nearmetal.stats import drift, pairs, sequential
-from nearmetal.stats.plan import ANALYSES, CONFIRMATION_ERROR, alpha
+from nearmetal.stats import drift, pairs, sequential, two_sessions
+from nearmetal.stats.plan import ANALYSES, CONFIRMATION_ERROR, PAIRS, alpha
 
 STEPS = (0.0, 0.03, 0.05, 0.10)
 #: Which variables a day shifts (`whose` of noise.campaign) -> name of the row.
@@ -121,7 +121,7 @@ def duet(rng, shared: float, plan) -> list[Row]:
     for step in (0.0, 0.05):
         found = []
         for _ in range(max(1, plan.trials // 2)):
-            a, b = bench_noise.pairs(rng, ANALYSES[-1], bench_noise.DUET_CV, shared)
+            a, b = bench_noise.pairs(rng, PAIRS[-1], bench_noise.DUET_CV, shared)
             found.append(
                 pairs.judge_pairs(a, b * (1 + step), lower_is_better=True, variables=plan.variables)
             )
@@ -157,6 +157,35 @@ def campaigns(rng, plan) -> list[Row]:
             )
         )
         rows.append(decided(0.0, f"CV {100 * cv:.0f} %, its variables", found))
+    return rows
+
+
+def without_baseline(rng, plan) -> list[Row]:
+    """Campaigns of three repeats with any alarm against the session before, and steps of 50 % that
+    are found there (stats/two_sessions.py)."""
+    rows = []
+    for name, cvs, days, whose in (
+        ("CV 3 %", (0.03, 0.03), 0.0, "own"),
+        ("CV 1 to 20 %", (0.01, 0.2), 0.0, "own"),
+        ("CV 1 to 20 %, days 2 %", (0.01, 0.2), 0.02, "own"),
+        ("CV 3 %, a fifth drift 3 %", (0.03, 0.03), 0.03, "fifth"),
+    ):
+        alarms, found = [], []
+        for _ in range(plan.campaigns):
+            for step in (0.0, 0.5):
+                before, now = bench_noise.two_sessions(rng, plan.variables, 3, cvs, days, whose)
+                now[: plan.variables // 20] *= 1 + step
+                judged = [
+                    decision.name == "regressed"
+                    for decision in two_sessions.judge(
+                        [two_sessions.Samples(a, b, True) for a, b in zip(before, now)]
+                    )
+                ]
+                if step:
+                    found += judged[: plan.variables // 20]
+                else:
+                    alarms.append(any(judged))
+        rows += [Row.of(0.0, name, np.array(alarms)), Row.of(0.5, name, np.array(found))]
     return rows
 
 
@@ -228,6 +257,11 @@ def tables(rng, plan):
         "campaigns",
         campaigns(rng, plan),
         f"each of {plan.variables} unchanged variables; flagged: a campaign with any alarm",
+    )
+    yield (
+        "two sessions",
+        without_baseline(rng, plan),
+        "flagged at 0 %: a campaign with any alarm; at 50 %: a variable",
     )
     yield (
         "history",

@@ -35,6 +35,7 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--version", action=_Version, help="print the version, and end")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _compare(commands)
+    _expect(commands)
     _baseline(commands)
     _gate(commands)
     _command(
@@ -82,26 +83,41 @@ class _Version(argparse.Action):
         parser.exit()
 
 
-def _command(parents, name: str, run: str, text: str, description: str) -> argparse.ArgumentParser:
+def _command(
+    parents, name: str, run: str, text: str, description: str, several: bool = False
+) -> argparse.ArgumentParser:
     """A command with the options that all have.
 
     :arg run: module and function below nearmetal.commands.
+    :arg several: whether systems and databases may be given several times.
     """
     sub = parents.add_parser(name, help=text, description=description, epilog=EPILOG)
     sub.set_defaults(run=run)
-    sub.add_argument("--system", help="of the newest session on this system (default: of all)")
+    action, again = ("append", "; may be repeated") if several else ("store", "")
+    sub.add_argument(
+        "--system",
+        action=action,
+        help=f"of the newest session on this system (default: of all){again}",
+    )
     sub.add_argument(
         "--database",
         type=Path,
-        default=results.default_database(),
-        help="ReFrame's results (default: %(default)s)",
+        action=action,
+        default=None if several else results.default_database(),
+        help=f"ReFrame's results (default: {results.default_database()}){again}",
     )
     sub.add_argument(unforeseen.OPTION, action="store_true", help=unforeseen.HELP)
     return sub
 
 
-def _one_session(sub: argparse.ArgumentParser) -> None:
-    sub.add_argument("--session", metavar="ID", help="this one: its id, or the id's beginning")
+def _one_session(sub: argparse.ArgumentParser, several: bool = False) -> None:
+    action, again = ("append", "; may be repeated") if several else ("store", "")
+    sub.add_argument(
+        "--session",
+        metavar="ID",
+        action=action,
+        help=f"this one: its id, or the id's beginning{again}",
+    )
     sub.add_argument(
         "--since",
         metavar="TIME",
@@ -116,19 +132,47 @@ def _compare(commands) -> None:
         "compare",
         "compare.run",
         "partitions side by side, with ratios to the first",
-        "One row a check, environment and variable; one column a partition, or a node of "
-        "--distribute; ratios to the first.",
+        "Begins with the share of the first partition that is left, by aspect. Then one row a "
+        "check, environment and variable; one column a partition, or a node of --distribute; "
+        "overheads over the first. Several sessions, systems or databases stand side by side.",
+        several=True,
     )
-    _one_session(compare)
+    _one_session(compare, several=True)
     compare.add_argument(
         "--columns",
         help="partitions, comma-separated, each once; the first is the base (default: as they "
-        "ran). A node of --distribute is PARTITION@NODE; its partition stands for all of them. A "
-        "partition that the session lacks is bad usage.",
+        "ran). A node of --distribute is PARTITION@NODE; its partition stands for all of them. "
+        "With several sessions a partition is SYSTEM:PARTITION@ID. A partition that the session "
+        "lacks is bad usage.",
     )
     compare.add_argument(
-        "--spread", action="store_true", help="with the coefficient of variation of the samples"
+        "--spread",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="with the coefficient of variation of the samples (default: yes)",
     )
+
+
+def _expect(commands) -> None:
+    expect = commands.add_parser(
+        "expect",
+        help="what is expected of a partition, and why",
+        epilog=EPILOG,
+        description="Lists the bounds that ship with the suite, and the site's own, for each "
+        "partition: number, reason and source. With --judge, holds a session against them, also "
+        "by rules over several cases, and ends with 1 if one deviates.",
+    )
+    expect.set_defaults(run="expect.run", system=None)
+    expect.add_argument("place", metavar="SYSTEM[:PARTITION]", help="a system, or one partition")
+    expect.add_argument("--judge", action="store_true", help="hold the newest session against it")
+    expect.add_argument("--session", metavar="ID", help="this session: its id, or its beginning")
+    expect.add_argument(
+        "--database",
+        type=Path,
+        default=results.default_database(),
+        help="ReFrame's results (default: %(default)s)",
+    )
+    expect.add_argument(unforeseen.OPTION, action="store_true", help=unforeseen.HELP)
 
 
 def _baseline(commands) -> None:
@@ -153,6 +197,11 @@ def _baseline(commands) -> None:
         metavar="ID",
         help=f"from this one; may be repeated (default: the last {plan.BASELINE_SESSIONS} with the "
         "newest one's cases)",
+    )
+    record.add_argument(
+        "--add",
+        action="store_true",
+        help="keep what the baseline has, and add the sessions after it that are ok",
     )
     record.add_argument(
         "--leave-out-noisy",
@@ -265,7 +314,11 @@ def main() -> int:
 
 def run(arguments) -> int:
     """The exit code of a command. The database's notes are printed on stderr in any case."""
-    arguments.database = results.Database(arguments.database)
+    paths = arguments.database
+    if not isinstance(paths, list):
+        paths = [paths or results.default_database()]
+    arguments.databases = [results.Database(path) for path in paths]
+    arguments.database = arguments.databases[0]
     module, function = arguments.run.split(".")
     command = getattr(importlib.import_module(f"nearmetal.commands.{module}"), function)
     try:
@@ -279,5 +332,6 @@ def run(arguments) -> int:
         print(f"nearmetal: {error}", file=sys.stderr)
         return 3
     finally:
-        for note in arguments.database.notes():
-            print(f"nearmetal: {note}", file=sys.stderr)
+        for database in arguments.databases:
+            for note in database.notes():
+                print(f"nearmetal: {note}", file=sys.stderr)

@@ -1,32 +1,76 @@
-"""Partitions side by side: the cost of each kind of link against the first."""
+"""Partitions side by side: the overhead of each kind of link over the first.
+
+Base and direction are those of the report: the native link, else the first partition; above 1 is
+worse.
+"""
 
 import math
 import re
 import statistics
+from collections.abc import Callable
+from dataclasses import replace
 
 from tabulate import tabulate
 
-from nearmetal import choices
-from nearmetal.results import ResultsError, Session
+from nearmetal import choices, limits, metrics, nearness
+from nearmetal.results import Case, ResultsError, Session, base_first, worst
+
+
+def side_by_side(sessions: list[Session]) -> Session:
+    """Several sessions as one, whose partitions are `SYSTEM:PARTITION@ID`; a single one as it is.
+
+    Raises ResultsError if one session is there twice.
+    """
+    if len(sessions) == 1:
+        return sessions[0]
+    ids = [session.uuid for session in sessions]
+    twice = next((uuid for uuid in ids if ids.count(uuid) > 1), None)
+    if twice:
+        raise ResultsError(f"session {twice} is there twice. Fix: name another session")
+    short = _short(ids)
+    return replace(
+        sessions[0],
+        uuid=", ".join(ids),
+        system=", ".join(dict.fromkeys(session.system for session in sessions)),
+        started=", ".join(session.started for session in sessions),
+        cases=tuple(
+            _called(case, f"{session.system}:{case.partition}@{short[session.uuid]}")
+            for session in sessions
+            for case in session.cases
+        ),
+    )
+
+
+def _short(ids: list[str]) -> dict[str, str]:
+    """The beginnings of ids that tell them apart, at least eight characters."""
+    length = 8
+    while len({uuid[:length] for uuid in ids}) < len(ids):
+        length += 1
+    return {uuid: uuid[:length] for uuid in ids}
+
+
+def _called(case: Case, partition: str) -> Case:
+    values = tuple(replace(value, partition=partition) for value in case.values)
+    return replace(case, partition=partition, values=values)
 
 
 def table(session: Session, columns: list[str]) -> tuple[list[list], list[str]]:
     """Rows, and the missing values.
 
-    A row is (check, environment, variable, unit, a value a column, a ratio a further column). The
-    ratio is to the first column. A missing value is None, and named in the second result. The loss
-    of parallel efficiency against the first column is a row of its own, in points (HPC Cloud
-    slides: "degradation of PE").
+    A row is (check, environment, variable, unit, a value a column, an overhead a further column).
+    The overhead is over the first column. A missing value is None, and named in the second result.
+    The loss of parallel efficiency against the first column is a row of its own, in points (HPC
+    Cloud slides: "degradation of PE").
     """
     cells = {(v.check, v.environ, v.variable, v.unit, v.place): v.value for v in session.values}
     rows, missing = [], []
     for key in dict.fromkeys(key[:4] for key in cells):
-        check, environ, variable, _ = key
+        check, environ, variable, unit = key
         values = [cells.get((*key, column)) for column in columns]
         for column, value in zip(columns, values):
             if value is None:
                 missing.append(f"{check} {environ} {variable} on {column}")
-        rows.append([*key, *values, *_ratios(values)])
+        rows.append([*key, *values, *_overheads(values, unit)])
         if variable.startswith("efficiency_") and values[0] is not None and len(columns) > 1:
             name = variable.replace("efficiency_", "efficiency_loss_")
             losses = [None if value is None else values[0] - value for value in values[1:]]
@@ -34,21 +78,34 @@ def table(session: Session, columns: list[str]) -> tuple[list[list], list[str]]:
     return rows, missing
 
 
-def _ratios(values: list[float | None]) -> list[float | None]:
-    """Ratios of the further values to the first; None where one is missing or the first is 0."""
+def overhead(value: float, base: float, lower_is_better: bool | None) -> float | None:
+    """Ratio of times, or inverse ratio of rates; above 1 is worse, whatever the unit.
+
+    None where a value is not positive, or the unit does not say what is better.
+    """
+    if lower_is_better is None or not (base > 0 and value > 0):
+        return None
+    return value / base if lower_is_better else base / value
+
+
+def _overheads(values: list[float | None], unit: str) -> list[float | None]:
+    """Overheads of the further values over the first; None where one is missing."""
     base, *others = values
-    return [value / base if base and value is not None else None for value in others]
+    better = metrics.unit(unit).lower_is_better
+    return [
+        None if base is None or value is None else overhead(value, base, better) for value in others
+    ]
 
 
 def columns(session: Session, text: str | None) -> list[str]:
-    """The session's columns: as they ran, or as `--columns` names them.
+    """The session's columns: as they ran but the native link first, or as `--columns` names them.
 
     A partition stands for all nodes of `--distribute`.
     Raises ResultsError for an empty, a double or an unknown entry.
     """
     ran = dict.fromkeys((value.place, value.partition) for value in session.values)
     if text is None:
-        return [place for place, _ in ran]
+        return base_first(session, (place for place, _ in ran))
     chosen = _known_columns(session, text)
     found = []
     for name in chosen:
@@ -114,6 +171,26 @@ def failed(session: Session) -> list[str]:
     ]
 
 
+def disturbed(session: Session) -> list[str]:
+    """Lines on what disturbed repeats of the session: causes with their cases, then counts."""
+    every = [one for case in session.cases for one in case.disturbances]
+    lines = []
+    for cause in worst(every):
+        cases = [
+            f"{plain(case.check)} on {case.place} with {case.environ}"
+            for case in session.cases
+            if cause.rule in {why.rule for one in case.disturbances for why in one.causes}
+        ]
+        lines.append(f"disturbed: {cause.text} at worst ({choices.some(cases)})")
+    again = sum(one.again for one in every)
+    if every:
+        lines.append(
+            f"disturbed repeats: {again} left out, since another ran in their place; "
+            f"{len(every) - again} counted (more may run again with -S spare_repeats=...)"
+        )
+    return lines
+
+
 def spread(samples: tuple[float, ...]) -> str:
     """Coefficient of variation of the samples, ` ±4 %`; empty for a single sample."""
     if len(samples) < 2:
@@ -121,23 +198,39 @@ def spread(samples: tuple[float, ...]) -> str:
     return f" ±{100 * statistics.stdev(samples) / statistics.fmean(samples):.0f} %"
 
 
+def _ratio(ratio: float | None, base: tuple[float, ...], own: tuple[float, ...]) -> str:
+    """A ratio, with `=` where the ranges of both variables' samples overlap."""
+    if ratio is None:
+        return "-"
+    several = min(len(base), len(own)) > 1
+    alike = several and min(own) <= max(base) and max(own) >= min(base)
+    return f"{ratio:.2f} =" if alike else f"{ratio:.2f}"
+
+
 def render(
-    session: Session, columns: list[str], with_spread: bool = False
+    session: Session,
+    columns: list[str],
+    with_spread: bool = True,
+    numbers: Callable[[], limits.Numbers] | None = None,
 ) -> tuple[str, list[str]]:
-    """The table as text, and the missing values and failed cases."""
+    """The table as text, and the missing values and failed cases.
+
+    :arg numbers: of the partitions' extras, for the limits of a session without a native link.
+    """
     rows, missing = table(session, columns)
     spreads = {
         (v.check, v.environ, v.variable, v.unit, v.place): spread(v.samples)
         for v in session.values
         if with_spread
     }
+    samples = {(v.check, v.environ, v.variable, v.unit, v.place): v.samples for v in session.values}
     headers = [
         "check",
         "environment",
         "variable",
         "unit",
         *columns,
-        *(f"{c}/{columns[0]}" for c in columns[1:]),
+        *(f"overhead {c}" for c in columns[1:]),
     ]
     shown, last = [], None
     for check, environ, variable, unit, *cells in rows:
@@ -145,7 +238,10 @@ def render(
         values = [
             number(value) + spreads.get((*key, column), "") for column, value in zip(columns, cells)
         ]
-        ratios = ["-" if ratio is None else f"{ratio:.2f}" for ratio in cells[len(columns) :]]
+        ratios = [
+            _ratio(ratio, samples.get((*key, columns[0]), ()), samples.get((*key, column), ()))
+            for ratio, column in zip(cells[len(columns) :], columns[1:])
+        ]
         # A check and its environment appear once, so that the eye finds the next ones.
         head = ["", ""] if (check, environ) == last else [plain(check), environ]
         last = (check, environ)
@@ -157,4 +253,9 @@ def render(
         colalign=["left"] * 4 + ["right"] * (len(headers) - 4),
     )
     title = f"session {session.uuid} on {session.system}, {session.started}"
-    return f"{title}\n\n{text}", failed(session) + missing
+    disturbances = "\n".join(disturbed(session))
+    if " =" in text:
+        text += "\n=: the repeats of both overlap."
+    near = nearness.render(limits.native_or_limits(session, columns, numbers))
+    parts = [title, disturbances, near, text]
+    return "\n\n".join(part for part in parts if part), failed(session) + missing

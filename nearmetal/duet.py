@@ -25,7 +25,7 @@ from nearmetal.results import (
 from nearmetal.results.find import stored
 from nearmetal.stats.judge import JudgeError
 from nearmetal.stats.pairs import LEAST_SHARED, PairDecision, judge_pairs
-from nearmetal.stats.plan import ANALYSES
+from nearmetal.stats.plan import PAIRS
 
 #: Facts that a table begins with.
 SAID = {"mpi_library": "MPI", "transport": "carried by"}
@@ -143,7 +143,7 @@ def span(interval: tuple[float, float], text) -> str:
 def row(one: DuetVerdict) -> list[str]:
     decision = one.decision
     # Fewer pairs than the first analysis needs give no 95 % interval and no shared part.
-    interval = span(decision.interval, percent) if decision.pairs >= ANALYSES[0] else "-"
+    interval = span(decision.interval, percent) if decision.pairs >= PAIRS[0] else "-"
     shared = "-"
     if decision.shared is not None:
         shared = f"{decision.shared:.2f} ({span(decision.shared_interval, '{:.2f}'.format)})"

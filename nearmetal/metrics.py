@@ -54,9 +54,13 @@ TABLE = [
     Unit("points", LESS, "lost efficiency"),
     Unit("detours/s", LESS, "disturbance"),
     Unit("x sockets", LESS, "cost over plain sockets"),
+    # Ratios to the native partition (nearmetal/gate/relative.py)
+    Unit("x native time", LESS, "time over native"),
+    Unit("x native rate", MORE, "rate over native"),
     # Shares of what is possible
     Unit("% of ideal", MORE, "efficiency"),
     Unit("% of peak", MORE, "share of peak"),
+    Unit("% of DGEMM", MORE, "share of DGEMM"),
     # Rates
     *_rates("bandwidth", "B/s", 8.0),
     *[Unit(f"{p}B/s", MORE, "bandwidth", 8 * factor) for p, factor in BINARY.items()],

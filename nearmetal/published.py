@@ -18,6 +18,8 @@ from nearmetal.results import Case, Session, Value, parameters
 #: Variables such as `mops_B_16` and `efficiency_B_16x4`: quantity, class, processes, threads a
 #: process.
 SCALED = re.compile(r"([a-z]+)_([A-Z])_(\d+)(?:x(\d+))?")
+#: NAMD's, such as `step_stmv_8`: quantity, input, processes, threads a process.
+OF_INPUT = re.compile(r"(step|efficiency)_(\w+)_(\d+)(?:x(\d+))?")
 #: STREAM's functions over the number of threads, such as `triad_4`.
 THREADED = re.compile(r"(?:copy|scale|add|triad)_(\d+)")
 #: Parameters of the workload: a figure's and the case's must agree. Others name a place (ept,
@@ -136,6 +138,8 @@ def workload(
             named["threads"] = threads
     elif threaded:
         named["threads"] = threaded[1]
+    elif check == "namd" and (found := OF_INPUT.fullmatch(variable)):
+        variable, named["input"], named["processes"], _ = found.groups()
     return variable, named, {**(numbers or {}), **named}
 
 

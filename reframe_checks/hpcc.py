@@ -11,7 +11,8 @@ from nearmetal.checks import provenance
 from nearmetal.checks.base import NearmetalCheck
 from nearmetal.checks.parsing.hpcc import parse_hpcc
 from nearmetal.checks.scaling import Scaling
-from nearmetal.checks.settings import setting
+from nearmetal.checks.settings import CORES_PER_NODE, PEAK_GFLOPS, setting
+from nearmetal.expectations import hardware
 
 UNITS = {
     "star_random_access": "GUP/s",
@@ -44,8 +45,10 @@ class hpcc(Scaling, NearmetalCheck):
     hpcc.block=100 -S hpcc.processes=4`.
 
     Read: `star_random_access` with small against large pages is the cost of the TLB. Compare that
-    ratio with the one on bare metal: the difference is the hypervisor's share. `hpl_share` is HPL's
-    Gflop/s in percent of what all processes reach in DGEMM by themselves.
+    ratio with the one on bare metal: the difference is the hypervisor's share. `hpl_of_dgemm` is
+    HPL's Gflop/s in percent of what all processes reach in DGEMM by themselves. `hpl_of_peak` is
+    its percentage of the theoretical peak of their cores: `peak_gflops` (extras), or else cores,
+    clock and vectors of the first node. It is absent where neither is known.
     """
 
     #: Pages of the program's memory. :values: `small`, `large`
@@ -133,11 +136,26 @@ class hpcc(Scaling, NearmetalCheck):
                 name: sn.make_performance_function(self._value, unit, name)
                 for name, unit in UNITS.items()
             },
-            "hpl_share": sn.make_performance_function(self._share, "% of peak"),
+            "hpl_of_dgemm": sn.make_performance_function(self._of_dgemm, "% of DGEMM"),
         }
+        if self._core_peak():
+            self.perf_variables["hpl_of_peak"] = sn.make_performance_function(
+                self._of_peak, "% of peak"
+            )
+
+    def _core_peak(self) -> float | None:
+        """Theoretical peak of one core in Gflop/s; None where it is not known."""
+        node = PEAK_GFLOPS.of(self.current_partition)
+        cores = CORES_PER_NODE.of(self.current_partition)
+        return node / cores if node and cores else hardware.core_gflops(self.facts)
+
+    def _of_peak(self):
+        peak = self._core_peak() * self.num_tasks
+        shares = [100 * run.values["hpl"] / peak for run in self.launches]
+        return self.over_launches("hpl_of_peak", shares)
 
     def _value(self, name):
         return self.over_launches(name, [run.values[name] for run in self.launches])
 
-    def _share(self):
-        return self.over_launches("hpl_share", [run.hpl_share for run in self.launches])
+    def _of_dgemm(self):
+        return self.over_launches("hpl_of_dgemm", [run.hpl_of_dgemm for run in self.launches])

@@ -43,8 +43,8 @@ LAB = [sys.executable, "-m", "nearmetal.lab"]
 #: Selection of a campaign. Each drill changes some of its variables and leaves others unchanged.
 ENVIRONMENTS = "^(mpich|gnu)$"
 CHECKS = ("pingpong", "stream%binding=bound")
-#: Repeats of a campaign: the first number at which the gate judges.
-REPEATS = plan.ANALYSES[0]
+#: Repeats of a campaign: as many as show no change.
+REPEATS = plan.LEAST_UNCHANGED
 #: Most fresh repeats of a changed case: the default of the gate, and the fewest that confirm.
 MOST_FRESH, LEAST_FRESH = 32, plan.CONFIRMATION_ANALYSES[0]
 PARTITIONS = ("native", "emulated")
@@ -81,14 +81,19 @@ def namespaces(*words: str) -> None:
     subprocess.run([*LAB, *words], check=True, stdout=subprocess.DEVNULL)
 
 
-def write_system(**environ) -> None:
-    """Write the system's file: two of the lab's partitions, and an environment that a drill
-    changes."""
+def write_system(environ: dict | None = None, site: dict | None = None) -> None:
+    """Write the system's file: two of the lab's partitions.
+
+    :arg environ: an environment that a drill changes.
+    :arg site: extras by partition that it changes.
+    """
     data = yaml.safe_load((CHECKOUT / "site-config" / "systems" / "lab.yaml").read_text())
     data |= {
         "name": SYSTEM,
         "partitions": [p for p in data["partitions"] if p["name"] in PARTITIONS],
     }
+    for partition in data["partitions"]:
+        partition["extras"] = {**partition["extras"], **(site or {}).get(partition["name"], {})}
     if environ:
         data["environments"] = [environ]
     files.write(PLACE / "systems" / f"{SYSTEM}.yaml", yaml.safe_dump(data))
@@ -163,11 +168,14 @@ def introduce(drill: dict) -> None:
         namespaces("up")  # waits until Slurm has every node again
     if "environ" in drill:
         write_system(
-            **fill(
+            fill(
                 drill["environ"],
                 mpich=str(other_mpich()) if "{mpich}" in str(drill["environ"]) else "",
-            )
+            ),
+            drill.get("site"),
         )
+    elif "site" in drill:
+        write_system(site=drill["site"])
     if "patch" in drill:
         patch(*drill["patch"])
 
@@ -255,6 +263,12 @@ def main() -> int:
         "(eleven minutes)",
     )
     parser.add_argument(
+        "--first",
+        action="store_true",
+        help="introduce the faults of first.yaml instead, without a baseline: does the first run "
+        "name each? (fifteen minutes)",
+    )
+    parser.add_argument(
         "--baseline",
         type=int,
         help=f"sessions to record (default: {plan.BASELINE_SESSIONS}, or 1 with --once)",
@@ -283,6 +297,11 @@ def main() -> int:
         unchanged = arguments.unchanged
     if os.geteuid() != 0:
         os.execvp("sudo", ["sudo", sys.executable, "-m", "bench.drill", *sys.argv[1:]])
+    if arguments.first:
+        from bench.drill import first
+
+        namespaces("up")
+        return first.run(arguments.only, arguments.unchanged or 0, say)
     drills = yaml.safe_load((Path(__file__).parent / "drills.yaml").read_text())
     if unknown := set(arguments.only or ()) - {drill["name"] for drill in drills}:
         parser.error(

@@ -6,6 +6,7 @@ import functools
 import inspect
 import math
 import re
+import shlex
 import statistics
 import subprocess
 from collections.abc import Sequence
@@ -14,18 +15,27 @@ from pathlib import Path
 import reframe as rfm
 import reframe.core.builtins as builtin
 import reframe.utility.sanity as sn
+from reframe.core.backends import getlauncher
 from reframe.core.exceptions import ConfigError, PerformanceError, SanityError
 from reframe.core.meta import RegressionTestMeta
 
 from nearmetal.checkout import CHECKOUT
-from nearmetal.checks import failures, provenance, storage
+from nearmetal.checks import disturbance, failures, provenance, storage
 from nearmetal.checks.baselines import Baselined
+from nearmetal.checks.expected import Expected
 from nearmetal.checks.parsing import ParseError, request
 from nearmetal.checks.programs import Program
 from nearmetal.checks.runtime import facts_of, image_in, runtime_of
 from nearmetal.checks.runtime.jvm import facts_of_jvms
 from nearmetal.checks.runtime.spack import have_it_installed
-from nearmetal.checks.settings import MAX_PENDING_TIME, MAX_TIME_LIMIT, NODES, Settings, setting
+from nearmetal.checks.settings import (
+    LINK_CLASS,
+    MAX_PENDING_TIME,
+    MAX_TIME_LIMIT,
+    NODES,
+    Settings,
+    setting,
+)
 from nearmetal.site import selection
 
 selection.refuse_empty_runs()
@@ -64,7 +74,9 @@ def of_interfaces(facts: dict[str, str], key: str) -> str:
     return ", ".join(found) or "no network interface"
 
 
-class NearmetalCheck(rfm.RegressionTest, Baselined, Settings, special=True):  # type: ignore[call-arg]
+class NearmetalCheck(  # type: ignore[call-arg]
+    rfm.RegressionTest, Expected, Baselined, Settings, special=True
+):
     """Base of all checks. A check defines, in the order of the pipeline:
 
     - `num_nodes` and `num_tasks`, in a hook after setup if they depend on the partition;
@@ -82,6 +94,8 @@ class NearmetalCheck(rfm.RegressionTest, Baselined, Settings, special=True):  # 
     #: Fresh launches of the program within one job. A value is their median. The gate needs 5.
     #: :type: int
     repeats = setting(int, 3, least=1)
+    #: Repeats that may run again in one job because something disturbed them. :type: int
+    spare_repeats = setting(int, 2, least=0)
     #: Nodes in the job. :type: int
     num_nodes = builtin.variable(int, value=1)
 
@@ -108,6 +122,14 @@ class NearmetalCheck(rfm.RegressionTest, Baselined, Settings, special=True):  # 
     #: [...]}}`. :type: dict
     curves = builtin.variable(dict, value={}, loggable=True)
 
+    #: Quantity of disturbance.yaml -> its value around every repeat of the job. :type: dict
+    evidence = builtin.variable(dict, value={}, loggable=True)
+    #: Disturbed repeats: number, whether another ran in its place, and [rule, value, text] of each
+    #: cause. :type: list
+    disturbed = builtin.variable(list, value=[], loggable=True)
+
+    #: Class of the partition's link (extras): native, passthrough, ... :type: str
+    link_class = builtin.variable(str, value="", loggable=True)
     #: Selection of the run, beyond the names of checks (selection.py). :type: dict
     selection = builtin.variable(dict, value={}, loggable=True)
     #: Name and digest of the environment's container image; '' without one. :type: str
@@ -258,6 +280,7 @@ class NearmetalCheck(rfm.RegressionTest, Baselined, Settings, special=True):  # 
     @builtin.run_after("setup")
     def keep_to_what_the_site_allows(self):
         self.selection = selection.recorded()
+        self.link_class = LINK_CLASS.of(self.current_partition, "")
         self._refuse_a_run_that_cannot_be_stored()
         # ReFrame's variable. It is None unless the command line sets it.
         if self.max_pending_time is None:
@@ -347,9 +370,16 @@ class NearmetalCheck(rfm.RegressionTest, Baselined, Settings, special=True):  # 
         self.env_vars["SLURM_KILL_BAD_EXIT"] = "1"
         prepare = [*self.runtime.arrival(), *self.preparations(self.runtime)]
         self._command = [str(option) for option in self.executable_opts]
-        probe, further = self.probe(self.probe_options), self.further_launches()
-        self.prerun_cmds = ["set -e", *prepare, *self.prerun_cmds, f"{probe} > provenance.before"]
-        self.postrun_cmds = [*further, *self.postrun_cmds, f"{probe} counters > provenance.after"]
+        probe = self.probe(self.probe_options)
+        definitions, (first, *further) = self.measurement(probe)
+        self.prerun_cmds = [
+            *("set -e", *prepare, *self.prerun_cmds),
+            *(f"{probe} > provenance.before", *definitions),
+        ]
+        self.postrun_cmds = [*further, *self.postrun_cmds]
+        # These lines launch the program themselves, so ReFrame's own line starts them alone.
+        self.job.launcher, self.executable = getlauncher("local")(), first
+        self.executable_opts = []
 
     def preparations(self, runtime) -> list[str]:
         """Shell commands that a runtime needs before its first launch."""
@@ -392,9 +422,20 @@ class NearmetalCheck(rfm.RegressionTest, Baselined, Settings, special=True):  # 
         """The command line that runs a command on all processes of the job."""
         return self.command_line(launcher, command)
 
-    def further_launches(self) -> list[str]:
-        """The command lines of all launches after the first, which ReFrame writes itself."""
-        return (self.launch(self.job.launcher, self.executable) * self.repeats)[1:]
+    def measurement(self, probe: str) -> tuple[list[str], list[str]]:
+        """Lines of shell that define functions, and the calls that measure.
+
+        :arg probe: the command that records facts of the nodes.
+        """
+        lines = self.launch(self.job.launcher, self.executable)
+        definitions = [
+            *("launch() {", *(f"    {line}" for line in lines), "}"),
+            f"snapshot() {{ {probe} counters; }}",
+            ". ./repeats.sh",
+        ]
+        limits = shlex.quote(disturbance.limits(disturbance.rules(), self.link_class))
+        call = f"repeats {self.repeats} {self.spare_repeats} {limits} {self.stdout}"
+        return definitions, [call]
 
     @builtin.run_before("sanity")
     def read_the_job(self):
@@ -455,7 +496,7 @@ class NearmetalCheck(rfm.RegressionTest, Baselined, Settings, special=True):  # 
     @builtin.sanity_function
     def output_is_whole(self):
         try:
-            text = self._read(self.stdout)
+            text = self._measured(self._read(self.stdout))
             self.read_output(text)
             self.expect_what_was_asked()
             self.facts = {**self.facts, **facts_of_jvms(self.runtimes, text)}
@@ -465,10 +506,22 @@ class NearmetalCheck(rfm.RegressionTest, Baselined, Settings, special=True):  # 
                 if payload
                 else self.no_transport
             )
-        except (ParseError, provenance.ProvenanceError) as error:
+        except (ParseError, provenance.ProvenanceError, disturbance.EvidenceError) as error:
             raise self._failure(str(error)) from None
         self.check_transport()
         return sn.assert_true(True)
+
+    def _measured(self, text: str) -> str:
+        """The output of the repeats that count. Records the evidence of all. EvidenceError."""
+        found = disturbance.parse(self._read("disturbed.out"), disturbance.rules())
+        names = dict.fromkeys(name for one in found for name in one.values)
+        self.evidence = {name: [one.values.get(name) for one in found] for name in names}
+        self.disturbed = [
+            [one.number, one.again, *([why.rule, why.value, why.text] for why in one.causes)]
+            for one in found
+            if one.causes
+        ]
+        return disturbance.measured(text, found)
 
     def check_transport(self) -> None:
         """Raise SanityError if the bytes took another path than the check is to measure."""
@@ -490,9 +543,14 @@ class NearmetalCheck(rfm.RegressionTest, Baselined, Settings, special=True):  # 
         """ReFrame's check. A failure also names what disturbed the nodes."""
         self._with_disturbance(super().check_sanity)
 
+    def expected_facts(self) -> dict[str, str]:
+        """The case's facts, and those of its interfaces and its compiler."""
+        return {**self.facts, "mtu": self.mtu, "compiler": self.compiler}
+
     def check_performance(self):
-        """ReFrame's check. A failure also names what disturbed the nodes."""
-        self._with_disturbance(super().check_performance)
+        """ReFrame's check. A failure also names the expectation, and what disturbed the nodes."""
+        check = super().check_performance
+        self._with_disturbance(lambda: self.check_against_expectations(check))
 
     def _with_disturbance(self, check) -> None:
         try:

@@ -21,6 +21,8 @@ STATES = {
     "BOOT_FAIL": "a node did not boot",
     "DEADLINE": "its deadline passed",
 }
+#: Exit code of a program that SIGILL ended, as the shell reports it.
+ILLEGAL_INSTRUCTION = 128 + 4
 #: What Slurm writes to stderr about every step that failed, whatever failed.
 SCHEDULERS_LINE = re.compile(
     r"(srun|slurmstepd)[^:]*(: error)?: "
@@ -54,6 +56,8 @@ def explain(check: str, jobid, nodes: list[str], state: str, code, words: str) -
     :arg check: class of the check.
     """
     causes = [STATES[state].format(check=check, jobid=jobid)] if state in STATES else []
+    if "illegal instruction" in words.lower() or code == ILLEGAL_INSTRUCTION:
+        causes.append("the program or a library was compiled for another CPU (illegal instruction)")
     if words:
         causes.append(f"its last words: {words}")
     return (

@@ -29,6 +29,7 @@ COUNTS = (
     (re.escape(LARGE_PAGES), r"\d{1,20}|unknown"),
     (r"clock\.uptime", r"\d{1,12}\.\d{1,9}|unknown"),
     (r"process\..+", r"\d{1,9} \d{1,15}"),
+    (r"count\..+", r"\d{1,20}"),
 )
 COUNTER = re.compile("|".join(keys for keys, _ in COUNTS))
 PROCESS = re.compile(r"process\.(?P<uid>\d+)\.(?P<command>.+)")

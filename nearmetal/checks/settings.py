@@ -301,8 +301,10 @@ class Fact:
 # Of partitions.
 NODES = Fact("nodes", int)
 CORES_PER_NODE = Fact("cores_per_node", int)
+PEAK_GFLOPS = Fact("peak_gflops", float)
 MAX_PENDING_TIME = Fact("max_pending_time", str)
 MAX_TIME_LIMIT = Fact("max_time_limit", str)
+LINK_CLASS = Fact("link_class", str)
 NO_BASELINE = Fact("no_baseline", str)
 JAVA_HOSTS = Fact("java_hosts", str)
 JAVA_PORTS = Fact("java_ports", str)

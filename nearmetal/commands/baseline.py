@@ -7,6 +7,7 @@ from nearmetal import results
 from nearmetal.choices import some
 from nearmetal.commands.common import system_of
 from nearmetal.compare import number
+from nearmetal.errors import NearmetalError
 from nearmetal.facts import changed_facts
 from nearmetal.gate import baseline
 from nearmetal.results import Session
@@ -38,20 +39,91 @@ def record(arguments) -> int:
     path = directory / f"{system}.yaml"
     if arguments.only_bounds:
         return _write_bounds(system, directory)
-    sessions = recording.choose(arguments.database, system, arguments.session)
+    left_out: list[str] = []
     before = baseline.Baseline(system, path, {})
-    if path.exists():
-        before = baseline.load(system, directory, any_bounds=True)
-    after, notes = recording.record(sessions, before, arguments.leave_out_noisy)
+    if arguments.add:
+        before = baseline.load(system, directory)
+        sessions, left_out = _to_add(arguments, before)
+    else:
+        sessions = recording.choose(arguments.database, system, arguments.session)
+        if path.exists():
+            before = baseline.load(system, directory, any_bounds=True)
+    after, notes = recording.record(
+        sessions, before, arguments.leave_out_noisy or arguments.add, arguments.add
+    )
     baseline.save(after)
-    for note in [*notes, *obsolete.obsolete(system)]:
+    for note in [*left_out, *notes, *obsolete.obsolete(system)]:
         print(f"note: {note}")
+    for warning in _sick(system, sessions):
+        print(f"warning: {warning}")
     print(
         f"{path}: {len(after.entries)} cases, {after.variables} variables judged, "
-        f"from {len(sessions)} sessions ({sessions[0].started} to {sessions[-1].started}). "
+        f"from {len(after.sessions)} sessions ({', '.join(one.uuid[:8] for one in sessions)} "
+        f"{'added' if arguments.add else 'taken'}, {sessions[0].started} to "
+        f"{sessions[-1].started}). "
         f"Read its diff and commit it with {system}.launches.json."
     )
     return 0
+
+
+def _to_add(arguments, before: baseline.Baseline) -> tuple[list[Session], list[str]]:
+    """The sessions that `--add` adds, oldest first, and notes on those that are left out.
+
+    These are the named ones, or those after the baseline's. Each must be clean by the gate.
+    Raises BaselineError.
+    """
+    from nearmetal.commands import judging  # not at the top: NumPy and SciPy
+    from nearmetal.gate import record as recording
+
+    system = before.system
+    if arguments.session:
+        found = recording.choose(arguments.database, system, arguments.session)
+    else:
+        found = [
+            one
+            for one in results.sessions(arguments.database)
+            if one.system == system and one.started > max(before.sessions.values(), default="")
+        ]
+    chosen, notes = [], []
+    for session in found:
+        why = "is in the baseline already" if session.uuid in before.sessions else ""
+        why = why or recording.unfit(session)
+        if not why:
+            report = judging.judged(session, before, arguments.database)
+            counts = {one.name for one in report.verdicts} - {"ok", "not judged", "inconclusive"}
+            why = f"is not ok: {', '.join(sorted(counts))}" if counts else ""
+        if why:
+            notes.append(f"session {session.uuid} is left out: it {why}")
+        else:
+            chosen.append(session)
+    if not chosen:
+        raise baseline.BaselineError(
+            f"{before.path}: no session to add"
+            + "".join(f"; {note}" for note in notes)
+            + f". Fix: run `reframe -c reframe_checks -r --system {system}` again"
+        )
+    return chosen, notes
+
+
+def _sick(system: str, sessions: list[Session]) -> list[str]:
+    """Sentences on what the baseline would bless though it is beyond expectations."""
+    from nearmetal.commands import expect  # not at the top: ReFrame, which `show` does not use
+
+    try:
+        partitions = expect.read_partitions(system)
+    except NearmetalError as error:
+        return [f"the sessions are not held against expectations: {error}"]
+    found: dict[tuple, list[str]] = {}
+    for session in sessions:
+        for one in expect.deviations(session, partitions):
+            place = (expect.called(one.case), one.case.partition, one.case.environ)
+            found.setdefault((*place, one.variable, one.expectation.name), []).append(str(one))
+    return [
+        f"the baseline blesses what may be a sick system: {' | '.join(where[:3])}: {said[-1]}; "
+        f"so in {len(said)} of {len(sessions)} sessions. Fix: repair it and record anew, or give "
+        f"the site's own bound of {where[4]} (`expected` in the partition's extras)"
+        for where, said in found.items()
+    ]
 
 
 def _write_bounds(system: str, directory: Path) -> int:

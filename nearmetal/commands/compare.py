@@ -1,19 +1,65 @@
 """`nearmetal compare`."""
 
-from nearmetal import compare
-from nearmetal.commands.common import print_missing, session_of
+import functools
+
+from nearmetal import compare, limits, results
+from nearmetal.commands.common import print_missing, refuse_older
 from nearmetal.errors import Incomplete
+from nearmetal.results import Session
 
 
 def run(arguments) -> int:
-    session = session_of(arguments)
+    session = compare.side_by_side(_sessions(arguments))
     columns = compare.columns(session, arguments.columns)
     if not columns:
         failed = "\n".join(compare.failed(session))
         raise Incomplete(
             f"session {session.uuid} holds no value: all of its cases failed:\n{failed}"
         )
-    text, missing = compare.render(session, columns, arguments.spread)
+    # Of several sessions, each partition has its session in its name.
+    one = len(arguments.session or arguments.system or arguments.databases) == 1
+    numbers = functools.partial(_numbers, session.system) if one else None
+    text, missing = compare.render(session, columns, arguments.spread, numbers)
     print(text)
     print_missing(missing)
     return 2 if missing else 0
+
+
+def _numbers(system: str) -> limits.Numbers:
+    # Reads the system's file by ReFrame, whose import takes longer than all else of the command.
+    from nearmetal.commands import judging
+
+    return judging.numbers_of(system)
+
+
+def _sessions(arguments) -> list[Session]:
+    """The sessions to compare: the named ones, or the newest on each system or in each database.
+
+    Raises ResultsError.
+    """
+    ids, systems = arguments.session or [], arguments.system or []
+    if ids:
+        # One system is a filter of the sessions; several are asked for without --session.
+        system = systems[0] if len(systems) == 1 else None
+        found = [_found(arguments.databases, system, uuid) for uuid in ids]
+    elif systems:
+        found = [_found(arguments.databases, system, None) for system in systems]
+    else:
+        found = [results.load_session(database) for database in arguments.databases]
+    for session in found:
+        refuse_older(session, arguments)
+    return found
+
+
+def _found(databases: list[results.Database], system: str | None, uuid: str | None) -> Session:
+    """The session in the first database that holds it. Raises the first database's ResultsError."""
+    fault: results.ResultsError | None = None
+    for database in databases:
+        try:
+            return results.load_session(database, system, uuid)
+        except results.NewestError:
+            raise
+        except results.ResultsError as error:
+            fault = fault or error
+    assert fault is not None
+    raise fault

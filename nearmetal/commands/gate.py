@@ -4,7 +4,9 @@ import json
 from dataclasses import replace
 
 from nearmetal import history, results
+from nearmetal.commands import judging
 from nearmetal.commands.common import session_of, write
+from nearmetal.errors import Incomplete
 from nearmetal.gate import baseline, confirm, render
 from nearmetal.gate.session import judge_session
 from nearmetal.gate.verdict import GateReport
@@ -15,9 +17,17 @@ def run(arguments) -> int:
     """Judge a session, print the report and write it in the requested formats."""
     database = arguments.database
     session = session_of(arguments)
-    known = baseline.load(session.system)
-    report = _judged(arguments, session, known)
-    moved = history.sentences(_moved_since(known, session, database))
+    known = judging.baseline_of(session.system)
+    report = judging.judged(session, known, database)
+    moved: list[str] = []
+    if known is not None:
+        report = _confirmed(arguments, report, known)
+        moved = history.sentences(_moved_since(known, session, database))
+    elif arguments.confirm:
+        raise Incomplete(
+            f"{session.system} has no baseline to confirm changes against. Fix: `nearmetal "
+            f"baseline record --system {session.system}`, or run without --confirm"
+        )
     report = replace(report, notes=(*report.notes, *moved, *database.notes()))
     try:
         print(render.table(report, arguments.all), flush=True)
@@ -29,15 +39,13 @@ def run(arguments) -> int:
     return report.exit_code
 
 
-def _judged(arguments, session: Session, known: baseline.Baseline) -> GateReport:
-    """The report on a session, after `--confirm` measured the suspicious cases again."""
-    database = arguments.database
-    fresh = confirm.fresh_samples(session, database)
-    report = judge_session(session, known, fresh)
+def _confirmed(arguments, report: GateReport, known: baseline.Baseline) -> GateReport:
+    """The report after `--confirm` measured the suspicious cases again."""
     if not arguments.confirm:
         return report
-    return confirm.measure_again(
-        report,
+    session, database = report.session, arguments.database
+    again = confirm.measure_again(
+        judge_session(session, known, fresh := confirm.fresh_samples(session, database)),
         known,
         fresh,
         database,
@@ -46,6 +54,7 @@ def _judged(arguments, session: Session, known: baseline.Baseline) -> GateReport
         lambda line: print(line, flush=True),
         arguments.confirm,
     )
+    return judging.held(again, judging.partitions_of(session.system)[0])
 
 
 def _moved_since(

@@ -1,13 +1,14 @@
 """`nearmetal report`."""
 
+import functools
 import sys
 from dataclasses import replace
 from pathlib import Path
 
 from nearmetal import history, published
+from nearmetal.commands import judging
 from nearmetal.commands.common import newest_is_missing, sessions_of_system, write
-from nearmetal.gate import baseline, confirm
-from nearmetal.gate.session import judge_session
+from nearmetal.gate import baseline
 from nearmetal.gate.verdict import GateReport, Verdict
 from nearmetal.report import page
 from nearmetal.results import Session
@@ -19,7 +20,8 @@ def run(arguments) -> int:
     missing = newest_is_missing(arguments, sessions[-1].system)
     report = _report(arguments, sessions[-1], missing)
     changes, figures = history.change_points(sessions), published.load()
-    save(arguments.output, page.render(sessions, report, changes, figures))
+    numbers = functools.partial(judging.numbers_of, sessions[-1].system)
+    save(arguments.output, page.render(sessions, report, changes, figures, numbers=numbers))
     print(arguments.output.resolve())
     return 2 if missing else 0
 
@@ -36,13 +38,13 @@ def save(path: Path, html: str) -> None:
 
 
 def _report(arguments, session: Session, missing: str) -> GateReport | None:
-    """The gate's report on the session; None, with a note on stderr, without a baseline."""
+    """The gate's report on the session; None, with a note on stderr, if the baseline is damaged."""
     try:
-        known = baseline.load(session.system)
+        known = judging.baseline_of(session.system)
     except baseline.BaselineError as error:
         print(f"nearmetal: not judged: {error}", file=sys.stderr)
         return None
-    report = judge_session(session, known, confirm.fresh_samples(session, arguments.database))
+    report = judging.judged(session, known, arguments.database)
     report = replace(report, notes=(*report.notes, *arguments.database.notes()))
     if missing:
         lacking = Verdict("", "", "", "", "", "incomplete", reason=missing)

@@ -19,6 +19,7 @@ from nearmetal import naming
 from nearmetal.checkout import CHECKOUT
 from nearmetal.command import CommandError, parse
 from nearmetal.errors import NearmetalError
+from nearmetal.gate import relative
 from nearmetal.gate.baseline import Baseline
 from nearmetal.gate.selection import CHOOSING
 from nearmetal.gate.session import Fresh, judge_session
@@ -69,6 +70,7 @@ def measure_again(
                 f"({number} of {len(wanted)} cases)"
             )
             samples = measure(report.session, where, repeats, database, reframe)
+            samples |= relative.fresh_ratios(report.session, where, samples)
             for name, values in samples.items():
                 fresh.setdefault((*where, name), []).extend(values)
         report = judge_session(report.session, baseline, fresh)
@@ -81,8 +83,10 @@ def fresh_samples(session: Session, database: Path | Database) -> Fresh:
     fresh: Fresh = {}
     for again in confirmations(database, session):
         for case in filter(_is_measured, again.cases):
-            for value in case.values:
-                fresh.setdefault((*case.where, value.variable), []).extend(value.samples)
+            samples = {value.variable: list(value.samples) for value in case.values}
+            samples |= relative.fresh_ratios(session, case.where, samples)
+            for name, values in samples.items():
+                fresh.setdefault((*case.where, name), []).extend(values)
     return fresh
 
 

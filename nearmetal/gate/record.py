@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from nearmetal import metrics, results
+from nearmetal.facts import changed_facts
+from nearmetal.gate import relative
 from nearmetal.gate.baseline import MAY_DIFFER, Baseline, BaselineError, Entry, Key, Noise
 from nearmetal.gate.session import typical_drift
 from nearmetal.results import FACTS, Case, Database, Session
@@ -48,10 +50,11 @@ def unfit(session: Session) -> str:
 
 
 def record(
-    sessions: list[Session], before: Baseline, leave_out_noisy: bool = False
+    sessions: list[Session], before: Baseline, leave_out_noisy: bool = False, add: bool = False
 ) -> tuple[Baseline, list[str]]:
     """The baseline with the cases of these sessions replaced, and notes for its reviewer.
 
+    :arg add: add the sessions' samples to those of the baseline's cases, instead of replacing them.
     :raises BaselineError: a session failed, a session lacks a case, facts differ between sessions,
         or a variable is too noisy.
     """
@@ -60,6 +63,7 @@ def record(
             "no session to record from. "
             f"Fix: `reframe -c reframe_checks -r --system {before.system}` first"
         )
+    sessions = [relative.with_ratios(session) for session in sessions]
     keys = {case.key for session in sessions for case in session.cases}
     for session in sessions:
         _refuse_unsuitable(session, keys)
@@ -67,9 +71,39 @@ def record(
     for key in sorted(keys):
         cases = [_case(session, key) for session in sessions]
         notes += _refuse_changed_facts(key, cases)
-        entries[key] = _entry(key, cases, sessions)
+        earlier = before.entries.get(key) if add else None
+        if earlier:
+            notes += _refuse_other_facts(key, earlier, cases)
+        entries[key] = _entry(key, cases, sessions, earlier)
     after = Baseline(before.system, before.path, {**before.entries, **entries})
-    return _with_detectable_changes(after, leave_out_noisy, notes), list(dict.fromkeys(notes))
+    after = _with_detectable_changes(after, leave_out_noisy, notes)
+    return after, list(dict.fromkeys([*notes, *_next_rung(after)]))
+
+
+def _next_rung(baseline: Baseline) -> list[str]:
+    """A note on what more sessions would bring."""
+    count = len(baseline.sessions)
+    if count >= plan.BASELINE_SESSIONS:
+        return []
+    found = [
+        noise.finds
+        for entry in baseline.entries.values()
+        for noise in entry.noise.values()
+        if noise.finds is not None
+    ]
+    finds = f" Half of the variables find {100 * statistics.median(found):.0f} %." if found else ""
+    what = "few sessions show roughly how much days differ, so that only large changes count"
+    if count == 1:
+        what = (
+            "one session does not show how much days differ, so that drift is called a regression"
+        )
+    add = f"`nearmetal baseline record --system {baseline.system} --add`"
+    return [
+        (
+            f"the baseline is of {count} of {plan.BASELINE_SESSIONS} sessions: {what}.{finds} "
+            f"{add} adds sessions that are ok"
+        )
+    ]
 
 
 def _refuse_unsuitable(session: Session, keys: set[Key]) -> None:
@@ -78,7 +112,7 @@ def _refuse_unsuitable(session: Session, keys: set[Key]) -> None:
     reason = unfit(session)
     if reason:
         raise BaselineError(f"{name} {reason}. Fix: name other sessions with --session")
-    failures = [case for case in session.failures if not _only_unreferenced(case)]
+    failures = [case for case in session.failures if not _recordable(case)]
     if failures:
         case = failures[0]
         raise BaselineError(
@@ -94,9 +128,12 @@ def _refuse_unsuitable(session: Session, keys: set[Key]) -> None:
         )
 
 
-def _only_unreferenced(case: Case) -> bool:
-    """Whether a case failed only because the baseline lacks it; the next baseline includes it."""
-    return case.measured and bool(case.unreferenced)
+def _recordable(case: Case) -> bool:
+    """Whether a case failed only because the baseline lacks it, or by an expectation.
+
+    The next baseline includes it. `nearmetal baseline record` warns of an expectation.
+    """
+    return case.measured and bool(case.unreferenced or case.unexpected)
 
 
 def _case(session: Session, key: Key) -> Case:
@@ -119,19 +156,53 @@ def _refuse_changed_facts(key: Key, cases: list[Case]) -> list[str]:
     return notes
 
 
-def _entry(key: Key, cases: list[Case], sessions: list[Session]) -> Entry:
+def _refuse_other_facts(key: Key, earlier: Entry, cases: list[Case]) -> list[str]:
+    """Raise BaselineError if facts differ from the baseline's. Returns notes on those that may."""
+    changed = changed_facts(earlier.facts, cases[-1].facts)
+    notes = []
+    for fact, (then, now) in changed.items():
+        if fact not in MAY_DIFFER:
+            raise BaselineError(
+                f"{' | '.join(key)}: {fact} was {then} in the baseline and is {now}. Fix: record a "
+                "new baseline, without --add"
+            )
+        notes.append(f"{fact} differs between the sessions: {then}, {now}")
+    return notes
+
+
+def _entry(
+    key: Key, cases: list[Case], sessions: list[Session], earlier: Entry | None = None
+) -> Entry:
+    """The entry of a case.
+
+    :arg earlier: the baseline's entry whose samples it keeps.
+    """
     noise: dict[str, Noise] = {}
+    before = earlier.samples if earlier else {}
+    own = {value.variable for value in cases[0].values if not relative.is_ratio(value.variable)}
+    if before and {name for name in before if not relative.is_ratio(name)} != own:
+        raise BaselineError(
+            f"{' | '.join(key)}: the sessions have other variables than the baseline. Fix: record "
+            "a new baseline, without --add"
+        )
     samples: dict[str, list[list[float]]] = {}
     values: dict[str, float] = {}
     for value in cases[0].values:
         variable = value.variable
         found = [other for case in cases for other in case.values if other.variable == variable]
         where = f"{' | '.join(key)}: {variable}"
+        # A ratio that a session or the earlier baseline lacks is left out.
+        lacks = len(found) != len(cases) or (earlier and variable not in before)
+        if relative.is_ratio(variable) and lacks:
+            continue
         if len(found) != len(cases) or not all(other.samples for other in found):
             raise BaselineError(
                 f"{where}: a session lacks its samples. Fix: name other sessions with --session"
             )
-        samples[variable] = [list(other.samples) for other in found]
+        samples[variable] = [
+            *before.get(variable, []),
+            *(list(other.samples) for other in found),
+        ]
         together = [one for of_session in samples[variable] for one in of_session]
         if len(together) < plan.LEAST_BASELINE:
             raise BaselineError(
@@ -148,10 +219,13 @@ def _entry(key: Key, cases: list[Case], sessions: list[Session]) -> Entry:
         )
     return Entry(
         date.today().isoformat(),
-        {session.uuid: session.started for session in sessions},
+        {
+            **(earlier.sessions if earlier else {}),
+            **{session.uuid: session.started for session in sessions},
+        },
         {fact: value for fact, value in cases[-1].facts.items() if isinstance(value, str)},
         cases[0].parameters,
-        {value.variable: value.unit for value in cases[0].values},
+        {value.variable: value.unit for value in cases[0].values if value.variable in values},
         values,
         noise,
         samples,

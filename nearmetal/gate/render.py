@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry, Gauge, Info
 from prometheus_client.openmetrics.exposition import generate_latest
 from tabulate import tabulate
 
-from nearmetal import clean
+from nearmetal import clean, compare, nearness
 from nearmetal.choices import some
 from nearmetal.compare import number, percent, plain
 from nearmetal.gate.verdict import MEASURED_AGAIN, VERDICT_NAMES, GateReport, Verdict
@@ -37,10 +37,13 @@ HEADERS = (
 SUMMARY = {
     "clean": "nothing got worse",
     "regressed": "regressed",
+    "deviates": "not what one may expect",
     "incomplete": "not everything is known",
 }
 ADVICE = {
+    "deviates": "deviates: beyond what one may expect of this system; `nearmetal expect` says why",
     "ok": "ok: no change as large as the minimum detectable one (`finds`; --all prints it)",
+    "disturbed": "disturbed: end what disturbs the nodes, and run these checks again",
     "inconclusive": "inconclusive: `nearmetal gate --confirm` measures these until decided",
     "improved": "improved: `nearmetal baseline record` makes that the new standard",
 }
@@ -162,7 +165,9 @@ def junit(report: GateReport) -> str:
     """JUnit XML: regressed is a failure, incomplete an error, not judged skipped."""
     kinds = {
         "regressed": "failure",
+        "deviates": "failure",
         "incomplete": "error",
+        "disturbed": "error",
         "inconclusive": "error",
         "not judged": "skipped",
     }
@@ -229,9 +234,14 @@ def markdown(report: GateReport) -> str:
     return "\n".join(lines) + "\n"
 
 
-@readable
 def openmetrics(report: GateReport) -> str:
     """Gauges for a monitor that scrapes a file."""
+    places = compare.columns(report.session, None)
+    return _gauges(report, nearness.of_session(report.session, places) if places else None)
+
+
+@readable
+def _gauges(report: GateReport, near: nearness.Nearness | None) -> str:
     registry, labels = (
         CollectorRegistry(),
         ("system", "partition", "node", "environment", "check", "variable"),
@@ -265,4 +275,15 @@ def openmetrics(report: GateReport) -> str:
             value.labels(*where, one.unit).set(one.value)
         if one.change is not None:
             change.labels(*where).set(one.change)
+    if near is not None:
+        left = Gauge(
+            "nearmetal_nearness_ratio",
+            "Share of the base partition that is left; 1 is as near, below 1 is worse.",
+            ("system", "partition", "base", "aspect"),
+            registry=registry,
+        )
+        for aspect, shares in near.rows:
+            for place, share in zip(near.places, shares):
+                if share is not None:
+                    left.labels(report.session.system, place, near.base, aspect).set(share.value)
     return generate_latest(registry).decode()

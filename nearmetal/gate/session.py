@@ -5,15 +5,22 @@ from dataclasses import dataclass, replace
 
 from nearmetal.compare import gist
 from nearmetal.facts import changed_facts
+from nearmetal.gate import relative
 from nearmetal.gate.baseline import Baseline, Entry, Key
 from nearmetal.gate.selection import promised
-from nearmetal.gate.verdict import VERDICT_NAMES, GateReport, Verdict
+from nearmetal.gate.verdict import CHANGED, RUNGS, VERDICT_NAMES, GateReport, Verdict
 from nearmetal.naming import parse
 from nearmetal.results import Case, Session, Value
 from nearmetal.stats import drift, judge
 
 #: Fresh samples of a session's confirmations, by check, place, environment and variable.
 Fresh = dict[tuple[str, str, str, str], list[float]]
+
+
+_ONE_SESSION = (
+    "the baseline is of one session: how much sessions differ without a cause is unknown. "
+    "`nearmetal baseline record --system {} --add` extends it by sessions that are ok"
+)
 
 
 @dataclass(frozen=True)
@@ -27,6 +34,7 @@ class _Campaign:
 
 def judge_session(session: Session, baseline: Baseline, fresh: Fresh | None = None) -> GateReport:
     """Judge every variable that the session should hold, with the fresh samples that confirm it."""
+    session = relative.with_ratios(session)
     expected, note = promised(session, baseline)
     campaign = _Campaign(_variables(session, baseline), typical_drift(baseline), fresh or {})
     # A case that `-P` varied is not in the baseline, but it is in the selection.
@@ -35,18 +43,38 @@ def judge_session(session: Session, baseline: Baseline, fresh: Fresh | None = No
     for case in sorted(session.cases, key=lambda case: case.where):
         entry = baseline.entries.get(case.key)
         verdicts += [replace(one, node=case.node) for one in _case(case, entry, campaign)]
+    verdicts = _without_natives_changes(verdicts, relative.native_partition(session))
     lacking = session.promised - len(session.cases) - len(session.skipped)
     if lacking > 0:
         reason = (
             f"the session lacks {lacking} of the {session.promised} cases that ReFrame selected"
         )
         verdicts.append(Verdict("", "", "", "", "", "incomplete", reason=reason))
+    if any(one.rung == RUNGS[-2] for one in verdicts):
+        note = "; ".join(filter(None, [note, _ONE_SESSION.format(session.system)]))
     notes = [note, *(f"skipped by its check: {' | '.join(key)}" for key in session.skipped)]
     return GateReport(
         session,
         tuple(sorted(verdicts, key=lambda one: (VERDICT_NAMES.index(one.name), one.where))),
         tuple(filter(None, notes)),
     )
+
+
+def _without_natives_changes(verdicts: list[Verdict], native: str) -> list[Verdict]:
+    """The verdicts; a ratio that changed because the native variable did is not judged."""
+    changed = {
+        (one.check, one.environ, one.variable): one.name
+        for one in verdicts
+        if one.partition == native and one.name in CHANGED
+    }
+    found = []
+    for one in verdicts:
+        cause = changed.get((one.check, one.environ, relative.plain(one.variable)))
+        if relative.is_ratio(one.variable) and one.name in CHANGED and cause:
+            reason = f"the {native} variable itself {cause}"
+            one = replace(one, name="not judged", reason=reason)
+        found.append(one)
+    return found
 
 
 def typical_drift(baseline: Baseline) -> float:
@@ -74,16 +102,28 @@ def _case(case: Case, entry: Entry | None, campaign: _Campaign) -> list[Verdict]
     if entry is None and case.varied:
         reason = "-P set variables of its check, and a baseline holds no such case"
         return [_unjudged(value, reason) for value in case.values]
+    own = [value for value in case.values if not relative.is_ratio(value.variable)]
     if entry is None:
-        return [_unrecorded(value, case, "this case") for value in case.values]
+        return [_unrecorded(value, case, "this case") for value in own]
     facts = changed_facts(entry.facts, case.facts)
     verdicts = []
-    for value in case.values:
+    # A baseline of an older version, or of one partition, has no ratios.
+    ratios = [value for value in case.values if value.variable in entry.noise and value not in own]
+    for value in [*own, *ratios]:
         if value.variable in entry.noise:
-            verdicts.append(_value(value, entry, campaign, facts))
+            verdicts.append(undisturbed(_value(value, entry, campaign, facts), case))
         else:
             verdicts.append(_unrecorded(value, case, "this variable"))
     return verdicts + _lost(case, entry)
+
+
+def undisturbed(verdict: Verdict, case: Case) -> Verdict:
+    """The verdict, or `disturbed` if something disturbed a repeat whose sample counts."""
+    if not case.disturbed or verdict.name in ("incomplete", "not judged"):
+        return verdict
+    return replace(
+        verdict, name="disturbed", wanted=None, reason="; ".join(one.text for one in case.disturbed)
+    )
 
 
 def _lost(case: Case, entry: Entry) -> list[Verdict]:
@@ -94,12 +134,16 @@ def _lost(case: Case, entry: Entry) -> list[Verdict]:
             *case.key,
             name,
             entry.units[name],
-            "incomplete",
+            "not judged" if relative.is_ratio(name) else "incomplete",
             baseline=entry.values[name],
-            reason="the baseline has this variable, but the session lacks it",
+            reason=(
+                "the session has no undisturbed native case to compare with"
+                if relative.is_ratio(name)
+                else "the baseline has this variable, but the session lacks it"
+            ),
         )
         for name in entry.noise
-        if name not in found
+        if name not in found and not (case.node and relative.is_ratio(name))
     ]
 
 
@@ -135,6 +179,7 @@ def _value(value: Value, entry: Entry, campaign: _Campaign, facts: dict) -> Verd
         decision.detectable,
         decision.wanted,
         facts=facts,
+        rung=RUNGS[-1] if len(entry.samples[variable]) > 1 else RUNGS[-2],
     )
 
 

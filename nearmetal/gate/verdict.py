@@ -5,11 +5,23 @@ from dataclasses import dataclass
 from nearmetal.results import Session, place
 
 #: Verdicts on a variable, worst first.
-VERDICT_NAMES = ("regressed", "incomplete", "inconclusive", "improved", "not judged", "ok")
+VERDICT_NAMES = (
+    "regressed",
+    "deviates",
+    "incomplete",
+    "disturbed",
+    "inconclusive",
+    "improved",
+    "not judged",
+    "ok",
+)
 #: Verdicts on a variable that changed.
 CHANGED = ("regressed", "improved")
 #: Value of `--confirm` -> verdicts whose cases it measures again.
 MEASURED_AGAIN = {"changed": CHANGED, "all": (*CHANGED, "inconclusive")}
+
+#: What a variable is judged against (gate/ladder.py); "" for what is judged against nothing.
+RUNGS = ("", "expectation", "session before", "baseline of one session", "baseline")
 
 #: Identity of a case in its session: check, place and environment.
 Where = tuple[str, str, str]
@@ -33,9 +45,10 @@ class Verdict:
     repeats: int = 0  #: number of repeats used
     finds: float | None = None  #: minimum detectable change as a fraction
     wanted: int | None = None  #: inconclusive: repeats of the next analysis; None: there is none
-    reason: str = ""  #: why incomplete or not judged
+    reason: str = ""  #: why it deviates, or is incomplete, disturbed or not judged
     facts: dict[str, tuple[str, str]] | None = None  #: changed since the baseline: (then, now)
     node: str = ""  #: given by `--distribute`
+    rung: str = "baseline"  #: one of RUNGS
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -63,14 +76,19 @@ class GateReport:
 
     @property
     def verdict(self) -> str:
-        """Verdict on the session: `regressed`; else `incomplete` if anything is unknown; else
-        `clean`."""
+        """Verdict on the session: `regressed`; else `deviates` if anything is beyond an
+        expectation; else `incomplete` if anything is unknown; else `clean`."""
         names = {verdict.name for verdict in self.verdicts}
         if "regressed" in names:
             return "regressed"
-        unknown = names & {"incomplete", "inconclusive"} or not names & {"ok", "improved"}
+        if "deviates" in names:
+            return "deviates"
+        unknown = names & {"incomplete", "disturbed", "inconclusive"} or not names & {
+            "ok",
+            "improved",
+        }
         return "incomplete" if unknown else "clean"
 
     @property
     def exit_code(self) -> int:
-        return {"clean": 0, "regressed": 1, "incomplete": 2}[self.verdict]
+        return {"clean": 0, "regressed": 1, "deviates": 1, "incomplete": 2}[self.verdict]

@@ -3,13 +3,17 @@
 import math
 from collections import Counter
 
-from nearmetal import compare
+from nearmetal import compare, limits, published_ratios
+from nearmetal.gate.verdict import RUNGS
 from nearmetal.report import summary
+from nearmetal.results import base_first
 
 #: Symbols of the verdicts, in the order of the table.
 SYMBOLS = {
     "regressed": "✕",
+    "deviates": "!",
     "incomplete": "○",
+    "disturbed": "≈",
     "inconclusive": "?",
     "improved": "▲",
     "not judged": "–",
@@ -18,6 +22,7 @@ SYMBOLS = {
 CAMPAIGN = {
     "clean": ("✓", "ok"),
     "regressed": ("✕", "regressed"),
+    "deviates": ("!", "regressed"),
     "incomplete": ("○", "incomplete"),
 }
 #: Ratios at which the heat map's shade changes.
@@ -35,19 +40,64 @@ def headline(report, session) -> dict:
             )
         ]
     else:
-        title = report.verdict.capitalize()
+        title = _title(report)
         symbol, word = CAMPAIGN.get(report.verdict, CAMPAIGN["incomplete"])
-        sentences = _sentences(report)
+        sentences = [*_sentences(report), *_rungs(report)]
     if session.failures:
         cases = len(session.cases)
         sentences.append(f"{len(session.failures)} of {cases} case{'s' * (cases != 1)} failed.")
     return {"title": title, "symbol": symbol, "word": word, "sentences": sentences}
 
 
+def _title(report) -> str:
+    """The verdict in a word or two, by the worst of what is unknown."""
+    if report.verdict != "incomplete":
+        return report.verdict.capitalize()
+    names = {one.name for one in report.verdicts}
+    for name, title in (
+        ("incomplete", "Incomplete"),
+        ("disturbed", "Disturbed"),
+        ("inconclusive", "Undecided"),
+    ):
+        if name in names:
+            return title
+    return "Not judged"
+
+
+def _rungs(report) -> list[str]:
+    """A sentence on what the variables are judged against, if it is no full baseline."""
+    rungs = dict.fromkeys(one.rung for one in report.verdicts if one.variable and one.rung)
+    rungs.pop(RUNGS[-1], None)
+    return [f"Judged against: {', '.join(rungs)}."] if rungs else []
+
+
+def _undecided(report) -> list[str]:
+    """A sentence on the largest change that is undecided though its interval excludes 0."""
+    found = [
+        one
+        for one in report.verdicts
+        if one.name == "inconclusive"
+        and one.interval
+        and not one.interval[0] <= 0 <= one.interval[1]
+    ]
+    if not found:
+        return []
+    most = max(found, key=lambda one: abs(one.change or 0))
+    low, high = most.interval
+    said = (
+        f"Undecided: {most.variable} of {summary.plain(most.check)} with {most.environ} on "
+        f"{most.place}, {summary.percent(most.change)} (95 % interval {summary.percent(low)} to "
+        f"{summary.percent(high)})."
+    )
+    return [said]
+
+
 def _sentences(report) -> list[str]:
     """Sentences on the variables that got worse, the worst of them, and the other verdicts."""
     counts = Counter(one.name for one in report.verdicts)
     sentences = []
+    if counts["deviates"]:
+        sentences.append(f"{_variables(counts['deviates'])} beyond what one may expect.")
     if counts["regressed"]:
         total = sum(bool(one.variable) for one in report.verdicts)
         regressed = [one for one in report.verdicts if one.name == "regressed"]
@@ -59,6 +109,7 @@ def _sentences(report) -> list[str]:
         )
     elif counts["ok"] + counts["improved"]:
         sentences.append(f"None of {_variables(counts['ok'] + counts['improved'])} got worse.")
+    sentences += _undecided(report)
     others = [f"{counts[name]} {name}" for name in SYMBOLS if counts[name] and name != "regressed"]
     return [*sentences, f"{', '.join(others)}."] if others else sentences
 
@@ -143,15 +194,76 @@ def failures(session) -> list[dict]:
 
 
 def partitions(session, base: str | None = None) -> list[str]:
-    """Partitions in the order in which they ran, except that the base comes first: `base`, else
-    `native`, else the first."""
-    names = list(dict.fromkeys(case.place for case in session.cases))
-    first = base if base is not None else "native"
-    return sorted(names, key=lambda name: name != first)
+    """Partitions in the order in which they ran, but the base of comparisons first."""
+    return base_first(session, (case.place for case in session.cases), base)
 
 
 def has_overhead(session) -> bool:
     return len({case.place for case in session.cases if case.measured and case.values}) > 1
+
+
+def nearness(session, columns: list[str], numbers=None) -> dict:
+    """The shares of the first partition that are left on the others, or of the limits where no
+    partition has a native link: `base`, `places`, `rows` of cells, and `remarks`; {} where no
+    partition can be compared."""
+    if session is None or not columns:
+        return {}
+    found = limits.native_or_limits(session, columns, numbers)
+    if not found.rows:
+        return {}
+    return {
+        "base": found.base,
+        "places": found.places,
+        "rows": [(aspect, [_share(share) for share in shares]) for aspect, shares in found.rows],
+        "remarks": found.remarks,
+    }
+
+
+def published(session, figures) -> list[dict]:
+    """Rows of published ratios, such as overheads, each with the session's own: `check`, `what`,
+    `figure`, `where`, and `here`, which is empty where the session cannot show it."""
+    return [
+        {
+            "check": one.figure.check,
+            "what": _ratio_of(one.figure),
+            "figure": f"{one.figure.text} {_unit(one.figure.unit)}".strip(),
+            "software": one.figure.software,
+            "where": f"{one.figure.document}, {one.figure.where}",
+            "here": [_ratio_here(here, one.figure.unit) for here in one.here],
+        }
+        for one in published_ratios.beside(session, figures)
+    ]
+
+
+def _ratio_of(figure) -> str:
+    """`elapsed ratio of kvm to native (nodes=1)`."""
+    who = figure.population or f"{figure.system}:{figure.partition}"
+    at = ", ".join(f"{key}={value}" for key, value in figure.parameters.items())
+    what = f"{figure.variable.replace('_', ' ')} of {who}, relative to {figure.relative_to}"
+    return f"{what} ({at})" if at else what
+
+
+def _unit(unit) -> str:
+    return "" if unit == 1 else str(unit)
+
+
+def _ratio_here(here, unit) -> str:
+    value = f"{here.value:.3g} {_unit(unit)}".strip()
+    return f"{value} {here.variable} on {here.place} with {here.environ}"
+
+
+def _share(share) -> dict:
+    """A share as text, its interval, and the width of its bar in percent."""
+    if share is None:
+        return {"text": "-", "interval": "", "width": 0, "word": "none"}
+    interval = "" if share.interval is None else "{:#.2g} to {:#.2g}".format(*share.interval)
+    word = "alike" if not share.differs else "worse" if share.value < 1 else "better"
+    return {
+        "text": f"{share.value:#.2g}",
+        "interval": interval,
+        "width": round(100 * min(1, share.value)),
+        "word": word,
+    }
 
 
 def heat_map(session, columns: list[str]) -> list[dict]:
@@ -202,11 +314,16 @@ def _cells(values: list) -> list[dict]:
 
 def _cell(value, mine: summary.Summary, base: summary.Summary | None) -> dict:
     common = {"amount": summary.number(mine.value), "hover": summary.hover(mine, value.unit)}
-    if base is None or value.lower_is_better is None or not (base.value > 0 and mine.value > 0):
+    ratio = base and compare.overhead(mine.value, base.value, value.lower_is_better)
+    if ratio is None:
         return {**common, "text": "-", "level": "none"}
-    ratio = mine.value / base.value if value.lower_is_better else base.value / mine.value
     digits = max(0, 2 - sum(ratio >= step for step in (10, 100)))
-    return {**common, "text": f"{ratio:.{digits}f}", "level": level(ratio)}
+    assert base is not None
+    alike = base is not mine and mine.low <= base.high and mine.high >= base.low
+    text = f"{ratio:.{digits}f}"
+    if alike and min(mine.repeats, base.repeats) > 1:
+        return {**common, "text": text, "level": "alike"}
+    return {**common, "text": text, "level": level(ratio)}
 
 
 def level(ratio: float) -> str:

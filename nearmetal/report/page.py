@@ -19,7 +19,7 @@ import jinja2
 import markupsafe
 import orjson
 
-from nearmetal import clean
+from nearmetal import clean, compare
 from nearmetal.errors import NearmetalError
 from nearmetal.report import history, overview, plots, summary
 
@@ -37,7 +37,9 @@ class ReportError(NearmetalError):
     """There is no session to report on, or a part of the report is missing."""
 
 
-def render(sessions: Iterable, report, changes, figures, base: str | None = None) -> str:
+def render(
+    sessions: Iterable, report, changes, figures, base: str | None = None, numbers=None
+) -> str:
     """The report as HTML. Raises ReportError.
 
     :arg sessions: all stored sessions of one system, oldest first. They are read once and not kept.
@@ -45,6 +47,7 @@ def render(sessions: Iterable, report, changes, figures, base: str | None = None
     :arg changes: change points in the history.
     :arg figures: published figures.
     :arg base: the partition that others are compared with (default: `native`, else the first).
+    :arg numbers: gives extras that are numbers, by partition, for sessions without a native link.
     """
     changes, figures = clean.every(list(changes)), clean.every(list(figures))
     if report is not None:
@@ -100,6 +103,9 @@ def render(sessions: Iterable, report, changes, figures, base: str | None = None
             verdicts=overview.verdicts(report),
             notes=report.notes if report is not None else (),
             failures=overview.failures(subject),
+            disturbed=compare.disturbed(subject),
+            nearness=overview.nearness(shown["overhead"] or subject, columns["overhead"], numbers),
+            ratios=overview.published(subject, figures),
             columns=columns,
             steps=overview.STEPS,
             heat=overview.heat_map(shown["overhead"], columns["overhead"]),
@@ -111,7 +117,8 @@ def render(sessions: Iterable, report, changes, figures, base: str | None = None
                 for page, checks in CONTEXT.items()
             },
             rows=rows,
-            index={row["key"][:4]: row["index"] for row in rows},
+            # A single session has no tab of its history.
+            index={row["key"][:4]: row["index"] for row in rows if len(collector.sessions) > 1},
             series=len(collector.series),
             sessions=len(collector.sessions),
             slots=over_time["slots"],

@@ -14,6 +14,7 @@ from typing import Any
 
 from nearmetal import published
 from nearmetal.report import summary
+from nearmetal.results import base_first
 
 SIZES = {
     "startup_latency": 1,
@@ -130,7 +131,53 @@ def network(session, figures) -> list[dict]:
                         seen,
                     )
                 )
-    return plots
+    return [*plots, *_overheads(session)]
+
+
+def _overheads(session) -> list[dict]:
+    """Overhead over the base partition against message size, for each placement.
+
+    Overhead is the ratio of half round trips of one check and environment: 2 is twice the time. A
+    factor of 1.3, which five decades of latency hide, is seen here.
+    """
+    cases = _measured(session, NETWORK)
+    places = base_first(session, (case.place for case in cases)) if cases else []
+    if len(places) < 2:
+        return []
+    latencies = {(case.where, published.placement(case)): _by_size(case)[0] for case in cases}
+    lines: dict[str, list] = {}
+    for case in cases:
+        placement = published.placement(case)
+        base = latencies.get(((case.check, places[0], case.environ), placement))
+        own = latencies[case.where, placement]
+        if case.place == places[0] or not base:
+            continue
+        points = {size: _divided(own[size], base[size]) for size in own if size in base}
+        if points:
+            lines.setdefault(placement, []).append(
+                line(session, case.place, stack(case), "1", points)
+            )
+    return [
+        plot(
+            f"overhead-{placement}",
+            f"Overhead over {places[0]} {PLACES.get(placement, placement)}",
+            ("message size", "bytes"),
+            (f"time / {places[0]}'s", True),
+            found,
+            [],
+        )
+        for placement, found in lines.items()
+    ]
+
+
+def _divided(own: summary.Summary, base: summary.Summary) -> summary.Summary:
+    """The ratio of two summaries, whose interval holds all ratios of their intervals."""
+    return summary.Summary(
+        own.value / base.value,
+        own.low / base.high,
+        own.high / base.low,
+        min(own.repeats, base.repeats),
+    )
 
 
 def distinct(marks: list[dict]) -> list[dict]:

@@ -8,11 +8,15 @@ from nearmetal.results.session import (
     FACTS,
     BadSession,
     Case,
+    Cause,
+    Disturbed,
     NewestError,
     ResultsError,
     Session,
     Value,
+    base_first,
     place,
+    worst,
 )
 
 __all__ = [
@@ -20,11 +24,14 @@ __all__ = [
     "FACTS",
     "BadSession",
     "Case",
+    "Cause",
     "Database",
+    "Disturbed",
     "NewestError",
     "ResultsError",
     "Session",
     "Value",
+    "base_first",
     "confirmations",
     "default_database",
     "load_session",
@@ -35,4 +42,5 @@ __all__ = [
     "parse_session",
     "place",
     "sessions",
+    "worst",
 ]

@@ -10,7 +10,16 @@ import orjson
 
 from nearmetal import clean, naming, shape
 from nearmetal.results import reruns
-from nearmetal.results.session import CONFIRMS, FACTS, Case, ResultsError, Session, Value
+from nearmetal.results.session import (
+    CONFIRMS,
+    FACTS,
+    Case,
+    Cause,
+    Disturbed,
+    ResultsError,
+    Session,
+    Value,
+)
 from nearmetal.shape import ShapeError
 
 #: Major version of the session format (ReFrame 4.x writes 4.y).
@@ -21,6 +30,8 @@ FAILED = {"fail_deps": "a dependency failed"}
 WORKLOAD = {"num_tasks": "processes", "num_nodes": "nodes", "megabytes": "megabytes"}
 #: ReFrame's results of a case.
 OUTCOMES = ("pass", "fail", "xfail", "xpass", "abort", "skip", "fail_deps", "<unknown>")
+#: Variables that had another name: check and name then, name and unit now.
+RENAMED = {("hpcc", "hpl_share"): ("hpl_of_dgemm", "% of DGEMM")}
 #: A value is the median of its samples: to six significant digits, or as Python computes it.
 DIGITS, EXACT = 6, 1e-9
 
@@ -124,20 +135,48 @@ def parse_case(case: dict, place: str = "case") -> Case:
         _own_exemption(case, place),
         shape.number(case, "job_completion_time_unix", place, 0.0),
         bool(case.get("fixture")),
-        _unreferenced(case, place),
+        _texts(case, "unreferenced", place),
+        _texts(case, "unexpected", place),
         _workload(case, place),
         name.node,
+        link_class=clean.line(shape.text(case, "link_class", place, "")),
+        disturbances=_disturbances(case, place),
     )
 
 
-def _unreferenced(case: Mapping, place: str) -> tuple[str, ...]:
-    found = case.get("unreferenced")
+def _disturbances(case: Mapping, place: str) -> tuple[Disturbed, ...]:
+    """Disturbed repeats. Raises ShapeError."""
+    found = case.get("disturbed")
     if found is None or found == shape.UNDEFINED:
         return ()
-    names = shape.sequence(found, f"{place}.unreferenced")
-    if not all(type(one) is str for one in names):
-        raise shape.wrong(f"{place}.unreferenced", "a list of texts", found)
-    return tuple(map(clean.line, names))
+    repeats = []
+    for number, one in enumerate(shape.sequence(found, f"{place}.disturbed")):
+        here = f"{place}.disturbed.{number}"
+        match list(shape.sequence(one, here)):
+            case [int(repeat), bool(again), *causes] if repeat is not True:
+                repeats.append(Disturbed(repeat, again, tuple(_cause(why, here) for why in causes)))
+            case _:
+                raise shape.wrong(here, "a repeat, whether it ran again, and causes", one)
+    return tuple(repeats)
+
+
+def _cause(found: object, place: str) -> Cause:
+    """Raises ShapeError."""
+    match found:
+        case [str(rule), int(value) | float(value), str(text)] if value is not True:
+            return Cause(clean.line(rule), value, clean.line(text))
+    raise shape.wrong(place, "a rule, a value and a text", found)
+
+
+def _texts(case: Mapping, key: str, place: str) -> tuple[str, ...]:
+    """A list of texts that our base check stores; () in sessions before this was stored."""
+    found = case.get(key)
+    if found is None or found == shape.UNDEFINED:
+        return ()
+    texts = shape.sequence(found, f"{place}.{key}")
+    if not all(type(one) is str for one in texts):
+        raise shape.wrong(f"{place}.{key}", "a list of texts", found)
+    return tuple(map(clean.line, texts))
 
 
 def _workload(case: Mapping, place: str) -> dict:
@@ -176,7 +215,8 @@ def _ours(case: Mapping, name: str, place: str) -> Mapping:
 def _values(case: Mapping, where: tuple[str, str, str], node: str, place: str) -> tuple[Value, ...]:
     """The performance variables of a case. Raises ShapeError if one contradicts its samples."""
     all_samples, all_within = _ours(case, "samples", place), _ours(case, "within", place)
-    values = []
+    values: list[Value] = []
+    stored: set[str] = set()
     for key, entry in shape.items(case, "perfvalues", place):
         here = f"{place}.perfvalues.{key}"
         # ReFrame before 4.9 stores five: value, reference, bounds and unit.
@@ -193,11 +233,13 @@ def _values(case: Mapping, where: tuple[str, str, str], node: str, place: str) -
         within: tuple[tuple[float, ...], ...] = ()
         if name in all_within:
             within = shape.rows(all_within[name], f"{place}.within.{name}")
+        stored.add(clean.name(name))
+        name, unit = RENAMED.get((where[0].split(" ", 1)[0], name), (name, unit))
         values.append(
             Value(*where, clean.name(name), value, clean.name(unit), samples, within, node)
         )
     _refuse_values_beside_their_samples(values, place)
-    lost = sorted(set(map(clean.name, all_samples)) - {value.variable for value in values})
+    lost = sorted(set(map(clean.name, all_samples)) - stored)
     if lost and case["result"] == "pass":
         raise ShapeError(f"{place}.perfvalues lacks {', '.join(lost)}, which has samples")
     return tuple(values)

@@ -72,8 +72,17 @@ def merged(runs: Sequence[Case]) -> Case:
         no_baseline=next((run.no_baseline for run in runs if run.no_baseline), ""),
         ended=max(run.ended for run in runs),
         unreferenced=tuple(dict.fromkeys(name for run in runs for name in run.unreferenced)),
+        unexpected=_all_unexpected(list(failed.values())),
         runs=len(runs),
+        disturbances=sum((run.disturbances for run in runs), ()),
     )
+
+
+def _all_unexpected(failed: list[Case]) -> tuple[str, ...]:
+    """The expectations that runs failed by; () if one of them failed by something else."""
+    if not all(run.unexpected for run in failed):
+        return ()
+    return tuple(dict.fromkeys(text for run in failed for text in run.unexpected))
 
 
 def _all_samples(runs: Sequence[Case]) -> tuple[Value, ...]:

@@ -1,6 +1,7 @@
 """A session of ReFrame as plain data: its cases and their values."""
 
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from nearmetal import metrics
@@ -62,6 +63,24 @@ class Value:
 
 
 @dataclass(frozen=True)
+class Cause:
+    """Why a repeat was disturbed."""
+
+    rule: str  #: a quantity of references/disturbance.yaml
+    value: float  #: of the quantity
+    text: str  #: in words
+
+
+@dataclass(frozen=True)
+class Disturbed:
+    """A repeat that did not have its nodes to itself (nearmetal/checks/disturbance.py)."""
+
+    number: int  #: of the repeat in its job, from 1
+    again: bool  #: whether another repeat ran in its place, so that its samples are left out
+    causes: tuple[Cause, ...]
+
+
+@dataclass(frozen=True)
 class Case:
     """One test case: a check on a partition with an environment, and with `--distribute` on a node.
 
@@ -88,9 +107,17 @@ class Case:
     ended: float = 0.0  #: end of its job, seconds since 1970; 0: unknown
     fixture: bool = False  #: whether it only prepares others (reframe_checks/spack.py)
     unreferenced: tuple[str, ...] = ()  #: variables that failed because the baseline lacks them
+    unexpected: tuple[str, ...] = ()  #: expectations that it failed by, and by nothing else
     workload: dict = field(default_factory=dict)  #: processes, nodes, megabytes (decode.WORKLOAD)
     node: str = ""  #: given by `--distribute`; empty: Slurm chose it
     runs: int = 1  #: number of ReFrame's runs of it in this session
+    link_class: str = ""  #: native, passthrough, ...; of its partition. "": not stored
+    disturbances: tuple[Disturbed, ...] = ()  #: all of its job's disturbed repeats
+
+    @property
+    def disturbed(self) -> tuple[Cause, ...]:
+        """Causes of the disturbances of repeats whose samples count: the worst by each rule."""
+        return worst(one for one in self.disturbances if not one.again)
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -168,6 +195,26 @@ class Session:
     @property
     def failures(self) -> list[Case]:
         return [case for case in self.cases if case.failure is not None]
+
+
+def worst(disturbed: Iterable[Disturbed]) -> tuple[Cause, ...]:
+    """The worst cause by each rule."""
+    found: dict[str, Cause] = {}
+    for one in disturbed:
+        for cause in one.causes:
+            if cause.rule not in found or cause.value > found[cause.rule].value:
+                found[cause.rule] = cause
+    return tuple(found.values())
+
+
+def base_first(session: Session, places: Iterable[str], base: str | None = None) -> list[str]:
+    """Places in their order, but first the base of comparisons: the one named `base`, else those
+    with a native link, else the one named `native`."""
+    names = list(dict.fromkeys(places))
+    classes = {case.place: case.link_class for case in session.cases}
+    native = {name for name in names if classes.get(name) == "native"}
+    first = {base} if base is not None else native or {"native"}
+    return sorted(names, key=lambda name: name not in first)
 
 
 def place(partition: str, node: str) -> str:

@@ -9,7 +9,8 @@ At each of ANALYSES the new samples are compared with the baseline's:
 
 - `regressed` or `improved`: a one-sided Mann-Whitney test is significant, and the Hodges-Lehmann
   estimate is beyond THRESHOLD. If there is drift, it must also be beyond a day's shift (drift.py).
-- `ok`: the estimate is MARGIN standard errors below the minimum detectable change.
+- `ok`: the estimate is MARGIN standard errors below the minimum detectable change. Fewer than
+  LEAST_UNCHANGED samples give it only where there are no more.
 - Else more samples are requested.
 
 The error rate of a campaign is divided equally among variables and analyses (Bonferroni). `make

@@ -5,7 +5,7 @@ disturbance then affects both and cancels in their ratio (duet benchmarking: Bul
 2020). Only noise that A and B share cancels. The shared part is measured. Below LEAST_SHARED, A and
 B are judged as two independent samples.
 
-At each of ANALYSES (in pairs):
+At each of PAIRS (in pairs):
 
 - `regressed` or `improved` (B against A): the one-sided test is significant at the campaign's
   alpha, and the Hodges-Lehmann estimate of the change is beyond THRESHOLD.
@@ -22,7 +22,7 @@ from scipy import special
 
 from nearmetal.stats import ranks
 from nearmetal.stats.judge import JudgeError, positive_logs
-from nearmetal.stats.plan import ANALYSES, DETECTABLE, POWER, THRESHOLD, alpha
+from nearmetal.stats.plan import DETECTABLE, PAIRS, POWER, THRESHOLD, alpha
 
 #: Least shared part of the noise. Below it, two independent samples need fewer repeats than pairs.
 LEAST_SHARED = 0.5
@@ -66,7 +66,7 @@ def judge_pairs(a, b, lower_is_better: bool, variables: int = 1) -> PairDecision
     if variables < 1:
         raise JudgeError(f"a campaign has at least one variable, not {variables}")
     error = alpha(variables)
-    for count in ANALYSES:
+    for count in PAIRS:
         if count > len(first):
             break
         analysis = _Analysis.of(first[:count], second[:count], error)
@@ -76,7 +76,7 @@ def judge_pairs(a, b, lower_is_better: bool, variables: int = 1) -> PairDecision
             return analysis.decision(name)
         if analysis.unchanged():
             return analysis.decision("ok")
-    wanted = next((count for count in ANALYSES if count > len(first)), None)
+    wanted = next((count for count in PAIRS if count > len(first)), None)
     return _Analysis.of(first, second, error).decision("inconclusive", wanted)
 
 
@@ -121,7 +121,7 @@ class _Analysis:
         else:
             shift = float(np.median(second[:, None] - first[None, :]))
             noise = math.hypot(ranks.spread(first), ranks.spread(second))
-        deviation = noise * math.sqrt(ranks.INEFFICIENCY / ANALYSES[-1])
+        deviation = noise * math.sqrt(ranks.INEFFICIENCY / PAIRS[-1])
         reach = (special.ndtri(1 - error) + special.ndtri(POWER)) * deviation
         detectable = max(math.log1p(DETECTABLE[0]), reach)
         if detectable > math.log1p(DETECTABLE[1]):

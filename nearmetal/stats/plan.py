@@ -7,9 +7,14 @@ CONFIRMATION_ERROR = 0.01
 #: Chance that a day's shift alone is called a regression, if there is drift.
 DAY_ERROR = 0.001
 #: Interim analyses: numbers of samples at which a variable is judged.
-ANALYSES = (5, 7, 10, 14, 20, 32, 50, 75)
-#: Numbers of fresh samples that may confirm a change. Its alpha is larger, so three can suffice.
-CONFIRMATION_ANALYSES = (3, *ANALYSES)
+ANALYSES = (3, 5, 7, 10, 14, 20, 32, 50, 75)
+#: Least number of samples that show no change, where more are at hand. Three never show a small
+#: change.
+LEAST_UNCHANGED = 5
+#: Interim analyses of a duet: numbers of pairs. Three pairs are never significant.
+PAIRS = ANALYSES[1:]
+#: Numbers of fresh samples that may confirm a change.
+CONFIRMATION_ANALYSES = ANALYSES
 #: Smallest change that is reported, however significant.
 THRESHOLD = 0.02
 #: Bounds of the minimum detectable change. Above the second, a variable is not judged.

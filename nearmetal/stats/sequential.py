@@ -12,6 +12,7 @@ from nearmetal.stats.plan import (
     CONFIRMATION_ANALYSES,
     DAY_ERROR,
     DETECTABLE,
+    LEAST_UNCHANGED,
     MARGIN,
     POWER,
     THRESHOLD,
@@ -104,7 +105,8 @@ def decide(
                 MARGIN * errors.within_session(taken),
                 special.ndtri(POWER) * errors.with_drift(taken),
             )[part]
-            unchanged = np.where(distance + margin < detectable[part], 0, UNDECIDED)
+            decisive = taken >= min(LEAST_UNCHANGED, reached)
+            unchanged = np.where(decisive & (distance + margin < detectable[part]), 0, UNDECIDED)
             direction = np.where(shift[part] > 0, 1, -1)
             side[part] = np.where(changed, direction, unchanged)
             count[part] = np.where(side[part] == UNDECIDED, reached, taken)

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <time.h>
 #include "program.h"
+#include "usage.h"
 
 /* Before anything is sent: in Open MPI 5.0 a rank crashes that is still within MPI_Init when the
  * first message of another reaches it (open-mpi/ompi#12495, #13559). No clock runs yet. */
@@ -53,6 +54,7 @@ static struct place this_place(void)
 static void print_program(const char *program)
 {
     int rank, ranks, length;
+    begin_usage();
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     struct place mine = this_place(), *const all = calloc((size_t)ranks, sizeof *all);

@@ -131,14 +131,28 @@ container() { # into $value
     else value=none; fi
 }
 
-processor() { # from the first processor of /proc/cpuinfo into $cpu_model and $cpu_flags
-    cpu_model='' cpu_flags=''
+processor() { # from the first processor of /proc/cpuinfo into $cpu_model, $cpu_flags, $vector and $threads_per_core
+    cpu_model='' cpu_flags='' siblings='' cores='' threads_per_core=''
     while read -r line && [ -n "$line" ]; do
         case $line in
             'model name'*:* | cpu[!\ a-zA-Z]*:*) cpu_model=${line#*: } ;; # `cpu : POWER9`
-            flags*:*) cpu_flags="${line#*:} " ;;
+            flags*:* | Features*:*) cpu_flags="${line#*:} " ;;
+            siblings*:*) siblings=${line#*: } ;;
+            'cpu cores'*:*) cores=${line#*: } ;;
         esac
     done < /proc/cpuinfo
+    case $cpu_flags in
+        *' avx512f '*) vector=avx512 ;;
+        *' fma '*) vector=fma ;;
+        *' avx '*) vector=avx ;;
+        *' sse2 '*) vector=sse2 ;;
+        *' asimd '*) vector=asimd ;;
+        *) vector='' ;;
+    esac
+    case $siblings$cores in
+        '' | *[!0-9]*) ;;
+        *) [ "${cores:-0}" -eq 0 ] || threads_per_core=$((siblings / cores)) ;;
+    esac
     if [ -z "$cpu_model" ]; then # ARM
         cpu_model=$(lscpu 2>/dev/null)
         case $cpu_model in
@@ -288,6 +302,9 @@ node_facts() {
     fact cpu_model "$cpu_model"
     count_list /sys/devices/system/cpu/online
     fact cpus "$value"
+    fact threads_per_core "$threads_per_core"
+    fact vector "$vector" # the widest instructions
+    file_fact clock_khz /sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq
     count_list /sys/devices/system/node/online
     fact numa_nodes "$value"
     if [ -d /sys/devices/system/cpu ] && [ ! -d /sys/devices/system/cpu/cpu0/cpufreq ]; then
@@ -357,11 +374,70 @@ process_counters() {
     while read -r key value; do
         [ -z "$key" ] || fact "$key" "$value"
     done <<EOF
-$(used_processors | while read -r pid uid ticks name; do
+$(disturbance_counters
+    used_processors | while read -r pid uid ticks name; do
         [ "$uid" = "$own" ] && in_this_job "$pid" || echo "$uid $ticks $name"
     done | awk '{ number[$1 "." $3]++; sum[$1 "." $3] += $2 }
         END { for (key in sum) printf "process.%s %d %d\n", key, number[key], sum[key] }')
 EOF
+}
+
+# What shows whether the job had the node alone, as sums since the node started: `<key> <number>` a line. What the node does
+# not show has no line. (mawk prints no integer above 2^31 but by %.0f.)
+disturbance_counters() {
+    awk '
+        function add(key, value) { printf "count.%s %.0f\n", key, value }
+        function first(file,    line) { line = ""; getline line < file; close(file); return line }
+        function total(pattern, key,    command, path, value, seen, sum) {
+            command = "ls -d " pattern " 2>/dev/null"
+            while ((command | getline path) > 0) {
+                value = first(path)
+                if (value ~ /^[0-9]+$/) { sum += value; seen = 1 }
+            }
+            close(command)
+            if (seen) add(key, sum)
+        }
+        function protocol(file, wanted,    line, name, value, i, n) { # a line of names, a line of values
+            while ((getline line < file) > 0) {
+                n = split(line, name, " ")
+                if ((getline line < file) <= 0) break
+                split(line, value, " ")
+                for (i = 2; i <= n; i++) if (index(wanted, " " name[1] name[i] " ")) add("tcp." name[i], value[i])
+            }
+            close(file)
+        }
+        BEGIN {
+            while ((getline line < "/proc/stat") > 0) {
+                split(line, word, " ")
+                if (word[1] == "cpu") {
+                    add("cpu.busy", word[2] + word[3] + word[4] + word[7] + word[8])
+                    add("cpu.idle", word[5] + word[6])
+                    add("cpu.steal", word[9])
+                } else if (word[1] == "intr") add("interrupts", word[2])
+            }
+            while ((getline line < "/proc/pressure/cpu") > 0)
+                if (line ~ /^some /) { sub(/.*total=/, "", line); add("pressure_us", line) }
+            total("/sys/devices/system/cpu/cpu[0-9]*/thermal_throttle/core_throttle_count", "throttled")
+            total("/sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_cur_freq", "frequency_khz")
+            protocol("/proc/net/snmp", " Tcp:RetransSegs Tcp:OutSegs ")
+            while ((getline line < "/proc/net/dev") > 0) {
+                if (line !~ /:/ || line ~ /^ *lo:/) continue
+                sub(/^[^:]*:/, "", line)
+                split(line, word, " ")
+                errors += word[3] + word[11]
+                drops += word[4] + word[12]
+            }
+            add("nic_errors", errors)
+            add("nic_drops", drops)
+            n = split("symbol_error link_downed port_rcv_errors link_error_recovery", counter, " ")
+            for (i = 1; i <= n; i++)
+                pattern = pattern " /sys/class/infiniband/*/ports/*/counters/" counter[i]
+            total(pattern, "ib_errors")
+            while ((getline line < "/proc/vmstat") > 0) {
+                split(line, word, " ")
+                if (word[1] ~ /^(numa_miss|pgmajfault|thp_fault_fallback)$/) add(word[1], word[2])
+            }
+        }'
 }
 
 process_facts() {

@@ -23,6 +23,7 @@
 #include <string.h>
 
 #include "program.h"
+#include "usage.h"
 
 enum {
     KERNELS = 4,
@@ -320,6 +321,7 @@ int main(int argc, char **argv)
              "lower --elements.",
              elements, wanted / 1e6, available / 1e6);
     omp_set_dynamic(0); /* a count asked for is a count given */
+    begin_usage();
     puts("# nearmetal program: stream 2"); /* 2 is the version of this format */
     printf("# nearmetal compiler: %s %s\n# nearmetal method: ntimes=%d allowed_cpus=%d\n", COMPILER,
            NEARMETAL_CFLAGS, ntimes, allowed);

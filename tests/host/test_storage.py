@@ -24,7 +24,8 @@ partitions:
     scheduler: local
     launcher: local
     environs: [gnu]
-    extras: {no_baseline: a test, link_class: native, link_speed_gbps: 1, hypervisor: none, cores_per_node: 2}
+    extras: {no_baseline: a test, link_class: native, link_speed_gbps: 1, hypervisor: none, cores_per_node: 2,
+             expected: {time_lost: {most: 100, reason: the machine may be busy}}}
 """  # noqa: E501
 REFRAME = ["reframe", "--nocolor", "--system", "here", "-S", "repeats=1"]
 RUN = [*REFRAME, "-c", "reframe_checks/osnoise.py", "-S", "osnoise.seconds=0.1"]

@@ -196,7 +196,7 @@ def test_the_comparison_ends_the_demo(whole_selection):
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert re.search(
-        r"native +passthrough +emulated +passthrough/native +emulated/native", done.stdout
+        r"native +passthrough +emulated +overhead passthrough +overhead emulated", done.stdout
     )
 
 

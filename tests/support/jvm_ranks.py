@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 
+from nearmetal.checks.disturbance import without_usage
 from tests.support.paths import JAVA, SOURCES
 
 JVM = SOURCES / "java" / "launch" / "jvm.sh"
@@ -94,5 +95,6 @@ def ranks(built):
 
 
 def ends(process, timeout=40):
+    """(exit code, output, errors); the output without what the ranks say at their end."""
     out, err = process.communicate(timeout=timeout)
-    return process.returncode, out, err
+    return process.returncode, without_usage(out), err

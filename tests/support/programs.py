@@ -5,18 +5,23 @@ import subprocess
 
 import pytest
 
+from nearmetal.checks.disturbance import without_usage
+
 STRICT = ["-std=c11", "-O2", "-Wall", "-Wextra", "-Werror"]
 MPI = {"openmpi": ["mpirun.openmpi", "--oversubscribe"], "mpich": ["mpirun.mpich"]}
 
 
 def run(command, **environment):
-    return subprocess.run(
+    """The completed command; its output without what the ranks say of themselves at their end."""
+    done = subprocess.run(
         list(map(str, command)),
         capture_output=True,
         text=True,
         timeout=120,
         env=os.environ | environment,
     )
+    done.stdout = without_usage(done.stdout)
+    return done
 
 
 def build(compiler, sources, program, *flags):

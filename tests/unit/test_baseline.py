@@ -33,8 +33,12 @@ def known(empty):
 def test_what_is_saved_is_what_is_read(known):
     case = "pingpong %placement=internode", "emulated", "openmpi"
     entry = known.entries[case]
-    assert len(known.entries) == 6 and known.variables == 24
+    assert len(known.entries) == 6 and known.variables == 40
     assert entry.units == {
+        "startup_latency_over_native": "x native time",
+        "latency_1KiB_over_native": "x native time",
+        "bandwidth_64KiB_over_native": "x native rate",
+        "peak_bandwidth_over_native": "x native rate",
         "startup_latency": "us",
         "latency_1KiB": "us",
         "bandwidth_64KiB": "Gb/s",
@@ -126,7 +130,7 @@ def test_what_is_no_baseline_is_refused_and_says_which_session(empty, sessions, 
 
 def test_noisy_variables_can_stay_unjudged_and_are_named(empty):
     after, notes = record.record(parsed(*range(12), cv=1.5), empty, leave_out_noisy=True)
-    assert after.variables == 0 and len(notes) == 24 and "it stays unjudged" in notes[0]
+    assert after.variables == 0 and len(notes) == 40 and "it stays unjudged" in notes[0]
 
 
 def test_another_revision_of_the_suite_is_noted_not_refused(empty):
@@ -264,7 +268,7 @@ def test_recording_corrects_an_older_baseline_too(of_all_units):
     before = baseline.load("lab", of_all_units.parent, any_bounds=True)
     sessions = [results.parse_session(in_units(campaign(n), UNITS), "here") for n in range(12)]
     baseline.save(record.record(sessions, before)[0])
-    assert baseline.load("lab", of_all_units.parent).variables == 24
+    assert baseline.load("lab", of_all_units.parent).variables == 40
 
 
 @pytest.mark.parametrize(
@@ -281,7 +285,7 @@ def test_a_reference_that_bounds_only_the_better_side_is_refused(known, bounds, 
     assert text.count("-0.25, null, Gb/s]") == 12
     known.path.write_text(text.replace("-0.25, null, Gb/s]", f"{bounds}, Gb/s]", 1))
     if not refused:
-        assert baseline.load("lab", known.path.parent).variables == 24
+        assert baseline.load("lab", known.path.parent).variables == 40
         return
     with pytest.raises(BaselineError, match="higher is better") as error:
         baseline.load("lab", known.path.parent)
@@ -303,6 +307,21 @@ def test_a_unit_that_nobody_knows_is_bounded_on_both_sides_and_noted(empty):
     baseline.save(after)
     found = yaml.safe_load(empty.path.read_text())["pingpong"]["lab:native"]["mpich"]["internode"]
     assert {tuple(entry[1:]) for entry in found.values()} == {(-0.25, 0.25, "furlongs")}
+
+
+def test_a_case_that_failed_by_an_expectation_alone_can_be_recorded(empty):
+    def beyond(data, texts):
+        for case in data["runs"][0]["testcases"]:
+            case |= {"result": "fail", "fail_phase": "performance", "fail_reason": "too slow"}
+            case["unexpected"] = texts
+        return results.parse_session(data, "here")
+
+    after, _ = record.record([beyond(campaign(n), ["too slow"]) for n in range(12)], empty)
+    assert len(after.entries) == 6
+    with pytest.raises(BaselineError, match="failed: pingpong"):
+        record.record([*parsed(*range(11)), beyond(campaign(11), [])], empty)
+    with pytest.raises(results.ResultsError, match="unexpected"):
+        beyond(campaign(1), [1])
 
 
 def test_cases_that_failed_for_want_of_a_reference_alone_can_be_recorded(empty, known):

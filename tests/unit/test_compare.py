@@ -7,6 +7,7 @@ import pytest
 
 from nearmetal import choices, compare, results
 from nearmetal.cli import main
+from tests.support.campaigns import campaign
 from tests.support.recorded import session, store
 from tests.support.said import lacking
 
@@ -18,9 +19,9 @@ def command(tmp_path, monkeypatch, capsys):
     """Runs the command on a database of the given sessions: (exit code, output, errors)."""
 
     def run(*arguments, sessions=("session_lab",)):
-        database = store(
-            tmp_path / "results.db", *(s if isinstance(s, dict) else session(s) for s in sessions)
-        )
+        database = tmp_path / "results.db"
+        if sessions:
+            store(database, *(s if isinstance(s, dict) else session(s) for s in sessions))
         monkeypatch.setattr(
             "sys.argv", ["nearmetal", "compare", "--database", str(database), *arguments]
         )
@@ -36,8 +37,11 @@ def test_rows_are_check_mpi_and_variable_and_columns_partitions_and_ratios():
     assert rows[0][:4] == ["pingpong %placement=internode", "openmpi", "startup_latency", "us"]
     assert {row[1] for row in rows} == {"openmpi", "mpich"}
     for row in rows:
-        native, passthrough, emulated, *ratios = row[4:]
-        assert ratios == [passthrough / native, emulated / native]
+        native, passthrough, emulated, *overheads = row[4:]
+        ratios = [passthrough / native, emulated / native]
+        if row[3] == "Gb/s":  # a rate: above 1 is worse here too
+            ratios = [native / passthrough, native / emulated]
+        assert overheads == ratios
 
 
 def test_a_loss_of_parallel_efficiency_is_a_row_of_its_own():
@@ -62,14 +66,15 @@ def test_a_loss_of_parallel_efficiency_is_a_row_of_its_own():
 def test_the_command_prints_the_table(command):
     code, out, err = command("--system", "lab")
     assert (code, err) == (0, "")
-    assert out.splitlines()[2].split() == [
+    assert out.splitlines()[2].startswith("share of native left")  # nearness is first
+    [header] = [line for line in out.splitlines() if line.startswith("check ")]
+    assert header.split() == [
         "check",
         "environment",
         "variable",
         "unit",
         *COLUMNS,
-        "passthrough/native",
-        "emulated/native",
+        *("overhead", "passthrough", "overhead", "emulated"),
     ]
     assert "peak_bandwidth" in out and "session df3577eb" in out
 
@@ -119,7 +124,7 @@ def test_a_value_that_is_missing_is_named(command):
 
 def test_columns_choose_partitions_and_the_base(command):
     code, out, _ = command("--columns", "emulated,native")
-    assert code == 0 and "native/emulated" in out and "passthrough" not in out
+    assert code == 0 and "overhead native" in out and "passthrough" not in out
 
 
 def test_the_spread_over_launches_can_be_shown(command):
@@ -161,7 +166,7 @@ def test_columns_that_cannot_be_are_one_line_of_bad_usage(command, text, facts):
 
 def test_columns_may_have_blanks(command):
     code, out, _ = command("--columns", "native, emulated")
-    assert code == 0 and "emulated/native" in out
+    assert code == 0 and "overhead emulated" in out
 
 
 def test_a_partition_whose_cases_all_failed_is_known(command):
@@ -232,3 +237,35 @@ def test_bad_usage_is_3_and_help_teaches(monkeypatch, capsys):
 )
 def test_four_digits_and_no_exponent(value, text):
     assert compare.number(value) == text
+
+
+def test_two_sessions_stand_side_by_side(command):
+    ids = [campaign(number)["session_info"]["uuid"] for number in (1, 2)]
+    words = [word for uuid in ids for word in ("--session", uuid)]
+    code, out, err = command(*words, sessions=[campaign(1), campaign(2)])
+    assert (code, err) == (0, "")
+    columns = [f"lab:{name}@{uuid[:8]}" for uuid in ids for name in COLUMNS]
+    assert not lacking(out, *columns, "share of lab:native@00000001 left")
+    chosen = "lab:emulated@00000001,lab:emulated@00000002"
+    _, out, _ = command("--columns", chosen, *words, sessions=[])
+    assert "share of lab:emulated@00000001 left" in out and "native" not in out
+
+
+def test_two_databases_stand_side_by_side(command, tmp_path):
+    other = store(tmp_path / "other.db", campaign(2))
+    code, out, _ = command("--database", str(other), sessions=[campaign(1)])
+    assert code == 0 and not lacking(out, "lab:native@00000001", "lab:native@00000002")
+
+
+def test_two_systems_stand_side_by_side(command):
+    data = campaign(2)
+    for case in data["runs"][0]["testcases"]:
+        case["system"] = "ours"
+    code, out, _ = command("--system", "lab", "--system", "ours", sessions=[campaign(1), data])
+    assert code == 0 and not lacking(out, "lab:native@00000001", "ours:native@00000002")
+
+
+def test_a_session_beside_itself_is_refused(command):
+    uuid = campaign(1)["session_info"]["uuid"]
+    code, _, err = command("--session", uuid, "--session", uuid, sessions=[campaign(1)])
+    assert code == 3 and not lacking(err, uuid, "twice")

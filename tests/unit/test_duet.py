@@ -1,6 +1,7 @@
 """Duets: the order of launches, what is refused, the verdicts on recorded sessions, and real ones
 in the lab."""
 
+import inspect
 import re
 import subprocess
 
@@ -8,7 +9,8 @@ import pytest
 from reframe.core.environments import Environment
 
 from nearmetal import duet, results
-from nearmetal.checks.duet import script
+from nearmetal.checks.base import NearmetalCheck
+from nearmetal.checks.duet import base, script
 from nearmetal.checks.duet.variants import set_anew
 from nearmetal.checks.parsing import ParseError
 from nearmetal.checks.parsing.duet import order, parse_duet
@@ -256,3 +258,10 @@ def test_a_campaign_is_not_mistaken_for_a_duet_nor_a_duet_for_a_campaign(
     )
     assert main() == 3
     assert not lacking(capsys.readouterr().err, "no duet", "ec2")
+
+
+def test_what_a_duet_keeps_of_itself_hides_no_method_of_a_check():
+    text = inspect.getsource(base)
+    kept = set(re.findall(r"self\.(\w+)(?:: \w+)? = ", text))
+    assert "_said" in kept
+    assert not {name for name in kept if callable(getattr(NearmetalCheck, name, None))}

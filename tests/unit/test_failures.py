@@ -50,3 +50,8 @@ def test_a_program_may_write_braces():
 def test_a_job_that_said_nothing():
     said = explain("pingpong", 7, [], "FAILED", 9, "")
     assert not lacking(said, "job 7", "no node", "FAILED", "exit code 9", "said nothing")
+
+
+@pytest.mark.parametrize("code, words", [(132, ""), (1, "srun: error: n1: Illegal instruction")])
+def test_a_program_for_another_cpu_is_named(code, words):
+    assert "another CPU" in explain("pingpong", 7, ["n1"], "FAILED", code, words)

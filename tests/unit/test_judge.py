@@ -40,7 +40,7 @@ def test_the_first_look_that_decides_stands_and_later_launches_change_nothing():
 
 
 def test_too_few_launches_are_inconclusive_and_ask_for_more():
-    verdict = judge.judge(BASE, fresh(1.0, 3), True)
+    verdict = judge.judge(BASE, fresh(1.0, plan.ANALYSES[0] - 1), True)
     assert (verdict.name, verdict.wanted) == ("inconclusive", plan.ANALYSES[0])
 
 
@@ -105,7 +105,7 @@ def test_a_change_is_confirmed_by_fresh_launches_alone():
     again = np.exp(np.random.default_rng(11).normal(0, 0.02, 20)) * 10
     held = judge.judge_in_two_stages(BASE, fresh(1.1, 5), again * 1.1, True, variables=200)
     assert (first.name, held.name) == ("regressed", "regressed")
-    assert held.samples == 5 + plan.CONFIRMATION_ANALYSES[0]
+    assert held.samples == first.samples + plan.CONFIRMATION_ANALYSES[0]
     gone = judge.judge_in_two_stages(BASE, fresh(1.1, 5), again, True, variables=200)
     assert gone.name == "ok" and abs(gone.change) < 0.02
     assert (
@@ -115,11 +115,12 @@ def test_a_change_is_confirmed_by_fresh_launches_alone():
 
 
 def test_confirmation_asks_for_more_fresh_launches_and_counts_both_stages():
+    first = judge.judge(BASE, fresh(1.1, 5), True, variables=200)
     verdict = judge.judge_in_two_stages(BASE, fresh(1.1, 5), [10.3, 10.7], True, variables=200)
     assert (verdict.name, verdict.samples, verdict.wanted) == (
         "inconclusive",
-        7,
-        5 + plan.CONFIRMATION_ANALYSES[0],
+        first.samples + 2,
+        first.samples + plan.CONFIRMATION_ANALYSES[0],
     )
 
 

@@ -363,3 +363,23 @@ def test_writing_replaces_the_file_whole_and_says_where_it_cannot(tmp_path, camp
         save(target / "report.html", "a page")
     with pytest.raises(report.ReportError, match="no session is stored"):
         report.render([], None, [], figures)
+
+
+def test_overhead_is_drawn_against_message_size_and_is_that_of_the_medians(campaign):
+    session = campaign[-1]
+    drawn = {plot["id"]: plot for plot in plots.network(session, [])}
+    overhead, latency = drawn["overhead-internode"], drawn["latency-internode"]
+    assert {line["partition"] for line in overhead["lines"]} == {"passthrough", "emulated"}
+    by_place = {(line["partition"], line["stack"]): line for line in latency["lines"]}
+    for line in overhead["lines"]:
+        own, base = (by_place[place, line["stack"]] for place in (line["partition"], "native"))
+        ratios = [y / base["y"][base["x"].index(x)] for x, y in zip(own["x"], own["y"])]
+        assert line["y"] == pytest.approx(ratios, rel=0.01)
+        assert all(low <= y <= high for low, y, high in zip(line["low"], line["y"], line["high"]))
+
+
+def test_a_single_partition_has_no_overhead_to_draw(campaign):
+    alone = replace(
+        campaign[-1], cases=tuple(c for c in campaign[-1].cases if c.partition == "native")
+    )
+    assert not [p for p in plots.network(alone, []) if p["id"].startswith("overhead")]

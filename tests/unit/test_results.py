@@ -378,3 +378,16 @@ def test_a_case_that_failed_before_it_had_values_is_read_without_them():
     case["result"] = "pass"
     with pytest.raises(results.ResultsError, match=r"startup_latency.0 is None"):
         results.parse_session(data, "here")
+
+
+def test_a_variable_that_was_renamed_is_read_under_its_new_name():
+    data = session("session_lab")
+    case = data["runs"][0]["testcases"][0]
+    case |= {"display_name": "hpcc %page_size=small", "name": "hpcc"}
+    case["samples"] = {"hpl_share": [70.0, 71.0, 72.0]}
+    case["within"] = {}
+    case["perfvalues"] = {"lab:native:hpl_share": [71.0, 0, None, None, "% of peak", "pass"]}
+    cases = results.parse_session(data, "here").cases
+    [value] = next(case for case in cases if "hpcc" in case.check).values
+    assert (value.variable, value.unit) == ("hpl_of_dgemm", "% of DGEMM")
+    assert value.samples == (70.0, 71.0, 72.0)

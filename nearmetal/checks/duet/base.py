@@ -7,10 +7,9 @@ import reframe as rfm
 import reframe.core.builtins as builtin
 import reframe.utility.sanity as sn
 import reframe.utility.typecheck as typ
-from reframe.core.backends import getlauncher
 from reframe.core.exceptions import SanityError
 
-from nearmetal.checks import provenance
+from nearmetal.checks import disturbance, provenance
 from nearmetal.checks.base import rounded
 from nearmetal.checks.duet import script
 from nearmetal.checks.duet.variants import KINDS
@@ -95,11 +94,8 @@ class Duet(rfm.RegressionTestPlugin):
     def add_to_the_job(self):
         self.kind.submit(self)
 
-    def further_launches(self):
-        """The calls of all launches after the first, which is ReFrame's own line.
-
-        The shell functions that launch A and B are defined before it, and call srun.
-        """
+    def measurement(self, probe):
+        """The functions that launch A and B, and the calls of all launches."""
         variants = {}
         self._variants = dict(zip("ab", self.kind.variants(self)))
         for letter, variant in self._variants.items():
@@ -107,10 +103,11 @@ class Duet(rfm.RegressionTestPlugin):
             launcher = variant.runtime.launcher(self.job.launcher)
             commands = self.launch(launcher, variant.executable, variant.options)
             variants[letter] = variant.prepare, commands, counters
-        self.prerun_cmds += script.functions(variants)
-        first, *further = script.calls(self.pairs)
-        self.job.launcher, self.executable, self.executable_opts = getlauncher("local")(), first, []
-        return further
+        calls = [*script.calls(self.pairs), f"{probe} counters > provenance.after"]
+        return script.functions(variants), calls
+
+    def _measured(self, text):
+        return disturbance.without_usage(text)
 
     def read_output(self, text):
         """Let the check parse each launch alone, then all launches of each variant.

@@ -37,9 +37,8 @@ class HpccRun:
         return 8 * self.n**2
 
     @property
-    def hpl_share(self) -> float:
-        """HPL in percent of the attainable peak: the DGEMM rate of all processes together, each
-        computing by itself."""
+    def hpl_of_dgemm(self) -> float:
+        """HPL in percent of the DGEMM rate of all processes together, each computing by itself."""
         return 100 * self.values["hpl"] / self.values["star_dgemm"] / self.processes
 
 

@@ -260,6 +260,7 @@ final class Program {
 
     /** Collective; rank 0 prints. `program` is a name and the version of its format. */
     void printProgram(String program) throws MPIException {
+        Usage.begin();
         final String[] places =
             gather("host=" + host() + " cpu=" + cpu() + " allowed_cpus=" + allowedCpus());
         if (rank != 0) return;

@@ -1,0 +1,197 @@
+"""Whether a repeat had its nodes to itself: rules as data, and what src/disturbed.awk found.
+
+Pure functions of text and of rules. Quantities: reframe_checks/references/disturbance.yaml.
+"""
+
+import functools
+import math
+import pwd
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import jsonschema
+
+from nearmetal import strict_yaml
+from nearmetal.checkout import REFERENCES
+
+RULES = REFERENCES / "disturbance.yaml"
+MARK = re.compile(r"# nearmetal repeat: (\d+)\s*")
+END = re.compile(r"# nearmetal repeats: (\d+)\s*")
+USAGE = "# nearmetal usage: "
+LINE = re.compile(r"(repeat|disturbed) (\d+) (\S+) (\w+) (\S+)(?: (.*))?")
+AGAIN = re.compile(r"again (\d+)")
+SCHEMA = {
+    "type": "object",
+    "minProperties": 1,
+    "additionalProperties": {
+        "type": "object",
+        "required": ["what", "cause"],
+        "additionalProperties": False,
+        "properties": {
+            "what": {"type": "string", "minLength": 1},
+            "most": {"type": "number", "minimum": 0},
+            "why": {"type": "string", "minLength": 1},
+            "link_classes": {"type": "array", "minItems": 1, "items": {"type": "string"}},
+            "cause": {"type": "string", "minLength": 1},
+        },
+        "dependentRequired": {"most": ["why"], "link_classes": ["most"]},
+    },
+}
+
+
+class EvidenceError(ValueError):
+    """Evidence or a rule is not usable. The message says why."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A quantity of a repeat, and the most of it that is no disturbance."""
+
+    name: str
+    cause: str  #: in words, with {percent}, {number} and {detail}
+    most: float | None = None  #: None: it is recorded, and judged by nobody
+    link_classes: tuple[str, ...] = ()  #: where the limit holds; (): everywhere
+
+
+@dataclass(frozen=True)
+class Cause:
+    """Why a repeat was disturbed."""
+
+    rule: str  #: its quantity
+    value: float  #: the largest of its nodes
+    text: str  #: in words, with the nodes
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """One repeat, as its nodes saw it."""
+
+    number: int  #: from 1, in the order of the job
+    values: Mapping[str, float] = field(default_factory=dict)  #: the largest of all nodes
+    causes: tuple[Cause, ...] = ()
+    again: bool = False  #: whether another repeat ran in its place
+
+
+@functools.cache
+def rules(path: Path = RULES) -> dict[str, Rule]:
+    """The rules by quantity. Raises EvidenceError, which names file and key."""
+    try:
+        data = strict_yaml.load(path.read_bytes())
+    except (OSError, strict_yaml.YamlError) as error:
+        raise EvidenceError(f"{path}: cannot be read as YAML: {error}") from None
+    for fault in jsonschema.Draft202012Validator(SCHEMA).iter_errors(data):
+        place = ".".join(map(str, fault.absolute_path)) or "the file"
+        raise EvidenceError(f"{path}: {place}: {fault.message}. Fix: correct it")
+    found = {
+        name: Rule(name, rule["cause"], rule.get("most"), tuple(rule.get("link_classes", ())))
+        for name, rule in data.items()
+    }
+    for rule in found.values():
+        try:
+            _said(rule, 0.0, "")
+        except (KeyError, IndexError, ValueError) as error:
+            raise EvidenceError(
+                f"{path}: {rule.name}.cause: {error!r}. Fix: use {{percent}}, {{number}} and "
+                "{detail} alone"
+            ) from None
+    return found
+
+
+def limits(found: Mapping[str, Rule], link_class: str) -> str:
+    """The limits for a class of link as disturbed.awk takes them: `stolen=0.02 waited=0.1`."""
+    return " ".join(
+        f"{one.name}={one.most:g}"
+        for one in found.values()
+        if one.most is not None and link_class in (one.link_classes or [link_class])
+    )
+
+
+def parse(text: str, found: Mapping[str, Rule]) -> list[Repeat]:
+    """The repeats of a job, from disturbed.out. Raises EvidenceError for a damaged line."""
+    values: dict[int, dict[str, float]] = {}
+    causes: dict[int, dict[str, list[tuple[float, str, str]]]] = {}
+    again = set()
+    for number, line in enumerate(text.splitlines(), 1):
+        if match := AGAIN.fullmatch(line):
+            again.add(int(match[1]))
+            continue
+        match = LINE.fullmatch(line)
+        try:
+            assert match
+            word, repeat, host, name = match[1], int(match[2]), match[3], match[4]
+            value, rest = float(match[5]), match[6] or ""
+            assert math.isfinite(value) and name in found
+        except (AssertionError, ValueError):
+            raise EvidenceError(f"disturbed.out: line {number} is damaged: {line!r}") from None
+        of_repeat = values.setdefault(repeat, {})
+        if word == "repeat":
+            of_repeat[name] = max(value, of_repeat.get(name, value))
+        else:
+            said = value, rest.partition(" ")[2], host
+            causes.setdefault(repeat, {}).setdefault(name, []).append(said)
+    if sorted(values) != list(range(1, len(values) + 1)) or not again <= set(causes):
+        raise EvidenceError("disturbed.out: lines of a repeat were lost")
+    return [
+        Repeat(
+            number,
+            values[number],
+            tuple(_cause(found[name], said) for name, said in causes.get(number, {}).items()),
+            number in again,
+        )
+        for number in sorted(values)
+    ]
+
+
+def _cause(rule: Rule, said: list[tuple[float, str, str]]) -> Cause:
+    """The cause of a repeat by one rule, in the words of the worst node."""
+    value, detail, _ = max(said)
+    hosts = ", ".join(sorted(host for _, _, host in said))
+    return Cause(rule.name, value, f"{_said(rule, value, detail)} on {hosts}")
+
+
+def _said(rule: Rule, value: float, detail: str) -> str:
+    """`47 % of processor time went to other processes: reframe, cc1`."""
+    names = ", ".join(map(_process, filter(None, detail.split(","))))
+    return rule.cause.format(percent=f"{100 * value:.3g}", number=f"{value:.3g}", detail=names)
+
+
+def _process(text: str) -> str:
+    """`64770.nearmetal` as `reframe (user alice)`."""
+    uid, dot, command = text.partition(".")
+    if not dot or not uid.isdecimal():
+        return text
+    try:
+        return f"{command} ({pwd.getpwuid(int(uid)).pw_name})"
+    except (KeyError, OverflowError):
+        return f"{command} (uid {uid})"
+
+
+def without_usage(text: str) -> str:
+    """An output without what the ranks say of themselves at their end."""
+    return "".join(line for line in text.splitlines(keepends=True) if not line.startswith(USAGE))
+
+
+def measured(text: str, repeats: list[Repeat]) -> str:
+    """The output of a job without the repeats that ran again, and without lines of evidence.
+
+    Raises EvidenceError if the output of a repeat is missing.
+    """
+    again = {one.number for one in repeats if one.again}
+    kept, seen, keep, last = [], [], True, 0
+    for line in text.splitlines(keepends=True):
+        if match := MARK.fullmatch(line):
+            seen.append(int(match[1]))
+            keep = seen[-1] not in again
+        elif match := END.fullmatch(line):
+            last, keep = int(match[1]), True
+        elif keep:
+            kept.append(line)
+    wanted = [one.number for one in repeats]
+    if seen != wanted or last != len(wanted):
+        raise EvidenceError(
+            f"the output holds repeats {', '.join(map(str, seen)) or 'none'} of {len(wanted)}: "
+            "lines were lost"
+        )
+    return without_usage("".join(kept))

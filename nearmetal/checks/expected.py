@@ -1,0 +1,108 @@
+"""Expectations as ReFrame's references without a baseline, and absolute bounds beside one."""
+
+import functools
+import math
+
+import reframe as rfm
+import reframe.core.builtins as builtin
+import reframe.utility.typecheck as typ
+from reframe.core.exceptions import PerformanceError, ReframeError
+
+from nearmetal import naming
+from nearmetal.expectations import entries, judge
+from nearmetal.expectations.judge import Bounds, Measured, Place
+
+#: Read once: a run has one set of files.
+load = functools.cache(entries.load)
+
+
+def as_reference(bounds: Bounds, unit: str) -> tuple:
+    """Bounds as ReFrame's reference: the limit itself, and fractions of it."""
+    least, most = bounds.least, bounds.most
+    if least is not None and least > 0:
+        return least, 0, None if most is None else most / least - 1, unit
+    if most is not None and most > 0 and least is None:
+        return most, None, 0, unit
+    return 0, least, most, unit  # of a reference 0, ReFrame takes bounds as they are
+
+
+class Expected(rfm.RegressionTestPlugin):
+    """A check whose values are held against expectations.
+
+    Without a baseline they are the references. Beside one they are absolute bounds. Stands before
+    Baselined among a check's bases.
+    """
+
+    #: Sentences on values beyond expectations, where these alone failed it. :type: list of str
+    unexpected = builtin.variable(typ.List[str], value=[], loggable=True)
+
+    # Here, so that a wrong expression fails the case before its job.
+    @builtin.run_after("setup")
+    def read_expectations(self):
+        try:
+            self._expectations = load()
+            own = self.current_partition.extras.get(entries.OVERRIDES)
+            if own is not None:
+                place = f"{self.current_partition.fullname}: extras.{entries.OVERRIDES}"
+                self._expectations = entries.overridden(self._expectations, own, place)
+        except entries.ExpectationError as error:
+            raise ReframeError(str(error)) from None
+
+    def expected_references(self) -> dict[str, tuple]:
+        """ReFrame's reference of each variable that an expectation bounds before it is measured."""
+        units = {name: function.unit for name, function in self.perf_variables.items()}
+        found = judge.references(self._expectations.values(), self._subject({}, units), units)
+        return {name: as_reference(bounds, units[name]) for name, bounds in found.items()}
+
+    def check_against_expectations(self, check) -> None:
+        """Run ReFrame's check of references; its failure says what one may expect.
+
+        :raises PerformanceError: a value is beyond its reference, or beyond an expectation.
+        """
+        try:
+            check()
+        except PerformanceError as error:
+            said = self._deviations()
+            if not said:
+                raise
+            if self.has_baseline():
+                raise PerformanceError("; ".join([str(error), *said])) from None
+            # ReFrame's text says the same in numbers alone.
+            self.unexpected = said
+            raise PerformanceError("; ".join(said)) from None
+        if said := self._deviations():
+            self.unexpected = said
+            raise PerformanceError("; ".join(said))
+
+    def _deviations(self) -> list[str]:
+        if self.is_dry_run():
+            return []
+        values = {key.rsplit(":", 1)[-1]: entry for key, entry in self.perfvalues.items()}
+        numbers = {
+            name: entry[0]
+            for name, entry in values.items()
+            if isinstance(entry[0], (int, float)) and math.isfinite(entry[0])
+        }
+        case = self._subject(numbers, {name: entry[4] for name, entry in values.items()})
+        return [str(one) for one in judge.deviations(self._expectations.values(), case)]
+
+    def expected_facts(self) -> dict[str, str]:
+        """Facts by the names that expectations use."""
+        return self.facts
+
+    def _subject(self, values: dict, units: dict) -> Measured:
+        """The case as expectations see it."""
+        partition, environ = self.current_partition, self.current_environ
+        place = Place(partition.extras, frozenset(partition.features), frozenset(environ.features))
+        name = self.display_name
+        return Measured(
+            name.split(" ", 1)[0],
+            place,
+            dict(naming.PARAMETER.findall(name)),
+            partition.name,
+            environ.name,
+            values,
+            {key: tuple(samples) for key, samples in self.samples.items() if samples},
+            self.expected_facts(),
+            units,
+        )

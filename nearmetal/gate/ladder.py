@@ -1,0 +1,200 @@
+"""The rungs below a baseline: expectations, and the session before.
+
+A rung is what a variable is judged against. Each verdict names its rung:
+
+- `expectation`: a bound that follows from a law, the node or a publication. It holds beside every
+  other rung.
+- `session before`: the same system, one session earlier (stats/two_sessions.py).
+- `baseline of one session`: how much sessions differ is unknown.
+- `baseline`: several sessions.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from nearmetal import naming
+from nearmetal.expectations.judge import Deviation
+from nearmetal.gate.session import undisturbed
+from nearmetal.gate.verdict import VERDICT_NAMES, GateReport, Verdict, Where
+from nearmetal.results import Case, Session, Value
+from nearmetal.stats import two_sessions
+from nearmetal.stats.judge import Decision, JudgeError
+
+EXPECTATION, SESSION_BEFORE = "expectation", "session before"
+#: Variables by case that an expectation bounds.
+Bounded = Mapping[Where, frozenset[str]]
+
+
+def judge_without_baseline(
+    session: Session, before: Session | None, bounded: Bounded
+) -> GateReport:
+    """Judge a session of a system that has no baseline.
+
+    :arg before: the session before, if there is one.
+    :arg bounded: variables that an expectation bounds; those beyond it are added by `held_against`.
+    """
+    earlier = {(case.where): case for case in before.cases} if before else {}
+    verdicts = []
+    for case in sorted(session.cases, key=lambda case: case.where):
+        if case.measured:
+            verdicts += _of_expectations(case, bounded.get(case.where, frozenset()))
+        else:
+            reason = f"failed: {' '.join((case.failure or '').split())[:300]}"
+            verdicts.append(
+                Verdict(*case.key, "", "", "incomplete", reason=reason, node=case.node, rung="")
+            )
+    verdicts = _with_the_session_before(verdicts, session, earlier)
+    lacking = session.promised - len(session.cases) - len(session.skipped)
+    if lacking > 0:
+        reason = (
+            f"the session lacks {lacking} of the {session.promised} cases that ReFrame selected"
+        )
+        verdicts.append(Verdict("", "", "", "", "", "incomplete", reason=reason, rung=""))
+    return GateReport(session, _sorted(verdicts), tuple(_notes(session, before)))
+
+
+def _notes(session: Session, before: Session | None) -> Iterable[str]:
+    record = f"`nearmetal baseline record --system {session.system}`"
+    if before is None:
+        yield (
+            "no baseline, and no session before this one: judged against expectations alone. The "
+            "next session is compared with this one"
+        )
+    else:
+        yield (
+            f"no baseline: judged against session {before.uuid} of {before.started}, and against "
+            "expectations. How much sessions differ without a cause is unknown, so that only "
+            f"changes of more than {100 * two_sessions.LEAST:.0f} % count"
+        )
+    yield (
+        f"one session of 20 repeats (-S repeats=20) and {record} give a baseline that finds "
+        "smaller changes; twelve sessions also show how much days differ"
+    )
+    for key in session.skipped:
+        yield f"skipped by its check: {' | '.join(key)}"
+
+
+def _of_expectations(case: Case, bounded: frozenset[str]) -> list[Verdict]:
+    """Of a disturbed case, all variables are disturbed: also those that no expectation bounds."""
+    verdicts = [_verdict(case, value, "ok", EXPECTATION) for value in case.values]
+    if case.disturbed:
+        return [undisturbed(one, case) for one in verdicts]
+    reason = "no baseline, and no expectation bounds it"
+    return [
+        one if one.variable in bounded else replace(one, name="not judged", reason=reason)
+        for one in verdicts
+    ]
+
+
+def _verdict(case: Case, value: Value, name: str, rung: str) -> Verdict:
+    return Verdict(
+        case.check,
+        case.partition,
+        case.environ,
+        value.variable,
+        value.unit,
+        name,
+        value.value,
+        repeats=len(value.samples),
+        node=case.node,
+        rung=rung,
+    )
+
+
+def _with_the_session_before(
+    verdicts: list[Verdict], session: Session, earlier: Mapping[Where, Case]
+) -> list[Verdict]:
+    """The verdicts, with those of variables that the session before has replaced."""
+    cases = {case.where: case for case in session.cases}
+    pairs, places = [], []
+    for place, one in enumerate(verdicts):
+        case = earlier.get(one.where)
+        now = _value(cases[one.where], one.variable) if one.where in cases else None
+        then = _value(case, one.variable) if case and case.measured and not case.disturbed else None
+        if not now or not then or now.unit != then.unit or now.lower_is_better is None:
+            continue
+        pairs.append((now, then))
+        places.append(place)
+    decisions = two_sessions.judge(
+        [
+            two_sessions.Samples(then.samples, now.samples, bool(now.lower_is_better))
+            for now, then in pairs
+        ]
+    )
+    found = list(verdicts)
+    for place, (_, then), decision in zip(places, pairs, decisions):
+        if isinstance(decision, Decision):
+            one = _compared(verdicts[place], then, decision)
+            found[place] = undisturbed(one, cases[one.where])
+        elif isinstance(decision, JudgeError) and verdicts[place].name == "not judged":
+            found[place] = replace(verdicts[place], reason=str(decision))
+    return found
+
+
+def _value(case: Case, variable: str) -> Value | None:
+    return next((value for value in case.values if value.variable == variable), None)
+
+
+def _compared(one: Verdict, then: Value, decision: Decision) -> Verdict:
+    return replace(
+        one,
+        name=decision.name,
+        baseline=then.value,
+        change=decision.change,
+        interval=decision.interval,
+        p=decision.p,
+        finds=decision.detectable,
+        reason="",
+        rung=SESSION_BEFORE,
+    )
+
+
+def held_against(report: GateReport, deviations: Iterable[Deviation]) -> GateReport:
+    """The report, with `deviates` in place of the verdicts on variables beyond an expectation."""
+    verdicts = list(report.verdicts)
+    for one in deviations:
+        case = one.case
+        places = [
+            place
+            for place, verdict in enumerate(verdicts)
+            if (verdict.check.split(" ", 1)[0], verdict.partition, verdict.environ)
+            == (case.check, case.partition, case.environ)
+            and _parameters(verdict.check) == dict(case.parameters)
+            and verdict.variable == one.variable
+        ]
+        if not places:
+            verdicts.append(_of_case(one))
+        for place in places:
+            found = verdicts[place]
+            reason = "; ".join(filter(None, [one.said, found.reason if _says(found) else ""]))
+            verdicts[place] = replace(found, name="deviates", reason=reason, rung=EXPECTATION)
+    return replace(report, verdicts=_sorted(verdicts))
+
+
+def _says(verdict: Verdict) -> bool:
+    """Whether a verdict's reason is worth keeping beside a deviation."""
+    return verdict.name in ("deviates", "disturbed")
+
+
+def _parameters(check: str) -> dict[str, str]:
+    return dict(naming.PARAMETER.findall(check))
+
+
+def _of_case(one: Deviation) -> Verdict:
+    """The verdict on a case whose deviation is of no single variable."""
+    case = one.case
+    name = " ".join([case.check, *(f"%{key}={value}" for key, value in case.parameters.items())])
+    return Verdict(
+        name,
+        case.partition,
+        case.environ,
+        one.variable,
+        "",
+        "deviates",
+        reason=one.said,
+        rung=EXPECTATION,
+    )
+
+
+def _sorted(verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:
+    return tuple(sorted(verdicts, key=lambda one: (VERDICT_NAMES.index(one.name), one.where)))

@@ -1,0 +1,119 @@
+"""The ratio of a variable to the native one of the same session, as a variable of its own.
+
+Drift that partitions share, such as that of the host or of a cooler day, cancels in it. Each sample
+is divided by the median of the native samples.
+"""
+
+import statistics
+from dataclasses import replace
+
+from nearmetal.results import Case, Session, Value, base_first
+
+SUFFIX = "_over_native"
+#: Unit by whether lower is better.
+UNITS = {True: "x native time", False: "x native rate"}
+
+
+def is_ratio(variable: str) -> bool:
+    return variable.endswith(SUFFIX)
+
+
+def with_ratios(session: Session) -> Session:
+    """The session with the ratios of all cases whose native counterpart it measured, undisturbed.
+
+    Cases of `--distribute`, of `-P` and of duets have none.
+    """
+    native = _native(session)
+    if not native:
+        return session
+    return replace(
+        session,
+        cases=tuple(
+            replace(case, values=(*case.values, *_ratios(case, native)))
+            if _usable(case) and case.partition != native.partition
+            else case
+            for case in session.cases
+        ),
+    )
+
+
+class _Native:
+    """The native cases of a session."""
+
+    def __init__(self, partition: str, cases: dict[tuple[str, str], Case]):
+        self.partition, self.cases = partition, cases
+
+    def median(self, value: Value) -> float | None:
+        """The median of the native counterpart's samples; None without one."""
+        case = self.cases.get((value.check, value.environ))
+        for other in case.values if case else ():
+            same = other.variable == value.variable and other.unit == value.unit
+            if same and other.samples and statistics.median(other.samples) > 0:
+                return statistics.median(other.samples)
+        return None
+
+
+def _native(session: Session) -> _Native | None:
+    """None if no native case is usable."""
+    usable = [case for case in session.cases if _usable(case)]
+    if not usable:
+        return None
+    partition = base_first(session, (case.partition for case in usable))[0]
+    cases = {
+        (case.check, case.environ): case
+        for case in usable
+        if case.partition == partition and not case.disturbed
+    }
+    is_native = partition == "native" or any(case.link_class == "native" for case in cases.values())
+    return _Native(partition, cases) if is_native and cases else None
+
+
+def _usable(case: Case) -> bool:
+    return case.measured and not (case.node or case.varied or case.duet)
+
+
+def _ratios(case: Case, native: _Native) -> list[Value]:
+    found = []
+    for value in case.values:
+        median = native.median(value)
+        if median is None or not value.samples or value.lower_is_better is None:
+            continue
+        samples = tuple(sample / median for sample in value.samples)
+        found.append(
+            replace(
+                value,
+                variable=value.variable + SUFFIX,
+                value=statistics.median(samples),
+                unit=UNITS[value.lower_is_better],
+                samples=samples,
+                within=(),
+            )
+        )
+    return found
+
+
+def plain(variable: str) -> str:
+    """The variable that a ratio is of."""
+    return variable.removesuffix(SUFFIX)
+
+
+def native_partition(session: Session) -> str:
+    """The partition that ratios are to; '' if there are none."""
+    native = _native(session)
+    return native.partition if native else ""
+
+
+def fresh_ratios(
+    session: Session, where: tuple[str, str, str], samples: dict[str, list[float]]
+) -> dict[str, list[float]]:
+    """The ratios of fresh samples of a case to the session's native median."""
+    native = _native(session)
+    case = next((case for case in session.cases if case.where == where), None)
+    found: dict[str, list[float]] = {}
+    if not native or not case or not _usable(case) or case.partition == native.partition:
+        return found
+    for value in case.values:
+        median = native.median(value)
+        if median is not None and value.variable in samples:
+            found[value.variable + SUFFIX] = [one / median for one in samples[value.variable]]
+    return found

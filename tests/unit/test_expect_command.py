@@ -1,0 +1,89 @@
+"""`nearmetal expect`: bounds with their reasons, and what of a session deviates."""
+
+import re
+
+import pytest
+import yaml
+
+from nearmetal import results
+from nearmetal.cli import main
+from nearmetal.commands import expect
+from tests.support.recorded import session, store
+
+EXTRAS = {"link_class": "native", "link_type": "ethernet", "link_speed_gbps": 10}
+
+
+@pytest.fixture
+def command(tmp_path, monkeypatch, capsys):
+    """Runs the command: (exit code, output, errors)."""
+    monkeypatch.setenv("NEARMETAL_SYSTEMS_PATH", str(tmp_path))
+
+    def run(*words):
+        monkeypatch.setattr("sys.argv", ["nearmetal", "expect", *map(str, words)])
+        code = main()
+        return (code, *capsys.readouterr())
+
+    return run
+
+
+def describe(directory, system="here", **extras):
+    """Write a system's file with one partition, `batch`."""
+    partition = {"name": "batch", "scheduler": "slurm", "launcher": "srun", "environs": ["gnu"]}
+    partition["extras"] = {**EXTRAS, "hypervisor": "none", **extras}
+    document = {"name": system, "hostnames": [], "partitions": [partition]}
+    (directory / f"{system}.yaml").write_text(yaml.safe_dump(document))
+
+
+def test_a_partitions_bounds_are_listed_with_reason_and_source(command):
+    code, out, _ = command("cag:passthrough")
+    assert code == 0 and "cag:native" not in out
+    line = r"share_passthrough: pingpong placement=internode: peak_bandwidth: at least 3.6 Gb/s"
+    assert re.search(line + r".*\n    why: .*7\.2 of 10 Gb/s.*\n    source: Exposito", out)
+    code, out, _ = command("cag")
+    assert code == 0 and "cag:native" in out and "cag:passthrough" in out
+
+
+def test_what_is_not_known_here_is_said(command, tmp_path):
+    describe(tmp_path, link_speed_gbps="unknown")
+    code, out, _ = command("here")
+    assert code == 0 and "  link_rate: link_speed_gbps is 'unknown'" in out
+    assert "  memory_rate: memory_gbps is not known" in out
+    describe(tmp_path, memory_gbps=100)
+    out = command("here")[1]
+    assert "stream: the case: most_of('triad_*') at least 40000 (400 * memory_gbps)" in out
+
+
+def test_a_sites_own_bound_is_listed_with_its_reason(command, tmp_path):
+    describe(tmp_path, expected={"link_rate": {"most": 20, "reason": "two links"}})
+    code, out, _ = command("here:batch")
+    assert code == 0 and "at most 20 Gb/s" in out and "the site's bound: two links" in out
+    describe(tmp_path, expected={"link_rates": {"most": 20, "reason": "two links"}})
+    code, _, error = command("here:batch")
+    assert code == 3 and "here:batch: extras.expected" in error and "link_rate?" in error
+
+
+def test_an_unknown_system_or_partition_is_bad_usage(command):
+    for place, word in (("nowhere", "nowhere"), ("cag:pass", "'pass' is unknown")):
+        code, _, error = command(place)
+        assert code == 3 and word in error and "Fix: " in error
+
+
+def test_a_session_is_held_against_the_expectations(command, tmp_path):
+    database = store(tmp_path / "results.db", session("session_lab"))
+    code, out, _ = command("lab", "--judge", "--database", database)
+    assert code == 1 and "6 measured cases, 2 deviations" in out, out
+    assert out.count("(repeats_alike)") == 2  # one launch of the recorded session went astray
+    data = session("session_lab")
+    for case in data["runs"][0]["testcases"]:
+        if case["partition"] == "native":
+            slow = [1000 * one for one in case["samples"]["startup_latency"]]
+            case["samples"]["startup_latency"] = slow
+            [entry] = [v for k, v in case["perfvalues"].items() if k.endswith("startup_latency")]
+            entry[0] *= 1000
+    database = store(tmp_path / "sick.db", data)
+    code, out, _ = command("lab", "--judge", "--database", database)
+    assert code == 1 and "(passthrough_beside_native)" in out
+    assert "pingpong %placement=internode on passthrough with mpich" in out
+    parsed = results.parse_session(data, "here")
+    found = expect.deviations(parsed, expect.read_partitions("lab"))
+    assert {one.case.partition for one in found} == {"passthrough", "emulated"}

@@ -1,0 +1,382 @@
+"""Expectations: the shipped files, the whitelist of expressions, and what is judged by them."""
+
+import re
+from dataclasses import replace
+
+import pytest
+import yaml
+
+from nearmetal import metrics, published
+from nearmetal.checkout import CHECKOUT
+from nearmetal.expectations import entries, expression, hardware, judge, sentence
+from nearmetal.expectations.entries import ExpectationError
+from nearmetal.expectations.judge import Bounds, Measured, Place
+
+SHIPPED = entries.load()
+NAMES = expression.Names({"a": 4, "text": "memory"}, {"triad_1": 10.0, "triad_2": 16.0})
+MPI = frozenset({"mpi"})
+
+
+def a_case(check="pingpong", values=None, placement="internode", environ=MPI, **extras):
+    extras = {
+        "link_class": "passthrough",
+        "link_type": "ethernet",
+        "link_speed_gbps": 10,
+        "hypervisor": "xen-pv",
+        **extras,
+    }
+    guest = extras["hypervisor"] != "none"
+    place = Place(extras, frozenset({"mpi", "vm" if guest else "bare_metal"}), environ)
+    parameters = {"placement": placement} if check == "pingpong" else {}
+    return Measured(check, place, parameters, "here", "openmpi", values or {})
+
+
+def names(case, session=None):
+    return [one.expectation.name for one in judge.deviations(SHIPPED.values(), case, session)]
+
+
+@pytest.mark.parametrize(
+    "text, value",
+    [
+        ("0.5 * a", 2),
+        (3, 3),
+        ("-a + 1", -3),
+        ("min(a, 10) / 2", 2),
+        ("most_of('triad_*') / own.triad_1", 1.6),
+        ("least_of('triad_?')", 10),
+    ],
+)
+def test_an_expression_is_arithmetic_over_names(text, value):
+    assert expression.parse(text).value(NAMES) == pytest.approx(value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "__import__('os').system('true')",
+        "a ** 99",
+        "a.b",
+        "[a]",
+        "a if a else 1",
+        "lambda: 1",
+        "a < 1",
+        "'text'",
+        "True",
+        True,
+        None,
+        "min(a)",
+        "most_of(a)",
+        "most_of('../*')",
+        "open('x')",
+        "min(a, key=a)",
+        "min(*a, 1)",
+        "1e400",
+        "a +",
+        "",
+        "1+" * 200 + "1",
+        "a\x00",
+    ],
+)
+def test_whatever_else_is_refused_and_never_run(text):
+    with pytest.raises(expression.ExpressionError):
+        expression.parse(text)
+
+
+@pytest.mark.parametrize("text", ["a / 0", "text * 2", "missing", "own.none", "most_of('x*')"])
+def test_a_name_without_a_number_gives_no_bound(text):
+    with pytest.raises(expression.UnknownValue):
+        expression.parse(text).value(NAMES)
+
+
+def test_a_sentence_prints_three_digits_and_says_what_is_not_known():
+    said = sentence.parse("{a / 3} of {100 * a} and {missing}").said(NAMES)
+    assert said == "1.33 of 400 and ?"
+    for text in ("a {", "{} of", "{a b}"):
+        with pytest.raises(expression.ExpressionError):
+            sentence.parse(text)
+
+
+ENTRY = {
+    "checks": ["tcp"],
+    "variables": "peak_bandwidth",
+    "most": "link_speed_gbps",
+    "sentence": "{value} is too much",
+    "reason": "why",
+    "source": "law",
+}
+
+
+@pytest.mark.parametrize(
+    "change, words",
+    [
+        ({"most": "link_sped_gbps"}, ["one.most", "link_sped_gbps", "link_speed_gbps?"]),
+        ({"most": "open('x')"}, ["one.most", "unknown"]),
+        ({"sentence": "{value + }"}, ["one.sentence", "not arithmetic"]),
+        ({"sentence": "{speed}"}, ["one.sentence", "'speed' is unknown"]),
+        ({"variables": "("}, ["one.variables", "regular expression"]),
+        ({"where": {"hypervisor": "*"}}, ["one.where.hypervisor", "regular expression"]),
+        ({"where": {"system": "lab"}}, ["one.where", "system"]),
+        ({"reason": None}, ["one.reason"]),
+        ({"most": None}, ["one.most", "Fix: write a number"]),
+        ({"variables": ...}, ["one", "neither `variables` nor `of`"]),
+    ],
+)
+def test_an_error_names_file_and_key(tmp_path, change, words):
+    entry = {key: value for key, value in {**ENTRY, **change}.items() if value is not ...}
+    (tmp_path / "bad.yaml").write_text(yaml.safe_dump({"expectations": {"one": entry}}))
+    with pytest.raises(ExpectationError) as error:
+        entries.load(tmp_path)
+    for word in ["bad.yaml", *words]:
+        assert word in str(error.value)
+
+
+def test_two_files_share_no_name_and_an_empty_directory_is_an_error(tmp_path):
+    with pytest.raises(ExpectationError, match="holds no expectation"):
+        entries.load(tmp_path)
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump({"expectations": {"one": ENTRY}}))
+    with pytest.raises(ExpectationError, match=r"b\.yaml: expectations\.one: another file"):
+        entries.load(tmp_path)
+
+
+def test_shipped_names_of_extras_are_those_of_systems_and_units_have_a_direction():
+    schema = yaml.safe_load((CHECKOUT / "nearmetal/site/schema.yaml").read_text())
+    assert set(entries.EXTRAS) <= set(schema["$defs"]["extras"]["properties"])
+    for one in SHIPPED.values():
+        assert one.unit is None or metrics.unit(one.unit).better, one.name
+        assert one.sentence.parts[-1] and not str(one.reason).endswith(" "), one.name
+
+
+def test_no_expectation_names_a_system():
+    systems = {path.stem for path in (CHECKOUT / "site-config/systems").glob("*.yaml")}
+    for path in (CHECKOUT / "reframe_checks/references/expected").glob("*.yaml"):
+        for entry in yaml.safe_load(path.read_text())["expectations"].values():
+            selection = [str(entry.get(key)) for key in ("checks", "where", "parameters")]
+            assert not {word for text in selection for word in re.findall(r"\w+", text)} & systems
+
+
+def test_a_slow_link_is_said_in_the_words_of_its_share():
+    [found] = judge.deviations(SHIPPED.values(), a_case(values={"peak_bandwidth": 0.93}))
+    assert str(found) == (
+        "peak_bandwidth: 0.93 Gb/s is 9.3 % of the link's 10 Gb/s; a NIC passed through gave "
+        "72 % of 10 Gb/s (messaging paper, figure 4) (share_passthrough)"
+    )
+
+
+XEON = {"vector": "avx512", "clock_khz": "2500000"}
+SLOW_NIC = {"nic.eth0.speed": "1000"}
+
+
+@pytest.mark.parametrize(
+    "case, expected",
+    [
+        (a_case(values={"peak_bandwidth": 93.0}), ["link_rate"]),
+        (a_case(values={"bandwidth_64KiB": 10.1}), []),
+        (a_case(values={"peak_bandwidth": 0.93}, link_speed_gbps="memory"), []),
+        (a_case(values={"peak_bandwidth": 1.9}, environ=frozenset({"mpj"})), []),
+        (a_case("tcp", {"peak_bandwidth": 2.0}, environ=frozenset()), ["tcp_share_passthrough"]),
+        (a_case(values={"startup_latency": 80.0}), ["latency_passthrough"]),
+        (a_case(values={"startup_latency": 0.3}), ["latency_of_a_nic"]),
+        (a_case(values={"startup_latency": 20.0}, link_type="infiniband"), ["latency_infiniband"]),
+        (
+            a_case(values={"startup_latency": 5.0}, placement="intranode", hypervisor="none"),
+            ["shared_memory"],
+        ),
+        (
+            a_case(values={"startup_latency": 5.0}, placement="intranode"),
+            ["shared_memory_of_a_guest"],
+        ),
+        (
+            a_case("hpcc", {"star_dgemm": 2.0}, peak_gflops=76.8, cores_per_node=8),
+            ["dgemm_of_peak"],
+        ),
+        (a_case("hpcc", {"star_dgemm": 8.0}, peak_gflops=76.8, cores_per_node=8), []),
+        (a_case("hpcc", {"star_dgemm": 2.0, "hpl_of_dgemm": 150.0}), ["hpl_of_dgemm"]),
+        (a_case("hpcc", {"hpl_of_peak": 20.0}), ["hpl_of_peak"]),
+        (replace(a_case("hpcc", {"star_dgemm": 2.0}), facts=XEON), ["dgemm_of_core"]),
+        (replace(a_case("hpcc", {"star_dgemm": 26.0}), facts=XEON), []),
+        (replace(a_case(values={}), facts=SLOW_NIC), ["rate_of_the_nic"]),
+        (replace(a_case(values={}), facts={"nic.eth0.speed": "10000"}), []),
+        (replace(a_case(values={}), facts={"nic.eth0.speed": "unknown"}), []),
+        (a_case("osnoise", {"share_lost": 47.0}), ["time_lost"]),
+        (a_case("stream", {"triad_1": 9e3, "triad_2": 4e3}), ["memory_over_threads"]),
+        (a_case("stream", {"triad_1": 9e3, "triad_2": 9e3}, memory_gbps=51.2), ["memory_share"]),
+        (a_case("stream", {"triad_1": 6e4}, memory_gbps=51.2), ["memory_rate"]),
+    ],
+)
+def test_what_is_beyond_which_expectation(case, expected):
+    assert names(case) == expected
+
+
+def test_ep_is_told_from_the_other_kernels():
+    place = a_case().place
+    for kernel, expected in (("ep", ["ep_efficiency"]), ("cg", [])):
+        values = {"efficiency_S_2": 50.0}
+        case = Measured("npb", place, {"benchmark": kernel}, values=values)
+        assert names(case) == expected
+    case = Measured("npb", place, {"benchmark": "cg"}, values={"efficiency_S_2": 250.0})
+    assert names(case) == ["efficiency_above_ideal"]
+
+
+def test_repeats_that_differ_tenfold():
+    samples = {"startup_latency": (30.0, 31.0, 450.0), "longest_detour": (1.0, 99.0)}
+    values = dict.fromkeys(samples, 31.0)
+    case = Measured("pingpong", a_case().place, {}, values=values, samples=samples)
+    assert names(case) == []  # no case fails by it
+    assert names(case, [case]) == ["repeats_alike"]
+
+
+def test_consistency_needs_the_other_case_and_is_silent_without():
+    slow = a_case(values={"startup_latency": 9.0}, link_speed_gbps="memory", link_type="software")
+    tcp = a_case("tcp", {"startup_latency": 40.0}, environ=frozenset())
+    within = a_case(values={"startup_latency": 12.0}, placement="intranode")
+    assert names(slow, [slow]) == []
+    assert names(slow, [slow, tcp]) == ["mpi_beside_tcp"]
+    assert names(slow, [slow, tcp, within]) == ["mpi_beside_tcp", "within_below_between"]
+
+
+def test_passthrough_is_held_against_native_of_the_same_link():
+    case = a_case(values={"startup_latency": 20.0, "peak_bandwidth": 7.0})
+    quiet = {"startup_latency": 15.0, "peak_bandwidth": 8.0}
+    for values, link, expected in (
+        (quiet, 10, []),
+        ({"startup_latency": 900.0, "peak_bandwidth": 0.2}, 10, 2),
+        ({"startup_latency": 900.0, "peak_bandwidth": 0.2}, 40, 0),
+    ):
+        native = a_case(values=values, link_class="native", link_speed_gbps=link)
+        assert len(names(case, [case, native])) == (expected or 0)
+
+
+def test_references_are_the_tightest_bounds_known_before_the_run():
+    found = judge.references(SHIPPED.values(), a_case(), ["peak_bandwidth", "startup_latency"])
+    assert found["peak_bandwidth"] == Bounds(pytest.approx(3.6), pytest.approx(10.2))
+    assert found["startup_latency"] == Bounds(0.5, 70)
+    unknown = a_case(link_speed_gbps="unknown", link_type="software")
+    assert judge.references(SHIPPED.values(), unknown, ["peak_bandwidth"]) == {}
+
+
+def test_a_site_overrides_a_bound_with_a_reason_for_some_variables_too():
+    change = {"share_passthrough": {"least": "0.05 * link_speed_gbps", "reason": "old switch"}}
+    own = entries.overridden(SHIPPED, change, "here:batch: extras.expected")
+    case = a_case(values={"peak_bandwidth": 0.93})
+    assert not judge.deviations(own.values(), case)
+    [found] = judge.deviations(own.values(), a_case(values={"peak_bandwidth": 0.1}))
+    assert "The site's bound: old switch." in str(found)
+    change = {"link_rate": {"most": "none", "variables": "peak_.*", "reason": "a bond"}}
+    own = entries.overridden(SHIPPED, change, "here:batch: extras.expected")
+    case = a_case(values={"peak_bandwidth": 19.0, "bandwidth_64KiB": 19.0})
+    assert [one.variable for one in judge.deviations(own.values(), case)] == ["bandwidth_64KiB"]
+
+
+@pytest.mark.parametrize(
+    "change, words",
+    [
+        ([], "is no mapping"),
+        ({"share_passthru": {"least": 1, "reason": "x"}}, "share_passthrough?"),
+        ({"link_rate": {"most": 1}}, "link_rate.reason: is missing"),
+        ({"link_rate": {"most": 1, "reason": " "}}, "link_rate.reason: is missing"),
+        ({"link_rate": {"reason": "x"}}, "link_rate: has no bound"),
+        ({"link_rate": {"most": "f(1)", "reason": "x"}}, "link_rate.most: the function 'f'"),
+        ({"link_rate": {"more": 1, "reason": "x"}}, "link_rate: write a mapping"),
+        ({"memory_share": {"least": 1, "variables": "x", "reason": "x"}}, "has no variables"),
+        ({"link_rate": {"most": 1, "variables": "(", "reason": "x"}}, "no regular expression"),
+    ],
+)
+def test_an_error_in_a_sites_own_bounds_names_the_key(change, words):
+    with pytest.raises(ExpectationError) as error:
+        entries.overridden(SHIPPED, change, "here:batch: extras.expected")
+    assert "here:batch: extras.expected" in str(error.value) and words in str(error.value)
+
+
+def partitions():
+    """(system, partition) -> extras, of the shipped systems."""
+    found = {}
+    for path in sorted((CHECKOUT / "site-config/systems").glob("*.yaml")):
+        document = yaml.safe_load(path.read_text())
+        for partition in document["partitions"]:
+            found[document["name"], partition["name"]] = partition["extras"]
+    return found
+
+
+def test_published_figures_are_within_the_expectations_of_their_systems():
+    extras, compared = partitions(), 0
+    for figure in published.load():
+        where = (figure.system, figure.partition)
+        known = figure.value is not None or figure.range
+        if figure.relative_to or where not in extras or not known:
+            continue
+        features = frozenset({"vm"} if extras[where]["hypervisor"] != "none" else {"bare_metal"})
+        java = figure.environ == "fastmpj"
+        place = Place(extras[where], features, frozenset({"mpj"}) if java else MPI)
+        for value in {figure.value, *(figure.range or ())} - {None}:
+            case = Measured(figure.check, place, figure.parameters, values={figure.variable: value})
+            assert not judge.deviations(SHIPPED.values(), case), figure
+            applied = [one for one in SHIPPED.values() if judge.applies(one, case)]
+            compared += any(
+                one.variables and re.fullmatch(one.variables, figure.variable) for one in applied
+            )
+    assert compared > 10
+
+
+def test_every_shipped_partition_with_a_known_link_has_bounds():
+    for (system, partition), extras in partitions().items():
+        case = a_case(**extras)
+        found = judge.references(SHIPPED.values(), case, ["peak_bandwidth", "startup_latency"])
+        if not isinstance(extras["link_speed_gbps"], str):
+            assert found["peak_bandwidth"].least and found["peak_bandwidth"].most, system
+            assert found["startup_latency"].least, (system, partition)
+
+
+@pytest.mark.parametrize(
+    "mtu, deviates",
+    [
+        ("eth0: 1500", False),
+        ("eth0: 9001, eth1: 1500", False),
+        ("eth0: 576", True),
+        ("eth0: 1500, eth1: 1400", True),
+        ("eth0: 576 | eth0: 1500", True),
+        ("no network interface", False),
+    ],
+)
+def test_small_frames_are_named_by_the_fact(mtu, deviates):
+    case = replace(a_case(), facts={"mtu": mtu})
+    assert ("mtu" in names(case)) == deviates
+    found = [str(one) for one in judge.deviations(SHIPPED.values(), case)]
+    assert not deviates or any(mtu in text for text in found)
+
+
+@pytest.mark.parametrize(
+    "compiler, deviates",
+    [("gcc 14.2.0 -O2 -fopenmp", False), ("gcc 14.2.0 -O0 -fopenmp", True), ("gcc -O0", True)],
+)
+def test_a_program_without_optimization_is_named(compiler, deviates):
+    case = replace(a_case("stream"), facts={"compiler": compiler})
+    assert ("optimized" in names(case)) == deviates
+
+
+@pytest.mark.parametrize(
+    "facts, gflops",
+    [
+        ({"vector": "avx512", "cpu_model": "Intel(R) Xeon(R) Processor @ 2.50GHz"}, 80.0),
+        ({"vector": "fma", "cpu_model": "AMD EPYC 7V73X", "clock_khz": "3500000"}, 56.0),
+        ({"vector": "fma", "cpu_model": "AMD EPYC 7V73X", "clock_khz": "unknown"}, None),
+        ({"vector": "fma | avx512", "clock_khz": "3500000"}, None),
+        ({"clock_khz": "3500000"}, None),
+    ],
+)
+def test_a_cores_peak_follows_from_its_facts(facts, gflops):
+    assert hardware.core_gflops(facts) == gflops
+
+
+@pytest.mark.parametrize(
+    "facts, gbps",
+    [
+        ({"nic.eth0.speed": "10000"}, 10.0),
+        ({"nic.eth0.speed": "10000", "nic.ib0.speed": "100000"}, 110.0),
+        ({"nic.eth0.speed": "10000", "nic.eth1.speed": "unknown"}, None),
+        ({"nic.eth0.speed": "10000 | 1000"}, None),
+        ({"nic.eth0.driver": "ena"}, None),
+    ],
+)
+def test_a_nodes_rate_is_known_where_every_nic_tells_its_own(facts, gbps):
+    assert hardware.nic_gbps(facts) == gbps

@@ -1,0 +1,115 @@
+"""Published ratios beside the ratios of a session."""
+
+import pytest
+
+from nearmetal import published, published_ratios
+from nearmetal.report import overview
+from nearmetal.results import Case, Session, Value
+
+FIGURES = [figure for figure in published.load() if figure.relative_to is not None]
+
+
+def case(check: str, partition: str, environ="openmpi", unit="Mop/s", workload=None, **values):
+    found = tuple(
+        Value(check, environ, partition, name, value, unit, (value,) * 3)
+        for name, value in values.items()
+    )
+    return Case(
+        check,
+        partition,
+        environ,
+        found,
+        {},
+        {},
+        None,
+        None,
+        link_class=partition,
+        workload=workload or {},
+    )
+
+
+def session(*cases: Case) -> Session:
+    return Session("u", "20261123T000000+0000", "here", tuple(cases))
+
+
+def here(figures, *cases) -> dict[str, list[float]]:
+    """Own ratios by the figure's variable and what it is relative to."""
+    return {
+        f"{one.figure.variable} to {one.figure.relative_to}": [own.value for own in one.here]
+        for one in published_ratios.beside(session(*cases), figures)
+    }
+
+
+def of(check: str, **wanted):
+    return [
+        one
+        for one in FIGURES
+        if one.check == check and all(getattr(one, key) == value for key, value in wanted.items())
+    ]
+
+
+def test_every_ratio_of_a_measured_check_is_shown():
+    """44 of them, as many as the documents give."""
+    checks = {figure.check for figure in FIGURES}
+    cases = [case(check, "native", mops_B_1=1.0) for check in checks]
+    assert len(FIGURES) == 44
+    assert len(published_ratios.beside(session(*cases), FIGURES)) == 44
+    assert published_ratios.beside(None, FIGURES) == []
+
+
+@pytest.mark.parametrize(
+    "unit, values, time", [("Mop/s", (100, 80), 1.25), ("s", (100, 125), 1.25)]
+)
+def test_an_overhead_is_of_times_whatever_the_unit(unit, values, time):
+    native, guest = (
+        case("npb %benchmark=is", partition, unit=unit, workload={"processes": 4}, mops_C_4=value)
+        for partition, value in zip(("native", "passthrough"), values)
+    )
+    [figure] = of("npb", variable="overhead", value=7)
+    assert here([figure], native, guest) == {"overhead to native": [pytest.approx(25.0)]}
+    other = case("npb %benchmark=is", "passthrough", unit=unit, mops_C_8=1.0)
+    assert here([figure], native, other) == {"overhead to native": []}
+
+
+def test_a_latencys_overhead_is_a_difference():
+    check = "pingpong %placement=internode"
+    figure = of("pingpong", variable="startup_latency_overhead", value=11)[0]
+    native, guest = (
+        case(check, partition, unit="us", startup_latency=value)
+        for partition, value in (("native", 20.0), ("passthrough", 33.0))
+    )
+    assert here([figure], native, guest) == {"startup_latency_overhead to native": [13.0]}
+    assert here([figure], native) == {"startup_latency_overhead to native": []}
+
+
+def test_large_pages_are_compared_with_small_ones():
+    [figure] = of("hpcc", relative_to="small pages")
+    workload = {"processes": 4, "megabytes": 12800}
+    small, large = (
+        case(f"hpcc %page_size={size}", "native", unit="Gflop/s", workload=workload, hpl=value)
+        for size, value in (("small", 40.0), ("large", 41.0))
+    )
+    assert here([figure], small, large) == {"hpl_gain to small pages": [pytest.approx(2.5)]}
+
+
+def test_hpl_stands_beside_the_top500():
+    figures = of("hpcc", relative_to="theoretical peak")
+    own = case("hpcc %page_size=small", "native", unit="% of peak", hpl_of_peak=51.0)
+    assert here(figures, own) == {"hpl_of_peak to theoretical peak": [51.0]}
+
+
+def test_speed_up_is_between_numbers_of_processes():
+    [figure] = of("namd", variable="speedup", value=1.9)
+    own = case("namd", "vm", unit="s/step", step_stmv_4=2.0, step_stmv_8=1.25)
+    assert here([figure], own) == {"speedup to 4 processes": [pytest.approx(1.6)]}
+
+
+def test_rows_name_the_figure_its_source_and_the_place():
+    native, guest = (
+        case("tcp", partition, "gnu", "us", startup_latency=value)
+        for partition, value in (("native", 20.0), ("passthrough", 33.0))
+    )
+    [row] = overview.published(session(native, guest), of("tcp"))
+    assert row["figure"] == "11 us" and "cag:passthrough, relative to native" in row["what"]
+    assert row["here"] == ["13 us startup_latency on passthrough with gnu"]
+    assert "Evaluation of Messaging Middle" in row["where"]
