@@ -29,6 +29,7 @@ from nearmetal.checks.runtime import facts_of, image_in, runtime_of
 from nearmetal.checks.runtime.jvm import facts_of_jvms
 from nearmetal.checks.runtime.spack import have_it_installed
 from nearmetal.checks.settings import (
+    BUILD_ON_NODES,
     LINK_CLASS,
     MAX_PENDING_TIME,
     MAX_TIME_LIMIT,
@@ -521,7 +522,17 @@ class NearmetalCheck(  # type: ignore[call-arg]
             for one in found
             if one.causes
         ]
+        for one in found:
+            if one.again:
+                self._leave_out_the_bytes_of(one.number)
         return disturbance.measured(text, found)
+
+    def _leave_out_the_bytes_of(self, repeat: int) -> None:
+        first, last = (
+            provenance.parse(self._read(f"evidence.{number}")) for number in (repeat - 1, repeat)
+        )
+        before, after = self._counters
+        self._counters = before, provenance.without_growth(after, first, last)
 
     def check_transport(self) -> None:
         """Raise SanityError if the bytes took another path than the check is to measure."""
@@ -538,7 +549,13 @@ class NearmetalCheck(  # type: ignore[call-arg]
         causes = failures.full(self.stagedir) + failures.disturbance(self.stagedir)
         return SanityError(f"{message}{causes} (files: {self.stagedir})")
 
-    # `special=True` of the class allows it to override these two methods of ReFrame.
+    # `special=True` of the class allows it to override these methods of ReFrame.
+    def setup(self, partition, environ, **job_opts):
+        """ReFrame's setup. It creates the build's job, so the place of the build is set before."""
+        if BUILD_ON_NODES.of(partition, False):
+            self.build_locally = False
+        super().setup(partition, environ, **job_opts)
+
     def check_sanity(self):
         """ReFrame's check. A failure also names what disturbed the nodes."""
         self._with_disturbance(super().check_sanity)

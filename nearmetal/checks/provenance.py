@@ -134,6 +134,25 @@ def snapshots(before: str, after: str) -> tuple[Nodes, Nodes]:
     return first, last
 
 
+def without_growth(after: Nodes, first: Nodes, last: Nodes) -> Nodes:
+    """Counters of sent bytes without what they grew by between two snapshots.
+
+    The bytes of a repeat that ran again then do not count as those of another repeat.
+
+    :arg after: the snapshot at the job's end.
+    :arg first, last: the snapshots before and after the repeat.
+    """
+    corrected = {}
+    for host, facts in after.items():
+        grown = {}
+        for key, value in facts.items():
+            ends = [nodes.get(host, {}).get(key, "") for nodes in (first, last)]
+            if SENT.fullmatch(key) and all(count.isdecimal() for count in (value, *ends)):
+                grown[key] = str(int(value) - int(ends[1]) + int(ends[0]))
+        corrected[host] = {**facts, **grown}
+    return corrected
+
+
 #: Keys that provenance.sh reports for every host, NIC and RDMA port, and those that are counters.
 COUNTERS = (LARGE_PAGES, "lo.tx_bytes", "lo.rx_bytes")
 FACTS = (

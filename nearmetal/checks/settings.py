@@ -302,6 +302,7 @@ class Fact:
 NODES = Fact("nodes", int)
 CORES_PER_NODE = Fact("cores_per_node", int)
 PEAK_GFLOPS = Fact("peak_gflops", float)
+BUILD_ON_NODES = Fact("build_on_nodes", bool)
 MAX_PENDING_TIME = Fact("max_pending_time", str)
 MAX_TIME_LIMIT = Fact("max_time_limit", str)
 LINK_CLASS = Fact("link_class", str)

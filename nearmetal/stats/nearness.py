@@ -20,6 +20,7 @@ DRAWS = 1000
 SEED = 19
 #: Part of the draws inside the interval.
 LEVEL = 0.95
+ONCE = "one repeat: its spread is unknown"
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,11 @@ class Pair:
     base: tuple[float, ...]  #: one a repeat; () if absent
     other: tuple[float, ...]
     lower_is_better: bool | None  #: None: the unit does not say
+
+    @property
+    def once(self) -> bool:
+        """Whether one side has a single repeat, and so no spread."""
+        return min(len(self.base), len(self.other)) == 1
 
 
 @dataclass(frozen=True)
@@ -58,34 +64,40 @@ class Remark:
 
 
 def shares(pairs: Iterable[Pair]) -> tuple[list[Share], list[Remark]]:
-    """Shares in the order of the aspects' first usable variables, and remarks on variables."""
+    """Shares in the order of the aspects' first usable variables, and remarks on variables.
+
+    A variable with one repeat has no spread, and would hide that of its aspect. It counts only
+    where its aspect has no other.
+    """
     usable: dict[str, list[Pair]] = {}
     remarks = []
     for pair in pairs:
-        remark = _remark(pair)
-        if remark:
-            remarks.append(remark)
-        if remark is None or remark.counted:
+        if fault := _fault(pair):
+            remarks.append(Remark(pair.name, fault, False))
+        else:
             usable.setdefault(pair.aspect, []).append(pair)
+    for aspect, of_it in usable.items():
+        repeated = [pair for pair in of_it if not pair.once]
+        usable[aspect] = repeated or of_it
+        remarks += [Remark(pair.name, ONCE, not repeated) for pair in of_it if pair.once]
     return [_share(aspect, of_it) for aspect, of_it in usable.items()], remarks
 
 
-def _remark(pair: Pair) -> Remark | None:
+def _fault(pair: Pair) -> str:
+    """Why a variable cannot be in a share; '' if it can."""
     if pair.lower_is_better is None:
-        return Remark(pair.name, "its unit does not say what is better", False)
+        return "its unit does not say what is better"
     for where, samples in (("the base", pair.base), ("the partition", pair.other)):
         if not samples:
-            return Remark(pair.name, f"no value on {where}", False)
+            return f"no value on {where}"
         if not all(math.isfinite(sample) and sample > 0 for sample in samples):
-            return Remark(pair.name, f"a value on {where} is not positive", False)
-    if min(len(pair.base), len(pair.other)) == 1:
-        return Remark(pair.name, "one repeat: its spread is unknown", True)
-    return None
+            return f"a value on {where} is not positive"
+    return ""
 
 
 def _share(aspect: str, pairs: list[Pair]) -> Share:
     value = math.exp(sum(_log_share(pair) for pair in pairs) / len(pairs))
-    if any(min(len(pair.base), len(pair.other)) == 1 for pair in pairs):
+    if any(pair.once for pair in pairs):
         return Share(aspect, value, None, len(pairs))
     generator = random.Random(SEED)
     drawn = [_drawn(pair, generator) for pair in pairs]

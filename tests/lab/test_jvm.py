@@ -34,7 +34,9 @@ def test_two_nodes_say_hello_on_each_class_of_links(lab, prefix):
         "emulated",
     ):  # not by way of loopback, which would be no network
         [record] = prefix.glob(f"output/lab/{name}/mpj/hello/rfm_job.out")
-        assert record.read_text().count("hello rank=1 size=2 bytes=4000000") == 3
+        said = record.read_text()
+        [repeats] = re.findall(r"# nearmetal repeats: (\d+)", said)  # disturbed ones ran again
+        assert said.count("hello rank=1 size=2 bytes=4000000") == int(repeats) >= 3
 
 
 @pytest.mark.whole

@@ -44,10 +44,16 @@ def test_a_variable_that_cannot_be_counted_is_reported(wrong, reason):
     assert (found, remark.reason, remark.counted) == ([], reason, False)
 
 
-def test_a_single_repeat_counts_without_an_interval():
-    [share], [remark] = shares([pair((1.0,), (2.0, 2.0)), pair((1, 1), (2, 2))])
+def test_a_single_repeat_counts_without_an_interval_where_there_is_no_other():
+    [share], [remark] = shares([pair((1.0,), (2.0, 2.0))])
     assert (share.value, share.interval, remark.counted) == (pytest.approx(0.5), None, True)
     assert nearness.cell(share) == "0.500 ?" and not share.differs
+
+
+def test_a_single_repeat_does_not_hide_the_interval_of_its_aspect():
+    [share], [remark] = shares([pair((1.0,), (4.0,)), pair((1, 1), (2, 2))])
+    assert (share.value, share.interval) == (pytest.approx(0.5), (0.5, 0.5))
+    assert (remark.reason, remark.counted) == ("one repeat: its spread is unknown", False)
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ from nearmetal.checks.provenance import (
     parse,
     transport,
     with_foreign_processes,
+    without_growth,
 )
 from tests.support.paths import RECORDED, SOURCES
 from tests.support.said import lacking
@@ -152,6 +153,15 @@ def test_infiniband_and_ipoib():
         "a": {"mlx5_0/1": PAYLOAD - 100, "eth0": 4900}
     }
     assert transport(before, after, PAYLOAD).name == "mlx5_0/1"
+
+
+def test_the_bytes_of_a_repeat_that_ran_again_are_left_out():
+    first, after = snapshots(nic__eth0__tx_bytes=3 * PAYLOAD + 100, lo__tx_bytes="unknown")
+    _, last = snapshots(nic__eth0__tx_bytes=2 * PAYLOAD + 100, lo__tx_bytes=100)
+    corrected = without_growth(after, first, last)
+    assert corrected["a"] == {"nic.eth0.tx_bytes": str(PAYLOAD + 100), "lo.tx_bytes": "unknown"}
+    assert transport(first, corrected, PAYLOAD).by_host == {"a": {"eth0": PAYLOAD}}
+    assert without_growth(after, {}, last) == after
 
 
 def test_a_vlan_on_a_bond_is_counted_once():

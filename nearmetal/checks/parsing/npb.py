@@ -26,6 +26,8 @@ TABLE = re.compile(
     r"(Class|Size|Iterations|Time in seconds|Total (?:processes|threads)|Active proc\w*"
     r"|Mop/s total|Mop/s/process|Mop/s/thread|Verification)\s*=\s*(.*)"
 )
+#: Seconds for which a busy host may hold up one rank while the others run.
+HELD_UP = 0.05
 #: First line of a launch.
 TITLE = (
     r"# nearmetal program: npb"
@@ -176,7 +178,8 @@ def _check_iterations(kernel: str, table: dict, seconds: float, iterations: list
 
     The iterations are those of rank 0, and the time is that of the slowest rank. Ranks of EP never
     wait for each other, so rank 0 may end long before a rank whose core is busy. EP also counts its
-    iterations otherwise.
+    iterations otherwise. Ranks of a small class may differ by the time that a busy host holds one
+    of them up.
     """
     count = whole(table["Iterations"], f"{kernel}: iterations")
     if kernel != "EP" and len(iterations) != count:
@@ -185,7 +188,7 @@ def _check_iterations(kernel: str, table: dict, seconds: float, iterations: list
             "rerun"
         )
     total = sum(iterations)
-    least = 0 if kernel == "EP" else 0.5 * seconds
+    least = 0 if kernel == "EP" else 0.5 * seconds - HELD_UP
     if not least <= total <= 1.01 * seconds + 1e-4:
         raise ParseError(
             f"the iterations of {kernel} took {total:.9g} s of {seconds:.9g} s: digits were "
