@@ -3,6 +3,7 @@
 import argparse
 import gc
 import importlib
+import re
 import shlex
 import sys
 from pathlib import Path
@@ -265,7 +266,20 @@ def _gate(commands) -> None:
         type=int,
         default=32,
         metavar="N",
-        help="repeats of a case with --confirm (default: %(default)s)",
+        help="fresh repeats of a case with --confirm (default: %(default)s)",
+    )
+    gate.add_argument(
+        "--rounds",
+        type=int,
+        default=4,
+        metavar="N",
+        help="runs of ReFrame with --confirm, each of all open cases (default: %(default)s)",
+    )
+    gate.add_argument(
+        "--within",
+        type=_seconds,
+        metavar="TIME",
+        help="end --confirm after this time, such as 90m or 2h, and name what is left",
     )
     gate.add_argument(
         "--reframe",
@@ -279,6 +293,14 @@ def _gate(commands) -> None:
         gate.add_argument(
             f"--{name}", type=Path, metavar="FILE", help=f"write the verdicts {reader}"
         )
+
+
+def _seconds(text: str) -> float:
+    """The seconds of a text such as `2h`. Raises ValueError."""
+    found = re.fullmatch(r"(\d+)([smh])", text)
+    if not found:
+        raise argparse.ArgumentTypeError(f"{text!r} is no time: give one such as 90m or 2h")
+    return int(found[1]) * {"s": 1, "m": 60, "h": 3600}[found[2]]
 
 
 def _report(commands) -> None:

@@ -151,7 +151,7 @@ def judged(session: results.Session, most: int) -> GateReport:
         {},
         PLACE / "results.db",
         reframe(),
-        most,
+        confirm.Bounds(most),
         lambda line: say(f"  {line}"),
         "changed",
     )

@@ -16,9 +16,10 @@ import reframe as rfm
 import reframe.core.builtins as builtin
 import reframe.utility.sanity as sn
 from reframe.core.backends import getlauncher
-from reframe.core.exceptions import ConfigError, PerformanceError, SanityError
+from reframe.core.exceptions import ConfigError, PerformanceError, SanityError, SkipTestError
 from reframe.core.meta import RegressionTestMeta
 
+from nearmetal import again, naming
 from nearmetal.checkout import CHECKOUT
 from nearmetal.checks import disturbance, failures, provenance, storage
 from nearmetal.checks.baselines import Baselined
@@ -97,6 +98,9 @@ class NearmetalCheck(  # type: ignore[call-arg]
     repeats = setting(int, 3, least=1)
     #: Repeats that may run again in one job because something disturbed them. :type: int
     spare_repeats = setting(int, 2, least=0)
+    #: Cases to measure again (nearmetal/again.py), which `nearmetal gate --confirm` writes. The
+    #: others are skipped. :type: str
+    again = builtin.variable(str, value="")
     #: Nodes in the job. :type: int
     num_nodes = builtin.variable(int, value=1)
 
@@ -263,6 +267,30 @@ class NearmetalCheck(  # type: ignore[call-arg]
     @builtin.run_after("init", always_last=True)
     def have_spack_install_what_it_needs(self):
         self._installers = have_it_installed(self, self.further_environs)
+
+    @builtin.run_after("setup")
+    def measure_again_what_is_asked_for(self):
+        if not self.again:
+            return
+        # `.nid` is ReFrame's parameter: the node that --distribute chose.
+        place = self.current_partition.name, self.current_environ.name, getattr(self, ".nid", "")
+        try:
+            one = again.read(self.again).get((naming.parse(self.display_name).plain, *place))
+        except ValueError as error:
+            raise SanityError(f"again: {error}. `nearmetal gate --confirm` writes it") from None
+        if one is None:
+            raise SkipTestError("it is not measured again")
+        self.repeats = one.repeats
+        if self.by_slurm():
+            self.job.options += [
+                f"--{option}={','.join(nodes)}"
+                for option, nodes in (("nodelist", one.nodes), ("exclude", one.without))
+                if nodes
+            ]
+
+    def by_slurm(self) -> bool:
+        """Whether Slurm runs the job, with or without accounting."""
+        return self.job.scheduler.registered_name in ("slurm", "squeue")
 
     @builtin.run_after("setup")
     def take_the_environments_runtime(self):

@@ -7,7 +7,7 @@ from nearmetal import history, results
 from nearmetal.commands import judging
 from nearmetal.commands.common import session_of, write
 from nearmetal.errors import Incomplete
-from nearmetal.gate import baseline, confirm, render
+from nearmetal.gate import baseline, confirm, elsewhere, render, rerun
 from nearmetal.gate.session import judge_session
 from nearmetal.gate.verdict import GateReport
 from nearmetal.results import Session
@@ -19,24 +19,30 @@ def run(arguments) -> int:
     session = session_of(arguments)
     known = judging.baseline_of(session.system)
     report = judging.judged(session, known, database)
-    moved: list[str] = []
+    told: list[str] = []
     if known is not None:
         report = _confirmed(arguments, report, known)
-        moved = history.sentences(_moved_since(known, session, database))
+        told += elsewhere.notes(report, known, database)
+        told += history.sentences(_moved_since(known, session, database))
     elif arguments.confirm:
         raise Incomplete(
             f"{session.system} has no baseline to confirm changes against. Fix: `nearmetal "
             f"baseline record --system {session.system}`, or run without --confirm"
         )
-    report = replace(report, notes=(*report.notes, *moved, *database.notes()))
+    report = replace(report, notes=(*report.notes, *told, *database.notes()))
     try:
         print(render.table(report, arguments.all), flush=True)
     finally:  # the files are written even if nobody reads the table
-        write(arguments.json, lambda: json.dumps(render.document(report), indent=1) + "\n")
-        write(arguments.junit, lambda: render.junit(report))
-        write(arguments.markdown, lambda: render.markdown(report))
-        write(arguments.openmetrics, lambda: render.openmetrics(report))
+        _write(arguments, report)
     return report.exit_code
+
+
+def _write(arguments, report: GateReport) -> None:
+    """The report in the requested formats."""
+    write(arguments.json, lambda: json.dumps(render.document(report), indent=1) + "\n")
+    write(arguments.junit, lambda: render.junit(report))
+    write(arguments.markdown, lambda: render.markdown(report))
+    write(arguments.openmetrics, lambda: render.openmetrics(report))
 
 
 def _confirmed(arguments, report: GateReport, known: baseline.Baseline) -> GateReport:
@@ -44,17 +50,32 @@ def _confirmed(arguments, report: GateReport, known: baseline.Baseline) -> GateR
     if not arguments.confirm:
         return report
     session, database = report.session, arguments.database
+    partitions = judging.partitions_of(session.system)[0]
+    reframe = arguments.reframe or rerun.reframe_of(session, database)
+
+    def say(line: str) -> None:
+        print(line, flush=True)
+
+    _write(arguments, report)
     again = confirm.measure_again(
         judge_session(session, known, fresh := confirm.fresh_samples(session, database)),
         known,
         fresh,
         database,
-        arguments.reframe or confirm.reframe_of(session, database),
-        arguments.most,
-        lambda line: print(line, flush=True),
+        reframe,
+        confirm.Bounds(arguments.most, arguments.rounds, arguments.within),
+        say,
         arguments.confirm,
+        lambda so_far: _write(arguments, judging.held(so_far, partitions)),
     )
-    return judging.held(again, judging.partitions_of(session.system)[0])
+    elsewhere.measure(again, database, reframe, _nodes(session.system), say)
+    return judging.held(again, partitions)
+
+
+def _nodes(system: str) -> dict[str, int]:
+    """Number of nodes of the partitions whose extras say it."""
+    numbers = judging.numbers_of(system)
+    return {name: int(str(of["nodes"])) for name, of in numbers.items() if "nodes" in of}
 
 
 def _moved_since(

@@ -1,42 +1,47 @@
 """Measures suspicious cases of a session again, by ReFrame in new jobs.
 
 By then, a short disturbance of a node or switch is over. An inconclusive variable gets the repeats
-that it lacks.
+that it lacks. A round is one run of ReFrame, which measures all open cases, each with its own
+number of repeats.
+
+A change is measured again on the nodes where it was seen: on others, a sick node would look well.
 """
 
-import os
-import re
 import shlex
-import shutil
-import socket
-import subprocess
-import sys
-import tomllib
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from nearmetal import naming
-from nearmetal.checkout import CHECKOUT
-from nearmetal.command import CommandError, parse
-from nearmetal.errors import NearmetalError
-from nearmetal.gate import relative
+from nearmetal.again import Again
+from nearmetal.choices import some
+from nearmetal.compare import percent
+from nearmetal.gate import relative, rerun
 from nearmetal.gate.baseline import Baseline
-from nearmetal.gate.selection import CHOOSING
 from nearmetal.gate.session import Fresh, judge_session
 from nearmetal.gate.verdict import CHANGED, MEASURED_AGAIN, GateReport, Verdict, Where
-from nearmetal.results import CONFIRMS, Case, Database, Session, confirmations
-from nearmetal.stats.plan import CONFIRMATION_ANALYSES
-
-#: Topology of this checkout's lab, a virtual cluster on this host.
-TOPOLOGY = CHECKOUT / "site-config" / "lab" / "topology.toml"
-#: Environment variables that are passed to the lab.
-PASSED = ("RFM_PREFIX", "RFM_REFERENCE_PREFIX", "NEARMETAL_SYSTEMS_PATH", "NEARMETAL_IMAGES")
+from nearmetal.results import Case, Database, Session, confirmations
+from nearmetal.stats.plan import ANALYSES
 
 
-class ConfirmError(NearmetalError):
-    """A case was not measured again. The message has its name and ReFrame's output."""
+@dataclass(frozen=True)
+class Bounds:
+    """What a confirmation may use."""
 
-    exit_code = 2
+    most: int = 32  #: fresh repeats of a case
+    rounds: int = 4  #: runs of ReFrame
+    within: float | None = None  #: seconds; None: any
+
+
+@dataclass
+class _State:
+    """What was measured again so far."""
+
+    fresh: Fresh
+    #: Why cases, or variables of them, cannot be measured again.
+    lost: dict[Where, str] = field(default_factory=dict)
+    nodes: dict[Where, set[str]] = field(default_factory=dict)  #: where they were measured again
+    repeats: dict[Where, int] = field(default_factory=dict)  #: fresh ones
 
 
 def measure_again(
@@ -45,44 +50,142 @@ def measure_again(
     fresh: Fresh,
     database: Path | Database,
     reframe: list[str],
-    most: int,
+    bounds: Bounds,
     say: Callable[[str], None],
     which: str = "all",
+    after_round: Callable[[GateReport], None] = lambda report: None,
 ) -> GateReport:
-    """Measure suspicious cases until none is left, or `most` repeats are used; returns the report.
+    """Measure suspicious cases until none is left, or a bound is reached; returns the report.
 
     :arg fresh: fresh samples that the session has already (`fresh_samples`); new ones are added.
     :arg reframe: the command that starts ReFrame.
-    :arg most: most fresh repeats of a case.
-    :arg say: receives a line about each case that is measured.
+    :arg say: receives a line about each round.
     :arg which: a key of MEASURED_AGAIN.
-    :raises ConfirmError: a case was not measured again.
+    :arg after_round: receives the report after each round.
+    :raises rerun.ConfirmError: no round stored a result.
     """
-    database = Database.of(database)
-    wanted = suspicious(report, fresh, most, which)
-    if wanted:
-        started = f"confirm: ReFrame is started by `{shlex.join(reframe)}`"
-        say(f"{started} (--reframe sets another command)")
-    while wanted:
-        for number, (where, repeats) in enumerate(wanted.items(), 1):
-            say(
-                f"confirm: {' | '.join(where)}: {repeats} fresh repeats "
-                f"({number} of {len(wanted)} cases)"
-            )
-            samples = measure(report.session, where, repeats, database, reframe)
-            samples |= relative.fresh_ratios(report.session, where, samples)
-            for name, values in samples.items():
-                fresh.setdefault((*where, name), []).extend(values)
-        report = judge_session(report.session, baseline, fresh)
-        wanted = suspicious(report, fresh, most, which)
-    return report
+    database, session = Database.of(database), report.session
+    state = _State(fresh)
+    began, rounds, stopped = time.monotonic(), 0, ""
+    seen: dict[tuple[Where, str], Verdict] = {}
+    while wanted := suspicious(report, fresh, bounds, which, state.lost, rounds):
+        if stopped := _stopped(bounds, rounds, time.monotonic() - began):
+            break
+        if not rounds:
+            started = f"confirm: ReFrame is started by `{shlex.join(reframe)}`"
+            say(f"{started} (--reframe sets another command)")
+        seen |= {(one.where, one.variable): one for one in report.verdicts if one.name in CHANGED}
+        rounds += 1
+        say(
+            f"confirm: round {rounds} of at most {bounds.rounds}: {_cases(len(wanted))}, "
+            f"{sum(one.repeats for one in wanted.values())} fresh repeats"
+        )
+        left = bounds.within and bounds.within - (time.monotonic() - began)
+        found = rerun.measure(session, wanted, database, reframe, left)
+        _take(found, session, wanted, report, state)
+        report = _with_lost(judge_session(session, baseline, fresh), state.lost)
+        after_round(report)
+    notes = [*_vanished(report, seen, state), *_left(report, fresh, bounds, which, state, stopped)]
+    return replace(report, notes=(*report.notes, *notes), confirmed=True)
+
+
+def _stopped(bounds: Bounds, rounds: int, seconds: float) -> str:
+    """The bound that is reached, in words; '' if none is."""
+    if rounds >= bounds.rounds:
+        return f"after {rounds} rounds (--rounds)"
+    if bounds.within is not None and seconds >= bounds.within:
+        return f"after {seconds / 60:.0f} minutes (--within)"
+    return ""
+
+
+def _cases(count: int) -> str:
+    return "1 case" if count == 1 else f"{count} cases"
+
+
+def _take(
+    found: Mapping[Where, Case | str],
+    session: Session,
+    wanted: Mapping[Where, Again],
+    report: GateReport,
+    state: _State,
+) -> None:
+    """Add what a round measured to the state."""
+    open_variables: dict[Where, set[str]] = {}
+    for one in report.verdicts:
+        if one.name in MEASURED_AGAIN["all"]:
+            open_variables.setdefault(one.where, set()).add(one.variable)
+    for where in wanted:
+        case = found.get(where, "ReFrame stored no result of it")
+        if isinstance(case, str):
+            state.lost[where] = f"could not be measured again: {case}"
+            continue
+        samples = {value.variable: list(value.samples) for value in case.values}
+        samples |= relative.fresh_ratios(session, where, samples)
+        for name, values in samples.items():
+            state.fresh.setdefault((*where, name), []).extend(values)
+        lacking = sorted(open_variables.get(where, set()) - samples.keys())
+        if lacking:
+            state.lost[where] = f"measured again, but without a value of {', '.join(lacking)}"
+        state.nodes.setdefault(where, set()).update(rerun.nodes_of(case))
+        state.repeats[where] = state.repeats.get(where, 0) + max(map(len, samples.values()))
+
+
+def _with_lost(report: GateReport, lost: Mapping[Where, str]) -> GateReport:
+    """The report; open variables of cases that cannot be measured again are incomplete."""
+    verdicts = tuple(
+        replace(one, name="incomplete", wanted=None, reason=lost[one.where])
+        if one.where in lost and one.name in MEASURED_AGAIN["all"]
+        else one
+        for one in report.verdicts
+    )
+    return replace(report, verdicts=verdicts)
+
+
+def _vanished(
+    report: GateReport, seen: Mapping[tuple[Where, str], Verdict], state: _State
+) -> Iterable[str]:
+    """Changes of the session that fresh repeats did not show, with their nodes."""
+    cases = {case.where: case for case in report.session.cases}
+    grouped: dict[tuple[Where, str], list[str]] = {}
+    for one in report.verdicts:
+        before = seen.get((one.where, one.variable))
+        if before is None or one.name in CHANGED or one.where in state.lost:
+            continue
+        first = ", ".join(rerun.nodes_of(cases[one.where])) or "unknown nodes"
+        then = ", ".join(sorted(state.nodes.get(one.where, ()))) or "unknown nodes"
+        where = f"on the same nodes ({then})" if first == then else f"on {then} instead of {first}"
+        said = f"{state.repeats.get(one.where, 0)} fresh repeats {where}"
+        change = percent(before.change) if before.change is not None else before.name
+        grouped.setdefault((one.where, said), []).append(f"{one.variable} {change}")
+    for (place, said), variables in grouped.items():
+        yield f"vanished: {' | '.join(place)}: {some(variables)}; {said} do not show it"
+
+
+def _left(
+    report: GateReport, fresh: Fresh, bounds: Bounds, which: str, state: _State, stopped: str
+) -> Iterable[str]:
+    """What the confirmation left open, and why."""
+    if stopped:
+        wanted = suspicious(report, fresh, bounds, which, state.lost)
+        names = [" | ".join(where) for where in wanted]
+        yield f"the confirmation ended {stopped}; still open: {some(names)}"
+    over = [
+        f"{' | '.join(one.where)} | {one.variable}"
+        for one in report.verdicts
+        if one.name == "inconclusive" and one.wanted and not _repeats(one, fresh, bounds)
+    ]
+    if over:
+        yield (
+            f"undecided after --most {bounds.most} fresh repeats: {some(over)}. These are too "
+            "noisy: a quieter system, or more time for each repeat, makes the noise less"
+        )
 
 
 def fresh_samples(session: Session, database: Path | Database) -> Fresh:
     """The stored samples of the session's confirmations. Raises ResultsError."""
     fresh: Fresh = {}
-    for again in confirmations(database, session):
-        for case in filter(_is_measured, again.cases):
+    for later in confirmations(database, session):
+        for case in filter(_is_measured, later.cases):
             samples = {value.variable: list(value.samples) for value in case.values}
             samples |= relative.fresh_ratios(session, case.where, samples)
             for name, values in samples.items():
@@ -94,27 +197,51 @@ def _is_measured(case: Case) -> bool:
     return case.measured
 
 
-def suspicious(report: GateReport, fresh: Fresh, most: int, which: str = "all") -> dict[Where, int]:
-    """Repeats to measure next by case: as many as any of its variables needs, up to `most`.
+def suspicious(
+    report: GateReport,
+    fresh: Fresh,
+    bounds: Bounds,
+    which: str = "all",
+    lost: Iterable[Where] = (),
+    rounds: int = 0,
+) -> dict[Where, Again]:
+    """Cases to measure next, with as many repeats as any of their variables needs.
 
-    A change must show again in fresh samples alone.
+    A change must show again in fresh samples alone, and on the same nodes.
+
+    :arg lost: cases that cannot be measured again.
+    :arg rounds: number of rounds before; the last one uses all repeats that are left.
     """
-    wanted: dict[Where, int] = {}
+    nodes = {case.where: rerun.nodes_of(case) for case in report.session.cases}
+    wanted: dict[Where, Again] = {}
     for one in report.verdicts:
         taken = len(fresh.get((*one.where, one.variable), ()))
-        target = _target(one)
-        if not _is_suspicious(one, taken, which) or not target or taken >= most:
+        if one.where in lost or not _is_suspicious(one, taken, which):
             continue
-        repeats = min(max(1, target - one.repeats), most - taken)
-        wanted[one.where] = max(wanted.get(one.where, 0), repeats)
+        repeats = _repeats(one, fresh, bounds, rounds + 1 >= bounds.rounds)
+        if not repeats:
+            continue
+        before = wanted.get(one.where, Again(0))
+        same = nodes.get(one.where, ()) if one.fresh or taken or before.nodes else ()
+        if one.node:
+            same = ()  # `--distribute` pins it
+        wanted[one.where] = Again(max(repeats, before.repeats), same or before.nodes)
     return wanted
 
 
-def _target(one: Verdict) -> int | None:
-    """Number of repeats of both stages at which the variable is judged next."""
-    if one.name == "inconclusive":
-        return one.wanted
-    return one.repeats + CONFIRMATION_ANALYSES[0]
+def _repeats(one: Verdict, fresh: Fresh, bounds: Bounds, is_last: bool = False) -> int:
+    """Fresh repeats that a variable needs next; 0 if too few are left for an analysis."""
+    left = bounds.most - len(fresh.get((*one.where, one.variable), ()))
+    if one.name in CHANGED:
+        return min(one.fresh or 1, left) if left > 0 else 0
+    if one.wanted is None:
+        return 0
+    reachable = [count for count in ANALYSES if one.repeats < count <= one.repeats + left]
+    if not reachable:
+        return 0
+    # A number of repeats without an analysis decides nothing.
+    target = reachable[-1] if is_last else min(one.wanted, reachable[-1])
+    return target - one.repeats
 
 
 def _is_suspicious(one: Verdict, taken: int, which: str) -> bool:
@@ -123,98 +250,3 @@ def _is_suspicious(one: Verdict, taken: int, which: str) -> bool:
         return False  # confirmed
     # A change that fresh samples left undecided is measured again, whatever `which` is.
     return one.name in MEASURED_AGAIN[which] or (one.name == "inconclusive" and taken > 0)
-
-
-def reframe_of(session: Session, database: Path | Database) -> list[str]:
-    """The command that starts ReFrame where the session ran: here, or in this host's lab."""
-    if not ran_in_lab(session):
-        return ["reframe"]
-    settings = {name: os.environ[name] for name in PASSED if name in os.environ}
-    settings["RFM_SQLITE_DB_FILE"] = str(Database.of(database).path.resolve())
-    where = [f"--chdir={session.directory}"] if session.directory else []
-    words = [f"{name}={value}" for name, value in settings.items()]
-    return [sys.executable, "-m", "nearmetal.lab", "exec", "env", *where, *words, "reframe"]
-
-
-def ran_in_lab(session: Session) -> bool:
-    """Whether the session ran on the lab's login node, and this is another host without Slurm."""
-    try:
-        login = tomllib.loads(TOPOLOGY.read_text())["cluster"]["controller"]
-    except (OSError, ValueError, KeyError):
-        return False
-    return session.host == login != socket.gethostname() and not shutil.which("sbatch")
-
-
-def measure(
-    session: Session, where: Where, repeats: int, database: Path | Database, reframe: list[str]
-) -> dict[str, list[float]]:
-    """Fresh samples of one case, by variable. Raises ConfirmError."""
-    command = [*reframe, *arguments(session, where, repeats)]
-    database = Database.of(database)
-    before = len(confirmations(database, session))
-    known = session.directory and Path(session.directory).is_dir()
-    try:
-        done = subprocess.run(
-            command,
-            cwd=session.directory if known else None,
-            text=True,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-        )
-    except OSError as error:
-        raise ConfirmError(
-            f"{command[0]} cannot be started: {error.strerror}. Fix: activate the virtual "
-            "environment, or give with --reframe the command that starts ReFrame on "
-            f"{session.host or 'the login node'}, where the session ran"
-        ) from error
-    database.refresh()
-    after = confirmations(database, session)[before:]
-    cases = [case for again in after for case in again.cases if case.where == where]
-    if not cases or not cases[0].measured:
-        reason = cases[0].failure if cases else _ending(done, reframe)
-        raise ConfirmError(f"{' | '.join(where)} could not be measured again: {reason}")
-    return {value.variable: list(value.samples) for value in cases[0].values}
-
-
-def _ending(done: subprocess.CompletedProcess, reframe: list[str]) -> str:
-    said = done.stdout[-400:].strip() or f"ReFrame ended with {done.returncode}"
-    return f"{said}. It was started by `{shlex.join(reframe)}`; --reframe sets another command"
-
-
-def arguments(session: Session, where: Where, repeats: int) -> list[str]:
-    """ReFrame's arguments for fresh repeats of one case: those of the session's command, with the
-    selection replaced."""
-    case = next(case for case in session.cases if case.where == where)
-    try:
-        command = parse(session.command)
-    except CommandError as error:
-        raise ConfirmError(
-            f"the command of session {session.uuid} cannot be read ({error}), so its options "
-            f"cannot be used again: {session.command}"
-        ) from None
-    words = [
-        word
-        for word in command.words(leave_out=CHOOSING)
-        if not re.match(r"--setvar=(.+\.)?repeats=", word)
-    ]
-    name = naming.parse(case.check).plain.replace(" ", "")
-    return [
-        *(word for word in words if not (case.node and _chooses_nodes(word))),
-        "--system",
-        f"{session.system}:{case.partition}",
-        "-p",
-        f"^{re.escape(case.environ)}$",
-        "-n",
-        f"^{re.escape(name)}$",
-        *(["--distribute=all", "-J", f"nodelist={case.node}"] if case.node else []),
-        "-S",
-        f"{name.partition('%')[0]}.repeats={repeats}",
-        "--session-extras",
-        f"{CONFIRMS}={session.uuid}",
-    ]
-
-
-def _chooses_nodes(word: str) -> bool:
-    """Whether an option of ReFrame passes the scheduler an option that chooses nodes."""
-    return re.match(r"--job-option=(--nodelist|nodelist|-w|w)\b", word) is not None

@@ -29,7 +29,7 @@ def with_ratios(session: Session) -> Session:
     return replace(
         session,
         cases=tuple(
-            replace(case, values=(*case.values, *_ratios(case, native)))
+            replace(case, values=(*_own(case), *_ratios(case, native)))
             if _usable(case) and case.partition != native.partition
             else case
             for case in session.cases
@@ -74,7 +74,7 @@ def _usable(case: Case) -> bool:
 
 def _ratios(case: Case, native: _Native) -> list[Value]:
     found = []
-    for value in case.values:
+    for value in _own(case):
         median = native.median(value)
         if median is None or not value.samples or value.lower_is_better is None:
             continue
@@ -90,6 +90,11 @@ def _ratios(case: Case, native: _Native) -> list[Value]:
             )
         )
     return found
+
+
+def _own(case: Case) -> list[Value]:
+    """The case's values without ratios, which a judged session has already."""
+    return [value for value in case.values if not is_ratio(value.variable)]
 
 
 def plain(variable: str) -> str:

@@ -21,6 +21,8 @@ from nearmetal.gate.verdict import MEASURED_AGAIN, VERDICT_NAMES, GateReport, Ve
 FORMAT = 1
 #: Keys of the JSON document that differ from the names of a verdict's attributes.
 KEYS = {"environ": "environment", "name": "word", "repeats": "launches"}
+#: Attributes of a verdict that the document leaves out: they steer `--confirm`.
+INTERNAL = ("fresh",)
 HEADERS = (
     "verdict",
     "check",
@@ -120,6 +122,8 @@ def reasons(report: GateReport) -> list[str]:
         for (name, then, now), where in changed.items()
     ]
     names = {one.name for one in report.verdicts}
+    if report.confirmed:
+        names -= {"inconclusive"}  # that step is done
     return [*lines, *(text for name, text in ADVICE.items() if name in names), *report.notes]
 
 
@@ -154,6 +158,8 @@ def _entry(one: Verdict) -> dict:
     """A verdict with the document's keys; None instead of NaN and infinity, which JSON lacks."""
     entry = {}
     for name, value in asdict(one).items():
+        if name in INTERNAL:
+            continue
         if isinstance(value, float) and not math.isfinite(value):
             value = None
         entry[KEYS.get(name, name)] = value

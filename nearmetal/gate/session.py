@@ -180,6 +180,7 @@ def _value(value: Value, entry: Entry, campaign: _Campaign, facts: dict) -> Verd
         decision.wanted,
         facts=facts,
         rung=RUNGS[-1] if len(entry.samples[variable]) > 1 else RUNGS[-2],
+        fresh=decision.fresh,
     )
 
 

@@ -44,11 +44,14 @@ class Verdict:
     p: float | None = None
     repeats: int = 0  #: number of repeats used
     finds: float | None = None  #: minimum detectable change as a fraction
-    wanted: int | None = None  #: inconclusive: repeats of the next analysis; None: there is none
+    #: inconclusive: repeats that probably decide; None: no number of repeats would
+    wanted: int | None = None
     reason: str = ""  #: why it deviates, or is incomplete, disturbed or not judged
     facts: dict[str, tuple[str, str]] | None = None  #: changed since the baseline: (then, now)
     node: str = ""  #: given by `--distribute`
     rung: str = "baseline"  #: one of RUNGS
+    #: regressed, improved: fresh repeats that probably show the change again
+    fresh: int | None = None
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -73,6 +76,7 @@ class GateReport:
     session: Session
     verdicts: tuple[Verdict, ...]
     notes: tuple[str, ...] = ()
+    confirmed: bool = False  #: whether `--confirm` has done what it could
 
     @property
     def verdict(self) -> str:

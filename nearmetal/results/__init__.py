@@ -5,6 +5,7 @@ from nearmetal.results.decode import parameters, parse_case, parse_session
 from nearmetal.results.find import confirmations, load_session, newest, no_session, sessions
 from nearmetal.results.session import (
     CONFIRMS,
+    ELSEWHERE,
     FACTS,
     BadSession,
     Case,
@@ -21,6 +22,7 @@ from nearmetal.results.session import (
 
 __all__ = [
     "CONFIRMS",
+    "ELSEWHERE",
     "FACTS",
     "BadSession",
     "Case",

@@ -7,7 +7,7 @@ from typing import TypeGuard
 from nearmetal import choices
 from nearmetal.results.database import Database
 from nearmetal.results.run_reports import unstored_runs
-from nearmetal.results.session import BadSession, NewestError, ResultsError, Session
+from nearmetal.results.session import ELSEWHERE, BadSession, NewestError, ResultsError, Session
 
 CAMPAIGN: tuple[str, ...] = ("campaign",)
 
@@ -94,13 +94,18 @@ def newest(
     return None
 
 
-def confirmations(database: Path | Database, session: Session) -> list[Session]:
+def confirmations(
+    database: Path | Database, session: Session, elsewhere: bool = False
+) -> list[Session]:
     """The sessions that measured some of the session's cases again, in the order of storage.
 
     Raises ResultsError.
+
+    :arg elsewhere: those on other nodes, instead of those that confirm.
     """
     again = sessions(database, kinds=("confirmation",), after=session.stored)
-    return [one for one in again if one.confirms == session.uuid]
+    name = session.uuid + (ELSEWHERE if elsewhere else "")
+    return [one for one in again if one.confirms == name]
 
 
 def _holds(found: Session | BadSession, kinds: tuple[str, ...]) -> TypeGuard[Session]:

@@ -24,7 +24,7 @@ import numpy as np
 from scipy import special
 
 from nearmetal.stats import drift as days
-from nearmetal.stats import ranks, sequential
+from nearmetal.stats import looks, ranks, sequential
 from nearmetal.stats.plan import (
     ANALYSES,
     CONFIRMATION_ANALYSES,
@@ -50,9 +50,28 @@ class Decision:
     samples: int  #: number of samples used, of both stages if there are two
     #: minimum detectable change as a fraction; None: above DETECTABLE[1]
     detectable: float | None
-    #: inconclusive: samples of the next analysis; None: there is no further analysis
+    #: inconclusive: samples of the next analysis that probably decides; None: there is none
     wanted: int | None = None
+    #: regressed, improved: fresh samples that probably show the change again
+    fresh: int | None = None
     drift: float = 0.0  #: allowed between sessions, as a fraction
+
+
+@dataclass(frozen=True)
+class _Test:
+    """What the decisions on one variable share."""
+
+    base: np.ndarray  #: logarithms of the baseline's samples
+    sessions: int  #: number of sessions in the baseline
+    alpha: float  #: error rate of an analysis
+    drift: float
+    lower_is_better: bool
+    analyses: tuple[int, ...] = ANALYSES
+
+    @property
+    def errors(self) -> sequential.Errors:
+        noise = ranks.spread(self.base[None])
+        return sequential.Errors(noise, len(self.base), np.array([self.drift]), self.sessions)
 
 
 def judge(
@@ -69,15 +88,11 @@ def judge(
         baseline. The drift of this variable alone replaces it if it is larger.
     :raises JudgeError: too few samples, or a value that is not positive and finite.
     """
-    sessions, base = _baseline(baseline, variables)
+    test = _test(baseline, lower_is_better, variables, drift)
     new = positive_logs(samples, "samples")
     if not len(new):
         raise JudgeError("no sample to judge")
-    drift = max(drift, days.typical([sessions]))
-    found = sequential.decide(
-        base[None], new[None], alpha(variables), np.array([drift]), len(sessions)
-    )
-    return _decision(found, base, new, lower_is_better, drift, len(sessions))
+    return _decision(_decided(test, new), test, new)
 
 
 def judge_in_two_stages(
@@ -90,34 +105,44 @@ def judge_in_two_stages(
     for a large change. Arguments and errors are as for `judge`; `wanted` counts the samples of both
     stages.
     """
-    sessions, base = _baseline(baseline, variables)
+    test = _test(baseline, lower_is_better, variables, drift)
     stages = [positive_logs(first, "samples"), positive_logs(fresh, "fresh samples")]
     if not all(map(len, stages)):
         raise JudgeError("no sample to judge")
-    drift = max(drift, days.typical([sessions]))
-    known = np.array([drift]), len(sessions)
-    error = alpha(variables)
-    alone = sequential.decide(base[None], stages[0][None], error, *known)
+    alone = _decided(test, stages[0])
     if alone.side[0] == 0:
-        return _decision(alone, base, stages[0], lower_is_better, drift, len(sessions))
+        return _decision(alone, test, stages[0])
     both = sequential.decide_in_two_stages(
-        base[None], stages[0][None], stages[1][None], error, CONFIRMATION_ERROR, *known
+        test.base[None],
+        stages[0][None],
+        stages[1][None],
+        test.alpha,
+        CONFIRMATION_ERROR,
+        np.array([test.drift]),
+        test.sessions,
     )
     if alone.side[0] == UNDECIDED:
-        new = np.concatenate(stages)
-        return _decision(both, base, new, lower_is_better, drift, len(sessions))
+        return _decision(both, test, np.concatenate(stages))
     used = int(alone.count[0])
-    decision = _decision(
-        replace(both, count=both.count - used),
-        base,
-        stages[1],
-        lower_is_better,
-        drift,
-        len(sessions),
-        CONFIRMATION_ANALYSES,
+    again = replace(
+        test,
+        alpha=CONFIRMATION_ERROR / len(CONFIRMATION_ANALYSES),
+        analyses=CONFIRMATION_ANALYSES,
     )
+    decision = _decision(replace(both, count=both.count - used), again, stages[1])
     wanted = decision.wanted + used if decision.wanted else decision.wanted
     return replace(decision, samples=decision.samples + used, wanted=wanted)
+
+
+def _test(baseline, lower_is_better: bool, variables: int, drift: float) -> _Test:
+    sessions, base = _baseline(baseline, variables)
+    drift = max(drift, days.typical([sessions]))
+    return _Test(base, len(sessions), alpha(variables), drift, lower_is_better)
+
+
+def _decided(test: _Test, new: np.ndarray) -> Decisions:
+    drift = np.array([test.drift])
+    return sequential.decide(test.base[None], new[None], test.alpha, drift, test.sessions)
 
 
 def detectable_change(baseline, variables: int = 1, drift: float = 0.0) -> float | None:
@@ -162,29 +187,26 @@ def positive_logs(values, what: str) -> np.ndarray:
     return np.log(array)
 
 
-def _decision(
-    found: Decisions,
-    base: np.ndarray,
-    new: np.ndarray,
-    lower_is_better: bool,
-    drift: float,
-    sessions: int,
-    analyses: tuple[int, ...] = ANALYSES,
-) -> Decision:
-    """The decision of a single trial."""
+def _decision(found: Decisions, test: _Test, new: np.ndarray) -> Decision:
+    """The decision of a single trial on new samples."""
     side, count, shift = int(found.side[0]), int(found.count[0]), float(found.shift[0])
-    wanted = None
+    wanted, fresh = None, None
     if side == UNDECIDED:
-        wanted = next((planned for planned in analyses if planned > count), None)
+        wanted = looks.next_analysis(
+            shift, count, test.errors, test.alpha, float(found.detectable[0]), test.analyses
+        )
+    elif side:
+        fresh = looks.fresh_analysis(shift, test.errors)
     return Decision(
-        _name(side, lower_is_better),
+        _name(side, test.lower_is_better),
         math.expm1(shift),
-        _interval(base, new[:count], shift, _day(drift, sessions)),
+        _interval(test.base, new[:count], shift, _day(test.drift, test.sessions)),
         float(found.p[0]),
         count,
         _fraction(found.detectable),
         wanted,
-        drift,
+        fresh,
+        test.drift,
     )
 
 

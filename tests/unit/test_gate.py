@@ -3,7 +3,6 @@ incomplete, and its outputs."""
 
 import json
 import re
-import shlex
 import shutil
 import subprocess
 import sys
@@ -15,13 +14,14 @@ import pytest
 import yaml
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from nearmetal import command, results
+from nearmetal import results
 from nearmetal.cli import main
-from nearmetal.gate import baseline, confirm, record, relative
+from nearmetal.gate import baseline, record, relative, rerun
 from nearmetal.gate import render as verdicts
 from nearmetal.gate.baseline import Baseline
 from nearmetal.gate.session import judge_session
 from nearmetal.gate.verdict import VERDICT_NAMES, GateReport
+from nearmetal.stats.plan import ANALYSES
 from tests.support.campaigns import campaign, only
 from tests.support.recorded import store
 from tests.support.said import lacking
@@ -96,7 +96,7 @@ def test_a_change_is_named_with_its_direction(references, variable, factor, word
 def test_too_few_launches_are_inconclusive_and_not_a_pass(references):
     report = judged(references, campaign(102, launches=2))
     assert (report.exit_code, words(report)) == (2, {"inconclusive": 24})
-    assert all(one.wanted == 3 for one in report.verdicts)
+    assert all(one.wanted in ANALYSES and one.wanted >= 5 for one in report.verdicts)
 
 
 def test_three_launches_find_a_large_change(references):
@@ -489,22 +489,6 @@ def test_baseline_commands_from_recording_to_a_changed_system(monkeypatch, capsy
     assert code == 2 and "and is 7.0.0" in out and "0 days ago" in out and "record it anew" in out
 
 
-def test_what_is_suspicious_is_asked_for_again_and_nothing_else(references):
-    report = judged(references, campaign(112, steps=[(SLOWER, 1.2)], launches=5))
-    wanted = confirm.suspicious(report, {}, 32)
-    case = "pingpong %placement=internode", "emulated", "mpich"
-    assert wanted[case] == 3  # the change must show in launches of its own
-    assert set(wanted) == {
-        one.key for one in report.verdicts if one.name in ("regressed", "inconclusive")
-    }
-    assert confirm.suspicious(report, {}, 2)[case] == 2
-    assert confirm.suspicious(report, {}, 32, "changed") == {case: 3}
-    fresh = {
-        (*case, one.variable): [one.baseline] * 32 for one in report.verdicts if one.key == case
-    }
-    assert case not in confirm.suspicious(report, fresh, 32)
-
-
 def test_an_alarm_that_does_not_come_again_is_none(references):
     data = campaign(113, steps=[(SLOWER, 1.2)], launches=5)
     report = judged(references, data)
@@ -519,62 +503,6 @@ def test_an_alarm_that_does_not_come_again_is_none(references):
     worse = {(*one.key, one.variable): [one.baseline * (1.2 + 0.01 * (-1) ** n) for n in range(10)]}
     [verdict] = changed(judged(references, data, fresh=worse))
     assert verdict.change == pytest.approx(0.2, abs=0.03)
-
-
-def test_reframe_is_called_with_the_sessions_own_options_but_for_its_selection():
-    data = campaign(114)
-    data["session_info"]["cmdline"] = (
-        "/opt/reframe -c reframe_checks -r --system lab -p mpich -x tcp -S repeats=5 "
-        "-S pingpong.suite=imb -n pingpong"
-    )
-    session = results.parse_session(data, "here")
-    words = confirm.arguments(session, ("pingpong %placement=internode", "emulated", "mpich"), 7)
-    assert chosen(words) == {
-        "checkpath": ["reframe_checks"],
-        "run": True,
-        "vars": ["pingpong.suite=imb", "pingpong.repeats=7"],
-        "system": "lab:emulated",
-        "prgenv": ["^mpich$"],
-        "names": ["^pingpong%placement=internode$"],
-        "session_extras": ["nearmetal_confirms=00000114-campaign"],
-    }
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        "-rp mpich",
-        "-r --prg mpich --repeat=3",
-        "-r -nping -xtcp --distribute --reruns=2",
-        "-r --duration 10m -P sizes=1,2 -Srepeats=5 -Spingpong.repeats=5",
-        "-r --job-option=nodelist=other -J--nodelist=other --distribute=all",
-    ],
-)
-def test_a_case_is_measured_again_alone_whatever_its_session_ran(options):
-    data = campaign(116)
-    data["session_info"]["cmdline"] = f"reframe -c reframe_checks {options} -vv"
-    for case in data["runs"][0]["testcases"]:
-        case["display_name"] = case["display_name"].replace(" ", " %.part=lab:x %.nid=n7 ", 1)
-    session = results.parse_session(data, "here")
-    where = "pingpong %placement=internode", "emulated@n7", "mpich"
-    assert chosen(confirm.arguments(session, where, 7)) == {
-        "checkpath": ["reframe_checks"],
-        "run": True,
-        "verbose": 2,
-        "vars": ["pingpong.repeats=7"],
-        "system": "lab:emulated",
-        "prgenv": ["^mpich$"],
-        "names": ["^pingpong%placement=internode$"],
-        "distribute": "all",
-        "job_options": ["nodelist=n7"],
-        "session_extras": ["nearmetal_confirms=00000116-campaign"],
-    }
-
-
-def chosen(words: list[str]) -> dict:
-    """The options that ReFrame's parser reads from these words."""
-    found = vars(command.parse(shlex.join(["reframe", *words])).options)
-    return {name: value for name, value in found.items() if value is not None}
 
 
 def test_reframe_that_fails_again_is_incomplete(monkeypatch, capsys, tmp_path, references):
@@ -612,11 +540,11 @@ def ran_on(host: str, **more) -> results.Session:
 
 @pytest.mark.skipif(shutil.which("sbatch") is not None, reason="this host is a login node itself")
 def test_a_session_of_the_lab_is_confirmed_in_the_lab_without_being_told(monkeypatch, tmp_path):
-    for name in confirm.PASSED:
+    for name in rerun.PASSED:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("RFM_PREFIX", "/srv/prefix")
     database = tmp_path / "results.db"
-    assert confirm.reframe_of(ran_on("login"), database) == [
+    assert rerun.reframe_of(ran_on("login"), database) == [
         sys.executable,
         "-m",
         "nearmetal.lab",
@@ -627,8 +555,8 @@ def test_a_session_of_the_lab_is_confirmed_in_the_lab_without_being_told(monkeyp
         f"RFM_SQLITE_DB_FILE={database}",
         "reframe",
     ]
-    assert confirm.reframe_of(ran_on("login17.cluster"), database) == ["reframe"]
-    assert confirm.reframe_of(ran_on(""), database) == ["reframe"]
+    assert rerun.reframe_of(ran_on("login17.cluster"), database) == ["reframe"]
+    assert rerun.reframe_of(ran_on(""), database) == ["reframe"]
 
 
 def test_confirm_says_how_it_starts_reframe_and_where_the_session_ran(

@@ -94,3 +94,8 @@ def test_a_baseline_of_an_older_version_has_no_ratios(known):
     }
     report = judge_session(parsed(105, launches=10), replace(known, entries=entries))
     assert report.verdict == "clean" and len(report.verdicts) == 24
+
+
+def test_a_session_with_ratios_gets_no_second_ones():
+    session = relative.with_ratios(parsed(1))
+    assert relative.with_ratios(session) == session

@@ -1,0 +1,195 @@
+"""Runs ReFrame again for some cases of a session, each with its own number of repeats."""
+
+import os
+import re
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from nearmetal import again, naming
+from nearmetal.again import Again
+from nearmetal.checkout import CHECKOUT
+from nearmetal.choices import some
+from nearmetal.command import CommandError, parse
+from nearmetal.compare import gist
+from nearmetal.errors import NearmetalError
+from nearmetal.gate.selection import CHOOSING
+from nearmetal.gate.verdict import Where
+from nearmetal.results import CONFIRMS, ELSEWHERE, Case, Database, Session, confirmations
+
+#: Topology of this checkout's lab, a virtual cluster on this host.
+TOPOLOGY = CHECKOUT / "site-config" / "lab" / "topology.toml"
+#: Environment variables that are passed to the lab.
+PASSED = ("RFM_PREFIX", "RFM_REFERENCE_PREFIX", "NEARMETAL_SYSTEMS_PATH", "NEARMETAL_IMAGES")
+#: Seconds for which an interrupted ReFrame may cancel its jobs.
+PATIENCE = 60
+
+
+class ConfirmError(NearmetalError):
+    """Nothing was measured again. The message has the reason and ReFrame's output."""
+
+    exit_code = 2
+
+
+def reframe_of(session: Session, database: Path | Database) -> list[str]:
+    """The command that starts ReFrame where the session ran: here, or in this host's lab."""
+    if not ran_in_lab(session):
+        return ["reframe"]
+    settings = {name: os.environ[name] for name in PASSED if name in os.environ}
+    settings["RFM_SQLITE_DB_FILE"] = str(Database.of(database).path.resolve())
+    where = [f"--chdir={session.directory}"] if session.directory else []
+    words = [f"{name}={value}" for name, value in settings.items()]
+    return [sys.executable, "-m", "nearmetal.lab", "exec", "env", *where, *words, "reframe"]
+
+
+def ran_in_lab(session: Session) -> bool:
+    """Whether the session ran on the lab's login node, and this is another host without Slurm."""
+    try:
+        login = tomllib.loads(TOPOLOGY.read_text())["cluster"]["controller"]
+    except (OSError, ValueError, KeyError):
+        return False
+    return session.host == login != socket.gethostname() and not shutil.which("sbatch")
+
+
+def measure(
+    session: Session,
+    wanted: Mapping[Where, Again],
+    database: Database,
+    reframe: list[str],
+    seconds: float | None = None,
+    elsewhere: bool = False,
+) -> dict[Where, Case | str]:
+    """Measure cases in one run of ReFrame; what it stored of each, or why it did not.
+
+    Cases of nodes that `--distribute` chose are a run of their own.
+
+    :arg seconds: after which ReFrame is interrupted; None: never.
+    :arg elsewhere: whether the result is stored as one of other nodes, which confirms nothing.
+    :raises ConfirmError: ReFrame cannot be started, or stored nothing.
+    """
+    cases = {case.where: case for case in session.cases}
+    found: dict[Where, Case | str] = {}
+    for distributed in (False, True):
+        part = {
+            where: one for where, one in wanted.items() if bool(cases[where].node) == distributed
+        }
+        if part:
+            found |= _measured(session, part, database, reframe, seconds, elsewhere)
+    return found
+
+
+def _measured(
+    session: Session,
+    wanted: Mapping[Where, Again],
+    database: Database,
+    reframe: list[str],
+    seconds: float | None,
+    elsewhere: bool,
+) -> dict[Where, Case | str]:
+    before = len(confirmations(database, session, elsewhere))
+    words = arguments(session, wanted, ELSEWHERE if elsewhere else "")
+    code, output = _start(session, [*reframe, *words], seconds)
+    database.refresh()
+    after = confirmations(database, session, elsewhere)[before:]
+    if not after:
+        said = output[-400:].strip() or f"ReFrame ended with {code}"
+        raise ConfirmError(
+            f"{some([' | '.join(where) for where in wanted])} could not be measured again: {said}. "
+            f"It was started by `{shlex.join(reframe)}`; --reframe sets another command"
+        )
+    return {
+        case.where: case if case.measured else gist(case.failure or "it failed")
+        for one in after
+        for case in one.cases
+        if case.where in wanted
+    }
+
+
+def _start(session: Session, command: list[str], seconds: float | None) -> tuple[int, str]:
+    """Exit code and output of ReFrame. Raises ConfirmError if it cannot be started."""
+    known = session.directory and Path(session.directory).is_dir()
+    try:
+        process = subprocess.Popen(
+            command,
+            cwd=session.directory if known else None,
+            text=True,
+            errors="replace",
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=seconds is not None,
+        )
+    except OSError as error:
+        raise ConfirmError(
+            f"{command[0]} cannot be started: {error.strerror}. Fix: activate the virtual "
+            "environment, or give with --reframe the command that starts ReFrame on "
+            f"{session.host or 'the login node'}, where the session ran"
+        ) from error
+    with process:
+        for number, patience in ((signal.SIGINT, seconds), (signal.SIGKILL, PATIENCE)):
+            try:
+                output, _ = process.communicate(timeout=patience)
+                return process.returncode, output
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, number)  # ReFrame cancels its jobs
+        output, _ = process.communicate()
+    return process.returncode, output
+
+
+def arguments(session: Session, wanted: Mapping[Where, Again], suffix: str = "") -> list[str]:
+    """ReFrame's arguments for fresh repeats of some cases: those of the session's command, with the
+    selection replaced. Either all of the cases have a node that `--distribute` chose, or none."""
+    cases = {case.where: case for case in session.cases if case.where in wanted}
+    try:
+        command = parse(session.command)
+    except CommandError as error:
+        raise ConfirmError(
+            f"the command of session {session.uuid} cannot be read ({error}), so its options "
+            f"cannot be used again: {session.command}"
+        ) from None
+    words = [
+        word
+        for word in command.words(leave_out=CHOOSING)
+        if not re.match(r"--setvar=(.+\.)?repeats=", word)
+    ]
+    nodes = list(dict.fromkeys(case.node for case in cases.values() if case.node))
+    if nodes:
+        words = [word for word in words if not _chooses_nodes(word)]
+        words += ["--distribute=all", "-J", f"nodelist={','.join(nodes)}"]
+    partitions = {case.partition for case in cases.values()}
+    only = f":{partitions.pop()}" if len(partitions) == 1 else ""
+    plain = {where: naming.parse(case.check).plain for where, case in cases.items()}
+    keys = {
+        (plain[where], case.partition, case.environ, case.node): wanted[where]
+        for where, case in cases.items()
+    }
+    return [
+        *words,
+        *("--system", f"{session.system}{only}"),
+        *_each("-p", (case.environ for case in cases.values())),
+        *_each("-n", (name.replace(" ", "") for name in plain.values())),
+        *("-S", f"again={again.write(keys)}"),
+        *("--session-extras", f"{CONFIRMS}={session.uuid}{suffix}"),
+    ]
+
+
+def nodes_of(case: Case) -> tuple[str, ...]:
+    """The nodes of a case, as its facts name them."""
+    nodes = case.facts.get("nodes") or ()
+    return tuple(re.split(r"[,\s]+", nodes)) if isinstance(nodes, str) else tuple(nodes)
+
+
+def _each(option: str, names: Iterable[str]) -> list[str]:
+    """The option for each name, which is matched as a whole."""
+    return [word for name in dict.fromkeys(names) for word in (option, f"^{re.escape(name)}$")]
+
+
+def _chooses_nodes(word: str) -> bool:
+    """Whether an option of ReFrame passes the scheduler an option that chooses nodes."""
+    return re.match(r"--job-option=(--nodelist|nodelist|-w|w)\b", word) is not None

@@ -1,0 +1,237 @@
+"""`nearmetal gate --confirm`: which cases it measures again, on which nodes, and how it ends."""
+
+import shlex
+import sys
+from dataclasses import replace
+
+import pytest
+
+from nearmetal import again, command, results
+from nearmetal.again import Again
+from nearmetal.gate import confirm, record, rerun
+from nearmetal.gate.baseline import Baseline
+from nearmetal.gate.confirm import Bounds
+from nearmetal.gate.session import judge_session
+from tests.support.campaigns import campaign
+from tests.support.said import lacking
+
+SLOWER = ("", "emulated", "mpich", "startup_latency")
+CASE = ("pingpong %placement=internode", "emulated", "mpich")
+OTHER = ("pingpong %placement=internode", "native", "mpich")
+NODES = ["n1", "n2"]
+
+
+@pytest.fixture(scope="module")
+def known():
+    """The baseline of twelve sessions of five repeats at 2 %."""
+    sessions = [results.parse_session(campaign(number), "here") for number in range(12)]
+    return record.record(sessions, Baseline("lab", "lab.yaml", {}))[0]
+
+
+def parsed(data: dict, nodes=NODES) -> results.Session:
+    for case in data["runs"][0]["testcases"]:
+        case["facts"] = {**(case.get("facts") or {}), "nodes": nodes}
+    return results.parse_session(data, "here")
+
+
+class Cluster:
+    """Stands in for ReFrame: measures the wanted cases on a system, and keeps what was asked."""
+
+    def __init__(self, monkeypatch, known, nodes=NODES, **system):
+        self.known, self.nodes, self.system, self.asked = known, nodes, system, []
+        self.failing: dict = {}
+        self.lacking: set = set()
+        monkeypatch.setattr(rerun, "measure", self.measure)
+
+    def measure(self, session, wanted, database, reframe, seconds):
+        self.asked.append(wanted)
+        found = {}
+        for where, one in wanted.items():
+            data = campaign(900 + len(self.asked), launches=one.repeats, **self.system)
+            cases = {case.where: case for case in parsed(data, self.nodes).cases}
+            case = cases[where]
+            case = replace(
+                case, values=tuple(v for v in case.values if v.variable not in self.lacking)
+            )
+            found[where] = self.failing.get(where, case)
+        return found
+
+    def confirm(self, data: dict, bounds=None, which="all", **options):
+        said, partial = [], []
+        report = confirm.measure_again(
+            judge_session(parsed(data), self.known),
+            self.known,
+            {},
+            "results.db",
+            ["reframe"],
+            bounds or Bounds(),
+            said.append,
+            which,
+            partial.append,
+            **options,
+        )
+        return report, said, partial
+
+
+def verdict(report, where, variable):
+    return next(one for one in report.verdicts if (one.where, one.variable) == (where, variable))
+
+
+def test_one_run_of_reframe_measures_all_open_cases(monkeypatch, known):
+    cluster = Cluster(monkeypatch, known)
+    report, said, partial = cluster.confirm(campaign(112, launches=3))
+    assert 1 <= len(cluster.asked) <= 4 and len(cluster.asked[0]) > 1
+    assert len(partial) == len(cluster.asked)
+    assert f"round 1 of at most 4: {len(cluster.asked[0])} cases" in said[1]
+    assert "--reframe" in said[0]
+    assert report.verdict == "clean"
+
+
+def test_a_change_is_measured_again_on_its_nodes_and_confirmed(monkeypatch, known):
+    cluster = Cluster(monkeypatch, known, steps=[(SLOWER, 1.2)])
+    report, _, _ = cluster.confirm(campaign(113, steps=[(SLOWER, 1.2)], launches=10))
+    assert cluster.asked[0][CASE].nodes == ("n1", "n2")
+    assert verdict(report, CASE, "startup_latency").name == "regressed"
+    assert not any("vanished" in note for note in report.notes)
+
+
+def test_a_change_that_vanished_is_reported_with_the_nodes(monkeypatch, known):
+    cluster = Cluster(monkeypatch, known, nodes=["n3", "n4"])
+    report, _, _ = cluster.confirm(campaign(114, steps=[(SLOWER, 1.3)], launches=10))
+    assert verdict(report, CASE, "startup_latency").name == "ok"
+    [note] = [note for note in report.notes if note.startswith("vanished: pingpong")]
+    assert not lacking(note, "startup_latency +2", "on n3, n4 instead of n1, n2", "do not show it")
+
+
+def test_a_case_that_fails_is_incomplete_and_the_others_go_on(monkeypatch, known):
+    cluster = Cluster(monkeypatch, known, steps=[(SLOWER, 1.2)])
+    cluster.failing = {CASE: "the job was lost"}
+    report, _, _ = cluster.confirm(campaign(115, steps=[(SLOWER, 1.2)], launches=3))
+    lost = verdict(report, CASE, "startup_latency")
+    assert (lost.name, lost.reason) == (
+        "incomplete",
+        "could not be measured again: the job was lost",
+    )
+    assert verdict(report, OTHER, "startup_latency").name == "ok"
+    assert all(CASE not in wanted for wanted in cluster.asked[1:])
+
+
+def test_a_variable_that_is_missing_does_not_loop(monkeypatch, known):
+    cluster = Cluster(monkeypatch, known)
+    cluster.lacking = {"startup_latency"}
+    report, _, _ = cluster.confirm(campaign(116, steps=[(SLOWER, 1.2)], launches=10))
+    assert len(cluster.asked) == 1
+    lost = verdict(report, CASE, "startup_latency")
+    assert lost.name == "incomplete" and "without a value of startup_latency" in lost.reason
+
+
+@pytest.mark.parametrize(
+    "bounds, said",
+    [
+        (Bounds(rounds=1), "after 1 rounds (--rounds)"),
+        (Bounds(within=0), "after 0 minutes (--within)"),
+    ],
+)
+def test_a_bound_ends_it_and_what_is_left_is_named(monkeypatch, known, bounds, said):
+    noisy = {"cv": 0.08}
+    cluster = Cluster(monkeypatch, known, **noisy)
+    # More rounds are wanted than allowed: the last one may use three repeats alone.
+    report, _, _ = cluster.confirm(
+        campaign(117, launches=3, **noisy, steps=[(SLOWER, 1.06)]), replace(bounds, most=40)
+    )
+    notes = [note for note in report.notes if "still open" in note]
+    left = [one for one in report.verdicts if one.name == "inconclusive"]
+    assert len(cluster.asked) <= bounds.rounds
+    assert (
+        not left or any(said in note for note in notes) or any("--most" in n for n in report.notes)
+    )
+
+
+def test_only_numbers_of_repeats_with_an_analysis_are_asked_for(known):
+    report = judge_session(parsed(campaign(118, launches=5, cv=0.08)), known)
+    unchanged = [one for one in report.verdicts if one.name == "inconclusive"]
+    report = replace(report, verdicts=tuple(unchanged))
+    for most in (2, 9, 32):
+        wanted = confirm.suspicious(report, {}, Bounds(most))
+        assert {5 + one.repeats for one in wanted.values()} <= {7, 10, 14, 20, 32}
+    assert confirm.suspicious(report, {}, Bounds(1)) == {}
+
+
+def test_only_what_changed_is_measured_where_that_is_asked(known):
+    report = judge_session(parsed(campaign(112, steps=[(SLOWER, 1.2)], launches=5)), known)
+    assert set(confirm.suspicious(report, {}, Bounds(), "changed")) == {CASE}
+    assert set(confirm.suspicious(report, {}, Bounds())) == {
+        one.key for one in report.verdicts if one.name in ("regressed", "inconclusive")
+    }
+    assert confirm.suspicious(report, {}, Bounds(), "changed", {CASE: "it failed"}) == {}
+
+
+def chosen(words: list[str]) -> dict:
+    """The options that ReFrame's parser reads from these words."""
+    found = vars(command.parse(shlex.join(["reframe", *words])).options)
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def test_reframe_is_called_with_the_sessions_own_options_but_for_its_selection():
+    data = campaign(114)
+    data["session_info"]["cmdline"] = (
+        "/opt/reframe -c reframe_checks -r --system lab -p mpich -x tcp -S repeats=5 "
+        "-S pingpong.suite=imb -n pingpong"
+    )
+    session = results.parse_session(data, "here")
+    wanted = {CASE: Again(7, ("n1", "n2"))}
+    found = chosen(rerun.arguments(session, wanted))
+    text = found["vars"].pop().removeprefix("again=")
+    assert again.read(text) == {(*CASE, ""): wanted[CASE]}
+    assert found == {
+        "checkpath": ["reframe_checks"],
+        "run": True,
+        "vars": ["pingpong.suite=imb"],
+        "system": "lab:emulated",
+        "prgenv": ["^mpich$"],
+        "names": ["^pingpong%placement=internode$"],
+        "session_extras": ["nearmetal_confirms=00000114-campaign"],
+    }
+    both = chosen(rerun.arguments(session, {CASE: Again(7), OTHER: Again(3)}))
+    assert both["system"] == "lab" and both["prgenv"] == ["^mpich$"] and len(both["names"]) == 1
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        "-rp mpich",
+        "-r --prg mpich --repeat=3",
+        "-r -nping -xtcp --distribute --reruns=2",
+        "-r --duration 10m -P sizes=1,2 -Srepeats=5 -Spingpong.repeats=5",
+        "-r --job-option=nodelist=other -J--nodelist=other --distribute=all",
+    ],
+)
+def test_a_case_is_measured_again_on_its_node_whatever_its_session_ran(options):
+    data = campaign(116)
+    data["session_info"]["cmdline"] = f"reframe -c reframe_checks {options} -vv"
+    for case in data["runs"][0]["testcases"]:
+        case["display_name"] = case["display_name"].replace(" ", " %.part=lab:x %.nid=n7 ", 1)
+    session = results.parse_session(data, "here")
+    where = "pingpong %placement=internode", "emulated@n7", "mpich"
+    found = chosen(rerun.arguments(session, {where: Again(7)}))
+    assert again.read(found.pop("vars")[-1].removeprefix("again=")) == {
+        ("pingpong %placement=internode", "emulated", "mpich", "n7"): Again(7)
+    }
+    assert found == {
+        "checkpath": ["reframe_checks"],
+        "run": True,
+        "verbose": 2,
+        "system": "lab:emulated",
+        "prgenv": ["^mpich$"],
+        "names": ["^pingpong%placement=internode$"],
+        "distribute": "all",
+        "job_options": ["nodelist=n7"],
+        "session_extras": ["nearmetal_confirms=00000116-campaign"],
+    }
+
+
+def test_a_reframe_that_takes_too_long_is_interrupted():
+    session = results.parse_session(campaign(120), "here")
+    script = "import time\ntry: time.sleep(60)\nexcept KeyboardInterrupt: exit('stopped')"
+    code, said = rerun._start(session, [sys.executable, "-c", script], 1)
+    assert (code, said.strip()) == (1, "stopped")
