@@ -248,18 +248,19 @@ def _gate(commands) -> None:
         "gate",
         "gate.run",
         "judge a session against the baseline",
-        "Each variable is ok, regressed, improved, inconclusive (too few repeats), incomplete or "
-        "not judged. The chance that an unchanged campaign raises any alarm is "
-        f"{100 * plan.CAMPAIGN_ERROR:.0f} %. Run it after `reframe -c reframe_checks -r`.",
+        "Each variable is ok, watched (by several sessions), regressed, improved, deviates, "
+        "disturbed, inconclusive (too few repeats), incomplete or not judged. The chance that an "
+        f"unchanged campaign raises any alarm is {100 * plan.CAMPAIGN_ERROR:.0f} %. Run it "
+        "after `reframe -c reframe_checks -r`.",
     )
     _one_session(gate)
     gate.add_argument(
         "--confirm",
         nargs="?",
-        const="all",
+        const="suspicious",
         choices=list(MEASURED_AGAIN),
-        help="measure suspicious cases again, with ReFrame: what changed, or all that is "
-        "inconclusive too (default)",
+        help="measure cases again, with ReFrame: what changed; what is suspicious, which is that "
+        "and what is inconclusive (default); or all that is not ok, what is watched too",
     )
     gate.add_argument(
         "--most",

@@ -147,7 +147,7 @@ def judged(session: results.Session, most: int) -> GateReport:
     report = judge_session(session, known)
     return confirm.measure_again(
         report,
-        known,
+        lambda fresh: judge_session(session, known, fresh),
         {},
         PLACE / "results.db",
         reframe(),

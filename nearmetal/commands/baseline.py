@@ -27,6 +27,9 @@ HEADERS = (
     "recorded",
 )
 
+#: Verdicts of a session that `--add` takes.
+ADDED = {"ok", "watched", "not judged", "inconclusive"}
+
 
 def record(arguments) -> int:
     """Write the baseline from some sessions, or its bounds anew."""
@@ -90,7 +93,7 @@ def _to_add(arguments, before: baseline.Baseline) -> tuple[list[Session], list[s
         why = why or recording.unfit(session)
         if not why:
             report = judging.judged(session, before, arguments.database)
-            counts = {one.name for one in report.verdicts} - {"ok", "not judged", "inconclusive"}
+            counts = {one.name for one in report.verdicts} - ADDED
             why = f"is not ok: {', '.join(sorted(counts))}" if counts else ""
         if why:
             notes.append(f"session {session.uuid} is left out: it {why}")

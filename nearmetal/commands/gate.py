@@ -7,8 +7,7 @@ from nearmetal import history, results
 from nearmetal.commands import judging
 from nearmetal.commands.common import session_of, write
 from nearmetal.errors import Incomplete
-from nearmetal.gate import baseline, confirm, elsewhere, render, rerun
-from nearmetal.gate.session import judge_session
+from nearmetal.gate import baseline, confirm, elsewhere, render, rerun, watch
 from nearmetal.gate.verdict import GateReport
 from nearmetal.results import Session
 
@@ -57,9 +56,13 @@ def _confirmed(arguments, report: GateReport, known: baseline.Baseline) -> GateR
         print(line, flush=True)
 
     _write(arguments, report)
+    judge, fresh = (
+        judging.by_baseline(session, known, database),
+        confirm.fresh_samples(session, database),
+    )
     again = confirm.measure_again(
-        judge_session(session, known, fresh := confirm.fresh_samples(session, database)),
-        known,
+        judge(fresh),
+        judge,
         fresh,
         database,
         reframe,
@@ -87,10 +90,5 @@ def _moved_since(
         for one in results.sessions(database)
         if one.system == session.system and one.order <= session.order
     ]
-    recorded = known.sessions
-    last = max((at for at, one in enumerate(past) if one.uuid in recorded), default=-1)
-    later = {one.uuid for one in past[last + 1 :]}
-    if last < 0:  # the baseline is of another database
-        before = max(recorded.values(), default="")
-        later = {one.uuid for one in past if one.started > before}
+    later = {one.uuid for one in watch.since(known, past)}
     return [point for point in history.change_points(past) if point.session in later]

@@ -1,12 +1,13 @@
 """The gate's report on a session, by whichever rungs its system has (gate/ladder.py)."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from nearmetal import limits, results
 from nearmetal.commands import expect
 from nearmetal.errors import NearmetalError
-from nearmetal.gate import baseline, confirm, ladder
-from nearmetal.gate.session import judge_session
+from nearmetal.gate import baseline, confirm, ladder, watch
+from nearmetal.gate.session import Fresh, judge_session
 from nearmetal.gate.verdict import GateReport
 from nearmetal.results import Database, Session
 
@@ -28,12 +29,36 @@ def judged(
     partitions, note = partitions_of(session.system)
     if known is not None:
         fresh = confirm.fresh_samples(session, database) if fresh is None else fresh
-        report = judge_session(session, known, fresh)
+        report = by_baseline(session, known, database)(fresh)
     else:
         before = session_before(session, database)
         report = ladder.judge_without_baseline(session, before, expect.bounded(session, partitions))
     report = held(report, partitions)
     return replace(report, notes=(*report.notes, *filter(None, [note])))
+
+
+def by_baseline(
+    session: Session, known: baseline.Baseline, database: Database
+) -> Callable[[Fresh], GateReport]:
+    """Function: fresh samples -> the report against the baseline.
+
+    What the session alone leaves undecided is judged by all sessions since the baseline.
+    """
+    later = since_baseline(session, known, database)
+    earlier = [one for one in later if one.uuid != session.uuid]
+    return lambda fresh: watch.watched(judge_session(session, known, fresh), known, earlier, fresh)
+
+
+def since_baseline(session: Session, known: baseline.Baseline, database: Database) -> list[Session]:
+    """The system's sessions after the baseline's, up to this one, oldest first."""
+    return watch.since(
+        known,
+        (
+            one
+            for one in results.sessions(database)
+            if one.system == session.system and one.order <= session.order
+        ),
+    )
 
 
 def partitions_of(system: str) -> tuple[dict[str, expect.Partition], str]:

@@ -17,11 +17,10 @@ from nearmetal.again import Again
 from nearmetal.choices import some
 from nearmetal.compare import percent
 from nearmetal.gate import relative, rerun
-from nearmetal.gate.baseline import Baseline
-from nearmetal.gate.session import Fresh, judge_session
+from nearmetal.gate.session import Fresh
 from nearmetal.gate.verdict import CHANGED, MEASURED_AGAIN, GateReport, Verdict, Where
 from nearmetal.results import Case, Database, Session, confirmations
-from nearmetal.stats.plan import ANALYSES
+from nearmetal.stats.plan import ANALYSES, LEAST_UNCHANGED
 
 
 @dataclass(frozen=True)
@@ -46,17 +45,18 @@ class _State:
 
 def measure_again(
     report: GateReport,
-    baseline: Baseline,
+    judge: Callable[[Fresh], GateReport],
     fresh: Fresh,
     database: Path | Database,
     reframe: list[str],
     bounds: Bounds,
     say: Callable[[str], None],
-    which: str = "all",
+    which: str = "suspicious",
     after_round: Callable[[GateReport], None] = lambda report: None,
 ) -> GateReport:
     """Measure suspicious cases until none is left, or a bound is reached; returns the report.
 
+    :arg judge: function: fresh samples -> the report on the session.
     :arg fresh: fresh samples that the session has already (`fresh_samples`); new ones are added.
     :arg reframe: the command that starts ReFrame.
     :arg say: receives a line about each round.
@@ -82,8 +82,8 @@ def measure_again(
         )
         left = bounds.within and bounds.within - (time.monotonic() - began)
         found = rerun.measure(session, wanted, database, reframe, left)
-        _take(found, session, wanted, report, state)
-        report = _with_lost(judge_session(session, baseline, fresh), state.lost)
+        _take(found, session, wanted, report, state, which)
+        report = _with_lost(judge(fresh), state.lost, which)
         after_round(report)
     notes = [*_vanished(report, seen, state), *_left(report, fresh, bounds, which, state, stopped)]
     return replace(report, notes=(*report.notes, *notes), confirmed=True)
@@ -108,11 +108,12 @@ def _take(
     wanted: Mapping[Where, Again],
     report: GateReport,
     state: _State,
+    which: str,
 ) -> None:
     """Add what a round measured to the state."""
     open_variables: dict[Where, set[str]] = {}
     for one in report.verdicts:
-        if one.name in MEASURED_AGAIN["all"]:
+        if one.name in MEASURED_AGAIN[which]:
             open_variables.setdefault(one.where, set()).add(one.variable)
     for where in wanted:
         case = found.get(where, "ReFrame stored no result of it")
@@ -130,11 +131,11 @@ def _take(
         state.repeats[where] = state.repeats.get(where, 0) + max(map(len, samples.values()))
 
 
-def _with_lost(report: GateReport, lost: Mapping[Where, str]) -> GateReport:
+def _with_lost(report: GateReport, lost: Mapping[Where, str], which: str) -> GateReport:
     """The report; open variables of cases that cannot be measured again are incomplete."""
     verdicts = tuple(
         replace(one, name="incomplete", wanted=None, reason=lost[one.where])
-        if one.where in lost and one.name in MEASURED_AGAIN["all"]
+        if one.where in lost and one.name in MEASURED_AGAIN[which]
         else one
         for one in report.verdicts
     )
@@ -201,7 +202,7 @@ def suspicious(
     report: GateReport,
     fresh: Fresh,
     bounds: Bounds,
-    which: str = "all",
+    which: str = "suspicious",
     lost: Iterable[Where] = (),
     rounds: int = 0,
 ) -> dict[Where, Again]:
@@ -233,7 +234,7 @@ def _repeats(one: Verdict, fresh: Fresh, bounds: Bounds, is_last: bool = False) 
     """Fresh repeats that a variable needs next; 0 if too few are left for an analysis."""
     left = bounds.most - len(fresh.get((*one.where, one.variable), ()))
     if one.name in CHANGED:
-        return min(one.fresh or 1, left) if left > 0 else 0
+        return min(one.fresh or LEAST_UNCHANGED, left) if left > 0 else 0
     if one.wanted is None:
         return 0
     reachable = [count for count in ANALYSES if one.repeats < count <= one.repeats + left]

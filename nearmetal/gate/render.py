@@ -21,6 +21,8 @@ from nearmetal.gate.verdict import MEASURED_AGAIN, VERDICT_NAMES, GateReport, Ve
 FORMAT = 1
 #: Keys of the JSON document that differ from the names of a verdict's attributes.
 KEYS = {"environ": "environment", "name": "word", "repeats": "launches"}
+#: Verdicts whose variables the table leaves out.
+QUIET = ("watched", "ok")
 #: Attributes of a verdict that the document leaves out: they steer `--confirm`.
 INTERNAL = ("fresh",)
 HEADERS = (
@@ -114,7 +116,7 @@ def reasons(report: GateReport) -> list[str]:
     lines = [f"{reason} ({some(variables)})" for reason, variables in grouped.items()]
     changed: dict[tuple, list[str]] = {}
     for one in report.verdicts:
-        if one.name in MEASURED_AGAIN["all"]:
+        if one.name in MEASURED_AGAIN["suspicious"]:
             for name, (then, now) in (one.facts or {}).items():
                 changed.setdefault((name, then, now), []).append(one.place)
     lines += [
@@ -130,7 +132,9 @@ def reasons(report: GateReport) -> list[str]:
 @readable
 def table(report: GateReport, every: bool = False) -> str:
     """Table for a terminal: variables that are not ok, or all variables."""
-    rows = [row(one) for one in report.verdicts if every or (one.name != "ok" and one.variable)]
+    rows = [
+        row(one) for one in report.verdicts if every or (one.name not in QUIET and one.variable)
+    ]
     alignment = ["left"] * 5 + ["right"] * 6
     text = tabulate(rows, HEADERS, disable_numparse=True, colalign=alignment) if rows else ""
     blocks = [f"{headline(report)}\n{subject(report)}", text, "\n".join(reasons(report))]

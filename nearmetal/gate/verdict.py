@@ -13,12 +13,17 @@ VERDICT_NAMES = (
     "inconclusive",
     "improved",
     "not judged",
+    "watched",
     "ok",
 )
 #: Verdicts on a variable that changed.
 CHANGED = ("regressed", "improved")
-#: Value of `--confirm` -> verdicts whose cases it measures again.
-MEASURED_AGAIN = {"changed": CHANGED, "all": (*CHANGED, "inconclusive")}
+#: Value of `--confirm` -> verdicts whose cases it measures again. The second is the default.
+MEASURED_AGAIN = {
+    "changed": CHANGED,
+    "suspicious": (*CHANGED, "inconclusive"),
+    "all": (*CHANGED, "inconclusive", "watched"),
+}
 
 #: What a variable is judged against (gate/ladder.py); "" for what is judged against nothing.
 RUNGS = ("", "expectation", "session before", "baseline of one session", "baseline")
@@ -90,6 +95,7 @@ class GateReport:
         unknown = names & {"incomplete", "disturbed", "inconclusive"} or not names & {
             "ok",
             "improved",
+            "watched",
         }
         return "incomplete" if unknown else "clean"
 

@@ -17,6 +17,7 @@ SYMBOLS = {
     "inconclusive": "?",
     "improved": "▲",
     "not judged": "–",
+    "watched": "◔",
     "ok": "✓",
 }
 CAMPAIGN = {

@@ -135,7 +135,7 @@ def judge_in_two_stages(
 
 
 def _test(baseline, lower_is_better: bool, variables: int, drift: float) -> _Test:
-    sessions, base = _baseline(baseline, variables)
+    sessions, base = baseline_of(baseline, variables)
     drift = max(drift, days.typical([sessions]))
     return _Test(base, len(sessions), alpha(variables), drift, lower_is_better)
 
@@ -150,7 +150,7 @@ def detectable_change(baseline, variables: int = 1, drift: float = 0.0) -> float
 
     None above DETECTABLE[1]. Arguments and errors are as for `judge`.
     """
-    sessions, base = _baseline(baseline, variables)
+    sessions, base = baseline_of(baseline, variables)
     drift = max(drift, days.typical([sessions]))
     errors = sequential.Errors(
         ranks.spread(base[None]), len(base), np.array([drift]), len(sessions)
@@ -163,7 +163,7 @@ def _fraction(shift: np.ndarray) -> float | None:
     return None if math.isnan(shift[0]) else math.expm1(shift[0])
 
 
-def _baseline(baseline, variables: int) -> tuple[list, np.ndarray]:
+def baseline_of(baseline, variables: int) -> tuple[list, np.ndarray]:
     """The baseline's sessions, and the logarithms of all their samples."""
     if variables < 1:
         raise JudgeError(f"a campaign has at least one variable, not {variables}")

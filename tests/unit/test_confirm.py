@@ -56,11 +56,11 @@ class Cluster:
             found[where] = self.failing.get(where, case)
         return found
 
-    def confirm(self, data: dict, bounds=None, which="all", **options):
+    def confirm(self, data: dict, bounds=None, which="suspicious", **options):
         said, partial = [], []
         report = confirm.measure_again(
-            judge_session(parsed(data), self.known),
-            self.known,
+            judge_session(session := parsed(data), self.known),
+            lambda fresh: judge_session(session, self.known, fresh),
             {},
             "results.db",
             ["reframe"],

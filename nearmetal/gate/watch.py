@@ -1,0 +1,145 @@
+"""Judges undecided variables by the sessions since the baseline together (stats/nights.py).
+
+A variable that this session alone cannot decide is `watched`, if the sessions together show no
+change. It is `regressed` or `improved` if they show one, and stays `inconclusive` if they make it
+suspicious.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from nearmetal import metrics
+from nearmetal.gate import relative
+from nearmetal.gate.baseline import Baseline, Entry
+from nearmetal.gate.session import Fresh, typical_drift
+from nearmetal.gate.verdict import RUNGS, VERDICT_NAMES, GateReport, Verdict
+from nearmetal.results import Case, Session
+from nearmetal.stats import nights, plan
+from nearmetal.stats.judge import JudgeError
+
+#: Rungs whose baseline has the noise of a variable.
+RECORDED = RUNGS[-2:]
+
+
+def since(baseline: Baseline, past: Iterable[Session]) -> list[Session]:
+    """The sessions after the baseline's last one, oldest first.
+
+    :arg past: the system's sessions up to the judged one, oldest first.
+    """
+    known = list(past)
+    recorded = baseline.sessions
+    last = max((at for at, one in enumerate(known) if one.uuid in recorded), default=-1)
+    if last >= 0:
+        return known[last + 1 :]
+    before = max(recorded.values(), default="")  # the baseline is of another database
+    return [one for one in known if one.started > before]
+
+
+def watched(
+    report: GateReport, baseline: Baseline, earlier: Sequence[Session], fresh: Fresh
+) -> GateReport:
+    """The report, with its undecided variables judged by the sessions since the baseline.
+
+    :arg earlier: sessions between the baseline and the judged one, oldest first.
+    :arg fresh: samples of the judged session's confirmations.
+    """
+    undecided = {one.where for one in report.verdicts if _is_undecided(one)}
+    if not undecided:
+        return report
+    past = [relative.with_ratios(session) for session in earlier[1 - max(nights.WINDOWS) :]]
+    cases = [
+        {case.where: case for case in session.cases if _counts(case)}
+        for session in (*past, report.session)
+    ]
+    starts = [f"{day(session):%Y-%m-%d}" for session in (*past, report.session)]
+    variables, drift = max(1, baseline.variables), typical_drift(baseline)
+    verdicts = []
+    for one in report.verdicts:
+        if _is_undecided(one):
+            entry = baseline.entries[one.key]
+            samples = _samples(one, cases, starts, fresh)
+            verdicts.append(_judged(one, entry, samples, variables, drift))
+        else:
+            verdicts.append(one)
+    verdicts.sort(key=lambda one: (VERDICT_NAMES.index(one.name), one.where))
+    return replace(report, verdicts=tuple(verdicts), notes=(*report.notes, *_summary(verdicts)))
+
+
+def day(session: Session) -> datetime:
+    """The session's start in UTC."""
+    return datetime.fromtimestamp(session.time, UTC)
+
+
+def _is_undecided(one: Verdict) -> bool:
+    return one.name == "inconclusive" and one.rung in RECORDED
+
+
+def _counts(case: Case) -> bool:
+    return case.measured and not case.disturbed and not case.varied
+
+
+def _samples(
+    one: Verdict, cases: list[dict], starts: list[str], fresh: Fresh
+) -> list[tuple[str, list[float]]]:
+    """Start and samples of each session that has the variable, oldest first."""
+    found = [
+        (start, list(value.samples))
+        for start, by_place in zip(starts, cases)
+        for value in (by_place[one.where].values if one.where in by_place else ())
+        if value.variable == one.variable and value.unit == one.unit and value.samples
+    ]
+    if found:
+        found[-1][1].extend(fresh.get((*one.where, one.variable), ()))
+    return found
+
+
+def _judged(
+    one: Verdict,
+    entry: Entry,
+    samples: list[tuple[str, list[float]]],
+    variables: int,
+    drift: float,
+) -> Verdict:
+    recorded, better = entry.samples[one.variable], _lower_is_better(one, entry)
+    if better is None:
+        return one
+    try:
+        found = nights.watch(recorded, [of for _, of in samples], better, variables, drift)
+    except JudgeError:
+        return one
+    if found.name == "watched" and found.finds is None:
+        return one  # no change of a sensible size would be seen
+    start = samples[-found.sessions][0]
+    count = "this session" if found.sessions == 1 else f"{found.sessions} sessions since {start}"
+    reason = {
+        "watched": f"no change over {count}",
+        "inconclusive": f"suspicious over {count}",
+    }.get(found.name, f"over {count}")
+    return replace(
+        one,
+        name=found.name,
+        change=found.change,
+        interval=found.interval,
+        p=found.p,
+        finds=found.finds,
+        reason=reason,
+    )
+
+
+def _lower_is_better(one: Verdict, entry: Entry) -> bool | None:
+    return metrics.unit(entry.units[one.variable]).lower_is_better
+
+
+def _summary(verdicts: list[Verdict]) -> list[str]:
+    """A note on what would have been seen of the watched variables."""
+    finds = sorted(one.finds for one in verdicts if one.name == "watched" and one.finds)
+    if not finds:
+        return []
+    said = (
+        f"watched: {len(finds)} variables that this session alone does not decide. Changes of "
+        f"{100 * finds[0]:.0f} to {100 * finds[-1]:.0f} % (--all prints each under `finds`) would "
+        f"have been seen with {100 * plan.POWER:.0f} % probability. An unchanged session raises "
+        f"an alarm here with at most {100 * nights.NIGHT_ERROR:.0f} %"
+    )
+    return [said]

@@ -1,0 +1,64 @@
+"""Variables that one session leaves undecided, judged by all sessions since the baseline."""
+
+import pytest
+
+from nearmetal import results
+from nearmetal.gate import record, render, watch
+from nearmetal.gate.baseline import Baseline
+from nearmetal.gate.session import judge_session
+from tests.support.campaigns import campaign
+
+SLOWER = ("", "emulated", "mpich", "startup_latency")
+CASE = ("pingpong %placement=internode", "emulated", "mpich")
+CV = 0.08
+
+
+def night(number: int, **options) -> results.Session:
+    return results.parse_session(campaign(number, cv=CV, launches=3, **options), "here")
+
+
+@pytest.fixture(scope="module")
+def known():
+    sessions = [results.parse_session(campaign(number, cv=CV), "here") for number in range(12)]
+    return record.record(sessions, Baseline("lab", "lab.yaml", {}))[0]
+
+
+def watched(known, earlier: list, tonight: results.Session):
+    return watch.watched(judge_session(tonight, known), known, earlier, {})
+
+
+def test_a_noisy_system_is_green_and_says_what_would_have_been_seen(known):
+    alone = judge_session(night(20), known)
+    report = watched(known, [night(number) for number in range(13, 20)], night(20))
+    assert (alone.exit_code, report.exit_code) == (2, 0)
+    assert {one.name for one in report.verdicts} <= {"watched", "ok"}
+    one = next(one for one in report.verdicts if one.name == "watched")
+    assert "no change over 8 sessions since 2025-" in one.reason and one.finds < 0.3
+    [note] = [note for note in report.notes if note.startswith("watched: ")]
+    assert "at most 1 %" in note
+    assert "watched" in render.table(report) and render.document(report)["exit_code"] == 0
+
+
+def test_a_change_of_all_sessions_is_found_together(known):
+    nights = [night(number, steps=[(SLOWER, 1.12)]) for number in range(30, 38)]
+    alone = judge_session(nights[-1], known)
+    report = watched(known, nights[:-1], nights[-1])
+
+    def verdict(of):
+        return next(v for v in of.verdicts if v.where == CASE and v.variable == "startup_latency")
+
+    assert verdict(alone).name == "inconclusive" and verdict(report).name == "regressed"
+    assert verdict(report).reason.startswith("over ") and report.exit_code == 1
+
+
+def test_sessions_since_the_baseline_are_those_after_its_last_one(known):
+    inside = [night(number) for number in (5, 11)]
+    after = [night(number) for number in (12, 13)]
+    assert watch.since(known, [*inside, *after]) == after
+    assert watch.since(known, after) == after
+
+
+def test_a_report_without_anything_undecided_stays_as_it_is(known):
+    calm = results.parse_session(campaign(40, cv=0.001, launches=20), "here")
+    report = judge_session(calm, known)
+    assert watch.watched(report, known, [], {}) is report
