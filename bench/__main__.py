@@ -55,6 +55,10 @@ PROMISES = {
         )
     },
     ("two sessions", "CV 3 %", 0.5): (75, None),
+    ("sessions together", "CV 3 %", 0.0): (1, None),
+    ("sessions together", "CV 8 %", 0.0): (1, None),
+    ("sessions together", "CV 3 %, days 1 %", 0.0): (1, None),
+    ("sessions together", "CV 3 %, by session 4", 0.05): (50, None),
 }
 
 

@@ -36,6 +36,12 @@ def campaign(
     return base, repeats(rng, (variables, fresh), cv) * days[:, 0]
 
 
+def sessions(rng, variables: int, count: int, cv: float, drift: float) -> np.ndarray:
+    """Repeats of sessions, (variables, count / SESSION, SESSION), each shifted as a whole."""
+    shape = (variables, count // SESSION, SESSION)
+    return repeats(rng, shape, cv) * np.exp(rng.normal(0, drift, (*shape[:2], 1)))
+
+
 def two_sessions(
     rng, variables: int, count: int, cvs: tuple[float, float], drift: float, whose: str
 ) -> tuple[np.ndarray, np.ndarray]:

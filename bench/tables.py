@@ -12,7 +12,7 @@ from bench import limits as bench_limits
 from bench import methods as bench_methods
 from bench import noise as bench_noise
 from nearmetal import history
-from nearmetal.stats import drift, pairs, sequential, two_sessions
+from nearmetal.stats import drift, nights, pairs, sequential, two_sessions
 from nearmetal.stats.plan import ANALYSES, CONFIRMATION_ERROR, PAIRS, alpha
 
 STEPS = (0.0, 0.03, 0.05, 0.10)
@@ -189,6 +189,46 @@ def without_baseline(rng, plan) -> list[Row]:
     return rows
 
 
+def watching(rng, plan) -> list[Row]:
+    """Sessions of five repeats judged together (stats/nights.py): unchanged sessions with any
+    alarm, and the sessions after which half of the steps were found."""
+    rows, count, error = [], 8, nights.NIGHT_ERROR / plan.variables / len(nights.WINDOWS)
+    for cv, days, step in (
+        (0.03, 0.0, 0.05),
+        (0.08, 0.0, 0.10),
+        (0.03, 0.01, 0.05),
+    ):
+        name = f"CV {100 * cv:.0f} %" + (f", days {100 * days:.0f} %" if days else "")
+        alarms, found = [], []
+        for _ in range(max(1, plan.campaigns // 10)):
+            base = bench_noise.sessions(rng, plan.variables, plan.baseline, cv, days)
+            later = bench_noise.sessions(rng, plan.variables, count * bench_noise.SESSION, cv, days)
+            drifting = drift.each(*drift.levels(np.log(base)))
+            sides = _sides(base, later, drifting, error)
+            alarms += list((sides != 0).any(axis=1))
+            sides = _sides(base, later * (1 + step), drifting, error)
+            found.append(np.logical_or.accumulate(sides == 1))
+        by_session = np.concatenate(found, axis=1)
+        rows.append(Row.of(0.0, name, np.array(alarms)))
+        rows += [
+            Row.of(step, f"{name}, by session {after}", by_session[after - 1])
+            for after in (1, 2, 4, 8)
+        ]
+    return rows
+
+
+def _sides(base, later, drifting, error: float) -> np.ndarray:
+    """The side of each variable after each session, (sessions, variables)."""
+    logs, new = np.log(base.reshape(len(base), -1)), np.log(later)
+    sides = []
+    for count in range(1, new.shape[1] + 1):
+        seen = [new[:, session] for session in range(count)]
+        pools = nights.pools_of(logs, seen, drifting, base.shape[1])
+        every = np.array([pool.side(error, pools[0]) for pool in pools])
+        sides.append(every[np.abs(every).argmax(axis=0), np.arange(len(base))])
+    return np.array(sides)
+
+
 def histories(rng, plan) -> list[Row]:
     """Change points in series of 100 sessions, flat or with a step before the last 20. A session is
     the median of five repeats at CV 3 %."""
@@ -262,6 +302,11 @@ def tables(rng, plan):
         "two sessions",
         without_baseline(rng, plan),
         "flagged at 0 %: a campaign with any alarm; at 50 %: a variable",
+    )
+    yield (
+        "sessions together",
+        watching(rng, plan),
+        "flagged at 0 %: an unchanged session with any alarm; else: a variable",
     )
     yield (
         "history",

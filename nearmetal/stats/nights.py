@@ -21,12 +21,14 @@ from scipy import special
 from nearmetal.stats import drift as days
 from nearmetal.stats import ranks
 from nearmetal.stats.judge import JudgeError, baseline_of, positive_logs
-from nearmetal.stats.plan import DAY_ERROR, DETECTABLE, POWER, THRESHOLD
+from nearmetal.stats.plan import DETECTABLE, POWER, THRESHOLD
 
 #: Chance that an unchanged session raises any alarm by the pooled sessions.
 NIGHT_ERROR = 0.01
 #: Chance that an unchanged session leaves any variable suspicious.
 SUSPICION = 0.1
+#: Chance that the shifts of days alone are called a change of a variable, if there is drift.
+DAYS_ERROR = 0.0002
 #: Numbers of last sessions that are pooled.
 WINDOWS = (1, 2, 3, 4, 6, 8, 12, 16)
 
@@ -59,96 +61,103 @@ def watch(
     logs = [positive_logs(night, "samples") for night in nights]
     if not logs or not len(logs[-1]):
         raise JudgeError("no sample to judge")
-    pools = [
-        _Pool(base, logs[-count:], drift, len(sessions)) for count in WINDOWS if count <= len(logs)
-    ]
+    pools = pools_of(base[None], [night[None] for night in logs], np.array([drift]), len(sessions))
     error = NIGHT_ERROR / variables / len(WINDOWS)
-    # A change that the last session alone does not share has passed.
-    last = pools[0].shift
-    for pool in pools:
-        if pool.is_beyond(error) and last * pool.shift > pool.shift**2 / 2:
-            name = "regressed" if (pool.shift > 0) == lower_is_better else "improved"
-            return pool.watch(name, error)
-    suspicion = SUSPICION / variables / len(WINDOWS)
-    for pool in pools:
-        worse = (pool.shift > 0) == lower_is_better
-        if worse and pool.is_beyond(suspicion) and last * pool.shift > pool.shift**2 / 2:
-            return pool.watch("inconclusive", error)
-    return min(pools, key=lambda pool: pool.reach(error)).watch("watched", error)
+    better = -1 if lower_is_better else 1
+    for alpha, names in ((error, ("regressed", "improved")), (SUSPICION * error / NIGHT_ERROR, ())):
+        for pool in pools:
+            side = int(pool.side(alpha, pools[0])[0])
+            if side and names:
+                return pool.watch(names[side == better], error)
+            if side == -better:
+                return pool.watch("inconclusive", error)
+    return min(pools, key=lambda pool: pool.reach(error)[0]).watch("watched", error)
+
+
+def pools_of(
+    base: np.ndarray, nights: Sequence[np.ndarray], drift: np.ndarray, sessions: int
+) -> list["Pool"]:
+    """The pools of the last sessions, for many variables at once.
+
+    :arg base: logarithms of the baseline, (trials, samples), of this number of sessions.
+    :arg nights: logarithms of each session, (trials, repeats), oldest first.
+    :arg drift: (trials,), standard deviation between sessions.
+    """
+    return [
+        Pool(base, np.concatenate(nights[-count:], axis=1), count, drift, sessions)
+        for count in WINDOWS
+        if count <= len(nights)
+    ]
 
 
 @dataclass(frozen=True)
-class _Pool:
-    """The samples of some last sessions, against the baseline's."""
+class Pool:
+    """The samples of some last sessions against the baseline's. Arrays have one entry a trial."""
 
     base: np.ndarray
-    nights: list[np.ndarray]
-    drift: float
-    baseline_sessions: int
+    new: np.ndarray
+    nights: int
+    drift: np.ndarray
+    sessions: int  #: of the baseline
 
     @functools.cached_property
-    def new(self) -> np.ndarray:
-        return np.concatenate(self.nights)
+    def test(self) -> tuple[np.ndarray, np.ndarray]:
+        """Hodges-Lehmann shifts, and their one-sided Mann-Whitney p-values."""
+        return ranks.two_samples(self.base, self.new)
 
     @functools.cached_property
-    def test(self) -> tuple[float, float]:
-        """Hodges-Lehmann shift, and its one-sided Mann-Whitney p-value."""
-        shift, p = ranks.two_samples(self.base[None], self.new[None])
-        return float(shift[0]), float(p[0])
-
-    @property
-    def shift(self) -> float:
-        return self.test[0]
-
-    @functools.cached_property
-    def within(self) -> float:
+    def within(self) -> np.ndarray:
         """Standard error of the shift by the noise between repeats."""
-        noise = float(ranks.spread(self.base[None])[0])
-        return noise * math.sqrt(ranks.INEFFICIENCY * (1 / len(self.base) + 1 / len(self.new)))
-
-    @property
-    def between(self) -> float:
-        """Standard error of the shift by the drift between sessions."""
-        return self.drift * math.sqrt(1 / self.baseline_sessions + 1 / len(self.nights))
+        samples = 1 / self.base.shape[1] + 1 / self.new.shape[1]
+        return ranks.spread(self.base) * math.sqrt(ranks.INEFFICIENCY * samples)
 
     @functools.cached_property
-    def threshold(self) -> float:
+    def between(self) -> np.ndarray:
+        """Standard error of the shift by the drift between sessions."""
+        return self.drift * math.sqrt(1 / self.sessions + 1 / self.nights)
+
+    @functools.cached_property
+    def threshold(self) -> np.ndarray:
         """The shift that counts as a change: beyond THRESHOLD, and beyond what days do."""
-        least = math.log1p(THRESHOLD)
-        if not self.drift:
-            return least
-        freedom = self.baseline_sessions - 1
+        least, freedom = math.log1p(THRESHOLD), self.sessions - 1
         quantile = (
-            special.stdtrit(freedom, 1 - DAY_ERROR) if freedom else special.ndtri(1 - DAY_ERROR)
+            special.stdtrit(freedom, 1 - DAYS_ERROR) if freedom else special.ndtri(1 - DAYS_ERROR)
         )
-        return max(least, float(quantile) * math.hypot(self.within, self.between))
+        drifting = np.maximum(least, quantile * np.hypot(self.within, self.between))
+        return np.where(self.drift > 0, drifting, least)
 
-    def is_beyond(self, alpha: float) -> bool:
+    def side(self, alpha: float, last: "Pool") -> np.ndarray:
+        """1: higher values, -1: lower ones, 0: no change.
+
+        :arg last: the last session alone. A change that it does not share has passed.
+        """
         shift, p = self.test
-        return p <= alpha and abs(shift) > self.threshold
+        lasting = last.test[0] * shift > shift**2 / 2
+        changed = (p <= alpha) & (np.abs(shift) > self.threshold) & lasting
+        return np.where(changed, np.sign(shift), 0)
 
-    def reach(self, alpha: float) -> float:
+    def reach(self, alpha: float) -> np.ndarray:
         """The shift that the pool finds with POWER, as a logarithm."""
-        power = float(special.ndtri(POWER))
-        least = max(
-            math.log1p(DETECTABLE[0]), (float(special.ndtri(1 - alpha)) + power) * self.within
+        power = special.ndtri(POWER)
+        least = np.maximum(
+            math.log1p(DETECTABLE[0]), (special.ndtri(1 - alpha) + power) * self.within
         )
-        if not self.drift:
-            return least
-        return max(least, self.threshold + power * math.hypot(self.within, self.between))
+        drifting = self.threshold + power * np.hypot(self.within, self.between)
+        return np.where(self.drift > 0, np.maximum(least, drifting), least)
 
     def watch(self, name: str, alpha: float) -> Watch:
-        shift, p = self.test
-        low, high = ranks.shift_interval(self.base, self.new)
-        reach = self.reach(alpha)
+        """What the pool shows of its single trial."""
+        shift, p = (float(array[0]) for array in self.test)
+        low, high = ranks.shift_interval(self.base[0], self.new[0])
+        day, reach = 1.96 * float(self.between[0]), float(self.reach(alpha)[0])
         return Watch(
             name,
             math.expm1(shift),
             (
-                math.expm1(shift - math.hypot(shift - low, 1.96 * self.between)),
-                math.expm1(shift + math.hypot(high - shift, 1.96 * self.between)),
+                math.expm1(shift - math.hypot(shift - low, day)),
+                math.expm1(shift + math.hypot(high - shift, day)),
             ),
             p,
-            len(self.nights),
+            self.nights,
             math.expm1(reach) if reach <= math.log1p(DETECTABLE[1]) else None,
         )
