@@ -10,8 +10,9 @@ import sys
 import pytest
 import yaml
 
-from nearmetal.gate import confirm
-from nearmetal.results import load_session, sessions
+from nearmetal.again import Again
+from nearmetal.gate import rerun
+from nearmetal.results import Database, confirmations, load_session, sessions
 from tests.support.lab import fresh_prefix
 from tests.support.paths import CHECKOUT
 from tests.support.said import lacking
@@ -108,10 +109,26 @@ def test_distribute_gives_a_case_a_node_which_every_command_shows(lab, recorded)
     words = [sys.executable, "-m", "nearmetal.lab", "exec", "env"]
     words += [f"RFM_PREFIX={recorded}", f"RFM_REFERENCE_PREFIX={recorded}", "reframe"]
     where = "osnoise", "native@native2", "gnu"
-    again = confirm.measure(session, where, 2, recorded / "results.db", words)
-    assert {len(values) for values in again.values()} == {2}
+    database = Database(recorded / "results.db")
+    again = rerun.measure(session, {where: Again(2)}, database, words)
+    assert {len(value.samples) for value in again[where].values} == {2}
     [fresh] = sessions(recorded / "results.db", kinds=("confirmation",))
     assert [case.where for case in fresh.cases] == [where]
+
+
+@pytest.mark.whole
+def test_one_run_measures_cases_again_each_on_its_nodes(lab, prefix):
+    session = run(lab, prefix, "--system", "lab", "-n", "^osnoise$", "-S", "repeats=1")
+    nodes = {case.where: tuple(case.facts["nodes"]) for case in session.cases}
+    database = Database(prefix / "results.db")
+    words = [sys.executable, "-m", "nearmetal.lab", "exec", "env", f"RFM_PREFIX={prefix}"]
+    native, emulated = (("osnoise", partition, "gnu") for partition in ("native", "emulated"))
+    wanted = {native: Again(1, nodes[native]), emulated: Again(2, (), nodes[emulated])}
+    found = rerun.measure(session, wanted, database, [*words, "reframe"], elsewhere=True)
+    assert set(found) == set(wanted) and confirmations(database, session) == []
+    assert [len(found[where].values[0].samples) for where in wanted] == [1, 2]
+    assert tuple(found[native].facts["nodes"]) == nodes[native]
+    assert not set(found[emulated].facts["nodes"]) & set(nodes[emulated])
 
 
 @pytest.mark.whole
