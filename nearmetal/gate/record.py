@@ -66,11 +66,11 @@ def record(
     sessions = [relative.with_ratios(session) for session in sessions]
     keys = {case.key for session in sessions for case in session.cases}
     for session in sessions:
-        _refuse_unsuitable(session, keys)
+        _refuse_unsuitable(session, keys, before.system)
     entries, notes = {}, []
     for key in sorted(keys):
         cases = [_case(session, key) for session in sessions]
-        notes += _refuse_changed_facts(key, cases)
+        notes += _refuse_changed_facts(key, cases, sessions)
         earlier = before.entries.get(key) if add else None
         if earlier:
             notes += _refuse_other_facts(key, earlier, cases)
@@ -106,9 +106,14 @@ def _next_rung(baseline: Baseline) -> list[str]:
     ]
 
 
-def _refuse_unsuitable(session: Session, keys: set[Key]) -> None:
-    """Raise BaselineError for a session that failed or lacks a case."""
+def _refuse_unsuitable(session: Session, keys: set[Key], system: str) -> None:
+    """Raise BaselineError for a session of another system, that failed or that lacks a case."""
     name = f"session {session.uuid}"
+    if session.system != system:
+        raise BaselineError(
+            f"{name} is of system {session.system}, not of {system}. Fix: leave it out of "
+            f"--session, or give --system {session.system}"
+        )
     reason = unfit(session)
     if reason:
         raise BaselineError(f"{name} {reason}. Fix: name other sessions with --session")
@@ -140,7 +145,7 @@ def _case(session: Session, key: Key) -> Case:
     return next(case for case in session.cases if case.key == key)
 
 
-def _refuse_changed_facts(key: Key, cases: list[Case]) -> list[str]:
+def _refuse_changed_facts(key: Key, cases: list[Case], sessions: list[Session]) -> list[str]:
     """Raise BaselineError if a fact differs between cases. Returns notes on facts that may."""
     notes = []
     for fact in FACTS:
@@ -148,12 +153,23 @@ def _refuse_changed_facts(key: Key, cases: list[Case]) -> list[str]:
         if len(values) == 1:
             continue
         if fact not in MAY_DIFFER:
+            told = [str(case.facts.get(fact, "absent")) for case in cases]
             raise BaselineError(
-                f"{' | '.join(key)}: {fact} is not the same in all sessions: {'; '.join(values)}. "
+                f"{' | '.join(key)}: {fact} is not the same in all sessions: {'; '.join(values)}."
+                f"{_outlier(told, sessions)} "
                 "Fix: record from sessions of one state of the system (--session)"
             )
         notes.append(f"{fact} differs between the sessions: {', '.join(values)}")
     return notes
+
+
+def _outlier(told: list[str], sessions: list[Session]) -> str:
+    """A sentence on the one session that differs from all others; '' if it is not one."""
+    alone = [place for place, value in enumerate(told) if told.count(value) == 1]
+    if len(alone) != 1 or len(told) < 3 or len(set(told)) != 2:
+        return ""
+    session = sessions[alone[0]]
+    return f" Only session {session.uuid} of {session.started} has {told[alone[0]]}."
 
 
 def _refuse_other_facts(key: Key, earlier: Entry, cases: list[Case]) -> list[str]:
@@ -249,19 +265,37 @@ def _with_detectable_changes(baseline: Baseline, leave_out: bool, notes: list[st
             else:
                 detectable = judge.detectable_change(entry.samples[name], count, drift)
                 if detectable is None:
-                    notes.append(_too_noisy(f"{' | '.join(key)}: {name}", one, drift, leave_out))
+                    cause = _noisy_session(entry, name, count, drift)
+                    where = f"{' | '.join(key)}: {name}"
+                    notes.append(_too_noisy(where, one, drift, cause, leave_out))
             noise[name] = replace(one, finds=_rounded(detectable))
         entries[key] = replace(entry, noise=noise)
     return replace(baseline, entries=entries)
 
 
-def _too_noisy(variable: str, noise: Noise, drift: float, leave_out: bool) -> str:
+def _noisy_session(entry: Entry, name: str, variables: int, drift: float) -> str:
+    """A sentence on the one session that makes a variable too noisy; '' if it is not one."""
+    samples = entry.samples[name]
+    if len(samples) != len(entry.sessions) or len(samples) < 3:
+        return ""
+    found = []
+    for place, uuid in enumerate(entry.sessions):
+        others = [*samples[:place], *samples[place + 1 :]]
+        try:
+            if judge.detectable_change(others, variables, drift) is not None:
+                found.append(uuid)
+        except judge.JudgeError:
+            return ""
+    return f". Without session {found[0]} it is not" if len(found) == 1 else ""
+
+
+def _too_noisy(variable: str, noise: Noise, drift: float, cause: str, leave_out: bool) -> str:
     """A note on a variable that is too noisy. Raises BaselineError unless `leave_out`."""
     days = f" and all by {100 * drift:.1f} % between sessions" if drift else ""
     what = (
         f"{variable} is too noisy to be judged: it varies by {100 * noise.spread:.0f} % between "
         f"repeats{days}. {plan.ANALYSES[-1]} repeats do not find a change of "
-        f"{100 * plan.DETECTABLE[1]:.0f} %"
+        f"{100 * plan.DETECTABLE[1]:.0f} %{cause}"
     )
     if not leave_out:
         raise BaselineError(

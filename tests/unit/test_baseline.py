@@ -8,6 +8,7 @@ import yaml
 
 from nearmetal import results
 from nearmetal.cli import main
+from nearmetal.facts import changed_facts
 from nearmetal.gate import baseline, record
 from nearmetal.gate.baseline import Baseline, BaselineError
 from tests.support.campaigns import campaign, only
@@ -342,3 +343,32 @@ def test_cases_that_failed_for_want_of_a_reference_alone_can_be_recorded(empty, 
     ):
         with pytest.raises(BaselineError, match="failed: pingpong"):
             record.record([*parsed(*range(11)), broken], empty)
+
+
+def test_a_session_of_another_system_is_refused(empty):
+    sessions = parsed(*range(12))
+    data = campaign(3)
+    data["session_info"]["system"] = "other"
+    for case in data["runs"][0]["testcases"]:
+        case["system"] = "other"
+    other = results.parse_session(data, "here")
+    with pytest.raises(BaselineError, match="00000003-campaign is of system other, not of lab"):
+        record.record([*sessions[:3], other], empty)
+
+
+def test_the_one_session_of_another_state_is_named(empty):
+    sessions = [*parsed(*range(11)), *parsed(11, kernel="7.0.0")]
+    with pytest.raises(BaselineError, match=r"Only session 00000011-campaign of .* has 7\.0\.0"):
+        record.record(sessions, empty)
+    halves = [*parsed(*range(6)), *parsed(*range(6, 12), kernel="7.0.0")]
+    with pytest.raises(BaselineError) as error:
+        record.record(halves, empty)
+    assert "Only" not in str(error.value)
+
+
+def test_the_mtu_is_reported_once():
+    then = {"mtu": "eth0: 1500", "nic.eth0.mtu": "1500", "nic.eth0.speed": "10000"}
+    now = {"mtu": "eth0: 576", "nic.eth0.mtu": "576", "nic.eth0.speed": "1000"}
+    assert list(changed_facts(then, now)) == ["mtu", "nic.eth0.speed"]
+    alone = changed_facts({"nic.eth0.mtu": "1500"}, {"nic.eth0.mtu": "576"})
+    assert list(alone) == ["nic.eth0.mtu"]
