@@ -55,6 +55,9 @@ PROMISES = {
         )
     },
     ("two sessions", "CV 3 %", 0.5): (75, None),
+    ("baseline of one day", "CV 3 %, days 0 %", 0.0): (5, None),
+    ("baseline of one day", "CV 3 %, days 1 %", 0.0): (5, None),
+    ("baseline of one day", "CV 3 %, days 1 %", 0.1): (80, None),
     ("sessions together", "CV 3 %", 0.0): (1, None),
     ("sessions together", "CV 8 %", 0.0): (1, None),
     ("sessions together", "CV 3 %, days 1 %", 0.0): (1, None),

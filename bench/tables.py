@@ -13,7 +13,7 @@ from bench import methods as bench_methods
 from bench import noise as bench_noise
 from nearmetal import history
 from nearmetal.stats import drift, nights, pairs, sequential, two_sessions
-from nearmetal.stats.plan import ANALYSES, CONFIRMATION_ERROR, PAIRS, alpha
+from nearmetal.stats.plan import ANALYSES, CONFIRMATION_ERROR, PAIRS, PRIOR_DRIFT, alpha
 
 STEPS = (0.0, 0.03, 0.05, 0.10)
 #: Which variables a day shifts (`whose` of noise.campaign) -> name of the row.
@@ -160,6 +160,30 @@ def campaigns(rng, plan) -> list[Row]:
     return rows
 
 
+def of_one_day(rng, plan) -> list[Row]:
+    """Campaigns against a baseline of a single day, on another day: unchanged ones with any alarm,
+    and steps of 10 % that are found."""
+    rows, error = [], alpha(plan.variables)
+    drift_of = np.full(plan.variables, PRIOR_DRIFT)
+    for cv, days in ((0.03, 0.0), (0.03, 0.01)):
+        for step in (0.0, 0.1):
+            shift = np.exp(rng.normal(0, days, (2, plan.campaigns, plan.variables, 1)))
+            flags = []
+            for first, second in zip(*shift):
+                base = np.log(bench_noise.repeats(rng, (plan.variables, plan.baseline), cv) * first)
+                new = bench_noise.repeats(rng, (plan.variables, ANALYSES[-1]), cv) * second
+                new = np.log(new * (1 + step))
+                judged = sequential.decide(base, new, error, drift_of, 1)
+                flags.append((judged.side == 1).any() if not step else (judged.side == 1).mean())
+            name = f"CV {100 * cv:.0f} %, days {100 * days:.0f} %"
+            if step:
+                found = round(sum(flags) * plan.variables)
+                rows.append(Row(step, name, found, len(flags) * plan.variables))
+            else:
+                rows.append(Row.of(step, name, np.array(flags)))
+    return rows
+
+
 def without_baseline(rng, plan) -> list[Row]:
     """Campaigns of three repeats with any alarm against the session before, and steps of 50 % that
     are found there (stats/two_sessions.py)."""
@@ -297,6 +321,11 @@ def tables(rng, plan):
         "campaigns",
         campaigns(rng, plan),
         f"each of {plan.variables} unchanged variables; flagged: a campaign with any alarm",
+    )
+    yield (
+        "baseline of one day",
+        of_one_day(rng, plan),
+        "flagged at 0 %: an unchanged campaign of another day with any alarm; else: a variable",
     )
     yield (
         "two sessions",

@@ -75,6 +75,16 @@ class Entry:
         """Number of judged variables."""
         return sum(noise.finds is not None for noise in self.noise.values())
 
+    def by_day(self, variable: str) -> list[list[float]]:
+        """The variable's samples, grouped by day: sessions of one day share its shift."""
+        samples = self.samples[variable]
+        if len(samples) != len(self.sessions):  # a session lacks the variable
+            return samples
+        days: dict[str, list[float]] = {}
+        for start, values in zip(self.sessions.values(), samples):
+            days.setdefault(day_of(start), []).extend(values)
+        return list(days.values())
+
 
 @dataclass(frozen=True)
 class Baseline:
@@ -89,9 +99,19 @@ class Baseline:
         return {uuid: when for entry in entries for uuid, when in entry.sessions.items()}
 
     @property
+    def days(self) -> int:
+        """Number of different days (UTC) on which the recorded sessions began."""
+        return len({day_of(start) for start in self.sessions.values()})
+
+    @property
     def variables(self) -> int:
         """Number of judged variables, which share the campaign's error rate."""
         return sum(entry.judged for entry in self.entries.values())
+
+
+def day_of(start: str) -> str:
+    """The day of a session's start: `20260801` of `20260801T101500+0000`."""
+    return start[:8]
 
 
 def directory() -> Path:

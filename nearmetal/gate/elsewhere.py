@@ -98,7 +98,7 @@ def _judged(one: Verdict, again: Case, baseline: Baseline) -> _Seen | None:
         return None
     try:
         decision = judge.judge(
-            entry.samples[one.variable],
+            entry.by_day(one.variable),
             value.samples,
             bool(value.lower_is_better),
             drift=typical_drift(baseline),

@@ -5,7 +5,7 @@ A rung is what a variable is judged against. Each verdict names its rung:
 - `expectation`: a bound that follows from a law, the node or a publication. It holds beside every
   other rung.
 - `session before`: the same system, one session earlier (stats/two_sessions.py).
-- `baseline of one session`: how much sessions differ is unknown.
+- `baseline of few days`: how much days differ is assumed (stats/plan.py).
 - `baseline`: several sessions.
 """
 

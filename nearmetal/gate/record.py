@@ -82,8 +82,8 @@ def record(
 
 def _next_rung(baseline: Baseline) -> list[str]:
     """A note on what more sessions would bring."""
-    count = len(baseline.sessions)
-    if count >= plan.BASELINE_SESSIONS:
+    count, days = len(baseline.sessions), baseline.days
+    if days >= plan.LEAST_DAYS:
         return []
     found = [
         noise.finds
@@ -92,16 +92,13 @@ def _next_rung(baseline: Baseline) -> list[str]:
         if noise.finds is not None
     ]
     finds = f" Half of the variables find {100 * statistics.median(found):.0f} %." if found else ""
-    what = "few sessions show roughly how much days differ, so that only large changes count"
-    if count == 1:
-        what = (
-            "one session does not show how much days differ, so that drift is called a regression"
-        )
     add = f"`nearmetal baseline record --system {baseline.system} --add`"
     return [
         (
-            f"the baseline is of {count} of {plan.BASELINE_SESSIONS} sessions: {what}.{finds} "
-            f"{add} adds sessions that are ok"
+            f"the baseline is of {count} session{'s' * (count != 1)} on {days} "
+            f"day{'s' * (days != 1)}. Fewer than {plan.LEAST_DAYS} days do not show how much days "
+            f"differ, so that {100 * plan.PRIOR_DRIFT:.0f} % is assumed.{finds} {add} on other "
+            "days adds sessions that are ok, and finds smaller changes"
         )
     ]
 
@@ -263,7 +260,7 @@ def _with_detectable_changes(baseline: Baseline, leave_out: bool, notes: list[st
                     f"whether more or less {entry.units[name]!r} is better"
                 )
             else:
-                detectable = judge.detectable_change(entry.samples[name], count, drift)
+                detectable = judge.detectable_change(entry.by_day(name), count, drift)
                 if detectable is None:
                     cause = _noisy_session(entry, name, count, drift)
                     where = f"{' | '.join(key)}: {name}"

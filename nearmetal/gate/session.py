@@ -11,15 +11,16 @@ from nearmetal.gate.selection import promised
 from nearmetal.gate.verdict import CHANGED, RUNGS, VERDICT_NAMES, GateReport, Verdict
 from nearmetal.naming import parse
 from nearmetal.results import Case, Session, Value
-from nearmetal.stats import drift, judge
+from nearmetal.stats import drift, judge, plan
 
 #: Fresh samples of a session's confirmations, by check, place, environment and variable.
 Fresh = dict[tuple[str, str, str, str], list[float]]
 
 
-_ONE_SESSION = (
-    "the baseline is of one session: how much sessions differ without a cause is unknown. "
-    "`nearmetal baseline record --system {} --add` extends it by sessions that are ok"
+_FEW_DAYS = (
+    f"the baseline is of {{days}}, fewer than {plan.LEAST_DAYS}: how much days differ is not "
+    f"known, and {100 * plan.PRIOR_DRIFT:.0f} % is assumed. Where they differ more, a day is "
+    "called a change. `nearmetal baseline record --system {system} --add` on other days extends it"
 )
 
 
@@ -51,7 +52,9 @@ def judge_session(session: Session, baseline: Baseline, fresh: Fresh | None = No
         )
         verdicts.append(Verdict("", "", "", "", "", "incomplete", reason=reason))
     if any(one.rung == RUNGS[-2] for one in verdicts):
-        note = "; ".join(filter(None, [note, _ONE_SESSION.format(session.system)]))
+        days = "one day" if baseline.days == 1 else f"{baseline.days} days"
+        few = _FEW_DAYS.format(days=days, system=session.system)
+        note = "; ".join(filter(None, [note, few]))
     notes = [note, *(f"skipped by its check: {' | '.join(key)}" for key in session.skipped)]
     return GateReport(
         session,
@@ -78,9 +81,14 @@ def _without_natives_changes(verdicts: list[Verdict], native: str) -> list[Verdi
 
 
 def typical_drift(baseline: Baseline) -> float:
-    """Typical difference between whole sessions, beyond their samples' noise, as a fraction."""
-    entries = baseline.entries.values()
-    return drift.typical(samples for entry in entries for samples in entry.samples.values())
+    """Typical difference between days, beyond their samples' noise, as a fraction.
+
+    At least PRIOR_DRIFT where the baseline has few days.
+    """
+    found = drift.typical(
+        entry.by_day(variable) for entry in baseline.entries.values() for variable in entry.samples
+    )
+    return max(found, plan.PRIOR_DRIFT) if baseline.days < plan.LEAST_DAYS else found
 
 
 def _variables(session: Session, baseline: Baseline) -> int:
@@ -179,7 +187,7 @@ def _value(value: Value, entry: Entry, campaign: _Campaign, facts: dict) -> Verd
         decision.detectable,
         decision.wanted,
         facts=facts,
-        rung=RUNGS[-1] if len(entry.samples[variable]) > 1 else RUNGS[-2],
+        rung=RUNGS[-2] if len(entry.by_day(variable)) < plan.LEAST_DAYS else RUNGS[-1],
         fresh=decision.fresh,
     )
 
@@ -187,7 +195,7 @@ def _value(value: Value, entry: Entry, campaign: _Campaign, facts: dict) -> Verd
 def _decision(
     value: Value, entry: Entry, campaign: _Campaign, fresh: list[float]
 ) -> judge.Decision:
-    recorded, better = entry.samples[value.variable], bool(value.lower_is_better)
+    recorded, better = entry.by_day(value.variable), bool(value.lower_is_better)
     terms = max(1, campaign.variables), campaign.drift
     if fresh:
         return judge.judge_in_two_stages(recorded, value.samples, fresh, better, *terms)

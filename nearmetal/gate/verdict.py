@@ -26,7 +26,7 @@ MEASURED_AGAIN = {
 }
 
 #: What a variable is judged against (gate/ladder.py); "" for what is judged against nothing.
-RUNGS = ("", "expectation", "session before", "baseline of one session", "baseline")
+RUNGS = ("", "expectation", "session before", "baseline of few days", "baseline")
 
 #: Identity of a case in its session: check, place and environment.
 Where = tuple[str, str, str]

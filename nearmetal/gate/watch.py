@@ -101,7 +101,7 @@ def _judged(
     variables: int,
     drift: float,
 ) -> Verdict:
-    recorded, better = entry.samples[one.variable], _lower_is_better(one, entry)
+    recorded, better = entry.by_day(one.variable), _lower_is_better(one, entry)
     if better is None:
         return one
     try:

@@ -30,6 +30,7 @@ from nearmetal.stats.plan import (
     CONFIRMATION_ANALYSES,
     CONFIRMATION_ERROR,
     LEAST_BASELINE,
+    LEAST_DAYS,
     alpha,
 )
 from nearmetal.stats.sequential import UNDECIDED, Decisions
@@ -220,7 +221,7 @@ def _name(side: int, lower_is_better: bool) -> str:
 
 def _day(drift: float, sessions: int) -> float:
     """Half the 95 % interval of a day's shift."""
-    quantile = float(special.stdtrit(sessions - 1, 0.975)) if sessions > 1 else 1.96
+    quantile = float(special.stdtrit(max(sessions, LEAST_DAYS) - 1, 0.975))
     return drift * math.sqrt(1 + 1 / sessions) * quantile
 
 

@@ -21,7 +21,7 @@ from scipy import special
 from nearmetal.stats import drift as days
 from nearmetal.stats import ranks
 from nearmetal.stats.judge import JudgeError, baseline_of, positive_logs
-from nearmetal.stats.plan import DETECTABLE, POWER, THRESHOLD
+from nearmetal.stats.plan import DETECTABLE, LEAST_DAYS, POWER, THRESHOLD
 
 #: Chance that an unchanged session raises any alarm by the pooled sessions.
 NIGHT_ERROR = 0.01
@@ -119,10 +119,8 @@ class Pool:
     @functools.cached_property
     def threshold(self) -> np.ndarray:
         """The shift that counts as a change: beyond THRESHOLD, and beyond what days do."""
-        least, freedom = math.log1p(THRESHOLD), self.sessions - 1
-        quantile = (
-            special.stdtrit(freedom, 1 - DAYS_ERROR) if freedom else special.ndtri(1 - DAYS_ERROR)
-        )
+        least, freedom = math.log1p(THRESHOLD), max(self.sessions, LEAST_DAYS) - 1
+        quantile = special.stdtrit(freedom, 1 - DAYS_ERROR)
         drifting = np.maximum(least, quantile * np.hypot(self.within, self.between))
         return np.where(self.drift > 0, drifting, least)
 

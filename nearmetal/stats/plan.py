@@ -6,6 +6,11 @@ CAMPAIGN_ERROR = 0.05
 CONFIRMATION_ERROR = 0.01
 #: Chance that a day's shift alone is called a regression, if there is drift.
 DAY_ERROR = 0.001
+#: Number of days from which a baseline shows how much days differ.
+LEAST_DAYS = 8
+#: Drift from day to day that is assumed where a baseline has fewer days, as a fraction. It is not
+#: measured: shared systems differ by about as much where nothing is wrong with them.
+PRIOR_DRIFT = 0.01
 #: Interim analyses: numbers of samples at which a variable is judged.
 ANALYSES = (3, 5, 7, 10, 14, 20, 32, 50, 75)
 #: Least number of samples that show no change, where more are at hand. Three never show a small

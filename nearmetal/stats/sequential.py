@@ -12,6 +12,7 @@ from nearmetal.stats.plan import (
     CONFIRMATION_ANALYSES,
     DAY_ERROR,
     DETECTABLE,
+    LEAST_DAYS,
     LEAST_UNCHANGED,
     MARGIN,
     POWER,
@@ -44,10 +45,9 @@ class Errors:
         """The shift that counts as a change: beyond THRESHOLD, and beyond a day's shift."""
         least = math.log1p(THRESHOLD)
         # All variables may share the days' shifts, so the drift is known from these sessions only.
-        if self.sessions > 1:
-            quantile = special.stdtrit(self.sessions - 1, 1 - DAY_ERROR)
-        else:
-            quantile = special.ndtri(1 - DAY_ERROR)
+        # Of fewer than LEAST_DAYS, the drift is PRIOR_DRIFT, taken as known from LEAST_DAYS.
+        freedom = max(self.sessions, LEAST_DAYS) - 1
+        quantile = special.stdtrit(freedom, 1 - DAY_ERROR)
         drifting = np.maximum(least, quantile * self.with_drift(count))
         return np.where(self.drift > 0, drifting, least)
 
