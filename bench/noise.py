@@ -2,6 +2,8 @@
 near 1."""
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -34,6 +36,52 @@ def campaign(
         days[1::2] = 1
     base = repeats(rng, (variables, days.shape[1] - 1, SESSION), cv) * days[:, 1:]
     return base, repeats(rng, (variables, fresh), cv) * days[:, 0]
+
+
+@dataclass(frozen=True)
+class Days:
+    """How the days of a campaign shift its variables."""
+
+    name: str
+    of: Callable  #: function: generator, variables -> standard deviation of each one's shifts
+    cv: float = 0.03  #: of the repeats
+    quiet_cv: float = 0.03  #: of the repeats of variables whose days do not shift them
+    shared: bool = False  #: whether a day shifts all by the same number of standard deviations
+    bad: float = 0.0  #: chance of a day with shifts four times as large
+
+
+def _some(part: float, drift: float) -> Callable:
+    return lambda rng, variables: np.where(rng.random(variables) < part, drift, 0.0)
+
+
+#: The mixtures that real systems resemble.
+MIXTURES = [
+    Days("none drifts", _some(0, 0)),
+    Days("all drift 1 %", _some(1, 0.01)),
+    Days("all drift 1 %, together", _some(1, 0.01), shared=True),
+    Days("a fifth drift 1 %", _some(0.2, 0.01)),
+    Days("a fifth drift 2 %", _some(0.2, 0.02)),
+    Days("a fifth drift 3 %", _some(0.2, 0.03)),
+    Days("half drift 1 %", _some(0.5, 0.01)),
+    Days("each its own, 1 % on average", lambda rng, count: rng.exponential(0.01, count)),
+    Days("60 % drift 2 %, the rest has CV 1 %", _some(0.6, 0.02), quiet_cv=0.01),
+    Days("all drift 1 %, one day in 20 four times", _some(1, 0.01), bad=0.05),
+]
+
+
+def uneven(rng, variables: int, days: Days, baseline: int, fresh: int):
+    """A baseline, (variables, sessions, SESSION), fresh repeats, (variables, fresh), and which
+    variables are quiet, (variables,)."""
+    drift, sessions = days.of(rng, variables), baseline // SESSION
+    cv = np.where(drift > 0, days.cv, days.quiet_cv)[:, None]
+    shape = (1 if days.shared else variables, sessions + 1)
+    shifts = rng.normal(0, 1, shape) * drift[:, None]
+    shifts *= np.where(rng.random(sessions + 1) < days.bad, 4, 1)
+    noise = rng.normal(0, 1, (variables, baseline + fresh)) * cv
+    values = np.exp(noise) * _outliers(rng, noise.shape)
+    base = values[:, :baseline].reshape(variables, sessions, SESSION)
+    base = base * np.exp(shifts[:, :-1, None])
+    return base, values[:, baseline:] * np.exp(shifts[:, -1:]), drift == 0
 
 
 def sessions(rng, variables: int, count: int, cv: float, drift: float) -> np.ndarray:

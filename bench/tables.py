@@ -13,7 +13,7 @@ from bench import methods as bench_methods
 from bench import noise as bench_noise
 from nearmetal import history
 from nearmetal.stats import drift, nights, pairs, sequential, two_sessions
-from nearmetal.stats.plan import ANALYSES, CONFIRMATION_ERROR, PAIRS, PRIOR_DRIFT, alpha
+from nearmetal.stats.plan import ANALYSES, CONFIRMATION_ERROR, PAIRS, PRIOR_DRIFT, alpha, day_error
 
 STEPS = (0.0, 0.03, 0.05, 0.10)
 #: Which variables a day shifts (`whose` of noise.campaign) -> name of the row.
@@ -53,7 +53,8 @@ def gate(rng, trials: int, cv: float, days: float, step: float, plan, whose: str
             rng, variables, cv, days, plan.baseline, ANALYSES[-1], whose
         )
         new = new * (1 + step)
-        known = drift.each(*drift.levels(np.log(base))), base.shape[1]
+        drifts = drift.effective(base, plan.variables)
+        known = drifts, base.shape[1], day_error(plan.variables)
         base = base.reshape(len(base), -1)
         logs, fresh = np.log(base), np.log(new)
         found.append(
@@ -115,6 +116,33 @@ def drifting(rng, cv: float, days: float, plan) -> list[Row]:
     return rows
 
 
+def uneven_days(rng, plan) -> list[Row]:
+    """Unchanged campaigns with any alarm where days shift variables unevenly, and steps of 5 % that
+    are found in variables which days do not shift."""
+    rows, error = [], alpha(plan.variables)
+    for days in bench_noise.MIXTURES:
+        alarms, found = [], []
+        for _ in range(plan.campaigns):
+            base, new, quiet = bench_noise.uneven(
+                rng, plan.variables, days, plan.baseline, ANALYSES[-1]
+            )
+            known = (
+                drift.effective(base, plan.variables),
+                base.shape[1],
+                day_error(plan.variables),
+            )
+            logs, fresh = np.log(base.reshape(len(base), -1)), np.log(new)
+            alarms.append((sequential.decide(logs, fresh, error, *known).side == 1).any())
+            if quiet.any():
+                drifts = known[0][quiet], *known[1:]
+                steps = fresh[quiet] + np.log1p(0.05)
+                found.append(sequential.decide(logs[quiet], steps, error, *drifts).side == 1)
+        rows.append(Row.of(0.0, days.name, np.array(alarms)))
+        if found:
+            rows.append(Row.of(0.05, f"{days.name}: the quiet", np.concatenate(found)))
+    return rows
+
+
 def duet(rng, shared: float, plan) -> list[Row]:
     """Power and false alarms of a duet."""
     rows = []
@@ -173,7 +201,7 @@ def of_one_day(rng, plan) -> list[Row]:
                 base = np.log(bench_noise.repeats(rng, (plan.variables, plan.baseline), cv) * first)
                 new = bench_noise.repeats(rng, (plan.variables, ANALYSES[-1]), cv) * second
                 new = np.log(new * (1 + step))
-                judged = sequential.decide(base, new, error, drift_of, 1)
+                judged = sequential.decide(base, new, error, drift_of, 1, day_error(plan.variables))
                 flags.append((judged.side == 1).any() if not step else (judged.side == 1).mean())
             name = f"CV {100 * cv:.0f} %, days {100 * days:.0f} %"
             if step:
@@ -227,7 +255,7 @@ def watching(rng, plan) -> list[Row]:
         for _ in range(max(1, plan.campaigns // 10)):
             base = bench_noise.sessions(rng, plan.variables, plan.baseline, cv, days)
             later = bench_noise.sessions(rng, plan.variables, count * bench_noise.SESSION, cv, days)
-            drifting = drift.each(*drift.levels(np.log(base)))
+            drifting = drift.effective(base, plan.variables)
             sides = _sides(base, later, drifting, error)
             alarms += list((sides != 0).any(axis=1))
             sides = _sides(base, later * (1 + step), drifting, error)
@@ -247,7 +275,7 @@ def _sides(base, later, drifting, error: float) -> np.ndarray:
     sides = []
     for count in range(1, new.shape[1] + 1):
         seen = [new[:, session] for session in range(count)]
-        pools = nights.pools_of(logs, seen, drifting, base.shape[1])
+        pools = nights.pools_of(logs, seen, drifting, base.shape[1], day_error(len(base)))
         every = np.array([pool.side(error, pools[0]) for pool in pools])
         sides.append(every[np.abs(every).argmax(axis=0), np.arange(len(base))])
     return np.array(sides)
@@ -311,6 +339,11 @@ def tables(rng, plan):
                 drifting(rng, cv, days, plan),
                 bench_limits.step_with_drift(days, plan),
             )
+    yield (
+        "uneven days",
+        uneven_days(rng, plan),
+        "flagged at 0 %: an unchanged campaign with any alarm; at 5 %: a variable without drift",
+    )
     for shared in (0.0, 0.8, 0.95, 0.99):
         yield (
             f"duet, CV 8 %, shared {shared}",

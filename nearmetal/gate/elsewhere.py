@@ -8,7 +8,7 @@ from nearmetal.choices import some
 from nearmetal.compare import percent
 from nearmetal.gate import rerun
 from nearmetal.gate.baseline import Baseline
-from nearmetal.gate.session import typical_drift
+from nearmetal.gate.session import drifts
 from nearmetal.gate.verdict import GateReport, Verdict, Where
 from nearmetal.results import Case, Database, confirmations
 from nearmetal.stats import judge
@@ -101,7 +101,7 @@ def _judged(one: Verdict, again: Case, baseline: Baseline) -> _Seen | None:
             entry.by_day(one.variable),
             value.samples,
             bool(value.lower_is_better),
-            drift=typical_drift(baseline),
+            drift=drifts(baseline)[one.key, one.variable],
         )
     except judge.JudgeError:
         return None

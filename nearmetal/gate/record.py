@@ -11,7 +11,7 @@ from nearmetal import metrics, results
 from nearmetal.facts import changed_facts
 from nearmetal.gate import relative
 from nearmetal.gate.baseline import MAY_DIFFER, Baseline, BaselineError, Entry, Key, Noise
-from nearmetal.gate.session import typical_drift
+from nearmetal.gate.session import drifts
 from nearmetal.results import FACTS, Case, Database, Session
 from nearmetal.stats import judge, plan, ranks
 
@@ -247,7 +247,7 @@ def _entry(
 
 def _with_detectable_changes(baseline: Baseline, leave_out: bool, notes: list[str]) -> Baseline:
     """The baseline with each variable's minimum detectable change. Raises BaselineError."""
-    drift = typical_drift(baseline)
+    drift = drifts(baseline)
     count = sum(len(entry.noise) for entry in baseline.entries.values())
     entries = {}
     for key, entry in baseline.entries.items():
@@ -260,11 +260,11 @@ def _with_detectable_changes(baseline: Baseline, leave_out: bool, notes: list[st
                     f"whether more or less {entry.units[name]!r} is better"
                 )
             else:
-                detectable = judge.detectable_change(entry.by_day(name), count, drift)
+                detectable = judge.detectable_change(entry.by_day(name), count, drift[key, name])
                 if detectable is None:
-                    cause = _noisy_session(entry, name, count, drift)
+                    cause = _noisy_session(entry, name, count, drift[key, name])
                     where = f"{' | '.join(key)}: {name}"
-                    notes.append(_too_noisy(where, one, drift, cause, leave_out))
+                    notes.append(_too_noisy(where, one, drift[key, name], cause, leave_out))
             noise[name] = replace(one, finds=_rounded(detectable))
         entries[key] = replace(entry, noise=noise)
     return replace(baseline, entries=entries)
@@ -288,7 +288,7 @@ def _noisy_session(entry: Entry, name: str, variables: int, drift: float) -> str
 
 def _too_noisy(variable: str, noise: Noise, drift: float, cause: str, leave_out: bool) -> str:
     """A note on a variable that is too noisy. Raises BaselineError unless `leave_out`."""
-    days = f" and all by {100 * drift:.1f} % between sessions" if drift else ""
+    days = f" and by {100 * drift:.1f} % between days" if drift else ""
     what = (
         f"{variable} is too noisy to be judged: it varies by {100 * noise.spread:.0f} % between "
         f"repeats{days}. {plan.ANALYSES[-1]} repeats do not find a change of "

@@ -24,12 +24,16 @@ _FEW_DAYS = (
 )
 
 
+#: Drift of each variable between days, as a fraction.
+Drifts = dict[tuple[Key, str], float]
+
+
 @dataclass(frozen=True)
 class _Campaign:
     """Settings that the verdicts on all variables share."""
 
     variables: int
-    drift: float  #: between sessions, as a fraction: typical of the baseline's variables
+    drifts: Drifts
     fresh: Fresh
 
 
@@ -37,7 +41,7 @@ def judge_session(session: Session, baseline: Baseline, fresh: Fresh | None = No
     """Judge every variable that the session should hold, with the fresh samples that confirm it."""
     session = relative.with_ratios(session)
     expected, note = promised(session, baseline)
-    campaign = _Campaign(_variables(session, baseline), typical_drift(baseline), fresh or {})
+    campaign = _Campaign(_variables(session, baseline), drifts(baseline), fresh or {})
     # A case that `-P` varied is not in the baseline, but it is in the selection.
     found = {(parse(case.check).plain, case.partition, case.environ) for case in session.cases}
     verdicts = [_missing(key) for key in sorted(expected - found)]
@@ -80,15 +84,21 @@ def _without_natives_changes(verdicts: list[Verdict], native: str) -> list[Verdi
     return found
 
 
-def typical_drift(baseline: Baseline) -> float:
-    """Typical difference between days, beyond their samples' noise, as a fraction.
+def drifts(baseline: Baseline) -> Drifts:
+    """Drift of each variable between days, beyond their samples' noise.
 
     At least PRIOR_DRIFT where the baseline has few days.
     """
-    found = drift.typical(
-        entry.by_day(variable) for entry in baseline.entries.values() for variable in entry.samples
-    )
-    return max(found, plan.PRIOR_DRIFT) if baseline.days < plan.LEAST_DAYS else found
+    keys = [(key, name) for key, entry in baseline.entries.items() for name in entry.samples]
+    least = plan.PRIOR_DRIFT if baseline.days < plan.LEAST_DAYS else 0.0
+    found = {}
+    # The native median of a session shifts all of its ratios: they are a mixture of their own.
+    for ratios in (False, True):
+        part = [(key, name) for key, name in keys if relative.is_ratio(name) == ratios]
+        days = [baseline.entries[key].by_day(name) for key, name in part]
+        drifting = drift.effective(days, max(1, len(keys)))
+        found |= {one: max(float(of), least) for one, of in zip(part, drifting)}
+    return found
 
 
 def _variables(session: Session, baseline: Baseline) -> int:
@@ -196,7 +206,8 @@ def _decision(
     value: Value, entry: Entry, campaign: _Campaign, fresh: list[float]
 ) -> judge.Decision:
     recorded, better = entry.by_day(value.variable), bool(value.lower_is_better)
-    terms = max(1, campaign.variables), campaign.drift
+    own = campaign.drifts[(value.check, value.partition, value.environ), value.variable]
+    terms = max(1, campaign.variables), own
     if fresh:
         return judge.judge_in_two_stages(recorded, value.samples, fresh, better, *terms)
     return judge.judge(recorded, value.samples, better, *terms)

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from nearmetal import metrics
 from nearmetal.gate import relative
 from nearmetal.gate.baseline import Baseline, Entry
-from nearmetal.gate.session import Fresh, typical_drift
+from nearmetal.gate.session import Fresh, drifts
 from nearmetal.gate.verdict import RUNGS, VERDICT_NAMES, GateReport, Verdict
 from nearmetal.results import Case, Session
 from nearmetal.stats import nights, plan
@@ -53,13 +53,13 @@ def watched(
         for session in (*past, report.session)
     ]
     starts = [f"{day(session):%Y-%m-%d}" for session in (*past, report.session)]
-    variables, drift = max(1, baseline.variables), typical_drift(baseline)
+    variables, drift = max(1, baseline.variables), drifts(baseline)
     verdicts = []
     for one in report.verdicts:
         if _is_undecided(one):
             entry = baseline.entries[one.key]
             samples = _samples(one, cases, starts, fresh)
-            verdicts.append(_judged(one, entry, samples, variables, drift))
+            verdicts.append(_judged(one, entry, samples, variables, drift[one.key, one.variable]))
         else:
             verdicts.append(one)
     verdicts.sort(key=lambda one: (VERDICT_NAMES.index(one.name), one.where))

@@ -1,84 +1,158 @@
-"""Drift: the variation of whole sessions from day to day, beyond the noise of their samples.
+"""Drift: the variation of whole days, beyond the noise of their samples. Pure functions.
 
-A new session has its own day's shift, which more samples of that day do not reduce. A dozen
-sessions of one variable hardly show a drift of half its noise. All variables of a campaign
-together show it well. So the typical drift is estimated from all variables (as limma does for the
-variances of genes: Smyth, 2004). The judge uses the typical drift, or that of the variable alone if
-it is larger. Pure functions.
+A new session has its own day's shift, which more samples of that day do not reduce. A dozen days of
+one variable hardly show a drift of half its noise, and variables drift unevenly. So the drift is
+estimated by empirical Bayes over all variables of a campaign (Efron, Large-Scale Inference,
+Cambridge 2010, chapter 1): the days' F statistics of all variables give the mixture of drifts in
+the campaign (nonparametric maximum likelihood: Kiefer and Wolfowitz, Annals of Mathematical
+Statistics 27, 1956), and the mixture and its own statistic give each variable's posterior.
+
+What counts is how far a day may shift a variable. `effective` states it as the standard deviation
+of a normal drift whose tail at the campaign's day error is that of the posterior.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from scipy import special, stats
 
-#: p-value of the sessions' ranks above which the drift counts as 0.
-SHOWN = 0.01
+from nearmetal.stats.plan import day_error
+
 #: Median of |x - y| relative to the standard deviation of x and y, for normal noise.
 PAIR = math.sqrt(2) * 0.6744898
+#: Standard deviations within a day beyond which a sample counts as that far.
+CLIP = 3.0
+#: Drifts of the mixture, as variance of a day's mean over that by noise alone; 0: no drift.
+RATIOS = (0.1, 1000.0, 26)
+#: Weight of the prior over all drifts, in variables.
+PRIOR = 0.01
+#: Twice the gain in log likelihood by drifts below which no variable drifts.
+SHOWN = 3.0
+#: Steps of the EM algorithm, and of the search for a quantile.
+STEPS = 200
+HALVINGS = 60
 
 
-def typical(baselines: Iterable[Sequence[Sequence[float]]]) -> float:
-    """Typical drift of these variables: standard deviation of the sessions' shifts, as a fraction.
+def effective(baselines: Sequence[Sequence[Sequence[float]]], variables: int) -> np.ndarray:
+    """The drift of each variable, as a fraction, for thresholds at `day_error(variables)`.
 
-    0 if there is no significant drift.
-
-    :arg baselines: the sessions of each variable, with one positive value for each repeat.
+    :arg baselines: days of each variable, with one positive value for each repeat.
+    :arg variables: number of variables that share the day error.
     """
-    found = [levels(padded(sessions)[None]) for sessions in baselines if len(sessions) > 1]
-    return together(*map(np.concatenate, zip(*found))) if found else 0.0
+    tables = [_padded(days) for days in baselines]
+    found = np.zeros(len(tables))
+    shapes: dict[tuple[int, int], list[int]] = {}
+    for place, table in enumerate(tables):
+        shapes.setdefault(table.shape, []).append(place)
+    levels = [_Levels.of(np.array([tables[place] for place in of])) for of in shapes.values()]
+    places = [place for of in shapes.values() for place in of]
+    if places:
+        found[places] = _effective(_Levels.together(levels), variables)
+    return found
 
 
-def padded(sessions: Sequence[Sequence[float]]) -> np.ndarray:
-    """Logarithms, (sessions, most samples of a session), with NaN for missing samples."""
-    table = np.full((len(sessions), max(map(len, sessions))), math.nan)
-    for row, session in zip(table, sessions):
-        row[: len(session)] = np.log(session)
+def _padded(days: Sequence[Sequence[float]]) -> np.ndarray:
+    """Logarithms, (days, most samples of a day), with NaN for missing samples."""
+    table = np.full((len(days), max(map(len, days), default=0)), math.nan)
+    for row, day in zip(table, days):
+        row[: len(day)] = np.log(day)
     return table
 
 
-def levels(logs: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Kruskal-Wallis statistic, degrees of freedom and variance of the sessions' shifts.
+class _Levels:
+    """What the days of many variables show; each array has one entry for each variable.
 
-    Each has one entry for each variable in logs, (variables, sessions, samples). A variance below 0
-    means that the samples' noise explains more than the observed variation.
+    Samples far from their day's median count as CLIP standard deviations away: outliers change
+    neither the means of days nor the noise by much.
     """
-    variables, sessions, samples = logs.shape
-    held = np.isfinite(logs)
-    sizes, total = held.sum(axis=2), held.sum(axis=(1, 2))
-    ranks = stats.rankdata(np.where(held, logs, np.inf).reshape(variables, -1), axis=1).reshape(
-        logs.shape
-    )
-    off = np.where(held, ranks - ((total + 1) / 2)[:, None, None], 0)
-    squares = (off**2).sum(axis=(1, 2))
-    between = (off.sum(axis=2) ** 2 / np.maximum(sizes, 1)).sum(axis=1)
-    freedom = np.where(squares > 0, sessions - 1, 0)  # equal samples carry no information
-    statistic = (total - 1) * between / np.where(squares > 0, squares, 1)
-    # Medians and differences within a session are robust. The differences do not contain the
-    # session's shift.
-    centres = np.nanmedian(logs, axis=2)
-    first, second = np.triu_indices(samples, 1)
-    apart = np.abs(logs[:, :, first] - logs[:, :, second]).reshape(variables, -1)
-    noise = np.zeros(variables)
-    if apart.size and np.isfinite(apart).any():
-        noise = np.nanmedian(apart, axis=1) / PAIR
-    # Variance of a median of n samples relative to one sample: exact for 1 and for many.
-    of_centre = (math.pi / 2 / (sizes + math.pi / 2 - 1)).mean(axis=1)
-    # The median of variance estimates is below the variance, and `together` uses the median.
-    low = special.chdtri(sessions - 1, 0.5) / (sessions - 1)
-    return statistic, freedom, np.var(centres, axis=1, ddof=1) / low - noise**2 * of_centre
+
+    def __init__(self, *arrays: np.ndarray):
+        #: F statistic of the days; degrees of freedom between days and within them; variance of a
+        #: day's mean by noise; standard deviation of the days' medians; number of days.
+        self.f, self.between, self.within, self.noise, self.spread, self.days = arrays
+
+    @classmethod
+    def of(cls, logs: np.ndarray) -> "_Levels":
+        """From logarithms, (variables, days, samples)."""
+        variables, days, samples = logs.shape
+        sizes = np.isfinite(logs).sum(axis=2)
+        total = sizes.sum(axis=1)
+        centres = np.nanmedian(logs, axis=2)
+        first, second = np.triu_indices(samples, 1)
+        apart = np.abs(logs[:, :, first] - logs[:, :, second]).reshape(variables, -1)
+        noise = np.zeros(variables)
+        if apart.size and np.isfinite(apart).any():
+            noise = np.nanmedian(apart, axis=1) / PAIR
+        reach = CLIP * noise[:, None, None]
+        values = centres[:, :, None] + np.clip(logs - centres[:, :, None], -reach, reach)
+        means = np.nanmean(values, axis=2)
+        overall = (sizes * means).sum(axis=1) / total
+        freedom = np.full(variables, days - 1), total - days
+        squares_between = (sizes * (means - overall[:, None]) ** 2).sum(axis=1)
+        squares_within = np.nansum((values - means[:, :, None]) ** 2, axis=(1, 2))
+        variance = squares_within / np.maximum(freedom[1], 1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            f = squares_between / np.maximum(freedom[0], 1) / variance
+            size = (total - (sizes**2).sum(axis=1) / total) / np.maximum(freedom[0], 1)
+            by_noise = variance / np.where(size > 0, size, 1)
+        spread = np.std(centres, axis=1, ddof=1) if days > 1 else np.zeros(variables)
+        return cls(f, *freedom, by_noise, spread, np.full(variables, days))
+
+    @classmethod
+    def together(cls, parts: Sequence["_Levels"]) -> "_Levels":
+        names = ("f", "between", "within", "noise", "spread", "days")
+        return cls(*(np.concatenate([getattr(one, name) for one in parts]) for name in names))
+
+    @property
+    def tell(self) -> np.ndarray:
+        """Whether the days of a variable show something of its drift."""
+        return (self.between > 0) & (self.within > 0) & np.isfinite(self.f)
 
 
-def together(statistic: np.ndarray, freedom: np.ndarray, variance: np.ndarray) -> float:
-    """The typical drift of variables with these `levels`."""
-    if not freedom.sum() or special.chdtrc(freedom.sum(), statistic.sum()) > SHOWN:
-        return 0.0
-    return math.sqrt(max(0.0, np.median(variance[freedom > 0])))
+def _effective(levels: _Levels, variables: int) -> np.ndarray:
+    error = day_error(variables)
+    quantile = float(special.ndtri(1 - error))
+    found = np.zeros(len(levels.f))
+    of_one_day = np.sqrt(1 + 1 / levels.days)
+    tell = np.flatnonzero(levels.tell)
+    if len(tell):
+        top = max(RATIOS[1], 3 * float(levels.f[tell].max()))
+        ratios = np.concatenate([[0.0], np.geomspace(RATIOS[0], top, RATIOS[2])])
+        posterior = _posterior(levels, tell, ratios)
+        drifts = np.sqrt(ratios * levels.noise[tell, None]) * of_one_day[tell, None]
+        found[tell] = _tail(posterior, drifts, error) / quantile / of_one_day[tell]
+    # Samples of a day that are all alike leave no noise to compare with.
+    alike = (levels.between > 0) & ~levels.tell & (levels.spread > 1e-9)
+    wider = special.stdtrit(np.maximum(levels.between, 1), 1 - error) / quantile
+    return np.where(alike, levels.spread * wider, found)
 
 
-def each(statistic: np.ndarray, freedom: np.ndarray, variance: np.ndarray) -> np.ndarray:
-    """The drift of each variable: the typical one, or its own if that is significant and larger."""
-    shows = special.chdtrc(np.maximum(freedom, 1), statistic) <= SHOWN
-    alone = np.sqrt(np.where((freedom > 0) & shows, np.maximum(variance, 0), 0))
-    return np.maximum(together(statistic, freedom, variance), alone)
+def _posterior(levels: _Levels, tell: np.ndarray, ratios: np.ndarray) -> np.ndarray:
+    """Weights of the mixture's drifts for each variable, (variables, ratios)."""
+    scaled = levels.f[tell, None] / (1 + ratios)
+    density = stats.f.pdf(scaled, levels.between[tell, None], levels.within[tell, None])
+    likelihood = np.maximum(density / (1 + ratios), 1e-300)
+    weights = np.full(len(ratios), 1 / len(ratios))
+    for _ in range(STEPS):
+        posterior = likelihood * weights
+        posterior /= posterior.sum(axis=1, keepdims=True)
+        weights = (posterior.sum(axis=0) + PRIOR / len(ratios)) / (len(tell) + PRIOR)
+    found = likelihood * weights
+    # Noise alone always looks like a little drift.
+    if 2 * np.log(found.sum(axis=1) / likelihood[:, 0]).sum() < SHOWN:
+        found[:, 1:] = 0
+    return found / found.sum(axis=1, keepdims=True)
+
+
+def _tail(posterior: np.ndarray, drifts: np.ndarray, error: float) -> np.ndarray:
+    """The shift that a day of each variable exceeds with this chance."""
+    low = np.zeros(len(drifts))
+    high = drifts.max(axis=1) * special.ndtri(1 - error) + 1e-12
+    scale = np.maximum(drifts, 1e-15)
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        chance = (posterior * special.ndtr(-middle[:, None] / scale)).sum(axis=1)
+        low, high = np.where(chance > error, middle, low), np.where(chance > error, high, middle)
+    # Below this, the drift is none.
+    return np.where(high > 1e-5, high, 0.0)

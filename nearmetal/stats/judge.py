@@ -30,8 +30,8 @@ from nearmetal.stats.plan import (
     CONFIRMATION_ANALYSES,
     CONFIRMATION_ERROR,
     LEAST_BASELINE,
-    LEAST_DAYS,
     alpha,
+    day_error,
 )
 from nearmetal.stats.sequential import UNDECIDED, Decisions
 
@@ -65,6 +65,7 @@ class _Test:
     base: np.ndarray  #: logarithms of the baseline's samples
     sessions: int  #: number of sessions in the baseline
     alpha: float  #: error rate of an analysis
+    day_error: float
     drift: float
     lower_is_better: bool
     analyses: tuple[int, ...] = ANALYSES
@@ -72,11 +73,13 @@ class _Test:
     @property
     def errors(self) -> sequential.Errors:
         noise = ranks.spread(self.base[None])
-        return sequential.Errors(noise, len(self.base), np.array([self.drift]), self.sessions)
+        return sequential.Errors(
+            noise, len(self.base), np.array([self.drift]), self.sessions, self.day_error
+        )
 
 
 def judge(
-    baseline, samples, lower_is_better: bool, variables: int = 1, drift: float = 0.0
+    baseline, samples, lower_is_better: bool, variables: int = 1, drift: float | None = None
 ) -> Decision:
     """Judge one variable of a campaign.
 
@@ -85,8 +88,8 @@ def judge(
     :arg samples: values of one session in the order of measurement, same unit. Values beyond the
         last analysis are not used until the next one is reached.
     :arg variables: number of variables in the campaign.
-    :arg drift: drift between sessions as a fraction: `drift.typical` of all variables of the
-        baseline. The drift of this variable alone replaces it if it is larger.
+    :arg drift: drift between days as a fraction, of this variable, as `drift.effective` finds it
+        from all variables of the baseline. None: found from this variable alone.
     :raises JudgeError: too few samples, or a value that is not positive and finite.
     """
     test = _test(baseline, lower_is_better, variables, drift)
@@ -97,7 +100,7 @@ def judge(
 
 
 def judge_in_two_stages(
-    baseline, first, fresh, lower_is_better: bool, variables: int = 1, drift: float = 0.0
+    baseline, first, fresh, lower_is_better: bool, variables: int = 1, drift: float | None = None
 ) -> Decision:
     """Judge the first samples, then confirm the result with fresh ones.
 
@@ -121,6 +124,7 @@ def judge_in_two_stages(
         CONFIRMATION_ERROR,
         np.array([test.drift]),
         test.sessions,
+        test.day_error,
     )
     if alone.side[0] == UNDECIDED:
         return _decision(both, test, np.concatenate(stages))
@@ -135,26 +139,37 @@ def judge_in_two_stages(
     return replace(decision, samples=decision.samples + used, wanted=wanted)
 
 
-def _test(baseline, lower_is_better: bool, variables: int, drift: float) -> _Test:
+def _test(baseline, lower_is_better: bool, variables: int, drift: float | None) -> _Test:
     sessions, base = baseline_of(baseline, variables)
-    drift = max(drift, days.typical([sessions]))
-    return _Test(base, len(sessions), alpha(variables), drift, lower_is_better)
+    drift = _drift(sessions, variables, drift)
+    day = day_error(variables)
+    return _Test(base, len(sessions), alpha(variables), day, drift, lower_is_better)
+
+
+def _drift(sessions: list, variables: int, drift: float | None) -> float:
+    return float(days.effective([sessions], variables)[0]) if drift is None else drift
 
 
 def _decided(test: _Test, new: np.ndarray) -> Decisions:
     drift = np.array([test.drift])
-    return sequential.decide(test.base[None], new[None], test.alpha, drift, test.sessions)
+    return sequential.decide(
+        test.base[None], new[None], test.alpha, drift, test.sessions, test.day_error
+    )
 
 
-def detectable_change(baseline, variables: int = 1, drift: float = 0.0) -> float | None:
+def detectable_change(baseline, variables: int = 1, drift: float | None = None) -> float | None:
     """Minimum detectable change of `judge` against this baseline, as a fraction.
 
     None above DETECTABLE[1]. Arguments and errors are as for `judge`.
     """
     sessions, base = baseline_of(baseline, variables)
-    drift = max(drift, days.typical([sessions]))
+    drift = _drift(sessions, variables, drift)
     errors = sequential.Errors(
-        ranks.spread(base[None]), len(base), np.array([drift]), len(sessions)
+        ranks.spread(base[None]),
+        len(base),
+        np.array([drift]),
+        len(sessions),
+        day_error(variables),
     )
     return _fraction(errors.detectable(alpha(variables)))
 
@@ -221,8 +236,7 @@ def _name(side: int, lower_is_better: bool) -> str:
 
 def _day(drift: float, sessions: int) -> float:
     """Half the 95 % interval of a day's shift."""
-    quantile = float(special.stdtrit(max(sessions, LEAST_DAYS) - 1, 0.975))
-    return drift * math.sqrt(1 + 1 / sessions) * quantile
+    return drift * math.sqrt(1 + 1 / sessions) * float(special.ndtri(0.975))
 
 
 def _interval(base: np.ndarray, new: np.ndarray, shift: float, day: float) -> tuple[float, float]:

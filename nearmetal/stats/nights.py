@@ -21,14 +21,12 @@ from scipy import special
 from nearmetal.stats import drift as days
 from nearmetal.stats import ranks
 from nearmetal.stats.judge import JudgeError, baseline_of, positive_logs
-from nearmetal.stats.plan import DETECTABLE, LEAST_DAYS, POWER, THRESHOLD
+from nearmetal.stats.plan import DETECTABLE, POWER, THRESHOLD, day_error
 
 #: Chance that an unchanged session raises any alarm by the pooled sessions.
 NIGHT_ERROR = 0.01
 #: Chance that an unchanged session leaves any variable suspicious.
 SUSPICION = 0.1
-#: Chance that the shifts of days alone are called a change of a variable, if there is drift.
-DAYS_ERROR = 0.0002
 #: Numbers of last sessions that are pooled.
 WINDOWS = (1, 2, 3, 4, 6, 8, 12, 16)
 
@@ -46,7 +44,11 @@ class Watch:
 
 
 def watch(
-    baseline, nights: Sequence, lower_is_better: bool, variables: int = 1, drift: float = 0.0
+    baseline,
+    nights: Sequence,
+    lower_is_better: bool,
+    variables: int = 1,
+    drift: float | None = None,
 ) -> Watch:
     """Judge one variable by the last sessions together.
 
@@ -57,11 +59,18 @@ def watch(
     :raises JudgeError: no sample, or a value that is not positive and finite.
     """
     sessions, base = baseline_of(baseline, variables)
-    drift = max(drift, days.typical([sessions]))
+    if drift is None:
+        drift = float(days.effective([sessions], variables)[0])
     logs = [positive_logs(night, "samples") for night in nights]
     if not logs or not len(logs[-1]):
         raise JudgeError("no sample to judge")
-    pools = pools_of(base[None], [night[None] for night in logs], np.array([drift]), len(sessions))
+    pools = pools_of(
+        base[None],
+        [night[None] for night in logs],
+        np.array([drift]),
+        len(sessions),
+        day_error(variables),
+    )
     error = NIGHT_ERROR / variables / len(WINDOWS)
     better = -1 if lower_is_better else 1
     for alpha, names in ((error, ("regressed", "improved")), (SUSPICION * error / NIGHT_ERROR, ())):
@@ -75,16 +84,21 @@ def watch(
 
 
 def pools_of(
-    base: np.ndarray, nights: Sequence[np.ndarray], drift: np.ndarray, sessions: int
+    base: np.ndarray,
+    nights: Sequence[np.ndarray],
+    drift: np.ndarray,
+    sessions: int,
+    day_error: float,
 ) -> list["Pool"]:
     """The pools of the last sessions, for many variables at once.
 
     :arg base: logarithms of the baseline, (trials, samples), of this number of sessions.
     :arg nights: logarithms of each session, (trials, repeats), oldest first.
-    :arg drift: (trials,), standard deviation between sessions.
+    :arg drift: (trials,), standard deviation between days.
+    :arg day_error: chance that the shifts of days alone are called a change of a variable.
     """
     return [
-        Pool(base, np.concatenate(nights[-count:], axis=1), count, drift, sessions)
+        Pool(base, np.concatenate(nights[-count:], axis=1), count, drift, sessions, day_error)
         for count in WINDOWS
         if count <= len(nights)
     ]
@@ -98,7 +112,8 @@ class Pool:
     new: np.ndarray
     nights: int
     drift: np.ndarray
-    sessions: int  #: of the baseline
+    sessions: int  #: days of the baseline
+    day_error: float
 
     @functools.cached_property
     def test(self) -> tuple[np.ndarray, np.ndarray]:
@@ -119,8 +134,7 @@ class Pool:
     @functools.cached_property
     def threshold(self) -> np.ndarray:
         """The shift that counts as a change: beyond THRESHOLD, and beyond what days do."""
-        least, freedom = math.log1p(THRESHOLD), max(self.sessions, LEAST_DAYS) - 1
-        quantile = special.stdtrit(freedom, 1 - DAYS_ERROR)
+        least, quantile = math.log1p(THRESHOLD), special.ndtri(1 - self.day_error)
         drifting = np.maximum(least, quantile * np.hypot(self.within, self.between))
         return np.where(self.drift > 0, drifting, least)
 

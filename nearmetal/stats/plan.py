@@ -4,8 +4,8 @@
 CAMPAIGN_ERROR = 0.05
 #: Chance that fresh samples of an unchanged variable confirm a false alarm.
 CONFIRMATION_ERROR = 0.01
-#: Chance that a day's shift alone is called a regression, if there is drift.
-DAY_ERROR = 0.001
+#: Chance that the shifts of days alone raise any alarm in an unchanged campaign.
+DAY_ERROR = 0.008
 #: Number of days from which a baseline shows how much days differ.
 LEAST_DAYS = 8
 #: Drift from day to day that is assumed where a baseline has fewer days, as a fraction. It is not
@@ -37,3 +37,8 @@ BASELINE_SESSIONS = 12
 def alpha(variables: int) -> float:
     """Error rate of one analysis of one variable: an equal part of the campaign's (Bonferroni)."""
     return CAMPAIGN_ERROR / variables / len(ANALYSES)
+
+
+def day_error(variables: int) -> float:
+    """Chance that a day's shift alone is called a change of one variable: an equal part."""
+    return DAY_ERROR / variables

@@ -10,9 +10,7 @@ from nearmetal.stats import ranks
 from nearmetal.stats.plan import (
     ANALYSES,
     CONFIRMATION_ANALYSES,
-    DAY_ERROR,
     DETECTABLE,
-    LEAST_DAYS,
     LEAST_UNCHANGED,
     MARGIN,
     POWER,
@@ -29,8 +27,9 @@ class Errors:
 
     noise: np.ndarray  #: standard deviation between samples, (trials,)
     samples: int  #: number of samples in the baseline
-    drift: np.ndarray  #: standard deviation between sessions, (trials,)
-    sessions: int  #: number of sessions in the baseline
+    drift: np.ndarray  #: standard deviation between days, (trials,), as drift.effective gives it
+    sessions: int  #: number of days in the baseline
+    day_error: float  #: chance that a day's shift alone is called a change
 
     def within_session(self, count: int) -> np.ndarray:
         """Standard error after this number of samples of one session."""
@@ -44,10 +43,7 @@ class Errors:
     def threshold(self, count: int) -> np.ndarray:
         """The shift that counts as a change: beyond THRESHOLD, and beyond a day's shift."""
         least = math.log1p(THRESHOLD)
-        # All variables may share the days' shifts, so the drift is known from these sessions only.
-        # Of fewer than LEAST_DAYS, the drift is PRIOR_DRIFT, taken as known from LEAST_DAYS.
-        freedom = max(self.sessions, LEAST_DAYS) - 1
-        quantile = special.stdtrit(freedom, 1 - DAY_ERROR)
+        quantile = special.ndtri(1 - self.day_error)
         drifting = np.maximum(least, quantile * self.with_drift(count))
         return np.where(self.drift > 0, drifting, least)
 
@@ -81,6 +77,7 @@ def decide(
     alpha: float,
     drift: np.ndarray,
     sessions: int,
+    day_error: float,
     analyses: tuple[int, ...] = ANALYSES,
 ) -> Decisions:
     """Compare new samples with a baseline at each interim analysis that they reach.
@@ -88,9 +85,11 @@ def decide(
     :arg base: (trials, samples), of this number of sessions.
     :arg new: (trials, samples), in the order of measurement.
     :arg alpha: error rate of each analysis.
-    :arg drift: (trials,), standard deviation between sessions.
+    :arg drift: (trials,), standard deviation between days.
+    :arg sessions: number of days in the baseline.
+    :arg day_error: chance that a day's shift alone is called a change.
     """
-    errors = Errors(ranks.spread(base), base.shape[1], drift, sessions)
+    errors = Errors(ranks.spread(base), base.shape[1], drift, sessions, day_error)
     detectable, reached = errors.detectable(alpha), new.shape[1]
     side, count = np.full(len(base), UNDECIDED), np.full(len(base), reached)
     shift, p = np.zeros(len(base)), np.ones(len(base))
@@ -121,6 +120,7 @@ def decide_in_two_stages(
     confirmation_error: float,
     drift: np.ndarray,
     sessions: int,
+    day_error: float,
 ) -> Decisions:
     """Compare in two stages; arguments as for `decide`.
 
@@ -128,13 +128,13 @@ def decide_in_two_stages(
     CONFIRMATION_ANALYSES. An undecided trial continues with the samples of both stages, in order.
     An unchanged trial stays unchanged.
     """
-    found = decide(base, first, alpha, drift, sessions)
+    found = decide(base, first, alpha, drift, sessions, day_error)
     side, count, shift, p = (
         array.copy() for array in (found.side, found.count, found.shift, found.p)
     )
     rows = np.flatnonzero(found.side == UNDECIDED)
     together = np.concatenate([first[rows], fresh[rows]], axis=1)
-    both = decide(base[rows], together, alpha, drift[rows], sessions)
+    both = decide(base[rows], together, alpha, drift[rows], sessions, day_error)
     side[rows], count[rows], shift[rows], p[rows] = both.side, both.count, both.shift, both.p
     rows = np.flatnonzero(np.abs(found.side) == 1)
     held = decide(
@@ -143,6 +143,7 @@ def decide_in_two_stages(
         confirmation_error / len(CONFIRMATION_ANALYSES),
         drift[rows],
         sessions,
+        day_error,
         CONFIRMATION_ANALYSES,
     )
     opposite = held.side == -found.side[rows]

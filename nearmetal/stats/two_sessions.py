@@ -22,12 +22,12 @@ from scipy import special
 
 from nearmetal.stats import ranks
 from nearmetal.stats.judge import Decision, JudgeError, positive_logs
-from nearmetal.stats.plan import CAMPAIGN_ERROR, DAY_ERROR
+from nearmetal.stats.plan import CAMPAIGN_ERROR
 
 #: Smallest change that counts, as a fraction.
 LEAST = 0.25
 #: Typical changes of all variables that a change must exceed.
-DISTANCE = float(special.ndtri(1 - DAY_ERROR))
+DISTANCE = float(special.ndtri(1 - 0.001))
 #: Degrees of freedom that the variance of a variable borrows from all variables.
 PRIOR = 1.0
 #: Least number of variables that show a typical change.

@@ -2,6 +2,7 @@
 refuses."""
 
 import json
+from dataclasses import replace
 
 import pytest
 import yaml
@@ -80,7 +81,9 @@ def test_a_diff_is_small_and_old_cases_stay(known):
     again = baseline.load("lab", known.path.parent)
     assert set(again.entries) == set(known.entries)
     for key, entry in again.entries.items():
-        assert (entry == known.entries[key]) == (key[2] == "openmpi")
+        # The drift of all variables together says what each of them finds.
+        same = replace(entry, noise=known.entries[key].noise)
+        assert (same == known.entries[key]) == (key[2] == "openmpi")
     baseline.save(Baseline("lab", known.path, known.entries))
     assert known.path.read_text() == before
 

@@ -1,10 +1,12 @@
-"""How much sessions move as a whole, from a campaign's variables."""
+"""How far days shift variables, from all variables of a campaign."""
 
 import numpy as np
 import pytest
 
 from bench import noise as bench_noise
 from nearmetal.stats import drift, judge
+
+VARIABLES = 200
 
 
 def campaign(variables: int, cv: float, days: float, sessions: int = 12, whose: str = "own"):
@@ -13,24 +15,25 @@ def campaign(variables: int, cv: float, days: float, sessions: int = 12, whose: 
     )
 
 
-@pytest.mark.parametrize("cv, days", [(0.02, 0.01), (0.03, 0.01), (0.02, 0.005)])
+@pytest.mark.parametrize("cv, days", [(0.02, 0.01), (0.03, 0.01), (0.02, 0.02)])
 def test_many_variables_show_what_one_hides(cv, days):
-    base, _ = campaign(200, cv, days)
-    assert drift.typical(base) == pytest.approx(days, rel=0.3)
-    assert drift.typical(base[:1]) == 0
+    base, _ = campaign(VARIABLES, cv, days)
+    assert np.median(drift.effective(base, VARIABLES)) == pytest.approx(days, rel=0.4)
+    assert drift.effective(base[:1], 1)[0] < 3 * days
 
 
 @pytest.mark.parametrize("cv", [0.02, 0.08])
 def test_noise_and_outliers_alone_are_no_drift(cv):
-    assert drift.typical(campaign(200, cv, 0.0)[0]) == 0
+    assert not drift.effective(campaign(VARIABLES, cv, 0.0)[0], VARIABLES).any()
 
 
-def test_large_drift_shows_in_one_variable_and_counts_for_it():
-    base, _ = campaign(200, 0.02, 0.05, whose="half")
-    assert drift.typical(base[:1]) == pytest.approx(0.05, rel=0.5)
-    found = drift.each(*drift.levels(np.log(base)))
-    assert np.median(found[::2]) == pytest.approx(0.05, rel=0.3)
-    assert np.median(found[1::2]) < np.median(found[::2])
+def test_variables_that_drift_do_not_cost_the_quiet_ones_their_power():
+    rng = np.random.default_rng(3)
+    days = next(one for one in bench_noise.MIXTURES if one.quiet_cv == 0.01)
+    base, _, quiet = bench_noise.uneven(rng, VARIABLES, days, 60, 75)
+    found = drift.effective(base, VARIABLES)
+    assert np.median(found[~quiet]) == pytest.approx(0.02, rel=0.4)
+    assert np.median(found[quiet]) < 0.007
 
 
 def test_sessions_of_different_length_and_single_ones():
@@ -38,13 +41,20 @@ def test_sessions_of_different_length_and_single_ones():
     ragged = [
         [list(session[: 3 + i % 3]) for i, session in enumerate(variable)] for variable in base
     ]
-    assert drift.typical(ragged) == pytest.approx(0.02, rel=0.4)
-    assert drift.typical([[[1.0, 1.1, 0.9]]]) == 0 and drift.typical([]) == 0
+    ragged[7] = ragged[7][:5]
+    assert np.median(drift.effective(ragged, 50)) == pytest.approx(0.02, rel=0.5)
+    assert list(drift.effective([[[1.0, 1.1, 0.9]]], 1)) == [0.0]
+    assert list(drift.effective([], 1)) == []
 
 
 def test_what_never_varies_tells_nothing():
-    assert drift.typical([np.full((12, 5), 3.0)] * 20) == 0
-    assert drift.typical([[[1.0]] * 30]) == 0
+    assert not drift.effective([np.full((12, 5), 3.0)] * 20, 20).any()
+    assert not drift.effective([[[1.0]] * 30], 1).any()
+
+
+def test_days_without_noise_within_show_their_own_spread():
+    days = [[value] * 5 for value in (1.0, 1.02, 0.98, 1.01, 0.99, 1.02, 1.0, 0.98)]
+    assert drift.effective([days], 1)[0] == pytest.approx(0.016, rel=0.5)
 
 
 def test_a_day_like_the_baselines_other_days_is_no_regression():
