@@ -21,17 +21,17 @@ from bench.tables import Row, tables
 #: (table, method, step) -> (least power or, at step 0, most false alarms in %, most repeats).
 PROMISES = {
     ("CV 2 %", "judge", 0.0): (0.1, 7),
-    ("CV 2 %", "judge", 0.05): (98, 7),
+    ("CV 2 %", "judge", 0.05): (98, 8),
     ("CV 3 %", "judge", 0.0): (0.1, 20),
-    ("CV 3 %", "judge", 0.05): (95, 20),
+    ("CV 3 %", "judge", 0.05): (90, 20),
     ("CV 8 %", "judge", 0.0): (0.2, None),
-    ("CV 8 %", "judge", 0.10): (95, None),
+    ("CV 8 %", "judge", 0.10): (75, None),
     ("CV 2 %", "confirm", 0.0): (0.1, 7),
     ("CV 2 %", "confirm", 0.05): (98, None),
     ("CV 3 %", "confirm", 0.0): (0.1, 20),
-    ("CV 3 %", "confirm", 0.05): (95, 20),
+    ("CV 3 %", "confirm", 0.05): (90, 20),
     ("CV 8 %", "confirm", 0.0): (0.2, None),
-    ("CV 8 %", "confirm", 0.10): (95, None),
+    ("CV 8 %", "confirm", 0.10): (75, None),
     **{
         (f"CV {cv} %, days {days} %", method, 0.0): (0.1, None)
         for cv in (2, 3)
@@ -55,6 +55,14 @@ PROMISES = {
         )
     },
     ("two sessions", "CV 3 %", 0.5): (75, None),
+    **{("uneven days", days.name, 0.0): (5, None) for days in bench_noise.MIXTURES if not days.bad},
+    # A day that is four times as far off as others is not foreseen. This limit is known.
+    **{("uneven days", days.name, 0.0): (10, None) for days in bench_noise.MIXTURES if days.bad},
+    **{
+        ("uneven days", f"{days.name}: the quiet", 0.05): (90, None)
+        for days in bench_noise.MIXTURES
+        if days.name.startswith(("none", "60 %"))
+    },
     ("baseline of one day", "CV 3 %, days 0 %", 0.0): (5, None),
     ("baseline of one day", "CV 3 %, days 1 %", 0.0): (5, None),
     ("baseline of one day", "CV 3 %, days 1 %", 0.1): (80, None),

@@ -275,7 +275,7 @@ def _sides(base, later, drifting, error: float) -> np.ndarray:
     sides = []
     for count in range(1, new.shape[1] + 1):
         seen = [new[:, session] for session in range(count)]
-        pools = nights.pools_of(logs, seen, drifting, base.shape[1], day_error(len(base)))
+        pools = nights.pools_of(logs, seen, drifting, base.shape[1], error)
         every = np.array([pool.side(error, pools[0]) for pool in pools])
         sides.append(every[np.abs(every).argmax(axis=0), np.arange(len(base))])
     return np.array(sides)

@@ -21,7 +21,7 @@ from scipy import special
 from nearmetal.stats import drift as days
 from nearmetal.stats import ranks
 from nearmetal.stats.judge import JudgeError, baseline_of, positive_logs
-from nearmetal.stats.plan import DETECTABLE, POWER, THRESHOLD, day_error
+from nearmetal.stats.plan import DETECTABLE, POWER, THRESHOLD
 
 #: Chance that an unchanged session raises any alarm by the pooled sessions.
 NIGHT_ERROR = 0.01
@@ -64,14 +64,9 @@ def watch(
     logs = [positive_logs(night, "samples") for night in nights]
     if not logs or not len(logs[-1]):
         raise JudgeError("no sample to judge")
-    pools = pools_of(
-        base[None],
-        [night[None] for night in logs],
-        np.array([drift]),
-        len(sessions),
-        day_error(variables),
-    )
     error = NIGHT_ERROR / variables / len(WINDOWS)
+    drifting = np.array([drift])
+    pools = pools_of(base[None], [night[None] for night in logs], drifting, len(sessions), error)
     better = -1 if lower_is_better else 1
     for alpha, names in ((error, ("regressed", "improved")), (SUSPICION * error / NIGHT_ERROR, ())):
         for pool in pools:
@@ -95,7 +90,7 @@ def pools_of(
     :arg base: logarithms of the baseline, (trials, samples), of this number of sessions.
     :arg nights: logarithms of each session, (trials, repeats), oldest first.
     :arg drift: (trials,), standard deviation between days.
-    :arg day_error: chance that the shifts of days alone are called a change of a variable.
+    :arg day_error: chance that the shifts of days alone are called a change by one pool.
     """
     return [
         Pool(base, np.concatenate(nights[-count:], axis=1), count, drift, sessions, day_error)
