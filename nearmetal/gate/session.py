@@ -91,7 +91,7 @@ def drifts(baseline: Baseline) -> Drifts:
     """
     keys = [(key, name) for key, entry in baseline.entries.items() for name in entry.samples]
     least = plan.PRIOR_DRIFT if baseline.days < plan.LEAST_DAYS else 0.0
-    found = {}
+    found: Drifts = {}
     # The native median of a session shifts all of its ratios: they are a mixture of their own.
     for ratios in (False, True):
         part = [(key, name) for key, name in keys if relative.is_ratio(name) == ratios]

@@ -61,11 +61,11 @@ def test_a_promise_that_is_not_kept_or_not_measured_is_named(monkeypatch, capsys
         bench_gate,
         "tables",
         lambda rng, plan: [
-            ("CV 8 %", [bench_tables.Row(0.10, "judge", 94, 100, 30.0)], ""),
+            ("CV 8 %", [bench_tables.Row(0.10, "judge", 64, 100, 30.0)], ""),
             (
                 "CV 2 %",
                 [
-                    bench_tables.Row(0.05, "judge", 99, 100, 7.5),
+                    bench_tables.Row(0.05, "judge", 99, 100, 8.5),
                     bench_tables.Row(0.0, "judge", 1, 100, 5.0),
                 ],
                 "",
@@ -75,8 +75,8 @@ def test_a_promise_that_is_not_kept_or_not_measured_is_named(monkeypatch, capsys
     assert bench_gate.main() == 1
     err = capsys.readouterr().err
     for facts in (
-        ["not kept", "CV 8 %", "judge", "step 10 %", "94.00 %", "30.0 repeats"],
-        ["not kept", "CV 2 %", "judge", "step 5 %", "99.00 %", "7.5 repeats"],
+        ["not kept", "CV 8 %", "judge", "step 10 %", "64.00 %", "30.0 repeats"],
+        ["not kept", "CV 2 %", "judge", "step 5 %", "99.00 %", "8.5 repeats"],
         ["not kept", "CV 2 %", "judge", "step 0 %", " 1.00 %"],
         ["not measured", "'campaigns'", "'CV 3 %'", "0.0)"],
     ):
