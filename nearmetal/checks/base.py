@@ -272,10 +272,10 @@ class NearmetalCheck(  # type: ignore[call-arg]
     def measure_again_what_is_asked_for(self):
         if not self.again:
             return
-        # `.nid` is ReFrame's parameter: the node that --distribute chose.
-        place = self.current_partition.name, self.current_environ.name, getattr(self, ".nid", "")
+        name = naming.parse(self.display_name)
+        place = self.current_partition.name, self.current_environ.name, name.node
         try:
-            one = again.read(self.again).get((naming.parse(self.display_name).plain, *place))
+            one = again.read(self.again).get((name.plain, *place))
         except ValueError as error:
             raise SanityError(f"again: {error}. `nearmetal gate --confirm` writes it") from None
         if one is None:

@@ -3,6 +3,7 @@ that a run of nothing fails."""
 
 import json
 import os
+import re
 import sqlite3
 import subprocess
 import sys
@@ -22,13 +23,13 @@ OSNOISE = ["--system", "lab:native", "-n", "^osnoise$"]
 
 
 def run(lab, prefix, *options, **environment):
-    """A run that passes on a busy host too, which takes the processors' time from osnoise."""
+    """A run that is measured on a busy host too, which takes the processors' time from osnoise."""
     described = (CHECKOUT / "site-config" / "systems" / "lab.yaml").read_text()
     key = "      expected:\n"
     assert described.count(key) == 1
-    allowed = f"{key}        time_lost: {{most: 100, reason: a test runs on any host}}\n"
+    lifted = f"{key}        time_lost: {{most: 100, reason: a test runs on any host}}\n"
     (prefix / "systems").mkdir(exist_ok=True)
-    (prefix / "systems" / "lab.yaml").write_text(described.replace(key, allowed))
+    (prefix / "systems" / "lab.yaml").write_text(described.replace(key, lifted))
     done = lab.reframe(
         "-r",
         *options,
@@ -36,7 +37,10 @@ def run(lab, prefix, *options, **environment):
         NEARMETAL_SYSTEMS_PATH=str(prefix / "systems"),
         **environment,
     )
-    assert done.returncode == 0, done.stdout
+    # Beside other work, a case may lie beyond the references of its baseline. It is measured then.
+    failed = set(re.findall("Failing phase: (.*)", done.stdout))
+    allowed = {"performance"} if "RFM_REFERENCE_PREFIX" in environment else set()
+    assert failed <= allowed and bool(done.returncode) == bool(failed), done.stdout
     return load_session(prefix / "results.db")
 
 
