@@ -1,6 +1,7 @@
 """`make pictures`: draw README's pictures.
 
-The lab's picture comes from its topology, the report's from the newest session (`make demo`).
+The lab's picture comes from its topology, the others from the report of the newest session (`make
+demo`).
 """
 
 import argparse
@@ -46,7 +47,7 @@ line { stroke: #7d8ea1; stroke-width: 2; }
 
 
 def main(arguments=None) -> int:
-    """Write both pictures. Returns the exit code of `nearmetal report`."""
+    """Write the pictures. Returns the exit code of `nearmetal report`."""
     parser = argparse.ArgumentParser(prog="pictures", description=__doc__)
     parser.add_argument("--database", type=Path, default=results.default_database())
     parser.add_argument("--directory", type=Path, default=DIRECTORY)
@@ -54,7 +55,7 @@ def main(arguments=None) -> int:
     options.directory.mkdir(parents=True, exist_ok=True)
     drawing = lab(topology.load())
     (options.directory / "lab.svg").write_text(drawing, encoding="utf-8")
-    return _report(options.database, options.directory / "report.png")
+    return _report(options.database, options.directory)
 
 
 def lab(plan: topology.Topology) -> str:
@@ -112,28 +113,32 @@ def _wire(x1: float, y1: float, x2: float, y2: float) -> str:
     return f'<line x1="{x1:.0f}" y1="{y1:.0f}" x2="{x2:.0f}" y2="{y2:.0f}"/>'
 
 
-def _report(database: Path, picture: Path) -> int:
-    """Write a picture of the report's tab on the network."""
+def _report(database: Path, pictures: Path) -> int:
+    """Write the pictures of the report: nearness, and the tab on the network."""
     with tempfile.TemporaryDirectory() as directory:
         page = Path(directory) / "report.html"
         command = [sys.executable, "-m", "nearmetal", "report", "--database", database]
         done = subprocess.run([*command, "--output", page], check=False)
         if page.is_file():
-            photograph(page, picture)
+            photograph(page, pictures)
     return done.returncode
 
 
-def photograph(page: Path, picture: Path) -> None:
-    """Write a picture of the top of a report's tab on the network."""
+def photograph(page: Path, pictures: Path) -> None:
+    """Write pictures of a report: the table of nearness, and the top of the tab on the network."""
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
     if chromium is None:
         raise SystemExit(NO_CHROMIUM)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         view = browser.new_page(viewport=VIEW)
+        view.goto(f"{page.resolve().as_uri()}#overview")
+        near = view.locator("table.near")
+        if near.count():
+            near.screenshot(path=pictures / "nearness.png")
         view.goto(f"{page.resolve().as_uri()}#network")
         view.wait_for_function(DRAWN)
-        view.screenshot(path=picture)
+        view.screenshot(path=pictures / "report.png")
         browser.close()
 
 

@@ -8,6 +8,7 @@ names one that is not there.
 import os
 import re
 import shutil
+import struct
 import time
 from pathlib import Path
 
@@ -32,6 +33,9 @@ for node in native1 native2; do
         tc qdisc replace dev eth0 root tbf rate {RATE}gbit burst 3000 latency 20ms
 done
 """
+#: Linux keeps processors from sleeping while this holds 0. Where waking one takes longer than the
+#: bucket lasts, as in some virtual machines, the limit would be lower than RATE.
+AWAKE = Path("/dev/cpu_dma_latency")
 #: Verdicts that name nothing.
 QUIET = ("ok", "watched", "improved", "inconclusive", "not judged")
 REPEATS = 3
@@ -44,10 +48,18 @@ def run(only: list[str] | None, unchanged: int, say) -> int:
     if unknown := set(only or ()) - set(names):
         raise SystemExit(f"drill: no fault {', '.join(unknown)}; they are {', '.join(names)}")
     chosen = [fault for fault in faults if not only or fault["name"] in only]
-    os.environ["NEARMETAL_SYSTEMS_PATH"] = str(drill.PLACE / "systems")
-    start({})
-    alarms = 0
     checks = sorted({check for fault in faults for check in fault["only"]["checks"]})
+    os.environ["NEARMETAL_SYSTEMS_PATH"] = str(drill.PLACE / "systems")
+    with AWAKE.open("wb", buffering=0) as awake:
+        awake.write(struct.pack("i", 0))
+        return _drill(chosen, checks, unchanged, say)
+
+
+def _drill(chosen: list[dict], checks: list[str], unchanged: int, say) -> int:
+    start({})
+    say(allow_for_timers())
+    drill.write_system(site=site({}))
+    alarms = 0
     for number in range(unchanged):
         say(f"unchanged {number + 1} of {unchanged}")
         found = told(judged({"partition": "native", "checks": checks}))
@@ -63,6 +75,20 @@ def run(only: list[str] | None, unchanged: int, say) -> int:
         )
     say(tabulate(rows, ["fault", "first run", "took", "says"], maxcolwidths=[None, None, None, 90]))
     return 1 if any(row[1] == "missed" for row in rows) else 0
+
+
+def allow_for_timers() -> str:
+    """Lower the bound of TCP's bandwidth to what the limit of the link passes; a line about it.
+
+    TCP sleeps while it waits for the bucket. Where a machine's timers are late, it gets less.
+    """
+    (drill.PLACE / "results.db").unlink(missing_ok=True)
+    session = drill.campaign(1, {"partition": "native", "checks": ["tcp"]})
+    values = [value for case in session.cases for value in case.values]  # beyond a bound too
+    [passed] = [value.value for value in values if value.variable == "peak_bandwidth"]
+    reason = f"the drill's limit of {RATE} Gb/s passes {passed:.3g} Gb/s of TCP on this machine"
+    LINK["native"]["expected"] = {"tcp_share_native": {"least": 0.8 * passed, "reason": reason}}
+    return reason
 
 
 def site(fault: dict) -> dict:

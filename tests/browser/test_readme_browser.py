@@ -84,9 +84,9 @@ def test_a_table_that_is_cut_off_is_found(shown, tmp_path):
     assert content > width
 
 
-def test_both_pictures_are_shown_within_the_column(shown):
+def test_the_pictures_are_shown_within_the_column(shown):
     found = shown(README).evaluate(PICTURES)
-    assert [Path(source).name for source, *_ in found] == ["report.png", "lab.svg"]
+    assert [Path(source).name for source, *_ in found] == ["nearness.png", "report.png", "lab.svg"]
     for source, own, taken, words in found:
         assert own > 0, f"{source} is no picture"
         assert 0 < taken <= pictures.WIDTH and words
@@ -97,13 +97,14 @@ def test_the_labs_picture_is_that_of_its_topology():
     assert (pictures.DIRECTORY / "lab.svg").read_text() == drawn, "run `make pictures`"
 
 
-def test_the_reports_picture_is_made_from_a_database(tmp_path):
+def test_the_reports_pictures_are_made_from_a_database(tmp_path):
     session = large_database.made_up(large_database.TEMPLATE.read_bytes(), 1, 5, whole=True)
     database = large_database.store(tmp_path / "results.db", [session])
     command = [sys.executable, "-m", "docs.pictures", "--database", database]
     subprocess.run([*command, "--directory", tmp_path], cwd=CHECKOUT, check=True)
-    content = (tmp_path / "report.png").read_bytes()
-    assert content.startswith(b"\x89PNG") and len(content) > 10_000
+    for name in ("nearness.png", "report.png"):
+        content = (tmp_path / name).read_bytes()
+        assert content.startswith(b"\x89PNG") and len(content) > 10_000
     assert (tmp_path / "lab.svg").is_file()
 
 
