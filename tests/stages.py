@@ -36,8 +36,7 @@ class Stage:
 
 #: Drills that take less than a minute each; `make drill DRILL=--once` runs the others too.
 DRILLS = " ".join(
-    f"--only {shlex.quote(name)}"
-    for name in ("no optimization", "one core", "TCP within a node", "another MPI")
+    f"--only {shlex.quote(name)}" for name in ("no optimization", "one core", "TCP within a node")
 )
 
 
