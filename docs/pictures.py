@@ -136,6 +136,7 @@ def photograph(page: Path, pictures: Path) -> None:
         near = view.locator("table.near")
         if near.count():
             near.screenshot(path=pictures / "nearness.png")
+        view = browser.new_page(viewport=VIEW)
         view.goto(f"{page.resolve().as_uri()}#network")
         view.wait_for_function(DRAWN)
         view.screenshot(path=pictures / "report.png")
