@@ -7,6 +7,7 @@ and mount. So `lab-down` only has to kill the init, and a crash leaves nothing b
 """
 
 import fcntl
+import glob
 import hashlib
 import io
 import json
@@ -98,13 +99,14 @@ def _holders(path: Path) -> list[int]:
     """Other processes that have this file open, whether they are recorded or not."""
     wanted = path.stat()
     found = []
-    for opened in Path("/proc").glob("[0-9]*/fd/*"):
+    # Unlike Path.glob, glob.iglob passes over processes that end meanwhile.
+    for opened in glob.iglob("/proc/[0-9]*/fd/*"):
         try:
-            same = os.path.samestat(opened.stat(), wanted)
+            same = os.path.samestat(os.stat(opened), wanted)
         except OSError:
             continue
         if same:
-            found.append(int(opened.parts[2]))
+            found.append(int(opened.split("/")[2]))
     return [pid for pid in found if pid != os.getpid()]
 
 
@@ -205,10 +207,15 @@ class Namespaces:
                     "the lab's namespaces were not made: "
                     f"{log.read_text().strip() or f'{log} is empty'}"
                 )
-            children = Path(f"/proc/{parent.pid}/task/{parent.pid}/children").read_text().split()
-            if not children:
+            try:
+                children = (
+                    Path(f"/proc/{parent.pid}/task/{parent.pid}/children").read_text().split()
+                )
+                if not children:
+                    return None
+                program = Path(f"/proc/{children[0]}/comm").read_text().strip()
+            except OSError:  # one has ended: `poll` says so
                 return None
-            program = Path(f"/proc/{children[0]}/comm").read_text().strip()
             return int(children[0]) if program == "tini" else None
 
         pid = wait_until(entered, 20, "starting the lab's namespaces")

@@ -1,5 +1,6 @@
 """Commands that build images, interrupted: no process stays, no tree, and no half image."""
 
+import glob
 import os
 import shutil
 import signal
@@ -31,9 +32,9 @@ def identity(pid: int) -> tuple[int, str] | None:
 def descendants(pid: int) -> set[tuple[int, str]]:
     """All living processes below one."""
     found = set()
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+    for task in glob.glob(f"/proc/{pid}/task/*/children"):
         try:
-            children = list(map(int, task.read_text().split()))
+            children = list(map(int, Path(task).read_text().split()))
         except OSError:  # it has ended since
             continue
         for child in children:
@@ -86,7 +87,7 @@ def started(place: Path, *command) -> subprocess.Popen:
     def fetches():
         assert process.poll() is None, (place / "said").read_text()
         words = [line for line in commands(descendants(process.pid)) if "mmdebstrap" in line]
-        return words and any((place / "cache").glob("*-*/**/var/lib/apt/lists"))
+        return words and glob.glob(f"{place}/cache/*-*/**/var/lib/apt/lists", recursive=True)
 
     until(fetches)
     return process
