@@ -57,12 +57,18 @@ def main(arguments=None) -> int:
     if options.pairs < 2:
         parser.error("--pairs must be at least 2")
     records: list[float] = []
-    logs = []
+    logs, values = [], set()
     for number in range(options.pairs):
         both = {}
         for recorded in (False, True) if number % 2 == 0 else (True, False):
             both[recorded] = launch(options.program, options.value, recorded, records)
         logs.append(math.log(both[True] / both[False]))
+        values |= set(both.values())
+    if len(values) == 1:
+        raise SystemExit(
+            f"evidence: {options.value.pattern!r} gave {values.pop()} in all launches: it matches "
+            "something else than a measurement"
+        )
     differences = np.array(logs)
     low, high = map(math.expm1, ranks.centre_interval(differences))
     print(f"one record takes {1000 * statistics.median(records):.1f} ms (median)")

@@ -1,25 +1,30 @@
-"""YAML without double keys, of which PyYAML takes the last silently. Each fault is a YamlError."""
+"""YAML without what PyYAML takes silently: the last of two equal keys, infinity and NaN.
+
+Each fault is a YamlError.
+"""
+
+import math
 
 import yaml
 
 #: libyaml's, where PyYAML has it: ten times as fast.
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-MERGE = "tag:yaml.org,2002:merge"
+MERGE, FLOAT = "tag:yaml.org,2002:merge", "tag:yaml.org,2002:float"
 
 
 class YamlError(ValueError):
-    """The text is not YAML, or a key is there twice. The message names the line."""
+    """The text is not YAML, has a key twice, or a number that is none. The message names the line."""
 
 
 def load(text: str | bytes):
-    """The document of a text. Raises YamlError, also where a mapping has a key twice."""
+    """The document of a text. Raises YamlError."""
     try:
         if isinstance(text, bytes):
             text = text.decode("utf-8")
         loader = LOADER(text)
         try:
             node = loader.get_single_node()
-            _refuse_keys_given_twice(node, set())
+            _refuse_silent_faults(node, set())
             return None if node is None else loader.construct_document(node)
         finally:
             loader.dispose()
@@ -32,14 +37,16 @@ def load(text: str | bytes):
         raise YamlError(f"{type(error).__name__}: {error}") from None
 
 
-def _refuse_keys_given_twice(node, seen: set[int]) -> None:
+def _refuse_silent_faults(node, seen: set[int]) -> None:
     """Raises YamlError. `seen` holds nodes that aliases repeat."""
     if node is None or id(node) in seen:
         return
     seen.add(id(node))
     if isinstance(node, yaml.SequenceNode):
         for item in node.value:
-            _refuse_keys_given_twice(item, seen)
+            _refuse_silent_faults(item, seen)
+    if isinstance(node, yaml.ScalarNode) and node.tag == FLOAT:
+        _refuse_no_number(node)
     if not isinstance(node, yaml.MappingNode):
         return
     keys = set()
@@ -51,4 +58,16 @@ def _refuse_keys_given_twice(node, seen: set[int]) -> None:
                 "Fix: remove one of them"
             )
         keys.add(name or id(key))
-        _refuse_keys_given_twice(value, seen)
+        _refuse_silent_faults(value, seen)
+
+
+def _refuse_no_number(node) -> None:
+    text = node.value.lower().replace("_", "").replace(".inf", "inf").replace(".nan", "nan")
+    try:
+        finite = math.isfinite(float(text))
+    except ValueError:  # in base 60
+        return
+    if not finite:
+        raise YamlError(
+            f"line {node.start_mark.line + 1}: {node.value} is not a finite number. Fix: give one"
+        )
