@@ -13,7 +13,7 @@ MERGE, FLOAT = "tag:yaml.org,2002:merge", "tag:yaml.org,2002:float"
 
 
 class YamlError(ValueError):
-    """The text is not YAML, has a key twice, or a number that is none. The message names the line."""
+    """The text is not YAML, or holds what is refused here. The message names the line."""
 
 
 def load(text: str | bytes):
