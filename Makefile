@@ -9,19 +9,20 @@ ifneq ($(shell id -u),$(shell stat -c %u .))
 export PYTHONDONTWRITEBYTECODE := 1
 endif
 
-.PHONY: help demo campaign test test-whole test-all unit lab-up lab-status lab-shell lab-exec lab-down lab-clean bench-gate bench-kernels drill lock \
-        spack-check spack-lock images images-lock release-check aws-check lint lint-python lint-types lint-imports lint-c lint-shell lint-yaml format \
+.PHONY: help docs-coverage demo campaign test test-whole test-all unit lab-up lab-status lab-shell lab-exec lab-down lab-clean bench-gate bench-fleet bench-kernels bench-evidence bench-stored drill lock \
+        spack-check spack-lock spack-cache images images-lock release-check aws-check versions lint lint-python lint-types lint-imports lint-c lint-shell lint-yaml format \
         docs docs-links pictures
 
 help: ## list these commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
-# A taste of each check: what fits into ten minutes on two cores, image and all; Java warms up for too long. `make campaign`
+# A taste of each check: what fits into ten minutes on two cores, image and all. Java warms up for too long, and STREAM's
+# ten passes take long where the cache is large. `make campaign`
 # is everything.
 DEMO = tcp|pingpong|osnoise|stream%binding=bound|npb%benchmark=(cg|ep|mg)|hpcc%page_size=small
 
 demo: lab-up ## start the lab, measure both MPIs on its three kinds of link, print the comparison and the report's place
-	@$(LAB) exec 'reframe -c reframe_checks -r --system $(SYSTEM) -n "^($(DEMO))" -p "^(openmpi|mpich|gnu)$$"'; ran=$$?; \
+	@$(LAB) exec 'reframe -c reframe_checks -r --system $(SYSTEM) -n "^($(DEMO))" -p "^(openmpi|mpich|gnu)$$" -S repeats=3 -S stream.ntimes=4'; ran=$$?; \
 	    .venv/bin/nearmetal compare --system $(SYSTEM); told=$$?; \
 	    .venv/bin/nearmetal report --system $(SYSTEM); wrote=$$?; \
 	    exit $$((ran ? ran : told ? told : wrote))
@@ -54,9 +55,12 @@ CURLY = $(TRACKED) '*.c' '*.h' '*.java' '*.js'
 
 lint: lint-python lint-types lint-imports lint-c lint-shell lint-yaml ## layout, style, types and imports of all code, by tools of pinned versions
 
+# Checks, `init` and `doctor` run with Python 3.9 too: it evaluates `X | Y` in annotations, unless a module postpones them.
+ON_CLUSTER = nearmetal reframe_checks
 lint-python: .venv/lint/ready
 	@$(LINT)/ruff format --check .
 	@$(LINT)/ruff check --quiet .
+	@$(LINT)/ruff check --quiet --isolated --select FA102 --target-version py39 $(ON_CLUSTER)
 
 lint-types: .venv/lint/ready
 	@$(LINT)/mypy
@@ -83,8 +87,8 @@ VM_ARGUMENTS = $(if $(VM),--vm '$(VM)') $(foreach name,cpus memory-mb pin huge-p
     $(if $(VM_$(call upper,$(name))),--vm-$(name) '$(VM_$(call upper,$(name)))'))
 upper = $(shell echo '$(1)' | tr a-z- A-Z_)
 
-lab-up: .venv/ready ## start the virtual cluster, or heal it; VM=virtio, e1000e, ...: with virtual machines (see docs/lab.md)
-	@$(LAB) up $(VM_ARGUMENTS)
+lab-up: .venv/ready ## start the virtual cluster, or heal it; VM=virtio, e1000e, ...: with virtual machines; NODES=16: with a fleet (see docs/lab.md)
+	@$(LAB) up $(if $(NODES),--nodes '$(NODES)') $(VM_ARGUMENTS)
 
 lab-status: .venv/ready ## its nodes, what Slurm says, and faults of links, daemons and jobs
 	@$(LAB) status
@@ -104,8 +108,17 @@ lab-clean: lab-down ## end it and remove the node images as well
 bench-kernels: .venv/ready ## our NPB kernels' speed and memory, and with BENCH='--official DIR --imb FILE' beside the official ones' (needs an MPI on PATH)
 	@.venv/bin/python -m bench.kernels $(BENCH)
 
-bench-gate: .venv/ready ## how often the gate errs: false alarms, power and launches, by simulation (three minutes)
+bench-evidence: .venv/ready ## what recording evidence costs our ping-pong and CG, in pairs; BENCH='--pairs 30 --class W' (needs an MPI on PATH)
+	@.venv/bin/python -m bench.evidence $(BENCH)
+
+bench-stored: .venv/ready ## bytes of each session in DATABASE, with evidence and without
+	@.venv/bin/python -m bench.stored '$(or $(DATABASE),results/results.db)'
+
+bench-gate: .venv/ready ## how often the gate errs: false alarms, power and launches, by simulation (nine minutes)
 	@.venv/bin/python -m bench
+
+bench-fleet: .venv/ready ## how often a sweep of a fleet errs: faults found and named, false alarms, time, by simulation
+	@.venv/bin/python -m bench.fleet $(FLEET)
 
 drill: lab-up ## regressions introduced for real in the lab, one at a time: does the gate find each, and nothing else? (an hour)
 	@.venv/bin/python -m bench.drill $(DRILL)
@@ -117,6 +130,9 @@ spack-check: .venv/ready ## do Spack's environments, locks and recipes agree? As
 
 spack-lock: .venv/ready ## write the locks of spack-env anew by SPACK (default: spack), and say what changed
 	@.venv/bin/python -m nearmetal.locks.spack --write --spack '$(or $(SPACK),spack)'
+
+spack-cache: .venv/ready ## install the locks of spack-env by SPACK, and put the binaries into the build cache CACHE (hours; ENVIRONMENTS='openmpi' some)
+	@.venv/bin/python -m nearmetal.locks.spack_cache --spack '$(or $(SPACK),spack)' $(if $(CACHE),--cache '$(CACHE)') $(ENVIRONMENTS)
 
 images: .venv/ready ## build the Apptainer images of containers/ and hold them against their lock (five minutes; IMAGES='openmpi mpich' some)
 	@$(WITH_MAKE) .venv/bin/python -m nearmetal.locks.images $(IMAGES)
@@ -141,6 +157,9 @@ docs: .venv/docs/ready ## build the documentation into docs/_build; a dead link 
 	@$(SPHINX) docs docs/_build
 	@echo "open docs/_build/index.html"
 
+docs-coverage: .venv/ready ## write docs/coverage.md: what the documents measured, and what measures it here
+	@.venv/bin/python -m docs.coverage
+
 docs-links: .venv/docs/ready ## do links to other sites still answer? (needs the internet)
 	@$(SPHINX) --builder linkcheck docs docs/_build/links
 
@@ -150,8 +169,8 @@ pictures: .venv/ready ## draw README's pictures: the lab, and the report of the 
 COMPILE = .venv/bin/uv pip compile --quiet --universal --generate-hashes --no-header --python-version 3.11 pyproject.toml
 lock: .venv/ready ## write every requirements.lock anew, from pyproject.toml and the files requirements.in
 	.venv/bin/python -m pip install --quiet uv
-	$(COMPILE) --extra test --extra gate --extra pages --extra parallel -o requirements.lock
-	$(COMPILE) --extra test --extra gate -o nearmetal/lab/requirements.lock
+	$(COMPILE) --extra test --extra report --extra pages --extra parallel -o requirements.lock
+	$(COMPILE) --extra test --extra report -o nearmetal/lab/requirements.lock
 	$(COMPILE:pyproject.toml=) --group lint --constraint requirements.lock -o requirements-lint.lock
 	.venv/bin/uv pip compile --quiet --generate-hashes --no-header --python-version 3.11 \
 	    --overrides site-config/aws/overrides.txt site-config/aws/requirements.in -o site-config/aws/requirements.lock
@@ -182,6 +201,17 @@ PACKAGES = -c 'import sysconfig; print(sysconfig.get_path("purelib"))'
 	@.venv/lint/bin/python -m pip install --quiet --require-hashes --no-deps --requirement requirements-lint.lock
 	@.venv/bin/python $(PACKAGES) > "$$(.venv/lint/bin/python $(PACKAGES))/dependencies.pth"
 	@touch $@
+
+# Each ReFrame as on a login node, with orjson alone. 4.6 is refused. PYTHON may be python3.9; 4.10 needs 3.10.
+VERSIONS := 4.6 4.7 4.9 4.10
+PYTHON ?= python3
+.venv/reframe-%/ready: | .venv/ready
+	@$(if $(filter 4.10,$*),python3,$(PYTHON)) -m venv $(@D)
+	@$(@D)/bin/python -m pip install --quiet 'reframe-hpc==$*.*' orjson
+	@touch $@
+
+versions: $(VERSIONS:%=.venv/reframe-%/ready) ## dry runs of all checks with each supported ReFrame (two minutes; PYTHON=python3.9)
+	@.venv/bin/python -m pytest $(PYTEST) tests/host/test_versions.py
 
 # The documentation's tools: no user of the suite needs them.
 .venv/docs/ready: docs/requirements.lock | .venv/ready

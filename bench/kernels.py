@@ -22,6 +22,7 @@ from pathlib import Path
 import numpy as np
 from tabulate import tabulate
 
+from nearmetal.checks.disturbance import without_usage
 from nearmetal.checks.parsing import ParseError
 from nearmetal.checks.parsing.npb import parse_npb
 from nearmetal.checks.parsing.pingpong import parse_imb
@@ -242,7 +243,7 @@ def launch(
     code, kilobytes = map(int, head.split())
     if code:
         raise ParseError(f"{' '.join(command)} ended with {code}: {text[-500:]}")
-    return text, kilobytes * 1024 / 1e6
+    return without_usage(text), kilobytes * 1024 / 1e6
 
 
 if __name__ == "__main__":

@@ -90,6 +90,16 @@ def sessions(rng, variables: int, count: int, cv: float, drift: float) -> np.nda
     return repeats(rng, shape, cv) * np.exp(rng.normal(0, drift, (*shape[:2], 1)))
 
 
+def remembering(rng, series: int, count: int, memory: float, drift: float) -> np.ndarray:
+    """Factors of successive days, (series, count): autoregressive of order 1, with this spread."""
+    days = np.empty((series, count))
+    days[:, 0] = rng.normal(0, drift, series)
+    steps = rng.normal(0, drift * math.sqrt(1 - memory**2), (series, count))
+    for day in range(1, count):
+        days[:, day] = memory * days[:, day - 1] + steps[:, day]
+    return np.exp(days)
+
+
 def two_sessions(
     rng, variables: int, count: int, cvs: tuple[float, float], drift: float, whose: str
 ) -> tuple[np.ndarray, np.ndarray]:

@@ -4,18 +4,26 @@
 of a latency. Flagged variables are those called `regressed`.
 """
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from bench import confirmation
 from bench import limits as bench_limits
 from bench import methods as bench_methods
 from bench import noise as bench_noise
 from nearmetal import history
-from nearmetal.stats import drift, nights, pairs, sequential, two_sessions
+from nearmetal.stats import drift, nights, pairs, ranks, sequential, two_sessions
 from nearmetal.stats.plan import ANALYSES, CONFIRMATION_ERROR, PAIRS, PRIOR_DRIFT, alpha, day_error
 
 STEPS = (0.0, 0.03, 0.05, 0.10)
+#: `step` of a row where each variable has a step of its own `finds`.
+FINDS = 1.0
+#: Repeats of a session by default, and fresh ones of `gate --confirm`.
+DEFAULT = 5, 32
+#: Times as many unchanged campaigns as others.
+MORE = 5
 #: Which variables a day shifts (`whose` of noise.campaign) -> name of the row.
 WHOSE = {
     "own": "judge",
@@ -32,6 +40,7 @@ class Row:
     trials: int
     repeats: float | None = None  #: mean number of repeats used
     days: int | None = None  #: number of different days, if trials share them
+    size: float | None = None  #: median of the steps, if each variable has its own; `step` is FINDS
 
     @classmethod
     def of(cls, step: float, method: str, flags: np.ndarray, repeats=None) -> "Row":
@@ -64,8 +73,8 @@ def gate(rng, trials: int, cv: float, days: float, step: float, plan, whose: str
                 sequential.decide(logs, fresh, error, *known),
                 sequential.decide_in_two_stages(
                     logs,
-                    fresh[:, : ANALYSES[0]],
-                    fresh[:, ANALYSES[0] :],
+                    fresh[:, : DEFAULT[0]],
+                    fresh[:, DEFAULT[0] : sum(DEFAULT)],
                     error,
                     CONFIRMATION_ERROR,
                     *known,
@@ -99,6 +108,78 @@ def steps(rng, cv: float, plan) -> list[Row]:
     return rows
 
 
+def finds(rng, plan) -> list[Row]:
+    """Power at the minimum detectable change of each variable, by `gate --confirm=all`."""
+    rows = []
+    for cv in (0.02, 0.05, 0.08):
+        logs, first, fresh = _repeats(rng, cv, plan)
+        shift = _errors(logs, plan.variables).detectable(alpha(plan.variables))
+        found = _confirmed(logs, first + shift[:, None], fresh + shift[:, None], plan.variables)
+        row = Row.of(FINDS, f"CV {100 * cv:.0f} %", found.side == 1, found.count)
+        rows.append(replace(row, size=float(np.median(np.expm1(shift)))))
+    return rows
+
+
+def plain(rng, plan) -> list[Row]:
+    """Changes that a session decides without fresh repeats, by its number of repeats."""
+    rows = []
+    for baseline, days, drifting in ((plan.baseline, 12, 0.0), (20, 1, PRIOR_DRIFT)):
+        for repeats in (3, DEFAULT[0], 7):
+            for step in (0.0, 0.10, 0.20, 0.50):
+                base, new = bench_noise.campaign(rng, plan.trials, 0.03, 0.0, baseline, repeats)
+                found = sequential.decide(
+                    np.log(base.reshape(len(base), -1)),
+                    np.log(new) + math.log1p(step),
+                    alpha(plan.variables),
+                    np.full(len(base), drifting),
+                    days,
+                    day_error(plan.variables),
+                )
+                name = f"{repeats} repeats, baseline of {baseline}"
+                rows.append(Row.of(step, name, found.side == 1))
+    return rows
+
+
+def shares(rng, plan) -> list[Row]:
+    """Power where fewer variables share the campaign's error (`gate --only`)."""
+    rows, step = [], 0.08
+    for variables in (200, 20, 4):
+        logs, first, fresh = _repeats(rng, 0.08, plan)
+        shifted = first + np.log1p(step), fresh + np.log1p(step)
+        found = _confirmed(logs, *shifted, variables)
+        size = _errors(logs, variables).detectable(alpha(variables))
+        name = f"CV 8 %, {variables} variables, finds {100 * np.median(np.expm1(size)):.1f} %"
+        rows.append(Row.of(step, name, found.side == 1, found.count))
+    return rows
+
+
+def _repeats(rng, cv: float, plan) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Logarithms of a baseline's repeats, a session's and fresh ones."""
+    base, new = bench_noise.campaign(rng, plan.trials, cv, 0.0, plan.baseline, sum(DEFAULT))
+    logs = np.log(new)
+    return np.log(base.reshape(len(base), -1)), logs[:, : DEFAULT[0]], logs[:, DEFAULT[0] :]
+
+
+def _errors(logs: np.ndarray, variables: int) -> sequential.Errors:
+    noise, none = ranks.spread(logs), np.zeros(len(logs))
+    sessions = logs.shape[1] // bench_noise.SESSION
+    return sequential.Errors(noise, logs.shape[1], none, sessions, day_error(variables))
+
+
+def _confirmed(logs, first, fresh, variables: int) -> sequential.Decisions:
+    errors = _errors(logs, variables)
+    return sequential.decide_in_two_stages(
+        logs,
+        first,
+        fresh,
+        alpha(variables),
+        CONFIRMATION_ERROR,
+        errors.drift,
+        errors.sessions,
+        errors.day_error,
+    )
+
+
 def drifting(rng, cv: float, days: float, plan) -> list[Row]:
     """Power and false alarms of the gate with drift between days. False alarms are rare, so they
     have four times as many trials."""
@@ -118,22 +199,20 @@ def drifting(rng, cv: float, days: float, plan) -> list[Row]:
 
 def uneven_days(rng, plan) -> list[Row]:
     """Unchanged campaigns with any alarm where days shift variables unevenly, and steps of 5 % that
-    are found in variables which days do not shift."""
+    are found in variables which days do not shift. Alarms are rare: they have MORE campaigns."""
     rows, error = [], alpha(plan.variables)
     for days in bench_noise.MIXTURES:
         alarms, found = [], []
-        for _ in range(plan.campaigns):
+        for number in range(MORE * plan.campaigns):
             base, new, quiet = bench_noise.uneven(
                 rng, plan.variables, days, plan.baseline, ANALYSES[-1]
             )
-            known = (
-                drift.effective(base, plan.variables),
-                base.shape[1],
-                day_error(plan.variables),
-            )
             logs, fresh = np.log(base.reshape(len(base), -1)), np.log(new)
+            drifting = drift.effective(base, plan.variables)
+            drifting *= _of_day(logs, fresh[:, : DEFAULT[0]], drifting)
+            known = drifting, base.shape[1], day_error(plan.variables)
             alarms.append((sequential.decide(logs, fresh, error, *known).side == 1).any())
-            if quiet.any():
+            if quiet.any() and number < plan.campaigns:
                 drifts = known[0][quiet], *known[1:]
                 steps = fresh[quiet] + np.log1p(0.05)
                 found.append(sequential.decide(logs[quiet], steps, error, *drifts).side == 1)
@@ -141,6 +220,13 @@ def uneven_days(rng, plan) -> list[Row]:
         if found:
             rows.append(Row.of(0.05, f"{days.name}: the quiet", np.concatenate(found)))
     return rows
+
+
+def _of_day(logs: np.ndarray, new: np.ndarray, drifting: np.ndarray) -> float:
+    """The factor of the day's drift, as `nearmetal gate` finds it."""
+    shifts = np.median(new, axis=1) - np.median(logs, axis=1)
+    error = ranks.median_error(ranks.spread(logs), logs.shape[1], new.shape[1])
+    return drift.of_day(shifts, error, drifting)
 
 
 def duet(rng, shared: float, plan) -> list[Row]:
@@ -212,8 +298,28 @@ def of_one_day(rng, plan) -> list[Row]:
     return rows
 
 
+def confirmations(rng, plan) -> tuple[list[Row], str]:
+    """Unchanged campaigns that `gate --confirm` confirms: whether they end clean, the fresh
+    launches of each, and a line on the runs of ReFrame."""
+    rows, lines = [], []
+    for cv in (0.03, 0.05, 0.08):
+        known = confirmation.baseline(rng, cv)
+        for which in ("suspicious", "all"):
+            costs = [
+                confirmation.cost(rng, cv, known, which)
+                for _ in range(max(1, plan.campaigns // 20))
+            ]
+            name = f"CV {100 * cv:.0f} %, --confirm={which}"
+            alarms = np.array([one.exit_code != 0 for one in costs])
+            rows.append(Row.of(0.0, name, alarms, [one.launches for one in costs]))
+            runs = [one.runs for one in costs]
+            lines.append(f"{name}: {np.mean(runs):.1f} runs of ReFrame, {max(runs)} at most")
+    cases = f"{confirmation.CASES} cases of {confirmation.VARIABLES} variables"
+    return rows, "; ".join([f"campaigns of {cases} that do not end with 0", *lines])
+
+
 def without_baseline(rng, plan) -> list[Row]:
-    """Campaigns of three repeats with any alarm against the session before, and steps of 50 % that
+    """Campaigns of five repeats with any alarm against the session before, and steps of 50 % that
     are found there (stats/two_sessions.py)."""
     rows = []
     for name, cvs, days, whose in (
@@ -225,7 +331,9 @@ def without_baseline(rng, plan) -> list[Row]:
         alarms, found = [], []
         for _ in range(plan.campaigns):
             for step in (0.0, 0.5):
-                before, now = bench_noise.two_sessions(rng, plan.variables, 3, cvs, days, whose)
+                before, now = bench_noise.two_sessions(
+                    rng, plan.variables, DEFAULT[0], cvs, days, whose
+                )
                 now[: plan.variables // 20] *= 1 + step
                 judged = [
                     decision.name == "regressed"
@@ -252,7 +360,7 @@ def watching(rng, plan) -> list[Row]:
     ):
         name = f"CV {100 * cv:.0f} %" + (f", days {100 * days:.0f} %" if days else "")
         alarms, found = [], []
-        for _ in range(max(1, plan.campaigns // 10)):
+        for _ in range(max(1, plan.campaigns // 4)):
             base = bench_noise.sessions(rng, plan.variables, plan.baseline, cv, days)
             later = bench_noise.sessions(rng, plan.variables, count * bench_noise.SESSION, cv, days)
             drifting = drift.effective(base, plan.variables)
@@ -282,8 +390,8 @@ def _sides(base, later, drifting, error: float) -> np.ndarray:
 
 
 def histories(rng, plan) -> list[Row]:
-    """Change points in series of 100 sessions, flat or with a step before the last 20. A session is
-    the median of five repeats at CV 3 %."""
+    """Change points in series of 100 sessions, flat, with a step before the last 20, or with days
+    that resemble the ones before; and creeps. A session is the median of five repeats at CV 3 %."""
     rows, count, error = (
         [],
         max(1, plan.trials // bench_methods.SLOW),
@@ -303,6 +411,25 @@ def histories(rng, plan) -> list[Row]:
                 any(abs(place - 80) <= 1 or not step for place in places(row)) for row in values
             ]
             rows.append(Row.of(step, name, np.array(found)))
+    days = bench_noise.remembering(rng, count, 100, 0.8, 0.02)
+    values = bench_noise.repeats(rng, (count, 100, bench_noise.SESSION), 0.03)
+    for name, places in methods.items():
+        found = [bool(places(row)) for row in np.median(values, axis=2) * days]
+        rows.append(Row.of(0.0, f"{name}, days of 2 % with a memory", np.array(found)))
+    return rows + creeps(rng, plan, count)
+
+
+def creeps(rng, plan, count: int) -> list[Row]:
+    """Series that creep by so much a week after 12 sessions, with a creep by this night."""
+    rows = []
+    for week in (0.0, 0.005, 0.01):
+        nights = np.clip(np.arange(96) - 12, 0, None)
+        values = np.median(bench_noise.repeats(rng, (count, 96, bench_noise.SESSION), 0.03), axis=2)
+        values = values * np.exp(nights * week / 7)
+        for night in (42, 84) if week else (84,):
+            seen = [history.moves(row[: 12 + night], plan.variables)[1] for row in values]
+            found = np.array([one is not None for one in seen])
+            rows.append(Row.of(week, f"creep a week, by night {night}", found))
     return rows
 
 
@@ -340,6 +467,13 @@ def tables(rng, plan):
                 bench_limits.step_with_drift(days, plan),
             )
     yield (
+        "what finds promises",
+        finds(rng, plan),
+        "each variable rises by its minimum detectable change",
+    )
+    yield "a plain session", plain(rng, plan), "CV 3 %, no fresh repeats"
+    yield "shares of the error", shares(rng, plan), "variables that share the campaign's error"
+    yield (
         "uneven days",
         uneven_days(rng, plan),
         "flagged at 0 %: an unchanged campaign with any alarm; at 5 %: a variable without drift",
@@ -360,6 +494,7 @@ def tables(rng, plan):
         of_one_day(rng, plan),
         "flagged at 0 %: an unchanged campaign of another day with any alarm; else: a variable",
     )
+    yield "confirmation", *confirmations(rng, plan)
     yield (
         "two sessions",
         without_baseline(rng, plan),

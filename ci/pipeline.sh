@@ -87,7 +87,7 @@ run_checks() {  # OPTION...
     local code=0
     echo "$RFM_PREFIX" > campaign/prefix
     date +%s > campaign/started
-    reframe -c reframe_checks -r --system "$NEARMETAL_SYSTEM" "$@" -S repeats=5 || code=$?
+    reframe -c reframe_checks -r --system "$NEARMETAL_SYSTEM" "$@" || code=$?
     echo "$code" > campaign/reframe-exit-code
 }
 

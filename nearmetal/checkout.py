@@ -10,6 +10,12 @@ def _checkout() -> Path:
     return beside if (beside / "reframe_checks").is_dir() else Path.cwd()
 
 
+def _sources() -> Path:
+    """A wheel carries the scripts that a job needs; a checkout has them beside its checks."""
+    within = PACKAGE / "src"
+    return within if within.is_dir() else CHECKOUT / "reframe_checks" / "src"
+
+
 def _references() -> Path:
     """A wheel carries published figures; a checkout has them beside its checks."""
     within = PACKAGE / "references"
@@ -18,6 +24,8 @@ def _references() -> Path:
 
 #: The checkout that this package is part of; of a wheel, the working directory.
 CHECKOUT = _checkout()
+#: The directory of the programs of checks, and of the scripts that a job needs.
+SOURCES = _sources()
 #: The directory of the published figures.
 REFERENCES = _references()
 #: Recorded values of systems, unless RFM_REFERENCE_PREFIX names another directory.

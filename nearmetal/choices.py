@@ -1,5 +1,7 @@
 """Hints for an unknown name: the known names, and the nearest of them."""
 
+from __future__ import annotations
+
 import difflib
 from collections.abc import Iterable
 

@@ -30,15 +30,18 @@ def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(
         prog="nearmetal",
         epilog=EPILOG,
-        description="Reads the results that `reframe -c reframe_checks -r` stored: compares, "
-        "records baselines, judges, reports.",
+        description="Describes a cluster. Reads the results that `reframe -c reframe_checks -r` "
+        "stored: compares, records baselines, judges, reports.",
     )
     top.add_argument("--version", action=_Version, help="print the version, and end")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    _init(commands)
+    _doctor(commands)
     _compare(commands)
     _expect(commands)
     _baseline(commands)
     _gate(commands)
+    _explain(commands)
     _command(
         commands,
         "history",
@@ -48,7 +51,9 @@ def parser() -> argparse.ArgumentParser:
         "session's samples, and a rank test confirms them. With the facts of the system that "
         "changed in the same session.",
     )
+    _fleet(commands)
     _report(commands)
+    _export(commands)
     _command(
         commands,
         "progress",
@@ -127,6 +132,87 @@ def _one_session(sub: argparse.ArgumentParser, several: bool = False) -> None:
     )
 
 
+def _init(commands) -> None:
+    init = commands.add_parser(
+        "init",
+        help="describe this cluster: write its file, on a login node",
+        epilog="exit codes: 0 written; 2 written, but something could not be read; 3 nothing "
+        "written (bad usage, no Slurm, or the file is there).",
+        description="Asks Slurm and the modules system, inspects one node of each partition with "
+        "a job, and writes NAME.yaml, where ReFrame finds it. Each line has a comment on its "
+        "origin. Asks before it submits. Overwrites nothing.",
+    )
+    init.set_defaults(run="init.run", reads=False)
+    init.add_argument("name", nargs="?", metavar="NAME", help="default: Slurm's ClusterName")
+    init.add_argument(
+        "--directory",
+        type=Path,
+        help="where the file goes (default: the first of NEARMETAL_SYSTEMS_PATH, else systems/ in "
+        "RFM_CONFIG_PATH, else site-config/systems of this checkout)",
+    )
+    jobs = init.add_mutually_exclusive_group()
+    jobs.add_argument("--yes", action="store_true", help="submit the jobs without a question")
+    jobs.add_argument(
+        "--no-jobs", action="store_true", help="submit none; guess by the login node's facts"
+    )
+    init.add_argument(
+        "--partition",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="describe this one; may be repeated (default: all that you may use)",
+    )
+    init.add_argument(
+        "--access",
+        action="append",
+        default=[],
+        metavar="OPTION",
+        help="further option of each job, such as --access=--account=NAME; may be repeated",
+    )
+    init.add_argument(
+        "--wait",
+        type=_seconds,
+        default=300,
+        metavar="TIME",
+        help="give a job up that waits longer in the queue (default: 5m)",
+    )
+    init.add_argument(unforeseen.OPTION, action="store_true", help=unforeseen.HELP)
+
+
+def _doctor(commands) -> None:
+    doctor = commands.add_parser(
+        "doctor",
+        help="what a system lacks to run the checks, each with its fix",
+        epilog="exit codes: 0 nothing is missing; 2 something is missing; 3 bad usage, or an "
+        "unreadable system's file.",
+        description="First without a job: commands, versions, Slurm's partitions and accounting, "
+        "srun's MPI types, modules, images. Then a case of some seconds on each partition with "
+        "each environment, by ReFrame. Their results are kept apart from the suite's.",
+    )
+    doctor.set_defaults(run="doctor.run", reads=False)
+    doctor.add_argument(
+        "system",
+        nargs="?",
+        metavar="SYSTEM[:PARTITION]",
+        help="default: the system whose hostnames match this host",
+    )
+    doctor.add_argument("--no-jobs", action="store_true", help="submit no job")
+    doctor.add_argument(
+        "--wait",
+        type=_seconds,
+        default=300,
+        metavar="TIME",
+        help="give a job up that waits longer in the queue (default: 5m)",
+    )
+    doctor.add_argument(
+        "--directory",
+        type=Path,
+        help="where the jobs' files go, on a file system that all nodes mount (default: doctor/ "
+        "beside the results)",
+    )
+    doctor.add_argument(unforeseen.OPTION, action="store_true", help=unforeseen.HELP)
+
+
 def _compare(commands) -> None:
     compare = _command(
         commands,
@@ -198,6 +284,25 @@ def _baseline(commands) -> None:
         metavar="ID",
         help=f"from this one; may be repeated (default: the last {plan.BASELINE_SESSIONS} with the "
         "newest one's cases)",
+    )
+    record.add_argument(
+        "--since",
+        metavar="TIME",
+        help="from all sessions since then: seconds since 1970, or an ISO date and time",
+    )
+    record.add_argument(
+        "--as",
+        dest="form",
+        choices=["baseline", "reframe"],
+        default="baseline",
+        help="reframe: write no baseline, but ReFrame's references from all of these sessions",
+    )
+    record.add_argument(
+        "--output",
+        type=Path,
+        metavar="FILE",
+        help="file of --as reframe: a `$ref` file, or Python dictionaries if its name ends with "
+        ".py (default: SYSTEM.references.yaml where baselines are)",
     )
     record.add_argument(
         "--add",
@@ -276,24 +381,94 @@ def _gate(commands) -> None:
         metavar="N",
         help="runs of ReFrame with --confirm, each of all open cases (default: %(default)s)",
     )
+    _reframe(gate)
     gate.add_argument(
+        "--only",
+        action="append",
+        default=[],
+        metavar="CHECK[:VARIABLE]",
+        help="judge these alone, with shell wildcards; they share the campaign's error; may be "
+        "repeated. Choose before you look at the values",
+    )
+    gate.add_argument(
+        "--weight",
+        action="append",
+        default=[],
+        metavar="CHECK[:VARIABLE]=NUMBER",
+        help="part of the campaign's error that each of these gets, relative to 1 of the others, "
+        "such as 'hpcc=0.1'; may be repeated",
+    )
+    gate.add_argument("--all", action="store_true", help="print what is ok as well")
+    gate.add_argument(
+        "--alert",
+        type=shlex.split,
+        metavar="COMMAND",
+        help="run it at the end unless all is clean, with the document of --json on its stdin, "
+        "such as 'curl --fail --json @- URL' for a webhook",
+    )
+    for name, reader in FORMATS.items():
+        gate.add_argument(
+            f"--{name}", type=Path, metavar="FILE", help=f"write the verdicts {reader}"
+        )
+
+
+def _reframe(command) -> None:
+    """The options of --confirm that say how and how long ReFrame may run."""
+    command.add_argument(
         "--within",
         type=_seconds,
         metavar="TIME",
         help="end --confirm after this time, such as 90m or 2h, and name what is left",
     )
-    gate.add_argument(
+    command.add_argument(
         "--reframe",
         type=shlex.split,
         metavar="COMMAND",
         help="how --confirm starts ReFrame (default: reframe; if the session ran in this "
         "checkout's lab and this is its host: in the lab)",
     )
-    gate.add_argument("--all", action="store_true", help="print what is ok as well")
-    for name, reader in FORMATS.items():
-        gate.add_argument(
-            f"--{name}", type=Path, metavar="FILE", help=f"write the verdicts {reader}"
-        )
+
+
+def _explain(commands) -> None:
+    explain = _command(
+        commands,
+        "explain",
+        "explain.run",
+        "likely causes of what got worse, in order, each with its evidence",
+        "Judges a session as `nearmetal gate` does. For what regressed, deviates, is disturbed or "
+        "failed, lists the likely causes by the rules of references/causes.yaml: facts that "
+        "changed, counters that moved, layers that moved together. Says `don't know` where no "
+        "rule has enough support. Its exit code is that of `nearmetal gate` without --confirm.",
+    )
+    _one_session(explain)
+    explain.add_argument("--json", type=Path, metavar="FILE", help="write the causes for programs")
+
+
+def _fleet(commands) -> None:
+    fleet = _command(
+        commands,
+        "fleet",
+        "fleet.run",
+        "which node, switch or link is slower than the others of a partition",
+        "Reads the sweep of all nodes that `fleet_links` stored. The logarithms of latencies and "
+        "bandwidths are the sum of what nodes and links add, fitted robustly. The fleet is its own "
+        "reference: most of its nodes are taken for healthy. Says since which sweep each is slow, "
+        "and which facts differ from those of most nodes. Changes nothing: it prints the command "
+        "that takes a node out of service.",
+    )
+    _one_session(fleet)
+    fleet.add_argument(
+        "--confirm",
+        action="store_true",
+        help="if something is slow, run the sweep again with ReFrame, and name what both show",
+    )
+    _reframe(fleet)
+    for name, reader in {
+        "json": "what was found, for programs",
+        "openmetrics": "what was found, for a monitor",
+        "nhc": "lines for Node Health Check that name the slow nodes",
+    }.items():
+        fleet.add_argument(f"--{name}", type=Path, metavar="FILE", help=f"write {reader}")
 
 
 def _seconds(text: str) -> float:
@@ -321,6 +496,44 @@ def _report(commands) -> None:
         default=results.default_database().with_name("report.html"),
         help="default: %(default)s",
     )
+    report.add_argument(
+        "--all",
+        type=Path,
+        metavar="DIRECTORY",
+        help="write a page for each system there, and index.html with their verdicts and sessions",
+    )
+
+
+def _export(commands) -> None:
+    export = _command(
+        commands,
+        "export",
+        "export.run",
+        "stored results for other programs: CSV, Parquet, OpenMetrics",
+        "Writes all stored sessions: the tables have one row a sample, and OpenMetrics one series "
+        "a variable. docs/export.md has the columns, and the way into Prometheus and Grafana.",
+        several=True,
+    )
+    export.add_argument("--csv", type=Path, metavar="FILE", help="a table as text")
+    export.add_argument("--parquet", type=Path, metavar="FILE", help="the same, compressed")
+    export.add_argument(
+        "--openmetrics",
+        type=Path,
+        metavar="FILE",
+        help="all values with their times, which promtool puts into Prometheus",
+    )
+    export.add_argument(
+        "--since",
+        metavar="TIME",
+        help="sessions that started since then: seconds since 1970, or an ISO date and time",
+    )
+    export.add_argument(
+        "--fact",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a column of the tables with this fact, such as kernel; may be repeated",
+    )
 
 
 @clean.terminal
@@ -335,16 +548,33 @@ def main() -> int:
     return unforeseen.guarded(lambda: run(arguments), "nearmetal")
 
 
-def run(arguments) -> int:
-    """The exit code of a command. The database's notes are printed on stderr in any case."""
+def _directions(arguments) -> results.Directions:
+    """The site's directions of variables, beside its baselines. Raises DirectionsError."""
+    from nearmetal.gate import baseline  # not at the top: jsonschema, which `--help` does not use
+
+    directory = getattr(arguments, "directory", None) or baseline.directory()
+    return results.Directions.read(directory / results.FILE_OF_DIRECTIONS)
+
+
+def _open_databases(arguments) -> None:
+    """Put the databases, and the first one, into the arguments. Raises DirectionsError."""
     paths = arguments.database
     if not isinstance(paths, list):
         paths = [paths or results.default_database()]
     arguments.databases = [results.Database(path) for path in paths]
     arguments.database = arguments.databases[0]
+    for database in arguments.databases:
+        database.directions = _directions(arguments)
+
+
+def run(arguments) -> int:
+    """The exit code of a command. The database's notes are printed on stderr in any case."""
     module, function = arguments.run.split(".")
     command = getattr(importlib.import_module(f"nearmetal.commands.{module}"), function)
+    arguments.databases = []
     try:
+        if getattr(arguments, "reads", True):
+            _open_databases(arguments)
         return command(arguments)
     except BrokenPipeError:
         raise

@@ -4,6 +4,8 @@ Base and direction are those of the report: the native link, else the first part
 worse.
 """
 
+from __future__ import annotations
+
 import math
 import re
 import statistics
@@ -12,8 +14,9 @@ from dataclasses import replace
 
 from tabulate import tabulate
 
-from nearmetal import choices, limits, metrics, nearness
-from nearmetal.results import Case, ResultsError, Session, base_first, worst
+from nearmetal import binding, choices, limits, nearness, speedup
+from nearmetal.facts import factors_that_differ
+from nearmetal.results import Case, ResultsError, Session, Value, base_first, worst
 
 
 def side_by_side(sessions: list[Session]) -> Session:
@@ -60,22 +63,32 @@ def table(session: Session, columns: list[str]) -> tuple[list[list], list[str]]:
     A row is (check, environment, variable, unit, a value a column, an overhead a further column).
     The overhead is over the first column. A missing value is None, and named in the second result.
     The loss of parallel efficiency against the first column is a row of its own, in points (HPC
-    Cloud slides: "degradation of PE").
+    Cloud slides: "degradation of PE"). So is the speed-up, which is derived.
     """
-    cells = {(v.check, v.environ, v.variable, v.unit, v.place): v.value for v in session.values}
+    values_of = _with_speedups(session)
+    cells = {(v.check, v.environ, v.variable, v.unit, v.place): v.value for v in values_of}
+    directions = {(v.check, v.environ, v.variable, v.unit): v.lower_is_better for v in values_of}
     rows, missing = [], []
     for key in dict.fromkeys(key[:4] for key in cells):
         check, environ, variable, unit = key
         values = [cells.get((*key, column)) for column in columns]
         for column, value in zip(columns, values):
-            if value is None:
+            if value is None and unit != speedup.UNIT:
                 missing.append(f"{check} {environ} {variable} on {column}")
-        rows.append([*key, *values, *_overheads(values, unit)])
+        rows.append([*key, *values, *_overheads(values, directions[key])])
         if variable.startswith("efficiency_") and values[0] is not None and len(columns) > 1:
             name = variable.replace("efficiency_", "efficiency_loss_")
             losses = [None if value is None else values[0] - value for value in values[1:]]
             rows.append([check, environ, name, "points", None, *losses, *[None] * len(losses)])
     return rows, missing
+
+
+def _with_speedups(session: Session) -> list[Value]:
+    """The session's values, each parallel efficiency followed by its speed-up."""
+    by_case: dict[tuple[str, str, str], list[Value]] = {}
+    for value in session.values:
+        by_case.setdefault((value.check, value.environ, value.place), []).append(value)
+    return [value for values in by_case.values() for value in speedup.added(values)]
 
 
 def overhead(value: float, base: float, lower_is_better: bool | None) -> float | None:
@@ -88,12 +101,12 @@ def overhead(value: float, base: float, lower_is_better: bool | None) -> float |
     return value / base if lower_is_better else base / value
 
 
-def _overheads(values: list[float | None], unit: str) -> list[float | None]:
+def _overheads(values: list[float | None], lower_is_better: bool | None) -> list[float | None]:
     """Overheads of the further values over the first; None where one is missing."""
     base, *others = values
-    better = metrics.unit(unit).lower_is_better
     return [
-        None if base is None or value is None else overhead(value, base, better) for value in others
+        None if base is None or value is None else overhead(value, base, lower_is_better)
+        for value in others
     ]
 
 
@@ -164,31 +177,61 @@ def gist(reason: str) -> str:
 
 
 def failed(session: Session) -> list[str]:
-    """A line for each failed case."""
-    return [
-        f"{case.check} on {case.place} with {case.environ}: {gist(case.failure or '')}"
-        for case in session.failures
-    ]
+    """A line for each failed case without values."""
+    return [_failure(case) for case in session.failures if not case.measured]
+
+
+def beyond(session: Session) -> list[str]:
+    """A line for each measured case that failed by its reference."""
+    return [_failure(case) for case in session.failures if case.measured]
+
+
+def _failure(case: Case) -> str:
+    return f"{case.check} on {case.place} with {case.environ}: {gist(case.failure or '')}"
 
 
 def disturbed(session: Session) -> list[str]:
-    """Lines on what disturbed repeats of the session: causes with their cases, then counts."""
+    """Lines on what disturbed repeats of the session: causes with their cases, then counts, then
+    cases of which nobody knows."""
     every = [one for case in session.cases for one in case.disturbances]
     lines = []
     for cause in worst(every):
         cases = [
-            f"{plain(case.check)} on {case.place} with {case.environ}"
+            _named(case)
             for case in session.cases
             if cause.rule in {why.rule for one in case.disturbances for why in one.causes}
         ]
         lines.append(f"disturbed: {cause.text} at worst ({choices.some(cases)})")
     again = sum(one.again for one in every)
     if every:
+        # A duet's launches do not run again.
+        hint = "" if session.kind == "duet" else " (more may run again with -S spare_repeats=...)"
         lines.append(
             f"disturbed repeats: {again} left out, since another ran in their place; "
-            f"{len(every) - again} counted (more may run again with -S spare_repeats=...)"
+            f"{len(every) - again} counted{hint}"
         )
-    return lines
+    unknown: dict[str, list[str]] = {}
+    for case in session.cases:
+        for text in case.unknown_evidence:
+            unknown.setdefault(text, []).append(_named(case))
+    return lines + [
+        f"evidence unknown: {text} ({choices.some(cases)})" for text, cases in unknown.items()
+    ]
+
+
+def _named(case: Case) -> str:
+    return f"{plain(case.check)} on {case.place} with {case.environ}"
+
+
+def medians(case: Case) -> dict[str, float]:
+    """The median of each quantity of evidence, over the repeats that count."""
+    again = {one.number for one in case.disturbances if one.again}
+    # Several runs of a case number their repeats alike, so that those which count are not known.
+    kept = [
+        one for number, one in enumerate(case.evidence, 1) if case.runs > 1 or number not in again
+    ]
+    names = dict.fromkeys(name for one in kept for name in one)
+    return {name: statistics.median(one[name] for one in kept if name in one) for name in names}
 
 
 def spread(samples: tuple[float, ...]) -> str:
@@ -207,6 +250,52 @@ def _ratio(ratio: float | None, base: tuple[float, ...], own: tuple[float, ...])
     return f"{ratio:.2f} =" if alike else f"{ratio:.2f}"
 
 
+def _mark(value: float | None, failing: set, key: tuple[str, ...], column: str) -> str:
+    """` !` behind a value of a case that failed by its reference."""
+    return " !" if value is not None and (*key[:2], column) in failing else ""
+
+
+def _bindings(session: Session) -> str:
+    """The table of bound and unbound values; empty if the session has no variable of both."""
+    rows = []
+    for pair in binding.pairs(session):
+        one, other = pair.bound, pair.unbound
+        ratio = overhead(other.value, one.value, one.lower_is_better)
+        rows.append(
+            [plain(pair.check), one.environ, one.place, one.variable, one.unit]
+            + [number(value.value) + spread(value.samples) for value in (one, other)]
+            + [_ratio(ratio, one.samples, other.samples)]
+        )
+    headers = ["check", "environment", "partition", "variable", "unit"]
+    headers += ["bound", "unbound", "overhead unbound"]
+    aligned = ["left"] * 5 + ["right"] * 3
+    return tabulate(rows, headers, disable_numparse=True, colalign=aligned) if rows else ""
+
+
+def factors(session: Session, columns: list[str]) -> str:
+    """The table of factors that differ between the columns, in all cases or some; '' if none do.
+
+    Cases that ran in some columns alone are left out: their factors are of the cases.
+    """
+    cases = [case for case in session.cases if case.place in columns and not case.fixture]
+    places: dict[tuple[str, str], set[str]] = {}
+    for case in cases:
+        places.setdefault((case.check, case.environ), set()).add(case.place)
+    everywhere = {key for key, where in places.items() if where == set(columns)}
+    if len(columns) < 2 or not everywhere:
+        return ""
+    by_column = {
+        column: [
+            case.facts
+            for case in cases
+            if case.place == column and (case.check, case.environ) in everywhere
+        ]
+        for column in columns
+    }
+    rows = [[name, *values] for name, values in factors_that_differ(by_column)]
+    return tabulate(rows, ["differs", *columns], disable_numparse=True) if rows else ""
+
+
 def render(
     session: Session,
     columns: list[str],
@@ -218,12 +307,12 @@ def render(
     :arg numbers: of the partitions' extras, for the limits of a session without a native link.
     """
     rows, missing = table(session, columns)
-    spreads = {
-        (v.check, v.environ, v.variable, v.unit, v.place): spread(v.samples)
-        for v in session.values
-        if with_spread
+    samples = {
+        (v.check, v.environ, v.variable, v.unit, v.place): v.samples
+        for v in _with_speedups(session)
     }
-    samples = {(v.check, v.environ, v.variable, v.unit, v.place): v.samples for v in session.values}
+    failing = {(one.check, one.environ, one.place) for one in session.failures if one.measured}
+    spreads = {key: spread(found) for key, found in samples.items() if with_spread}
     headers = [
         "check",
         "environment",
@@ -236,7 +325,8 @@ def render(
     for check, environ, variable, unit, *cells in rows:
         key = check, environ, variable, unit
         values = [
-            number(value) + spreads.get((*key, column), "") for column, value in zip(columns, cells)
+            number(value) + spreads.get((*key, column), "") + _mark(value, failing, key, column)
+            for column, value in zip(columns, cells)
         ]
         ratios = [
             _ratio(ratio, samples.get((*key, columns[0]), ()), samples.get((*key, column), ()))
@@ -252,10 +342,13 @@ def render(
         disable_numparse=True,
         colalign=["left"] * 4 + ["right"] * (len(headers) - 4),
     )
+    text = "\n\n".join(filter(None, [text, _bindings(session), factors(session, columns)]))
     title = f"session {session.uuid} on {session.system}, {session.started}"
     disturbances = "\n".join(disturbed(session))
-    if " =" in text:
-        text += "\n=: the repeats of both overlap."
+    legend = ["=: the repeats of both overlap."] if " =" in text else []
+    if failing:
+        legend.append("!: a value of a case that failed by its reference.")
+    text = "\n".join([text, *legend])
     near = nearness.render(limits.native_or_limits(session, columns, numbers))
     parts = [title, disturbances, near, text]
     return "\n\n".join(part for part in parts if part), failed(session) + missing

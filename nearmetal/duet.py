@@ -4,6 +4,8 @@ A duet (reframe_checks/duet) measures A and B interleaved in one allocation. For
 it stores the samples of A as `v_a` and of B as `v_b`, in the order of the pairs.
 """
 
+from __future__ import annotations
+
 import statistics
 from dataclasses import dataclass
 from pathlib import Path
@@ -102,7 +104,7 @@ def judge_session(session: Session) -> DuetReport:
         except JudgeError as error:
             missing.append(f"{label(case)}: {name}: {error}")
     missing += [
-        f"{' '.join(key)}: skipped, so not judged"
+        f"{' '.join(key)}: skipped, so not judged: {session.reasons.get(key, 'no reason')}"
         for key in session.skipped
         if key[0].split()[0].endswith("_duet")
     ]

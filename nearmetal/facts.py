@@ -6,7 +6,69 @@ import re
 PASSING = {"nodes", "differs_between_nodes"}
 
 #: Facts that older baselines and sessions lack.
-LATER = {"vector", "threads_per_core", "clock_khz"}
+LATER = {
+    *("vector", "threads_per_core", "clock_khz", "cpus_allowed", "microcode", "bios"),
+    *("clock_source", "tcp_congestion", "tcp_rmem", "tcp_wmem", "rmem_max", "wmem_max"),
+    *("numa_balancing", "mpi_settings", "memory_modules_mbps"),
+    *("nested_paging", "kvm_paging", "vcpu_pinning", "host_pages", "page_kb", "ksm", "host_ksm"),
+    *("write_combining", "binding", "pages"),
+}
+
+#: What a guest cannot see of its hypervisor: fact -> key in the partition's extras, which says it.
+OF_HYPERVISOR = {
+    "nested_paging": "nested_paging",
+    "vcpu_pinning": "binding",
+    "host_pages": "host_pages",
+    "host_ksm": "host_ksm",
+    "write_combining": "write_combining",
+}
+#: Values of extras in the words of the fact.
+IN_WORDS = {"vcpu_pinning": {"vcpu": "pinned", "none": "not pinned"}}
+UNKNOWN = "unknown"
+#: Facts by which sessions are compared: what a site may choose, of machine, hypervisor and job.
+FACTORS = (
+    *("hypervisor", "accelerator", "nested_paging", "vcpu_pinning", "cpus", "smt"),
+    *("binding", "pages", "page_kb", "thp", "host_pages", "huge_pages", "ksm", "host_ksm"),
+    *("write_combining", "numa_balancing", "governor", "nic_driver", "mtu", "mpi_library"),
+    *("compiler", "image"),
+)
+
+
+def of_hypervisor(facts: dict, said: dict) -> dict[str, str]:
+    """Facts of the hypervisor: as the nodes know them, else as the site says, else `unknown`.
+
+    :arg said: keys of the partition's extras -> value, or None.
+    """
+    alone = "none" if facts.get("hypervisor") == "none" else UNKNOWN
+    found = {}
+    for name, key in OF_HYPERVISOR.items():
+        seen = facts.get(name, alone)
+        value = said.get(key) or UNKNOWN
+        value = IN_WORDS.get(name, {}).get(value, value)
+        found[name] = value if seen == UNKNOWN else seen
+    return found
+
+
+def factors_that_differ(
+    by_column: dict[str, list[dict]], names: tuple[str, ...] = FACTORS
+) -> list[tuple[str, list[str]]]:
+    """Factors whose values differ between columns: (factor, the values of each column).
+
+    :arg by_column: the facts of the cases of each column. Several values are joined as `a | b`.
+    """
+    rows = []
+    for name in names:
+        values = [
+            " | ".join(sorted({str(facts[name]) for facts in cases if facts.get(name)}))
+            for cases in by_column.values()
+        ]
+        if len(set(values)) > 1:
+            rows.append((name, [value or "not recorded" for value in values]))
+    return rows
+
+
+#: The same of an interface that they have.
+LATER_OF_NIC = re.compile(r"(nic\..+\.)(?:qdisc|firmware)")
 
 
 #: Facts of all interfaces together -> the fact of one interface that they repeat.
@@ -21,7 +83,7 @@ def changed_facts(then: dict, now: dict) -> dict[str, tuple[str, str]]:
     found = {
         name: (str(then.get(name, "absent")), str(now.get(name, "absent")))
         for name in sorted({*then, *now} - PASSING)
-        if then.get(name) != now.get(name) and not (name in LATER and name not in then)
+        if then.get(name) != now.get(name) and not (name not in then and _is_later(name, then))
     }
     said = [pattern for name, pattern in TOGETHER.items() if name in found]
     return {
@@ -29,3 +91,15 @@ def changed_facts(then: dict, now: dict) -> dict[str, tuple[str, str]]:
         for name, change in found.items()
         if not any(pattern.fullmatch(name) for pattern in said)
     }
+
+
+def nodes_in(facts: dict) -> tuple[str, ...]:
+    """The nodes that facts name, as a list or as text; () where they are unknown."""
+    nodes = facts.get("nodes") or ()
+    return tuple(re.split(r"[,\s]+", nodes)) if isinstance(nodes, str) else tuple(nodes)
+
+
+def _is_later(name: str, then: dict) -> bool:
+    """Whether a fact is missing because it was not yet recorded."""
+    of_nic = LATER_OF_NIC.fullmatch(name)
+    return name in LATER or bool(of_nic and f"{of_nic[1]}driver" in then)

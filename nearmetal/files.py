@@ -6,6 +6,8 @@ link is followed only in a directory where nobody but root and this process can 
 appears by a rename within its directory, and belongs to that directory's owner.
 """
 
+from __future__ import annotations
+
 import os
 import secrets
 import stat

@@ -4,9 +4,12 @@ A point is the median of a session's samples. Apache Otava (the method of Hunter
 ICPE 2023) proposes change points. It tests the same split that it chose as the best one, so that
 at p = .001 it flags far more than one flat series in a thousand. A proposal counts here only if
 two conditions hold: an exact rank test between the levels on both sides is significant at ERROR,
-which all series and places share; and the medians differ by more than THRESHOLD. `make bench-gate`
-measures the error rates.
+which all series and places share; and the medians differ by more than THRESHOLD. The test allows
+for sessions that resemble each other. A change in small steps is a creep, and reported as one
+(stats/trend.py). `make bench-gate` measures the error rates.
 """
+
+from __future__ import annotations
 
 import functools
 import math
@@ -23,10 +26,15 @@ from tabulate import tabulate
 from nearmetal.compare import number, plain
 from nearmetal.facts import changed_facts
 from nearmetal.results import Session, Value
+from nearmetal.stats import trend
 from nearmetal.stats.plan import THRESHOLD
 
 #: Chance that a history of unchanged variables has any change point.
 ERROR = 0.05
+#: Chance that a history of unchanged variables has any creep.
+CREEP_ERROR = 0.05
+#: Seconds of a week.
+WEEK = 7 * 86400
 #: Nominal p-value of Otava's t-test for its proposals.
 PROPOSED = 0.001
 #: Newest sessions of a variable that are searched: years of nights. Each takes Otava some 30 us.
@@ -50,6 +58,13 @@ class ChangePoint:
     p: float  #: of the rank test, two-sided
     #: what else changed in that session: (then, now)
     facts: dict[str, tuple[str, str]] = field(default_factory=dict)
+    sessions: int = 0  #: number of sessions over which it crept, from `session` on; 0: a step
+    per_week: float | None = None  #: change of a creep in a week, if it lasts at least that long
+
+    @property
+    def creeps(self) -> bool:
+        """Whether it changed in small steps, rather than in one."""
+        return self.sessions > 0
 
 
 @dataclass(frozen=True)
@@ -70,11 +85,12 @@ def change_points(sessions: Sequence[Session]) -> list[ChangePoint]:
     """
     held = {key: points[-LONGEST:] for key, points in series(sessions).items()}
     medians = [np.array([point.median for point in points]) for points in held.values()]
-    errors = [ERROR / len(held) / len(points) for points in held.values()]
     found = []
-    moved_of_all = _levels_of_all(medians, errors)
-    for (key, points), values, moved in zip(held.items(), medians, moved_of_all):
+    moves = _moves_of_all(medians)
+    for (key, points), values, (moved, creep) in zip(held.items(), medians, moves):
         found += [_change_point(key, points, values, *one) for one in moved]
+        if creep:
+            found.append(_creep(key, points, values, creep))
     order = {session.uuid: session.order for session in sessions}
 
     def place(point: ChangePoint) -> tuple:
@@ -109,12 +125,49 @@ def _change_point(
     )
 
 
-def _levels_of_all(medians: list[np.ndarray], errors: list[float]) -> list[list]:
-    """`levels` of each series, in several processes if there are many points."""
+def _creep(
+    key: tuple[str, str, str, str, str],
+    points: list[_Point],
+    values: np.ndarray,
+    creep: trend.Creep,
+) -> ChangePoint:
+    first, last = points[creep.start], points[-1]
+    count = len(points) - creep.start
+    change = creep.over(count)
+    after = float(np.median(values[-max(1, count // 4) :]))
+    seconds = last.session.time - first.session.time
+    lasting = seconds >= WEEK
+    return ChangePoint(
+        *key,
+        first.session.uuid,
+        first.session.started,
+        after / (1 + change),
+        after,
+        change,
+        creep.p,
+        sessions=count,
+        per_week=math.expm1(creep.slope * (count - 1) * WEEK / seconds) if lasting else None,
+    )
+
+
+def _moves_of_all(medians: list[np.ndarray]) -> list[tuple[list, trend.Creep | None]]:
+    """`moves` of each series, in several processes if there are many points."""
+    search = functools.partial(moves, count=len(medians))
     if sum(map(len, medians)) < MANY:
-        return list(map(levels, medians, errors))
+        return list(map(search, medians))
     with ProcessPoolExecutor() as pool:
-        return list(pool.map(levels, medians, errors, chunksize=max(1, len(medians) // 32)))
+        return list(pool.map(search, medians, chunksize=max(1, len(medians) // 32)))
+
+
+def moves(values: np.ndarray, count: int = 1) -> tuple[list, trend.Creep | None]:
+    """`levels` of a series, and its creep; a creep is not a change of levels too.
+
+    :arg values: (sessions,).
+    :arg count: number of series that share the errors.
+    """
+    creep = trend.creep(values, CREEP_ERROR / count)
+    found = levels(values, ERROR / count / len(values))
+    return [one for one in found if creep is None or one[1] <= creep.start], creep
 
 
 def series(sessions: Sequence[Session]) -> dict[tuple[str, str, str, str, str], list[_Point]]:
@@ -179,7 +232,10 @@ def _moved(values: np.ndarray, start: int, middle: int, end: int) -> bool:
 def _p(values: np.ndarray, start: int, middle: int, end: int) -> float:
     before, after = values[start:middle], values[middle:end]
     few = min(len(before), len(after)) <= 8  # where the normal approximation is inexact
-    return float(stats.mannwhitneyu(after, before, method="exact" if few else "asymptotic").pvalue)
+    test = stats.mannwhitneyu(after, before, method="exact" if few else "asymptotic")
+    logs = [np.log(part) for part in (before, after)]
+    residuals = np.concatenate([part - np.median(part) for part in logs])
+    return trend.allowing_for(float(test.pvalue), trend.memory(residuals))
 
 
 def sentences(points: Sequence[ChangePoint]) -> list[str]:
@@ -187,7 +243,21 @@ def sentences(points: Sequence[ChangePoint]) -> list[str]:
     return list(map(_sentence, points))
 
 
+def creeping(point: ChangePoint) -> str:
+    """`creeps by +0.5 % a week: +3.1 % over 42 sessions since ...`."""
+    rate = "" if point.per_week is None else f" by {100 * point.per_week:+.2g} % a week"
+    return (
+        f"creeps{rate}: {100 * point.change:+.1f} % over {point.sessions} sessions since session "
+        f"{point.session[:8]} of {point.started}"
+    )
+
+
 def _sentence(point: ChangePoint) -> str:
+    if point.creeps:
+        return (
+            f"history: {point.variable} of {point.check} on {point.partition} with "
+            f"{point.environ} {creeping(point)}"
+        )
     facts = f"; changed with it: {_facts(point)}" if point.facts else ""
     return (
         f"history: {point.variable} of {point.check} on {point.partition} with {point.environ} "
@@ -203,7 +273,7 @@ def render(sessions: Sequence[Session], points: Sequence[ChangePoint]) -> str:
         return "no session holds a value, so there are no change points"
     least = least_sessions(len(held))
     short = sum(len(found) < least for found in held.values())
-    lines = [f"{len(sessions)} sessions, {len(held)} variables: {len(points)} change points"]
+    lines = [f"{len(sessions)} sessions, {len(held)} variables: {_counts(points)}"]
     if points:
         headers = [
             "from",
@@ -238,6 +308,12 @@ def render(sessions: Sequence[Session], points: Sequence[ChangePoint]) -> str:
     return "\n".join(lines)
 
 
+def _counts(points: Sequence[ChangePoint]) -> str:
+    creeps = sum(point.creeps for point in points)
+    steps = f"{len(points) - creeps} change points"
+    return f"{steps}, {creeps} creep{'s' * (creeps != 1)}" if creeps else steps
+
+
 def _row(point: ChangePoint) -> list[str]:
     facts = _facts(point)
     return [
@@ -252,7 +328,7 @@ def _row(point: ChangePoint) -> list[str]:
         point.unit,
         f"{100 * point.change:+.1f} %",
         f"{point.p:.1g}",
-        facts or "nothing recorded",
+        creeping(point) if point.creeps else facts or "nothing recorded",
     ]
 
 

@@ -1,5 +1,7 @@
 """Nearness to physical limits, for sessions without a native link to compare with."""
 
+from __future__ import annotations
+
 import functools
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -9,7 +11,7 @@ from nearmetal import strict_yaml
 from nearmetal.errors import NearmetalError
 from nearmetal.expectations import entries
 from nearmetal.expectations.expression import Expression, Names, UnknownValue
-from nearmetal.nearness import Nearness, name_of, of_session
+from nearmetal.nearness import LEFT_OUT, WITHOUT_RULE, Nearness, aspect, name_of, of_session
 from nearmetal.results import Case, Session, Value, base_first
 from nearmetal.stats.nearness import Pair, shares
 
@@ -22,13 +24,13 @@ BASE = "the limit"
 @functools.cache
 def rules() -> list[dict]:
     """Rules of limits.yaml, with `limit` and `of` parsed. Raises NearmetalError."""
-    known = {*entries.EXTRAS, "value"}
+    names = entries.Readable(("*",), {*entries.EXTRAS, "value"})
     found = []
     for rule in strict_yaml.load(RULES.read_text()):
         if set(rule) - KEYS or not {"aspect", "limit"} <= set(rule):
             raise NearmetalError(f"{RULES.name}: {rule}: write aspect, limit, and {KEYS} alone")
         both = {key: rule.get(key, "value") for key in ("limit", "of")}
-        parsed = {key: entries.read(f"{RULES.name}: {rule}", both[key], known) for key in both}
+        parsed = {key: entries.read(f"{RULES.name}: {rule}", both[key], names) for key in both}
         found.append({**rule, **parsed})
     return found
 
@@ -74,6 +76,10 @@ def nearness(session: Session, numbers: Numbers) -> Nearness:
         found_shares, _ = shares(pairs)
         by_place[place] = {share.aspect: share for share in found_shares}
     order = list(dict.fromkeys(rule["aspect"] for rule in rules()))
+    without = _measured(session) - set(order)
+    if without:
+        names = ", ".join(sorted(without))
+        missing.append(f"{names}: no limit is known; a partition with a native link shows these")
     aspects = [name for name in order if any(name in found for found in by_place.values())]
     return Nearness(
         BASE,
@@ -81,6 +87,17 @@ def nearness(session: Session, numbers: Numbers) -> Nearness:
         tuple((name, tuple(by_place[place].get(name) for place in places)) for name in aspects),
         tuple(dict.fromkeys(missing)),
     )
+
+
+def _measured(session: Session) -> set[str]:
+    """The aspects of the session's variables."""
+    found = {
+        aspect(case.check, value.variable)
+        for case in session.cases
+        if case.measured
+        for value in case.values
+    }
+    return found - {LEFT_OUT, WITHOUT_RULE}
 
 
 def _pairs(case: Case, numbers: Mapping[str, object]) -> tuple[list[Pair], list[str]]:

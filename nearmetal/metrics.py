@@ -4,10 +4,19 @@ This table is the only place that knows units. A unit that it lacks has no direc
 nothing is judged by it. `tests/test_metrics.py` fails for a check whose unit is not here.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 #: Which values of a unit are better; "" where the unit alone does not say.
 LESS, MORE, UNKNOWN = "less", "more", ""
+
+
+def of_bounds(lower: float | None, upper: float | None) -> str:
+    """The better values by a reference's bounds: the side that only one bound leaves open."""
+    if (lower is None) == (upper is None):
+        return UNKNOWN
+    return LESS if lower is None else MORE
 
 
 @dataclass(frozen=True)
@@ -21,7 +30,11 @@ class Unit:
     @property
     def lower_is_better(self) -> bool | None:
         """None where the unit does not say."""
-        return {LESS: True, MORE: False}.get(self.better)
+        return self.lower_is_better_or(UNKNOWN)
+
+    def lower_is_better_or(self, better: str) -> bool | None:
+        """The same, with LESS or MORE where the unit does not say."""
+        return {LESS: True, MORE: False}.get(self.better or better)
 
     @property
     def printed(self) -> str:
@@ -61,7 +74,10 @@ TABLE = [
     Unit("% of ideal", MORE, "efficiency"),
     Unit("% of peak", MORE, "share of peak"),
     Unit("% of DGEMM", MORE, "share of DGEMM"),
+    # Gains of more processes (nearmetal/speedup.py)
+    Unit("x fewest processes", MORE, "speed-up"),
     # Rates
+    Unit("IO/s", MORE, "requests"),
     *_rates("bandwidth", "B/s", 8.0),
     *[Unit(f"{p}B/s", MORE, "bandwidth", 8 * factor) for p, factor in BINARY.items()],
     *_rates("bandwidth", "b/s"),
@@ -96,6 +112,7 @@ TABLE = [
     ],
     Unit("ns/day", MORE, "simulated time"),
     # Numbers whose variable, and not whose unit, says what is better
+    Unit("B", UNKNOWN, "message size"),
     Unit("1", UNKNOWN, "ratio", symbol=""),
     Unit("%", UNKNOWN, "ratio", 0.01),
 ]

@@ -1,5 +1,7 @@
 """Nearness of a session's partitions to a base: pairs of samples by aspect, and their table."""
 
+from __future__ import annotations
+
 import functools
 import re
 from dataclasses import dataclass

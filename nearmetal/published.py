@@ -3,9 +3,11 @@
 Data in reframe_checks/references/published/, one file a document, by references/schema.yaml.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import jsonschema
@@ -19,7 +21,7 @@ from nearmetal.results import Case, Session, Value, parameters
 #: process.
 SCALED = re.compile(r"([a-z]+)_([A-Z])_(\d+)(?:x(\d+))?")
 #: NAMD's, such as `step_stmv_8`: quantity, input, processes, threads a process.
-OF_INPUT = re.compile(r"(step|efficiency)_(\w+)_(\d+)(?:x(\d+))?")
+OF_INPUT = re.compile(r"(step|efficiency|speedup)_(\w+)_(\d+)(?:x(\d+))?")
 #: STREAM's functions over the number of threads, such as `triad_4`.
 THREADED = re.compile(r"(?:copy|scale|add|triad)_(\d+)")
 #: Parameters of the workload: a figure's and the case's must agree. Others name a place (ept,
@@ -29,6 +31,7 @@ WORKLOAD = (
     "class",
     "processes",
     "threads",
+    "cores",
     "nodes",
     "placement",
     "page_size",
@@ -36,10 +39,14 @@ WORKLOAD = (
     "input",
     "binding",
 )
-#: Workload parameters that a figure must give if the measured case has them.
+#: Workload parameters that a figure must give if the measured case has them. A figure of all cores
+#: of some nodes gives `cores` in place of processes and threads, where the document does not tell
+#: how these share them.
 DECISIVE = ("benchmark", "class", "processes", "threads", "placement", "page_size")
 #: Environments whose figures stand for others': the papers measured FastMPJ alone.
 STANDS_FOR = {"mpj": "fastmpj"}
+#: Variables that are a message size where a curve bends -> the curve.
+BENDS = {"latency_blip_at": "latency", "bandwidth_drop_at": "bandwidth"}
 
 
 class PublishedError(NearmetalError):
@@ -132,6 +139,8 @@ def workload(
     if check in ("pingpong", "tcp", "rdma"):
         named.setdefault("placement", "internode")
     scaled, threaded = SCALED.fullmatch(variable), THREADED.fullmatch(variable)
+    if "threads_are" in named:
+        named["binding"] = named.pop("threads_are")
     if scaled:
         variable, named["class"], named["processes"], threads = scaled.groups()
         if threads:
@@ -140,7 +149,13 @@ def workload(
         named["threads"] = threaded[1]
     elif check == "namd" and (found := OF_INPUT.fullmatch(variable)):
         variable, named["input"], named["processes"], _ = found.groups()
-    return variable, named, {**(numbers or {}), **named}
+    known = {**(numbers or {}), **named}
+    if scaled:
+        processes, per_node = int(named["processes"]), known.get("processes_per_node")
+        known["cores"] = processes * int(named.get("threads", 1))
+        if per_node:  # the job fills each node before the next; its launches differ in processes
+            known["nodes"] = -(-processes // int(per_node))
+    return variable, named, known
 
 
 def comparable(
@@ -151,7 +166,8 @@ def comparable(
     if (figure.check, figure.variable) != (check, name) or figure.relative_to is not None:
         return False
     given = {key: value for key, value in figure.parameters.items() if key in WORKLOAD}
-    if any(key in named and key not in given for key in DECISIVE):
+    told = {*given, "processes", "threads"} if "cores" in given else given
+    if any(key in named and key not in told for key in DECISIVE):
         return False
     return all(_same(value, known.get(key)) for key, value in given.items())
 
@@ -163,7 +179,7 @@ def _same(published, measured) -> bool:
 def beside(session: Session | None, figures: list[Figure]) -> Iterator[tuple[Case, Value, Figure]]:
     """Each measured variable with each figure that may be shown beside it."""
     by_check: dict[str, list[Figure]] = {}
-    for figure in figures:
+    for figure in per_step(figures):
         by_check.setdefault(figure.check, []).append(figure)
     for case in _measured(session):
         check = case.check.split(" ", 1)[0]
@@ -174,6 +190,43 @@ def beside(session: Session | None, figures: list[Figure]) -> Iterator[tuple[Cas
                 )
                 if same and metrics.unit(figure.unit) == metrics.unit(value.unit):
                     yield case, value, figure
+
+
+def per_step(figures: list[Figure]) -> Iterator[Figure]:
+    """The figures, and those of the time of a number of steps as the time of a step too."""
+    for figure in figures:
+        yield figure
+        steps = figure.parameters.get("steps")
+        if figure.variable == "elapsed" and figure.value is not None and steps:
+            yield replace(
+                figure,
+                variable="step",
+                unit="s/step",
+                value=figure.value / steps,
+                where=f"{figure.where}, divided by {steps} steps",
+            )
+
+
+def bend(figure: Figure) -> int:
+    """Bytes of the message where a curve bends, of a figure in BENDS.
+
+    A share of the L3 cache is converted by the cache's size, which the figure gives.
+    """
+    assert figure.value is not None
+    cache = figure.parameters.get("l3_megabytes")
+    return round(figure.value if cache is None else figure.value * cache * 2**20)
+
+
+def bends(session: Session | None, figures: list[Figure]) -> Iterator[tuple[Case, Figure]]:
+    """Each measured case with each figure of a message size where its curve bends."""
+    chosen = [figure for figure in figures if figure.variable in BENDS]
+    for case in _measured(session):
+        settings = {"placement": placement(case), **parameters(case.check)}
+        for figure in chosen:
+            wanted = {key: one for key, one in figure.parameters.items() if key != "l3_megabytes"}
+            here = figure.check == case.check.split(" ", 1)[0]
+            if here and all(_same(one, settings.get(key)) for key, one in wanted.items()):
+                yield case, figure
 
 
 def _measured(session: Session | None) -> list[Case]:

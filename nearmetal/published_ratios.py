@@ -3,11 +3,13 @@
 Pure functions. A ratio of the session is one of medians, between two of its cases.
 """
 
-import re
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from __future__ import annotations
 
-from nearmetal import published
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from nearmetal import metrics, published
 from nearmetal.published import Figure
 from nearmetal.results import Case, Session, Value, base_first, parameters
 
@@ -34,6 +36,11 @@ KINDS: tuple[tuple[str, Callable[[Value, Value], float]], ...] = (
 #: The session's name of a quantity, where the figures have another.
 NAMES = {"parallel_efficiency": "efficiency", "latency": "startup_latency"}
 PROCESSES = re.compile(r"(\d+) processes")
+#: Partition that others are relative to.
+NATIVE = "native"
+#: Link classes that a figure's ratio may be relative to; its last word.
+BASES = ("native", "passthrough")
+PAGES = "small pages"
 #: What a figure of a cluster that is no other's ratio is relative to.
 WHOLE = "theoretical peak"
 
@@ -68,7 +75,72 @@ def beside(session: Session | None, figures: Iterable[Figure]) -> list[Beside]:
         Beside(figure, tuple(_here(figure, session, cases)))
         for figure in figures
         if figure.relative_to is not None and figure.check in checks and session
+        if figure.variable not in published.BENDS
     ]
+
+
+@dataclass(frozen=True)
+class Overhead:
+    """A published overhead over bare metal: 2 is twice the time, or half the rate."""
+
+    figure: Figure  #: of the system that has it
+    low: float | None  #: None: the document sets no bound
+    high: float | None
+    text: str  #: `1.11-1.51 (5.3-7.2 and 8 Gb/s)`
+
+
+def overheads(figures: Sequence[Figure]) -> list[Overhead]:
+    """The overheads that published figures of one document, software and quantity give.
+
+    Either of two figures, one of which is of a native partition, or of a gain over another one.
+    """
+    found = []
+    for one in figures:
+        gain = re.fullmatch(r"(\w+)_gain", one.variable)
+        if gain and one.partition == NATIVE and one.relative_to and one.unit == "%":
+            low, high = (None if bound is None else 1 + bound / 100 for bound in one.bounds)
+            figure = replace(one, variable=gain[1], partition=one.relative_to)
+            found.append(Overhead(figure, low, high, f"{one.text} % more on {NATIVE}"))
+        if one.relative_to is not None or one.partition in (NATIVE, None):
+            continue
+        found += [_overhead(one, base) for base in figures if _is_base(base, one)]
+    return found
+
+
+def _is_base(base: Figure, one: Figure) -> bool:
+    def what(figure: Figure) -> tuple:
+        return (
+            *(figure.document, figure.system, figure.check, figure.variable),
+            *(figure.software, figure.unit, figure.parameters),
+        )
+
+    return base.partition == NATIVE and base.relative_to is None and what(base) == what(one)
+
+
+def _overhead(one: Figure, base: Figure) -> Overhead:
+    less = metrics.unit(one.unit).lower_is_better
+    over, under = (one, base) if less else (base, one)
+    (least, most), (least_under, most_under) = over.bounds, under.bounds
+    return Overhead(
+        one,
+        least / most_under if least is not None and most_under else None,
+        most / least_under if most is not None and least_under else None,
+        f"{one.text} {_unit(one)}, {NATIVE} {base.text} {_unit(base)}",
+    )
+
+
+def _unit(figure: Figure) -> str:
+    return "" if figure.unit == 1 else str(figure.unit)
+
+
+def can_show(figure: Figure) -> bool:
+    """Whether a session can have the ratio of a figure at all."""
+    relative = str(figure.relative_to)
+    if relative == WHOLE:
+        return True
+    known = any(re.fullmatch(name, figure.variable) for name, _ in KINDS)
+    to = PROCESSES.fullmatch(relative) or relative == PAGES
+    return known and bool(to or relative.rsplit(maxsplit=1)[-1] in BASES)
 
 
 def _check(case: Case) -> str:
@@ -109,12 +181,12 @@ def _counterparts(
     for case in cases:
         if found := PROCESSES.fullmatch(relative):
             yield case, case, found[1]
-        elif relative == "small pages" and parameters(case.check).get("page_size") == "large":
+        elif relative == PAGES and parameters(case.check).get("page_size") == "large":
             for other in cases:
                 small = parameters(other.check).get("page_size") == "small"
                 if small and (other.place, other.environ) == (case.place, case.environ):
                     yield case, other, ""
-        elif link_class in ("native", "passthrough"):
+        elif link_class in BASES:
             for other in cases:
                 same = (other.check, other.environ) == (case.check, case.environ)
                 fits = _is(session, other, link_class) and _is(session, case, "native") == of_native
@@ -148,6 +220,8 @@ def _same(figure: Figure, case: Case, value: Value, quantity: str | None) -> boo
     if quantity is None:
         if name == "efficiency" or "processes" not in known:
             return False
+        if name != "elapsed" and any(one.variable.startswith("elapsed_") for one in case.values):
+            return False  # the same ratio twice
     elif name != quantity:
         return False
     given = {key: one for key, one in figure.parameters.items() if key in published.WORKLOAD}

@@ -1,5 +1,7 @@
 """Typed reading of decoded JSON: the value of a key, or an error that names its place."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 

@@ -3,6 +3,8 @@
 Each fault is a YamlError.
 """
 
+from __future__ import annotations
+
 import math
 
 import yaml

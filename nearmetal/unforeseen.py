@@ -6,6 +6,8 @@ import traceback
 
 #: Exit code of an unforeseen error.
 UNFORESEEN = 3
+#: Least Python of the commands that judge and report, for their packages.
+JUDGES = (3, 11)
 #: What a shell reports of a process that SIGINT or SIGPIPE ended.
 INTERRUPTED, NOBODY_READS = 128 + 2, 128 + 13
 #: The option that adds the traceback to the one line.
@@ -33,13 +35,18 @@ def guarded(run, name: str, code: int = UNFORESEEN) -> int:
     except ModuleNotFoundError as error:
         if (error.name or "nearmetal").partition(".")[0] == "nearmetal":
             return _unforeseen(error, name, code)
-        print(
-            f"{name}: there is no package {error.name}. Fix: pip install 'nearmetal[gate]'",
-            file=sys.stderr,
-        )
+        print(f"{name}: there is no package {error.name}. Fix: {_fix()}", file=sys.stderr)
         return code
     except Exception as error:
         return _unforeseen(error, name, code)
+
+
+def _fix() -> str:
+    """How the packages of all commands are installed."""
+    fix = "pip install 'nearmetal[report]'"
+    if sys.version_info >= JUDGES:
+        return fix
+    return f"{fix} with Python {'.'.join(map(str, JUDGES))} or later; this one runs checks alone"
 
 
 def _unforeseen(error: Exception, name: str, code: int) -> int:

@@ -6,8 +6,9 @@ import reframe.utility.sanity as sn
 from reframe.core.exceptions import SanityError
 
 from nearmetal.checks.base import NearmetalCheck, rounded
+from nearmetal.checks.pages import LEAST, Pages
 from nearmetal.checks.parsing.collectives import parse_collectives
-from nearmetal.checks.programs import IMB, is_theirs
+from nearmetal.checks.programs import SUITES, is_theirs
 from nearmetal.checks.scaling import Scaling
 from nearmetal.checks.settings import JavaSettings, setting
 
@@ -16,7 +17,7 @@ SIZES = {"8B": 8, "64KiB": 65536}
 
 
 @rfm.simple_test
-class collectives(JavaSettings, Scaling, NearmetalCheck):
+class collectives(Pages, JavaSettings, Scaling, NearmetalCheck):
     """Time of Alltoall, Allreduce, Bcast and Barrier on the slowest process, 8 B to 1 MiB.
 
     Method: Intel MPI Benchmarks. The time is t_max: the mean time of a call on the process where it
@@ -28,6 +29,8 @@ class collectives(JavaSettings, Scaling, NearmetalCheck):
 
     Reproduces: no figure. The messaging paper explains the scaling of FT and IS by collectives
     (section 5.3).
+
+    `-S pages=large` has the buffers in pages of 2 MiB, `-S pages=small` in small ones.
 
     Read: `alltoall_64KiB_16` is the time in us of an Alltoall of 64 KiB to each of 16 processes.
     Barrier and the 8 B sizes follow start-up latency, the others bandwidth. The curves in the
@@ -55,7 +58,7 @@ class collectives(JavaSettings, Scaling, NearmetalCheck):
     @builtin.run_before("compile")
     def choose_program(self):
         if is_theirs(self, "imb"):
-            self.run_theirs(*IMB)
+            self.run_theirs(*SUITES["imb"])
         else:
             self.build_ours("collectives.c")
 
@@ -117,6 +120,11 @@ class collectives(JavaSettings, Scaling, NearmetalCheck):
                 f"messages of {missing} bytes were not measured: raise collectives.max_bytes"
             )
         self.record_program(launches[0].facts, "IMB")
+
+    def buffer_bytes(self):
+        # Of each process: one to send, one to receive, with a message for each process.
+        each = {count: 2 * self.max_bytes * count for count in self.counts}
+        return sum(count * size for count, size in each.items() if size >= LEAST)
 
     def payload_of(self, run):
         return run.payload_bytes

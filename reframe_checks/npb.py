@@ -6,6 +6,7 @@ import reframe as rfm
 import reframe.core.builtins as builtin
 
 from nearmetal.checks.base import NearmetalCheck
+from nearmetal.checks.pages import LEAST, Pages
 from nearmetal.checks.parsing.npb import parse_npb
 from nearmetal.checks.programs import is_theirs
 from nearmetal.checks.scaling import Scaling
@@ -61,12 +62,46 @@ class npb_base(Scaling, NearmetalCheck):
         return float(run.facts["payload_bytes"]) if "payload_bytes" in run.facts else None
 
 
+#: Powers of two in the number of keys (IS) and of points (FT), and points of an axis (MG and the
+#: simulated applications), by class.
+KEYS = dict(zip(CLASSES, (16, 20, 23, 25, 27)))
+POINTS = dict(zip(CLASSES, (18, 19, 23, 25, 27)))
+AXIS = {
+    "mg": dict(zip(CLASSES, (32, 128, 256, 256, 512))),
+    "bt": dict(zip(CLASSES, (12, 24, 64, 102, 162))),
+    "lu": dict(zip(CLASSES, (12, 33, 64, 102, 162))),
+    "sp": dict(zip(CLASSES, (12, 36, 64, 102, 162))),
+}
+#: Rows of CG's matrix and non-zeros of the vectors that it is made of, by class.
+ROWS = dict(zip(CLASSES, ((1400, 7), (7000, 8), (14000, 11), (75000, 13), (150000, 15))))
+
+
+def array_bytes(benchmark: str, npb_class: str) -> float:
+    """Bytes of a kernel's main arrays, on all processes together: a lower bound.
+
+    0 for EP, which works in the caches.
+    """
+    if benchmark == "is":
+        return 2 * 4 * 2.0 ** KEYS[npb_class]
+    if benchmark == "ft":
+        return 2 * 16 * 2.0 ** POINTS[npb_class]
+    if benchmark == "cg":
+        rows, nonzeros = ROWS[npb_class]
+        # An element and its column. Some of the non-zeros fall into the same place.
+        return 0.85 * 12 * rows * (nonzeros + 1) ** 2
+    if benchmark == "mg":
+        return 3 * 8 * float(AXIS[benchmark][npb_class]) ** 3
+    if benchmark in AXIS:  # the solution and the right-hand side, of five variables
+        return 2 * 5 * 8 * float(AXIS[benchmark][npb_class]) ** 3
+    return 0.0
+
+
 #: Simulated applications: only the official suite has them.
 SIMULATED = ["bt", "lu", "sp"]
 
 
 @rfm.simple_test
-class npb(JavaSettings, npb_base):
+class npb(Pages, JavaSettings, npb_base):
     """Mop/s and parallel efficiency of the NAS Parallel Benchmarks over the number of processes.
 
     Method: NPB 3.4 (RNR-94-007 and its later classes), each run verified by its own values. One job
@@ -78,9 +113,13 @@ class npb(JavaSettings, npb_base):
     memory bandwidth. CG loses to the start-up latency of short messages. FT and IS lose to the
     bandwidth of an all-to-all.
 
-    Reproduces: the messaging paper's figure 6 and section 5.3 (class B on up to 16 and 128
-    processes): `-S npb.npb_class=B -S npb.processes=1,2,4,8,16`. Also the InfiniBand post's
+    Reproduces: the messaging paper's figure 6 and section 5.3, class B on 1 to 128 processes. So it
+    runs by default, as far as the partition has nodes (`nodes` in its extras; without it, two). The
+    paper had 8 processes on each node: `-S npb.ranks_per_node=8`. Also the InfiniBand post's
     degradations (class C).
+
+    `-S pages=large` has the arrays in pages of 2 MiB, `-S pages=small` in small ones. Classes whose
+    arrays are small are skipped then, and so is EP.
 
     Read: `mops_B_8` is the Mop/s of all 8 processes together. `efficiency_B_8` is that value over 8
     times the Mop/s of one process. It is relative to the fewest processes of the same round.
@@ -98,6 +137,7 @@ class npb(JavaSettings, npb_base):
     suite = builtin.variable(str, value="nearmetal", loggable=True)
 
     valid_prog_environs = ["+mpi", "+mpj"]
+    default_nodes = 128
 
     @builtin.run_after("init")
     def take_simulated_applications_from_the_environment(self):
@@ -109,6 +149,10 @@ class npb(JavaSettings, npb_base):
                 "square numbers of processes",
                 lambda count: math.isqrt(count) ** 2 == count,
             )
+
+    def buffer_bytes(self):
+        total = array_bytes(self.benchmark, self.npb_class)
+        return total * sum(total / count >= LEAST for count in self.counts)
 
     @builtin.run_before("compile")
     def choose_program(self):

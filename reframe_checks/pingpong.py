@@ -8,16 +8,29 @@ import reframe.utility.sanity as sn
 from reframe.core.exceptions import SanityError
 
 from nearmetal.checks.base import NearmetalCheck, rounded
+from nearmetal.checks.pages import LEAST, Pages
+from nearmetal.checks.parsing.osu import parse_osu
 from nearmetal.checks.parsing.pingpong import parse_imb
-from nearmetal.checks.programs import IMB, is_theirs
-from nearmetal.checks.settings import JavaSettings, setting
+from nearmetal.checks.programs import SUITES, is_theirs
+from nearmetal.checks.settings import MAX_TIME_LIMIT, JavaSettings, setting
 
-#: Longest message in bytes.
+#: Longest message in bytes by default, and for `peak_bandwidth`.
 LARGEST = 1 << 22
+#: Round trips of each size at least, where messages are longer than that.
+FEWEST = 2
+#: Bytes a second of the slowest link that longer messages have time for (0.2 Gb/s).
+SLOWEST = 25e6
+#: Longest messages of the launches of a repeat of `osu_latency`, which has one number of iterations
+#: for all of its sizes; and the bytes that decide this number, as IMB's overall volume does.
+OSU_RANGES, OSU_VOLUME = (8192, 1 << 18, LARGEST), 40 << 20
+#: Memory that IMB may take on each process for long messages. Its default refuses 1 GiB.
+IMB_GIGABYTES = "4"
+#: Seconds of a job with messages up to LARGEST.
+USUAL = 600
 
 
 @rfm.simple_test
-class pingpong(JavaSettings, NearmetalCheck):
+class pingpong(Pages, JavaSettings, NearmetalCheck):
     """Start-up latency and bandwidth, 1 B to 4 MiB, between nodes and through shared memory within
     one.
 
@@ -29,25 +42,39 @@ class pingpong(JavaSettings, NearmetalCheck):
     Short messages feel that as latency. A NIC that the guest owns costs little but its interrupts.
 
     Reproduces: the messaging paper's figures 4 (between nodes: EC2, CAG with the NIC passed
-    through, CAG native) and 5 (shared memory). Also the InfiniBand post's latencies.
+    through, CAG native) and 5 (shared memory). Also the InfiniBand post's latencies, and slide
+    10 of the HPC Cloud slides with `-S pingpong.max_bytes=1073741824`.
+
+    Messages above 4 MiB have a variable of their own: `bandwidth_1GiB` is that of 1 GiB. Each size
+    then takes at least 2 round trips in place of 5. The job's time limit grows: a repeat up to 1
+    GiB takes half a minute at 10 Gb/s, and is given 11 minutes, enough for 0.2 Gb/s. Only the
+    programs in C and IMB's measure them.
 
     In Java: byte arrays, as in that paper, by the same method. Between nodes the same JVMs also
     send over a plain socket. `socket_latency` is its latency for 1 B. `latency_over_sockets` is the
     library's latency over that.
 
-    Read: `startup_latency` is that of 1 B, `peak_bandwidth` the best over all sizes, in 10^9 bit/s.
+    `-S pages=large` has the buffers in pages of 2 MiB, `-S pages=small` in small ones. Messages
+    within a node gain most: each copy then walks through fewer entries of the page tables.
+
+    Read: `startup_latency` is that of 1 B, `peak_bandwidth` the best up to 4 MiB, in 10^9 bit/s.
     Compare partitions by the ratio to native. Within a node no NIC takes part: memory and binding
     make the difference.
     """
 
     #: Place of the two ranks: on two nodes, or on one. :values: `internode`, `intranode`
     placement = builtin.parameter(["internode", "intranode"], loggable=True)
-    #: Origin of the program: ours, or the suite named above. :values: `nearmetal`, `imb`
+    #: Origin of the program: ours, IMB's, or `osu_latency` of the OSU Micro-Benchmarks. :values:
+    #: `nearmetal`, `imb`, `osu`
     suite = builtin.variable(str, value="nearmetal", loggable=True)
     #: Most seconds for a message size (IMB's -time). Default: the partition's `pingpong_max_time`
     #: (extras), or 0.5. :type: float
     max_time = setting(float, 0.5, extra="pingpong_max_time", above=0)
-    #: Seconds without an answer after which a rank counts as hanging. :type: int
+    #: Longest message in bytes, at most 1 GiB. Default: the partition's `pingpong_max_bytes`
+    #: (extras), or 4194304. :type: int
+    max_bytes = setting(int, LARGEST, extra="pingpong_max_bytes", least=65536, most=1 << 30)
+    #: Seconds without an answer after which a rank counts as hanging. Messages above 4 MiB add the
+    #: time that they take on a slow link. :type: int
     stall_timeout = setting(int, 60, least=1)
 
     valid_prog_environs = ["+mpi", "+mpj"]
@@ -63,47 +90,93 @@ class pingpong(JavaSettings, NearmetalCheck):
         if self.placement == "intranode":
             self.set_default("java_device", "threads")
 
+    @builtin.run_after("setup")
+    def give_long_messages_time(self):
+        if self.max_bytes <= LARGEST:
+            return
+        if self.runtime.java:
+            self.skip(
+                f"{self.display_name}: the program in Java measures up to 4 MiB, not "
+                f"{self.max_bytes} bytes: leave max_bytes out, or select environments with mpi"
+            )
+        if self.time_limit == USUAL:  # not by the command line or the site
+            # Verified, warmed up and timed, there and back: all sizes are twice the longest.
+            moved = 2 * (2 + FEWEST) * 2 * self.max_bytes
+            launches = self.repeats + self.spare_repeats
+            wanted = USUAL + launches * moved / SLOWEST
+            self.time_limit = MAX_TIME_LIMIT.of(self.current_partition) or wanted
+            self.time_limit = min(self.time_limit, wanted)
+
     @builtin.run_before("compile")
     def choose_program(self):
-        if is_theirs(self, "imb"):
-            self.run_theirs(*IMB)
+        if is_theirs(self, "imb", "osu"):
+            self.run_theirs(*SUITES[self.suite])
         else:
             self.build_ours("pingpong.c")
 
+    def osu_launches(self) -> list[tuple[int, int, int]]:
+        """Least and largest message, and iterations, of each launch of `osu_latency`."""
+        longest = 1 << (self.max_bytes.bit_length() - 1)
+        ends = [end for end in OSU_RANGES if end < longest] + [longest]
+        counts = [max(FEWEST, min(1000, OSU_VOLUME // end)) for end in ends]
+        return list(zip([1, *(2 * end for end in ends)], ends, counts))
+
+    def launch(self, launcher, executable, options=()):
+        if self.suite != "osu":
+            return super().launch(launcher, executable, options)
+        lines = []
+        for least, most, count in self.osu_launches():
+            warm_up = max(1, count // 10)
+            self.executable_opts = [f"-m {least}:{most}", f"-i {count}", f"-x {warm_up}"]
+            lines += super().launch(launcher, executable, options)
+        self.executable_opts = []
+        return lines
+
     @builtin.run_before("run")
     def set_command(self):
-        if self.placement == "intranode" and self.by_srun():
+        if self.placement == "intranode" and (self.by_srun() or self.by_mpirun()):
             # Two ranks that share a core would measure the kernel's scheduler. Between nodes each
             # has a node to itself.
-            self.job.launcher.options += ["--cpu-bind=cores"]
-        seconds = f"{self.max_time:g}"
+            bound = ["--cpu-bind=cores"] if self.by_srun() else ["--bind-to", "core"]
+            self.job.launcher.options += bound
+            self._binding = "core"
+        seconds, long = f"{self.max_time:g}", self.max_bytes > LARGEST
         if self.suite == "imb":
             self.executable_opts = [
                 "PingPong",
                 "-msglog",
-                f"0:{LARGEST.bit_length() - 1}",
+                f"0:{self.max_bytes.bit_length() - 1}",
                 "-time",
                 seconds,
+                *(["-mem", IMB_GIGABYTES] if long else []),
             ]
-        else:
+        elif self.suite == "nearmetal":
+            # A phase has two verified or warming round trips, or FEWEST timed ones.
+            stall = 2 * 2 * self.max_bytes / SLOWEST if long else 0
             self.executable_opts = [
                 "--max-time",
                 seconds,
                 "--stall-timeout",
-                str(self.stall_timeout),
+                f"{self.stall_timeout + stall:.0f}",
                 "--max-bytes",
-                str(LARGEST),
+                str(self.max_bytes),
+                *(["--min-iterations", str(FEWEST)] if long else []),
             ]
 
     def requested(self):
+        if self.suite == "osu":
+            return {"max_bytes": self.osu_launches()[-1][1]}
         return {
             name: value for name, value in super().requested().items() if name != "stall_timeout"
         }
 
     def read_output(self, text):
-        self.launches = parse_imb(text)
+        if self.suite == "osu":
+            self.launches = parse_osu(text, self.osu_launches())
+        else:
+            self.launches = parse_imb(text)
         self.expect_repeats(self.launches)
-        self.record_program(self.launches[0].facts, "IMB")
+        self.record_program(self.launches[0].facts, self.suite.upper())
         if any(
             "niodev" in launch.facts.get("mpi_library", "") and not launch.sockets
             for launch in self.launches
@@ -111,6 +184,10 @@ class pingpong(JavaSettings, NearmetalCheck):
             raise SanityError(
                 "a launch has no figures of plain sockets, which the same JVMs are to measure"
             )
+
+    def buffer_bytes(self):
+        of_a_rank = 2 * self.max_bytes  # one to send, one to receive
+        return self.num_tasks * of_a_rank if of_a_rank >= LEAST else 0
 
     def payload_bytes(self):
         return sum(
@@ -144,6 +221,22 @@ class pingpong(JavaSettings, NearmetalCheck):
             }
 
     @builtin.run_before("performance")
+    def name_the_longest(self):
+        if self.max_bytes > LARGEST:
+            longest = 1 << (self.max_bytes.bit_length() - 1)
+            name = f"bandwidth_{_size(longest)}"
+            self.perf_variables[name] = sn.make_performance_function(
+                self._bandwidth, "Gb/s", name, longest
+            )
+
+    def _bandwidth(self, name, size):
+        return self.over_launches(
+            name,
+            [p.bandwidth_gbps(size) for p in self.launches],
+            [p.batch_gbps(size) for p in self.launches],
+        )
+
+    @builtin.run_before("performance")
     def tell_the_library_from_java(self):
         if not self.is_dry_run() and all(launch.sockets for launch in self.launches):
             for name, unit in (("socket_latency", "us"), ("latency_over_sockets", "x sockets")):
@@ -175,16 +268,18 @@ class pingpong(JavaSettings, NearmetalCheck):
 
     @builtin.performance_function("Gb/s")
     def bandwidth_64KiB(self):
-        return self.over_launches(
-            "bandwidth_64KiB",
-            [p.bandwidth_gbps(65536) for p in self.launches],
-            [p.batch_gbps(65536) for p in self.launches],
-        )
+        return self._bandwidth("bandwidth_64KiB", 65536)
 
     @builtin.performance_function("Gb/s")
     def peak_bandwidth(self):
+        peaks = [p.peak_up_to(LARGEST) for p in self.launches]
         return self.over_launches(
             "peak_bandwidth",
-            [p.peak_bandwidth_gbps for p in self.launches],
-            [p.batch_gbps(p.peak_size) for p in self.launches],
+            [p.bandwidth_gbps(size) for p, size in zip(self.launches, peaks)],
+            [p.batch_gbps(size) for p, size in zip(self.launches, peaks)],
         )
+
+
+def _size(size: int) -> str:
+    """A power of two in bytes, as variables name it: `8MiB`, `1GiB`."""
+    return f"{size >> 30}GiB" if size >= 1 << 30 else f"{size >> 20}MiB"

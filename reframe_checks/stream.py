@@ -6,7 +6,8 @@ import reframe.utility.sanity as sn
 from reframe.core.exceptions import SanityError
 
 from nearmetal.checks.base import NearmetalCheck
-from nearmetal.checks.parsing.stream import parse_stream
+from nearmetal.checks.instances import Instances
+from nearmetal.checks.parsing.stream import parse_stream, together
 from nearmetal.checks.settings import NUMBERS, setting
 
 #: Binding -> OpenMP's environment variables.
@@ -59,7 +60,7 @@ class stream_base(stream_program):
             self.executable_opts += ["--elements", str(self.elements)]
 
     def read_output(self, text):
-        self.launches = parse_stream(text)
+        self.launches = self.of_repeats(parse_stream(text))
         counts = sorted(self.launches[0].tables)
         if len(self.launches) != self.repeats or any(
             sorted(run.tables) != counts for run in self.launches
@@ -68,14 +69,7 @@ class stream_base(stream_program):
                 f"the output holds thread counts {[sorted(run.tables) for run in self.launches]}, "
                 f"not the same ones for {self.repeats} launches"
             )
-        online = self.facts["cpus"]
-        # Half of the CPUs are a node without its hyper-threads; fewer are a node that the job had
-        # only a part of.
-        if not self.threads and online.isdecimal() and counts[-1] * 2 < int(online):
-            raise SanityError(
-                f"at most {counts[-1]} threads ran where the node has {online} CPUs: "
-                "does the scheduler or container hide the others?"
-            )
+        self.expect_the_whole_node(counts[-1])
         self.compiler = self.launches[0].facts["compiler"]
         for run in self.launches:
             for count, table in run.tables.items():
@@ -85,6 +79,21 @@ class stream_base(stream_program):
                         f"threads {free} of {count} were not bound to one CPU although asked to "
                         "be: does the scheduler or container hide the cores?"
                     )
+
+    def of_repeats(self, runs: list) -> list:
+        """The launches, one for each repeat."""
+        return runs
+
+    def expect_the_whole_node(self, most: int) -> None:
+        """Raise SanityError if fewer threads ran than the node has processors for."""
+        online = self.facts["cpus"]
+        # Half of the CPUs are a node without its hyper-threads; fewer are a node that the job had
+        # only a part of.
+        if not self.threads and online.isdecimal() and most * 2 < int(online):
+            raise SanityError(
+                f"at most {most} threads ran where the node has {online} CPUs: "
+                "does the scheduler or container hide the others?"
+            )
 
     @builtin.run_before("performance")
     def name_variables(self):
@@ -111,7 +120,7 @@ class stream_base(stream_program):
 
 
 @rfm.simple_test
-class stream(stream_base):
+class stream(Instances, stream_base):
     """Copy, Scale, Add and Triad in MB/s (10^6 bytes) over 1, 2, 4, ... threads, with threads bound
     to cores and unbound.
 
@@ -121,8 +130,10 @@ class stream(stream_base):
     Why: a hypervisor hardly slows down a stream, but it may hide the NUMA nodes. Threads then use
     memory that is far away.
 
-    Reproduces: the ESX 4.1 STREAM post, table 1 (native, 1 to 16 threads) and, with one guest on
-    each NUMA node, table 2.
+    Reproduces: the ESX 4.1 STREAM post, table 1 (native, 1 to 16 threads). Also table 2, two guests
+    of one host together, on a partition of such guests: `-S stream.instances=2 -S
+    stream.threads=1,2,4,8 -S stream.elements=50000000 -S stream.ntimes=40`. Its columns, and our
+    variables, then count the threads of all guests. `-S stream.socket=0` measures one socket alone.
 
     Read: there is one variable for each function and thread count, such as `triad_4`. Bound far
     above unbound: the kernel moves threads away from their memory. If all threads reach no more
@@ -132,3 +143,14 @@ class stream(stream_base):
     #: Whether threads are bound to cores. The actual binding is read back. :values: `bound`,
     #: `unbound`
     binding = builtin.parameter(["bound", "unbound"], loggable=True)
+
+    @builtin.run_after("setup")
+    def give_each_instance_a_node(self):
+        self.multiply_the_job()
+
+    def of_repeats(self, runs):
+        return [together(instances) for instances in self.each_repeat(runs)]
+
+    def expect_the_whole_node(self, most):
+        if self.socket < 0:
+            super().expect_the_whole_node(most // self.instances)

@@ -22,7 +22,7 @@ class stream_numa(stream_program):
     then becomes remote. Two guests, one on each node, reach what one large guest cannot.
 
     Reproduces: the ESX 4.1 STREAM post, table 2 (2 VMs, one on each NUMA node), with numactl in
-    place of guests.
+    place of guests. Also numactl in a guest, slide 8 of the HPC Cloud slides.
 
     Read: `triad_local` is the sum over all nodes, `triad_alone` one node while the others rest.
     `remote_share` is the bandwidth to another node's memory in percent of `triad_alone`. Machines

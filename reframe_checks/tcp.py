@@ -43,7 +43,7 @@ class tcp(Link, NearmetalCheck):
     num_nodes = 2
     num_tasks = 2
     num_tasks_per_node = 1
-    repeats = 1
+    repeats = 3  # a launch takes a minute
     tags = {"network"}
     build_system = "CustomBuild"
 

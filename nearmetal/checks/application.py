@@ -80,7 +80,9 @@ class Application(Scaling, NearmetalCheck):
 
         :arg tolerance: allowed relative difference.
         """
-        for run, value in zip(launches, values, strict=True):
+        if len(values) != len(launches):
+            raise SanityError(f"{len(values)} values of {what}, but {len(launches)} launches")
+        for run, value in zip(launches, values):
             if not math.isclose(value, values[0], rel_tol=tolerance):
                 raise SanityError(
                     f"{what} is {value:.9g} on {run.processes} processes, but {values[0]:.9g} on "

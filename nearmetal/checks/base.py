@@ -1,6 +1,8 @@
 """The base of every check: it records provenance, repeats the launch, and fails a case that would
 pass silently."""
 
+from __future__ import annotations
+
 import copy
 import functools
 import inspect
@@ -16,12 +18,12 @@ import reframe as rfm
 import reframe.core.builtins as builtin
 import reframe.utility.sanity as sn
 from reframe.core.backends import getlauncher
-from reframe.core.exceptions import ConfigError, PerformanceError, SanityError, SkipTestError
+from reframe.core.exceptions import ConfigError, PerformanceError, SanityError
 from reframe.core.meta import RegressionTestMeta
+from reframe.core.runtime import valid_sysenv_comb
 
-from nearmetal import again, naming
 from nearmetal.checkout import CHECKOUT
-from nearmetal.checks import disturbance, failures, provenance, storage
+from nearmetal.checks import chosen, disturbance, failures, provenance, storage
 from nearmetal.checks.baselines import Baselined
 from nearmetal.checks.expected import Expected
 from nearmetal.checks.parsing import ParseError, request
@@ -35,9 +37,11 @@ from nearmetal.checks.settings import (
     MAX_PENDING_TIME,
     MAX_TIME_LIMIT,
     NODES,
+    OF_HYPERVISOR,
     Settings,
     setting,
 )
+from nearmetal.facts import UNKNOWN, of_hypervisor
 from nearmetal.site import selection
 
 selection.refuse_empty_runs()
@@ -93,11 +97,17 @@ class NearmetalCheck(  # type: ignore[call-arg]
     `self.runtime` (runtime/) builds and starts programs. It follows from the environment.
     """
 
-    #: Fresh launches of the program within one job. A value is their median. The gate needs 5.
-    #: :type: int
-    repeats = setting(int, 3, least=1)
+    #: Fresh launches of the program within one job. A value is their median. Five decide about
+    #: large changes without a confirmation (`make bench-gate`: "a plain session"). :type: int
+    repeats = setting(int, 5, least=1)
     #: Repeats that may run again in one job because something disturbed them. :type: int
     spare_repeats = setting(int, 2, least=0)
+    #: What happens where a Spack environment is not installed: `skip` the case, or `install` on a
+    #: node of the partition first. Default: the partition's `spack_missing` (extras), or skip.
+    #: :values: `skip`, `install`
+    spack_missing = setting(
+        str, "skip", extra="spack_missing", choices=("skip", "install"), loggable=False
+    )
     #: Cases to measure again (nearmetal/again.py), which `nearmetal gate --confirm` writes. The
     #: others are skipped. :type: str
     again = builtin.variable(str, value="")
@@ -132,7 +142,12 @@ class NearmetalCheck(  # type: ignore[call-arg]
     #: Disturbed repeats: number, whether another ran in its place, and [rule, value, text] of each
     #: cause. :type: list
     disturbed = builtin.variable(list, value=[], loggable=True)
+    #: Sentences on repeats whose evidence was lost, so that nobody knows whether they were
+    #: disturbed. :type: list of str
+    unknown_evidence = builtin.variable(list, value=[], loggable=True)
 
+    #: Why the case was skipped; '' if it was not. :type: str
+    skip_reason = builtin.variable(str, value="", loggable=True)
     #: Class of the partition's link (extras): native, passthrough, ... :type: str
     link_class = builtin.variable(str, value="", loggable=True)
     #: Selection of the run, beyond the names of checks (selection.py). :type: dict
@@ -267,30 +282,16 @@ class NearmetalCheck(  # type: ignore[call-arg]
     @builtin.run_after("init", always_last=True)
     def have_spack_install_what_it_needs(self):
         self._installers = have_it_installed(self, self.further_environs)
+        if not any(valid_sysenv_comb(self.valid_systems, self.valid_prog_environs).values()):
+            selection.report_nowhere(self)
 
     @builtin.run_after("setup")
     def measure_again_what_is_asked_for(self):
-        if not self.again:
-            return
-        name = naming.parse(self.display_name)
-        place = self.current_partition.name, self.current_environ.name, name.node
-        try:
-            one = again.read(self.again).get((name.plain, *place))
-        except ValueError as error:
-            raise SanityError(f"again: {error}. `nearmetal gate --confirm` writes it") from None
-        if one is None:
-            raise SkipTestError("it is not measured again")
-        self.repeats = one.repeats
-        if self.by_slurm():
-            self.job.options += [
-                f"--{option}={','.join(nodes)}"
-                for option, nodes in (("nodelist", one.nodes), ("exclude", one.without))
-                if nodes
-            ]
+        chosen.measure_again(self)
 
     def by_slurm(self) -> bool:
         """Whether Slurm runs the job, with or without accounting."""
-        return self.job.scheduler.registered_name in ("slurm", "squeue")
+        return chosen.by_slurm(self)
 
     @builtin.run_after("setup")
     def take_the_environments_runtime(self):
@@ -356,8 +357,9 @@ class NearmetalCheck(  # type: ignore[call-arg]
         )
 
     def _installer_of(self, environ):
-        name = self._installers[self.current_partition.fullname, environ.name]
-        return self.getdep(name, environ.name)
+        """The test that installed the packages of an environment. None if none did."""
+        name = self._installers.get((self.current_partition.fullname, environ.name))
+        return name and self.getdep(name, environ.name)
 
     def build_ours(self, source: str) -> None:
         """Run a program of src/: compiled by its line in programs.txt, or as installed."""
@@ -419,13 +421,20 @@ class NearmetalCheck(  # type: ignore[call-arg]
     def probe(self, options: str = "") -> str:
         """The command that records facts of the nodes. Options of srun may select nodes."""
         command = "sh provenance.sh"
-        if not self.by_srun():
+        if self.by_slurm():  # whatever launches the program
+            tasks = f"--ntasks={self.num_nodes} --ntasks-per-node=1"
+            return f"srun {options}--mpi=none {tasks} {command}"
+        if self.job.launcher.registered_name == "local":
             return command
-        return f"srun {options}--mpi=none --ntasks={self.num_nodes} --ntasks-per-node=1 {command}"
+        return self.launch_of_all(self.job.launcher, command)
 
     def by_srun(self) -> bool:
         """Whether srun starts the processes, directly or as JVMs (nearmetal/site/srun_mpj.py)."""
         return self.job.launcher.registered_name in ("srun", "srun-mpj")
+
+    def by_mpirun(self) -> bool:
+        """Whether Open MPI's or MPICH's own launcher starts the processes: both know --bind-to."""
+        return self.job.launcher.registered_name in ("mpirun", "mpiexec", "mpirun-openmpi")
 
     def command_line(self, launcher, command: str, options=(), tasks: int | None = None) -> str:
         """The command line that launches a command.
@@ -462,13 +471,19 @@ class NearmetalCheck(  # type: ignore[call-arg]
             f"snapshot() {{ {probe} counters; }}",
             ". ./repeats.sh",
         ]
-        limits = shlex.quote(disturbance.limits(disturbance.rules(), self.link_class))
+        limits = self.limits_of_disturbance()
         call = f"repeats {self.repeats} {self.spare_repeats} {limits} {self.stdout}"
         return definitions, [call]
+
+    def limits_of_disturbance(self) -> str:
+        """The limits of the partition's class of link, quoted for the shell."""
+        return shlex.quote(disturbance.limits(disturbance.rules(), self.link_class))
 
     @builtin.run_before("sanity")
     def read_the_job(self):
         if not self.is_dry_run():
+            # Also of a job that failed: `nearmetal explain` compares them with the baseline's.
+            self.facts = provenance.of_nodes(self._read("provenance.before", missing=""))
             self._refuse_a_job_that_failed()
             self._record_provenance()
 
@@ -510,9 +525,23 @@ class NearmetalCheck(  # type: ignore[call-arg]
             **facts,
             "differs_between_nodes": differing,
             "nodes": sorted(before),
+            **of_hypervisor(
+                facts, {one.key: one.of(self.current_partition) for one in OF_HYPERVISOR}
+            ),
+            **self.factors(),
             **facts_of(self.runtimes, self.target, self.stagedir),
         }
         self._counters = before, after
+
+    def factors(self) -> dict[str, str]:
+        """Facts of the job itself: binding of its processes or threads, and pages of its memory."""
+        attributes = {"binding": ("binding", "_binding"), "pages": ("pages", "page_size")}
+        return {
+            name: next(
+                (str(getattr(self, one)) for one in those if getattr(self, one, "")), UNKNOWN
+            )
+            for name, those in attributes.items()
+        }
 
     def _snapshots(self):
         try:
@@ -535,6 +564,7 @@ class NearmetalCheck(  # type: ignore[call-arg]
                 if payload
                 else self.no_transport
             )
+            self.check_pages()
         except (ParseError, provenance.ProvenanceError, disturbance.EvidenceError) as error:
             raise self._failure(str(error)) from None
         self.check_transport()
@@ -542,18 +572,18 @@ class NearmetalCheck(  # type: ignore[call-arg]
 
     def _measured(self, text: str) -> str:
         """The output of the repeats that count. Records the evidence of all. EvidenceError."""
-        found = disturbance.parse(self._read("disturbed.out"), disturbance.rules())
-        names = dict.fromkeys(name for one in found for name in one.values)
-        self.evidence = {name: [one.values.get(name) for one in found] for name in names}
-        self.disturbed = [
-            [one.number, one.again, *([why.rule, why.value, why.text] for why in one.causes)]
-            for one in found
-            if one.causes
-        ]
+        found = self._record_evidence()
         for one in found:
-            if one.again:
+            # Counters that were lost do not say how much it sent. They need not fail the case.
+            if one.again and not one.unknown:
                 self._leave_out_the_bytes_of(one.number)
         return disturbance.measured(text, found)
+
+    def _record_evidence(self) -> list[disturbance.Repeat]:
+        """Record the evidence of all repeats. Raises EvidenceError."""
+        found = disturbance.parse(self._read("disturbed.out"), disturbance.rules())
+        self.evidence, self.disturbed, self.unknown_evidence = disturbance.stored(found)
+        return found
 
     def _leave_out_the_bytes_of(self, repeat: int) -> None:
         first, last = (
@@ -564,6 +594,9 @@ class NearmetalCheck(  # type: ignore[call-arg]
 
     def check_transport(self) -> None:
         """Raise SanityError if the bytes took another path than the check is to measure."""
+
+    def check_pages(self) -> None:
+        """Raise SanityError if the program's memory had other pages than the requested ones."""
 
     def _read(self, name, missing=None) -> str:
         try:
@@ -584,13 +617,23 @@ class NearmetalCheck(  # type: ignore[call-arg]
             self.build_locally = False
         super().setup(partition, environ, **job_opts)
 
+    def skip(self, msg=None):
+        """ReFrame's skip. The reason is stored, which ReFrame only prints."""
+        self.skip_reason = (msg or "").removeprefix(f"{self.display_name}: ")
+        super().skip(msg)
+
     def check_sanity(self):
         """ReFrame's check. A failure also names what disturbed the nodes."""
         self._with_disturbance(super().check_sanity)
 
     def expected_facts(self) -> dict[str, str]:
-        """The case's facts, and those of its interfaces and its compiler."""
-        return {**self.facts, "mtu": self.mtu, "compiler": self.compiler}
+        """The case's facts, and those of its interfaces, its messages and its compiler."""
+        return {
+            **self.facts,
+            "mtu": self.mtu,
+            "transport": self.transport,
+            "compiler": self.compiler,
+        }
 
     def check_performance(self):
         """ReFrame's check. A failure also names the expectation, and what disturbed the nodes."""

@@ -3,11 +3,13 @@
 Pure functions of text and of rules. Quantities: reframe_checks/references/disturbance.yaml.
 """
 
+from __future__ import annotations
+
 import functools
 import math
 import pwd
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,6 +24,7 @@ END = re.compile(r"# nearmetal repeats: (\d+)\s*")
 USAGE = "# nearmetal usage: "
 LINE = re.compile(r"(repeat|disturbed) (\d+) (\S+) (\w+) (\S+)(?: (.*))?")
 AGAIN = re.compile(r"again (\d+)")
+UNKNOWN = re.compile(r"unknown (\d+) (\S+) (\S.*)")
 SCHEMA = {
     "type": "object",
     "minProperties": 1,
@@ -34,6 +37,7 @@ SCHEMA = {
             "most": {"type": "number", "minimum": 0},
             "why": {"type": "string", "minLength": 1},
             "link_classes": {"type": "array", "minItems": 1, "items": {"type": "string"}},
+            "worst": {"enum": ["lowest"]},
             "cause": {"type": "string", "minLength": 1},
         },
         "dependentRequired": {"most": ["why"], "link_classes": ["most"]},
@@ -53,6 +57,7 @@ class Rule:
     cause: str  #: in words, with {percent}, {number} and {detail}
     most: float | None = None  #: None: it is recorded, and judged by nobody
     link_classes: tuple[str, ...] = ()  #: where the limit holds; (): everywhere
+    worst: Callable[[float, float], float] = max  #: of two nodes' values, the one of the repeat
 
 
 @dataclass(frozen=True)
@@ -69,9 +74,11 @@ class Repeat:
     """One repeat, as its nodes saw it."""
 
     number: int  #: from 1, in the order of the job
-    values: Mapping[str, float] = field(default_factory=dict)  #: the largest of all nodes
+    values: Mapping[str, float] = field(default_factory=dict)  #: of the worst node
     causes: tuple[Cause, ...] = ()
     again: bool = False  #: whether another repeat ran in its place
+    #: Node -> which of its counters were lost. Whether something disturbed it there is not known.
+    unknown: Mapping[str, str] = field(default_factory=dict)
 
 
 @functools.cache
@@ -85,7 +92,13 @@ def rules(path: Path = RULES) -> dict[str, Rule]:
         place = ".".join(map(str, fault.absolute_path)) or "the file"
         raise EvidenceError(f"{path}: {place}: {fault.message}. Fix: correct it")
     found = {
-        name: Rule(name, rule["cause"], rule.get("most"), tuple(rule.get("link_classes", ())))
+        name: Rule(
+            name,
+            rule["cause"],
+            rule.get("most"),
+            tuple(rule.get("link_classes", ())),
+            min if rule.get("worst") else max,
+        )
         for name, rule in data.items()
     }
     for rule in found.values():
@@ -112,10 +125,15 @@ def parse(text: str, found: Mapping[str, Rule]) -> list[Repeat]:
     """The repeats of a job, from disturbed.out. Raises EvidenceError for a damaged line."""
     values: dict[int, dict[str, float]] = {}
     causes: dict[int, dict[str, list[tuple[float, str, str]]]] = {}
+    unknown: dict[int, dict[str, str]] = {}
     again = set()
     for number, line in enumerate(text.splitlines(), 1):
         if match := AGAIN.fullmatch(line):
             again.add(int(match[1]))
+            continue
+        if match := UNKNOWN.fullmatch(line):
+            values.setdefault(int(match[1]), {})
+            unknown.setdefault(int(match[1]), {})[match[2]] = match[3]
             continue
         match = LINE.fullmatch(line)
         try:
@@ -127,7 +145,7 @@ def parse(text: str, found: Mapping[str, Rule]) -> list[Repeat]:
             raise EvidenceError(f"disturbed.out: line {number} is damaged: {line!r}") from None
         of_repeat = values.setdefault(repeat, {})
         if word == "repeat":
-            of_repeat[name] = max(value, of_repeat.get(name, value))
+            of_repeat[name] = found[name].worst(value, of_repeat.get(name, value))
         else:
             said = value, rest.partition(" ")[2], host
             causes.setdefault(repeat, {}).setdefault(name, []).append(said)
@@ -139,8 +157,35 @@ def parse(text: str, found: Mapping[str, Rule]) -> list[Repeat]:
             values[number],
             tuple(_cause(found[name], said) for name, said in causes.get(number, {}).items()),
             number in again,
+            unknown.get(number, {}),
         )
         for number in sorted(values)
+    ]
+
+
+def stored(repeats: list[Repeat]) -> tuple[dict, list, list[str]]:
+    """What a check stores of its repeats: evidence by quantity, disturbed ones, unknown ones."""
+    names = dict.fromkeys(name for one in repeats for name in one.values)
+    evidence = {name: [one.values.get(name) for one in repeats] for name in names}
+    disturbed = [
+        [one.number, one.again, *([why.rule, why.value, why.text] for why in one.causes)]
+        for one in repeats
+        if one.causes
+    ]
+    return evidence, disturbed, not_known(repeats)
+
+
+def not_known(repeats: list[Repeat]) -> list[str]:
+    """A sentence for each node whose evidence of some repeats was lost, with what to do."""
+    lost: dict[tuple[str, str], list[int]] = {}
+    for one in repeats:
+        for host, words in one.unknown.items():
+            lost.setdefault((host, words), []).append(one.number)
+    return [
+        f"whether something disturbed repeat {', '.join(map(str, numbers))} on {host} is not "
+        f"known: {words}. Fix: try `sh reframe_checks/src/provenance.sh counters` on {host}, which "
+        "needs awk and /proc/stat, and run the case again"
+        for (host, words), numbers in lost.items()
     ]
 
 

@@ -3,14 +3,15 @@
 import functools
 import math
 
-import reframe as rfm
 import reframe.core.builtins as builtin
 import reframe.utility.typecheck as typ
 from reframe.core.exceptions import PerformanceError, ReframeError
 
 from nearmetal import naming
+from nearmetal.checks.versions import Plugin
 from nearmetal.expectations import entries, judge
 from nearmetal.expectations.judge import Bounds, Measured, Place
+from nearmetal.site import obsolete
 
 #: Read once: a run has one set of files.
 load = functools.cache(entries.load)
@@ -26,7 +27,14 @@ def as_reference(bounds: Bounds, unit: str) -> tuple:
     return 0, least, most, unit  # of a reference 0, ReFrame takes bounds as they are
 
 
-class Expected(rfm.RegressionTestPlugin):
+@functools.cache
+def described(place: str) -> str:
+    """Where a partition is described, `FILE: SYSTEM:PARTITION`; without a file, its name."""
+    found = obsolete.file_of(place.partition(":")[0])
+    return place if found is None else f"{found[0]}: {place}"
+
+
+class Expected(Plugin):
     """A check whose values are held against expectations.
 
     Without a baseline they are the references. Beside one they are absolute bounds. Stands before
@@ -36,22 +44,30 @@ class Expected(rfm.RegressionTestPlugin):
     #: Sentences on values beyond expectations, where these alone failed it. :type: list of str
     unexpected = builtin.variable(typ.List[str], value=[], loggable=True)
 
-    # Here, so that a wrong expression fails the case before its job.
+    # Here, so that a wrong expression or bound fails the case before its job.
     @builtin.run_after("setup")
     def read_expectations(self):
+        self._described = described(self.current_partition.fullname)
         try:
             self._expectations = load()
             own = self.current_partition.extras.get(entries.OVERRIDES)
             if own is not None:
-                place = f"{self.current_partition.fullname}: extras.{entries.OVERRIDES}"
+                place = f"{self._described}: extras.{entries.OVERRIDES}"
                 self._expectations = entries.overridden(self._expectations, own, place)
         except entries.ExpectationError as error:
             raise ReframeError(str(error)) from None
+        self.expected_references()
 
     def expected_references(self) -> dict[str, tuple]:
-        """ReFrame's reference of each variable that an expectation bounds before it is measured."""
+        """ReFrame's reference of each variable that an expectation bounds before it is measured.
+
+        :raises ReframeError: no value is within the bounds of a variable.
+        """
         units = {name: function.unit for name, function in self.perf_variables.items()}
-        found = judge.references(self._expectations.values(), self._subject({}, units), units)
+        try:
+            found = judge.references(self._expectations.values(), self._subject({}, units), units)
+        except entries.ExpectationError as error:
+            raise ReframeError(str(error)) from None
         return {name: as_reference(bounds, units[name]) for name, bounds in found.items()}
 
     def check_against_expectations(self, check) -> None:
@@ -93,7 +109,12 @@ class Expected(rfm.RegressionTestPlugin):
     def _subject(self, values: dict, units: dict) -> Measured:
         """The case as expectations see it."""
         partition, environ = self.current_partition, self.current_environ
-        place = Place(partition.extras, frozenset(partition.features), frozenset(environ.features))
+        place = Place(
+            partition.extras,
+            frozenset(partition.features),
+            frozenset(environ.features),
+            self._described,
+        )
         name = self.display_name
         return Measured(
             name.split(" ", 1)[0],

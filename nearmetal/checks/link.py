@@ -1,12 +1,12 @@
 """Variables of a link that a program measures by message size."""
 
-import reframe as rfm
 import reframe.core.builtins as builtin
 
 from nearmetal.checks.base import rounded
+from nearmetal.checks.versions import Plugin
 
 
-class Link(rfm.RegressionTestPlugin):
+class Link(Plugin):
     """A check whose launches have `latency_us` and `bandwidth_gbps` by message size in bytes.
 
     The sizes include 1024 and 65536.

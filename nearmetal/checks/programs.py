@@ -6,9 +6,7 @@ from dataclasses import dataclass, replace
 from reframe.core.buildsystems import SingleSource
 from reframe.core.exceptions import SanityError
 
-from nearmetal.checkout import CHECKOUT
-
-SOURCES = CHECKOUT / "reframe_checks" / "src"
+from nearmetal.checkout import SOURCES
 
 
 @functools.cache
@@ -62,17 +60,19 @@ def single_source(source: str) -> SingleSource:
     return system
 
 
-#: Program of the Intel MPI Benchmarks, and where to get it.
-IMB = "IMB-MPI1", "it comes from the `imb` module or Spack environment"
+#: Suite of others -> its program, and where to get it.
+SUITES = {
+    "imb": ("IMB-MPI1", "it comes from the `imb` module or Spack environment"),
+    "osu": ("osu_latency", "it comes from the environment `apps-spack`, or from the site"),
+}
 
 
-def is_theirs(check, suite: str) -> bool:
-    """Whether a check's variable `suite` selects that suite's program instead of ours.
+def is_theirs(check, *suites: str) -> bool:
+    """Whether a check's variable `suite` selects the program of one of these suites, not ours.
 
     Raises SanityError for any other suite.
     """
-    if check.suite not in ("nearmetal", suite):
-        raise SanityError(
-            f"{type(check).__name__}.suite is {check.suite!r}; choose 'nearmetal' or {suite!r}"
-        )
-    return check.suite == suite
+    if check.suite not in ("nearmetal", *suites):
+        known = " or ".join(map(repr, ("nearmetal", *suites)))
+        raise SanityError(f"{type(check).__name__}.suite is {check.suite!r}; choose {known}")
+    return check.suite in suites

@@ -23,13 +23,14 @@ LEAST_PAYLOAD = 10_000_000
 
 LINE = re.compile(r"(\S+) ([^\s=]+)=(.*\S)\s*")
 LARGE_PAGES = "vm.large_page_bytes"
-#: The form of each counter's keys and values.
+#: The form of the keys and values of each counter, and of what else is no fact of the node.
 COUNTS = (
     (r"(?:nic|ib|lo)(?:\..+)?\.(?:(?:tx|rx|xmit)_bytes|xmit_packets)", r"\d{1,20}|unknown"),
     (re.escape(LARGE_PAGES), r"\d{1,20}|unknown"),
     (r"clock\.uptime", r"\d{1,12}\.\d{1,9}|unknown"),
     (r"process\..+", r"\d{1,9} \d{1,15}"),
     (r"count\..+", r"\d{1,20}"),
+    (r"machine\..+", r"[\w-]{1,64}"),
 )
 COUNTER = re.compile("|".join(keys for keys, _ in COUNTS))
 PROCESS = re.compile(r"process\.(?P<uid>\d+)\.(?P<command>.+)")
@@ -198,6 +199,38 @@ def common(nodes: Nodes) -> tuple[Facts, list[str]]:
         if len(values) > 1:
             heterogeneous.append(key)
     return facts, heterogeneous
+
+
+def odd_facts(nodes: Nodes) -> dict[str, dict[str, tuple[str, str, int]]]:
+    """Facts in which a node differs from most nodes, for each node that has any.
+
+    Returns host -> fact -> (its value, the value of most nodes, how many nodes have that). A fact
+    of which no value belongs to more than half of the nodes is left out, as are counters.
+    """
+    found: dict[str, dict[str, tuple[str, str, int]]] = {}
+    keys = dict.fromkeys(key for node in nodes.values() for key in node)
+    for key in (key for key in keys if not COUNTER.fullmatch(key)):
+        values = {host: node.get(key, "absent") for host, node in nodes.items()}
+        most, count = Counter(values.values()).most_common(1)[0]
+        if count * 2 <= len(nodes):
+            continue
+        for host, value in values.items():
+            if value != most:
+                found.setdefault(host, {})[key] = value, most, count
+    return found
+
+
+def of_nodes(text: str) -> dict:
+    """The facts of a job's nodes and the nodes' names, from its first snapshot; {} if it has none.
+
+    For a job that may have failed: what is damaged gives no facts here.
+    """
+    try:
+        nodes = parse(text)
+    except ProvenanceError:
+        return {}
+    facts, differing = common(nodes)
+    return {**facts, "differs_between_nodes": differing, "nodes": sorted(nodes)}
 
 
 @dataclass(frozen=True)
@@ -401,6 +434,18 @@ def large_page_bytes(before: Nodes, after: Nodes) -> dict[str, int]:
             )
         given[host] = int(last) - int(first)
     return given
+
+
+def large_page_bytes_of_machines(before: Nodes, after: Nodes) -> int:
+    """Bytes of transparent huge pages that the kernels of all hosts allocated, as above.
+
+    Hosts with one boot ID are parts of one machine, whose kernel counts for all of them.
+    """
+    machines: dict[str, int] = {}
+    for host, given in large_page_bytes(before, after).items():
+        machine = before[host].get("machine.boot", host)
+        machines[machine] = max(given, machines.get(machine, 0))
+    return sum(machines.values())
 
 
 def _sent(host: str, before: Facts, after: Facts) -> dict[str, int]:

@@ -1,6 +1,7 @@
 """Checks that run on several numbers of processes, and the binding of processes."""
 
-import reframe as rfm
+from __future__ import annotations
+
 import reframe.core.builtins as builtin
 import reframe.utility.sanity as sn
 from reframe.core.exceptions import SanityError
@@ -9,6 +10,7 @@ from nearmetal.checks import first_nodes, provenance
 from nearmetal.checks.parsing import ParseError
 from nearmetal.checks.parsing.binding import differs, parse_binding
 from nearmetal.checks.settings import CORES_PER_NODE, NODES, NUMBERS, setting
+from nearmetal.checks.versions import Plugin
 
 #: srun's `--cpu-bind` for each binding.
 CPU_BIND = {"none": "none", "core": "cores", "numa": "ldoms"}
@@ -28,7 +30,7 @@ def cores_of(partition, instead: str) -> int:
     return cores
 
 
-class Scaling(rfm.RegressionTestPlugin):
+class Scaling(Plugin):
     """A check whose job launches its program on several numbers of processes.
 
     A round is one launch on each number. The job has `repeats` rounds, so drift during the job
@@ -39,7 +41,8 @@ class Scaling(rfm.RegressionTestPlugin):
     """
 
     #: Numbers of processes, separated by commas. Default: the partition's `processes` (extras), or
-    #: powers of two up to the cores of two nodes. With one node: up to its cores. :type: str
+    #: powers of two up to the cores of two nodes; for `npb` of all nodes (`nodes`), up to 128. With
+    #: one node: up to its cores. :type: str
     processes = setting(
         str,
         "",
@@ -55,6 +58,9 @@ class Scaling(rfm.RegressionTestPlugin):
     #: or `core`. :values: `none`, `core`, `numa`
     binding = setting(str, "core", extra="bind_to", choices=tuple(CPU_BIND))
 
+    #: Nodes that the processes fill by default, if the partition has so many.
+    default_nodes = 2
+
     _threads = 1
 
     def use_processes(self, most: int, only: str = "", fits=lambda count: True) -> None:
@@ -69,8 +75,8 @@ class Scaling(rfm.RegressionTestPlugin):
             self.ranks_per_node = max(1, cores // self._threads)
         per_node = self.ranks_per_node
         if not self.processes:
-            nodes = NODES.of(self.current_partition, default=2)
-            largest = min(most, per_node * min(2, nodes))
+            nodes = min(self.default_nodes, NODES.of(self.current_partition, default=2))
+            largest = min(most, per_node * nodes)
             self.processes = ",".join(str(2**power) for power in range(largest.bit_length()))
         counts = sorted({int(count) for count in self.processes.split(",")})
         if counts[-1] > most:
@@ -143,6 +149,8 @@ class Scaling(rfm.RegressionTestPlugin):
     def bind_processes(self):
         if self.by_srun():
             self.job.launcher.options += [f"--cpu-bind={CPU_BIND[self.binding]}"]
+        elif self.by_mpirun():
+            self.job.launcher.options += ["--bind-to", self.binding]
 
     # Last: a duet has then set the components of its job.
     @builtin.run_before("run", always_last=True)
@@ -238,7 +246,7 @@ class Scaling(rfm.RegressionTestPlugin):
             )
 
 
-class Hybrid(rfm.RegressionTestPlugin):
+class Hybrid(Plugin):
     """A scaling check whose processes have OpenMP threads, one core for each thread.
 
     It comes before Scaling among the base classes.

@@ -11,14 +11,18 @@ The declaration states the allowed values. The default is always allowed: the co
 request it against a site's file.
 """
 
+from __future__ import annotations
+
 import math
 import re
+import shlex
 from dataclasses import dataclass
 
-import reframe as rfm
 import reframe.core.builtins as builtin
 from reframe.core.exceptions import SanityError
 from reframe.core.fields import Field, remove_convertible
+
+from nearmetal.checks.versions import Plugin
 
 #: Whole numbers from 1, separated by commas.
 NUMBERS = r"^[1-9]\d*(,[1-9]\d*)*$"
@@ -77,7 +81,7 @@ class Allowed:
             return f"give {self.meaning or 'a text'}"
         bounds = {"of at least": self.least, "above": self.above, "of at most": self.most}
         kind = "a whole number" if self.kind is int else "a number"
-        given = [f"{words} {bound:g}" for words, bound in bounds.items() if bound is not None]
+        given = [f"{words} {bound:.10g}" for words, bound in bounds.items() if bound is not None]
         return " ".join(["give", kind, *given])
 
     def schema(self) -> dict:
@@ -176,7 +180,7 @@ def setting(
     )
 
 
-class Settings(rfm.RegressionTestPlugin):
+class Settings(Plugin):
     """A check with settings. It is the last base class, so its hook is the first after setup."""
 
     #: Keys of `extras` for this check only, by setting. They precede shared keys.
@@ -225,6 +229,15 @@ class Settings(rfm.RegressionTestPlugin):
                 return field.read(self, partition.extras[key], origin)
         return self._defaults[name]
 
+    def before_setup(self, name: str, partition):
+        """A setting's value in a partition, for hooks before setup. It may not be allowed: setup
+        refuses it then."""
+        given = self.settings()[name].given_to(self)
+        if given is not None:
+            return given
+        keys = [key for key in self.keys_of(name) if key in partition.extras]
+        return partition.extras[keys[0]] if keys else getattr(self, name)
+
     def decide(self, name: str, value, reason: str) -> None:
         """Set a value that follows from another one.
 
@@ -246,7 +259,7 @@ class Settings(rfm.RegressionTestPlugin):
 OF_JVMS = ("java_device", "java_gc", "java_pages")
 
 
-class JavaSettings(rfm.RegressionTestPlugin):
+class JavaSettings(Plugin):
     """The settings of a check whose program exists in Java too (environments with `mpj`).
 
     The check names the class (`java_program`). Options and output are those of the program in C.
@@ -309,6 +322,27 @@ LINK_CLASS = Fact("link_class", str)
 NO_BASELINE = Fact("no_baseline", str)
 JAVA_HOSTS = Fact("java_hosts", str)
 JAVA_PORTS = Fact("java_ports", str)
+SPACK_CACHE = Fact("spack_cache", str)
+STORAGE_LOCAL = Fact("storage_local", str)
+STORAGE_SHARED = Fact("storage_shared", str)
+STORAGE_SCRATCH = Fact("storage_scratch", str)
+#: Of the check `storage`, by what the directory is.
+DIRECTORIES = {"local": STORAGE_LOCAL, "shared": STORAGE_SHARED, "scratch": STORAGE_SCRATCH}
+#: What stands for a part of such a directory -> the shell's word for it, on the node.
+PLACES = {"{stage}": '"$PWD"', "{user}": '"$USER"'}
+# Of the hypervisor, which its guests cannot see.
+NESTED_PAGING = Fact("nested_paging", str)
+BINDING_OF_VCPUS = Fact("binding", str)
+HOST_PAGES = Fact("host_pages", str)
+HOST_KSM = Fact("host_ksm", str)
+WRITE_COMBINING = Fact("write_combining", str)
+OF_HYPERVISOR = (NESTED_PAGING, BINDING_OF_VCPUS, HOST_PAGES, HOST_KSM, WRITE_COMBINING)
 # Of environments.
 IMAGE = Fact("image", str)
 SPACK_ENV = Fact("spack_env", str)
+
+
+def directory_for_shell(named: str) -> str:
+    """The directory of an extra as one word of the shell, whatever a site's file holds."""
+    parts = re.split("|".join(f"({re.escape(place)})" for place in PLACES), named)
+    return "".join(PLACES.get(part) or shlex.quote(part) for part in parts if part)

@@ -16,8 +16,9 @@ from nearmetal.checkout import CHECKOUT, PACKAGE
 from nearmetal.checks.parsing import ParseError
 from nearmetal.checks.parsing.spack import FORMAT, disagreements, measured, parse_installed
 from nearmetal.checks.programs import presence
-from nearmetal.checks.settings import MAX_PENDING_TIME, MAX_TIME_LIMIT, SPACK_ENV
+from nearmetal.checks.settings import MAX_PENDING_TIME, MAX_TIME_LIMIT, SPACK_CACHE, SPACK_ENV
 from nearmetal.locks import spack as locks
+from nearmetal.locks.spack_cache import add_mirror
 
 ENVIRONMENTS_DIR = CHECKOUT / "spack-env"
 #: Files that an installation leaves in its stage directory: the output of `spack find`, and a
@@ -103,6 +104,8 @@ class spack_install(rfm.CompileOnlyRegressionTest):
             "spack --version",
             f"spack -e {here} python {shlex.quote(str(PACKAGE / 'locks' / 'recipes.py'))}",
         ]
+        if cache := SPACK_CACHE.of(self.current_partition):
+            self.prebuild_cmds.append(shlex.join(["spack", *add_mirror(here, cache)]))
         hashes = " ".join(f"/{node.hash}" for node in measured(self.lock))
         self.postbuild_cmds = [
             f"spack -e {here} find --format {shlex.quote(FORMAT)} > {FOUND}",

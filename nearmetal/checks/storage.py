@@ -1,5 +1,7 @@
 """Fail a run whose session ReFrame cannot store. ReFrame itself only warns, and ends with 0."""
 
+from __future__ import annotations
+
 import atexit
 import contextlib
 import functools

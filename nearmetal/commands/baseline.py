@@ -5,7 +5,7 @@ from pathlib import Path
 
 from nearmetal import results
 from nearmetal.choices import some
-from nearmetal.commands.common import system_of
+from nearmetal.commands.common import seconds, system_of, write
 from nearmetal.compare import number
 from nearmetal.errors import NearmetalError
 from nearmetal.facts import changed_facts
@@ -42,13 +42,16 @@ def record(arguments) -> int:
     path = directory / f"{system}.yaml"
     if arguments.only_bounds:
         return _write_bounds(system, directory)
+    if arguments.form == "reframe":
+        return _write_references(arguments, system, directory)
     left_out: list[str] = []
     before = baseline.Baseline(system, path, {})
     if arguments.add:
         before = baseline.load(system, directory)
         sessions, left_out = _to_add(arguments, before)
     else:
-        sessions = recording.choose(arguments.database, system, arguments.session)
+        since = seconds(arguments.since) if arguments.since else None
+        sessions = recording.choose(arguments.database, system, arguments.session, since)
         if path.exists():
             before = baseline.load(system, directory, any_bounds=True)
     after, notes = recording.record(
@@ -127,6 +130,27 @@ def _sick(system: str, sessions: list[Session]) -> list[str]:
         f"the site's own bound of {where[4]} (`expected` in the partition's extras)"
         for where, said in found.items()
     ]
+
+
+def _write_references(arguments, system: str, directory: Path) -> int:
+    """Write references of ReFrame's from history, and no baseline."""
+    from nearmetal.gate import references  # not at the top: NumPy and SciPy
+
+    since = seconds(arguments.since) if arguments.since else 0.0
+    named = arguments.session or [""]
+    sessions = [
+        one
+        for one in results.sessions(arguments.database)
+        if one.system == system and one.time >= since and one.uuid.startswith(tuple(named))
+    ]
+    found, notes = references.entries(sessions)
+    path = arguments.output or directory / f"{system}.references.yaml"
+    write(path, lambda: references.text(system, found, path))
+    for note in notes:
+        print(f"note: {note}")
+    variables = sum(len(entry.values) for entry in found.values())
+    print(f"{path}: references of {variables} variables in {len(found)} cases")
+    return 0
 
 
 def _write_bounds(system: str, directory: Path) -> int:

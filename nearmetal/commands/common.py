@@ -1,5 +1,7 @@
 """What several commands do: find their session, refuse an old one, print what is missing."""
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Iterable
 from datetime import datetime
@@ -31,10 +33,10 @@ def sessions_of_system(arguments) -> list[Session]:
     return found
 
 
-def newest_is_missing(arguments, system: str) -> str:
+def newest_is_missing(database: results.Database, system: str) -> str:
     """The error, printed too, if the system's newest session is not stored or not readable."""
     try:
-        results.newest(arguments.database, system)
+        results.newest(database, system)
     except results.NewestError as error:
         print(f"nearmetal: incomplete: {error}", file=sys.stderr)
         return str(error)
@@ -45,7 +47,7 @@ def refuse_older(session: Session, arguments) -> None:
     """Raise Incomplete unless the session certainly started after `--since`."""
     if not arguments.since:
         return
-    if session.time < _seconds(arguments.since):
+    if session.time < seconds(arguments.since):
         raise Incomplete(
             f"no session on {arguments.system or 'any system'} since {arguments.since}: the newest "
             f"is {session.uuid} of {session.started}. Did the selection match nothing, or did "
@@ -59,8 +61,10 @@ def refuse_older(session: Session, arguments) -> None:
         )
 
 
-def _seconds(text: str) -> float:
-    """Raises ResultsError: neither seconds since 1970 nor an ISO date."""
+def seconds(text: str) -> float:
+    """Seconds since 1970 of the text of `--since`.
+
+    Raises ResultsError: neither seconds since 1970 nor an ISO date."""
     try:
         if text.replace(".", "", 1).isdecimal():
             return float(text)
@@ -75,6 +79,18 @@ def _seconds(text: str) -> float:
 def print_missing(missing: Iterable[str]) -> None:
     for line in missing:
         print(f"missing: {line}", file=sys.stderr)
+
+
+def tell(text: str) -> None:
+    """Print beside the output."""
+    print(f"nearmetal: {text}", file=sys.stderr)
+
+
+def refuse_same(paths: Iterable[Path | None]) -> None:
+    """Raise ResultsError if two outputs have one name."""
+    named = [path for path in paths if path]
+    if len(set(named)) < len(named):
+        raise results.ResultsError("two outputs have one name. Fix: give each a file of its own")
 
 
 def write(path: Path | None, render) -> None:

@@ -1,6 +1,9 @@
 """`nearmetal compare`."""
 
+from __future__ import annotations
+
 import functools
+import sys
 
 from nearmetal import compare, limits, results
 from nearmetal.commands.common import print_missing, refuse_older
@@ -22,7 +25,12 @@ def run(arguments) -> int:
     text, missing = compare.render(session, columns, arguments.spread, numbers)
     print(text)
     print_missing(missing)
-    return 2 if missing else 0
+    beyond = compare.beyond(session)
+    for line in beyond:
+        print(f"beyond its reference: {line}", file=sys.stderr)
+    if missing:
+        return 2
+    return 1 if beyond else 0
 
 
 def _numbers(system: str) -> limits.Numbers:

@@ -3,37 +3,44 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from reframe.core.exceptions import ConfigError
-
 from nearmetal import choices, results
 from nearmetal.errors import NearmetalError
-from nearmetal.expectations import entries, judge, sentence
+from nearmetal.expectations import entries, judge, known, sentence
 from nearmetal.expectations.entries import Expectation
 from nearmetal.expectations.expression import Names, UnknownValue
 from nearmetal.expectations.judge import Deviation, Measured, Place
 from nearmetal.results import Case, Session, parameters
-from nearmetal.site import obsolete
 from nearmetal.site.configuration import configure_partition
-from nearmetal.site.site_files import merged_environments, read_environments, read_system
+from nearmetal.site.described import described
 
 
 class Partition:
     """A partition of a site's file, with the expectations that apply there."""
 
-    def __init__(self, system: str, described: dict, environments: dict, shipped: dict):
+    def __init__(self, path: Path, system: str, described: dict, environments: dict, shipped: dict):
         configured = configure_partition(described)
         extras, features = configured["extras"], frozenset(configured["features"])
         self.name, self.fullname = described["name"], f"{system}:{described['name']}"
+        where = f"{path}: {self.fullname}"
         self.places = {
-            name: Place(extras, features, frozenset(environments[name].get("features", ())))
+            name: Place(extras, features, frozenset(environments[name].get("features", ())), where)
             for name in described["environs"]
         }
         self.expectations: dict[str, Expectation] = shipped
         if entries.OVERRIDES in extras:
-            where = f"{self.fullname}: extras.{entries.OVERRIDES}"
-            self.expectations = entries.overridden(shipped, extras[entries.OVERRIDES], where)
-        numbers = {key: extras[key] for key in entries.EXTRAS if key in extras}
-        self.names = Names(numbers)
+            self.expectations = entries.overridden(
+                shipped, extras[entries.OVERRIDES], f"{where}: extras.{entries.OVERRIDES}"
+            )
+        self.names = Names(judge.of_extras(extras))
+        self._refuse_bounds_without_a_value()
+
+    def _refuse_bounds_without_a_value(self) -> None:
+        """Raise ExpectationError if no value is within the bounds of a shipped check's variable."""
+        places = {place.environ_features: place for place in self.places.values()}
+        for place in places.values():
+            for check, chosen, variables in known.cases():
+                case = Measured(check, place, chosen)
+                judge.references(self.expectations.values(), case, variables)
 
     def applying(self) -> list[Expectation]:
         """Those that select it with at least one of its environments."""
@@ -63,29 +70,18 @@ def run(arguments) -> int:
 
 def read_partitions(system: str) -> dict[str, Partition]:
     """The partitions of a system's file by name. Raises NearmetalError."""
-    found = obsolete.file_of(system)
-    if found is None:
-        looked = ", ".join(dict.fromkeys(map(str, obsolete.directories())))
-        raise NearmetalError(
-            f"no file describes the system {system!r}. Fix: correct the name, or add it to one "
-            f"of {looked}, or set NEARMETAL_SYSTEMS_PATH"
-        )
-    try:
-        common = read_environments(_environments())
-        document = read_system(found[0], common)
-    except ConfigError as error:
-        raise NearmetalError(str(error)) from None
-    environments = merged_environments(document, common)
+    path, document, environments = described(system)
     shipped = entries.load()
     return {
-        one["name"]: Partition(system, one, environments, shipped) for one in document["partitions"]
+        one["name"]: Partition(path, system, one, environments, shipped)
+        for one in document["partitions"]
     }
 
 
-def _environments() -> Path:
-    """The file of the environments that all systems share."""
-    places = [directory.parent / "environments.yaml" for directory in obsolete.directories()]
-    return next((path for path in places if path.is_file()), places[-1])
+def extras_of(system: str) -> dict[str, dict]:
+    """Numbers in the extras of a system's partitions by name. Raises NearmetalError."""
+    _, document, _ = described(system)
+    return {one["name"]: judge.of_extras(one["extras"]) for one in document["partitions"]}
 
 
 def listed(partition: Partition) -> Iterator[str]:
@@ -99,7 +95,7 @@ def listed(partition: Partition) -> Iterator[str]:
             unknown.append(f"  {one.name}: {why}")
             continue
         about = one.variables or "the case"
-        at = f" {_shown(one)}" if one.parameters else ""
+        at = f" {_shown(one)}" if one.parameters or "cpu_model" in one.where else ""
         yield f"  {one.name}: {', '.join(one.checks)}{at}: {about}: {limits or one.asked}"
         yield f"    why: {one.reason}"
         yield f"    source: {one.source}"
@@ -112,12 +108,16 @@ def listed(partition: Partition) -> Iterator[str]:
 
 def _late(one: Expectation) -> bool:
     """Whether its bounds follow from what is measured."""
-    known = set(entries.EXTRAS)
-    return any(limit.over_own or limit.names - known for limit in one.bounds)
+    before = set(entries.OF_EXTRAS)
+    return any(limit.over_own or limit.names - before for limit in one.bounds)
 
 
 def _shown(one: Expectation) -> str:
-    return " ".join(f"{key}={value}" for key, value in one.parameters.items())
+    """The parameters and the processor that it is about."""
+    shown = [f"{key}={value}" for key, value in one.parameters.items()]
+    if "cpu_model" in one.where:
+        shown.append(f"(processor {one.where['cpu_model']})")
+    return " ".join(shown)
 
 
 def _limits(one: Expectation, names: Names) -> str:

@@ -1,47 +1,92 @@
 """`nearmetal gate`."""
 
+from __future__ import annotations
+
+import functools
 import json
+import subprocess
+import sys
 from dataclasses import replace
 
 from nearmetal import history, results
 from nearmetal.commands import judging
-from nearmetal.commands.common import session_of, write
+from nearmetal.commands.common import refuse_same, session_of, write
 from nearmetal.errors import Incomplete
-from nearmetal.gate import baseline, confirm, elsewhere, render, rerun, watch
+from nearmetal.gate import baseline, confirm, elsewhere, render, rerun, shares, watch
 from nearmetal.gate.verdict import GateReport
 from nearmetal.results import Session
+
+#: Seconds that the command of --alert may take.
+PATIENCE = 60
 
 
 def run(arguments) -> int:
     """Judge a session, print the report and write it in the requested formats."""
+    outputs = arguments.json, arguments.junit, arguments.markdown, arguments.openmetrics
+    refuse_same(outputs)
     database = arguments.database
-    session = session_of(arguments)
+    chosen = shares.Shares.of(arguments.only, arguments.weight)
+    session = chosen.of_session(session_of(arguments))
     known = judging.baseline_of(session.system)
+    if known is not None:
+        known = chosen.of_baseline(known)
     report = judging.judged(session, known, database)
     told: list[str] = []
     if known is not None:
+        told += filter(None, [chosen.note(known)])
         report = _confirmed(arguments, report, known)
         told += elsewhere.notes(report, known, database)
-        told += history.sentences(_moved_since(known, session, database))
-    elif arguments.confirm:
-        raise Incomplete(
-            f"{session.system} has no baseline to confirm changes against. Fix: `nearmetal "
-            f"baseline record --system {session.system}`, or run without --confirm"
+        moved = _moved_since(known, session, database)
+        told += history.sentences(
+            [point for point in moved if chosen.selects(point.check, point.variable)]
         )
+    report = judging.explained_if_possible(report, known, database)
     report = replace(report, notes=(*report.notes, *told, *database.notes()))
     try:
         print(render.table(report, arguments.all), flush=True)
     finally:  # the files are written even if nobody reads the table
         _write(arguments, report)
+    _alert(arguments.alert, report)
+    if arguments.confirm and known is None:
+        raise Incomplete(
+            f"{session.system} has no baseline to confirm changes against, so nothing was measured "
+            f"again. Fix: `nearmetal baseline record --system {session.system}`, or run without "
+            "--confirm"
+        )
     return report.exit_code
 
 
 def _write(arguments, report: GateReport) -> None:
     """The report in the requested formats."""
-    write(arguments.json, lambda: json.dumps(render.document(report), indent=1) + "\n")
+    write(arguments.json, lambda: _document(report))
     write(arguments.junit, lambda: render.junit(report))
     write(arguments.markdown, lambda: render.markdown(report))
-    write(arguments.openmetrics, lambda: render.openmetrics(report))
+    numbers = functools.partial(judging.numbers_of, report.session.system)
+    write(arguments.openmetrics, lambda: render.openmetrics(report, numbers))
+
+
+def _document(report: GateReport) -> str:
+    return json.dumps(render.document(report), indent=1) + "\n"
+
+
+def _alert(command: list[str] | None, report: GateReport) -> None:
+    """Run the command of --alert with the JSON document on its stdin, unless all is clean. Its
+    failure is told, and leaves the gate's exit code as it is."""
+    if not command or report.exit_code == 0:
+        return
+    try:
+        done = subprocess.run(command, input=_document(report), text=True, timeout=PATIENCE)
+        fault = f"it ended with {done.returncode}" if done.returncode else ""
+    except subprocess.TimeoutExpired:
+        fault = f"it took more than {PATIENCE} s"
+    except OSError as error:
+        fault = str(error)
+    if fault:
+        print(
+            f"nearmetal: the command of --alert failed: {fault}. Fix: run it by hand with a file "
+            "of `nearmetal gate --json` on its stdin",
+            file=sys.stderr,
+        )
 
 
 def _confirmed(arguments, report: GateReport, known: baseline.Baseline) -> GateReport:
@@ -49,7 +94,7 @@ def _confirmed(arguments, report: GateReport, known: baseline.Baseline) -> GateR
     if not arguments.confirm:
         return report
     session, database = report.session, arguments.database
-    partitions = judging.partitions_of(session.system)[0]
+    expected = judging.expectations_of(session.system)
     reframe = arguments.reframe or rerun.reframe_of(session, database)
 
     def say(line: str) -> None:
@@ -69,10 +114,10 @@ def _confirmed(arguments, report: GateReport, known: baseline.Baseline) -> GateR
         confirm.Bounds(arguments.most, arguments.rounds, arguments.within),
         say,
         arguments.confirm,
-        lambda so_far: _write(arguments, judging.held(so_far, partitions)),
+        lambda so_far: _write(arguments, expected.held(so_far)),
     )
     elsewhere.measure(again, database, reframe, _nodes(session.system), say)
-    return judging.held(again, partitions)
+    return expected.held(again)
 
 
 def _nodes(system: str) -> dict[str, int]:
@@ -91,4 +136,5 @@ def _moved_since(
         if one.system == session.system and one.order <= session.order
     ]
     later = {one.uuid for one in watch.since(known, past)}
-    return [point for point in history.change_points(past) if point.session in later]
+    found = history.change_points(past)
+    return [point for point in found if point.creeps or point.session in later]

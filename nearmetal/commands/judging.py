@@ -1,15 +1,21 @@
 """The gate's report on a session, by whichever rungs its system has (gate/ladder.py)."""
 
-from collections.abc import Callable
-from dataclasses import replace
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 
 from nearmetal import limits, results
+from nearmetal.choices import some
 from nearmetal.commands import expect
 from nearmetal.errors import NearmetalError
-from nearmetal.gate import baseline, confirm, ladder, watch
-from nearmetal.gate.session import Fresh, judge_session
+from nearmetal.expectations.entries import ExpectationError
+from nearmetal.explain import before, observed, order, rules
+from nearmetal.gate import baseline, confirm, elsewhere, ladder, watch
+from nearmetal.gate.session import Fresh, day_of, judge_session
 from nearmetal.gate.verdict import GateReport
 from nearmetal.results import Database, Session
+from nearmetal.site.described import NotDescribed
 
 
 def baseline_of(system: str) -> baseline.Baseline | None:
@@ -26,15 +32,17 @@ def judged(
 
     :arg fresh: samples of its confirmations; default: those in the database.
     """
-    partitions, note = partitions_of(session.system)
+    expected = expectations_of(session.system)
     if known is not None:
         fresh = confirm.fresh_samples(session, database) if fresh is None else fresh
-        report = by_baseline(session, known, database)(fresh)
-    else:
-        before = session_before(session, database)
-        report = ladder.judge_without_baseline(session, before, expect.bounded(session, partitions))
-    report = held(report, partitions)
-    return replace(report, notes=(*report.notes, *filter(None, [note])))
+        return expected.held(by_baseline(session, known, database)(fresh))
+    before = session_before(session, database)
+    bounded: ladder.Bounded = {}
+    try:
+        bounded = expect.bounded(session, expected.partitions)
+    except ExpectationError as error:
+        expected = Expected(broken=str(error))
+    return expected.held(ladder.judge_without_baseline(session, before, bounded))
 
 
 def by_baseline(
@@ -46,7 +54,13 @@ def by_baseline(
     """
     later = since_baseline(session, known, database)
     earlier = [one for one in later if one.uuid != session.uuid]
-    return lambda fresh: watch.watched(judge_session(session, known, fresh), known, earlier, fresh)
+    day = day_of(session, known)
+
+    def judge(fresh: Fresh) -> GateReport:
+        report = judge_session(session, known, fresh, day)
+        return watch.watched(report, known, earlier, fresh, day.drifts)
+
+    return judge
 
 
 def since_baseline(session: Session, known: baseline.Baseline, database: Database) -> list[Session]:
@@ -61,23 +75,81 @@ def since_baseline(session: Session, known: baseline.Baseline, database: Databas
     )
 
 
-def partitions_of(system: str) -> tuple[dict[str, expect.Partition], str]:
-    """The partitions of a system's file; none, and a note, if it cannot be read."""
+@dataclass(frozen=True)
+class Expected:
+    """The expectations of a system's partitions, or why there are none."""
+
+    partitions: dict[str, expect.Partition] = field(default_factory=dict)
+    note: str = ""  #: no file describes the system
+    broken: str = ""  #: the file, or one of the expectations, cannot be used
+
+    def held(self, report: GateReport) -> GateReport:
+        """The report with what of its session deviates; incomplete if that cannot be known."""
+        found = expect.deviations(report.session, self.partitions)
+        report = ladder.held_against(report, found, self.broken)
+        notes = [self.note] if self.note else list(self._not_described(report.session))
+        return replace(report, notes=(*report.notes, *notes))
+
+    def _not_described(self, session: Session) -> Iterator[str]:
+        """A note on the measured partitions and environments that the file does not describe."""
+        measured = {(case.partition, case.environ) for case in session.cases if case.measured}
+        missing = sorted(
+            f"{partition} with {environ}"
+            for partition, environ in measured
+            if self.partitions
+            and not (partition in self.partitions and environ in self.partitions[partition].places)
+        )
+        if missing:
+            yield (
+                f"not held against expectations: {some(missing)}, which the file of "
+                f"{session.system} does not describe now"
+            )
+
+
+def expectations_of(system: str) -> Expected:
+    """The expectations of a system's partitions."""
     try:
-        return expect.read_partitions(system), ""
+        return Expected(expect.read_partitions(system))
+    except NotDescribed as error:
+        return Expected(note=f"not held against expectations: {error}")
     except NearmetalError as error:
-        return {}, f"not held against expectations: {error}"
+        return Expected(broken=str(error))
+
+
+def explained(
+    report: GateReport, known: baseline.Baseline | None, database: Database
+) -> GateReport:
+    """The report with the likely causes of what got worse. Raises RulesError."""
+    if not any(map(observed.calls, report.verdicts)):
+        return report
+    found, session = rules.load(), report.session
+    earlier = (
+        one
+        for one in results.sessions(database)
+        if one.system == session.system and one.order < session.order
+    )
+    then = before.before(session, known, earlier)
+    shown = elsewhere.signs(report, known, database) if known is not None else {}
+    seen = observed.observe(report, then, found, shown)
+    return replace(report, causes=order.likely_causes(seen, found))
+
+
+def explained_if_possible(
+    report: GateReport, known: baseline.Baseline | None, database: Database
+) -> GateReport:
+    """`explained`; the report with a note if the rules cannot be read, which costs no verdict."""
+    try:
+        return explained(report, known, database)
+    except rules.RulesError as error:
+        return replace(report, notes=(*report.notes, f"not explained: {error}"))
 
 
 def numbers_of(system: str) -> limits.Numbers:
     """Extras that are numbers, by partition; none if the system's file cannot be read."""
-    partitions, _ = partitions_of(system)
-    return {name: one.names.numbers for name, one in partitions.items()}
-
-
-def held(report: GateReport, partitions: dict[str, expect.Partition]) -> GateReport:
-    """The report with what of its session deviates from expectations."""
-    return ladder.held_against(report, expect.deviations(report.session, partitions))
+    try:
+        return expect.extras_of(system)
+    except NearmetalError:
+        return {}
 
 
 def session_before(session: Session, database: Database) -> Session | None:

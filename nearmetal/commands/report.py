@@ -1,29 +1,74 @@
 """`nearmetal report`."""
 
+from __future__ import annotations
+
 import functools
 import sys
 from dataclasses import replace
 from pathlib import Path
 
-from nearmetal import history, published
-from nearmetal.commands import judging
-from nearmetal.commands.common import newest_is_missing, sessions_of_system, write
+from nearmetal import history, published, results
+from nearmetal.commands import fleet, judging
+from nearmetal.commands.common import newest_is_missing, sessions_of_system, tell, write
+from nearmetal.fleet.render import Swept
+from nearmetal.fleet.sweep import SweepError
 from nearmetal.gate import baseline
 from nearmetal.gate.verdict import GateReport, Verdict
-from nearmetal.report import page
+from nearmetal.report import index, page
 from nearmetal.results import Session
 
 
 def run(arguments) -> int:
     """0 whatever the verdict: judging is `gate`'s task. 2 if the newest session is missing."""
+    if arguments.all:
+        return _every_system(arguments)
     sessions = sessions_of_system(arguments)
-    missing = newest_is_missing(arguments, sessions[-1].system)
+    _, missing = _write(arguments, sessions, arguments.output)
+    print(arguments.output.resolve())
+    return 2 if missing else 0
+
+
+def _every_system(arguments) -> int:
+    """One page a system, and an index of them. 2 if the newest session of one is missing."""
+    systems = {one.system for one in results.sessions(arguments.database)}
+    if not systems:
+        sessions_of_system(arguments)  # raises
+    entries: list[index.Entry] = []
+    worst = 0
+    for name in sorted(systems):
+        arguments.system = name
+        sessions = sessions_of_system(arguments)
+        file = index.file_of(name, [one.file for one in entries])
+        report, missing = _write(arguments, sessions, arguments.all / file)
+        entries.append(index.Entry(file, sessions, report))
+        worst = 2 if missing else worst
+    save(arguments.all / "index.html", index.render(entries))
+    print((arguments.all / "index.html").resolve())
+    return worst
+
+
+def _write(arguments, sessions: list[Session], path: Path) -> tuple[GateReport | None, str]:
+    """Write the page of one system; returns the gate's report, and what is missing."""
+    missing = newest_is_missing(arguments.database, sessions[-1].system)
     report = _report(arguments, sessions[-1], missing)
     changes, figures = history.change_points(sessions), published.load()
     numbers = functools.partial(judging.numbers_of, sessions[-1].system)
-    save(arguments.output, page.render(sessions, report, changes, figures, numbers=numbers))
-    print(arguments.output.resolve())
-    return 2 if missing else 0
+    swept = newest_sweeps(arguments.database, sessions)
+    save(path, page.render(sessions, report, changes, figures, numbers=numbers, fleet=swept))
+    return report, missing
+
+
+def newest_sweeps(database, sessions: list[Session]) -> dict[str, list[Swept]]:
+    """The sweeps of the newest session that has any, by its id. What cannot be read is said."""
+    for session in reversed(sessions):
+        if any(case.links for case in session.cases):
+            try:
+                sweeps = fleet.sweeps_of(session)
+                return {session.uuid: fleet.swept(database, session, sweeps)}
+            except SweepError as error:
+                tell(f"the page of the fleet is left out: {error}")
+                return {}
+    return {}
 
 
 def save(path: Path, html: str) -> None:
@@ -45,6 +90,7 @@ def _report(arguments, session: Session, missing: str) -> GateReport | None:
         print(f"nearmetal: not judged: {error}", file=sys.stderr)
         return None
     report = judging.judged(session, known, arguments.database)
+    report = judging.explained_if_possible(report, known, arguments.database)
     report = replace(report, notes=(*report.notes, *arguments.database.notes()))
     if missing:
         lacking = Verdict("", "", "", "", "", "incomplete", reason=missing)

@@ -1,5 +1,7 @@
 """Expectations as data: the files, and what a site changes in them."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -10,7 +12,7 @@ import jsonschema
 from nearmetal import choices, strict_yaml
 from nearmetal.checkout import PACKAGE, REFERENCES
 from nearmetal.errors import NearmetalError
-from nearmetal.expectations import expression, sentence
+from nearmetal.expectations import expression, known, sentence
 from nearmetal.expectations.expression import Expression, ExpressionError
 from nearmetal.expectations.sentence import Sentence
 
@@ -25,12 +27,20 @@ EXTRAS = (
     "cores_per_node",
     "nodes",
 )
-#: Names of recorded facts, likewise.
+#: These, and names of numbers that follow from them (judge.py).
+OF_EXTRAS = (*EXTRAS, "node_memory_gb")
+#: Names of recorded facts, likewise. Of nodes that differ, the least counts.
 FACTS = ("cpus", "numa_nodes", "mem_total_kb")
 #: Names of numbers that follow from facts (hardware.py).
-DERIVED = ("core_gflops", "nic_gbps")
+DERIVED = ("core_gflops", "nic_gbps", "carrier_mtu", "core_threads", "modules_gbps")
 #: The judged variable, and the least and the most of its repeats.
 JUDGED = ("value", "least_sample", "most_sample")
+#: All of these.
+NUMBERS = (*OF_EXTRAS, *FACTS, *DERIVED, *JUDGED)
+#: Keys of bounds, and the word that drops one.
+BOUNDS, NONE = ("least", "most"), "none"
+#: Fix of a name that is not known.
+CORRECT = f"correct it, or add it to {known.FILE}"
 #: Key of a partition's extras with the site's own changes.
 OVERRIDES = "expected"
 
@@ -71,6 +81,7 @@ class Expectation:
     matches: str | None = None
     after_the_run: bool = False  #: it fails no case, but is said of a session
     overridden: str = ""  #: the site's reason for other bounds
+    changed_at: str = ""  #: the place of these in the site's file
 
     @property
     def bounds(self) -> list[Expression]:
@@ -92,8 +103,10 @@ class Expectation:
     @property
     def asked(self) -> str:
         """The bounds as a person reads them: `at least 0.36 * link_speed_gbps`."""
-        if self.fact:
+        if self.fact and self.matches is not None:
             return f"{self.fact} matches {self.matches}"
+        if not self.bounds:
+            return "no bound"
         what = "" if self.of.text == "value" else f"{self.of.text} "
         low = [] if self.least is None else [f"at least {self.least.text}"]
         high = [] if self.most is None else [f"at most {self.most.text}"]
@@ -126,36 +139,54 @@ def _read(path: Path, validator) -> Iterator[Expectation]:
         place = ".".join(map(str, fault.absolute_path)) or "the file"
         fix = fault.schema.get("description")
         raise ExpectationError(
-            f"{path}: {place}: {fault.message}" + (f". Fix: {fix}" if fix else "")
+            f"{path}: {place}: {_said(fault)}" + (f". Fix: {fix}" if fix else "")
         )
     for name, entry in data["expectations"].items():
         yield _parsed(f"{path}: expectations.{name}", name, entry)
 
 
+def _said(fault: jsonschema.ValidationError) -> str:
+    """What is wrong, with the nearest known name."""
+    schema = fault.schema if isinstance(fault.schema, Mapping) else {}
+    if fault.validator == "enum" and "enum" in schema:
+        return choices.unknown_value("the value", fault.instance, schema["enum"])
+    properties = schema.get("properties", {})
+    if fault.validator == "additionalProperties" and isinstance(fault.instance, Mapping):
+        for key in fault.instance:
+            if properties and key not in properties:
+                return choices.unknown_value("the key", key, properties)
+    return fault.message
+
+
 def _parsed(place: str, name: str, entry: dict) -> Expectation:
     others = {key: Other(**value) for key, value in entry.get("others", {}).items()}
-    known = {*EXTRAS, *FACTS, *DERIVED, *JUDGED, *others}
-    bounds = {
-        key: read(f"{place}.{key}", entry[key], known) for key in ("least", "most") if key in entry
-    }
+    names = Readable(tuple(entry["checks"]), {*NUMBERS, *others})
     if not {"variables", "of", "fact"} & set(entry):
         raise ExpectationError(
             f"{place}: has neither `variables` nor `of`. Fix: say which variables it is about"
         )
-    _check_pattern(f"{place}.variables", entry.get("variables", ""))
-    _check_pattern(f"{place}.matches", entry.get("matches", ""))
-    _check_pattern(f"{place}.where.hypervisor", entry.get("where", {}).get("hypervisor", ""))
+    where = entry.get("where", {})
+    for key, pattern in (
+        *((key, entry.get(key, "")) for key in ("variables", "matches")),
+        *((f"where.{key}", where.get(key, "")) for key in ("hypervisor", "cpu_model")),
+    ):
+        _check_pattern(f"{place}.{key}", pattern)
+    for key, fault in known.faults(entry):
+        raise ExpectationError(f"{place}.{key}: {fault}. Fix: {CORRECT}")
+    bounds = {
+        key: read(f"{place}.{key}", entry[key], names) for key in ("least", "most") if key in entry
+    }
     return Expectation(
         name=name,
         checks=tuple(entry["checks"]),
-        of=read(f"{place}.of", entry.get("of", "value"), known),
-        sentence=_sentence(f"{place}.sentence", entry["sentence"], known),
+        of=read(f"{place}.of", entry.get("of", "value"), names),
+        sentence=_sentence(f"{place}.sentence", entry["sentence"], names),
         reason=entry["reason"],
         source=entry["source"],
         variables=entry.get("variables"),
         unit=entry.get("unit"),
         parameters=entry.get("parameters", {}),
-        where=entry.get("where", {}),
+        where=where,
         others=others,
         after_the_run=entry.get("after_the_run", False),
         fact=entry.get("fact"),
@@ -174,31 +205,45 @@ def _check_pattern(place: str, pattern: str) -> None:
         ) from None
 
 
-def read(place: str, text, known: set[str]) -> Expression:
+@dataclass(frozen=True)
+class Readable:
+    """What the expressions of an expectation may name."""
+
+    checks: tuple[str, ...]
+    numbers: set[str]
+
+
+def read(place: str, text, names: Readable) -> Expression:
     """An expression over these names. Raises ExpectationError, which names the place."""
     try:
         found = expression.parse(text)
     except ExpressionError as error:
         raise ExpectationError(f"{place}: {error}") from None
-    _refuse_unknown(place, found, known)
+    _refuse_unknown(place, found, names)
     return found
 
 
-def _sentence(place: str, text: str, known: set[str]) -> Sentence:
+def _sentence(place: str, text: str, names: Readable) -> Sentence:
     try:
         found = sentence.parse(text)
     except ExpressionError as error:
         raise ExpectationError(f"{place}: {error}") from None
     for one in found.expressions:
-        _refuse_unknown(place, one, known)
+        _refuse_unknown(place, one, names)
     return found
 
 
-def _refuse_unknown(place: str, found: Expression, known: set[str]) -> None:
-    for name in sorted(found.names - known):
+def _refuse_unknown(place: str, found: Expression, names: Readable) -> None:
+    for name in sorted(found.names - names.numbers):
         raise ExpectationError(
-            f"{place}: {choices.unknown_value('the name', name, sorted(known))}. Fix: correct it"
+            f"{place}: {choices.unknown_value('the name', name, sorted(names.numbers))}. "
+            "Fix: correct it"
         )
+    variables = known.variables(names.checks)
+    if variables is not None and (
+        fault := known.unknown_own(sorted(found.own), sorted(found.patterns), variables)
+    ):
+        raise ExpectationError(f"{place}: {fault}. Fix: {CORRECT}")
 
 
 def overridden(
@@ -227,22 +272,14 @@ def overridden(
 
 def _override(found: dict[str, Expectation], shipped: Expectation, change, place: str) -> None:
     """Replace an expectation, or split it by variables."""
-    allowed = {"least", "most", "reason", "variables"}
+    allowed = {"least", "most", "matches", "reason", "variables"}
     if not isinstance(change, Mapping) or set(change) - allowed:
         raise ExpectationError(f"{place}: write a mapping of {', '.join(sorted(allowed))} alone")
     reason = change.get("reason")
     if not isinstance(reason, str) or not reason.strip():
         raise ExpectationError(f"{place}.reason: is missing. Fix: say why the site expects else")
-    if not {"least", "most"} & set(change):
-        raise ExpectationError(f"{place}: has no bound. Fix: give least, most, or both")
-    known = {*EXTRAS, *FACTS, *DERIVED, *JUDGED, *shipped.others}
-    bounds = {
-        key: None if change[key] == "none" else read(f"{place}.{key}", change[key], known)
-        for key in ("least", "most")
-        if key in change
-    }
-    least, most = bounds.get("least", shipped.least), bounds.get("most", shipped.most)
-    changed = replace(shipped, overridden=reason.strip(), least=least, most=most)
+    bounds = _facts_bound(shipped, change, place) or _own_bounds(shipped, change, place)
+    changed = replace(shipped, overridden=reason.strip(), changed_at=place, **bounds)
     pattern = change.get("variables")
     if pattern is None:
         found[shipped.name] = changed
@@ -255,5 +292,52 @@ def _override(found: dict[str, Expectation], shipped: Expectation, change, place
     _check_pattern(f"{place}.variables", pattern)
     both = f"(?=(?:{pattern})$)(?:{shipped.variables})"
     rest = f"(?!(?:{pattern})$)(?:{shipped.variables})"
+    variables = known.variables(shipped.checks)
+    if variables is not None and known.unmatched(both, variables):
+        raise ExpectationError(
+            f"{place}.variables: {known.unmatched(pattern, variables) or 'it is about others'}. "
+            f"Fix: choose among the variables {shipped.variables!r}"
+        )
     found[shipped.name] = replace(shipped, variables=rest)
     found[f"{shipped.name}_here"] = replace(changed, name=f"{shipped.name}_here", variables=both)
+
+
+def _facts_bound(shipped: Expectation, change: Mapping, place: str) -> dict[str, str | None]:
+    """What a site expects of a fact; {} if the expectation is about a number."""
+    if shipped.fact is None:
+        return {}
+    given = {key: change[key] for key in ("matches", *BOUNDS) if key in change}
+    if given and all(value == NONE for value in given.values()):
+        return {"matches": None}
+    if set(given) != {"matches"} or not isinstance(given["matches"], str):
+        raise ExpectationError(
+            f"{place}: it is about the fact {shipped.fact}, which has no number. Fix: give "
+            f"`matches`, a regular expression, or `matches: {NONE}`"
+        )
+    _check_pattern(f"{place}.matches", given["matches"])
+    return {"matches": given["matches"]}
+
+
+def _own_bounds(shipped: Expectation, change: Mapping, place: str) -> dict[str, Expression | None]:
+    """The site's bounds of a number."""
+    if "matches" in change:
+        raise ExpectationError(
+            f"{place}.matches: the expectation is about no fact. Fix: give least, most, or both"
+        )
+    if not set(BOUNDS) & set(change):
+        raise ExpectationError(f"{place}: has no bound. Fix: give least, most, or both")
+    names = Readable(shipped.checks, {*NUMBERS, *shipped.others})
+    bounds: dict[str, Expression | None] = {}
+    for key in BOUNDS:
+        if key not in change:
+            continue
+        if change[key] != NONE:
+            bounds[key] = read(f"{place}.{key}", change[key], names)
+        elif getattr(shipped, key) is None:
+            raise ExpectationError(
+                f"{place}.{key}: the expectation has no such bound, so that {NONE} changes "
+                f"nothing. Its bound: {shipped.asked}. Fix: correct the key"
+            )
+        else:
+            bounds[key] = None
+    return bounds

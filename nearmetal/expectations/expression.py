@@ -68,7 +68,13 @@ class Expression:
     text: str
     tree: ast.expr = field(compare=False, repr=False)
     names: frozenset[str] = frozenset()  #: but for the case's own variables
-    over_own: bool = False  #: whether it reads other variables of the case
+    own: frozenset[str] = frozenset()  #: names of `own.NAME`
+    patterns: frozenset[str] = frozenset()  #: of `most_of` and `least_of`
+
+    @property
+    def over_own(self) -> bool:
+        """Whether it reads other variables of the case."""
+        return bool(self.own or self.patterns)
 
     def value(self, names: Names) -> float:
         """Its number. Raises UnknownValue where a name has none, or it divides by zero."""
@@ -92,73 +98,93 @@ def parse(text: object) -> Expression:
         tree = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise ExpressionError(f"{text!r} is not arithmetic") from None
-    names: set[str] = set()
-    own = _check(tree, names)
-    return Expression(text, tree, frozenset(names), own)
-
-
-def _check(node: ast.expr, names: set[str]) -> bool:
-    """Collect the names of a tree; whether it reads own variables. Raises ExpressionError."""
-    match node:
-        case ast.Constant(value=value):
-            if isinstance(value, bool) or not isinstance(value, (int, float)):
-                raise ExpressionError(f"{value!r} is not a number")
-            if not abs(value) <= LARGEST:
-                raise ExpressionError(f"{value!r} is too large")
-            return False
-        case ast.Name(id=name):
-            names.add(name)
-            return False
-        case ast.Attribute(value=ast.Name(id=whose)) if whose == OWN:
-            return True
-        case ast.UnaryOp(op=ast.USub() | ast.UAdd(), operand=operand):
-            return _check(operand, names)
-        case ast.BinOp(left=left, op=op, right=right) if type(op) in OPERATORS:
-            return _check_all([left, right], names)
-        case ast.Call(func=ast.Name(id=name), args=args, keywords=[]):
-            return _check_call(name, args, names)
-    raise ExpressionError(
-        f"{ast.unparse(node)!r} is not allowed: use numbers, names, {OWN}.VARIABLE, + - * /, "
-        f"{', '.join([*FUNCTIONS, *OVER_VARIABLES])}"
+    found = _Found()
+    _check(tree, found)
+    return Expression(
+        text, tree, frozenset(found.names), frozenset(found.own), frozenset(found.patterns)
     )
 
 
-def _check_all(nodes: list[ast.expr], names: set[str]) -> bool:
-    """Checks all of them, so that the names of all are collected."""
-    own = [_check(node, names) for node in nodes]
-    return any(own)
+@dataclass
+class _Found:
+    """What the leaves of a tree name."""
+
+    names: set[str] = field(default_factory=set)
+    own: set[str] = field(default_factory=set)
+    patterns: set[str] = field(default_factory=set)
 
 
-def _check_call(name: str, args: list[ast.expr], names: set[str]) -> bool:
+def _check(node: ast.expr, found: _Found) -> None:
+    """Collect what a tree names. Raises ExpressionError."""
+    # No `match`: Python 3.9, which the nodes' systems have, lacks it.
+    if isinstance(node, ast.Constant):
+        _check_number(node.value)
+    elif isinstance(node, ast.Name):
+        found.names.add(node.id)
+    elif isinstance(node, ast.Attribute) and _is_own(node.value):
+        found.own.add(node.attr)
+    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.USub, ast.UAdd)):
+        _check(node.operand, found)
+    elif isinstance(node, ast.BinOp) and type(node.op) in OPERATORS:
+        _check(node.left, found)
+        _check(node.right, found)
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
+        _check_call(node.func.id, node.args, found)
+    else:
+        raise ExpressionError(
+            f"{ast.unparse(node)!r} is not allowed: use numbers, names, {OWN}.VARIABLE, "
+            f"+ - * /, {', '.join([*FUNCTIONS, *OVER_VARIABLES])}"
+        )
+
+
+def _check_number(value) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise ExpressionError(f"{value!r} is not a number")
+    if not abs(value) <= LARGEST:
+        raise ExpressionError(f"{value!r} is too large")
+
+
+def _is_own(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name) and node.id == OWN
+
+
+def _pattern(args: list[ast.expr]) -> str:
+    """The text that is the only argument; '' if it is none."""
+    only = args[0] if len(args) == 1 else None
+    return only.value if isinstance(only, ast.Constant) and isinstance(only.value, str) else ""
+
+
+def _check_call(name: str, args: list[ast.expr], found: _Found) -> None:
     if name in FUNCTIONS:
         if len(args) < 2:
             raise ExpressionError(f"{name} needs two values or more")
-        return _check_all(args, names)
-    if name in OVER_VARIABLES:
-        match args:
-            case [ast.Constant(value=str(pattern))] if re.fullmatch(r"[\w*?]+", pattern):
-                return True
-        raise ExpressionError(f"{name} needs one pattern of variables, such as 'triad_*'")
-    known = ", ".join([*FUNCTIONS, *OVER_VARIABLES])
-    raise ExpressionError(f"the function {name!r} is unknown. Known: {known}")
+        for one in args:
+            _check(one, found)
+    elif name in OVER_VARIABLES:
+        pattern = _pattern(args)
+        if not re.fullmatch(r"[\w*?]+", pattern):
+            raise ExpressionError(f"{name} needs one pattern of variables, such as 'triad_*'")
+        found.patterns.add(pattern)
+    else:
+        known = ", ".join([*FUNCTIONS, *OVER_VARIABLES])
+        raise ExpressionError(f"the function {name!r} is unknown. Known: {known}")
 
 
 def _value(node: ast.expr, names: Names) -> float:
     """The number of a tree that `_check` allows."""
-    match node:
-        case ast.Constant(value=int(value) | float(value)):
-            return value
-        case ast.Name(id=name):
-            return names.number(name)
-        case ast.Attribute(attr=name):
-            return names.variable(name)
-        case ast.UnaryOp(op=op, operand=operand):
-            value = _value(operand, names)
-            return -value if isinstance(op, ast.USub) else value
-        case ast.BinOp(left=left, op=op, right=right):
-            return OPERATORS[type(op)](_value(left, names), _value(right, names))
-        case ast.Call(func=ast.Name(id=name), args=[ast.Constant(value=str(pattern))]):
-            return OVER_VARIABLES[name](names.matching(pattern))
-        case ast.Call(func=ast.Name(id=name), args=args):
-            return FUNCTIONS[name](*[_value(one, names) for one in args])
+    if isinstance(node, ast.Constant) and isinstance(node.value, (int, float)):
+        return node.value
+    if isinstance(node, ast.Name):
+        return names.number(node.id)
+    if isinstance(node, ast.Attribute):
+        return names.variable(node.attr)
+    if isinstance(node, ast.UnaryOp):
+        value = _value(node.operand, names)
+        return -value if isinstance(node.op, ast.USub) else value
+    if isinstance(node, ast.BinOp):
+        return OPERATORS[type(node.op)](_value(node.left, names), _value(node.right, names))
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        if pattern := _pattern(node.args):
+            return OVER_VARIABLES[node.func.id](names.matching(pattern))
+        return FUNCTIONS[node.func.id](*[_value(one, names) for one in node.args])
     raise ExpressionError(f"{ast.unparse(node)!r} is not allowed")

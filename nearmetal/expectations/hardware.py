@@ -1,5 +1,7 @@
 """What a node's recorded facts say of its processors and NICs. Pure functions of facts."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Mapping
 
@@ -9,11 +11,19 @@ from collections.abc import Mapping
 OPERATIONS = {"avx512": 32, "fma": 16, "avx": 8, "sse2": 4, "asimd": 8}
 NOMINAL = re.compile(r"@ (\d+(?:\.\d+)?)GHz")
 SPEED = re.compile(r"nic\..+\.speed")
+#: What joins the carriers of a transport, and the transports of variants.
+JOINED = re.compile(r" \+ | over | \| | or ")
 
 
 def numbers(facts: Mapping[str, str]) -> dict[str, float | None]:
     """What follows from the facts, by the names that expectations use (entries.DERIVED)."""
-    return {"core_gflops": core_gflops(facts), "nic_gbps": nic_gbps(facts)}
+    return {
+        "core_gflops": core_gflops(facts),
+        "nic_gbps": nic_gbps(facts),
+        "carrier_mtu": carrier_mtu(facts),
+        "core_threads": core_threads(facts),
+        "modules_gbps": modules_gbps(facts),
+    }
 
 
 def core_gflops(facts: Mapping[str, str]) -> float | None:
@@ -34,6 +44,41 @@ def nic_gbps(facts: Mapping[str, str]) -> float | None:
     speeds = [_count(fact) for key, fact in facts.items() if SPEED.fullmatch(key)]
     known = [speed for speed in speeds if speed]
     return sum(known) / 1000 if known and len(known) == len(speeds) else None
+
+
+def carriers(facts: Mapping[str, str]) -> list[str]:
+    """Interfaces that carried the case's messages: `eth0` of `rxe0/1 over eth0 (virtio_net)`."""
+    named = JOINED.split(str(facts.get("transport", "")))
+    return [name for name in (each.split(" ")[0] for each in named) if f"nic.{name}.mtu" in facts]
+
+
+def carrier_mtu(facts: Mapping[str, str]) -> float | None:
+    """Least MTU of the interfaces that carried the case's messages, on any node.
+
+    None if none is known, as with InfiniBand and shared memory. Other interfaces of a node do not
+    matter: tunnels and container networks have smaller frames.
+    """
+    found = [least(facts.get(f"nic.{name}.mtu")) for name in carriers(facts)]
+    return min((mtu for mtu in found if mtu is not None), default=None)
+
+
+def core_threads(facts: Mapping[str, str]) -> float:
+    """Hardware threads of a core that are online; 1 where it is not known."""
+    return least(facts.get("threads_per_core")) or 1
+
+
+def modules_gbps(facts: Mapping[str, str]) -> float | None:
+    """Rate of all memory modules together in GB/s. None if not known, or if nodes differ.
+
+    Two modules on one channel share it, so that the memory's rate is this, or half of it.
+    """
+    return _count(facts.get("memory_modules_mbps")) / 1000 or None
+
+
+def least(fact: object) -> float | None:
+    """The least number of a fact, which is `2 | 4` where nodes differ; None if it has none."""
+    numbers = [float(part) for part in str(fact).split(" | ") if part.isdecimal()]
+    return min(numbers, default=None)
 
 
 def _clock(facts: Mapping[str, str]) -> float | None:

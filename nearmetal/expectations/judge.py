@@ -1,14 +1,23 @@
 """Which expectations apply to a case, its bounds, and what deviates. Pure functions."""
 
+from __future__ import annotations
+
 import math
 import re
 import statistics
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from nearmetal.expectations import hardware
-from nearmetal.expectations.entries import EXTRAS, FACTS, Expectation, Other
-from nearmetal.expectations.expression import Names, UnknownValue
+from nearmetal.expectations import hardware, sentence
+from nearmetal.expectations.entries import (
+    EXTRAS,
+    FACTS,
+    JUDGED,
+    Expectation,
+    ExpectationError,
+    Other,
+)
+from nearmetal.expectations.expression import Expression, Names, UnknownValue
 
 #: Parameters of checks that do not have them in their names.
 DEFAULTS = {"placement": "internode"}
@@ -21,6 +30,7 @@ class Place:
     extras: Mapping
     features: frozenset[str] = frozenset()
     environ_features: frozenset[str] = frozenset()
+    described: str = "the system's file"  #: where its extras stand: `FILE: SYSTEM:PARTITION`
 
 
 @dataclass(frozen=True)
@@ -68,6 +78,13 @@ class Deviation:
     def overridden(self) -> bool:
         return bool(self.expectation.overridden)
 
+    @property
+    def of_values(self) -> bool:
+        """Whether it is about measured values, which a disturbance may explain."""
+        of = self.expectation.of
+        measured = of.over_own or bool(of.names & set(JUDGED))
+        return bool(self.variable) or (measured and self.expectation.fact is None)
+
 
 def selects(one: Expectation, place: Place) -> bool:
     """Whether an expectation applies to a partition with an environment."""
@@ -75,6 +92,8 @@ def selects(one: Expectation, place: Place) -> bool:
     for key in ("link_class", "link_type"):
         if key in where and extras.get(key) not in where[key]:
             return False
+    if not _within(extras.get("link_speed_gbps"), where.get("link_speed_gbps")):
+        return False
     if "hypervisor" in where and not re.fullmatch(
         where["hypervisor"], str(extras.get("hypervisor", ""))
     ):
@@ -82,6 +101,15 @@ def selects(one: Expectation, place: Place) -> bool:
     return _with(place.features, where.get("features", ())) and _with(
         place.environ_features, where.get("environ_features", ())
     )
+
+
+def _within(number: object, limits: Mapping | None) -> bool:
+    """Whether a number is within limits; a text is within none."""
+    if limits is None:
+        return True
+    if isinstance(number, bool) or not isinstance(number, (int, float)):
+        return False
+    return limits.get("least", -math.inf) <= number <= limits.get("most", math.inf)
 
 
 def _with(features: frozenset[str], wanted: Iterable[str]) -> bool:
@@ -95,6 +123,15 @@ def applies(one: Expectation, case: Measured) -> bool:
         bool({case.check, "*"} & set(one.checks))
         and _has(case.parameters, one.parameters)
         and selects(one, case.place)
+        and _of_model(one, case)
+    )
+
+
+def _of_model(one: Expectation, case: Measured) -> bool:
+    """Whether all nodes have a processor that the expectation is about."""
+    wanted = one.where.get("cpu_model")
+    return wanted is None or all(
+        re.fullmatch(wanted, model) for model in str(case.facts.get("cpu_model", "")).split(" | ")
     )
 
 
@@ -114,27 +151,58 @@ def bounds(one: Expectation, names: Names) -> Bounds:
 def references(
     expectations: Iterable[Expectation], case: Measured, variables: Iterable[str]
 ) -> dict[str, Bounds]:
-    """The tightest bounds of each variable that are known before it is measured."""
-    found: dict[str, Bounds] = {}
+    """The tightest bounds of each variable that are known before it is measured.
+
+    Raises ExpectationError if no value is within the bounds of a variable.
+    """
+    limits: dict[str, list[_Limit]] = {}
     for one in expectations:
         if not (one.plain and applies(one, case)):
             continue
         try:
-            limit = bounds(one, _names(case))
+            found = bounds(one, _names(case))
         except UnknownValue:
             continue
         for name in variables:
             if one.variables and re.fullmatch(one.variables, name):
-                found[name] = _tighter(found.get(name), limit)
-    return {name: limit for name, limit in found.items() if limit != Bounds(None, None)}
+                limits.setdefault(name, []).append(_Limit(one, found))
+    tightest = {name: _tightest(name, of, case.place) for name, of in limits.items()}
+    return {name: limit for name, limit in tightest.items() if limit != Bounds(None, None)}
 
 
-def _tighter(one: Bounds | None, other: Bounds) -> Bounds:
-    if one is None:
-        return other
-    least = [limit for limit in (one.least, other.least) if limit is not None]
-    most = [limit for limit in (one.most, other.most) if limit is not None]
-    return Bounds(max(least, default=None), min(most, default=None))
+@dataclass(frozen=True)
+class _Limit:
+    """The bounds that one expectation sets."""
+
+    one: Expectation
+    bounds: Bounds
+
+    def said(self, word: str, number: float, of: Expression | None) -> str:
+        how = "" if of is None or not of.names else f" ({of.text})"
+        return f"{self.one.name} expects {word} {sentence.number(number)}{how}"
+
+    def keys(self, place: Place, of: Expression | None) -> list[str]:
+        """Keys of the site's file on which a bound depends."""
+        own = [self.one.changed_at] if self.one.changed_at else []
+        names = sorted((of.names if of else frozenset()) & set(EXTRAS))
+        return own + [f"{place.described}: extras.{name}" for name in names]
+
+
+def _tightest(variable: str, limits: list[_Limit], place: Place) -> Bounds:
+    """The tightest of several bounds. Raises ExpectationError if they exclude each other."""
+    lows = [(one.bounds.least, one) for one in limits if one.bounds.least is not None]
+    highs = [(one.bounds.most, one) for one in limits if one.bounds.most is not None]
+    least, low = max(lows, key=lambda pair: pair[0], default=(None, None))
+    most, high = min(highs, key=lambda pair: pair[0], default=(None, None))
+    if low and high and least is not None and most is not None and least > most:
+        keys = dict.fromkeys(
+            [*low.keys(place, low.one.least), *high.keys(place, high.one.most)]
+        ) or [f"{place.described}: extras.expected, which can drop one of them"]
+        raise ExpectationError(
+            f"{variable} has no possible value: {low.said('at least', least, low.one.least)}, and "
+            f"{high.said('at most', most, high.one.most)}. Fix: correct {' or '.join(keys)}"
+        )
+    return Bounds(least, most)
 
 
 def deviations(
@@ -167,7 +235,9 @@ def deviations(
 def _of_fact(one: Expectation, case: Measured) -> list[Deviation]:
     """The deviation of a recorded fact; [] if it matches, or is not recorded."""
     fact = case.facts.get(one.fact)
-    if fact is None or not str(fact) or re.fullmatch(one.matches or "", str(fact)):
+    if one.matches is None or fact is None or not str(fact):
+        return []
+    if re.fullmatch(one.matches, str(fact)):
         return []
     return [Deviation(one, case, "", f"{one.sentence.said(_names(case))}: {one.fact} is {fact}")]
 
@@ -211,7 +281,7 @@ def _said(one: Expectation, names: Names) -> str:
 
 
 def _names(case: Measured, variable: str = "") -> Names:
-    numbers = {key: case.place.extras[key] for key in EXTRAS if key in case.place.extras}
+    numbers = of_extras(case.place.extras)
     numbers |= {key: _number(case.facts[key]) for key in FACTS if key in case.facts}
     numbers |= {key: number for key, number in hardware.numbers(case.facts).items() if number}
     if variable in case.values:
@@ -225,10 +295,17 @@ def _names(case: Measured, variable: str = "") -> Names:
     return Names(numbers, own)
 
 
+def of_extras(extras: Mapping) -> dict[str, object]:
+    """Extras by the names that expectations use, and what follows from them."""
+    numbers = {key: extras[key] for key in EXTRAS if key in extras}
+    memory = numbers.get("guest_memory_gb", numbers.get("memory_gb"))
+    return numbers if memory is None else {**numbers, "node_memory_gb": memory}
+
+
 def _number(fact) -> object:
-    """A fact as a number; nodes that differ (`2 | 4`) have none."""
-    text = str(fact)
-    return int(text) if text.isdecimal() else text
+    """A fact as a number: the least of nodes that differ (`2 | 4`). A text stays one."""
+    number = hardware.least(fact)
+    return str(fact) if number is None else number
 
 
 def _others(

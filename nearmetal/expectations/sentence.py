@@ -1,5 +1,7 @@
 """A sentence with expressions in braces: `{value} Gb/s is {100 * value / link} % of it`."""
 
+from __future__ import annotations
+
 import re
 from dataclasses import dataclass
 

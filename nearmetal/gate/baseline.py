@@ -8,11 +8,14 @@ Two files in reframe_checks/references/baselines (or RFM_REFERENCE_PREFIX), by b
   holds its digest.
 """
 
+from __future__ import annotations
+
 import hashlib
 import json
 import os
 import statistics
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import jsonschema
@@ -69,6 +72,15 @@ class Entry:
     values: dict[str, float]  #: median over all repeats
     noise: dict[str, Noise]
     samples: dict[str, list[list[float]]]  #: variable -> sessions, each with one value per repeat
+    #: quantity of evidence -> median of the sessions, and the largest of one; {}: not recorded
+    evidence: dict[str, tuple[float, float]] = field(default_factory=dict)
+    #: variable -> metrics.LESS or MORE, where its unit does not say it
+    better: dict[str, str] = field(default_factory=dict)
+
+    def lower_is_better(self, variable: str) -> bool | None:
+        """The direction of a variable; None if it has none."""
+        unit = metrics.unit(self.units[variable])
+        return unit.lower_is_better_or(self.better.get(variable, metrics.UNKNOWN))
 
     @property
     def judged(self) -> int:
@@ -86,11 +98,19 @@ class Entry:
         return list(days.values())
 
 
+def _equally(check: str, variable: str) -> float:
+    return 1.0
+
+
 @dataclass(frozen=True)
 class Baseline:
     system: str
     path: Path
     entries: dict[Key, Entry]
+    #: all entries, where `entries` are a selection (gate/shares.py); else None
+    whole: dict[Key, Entry] | None = None
+    #: function: check, variable -> weight by which variables share the campaign's error
+    weigh: Callable[[str, str], float] = _equally
 
     @property
     def sessions(self) -> dict[str, str]:
@@ -103,10 +123,33 @@ class Baseline:
         """Number of different days (UTC) on which the recorded sessions began."""
         return len({day_of(start) for start in self.sessions.values()})
 
+    def directed(self, session: results.Session) -> results.Session:
+        """The session; values without a direction get the one of the baseline."""
+        if not any(entry.better for entry in self.entries.values()):
+            return session
+        cases = []
+        for case in session.cases:
+            better = self.entries[case.key].better if case.key in self.entries else {}
+            values = tuple(
+                replace(one, better=one.better or better.get(one.variable, ""))
+                for one in case.values
+            )
+            cases.append(replace(case, values=values))
+        return replace(session, cases=tuple(cases))
+
     @property
     def variables(self) -> int:
         """Number of judged variables, which share the campaign's error rate."""
         return sum(entry.judged for entry in self.entries.values())
+
+    def weight(self, keys: Iterable[Key]) -> float:
+        """Sum of the weights of the judged variables of these cases."""
+        return sum(
+            self.weigh(key[0], name)
+            for key in keys
+            for name, noise in self.entries[key].noise.items()
+            if noise.finds is not None
+        )
 
 
 def day_of(start: str) -> str:
@@ -150,8 +193,9 @@ def load(system: str, where: Path | None = None, any_bounds: bool = False) -> Ba
             raise BaselineError(
                 f"{path}: {name}: references and noise are of different variables. Fix: {again}"
             )
+        better = case.get("better", {})
         if not any_bounds:
-            _check_bounds(references, f"{path}: {name}", bounds_only)
+            _check_bounds(references, better, f"{path}: {name}", bounds_only)
         fault = _contradiction(case, meta["sessions"], references, samples.get(name))
         if fault:
             raise BaselineError(f"{path}: {name}: {fault}. Fix: {again}")
@@ -164,6 +208,8 @@ def load(system: str, where: Path | None = None, any_bounds: bool = False) -> Ba
             {variable: reference[0] for variable, reference in references.items()},
             {variable: Noise(**noise) for variable, noise in case["noise"].items()},
             samples[name],
+            {quantity: (one[0], one[1]) for quantity, one in case.get("evidence", {}).items()},
+            better,
         )
     return Baseline(system, path, entries)
 
@@ -223,10 +269,10 @@ def _check_format(data, path: Path, fix: str, any_bounds: bool) -> None:
         )
 
 
-def _check_bounds(references: dict, where: str, fix: str) -> None:
+def _check_bounds(references: dict, directions: dict, where: str, fix: str) -> None:
     """Raise BaselineError if only the better side is bounded: any regression would pass."""
     for variable, (_, lower, upper, unit) in references.items():
-        lower_is_better = metrics.unit(unit).lower_is_better
+        lower_is_better = metrics.unit(unit).lower_is_better_or(directions.get(variable, ""))
         worse, better = (upper, lower) if lower_is_better else (lower, upper)
         if lower_is_better is not None and worse is None and better is not None:
             side = "lower" if lower_is_better else "higher"
@@ -284,7 +330,7 @@ def documents(baseline: Baseline) -> list[tuple[Path, str]]:
     samples = _samples_as_json(entries)
     document = {"baseline": _metadata(replace(baseline, entries=entries), samples)}
     for key, entry in entries.items():
-        _add_references(document, baseline.system, key, entry)
+        add_references(document, baseline.system, key, entry)
     text = yaml.dump(
         document,
         Dumper=_Dumper,
@@ -330,16 +376,19 @@ def _metadata(baseline: Baseline, samples: str) -> dict:
 
 def _case(entry: Entry, common: dict[str, str]) -> dict:
     """A case's metadata, without the facts that all cases of its partition share."""
+    evidence = {name: list(one) for name, one in sorted(entry.evidence.items())}
     return {
         "recorded": entry.recorded,
         "sessions": list(entry.sessions),
         "parameters": entry.parameters,
         "facts": {name: value for name, value in entry.facts.items() if name not in common},
         "noise": {name: vars(noise) for name, noise in sorted(entry.noise.items())},
+        **({"evidence": evidence} if evidence else {}),
+        **({"better": dict(sorted(entry.better.items()))} if entry.better else {}),
     }
 
 
-def _add_references(document: dict, system: str, key: Key, entry: Entry) -> None:
+def add_references(document: dict, system: str, key: Key, entry: Entry) -> None:
     """Add a case's references below its class, as ReFrame reads them."""
     check, partition, environ = key
     index = ["$partition", "$environ", *entry.parameters]
@@ -348,7 +397,7 @@ def _add_references(document: dict, system: str, key: Key, entry: Entry) -> None
         place = place.setdefault(step, {})
     for name in sorted(entry.values):
         unit = entry.units[name]
-        place[name] = [entry.values[name], *bounds(unit, entry.noise[name].spread), unit]
+        place[name] = [entry.values[name], *bounds_of(entry, name), unit]
 
 
 def _common(facts: list[dict[str, str]]) -> dict[str, str]:
@@ -367,10 +416,14 @@ class _Dumper(yaml.SafeDumper):
         return True
 
 
-def bounds(unit: str, spread: float) -> list[float | None]:
-    """Bounds of a reference as fractions: on the worse side, or on both sides for a unit without
-    direction."""
+def bounds_of(entry: Entry, variable: str) -> list[float | None]:
+    """Bounds of a variable's reference."""
+    return bounds(entry.lower_is_better(variable), entry.noise[variable].spread)
+
+
+def bounds(lower_is_better: bool | None, spread: float) -> list[float | None]:
+    """Bounds of a reference as fractions: on the worse side, or on both sides where the direction
+    is unknown."""
     reach = float(f"{max(BOUND[1], BOUND[0] * spread):.3g}")
-    lower_is_better = metrics.unit(unit).lower_is_better
     lower = None if lower_is_better else -min(LOWEST, reach)
     return [lower, None if lower_is_better is False else reach]

@@ -7,6 +7,8 @@ number of repeats.
 A change is measured again on the nodes where it was seen: on others, a sick node would look well.
 """
 
+from __future__ import annotations
+
 import shlex
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -20,7 +22,7 @@ from nearmetal.gate import relative, rerun
 from nearmetal.gate.session import Fresh
 from nearmetal.gate.verdict import CHANGED, MEASURED_AGAIN, GateReport, Verdict, Where
 from nearmetal.results import Case, Database, Session, confirmations
-from nearmetal.stats.plan import ANALYSES, LEAST_UNCHANGED
+from nearmetal.stats.plan import LEAST_UNCHANGED
 
 
 @dataclass(frozen=True)
@@ -237,7 +239,7 @@ def _repeats(one: Verdict, fresh: Fresh, bounds: Bounds, is_last: bool = False) 
         return min(one.fresh or LEAST_UNCHANGED, left) if left > 0 else 0
     if one.wanted is None:
         return 0
-    reachable = [count for count in ANALYSES if one.repeats < count <= one.repeats + left]
+    reachable = [count for count in one.later if one.repeats < count <= one.repeats + left]
     if not reachable:
         return 0
     # A number of repeats without an analysis decides nothing.

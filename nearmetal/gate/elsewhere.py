@@ -1,5 +1,7 @@
 """Is a node or the system the cause? Measures regressed cases on other nodes of their partition."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
@@ -8,7 +10,7 @@ from nearmetal.choices import some
 from nearmetal.compare import percent
 from nearmetal.gate import rerun
 from nearmetal.gate.baseline import Baseline
-from nearmetal.gate.session import drifts
+from nearmetal.gate.session import Drifts, drifts
 from nearmetal.gate.verdict import GateReport, Verdict, Where
 from nearmetal.results import Case, Database, confirmations
 from nearmetal.stats import judge
@@ -36,7 +38,8 @@ def measure(
         is_regressed = any(
             one.where == case.where and one.name == "regressed" for one in report.verdicts
         )
-        if is_regressed and used and not case.node and spare >= len(used):
+        pinned = case.node or case.foreign  # a check of others takes no list of nodes
+        if is_regressed and used and not pinned and spare >= len(used):
             wanted[case.where] = Again(REPEATS, (), used)
     wanted = {where: one for where, one in wanted.items() if where not in done}
     if not wanted:
@@ -50,18 +53,40 @@ def measure(
 
 def notes(report: GateReport, baseline: Baseline, database: Database) -> list[str]:
     """What other nodes showed of each regressed variable."""
-    cases = {case.where: case for case in report.session.cases}
     found: dict[tuple[str, ...], list[str]] = {}
-    for again in _measured(report, database):
+    for one, seen, said in _seen(report, baseline, database):
+        found.setdefault((" | ".join(one.where), said), []).append(f"{one.variable} {seen.change}")
+    return [f"{where}: {said}: {some(names)}" for (where, said), names in found.items()]
+
+
+def signs(report: GateReport, baseline: Baseline, database: Database) -> dict[str, dict[str, str]]:
+    """By partition, what other nodes showed of all of its regressed variables, in words.
+
+    The key is `all nodes` or `these nodes alone`; a partition is left out where they disagree.
+    """
+    found: dict[str, dict[str, str]] = {}
+    for one, seen, said in _seen(report, baseline, database):
+        sign = {"system": "all nodes", "node": "these nodes alone"}.get(seen.word)
+        if sign:
+            found.setdefault(one.partition, {}).setdefault(sign, said)
+    return {partition: words for partition, words in found.items() if len(words) == 1}
+
+
+def _seen(
+    report: GateReport, baseline: Baseline, database: Database
+) -> Iterable[tuple[Verdict, _Seen, str]]:
+    """Each regressed variable that was measured on other nodes, with what these showed."""
+    cases = {case.where: case for case in report.session.cases}
+    measured = list(_measured(report, database))
+    drifting = drifts(baseline) if measured else {}
+    for again in measured:
         for one in report.verdicts:
             if one.where != again.where or one.name != "regressed":
                 continue
-            seen = _judged(one, again, baseline)
+            seen = _judged(one, again, baseline, drifting)
             if seen:
-                where = " | ".join(one.where)
-                said = seen.said(rerun.nodes_of(cases[one.where]), rerun.nodes_of(again))
-                found.setdefault((where, said), []).append(f"{one.variable} {seen.change}")
-    return [f"{where}: {said}: {some(names)}" for (where, said), names in found.items()]
+                used, other = rerun.nodes_of(cases[one.where]), rerun.nodes_of(again)
+                yield one, seen, seen.said(used, other)
 
 
 def _measured(report: GateReport, database: Database) -> Iterable[Case]:
@@ -90,7 +115,7 @@ class _Seen:
         }[self.word]
 
 
-def _judged(one: Verdict, again: Case, baseline: Baseline) -> _Seen | None:
+def _judged(one: Verdict, again: Case, baseline: Baseline, drifting: Drifts) -> _Seen | None:
     """None if the baseline or the case lacks the variable, or its samples cannot be judged."""
     value = next((value for value in again.values if value.variable == one.variable), None)
     entry = baseline.entries.get(one.key)
@@ -100,8 +125,8 @@ def _judged(one: Verdict, again: Case, baseline: Baseline) -> _Seen | None:
         decision = judge.judge(
             entry.by_day(one.variable),
             value.samples,
-            bool(value.lower_is_better),
-            drift=drifts(baseline)[one.key, one.variable],
+            bool(entry.lower_is_better(one.variable)),
+            drift=drifting[one.key, one.variable],
         )
     except judge.JudgeError:
         return None

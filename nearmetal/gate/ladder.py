@@ -9,11 +9,14 @@ A rung is what a variable is judged against. Each verdict names its rung:
 - `baseline`: several sessions.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from nearmetal import naming
 from nearmetal.expectations.judge import Deviation
+from nearmetal.gate import foreign
 from nearmetal.gate.session import undisturbed
 from nearmetal.gate.verdict import VERDICT_NAMES, GateReport, Verdict, Where
 from nearmetal.results import Case, Session, Value
@@ -55,6 +58,7 @@ def judge_without_baseline(
 
 def _notes(session: Session, before: Session | None) -> Iterable[str]:
     record = f"`nearmetal baseline record --system {session.system}`"
+    option = foreign.repeats(20, session.cases)
     if before is None:
         yield (
             "no baseline, and no session before this one: judged against expectations alone. The "
@@ -67,11 +71,12 @@ def _notes(session: Session, before: Session | None) -> Iterable[str]:
             f"changes of more than {100 * two_sessions.LEAST:.0f} % count"
         )
     yield (
-        f"one session of 20 repeats (-S repeats=20) and {record} give a baseline that finds "
-        "smaller changes; twelve sessions also show how much days differ"
+        f"one session of 20 repeats ({option}) and {record} give a baseline that finds "
+        "smaller changes; sessions on eight days also show how much days differ"
     )
-    for key in session.skipped:
-        yield f"skipped by its check: {' | '.join(key)}"
+    yield from session.told_of_skipped
+    if lacking := foreign.note(session.cases):
+        yield lacking
 
 
 def _of_expectations(case: Case, bounded: frozenset[str]) -> list[Verdict]:
@@ -98,6 +103,7 @@ def _verdict(case: Case, value: Value, name: str, rung: str) -> Verdict:
         repeats=len(value.samples),
         node=case.node,
         rung=rung,
+        better=value.better,
     )
 
 
@@ -149,9 +155,17 @@ def _compared(one: Verdict, then: Value, decision: Decision) -> Verdict:
     )
 
 
-def held_against(report: GateReport, deviations: Iterable[Deviation]) -> GateReport:
-    """The report, with `deviates` in place of the verdicts on variables beyond an expectation."""
+def held_against(
+    report: GateReport, deviations: Iterable[Deviation], broken: str = ""
+) -> GateReport:
+    """The report, with `deviates` in place of the verdicts on variables beyond an expectation.
+
+    Of a disturbed case these are `disturbed`, with the deviation in the reason.
+
+    :arg broken: why the session could not be held against expectations; it is incomplete then.
+    """
     verdicts = list(report.verdicts)
+    cases = {case.where: case for case in report.session.cases}
     for one in deviations:
         case = one.case
         places = [
@@ -163,37 +177,41 @@ def held_against(report: GateReport, deviations: Iterable[Deviation]) -> GateRep
             and verdict.variable == one.variable
         ]
         if not places:
-            verdicts.append(_of_case(one))
+            verdicts.append(_of_case(one, cases))
         for place in places:
             found = verdicts[place]
-            reason = "; ".join(filter(None, [one.said, found.reason if _says(found) else ""]))
-            verdicts[place] = replace(found, name="deviates", reason=reason, rung=EXPECTATION)
+            verdicts[place] = _beyond(found, one, cases.get(found.where))
+    if broken:
+        reason = f"the session was not held against expectations: {broken}"
+        verdicts.append(Verdict("", "", "", "", "", "incomplete", reason=reason, rung=EXPECTATION))
     return replace(report, verdicts=_sorted(verdicts))
 
 
-def _says(verdict: Verdict) -> bool:
-    """Whether a verdict's reason is worth keeping beside a deviation."""
-    return verdict.name in ("deviates", "disturbed")
+def _beyond(verdict: Verdict, one: Deviation, case: Case | None) -> Verdict:
+    """The verdict on a variable beyond an expectation."""
+    kept = verdict.reason if verdict.name in ("deviates", "disturbed") else ""
+    causes = [cause.text for cause in case.disturbed] if case else []
+    reasons = [one.said, kept, *(text for text in causes if text not in kept)]
+    return replace(
+        verdict,
+        name="disturbed" if causes and one.of_values else "deviates",
+        reason="; ".join(filter(None, reasons)),
+        rung=EXPECTATION,
+    )
 
 
 def _parameters(check: str) -> dict[str, str]:
     return dict(naming.PARAMETER.findall(check))
 
 
-def _of_case(one: Deviation) -> Verdict:
+def _of_case(one: Deviation, cases: Mapping[Where, Case]) -> Verdict:
     """The verdict on a case whose deviation is of no single variable."""
     case = one.case
     name = " ".join([case.check, *(f"%{key}={value}" for key, value in case.parameters.items())])
-    return Verdict(
-        name,
-        case.partition,
-        case.environ,
-        one.variable,
-        "",
-        "deviates",
-        reason=one.said,
-        rung=EXPECTATION,
+    verdict = Verdict(
+        name, case.partition, case.environ, one.variable, "", "deviates", rung=EXPECTATION
     )
+    return _beyond(verdict, one, cases.get(verdict.where))
 
 
 def _sorted(verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:

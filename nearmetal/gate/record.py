@@ -1,6 +1,9 @@
 """Records a baseline from sessions. An error names the unsuitable session and the reason."""
 
+from __future__ import annotations
+
 import statistics
+from collections import Counter
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -8,17 +11,23 @@ from pathlib import Path
 import numpy as np
 
 from nearmetal import metrics, results
-from nearmetal.facts import changed_facts
-from nearmetal.gate import relative
+from nearmetal.facts import changed_facts, nodes_in
+from nearmetal.gate import foreign, relative
 from nearmetal.gate.baseline import MAY_DIFFER, Baseline, BaselineError, Entry, Key, Noise
 from nearmetal.gate.session import drifts
-from nearmetal.results import FACTS, Case, Database, Session
+from nearmetal.results import FACTS, Case, Database, Session, Value
 from nearmetal.stats import judge, plan, ranks
 
 
-def choose(database: Path | Database, system: str, named: list[str] | None) -> list[Session]:
+def choose(
+    database: Path | Database, system: str, named: list[str] | None, since: float | None = None
+) -> list[Session]:
     """The sessions to record from, oldest first: the named ones, or the last ones with the same
-    cases as the newest. Raises ResultsError."""
+    cases as the newest. Sessions of few repeats are more than BASELINE_SESSIONS.
+
+    :arg since: all of those that started since this time, in seconds since 1970.
+    :raises ResultsError: there is none.
+    """
     database = Database.of(database)
     if named:
         found = [results.load_session(database, uuid=uuid) for uuid in dict.fromkeys(named)]
@@ -29,15 +38,32 @@ def choose(database: Path | Database, system: str, named: list[str] | None) -> l
     for session in results.sessions(database, newest_first=True):
         if session.system != system or unfit(session):
             continue
+        if since is not None and session.time < since:
+            continue
         cases = {case.key for case in session.cases}
         keys = keys or cases
         if cases == keys:
             chosen.append(session)
-        if len(chosen) == plan.BASELINE_SESSIONS:
+        if (
+            since is None
+            and len(chosen) >= plan.BASELINE_SESSIONS
+            and _repeats(chosen) >= plan.LEAST_BASELINE
+        ):
             break
     if not chosen:
         results.load_session(database, system)  # raises, and names the known systems
+        if since is not None:
+            raise BaselineError("no session since then. Fix: give an earlier --since")
     return chosen[::-1]
+
+
+def _repeats(sessions: list[Session]) -> int:
+    """The least number of samples that a variable has in all sessions together."""
+    found: Counter[tuple] = Counter()
+    for session in sessions:
+        for value in session.values:
+            found[value.check, value.place, value.environ, value.variable] += len(value.samples)
+    return min(found.values(), default=plan.LEAST_BASELINE)
 
 
 def unfit(session: Session) -> str:
@@ -63,7 +89,7 @@ def record(
             "no session to record from. "
             f"Fix: `reframe -c reframe_checks -r --system {before.system}` first"
         )
-    sessions = [relative.with_ratios(session) for session in sessions]
+    sessions = [relative.with_ratios(before.directed(session)) for session in sessions]
     keys = {case.key for session in sessions for case in session.cases}
     for session in sessions:
         _refuse_unsuitable(session, keys, before.system)
@@ -77,7 +103,8 @@ def record(
         entries[key] = _entry(key, cases, sessions, earlier)
     after = Baseline(before.system, before.path, {**before.entries, **entries})
     after = _with_detectable_changes(after, leave_out_noisy, notes)
-    return after, list(dict.fromkeys([*notes, *_next_rung(after)]))
+    lacking = foreign.note(case for session in sessions for case in session.cases)
+    return after, list(dict.fromkeys(filter(None, [*notes, *_next_rung(after), lacking])))
 
 
 def _next_rung(baseline: Baseline) -> list[str]:
@@ -221,7 +248,8 @@ def _entry(
             raise BaselineError(
                 f"{where}: {len(together)} samples in {len(found)} sessions, but a rank test needs "
                 f"at least {plan.LEAST_BASELINE}; with 60 it finds smaller changes. Fix: record "
-                "from more sessions, or run with more repeats (-S repeats=10)"
+                "from more sessions, or run with more repeats "
+                f"({foreign.repeats(plan.LEAST_BASELINE, cases)})"
             )
         values[variable] = float(f"{statistics.median(together):.6g}")
         noise[variable] = Noise(
@@ -236,13 +264,49 @@ def _entry(
             **(earlier.sessions if earlier else {}),
             **{session.uuid: session.started for session in sessions},
         },
-        {fact: value for fact, value in cases[-1].facts.items() if isinstance(value, str)},
+        {**_facts(cases[-1]), **_nodes(cases, earlier)},
         cases[0].parameters,
         {value.variable: value.unit for value in cases[0].values if value.variable in values},
         values,
         noise,
         samples,
+        _evidence(cases, earlier),
+        {
+            value.variable: value.better
+            for value in cases[0].values
+            if value.variable in values and _needs_direction(value)
+        },
     )
+
+
+def _needs_direction(value: Value) -> bool:
+    """Whether the value has a direction that its unit does not give."""
+    return bool(value.better) and metrics.unit(value.unit).lower_is_better is None
+
+
+def _facts(case: Case) -> dict[str, str]:
+    return {fact: value for fact, value in case.facts.items() if isinstance(value, str)}
+
+
+def _nodes(cases: list[Case], earlier: Entry | None) -> dict[str, str]:
+    """The fact `nodes`: those of all sessions; {} if none is known."""
+    before = nodes_in(earlier.facts) if earlier else ()
+    found = sorted({*before, *(node for case in cases for node in nodes_in(case.facts))})
+    return {"nodes": ", ".join(found)} if found else {}
+
+
+def _evidence(cases: list[Case], earlier: Entry | None) -> dict[str, tuple[float, float]]:
+    """Each quantity of evidence: median of the sessions' medians, and the largest of them."""
+    known = earlier.evidence if earlier else {}
+    weight = len(earlier.sessions) if earlier else 0
+    found: dict[str, tuple[float, float]] = {}
+    counted = [case.quantities for case in cases]
+    for name in sorted({*known, *(name for one in counted for name in one)}):
+        medians = [statistics.median(one[name]) for one in counted if name in one]
+        most = max([*medians, *known.get(name, ())[1:]])
+        middle = statistics.median([*medians, *known.get(name, ())[:1] * weight])
+        found[name] = float(f"{middle:.3g}"), float(f"{most:.3g}")
+    return found
 
 
 def _with_detectable_changes(baseline: Baseline, leave_out: bool, notes: list[str]) -> Baseline:
@@ -254,10 +318,11 @@ def _with_detectable_changes(baseline: Baseline, leave_out: bool, notes: list[st
         noise = {}
         for name, one in entry.noise.items():
             detectable = None
-            if metrics.unit(entry.units[name]).lower_is_better is None:
+            if entry.lower_is_better(name) is None:
                 notes.append(
-                    f"{name} of {' | '.join(key)} stays unjudged: nearmetal.metrics does not say "
-                    f"whether more or less {entry.units[name]!r} is better"
+                    f"{name} of {' | '.join(key)} stays unjudged: nothing says whether more or "
+                    f"less {entry.units[name]!r} is better. A line `{entry.units[name]}: more` in "
+                    f"{baseline.path.with_name(results.FILE_OF_DIRECTIONS)} says it"
                 )
             else:
                 detectable = judge.detectable_change(entry.by_day(name), count, drift[key, name])

@@ -4,6 +4,8 @@ Drift that partitions share, such as that of the host or of a cooler day, cancel
 is divided by the median of the native samples.
 """
 
+from __future__ import annotations
+
 import statistics
 from dataclasses import replace
 

@@ -1,9 +1,12 @@
 """A gate's report as text for a terminal, JSON, JUnit, Markdown or OpenMetrics. Writes no file."""
 
+from __future__ import annotations
+
 import functools
 import math
 import re
 from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from xml.etree import ElementTree
@@ -12,10 +15,10 @@ from prometheus_client import CollectorRegistry, Gauge, Info
 from prometheus_client.openmetrics.exposition import generate_latest
 from tabulate import tabulate
 
-from nearmetal import clean, compare, nearness
+from nearmetal import clean, compare, limits, nearness
 from nearmetal.choices import some
 from nearmetal.compare import number, percent, plain
-from nearmetal.gate.verdict import MEASURED_AGAIN, VERDICT_NAMES, GateReport, Verdict
+from nearmetal.gate.verdict import MEASURED_AGAIN, VERDICT_NAMES, GateReport, Likely, Verdict
 
 #: Version of the JSON document, which the schema beside this file describes.
 FORMAT = 1
@@ -24,7 +27,9 @@ KEYS = {"environ": "environment", "name": "word", "repeats": "launches"}
 #: Verdicts whose variables the table leaves out.
 QUIET = ("watched", "ok")
 #: Attributes of a verdict that the document leaves out: they steer `--confirm`.
-INTERNAL = ("fresh",)
+INTERNAL = ("fresh", "better", "later")
+#: Most likely causes in the outputs for people.
+LIKELY = 6
 HEADERS = (
     "verdict",
     "check",
@@ -59,9 +64,11 @@ def readable(output):
     @functools.wraps(output)
     def cleaned(report: GateReport, *arguments):
         # The outputs name the session, but need none of its cases, which may be thousands.
-        session = clean.every(replace(report.session, cases=(), skipped=()))
-        verdicts, notes = clean.every((report.verdicts, report.notes))
-        return output(replace(report, session=session, verdicts=verdicts, notes=notes), *arguments)
+        session = clean.every(replace(report.session, cases=(), skipped=(), reasons={}))
+        said = clean.every((report.verdicts, report.notes, report.causes))
+        verdicts, notes, causes = said
+        cleaned = replace(report, session=session, verdicts=verdicts, notes=notes, causes=causes)
+        return output(cleaned, *arguments)
 
     return cleaned
 
@@ -106,6 +113,19 @@ def row(one: Verdict) -> list[str]:
     ]
 
 
+def likely(report: GateReport) -> list[str]:
+    """A line on each likely cause, with the first piece of its evidence."""
+    lines = list(map(likely_line, report.causes[:LIKELY]))
+    return [*lines, "`nearmetal explain` lists the evidence of each"] if lines else []
+
+
+def likely_line(one: Likely) -> str:
+    """`native: MTU: the network interfaces have another MTU (mtu: 1500 -> 1200)`."""
+    name = f"{one.name}: {one.says}" if one.score else one.says
+    evidence = f" ({one.evidence[0]})" if one.evidence else ""
+    return f"{', '.join(one.places)}: {name}{evidence}"
+
+
 def reasons(report: GateReport) -> list[str]:
     """Lines below the table: each reason with its variables, changed facts, advice and notes."""
     grouped: dict[str, list[str]] = {}
@@ -129,21 +149,53 @@ def reasons(report: GateReport) -> list[str]:
     return [*lines, *(text for name, text in ADVICE.items() if name in names), *report.notes]
 
 
-@readable
 def table(report: GateReport, every: bool = False) -> str:
     """Table for a terminal: variables that are not ok, or all variables."""
+    return _table(report, disturbed(report), every)
+
+
+def disturbed(report: GateReport) -> list[str]:
+    """What disturbed the session's repeats, a line each."""
+    return clean.every(compare.disturbed(report.session))
+
+
+@readable
+def _table(report: GateReport, disturbances: Sequence[str], every: bool) -> str:
     rows = [
         row(one) for one in report.verdicts if every or (one.name not in QUIET and one.variable)
     ]
     alignment = ["left"] * 5 + ["right"] * 6
     text = tabulate(rows, HEADERS, disable_numparse=True, colalign=alignment) if rows else ""
-    blocks = [f"{headline(report)}\n{subject(report)}", text, "\n".join(reasons(report))]
+    top = "\n".join([headline(report), subject(report), *disturbances])
+    causes = "\n".join(["likely causes:", *likely(report)]) if report.causes else ""
+    blocks = [top, text, causes, "\n".join(reasons(report))]
     return "\n\n".join(filter(None, blocks))
 
 
-@readable
 def document(report: GateReport) -> dict:
     """JSON document for programs, as gate-schema.yaml describes it."""
+    return _document(report, clean.every(_evidence(report)))
+
+
+def _evidence(report: GateReport) -> list[dict]:
+    """The evidence of each case that has some, as medians over its repeats."""
+    return [
+        {
+            "check": case.check,
+            "partition": case.partition,
+            "node": case.node,
+            "environment": case.environ,
+            "repeats": len(case.evidence),
+            "unknown": list(case.unknown_evidence),
+            "medians": compare.medians(case),
+        }
+        for case in report.session.cases
+        if case.evidence or case.unknown_evidence
+    ]
+
+
+@readable
+def _document(report: GateReport, evidence: list[dict]) -> dict:
     return {
         "format": FORMAT,
         "verdict": report.verdict,
@@ -155,7 +207,23 @@ def document(report: GateReport) -> dict:
             "started": report.session.started,
         },
         "judged": list(map(_entry, report.verdicts)),
+        "causes": causes_of(report),
+        "evidence": evidence,
     }
+
+
+def causes_of(report: GateReport) -> list[dict]:
+    """The likely causes for programs, in their order."""
+    return [
+        {
+            "cause": one.name,
+            "says": one.says,
+            "partitions": list(one.places),
+            "score": one.score,
+            "evidence": list(one.evidence),
+        }
+        for one in report.causes
+    ]
 
 
 def _entry(one: Verdict) -> dict:
@@ -211,10 +279,14 @@ def escaped(text) -> str:
     return re.sub(r"([\\|\[\]])", r"\\\1", entities)
 
 
-@readable
 def markdown(report: GateReport) -> str:
     """Comment for a merge request: the headline, variables that are not ok, and the others in a
     closed block."""
+    return _markdown(report, disturbed(report))
+
+
+@readable
+def _markdown(report: GateReport, disturbances: Sequence[str]) -> str:
 
     def cells(values):
         return "| " + " | ".join(map(escaped, values)) + " |"
@@ -229,8 +301,12 @@ def markdown(report: GateReport) -> str:
         "",
         escaped(subject(report)),
         "",
+        *(f"- {escaped(line)}" for line in disturbances),
+        "",
         *(block(loud) if loud else []),
     ]
+    if report.causes:
+        lines += ["", "Likely causes:", "", *(f"- {escaped(one)}" for one in likely(report))]
     lines += ["", *(f"- {escaped(reason)}" for reason in reasons(report))]
     if rest:
         lines += [
@@ -244,10 +320,14 @@ def markdown(report: GateReport) -> str:
     return "\n".join(lines) + "\n"
 
 
-def openmetrics(report: GateReport) -> str:
-    """Gauges for a monitor that scrapes a file."""
+def openmetrics(report: GateReport, numbers: Callable[[], limits.Numbers] | None = None) -> str:
+    """Gauges for a monitor that scrapes a file: first the nearness that `compare` prints.
+
+    :arg numbers: of the partitions' extras, for the limits of a session without a native link.
+    """
     places = compare.columns(report.session, None)
-    return _gauges(report, nearness.of_session(report.session, places) if places else None)
+    near = limits.native_or_limits(report.session, places, numbers) if places else None
+    return _gauges(report, near)
 
 
 @readable
@@ -256,6 +336,8 @@ def _gauges(report: GateReport, near: nearness.Nearness | None) -> str:
         CollectorRegistry(),
         ("system", "partition", "node", "environment", "check", "variable"),
     )
+    if near is not None:
+        _nearness(registry, report.session.system, near)
     value = Gauge(
         "nearmetal_value", "Median over the repeats.", (*labels, "unit"), registry=registry
     )
@@ -285,15 +367,28 @@ def _gauges(report: GateReport, near: nearness.Nearness | None) -> str:
             value.labels(*where, one.unit).set(one.value)
         if one.change is not None:
             change.labels(*where).set(one.change)
-    if near is not None:
-        left = Gauge(
-            "nearmetal_nearness_ratio",
-            "Share of the base partition that is left; 1 is as near, below 1 is worse.",
-            ("system", "partition", "base", "aspect"),
-            registry=registry,
-        )
-        for aspect, shares in near.rows:
-            for place, share in zip(near.places, shares):
-                if share is not None:
-                    left.labels(report.session.system, place, near.base, aspect).set(share.value)
     return generate_latest(registry).decode()
+
+
+def _nearness(registry: CollectorRegistry, system: str, near: nearness.Nearness) -> None:
+    names = ("system", "partition", "base", "aspect")
+    left = Gauge(
+        "nearmetal_nearness_ratio",
+        "Share of the base that is left; 1 is as near, below 1 is worse.",
+        names,
+        registry=registry,
+    )
+    interval = Gauge(
+        "nearmetal_nearness_interval_ratio",
+        "Bounds of the share's interval, 95 % of bootstrap draws over repeats.",
+        (*names, "bound"),
+        registry=registry,
+    )
+    for aspect, shares in near.rows:
+        for place, share in zip(near.places, shares):
+            if share is None:
+                continue
+            where = system, place, near.base, aspect
+            left.labels(*where).set(share.value)
+            for bound, value in zip(("low", "high"), share.interval or ()):
+                interval.labels(*where, bound).set(value)

@@ -1,5 +1,8 @@
 """Runs ReFrame again for some cases of a session, each with its own number of repeats."""
 
+from __future__ import annotations
+
+import itertools
 import os
 import re
 import shlex
@@ -19,6 +22,7 @@ from nearmetal.choices import some
 from nearmetal.command import CommandError, parse
 from nearmetal.compare import gist
 from nearmetal.errors import NearmetalError
+from nearmetal.facts import nodes_in
 from nearmetal.gate.selection import CHOOSING
 from nearmetal.gate.verdict import Where
 from nearmetal.results import CONFIRMS, ELSEWHERE, Case, Database, Session, confirmations
@@ -67,7 +71,8 @@ def measure(
 ) -> dict[Where, Case | str]:
     """Measure cases in one run of ReFrame; what it stored of each, or why it did not.
 
-    Cases of nodes that `--distribute` chose are a run of their own.
+    Cases of nodes that `--distribute` chose are a run of their own, and so are those of checks of
+    others.
 
     :arg seconds: after which ReFrame is interrupted; None: never.
     :arg elsewhere: whether the result is stored as one of other nodes, which confirms nothing.
@@ -75,9 +80,11 @@ def measure(
     """
     cases = {case.where: case for case in session.cases}
     found: dict[Where, Case | str] = {}
-    for distributed in (False, True):
+    for kind in itertools.product((False, True), repeat=2):
         part = {
-            where: one for where, one in wanted.items() if bool(cases[where].node) == distributed
+            where: one
+            for where, one in wanted.items()
+            if (bool(cases[where].node), cases[where].foreign) == kind
         }
         if part:
             found |= _measured(session, part, database, reframe, seconds, elsewhere)
@@ -144,7 +151,8 @@ def _start(session: Session, command: list[str], seconds: float | None) -> tuple
 
 def arguments(session: Session, wanted: Mapping[Where, Again], suffix: str = "") -> list[str]:
     """ReFrame's arguments for fresh repeats of some cases: those of the session's command, with the
-    selection replaced. Either all of the cases have a node that `--distribute` chose, or none."""
+    selection replaced. Either all of the cases have a node that `--distribute` chose, or none.
+    Either all are of checks of others, or none. Those repeat by `--reruns`, on any nodes."""
     cases = {case.where: case for case in session.cases if case.where in wanted}
     try:
         command = parse(session.command)
@@ -162,6 +170,7 @@ def arguments(session: Session, wanted: Mapping[Where, Again], suffix: str = "")
     if nodes:
         words = [word for word in words if not _chooses_nodes(word)]
         words += ["--distribute=all", "-J", f"nodelist={','.join(nodes)}"]
+    foreign = any(case.foreign for case in cases.values())
     partitions = {case.partition for case in cases.values()}
     only = f":{partitions.pop()}" if len(partitions) == 1 else ""
     plain = {where: naming.parse(case.check).plain for where, case in cases.items()}
@@ -174,15 +183,20 @@ def arguments(session: Session, wanted: Mapping[Where, Again], suffix: str = "")
         *("--system", f"{session.system}{only}"),
         *_each("-p", (case.environ for case in cases.values())),
         *_each("-n", (name.replace(" ", "") for name in plain.values())),
-        *("-S", f"again={again.write(keys)}"),
+        *(_reruns(wanted) if foreign else ("-S", f"again={again.write(keys)}")),
         *("--session-extras", f"{CONFIRMS}={session.uuid}{suffix}"),
     ]
 
 
+def _reruns(wanted: Mapping[Where, Again]) -> list[str]:
+    """ReFrame's option for as many launches as the case with the most repeats needs."""
+    more = max(one.repeats for one in wanted.values()) - 1
+    return [f"--reruns={more}"] if more else []
+
+
 def nodes_of(case: Case) -> tuple[str, ...]:
     """The nodes of a case, as its facts name them."""
-    nodes = case.facts.get("nodes") or ()
-    return tuple(re.split(r"[,\s]+", nodes)) if isinstance(nodes, str) else tuple(nodes)
+    return nodes_in(case.facts)
 
 
 def _each(option: str, names: Iterable[str]) -> list[str]:

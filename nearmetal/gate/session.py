@@ -1,17 +1,21 @@
 """Judges a session against the baseline of its system."""
 
+from __future__ import annotations
+
 import statistics
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from nearmetal.compare import gist
 from nearmetal.facts import changed_facts
-from nearmetal.gate import relative
+from nearmetal.gate import foreign, relative
 from nearmetal.gate.baseline import Baseline, Entry, Key
 from nearmetal.gate.selection import promised
 from nearmetal.gate.verdict import CHANGED, RUNGS, VERDICT_NAMES, GateReport, Verdict
 from nearmetal.naming import parse
 from nearmetal.results import Case, Session, Value
-from nearmetal.stats import drift, judge, plan
+from nearmetal.stats import drift, judge, plan, ranks
 
 #: Fresh samples of a session's confirmations, by check, place, environment and variable.
 Fresh = dict[tuple[str, str, str, str], list[float]]
@@ -24,24 +28,52 @@ _FEW_DAYS = (
 )
 
 
+_BAD_DAY = (
+    "this day shifted variables {factor:.1f} times as far as the baseline's days, those that got "
+    "better too. The gate allows for it, and finds only larger changes. Run again on another day"
+)
+
+
 #: Drift of each variable between days, as a fraction.
 Drifts = dict[tuple[Key, str], float]
+
+
+@dataclass(frozen=True)
+class Day:
+    """How far the day of a session may shift its variables."""
+
+    drifts: Drifts
+    note: str = ""  #: in words, if that is farther than the baseline's days did
 
 
 @dataclass(frozen=True)
 class _Campaign:
     """Settings that the verdicts on all variables share."""
 
-    variables: int
+    known: Baseline
+    weight: float  #: of all judged variables together
     drifts: Drifts
     fresh: Fresh
 
+    def variables(self, check: str, variable: str) -> float:
+        """Number of variables with which this one shares the campaign's error, by its weight."""
+        return max(1.0, self.weight / self.known.weigh(check, variable))
 
-def judge_session(session: Session, baseline: Baseline, fresh: Fresh | None = None) -> GateReport:
-    """Judge every variable that the session should hold, with the fresh samples that confirm it."""
-    session = relative.with_ratios(session)
+
+def judge_session(
+    session: Session,
+    baseline: Baseline,
+    fresh: Fresh | None = None,
+    day: Day | None = None,
+) -> GateReport:
+    """Judge every variable that the session should hold, with the fresh samples that confirm it.
+
+    :arg day: `day_of` the session, for a caller that has it.
+    """
+    day = day or day_of(session, baseline)
+    session = relative.with_ratios(baseline.directed(session))
     expected, note = promised(session, baseline)
-    campaign = _Campaign(_variables(session, baseline), drifts(baseline), fresh or {})
+    campaign = _Campaign(baseline, _weight(session, baseline), day.drifts, fresh or {})
     # A case that `-P` varied is not in the baseline, but it is in the selection.
     found = {(parse(case.check).plain, case.partition, case.environ) for case in session.cases}
     verdicts = [_missing(key) for key in sorted(expected - found)]
@@ -59,7 +91,12 @@ def judge_session(session: Session, baseline: Baseline, fresh: Fresh | None = No
         days = "one day" if baseline.days == 1 else f"{baseline.days} days"
         few = _FEW_DAYS.format(days=days, system=session.system)
         note = "; ".join(filter(None, [note, few]))
-    notes = [note, *(f"skipped by its check: {' | '.join(key)}" for key in session.skipped)]
+    notes = [
+        day.note,
+        note,
+        foreign.note(session.cases),
+        *session.told_of_skipped,
+    ]
     return GateReport(
         session,
         tuple(sorted(verdicts, key=lambda one: (VERDICT_NAMES.index(one.name), one.where))),
@@ -89,22 +126,76 @@ def drifts(baseline: Baseline) -> Drifts:
 
     At least PRIOR_DRIFT where the baseline has few days.
     """
-    keys = [(key, name) for key, entry in baseline.entries.items() for name in entry.samples]
+    entries = baseline.whole or baseline.entries
+    keys = [(key, name) for key, entry in entries.items() for name in entry.samples]
     least = plan.PRIOR_DRIFT if baseline.days < plan.LEAST_DAYS else 0.0
+    weight = baseline.weight(baseline.entries)
     found: Drifts = {}
     # The native median of a session shifts all of its ratios: they are a mixture of their own.
     for ratios in (False, True):
         part = [(key, name) for key, name in keys if relative.is_ratio(name) == ratios]
-        days = [baseline.entries[key].by_day(name) for key, name in part]
-        drifting = drift.effective(days, max(1, len(keys)))
-        found |= {one: max(float(of), least) for one, of in zip(part, drifting)}
+        days = [entries[key].by_day(name) for key, name in part]
+        weights = [baseline.weigh(key[0], name) for key, name in part]
+        for own in set(weights):  # each weight has its own part of the days' error
+            drifting = drift.effective(days, max(1.0, weight / own))
+            found |= {
+                one: max(float(of), least)
+                for one, of, its in zip(part, drifting, weights)
+                if its == own
+            }
     return found
 
 
-def _variables(session: Session, baseline: Baseline) -> int:
-    """Number of judged variables. With `--distribute`, a variable counts once for each node."""
-    known = [baseline.entries[case.key] for case in session.cases if case.key in baseline.entries]
-    return max(baseline.variables, sum(entry.judged for entry in known))
+def day_of(session: Session, baseline: Baseline) -> Day:
+    """The drifts of the baseline, raised where the session's day is unlike the baseline's."""
+    found, worst = dict(drifts(baseline)), 1.0
+    session = relative.with_ratios(baseline.directed(session))
+    for ratios, shifts in _shifts(session, baseline).items():
+        keys, far, within = zip(*shifts)
+        own = np.array([found[key] for key in keys])
+        factor = drift.of_day(np.array(far), np.array(within), own)
+        worst = max(worst, factor)
+        found |= {
+            key: factor * of for key, of in found.items() if relative.is_ratio(key[1]) == ratios
+        }
+    return Day(found, _BAD_DAY.format(factor=worst) if worst > 1 else "")
+
+
+def _shifts(session: Session, baseline: Baseline) -> dict[bool, list[tuple]]:
+    """Key, shift towards worse values and standard error of each judged variable; ratios apart."""
+    found: dict[bool, list[tuple]] = {}
+    for case in session.cases:
+        entry = baseline.entries.get(case.key)
+        if entry is None or not case.measured or case.disturbed:
+            continue
+        for value in case.values:
+            shift = _shift(value, entry)
+            if shift:
+                key = case.key, value.variable
+                found.setdefault(relative.is_ratio(value.variable), []).append((key, *shift))
+    return found
+
+
+def _shift(value: Value, entry: Entry) -> tuple[float, float] | None:
+    """None for a variable that is not judged."""
+    noise = entry.noise.get(value.variable)
+    if noise is None or noise.finds is None or value.lower_is_better is None:
+        return None
+    recorded = [one for day in entry.by_day(value.variable) for one in day]
+    if value.unit != entry.units[value.variable] or not all(one > 0 for one in value.samples):
+        return None
+    if not recorded or not value.samples:
+        return None
+    base, new = np.log(recorded), np.log(value.samples)
+    shift = float(np.median(new) - np.median(base))
+    error = ranks.median_error(float(ranks.spread(base)), len(base), len(new))
+    return (shift if value.lower_is_better else -shift), error
+
+
+def _weight(session: Session, baseline: Baseline) -> float:
+    """Weight of the judged variables. With `--distribute`, one counts once for each node."""
+    known = [case.key for case in session.cases if case.key in baseline.entries]
+    return max(baseline.weight(baseline.entries), baseline.weight(known))
 
 
 def _missing(key: Key) -> Verdict:
@@ -168,12 +259,16 @@ def _lost(case: Case, entry: Entry) -> list[Verdict]:
 def _value(value: Value, entry: Entry, campaign: _Campaign, facts: dict) -> Verdict:
     variable, unit = value.variable, entry.units[value.variable]
     if value.lower_is_better is None:
-        return _unjudged(value, f"its unit {value.unit!r} does not say whether less is better")
+        reason = f"neither its unit {value.unit!r} nor a reference says whether less is better"
+        return _unjudged(value, reason)
     if entry.noise[variable].finds is None:
         reason = "too noisy when the baseline was recorded (`nearmetal baseline show`)"
         return _unjudged(value, reason)
     if value.unit != unit:
         return _incomplete(value, f"its unit is {value.unit}, the baseline's {unit}")
+    if value.lower_is_better is not entry.lower_is_better(variable):
+        here, there = ("less", "more") if value.lower_is_better else ("more", "less")
+        return _incomplete(value, f"{here} is better, but {there} in the baseline")
     if not value.samples:
         return _incomplete(value, "the session holds none of its samples")
     fresh = campaign.fresh.get((value.check, value.place, value.environ, variable), [])
@@ -199,6 +294,8 @@ def _value(value: Value, entry: Entry, campaign: _Campaign, facts: dict) -> Verd
         facts=facts,
         rung=RUNGS[-2] if len(entry.by_day(variable)) < plan.LEAST_DAYS else RUNGS[-1],
         fresh=decision.fresh,
+        better=value.better,
+        later=decision.later,
     )
 
 
@@ -207,7 +304,7 @@ def _decision(
 ) -> judge.Decision:
     recorded, better = entry.by_day(value.variable), bool(value.lower_is_better)
     own = campaign.drifts[(value.check, value.partition, value.environ), value.variable]
-    terms = max(1, campaign.variables), own
+    terms = campaign.variables(value.check, value.variable), own
     if fresh:
         return judge.judge_in_two_stages(recorded, value.samples, fresh, better, *terms)
     return judge.judge(recorded, value.samples, better, *terms)

@@ -1,7 +1,10 @@
 """The gate's verdicts on the variables of a session, and on the session as a whole."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
+from nearmetal import metrics
 from nearmetal.results import Session, place
 
 #: Verdicts on a variable, worst first.
@@ -57,6 +60,14 @@ class Verdict:
     rung: str = "baseline"  #: one of RUNGS
     #: regressed, improved: fresh repeats that probably show the change again
     fresh: int | None = None
+    better: str = ""  #: which values are better, where the unit does not say it
+    #: inconclusive: numbers of repeats after which it is judged again; `wanted` is one of them
+    later: tuple[int, ...] = ()
+
+    @property
+    def lower_is_better(self) -> bool | None:
+        """None for a variable without direction."""
+        return metrics.unit(self.unit).lower_is_better_or(self.better)
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -75,6 +86,17 @@ class Verdict:
 
 
 @dataclass(frozen=True)
+class Likely:
+    """A likely cause of what got worse (nearmetal/explain)."""
+
+    name: str  #: of its rule in references/causes.yaml; `unknown` where no rule has enough support
+    says: str  #: in words
+    places: tuple[str, ...]  #: partitions
+    score: float
+    evidence: tuple[str, ...]  #: what supports it, in words
+
+
+@dataclass(frozen=True)
 class GateReport:
     """The verdicts on all variables of a session."""
 
@@ -82,6 +104,7 @@ class GateReport:
     verdicts: tuple[Verdict, ...]
     notes: tuple[str, ...] = ()
     confirmed: bool = False  #: whether `--confirm` has done what it could
+    causes: tuple[Likely, ...] = ()  #: of what got worse, likeliest first on each partition
 
     @property
     def verdict(self) -> str:

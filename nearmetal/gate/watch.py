@@ -5,14 +5,15 @@ change. It is `regressed` or `improved` if they show one, and stays `inconclusiv
 suspicious.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from nearmetal import metrics
 from nearmetal.gate import relative
 from nearmetal.gate.baseline import Baseline, Entry
-from nearmetal.gate.session import Fresh, drifts
+from nearmetal.gate.session import Drifts, Fresh, drifts
 from nearmetal.gate.verdict import RUNGS, VERDICT_NAMES, GateReport, Verdict
 from nearmetal.results import Case, Session
 from nearmetal.stats import nights, plan
@@ -37,12 +38,17 @@ def since(baseline: Baseline, past: Iterable[Session]) -> list[Session]:
 
 
 def watched(
-    report: GateReport, baseline: Baseline, earlier: Sequence[Session], fresh: Fresh
+    report: GateReport,
+    baseline: Baseline,
+    earlier: Sequence[Session],
+    fresh: Fresh,
+    drifting: Drifts | None = None,
 ) -> GateReport:
     """The report, with its undecided variables judged by the sessions since the baseline.
 
     :arg earlier: sessions between the baseline and the judged one, oldest first.
     :arg fresh: samples of the judged session's confirmations.
+    :arg drifting: `drifts` of the baseline, for a caller that has them.
     """
     undecided = {one.where for one in report.verdicts if _is_undecided(one)}
     if not undecided:
@@ -53,13 +59,16 @@ def watched(
         for session in (*past, report.session)
     ]
     starts = [f"{day(session):%Y-%m-%d}" for session in (*past, report.session)]
-    variables, drift = max(1, baseline.variables), drifts(baseline)
+    drifting = drifts(baseline) if drifting is None else drifting
+    weight = baseline.weight(baseline.entries)
     verdicts = []
     for one in report.verdicts:
         if _is_undecided(one):
             entry = baseline.entries[one.key]
             samples = _samples(one, cases, starts, fresh)
-            verdicts.append(_judged(one, entry, samples, variables, drift[one.key, one.variable]))
+            variables = max(1.0, weight / baseline.weigh(one.check, one.variable))
+            drift = drifting[one.key, one.variable]
+            verdicts.append(_judged(one, entry, samples, variables, drift))
         else:
             verdicts.append(one)
     verdicts.sort(key=lambda one: (VERDICT_NAMES.index(one.name), one.where))
@@ -98,10 +107,10 @@ def _judged(
     one: Verdict,
     entry: Entry,
     samples: list[tuple[str, list[float]]],
-    variables: int,
+    variables: float,
     drift: float,
 ) -> Verdict:
-    recorded, better = entry.by_day(one.variable), _lower_is_better(one, entry)
+    recorded, better = entry.by_day(one.variable), entry.lower_is_better(one.variable)
     if better is None:
         return one
     try:
@@ -125,10 +134,6 @@ def _judged(
         finds=found.finds,
         reason=reason,
     )
-
-
-def _lower_is_better(one: Verdict, entry: Entry) -> bool | None:
-    return metrics.unit(entry.units[one.variable]).lower_is_better
 
 
 def _summary(verdicts: list[Verdict]) -> list[str]:

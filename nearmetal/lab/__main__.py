@@ -3,6 +3,8 @@
 The Makefile has a target `lab-COMMAND` for each.
 """
 
+from __future__ import annotations
+
 import argparse
 import os
 import shlex
@@ -86,6 +88,13 @@ def asked_of_guests(arguments, namespaces: Namespaces) -> dict | None:
     return None if arguments.vm == "none" else {"nic": arguments.vm, **given_options(arguments)}
 
 
+def asked_fleet(arguments, namespaces: Namespaces) -> int:
+    """Nodes on demand: of this command, else of the running lab."""
+    if arguments.command != "up" or arguments.nodes is None:
+        return (namespaces.state or {}).get("fleet", 0)
+    return arguments.nodes
+
+
 def given_options(arguments) -> dict:
     """The given options of virtual machines, by their keys in section [vm] of topology.toml."""
     return {
@@ -117,6 +126,12 @@ def yes(word: str) -> bool:
     return word == "yes"
 
 
+def nodes(word: str) -> int:
+    if not word.isascii() or not word.isdigit() or int(word) > topology.MOST_NODES:
+        raise argparse.ArgumentTypeError(f"give a number from 0 to {topology.MOST_NODES}")
+    return int(word)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         prog="lab",
@@ -127,6 +142,12 @@ def main() -> int:
     parser.add_argument(OPTION, action="store_true", help=HELP)
     commands = parser.add_subparsers(dest="command", required=True)
     up = commands.add_parser("up", help="start the lab, or heal the one that runs")
+    up.add_argument(
+        "--nodes",
+        type=nodes,
+        metavar="N",
+        help="start this many nodes of partition `fleet`, with a link as native; 0: none",
+    )
     machines = up.add_argument_group(
         "virtual machines", "nodes of partition `vm`; defaults are in topology.toml"
     )
@@ -197,7 +218,8 @@ def main() -> int:
     try:
         namespaces = Namespaces()
         vm = asked_of_guests(arguments, namespaces)
-        plan = topology.load(vm=vm)
+        fleet = asked_fleet(arguments, namespaces)
+        plan = topology.load(vm=vm, fleet=fleet)
         refuse_unsuitable_host(arguments.command, namespaces, plan)
         if arguments.command == "image":
             say(str(image.ensure(say)))
@@ -207,7 +229,7 @@ def main() -> int:
                     refuse_what_the_host_lacks(plan.hardware, len(plan.guests))
                 base = image.ensure(say)
                 upper = layer.ensure(base, say) if plan.guests else None
-                cluster.up(plan, namespaces, base, upper, vm, say)
+                cluster.up(plan, namespaces, base, upper, vm, fleet, say)
         elif arguments.command == "down":
             with namespaces.locked(say):
                 namespaces.stop()

@@ -5,6 +5,8 @@ an incomplete directory has none. Builders run in namespaces that end with this 
 if it is killed. The next command removes their directories.
 """
 
+from __future__ import annotations
+
 import fcntl
 import os
 import secrets

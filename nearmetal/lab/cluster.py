@@ -3,6 +3,8 @@
 It consists of nodes, links (links.py), virtual machines (guests.py) and daemons (daemons.sh).
 """
 
+from __future__ import annotations
+
 import hashlib
 import os
 import secrets
@@ -18,7 +20,7 @@ from nearmetal.lab.topology import Topology
 USER = "nearmetal"
 #: UID and GID of the lab's user if the checkout belongs to root; else its owner is the user.
 FALLBACK_ID = 64770
-EPILOG = HERE / "templates" / "epilog.sh"
+EPILOG, PROLOG = (HERE / "templates" / name for name in ("epilog.sh", "prolog.sh"))
 #: Part of this host's memory that the file systems of all nodes together may take.
 MEMORY_PART = 0.5
 #: States of a node in Slurm from which it is resumed.
@@ -61,6 +63,7 @@ def files(topology: Topology, namespaces: Namespaces) -> dict[str, tuple[str, in
                 0o644,
             ),
             f"{etc}/slurm/epilog.sh": (EPILOG.read_text(), 0o755),
+            f"{etc}/slurm/prolog.sh": (PROLOG.read_text(), 0o755),
             f"{etc}/munge/munge.key": (munge_key, 0o400),
             f"{etc}/profile.d/nearmetal.sh": (topology.render("profile.sh", **facts), 0o644),
         }
@@ -214,12 +217,15 @@ def node_states(topology: Topology, namespaces: Namespaces) -> dict[str, str]:
     return dict(line.split() for line in out.splitlines() if line.strip())
 
 
-def up(topology: Topology, namespaces: Namespaces, image, layer, vm: dict | None, say) -> None:
+def up(
+    topology: Topology, namespaces: Namespaces, image, layer, vm: dict | None, fleet: int, say
+) -> None:
     """Start the lab, or heal the one that runs. Raises LabError.
 
     :arg image: directory of the node image.
     :arg layer: directory of the layer for virtual machines; None without them.
     :arg vm: options of virtual machines, as the command line gave them; None without them.
+    :arg fleet: number of nodes on demand.
     """
     started = time.monotonic()
     if len(str(namespaces.checkout).split()) > 1:
@@ -232,6 +238,7 @@ def up(topology: Topology, namespaces: Namespaces, image, layer, vm: dict | None
         "layer": layer and str(layer),
         "definition": _definition(),
         "vm": vm,
+        "fleet": fleet,
         "guests": [node.name for node in topology.guests],
         "memory_kb": {
             name: list(sizes) for name, sizes in memory_kb(topology, host_memory_mb()).items()
@@ -339,7 +346,7 @@ def _why_restart(namespaces: Namespaces, facts: dict) -> str | None:
         return None
     if any(state.get(key) != value for key, value in facts.items()):
         return (
-            "the node image, nearmetal/lab, site-config/lab or the options of virtual machines "
-            "changed since it started"
+            "the node image, nearmetal/lab, site-config/lab, the nodes or the options of virtual "
+            "machines changed since it started"
         )
     return None if state.get("whole") else "its start did not complete"

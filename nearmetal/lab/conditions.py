@@ -3,6 +3,8 @@
 Each function raises LabError with one sentence that has the fix.
 """
 
+from __future__ import annotations
+
 import os
 import re
 import shutil

@@ -27,6 +27,8 @@ for mpi in openmpi mpich; do
     printf '#%%Module1.0\nmodule-whatis "%s from Debian"\nconflict %s\nprepend-path PATH /opt/modules/%s/bin\n' \
         "$mpi" "$other" "$mpi" > "$root/usr/share/modules/modulefiles/$mpi"
 done
+# MPICH's mpirun starts its proxy from the directory in which PATH has mpirun, and hangs where it is missing.
+ln -s /usr/bin/hydra_pmi_proxy "$root/opt/modules/mpich/bin/hydra_pmi_proxy"
 printf '#%%Module1.0\nmodule-whatis "MPJ Express from Debian"\nsetenv MPJ_HOME /usr/share/mpj\n' \
     > "$root/usr/share/modules/modulefiles/mpj"
 # `module avail` lists only the modules of the lab.

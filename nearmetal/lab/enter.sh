@@ -32,7 +32,7 @@ mount -t sysfs -o nosuid,nodev,noexec sysfs "$root/sys"
 mount -t tmpfs -o mode=755,nosuid,size=1m dev "$root/dev"
 # Users mount images by /dev/fuse, which the host may reserve for root. If mknod fails, use the host's.
 mknod -m 666 "$root/dev/fuse" c 10 229 2>/dev/null || :
-for device in null zero full random urandom tty net/tun fuse kvm; do
+for device in null zero full random urandom tty net/tun fuse kvm cpu_dma_latency; do
     if [ ! -e "/dev/$device" ] || [ -e "$root/dev/$device" ]; then continue; fi
     mkdir -p "$(dirname "$root/dev/$device")"
     touch "$root/dev/$device"

@@ -3,6 +3,8 @@
 All labs of a host use one image for the same inputs.
 """
 
+from __future__ import annotations
+
 import hashlib
 import os
 import platform

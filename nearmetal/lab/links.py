@@ -10,6 +10,9 @@ from nearmetal.lab.namespaces import LabError, Namespaces
 from nearmetal.lab.topology import LinkClass, Topology
 
 NO_ROUTE = "no route to class"
+#: Linux's default, and what every kernel allows in namespaces. Under BBR, which some hosts use, the
+#: bandwidth of the native link varies fourfold.
+CONGESTION_CONTROLS = ("cubic", "reno")
 #: Seconds that a ping may take over any link while the host is busy.
 PATIENCE = 3
 #: The lock keeps out a script that an interrupted `lab-up` left running.
@@ -114,9 +117,23 @@ def _connect(topology: Topology, number: int, link_class: LinkClass) -> list[str
             f"address add {address}/{link_class.subnet.prefixlen} dev {device}\n"
             f"link set {device} up\n"
             + (f"route add default via {link_class.gateway}\n" if position else "")
-            + "END"
+            + "END\n"
+            + _congestion_control(name)
         )
     return script
+
+
+def _congestion_control(name: str) -> str:
+    """A script line that gives a node a TCP congestion control of its own, not that of the host.
+
+    The first of CONGESTION_CONTROLS that the host allows in namespaces. The node's facts say which.
+    """
+    return (
+        f"nsenter --target $(pid {name}) --net sh -c '"
+        f"for one in {' '.join(CONGESTION_CONTROLS)}; do "
+        "echo $one > /proc/sys/net/ipv4/tcp_congestion_control 2> /dev/null && exit 0; done; "
+        "exit 1'"
+    )
 
 
 def _tap(number: int, link_class: LinkClass, position: int, name: str, device: str) -> list[str]:

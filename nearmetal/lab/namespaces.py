@@ -6,6 +6,8 @@ a lab exists outside them. When the init ends, the kernel ends every process and
 and mount. So `lab-down` only has to kill the init, and a crash leaves nothing behind.
 """
 
+from __future__ import annotations
+
 import fcntl
 import glob
 import hashlib

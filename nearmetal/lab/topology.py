@@ -1,5 +1,7 @@
 """Read and check topology.toml; derive addresses and configuration files from it."""
 
+from __future__ import annotations
+
 import ipaddress
 import re
 import tomllib
@@ -34,6 +36,7 @@ class LinkClass:
     link: str
     partitions: tuple[str, ...]
     subnet: ipaddress.IPv4Network
+    on_demand: bool = False  #: whether the lab's start says how many nodes it has
 
     @property
     def gateway(self) -> str:
@@ -140,10 +143,11 @@ class Topology:
         ]
 
 
-def load(path: Path = SHIPPED, vm: dict | None = None) -> Topology:
+def load(path: Path = SHIPPED, vm: dict | None = None, fleet: int = 0) -> Topology:
     """Read and check a topology file. Raises TopologyError, HardwareError.
 
     :arg vm: the virtual machines' NIC, and values that override section [vm]; None leaves them out.
+    :arg fleet: number of nodes in each class that has its nodes on demand; 0 leaves them out.
     """
 
     def wrong(where, what, fix):
@@ -175,12 +179,15 @@ def load(path: Path = SHIPPED, vm: dict | None = None) -> Topology:
     owners: dict[str, str] = {}
     subnets = NETWORK.subnets(new_prefix=24)
     for name, entry in data["classes"].items():
-        if not isinstance(entry, dict) or set(entry) != {"link", "partitions"}:
+        if not isinstance(entry, dict) or entry.keys() - {"on_demand"} != {"link", "partitions"}:
             raise wrong(
                 f"classes.{name}",
-                "needs exactly `link` and `partitions`",
+                "needs exactly `link` and `partitions`, and may have `on_demand`",
                 'for example { link = "bridge", partitions = ["x"] }',
             )
+        on_demand = entry.get("on_demand", False)
+        if not isinstance(on_demand, bool):
+            raise wrong(f"classes.{name}", f"`on_demand` is {on_demand!r}", "write true or false")
         if not re.fullmatch(NAME, name):
             raise wrong(
                 f"classes.{name}",
@@ -207,10 +214,17 @@ def load(path: Path = SHIPPED, vm: dict | None = None) -> Topology:
         subnet = next(subnets, None)
         if subnet is None:
             raise wrong(f"classes.{name}", f"is one too many for {NETWORK}", "remove a class")
-        classes[name] = LinkClass(name, entry["link"], tuple(entry["partitions"]), subnet)
+        partitions = tuple(entry["partitions"])
+        classes[name] = LinkClass(name, entry["link"], partitions, subnet, on_demand)
 
+    wanted = {
+        f"{name}{number}": name
+        for name, kind in classes.items()
+        for number in range(1, fleet + 1)
+        if kind.on_demand
+    }
     nodes, counts = [], dict.fromkeys(classes, 1)
-    for name, class_name in data["nodes"].items():
+    for name, class_name in [*data["nodes"].items(), *wanted.items()]:
         if not re.fullmatch(NAME, name) or name == cluster["controller"]:
             raise wrong(
                 f"nodes.{name}",
@@ -223,19 +237,27 @@ def load(path: Path = SHIPPED, vm: dict | None = None) -> Topology:
                 f"unknown class {class_name!r}",
                 f"choose one of {', '.join(classes)}",
             )
+        if name in data["nodes"] and (name in wanted or classes[class_name].on_demand):
+            raise wrong(
+                f"nodes.{name}",
+                "is a node on demand, or has its name",
+                "remove it: `make lab-up NODES=16` makes such nodes",
+            )
         counts[class_name] += 1
         link_class = classes[class_name]
-        if counts[class_name] > MOST_NODES:
+        if counts[class_name] > MOST_NODES + 1:
             raise wrong(f"nodes.{name}", f"is one too many in {class_name!r}", "add another class")
         nodes.append(Node(name, link_class, str(link_class.subnet[counts[class_name]])))
     for name, count in counts.items():
-        if count == 1:
+        if count == 1 and not classes[name].on_demand:
             raise wrong(
                 f"classes.{name}", "has no node", f'add one under [nodes]: {name}1 = "{name}"'
             )
     if vm is None:
         classes = {name: kind for name, kind in classes.items() if kind.link != "qemu"}
         nodes = [node for node in nodes if not node.virtual]
+    classes = {name: kind for name, kind in classes.items() if fleet or not kind.on_demand}
+    nodes = [node for node in nodes if fleet or not node.link_class.on_demand]
     return Topology(
         cluster["name"],
         cluster["controller"],

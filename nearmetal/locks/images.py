@@ -23,7 +23,7 @@ from nearmetal.checkout import CHECKOUT
 from nearmetal.lab import conditions
 from nearmetal.locks import sif, sources
 from nearmetal.locks.builder import Builder, BuildError, cache, digest_of, node_image
-from nearmetal.locks.images_lock import ImagesError, directory, lock_path, read_lock
+from nearmetal.locks.images_lock import ImagesError, directory, label, lock_path, read_lock
 
 #: Definitions, their stages and the lock.
 CONTAINERS = CHECKOUT / "containers"
@@ -257,7 +257,7 @@ def build_all(stacks, software, lock_anew, say) -> int:
                 and (path := place / f"{stack}.sif").is_file()
                 and digest_of(path) == old["digest"]
             ):
-                say(f"{stack}: as locked")
+                say(f"{label(stack, old)}: as locked")
                 continue
             revision, epoch = (
                 (old["revision"], old["epoch"])
@@ -273,7 +273,8 @@ def build_all(stacks, software, lock_anew, say) -> int:
             new["inputs"] = here["inputs"]
             files.copy(path, place / f"{stack}.sif")
             said = (
-                f"{stack}: {new['bytes'] / 1e6:.0f} MB in {time.monotonic() - started:.0f} s, "
+                f"{label(stack, new)}: {new['bytes'] / 1e6:.0f} MB in "
+                f"{time.monotonic() - started:.0f} s, "
                 f"{new['digest'][:19]}"
             )
             if old and old["digest"] == new["digest"]:

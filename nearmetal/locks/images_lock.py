@@ -8,6 +8,16 @@ import yaml
 
 from nearmetal.checkout import CHECKOUT, PACKAGE
 
+#: Package of Debian or Spack -> the message-passing library that it is.
+LIBRARIES = {
+    "libmpj-java": "MPJ Express",
+    "mpj-express": "MPJ Express",
+    "libopenmpi40": "Open MPI",
+    "openmpi": "Open MPI",
+    "libmpich12": "MPICH",
+    "mpich": "MPICH",
+}
+
 
 class ImagesError(ValueError):
     """Images cannot be used, or their lock not be read; the message says what to do."""
@@ -51,3 +61,15 @@ def _words(error: Exception) -> str:
         return str(error)
     place = ".".join(map(str, error.absolute_path))
     return f"{place}: {error.message}" if place else error.message
+
+
+def label(name: str, entry: dict) -> str:
+    """An image's name. Its library and version follow where the name is not the library's.
+
+    `fastmpj` holds MPJ Express: FastMPJ must not be passed on.
+    """
+    for package, library in LIBRARIES.items():
+        version = entry["packages"].get(package)
+        if version and library.lower().replace(" ", "") != name:
+            return f"{name} ({library} {version})"
+    return name

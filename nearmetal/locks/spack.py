@@ -6,6 +6,8 @@ make release-check                             checks as well that they are of t
 python -m nearmetal.locks.spack OLD NEW        says what changed
 """
 
+from __future__ import annotations
+
 import argparse
 import functools
 import json

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from statistics import median
 
 from nearmetal.facts import changed_facts
+from nearmetal.history import creeping
 from nearmetal.report import summary
 
 #: Most points of a page. With more, older sessions are grouped in equal numbers.
@@ -211,6 +212,8 @@ def group(sessions: int, points: int, series: int) -> list[range]:
 
 def sentence(change) -> str:
     """A sentence on a change point."""
+    if change.creeps:
+        return creeping(change)
     facts = "; ".join(
         f"{name}: {summary.text(then)} -> {summary.text(now)}"
         for name, (then, now) in (change.facts or {}).items()

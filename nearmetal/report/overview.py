@@ -1,9 +1,11 @@
 """The first page: the verdict, the changes, and the overhead of each partition."""
 
+from __future__ import annotations
+
 import math
 from collections import Counter
 
-from nearmetal import compare, limits, published_ratios
+from nearmetal import binding, compare, limits, published_ratios
 from nearmetal.gate.verdict import RUNGS
 from nearmetal.report import summary
 from nearmetal.results import base_first
@@ -258,7 +260,11 @@ def _share(share) -> dict:
     if share is None:
         return {"text": "-", "interval": "", "width": 0, "word": "none"}
     interval = "" if share.interval is None else "{:#.2g} to {:#.2g}".format(*share.interval)
-    word = "alike" if not share.differs else "worse" if share.value < 1 else "better"
+    word = "worse" if share.value < 1 else "better"
+    if share.interval is None:
+        word = "unknown"
+    elif not share.differs:
+        word = "alike"
     return {
         "text": f"{share.value:#.2g}",
         "interval": interval,
@@ -333,3 +339,22 @@ def level(ratio: float) -> str:
     if not steps:
         return "0"
     return f"worse-{steps}" if ratio > 1 else f"better-{steps}"
+
+
+def bindings(session, checks: tuple[str, ...]) -> list[dict]:
+    """Rows of the variables of these checks that the session has bound and unbound."""
+    return [
+        {
+            "check": summary.plain(pair.check),
+            "environ": pair.bound.environ,
+            "partition": pair.bound.place,
+            "variable": pair.bound.variable,
+            "bound": summary.amount(pair.bound.value, pair.bound.unit),
+            "unbound": summary.amount(pair.unbound.value, pair.unbound.unit),
+            "overhead": compare.overhead(
+                pair.unbound.value, pair.bound.value, pair.bound.lower_is_better
+            ),
+        }
+        for pair in binding.pairs(session)
+        if summary.base_name(pair.check) in checks
+    ]

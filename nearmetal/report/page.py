@@ -6,11 +6,13 @@ them, and data for the script is JSON in base64. The content security policy adm
 two scripts, by hash, and no connection.
 """
 
+from __future__ import annotations
+
 import base64
 import gzip
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
@@ -21,10 +23,12 @@ import orjson
 
 from nearmetal import clean, compare
 from nearmetal.errors import NearmetalError
-from nearmetal.report import history, overview, plots, summary
+from nearmetal.fleet.render import Swept
+from nearmetal.report import fleet as fleet_page
+from nearmetal.report import history, named, overview, plots, summary
 
 ASSETS = Path(__file__).parent / "assets"
-SCRIPTS = ("tabs.js", "plots.js", "history.js")
+SCRIPTS = ("tabs.js", "plots.js", "fleet.js", "history.js")
 #: Published figures that a page lists, by check.
 CONTEXT = {
     "network": ("pingpong", "tcp", "rdma"),
@@ -38,7 +42,13 @@ class ReportError(NearmetalError):
 
 
 def render(
-    sessions: Iterable, report, changes, figures, base: str | None = None, numbers=None
+    sessions: Iterable,
+    report,
+    changes,
+    figures,
+    base: str | None = None,
+    numbers=None,
+    fleet: Mapping[str, Sequence[Swept]] | None = None,
 ) -> str:
     """The report as HTML. Raises ReportError.
 
@@ -48,18 +58,20 @@ def render(
     :arg figures: published figures.
     :arg base: the partition that others are compared with (default: `native`, else the first).
     :arg numbers: gives extras that are numbers, by partition, for sessions without a native link.
+    :arg fleet: sweeps of all nodes, by the id of their session; the newest session's are shown.
     """
     changes, figures = clean.every(list(changes)), clean.every(list(figures))
     if report is not None:
-        verdicts, notes = clean.every((report.verdicts, report.notes))
-        report = replace(report, verdicts=verdicts, notes=notes)
+        verdicts, notes, causes = clean.every((report.verdicts, report.notes, report.causes))
+        report = replace(report, verdicts=verdicts, notes=notes, causes=causes)
     collector, shown, newest = history.Collector(), {}, None
     has = {
         "overhead": overview.has_overhead,
-        "network": plots.has_network,
-        "memory": plots.has_memory,
-        "kernels": plots.has_kernels,
+        "network": lambda one: plots.has_network(one) or named.holds(one, "network"),
+        "memory": lambda one: plots.has_memory(one) or named.holds(one, "memory"),
+        "kernels": lambda one: plots.has_kernels(one) or named.holds(one, "kernels"),
         "provenance": history.has_facts,
+        "fleet": lambda one: one.uuid in (fleet or {}),
     }
     for newest in sessions:
         collector.add(newest)
@@ -71,7 +83,7 @@ def render(
     # some, and says so.
     shown = {page: subject if holds(subject) else shown.get(page) for page, holds in has.items()}
     drawn = {
-        page: draw(shown[page], figures)
+        page: [*draw(shown[page], figures), *named.drawn(shown[page], page)]
         for page, draw in (
             ("network", plots.network),
             ("memory", plots.memory),
@@ -79,6 +91,7 @@ def render(
         )
     }
     over_time = collector.plot(changes)
+    swept = fleet_page.drawn(fleet[shown["fleet"].uuid]) if fleet and shown["fleet"] else []
     columns = {
         page: overview.partitions(shown[page] or subject, base)
         for page in ("overhead", "provenance")
@@ -90,11 +103,12 @@ def render(
         "partitions": everywhere,
         "plots": [plot for page in drawn.values() for plot in page],
         "history": over_time,
+        "fleet": [one for sweep in swept for one in sweep["maps"]],
     }
     library = _library()
     script = "\n".join((ASSETS / name).read_text(encoding="utf-8") for name in SCRIPTS)
     return (
-        _environment()
+        environment()
         .get_template("report.html")
         .render(
             subject=subject,
@@ -102,6 +116,7 @@ def render(
             headline=overview.headline(report, subject),
             verdicts=overview.verdicts(report),
             notes=report.notes if report is not None else (),
+            causes=report.causes if report is not None else (),
             failures=overview.failures(subject),
             disturbed=compare.disturbed(subject),
             nearness=overview.nearness(shown["overhead"] or subject, columns["overhead"], numbers),
@@ -111,11 +126,18 @@ def render(
             heat=overview.heat_map(shown["overhead"], columns["overhead"]),
             changes=[(c, history.sentence(c)) for c in changes],
             shown=shown,
+            curveless=plots.has_no_curves(shown["network"]),
             plots=drawn,
+            bindings_of={
+                page: overview.bindings(shown[page], CONTEXT[page])
+                for page in ("kernels", "memory")
+            },
             context={
                 page: [figure for figure in figures if figure.check in checks]
                 for page, checks in CONTEXT.items()
             },
+            fleet=swept,
+            fleet_heads=fleet_page.HEADS,
             rows=rows,
             # A single session has no tab of its history.
             index={row["key"][:4]: row["index"] for row in rows if len(collector.sessions) > 1},
@@ -135,7 +157,7 @@ def render(
     )
 
 
-def _environment() -> jinja2.Environment:
+def environment() -> jinja2.Environment:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(ASSETS),
         autoescape=True,

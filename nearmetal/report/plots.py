@@ -4,15 +4,17 @@ Published figures are drawn beside them.
 
 A plot is a dictionary that the page's script draws and the template writes as a table: {id, title,
 x: {title, kind}, y: {title, log}, lines: [{partition, stack, unit, session, x, y, low, high, n}],
-marks: [...], places: of the marks}. Each y is a median of samples (summary.py). Each mark is a
-published figure (`mark`).
+marks: [...], places: of the marks, bends: [...]}. Each y is a median of samples (summary.py). Each
+mark is a published figure (`mark`), and each bend a published message size (`bend`).
 """
 
+from __future__ import annotations
+
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from nearmetal import published
+from nearmetal import published, published_ratios, speedup
 from nearmetal.report import summary
 from nearmetal.results import base_first
 
@@ -24,14 +26,24 @@ SIZES = {
 }
 LATENCY, BANDWIDTH = "half_round_trip_us", "bandwidth_gbps"
 NETWORK = ("pingpong", "tcp", "rdma")
+READ = "round_trip_us"
+PAGES = ("small", "large")
 PLACES = {"internode": "between nodes", "intranode": "within a node"}
 
 
 def line(
-    session, partition: str, stack: str, unit: str, points: Mapping[Any, summary.Summary]
+    session,
+    partition: str,
+    stack: str,
+    unit: str,
+    points: Mapping[Any, summary.Summary],
+    categories: Sequence[str] = (),
 ) -> dict:
-    """A line of a plot through the points, in the order of x."""
-    order = sorted(points)
+    """A line of a plot through the points, in the order of x.
+
+    :arg categories: of x, in their order; (): x is a number.
+    """
+    order = [x for x in categories if x in points] if categories else sorted(points)
     return {
         "partition": partition,
         "stack": stack,
@@ -57,12 +69,6 @@ def mark(figure, x) -> dict:
     low, high = figure.range or (given[0], given[0])
     if figure.read_off_plot and figure.value is not None:
         low, high = low - figure.read_off_plot["error"], high + figure.read_off_plot["error"]
-    place = figure.population or f"{figure.system} {figure.partition}"
-    settings = ", ".join(
-        f"{name} {value}"
-        for name, value in figure.parameters.items()
-        if name not in ("placement", "threads")
-    )
     return {
         "x": x,
         "y": figure.value if figure.value is not None else (low * high) ** 0.5,
@@ -70,12 +76,37 @@ def mark(figure, x) -> dict:
         "high": high,
         "bound": _bound(figure),
         "text": f"{figure.text} {summary.unit(figure.unit)}".strip(),
+        **_source(figure),
+    }
+
+
+def _source(figure) -> dict:
+    """Where a published figure comes from, as a tooltip says it."""
+    return {
         "software": figure.software,
-        "place": place,
-        "settings": settings,
+        "place": figure.population or f"{figure.system} {figure.partition}",
+        "settings": ", ".join(
+            f"{name} {value}"
+            for name, value in figure.parameters.items()
+            if name not in ("placement", "threads")
+        ),
         "where": f"{figure.document}, {figure.where}",
         "quote": figure.quote or f"read off a plot, ± {figure.read_off_plot['error']:g}",
     }
+
+
+def bend(figure) -> dict:
+    """A published message size where a curve bends, as a vertical line at x."""
+    what, size = figure.variable.removesuffix("_at").rpartition("_")[2], published.bend(figure)
+    return {"x": size, "text": f"{what} at {_bytes(size)}", **_source(figure)}
+
+
+def _bytes(size: int) -> str:
+    """A message size as axes print it: `128 B`, `3 MiB`."""
+    for unit, name in ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
+        if size >= unit:
+            return f"{size / unit:g} {name}"
+    return f"{size} B"
 
 
 def plot(
@@ -85,15 +116,24 @@ def plot(
     y: tuple[str, bool],
     lines: list[dict],
     marks: list[dict],
+    bends: Sequence[dict] = (),
+    order: Sequence[str] = (),
 ) -> dict:
+    """A plot.
+
+    :arg x: title and kind: `bytes`, `count` or `category`.
+    :arg y: title, and whether the axis is logarithmic.
+    :arg order: categories of x.
+    """
     return {
         "id": name,
         "title": title,
-        "x": {"title": x[0], "kind": x[1]},
+        "x": {"title": x[0], "kind": x[1], "order": list(order)},
         "y": {"title": y[0], "log": y[1]},
         "lines": lines,
         "marks": marks,
         "places": list(dict.fromkeys(mark["place"] for mark in marks)),
+        "bends": list(bends),
     }
 
 
@@ -114,6 +154,10 @@ def network(session, figures) -> list[dict]:
         if figure.check in NETWORK and value.variable in at and _reaches(case, value.variable):
             marks = marks_of[published.placement(case)][at[value.variable]]
             marks.append(mark(figure, SIZES[value.variable]))
+    bends_of: dict[tuple[str, str], list] = {}
+    for case, figure in published.bends(session, figures):
+        where = published.placement(case), published.BENDS[figure.variable]
+        bends_of.setdefault(where, []).append(bend(figure))
     plots = []
     for place, both in found.items():
         marks = [distinct(ones) for ones in marks_of[place]]
@@ -129,18 +173,56 @@ def network(session, figures) -> list[dict]:
                         (title, True),
                         lines,
                         seen,
+                        distinct(bends_of.get((place, name.lower()), [])),
                     )
                 )
-    return [*plots, *_overheads(session)]
+    return [*plots, *_reads(session), *_overheads(session, figures), *_collectives(session)]
 
 
-def _overheads(session) -> list[dict]:
+def _reads(session) -> list[dict]:
+    """Latency of RDMA Read, whose curve is of whole round trips: the adapter answers alone."""
+    lines = [
+        line(session, case.place, stack(case), "us", _summaries(case.curves[READ]))
+        for case in measured(session, ("rdma",))
+        if READ in case.curves
+    ]
+    axes = ("message size", "bytes"), ("round trip, µs", True)
+    return [plot("latency-read", "Latency of RDMA Read", *axes, lines, [])] if lines else []
+
+
+def _collectives(session) -> list[dict]:
+    """Time of each collective against message size, on the most processes that ran it."""
+    found: dict[str, dict[int, list]] = {}
+    for case in measured(session, ("collectives",)):
+        for name, curve in case.curves.items():
+            if match := re.fullmatch(r"(\w+)_us_(\d+)", name):
+                where = (
+                    case.place,
+                    " ".join([case.environ, *summary.parameters(case.check).values()]),
+                )
+                drawn = line(session, *where, "us", _summaries(curve))
+                found.setdefault(match[1], {}).setdefault(int(match[2]), []).append(drawn)
+    return [
+        plot(
+            f"collective-{name}",
+            f"{name.capitalize()} on {max(by_count)} processes",
+            ("message size", "bytes"),
+            ("slowest process, µs", True),
+            by_count[max(by_count)],
+            [],
+        )
+        for name, by_count in found.items()
+    ]
+
+
+def _overheads(session, figures) -> list[dict]:
     """Overhead over the base partition against message size, for each placement.
 
     Overhead is the ratio of half round trips of one check and environment: 2 is twice the time. A
-    factor of 1.3, which five decades of latency hide, is seen here.
+    factor of 1.3, which five decades of latency hide, is seen here. Published figures of the
+    start-up latency and of the peak bandwidth stand at the smallest and largest messages.
     """
-    cases = _measured(session, NETWORK)
+    cases = measured(session, NETWORK)
     places = base_first(session, (case.place for case in cases)) if cases else []
     if len(places) < 2:
         return []
@@ -164,10 +246,40 @@ def _overheads(session) -> list[dict]:
             ("message size", "bytes"),
             (f"time / {places[0]}'s", True),
             found,
-            [],
+            _published_overheads(
+                figures, placement, {summary.base_name(one.check) for one in cases}
+            ),
         )
         for placement, found in lines.items()
     ]
+
+
+def _published_overheads(figures, placement: str, checks: set[str]) -> list[dict]:
+    """Marks of the published overheads of a placement."""
+    marks = []
+    for one in published_ratios.overheads(figures):
+        figure = one.figure
+        where = figure.parameters.get("placement")
+        if figure.check not in checks or figure.variable not in SIZES or where != placement:
+            continue
+        given = [bound for bound in (one.low, one.high) if bound is not None]
+        if not given:
+            continue
+        low, high = given[0], given[-1]
+        bound = "<" if one.low is None else ">" if one.high is None else ""
+        marks.append(
+            {
+                "x": SIZES[figure.variable],
+                "y": summary.short((low * high) ** 0.5),
+                "low": summary.short(low),
+                "high": summary.short(high),
+                "bound": bound,
+                "text": f"{bound} {low:.3g}" if bound or low == high else f"{low:.3g}-{high:.3g}",
+                **_source(figure),
+                "quote": one.text,
+            }
+        )
+    return distinct(marks)
 
 
 def _divided(own: summary.Summary, base: summary.Summary) -> summary.Summary:
@@ -215,7 +327,7 @@ def _by_size(case) -> tuple[dict, dict]:
             size: tuple(8 * size / us / 1000 for us in samples) for size, samples in latency.items()
         }
         return _summaries(latency), _summaries(bandwidth)
-    if BANDWIDTH in case.curves:  # RDMA Read has whole round trips, which this plot does not show
+    if BANDWIDTH in case.curves:  # RDMA Read has whole round trips, which have a plot of their own
         return {}, _summaries(case.curves[BANDWIDTH])
     points = {
         value.variable: summary.summarize(value.samples, value.value) for value in case.values
@@ -224,7 +336,8 @@ def _by_size(case) -> tuple[dict, dict]:
         {SIZES[name]: points[name] for name in names if name in points}
         for names in (("startup_latency", "latency_1KiB"), ("bandwidth_64KiB", "peak_bandwidth"))
     )
-    return latency, bandwidth
+    whole_round_trips = summary.parameters(case.check).get("operation") == "read"
+    return {} if whole_round_trips else latency, bandwidth
 
 
 def _summaries(curve: dict[int, tuple[float, ...]]) -> dict[int, summary.Summary]:
@@ -238,12 +351,18 @@ def has_network(session) -> bool:
     )
 
 
+def has_no_curves(session) -> bool:
+    """Whether the session measured a network and stored no curve of it."""
+    cases = measured(session, NETWORK)
+    return bool(cases) and not any(case.curves for case in cases)
+
+
 def memory(session, figures) -> list[dict]:
     """STREAM's functions against threads; RandomAccess and HPL by page size."""
     plots = []
     for function in ("copy", "scale", "add", "triad"):
         lines: dict[tuple[str, str], dict] = {}
-        for case in _measured(session, ("stream",)):
+        for case in measured(session, ("stream",)):
             name = " ".join([case.environ, *summary.parameters(case.check).values()])
             for value in case.values:
                 found = re.fullmatch(rf"{function}_(\d+)", value.variable)
@@ -290,14 +409,15 @@ def memory(session, figures) -> list[dict]:
                 title,
                 ("page size", "category"),
                 (unit, False),
-                [line(session, *where, unit, points) for where, points in lines.items()],
+                [line(session, *where, unit, points, PAGES) for where, points in lines.items()],
                 distinct(marks),
+                order=PAGES,
             )
         )
     return [entry for entry in plots if entry["lines"] or entry["marks"]]
 
 
-def _measured(session, checks: tuple[str, ...] = ()) -> list:
+def measured(session, checks: tuple[str, ...] = ()) -> list:
     """The session's measured cases (of these checks)."""
     return [
         case
@@ -317,23 +437,31 @@ def has_memory(session) -> bool:
     )
 
 
-SCALED = published.SCALED
+SCALED, OF_INPUT = published.SCALED, published.OF_INPUT
+
+
+def _scaled(case, variable: str) -> tuple[str, str, str, str] | None:
+    """Quantity, size, processes and threads of a process, by a variable's name."""
+    if found := SCALED.fullmatch(variable):
+        return found[1], found[2], found[3], found[4] or ""
+    if summary.base_name(case.check) == "namd" and (found := OF_INPUT.fullmatch(variable)):
+        return found[1], found[2], found[3], found[4] or ""
+    return None
 
 
 def kernels(session, figures) -> list[dict]:
-    """Rates and parallel efficiency against processes: figure 6 of the messaging paper."""
+    """Rates, efficiency and speed-up against processes: figure 6 of the messaging paper."""
     found: dict[tuple, dict[tuple[str, str], dict]] = {}
     keys: dict[tuple, tuple] = {}  # (variable, case) -> key of the plot that shows it
-    for case in _measured(session):
+    for case in measured(session):
         others = dict(summary.parameters(case.check))
         name = others.pop("benchmark", summary.base_name(case.check))
         where = case.place, " ".join([case.environ, *others.values()])
-        for value in case.values:
-            scaled = SCALED.fullmatch(value.variable)
-            if not scaled:
+        for value in speedup.added(case.values):
+            if not (scaled := _scaled(case, value.variable)):
                 continue
-            quantity, letter, processes, threads = scaled.groups()
-            key = name, letter, threads or "", quantity, value.unit
+            quantity, size, processes, threads = scaled
+            key = name, size, threads, quantity, value.unit
             points = found.setdefault(key, {}).setdefault(where, {})
             points[int(processes)] = summary.summarize(value.samples, value.value)
             keys[value.variable, case.key] = key
@@ -342,27 +470,35 @@ def kernels(session, figures) -> list[dict]:
         of = keys.get((value.variable, case.key))
         if of:
             marks_of.setdefault(of, []).append(mark(figure, figure.parameters["processes"]))
-    plots = []
-    for (name, letter, threads, quantity, unit), lines in found.items():
-        title = f"{name.upper()} class {letter}" + (
-            f", {threads} threads a process" if threads else ""
+    return [
+        plot(
+            f"{quantity}-{name}-{size}{threads}",
+            _title(name, size, threads, quantity),
+            ("processes", "count"),
+            (summary.unit(unit), quantity != "efficiency"),
+            [line(session, *where, unit, points) for where, points in lines.items()],
+            distinct(marks_of.get((name, size, threads, quantity, unit), [])),
         )
-        title += ": parallel efficiency" if quantity == "efficiency" else ""
-        plots.append(
-            plot(
-                f"{quantity}-{name}-{letter}{threads}",
-                title,
-                ("processes", "count"),
-                (unit, quantity != "efficiency"),
-                [line(session, *where, unit, points) for where, points in lines.items()],
-                distinct(marks_of.get((name, letter, threads, quantity, unit), [])),
-            )
-        )
-    return plots
+        for (name, size, threads, quantity, unit), lines in found.items()
+    ]
+
+
+#: What a title adds for a quantity.
+QUANTITIES = {
+    "efficiency": ": parallel efficiency",
+    "speedup": ": speed-up",
+    "elapsed": ": time",
+}
+
+
+def _title(name: str, size: str, threads: str, quantity: str) -> str:
+    of = f"class {size}" if re.fullmatch("[A-Z]", size) else size
+    by = f", {threads} threads a process" if threads else ""
+    return f"{name.upper()} {of}{by}{QUANTITIES.get(quantity, '')}"
 
 
 def has_kernels(session) -> bool:
     return any(
-        case.measured and any(SCALED.fullmatch(value.variable) for value in case.values)
+        case.measured and any(_scaled(case, value.variable) for value in case.values)
         for case in session.cases
     )

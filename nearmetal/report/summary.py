@@ -1,13 +1,14 @@
 """Summary of a variable's samples, and formats of numbers, dates and names."""
 
+from __future__ import annotations
+
 import math
-from datetime import UTC, datetime
 from functools import lru_cache
 from typing import NamedTuple
 
 from nearmetal import metrics
 from nearmetal.compare import number, percent, plain  # noqa: F401 - for the pages
-from nearmetal.results import parameters  # noqa: F401 - for the pages
+from nearmetal.results import date, parameters  # noqa: F401 - for the pages
 
 #: Least number of samples for a 95 % interval of their median.
 LEAST_REPEATS = 6
@@ -79,18 +80,6 @@ def hover(summary: Summary, name: str) -> str:
         f"{amount(summary.value, name)}; {interval_kind(summary.repeats)}: "
         f"{number(summary.low)} to {amount(summary.high, name)}; n = {summary.repeats} repeats"
     )
-
-
-def date(started: str) -> str:
-    """`20261121T061529+0000` as `2026-11-21 06:15 UTC`; any other text unchanged."""
-    try:
-        return (
-            datetime.strptime(started, "%Y%m%dT%H%M%S%z")
-            .astimezone(UTC)
-            .strftime("%Y-%m-%d %H:%M UTC")
-        )
-    except ValueError:
-        return started
 
 
 def named(session) -> str:

@@ -2,6 +2,8 @@
 
 from nearmetal.results.database import Database, default_database
 from nearmetal.results.decode import parameters, parse_case, parse_session
+from nearmetal.results.directions import FILE as FILE_OF_DIRECTIONS
+from nearmetal.results.directions import Directions, DirectionsError
 from nearmetal.results.find import confirmations, load_session, newest, no_session, sessions
 from nearmetal.results.session import (
     CONFIRMS,
@@ -16,6 +18,7 @@ from nearmetal.results.session import (
     Session,
     Value,
     base_first,
+    date,
     place,
     worst,
 )
@@ -24,10 +27,13 @@ __all__ = [
     "CONFIRMS",
     "ELSEWHERE",
     "FACTS",
+    "FILE_OF_DIRECTIONS",
     "BadSession",
     "Case",
     "Cause",
     "Database",
+    "Directions",
+    "DirectionsError",
     "Disturbed",
     "NewestError",
     "ResultsError",
@@ -35,6 +41,7 @@ __all__ = [
     "Value",
     "base_first",
     "confirmations",
+    "date",
     "default_database",
     "load_session",
     "newest",

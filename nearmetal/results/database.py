@@ -5,6 +5,8 @@ session whose clock was a year ahead would stay the newest for a year. An unread
 skipped and named; no older session replaces it.
 """
 
+from __future__ import annotations
+
 import contextlib
 import json
 import math
@@ -20,6 +22,7 @@ import orjson
 
 from nearmetal.checkout import CHECKOUT
 from nearmetal.results import decode
+from nearmetal.results.directions import Directions
 from nearmetal.results.session import (
     CLOCKS_DIFFER,
     CONFIRMS,
@@ -28,19 +31,23 @@ from nearmetal.results.session import (
     Session,
 )
 
-#: SQLite's primary error code -> what is wrong with the file, and the fix.
+#: SQLite's primary error codes. Python names them, and its errors have them, since 3.11.
+OK, ERROR, PERM, BUSY, LOCKED, IOERR, CORRUPT, CANTOPEN, NOTADB = 0, 1, 3, 5, 6, 10, 11, 14, 26
+#: Words of an error's text, for a Python without its code.
+BY_TEXT = {"locked": BUSY, "malformed": CORRUPT, "unable to open": CANTOPEN, "I/O": IOERR}
+#: Error code -> what is wrong with the file, and the fix.
 _LOCKED = "is locked by another process. Fix: try again when no ReFrame stores results"
 _CLOSED = "cannot be opened. Fix: let this user read the file and its directory"
 _FOREIGN = "is not a results database of ReFrame's. Fix: name another file"
 CAUSES = {
-    sqlite3.SQLITE_BUSY: _LOCKED,
-    sqlite3.SQLITE_LOCKED: _LOCKED,
-    sqlite3.SQLITE_CANTOPEN: _CLOSED,
-    sqlite3.SQLITE_PERM: _CLOSED,
-    sqlite3.SQLITE_IOERR: "cannot be read from the disk. Fix: read the file system's log",
-    sqlite3.SQLITE_CORRUPT: "is damaged or truncated. Fix: restore it from a copy, or remove it",
-    sqlite3.SQLITE_NOTADB: _FOREIGN,
-    sqlite3.SQLITE_ERROR: _FOREIGN,
+    BUSY: _LOCKED,
+    LOCKED: _LOCKED,
+    CANTOPEN: _CLOSED,
+    PERM: _CLOSED,
+    IOERR: "cannot be read from the disk. Fix: read the file system's log",
+    CORRUPT: "is damaged or truncated. Fix: restore it from a copy, or remove it",
+    NOTADB: _FOREIGN,
+    ERROR: _FOREIGN,
 }
 
 
@@ -58,8 +65,9 @@ class Database:
     kept. `refresh` adds the sessions that were stored since.
     """
 
-    def __init__(self, path: Path):
+    def __init__(self, path: Path, directions: Directions | None = None):
         self.path = Path(path)
+        self.directions = directions or Directions()  #: of what has none by itself
         self.bad: dict[int, BadSession] = {}  #: unreadable sessions so far, by place
         self.ahead: dict[int, Session] = {}  #: sessions that started ahead of now, by place
         self.named: set[int] = set()  #: places of bad sessions that an error has named already
@@ -71,7 +79,7 @@ class Database:
         self._last_case = 0
 
     @classmethod
-    def of(cls, path: "Path | Database") -> "Database":
+    def of(cls, path: Path | Database) -> Database:
         """The database, or that at a path. With a path, a bad session is an error."""
         if isinstance(path, Database):
             return path
@@ -171,6 +179,7 @@ class Database:
             uuid, start, blob = _text(row[0]), row[1], row[2]
             data = orjson.loads(blob)
             session = replace(decode.parse_session(data, self.path), stored=place)
+            session = self.directions.of_session(session)
             _refuse_contradictions(session, data, uuid, start, self._stored_cases)
             return session
         except sqlite3.DatabaseError as error:
@@ -187,7 +196,7 @@ class Database:
         """One row. Raises sqlite3.DatabaseError if the row is damaged, and ResultsError if the file
         is."""
         query = "SELECT uuid, session_start_unix, json_blob FROM sessions WHERE rowid = ?"
-        with self._errors(but=sqlite3.SQLITE_CORRUPT):
+        with self._errors(but=CORRUPT):
             return self._connected().execute(query, (place,)).fetchone()
 
     def _read_stored_cases(self) -> None:
@@ -203,7 +212,7 @@ class Database:
             try:
                 rows = self._connected().execute(query, (self._last_case,)).fetchall()
             except sqlite3.OperationalError as error:
-                if error.sqlite_errorcode != sqlite3.SQLITE_ERROR:
+                if _code(error) != ERROR:
                     raise
                 self._stored_cases = None
                 return
@@ -218,12 +227,12 @@ class Database:
             return self._connected().execute(query, values).fetchall()
 
     @contextlib.contextmanager
-    def _errors(self, but: int = sqlite3.SQLITE_OK) -> Iterator[None]:
+    def _errors(self, but: int = OK) -> Iterator[None]:
         """Raise ResultsError for each error of SQLite, except for this primary error code."""
         try:
             yield
         except sqlite3.Error as error:
-            code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+            code = _code(error)
             if code == but:
                 raise
             cause = CAUSES.get(code, "cannot be read")
@@ -292,6 +301,12 @@ def _refuse_other_cases(data: dict, stored: list[tuple[str, ...]]) -> None:
         raise ResultsError(
             f"it has {len(inside)} cases, but {len(stored)} are stored with it, or others{named}"
         )
+
+
+def _code(error: sqlite3.Error) -> int:
+    """SQLite's primary error code."""
+    guess = (code for words, code in BY_TEXT.items() if words in str(error))
+    return getattr(error, "sqlite_errorcode", next(guess, ERROR)) & 0xFF
 
 
 def systems_and_kind(blob) -> tuple[frozenset[str], str]:

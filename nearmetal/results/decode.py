@@ -3,12 +3,14 @@
 import functools
 import math
 import statistics
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 
 import orjson
 
-from nearmetal import clean, naming, shape
+from nearmetal import clean, metrics, naming, shape
 from nearmetal.results import reruns
 from nearmetal.results.session import (
     CONFIRMS,
@@ -27,7 +29,12 @@ DATA_VERSION = "4"
 #: Reason of a failure that ReFrame gives no reason for, by result.
 FAILED = {"fail_deps": "a dependency failed"}
 #: Numbers of a case: ReFrame's name and the name in published figures (published.py).
-WORKLOAD = {"num_tasks": "processes", "num_nodes": "nodes", "megabytes": "megabytes"}
+WORKLOAD = {
+    "num_tasks": "processes",
+    "num_nodes": "nodes",
+    "num_tasks_per_node": "processes_per_node",
+    "megabytes": "megabytes",
+}
 #: ReFrame's results of a case.
 OUTCOMES = ("pass", "fail", "xfail", "xpass", "abort", "skip", "fail_deps", "<unknown>")
 #: Variables that had another name: check and name then, name and unit now.
@@ -72,7 +79,8 @@ def _parse_session(data: Mapping, origin) -> Session:
     }
     missing = max(0, int(shape.number(info, "num_cases", "session_info", 0)) - len(found))
     remaining = [case for key in found if key not in done for case in found[key]]
-    cases, skipped = _cases(remaining, places)
+    cases, skipped = _cases(remaining, places, _of_one_name(found))
+    reasons = {key: reason for key, reason in skipped.items() if reason}
     return Session(
         clean.name(shape.name(info, "uuid", "session_info")),
         clean.name(shape.name(info, "time_start", "session_info")),
@@ -80,12 +88,13 @@ def _parse_session(data: Mapping, origin) -> Session:
         tuple(cases),
         shape.number(info, "time_start_unix", "session_info"),
         clean.line(line),
-        skipped,
+        tuple(skipped),
         len(cases) + len(skipped) + missing,
         shape.text(info, "workdir", "session_info", ""),
         shape.text(info, CONFIRMS, "session_info", ""),
         next((_selection(case, places) for case in every if case.get("selection")), {}),
         clean.name(shape.text(info, "hostname", "session_info", "")),
+        reasons=reasons,
     )
 
 
@@ -127,7 +136,7 @@ def parse_case(case: dict, place: str = "case") -> Case:
         where[2],
         where[1],
         _values(case, where, name.node, place),
-        _facts(orjson.dumps([_ours(case, "facts", place), named])),
+        _facts(orjson.dumps([{**_nodes(case), **_ours(case, "facts", place)}, named])),
         _curves(case, place),
         None if passed else clean.text(failure),
         None if passed else clean.line(shape.text(case, "fail_phase", place, "")) or None,
@@ -141,6 +150,10 @@ def parse_case(case: dict, place: str = "case") -> Case:
         name.node,
         link_class=clean.line(shape.text(case, "link_class", place, "")),
         disturbances=_disturbances(case, place),
+        evidence=_evidence(case, place),
+        unknown_evidence=_texts(case, "unknown_evidence", place),
+        foreign=_is_foreign(case),
+        links=dict(_ours(case, "links", place)),
     )
 
 
@@ -152,20 +165,39 @@ def _disturbances(case: Mapping, place: str) -> tuple[Disturbed, ...]:
     repeats = []
     for number, one in enumerate(shape.sequence(found, f"{place}.disturbed")):
         here = f"{place}.disturbed.{number}"
-        match list(shape.sequence(one, here)):
-            case [int(repeat), bool(again), *causes] if repeat is not True:
-                repeats.append(Disturbed(repeat, again, tuple(_cause(why, here) for why in causes)))
-            case _:
-                raise shape.wrong(here, "a repeat, whether it ran again, and causes", one)
+        parts = list(shape.sequence(one, here))
+        if [type(part) for part in parts[:2]] != [int, bool]:
+            raise shape.wrong(here, "a repeat, whether it ran again, and causes", one)
+        repeat, again, *causes = parts
+        repeats.append(Disturbed(repeat, again, tuple(_cause(why, here) for why in causes)))
     return tuple(repeats)
+
+
+def _evidence(case: Mapping, place: str) -> tuple[dict[str, float], ...]:
+    """The quantities of each repeat, from a list by quantity. Raises ShapeError."""
+    if _is_foreign(case):
+        return ()  # a check of others, whose `evidence` is its own
+    columns = {}
+    for name, values in _ours(case, "evidence", place).items():
+        here = f"{place}.evidence.{name}"
+        known = [value for value in shape.sequence(values, here) if value is not None]
+        shape.numbers(known, here)
+        columns[clean.name(name)] = values
+    if len({len(values) for values in columns.values()}) > 1:
+        raise shape.wrong(f"{place}.evidence", "one value of each repeat", case["evidence"])
+    return tuple(
+        {name: value for name, value in zip(columns, row) if value is not None}
+        for row in zip(*columns.values())
+    )
 
 
 def _cause(found: object, place: str) -> Cause:
     """Raises ShapeError."""
-    match found:
-        case [str(rule), int(value) | float(value), str(text)] if value is not True:
-            return Cause(clean.line(rule), value, clean.line(text))
-    raise shape.wrong(place, "a rule, a value and a text", found)
+    parts = found if isinstance(found, list) else []
+    if [type(part) for part in parts] not in ([str, int, str], [str, float, str]):
+        raise shape.wrong(place, "a rule, a value and a text", found)
+    rule, value, text = parts
+    return Cause(clean.line(rule), value, clean.line(text))
 
 
 def _texts(case: Mapping, key: str, place: str) -> tuple[str, ...]:
@@ -191,6 +223,24 @@ def _own_exemption(case: Mapping, place: str) -> str:
     duet = "duet" in _ours(case, "facts", place)
     own = case.get("no_baseline_of", "check" if duet else "partition") == "check"
     return clean.line(shape.text(case, "no_baseline", place, "")) if own else ""
+
+
+def _is_foreign(case: Mapping) -> bool:
+    """Whether a check of others stored the case: no facts and no samples."""
+    return type(case.get("facts")) is not dict and type(case.get("samples")) is not dict
+
+
+def _variable(key: str) -> str:
+    """The variable of a key SYSTEM:PARTITION:VARIABLE; the variable may hold colons."""
+    return key.split(":", 2)[-1]
+
+
+def _nodes(case: Mapping) -> dict[str, list[str]]:
+    """The fact `nodes` of a check of others: the nodes that ReFrame was told of; {} if unknown."""
+    nodes = case.get("job_nodelist")
+    if not _is_foreign(case) or type(nodes) is not list or not nodes:
+        return {}
+    return {"nodes": [node for node in nodes if type(node) is str]}
 
 
 def _ours(case: Mapping, name: str, place: str) -> Mapping:
@@ -222,7 +272,7 @@ def _values(case: Mapping, where: tuple[str, str, str], node: str, place: str) -
         # ReFrame before 4.9 stores five: value, reference, bounds and unit.
         if type(entry) is not list or len(entry) not in (5, 6):
             raise shape.wrong(here, "a list of five or six", entry)
-        value, unit, name = entry[0], entry[4], key.rsplit(":", 1)[-1]
+        value, unit, name = entry[0], entry[4], _variable(key)
         if value is None and case["result"] != "pass":
             continue  # the case failed before it had this value
         if type(value) not in shape.NUMBERS:
@@ -234,9 +284,12 @@ def _values(case: Mapping, where: tuple[str, str, str], node: str, place: str) -
         if name in all_within:
             within = shape.rows(all_within[name], f"{place}.within.{name}")
         stored.add(clean.name(name))
+        if not samples and _is_foreign(case):
+            samples = (value,)  # one launch
+        better = metrics.of_bounds(*entry[2:4])
         name, unit = RENAMED.get((where[0].split(" ", 1)[0], name), (name, unit))
         values.append(
-            Value(*where, clean.name(name), value, clean.name(unit), samples, within, node)
+            Value(*where, clean.name(name), value, clean.name(unit), samples, within, node, better)
         )
     _refuse_values_beside_their_samples(values, place)
     lost = sorted(set(map(clean.name, all_samples)) - stored)
@@ -285,15 +338,42 @@ def _facts(packed: bytes) -> dict[str, str]:
 
 
 def _cases(
-    outcomes: list[dict], places: dict[int, str]
-) -> tuple[list[Case], tuple[tuple[str, str, str], ...]]:
-    """The cases of all runs, and the cases that their check skipped."""
+    outcomes: list[dict], places: dict[int, str], tests: Mapping[tuple[str, str, str], int]
+) -> tuple[list[Case], dict[tuple[str, str, str], str]]:
+    """The cases of all runs, and the cases that their check skipped with the reason.
+
+    :arg tests: number of tests by display name, partition and environment.
+    """
     grouped: dict[tuple[str, str, str], list[Case]] = {}
-    skipped = []
+    skipped: dict[tuple[str, str, str], str] = {}
     for outcome in outcomes:
         case = parse_case(outcome, places[id(outcome)])
-        if outcome["result"] == "skip":
-            skipped.append(case.where)
+        count = tests[outcome["display_name"], outcome["partition"], outcome["environ"]]
+        if count > 1:
+            grouped[case.where] = [_ambiguous(case, count)]
+        elif outcome["result"] == "skip":
+            reason = shape.text(outcome, "skip_reason", places[id(outcome)], "")
+            skipped[case.where] = clean.line(reason)
         else:
             grouped.setdefault(case.where, []).append(case)
-    return [reruns.merged(runs) for runs in grouped.values()], tuple(dict.fromkeys(skipped))
+    return [reruns.merged(runs) for runs in grouped.values()], skipped
+
+
+def _of_one_name(found: Iterable[reruns.Identity]) -> Counter[tuple[str, str, str]]:
+    """Number of tests by display name, partition and environment."""
+    return Counter((name, partition, environ) for name, partition, environ, _ in found)
+
+
+def _ambiguous(case: Case, count: int) -> Case:
+    """A case that fails, because several tests have its display name."""
+    return replace(
+        case,
+        values=(),
+        curves={},
+        phase=None,
+        failure=(
+            f"{count} tests have this display name, so that their values cannot be told apart, "
+            "nor can their stage directories. Fix: let `fmt` of the parameter, or the name of the "
+            "check, differ"
+        ),
+    )

@@ -1,13 +1,18 @@
 """Finds sessions: the newest on a system, the one with an id, or all of a kind."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TypeGuard
+from typing import TYPE_CHECKING
 
 from nearmetal import choices
 from nearmetal.results.database import Database
 from nearmetal.results.run_reports import unstored_runs
 from nearmetal.results.session import ELSEWHERE, BadSession, NewestError, ResultsError, Session
+
+if TYPE_CHECKING:
+    from typing import TypeGuard  # since Python 3.10
 
 CAMPAIGN: tuple[str, ...] = ("campaign",)
 

@@ -1,6 +1,7 @@
 """Merges several runs of one case (`--reruns`, `--duration`, `--max-retries`, `--repeat`)."""
 
-import math
+from __future__ import annotations
+
 import statistics
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,20 +14,27 @@ from nearmetal.results.session import Case, Value
 OUT_OF_TIME = "aborted due to RunSessionTimeout"
 
 
-def outcomes(runs: list[dict], line: str) -> dict[tuple[str, str, str], list[dict]]:
+#: Display name, partition, environment and ReFrame's unique name of a test case. Two tests of one
+#: display name differ in the last one, which versions before 4.0 lack.
+Identity = tuple[str, str, str, str]
+
+
+def outcomes(runs: list[dict], line: str) -> dict[Identity, list[dict]]:
     """The runs of each test case that count: all runs, but only the last of several retries.
 
     A run is a retry if `--max-retries` allows one, and it holds only cases that failed in the
-    previous run. The runs of `--reruns` and `--duration` hold all cases.
+    previous run. The runs of `--reruns` and `--duration` hold all cases. Where the number of
+    retries is unknown, a run of all cases is none: a failure counts rather than to be lost.
 
     :arg line: the session's command line.
     """
-    found: dict[tuple[str, str, str], list[dict]] = {}
+    found: dict[Identity, list[dict]] = {}
     failed: set = set()
     retries = _most_retries(line) if len(runs) > 1 else 0
     for number, run in enumerate(runs):
-        cases = {(c["display_name"], c["partition"], c["environ"]): c for c in run["testcases"]}
-        retry = 0 < number <= retries and set(cases) <= failed
+        cases = {_identity(case): case for case in run["testcases"]}
+        allowed = len(cases) < len(found) if retries is None else 0 < number <= retries
+        retry = allowed and set(cases) <= failed
         for key, case in cases.items():
             earlier = found.setdefault(key, [])
             if earlier and case.get("fail_reason") == OUT_OF_TIME:
@@ -38,14 +46,20 @@ def outcomes(runs: list[dict], line: str) -> dict[tuple[str, str, str], list[dic
     return found
 
 
-def _most_retries(line: str) -> float:
-    """Most retries of a session's command; infinite if unknown."""
+def _identity(case: dict) -> Identity:
+    unique = case.get("unique_name")
+    place = case["display_name"], case["partition"], case["environ"]
+    return (*place, unique if isinstance(unique, str) else "")
+
+
+def _most_retries(line: str) -> int | None:
+    """Most retries of a session's command; None if unknown."""
     try:
         asked = command.parse(line)
     except command.CommandError:
-        return math.inf
+        return None
     if asked.given("mode"):  # a mode may hold further options
-        return math.inf
+        return None
     return asked.given("max_retries") or 0
 
 
@@ -75,6 +89,10 @@ def merged(runs: Sequence[Case]) -> Case:
         unexpected=_all_unexpected(list(failed.values())),
         runs=len(runs),
         disturbances=sum((run.disturbances for run in runs), ()),
+        evidence=sum((run.evidence for run in runs), ()),
+        unknown_evidence=sum((run.unknown_evidence for run in runs), ()),
+        foreign=all(run.foreign for run in runs),
+        links=next((run.links for run in reversed(runs) if run.links), {}),
     )
 
 
@@ -101,6 +119,7 @@ def _all_samples(runs: Sequence[Case]) -> tuple[Value, ...]:
                 value=float(f"{statistics.median(samples):.6g}"),
                 samples=samples,
                 within=sum(parts, ()) if all(parts) else (),
+                better=next((value.better for value in values if value.better), ""),
             )
         )
     return tuple(found)

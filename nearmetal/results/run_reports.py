@@ -1,5 +1,7 @@
 """Finds runs that the database lacks, from the report files that ReFrame writes."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterator
 from pathlib import Path

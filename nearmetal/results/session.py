@@ -1,8 +1,11 @@
 """A session of ReFrame as plain data: its cases and their values."""
 
+from __future__ import annotations
+
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from datetime import datetime, timezone
 
 from nearmetal import metrics
 from nearmetal.errors import Incomplete, NearmetalError
@@ -52,6 +55,8 @@ class Value:
     samples: tuple[float, ...] = ()  #: one for each repeat
     within: tuple[tuple[float, ...], ...] = ()  #: the parts of each sample; () without parts
     node: str = ""
+    #: metrics.LESS or MORE, where the unit does not say it (results/directions.py)
+    better: str = metrics.UNKNOWN
 
     @property
     def place(self) -> str:
@@ -60,8 +65,8 @@ class Value:
 
     @property
     def lower_is_better(self) -> bool | None:
-        """True for times and losses, False for rates, None for a unit without direction."""
-        return metrics.unit(self.unit).lower_is_better
+        """True for times and losses, False for rates, None for what has no direction."""
+        return metrics.unit(self.unit).lower_is_better_or(self.better)
 
 
 @dataclass(frozen=True)
@@ -110,11 +115,29 @@ class Case:
     fixture: bool = False  #: whether it only prepares others (reframe_checks/spack.py)
     unreferenced: tuple[str, ...] = ()  #: variables that failed because the baseline lacks them
     unexpected: tuple[str, ...] = ()  #: expectations that it failed by, and by nothing else
-    workload: dict = field(default_factory=dict)  #: processes, nodes, megabytes (decode.WORKLOAD)
+    workload: dict = field(default_factory=dict)  #: processes, nodes, ... (decode.WORKLOAD)
     node: str = ""  #: given by `--distribute`; empty: Slurm chose it
     runs: int = 1  #: number of ReFrame's runs of it in this session
     link_class: str = ""  #: native, passthrough, ...; of its partition. "": not stored
     disturbances: tuple[Disturbed, ...] = ()  #: all of its job's disturbed repeats
+    #: of each repeat of its job: {quantity of references/disturbance.yaml: value}; (): not stored
+    evidence: tuple[dict[str, float], ...] = ()
+    #: sentences on repeats of which nobody knows whether they were disturbed
+    unknown_evidence: tuple[str, ...] = ()
+    #: whether a check of others stored it: one launch, without facts of the nodes and evidence
+    foreign: bool = False
+    links: dict = field(
+        default_factory=dict
+    )  #: of all nodes, as nearmetal/fleet/sweep.py reads them
+
+    @property
+    def quantities(self) -> dict[str, tuple[float, ...]]:
+        """Quantity of its evidence -> the values of the repeats that have one."""
+        found: dict[str, tuple[float, ...]] = {}
+        for repeat in self.evidence:
+            for name, value in repeat.items():
+                found[name] = (*found.get(name, ()), value)
+        return found
 
     @property
     def disturbed(self) -> tuple[Cause, ...]:
@@ -169,6 +192,8 @@ class Session:
     #: the requested selection, as its checks recorded it (checks/selection.py); {}: not recorded
     selection: dict = field(default_factory=dict)
     host: str = ""  #: host on which ReFrame ran
+    #: `skipped` case -> the reason that its check gave
+    reasons: dict[tuple[str, str, str], str] = field(default_factory=dict)
     stored: int = 0  #: place in the database, ascending; 0: not from a database
 
     @property
@@ -191,8 +216,19 @@ class Session:
 
     @property
     def values(self) -> list[Value]:
-        """The values of all cases that passed."""
-        return [value for case in self.cases if case.failure is None for value in case.values]
+        """The values of all cases that were measured: also of those beyond their reference."""
+        return [value for case in self.cases if case.measured for value in case.values]
+
+    @property
+    def told_of_skipped(self) -> list[str]:
+        """One sentence for each reason, with the cases that were skipped for it."""
+        by_reason: dict[str, list[str]] = {}
+        for key in self.skipped:
+            by_reason.setdefault(self.reasons.get(key, ""), []).append(" | ".join(key))
+        return [
+            f"skipped by its check: {'; '.join(cases)}{f': {reason}' if reason else ''}"
+            for reason, cases in by_reason.items()
+        ]
 
     @property
     def failures(self) -> list[Case]:
@@ -217,6 +253,18 @@ def base_first(session: Session, places: Iterable[str], base: str | None = None)
     native = {name for name in names if classes.get(name) == "native"}
     first = {base} if base is not None else native or {"native"}
     return sorted(names, key=lambda name: name not in first)
+
+
+def date(started: str) -> str:
+    """`20261121T061529+0000` as `2026-11-21 06:15 UTC`; any other text unchanged."""
+    try:
+        return (
+            datetime.strptime(started, "%Y%m%dT%H%M%S%z")
+            .astimezone(timezone.utc)
+            .strftime("%Y-%m-%d %H:%M UTC")
+        )
+    except ValueError:
+        return started
 
 
 def place(partition: str, node: str) -> str:

@@ -11,6 +11,7 @@ import shlex
 import sys
 from pathlib import Path
 
+import reframe as rfm
 from reframe.core.exceptions import ConfigError
 
 from nearmetal import choices, command
@@ -18,6 +19,7 @@ from nearmetal.site import (
     places,
     selection,
     srun_mpj,  # noqa: F401 - the import registers the launcher
+    versions,
 )
 from nearmetal.site.site_files import read_environments, read_system, read_yaml
 
@@ -146,9 +148,11 @@ def configure(here: Path, directories: list[Path], results: str) -> dict:
             ]
             systems.append(
                 {
-                    "modules_system": "envmod",
                     "prefix": results,
                     **system,
+                    "modules_system": versions.modules_system(
+                        system.get("modules_system", "envmod"), rfm.VERSION
+                    ),
                     "partitions": [
                         configure_partition(partition) for partition in system["partitions"]
                     ],
@@ -179,6 +183,8 @@ def site_configuration(here: Path) -> dict:
     host name. RFM_PREFIX is ReFrame's variable for stage and output; whatever else a run writes
     follows it.
     """
+    if too_old := versions.refused(rfm.VERSION):
+        raise ConfigError(too_old)
     selection.refuse_empty_runs()
     own = filter(None, os.environ.get("NEARMETAL_SYSTEMS_PATH", "").split(":"))
     results = places.results(os.environ.get("RFM_PREFIX") or None, here.parent)

@@ -1,7 +1,9 @@
 """The site's files (site-config), read for what they say of baselines. Nothing here is written."""
 
+from __future__ import annotations
+
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import yaml
@@ -23,17 +25,48 @@ def directories() -> list[Path]:
     ]
 
 
-def file_of(system: str) -> tuple[Path, dict] | None:
-    """The file that defines a system, and what it holds; None where no readable file does."""
-    for directory in directories():
+def file_of(system: str, places: Iterable[Path] = ()) -> tuple[Path, dict] | None:
+    """The file that defines a system, and what it holds; None where no readable file does.
+
+    :arg places: directories to look in; (): those of `directories`.
+    """
+    return next(
+        (found for found in _readable(places or directories()) if found[1].get("name") == system),
+        None,
+    )
+
+
+def systems() -> Iterator[tuple[str, dict]]:
+    """Name and contents of each system's file that is readable, in ReFrame's order, each once."""
+    seen = set()
+    for _, data in _readable(directories()):
+        name = str(data.get("name"))
+        if name not in seen:
+            seen.add(name)
+            yield name, data
+
+
+def _readable(places: Iterable[Path]) -> Iterator[tuple[Path, dict]]:
+    for directory in places:
         for path in sorted(directory.glob("*.y*ml")):
             try:
                 data = yaml.safe_load(path.read_text())
             except (OSError, UnicodeDecodeError, yaml.YAMLError):
                 continue  # ReFrame says what is wrong with it
-            if isinstance(data, dict) and data.get("name") == system:
-                return path, data
-    return None
+            if isinstance(data, dict):
+                yield path, data
+
+
+def unreadable() -> list[Path]:
+    """Files of systems that cannot be read as YAML."""
+    found = []
+    for directory in dict.fromkeys(directories()):
+        for path in sorted(directory.glob("*.y*ml")):
+            try:
+                yaml.safe_load(path.read_text())
+            except (OSError, UnicodeDecodeError, yaml.YAMLError):
+                found.append(path)
+    return found
 
 
 def obsolete(system: str) -> list[str]:

@@ -1,5 +1,7 @@
 """Where results go, and that root does not leave its own among those of another user."""
 
+from __future__ import annotations
+
 import functools
 import os
 import sys

@@ -1,12 +1,25 @@
 """What a run of the suite selects: recorded with its cases, and never nothing."""
 
+import re
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
 
 from reframe.core.exceptions import ReframeError
+from reframe.core.logging import getlogger
 from reframe.core.runtime import runtime
 from reframe.frontend.executors import Runner
+
+from nearmetal import command
+
+#: The page that says how a site gives features.
+FEATURES = "docs/cluster.md#features"
+#: ReFrame's options besides -n that choose cases: with one, absent checks are not reported.
+OTHERS = (
+    *("prgenv", "exclude_names", "tags", "exclude_tags", "filter_expr", "maintainers"),
+    *("gpu_only", "cpu_only", "failed", "restore_session", "distribute"),
+)
 
 
 def recorded() -> dict:
@@ -69,11 +82,42 @@ def absent_checks() -> str:
     )
 
 
+def why_nowhere(valid_systems: list[str], valid_prog_environs: list[str]) -> str:
+    """Why a check has no case on this system: the features that nothing there has."""
+    partitions = runtime().system.partitions
+    environs = [environ for partition in partitions for environ in partition.environs]
+    of_partitions = lacking(valid_systems, [_features(partition) for partition in partitions])
+    of_environs = lacking(valid_prog_environs, [_features(environ) for environ in environs])
+    if of_partitions:
+        return f"no partition has the feature {of_partitions} ({FEATURES})"
+    if of_environs:
+        return f"no environment has the feature {of_environs} ({FEATURES})"
+    wanted = f"{' or '.join(valid_systems)} with {' or '.join(valid_prog_environs)}"
+    return f"no partition and environment are {wanted}"
+
+
+def _features(place) -> set[str]:
+    return {*place.features, *place.extras}
+
+
+def lacking(specs: list[str], have: list[set[str]]) -> str:
+    """The features that each of ReFrame's selectors asks for and that nothing has, as words.
+
+    '' if one of them asks only for what is there.
+    """
+    known = set().union(*have)
+    wanted = [{word[1:] for word in spec.split() if word.startswith("+")} - known for spec in specs]
+    return " or ".join(" and ".join(sorted(one)) for one in wanted) if all(wanted) else ""
+
+
 class RefusingRunner(Runner):
     """ReFrame's runner, which fails a run of no test case, or of checks that are not there.
 
-    By itself ReFrame passes both.
+    By itself ReFrame passes both. It also says nothing of a check that no partition can run.
     """
+
+    #: Display name of a check that has no case on this system -> the reason.
+    nowhere: dict[str, str] = {}
 
     def runall(self, testcases, restored_cases=None):
         fault = absent_checks()
@@ -81,7 +125,42 @@ class RefusingRunner(Runner):
             fault = why_nothing()
         if fault:
             raise ReframeError(fault)
+        for line in told(chosen(self.nowhere)):
+            getlogger().info(f"Not on {recorded()['system']}: {line}")
         super().runall(testcases, restored_cases)
+
+
+def chosen(checks: dict[str, str]) -> dict[str, str]:
+    """The checks that the options choose by name. {} where other options choose too."""
+    try:
+        options = command.parse(shlex.join(sys.argv))
+        names = options.given("names") or []
+        if any(map(options.given, OTHERS)):
+            return {}
+        return {
+            name: reason
+            for name, reason in checks.items()
+            if not names or any(re.search(pattern, name.replace(" ", "")) for pattern in names)
+        }
+    except (command.CommandError, re.error):
+        return {}
+
+
+def told(checks: dict[str, str]) -> list[str]:
+    """One line for each reason, with the checks that have it."""
+    by_reason: dict[str, list[str]] = {}
+    for name, reason in checks.items():
+        by_reason.setdefault(reason, []).append(name)
+    return [f"{', '.join(sorted(names))}: {reason}" for reason, names in by_reason.items()]
+
+
+def report_nowhere(check) -> None:
+    """Have the running ReFrame say that a check has no case on this system, and why."""
+    cli: Any = sys.modules.get("reframe.frontend.cli")
+    runner = cli and cli.Runner
+    if hasattr(runner, "nowhere"):
+        why = why_nowhere(check.valid_systems, check.valid_prog_environs)
+        runner.nowhere[check.display_name] = why
 
 
 def refuse_empty_runs() -> None:

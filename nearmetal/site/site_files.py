@@ -199,7 +199,12 @@ def read_system(path: Path, common: dict[str, dict]) -> dict:
     :arg common: the environments of all systems by name.
     :raises ConfigError: names the file, and for every fault the place and the fix.
     """
-    document, schema = read_yaml(path), read_yaml(SCHEMA)
+    return check_system(path, read_yaml(path), common)
+
+
+def check_system(path: Path, document, common: dict[str, dict]) -> dict:
+    """The contents of a system's file, as `read_system` returns them. Raises ConfigError."""
+    schema = read_yaml(SCHEMA)
     refuse(path, schema_errors(document, schema))
     errors = errors_of_names(document, common, schema["$defs"])
     refuse(path, errors + errors_of_own_keys(document, schema["$defs"]))

@@ -6,6 +6,8 @@ environment has the feature `mpj` (nearmetal/checks/runtime/jvm.py), since ReFra
 a partition and not one an environment.
 """
 
+from __future__ import annotations
+
 from reframe.core.backends import register_launcher
 from reframe.core.launchers.mpi import SrunLauncher
 
@@ -42,11 +44,9 @@ class SrunMpjLauncher(SrunLauncher):
         self.threads = False
 
     def command(self, job):
-        own = (
-            [f"--export={','.join(f'{key}={value}' for key, value in self.env_vars.items())}"]
-            if self.env_vars
-            else []
-        )
+        variables = getattr(self, "env_vars", {})  # ReFrame has them since 4.9
+        exported = ",".join(f"{key}={value}" for key, value in variables.items())
+        own = [f"--export={exported}"] if exported else []
         return [
             "srun",
             *step_options(

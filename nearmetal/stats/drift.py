@@ -29,12 +29,20 @@ RATIOS = (0.1, 1000.0, 26)
 PRIOR = 0.01
 #: Twice the gain in log likelihood by drifts below which no variable drifts.
 SHOWN = 3.0
+#: Median of |x| for a standard normal x.
+MEDIAN = 0.6744898
+#: Standard errors by which a day's shifts must exceed those of the baseline's days.
+BEYOND = 3.0
+#: Least number of variables that got better from which a day is compared with others.
+LEAST_BETTER = 6
+#: Most by which a day's drift is raised: farther shifts are called changes.
+MOST_OF_A_DAY = 5.0
 #: Steps of the EM algorithm, and of the search for a quantile.
 STEPS = 200
 HALVINGS = 60
 
 
-def effective(baselines: Sequence[Sequence[Sequence[float]]], variables: int) -> np.ndarray:
+def effective(baselines: Sequence[Sequence[Sequence[float]]], variables: float) -> np.ndarray:
     """The drift of each variable, as a fraction, for thresholds at `day_error(variables)`.
 
     :arg baselines: days of each variable, with one positive value for each repeat.
@@ -50,6 +58,36 @@ def effective(baselines: Sequence[Sequence[Sequence[float]]], variables: int) ->
     if places:
         found[places] = _effective(_Levels.together(levels), variables)
     return found
+
+
+def of_day(shifts: np.ndarray, within: np.ndarray, drifts: np.ndarray) -> float:
+    """Factor by which a day shifts the variables farther than the baseline's days did; 1 or more.
+
+    A bad day shifts variables both ways, and a regression one way. So only the variables that got
+    better count: half of them on any day, and hardly any that a regression moved.
+
+    :arg shifts: (variables,), logarithms of the changes; above 0 is worse.
+    :arg within: standard errors of the shifts by the noise between repeats.
+    :arg drifts: as `effective` gives them.
+    """
+    better = (shifts < 0) & (within + drifts > 0)
+    count = np.count_nonzero(better)
+    if count < LEAST_BETTER or not drifts[better].any():
+        return 1.0
+    far, noise, days = -shifts[better], within[better], drifts[better]
+
+    def apart(factor: float) -> float:
+        return float(np.median(far / np.hypot(noise, factor * days)))
+
+    # The density of |x| at its median, for a standard normal x, is 0.6356.
+    error = 1 / (2 * 0.6356 * math.sqrt(count))
+    if apart(1.0) <= MEDIAN + BEYOND * error:
+        return 1.0
+    low, high = 1.0, MOST_OF_A_DAY
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if apart(middle) > MEDIAN else (low, middle)
+    return high
 
 
 def _padded(days: Sequence[Sequence[float]]) -> np.ndarray:
@@ -110,7 +148,7 @@ class _Levels:
         return (self.between > 0) & (self.within > 0) & np.isfinite(self.f)
 
 
-def _effective(levels: _Levels, variables: int) -> np.ndarray:
+def _effective(levels: _Levels, variables: float) -> np.ndarray:
     error = day_error(variables)
     quantile = float(special.ndtri(1 - error))
     found = np.zeros(len(levels.f))

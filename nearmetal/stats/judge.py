@@ -17,6 +17,8 @@ The error rate of a campaign is divided equally among variables and analyses (Bo
 bench-gate` measures the resulting error rates.
 """
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass, replace
 
@@ -56,6 +58,8 @@ class Decision:
     #: regressed, improved: fresh samples that probably show the change again
     fresh: int | None = None
     drift: float = 0.0  #: allowed between sessions, as a fraction
+    #: inconclusive: numbers of samples of the analyses to come, counted as `wanted` is
+    later: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -79,7 +83,7 @@ class _Test:
 
 
 def judge(
-    baseline, samples, lower_is_better: bool, variables: int = 1, drift: float | None = None
+    baseline, samples, lower_is_better: bool, variables: float = 1, drift: float | None = None
 ) -> Decision:
     """Judge one variable of a campaign.
 
@@ -100,14 +104,14 @@ def judge(
 
 
 def judge_in_two_stages(
-    baseline, first, fresh, lower_is_better: bool, variables: int = 1, drift: float | None = None
+    baseline, first, fresh, lower_is_better: bool, variables: float = 1, drift: float | None = None
 ) -> Decision:
     """Judge the first samples, then confirm the result with fresh ones.
 
     A change in `first` must be found again in `fresh` alone. An undecided variable is judged on
     both. The change of a confirmed decision is that of the fresh samples, which were not selected
-    for a large change. Arguments and errors are as for `judge`; `wanted` counts the samples of both
-    stages.
+    for a large change. Arguments and errors are as for `judge`; `wanted` and `later` count the
+    samples of both stages, used or not.
     """
     test = _test(baseline, lower_is_better, variables, drift)
     stages = [positive_logs(first, "samples"), positive_logs(fresh, "fresh samples")]
@@ -135,18 +139,23 @@ def judge_in_two_stages(
         analyses=CONFIRMATION_ANALYSES,
     )
     decision = _decision(replace(both, count=both.count - used), again, stages[1])
-    wanted = decision.wanted + used if decision.wanted else decision.wanted
-    return replace(decision, samples=decision.samples + used, wanted=wanted)
+    before = len(stages[0])
+    return replace(
+        decision,
+        samples=decision.samples + used,
+        wanted=decision.wanted and before + decision.wanted,
+        later=tuple(before + count for count in decision.later),
+    )
 
 
-def _test(baseline, lower_is_better: bool, variables: int, drift: float | None) -> _Test:
+def _test(baseline, lower_is_better: bool, variables: float, drift: float | None) -> _Test:
     sessions, base = baseline_of(baseline, variables)
     drift = _drift(sessions, variables, drift)
     day = day_error(variables)
     return _Test(base, len(sessions), alpha(variables), day, drift, lower_is_better)
 
 
-def _drift(sessions: list, variables: int, drift: float | None) -> float:
+def _drift(sessions: list, variables: float, drift: float | None) -> float:
     return float(days.effective([sessions], variables)[0]) if drift is None else drift
 
 
@@ -157,7 +166,7 @@ def _decided(test: _Test, new: np.ndarray) -> Decisions:
     )
 
 
-def detectable_change(baseline, variables: int = 1, drift: float | None = None) -> float | None:
+def detectable_change(baseline, variables: float = 1, drift: float | None = None) -> float | None:
     """Minimum detectable change of `judge` against this baseline, as a fraction.
 
     None above DETECTABLE[1]. Arguments and errors are as for `judge`.
@@ -179,7 +188,7 @@ def _fraction(shift: np.ndarray) -> float | None:
     return None if math.isnan(shift[0]) else math.expm1(shift[0])
 
 
-def baseline_of(baseline, variables: int) -> tuple[list, np.ndarray]:
+def baseline_of(baseline, variables: float) -> tuple[list, np.ndarray]:
     """The baseline's sessions, and the logarithms of all their samples."""
     if variables < 1:
         raise JudgeError(f"a campaign has at least one variable, not {variables}")
@@ -207,7 +216,9 @@ def _decision(found: Decisions, test: _Test, new: np.ndarray) -> Decision:
     """The decision of a single trial on new samples."""
     side, count, shift = int(found.side[0]), int(found.count[0]), float(found.shift[0])
     wanted, fresh = None, None
+    later: tuple[int, ...] = ()
     if side == UNDECIDED:
+        later = tuple(analysis for analysis in test.analyses if analysis > count)
         wanted = looks.next_analysis(
             shift, count, test.errors, test.alpha, float(found.detectable[0]), test.analyses
         )
@@ -223,6 +234,7 @@ def _decision(found: Decisions, test: _Test, new: np.ndarray) -> Decision:
         wanted,
         fresh,
         test.drift,
+        later,
     )
 
 

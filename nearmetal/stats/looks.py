@@ -5,6 +5,8 @@ one after more is normal around it, with the difference of the two variances. It
 decision at an analysis follows. An analysis that probably decides nothing is left out.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
 

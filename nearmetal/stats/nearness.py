@@ -9,6 +9,8 @@ variables of one launch share its noise. With few repeats the interval is too na
 and judges nothing. The gate judges (nearmetal/stats/judge.py).
 """
 
+from __future__ import annotations
+
 import math
 import random
 import statistics

@@ -10,6 +10,8 @@ unchanged night raises any alarm is at most NIGHT_ERROR. Where days differ, the 
 exceed what so many days do.
 """
 
+from __future__ import annotations
+
 import functools
 import math
 from collections.abc import Sequence
@@ -19,7 +21,7 @@ import numpy as np
 from scipy import special
 
 from nearmetal.stats import drift as days
-from nearmetal.stats import ranks
+from nearmetal.stats import ranks, sequential
 from nearmetal.stats.judge import JudgeError, baseline_of, positive_logs
 from nearmetal.stats.plan import DETECTABLE, POWER, THRESHOLD
 
@@ -47,7 +49,7 @@ def watch(
     baseline,
     nights: Sequence,
     lower_is_better: bool,
-    variables: int = 1,
+    variables: float = 1,
     drift: float | None = None,
 ) -> Watch:
     """Judge one variable by the last sessions together.
@@ -84,7 +86,7 @@ def pools_of(
     drift: np.ndarray,
     sessions: int,
     day_error: float,
-) -> list["Pool"]:
+) -> list[Pool]:
     """The pools of the last sessions, for many variables at once.
 
     :arg base: logarithms of the baseline, (trials, samples), of this number of sessions.
@@ -133,7 +135,7 @@ class Pool:
         drifting = np.maximum(least, quantile * np.hypot(self.within, self.between))
         return np.where(self.drift > 0, drifting, least)
 
-    def side(self, alpha: float, last: "Pool") -> np.ndarray:
+    def side(self, alpha: float, last: Pool) -> np.ndarray:
         """1: higher values, -1: lower ones, 0: no change.
 
         :arg last: the last session alone. A change that it does not share has passed.
@@ -146,9 +148,8 @@ class Pool:
     def reach(self, alpha: float) -> np.ndarray:
         """The shift that the pool finds with POWER, as a logarithm."""
         power = special.ndtri(POWER)
-        least = np.maximum(
-            math.log1p(DETECTABLE[0]), (special.ndtri(1 - alpha) + power) * self.within
-        )
+        found = sequential.reach(alpha, self.base.shape[1]) * self.within
+        least = np.maximum(math.log1p(DETECTABLE[0]), found)
         drifting = self.threshold + power * np.hypot(self.within, self.between)
         return np.where(self.drift > 0, np.maximum(least, drifting), least)
 

@@ -14,6 +14,8 @@ At each of PAIRS (in pairs):
 `make bench-gate` measures the resulting error rates.
 """
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass
 
@@ -112,7 +114,7 @@ class _Analysis:
     detectable: float  #: minimum detectable shift, NaN: none
 
     @classmethod
-    def of(cls, first: np.ndarray, second: np.ndarray, error: float) -> "_Analysis":
+    def of(cls, first: np.ndarray, second: np.ndarray, error: float) -> _Analysis:
         shared, interval = shared_part(first, second)
         paired = shared is None or shared >= LEAST_SHARED  # unknown: they were measured as pairs
         if paired:

@@ -7,6 +7,9 @@ import numpy as np
 
 #: Variance of the Hodges-Lehmann estimate relative to the mean, for normal noise (Lehmann, 1963).
 INEFFICIENCY = math.pi / 3
+#: Efficiency of the median absolute deviation for normal noise (Rousseeuw and Croux, Alternatives
+#: to the median absolute deviation, JASA 88, 1993, section 2).
+SPREAD_EFFICIENCY = 0.3674
 
 
 def spread(logs: np.ndarray) -> np.ndarray:
@@ -15,6 +18,11 @@ def spread(logs: np.ndarray) -> np.ndarray:
     For logarithms, this is the coefficient of variation.
     """
     return 1.4826 * np.median(np.abs(logs - np.median(logs, axis=-1, keepdims=True)), axis=-1)
+
+
+def median_error(noise, base: int, new: int):
+    """Standard error of the difference of two medians of so many samples, for normal noise."""
+    return noise * math.sqrt(math.pi / 2 * (1 / base + 1 / new))
 
 
 def two_samples(base: np.ndarray, new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

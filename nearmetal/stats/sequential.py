@@ -12,8 +12,10 @@ from nearmetal.stats.plan import (
     CONFIRMATION_ANALYSES,
     DETECTABLE,
     LEAST_UNCHANGED,
+    LOST_POWER,
     MARGIN,
     POWER,
+    REACH,
     THRESHOLD,
 )
 
@@ -48,16 +50,30 @@ class Errors:
         return np.where(self.drift > 0, drifting, least)
 
     def detectable(self, alpha: float) -> np.ndarray:
-        """Minimum detectable change: the shift that the last analysis finds with POWER.
+        """Minimum detectable change: the shift that REACH samples find with POWER.
 
         At least DETECTABLE[0]; NaN above DETECTABLE[1].
         """
-        last, power = ANALYSES[-1], special.ndtri(POWER)
-        reach = (special.ndtri(1 - alpha) + power) * self.within_session(last)
-        least = np.maximum(math.log1p(DETECTABLE[0]), reach)
-        drifting = np.maximum(least, self.threshold(last) + power * self.with_drift(last))
+        found = reach(alpha, self.samples) * self.within_session(REACH)
+        least = np.maximum(math.log1p(DETECTABLE[0]), found)
+        power = special.ndtri(POWER) * self.with_drift(REACH)
+        drifting = np.maximum(least, self.threshold(REACH) + power)
         shift = np.where(self.drift > 0, drifting, least)
         return np.where(shift <= math.log1p(DETECTABLE[1]), shift, math.nan)
+
+
+def reach(alpha: float, samples: int) -> float:
+    """The shift that a test at `alpha` finds with POWER, in standard errors.
+
+    The noise is known from so many samples of the baseline only, so that the shift is larger than
+    for a known one: with k for it, k - z(alpha) = z(POWER) * sqrt(1 + v * k**2), where v is the
+    relative variance of the noise's estimate.
+    """
+    least = float(special.ndtri(1 - alpha))
+    power = float(special.ndtri(POWER + LOST_POWER))
+    unknown = power**2 / (2 * ranks.SPREAD_EFFICIENCY * samples)
+    root = math.sqrt(least**2 - (1 - unknown) * (least**2 - power**2))
+    return (least + root) / (1 - unknown)
 
 
 @dataclass(frozen=True)

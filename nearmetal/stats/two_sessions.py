@@ -13,6 +13,8 @@ a session are judged together:
 `make bench-gate` measures the error rates (table "two sessions").
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,9 +1,11 @@
-"""Two environments, partitions or bindings compared in one job, more finely than in two campaigns.
+"""Two environments, partitions, bindings or kinds of pages compared in one job, more finely than in
+two campaigns.
 
     reframe -c reframe_checks/duet -r --system lab:native -n pingpong_duet -S environs=openmpi,mpich
     reframe -c reframe_checks/duet -r --system lab -n pingpong_duet -p '^mpich$' \\
         -S partitions=native,emulated
     reframe -c reframe_checks/duet -r --system lab:native -n stream_duet -S bindings=bound,unbound
+    reframe -c reframe_checks/duet -r --system lab:native -n pingpong_duet -S page_sizes=small,large
     nearmetal duet
 
 Duets are no part of the campaign of `-c reframe_checks`. A check becomes a duet by the lines below.
@@ -32,7 +34,7 @@ class pingpong_duet(Duet, pingpong):
 
     sourcesdir = SOURCES
     by_default = "environs", ["openmpi", "mpich"]
-    kinds = ["environs", "partitions"]
+    kinds = ["environs", "partitions", "page_sizes"]
     time_limit = "30m"
 
 
@@ -65,7 +67,8 @@ class npb_duet(Duet, npb):
 
     sourcesdir = SOURCES
     by_default = "environs", ["openmpi", "mpich"]
-    kinds = ["environs", "partitions"]
+    default_nodes = 2  # as many as the pairs have time for
+    kinds = ["environs", "partitions", "page_sizes"]
 
 
 @rfm.simple_test
@@ -78,7 +81,7 @@ class collectives_duet(Duet, collectives):
 
     sourcesdir = SOURCES
     by_default = "environs", ["openmpi", "mpich"]
-    kinds = ["environs", "partitions"]
+    kinds = ["environs", "partitions", "page_sizes"]
 
 
 @rfm.simple_test

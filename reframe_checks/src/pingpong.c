@@ -50,8 +50,8 @@ static const char HELP[] =
     "  --max-time SECONDS  aim to stay below this per size (default 10, as IMB's -time)\n"
     "  --min-iterations N  but never go below N round trips (default 5)\n"
     "  --max-bytes BYTES   longest message (default 4194304, at most 1073741824)\n"
-    "  --stall-timeout S   give up on a phase of a size that takes S seconds longer than\n"
-    "                      --max-time: the other rank hangs (default 60)\n"
+    "  --stall-timeout S   give up on the start of MPI after S seconds, and on a phase of a\n"
+    "                      size after S more than --max-time: the other rank hangs (default 60)\n"
     "  --help              this text\n"
     "\n"
     "Example: mpirun -n 2 pingpong --max-bytes 1024 --iterations 10000\n"
@@ -79,6 +79,23 @@ static void stalled(int signal)
     (void)signal;
     const ssize_t written = write(STDERR_FILENO, stall_text, strlen(stall_text));
     _exit(written < 0 ? STALLED + 1 : STALLED);
+}
+
+/* The other rank may hang before both have started. The options are read before MPI is there to say
+ * which rank speaks: only the limit is taken from them, and faults are found later. */
+static void expect_start(int argc, char **argv)
+{
+    speaks = 0;
+    parse_numbers(argc, argv, HELP, OPTIONS);
+    optind = 0; /* getopt begins again */
+    char host[64] = "?";
+    gethostname(host, sizeof host - 1);
+    snprintf(stall_text, sizeof stall_text,
+             "pingpong: MPI has not started within %ld s on %s: another rank hangs or does not "
+             "start, or the network between them lost a message.\n",
+             method.stall_timeout, host);
+    signal(SIGALRM, stalled);
+    alarm((unsigned)method.stall_timeout);
 }
 
 static void expect_progress(long size)
@@ -287,8 +304,9 @@ static unsigned char *allocate(size_t bytes)
 int main(int argc, char **argv)
 {
     int ranks, sizes = 0;
-    rank = start_mpi(&argc, &argv, 0, &ranks);
     program_name = "pingpong";
+    expect_start(argc, argv);
+    rank = start_mpi(&argc, &argv, 0, &ranks);
     speaks = rank == 0;
     int status = parse_numbers(argc, argv, HELP, OPTIONS);
     if (status == 0 && ranks != 2)
@@ -303,7 +321,6 @@ int main(int argc, char **argv)
     MPI_Comm_dup(MPI_COMM_WORLD, &pair);
     send_buffer = allocate((size_t)method.max_bytes);
     receive_buffer = allocate((size_t)method.max_bytes);
-    signal(SIGALRM, stalled);
     expect_progress(0);
     const double settled = settle();
     print_facts(settled);

@@ -8,6 +8,13 @@
 # the one of whoever mounted it, so it is asked only where its interface index is the one that `ip` reports.
 # The shell reads /proc and /sys itself: a fork for each fact would take longer than everything else here.
 
+# A launcher that starts all processes of a job: of a node's, the first one speaks. In the order of the lines: Open MPI,
+# MPICH and Intel MPI, Cray PALS, Flux, JSM of LSF.
+for local_rank in "${OMPI_COMM_WORLD_LOCAL_RANK:-}" "${MPI_LOCALRANKID:-}" "${PALS_LOCAL_RANKID:-}" \
+    "${FLUX_TASK_LOCAL_ID:-}" "${JSM_NAMESPACE_LOCAL_RANK:-}"; do
+    [ "${local_rank:-0}" = 0 ] || exit 0
+done
+
 LC_ALL=C
 PATH=$PATH:/usr/sbin:/sbin
 export LC_ALL PATH
@@ -31,6 +38,10 @@ file_fact() { # KEY FILE
 
 count_list() { # FILE such as .../online, holding `0-3,8`: the number of its members into $value
     first_line "$1"
+    count_members
+}
+
+count_members() { # of the list in $value, such as `0-3,8`: their number into $value
     [ "$value" != unknown ] || return 0
     list=$value,
     value=0
@@ -132,13 +143,14 @@ container() { # into $value
 }
 
 processor() { # from the first processor of /proc/cpuinfo into $cpu_model, $cpu_flags, $vector and $threads_per_core
-    cpu_model='' cpu_flags='' siblings='' cores='' threads_per_core=''
+    cpu_model='' cpu_flags='' siblings='' cores='' threads_per_core='' microcode=''
     while read -r line && [ -n "$line" ]; do
         case $line in
             'model name'*:* | cpu[!\ a-zA-Z]*:*) cpu_model=${line#*: } ;; # `cpu : POWER9`
             flags*:* | Features*:*) cpu_flags="${line#*:} " ;;
             siblings*:*) siblings=${line#*: } ;;
             'cpu cores'*:*) cores=${line#*: } ;;
+            microcode*:*) microcode=${line#*: } ;;
         esac
     done < /proc/cpuinfo
     case $cpu_flags in
@@ -163,6 +175,67 @@ processor() { # from the first processor of /proc/cpuinfo into $cpu_model, $cpu_
     fi
 }
 
+nested_paging() { # how the hypervisor translates the addresses of this guest, into $value; $hypervisor and $accelerator are set
+    case $hypervisor,$accelerator,$cpu_flags in
+        none,*) value=none ;;
+        *,tcg,*) value=emulated ;; # the CPU with its page tables is a program
+        kvm,*' ept '*) value=ept ;; # KVM offers guests an EPT of their own only where it uses EPT itself
+        kvm,*' npt '*) value=npt ;;
+        *) value=unknown ;;
+    esac
+}
+
+kvm_paging() { # what this kernel's own KVM would give to guests, into $value
+    value=none
+    for parameter in kvm_intel/parameters/ept kvm_amd/parameters/npt; do
+        [ -e "/sys/module/$parameter" ] || continue
+        first_line "/sys/module/$parameter"
+        case $value in
+            [Yy1]) value=${parameter##*/} ;;
+            [Nn0]) value=shadow ;;
+        esac
+        return
+    done
+    [ -d /sys/module ] || value=unknown
+}
+
+vcpu_pinning() { # whether the hypervisor pins virtual CPUs to cores, into $value; a guest knows it only if its firmware says so
+    case $hypervisor,$dmi in
+        none,*) value=none ;;
+        *'vCPUs pinned'*) value=pinned ;;
+        *'vCPUs not pinned'*) value='not pinned' ;;
+        *) value=unknown ;;
+    esac
+}
+
+host_pages() { # pages of the host that back a guest's memory, into $value, as vcpu_pinning
+    case $hypervisor,$dmi in
+        none,*) value=none ;;
+        *'lab guest: '*' small pages'*) value=small ;;
+        *'lab guest: '*' huge pages'*) value=large ;;
+        *) value=unknown ;;
+    esac
+}
+
+page_kb() { # of an ordinary page, into $value
+    value=
+    { while read -r key number _ && [ -z "$value" ]; do
+        case $key in KernelPageSize:) value=$number ;; esac
+    done < /proc/self/smaps; } 2>/dev/null
+}
+
+ksm() { # whether this kernel merges equal pages (ksmd), and whether pages are merged, into $value
+    first_line /sys/kernel/mm/ksm/pages_sharing
+    sharing=$value
+    first_line /sys/kernel/mm/ksm/run
+    case $value in
+        0 | 2) value=off ;;
+        1) value=on ;;
+        *) value=unknown; return ;;
+    esac
+    case $sharing in 0 | *[!0-9]*) ;; *) value="$value, pages shared" ;; esac
+}
+
 memory() {
     mem_total='' huge_pages=''
     while [ -z "$huge_pages" ] && read -r key number _; do
@@ -173,6 +246,29 @@ memory() {
     done < /proc/meminfo
     fact mem_total_kb "$mem_total"
     fact huge_pages "$huge_pages"
+}
+
+memory_modules() { # the rate of all modules together in MB/s (MT/s x bits / 8), into $value
+    # The firmware's tables are root's alone. udev of systemd 248 and later reads them once and keeps what they say of memory
+    # where everybody may read it, each module's properties in any order.
+    modules=' '
+    while IFS='=' read -r key value; do
+        module=${key#E:MEMORY_DEVICE_}
+        property=${module#*_} module=${module%%_*}
+        case $key,$property in E:MEMORY_DEVICE_*,SIZE | E:MEMORY_DEVICE_*,*SPEED_MTS | E:MEMORY_DEVICE_*,DATA_WIDTH) ;; *) continue ;; esac
+        case $module,$value in *[!0-9,]* | ,* | *,) continue ;; esac
+        case $property in
+            SIZE) modules="$modules$module " ;;
+            CONFIGURED_SPEED_MTS | SPEED_MTS | DATA_WIDTH) eval "module_${module}_$property=$value" ;;
+        esac
+    done 2>/dev/null < /run/udev/data/+dmi:id
+    rate=0
+    for module in $modules; do
+        eval "value=\$((\${module_${module}_CONFIGURED_SPEED_MTS:-\${module_${module}_SPEED_MTS:-0}} * \${module_${module}_DATA_WIDTH:-0} / 8))"
+        [ "$value" -gt 0 ] || { rate=0; break; } # a module that does not tell
+        rate=$((rate + value))
+    done
+    value=${rate#0}
 }
 
 mitigations() {
@@ -231,6 +327,23 @@ offloads_of() { # NAME: into $offloads
     offloads=${offloads# }
 }
 
+qdisc_of() { # the queue of what an interface sends, into $qdisc; $link is set
+    qdisc=
+    case $link in
+        *' qdisc '*) qdisc=${link#* qdisc }; qdisc=${qdisc%% *} ;;
+    esac
+}
+
+firmware_of() { # NAME, of a NIC: into $firmware
+    firmware=$(ethtool -i "$1" 2>/dev/null)
+    case $firmware in
+        *'firmware-version: '[!"$newline"]*)
+            firmware=${firmware#*firmware-version: }
+            firmware=${firmware%%"$newline"*} ;;
+        *) firmware= ;;
+    esac
+}
+
 lower_of() { # the interfaces or ports that this one sends through (bond, VLAN, bridge, IPoIB), into $lower
     lower=
     for file in "$sys"/lower_*; do
@@ -273,6 +386,12 @@ interface_facts() { # NAME RECEIVED TRANSMITTED
     first_line "$sys/speed" # Mb/s
     fact "nic.$1.speed" "${value#-1}"
     fact "nic.$1.offloads" "$offloads"
+    qdisc_of
+    fact "nic.$1.qdisc" "$qdisc"
+    if [ -e "$sys/device/driver" ]; then
+        firmware_of "$1"
+        fact "nic.$1.firmware" "$firmware"
+    fi
     if [ -e "$sys" ]; then fact "nic.$1.lower" "${lower:-none}"; else fact "nic.$1.lower" unknown; fi
     interface_counters "$@"
 }
@@ -285,6 +404,50 @@ port_facts() { # DEVICE PORT DIRECTORY
     file_fact "ib.$1.$2.netdev" "$3/gid_attrs/ndevs/0" # InfiniBand has none
 }
 
+# Dash reads one digit of a number below /proc/sys, so one grep reads all of them.
+kernel_settings() {
+    tcp_rmem='' tcp_wmem='' rmem_max='' wmem_max='' numa_balancing=''
+    while IFS=: read -r file value; do
+        # shellcheck disable=SC2086 # three numbers, with tabs between them
+        set -- $value
+        case ${file##*/} in
+            tcp_rmem) tcp_rmem=$* ;;
+            tcp_wmem) tcp_wmem=$* ;;
+            rmem_max) rmem_max=$* ;;
+            wmem_max) wmem_max=$* ;;
+            numa_balancing) numa_balancing=$* ;;
+        esac
+    done <<EOF
+$(cd /proc/sys 2>/dev/null &&
+    grep -sH . net/ipv4/tcp_rmem net/ipv4/tcp_wmem net/core/rmem_max net/core/wmem_max kernel/numa_balancing)
+EOF
+    file_fact tcp_congestion /proc/sys/net/ipv4/tcp_congestion_control
+    fact tcp_rmem "$tcp_rmem"
+    fact tcp_wmem "$tcp_wmem"
+    fact rmem_max "$rmem_max"
+    fact wmem_max "$wmem_max"
+    fact numa_balancing "$numa_balancing"
+}
+
+# Processors that the job may use. What started us is not bound to some of them, as we may be.
+cpus_allowed() { # into $value
+    value=unknown
+    { while read -r key list; do
+        case $key in Cpus_allowed_list:) value=$list ;; esac
+    done < "/proc/$PPID/status"; } 2>/dev/null
+    count_members
+}
+
+mpi_settings() { # variables of the environment that change what an MPI library does, into $value
+    value=
+    while IFS= read -r line; do
+        case $line in OMPI_MCA_*=* | MPIR_CVAR_*=* | UCX_*=*) value="$value; $line" ;; esac
+    done <<EOF
+$(env | sort)
+EOF
+    value=${value#; }
+}
+
 node_facts() {
     file_fact kernel /proc/sys/kernel/osrelease
     first_line /sys/class/dmi/id/sys_vendor
@@ -293,8 +456,10 @@ node_facts() {
     [ "$dmi $value" = 'unknown unknown' ] && dmi=unknown || dmi="$dmi $value"
     processor
     hypervisor
+    hypervisor=$value
     fact hypervisor "$value"
     accelerator
+    accelerator=$value
     fact accelerator "$value"
     container
     fact container "$value"
@@ -302,6 +467,8 @@ node_facts() {
     fact cpu_model "$cpu_model"
     count_list /sys/devices/system/cpu/online
     fact cpus "$value"
+    cpus_allowed
+    fact cpus_allowed "$value"
     fact threads_per_core "$threads_per_core"
     fact vector "$vector" # the widest instructions
     file_fact clock_khz /sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq
@@ -316,8 +483,28 @@ node_facts() {
     first_line /sys/kernel/mm/transparent_hugepage/enabled
     value=${value#*\[}
     fact thp "${value%%\]*}"
+    nested_paging
+    fact nested_paging "$value"
+    kvm_paging
+    fact kvm_paging "$value"
+    vcpu_pinning
+    fact vcpu_pinning "$value"
+    host_pages
+    fact host_pages "$value"
+    page_kb
+    fact page_kb "$value"
+    ksm
+    fact ksm "$value"
     memory
+    memory_modules
+    fact memory_modules_mbps "$value"
     mitigations
+    fact microcode "$microcode"
+    file_fact bios /sys/class/dmi/id/bios_version
+    file_fact clock_source /sys/devices/system/clocksource/clocksource0/current_clocksource
+    kernel_settings
+    mpi_settings
+    fact mpi_settings "${value:-none}"
 }
 
 in_this_job() { # PID, of our user: whether the job is the one that we belong to
@@ -330,7 +517,8 @@ in_this_job() { # PID, of our user: whether the job is the one that we belong to
 
 # Processes that have used a processor and belong neither to the kernel nor to what runs this job: `<pid> <uid> <ticks>
 # <command>`. The ticks are also those of children that ended. Left out are our own ancestors, our session, and the daemons by
-# which a job gets here. A command's name may hold anything, also a line's end and parentheses.
+# which a job gets here. A command's name may hold anything, also a line's end and parentheses. `0 kernel <ticks>` is of all
+# threads of the kernel, where they are seen.
 used_processors() {
     awk -v self=$$ -v own="$(id -u)" '
         function uid_of(pid,    file, line, found) {
@@ -352,9 +540,14 @@ used_processors() {
                 name[pid] = substr(text, index(text, "(") + 1, length(text) - length(rest) - index(text, "(") - 2)
                 parent[pid] = field[2]
                 session[pid] = field[4]
-                if (int(field[7] / 2097152) % 2) continue # the kernel has this flag on its threads
+                if (int(field[7] / 2097152) % 2) { # the kernel has this flag on its threads
+                    seen = 1
+                    kernel += field[12] + field[13]
+                    continue
+                }
                 ticks[pid] = field[12] + field[13] + field[14] + field[15]
             }
+            if (seen) printf "0 kernel %.0f threads\n", kernel
             for (pid = self; pid in parent && !(pid in ours); pid = parent[pid]) ours[pid] = 1
             for (pid in ticks) {
                 if (!ticks[pid] || pid in ours || session[pid] == session[self]) continue
@@ -367,9 +560,31 @@ used_processors() {
         }' /proc/[0-9]*/stat 2>/dev/null
 }
 
+# Processor time of this job on this node, as its cgroup counts it, in us. Only where a step of the job keeps the cgroup from
+# one launch to the next: without one, the count would start again.
+job_time() {
+    { while IFS=: read -r _ controllers path; do
+        case $path in */job_[0-9]*) ;; *) continue ;; esac
+        job=${path#*/job_}
+        job=${path%%/job_*}/job_${job%%/*}
+        case ,$controllers, in
+            *,cpuacct,*) job=/sys/fs/cgroup/cpuacct$job ;;
+            ,,) if [ -d /sys/fs/cgroup/unified ]; then job=/sys/fs/cgroup/unified$job; else job=/sys/fs/cgroup$job; fi ;;
+            *) continue ;;
+        esac
+        [ -d "$job/step_extern" ] || [ -d "$job/step_batch" ] || continue
+        first_line "$job/cpuacct.usage" # in ns
+        case $value in *[!0-9]*) first_line "$job/cpu.stat"; value=${value#usage_usec } ;; *) value=$((value / 1000)) ;; esac
+        case $value in *[!0-9]*) continue ;; esac
+        fact count.job_us "$value"
+        return
+    done < /proc/self/cgroup; } 2>/dev/null
+}
+
 process_counters() {
     first_line /proc/uptime
     fact clock.uptime "${value%% *}"
+    job_time
     own=$(id -u)
     while read -r key value; do
         [ -z "$key" ] || fact "$key" "$value"
@@ -377,7 +592,8 @@ process_counters() {
 $(disturbance_counters
     used_processors | while read -r pid uid ticks name; do
         [ "$uid" = "$own" ] && in_this_job "$pid" || echo "$uid $ticks $name"
-    done | awk '{ number[$1 "." $3]++; sum[$1 "." $3] += $2 }
+    done | awk '$1 == "kernel" { printf "count.cpu.threads %s\n", $2; next }
+        { number[$1 "." $3]++; sum[$1 "." $3] += $2 }
         END { for (key in sum) printf "process.%s %d %d\n", key, number[key], sum[key] }')
 EOF
 }
@@ -385,17 +601,29 @@ EOF
 # What shows whether the job had the node alone, as sums since the node started: `<key> <number>` a line. What the node does
 # not show has no line. (mawk prints no integer above 2^31 but by %.0f.)
 disturbance_counters() {
-    awk '
+    rdma=
+    for file in /sys/class/infiniband/*; do [ ! -e "$file" ] || rdma=1; done
+    awk -v rdma="$rdma" '
         function add(key, value) { printf "count.%s %.0f\n", key, value }
         function first(file,    line) { line = ""; getline line < file; close(file); return line }
-        function total(pattern, key,    command, path, value, seen, sum) {
+        function total(pattern, key, mean,    command, path, value, seen, sum) {
             command = "ls -d " pattern " 2>/dev/null"
             while ((command | getline path) > 0) {
                 value = first(path)
-                if (value ~ /^[0-9]+$/) { sum += value; seen = 1 }
+                if (value ~ /^[0-9]+$/) { sum += value; seen++ }
             }
             close(command)
-            if (seen) add(key, sum)
+            if (seen) add(key, mean ? sum / seen : sum)
+        }
+        function ports(key, counters,    counter, i, n, pattern) { # of all InfiniBand and RoCE ports
+            n = split(counters, counter, " ")
+            for (i = 1; i <= n; i++) pattern = pattern " /sys/class/infiniband/*/ports/*/" counter[i]
+            total(pattern, key)
+        }
+        function pressure(what, key,    line) {
+            while ((getline line < ("/proc/pressure/" what)) > 0)
+                if (line ~ /^some /) { sub(/.*total=/, "", line); add(key, line) }
+            close("/proc/pressure/" what)
         }
         function protocol(file, wanted,    line, name, value, i, n) { # a line of names, a line of values
             while ((getline line < file) > 0) {
@@ -413,12 +641,20 @@ disturbance_counters() {
                     add("cpu.busy", word[2] + word[3] + word[4] + word[7] + word[8])
                     add("cpu.idle", word[5] + word[6])
                     add("cpu.steal", word[9])
-                } else if (word[1] == "intr") add("interrupts", word[2])
+                    add("cpu.interrupts", word[7] + word[8]) # in busy as well
+                } else if (word[1] ~ /^cpu/ && word[9] > 0) add("steal." substr(word[1], 4), word[9])
+                else if (word[1] == "intr") add("interrupts", word[2])
             }
-            while ((getline line < "/proc/pressure/cpu") > 0)
-                if (line ~ /^some /) { sub(/.*total=/, "", line); add("pressure_us", line) }
+            pressure("cpu", "pressure_us")
+            pressure("memory", "memory_pressure_us")
+            pressure("io", "io_pressure_us")
             total("/sys/devices/system/cpu/cpu[0-9]*/thermal_throttle/core_throttle_count", "throttled")
-            total("/sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_cur_freq", "frequency_khz")
+            total("/sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_cur_freq", "frequency_khz", "mean")
+            while ((getline line < "/proc/meminfo") > 0) {
+                split(line, word, " ")
+                kb[word[1]] = word[2]
+            }
+            if ("MemAvailable:" in kb) add("memory_used_ppm", 1e6 * (1 - kb["MemAvailable:"] / kb["MemTotal:"]))
             protocol("/proc/net/snmp", " Tcp:RetransSegs Tcp:OutSegs ")
             while ((getline line < "/proc/net/dev") > 0) {
                 if (line !~ /:/ || line ~ /^ *lo:/) continue
@@ -429,13 +665,16 @@ disturbance_counters() {
             }
             add("nic_errors", errors)
             add("nic_drops", drops)
-            n = split("symbol_error link_downed port_rcv_errors link_error_recovery", counter, " ")
-            for (i = 1; i <= n; i++)
-                pattern = pattern " /sys/class/infiniband/*/ports/*/counters/" counter[i]
-            total(pattern, "ib_errors")
+            if (rdma) {
+                ports("ib_errors", "counters/symbol_error counters/link_downed counters/link_error_recovery " \
+                    "counters/port_rcv_errors counters/local_link_integrity_errors counters/excessive_buffer_overrun_errors")
+                ports("ib_discards", "counters/port_xmit_discards")
+                ports("rdma_again", "hw_counters/out_of_sequence hw_counters/packet_seq_err hw_counters/local_ack_timeout_err " \
+                    "hw_counters/rnr_nak_retry_err hw_counters/retrans_pkts")
+            }
             while ((getline line < "/proc/vmstat") > 0) {
                 split(line, word, " ")
-                if (word[1] ~ /^(numa_miss|pgmajfault|thp_fault_fallback)$/) add(word[1], word[2])
+                if (word[1] ~ /^(numa_miss|numa_other|pgmajfault|thp_fault_fallback)$/) add(word[1], word[2])
             }
         }'
 }
@@ -445,6 +684,12 @@ process_facts() {
     elif [ -r /proc/1/stat ]; then value=all
     else value='our own alone (hidepid)'; fi
     fact process_view "$value"
+    # Nodes with one boot ID are parts of one machine. Only the machine's own list of processes is whole.
+    file_fact machine.boot /proc/sys/kernel/random/boot_id
+    case $(readlink /proc/self/ns/pid) in
+        'pid:[4026531836]') fact machine.part whole ;; # the kernel's number of it
+        *) fact machine.part container ;;
+    esac
     full=
     while read -r _ _ _ free _ where; do
         case $free in *[!0-9]* | '') continue ;; esac

@@ -1,7 +1,13 @@
 #!/bin/sh
-# Repeats of a job's launches. The job defines `launch` (one repeat) and `snapshot` (prints counters of its nodes), and calls
+# Evidence of a job's launches, and their repeats. The job defines `launch` (one repeat) and `snapshot` (prints counters of its nodes), and calls
 #   repeats WANTED SPARE LIMITS OUTPUT
 # A repeat that disturbed.awk finds disturbed runs again, at most SPARE times in all. OUTPUT is the job's standard output.
+# A snapshot that fails is taken once more. If some of it is missing then, disturbed.awk says so.
+
+evidence() { # NUMBER LIMITS OUTPUT BEFORE AFTER: judge one launch by two snapshots. 0: undisturbed, 1: disturbed.
+    awk -v repeat="$1" -v limits="$2" -f disturbed.awk part=facts provenance.before part=before "$4" part=after "$5" \
+        part=output "$3" >> disturbed.out
+}
 
 repeats() {
     wanted=$1 spare=$2 limits=$3 output=$4 number=0 kept=0
@@ -11,10 +17,9 @@ repeats() {
         number=$((number + 1))
         echo "# nearmetal repeat: $number"
         launch
-        snapshot > "evidence.$number"
+        snapshot > "evidence.$number" || snapshot > "evidence.$number" || true
         status=0
-        awk -v repeat="$number" -v limits="$limits" -f disturbed.awk part=before "evidence.$((number - 1))" \
-            part=after "evidence.$number" part=output "$output" >> disturbed.out || status=$?
+        evidence "$number" "$limits" "$output" "evidence.$((number - 1))" "evidence.$number" || status=$?
         case $status in
             0) kept=$((kept + 1)) ;;
             1)

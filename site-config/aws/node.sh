@@ -13,6 +13,7 @@ apt=(apt-get --option DPkg::Lock::Timeout=300 --yes --no-install-recommends)
 "${apt[@]}" install software-properties-common
 add-apt-repository --yes ppa:apptainer/ppa  # Apptainer's own archive; Ubuntu has no package
 "${apt[@]}" install apptainer environment-modules gcc g++ gfortran make git python3-venv \
+    gcc-14 g++-14 gfortran-14 \
     mpich libmpich-dev openjdk-21-jdk-headless libmpj-java \
     ethtool hwloc-nox numactl pkgconf qperf
 

@@ -12,8 +12,12 @@ import pytest
 from playwright.sync_api import sync_playwright
 
 from nearmetal import published, results
+from nearmetal.circle import pairs
+from nearmetal.fleet import findings, sweep
+from nearmetal.fleet.render import Swept
 from nearmetal.report import page as report
 from tests.support import made_up_campaign as made_up
+from tests.support import sweeps
 from tests.support.large_database import large
 from tests.support.made_up_campaign import HOSTILE
 
@@ -183,6 +187,69 @@ def test_partitions_stacks_and_published_figures_can_be_switched_off(view):
     page.get_by_role("button", name="emulated").click()
     assert lines(page, "plot-latency-internode") == 6
     assert page.get_by_role("button", name="mpich").get_attribute("aria-pressed") == "false"
+
+
+def test_the_plots_of_every_check_are_drawn_with_their_published_bends(view, directory):
+    path = directory / "every.html"
+    path.write_text(report.render([made_up.of_every_check()], None, [], published.load()))
+    page = view(path)
+    counts = {"network": 18, "kernels": 5, "memory": 8}
+    for name, count in counts.items():
+        page.click(f"#tab-{name}")
+        drawn(page, name)
+        assert page.locator(f"#{name} .plot .main-svg:first-child").count() == count
+    texts = page.locator(
+        "#plot-stream_numa-stream-triad-by-numa-node .xtick text"
+    ).all_text_contents()
+    assert texts == ["one node alone", "all nodes, local", "one node, remote"]
+    page.click("#tab-network")
+    bend = page.locator("#plot-latency-internode .annotation-text")
+    assert [one.text_content() for one in bend.all()] == ["blip at 128 B"]
+    page.get_by_role("button", name="published figures").click()
+    assert bend.count() == 0
+
+
+def swept(links: dict) -> tuple[results.Session, dict]:
+    """A session with this sweep, and what the page takes of it."""
+    one = results.parse_session(sweeps.session(links, 30), "made up")
+    [case] = [case for case in one.cases if case.links]
+    read = sweep.read(case)
+    return one, {one.uuid: [Swept(case, read, findings.of(read))]}
+
+
+@pytest.mark.parametrize("count, shown", [(6, 6), (200, 128)])
+def test_the_links_of_a_fleet_are_a_heat_map_with_slow_nodes_first(view, directory, count, shown):
+    slow = {pair: (40, 4.5, 4.5) for pair in pairs(count, count - 1) if 2 in pair}
+    odd = {"n3": {"mtu": [HOSTILE, "eth0: 9000", count - 1]}}
+    one, fleet = swept(sweeps.links_of(slow, count, odd=odd))
+    path = directory / f"fleet-{count}.html"
+    path.write_text(report.render([one], None, [], published.load(), fleet=fleet))
+    page = view(path, hash="#fleet")
+    drawn(page, "fleet")
+    assert page.locator("#fleet .plot .main-svg:first-child").count() == 2
+    maps = page.evaluate(
+        '[...document.querySelectorAll("#fleet .plot")].map(p => [p.data[0].x, p.data[0].z])'
+    )
+    for sides, times in maps:
+        assert len(sides) == len(times) == shown and sides[0].startswith("n3")
+    assert "node n3" in page.locator("#fleet table").first.inner_text()
+    assert page.locator("#fleet table").last.locator("tbody th").first.inner_text() == "n3"
+    assert (
+        f"{count - 1} of {count} nodes have mtu eth0: 9000" in page.locator("#fleet").inner_text()
+    )
+    assert page.evaluate(POOR_CONTRAST) == []
+    page.emulate_media(color_scheme="dark")
+    assert page.evaluate(POOR_CONTRAST) == []
+
+
+def test_the_page_of_a_fleet_fits_a_phone(view, directory):
+    one, fleet = swept(sweeps.links_of(count=16))
+    path = directory / "fleet-phone.html"
+    path.write_text(report.render([one], None, [], published.load(), fleet=fleet))
+    page = view(path, hash="#fleet", viewport=PHONE, is_mobile=True, has_touch=True)
+    drawn(page, "fleet")
+    assert "No node or link is slower" in page.locator("#fleet").inner_text()
+    assert page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
 
 
 def test_the_history_is_chosen_by_filters_and_by_links_from_the_verdict(view):

@@ -6,6 +6,7 @@ configuration and on copies with one thing wrong each. What it asks AWS about is
 copy of AWS's answers; no cluster is created.
 """
 
+import os
 import re
 import shutil
 import stat
@@ -37,6 +38,12 @@ WRONG = {
         "SubnetIds: String does not match expected pattern. Fix: ",
     ),
     "section": ("\nImage:", "\nImmage:", "Immage", "Immage: unknown key. Fix: write Image,"),
+    "cut off": (
+        TEXT[TEXT.index("    ComputeSettings: *disk\n") :],
+        "",
+        "- Name: cc-sriov",
+        "SlurmQueues: lacks ComputeResources. Fix: add it",
+    ),
     "no YAML": ("Scheduler: slurm", "Scheduler: [slurm", None, "cannot be read as YAML"),
     "no region": (
         "Region: us-east-2",
@@ -73,6 +80,12 @@ WRONG = {
         "Name: fast",
         "SlurmQueues:",
         "no queue efa, which ec2.yaml has. Fix: add it",
+    ),
+    "other nodes": (
+        "MaxCount: 2  # the paper",
+        "MaxCount: 16  # the paper",
+        "Name: cc",
+        "queue cc: MaxCount is 16, but ec2.yaml has 2 nodes. Fix: write the same number to both",
     ),
     "EFA off": (
         "Efa: {Enabled: true}",
@@ -212,8 +225,9 @@ def test_the_readme_says_what_the_files_are():
         assert (
             f"| `{queue['Name']}` | {resource['MaxCount']} {resource['InstanceType']} (" in README
         )
-    prices = re.findall(r"(\d) x ([\d.]+) = ([\d.]+)", README)
-    assert len(prices) == len(queues)
+    prices = re.findall(r"(\d+) x ([\d.]+) = ([\d.]+)", README)
+    # And the paper's sixteen nodes, as an option.
+    assert len(prices) == len(queues) + 1 and ("16", "1.591", "25.46") in prices
     assert all(f"{int(nodes) * float(price):.2f}" == total for nodes, price, total in prices)
     assert yaml.safe_load(TEXT)["HeadNode"]["CustomActions"]["OnNodeConfigured"]["Script"] in README
     minutes = yaml.safe_load(TEXT)["Scheduling"]["SlurmSettings"]["ScaledownIdletime"]
@@ -271,3 +285,60 @@ def test_a_node_gets_the_modules_of_the_environments(tmp_path):
 def test_a_node_that_lacks_a_tool_fails_and_names_it(tmp_path):
     done = run_node_sh(tmp_path, ["mpicc.mpich", "mpicxx.mpich"])
     assert done.returncode == 1 and "mpifort.mpich is missing. Fix: " in done.stdout
+
+
+def run_spack_sh(tmp_path, system: str, *names, **settings) -> subprocess.CompletedProcess:
+    """spack.sh, where git, Spack and Nearmetal's Python only write down what they were told."""
+    commands, told = tmp_path / "bin", tmp_path / "told"
+    commands.mkdir()
+    spack = f'[ "$1" = arch ] && echo {system} || echo "spack $*" >> {told}'
+    clone = (
+        f'echo "git $*" >> {told}; mkdir -p {tmp_path}/spack/bin; '
+        f"cp {commands}/spack {tmp_path}/spack/bin/"
+    )
+    python = f'echo "python $*" >> {told}'
+    for name, does in (("spack", spack), ("git", clone), ("python-of-nearmetal", python)):
+        (commands / name).write_text(f"#!/bin/sh\n{does}\n")
+        (commands / name).chmod(stat.S_IRWXU)
+    return subprocess.run(
+        ["bash", AWS / "spack.sh", *names],
+        env={
+            "PATH": f"{commands}:{os.environ['PATH']}",
+            "SPACK_DIR": str(tmp_path / "spack"),
+            "PYTHON": str(commands / "python-of-nearmetal"),
+            **settings,
+        },
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+
+
+def test_the_head_node_installs_by_the_locks_from_a_cache(tmp_path):
+    done = run_spack_sh(tmp_path, "debian13", "mpich", "apps", SPACK_CACHE="s3://your-bucket/spack")
+    assert done.returncode == 0 and "share/spack/setup-env.sh" in done.stdout, done.stdout
+    told = (tmp_path / "told").read_text().splitlines()
+    assert "--branch v1.1.0 " in told[0] and told[0].startswith("git clone")
+    assert told[1:] == [
+        "spack mirror remove --scope site nearmetal",
+        "spack mirror add --scope site --unsigned nearmetal s3://your-bucket/spack",
+        f"spack -e {CHECKOUT}/spack-env/mpich install --only-concrete --fail-fast",
+        f"spack -e {CHECKOUT}/spack-env/apps install --only-concrete --fail-fast",
+    ]
+
+
+def test_another_system_than_that_of_the_locks_gets_its_own(tmp_path):
+    done = run_spack_sh(tmp_path, "ubuntu24.04")
+    assert done.returncode == 0 and "locks are for debian13, and this is ubuntu24.04" in done.stdout
+    told = (tmp_path / "told").read_text().splitlines()
+    assert told[1] == f"python -m nearmetal.locks.spack --write --spack {tmp_path}/spack/bin/spack"
+    assert [line.split("/")[-1].split()[0] for line in told[2:]] == [
+        *("openmpi", "mpich", "fastmpj", "apps"),
+    ]
+    assert not any("mirror" in line for line in told)
+
+
+def test_an_environment_that_is_not_there_is_named_before_anything_is_done(tmp_path):
+    done = run_spack_sh(tmp_path, "debian13", "opnmpi")
+    assert done.returncode == 1 and "spack-env/opnmpi has no spack.lock. Fix: " in done.stdout
+    assert not (tmp_path / "told").exists()

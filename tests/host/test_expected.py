@@ -27,10 +27,14 @@ class base(rfm.RunOnlyRegressionTest, Expected, Baselined, special=True):
     samples = builtin.variable(dict, value={}, loggable=True)
     facts = builtin.variable(dict, value={}, loggable=True)
     level = builtin.variable(float, value=6.0)
+    compiler = builtin.variable(str, value="gcc -O2")
 
     @builtin.sanity_function
     def fine(self):
         return sn.assert_true(True)
+
+    def expected_facts(self):
+        return {**self.facts, "compiler": self.compiler}
 
     def check_performance(self):
         self.check_against_expectations(super().check_performance)
@@ -136,10 +140,36 @@ def test_a_site_overrides_a_bound_and_a_wrong_one_fails_with_its_key(here):
     own["least"] = "link_sped_gbps"
     here.describe(expected={"tcp_share_native": own})
     code, out = here.reframe()
-    assert code == 1 and "here:one: extras.expected.tcp_share_native.least" in told(out), out
+    assert code == 1, out
+    place = "here.yaml: here:one: extras.expected.tcp_share_native.least"
+    assert f"{here.directory}/systems/{place}" in told(out).replace("/ ", "/"), out
     here.describe(expected={"tcp_share_native": {"least": 1}})
     code, out = here.reframe()
     assert code == 1 and "expected" in out and "reason" in out, out
+
+
+@pytest.mark.parametrize("speed, least, most", [(10, 15, "10.2"), (1, 2, "1.02")])
+def test_bounds_without_a_possible_value_fail_the_case_before_its_job(here, speed, least, most):
+    own = {"least": least, "reason": "two ports are bonded here"}
+    here.describe(link_speed_gbps=speed, expected={"tcp_share_native": own})
+    code, out = here.reframe()
+    said = told(out)
+    assert code == 1 and "P: " not in said and "ValueError" not in said, out
+    for words in (
+        f"peak_bandwidth has no possible value: tcp_share_native expects at least {least}",
+        f"link_rate expects at most {most} (1.02 * link_speed_gbps)",
+        "here.yaml: here:one: extras.expected.tcp_share_native",
+        "here.yaml: here:one: extras.link_speed_gbps",
+    ):
+        assert words in said, out
+
+
+def test_a_site_drops_what_is_expected_of_a_fact(here):
+    options = ("-S", "tcp.compiler=gcc -O0")
+    code, out = here.reframe(*options)
+    assert code == 1 and "the program was compiled without optimization" in told(out), out
+    here.describe(expected={"optimized": {"matches": "none", "reason": "a debugger"}})
+    assert here.reframe(*options)[0] == 0
 
 
 def test_without_an_expectation_the_case_needs_a_reason(here):

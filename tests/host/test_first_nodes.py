@@ -73,6 +73,8 @@ def jobs(tmp_path_factory):
     (directory / "systems/here.yaml").write_text(yaml.safe_dump({**SITE, "partitions": partitions}))
     command = [sys.executable, "-c", "from reframe.frontend.cli import main; main()", "--nocolor"]
     options = ["--dry-run", "--system=here", "-S", "partitions=one,two"]
+    for setting in ("instances=2", "socket=1", "processes=4", "megabytes=100"):
+        options += ["-S", f"hpcc.{setting}"]
     done = []
     for suite in (["-c", "reframe_checks"], ["-c", "reframe_checks/duet", "-p", "openmpi"]):
         prefix = directory / suite[1].replace("/", "-")
@@ -83,7 +85,7 @@ def jobs(tmp_path_factory):
             "RFM_RESOLVE_MODULE_CONFLICTS": "0",
         }
         ran = subprocess.run(
-            [*command, *suite, *options, "-n", "npb|vswitch|gromacs|collectives|launch"],
+            [*command, *suite, *options, "-n", "npb|vswitch|gromacs|collectives|launch|hpcc"],
             cwd=CHECKOUT,
             check=False,
             capture_output=True,
@@ -124,6 +126,17 @@ def test_every_step_on_fewer_nodes_names_the_first_ones(jobs):
             assert call in script and script.index(call) < script.index(line), f"{name}: {line}"
             found.add(name.split("_")[0] + ("_duet" if "_duet" in name else ""))
     assert {"npb", "npb_duet", "collectives", "launch", "vswitch", "gromacs"} <= found
+
+
+def test_instances_at_once_have_nodes_of_their_own(jobs):
+    [script] = [text for name, text in jobs.items() if name.startswith("hpcc") and "large" in text]
+    assert "#SBATCH --ntasks=8\n" in script and "    instances 2 1\n" in script
+    [launch] = re.findall(r"srun .*held.sh.*", script)
+    assert launch.endswith(" --nodelist=$nodes_1 sh held.sh 1 4 ./pages large hpcc")
+    assert "--cpu-bind=none" in launch and "--ntasks=4" in launch
+    # The results of a repeat that runs again are then left out with its output.
+    assert re.search(r"held.sh.*\n +cat hpccoutf.txt\n +rm hpccoutf.txt\n", script)
+    assert "sh hpccinf.sh 4 1 100 128 > hpccinf.txt" in script
 
 
 def test_a_place_without_nodes_is_said():

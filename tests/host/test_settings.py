@@ -85,9 +85,13 @@ def settle(directory: Path, extras: dict, environ_extras: dict, *arguments: str)
                 "name": "batch",
                 "scheduler": "slurm",
                 "launcher": "srun",
+                "features": ["fleet"],
                 "environs": ["openmpi", "mpich", "openmpi-sif", "gnu", "mpj"],
                 "container_platforms": [{"type": "Apptainer"}],
                 "extras": {
+                    "storage_local": "/tmp",
+                    "storage_shared": "{stage}",
+                    "storage_scratch": "/scratch",
                     "link_class": "native",
                     "link_speed_gbps": 10,
                     "hypervisor": "none",
@@ -303,7 +307,7 @@ def test_every_key_of_extras_is_one_that_something_reads():
     # For site-config/settings.py, the gate's and the report's context, expectations, and people.
     read_elsewhere = {"link_speed_gbps", "hypervisor", "rdma", "site"}
     read_elsewhere |= {"expected", "link_type", "memory_gbps"}
-    for_people = {"link_signalling_gbps", "nic_model", "cpu", "binding", "source"}
+    for_people = {"link_signalling_gbps", "nic_model", "cpu", "source"}
     for_people |= {"memory_gb", "guest_memory_gb", "instance_type"}
     known = set(SCHEMA["$defs"]["extras"]["properties"])
     assert known == settings | (facts - of_environments) | read_elsewhere | for_people

@@ -3,12 +3,16 @@ what is said without Spack."""
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
+from reframe.core import runtime
+from reframe.core.environments import Environment
 
 from nearmetal import results
 from nearmetal.checks.parsing import ParseError
@@ -21,6 +25,7 @@ from nearmetal.checks.spack_install import (
     locks,
     stage,
 )
+from nearmetal.checks.spack_store import absence
 from tests.support.paths import CHECKOUT, RECORDED
 from tests.support.recorded import session
 from tests.support.said import lacking
@@ -123,6 +128,7 @@ def test_environments_have_what_their_locks_give(environment):
         "installed": "nearmetal-benchmarks",
         "mpj_express": "mpj-express",
         "npb_mz": "npb-mz",
+        "osu": "osu-micro-benchmarks",
         **{
             name: name
             for name in ("openmpi", "mpich", "npb", "hpcc", "slepc", "lammps", "nwchem", "gromacs")
@@ -134,8 +140,6 @@ def test_environments_have_what_their_locks_give(environment):
 
 
 def test_an_environment_is_one_of_ours_or_a_sites_own():
-    from reframe.core.environments import Environment
-
     assert (
         directory(Environment("here", extras={"spack_env": "mpich"})) == ENVIRONMENTS_DIR / "mpich"
     )
@@ -205,7 +209,25 @@ def test_software_is_put_on_another_path_and_taken_away(tmp_path):
     assert there.stdout == "/opt/a/bin:/opt/b/bin:/bin:/else where /opt/a\n/bin:/else where\n"
 
 
-# ReFrame, on a system without Slurm and without Spack
+# ReFrame, on a system without Slurm
+
+
+@pytest.fixture
+def spack(tmp_path):
+    """Put a `spack` on PATH that reports all packages of some environments' locks as installed.
+
+    :returns: function: names of environments in spack-env/, or a script -> None.
+    """
+
+    def put(*installed: str, script: str = ""):
+        hashes = sorted({node for name in installed for node in lock_of(name).nodes})
+        (tmp_path / "installed").write_text("\n".join(["x" * 32, *hashes]) + "\n")
+        told = script or f'[ "$1 $2" = "-E find" ] && cat {tmp_path}/installed'
+        (tmp_path / "bin").mkdir(exist_ok=True)
+        (tmp_path / "bin" / "spack").write_text(f"#!/bin/sh\n{told}\n")
+        (tmp_path / "bin" / "spack").chmod(0o755)
+
+    return put
 
 
 @pytest.fixture
@@ -242,7 +264,7 @@ def reframe(tmp_path):
             "RFM_PREFIX": str(tmp_path / "results"),
             "RFM_SYSTEM": "here",
             "RFM_RESOLVE_MODULE_CONFLICTS": "0",
-            "PATH": "/usr/bin:/bin",
+            "PATH": f"{tmp_path}/bin:/usr/bin:/bin",
             "HOME": str(tmp_path),
         }
         return subprocess.run(
@@ -276,7 +298,8 @@ def cases(text: str) -> list[str]:
     ]
 
 
-def test_only_environments_from_spack_have_it_installed_and_each_once(reframe):
+def test_only_environments_from_spack_have_it_installed_and_each_once(reframe, spack):
+    spack("openmpi", "mpich")
     listed = reframe(
         "-c", "reframe_checks", "-n", "osnoise|pingpong%placement=intranode", "-lC"
     ).stdout
@@ -290,14 +313,16 @@ def test_only_environments_from_spack_have_it_installed_and_each_once(reframe):
     assert ran.count("DRY      ] spack_install") == 2 and "(0 failure(s)" in ran, ran
 
 
-def test_the_list_of_checks_names_what_they_need(reframe):
+def test_the_list_of_checks_names_what_they_need(reframe, spack):
+    spack("openmpi", "mpich")
     listed = reframe("-c", "reframe_checks", "-n", "pingpong", "-l")
     assert (
         listed.returncode == 0 and "^spack_install ~here:batch+mpich-spack 'spack" in listed.stdout
     )
 
 
-def test_a_duet_has_both_installed(reframe):
+def test_a_duet_has_both_installed(reframe, spack):
+    spack("openmpi", "mpich")
     listed = reframe(
         "-c",
         "reframe_checks/duet",
@@ -310,16 +335,115 @@ def test_a_duet_has_both_installed(reframe):
     assert cases(listed)[1:] == ["spack_install mpich-spack", "spack_install openmpi-spack"]
 
 
-def test_without_spack_it_is_said_what_to_do(reframe):
-    done = reframe(
-        "-c", "reframe_checks", "-n", "pingpong%placement=intranode", "-p", "mpich-spack", "-r"
-    )
+INTRANODE = ("-c", "reframe_checks", "-n", "pingpong%placement=intranode")
+
+
+def skipped(text: str) -> dict[str, str]:
+    """Environment -> reason, of the cases that ReFrame skipped."""
+    return dict(re.findall(r"SKIP \] .*?@here:batch\+(\S+) \[(.*)\]$", text, re.M))
+
+
+def test_without_spack_a_case_is_skipped_with_the_reason_and_the_command(reframe):
+    done = reframe(*INTRANODE, "-r")
+    assert done.returncode == 0 and "Ran 0/2 test case(s)" in done.stdout, done.stdout
+    told = skipped(done.stdout)
+    assert set(told) == {"openmpi-spack", "mpich-spack"}
+    needs = "mpich-spack (mpich@4.2.1 and 1 more) needs Spack"
+    assert not lacking(told["mpich-spack"], needs, "Spack 1.1.0", "README.md")
+    assert f"spack -e {ENVIRONMENTS_DIR}/mpich install --only-concrete" in told["mpich-spack"]
+
+
+def test_the_environment_of_java_says_that_it_holds_mpj_express(monkeypatch):
+    """Its directory is named after FastMPJ, which must not be passed on."""
+    monkeypatch.setattr(runtime, "emit_loadenv_commands", lambda *_: ["PATH=/nonexistent"])
+    java = Environment("mpj-spack", extras={"spack_env": "fastmpj"})
+    told = absence(java, SimpleNamespace(local_env=None))
+    assert told.startswith("mpj-spack (mpj-express@0.44 and 1 more) needs Spack")
+
+
+def test_what_is_not_installed_is_skipped_and_what_is_installed_is_verified(reframe, spack):
+    spack("openmpi")
+    done = reframe(*INTRANODE, "--dry-run")
+    told = skipped(done.stdout)
+    assert set(told) == {"mpich-spack"} and "Ran 2/3 test case(s)" in done.stdout, done.stdout
+    assert not lacking(told["mpich-spack"], "is not installed", "mpich@4.2.1 and 1 more")
+    assert f"spack -e {ENVIRONMENTS_DIR}/mpich install" in told["mpich-spack"]
+    assert done.stdout.count("DRY      ] spack_install") == 1
+
+
+def test_a_spack_with_nothing_installed_and_one_that_fails_are_told_apart(reframe, spack):
+    spack()
+    told = skipped(reframe(*INTRANODE, "--dry-run").stdout)
+    assert {"is not installed" in reason for reason in told.values()} == {True}
+    spack(script="echo 'Error: no config' >&2; exit 3")
+    told = skipped(reframe(*INTRANODE, "--dry-run").stdout)
+    assert not lacking(told["openmpi-spack"], "exit code 3", "Error: no config", "by hand")
+
+
+def test_spack_is_asked_once_for_each_environment(reframe, spack, tmp_path):
+    spack(script=f"echo asked >> {tmp_path}/asked")
+    reframe("-c", "reframe_checks", "-lC")
+    assert (tmp_path / "asked").read_text().count("asked") == 2
+
+
+def test_what_is_not_installed_is_installed_where_it_is_asked_for(reframe, spack):
+    spack()
+    done = reframe(*INTRANODE, "--dry-run", "-S", "spack_missing=install")
+    assert done.stdout.count("DRY      ] spack_install") == 2 and not skipped(done.stdout)
+
+
+def test_an_installation_without_spack_fails_and_says_what_to_do(reframe):
+    done = reframe(*INTRANODE, "-p", "mpich-spack", "-r", "-S", "spack_missing=install")
     assert done.returncode == 1
     assert not lacking(done.stdout, "spack is not on PATH", "Spack 1.1.0", "README.md")
     assert (
         not lacking(done.stdout, "prepare_cmds", "mpich-spack")
         and "Ran 1/2 test case(s)" in done.stdout
     )
+
+
+def test_an_installation_takes_binaries_from_the_cache_of_the_partition(reframe, spack, tmp_path):
+    spack("mpich")
+    system = yaml.safe_load((tmp_path / "here.yaml").read_text())
+    system["partitions"][0]["extras"]["spack_cache"] = "/shared/spack cache"
+    (tmp_path / "here.yaml").write_text(yaml.safe_dump(system))
+    assert "here:batch: extras.spack_cache" in reframe(*INTRANODE, "--dry-run").stdout
+    system["partitions"][0]["extras"]["spack_cache"] = "/shared/cache"
+    (tmp_path / "here.yaml").write_text(yaml.safe_dump(system))
+    reframe(*INTRANODE, "--dry-run", "-p", "mpich-spack")
+    [script] = (tmp_path / "results").rglob("spack_install*/rfm_build.sh")
+    lines = script.read_text().splitlines()
+    added = lines.index("spack -e spack-env/mpich mirror add --unsigned nearmetal /shared/cache")
+    installs = "spack -e spack-env/mpich install"
+    [install] = [number for number, line in enumerate(lines) if line.startswith(installs)]
+    assert added < install and "--only-concrete" in lines[install]
+
+
+def test_another_value_of_the_setting_is_refused(reframe):
+    done = reframe(*INTRANODE, "--dry-run", "-S", "spack_missing=build")
+    assert done.returncode == 1
+    assert not lacking(done.stdout, "spack_missing is 'build'", "choose from skip, install")
+
+
+def test_the_reason_is_stored_with_the_case(reframe, tmp_path):
+    reframe(*INTRANODE, "-r")
+    [report] = (tmp_path / "results" / "reports").glob("run-report-*.json")
+    session = results.parse_session(json.loads(report.read_text()), "here")
+    assert len(session.skipped) == len(session.reasons) == 2
+    [one, other] = session.told_of_skipped
+    assert not lacking(one, "pingpong %placement=intranode | batch | openmpi-spack: openmpi-spack")
+    assert "mpich-spack: mpich-spack (mpich@4.2.1" in other
+
+
+def test_a_check_without_a_case_is_reported_with_the_feature_that_is_missing(reframe):
+    told = reframe("-c", "reframe_checks", "--dry-run").stdout
+    assert "Not on here: hpcc %page_size=large, hpcc %page_size=small: no environment has" in told
+    assert not lacking(told, "no environment has the feature lammps", "docs/cluster.md#features")
+    assert not lacking(told, "Not on here: rdma %operation=read", "no partition has the feature")
+    assert "Not on here: pingpong" not in told
+    told = reframe("-c", "reframe_checks", "--dry-run", "-n", "osnoise|lammps").stdout
+    assert "Not on here: lammps: " in told and "hpcc" not in told
+    assert "Not on" not in reframe("-c", "reframe_checks", "--dry-run", "-p", "gnu").stdout
 
 
 # What `nearmetal` makes of it

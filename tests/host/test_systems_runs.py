@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -127,3 +128,17 @@ def test_what_reframe_imports_later_is_still_found_after_the_configuration_is_lo
         [sys.executable, "-c", program], check=True, text=True, capture_output=True
     )
     assert done.stdout == "set()\n"
+
+
+def test_the_papers_cluster_on_ec2_lists_every_check_that_a_document_needs():
+    """NAMD is each site's own: its one case says so."""
+    listed = reframe("-c", str(CHECKOUT / "reframe_checks"), "-lC", "--system", "ec2:cc").stdout
+    cases = re.findall(r"^- (\S+)(.*) /\w{8} @ec2:cc\+(\S+)$", listed, re.M)
+    assert f"Concretized {len(cases)} test case(s)" in listed
+    of_apps = {check for check, _, environ in cases if environ == "apps-spack"}
+    assert of_apps >= {"npb_mz", "eigen", "hpcc", "lammps", "nwchem", "gromacs", "npb"}
+    assert ("npb_mz", " %benchmark=bt-mz %threads_are=bound", "apps-spack") in cases
+    assert {check for check, _, _ in cases} == {
+        *("pingpong", "collectives", "npb", "npb_mz", "launch", "tcp", "osnoise", "stream"),
+        *("stream_numa", "hpcc", "eigen", "lammps", "nwchem", "gromacs", "namd"),
+    }

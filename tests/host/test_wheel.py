@@ -12,11 +12,15 @@ from pathlib import Path
 import pytest
 
 from nearmetal.checkout import CHECKOUT
+from nearmetal.checks.measured import SCRIPTS
 from tests.support.campaigns import campaign
 from tests.support.recorded import store
 
 #: What setuptools reads to build the wheel.
-PARTS = ("nearmetal", "reframe_checks/references", "pyproject.toml", "README.md", "LICENSE")
+PARTS = (
+    *("nearmetal", "reframe_checks/references", "reframe_checks/src"),
+    *("pyproject.toml", "README.md", "LICENSE"),
+)
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +81,9 @@ def test_every_module_and_data_file_is_in_it(wheel):
         ["git", "-C", CHECKOUT, "ls-files", "nearmetal"], capture_output=True, text=True, check=True
     ).stdout.split()
     present = {name for name in tracked if (CHECKOUT / name).exists()}
-    assert present <= set(zipfile.ZipFile(wheel).namelist())
+    names = set(zipfile.ZipFile(wheel).namelist())
+    assert present <= names
+    assert {f"nearmetal/src/{script}" for script in SCRIPTS} <= names
 
 
 def test_it_has_its_version(installed, wheel):
@@ -109,7 +115,7 @@ def test_its_commands_work_from_an_empty_directory(installed, database, tmp_path
 
 
 def test_without_the_packages_of_its_commands_it_says_what_to_install(wheel, tmp_path):
-    """`pip install nearmetal` brings what ReFrame needs, and `nearmetal[gate]` the rest."""
+    """`pip install nearmetal` brings what ReFrame needs, and `nearmetal[report]` the rest."""
     subprocess.run([sys.executable, "-m", "zipfile", "-e", wheel, tmp_path], check=True)
     words = [sys.executable, "-S", "-m", "nearmetal"]
     for arguments in (["--help"], ["compare"]):
@@ -117,4 +123,4 @@ def test_without_the_packages_of_its_commands_it_says_what_to_install(wheel, tmp
             [*words, *arguments], cwd=tmp_path, capture_output=True, text=True, check=False
         )
         assert done.returncode == 3 and "Traceback" not in done.stderr
-        assert "orjson" in done.stderr and "pip install 'nearmetal[gate]'" in done.stderr
+        assert "orjson" in done.stderr and "pip install 'nearmetal[report]'" in done.stderr

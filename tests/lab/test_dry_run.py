@@ -21,6 +21,12 @@ CASES = {
     "mpi": [*BOTH, ("launch", False)],
     "mpj": BOTH,
     "slepc": [("eigen", False)],
+    "npb": [(f"npb %benchmark={benchmark}", False) for benchmark in ("bt", "lu", "sp")],
+    "npb_mz": [
+        (f"npb_mz %benchmark={benchmark} %threads_are={binding}", False)
+        for benchmark in ("bt-mz", "sp-mz")
+        for binding in ("bound", "unbound")
+    ],
     "vswitch": [("vswitch", False)],
     "lammps": [("lammps", False)],
     "nwchem": [("nwchem", False)],
@@ -63,7 +69,7 @@ def expected(system: dict) -> dict[str, bool]:
         f"{check} @{system['name']}:{partition['name']}+{environ}": (
             not needs_two or partition["extras"].get("nodes", 2) >= 2
         )
-        and not {"fastmpj", "installed"} & {*features[environ]}
+        and not {"fastmpj", "installed", "spack"} & {*features[environ]}
         for partition in system["partitions"]
         for environ in partition["environs"]
         for feature in features[environ]
@@ -122,6 +128,7 @@ def test_every_case_is_there_or_skipped_with_its_reason(lab, prefix, name):
                 "images/openmpi.sif: make images builds it",
                 "images/mpich.sif: make images builds it",
                 "images/fastmpj.sif: make images builds it",
+                "needs Spack, which is not on PATH of this node",
             ]
         )
         assert end == "OK" or any(words in reason for words in why), case

@@ -133,6 +133,26 @@ def test_bound_and_unbound_threads_by_turns(lab, prefix):
 
 
 @pytest.mark.whole
+def test_small_and_large_pages_by_turns(lab, prefix):
+    case, text, missing, _ = run(
+        lab,
+        prefix,
+        "--system",
+        "lab:native",
+        "-p",
+        "^openmpi$",
+        "-n",
+        "pingpong_duet%placement=intranode",
+        "-S",
+        "page_sizes=small,large",
+        "-S",
+        "pairs=2",
+    )
+    assert halves(case, 2) and missing == () and case.facts["pages"] == "A: small; B: large"
+    assert "page_sizes A small, B large" in text
+
+
+@pytest.mark.whole
 def test_two_partitions_in_one_allocation(lab, prefix):
     case, text, *_ = run(
         lab,

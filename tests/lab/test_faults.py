@@ -19,18 +19,15 @@ PROGRAM = "^[^ ]*/pingpong_0 "
 LONG = ["-p", "^mpich$", "-S", "pingpong.repeats=200", "-S", "pingpong.stall_timeout=5"]
 
 
-def reason(done: subprocess.CompletedProcess, prefix) -> str:
+def reason(done: subprocess.CompletedProcess, prefix, measured: bool = False) -> str:
     """Why the one case failed, as it stands in the results database; and that ReFrame said so
-    too."""
+    too. It has values if it failed by them alone."""
     assert done.returncode == 1, done.stdout
     assert "Ran 1/1 test case(s) from 1 check(s) (1 failure(s)" in done.stdout
     session = load_session(prefix / "results.db")
     [case] = session.failures
-    assert (case.check, case.partition, session.values) == (
-        "pingpong %placement=internode",
-        "native",
-        [],
-    )
+    assert (case.check, case.partition) == ("pingpong %placement=internode", "native")
+    assert bool(session.values) == measured
     return case.failure
 
 
@@ -96,7 +93,8 @@ def test_a_rank_that_hangs(lab, prefix):
     with at_work(lab, prefix) as end:
         lab.run('pkill -STOP -f "^[^ ]*/pingpong_0 "', node="native2", root=True)
         why = reason(end.result(), prefix)
-    assert "no answer from rank 1" in why
+    # As often as not it hangs before MPI has started.
+    assert "no answer from rank 1" in why or "MPI has not started within 5 s" in why
 
 
 def test_a_job_that_somebody_cancels(lab, prefix):
@@ -179,7 +177,7 @@ def test_foreign_processes_are_named_where_a_reference_is_missed(lab, prefix, ne
     done = lab.reframe(
         *CHECK, "-p", "^mpich$", prefix=prefix, RFM_REFERENCE_PREFIX=f"{prefix}/references"
     )
-    why = reason(done, prefix)
+    why = reason(done, prefix, measured=True)
     assert "failed to meet reference" in why
     assert not lacking(why, "foreign processes", "native1", "nearmetal bash (", "% of a processor")
 

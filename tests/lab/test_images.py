@@ -9,6 +9,7 @@ from cyclonedx.validation.json import JsonStrictValidator
 
 from nearmetal import files
 from nearmetal.locks import builder, images
+from nearmetal.locks.images_lock import label
 from nearmetal.results import load_session, sessions
 from tests.support.lab import IMAGES, fresh_prefix, make_images
 from tests.support.measured import CARRIERS, cases
@@ -26,7 +27,9 @@ def test_an_image_is_small_and_built_but_once(built_images):
     done = make_images()
     assert (done.returncode, done.stdout) == (
         0,
-        "".join(f"{stack}: as locked\n" for stack in sorted(built_images)),
+        "".join(
+            f"{label(stack, built_images[stack])}: as locked\n" for stack in sorted(built_images)
+        ),
     )
 
 
@@ -124,9 +127,10 @@ def test_a_program_in_java_runs_in_its_image(lab, built_images, prefix):
     )
     assert "Ran 1/1 test case(s)" in done.stdout and done.returncode == 0, done.stdout
     [case] = cases(prefix / "results.db")
-    assert case["image"] == f"fastmpj {built_images['fastmpj']['digest']}" and case[
-        "mpi_library"
-    ].startswith("MPJ Express 0.44, ")
+    entry = built_images["fastmpj"]
+    assert case["image"] == f"{label('fastmpj', entry)} {entry['digest']}"
+    assert case["image"].startswith("fastmpj (MPJ Express 0.44")
+    assert case["mpi_library"].startswith("MPJ Express 0.44, ")
 
 
 def test_container_against_bare_is_a_duet(lab, built_images, prefix):

@@ -15,9 +15,13 @@ import pytest
 
 from nearmetal.lab import cluster, topology
 from nearmetal.lab import namespaces as namespaces_module
+from nearmetal.lab.links import CONGESTION_CONTROLS
 from nearmetal.lab.namespaces import LabError, Namespaces, images_in_use, wait_until
 from tests.support.paths import CHECKOUT
 from tests.support.said import lacking
+
+#: Linux keeps processors from sleeping while a process holds 0 in it.
+AWAKE = Path("/dev/cpu_dma_latency")
 
 PLAN = topology.load()
 NODES = [node.name for node in PLAN.nodes]
@@ -362,6 +366,13 @@ FAULTS = {
 }
 
 
+def test_nodes_have_a_congestion_control_of_their_own(running_lab):
+    namespaces = Namespaces(running_lab.checkout)
+    for node in ("login", "native1", "emulated2", "vswitches4"):
+        name = namespaces.run("cat", "/proc/sys/net/ipv4/tcp_congestion_control", node=node)
+        assert name.strip() in CONGESTION_CONTROLS
+
+
 @pytest.mark.whole
 @pytest.mark.parametrize("fault", FAULTS)
 def test_status_names_a_fault_and_up_heals_it(running_lab, fault):
@@ -462,6 +473,34 @@ def test_a_job_leaves_no_process_and_no_shared_memory(running_lab):
     running_lab.run("pkill -f 'sleep 98[7]'", node="native1", root=True)
     person.wait(timeout=10)
     assert running_lab.run("sinfo -h -t drain,drng,down -o %N").strip() == ""
+
+
+@pytest.mark.skipif(not AWAKE.exists(), reason=f"this kernel has no {AWAKE}")
+def test_processors_are_kept_awake_while_a_job_runs(running_lab):
+    job = running_lab.run(
+        "sbatch --parsable -o /dev/null -p native -w native1 --wrap 'sleep 60'"
+    ).strip()
+    try:
+        holder = f"/run/nearmetal-awake.{job}"
+        begun = f"timeout 30 sh -c 'until [ -s {holder} ]; do sleep 0.1; done'"
+        # What an epilog of another job does, which ended late.
+        other = "SLURM_JOB_ID=999999 SLURM_JOB_UID=1 sh /etc/slurm/epilog.sh"
+        held = f'process=$(cat {holder}); echo $process $(readlink "/proc/$process/fd/3")'
+        look = f"{begun} && {other} && {held}"
+        process, device = running_lab.run(look, node="native1", root=True).split()
+        assert device == str(AWAKE)
+    finally:
+        running_lab.run(f"scancel {job}; while squeue -h | grep -q .; do sleep 0.1; done")
+    look = f"ls -d {holder} /proc/{process} 2> /dev/null"
+    assert running_lab.run(look, node="native1", root=True, check=False) == ""
+
+
+@pytest.mark.skipif(not AWAKE.exists(), reason=f"this kernel has no {AWAKE}")
+def test_what_keeps_processors_awake_ends_without_the_epilog_of_its_job(running_lab):
+    ended = "sh /etc/slurm/epilog.sh end 1; ls /run/nearmetal-awake.* 2> /dev/null"
+    for number in ("1", "2"):
+        running_lab.run(f"SLURM_JOB_ID={number} sh /etc/slurm/prolog.sh", node="native1", root=True)
+    assert running_lab.run(ended, node="native1", root=True, check=False) == ""
 
 
 def test_the_memory_of_all_file_systems_is_less_than_half_of_the_hosts(running_lab):

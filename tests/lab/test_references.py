@@ -25,6 +25,22 @@ BASELINE = """pingpong:
 """
 
 
+def test_what_ships_is_expected_of_ec2_on_the_first_run(lab, prefix):
+    """`ec2:cc` in the lab, if its link were what the shipped file says: 10 Gb/s Ethernet."""
+    system = yaml.safe_load((CHECKOUT / "site-config/lab/systems/ec2.yaml").read_text())
+    system["partitions"][0]["extras"] |= {"link_type": "ethernet", "link_speed_gbps": 10}
+    files.write(prefix / "systems" / "ec2.yaml", yaml.safe_dump(system))
+    settings = {"NEARMETAL_SYSTEMS_PATH": str(prefix / "systems")}
+    chosen = ["-r", "--system", "ec2:cc", "-n", "pingpong%placement=internode", "-p", "^mpich$"]
+    done = lab.reframe(*chosen, prefix=prefix, **settings)
+    assert done.returncode == 1, done.stdout
+    [case] = load_session(prefix / "results.db").cases
+    assert case.measured and case.unexpected and len(case.values) == 4
+    assert not lacking(done.stdout, "% of the link's 10 Gb/s", "messaging paper"), done.stdout
+    listed = lab("exec", f"env NEARMETAL_SYSTEMS_PATH={prefix}/systems nearmetal expect ec2:cc")
+    assert not lacking(listed.stdout, "share_emulated", "latency_emulated")
+
+
 @pytest.fixture
 def dry_run(lab, prefix):
     """Dry run of one case on a system `lab` that exempts nothing, with references as given; (exit

@@ -87,7 +87,15 @@ def test_clones_and_reruns_are_judged_as_one_case_with_its_baselines_references(
     baseline = yaml.safe_load((recorded / "lab.yaml").read_text())["osnoise"]["lab:native"]["gnu"]
     expected = {(name, entry[0]) for name, entry in baseline.items()}
     for options in (["--repeat=2"], ["--reruns=1"]):
-        session = run(lab, recorded, *OSNOISE, *options, RFM_REFERENCE_PREFIX=str(recorded))
+        session = run(
+            lab,
+            recorded,
+            *OSNOISE,
+            *options,
+            "-S",
+            "repeats=3",
+            RFM_REFERENCE_PREFIX=str(recorded),
+        )
         [case] = session.cases
         assert (case.key, case.runs) == (("osnoise", "native", "gnu"), 2)
         assert {len(value.samples) for value in case.values} == {6}
@@ -114,7 +122,8 @@ def test_distribute_gives_a_case_a_node_which_every_command_shows(lab, recorded)
     # A job of two nodes is none of one node.
     assert {place for _, place, _ in session.skipped} == {"native@native1", "native@native2"}
     compared = nearmetal(recorded, "compare", "--columns", "native")
-    assert compared.returncode == 0, compared.stderr
+    # Beside other work a node may lie beyond the baseline's reference. Then `compare` says so.
+    assert compared.returncode == ("beyond its reference" in compared.stderr), compared.stderr
     judged = nearmetal(recorded, "gate", "--all")
     page = recorded / "report.html"
     reported = nearmetal(recorded, "report", "--output", str(page))

@@ -68,6 +68,11 @@ def test_pingpong_tells_the_library_from_plain_sockets(run):
     assert parse_jvm(out).settings.startswith("library=express device=niodev heap=128MB")
 
 
+def test_the_wait_for_the_compiler_is_no_stall(run):
+    codes, out, err = run(2, "PingPong", "--max-time", "0.001", "--stall-timeout", "1")
+    assert codes == [0, 0], out + err
+
+
 def test_pingpong_of_threads_has_no_sockets(run):
     codes, out, err = run(
         1, "PingPong", "--max-time", "0.02", options=["--device=threads", "--ranks=2"]

@@ -121,6 +121,16 @@ def test_pingpong_speaks_once_and_refuses_three_ranks(pingpong):
     )
 
 
+def test_pingpong_does_not_wait_for_a_rank_that_never_starts(pingpong):
+    launcher, program = pingpong
+    line = f"""
+        [ "${{OMPI_COMM_WORLD_RANK:-$PMI_RANK}}" = 0 ] || exec sleep 100
+        exec {program} --stall-timeout 2"""
+    result = run([*launcher, "-n", 2, "sh", "-c", line])
+    assert result.returncode != 0
+    assert "MPI has not started within 2 s on " in "".join(sentences(result))
+
+
 def test_pingpong_help(pingpong):
     launcher, program = pingpong
     result = run([*launcher, "-n", 1, program, "--help"])

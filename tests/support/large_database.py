@@ -81,11 +81,12 @@ def store(path: Path, sessions) -> Path:
     """Write a database with these sessions, as ReFrame does."""
     with sqlite3.connect(path) as connection:
         connection.execute(
-            "CREATE TABLE sessions(uuid TEXT PRIMARY KEY, session_start_unix REAL, "
+            "CREATE TABLE IF NOT EXISTS sessions(uuid TEXT PRIMARY KEY, session_start_unix REAL, "
             "session_end_unix REAL, json_blob TEXT, report_file TEXT)"
         )
         connection.execute(
-            "CREATE TABLE testcases(name TEXT, system TEXT, partition TEXT, environ TEXT, "
+            "CREATE TABLE IF NOT EXISTS testcases("
+            "name TEXT, system TEXT, partition TEXT, environ TEXT, "
             "job_completion_time_unix REAL, session_uuid TEXT, uuid TEXT)"
         )
         for data in sessions:

@@ -8,7 +8,7 @@ import json
 import re
 import statistics
 
-from nearmetal import results
+from nearmetal import metrics, results
 from nearmetal.gate.verdict import VERDICT_NAMES, GateReport, Verdict
 from nearmetal.history import ChangePoint
 from tests.support.large_database import TEMPLATE, made_up
@@ -85,6 +85,107 @@ def campaign(testcases: list[dict]) -> list[dict]:
                 }
                 made.append(case)
     return made
+
+
+PROCESSES = (1, 2, 4, 8)
+#: Checks of `of_every_check`: variable -> (level on `native`, unit).
+EVERY = {
+    "namd": {
+        **{f"step_stmv_{n}": (7.0 / n**0.9, "s/step") for n in PROCESSES},
+        **{f"efficiency_stmv_{n}": (100 * n**-0.1, "% of ideal") for n in PROCESSES[1:]},
+    },
+    "vswitch": {
+        **{f"mops_S_4_guests_{n}": (900 / n**0.4, "Mop/s") for n in (1, 2, 4)},
+        **{f"kept_S_4_guests_{n}": (100 / n**0.4, "% of ideal") for n in (2, 4)},
+    },
+    "collectives": {
+        **{
+            f"{name}_{size}_{n}": (level * n, "us")
+            for name in ("alltoall", "allreduce", "bcast")
+            for size, level in (("8B", 9.0), ("64KiB", 60.0))
+            for n in PROCESSES[1:]
+        },
+        **{f"barrier_{n}": (5.0 * n, "us") for n in PROCESSES[1:]},
+    },
+    "launch": {
+        **{f"launch_{n}": (0.3 + 0.02 * n, "s") for n in PROCESSES},
+        **{f"mpi_init_{n}": (0.1 + 0.01 * n, "s") for n in PROCESSES},
+    },
+    "stream_numa": {
+        "copy_local": (41000, "MB/s"),
+        "triad_local": (44000, "MB/s"),
+        "copy_alone": (20500, "MB/s"),
+        "triad_alone": (22000, "MB/s"),
+        "copy_remote": (12000, "MB/s"),
+        "triad_remote": (13000, "MB/s"),
+        "remote_share": (59, "% of ideal"),
+    },
+    "osnoise": {
+        "share_lost": (0.02, "% lost"),
+        "worst_core_lost": (0.09, "% lost"),
+        "detour_rate": (250, "detours/s"),
+        "longest_detour": (31, "us"),
+    },
+    "fleet_links %traffic=alone": {
+        "latency": (22, "us"),
+        "worst_latency": (31, "us"),
+        "bandwidth": (9.1, "Gb/s"),
+        "worst_bandwidth": (7.4, "Gb/s"),
+        "bisection": (72, "Gb/s"),
+    },
+    "storage %place=local": {
+        "read_latency": (80, "us"),
+        "write_latency": (25, "us"),
+        "read_rate": (180000, "IO/s"),
+        "write_rate": (90000, "IO/s"),
+        "read_bandwidth": (3100, "MB/s"),
+        "write_bandwidth": (1900, "MB/s"),
+    },
+    "rdma %operation=read": {"startup_latency": (1.9, "us"), "peak_bandwidth": (50, "Gb/s")},
+    "rdma %operation=write": {"startup_latency": (0.9, "us"), "peak_bandwidth": (52, "Gb/s")},
+}
+
+
+def _curve(check: str, level: float) -> dict:
+    sizes = [2**power for power in range(3, 21)]
+    curve = {size: (level + size / 4000, level + size / 3900) for size in sizes}
+    if check == "collectives":
+        return {f"{name}_us_{n}": curve for name in ("alltoall", "bcast") for n in (4, 8)}
+    if check.startswith("rdma"):
+        latency = "round_trip_us" if check.endswith("read") else "half_round_trip_us"
+        rates = {size: (8 * size / us[0] / 1000,) for size, us in curve.items()}
+        return {latency: curve, "bandwidth_gbps": rates}
+    return {}
+
+
+def of_every_check() -> results.Session:
+    """A session with the checks of EVERY on three partitions. Its values are made up."""
+    cases = []
+    for place, worse in (("native", 1), ("passthrough", 1.1), ("emulated", 3)):
+        for check, variables in EVERY.items():
+            environ = (
+                "gnu" if check.startswith(("stream", "osnoise", "rdma", "storage")) else "openmpi"
+            )
+            values = []
+            for name, (level, unit) in variables.items():
+                value = level * worse if metrics.unit(unit).lower_is_better else level / worse
+                samples = tuple(value * factor for factor in (0.99, 1, 1.02))
+                values.append(results.Value(check, environ, place, name, value, unit, samples))
+            cases.append(
+                results.Case(
+                    check,
+                    place,
+                    environ,
+                    tuple(values),
+                    {},
+                    _curve(check, worse),
+                    None,
+                    None,
+                    parameters=results.parameters(check),
+                    link_class=place,
+                )
+            )
+    return results.Session("every-check", "20261124T170000+0000", "lab", tuple(cases))
 
 
 def sessions(

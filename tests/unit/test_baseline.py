@@ -307,7 +307,7 @@ def test_a_unit_that_nobody_knows_is_bounded_on_both_sides_and_noted(empty):
     sessions = [results.parse_session(in_units(campaign(n), units), "here") for n in range(12)]
     after, notes = record.record(sessions, empty)
     assert after.variables == 0 and len(notes) == 24
-    assert "nearmetal.metrics" in notes[0] and "'furlongs'" in notes[0]
+    assert "better.yaml" in notes[0] and "`furlongs: more`" in notes[0]
     baseline.save(after)
     found = yaml.safe_load(empty.path.read_text())["pingpong"]["lab:native"]["mpich"]["internode"]
     assert {tuple(entry[1:]) for entry in found.values()} == {(-0.25, 0.25, "furlongs")}
@@ -373,5 +373,8 @@ def test_the_mtu_is_reported_once():
     then = {"mtu": "eth0: 1500", "nic.eth0.mtu": "1500", "nic.eth0.speed": "10000"}
     now = {"mtu": "eth0: 576", "nic.eth0.mtu": "576", "nic.eth0.speed": "1000"}
     assert list(changed_facts(then, now)) == ["mtu", "nic.eth0.speed"]
+    later = {"nic.eth0.qdisc": "tbf", "nic.eth0.firmware": "1", "tcp_congestion": "bbr"}
+    assert changed_facts({"nic.eth0.driver": "veth"}, {"nic.eth0.driver": "veth", **later}) == {}
+    assert set(changed_facts({}, later)) == {"nic.eth0.qdisc", "nic.eth0.firmware"}  # another NIC
     alone = changed_facts({"nic.eth0.mtu": "1500"}, {"nic.eth0.mtu": "576"})
     assert list(alone) == ["nic.eth0.mtu"]

@@ -46,7 +46,9 @@ def sites(tmp_path, monkeypatch):
     return store(tmp_path / "results.db", *sessions)
 
 
-@pytest.mark.parametrize("words", [["--help"], ["gate", "--help"], ["--version"]])
+@pytest.mark.parametrize(
+    "words", [["--help"], ["gate", "--help"], ["init", "--help"], ["--version"]]
+)
 def test_help_and_version_import_no_large_library(words):
     found = imported(*words)
     assert not found & {*HEAVY, "tabulate", "yaml", "jsonschema"}
@@ -116,6 +118,23 @@ def test_after_a_confirmation_only_the_new_session_is_read(sites, monkeypatch, r
     fresh = confirm.fresh_samples(session, database)
     assert fresh and set(map(len, fresh.values())) == {5} and not database.bad
     assert reads == {"open": 2, again["session_info"]["uuid"]: 1}  # one is this test's own
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["gate", "--json", "{out}", "--markdown", "{out}"],
+        ["fleet", "--json", "{out}", "--nhc", "{out}"],
+        ["export", "--csv", "{out}", "--openmetrics", "{out}"],
+    ],
+    ids=lambda words: words[0],
+)
+def test_two_outputs_of_one_name_are_refused(sites, tmp_path, monkeypatch, capsys, words):
+    out = tmp_path / "out"
+    given = [word.format(out=out) for word in words]
+    monkeypatch.setattr("sys.argv", ["nearmetal", *given, "--database", str(sites)])
+    assert main() == 3 and not out.exists()
+    assert "two outputs have one name" in capsys.readouterr().err
 
 
 def test_the_version_is_that_of_the_project(monkeypatch, capsys):

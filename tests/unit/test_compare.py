@@ -1,12 +1,14 @@
 """`nearmetal compare` on recorded sessions: the table, and what it refuses to be silent about."""
 
 import re
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
-from nearmetal import choices, compare, results
+from nearmetal import binding, choices, compare, nearness, results, speedup
 from nearmetal.cli import main
+from nearmetal.facts import factors_that_differ
 from tests.support.campaigns import campaign
 from tests.support.recorded import session, store
 from tests.support.said import lacking
@@ -61,6 +63,69 @@ def test_a_loss_of_parallel_efficiency_is_a_row_of_its_own():
         None,
         None,
     ]
+
+
+def test_a_speed_up_stands_beside_its_parallel_efficiency():
+    """Of 2 and 8 processes: 8 at 80 % are 3.2 times as fast as 2."""
+    measured = [
+        results.Value("npb", "openmpi", partition, *value)
+        for partition, share in (("native", 80.0), ("emulated", 40.0))
+        for value in (
+            ("mops_B_2", 100.0, "Mop/s", (99.0, 101.0)),
+            ("efficiency_B_8", share, "% of ideal", (share, share + 10)),
+            ("efficiency_B_8x4", share, "% of ideal", (share,)),
+        )
+    ]
+    session = SimpleNamespace(values=measured)
+    rows, missing = compare.table(session, ["native", "emulated"])
+    [row] = [row for row in rows if row[2].startswith("speedup_")]
+    assert row == ["npb", "openmpi", "speedup_B_8", "x fewest processes", 3.2, 1.6, 2.0]
+    assert missing == [] and rows[rows.index(row) - 2][2] == "efficiency_B_8"
+    [one, _] = [
+        value
+        for partition in ("native", "emulated")
+        for value in speedup.added(v for v in measured if v.partition == partition)
+        if value.variable == "speedup_B_8"
+    ]
+    assert one.samples == pytest.approx((3.2, 3.6)) and one.lower_is_better is False
+
+
+@pytest.mark.parametrize("variable", ["mops_B_2x4", "mops_A_2", "efficiency_B_2"])
+def test_an_efficiency_without_its_fewest_processes_has_no_speed_up(variable):
+    values = [
+        results.Value("npb", "openmpi", "native", variable, 1.0, "Mop/s"),
+        results.Value("npb", "openmpi", "native", "efficiency_B_8", 80.0, "% of ideal"),
+    ]
+    assert list(speedup.added(values)) == values
+
+
+BOUND = {"bound": (100.0, 101.0), "unbound": (110.0, 111.0)}
+
+
+def of_binding(kind: str, unit: str = "s") -> results.Case:
+    check = f"npb_mz %benchmark=bt-mz %threads_are={kind}"
+    value = results.Value(
+        check, "openmpi", "kvm", "elapsed_C_1x8", BOUND[kind][0], unit, BOUND[kind]
+    )
+    return results.Case(check, "kvm", "openmpi", (value,), {}, {}, None, None)
+
+
+def test_bound_and_unbound_stand_side_by_side():
+    both = results.Session("0", "", "aist", (of_binding("bound"), of_binding("unbound")))
+    [pair] = binding.pairs(both)
+    assert pair.check == "npb_mz %benchmark=bt-mz"
+    assert (pair.bound.value, pair.unbound.value) == (100.0, 110.0)
+    text, _ = compare.render(both, ["kvm"])
+    [head, _, row] = text.splitlines()[-3:]
+    assert head.split()[-4:] == ["bound", "unbound", "overhead", "unbound"]
+    case = "npb_mz benchmark=bt-mz openmpi kvm elapsed_C_1x8 s"
+    assert " ".join(row.split()) == f"{case} 100.0 ±1 % 110.0 ±1 % 1.10"
+
+
+def test_one_binding_alone_has_nothing_beside_it():
+    alone = results.Session("0", "", "aist", (of_binding("bound"), of_binding("unbound", "min")))
+    assert binding.pairs(alone) == binding.pairs(None) == []
+    assert "unbound" not in compare.render(replace(alone, cases=alone.cases[:1]), ["kvm"])[0]
 
 
 def test_the_command_prints_the_table(command):
@@ -120,6 +185,29 @@ def test_a_value_that_is_missing_is_named(command):
     assert not lacking(err, "mpich", "exit code: 1", "no compiler")
     assert err.count("on emulated") == 5  # the case and its four variables
     assert out.split().count("-") == 8  # each without value and ratio
+
+
+def test_a_value_beyond_its_reference_counts_and_is_marked(command):
+    data = session("session_lab")
+    [case] = [
+        c
+        for c in data["runs"][0]["testcases"]
+        if (c["partition"], c["environ"]) == ("emulated", "mpich")
+    ]
+    case |= {
+        "result": "fail",
+        "fail_reason": "performance error: 0.93 Gb/s is 9 % of the link's 10 Gb/s",
+        "fail_phase": "performance",
+    }
+    code, out, err = command(sessions=(data,))
+    assert code == 1
+    assert not lacking(err, "beyond its reference", "9 % of the link's 10 Gb/s")
+    assert "missing" not in err and out.count(" !") == 4  # one for each variable
+    # The worst value does not make the partition look nearer.
+    near = out[: out.index("check")]
+    case |= {"result": "pass", "fail_reason": None, "fail_phase": None}
+    passed = results.parse_session(data, "here")
+    assert nearness.render(nearness.of_session(passed, compare.columns(passed, None))) in near
 
 
 def test_columns_choose_partitions_and_the_base(command):
@@ -249,6 +337,29 @@ def test_two_sessions_stand_side_by_side(command):
     chosen = "lab:emulated@00000001,lab:emulated@00000002"
     _, out, _ = command("--columns", chosen, *words, sessions=[])
     assert "share of lab:emulated@00000001 left" in out and "native" not in out
+
+
+def test_factors_that_differ_between_sessions_are_rows_of_their_own(command):
+    """Two sessions of one partition, with its vCPUs pinned and not."""
+    first, second = campaign(1), campaign(2)
+    for data, pinning in ((first, "not pinned"), (second, "pinned")):
+        for case in data["runs"][0]["testcases"]:
+            case["facts"] |= {"vcpu_pinning": pinning, "ksm": "off", "mtu": pinning}
+    words = [f"--session={data['session_info']['uuid']}" for data in (first, second)]
+    chosen = "lab:native@00000001,lab:native@00000002"
+    _, out, _ = command("--columns", chosen, *words, sessions=[first, second])
+    [row] = [line for line in out.splitlines() if line.startswith("vcpu_pinning")]
+    assert re.split(r"\s{2,}", row) == ["vcpu_pinning", "not pinned", "pinned"]
+    assert re.search(r"^differs +lab:native@00000001 +lab:native@00000002", out, re.M)
+    assert not re.search(r"^ksm", out, re.M)
+
+
+def test_a_factor_of_one_session_alone_says_that_the_other_lacks_it():
+    with_it, without = [{"ksm": "on"}, {"ksm": "off"}], [{}]
+    assert factors_that_differ({"a": with_it, "b": without}) == [
+        ("ksm", ["off | on", "not recorded"])
+    ]
+    assert factors_that_differ({"a": with_it, "b": with_it}) == []
 
 
 def test_two_databases_stand_side_by_side(command, tmp_path):

@@ -157,6 +157,20 @@ def test_only_numbers_of_repeats_with_an_analysis_are_asked_for(known):
     assert confirm.suspicious(report, {}, Bounds(1)) == {}
 
 
+def test_a_change_that_fresh_repeats_leave_open_gets_those_that_an_analysis_of_them_lacks(known):
+    """Its own repeats do not count, even those that its verdict did not need."""
+    session = parsed(campaign(113, steps=[(SLOWER, 1.2)], launches=9))
+    fresh = {(*CASE, "startup_latency"): [8.0, 12.0, 9.0]}
+    report = judge_session(session, known, fresh)
+    one = verdict(report, CASE, "startup_latency")
+    assert (one.name, one.repeats) == ("inconclusive", 9 + 3)
+    report = replace(report, verdicts=(one,))
+    for rounds in (0, 3):
+        [again] = confirm.suspicious(report, fresh, Bounds(9), rounds=rounds).values()
+        assert again.repeats in (2, 4)
+    assert confirm.suspicious(report, fresh, Bounds(4)) == {}
+
+
 def test_only_what_changed_is_measured_where_that_is_asked(known):
     report = judge_session(parsed(campaign(112, steps=[(SLOWER, 1.2)], launches=5)), known)
     assert set(confirm.suspicious(report, {}, Bounds(), "changed")) == {CASE}

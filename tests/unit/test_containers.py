@@ -19,6 +19,7 @@ from nearmetal.checks.programs import Program
 from nearmetal.checks.runtime import image as of_checks
 from nearmetal.checks.runtime.jvm import build_commands, directories, jvm_command, script
 from nearmetal.locks import images, sif, sources
+from nearmetal.locks.images_lock import label
 from tests.support.paths import CHECKOUT, RECORDED
 from tests.support.said import lacking
 
@@ -64,6 +65,31 @@ def test_images_hold_the_library_versions_of_the_spack_environments():
     assert "4.2.1-" in locks["mpich"]["packages"]["libmpich12"]
     assert locks["fastmpj"]["packages"]["libmpj-java"].startswith("0.44+")
     assert [locks[stack]["pmi"] for stack in images.STACKS] == ["none", "pmi2", "pmix"]
+
+
+@pytest.mark.parametrize("package", ["libmpj-java", "mpj-express"])
+def test_an_image_that_is_named_after_another_library_says_what_it_holds(package):
+    """FastMPJ must not be passed on, so no image holds it."""
+    entry = {"packages": {package: "0.44-1", "libc6": "2.41"}}
+    assert label("fastmpj", entry) == "fastmpj (MPJ Express 0.44-1)"
+
+
+def test_images_of_the_lock_have_the_names_of_their_libraries_or_say_these():
+    locks = images.read_lock(CONTAINERS / "images.lock")
+    assert [label(stack, locks[stack]) for stack in images.STACKS] == [
+        f"fastmpj (MPJ Express {locks['fastmpj']['packages']['libmpj-java']})",
+        "mpich",
+        "openmpi",
+    ]
+
+
+def test_the_image_in_a_result_and_in_a_reason_says_what_it_holds(site):
+    of_java = of_checks.Image(environ("fastmpj"), site.partition)
+    assert of_java.image.startswith("fastmpj (MPJ Express 0.44") and "sha256:" in of_java.image
+    assert not lacking(of_java.obstacle("srun"), "fastmpj.sif (MPJ Express 0.44", "make images ")
+    (site.root / "our images.lock").unlink()
+    of_checks.locked.cache_clear()
+    assert "our images/fastmpj.sif: make images " in of_java.obstacle("srun")
 
 
 def test_what_a_damaged_lock_lacks_is_said(tmp_path):

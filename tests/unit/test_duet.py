@@ -9,6 +9,7 @@ import pytest
 from reframe.core.environments import Environment
 
 from nearmetal import duet, results
+from nearmetal.checks import disturbance
 from nearmetal.checks.base import NearmetalCheck
 from nearmetal.checks.duet import base, script
 from nearmetal.checks.duet.variants import set_anew
@@ -17,6 +18,7 @@ from nearmetal.checks.parsing.duet import order, parse_duet
 from nearmetal.cli import main
 from tests.support.campaigns import with_medians
 from tests.support.measured import printed, rows
+from tests.support.paths import SOURCES
 from tests.support.recorded import recorded, session, store
 from tests.support.said import lacking
 
@@ -120,6 +122,27 @@ def test_what_prepares_a_launch_of_b_is_gone_when_a_runs_next_and_a_failure_ends
         ["bash", "-c", "\n".join(lines)], cwd=tmp_path, capture_output=True, text=True
     )
     assert done.returncode == 1 and done.stdout.count("duet") == 2
+
+
+def test_each_launch_is_judged_by_the_counters_of_the_one_before(tmp_path):
+    for name in ("repeats.sh", "disturbed.awk"):
+        (tmp_path / name).write_text((SOURCES / name).read_text())
+    counters = "n1 clock.uptime=%d\nn1 count.cpu.busy=0\nn1 count.cpu.idle=%d\n"
+    counters += "n1 count.cpu.steal=0\nn1 count.nic_errors=%d\nn1 lo.rx_bytes=0\n"
+    (tmp_path / "provenance.before").write_text(counters % (1, 1, 0))
+    count = f"printf '{counters}'".replace("\n", "\\n") + " $((turn+2)) $((turn+2)) $((turn/2))"
+    usage = "echo '# nearmetal usage: host=n1 wall=2 cpu=1 all=1 wait=%s'"
+    variants = {"a": ((), [usage % 0], count), "b": ((), [usage % 1], count)}
+    functions = script.functions(variants, "waited=0.4 out")
+    lines = ["set -e", ". ./repeats.sh", *functions, *script.calls(2), "echo finished"]
+    with (tmp_path / "out").open("w") as out:
+        subprocess.run(["bash", "-c", "\n".join(lines)], cwd=tmp_path, stdout=out, check=True)
+    assert (tmp_path / "out").read_text().endswith("finished\n")
+    found = disturbance.parse((tmp_path / "disturbed.out").read_text(), disturbance.rules())
+    assert [one.values["waited"] for one in found] == [0, 0.5, 0.5, 0]
+    assert [bool(one.causes) for one in found] == [False, True, True, False]
+    assert [one.values["nic_errors"] for one in found] == [0, 0, 1, 0]
+    assert not any(one.again or one.unknown for one in found)
 
 
 def test_what_an_environment_adds_to_is_not_unset_for_the_other():

@@ -26,9 +26,10 @@ def command(tmp_path, monkeypatch, capsys):
     return run
 
 
-def describe(directory, system="here", **extras):
+def describe(directory, system="here", environs=("gnu",), **extras):
     """Write a system's file with one partition, `batch`."""
-    partition = {"name": "batch", "scheduler": "slurm", "launcher": "srun", "environs": ["gnu"]}
+    partition = {"name": "batch", "scheduler": "slurm", "launcher": "srun"}
+    partition["environs"] = list(environs)
     partition["extras"] = {**EXTRAS, "hypervisor": "none", **extras}
     document = {"name": system, "hostnames": [], "partitions": [partition]}
     (directory / f"{system}.yaml").write_text(yaml.safe_dump(document))
@@ -60,6 +61,46 @@ def test_a_sites_own_bound_is_listed_with_its_reason(command, tmp_path):
     describe(tmp_path, expected={"link_rates": {"most": 20, "reason": "two links"}})
     code, _, error = command("here:batch")
     assert code == 3 and "here:batch: extras.expected" in error and "link_rate?" in error
+    assert str(tmp_path / "here.yaml") in error
+
+
+def test_bounds_without_a_possible_value_fail_with_the_keys_of_the_file(command, tmp_path):
+    change = {"tcp_share_native": {"least": 15, "reason": "two ports are bonded here"}}
+    describe(tmp_path, expected=change)
+    code, out, error = command("here")
+    assert code == 3 and not out
+    where = f"{tmp_path}/here.yaml: here:batch: extras"
+    for words in (
+        "peak_bandwidth has no possible value: tcp_share_native expects at least 15",
+        "link_rate expects at most 10.2",
+        f"{where}.expected.tcp_share_native or {where}.link_speed_gbps",
+    ):
+        assert words in error, error
+    change = {"latency_native": {"most": 0.4, "reason": "the link is in memory"}}
+    describe(tmp_path, expected=change, environs=["openmpi"], cores_per_node=2)
+    code, _, error = command("here")
+    assert code == 3 and "startup_latency has no possible value" in error, error
+
+
+def test_what_a_site_dropped_is_listed(command, tmp_path):
+    describe(tmp_path, expected={"optimized": {"matches": "none", "reason": "a debugger"}})
+    out = command("here")[1]
+    assert "optimized: *: the case: no bound" in out and "the site's bound: a debugger" in out
+
+
+def test_a_processor_that_an_expectation_is_about_is_listed(command):
+    out = command("cag:native")[1]
+    assert "stream_hbv3: stream (processor .*EPYC 7V73X.*): the case" in out
+
+
+def test_a_file_that_cannot_be_read_is_no_unknown_system(command, tmp_path):
+    (tmp_path / "here.yaml").write_text("name: [here\n")
+    code, _, error = command("here")
+    assert code == 3 and f"{tmp_path}/here.yaml: cannot be read as YAML" in error
+    (tmp_path / "here.yaml").unlink()
+    (tmp_path / "ec2.yaml").write_text("name: [ec2\n")
+    code, _, error = command("ec2")  # the shipped file would not be the site's
+    assert code == 3 and f"{tmp_path}/ec2.yaml: cannot be read as YAML" in error
 
 
 def test_an_unknown_system_or_partition_is_bad_usage(command):

@@ -10,6 +10,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import jsonschema
+import numpy as np
 import pytest
 import yaml
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
@@ -19,10 +20,12 @@ from nearmetal.cli import main
 from nearmetal.gate import baseline, record, relative, rerun
 from nearmetal.gate import render as verdicts
 from nearmetal.gate.baseline import Baseline
-from nearmetal.gate.session import judge_session
+from nearmetal.gate.session import Day, drifts, judge_session
 from nearmetal.gate.verdict import VERDICT_NAMES, GateReport
+from nearmetal.site import obsolete
 from nearmetal.stats.plan import ANALYSES
-from tests.support.campaigns import campaign, only
+from tests.support.campaigns import campaign, only, with_medians
+from tests.support.paths import CHECKOUT
 from tests.support.recorded import store
 from tests.support.said import lacking
 
@@ -102,6 +105,36 @@ def test_too_few_launches_are_inconclusive_and_not_a_pass(references):
 def test_three_launches_find_a_large_change(references):
     report = judged(references, campaign(102, steps=[(SLOWER, 3.0)], launches=3))
     assert words(report)["regressed"] == 1 and report.exit_code == 1
+
+
+def shifted(data: dict, size: float, seed: int) -> dict:
+    """The session of a day that shifts each variable by an amount of its own."""
+    rng = np.random.default_rng(seed)
+    for case in data["runs"][0]["testcases"]:
+        for name, samples in case["samples"].items():
+            factor = float(np.exp(size * rng.choice([-1, 1])))
+            case["samples"][name] = [value * factor for value in samples]
+    with_medians(data)
+    return data
+
+
+def test_a_day_unlike_the_baselines_raises_no_alarm_and_is_said():
+    sessions = [
+        results.parse_session(shifted(campaign(number), 0.02, number), "here")
+        for number in range(12)
+    ]
+    known = record.record(sessions, Baseline("lab", Path("lab.yaml"), {}))[0]
+    session = results.parse_session(shifted(campaign(109, launches=20), 0.13, 109), "here")
+    alone = judge_session(session, known, day=Day(drifts(known)))
+    assert changed(alone)
+    report = judge_session(session, known)
+    assert not changed(report)
+    assert [note for note in report.notes if "times as far as the baseline's days" in note]
+    # A regression of all variables on an ordinary day is found.
+    slower = [(("", "emulated", "", ""), 1.5)]
+    data = shifted(campaign(110, steps=slower, launches=20), 0.02, 110)
+    report = judge_session(results.parse_session(data, "here"), known)
+    assert changed(report) and not any("times as far" in note for note in report.notes)
 
 
 def broken(data: dict) -> dict:
@@ -261,6 +294,7 @@ def outputs(references):
     data = campaign(
         109, steps=[(SLOWER, 1.2), (("", "native", "openmpi", "peak_bandwidth"), 1.2)], launches=10
     )
+    data["runs"][0]["testcases"][0]["evidence"] = {"waited": [0.1, None, 0.3]}
     case = dict(data["runs"][0]["testcases"][0], partition="a|b<script>")
     data["runs"][0]["testcases"].append(case)
     return judged(references, data)
@@ -276,6 +310,9 @@ def test_json_is_by_its_schema(outputs):
         1,
         44,
     )
+    first, second = document["evidence"]
+    assert first["medians"] == {"waited": 0.2} and first["repeats"] == 3 and not first["unknown"]
+    assert second["partition"] == "a|b<script>"
 
 
 def test_junit(outputs):
@@ -385,6 +422,63 @@ def test_errors_have_their_codes(
     assert found == code and message in err
 
 
+def described(directory: Path, text: str) -> None:
+    """The lab's file as a site's own, with `text` in place of its bounds of expectations."""
+    shipped = (CHECKOUT / "site-config/systems/lab.yaml").read_text()
+    own = re.sub(r"      expected:\n(        .*\n)+", text, shipped)
+    assert own != shipped
+    directory.mkdir(exist_ok=True)
+    (directory / "lab.yaml").write_text(own)
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("      expected: {link_rates: {most: 1, reason: x}}\n", "did you mean link_rate?"),
+        ("      expected: {link_rate: {least: 2, most: 1, reason: x}}\n", "no possible value"),
+        ("      expected: {link_rate: {most: 1 +, reason: x}}\n", "link_rate.most"),
+        ("  expected: [\n", "cannot be read as YAML"),
+        ("      expectd: {}\n", "did you mean expected?"),
+    ],
+)
+@pytest.mark.parametrize("has_baseline", [True, False])
+def test_broken_expectations_leave_the_gate_incomplete_and_others_usable(
+    monkeypatch, capsys, tmp_path, references, text, message, has_baseline
+):
+    described(tmp_path / "systems", text)
+    monkeypatch.setenv("NEARMETAL_SYSTEMS_PATH", str(tmp_path / "systems"))
+    where = references if has_baseline else tmp_path
+    calm = [campaign(111)]
+    code, out, _ = run(monkeypatch, capsys, tmp_path, where, "gate", sessions=calm)
+    assert code == 2
+    said = " ".join(out.split())
+    assert not lacking(said, "not held against expectations", "lab.yaml", message)
+    for command in (["compare"], ["report", "--output", str(tmp_path / "report.html")]):
+        code, out, err = run(monkeypatch, capsys, tmp_path, where, *command, sessions=calm)
+        assert code == 0, (out, err)
+
+
+def test_a_system_without_a_file_is_judged_against_its_baseline(
+    monkeypatch, capsys, tmp_path, references
+):
+    """As of another's ReFrame: no expectation is promised."""
+    monkeypatch.setattr(obsolete, "file_of", lambda system: None)
+    code, out, _ = run(
+        monkeypatch, capsys, tmp_path, references, "gate", sessions=[campaign(100, launches=10)]
+    )
+    assert code == 0 and "no file describes the system" in " ".join(out.split())
+
+
+def test_a_partition_that_the_file_lacks_is_said_not_to_be_held(monkeypatch, capsys, tmp_path):
+    data = campaign(111)
+    for case in data["runs"][0]["testcases"]:
+        if case["partition"] == "native":
+            case["partition"] = "bare"
+    _, out, _ = run(monkeypatch, capsys, tmp_path, tmp_path, "gate", sessions=[data])
+    words = "not held against expectations: bare with mpich, bare with openmpi, which the file"
+    assert words in " ".join(out.split())
+
+
 def test_a_first_session_is_held_against_expectations_alone(monkeypatch, capsys, tmp_path):
     code, out, _ = run(monkeypatch, capsys, tmp_path, tmp_path, "gate", sessions=[campaign(111)])
     assert not lacking(out, "no baseline", "no session before", "expectation")
@@ -406,10 +500,14 @@ def test_a_second_session_is_compared_with_the_first(monkeypatch, capsys, tmp_pa
 
 def test_changes_are_not_confirmed_without_a_baseline(monkeypatch, capsys, tmp_path):
     arguments = ["gate", "--confirm"]
-    code, _, err = run(
+    arguments += ["--json", str(tmp_path / "gate.json")]
+    code, out, err = run(
         monkeypatch, capsys, tmp_path, tmp_path, *arguments, sessions=[campaign(111)]
     )
     assert code == 2 and not lacking(err, "lab", "no baseline", "nearmetal baseline record")
+    # The verdict of the session is there all the same.
+    assert "00000111-campaign" in out
+    assert json.loads((tmp_path / "gate.json").read_text())["judged"]
 
 
 def test_a_baseline_grows_by_sessions_that_are_ok(monkeypatch, capsys, tmp_path):

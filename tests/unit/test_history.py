@@ -1,6 +1,7 @@
 """Where the level of a variable moved. Error rates over many are `make bench-gate`'s matter."""
 
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from bench import noise as bench_noise
 from nearmetal import history
 from nearmetal.results import Case, Session, Value
+from nearmetal.stats import trend
 from tests.support.said import lacking
 
 
@@ -88,6 +90,50 @@ def test_a_step_and_its_way_back_are_two_change_points():
 def test_a_change_below_the_threshold_is_none_however_sure():
     assert not history.change_points(stored(100, step=0.015, at=50, cv=0.002))
     assert history.change_points(stored(100, step=0.03, at=50, cv=0.002))
+
+
+def creeping(per_day: float, days: int = 84, flat: int = 12) -> list[Session]:
+    """Sessions of successive days, which creep after `flat` of them."""
+    values = bench_noise.repeats(np.random.default_rng(6), (days, 5), 0.02)
+    values *= np.exp(np.clip(np.arange(days) - flat, 0, None) * per_day)[:, None]
+    return [
+        replace(session(number, {"latency": tuple(row)}), time=86400.0 * number)
+        for number, row in enumerate(values.tolist())
+    ]
+
+
+@pytest.mark.parametrize("direction", [1, -1])
+def test_a_creep_is_reported_as_one_and_not_as_steps(direction):
+    sessions = creeping(direction * 0.01 / 7)
+    (point,) = history.change_points(sessions)
+    assert point.creeps and point.per_week == pytest.approx(direction * 0.01, abs=0.002)
+    assert point.change == pytest.approx(direction * 0.10, abs=0.03) and point.sessions >= 60
+    (said,) = history.sentences([point])
+    assert not lacking(said, "creeps by", f"{direction * 1:+d}"[0], "% a week", "since session")
+    assert "0 change points, 1 creep" in history.render(sessions, [point])
+
+
+def test_a_step_is_no_creep_and_a_flat_history_neither():
+    (point,) = history.change_points(stored(100, step=0.2, at=50))
+    assert not point.creeps
+    assert not history.change_points(creeping(0.0))
+    assert not history.change_points(stored(10, step=0.0))
+
+
+def test_sessions_that_resemble_the_ones_before_are_no_new_level():
+    rng, count = np.random.default_rng(4), 100
+    flagged = {"independent": 0, "as they are": 0}
+    for _ in range(count):
+        days = np.zeros(100)
+        for day in range(1, 100):
+            days[day] = 0.8 * days[day - 1] + rng.normal(0, 0.012)
+        values = np.median(bench_noise.repeats(rng, (100, 5), 0.03), axis=1) * np.exp(days)
+        error = history.ERROR / 200 / 100
+        flagged["as they are"] += bool(history.levels(values, error))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(trend, "memory", lambda residuals: 1.0)
+            flagged["independent"] += bool(history.levels(values, error))
+    assert flagged["independent"] >= 10 and flagged["as they are"] <= 5
 
 
 def test_one_day_off_is_no_new_level():

@@ -115,13 +115,14 @@ def test_a_change_is_confirmed_by_fresh_launches_alone():
 
 
 def test_confirmation_asks_for_more_fresh_launches_and_counts_both_stages():
-    first = judge.judge(BASE, fresh(1.1, 5), True, variables=200)
-    verdict = judge.judge_in_two_stages(BASE, fresh(1.1, 5), [10.3, 10.7], True, variables=200)
+    verdict = judge.judge_in_two_stages(BASE, fresh(1.1, 9), [10.3, 10.7], True, variables=200)
+    assert judge.judge(BASE, fresh(1.1, 9), True, variables=200).samples == 5
     assert (verdict.name, verdict.samples, verdict.wanted) == (
         "inconclusive",
-        first.samples + 2,
-        first.samples + plan.CONFIRMATION_ANALYSES[0],
+        5 + 2,
+        9 + plan.CONFIRMATION_ANALYSES[0],
     )
+    assert verdict.later == tuple(9 + count for count in plan.CONFIRMATION_ANALYSES)
 
 
 def test_what_was_open_goes_on_with_the_launches_of_both_stages():

@@ -393,7 +393,7 @@ def dry(tmp_path):
         scripts = tmp_path.glob("stage/here/batch/*/hello/rfm_job.sh")
         lines = [line for path in scripts for line in path.read_text().splitlines()]
         calls = [line for line in lines if line.startswith("repeats ")]
-        assert all(call.startswith("repeats 3 ") for call in calls)
+        assert all(call.startswith("repeats 5 ") for call in calls)
         return done.stdout, [line.strip() for line in lines if "jvm.sh" in line]
 
     return run

@@ -4,7 +4,10 @@ import json
 
 import pytest
 
+from nearmetal import results
 from nearmetal.cli import main
+from nearmetal.commands import expect
+from nearmetal.gate import ladder
 from tests.support.campaigns import campaign
 from tests.support.recorded import session, store
 from tests.support.said import lacking
@@ -47,6 +50,7 @@ def test_a_first_session_beyond_an_expectation_deviates(gate):
     reasons = [one["reason"] for one in names["deviates"] if one["partition"] == "passthrough"]
     assert any("passthrough_beside_native" in reason for reason in reasons)
     assert not lacking(out, "no baseline", "nearmetal expect", "nearmetal baseline record")
+    assert "sessions on eight days also show how much days differ" in " ".join(out.split())
 
 
 def test_a_deviation_is_one_also_beside_the_session_before(gate):
@@ -78,9 +82,66 @@ def test_a_disturbed_case_is_disturbed_though_nothing_bounds_its_variables(gate)
     assert code == 2 and len(names["disturbed"]) == 4 and names["not judged"]
 
 
+def test_what_deviates_in_a_disturbed_case_is_disturbed_with_the_deviation_in_its_reason(gate):
+    data = session("session_lab")
+    for case in data["runs"][0]["testcases"]:
+        case["disturbed"] = [[1, False, ["waited", 0.4, "the ranks waited 40 % on n1"]]]
+    code, _, names = gate(slow_native(data))
+    assert code == 2 and "deviates" not in names
+    reasons = [one["reason"] for one in names["disturbed"] if one["partition"] == "passthrough"]
+    found = [text for text in reasons if "passthrough_beside_native" in text]
+    assert found and {text.count("the ranks waited 40 % on n1") for text in found} == {1}
+
+
+def test_what_no_disturbance_explains_deviates_in_a_disturbed_case_too():
+    data = session("session_lab")
+    for case in data["runs"][0]["testcases"]:
+        case["disturbed"] = [[1, False, ["waited", 0.4, "the ranks waited 40 % on n1"]]]
+        case["compiler"] = "gcc 14.2.0 -O0"
+    parsed = results.parse_session(data, "here")
+    found = expect.deviations(parsed, expect.read_partitions("lab"))
+    judged = ladder.held_against(ladder.judge_without_baseline(parsed, None, {}), found)
+    [reason] = {one.reason for one in judged.verdicts if one.name == "deviates"}
+    assert reason.startswith("the program was compiled without optimization: compiler is gcc")
+
+
 def test_a_repeat_that_ran_again_disturbs_nothing(gate):
     later = campaign(2)
     [case, *_] = later["runs"][0]["testcases"]
     case["disturbed"] = [[1, True, ["waited", 0.4, "the ranks waited 40 % on n1"]]]
     code, _, names = gate(campaign(1), later)
     assert code == 0 and "disturbed" not in names
+
+
+def test_evidence_that_was_lost_is_said_at_the_top_and_is_no_good_value(gate):
+    later = campaign(2)
+    [case, *_] = later["runs"][0]["testcases"]
+    case["unknown_evidence"] = ["whether something disturbed repeat 1 on n1 is not known: ..."]
+    code, out, _ = gate(campaign(1), later)
+    top = out.split("\n\n", 1)[0]
+    assert code == 0 and not lacking(top, "evidence unknown: whether something", "repeat 1 on n1")
+
+
+def skipping(data: dict, count: int, reason) -> dict:
+    """The session with its first cases skipped for a reason."""
+    for case in data["runs"][0]["testcases"][:count]:
+        case.update(result="skip", perfvalues={}, samples={}, skip_reason=reason)
+    return data
+
+
+def test_the_gate_names_each_skipped_case_and_each_reason_once(gate):
+    _, out, _ = gate(skipping(campaign(1), 2, "apps-spack is not\ninstalled\x1b[31m. Fix: run X"))
+    said = " ".join(out.split())
+    keys = [
+        " | ".join(case[name] for name in ("display_name", "partition", "environ"))
+        for case in campaign(1)["runs"][0]["testcases"][:2]
+    ]
+    assert f"skipped by its check: {'; '.join(keys)}: apps-spack is not installed. Fix:" in said
+    assert said.count("Fix: run X") == 1
+
+
+@pytest.mark.parametrize("reason", ["", "<undefined>", None])
+def test_a_skipped_case_of_an_older_session_is_named_without_a_reason(reason):
+    session = results.parse_session(skipping(campaign(1), 1, reason), "here")
+    assert session.reasons == {} and len(session.skipped) == 1
+    assert session.told_of_skipped == [f"skipped by its check: {' | '.join(session.skipped[0])}"]

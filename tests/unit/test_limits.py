@@ -1,11 +1,15 @@
 """Nearness to physical limits where no partition has a native link."""
 
 import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from nearmetal import compare, limits
+from nearmetal.gate import render
+from nearmetal.gate.verdict import GateReport
 from nearmetal.results import Case, Session, Value
 
 UNITS = {
+    "startup_latency": "us",
     "peak_bandwidth": "Gb/s",
     "triad_1": "MB/s",
     "triad_4": "MB/s",
@@ -50,6 +54,35 @@ def test_each_aspect_is_a_share_of_its_limit():
             "noise": 0.98,
         }
     )
+
+
+def test_openmetrics_has_the_shares_that_compare_prints():
+    report = GateReport(WHOLE, ())
+    text = render.openmetrics(report, lambda: {"cc": CC})
+    families = {family.name: family for family in text_string_to_metric_families(text)}
+    assert next(iter(families)) == "nearmetal_nearness_ratio"
+    found = {
+        sample.labels["aspect"]: sample.value
+        for sample in families["nearmetal_nearness_ratio"].samples
+        if sample.labels["base"] == limits.BASE
+    }
+    assert found["bandwidth"] == pytest.approx(0.51) and len(found) == 5
+    bounds = {
+        sample.labels["bound"]: sample.value
+        for sample in families["nearmetal_nearness_interval_ratio"].samples
+        if sample.labels["aspect"] == "bandwidth"
+    }
+    assert bounds["low"] <= 0.51 <= bounds["high"]
+
+
+def test_aspects_without_a_limit_are_said():
+    found = limits.nearness(
+        session(case("pingpong %placement=internode", startup_latency=[20.0, 21.0, 22.0])),
+        {"cc": CC},
+    )
+    assert not found.rows
+    [remark] = found.remarks
+    assert "latency" in remark and "no limit is known" in remark
 
 
 def test_a_limit_that_is_not_known_is_said():

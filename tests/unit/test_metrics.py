@@ -12,8 +12,8 @@ from nearmetal.gate import baseline
 from tests.support import units_of_checks
 
 CI = Path(metrics.__file__).parent
-#: The variables of a duet have the units of those that they are made of.
-TAKEN_OVER = {"duet/base.py"}
+#: The variables of a duet, and of a check of others, have the units of those that they are made of.
+TAKEN_OVER = {"duet/base.py", "measured.py"}
 
 
 def test_every_unit_of_every_check_is_in_the_table():
@@ -78,17 +78,17 @@ def test_no_other_place_derives_a_direction_from_a_unit(path):
     ],
 )
 def test_a_reference_bounds_the_worse_side(unit, bounds):
-    assert baseline.bounds(unit, 0.01) == bounds
+    assert baseline.bounds(metrics.unit(unit).lower_is_better, 0.01) == bounds
 
 
 def test_a_lower_bound_keeps_a_rate_of_nothing_from_passing():
-    assert baseline.bounds("MB/s", 0.5) == [-baseline.LOWEST, None]
+    assert baseline.bounds(False, 0.5) == [-baseline.LOWEST, None]
 
 
 def test_the_gate_the_references_and_the_table_agree_on_every_unit():
     for unit in metrics.UNITS:
         value = results.Value("c", "e", "p", "v", 1.0, unit)
-        lower, upper = baseline.bounds(unit, 0.01)
+        lower, upper = baseline.bounds(metrics.unit(unit).lower_is_better, 0.01)
         assert value.lower_is_better == {(True, False): True, (False, True): False}.get(
             (lower is None, upper is None)
         )

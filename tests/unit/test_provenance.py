@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from nearmetal.checks import provenance
 from nearmetal.checks.provenance import (
     COUNTER,
     LEAST_PAYLOAD,
@@ -29,6 +30,7 @@ from nearmetal.checks.provenance import (
     with_foreign_processes,
     without_growth,
 )
+from nearmetal.facts import of_hypervisor
 from tests.support.paths import RECORDED, SOURCES
 from tests.support.said import lacking
 
@@ -274,7 +276,177 @@ def test_the_script_here(shell):
     assert all(COUNTER.fullmatch(key) for key in now)
     assert facts["process_view"] in ("all", "our own alone (hidepid)")
     assert "clock.uptime" in facts and "clock.uptime" in now
+    assert facts["machine.part"] in ("whole", "container") and "-" in facts["machine.boot"]
+    assert {"count.cpu.busy", "count.cpu.idle", "count.cpu.steal", "count.cpu.interrupts"} <= set(
+        now
+    )
+    assert list(now)[-1] == "lo.rx_bytes"  # disturbed.awk knows by it that a snapshot is whole
     assert subprocess.run([*run, "nonsense"], capture_output=True).returncode == 2
+
+
+def module(number: int, size: str | None = "17179869184", **properties: str) -> str:
+    """What udev keeps of a memory module; the order is a hash table's."""
+    known = {"SPEED_MTS": "3200", "CONFIGURED_SPEED_MTS": "2933", "DATA_WIDTH": "64", **properties}
+    known = {"VOLATILE_SIZE": "17179869184", "TYPE": "DDR4", **known}
+    if size is None:
+        return f"E:MEMORY_DEVICE_{number}_PRESENT=0\n"
+    lines = [f"E:MEMORY_DEVICE_{number}_{key}={value}" for key, value in known.items() if value]
+    return "\n".join([*lines, f"E:MEMORY_DEVICE_{number}_SIZE={size}", ""])
+
+
+@pytest.mark.parametrize("shell", ["dash", "bash"])
+@pytest.mark.parametrize(
+    "text, rate",
+    [
+        (module(0) + module(11), "46928"),
+        (module(0) + module(1, None), "23464"),
+        (module(0, CONFIGURED_SPEED_MTS=""), "25600"),
+        (module(0) + module(1, CONFIGURED_SPEED_MTS="", SPEED_MTS=""), "unknown"),
+        (module(0, DATA_WIDTH=""), "unknown"),
+        (module(0, SPEED_MTS="$(id)", CONFIGURED_SPEED_MTS="1;id"), "unknown"),
+        ("E:MEMORY_ARRAY_MAX_CAPACITY=1\nE:MEMORY_DEVICE_;id_SIZE=1\n", "unknown"),
+        ("", "unknown"),
+        (None, "unknown"),
+    ],
+)
+def test_the_rate_of_the_memory_modules_is_udevs(tmp_path, shell, text, rate):
+    if not shutil.which(shell):
+        pytest.skip(f"no {shell} on this machine")
+    if text is not None:
+        (tmp_path / "dmi").write_text(text)
+    changed = SCRIPT.read_text().replace("/run/udev/data/+dmi:id", str(tmp_path / "dmi"))
+    assert str(tmp_path) in changed
+    (tmp_path / "provenance.sh").write_text(changed)
+    run = [shell, str(tmp_path / "provenance.sh")]
+    done = subprocess.run(run, capture_output=True, text=True, check=True)
+    [facts] = parse(done.stdout).values()
+    assert facts["memory_modules_mbps"] == rate and not done.stderr
+
+
+INTEL = "model name : X\nflags : fpu vmx ept hypervisor\n\n"
+AMD = "model name : Y\nflags : fpu svm npt hypervisor\n\n"
+PLAIN = "model name : Z\nflags : fpu hypervisor\n\n"
+BARE = "model name : Z\nflags : fpu\n\n"
+LAB_GUEST = "lab guest: tcg, virtio, vCPUs {}, {} pages"
+
+
+@pytest.fixture
+def facts_below(tmp_path):
+    """Runs provenance.sh with files of /sys and /proc made up; returns the node's facts."""
+    if not shutil.which("dash"):
+        pytest.skip("no dash on this machine")
+
+    def run(cpuinfo=PLAIN, vendor="", product="", **files):
+        changed = SCRIPT.read_text().replace("PATH=$PATH:", f"PATH={tmp_path}/bin:$PATH:")
+        # No systemd-detect-virt, so that vendor, product and the CPU say what it is.
+        made_up = {
+            "/proc/cpuinfo": cpuinfo,
+            "/sys/class/dmi/id/sys_vendor": vendor,
+            "/sys/class/dmi/id/product_name": product,
+            "/sys/hypervisor/type": "",
+            "/sys/module": None,
+            "/sys/kernel/mm/ksm/": None,
+        }
+        (tmp_path / "bin").mkdir(exist_ok=True)
+        (tmp_path / "bin" / "systemd-detect-virt").write_text("#!/bin/sh\nexit 1\n")
+        (tmp_path / "bin" / "systemd-detect-virt").chmod(0o755)
+        for place, text in made_up.items():
+            assert place in changed, place
+            changed = changed.replace(place, f"{tmp_path}{place}")
+            if text is not None:
+                (tmp_path / place[1:]).parent.mkdir(parents=True, exist_ok=True)
+                (tmp_path / place[1:]).write_text(text)
+        for place, text in files.items():
+            path = tmp_path / "sys" / place.replace("__", "/")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        (tmp_path / "provenance.sh").write_text(changed)
+        command = ["dash", str(tmp_path / "provenance.sh")]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        [facts] = parse(done.stdout).values()
+        assert not done.stderr
+        return facts
+
+    return run
+
+
+@pytest.mark.parametrize(
+    "node, nested",
+    [
+        ({"cpuinfo": INTEL, "vendor": "QEMU"}, "ept"),
+        ({"cpuinfo": AMD, "vendor": "QEMU"}, "npt"),
+        ({"cpuinfo": PLAIN, "vendor": "QEMU"}, "unknown"),
+        ({"cpuinfo": INTEL, "vendor": "Xen"}, "unknown"),
+        ({"cpuinfo": AMD.replace("Y", "TCG CPU"), "vendor": "QEMU"}, "emulated"),
+        ({"cpuinfo": BARE, "vendor": "Dell"}, "none"),
+    ],
+)
+def test_nested_paging_is_known_where_the_guest_sees_it(facts_below, node, nested):
+    assert facts_below(**node)["nested_paging"] == nested
+
+
+def test_what_kvm_of_the_node_gives_its_guests(facts_below):
+    assert facts_below(module__kvm_intel__parameters__ept="Y\n")["kvm_paging"] == "ept"
+    assert facts_below(module__kvm_intel__parameters__ept="N\n")["kvm_paging"] == "shadow"
+
+
+def test_a_node_without_kvm_or_without_modules(facts_below):
+    assert facts_below()["kvm_paging"] == "unknown"
+    assert facts_below(module__other__x="1\n")["kvm_paging"] == "none"
+    assert facts_below(module__kvm_amd__parameters__npt="1\n")["kvm_paging"] == "npt"
+
+
+@pytest.mark.parametrize(
+    "product, pinning, pages",
+    [
+        (LAB_GUEST.format("pinned", "huge"), "pinned", "large"),
+        (LAB_GUEST.format("not pinned", "small"), "not pinned", "small"),
+        ("Standard PC", "unknown", "unknown"),
+    ],
+)
+def test_pinning_and_pages_of_the_host_are_known_by_the_firmware(
+    facts_below, product, pinning, pages
+):
+    facts = facts_below(vendor="QEMU", product=product)
+    assert (facts["vcpu_pinning"], facts["host_pages"]) == (pinning, pages)
+    bare = facts_below(BARE, "Dell", "PowerEdge")
+    assert (bare["vcpu_pinning"], bare["host_pages"]) == ("none", "none")
+
+
+@pytest.mark.parametrize(
+    "run, sharing, fact",
+    [
+        ("0\n", "0\n", "off"),
+        ("0\n", "12\n", "off, pages shared"),
+        ("1\n", "0\n", "on"),
+        ("1\n", "12\n", "on, pages shared"),
+        ("", "", "unknown"),
+    ],
+)
+def test_ksm(facts_below, run, sharing, fact):
+    facts = facts_below(kernel__mm__ksm__run=run, kernel__mm__ksm__pages_sharing=sharing)
+    assert facts["ksm"] == fact and facts["page_kb"].isdecimal()
+
+
+def test_what_a_guest_cannot_see_is_as_the_site_says_else_unknown():
+    guest = {"hypervisor": "kvm", "nested_paging": "unknown", "vcpu_pinning": "unknown"}
+    assert set(of_hypervisor(guest, {}).values()) == {"unknown"}
+    said = {
+        "nested_paging": "shadow",
+        "binding": "vcpu",
+        "host_pages": "large",
+        "host_ksm": "enabled",
+        "write_combining": "disabled",
+    }
+    assert of_hypervisor(guest, said) == {
+        "nested_paging": "shadow",
+        "vcpu_pinning": "pinned",
+        "host_pages": "large",
+        "host_ksm": "enabled",
+        "write_combining": "disabled",
+    }
+    assert of_hypervisor({**guest, "nested_paging": "ept"}, said)["nested_paging"] == "ept"
+    assert set(of_hypervisor({"hypervisor": "none"}, {}).values()) == {"none"}
 
 
 TICK = os.sysconf("SC_CLK_TCK")
@@ -389,6 +561,25 @@ def snapshot(*mode, **environment) -> Nodes:
     return parse(done.stdout)
 
 
+def test_the_script_reads_settings_of_the_kernel_and_of_mpi_libraries():
+    settings = {"UCX_TLS": "tcp,self", "OMPI_MCA_btl": "^openib; x", "PASSWORD": "none of ours"}
+    ((_, facts),) = snapshot(**settings).items()
+    for name in ("tcp_rmem", "tcp_wmem"):
+        path = Path("/proc/sys/net/ipv4", name)
+        assert facts[name] == (" ".join(path.read_text().split()) if path.exists() else "unknown")
+    assert facts["mpi_settings"] == "OMPI_MCA_btl=^openib; x; UCX_TLS=tcp,self"
+    names = ("tcp_congestion", "clock_source", "microcode", "bios", "numa_balancing", "rmem_max")
+    assert not set(names) - set(facts)
+    assert facts["cpus_allowed"] == str(len(os.sched_getaffinity(0)))
+
+
+def test_a_job_that_failed_has_the_facts_of_its_first_snapshot():
+    text = "n2 kernel=6\nn1 kernel=6\nn1 lo.tx_bytes=1\nn2 lo.tx_bytes=2\n"
+    found = provenance.of_nodes(text)
+    assert found == {"kernel": "6", "differs_between_nodes": [], "nodes": ["n1", "n2"]}
+    assert provenance.of_nodes("") == provenance.of_nodes("damaged") == {}
+
+
 @pytest.mark.parametrize("name", ["burner", "b) R 1 1 (", "a\nb c", "x=y z"])
 def test_the_script_names_a_process_whatever_it_calls_itself(burning, name):
     before = snapshot()
@@ -409,3 +600,83 @@ def test_the_jobs_own_processes_are_not_foreign(burning):
         assert burning(0.5, name, **theirs).stdout.readline() == "burnt\n"
     told = {one.command for one in foreign_processes(before, snapshot("counters", **job))}
     assert "left-over" in told and "of-the-job" not in told
+
+
+CGROUPS = [
+    root
+    for root in (Path("/sys/fs/cgroup", name) for name in ("cpuacct", "unified", ""))
+    if (root / "cgroup.procs").exists() and os.access(root, os.W_OK)
+]
+
+
+@pytest.mark.parametrize("keeper", ["step_extern", "step_batch", ""])
+@pytest.mark.parametrize("root", CGROUPS, ids=str)
+def test_the_jobs_processor_time_is_that_of_its_cgroup(root, keeper):
+    """Only where a step keeps the cgroup, so that its count does not start again."""
+    job = root / f"nearmetal_test_{os.getpid()}" / "job_7"
+    step = job / "step_0"
+    places = [job.parent, job, step, *([job / keeper] if keeper else [])]
+    for place in places:
+        place.mkdir()
+    try:
+        script = (
+            'echo $$ > "$1/cgroup.procs"; timeout 0.3 sh -c "while :; do :; done"; sh "$2" counters'
+        )
+        done = subprocess.run(
+            ["sh", "-c", script, "sh", step, SCRIPT], capture_output=True, text=True, check=True
+        )
+        ((_, facts),) = parse(done.stdout).items()
+        assert not done.stderr
+        if keeper:
+            assert 10_000 < int(facts["count.job_us"]) < 5_000_000
+        else:
+            assert "count.job_us" not in facts
+    finally:
+        for place in reversed(places):
+            place.rmdir()
+
+
+def counted_below(place, **files: int) -> dict[str, str]:
+    """The counters of a node whose /sys is below a directory, with files `a__b` for a/b."""
+    for path, number in files.items():
+        file = place / "sys" / path.replace("__", "/")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"{number}\n")
+    script = place / "provenance.sh"
+    script.write_text(SCRIPT.read_text().replace("/sys/", f"{place}/sys/"))
+    done = subprocess.run(["sh", script, "counters"], capture_output=True, text=True, check=True)
+    assert not done.stderr
+    return next(iter(parse(done.stdout).values()))
+
+
+def test_errors_of_all_rdma_ports_are_summed_by_what_they_say(tmp_path):
+    port = "class__infiniband__mlx5_{}__ports__1__{}__{}"
+    files = {
+        ("counters", "symbol_error"): 1,
+        ("counters", "link_downed"): 2,
+        ("counters", "link_error_recovery"): 3,
+        ("counters", "local_link_integrity_errors"): 4,
+        ("counters", "port_xmit_discards"): 50,
+        ("hw_counters", "out_of_sequence"): 600,
+        ("hw_counters", "packet_seq_err"): 7000,
+    }
+    found = counted_below(
+        tmp_path,
+        **{port.format(0, *where): number for where, number in files.items()},
+        **{port.format(1, *where): 10 * number for where, number in files.items()},
+    )
+    assert (found["count.ib_errors"], found["count.ib_discards"]) == ("110", "550")
+    assert found["count.rdma_again"] == "83600"
+
+
+def test_the_memory_in_use_is_a_part_of_all(tmp_path):
+    used = 1 - os.sysconf("SC_AVPHYS_PAGES") / os.sysconf("SC_PHYS_PAGES")
+    # What the kernel may free is not in use.
+    assert 0 < int(counted_below(tmp_path)["count.memory_used_ppm"]) <= 1e6 * (used + 0.05)
+
+
+def test_a_node_without_rdma_counts_none_and_its_frequency_is_a_mean(tmp_path):
+    clock = "devices__system__cpu__cpu{}__cpufreq__scaling_cur_freq"
+    found = counted_below(tmp_path, **{clock.format(0): 3_000_000, clock.format(1): 2_000_000})
+    assert found["count.frequency_khz"] == "2500000"
+    assert not [key for key in found if key.startswith(("count.ib", "count.rdma"))]

@@ -15,10 +15,18 @@ from tests.support.paths import CHECKOUT
 SYSTEMS = CHECKOUT / "site-config" / "systems"
 FIGURES = published.load()
 NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?|\.\d+")
+#: Numbers that a document writes as words.
+WORDS = {"a quarter": 0.25}
+#: Document -> the number of a page where it begins in the document's text.
+PAGES = {
+    "Evaluation of Messaging Middleware": re.compile(r"^\((\d+)\)", re.MULTILINE),
+    "Toward a practical": re.compile(r"^ *\u2022 +(\d+)\. ", re.MULTILINE),
+}
 
 
 def numbers_in(text: str) -> set[float]:
-    return {float(found.replace(",", "")) for found in NUMBER.findall(text)}
+    in_words = {number for words, number in WORDS.items() if words in text}
+    return {float(found.replace(",", "")) for found in NUMBER.findall(text)} | in_words
 
 
 def numbers_of(figure) -> list[float]:
@@ -61,22 +69,89 @@ def test_no_figure_is_given_twice():
     assert not {key for key in keys if keys.count(key) > 1}
 
 
-@pytest.mark.skipif(
+with_documents = pytest.mark.skipif(
     "NEARMETAL_SEEDS" not in os.environ,
     reason=(
         "the documents are their publishers'; NEARMETAL_SEEDS=DIRECTORY names one with their text"
     ),
 )
+
+
+def documents() -> list[str]:
+    paths = Path(os.environ["NEARMETAL_SEEDS"]).glob("*.txt")
+    return [path.read_text(errors="replace") for path in paths]
+
+
+def one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+@with_documents
 def test_every_quotation_stands_in_a_document():
-    texts = [
-        " ".join(path.read_text(errors="replace").split())
-        for path in Path(os.environ["NEARMETAL_SEEDS"]).glob("*.txt")
-    ]
+    texts = [one_line(text) for text in documents()]
     assert texts and not [
         name(figure)
         for figure in FIGURES
-        if figure.quote and not any(" ".join(figure.quote.split()) in text for text in texts)
+        if figure.quote and not any(one_line(figure.quote) in text for text in texts)
     ]
+
+
+@with_documents
+@pytest.mark.parametrize("title", PAGES)
+def test_every_quotation_stands_on_its_page(title):
+    [text] = [text for text in documents() if title in text]
+    [_, *parts] = PAGES[title].split(text)
+    pages = {int(number): one_line(page) for number, page in zip(parts[::2], parts[1::2])}
+    figures = [figure for figure in FIGURES if figure.document.startswith(title)]
+    wrong = []
+    for figure in figures:
+        [page] = re.findall(r"(?:p\.|slide) (\d+)", figure.where)
+        if one_line(figure.quote) not in pages[int(page)]:
+            wrong.append(name(figure))
+    assert figures and not wrong
+
+
+@pytest.mark.parametrize(
+    "chosen, texts",
+    [
+        ({"system": "ec2", "variable": "scales_to", "benchmark": "cg"}, {"8"}),
+        ({"system": "ec2", "variable": "top500_rank"}, {"451"}),
+        ({"variable": "overhead", "benchmark": "ep"}, {"< 5"}),
+        ({"variable": "latency_blip_at"}, {"128"}),
+        ({"variable": "bandwidth_drop_at"}, {"0.25"}),
+        ({"variable": "peak_bandwidth", "quote": "almost 8 Gbps for MPI"}, {"< 8"}),
+    ],
+)
+def test_the_figures_of_issue_20_are_there(chosen, texts):
+    found = [
+        figure
+        for figure in FIGURES
+        if all(
+            figure.parameters.get(key, getattr(figure, key, None)) == one
+            for key, one in chosen.items()
+        )
+    ]
+    assert {figure.text for figure in found} == texts
+
+
+@pytest.mark.parametrize(
+    "check, unit, sizes",
+    [
+        ("rdma %operation=write", "us", [[128, 128], []]),
+        ("rdma %operation=send", "us", [[128, 128], []]),
+        ("rdma %operation=read", "us", [[], []]),
+        ("pingpong %placement=intranode", "us", [[], [2 << 20, 3 << 20, 3 << 20]]),
+        ("pingpong %placement=internode", "us", [[], []]),
+        ("tcp", "us", [[], []]),
+    ],
+)
+def test_a_published_bend_is_drawn_at_its_message_size(check, unit, sizes):
+    """128 B by the InfiniBand post; a quarter of 8 and of 12 MBytes by the messaging paper."""
+    session = measured(check, "startup_latency", unit)
+    curves = {"half_round_trip_us": {1: (1.0,), 1 << 22: (2.0,)}}
+    [case] = session.cases
+    drawn = plots.network(replace(session, cases=(replace(case, curves=curves),)), FIGURES)
+    assert [[bend["x"] for bend in plot["bends"]] for plot in drawn] == sizes
 
 
 @pytest.mark.parametrize(
@@ -218,6 +293,26 @@ def test_a_figure_stands_beside_values_of_its_class_size_and_processes_only(case
 )
 def test_hpl_is_compared_at_the_size_and_processes_of_the_document(numbers, count):
     assert len(shown("hpcc %page_size=small", "hpl", "Gflop/s", **numbers)) == count
+
+
+@pytest.mark.parametrize(
+    "variable, per_node, figures",
+    [
+        ("elapsed_C_1x8", 1, {"138.01 s", "141.69 s"}),
+        ("elapsed_C_2x4", 2, {"138.01 s", "141.69 s"}),
+        ("elapsed_C_8", 8, {"138.01 s", "141.69 s"}),
+        ("elapsed_C_2x4", 1, set()),  # on two nodes
+        ("elapsed_C_1x4", 1, set()),
+        ("elapsed_B_1x8", 1, set()),
+    ],
+)
+def test_slide_11_stands_beside_all_cores_of_one_node(variable, per_node, figures):
+    """The slides tell neither processes nor threads: however these share eight cores."""
+    check = "npb_mz %benchmark=bt-mz %threads_are="
+    numbers = {"processes": 16, "nodes": 16, "processes_per_node": per_node}
+    assert shown(check + "unbound", variable, "s", **numbers) == figures
+    bound = {text.replace("141.69", "139.32") for text in figures}
+    assert shown(check + "bound", variable, "s", **numbers) == bound
 
 
 def test_the_plot_of_another_class_has_no_published_figure():

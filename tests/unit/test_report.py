@@ -10,9 +10,9 @@ import pytest
 
 from nearmetal import published, results
 from nearmetal.commands.report import save
-from nearmetal.gate.verdict import GateReport, Verdict
+from nearmetal.gate.verdict import GateReport, Likely, Verdict
 from nearmetal.history import ChangePoint
-from nearmetal.report import history, overview, plots, summary
+from nearmetal.report import history, named, overview, plots, summary
 from nearmetal.report import page as report
 from tests.support import made_up_campaign as made_up
 from tests.support.made_up_campaign import HOSTILE, data
@@ -80,6 +80,17 @@ def test_the_verdict_is_in_words_and_what_regressed_comes_first(page):
         changed, "2 of the 41 cases", "not in the session", "skipped", "tcp | emulated | gnu"
     )
     assert not lacking(changed, "14 repeats", "no such variable")
+
+
+def test_likely_causes_stand_before_what_changed(campaign, figures):
+    causes = (
+        Likely("MTU", "another MTU", ("native", "emulated"), 3.0, ("mtu: 1500 -> 576", HOSTILE)),
+    )
+    gate = replace(made_up.judged(campaign[-1]), causes=causes)
+    page = report.render(campaign, gate, made_up.moved(campaign), figures)
+    seen = section(page, "overview")
+    assert not lacking(seen, "Likely causes", "another MTU", "native, emulated", "1500 → 576")
+    assert seen.index("Likely causes") < seen.index("What changed") and HOSTILE not in page
 
 
 def test_a_session_that_was_not_judged_says_so(figures):
@@ -185,12 +196,17 @@ def test_stream_is_by_threads_and_binding_and_kernels_by_processes(campaign, fig
         4,
         8,
     }
-    mops, efficiency = plots.kernels(campaign[-1], figures)
+    mops, efficiency, speedup = plots.kernels(campaign[-1], figures)
     assert mops["title"] == "CG class S" and mops["lines"][0]["x"] == [1, 2, 4]
     assert efficiency["title"] == "CG class S: parallel efficiency" and efficiency["lines"][0][
         "x"
     ] == [2, 4]
     assert efficiency["y"]["title"] == "% of ideal"
+    assert speedup["title"] == "CG class S: speed-up" and speedup["lines"][0]["x"] == [2, 4]
+    shares = efficiency["lines"][0]["y"]
+    assert speedup["lines"][0]["y"] == pytest.approx(
+        [n * share / 100 for n, share in zip((2, 4), shares)], rel=1e-4
+    )
 
 
 def test_rates_of_any_program_are_drawn_and_threads_are_told(campaign, figures):
@@ -211,11 +227,12 @@ def test_rates_of_any_program_are_drawn_and_threads_are_told(campaign, figures):
     assert [plot["title"] for plot in drawn] == [
         "LAMMPS class S, 4 threads a process",
         "LAMMPS class S, 4 threads a process: parallel efficiency",
+        "LAMMPS class S, 4 threads a process: speed-up",
     ]
     assert [line["stack"].split()[-1] for line in drawn[0]["lines"]] == ["bound", "unbound"]
 
 
-def test_rdma_has_its_lines_but_no_half_round_trip_of_read(campaign, figures):
+def test_rdma_has_its_lines_and_a_plot_of_its_own_for_the_round_trip_of_read(campaign, figures):
     [case, *_] = [case for case in campaign[-1].cases if case.check == "tcp"]
     curve = {1024: (1.0, 1.1), 65536: (2.0, 2.1)}
     cases = [
@@ -226,11 +243,105 @@ def test_rdma_has_its_lines_but_no_half_round_trip_of_read(campaign, figures):
         )
         for operation, latency in (("write", "half_round_trip_us"), ("read", "round_trip_us"))
     ]
-    latency, bandwidth = [
-        plot["lines"] for plot in plots.network(replace(campaign[-1], cases=tuple(cases)), [])
-    ]
+    drawn = plots.network(replace(campaign[-1], cases=tuple(cases)), [])
+    assert [plot["id"] for plot in drawn][2:] == ["latency-read"]
+    latency, bandwidth, read = [plot["lines"] for plot in drawn]
     assert [line["stack"] for line in latency] == ["rdma gnu write"]
     assert [line["stack"] for line in bandwidth] == ["rdma gnu write", "rdma gnu read"]
+    assert [line["y"] for line in read] == [[1.05, 2.05]]
+    assert drawn[2]["y"]["title"] == "round trip, µs"
+
+
+def test_a_read_without_curves_is_not_among_the_half_round_trips():
+    every = made_up.of_every_check()
+    cases = [
+        replace(case, curves={})
+        for case in every.cases
+        if case.check == "rdma %operation=read" and case.partition == "native"
+    ]
+    drawn = plots.network(replace(every, cases=tuple(cases)), [])
+    assert [plot["id"] for plot in drawn] == ["bandwidth-internode"]
+
+
+@pytest.mark.parametrize(
+    "check, titles",
+    {
+        "collectives": [
+            *("Alltoall on 8 processes", "Bcast on 8 processes"),
+            *("Alltoall of 8B", "Alltoall of 64KiB", "Allreduce of 8B", "Allreduce of 64KiB"),
+            *("Bcast of 8B", "Bcast of 64KiB", "Barrier"),
+        ],
+        "vswitch": [
+            "Guests of one host: class S on 4 processes",
+            "Guests of one host: kept of one guest, class S on 4 processes",
+        ],
+        "namd": ["NAMD stmv", "NAMD stmv: parallel efficiency", "NAMD stmv: speed-up"],
+        "launch": ["Launch until MPI_Init", "MPI_Init"],
+        "stream_numa": ["STREAM copy by NUMA node", "STREAM triad by NUMA node"],
+        "osnoise": ["Noise: time lost", "Noise: detours", "Noise: longest detour"],
+        "fleet_links %traffic=alone": [
+            "Links of a fleet: start-up latency",
+            "Links of a fleet: bandwidth",
+            "Links of a fleet: bisection",
+        ],
+        "storage %place=local": [
+            "Storage: latency of 4 KiB",
+            "Storage: rate of 4 KiB, 32 at once",
+            "Storage: bandwidth of 1 MiB in sequence",
+        ],
+    }.items(),
+)
+def test_every_check_has_its_plots(check, titles, figures):
+    every = made_up.of_every_check()
+    session = replace(every, cases=tuple(case for case in every.cases if case.check == check))
+    page = report.render([session], None, [], figures)
+    drawn = [plot for plot in data(page)["plots"] if plot["lines"]]
+    assert sorted(plot["title"] for plot in drawn) == sorted(titles)
+    for plot in drawn:
+        places = {line["partition"] for line in plot["lines"]}
+        assert places == {"native", "passthrough", "emulated"}, plot["title"]
+        assert all(line["x"] and len(line["x"]) == len(line["y"]) for line in plot["lines"])
+        assert all(title in words(page) for title in titles)
+
+
+def test_categories_and_numbers_stand_in_their_order():
+    every = made_up.of_every_check()
+    by_title = {
+        plot["title"]: plot
+        for page in ("network", "kernels", "memory")
+        for plot in named.drawn(every, page)
+    }
+    triad = by_title["STREAM triad by NUMA node"]
+    assert triad["x"]["order"] == ["one node alone", "all nodes, local", "one node, remote"]
+    assert triad["lines"][0]["y"] == [22000, 44000, 13000]
+    assert by_title["Noise: time lost"]["lines"][0]["y"] == [0.02, 0.09]
+    detours = by_title["Noise: detours"]
+    assert [line["x"] for line in detours["lines"]] == [["native"], ["passthrough"], ["emulated"]]
+    assert detours["x"]["order"] == ["native", "passthrough", "emulated"]
+    guests = by_title["Guests of one host: class S on 4 processes"]
+    assert guests["lines"][0]["x"] == [1, 2, 4] and guests["x"]["kind"] == "count"
+
+
+def test_namds_steps_have_the_posts_times_beside_them(figures):
+    """1748 s of table 1 are 500 steps of 3.496 s."""
+    every = made_up.of_every_check()
+    [step, *_] = [p for p in plots.kernels(every, figures) if p["title"] == "NAMD stmv"]
+    marks = {(mark["x"], mark["y"]) for mark in step["marks"] if mark["place"].endswith("native")}
+    assert marks == {(4, 3.496), (4, 3.522), (8, 1.83), (8, 2.04)}
+    assert {mark["quote"] for mark in step["marks"]} >= {"1748"}
+
+
+def test_bound_and_unbound_are_side_by_side(campaign, figures):
+    page = report.render([campaign[-1]], None, [], figures)
+    assert "Bound and unbound" not in section(page, "kernels")
+    seen = section(page, "memory")
+    [bound, unbound] = [
+        next(v for v in case.values if v.variable == "triad_4").value
+        for case in campaign[-1].cases
+        if case.check.startswith("stream") and case.partition == "native"
+    ]
+    amounts = f"{bound:.0f} MB/s {unbound:.0f} MB/s {bound / unbound:#.4g}"
+    assert f"triad_4 stream, gnu native {amounts}" in seen
 
 
 def test_without_kernels_a_sentence_says_what_fills_the_page(figures):
@@ -376,6 +487,21 @@ def test_overhead_is_drawn_against_message_size_and_is_that_of_the_medians(campa
         ratios = [y / base["y"][base["x"].index(x)] for x, y in zip(own["x"], own["y"])]
         assert line["y"] == pytest.approx(ratios, rel=0.01)
         assert all(low <= y <= high for low, y, high in zip(line["low"], line["y"], line["high"]))
+
+
+def test_published_overheads_stand_beside_those_of_the_session(campaign, figures):
+    drawn = {plot["id"]: plot for plot in plots.network(campaign[-1], figures)}
+    marks = {
+        (mark["place"], mark["software"], mark["x"]): mark
+        for mark in drawn["overhead-internode"]["marks"]
+    }
+    gain = marks["cag passthrough", "FastMPJ 0.1 (niodev)", plots.SIZES["peak_bandwidth"]]
+    assert gain["y"] == pytest.approx(1.1) and "10 %" in gain["quote"]
+    # "almost 8" Gb/s on bare metal and 7.2 by passthrough.
+    almost = marks["cag passthrough", "OpenMPI 1.4.3", plots.SIZES["peak_bandwidth"]]
+    assert (almost["bound"], almost["high"]) == ("<", pytest.approx(8 / 7.2, rel=0.01))
+    assert "section 5.2" in almost["where"]
+    assert not any(mark["y"] > 20 for mark in marks.values())
 
 
 def test_a_single_partition_has_no_overhead_to_draw(campaign):

@@ -82,8 +82,8 @@ def test_options_are_compared_with_what_the_program_says(parse, name, requested,
         (parse_rdma, "rdma_read", rdma.requested, command("read", 10, 1, 1, 1024, 65536, 1048576), command("read", 10, 3, 1, 1024, 65536, 1048576), "gid_index was 1"),  # noqa: E501
         (parse_lammps, "lammps", lammps.requested, {"sizes": lammps.sizes, "size": "S"}, {"size": "W"}, "cells was 10"),  # noqa: E501
         (parse_gromacs, "gromacs", gromacs.requested, {**GROMACS, "size": "S"}, {"size": "W"}, "steps was 100"),  # noqa: E501
-        (parse_hpcc, "hpcc", hpcc.requested, {"block": 128, "num_tasks": 2, "num_nodes": 1, "megabytes": 17}, {"megabytes": 100}, "n was 1408"),  # noqa: E501
-        (parse_hpcc, "hpcc", hpcc.requested, {"block": 128, "num_tasks": 2, "num_nodes": 1, "megabytes": 17}, {"num_tasks": 4}, "processes was 2"),  # noqa: E501
+        (parse_hpcc, "hpcc", hpcc.requested, {"block": 128, "num_tasks": 2, "_nodes_each": 1, "megabytes": 17}, {"megabytes": 100}, "n was 1408"),  # noqa: E501
+        (parse_hpcc, "hpcc", hpcc.requested, {"block": 128, "num_tasks": 2, "_nodes_each": 1, "megabytes": 17}, {"num_tasks": 4}, "processes was 2"),  # noqa: E501
     ],
 )  # fmt: skip
 def test_the_request_of_each_check_is_compared(parse, name, requested, told, other, words):

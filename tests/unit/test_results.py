@@ -193,7 +193,8 @@ def test_a_strangers_session_may_have_variables_of_our_names(tmp_path):
         # As ReFrame 4.7 stored them, without their verdict.
         case["perfvalues"] = {key: entry[:5] for key, entry in case["perfvalues"].items()}
     [session] = results.sessions(store(tmp_path / "results.db", data))
-    assert len(session.values) == 24 and session.values[0].samples == ()
+    first = session.values[0]
+    assert len(session.values) == 24 and first.samples == (first.value,)
 
 
 def test_sessions_are_ordered_by_their_storage_and_a_clock_ahead_is_named(tmp_path, run):
@@ -391,3 +392,39 @@ def test_a_variable_that_was_renamed_is_read_under_its_new_name():
     [value] = next(case for case in cases if "hpcc" in case.check).values
     assert (value.variable, value.unit) == ("hpl_of_dgemm", "% of DGEMM")
     assert value.samples == (70.0, 71.0, 72.0)
+
+
+def with_evidence(evidence) -> dict:
+    data = session("session_lab")
+    for case in data["runs"][0]["testcases"]:
+        case["evidence"] = evidence
+        case.setdefault("samples", {})
+    return data
+
+
+def test_evidence_of_the_repeats_that_have_it():
+    parsed = results.parse_session(
+        with_evidence({"stolen": [0.1, None, 0.2], "x": [None] * 3}), "here"
+    )
+    assert parsed.cases[0].quantities == {"stolen": (0.1, 0.2)}
+    assert results.parse_session(session("session_lab"), "here").cases[0].quantities == {}
+
+
+@pytest.mark.parametrize("evidence", [{"stolen": "much"}, {"stolen": ["much"]}, [1]])
+def test_damaged_evidence_is_named(evidence):
+    with pytest.raises(results.ResultsError, match="evidence"):
+        results.parse_session(with_evidence(evidence), "here")
+
+
+def test_evidence_of_a_check_of_others_is_its_own():
+    data = with_evidence({"stolen": "much"})
+    for case in data["runs"][0]["testcases"]:
+        del case["facts"], case["samples"]
+    assert results.parse_session(data, "here").cases[0].quantities == {}
+
+
+def test_evidence_of_several_runs_is_that_of_all():
+    data = with_evidence({"stolen": [0.1]})
+    data["runs"].append(copy.deepcopy(data["runs"][0]))
+    data["session_info"]["cmdline"] = "reframe -r --reruns=1"
+    assert results.parse_session(data, "here").cases[0].quantities == {"stolen": (0.1, 0.1)}

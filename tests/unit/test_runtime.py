@@ -23,7 +23,7 @@ def environ(*features, **extras):
 @pytest.fixture
 def runtime(monkeypatch):
     """Gives the runtime of an environment with these features and extras."""
-    entry = {"digest": "sha256:" + "0" * 64, "pmi": "pmix"}
+    entry = {"digest": "sha256:" + "0" * 64, "pmi": "pmix", "packages": {}}
     monkeypatch.setattr(image, "locked", lambda: {"openmpi": entry})
     srun = SimpleNamespace(registered_name="srun")
     partition = SimpleNamespace(
@@ -110,6 +110,16 @@ def test_software_of_spack_comes_and_goes_by_path(runtime):
     assert spack.arrival() == [". /stage/load.sh"] and spack.departure() == ["PATH=$spackless"]
     in_java = runtime("mpj", "spack", spack_env="fastmpj")
     assert in_java.arrival() == spack.arrival() and runtime("mpj").arrival() == []
+
+
+def test_software_of_spack_that_nobody_installed_is_an_obstacle(runtime, monkeypatch):
+    assert runtime("mpi", "spack", spack_env="openmpi").obstacle("srun") == ""
+    monkeypatch.setattr("nearmetal.checks.runtime.spack.absence", lambda *_: "not installed")
+    partition = SimpleNamespace(fullname="here:cc", features=[], extras={})
+    of_nobody = [environ("mpi", "spack"), partition, lambda _: None]
+    assert runtime_of(*of_nobody).obstacle("srun") == "not installed"
+    in_java = [environ("mpj", "spack"), partition, lambda _: None, lambda _: SETTINGS]
+    assert runtime_of(*in_java).obstacle("srun") == "not installed"
 
 
 def test_a_duet_records_what_holds_for_each(runtime):

@@ -170,6 +170,10 @@ def test_environments(configuration):
         "openmpi-sif",
         "mpich-sif",
         "mpj-sif",
+        "openmpi-spack",
+        "mpich-spack",
+        "mpj-spack",
+        "apps-spack",
     ]
     assert (environments["openmpi"].modules, environments["openmpi"].env_vars) == (
         ["openmpi"],
@@ -178,6 +182,16 @@ def test_environments(configuration):
     assert environments["mpich"].env_vars == {"SLURM_MPI_TYPE": "pmi2"}
     assert (environments["mpj"].modules, environments["fastmpj"].modules) == (["mpj"], [])
     assert (environments["gnu"].modules, environments["gnu"].cc) == ([], "gcc")
+
+
+@pytest.mark.parametrize(
+    "full_name", [name for name in FULL_NAMES if name.split(":")[0] not in ("lab", "guests")]
+)
+def test_the_systems_of_the_documents_list_all_environments_of_spack(configuration, full_name):
+    common = yaml.safe_load((SITE_CONFIG / "environments.yaml").read_text())
+    from_spack = {one["name"] for one in common if "spack" in one["features"]}
+    assert from_spack == {"openmpi-spack", "mpich-spack", "mpj-spack", "apps-spack"}
+    assert from_spack <= {one.name for one in partition_of(configuration, full_name).environs}
 
 
 # What a site can write, and what it is told when it writes something else

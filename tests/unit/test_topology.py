@@ -13,10 +13,10 @@ SHIPPED = topology.SHIPPED.read_text()
 FACTS = {"cpus": 4, "memory_mb": 8000, "checkout": "/somewhere"}
 
 
-def load(tmp_path, text=SHIPPED, vm=None):
+def load(tmp_path, text=SHIPPED, vm=None, fleet=0):
     path = tmp_path / "topology.toml"
     path.write_text(text)
-    return topology.load(path, vm)
+    return topology.load(path, vm, fleet)
 
 
 def test_every_node_has_an_address_of_its_own_on_the_segment_of_its_class(tmp_path):
@@ -98,6 +98,23 @@ def test_guests_with_nics_that_the_host_gave_away_go_by_these_among_themselves_a
     assert dict(plan.hosts(vm1))["native1"] == plan.nodes[0].address
 
 
+def test_a_fleet_has_as_many_nodes_as_are_asked_for(tmp_path):
+    none, plan = load(tmp_path), load(tmp_path, fleet=16)
+    names = [f"fleet{number}" for number in range(1, 17)]
+    assert [node.name for node in plan.nodes if node.link_class.on_demand] == names
+    assert f"PartitionName=fleet Nodes={','.join(names)} " in plan.render("slurm.conf", **FACTS)
+    assert "fleet" not in none.render("slurm.conf", **FACTS)
+    assert [node.address for node in none.nodes] == [node.address for node in plan.nodes][:-16]
+    with pytest.raises(TopologyError, match=r"fleet253.*one too many"):
+        load(tmp_path, fleet=topology.MOST_NODES + 1)
+
+
+@pytest.mark.parametrize("line", ['fleet2 = "native"\n', 'more1 = "fleet"\n'])
+def test_nodes_on_demand_are_not_listed(tmp_path, line):
+    with pytest.raises(TopologyError, match="remove it: `make lab-up NODES=16`"):
+        load(tmp_path, SHIPPED + line, fleet=3)
+
+
 def test_a_template_that_lacks_a_fact_says_so(tmp_path):
     with pytest.raises(Exception, match="'cpus' is undefined"):
         load(tmp_path).render("slurm.conf", memory_mb=1)
@@ -107,6 +124,7 @@ def test_a_template_that_lacks_a_fact_says_so(tmp_path):
     "old, new, facts",
     [
         ("[nodes]", "[nodes", ["topology.toml", "line"]),
+        ("on_demand = true", "on_demand = 16", ["classes.fleet", "`on_demand` is 16", "true or"]),
         ('controller = "login"', "", ["[cluster]", "no `controller`", "add controller"]),
         (
             'link = "vde"',
@@ -151,4 +169,4 @@ def test_a_missing_file_is_named(tmp_path):
 
 def test_a_checkout_that_reframe_could_not_build_in_is_refused_at_once(tmp_path):
     with pytest.raises(LabError, match=r"/my checkout"):
-        cluster.up(load(tmp_path), Namespaces(Path("/my checkout")), "image", None, None, print)
+        cluster.up(load(tmp_path), Namespaces(Path("/my checkout")), "image", None, None, 0, print)

@@ -3,7 +3,6 @@ cancel in each pair."""
 
 import statistics
 
-import reframe as rfm
 import reframe.core.builtins as builtin
 import reframe.utility.sanity as sn
 import reframe.utility.typecheck as typ
@@ -17,9 +16,10 @@ from nearmetal.checks.parsing import ParseError
 from nearmetal.checks.parsing.duet import order, parse_duet
 from nearmetal.checks.runtime import both
 from nearmetal.checks.settings import setting
+from nearmetal.checks.versions import Plugin
 
 
-class Duet(rfm.RegressionTestPlugin):
+class Duet(Plugin):
     """First base class of a duet, before its check: `class pingpong_duet(Duet, pingpong)`.
 
     Each variable `v` of the check becomes `v_a` and `v_b`, medians in its unit with one sample per
@@ -35,6 +35,9 @@ class Duet(rfm.RegressionTestPlugin):
     partitions = builtin.variable(typ.List[str], value=[])
     #: A,B: two bindings, for checks that have them: `bound,unbound`. :type: list of str
     bindings = builtin.variable(typ.List[str], value=[])
+    #: A,B: two kinds of pages of the program's memory, such as `small,large`, for checks with the
+    #: setting `pages`. :type: list of str
+    page_sizes = builtin.variable(typ.List[str], value=[])
 
     # Last: ReFrame's own hook has then set the variables of -P.
     @builtin.run_after("init", always_last=True)
@@ -104,9 +107,14 @@ class Duet(rfm.RegressionTestPlugin):
             commands = self.launch(launcher, variant.executable, variant.options)
             variants[letter] = variant.prepare, commands, counters
         calls = [*script.calls(self.pairs), f"{probe} counters > provenance.after"]
-        return script.functions(variants), calls
+        if not self.kind.same_nodes:
+            return script.functions(variants), calls
+        judge = f"{self.limits_of_disturbance()} {self.stdout}"
+        return [". ./repeats.sh", *script.functions(variants, judge)], calls
 
     def _measured(self, text):
+        if self.kind.same_nodes:
+            self._record_evidence()
         return disturbance.without_usage(text)
 
     def read_output(self, text):
@@ -114,7 +122,7 @@ class Duet(rfm.RegressionTestPlugin):
 
         So a duet refuses all output that the check refuses.
         """
-        said = {}
+        said, factors = {}, []
 
         def read(text):
             super(Duet, self).read_output(text)
@@ -133,8 +141,11 @@ class Duet(rfm.RegressionTestPlugin):
             self._reading(letter.upper(), read, "".join(launch.text for launch in own))
             self._launches[letter] = self.launches
             said[letter] = {"mpi_library": self.mpi_library, "compiler": self.compiler}
+            factors.append(self.factors())
         for name in ("mpi_library", "compiler"):
             setattr(self, name, both([words[name] for words in said.values()]))
+        for name in factors[0]:
+            self.facts = {**self.facts, name: both([words[name] for words in factors])}
         self.launches = [self._launches[turn.variant][turn.pair] for turn in self._turns]
         self.facts = {**self.facts, **self._said}
 
@@ -171,6 +182,21 @@ class Duet(rfm.RegressionTestPlugin):
         self.launches = everything
         if found["a"] and found["b"]:
             self.transport = both([" or ".join(sorted(names)) for names in found.values()])
+
+    def check_pages(self):
+        """Check the pages of each launch, from the counters before and after it."""
+        if "pages" not in self.settings():
+            return
+        whole, repeats, last = self._counters, self.repeats, dict(self._counters[0])
+        for turn in self._turns:
+            after = provenance.parse(self._read(f"counters.{turn.pair}.{turn.variant}"))
+            for name, value in self._variants[turn.variant].settings.items():
+                setattr(self, name, value)
+            self._counters = {host: last[host] for host in after}, after
+            self.repeats = 1
+            self._reading(turn.name, lambda _: super(Duet, self).check_pages(), "")
+            last.update({host: {**last[host], **facts} for host, facts in after.items()})
+        self._counters, self.repeats = whole, repeats
 
     # After the check's own hooks, which set these variables.
     @builtin.run_before("performance")

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import reframe.core.runtime as runtime
 from reframe.core.exceptions import SanityError
 
+from nearmetal.checks import pages
 from nearmetal.checks.runtime import Bare
 from nearmetal.checks.settings import NODES
 
@@ -29,6 +30,9 @@ class Variant:
 
 class Kind:
     """Base class of the kinds. `names` are those of A and B, `check` is the test case."""
+
+    #: Whether A and B run on the same nodes, whose counters before B are those after A.
+    same_nodes = True
 
     def __init__(self, names):
         self.names = tuple(names)
@@ -148,6 +152,8 @@ class Partitions(Kind):
     """Two partitions in one allocation, a heterogeneous job of Slurm:
     https://slurm.schedmd.com/heterogeneous_jobs.html"""
 
+    same_nodes = False
+
     def select(self, check):
         if self.names[0] in {partition.name for partition in runtime.runtime().system.partitions}:
             check.valid_systems = [f"*:{self.names[0]}"]
@@ -242,4 +248,31 @@ class Bindings(Kind):
         )
 
 
-KINDS = {"environs": Environs, "partitions": Partitions, "bindings": Bindings}
+class PageSizes(Kind):
+    """Two kinds of pages of the program's memory (nearmetal/checks/pages.py)."""
+
+    def obstacle(self, check):
+        self.refuse_unknown(pages.CHOICES, "kind of pages")
+        if check.pages != "default":
+            raise SanityError(
+                f"{check.display_name}: pages is {check.pages!r}, but page_sizes sets it for A and "
+                "for B: leave pages out"
+            )
+        return ""
+
+    def build(self, check):
+        check.have_pages_chosen()
+
+    def variants(self, check):
+        return tuple(
+            Variant(check.runtime, pages.command(name, check.executable), settings={"pages": name})
+            for name in self.names
+        )
+
+
+KINDS = {
+    "environs": Environs,
+    "partitions": Partitions,
+    "bindings": Bindings,
+    "page_sizes": PageSizes,
+}

@@ -1,5 +1,7 @@
 """Output of the non-linear eigensolver, ``src/eigen.c``."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
 
 from nearmetal.checks.parsing import (

@@ -1,5 +1,7 @@
 """Log of GROMACS's mdrun on ``src/apps/water.mdp``."""
 
+from __future__ import annotations
+
 import math
 import re
 from dataclasses import dataclass, field

@@ -1,7 +1,7 @@
 """Output of the HPC Challenge benchmark: the summary section of ``hpccoutf.txt``."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nearmetal.checks.parsing import ParseError, agree, positive, unit, whole
 
@@ -31,15 +31,41 @@ class HpccRun:
     values: dict[str, float]  #: by the names of VARIABLES
     library: str  #: HPCC's version
     did: dict  #: parameters that HPCC reports
+    instances: int = 1  #: number of launches at once that this is the sum of
 
     @property
     def matrix_bytes(self) -> int:
-        return 8 * self.n**2
+        return self.instances * 8 * self.n**2
 
     @property
     def hpl_of_dgemm(self) -> float:
         """HPL in percent of the DGEMM rate of all processes together, each computing by itself."""
         return 100 * self.values["hpl"] / self.values["star_dgemm"] / self.processes
+
+
+#: Rates of all processes together. The others are of one process, or of a message.
+SUMMED = ("mpi_random_access", "hpl", "ptrans", "mpi_fft")
+
+
+def together(runs: list[HpccRun]) -> HpccRun:
+    """One launch of instances that ran at once: rates are summed, values of one process are means.
+
+    Raises ParseError if the instances had different problems.
+    """
+    first, count = runs[0], len(runs)
+    if any(run.did != first.did for run in runs):
+        raise ParseError(
+            f"instances at once measured {[run.did for run in runs]}, not the same: have their "
+            "nodes the same memory?"
+        )
+    sums = {name: sum(run.values[name] for run in runs) for name in first.values}
+    return replace(
+        first,
+        processes=count * first.processes,
+        values={name: one / (1 if name in SUMMED else count) for name, one in sums.items()},
+        did={**first.did, "processes": count * first.processes},
+        instances=count,
+    )
 
 
 #: Summary key -> section of the body that gives the same figure, its line, and the factor to the

@@ -1,5 +1,7 @@
 """JVM settings and warm-up, as src/java/launch/jvm.sh and the Java programs print them."""
 
+from __future__ import annotations
+
 import re
 from dataclasses import dataclass, field
 

@@ -1,6 +1,5 @@
 """Output of LAMMPS on ``src/apps/lj.lmp``."""
 
-import itertools
 import math
 import re
 from dataclasses import dataclass, field
@@ -124,7 +123,7 @@ def _parse(lines: list[str]) -> LammpsRun:
             f"the total energy went from {first:.8g} to {last:.8g}, but it must be conserved: "
             "LAMMPS computes wrongly"
         )
-    between = [after[4] - before[4] for before, after in itertools.pairwise(rows)]
+    between = [after[4] - before[4] for before, after in zip(rows, rows[1:])]
     if min(between, default=-1) < 0 or rows[0][4] != 0:
         raise ParseError("the times in LAMMPS's table run backwards: digits were damaged; rerun")
     # The last line is printed just before the loop ends.

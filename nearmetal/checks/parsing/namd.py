@@ -1,5 +1,7 @@
 """Standard output of NAMD 2 and 3."""
 
+from __future__ import annotations
+
 import math
 import re
 from dataclasses import dataclass, field

@@ -1,5 +1,7 @@
 """Output of NWChem on ``src/apps/water_*.nw``."""
 
+from __future__ import annotations
+
 import re
 from dataclasses import dataclass, field
 

@@ -1,6 +1,5 @@
 """Output of IMB's PingPong and of ``src/pingpong.c``, which prints the same table."""
 
-import itertools
 from dataclasses import dataclass, field
 
 from nearmetal.checks.parsing import (
@@ -70,7 +69,11 @@ class PingPong:
     @property
     def peak_size(self) -> int:
         """The message size (bytes) of the highest bandwidth."""
-        return max((size for size in self.rows if size > 0), key=self.bandwidth_gbps)
+        return self.peak_up_to(max(self.rows))
+
+    def peak_up_to(self, longest: int) -> int:
+        """The message size (bytes) of the highest bandwidth, of sizes up to `longest`."""
+        return max((size for size in self.rows if 0 < size <= longest), key=self.bandwidth_gbps)
 
     @property
     def peak_bandwidth_gbps(self) -> float:
@@ -144,7 +147,7 @@ def _read_lines(lines: list[str]) -> PingPong:
     return launch
 
 
-def _expect_sizes(launch: PingPong, first: int, largest: int) -> None:
+def expect_sizes(launch: PingPong, first: int, largest: int) -> None:
     """Raise ParseError unless the table has every power of two from `first` to `largest`."""
     sizes = [size for size in launch.rows if size > 0]
     wanted = [first]
@@ -173,7 +176,7 @@ def _check_ours(launch: PingPong, lines: list[str]) -> None:
     expect_ranks(launch.facts, 2, "pingpong")
     method = numbers_of(launch.facts["method"], "the method of pingpong", METHOD)
     launch.did = {**method, "processes": 2}
-    _expect_sizes(launch, 1, int(method["max_bytes"]))
+    expect_sizes(launch, 1, int(method["max_bytes"]))
     sizes = [size for size in launch.rows if size > 0]
     if launch.facts["verified"] != f"sizes={len(sizes)}" or set(launch.batches) != set(sizes):
         raise ParseError(
@@ -207,7 +210,7 @@ def _check_batches(size: int, row: Row, batches: list[float]) -> None:
             f"{len(batches)} batches of {size} bytes instead of {count}: digits were damaged; rerun"
         )
     edges = [row.repetitions * number // count for number in range(count + 1)]
-    weights = [end - begin for begin, end in itertools.pairwise(edges)]
+    weights = [end - begin for begin, end in zip(edges, edges[1:])]
     mean = sum(weight * batch for weight, batch in zip(weights, batches)) / row.repetitions
     agree(f"the latency at {size} bytes", row.latency_us, mean, 1e-4)
 
@@ -217,7 +220,7 @@ def _check_imb(launch: PingPong, lines: list[str]) -> None:
     and longest message."""
     launch.did = imb_call(lines)
     low, high = imb_sizes(lines, launch.did, 0, 22)
-    _expect_sizes(launch, low, high)
+    expect_sizes(launch, low, high)
     if 0 not in launch.rows:
         raise ParseError("the row of 0 bytes is missing: lines were lost; rerun")
     most = int(launch.did.get("iter", 1000))

@@ -1,5 +1,7 @@
 """Output of ``src/stream.c`` and ``src/numa.sh``."""
 
+from __future__ import annotations
+
 import re
 from dataclasses import dataclass, field
 
@@ -54,6 +56,57 @@ class StreamRun:
     facts: dict[str, str] = field(default_factory=dict)
     complete: bool = False
     did: dict = field(default_factory=dict)  #: parameters that the program reports
+
+
+@dataclass
+class SummedTable:
+    """The tables of instances that ran at once."""
+
+    tables: list[StreamTable]
+
+    @property
+    def rates(self) -> dict[str, float]:
+        return {name: sum(table.rates[name] for table in self.tables) for name in WORDS}
+
+    @property
+    def bindings(self) -> dict[int, Binding]:
+        """Of all threads, numbered through."""
+        every = [place for table in self.tables for place in table.bindings.values()]
+        return dict(enumerate(every))
+
+    def pass_rates(self, function: str) -> list[float]:
+        return [sum(rates) for rates in zip(*(one.pass_rates(function) for one in self.tables))]
+
+
+@dataclass
+class SummedRun:
+    """Launches of instances that ran at once."""
+
+    tables: dict[int, SummedTable]  #: by number of threads of all instances
+    facts: dict[str, str]
+    did: dict  #: parameters that each instance reports
+
+
+def together(runs: list[StreamRun]) -> StreamRun | SummedRun:
+    """One launch, whose rates are the sums over instances that ran at once.
+
+    A single launch is returned as it is.
+
+    Raises ParseError if the instances had different threads, passes or arrays.
+    """
+    first = runs[0]
+    if len(runs) == 1:
+        return first
+    if any(run.did != first.did for run in runs):
+        raise ParseError(
+            f"instances at once measured {[run.did for run in runs]}, not the same: have their "
+            "nodes the same number of processors?"
+        )
+    tables = {
+        len(runs) * count: SummedTable([run.tables[count] for run in runs])
+        for count in first.tables
+    }
+    return SummedRun(tables, first.facts, first.did)
 
 
 #: Number of arrays that a pass of each function reads and writes.

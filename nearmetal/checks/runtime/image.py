@@ -51,19 +51,27 @@ class Image(Bare):
 
     @property
     def image(self) -> str:
-        return f"{self.name} {locked()[self.name]['digest']}"
+        entry = locked()[self.name]
+        return f"{images_lock.label(self.name, entry)} {entry['digest']}"
 
     def obstacle(self, launcher):
         if not self.platform:
             where = "container_platforms in its system's file"
             return f"{self.partition.fullname} has no Apptainer ({where})"
         if not self.path.exists():
-            return f"there is no {self.path}: make images builds it"
+            return f"there is no {self.path}{self._contents()}: make images builds it"
         try:
             names = locked()
         except images_lock.ImagesError as error:
             return str(error)
         return "" if self.name in names else f"the lock has no image {self.name}: make images-lock"
+
+    def _contents(self) -> str:
+        """The library in brackets, if the lock has it and the image's name is another."""
+        try:
+            return images_lock.label(self.name, locked()[self.name]).removeprefix(self.name)
+        except (images_lock.ImagesError, KeyError):
+            return ""
 
     def obstacle_of(self, program):
         if program.is_ours:

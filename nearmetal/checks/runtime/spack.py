@@ -1,4 +1,8 @@
-"""The runtime of Spack: environments with the feature `spack`, installed by a fixture."""
+"""The runtime of Spack: environments with the feature `spack`, verified by a fixture.
+
+The fixture `spack_install` also installs where `spack_missing` is `install`. Elsewhere a case is
+skipped if its software is not installed.
+"""
 
 import shlex
 from dataclasses import dataclass
@@ -9,6 +13,7 @@ from reframe.core.fixtures import FixtureRegistry, TestFixture
 from nearmetal.checks.parsing.spack import measured
 from nearmetal.checks.runtime.bare import Bare
 from nearmetal.checks.spack_install import LOAD, spack_install
+from nearmetal.checks.spack_store import absence
 
 
 def from_spack(environ) -> bool:
@@ -26,6 +31,9 @@ class Spack(Bare):
     def _installer(self):
         # ReFrame knows the installer only after it has resolved the check's dependencies.
         return self._find_installer(self.environ)
+
+    def obstacle(self, launcher):
+        return "" if self._installer else absence(self.environ, self.partition)
 
     def arrival(self):
         return [f". {shlex.quote(f'{self._installer.stagedir}/{LOAD}')}"]
@@ -69,6 +77,9 @@ def have_it_installed(check, further_environs=()) -> dict[tuple[str, str], str]:
     A declared fixture (`fixture(spack_install, scope="environment")`) would run in all environments
     of the check, and most need none. So the needed ones are added to ReFrame's registry directly.
 
+    Software that is absent, and that `spack_missing` does not install, has no fixture: the runtime
+    then skips the case with the reason. A skipped fixture would skip it without one.
+
     :arg further_environs: names of further environments that the check needs.
     :returns: the fixture's name by partition and environment.
     """
@@ -80,6 +91,9 @@ def have_it_installed(check, further_environs=()) -> dict[tuple[str, str], str]:
         return partition == where and what in (environ, *further_environs)
 
     for partition, environ in _needed(check, further_environs):
+        installs = check.before_setup("spack_missing", partition) == "install"
+        if not installs and absence(environ, partition):
+            continue
         place = Place([partition.fullname], [environ.name])
         [name] = registry.add(declared, 0, place)
         names[partition.fullname, environ.name] = name

@@ -8,6 +8,10 @@ export RFM_REFERENCE_PREFIX={{ checkout }}/results/baselines
 # The system `lab` has the partition `vm`.
 export NEARMETAL_LAB_VM={{ hardware.nic }}
 {% endif -%}
+{% if partitions | selectattr("name", "equalto", "fleet") | list -%}
+# The system `lab` has the partition `fleet`.
+export NEARMETAL_LAB_FLEET=yes
+{% endif -%}
 export PATH=/opt/nearmetal/bin:$PATH
 # Python writes no byte code into the checkout, which may belong to another user.
 export PYTHONDONTWRITEBYTECODE=1

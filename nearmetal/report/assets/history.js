@@ -196,6 +196,7 @@ function drawAll(width) {
     legend(page);
     plotsOf(page).forEach(([plot, element]) => draw(plot, element, page));
   }
+  drawFleet();
   drawHistory(chosen ?? {});
 }
 

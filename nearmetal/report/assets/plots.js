@@ -51,7 +51,8 @@ const digits = value =>
   Math.abs(value) >= 1000 ? Math.round(value).toString() : Number(value.toPrecision(4)).toString();
 
 function bytes(size) {
-  return size >= 2 ** 20 ? `${size / 2 ** 20} MiB` :
+  return size >= 2 ** 30 ? `${size / 2 ** 30} GiB` :
+    size >= 2 ** 20 ? `${size / 2 ** 20} MiB` :
     size >= 1024 ? `${size / 1024} KiB` :
                    `${size} B`;
 }
@@ -176,6 +177,35 @@ function markTraces(marks, x, places) {
   });
 }
 
+// published message sizes where a curve bends: a dotted line for each size
+function bendsOf(bends) {
+  const shapes = [], annotations = [];
+  for (const x of new Set(bends.map(bend => bend.x))) {
+    const same = bends.filter(bend => bend.x === x);
+    const line = { color: css("--quiet"), width: 1, dash: "dot" };
+    shapes.push({ type: "line", xref: "x", yref: "paper", x0: x, x1: x, y0: 0, y1: 1, line });
+    annotations.push({
+      xref: "x",
+      yref: "paper",
+      x: Math.log10(x),
+      y: 0.02,
+      xanchor: shapes.length % 2 ? "right" : "left",  // neighbours are beside different sides
+      yanchor: "bottom",
+      textangle: -90,
+      showarrow: false,
+      text: safe(same[0].text),
+      font: { size: 11 },
+      hovertext: same
+        .map(bend => [bend.software, bend.place, bend.settings, bend.where, bend.quote]
+               .filter(Boolean)
+               .map(broken)
+               .join("<br>"))
+        .join("<br><br>")
+    });
+  }
+  return { shapes, annotations };
+}
+
 const broken = text => safe(text.replace(/(.{30,45}) /g, "$1\n")).replace(/\n/g, "<br>");
 
 function draw(plot, element, page) {
@@ -189,7 +219,8 @@ function draw(plot, element, page) {
   let at = marks.map(mark => mark.x);
   if (inBytes) {
     // The published figures have a column of their own beside the lines. Its title has their size.
-    const step = 1.25 / Math.max(marks.length, 1), most = Math.log10(4 * 2 ** 20);
+    const longest = Math.max(4 * 2 ** 20, ...lines.flatMap(line => line.x));
+    const step = 1.25 / Math.max(marks.length, 1), most = Math.log10(longest);
     const start = latency ? -0.35 - step * marks.length : most + 0.35;
     at = marks.map((_, i) => 10 ** (start + step * (i + 0.5)));
     xaxis.type = "log";
@@ -199,6 +230,7 @@ function draw(plot, element, page) {
     ];
     xaxis.tickvals =
       (element.clientWidth < 420 ? [1, 1024, 2 ** 20] : [1, 64, 1024, 16384, 2 ** 18, 4 * 2 ** 20]);
+    if (longest > 4 * 2 ** 20) xaxis.tickvals.push(longest);
     xaxis.ticktext = xaxis.tickvals.map(bytes);
     if (marks.length) {
       shapes.push({
@@ -233,9 +265,10 @@ function draw(plot, element, page) {
       range: [Math.log10(counts[0] ?? 1) - 0.1, Math.log10(counts.at(-1) ?? 1) + 0.1]
     });
   } else {
-    Object.assign(
-      xaxis, { type: "category", categoryorder: "array", categoryarray: ["small", "large"] });
+    Object.assign(xaxis, { type: "category", categoryorder: "array", categoryarray: plot.x.order });
   }
+  const bends = bendsOf(hidden.has(`${page} published`) ? [] : plot.bends);
+  shapes.push(...bends.shapes);
   const yaxis = { rangemode: "tozero", title: { text: plot.y.title, standoff: 8 } };
   const ends = [
     ...lines.flatMap(line => [...line.low, ...line.high]),
@@ -252,7 +285,8 @@ function draw(plot, element, page) {
     ...(marks.length ? markTraces(marks, at, plot.places) : []),
     ...lines.map(line => lineTrace(line, stacks.indexOf(line.stack), line.x))
   ];
-  window.Plotly.react(element, traces, layout({ xaxis, yaxis, shapes, annotations }),
+  window.Plotly.react(element, traces,
+    layout({ xaxis, yaxis, shapes, annotations: [...annotations, ...bends.annotations] }),
     { displayModeBar: false, responsive: true });
 }
 
@@ -297,7 +331,7 @@ function legend(page) {  // buttons that hide and show lines, and are the legend
     (_, i) => `<svg width="30" height="12" aria-hidden="true"><path d="M0 6h30" fill="none" ` +
       `stroke="currentColor" stroke-width="2" stroke-dasharray="${
         STROKES[i % STROKES.length]}"/></svg>`);
-  if (plotsOf(page).some(([plot]) => plot.marks.length)) {
+  if (plotsOf(page).some(([plot]) => plot.marks.length + plot.bends.length)) {
     group("", "published", [null],
       () => shape(SHAPES[0], "fill=\"none\" stroke=\"currentColor\" stroke-width=\"1.5\""));
   }

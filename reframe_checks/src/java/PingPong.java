@@ -86,8 +86,9 @@ public final class PingPong {
 
     private void expectProgress(int bytes) {
         deadlineBytes = bytes;
-        deadline =
-            System.nanoTime() + (long) ((stallTimeout.value + maxTime.value + mostSeconds) * 1e9);
+        // The other rank may still wait for its compiler: that is no stall.
+        deadline = System.nanoTime() + Program.PATIENCE_NS
+            + (long) ((stallTimeout.value + maxTime.value + mostSeconds) * 1e9);
     }
 
     private void watch() {

@@ -25,7 +25,8 @@ import mpi.MPIException;
 final class Program {
     static final int FAILED = 1, USAGE_ERROR = 2, WRONG_RESULT = 3, STALLED = 4;
     private static final int PLACE_BYTES = 256;
-    private static final long PATIENCE_NS = 5_000_000_000L;
+    /** How long a rank waits for its compiler at most. */
+    static final long PATIENCE_NS = 5_000_000_000L;
 
     /** A program's work; returns its exit status. */
     interface Body {

@@ -1,0 +1,85 @@
+"""What `nearmetal gate --confirm` costs an unchanged campaign: runs of ReFrame, fresh launches.
+
+The gate's own code judges the campaign and chooses what to measure again. ReFrame is simulated.
+"""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from bench import noise as bench_noise
+from nearmetal.gate import confirm, record, watch
+from nearmetal.gate.baseline import Baseline
+from nearmetal.gate.session import Fresh, day_of, judge_session
+from nearmetal.gate.verdict import GateReport
+from nearmetal.results import Case, Session, Value
+from nearmetal.stats.plan import BASELINE_SESSIONS
+
+#: Cases of a campaign, and variables of each.
+CASES, VARIABLES = 50, 4
+#: Seconds of a day.
+DAY = 86400
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What the confirmation of a campaign cost, and how it ended."""
+
+    runs: int  #: of ReFrame
+    launches: int  #: fresh ones, of all cases
+    left: int  #: variables that are inconclusive at its end
+    exit_code: int
+
+
+def cost(rng, cv: float, known: Baseline, which: str) -> Cost:
+    """Confirm an unchanged campaign whose repeats vary by `cv`, as `--confirm=WHICH` does."""
+    session, bounds = campaign(rng, cv, BASELINE_SESSIONS), confirm.Bounds()
+    fresh: Fresh = {}
+    day = day_of(session, known)
+
+    def judged() -> GateReport:
+        report = judge_session(session, known, fresh, day)
+        return watch.watched(report, known, [], fresh, day.drifts)
+
+    report, runs, launches = judged(), 0, 0
+    while runs < bounds.rounds:
+        wanted = confirm.suspicious(report, fresh, bounds, which, rounds=runs)
+        if not wanted:
+            break
+        for where, again in wanted.items():
+            launches += again.repeats
+            for name in names():
+                values = list(bench_noise.repeats(rng, again.repeats, cv))
+                fresh.setdefault((*where, name), []).extend(map(float, values))
+        report, runs = judged(), runs + 1
+    left = sum(one.name == "inconclusive" for one in report.verdicts)
+    return Cost(runs, launches, left, report.exit_code)
+
+
+def baseline(rng, cv: float) -> Baseline:
+    """The baseline of as many sessions, one a day."""
+    sessions = [campaign(rng, cv, day) for day in range(BASELINE_SESSIONS)]
+    empty = Baseline("simulated", Path("simulated.yaml"), {})
+    return record.record(sessions, empty, leave_out_noisy=True)[0]
+
+
+def campaign(rng, cv: float, day: int) -> Session:
+    """A session of this day, counted from 0."""
+    session = Session(f"{day:08d}", f"202608{day + 1:02d}T020000+0000", "simulated", ())
+    cases = tuple(_case(rng, cv, f"check{number}") for number in range(CASES))
+    return replace(session, cases=cases, promised=CASES, time=1.785e9 + day * DAY)
+
+
+def _case(rng, cv: float, check: str) -> Case:
+    values = []
+    for name in names():
+        samples = tuple(map(float, bench_noise.repeats(rng, bench_noise.SESSION, cv)))
+        median = float(np.median(samples))
+        values.append(Value(check, "mpi", "cluster", name, median, "us", samples))
+    facts = {"nodes": ["node1", "node2"]}
+    return Case(check, "cluster", "mpi", tuple(values), facts, {}, None, None)
+
+
+def names() -> list[str]:
+    return [f"latency_{number}" for number in range(VARIABLES)]

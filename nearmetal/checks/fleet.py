@@ -1,0 +1,140 @@
+"""Checks of all nodes of a partition at once."""
+
+from __future__ import annotations
+
+import array
+import base64
+import functools
+import statistics
+import zlib
+from collections.abc import Sequence
+
+import reframe.core.builtins as builtin
+from reframe.core.logging import getlogger
+
+from nearmetal.checks.parsing import ParseError
+from nearmetal.checks.parsing.links import Launch
+from nearmetal.checks.provenance import Nodes, odd_facts
+from nearmetal.checks.versions import Plugin
+from nearmetal.circle import pairs
+from nearmetal.cluster import answers
+from nearmetal.cluster.ask import Asker
+from nearmetal.cluster.slurm import Node
+
+#: Seconds that a pair needs at least (src/links.c).
+LEAST_SLOT = 0.01
+#: Fewest nodes of which the majority can be healthy.
+LEAST_NODES = 3
+
+
+@functools.cache  # one run sees one cluster
+def _nodes() -> tuple[tuple[Node, ...], str]:
+    """All nodes of the cluster, or why they are not known."""
+    asker = Asker()
+    _, nodes, _ = answers.partitions_and_nodes(asker)
+    return tuple(nodes), "; ".join(asker.unread)
+
+
+def partition_in(options: Sequence[str]) -> str:
+    """The partition of Slurm that a job's options name; '' if none does."""
+    words = [word for option in options for word in option.split()]
+    for place, word in enumerate(words):
+        if word in ("-p", "--partition"):
+            return words[place + 1] if place + 1 < len(words) else ""
+        if word.startswith("--partition="):
+            return word.partition("=")[2]
+        if word.startswith("-p"):
+            return word[2:]
+    return ""
+
+
+class Fleet(Plugin):
+    """A check with one process on each node of a partition that Slurm can use.
+
+    The others are left out. They are named in a warning and in the fact `left_out`.
+    """
+
+    #: Values of the links (`stored`). :type: dict
+    links = builtin.variable(dict, value={}, loggable=True)
+
+    #: Nodes that are left out, and why.
+    _left_out: Sequence[str] = ()
+
+    @builtin.run_before("run")
+    def end_with_the_others(self):
+        # A rank that hangs does not end by itself: Slurm ends it so many seconds after the others.
+        self.env_vars["SLURM_WAIT"] = "10"
+
+    @builtin.run_after("setup")
+    def take_all_nodes(self):
+        if self.is_dry_run():
+            self.num_nodes = self.num_tasks = LEAST_NODES
+            return
+        name = partition_in(self.current_partition.access)
+        nodes, unread = _nodes()
+        here = [node for node in nodes if not name or name in node.partitions]
+        usable = [node for node in here if node.usable]
+        self._left_out = [f"{node.name} ({node.state})" for node in here if not node.usable]
+        if self._left_out:
+            getlogger().warning(f"{self.display_name} leaves out {', '.join(self._left_out)}")
+        self.num_nodes = self.num_tasks = len(usable)
+        if len(usable) < LEAST_NODES:
+            self.skip(
+                f"{self.display_name} compares nodes with each other and needs {LEAST_NODES}, but "
+                f"{self.current_partition.fullname} has {len(usable)}"
+                + (f" ({unread})" if unread else "")
+            )
+
+    def launch(self, launcher, executable: str, options=()) -> list[str]:
+        """The command lines of one repeat.
+
+        A program that hangs is killed, so that its step fails. The output tells whether the others
+        were done.
+        """
+        return [f"{line} || true" for line in super().launch(launcher, executable, options)]
+
+    def with_last_words(self, fault: ParseError) -> ParseError:
+        """The fault of an output, with what srun and the nodes said last: they name a node that did
+        not start."""
+        said = [line.strip() for line in self._read(self.stderr, missing="").splitlines()]
+        words = " / ".join([line for line in said if line][-3:])[:400]
+        return ParseError(f"{fault}; the last words: {words}" if words else str(fault))
+
+    def factors(self) -> dict[str, str]:
+        """The factors of every check, and the nodes that are left out."""
+        return {**super().factors(), "left_out": ", ".join(self._left_out) or "none"}
+
+
+def stored(launches: Sequence[Launch], nodes: Nodes) -> dict:
+    """The values of all links, as a results database holds them.
+
+    `odd` are the facts in which a node differs from most of the others (provenance.odd_facts).
+
+    `values` are 32-bit floats, compressed and in base64: for each pair of `pairs`, in this order,
+    the medians over the launches of latency (us) and bandwidth (Gb/s) there and back. NaN: the pair
+    failed in every launch, and `dead` says why. Raises ParseError if the nodes changed.
+    """
+    first = launches[0]
+    if any(launch.nodes != first.nodes for launch in launches):
+        raise ParseError("the repeats ran on other nodes, or in another order: rerun")
+    values = array.array("f")
+    dead: dict[str, list[str]] = {}
+    for pair in pairs(len(first.nodes), int(first.did["rounds"])):
+        found = [link for launch in launches for link in launch.links.get(pair, ())]
+        for name in ("latency_us", "gbps", "gbps_back"):
+            numbers = [getattr(link, name) for link in found]
+            values.append(statistics.median(numbers) if numbers else float("nan"))
+        if not found:
+            reasons = [why for launch in launches for why in launch.failed.get(pair, ())]
+            dead[" ".join(first.nodes[rank] for rank in pair)] = reasons
+    return {
+        "nodes": list(first.nodes),
+        "rounds": int(first.did["rounds"]),
+        "repeats": len(launches),
+        "values": base64.b64encode(zlib.compress(values.tobytes())).decode(),
+        "dead": dead,
+        "odd": {
+            host: {fact: list(told) for fact, told in facts.items()}
+            for host, facts in odd_facts(nodes).items()
+        },
+    }

@@ -1,0 +1,128 @@
+"""`Measured`: fresh launches, facts and evidence for checks of others, which keep their own base.
+
+The job launches the check's own command several times, each in a directory of its own. Sanity and
+performance functions read each launch alone. A value is the median of the launches.
+"""
+
+import math
+import shlex
+import shutil
+import statistics
+from pathlib import Path
+
+import reframe.core.builtins as builtin
+import reframe.utility.osext as osext
+import reframe.utility.sanity as sn
+from reframe.core.exceptions import PerformanceError, SanityError
+
+from nearmetal.checkout import SOURCES
+from nearmetal.checks import chosen, disturbance, provenance
+from nearmetal.checks.versions import Plugin
+
+SCRIPTS = ("provenance.sh", "disturbed.awk", "repeats.sh", "measured.sh")
+#: A node's facts need one task a node, which srun starts in a job of Slurm.
+ON_EACH_NODE = "srun --mpi=none -N $SLURM_JOB_NUM_NODES --ntasks-per-node=1 "
+
+
+class Measured(Plugin):
+    """A check with this class as a further base has several launches, facts and evidence."""
+
+    #: Fresh launches of the check within one job. :type: int
+    repeats = builtin.variable(int, value=5)
+    #: Launches that may run again in one job because something disturbed them. :type: int
+    spare_repeats = builtin.variable(int, value=2)
+    #: Cases to measure again, which `nearmetal gate --confirm` writes. :type: str
+    again = builtin.variable(str, value="")
+    #: What is stored, as of our own checks (base.py). :type: dict or list
+    samples = builtin.variable(dict, value={}, loggable=True)
+    facts = builtin.variable(dict, value={}, loggable=True)
+    evidence = builtin.variable(dict, value={}, loggable=True)
+    disturbed = builtin.variable(list, value=[], loggable=True)
+    unknown_evidence = builtin.variable(list, value=[], loggable=True)
+
+    @builtin.run_after("setup", always_last=True)
+    def take_time_for_all_launches(self):
+        chosen.measure_again(self)
+        if self.time_limit:
+            self.time_limit *= self.repeats + self.spare_repeats
+
+    # Last: ReFrame's line of the launch is then the body of a function of the job's script.
+    @builtin.run_before("run", always_last=True)
+    def launch_it_several_times(self):
+        for name in SCRIPTS:
+            shutil.copy(SOURCES / name, self.stagedir)
+        probe = f"{ON_EACH_NODE if chosen.by_slurm(self) else ''}sh provenance.sh"
+        limits = shlex.quote(disturbance.limits(disturbance.rules(), ""))
+        self.prerun_cmds = ["stage=$PWD", *self.prerun_cmds, "one_launch() {"]
+        self.postrun_cmds += [
+            *("}", "there=$PWD", 'cd "$stage"', f"snapshot() {{ {probe} counters; }}"),
+            *(f"{probe} > provenance.before", ". ./measured.sh"),
+            f"measured {self.repeats} {self.spare_repeats} {limits} {self.stdout} {self.stderr}",
+        ]
+
+    @builtin.run_before("sanity", always_last=True)
+    def check_each_launch(self):
+        if self.is_dry_run():
+            return
+        self._record_nodes()
+        patterns = getattr(self, "sanity_patterns", None)
+        self._sane = getattr(self, "_rfm_sanity", lambda: patterns)
+
+        @sn.deferrable
+        def every_launch_is_sane() -> bool:
+            return all(self._of_each_launch(lambda: sn.evaluate(self._sane())))
+
+        if hasattr(self, "_rfm_sanity"):
+            self._rfm_sanity = every_launch_is_sane
+        elif patterns is not None:
+            self.sanity_patterns = every_launch_is_sane()
+
+    def _record_nodes(self) -> None:
+        """Facts and evidence; SanityError if the job lost some."""
+        try:
+            texts = [Path(self.stagedir, f"provenance.{when}") for when in ("before", "after")]
+            before, _ = provenance.snapshots(*(text.read_text() for text in texts))
+            found = disturbance.parse(
+                Path(self.stagedir, "disturbed.out").read_text(), disturbance.rules()
+            )
+        except (OSError, provenance.ProvenanceError, disturbance.EvidenceError) as error:
+            raise SanityError(f"the job did not end its launches: {error}") from None
+        facts, differing = provenance.common(before)
+        self.facts = {**facts, "differs_between_nodes": differing, "nodes": sorted(before)}
+        self.evidence, self.disturbed, self.unknown_evidence = disturbance.stored(found)
+        self._launches = [one.number for one in found if not one.again]
+
+    def _of_each_launch(self, read) -> list:
+        """What a function returns in the directory of each launch that counts."""
+        found, stage = [], self._stagedir
+        for number in self._launches:
+            self._stagedir = str(Path(stage, f"repeat.{number}"))
+            try:
+                with osext.change_dir(self._stagedir):
+                    found.append(read())
+            finally:
+                self._stagedir = stage
+        return found
+
+    @builtin.run_before("performance", always_last=True)
+    def take_the_median_of_each_variable(self):
+        if self.is_dry_run():
+            return
+
+        def values() -> dict[str, float]:
+            sn.evaluate(self._sane())  # it may keep what performance functions read
+            return {name: sn.evaluate(one) for name, one in patterns.items()}
+
+        older = getattr(self, "perf_patterns", None) or {}  # another way to name them
+        patterns = {**self.perf_variables, **older}
+        of_launches = self._of_each_launch(values)
+        for name, one in patterns.items():
+            samples = [float(f"{values[name]:.6g}") for values in of_launches]
+            if not all(map(math.isfinite, samples)):
+                raise PerformanceError(f"{name} is {samples}, which are not all numbers")
+            self.samples = {**self.samples, name: samples}
+            middle = sn.defer(float(f"{statistics.median(samples):.6g}"))
+            if name in older:
+                self.perf_patterns = {**self.perf_patterns, name: middle}
+            else:
+                self.perf_variables[name] = sn.make_performance_function(middle, one.unit)

@@ -1,0 +1,66 @@
+"""Output of ``osu_latency`` of the OSU Micro-Benchmarks, versions 5 to 7."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nearmetal.checks.parsing import ParseError, decimals, launches_of, positive, whole
+from nearmetal.checks.parsing.pingpong import PingPong, Row, expect_sizes
+
+HEAD = "# OSU MPI Latency Test"
+
+
+def parse_osu(text: str, ranges: Sequence[tuple[int, int, int]]) -> list[PingPong]:
+    """Every repeat in the output: one launch of ``osu_latency`` for each range of sizes.
+
+    Method: OSU Micro-Benchmarks, osu_latency: half of the round trip, mean over the iterations. The
+    program prints neither its last line nor its options, so that `ranges` says what is complete.
+
+    :arg ranges: least and largest message size in bytes, and the iterations of each size.
+    :raises ParseError: truncated or damaged output.
+    """
+    counts = {size: count for least, most, count in ranges for size in _powers_of_two(least, most)}
+    repeats: list[PingPong] = []
+    for lines in launches_of(text, HEAD, "osu_latency"):
+        table = _table(lines)
+        if min(table) == 1:
+            repeats.append(PingPong(complete=True, did={"max_bytes": max(counts)}))
+        elif not repeats:
+            raise ParseError("the first table does not begin with 1 byte: lines were lost; rerun")
+        rows = repeats[-1].rows
+        if min(table) <= max(rows, default=0):
+            raise ParseError(f"{min(table)} bytes are measured twice: lines were mixed; rerun")
+        for size, latency in table.items():
+            rows[size] = Row(counts.get(size, 0), latency, size / latency)
+    for repeat in repeats:
+        expect_sizes(repeat, 1, max(counts))
+    return repeats
+
+
+def _powers_of_two(least: int, most: int) -> list[int]:
+    return [1 << power for power in range(least.bit_length() - 1, most.bit_length())]
+
+
+def _table(lines: list[str]) -> dict[int, float]:
+    """Latencies in us by size. Raises ParseError."""
+    table: dict[int, float] = {}
+    for line in lines:
+        if not line or line.startswith("#"):
+            continue
+        words = line.split()
+        if len(words) != 2:
+            raise ParseError(
+                f"{line!r} is not a row of osu_latency (bytes, us): it failed at this size, or "
+                "lines were mixed; rerun"
+            )
+        size = whole(words[0], "a message size", 1)
+        if size <= max(table, default=0):
+            raise ParseError(f"{size} bytes after {max(table)}: two launches wrote into one table")
+        table[size] = positive(words[1], f"the latency at {size} bytes")
+        decimals(words[1], 2, f"the latency at {size} bytes")
+    if not table:
+        raise ParseError(
+            "osu_latency began but its table has no row: it hung or crashed in the first exchange; "
+            "see the job's stderr"
+        )
+    return table

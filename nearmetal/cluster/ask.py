@@ -1,0 +1,97 @@
+"""Runs a cluster's commands, and keeps what they did not tell."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+#: Seconds for a command that only reads.
+PATIENCE = 60
+#: Seconds for a command to end after SIGTERM.
+GRACE = 10
+#: Variables of Slurm that a user sets for all jobs.
+KEPT = ("SLURM_CONF", "SLURM_CLUSTERS", "SLURM_ACCOUNT", "SLURM_QOS", "SLURM_RESERVATION")
+
+
+def environment(own: Mapping[str, str]) -> dict[str, str]:
+    """The variables of a command: without those of a job that this process may be in.
+
+    `srun` would start a step of that job, and not a job of its own.
+    """
+    kept = {
+        name: text for name, text in own.items() if not name.startswith("SLURM_") or name in KEPT
+    }
+    return {**kept, "LC_ALL": "C"}
+
+
+@dataclass(frozen=True)
+class Answer:
+    output: str
+    errors: str
+    code: int
+
+    @property
+    def both(self) -> str:
+        """Output and errors: modules systems list modules on either."""
+        return f"{self.output}\n{self.errors}"
+
+
+@dataclass
+class Asker:
+    """Runs commands. A command that fails is a sentence in `unread`."""
+
+    unread: list[str] = field(default_factory=list)
+
+    def run(self, words: Sequence[str], seconds: float = PATIENCE) -> Answer | str:
+        """The answer of a command, or why there is none."""
+        try:
+            process = subprocess.Popen(
+                words,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                errors="replace",
+                env=environment(os.environ),
+            )
+        except FileNotFoundError:
+            return "the command is not on PATH"
+        except OSError as error:
+            return error.strerror or str(error)
+        with process:
+            try:
+                output, errors = process.communicate(timeout=seconds)
+            except subprocess.TimeoutExpired:
+                _end(process)
+                return f"no answer within {seconds:.0f} s"
+            except BaseException:
+                _end(process)
+                raise
+        return Answer(output, errors, process.returncode)
+
+    def ask(self, words: Sequence[str], seconds: float = PATIENCE) -> Answer | None:
+        """The answer of a command that succeeds; None after a sentence in `unread`."""
+        answer = self.run(words, seconds)
+        if isinstance(answer, Answer) and answer.code == 0:
+            return answer
+        why = answer if isinstance(answer, str) else last_line(answer.both) or "it failed"
+        self.unread.append(f"`{shlex.join(words)}`: {why}")
+        return None
+
+
+def _end(process: subprocess.Popen) -> None:
+    """End a command. `srun` cancels its job at SIGTERM, and could not at SIGKILL."""
+    process.terminate()
+    try:
+        process.communicate(timeout=GRACE)
+    except subprocess.TimeoutExpired:
+        process.kill()
+
+
+def last_line(text: str) -> str:
+    """The last line that is not empty, which of a failed command tells most."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1][:200] if lines else ""

@@ -1,0 +1,178 @@
+"""The modules system, and the modules that Nearmetal can use. Pure functions but for `Modules`."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from nearmetal import strict_yaml
+from nearmetal.cluster.ask import Answer, Asker
+
+SOFTWARE = Path(__file__).resolve().parent / "software.yaml"
+#: Oldest version of environment-modules that ReFrame supports.
+OLDEST = (4, 1)
+ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
+NAME = re.compile(r"[\w.+-][\w.+/@~^%=-]*")
+#: What may follow a name: `/5.0.3`, `@5.0.3`, `-5.0.3-gcc-13`.
+VERSION = r"(?:[/@-]v?\d.*)?"
+NEEDS = "You will need to load all module(s) on any one of the lines below"
+#: What a modules system prints where it cannot load a module.
+REFUSED = re.compile(
+    r"Lmod has detected the following error|\bERROR\b|^Error:|_mlstatus = False|"
+    r"Unable to locate a modulefile",
+    re.MULTILINE,
+)
+
+
+@dataclass(frozen=True)
+class Available:
+    """A module in a list of modules."""
+
+    name: str
+    default: bool = False  #: the site marks this version as its default
+
+
+def available(text: str) -> list[Available]:
+    """The modules of `module -t avail` or `module -t spider`, in their order, each once.
+
+    Left out are directories (`/opt/modules:`), names without a version that Lmod lists before
+    their versions (`gcc/`), and messages.
+    """
+    found: dict[str, Available] = {}
+    for line in ESCAPE.sub("", text).splitlines():
+        name, mark, _ = line.strip().partition("(")
+        is_default = bool(mark) and bool(re.search(r"\(([^)]*:)?(default|D)[:)]", line))
+        if NAME.fullmatch(name) and not name.endswith(("/", "=")):
+            found.setdefault(name, Available(name, is_default))
+    # Lmod's spider lists `gcc` beside `gcc/12`.
+    parents = {name.rpartition("/")[0] for name in found}
+    return [one for name, one in found.items() if name not in parents]
+
+
+def prerequisites(text: str) -> list[str] | None:
+    """The modules that a module of a hierarchy needs first, from `module spider NAME/VERSION`.
+
+    The first of the possible combinations. [] if the module needs none, None if the text does not
+    describe one module.
+    """
+    lines = ESCAPE.sub("", text).splitlines()
+    for number, line in enumerate(lines):
+        if NEEDS in line:
+            below = [one.split() for one in lines[number + 1 :] if one.strip()]
+            return below[0] if below else None
+    if re.search(r"can be loaded directly", text):
+        return []
+    return None
+
+
+def software() -> dict[str, re.Pattern]:
+    """Kind of software -> pattern of the names of its modules, of software.yaml."""
+    return {
+        kind: re.compile(rf"(?:.*/)?(?:{'|'.join(names)}){VERSION}", re.IGNORECASE)
+        for kind, names in strict_yaml.load(SOFTWARE.read_bytes()).items()
+    }
+
+
+def of_kinds(modules: list[Available]) -> dict[str, list[Available]]:
+    """The modules of each kind of software, the preferred one first.
+
+    Preferred are the site's default, then the plainest name, then the highest version.
+    """
+    found = {}
+    for kind, pattern in software().items():
+        chosen = [one for one in modules if pattern.fullmatch(one.name)]
+        chosen.sort(key=lambda one: natural(one.name), reverse=True)
+        chosen.sort(key=lambda one: (not one.default, len(stem(one.name))))
+        if chosen:
+            found[kind] = chosen
+    return found
+
+
+def stem(name: str) -> str:
+    """A module's name without its version, which follows the last `/` or `@`."""
+    return re.split(r"[@/](?=[^/@]*$)", name)[0]
+
+
+def natural(text: str) -> list[tuple[int, str]]:
+    """A key by which version 12 follows version 9."""
+    parts = re.findall(r"\d+|[^\d]+", text)
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
+
+
+@dataclass
+class Modules:
+    """The modules system of this login node."""
+
+    kind: str  #: as ReFrame calls it: lmod, envmod, spack or nomod
+    origin: str  #: by what it was recognized
+    command: tuple[str, ...] = ()
+    note: str = ""  #: what ReFrame would miss; '' if nothing
+
+    @classmethod
+    def found(cls, environment: Mapping[str, str], asker: Asker) -> Modules:
+        """The modules system that this process's environment has."""
+        if lmod := environment.get("LMOD_CMD"):
+            return cls("lmod", "LMOD_CMD is set", (lmod, "python"))
+        command = shutil.which("modulecmd") or environment.get("MODULES_CMD")
+        if command:
+            return cls._of_environment_modules(command, environment, asker)
+        if shutil.which("spack"):
+            return cls("spack", "spack is on PATH, and there is no `module`", ("spack",))
+        return cls("nomod", "neither LMOD_CMD nor `modulecmd` nor spack was found")
+
+    @classmethod
+    def _of_environment_modules(cls, command, environment, asker) -> Modules:
+        answer = asker.run([command, "python", "-V"])
+        text = answer.both if isinstance(answer, Answer) else ""
+        version = re.search(r"Modules Release (\d+)\.(\d+)", text)
+        if not version or (int(version[1]), int(version[2])) < OLDEST:
+            note = (
+                f"{command} is no environment-modules of version {OLDEST[0]}.{OLDEST[1]} or "
+                "later, which ReFrame needs. Fix: load software in `prepare_cmds`"
+            )
+            return cls("nomod", f"{command} python -V", note=note)
+        note = ""
+        if not shutil.which("modulecmd"):
+            note = (
+                "ReFrame needs `modulecmd` on PATH. Fix: add a link to "
+                f"{environment.get('MODULES_CMD')} of this name to a directory of PATH"
+            )
+        return cls("envmod", f"{command} python -V", (command, "python"), note)
+
+    def names(self, asker: Asker) -> list[Available]:
+        """The modules that can be loaded, in a hierarchy also those below others."""
+        if self.kind == "spack":
+            answer = asker.ask([*self.command, "find", "--format", "{name}@{version}"])
+            return available(answer.output) if answer else []
+        if not self.command:
+            return []
+        answer = asker.ask([*self.command, "-t", "avail"])
+        found = available(answer.both) if answer else []
+        if self.kind == "lmod" and (more := asker.ask([*self.command, "-t", "spider"])):
+            known = {one.name for one in found}
+            found += [one for one in available(more.both) if one.name not in known]
+        return found
+
+    def needed(self, name: str, asker: Asker) -> list[str]:
+        """The modules to load for a module: those before it in a hierarchy, and itself."""
+        if self.kind != "lmod":
+            return [name]
+        answer = asker.run([*self.command, "spider", name])
+        first = prerequisites(answer.both) if isinstance(answer, Answer) else None
+        return [*(first or []), name]
+
+    def refusal(self, names: list[str], asker: Asker) -> str:
+        """Why these modules cannot be loaded together, in that order; '' if they can."""
+        if not names or not self.command:
+            return ""
+        words = ["load", "--sh"] if self.kind == "spack" else ["load"]
+        answer = asker.run([*self.command, *words, *names])
+        if isinstance(answer, str):
+            return answer
+        if answer.code == 0 and not REFUSED.search(answer.both):
+            return ""
+        lines = [line.strip() for line in answer.errors.splitlines() if line.strip()]
+        return " ".join(lines[:2])[:200] or "the modules system refuses them"

@@ -1,0 +1,211 @@
+"""The link of a node, from the facts of provenance.sh and node.sh. Pure functions of facts."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from nearmetal import strict_yaml
+
+HERE = Path(__file__).resolve().parent
+#: The script whose facts complete those of provenance.sh.
+SCRIPT = HERE / "node.sh"
+DRIVER = re.compile(r"nic\.(.+)\.driver")
+PORT = re.compile(r"ib\.(.+)\.(\d+)\.link_layer")
+RATE = re.compile(r"(\d+(?:\.\d+)?) Gb/sec \((\d+)X ?(\w*)\)")
+NONE = ("", "unknown", "none")
+Guesses = tuple[tuple[str, str], ...]  #: names of values that are guessed, and why
+
+
+@dataclass(frozen=True)
+class Link:
+    """A node's link as a system's file describes it."""
+
+    nic: str  #: interface or port, such as `eth0` or `mlx5_0/1`; '' if there is none
+    driver: str
+    link_class: str
+    link_type: str
+    speed_gbps: float | str
+    model: str
+    rdma: bool = False
+    signalling_gbps: float | None = None
+    #: Values that the facts do not decide.
+    guessed: Guesses = ()
+
+
+@functools.cache
+def known() -> dict:
+    """What drivers and rates mean (nics.yaml)."""
+    return strict_yaml.load((HERE / "nics.yaml").read_bytes())
+
+
+def hypervisor(facts: Mapping[str, str]) -> str:
+    """The hypervisor as a system's file names it; '' if the facts do not tell."""
+    word = facts.get("hypervisor", "unknown")
+    named = known()["hypervisors"].get(word, word)
+    return "" if named == "unknown" else named
+
+
+def is_guest(facts: Mapping[str, str]) -> bool:
+    return facts.get("hypervisor", "unknown") not in NONE
+
+
+def interfaces(facts: Mapping[str, str]) -> list[str]:
+    """The network interfaces of the node that have a carrier."""
+    return [match[1] for key in facts if (match := DRIVER.fullmatch(key))]
+
+
+def carriers_of(facts: Mapping[str, str], name: str) -> list[str]:
+    """The interfaces that a bond, bridge or VLAN sends through; itself if it sends itself."""
+    below = facts.get(f"nic.{name}.lower", "none").split(",")
+    lower = [one for one in below if f"nic.{one}.driver" in facts and one != name]
+    return lower or [name]
+
+
+def main_interface(facts: Mapping[str, str]) -> tuple[str, str]:
+    """The interface between nodes, and by what it was chosen; ('', '') without one."""
+    names = interfaces(facts)
+    for key, why in (("address_nic", "address of the node's name"), ("default_nic", "route")):
+        if facts.get(key) in names:
+            return facts[key], why
+    if not names:
+        return "", ""
+    fastest = max(names, key=lambda name: _number(facts.get(f"nic.{name}.speed", "")))
+    return fastest, "" if len(names) == 1 else "the fastest of several"
+
+
+def ports(facts: Mapping[str, str]) -> list[tuple[str, str]]:
+    """(device, port) of each RDMA port that is active, or whose state is not known."""
+    found = [match.groups() for key in facts if (match := PORT.fullmatch(key))]
+    return [
+        (device, port)
+        for device, port in found
+        if facts.get(f"ib.{device}.{port}.state", "unknown").partition(": ")[2] in ("", "ACTIVE")
+    ]
+
+
+def link_of(facts: Mapping[str, str]) -> Link:
+    """The link between nodes: InfiniBand or EFA where it is active, else the Ethernet interface."""
+    active = ports(facts)
+    for device, port in active:
+        if facts[f"ib.{device}.{port}.link_layer"] == "InfiniBand":
+            return _infiniband(facts, device, port)
+    name, why = main_interface(facts)
+    nic = carriers_of(facts, name)[0] if name else ""
+    link = _ethernet(facts, nic, why)
+    for device, port in active:
+        if facts.get(f"ib.{device}.{port}.driver") in known()["efa"]:
+            return _efa(device)
+    # RoCE, in hardware or in software (Soft-RoCE), is over an interface.
+    over = {facts.get(f"ib.{device}.{port}.netdev") for device, port in active}
+    return replace(link, rdma=bool(over & {name, nic}))
+
+
+def _infiniband(facts: Mapping[str, str], device: str, port: str) -> Link:
+    key = f"ib.{device}.{port}"
+    driver = facts.get(f"{key}.driver", "unknown")
+    # The interface of IPoIB has the PCI identity of its device.
+    over = [
+        name
+        for name in interfaces(facts)
+        if f"{device}/{port}" in facts.get(f"nic.{name}.lower", "").split(",")
+    ]
+    nic = over[0] if over else ""
+    link_class, guess = _class(facts, nic, driver)
+    speed, signalling = rate(facts.get(f"{key}.rate", ""))
+    model = facts.get(f"nic.{nic}.model") or f"{device} ({driver})"
+    return Link(
+        f"{device}/{port}", driver, link_class, "infiniband", speed, model, True, signalling, guess
+    )
+
+
+def _efa(device: str) -> Link:
+    """Amazon's adapter, whose rate no file of the kernel has."""
+    why = "the kernel does not tell EFA's rate: see the instance type's documentation"
+    return Link(
+        device, "efa", "sriov", "efa", "unknown", "EFA", False, None, (("link_speed_gbps", why),)
+    )
+
+
+def _ethernet(facts: Mapping[str, str], nic: str, why: str) -> Link:
+    driver = facts.get(f"nic.{nic}.driver", "unknown")
+    guessed: Guesses = ()
+    if why == "the fastest of several":
+        guessed = (("nic_model", "several interfaces; this is the fastest"),)
+    if not nic:
+        reason = "no interface was found on the node"
+        keys = ("link_class", "link_type", "link_speed_gbps", "nic_model")
+        return Link(
+            "",
+            driver,
+            _guess(facts),
+            "ethernet",
+            "unknown",
+            "unknown",
+            False,
+            None,
+            tuple((key, reason) for key in keys),
+        )
+    if driver in known()["software"]:
+        link_class = known()["software"][driver]
+        return Link(nic, driver, link_class, "software", "memory", driver, guessed=guessed)
+    link_class, guess = _class(facts, nic, driver)
+    speed: float | str = _number(facts.get(f"nic.{nic}.speed", "")) / 1000 or "unknown"
+    if speed == "unknown":
+        guessed += (("link_speed_gbps", f"the driver {driver} does not tell the rate"),)
+    model = facts.get(f"nic.{nic}.model") or driver
+    return Link(nic, driver, link_class, "ethernet", speed, model, guessed=guessed + guess)
+
+
+def _guess(facts: Mapping[str, str]) -> str:
+    return "emulated" if is_guest(facts) else "native"
+
+
+def _class(facts: Mapping[str, str], nic: str, driver: str) -> tuple[str, Guesses]:
+    """The link class of a NIC, and the reason if it is guessed."""
+    about = known()
+    if not is_guest(facts):
+        if facts.get("hypervisor", "unknown") == "unknown":
+            return "native", (("link_class", "the node does not tell whether it is a VM"),)
+        return "native", ()
+    if driver in about["ambiguous"]:
+        reason = f"{driver} drives emulated and passed-through NICs"
+        return "emulated", (("link_class", reason),)
+    if driver in about["emulated"]:
+        return "emulated", ()
+    identity = facts.get(f"nic.{nic}.pci", "")
+    virtual = facts.get(f"nic.{nic}.virtual_function") == "yes"
+    if driver in about["sriov"] or virtual or identity in about["virtual_functions"]:
+        return "sriov", ()
+    if driver == "unknown":
+        return "emulated", (("link_class", "the node does not tell the NIC's driver"),)
+    if identity:
+        return "passthrough", ()
+    reason = "the PCI identity is not known: a virtual function would be sriov"
+    return "passthrough", (("link_class", reason),)
+
+
+def rate(text: str) -> tuple[float | str, float | None]:
+    """Data rate and, where it differs, signalling rate of a port in Gb/s.
+
+    `40 Gb/sec (4X QDR)` carries 32 Gb/s.
+    """
+    match = RATE.fullmatch(text.strip())
+    if not match:
+        return "unknown", None
+    quoted, lanes, name = float(match[1]), int(match[2]), match[3]
+    data = known()["lanes"].get(name)
+    if data is None:
+        return _plain(quoted), None
+    return _plain(round(lanes * data, 1)), _plain(quoted)
+
+
+def _plain(value: float) -> float:
+    return int(value) if value == int(value) else value
+
+
+def _number(text: str) -> float:
+    return float(text) if text.isdecimal() else 0.0

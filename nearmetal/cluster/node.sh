@@ -1,0 +1,78 @@
+#!/bin/sh
+# What a system's file needs of a node beyond the facts of provenance.sh, and in its form:
+# one line a fact, `<hostname> <key>=<value>`. Needs no root.
+#   srun --ntasks=1 sh node.sh
+# nearmetal/cluster/node.py reads what this prints.
+
+LC_ALL=C
+PATH=$PATH:/usr/sbin:/sbin
+export LC_ALL PATH
+# As in provenance.sh: the name is the one in this namespace.
+read -r host < /proc/sys/kernel/hostname
+
+fact() { # KEY VALUE
+    printf '%s %s=%s\n' "$host" "$1" "${2:-unknown}"
+}
+
+file_fact() { # KEY FILE
+    value=
+    { read -r value < "$2"; } 2>/dev/null
+    fact "$1" "$value"
+}
+
+# /sys shows the interfaces of whoever mounted it: an interface of this name may be another one.
+is_ours() { # NAME
+    ours=$(ip -o link show dev "$1" 2>/dev/null) || return 0
+    read -r index < "/sys/class/net/$1/ifindex" && [ "${ours%%:*}" = "$index" ]
+}
+
+interface() { # NAME, of a PCI device
+    sys=/sys/class/net/$1/device
+    [ -e "$sys/vendor" ] && is_ours "$1" || return 0
+    read -r vendor < "$sys/vendor"
+    read -r device < "$sys/device"
+    fact "nic.$1.pci" "${vendor#0x}:${device#0x}"
+    [ ! -e "$sys/physfn" ] || fact "nic.$1.virtual_function" yes
+    address=$(readlink "$sys")
+    model=$(lspci -s "${address##*/}" 2>/dev/null)
+    [ -z "$model" ] || fact "nic.$1.model" "${model#*: }"
+}
+
+port() { # DIRECTORY of an InfiniBand, RoCE or EFA port
+    device=${1#/sys/class/infiniband/}
+    device=${device%%/*}
+    file_fact "ib.$device.${1##*/}.state" "$1/state"
+    driver=$(readlink "/sys/class/infiniband/$device/device/driver")
+    fact "ib.$device.${1##*/}.driver" "${driver##*/}"
+}
+
+# The interface that has the address of the node's name, by which other nodes reach it.
+own_interface() {
+    address=$(getent ahostsv4 "${SLURMD_NODENAME:-$host}" 2>/dev/null)
+    address=${address%%[!0-9.]*}
+    [ -n "$address" ] || return 0
+    ip -o -4 address show 2>/dev/null | while read -r _ name _ own _; do
+        case $name,${own%/*} in
+            lo,*) ;;
+            *,"$address") fact address_nic "$name"; break ;;
+        esac
+    done
+}
+
+for directory in /sys/class/net/*; do
+    interface "${directory##*/}"
+done
+for directory in /sys/class/infiniband/*/ports/*; do
+    [ ! -d "$directory" ] || port "$directory"
+done
+own_interface
+route=$(ip -o -4 route show default 2>/dev/null)
+case $route in
+    *' dev '*) route=${route#* dev }; fact default_nic "${route%% *}" ;;
+esac
+for command in apptainer singularity gcc java mpicc ompi_info mpichversion qperf ib_write_bw; do
+    found=$(command -v "$command" 2>/dev/null)
+    fact "command.$command" "${found:-none}"
+done
+if unshare --user true 2>/dev/null; then namespaces=yes; else namespaces=no; fi
+fact user_namespaces "$namespaces"

@@ -1,0 +1,179 @@
+"""Partitions, nodes, settings and accounts of Slurm, from the text of its commands.
+
+Pure functions. The forms are those of Slurm 17 to 24: `scontrol --oneliner`, `sinfo --format`,
+`sacctmgr --parsable2`. Nothing needs Slurm's JSON plugin, which few sites install.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+#: Columns of the command that replaces `scontrol show node` where users may not run it.
+SINFO = "%R|%N|%X|%Y|%Z|%m|%T|%l"
+FIELD = re.compile(r"(?:^|\s)([A-Z][\w:/]*)=(\S*)")
+#: Slurm's words for no value.
+NOTHING = {"", "(null)", "N/A", "n/a", "NONE", "None", "none"}
+#: Words of a node's state that keep jobs away, by their beginning. `POWERED_DOWN` does not.
+AWAY = ("DOWN", "DRAIN", "FAIL", "MAINT", "ERROR", "UNKNOWN", "FUTURE", "NOT_RESPONDING")
+TIME = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)")
+SETTING = re.compile(r"(\w+)\s+= (.*?)\s*")
+
+
+@dataclass(frozen=True)
+class Node:
+    name: str
+    sockets: int
+    cores: int  #: physical cores of the node
+    threads: int  #: hardware threads of a core
+    memory_mb: int
+    partitions: tuple[str, ...]
+    state: str
+
+    @property
+    def usable(self) -> bool:
+        """Whether jobs can run on it, now or after other jobs."""
+        words = self.state.split("+")
+        return not any(word.startswith(AWAY) or word.endswith("*") for word in words)
+
+
+@dataclass(frozen=True)
+class Partition:
+    name: str
+    up: bool
+    time_limit: str  #: such as `1d` or `2h30m`; '' without a limit
+    accounts: tuple[str, ...] = ()  #: that may use it; (): all
+
+
+def records(text: str) -> list[dict[str, str]]:
+    """The fields of each line of `scontrol --oneliner`.
+
+    A value that has blanks is cut at the first one. Of two equal keys the first counts: a text of
+    an administrator (Reason, Comment) stands last.
+    """
+    found = []
+    for line in text.splitlines():
+        fields: dict[str, str] = {}
+        for key, value in FIELD.findall(line):
+            fields.setdefault(key, value)
+        if fields:
+            found.append(fields)
+    return found
+
+
+def nodes(text: str) -> list[Node]:
+    """Nodes of `scontrol --oneliner show node`."""
+    found = []
+    for fields in records(text):
+        if "NodeName" not in fields:
+            continue
+        sockets, threads = _count(fields, "Sockets", 1), _count(fields, "ThreadsPerCore", 1)
+        by_parts = sockets * _count(fields, "CoresPerSocket", 0)
+        processors = _count(fields, "CPUTot", 0)
+        found.append(
+            Node(
+                fields["NodeName"],
+                sockets,
+                by_parts or max(1, processors // threads),
+                threads,
+                _count(fields, "RealMemory", 0),
+                _names(fields.get("Partitions", "")),
+                fields.get("State", "UNKNOWN").upper(),
+            )
+        )
+    return found
+
+
+def partitions(text: str) -> list[Partition]:
+    """Partitions of `scontrol --oneliner show partition`."""
+    return [
+        Partition(
+            fields["PartitionName"],
+            fields.get("State", "UP") == "UP",
+            time_limit(fields.get("MaxTime", "")),
+            tuple(name for name in _names(fields.get("AllowAccounts", "ALL")) if name != "ALL"),
+        )
+        for fields in records(text)
+        if "PartitionName" in fields
+    ]
+
+
+def of_sinfo(text: str) -> tuple[list[Partition], list[Node]]:
+    """Partitions and nodes of `sinfo --noheader --Node --format=SINFO`, a line a pair of both."""
+    places: dict[str, Partition] = {}
+    found: dict[str, Node] = {}
+    for line in text.splitlines():
+        cells = [cell.strip() for cell in line.split("|")]
+        if len(cells) != len(SINFO.split("|")):
+            continue
+        partition, name, *numbers, state, limit = cells
+        places.setdefault(partition, Partition(partition, True, time_limit(limit)))
+        sockets, cores, threads, memory = (_number(text) for text in numbers)
+        earlier = found[name].partitions if name in found else ()
+        found[name] = Node(
+            name,
+            sockets or 1,
+            max(1, (sockets or 1) * cores),
+            threads or 1,
+            memory,
+            (*earlier, partition),
+            state.upper(),
+        )
+    return list(places.values()), list(found.values())
+
+
+def settings(text: str) -> dict[str, str]:
+    """Settings of `scontrol show config`."""
+    lines = (SETTING.fullmatch(line) for line in text.splitlines())
+    return {match[1]: match[2] for match in lines if match}
+
+
+def has_accounting(config: Mapping[str, str]) -> bool | None:
+    """Whether Slurm stores ended jobs, so that `sacct` finds them. None if it is not known."""
+    kind = config.get("AccountingStorageType")
+    return None if kind is None else kind.split("/")[-1] not in {"none", "(null)", ""}
+
+
+def mpi_types(text: str) -> list[str]:
+    """Names for srun's `--mpi`, from `srun --mpi=list`.
+
+    Slurm 22.05 and later prints `MPI plugin types are...`, earlier ones `srun: MPI types are...`.
+    """
+    found = []
+    for line in text.splitlines():
+        line = line.removeprefix("srun:").strip()
+        _, colon, more = line.partition("versions available:")
+        words = more.replace(",", " ").split() if colon else line.split()
+        if colon or (len(words) == 1 and re.fullmatch(r"\w+", words[0])):
+            found += words
+    return list(dict.fromkeys(found))
+
+
+def accounts(text: str) -> list[str]:
+    """Accounts of a user, from `sacctmgr --noheader --parsable2 show assoc format=account`."""
+    found = (line.split("|")[0].strip() for line in text.splitlines())
+    return list(dict.fromkeys(filter(None, found)))
+
+
+def time_limit(text: str) -> str:
+    """A time of Slurm as ReFrame writes it: `1-12:00:00` is `1d12h`. '' without a limit."""
+    match = TIME.fullmatch(text.strip())
+    if not match:
+        return ""
+    numbers = [int(part or 0) for part in match.groups()]
+    return "".join(f"{number}{unit}" for number, unit in zip(numbers, "dhms") if number)
+
+
+def _count(fields: Mapping[str, str], key: str, default: int) -> int:
+    return _number(fields.get(key, "")) or default
+
+
+def _number(text: str) -> int:
+    """A count; `64+`, where nodes differ, is 64. 0 where the text is none."""
+    match = re.match(r"\d+", text)
+    return int(match[0]) if match else 0
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return () if text in NOTHING else tuple(filter(None, text.split(",")))

@@ -1,0 +1,121 @@
+"""`nearmetal doctor`: what a system lacks to run the checks, each with its fix."""
+
+import os
+import re
+import socket
+from collections.abc import Sequence
+from pathlib import Path
+
+from nearmetal import choices, files, results
+from nearmetal.cluster.ask import Asker
+from nearmetal.cluster.modules import Modules
+from nearmetal.commands.common import tell
+from nearmetal.doctor import described, here, smoke
+from nearmetal.doctor.described import Described
+from nearmetal.doctor.finding import Finding, together
+from nearmetal.errors import NearmetalError
+from nearmetal.site import described as site_files
+from nearmetal.site import obsolete
+
+
+def run(arguments) -> int:
+    """Print what is missing; 2 if something is."""
+    if not (arguments.no_jobs or smoke.CHECKS.is_dir()):
+        raise NearmetalError(
+            f"there is no {smoke.CHECKS}, whose checks are the smoke cases. Fix: run this in a "
+            "checkout of Nearmetal's repository, or give --no-jobs"
+        )
+    name, _, partition = (arguments.system or system_of_host()).partition(":")
+    path, document, environments = site_files.described(name)
+    if partition:
+        document = {**document, "partitions": only(document, partition)}
+    asker = Asker()
+    system = Described(str(path), document, environments, asker, Modules.found(os.environ, asker))
+    schedulers = [one["scheduler"] for one in document["partitions"]]
+    if any(scheduler in described.SLURM for scheduler in schedulers):
+        system.ask_slurm()
+    print(f"{name}: {path}")
+    found = [*here.findings(schedulers), *described.findings(system)]
+    for one in together(found):
+        print(f"missing: {one}", flush=True)
+    if not found:
+        print("ok: commands, versions, partitions and modules")
+    if arguments.no_jobs:
+        print("smoke cases were not run (--no-jobs)")
+    elif smokes_anywhere(system, found):
+        directory = arguments.directory or results.default_database().parent / "doctor"
+        found += run_smoke_cases(system, found, directory.absolute(), arguments.wait)
+    return summary(name, found, arguments.no_jobs)
+
+
+def system_of_host() -> str:
+    """The system of RFM_SYSTEM, else the one whose host names match this host, as in ReFrame."""
+    if os.environ.get("RFM_SYSTEM"):
+        return os.environ["RFM_SYSTEM"]
+    host, names = socket.gethostname(), []
+    for name, document in obsolete.systems():
+        names.append(name)
+        patterns = document.get("hostnames") or []
+        if any(re.match(str(pattern), host) for pattern in patterns):
+            return name
+    raise NearmetalError(
+        f"no system's `hostnames` match this host, {host}: "
+        f"{choices.unknown(None, names)}. Fix: nearmetal doctor SYSTEM, or nearmetal init"
+    )
+
+
+def only(document: dict, partition: str) -> list[dict]:
+    """The partition of this name, in a list. Raises NearmetalError."""
+    found = [one for one in document["partitions"] if one["name"] == partition]
+    if not found:
+        names = [one["name"] for one in document["partitions"]]
+        raise NearmetalError(
+            f"{document['name']}: {choices.unknown_value('the partition', partition, names)}. "
+            "Fix: correct it, or describe the partition in the system's file"
+        )
+    return found
+
+
+def environs_to_try(partition: dict, found: Sequence[Finding]) -> list[str]:
+    """The environments that nothing found so far keeps from running."""
+    return [
+        name
+        for name in partition["environs"]
+        if not any(one.covers(partition["name"], name) for one in found)
+    ]
+
+
+def smokes_anywhere(system: Described, found: Sequence[Finding]) -> bool:
+    partitions = system.document["partitions"]
+    return any(environs_to_try(one, found) for one in partitions)
+
+
+def run_smoke_cases(
+    system: Described, known: Sequence[Finding], directory: Path, wait: int
+) -> list[Finding]:
+    """Run a short case on each partition with each environment. Returns what is missing."""
+    files.make_directory(directory)
+    found: list[Finding] = []
+    for partition in system.document["partitions"]:
+        name = partition["name"]
+        environs = environs_to_try(partition, known)
+        for case in smoke.plan(partition, environs, system.environments):
+            tell(f"running {case.check.strip('^$')} on {name} with {', '.join(case.environs)}")
+            ran = smoke.run(system.name, name, case, directory, wait)
+            for line in smoke.lines_of(ran, name, case):
+                print(line, flush=True)
+            for finding in ran.findings:
+                print(f"missing: {finding}", flush=True)
+            found += ran.findings
+    return found
+
+
+def summary(name: str, found: Sequence[Finding], without_jobs: bool) -> int:
+    """Print the end, and return the exit code."""
+    if found:
+        print(f"{name}: findings: {len(together(found))}; cases that they concern do not run")
+        return 2
+    print(f"{name}: nothing is missing" + (" as far as no job shows it" * without_jobs))
+    if not without_jobs:
+        print(f"next:\n    reframe -c reframe_checks -r --system {name}")
+    return 0

@@ -1,0 +1,51 @@
+"""`nearmetal export`."""
+
+from __future__ import annotations
+
+import sys
+
+from nearmetal import export, results
+from nearmetal.commands.common import newest_is_missing, refuse_same, seconds, write
+from nearmetal.results import Database, ResultsError, Session
+
+
+def run(arguments) -> int:
+    """2 if the newest session of a system is missing: what is exported is not all."""
+    outputs = [one for one in (arguments.csv, arguments.parquet, arguments.openmetrics) if one]
+    if not outputs:
+        raise ResultsError("nothing to write. Fix: give --csv, --parquet or --openmetrics")
+    refuse_same(outputs)
+    systems = set(arguments.system or ())
+    found: list[Session] = []
+    stored: set[str] = set()
+    missing = False
+    for database in arguments.databases:
+        here = [one for one in _sessions(database) if not systems or one.system in systems]
+        found += [one for one in here if _recent(one, arguments.since)]
+        stored |= (names := {one.system for one in here})
+        for name in sorted(names):
+            missing |= bool(newest_is_missing(database, name))
+    for unknown in sorted(systems - stored) or ([] if stored else [None]):
+        results.load_session(arguments.database, unknown)  # raises, and names the known systems
+    absent = systems - {one.system for one in found} or (set() if found else stored)
+    if absent:
+        raise ResultsError(
+            f"no session on {', '.join(sorted(absent))} since {arguments.since}. "
+            "Fix: give an earlier --since"
+        )
+    if arguments.csv or arguments.parquet:
+        frame = export.table(found, arguments.fact)
+        for name in export.absent(found, arguments.fact):
+            print(f"nearmetal: no case has the fact {name}: its column is empty", file=sys.stderr)
+        write(arguments.csv, lambda: export.csv(frame))
+        write(arguments.parquet, lambda: export.parquet(frame))
+    write(arguments.openmetrics, lambda: export.openmetrics(found))
+    return 2 if missing else 0
+
+
+def _sessions(database: Database) -> list[Session]:
+    return list(results.sessions(database, kinds=("campaign", "duet")))
+
+
+def _recent(session: Session, since: str | None) -> bool:
+    return since is None or session.time >= seconds(since)

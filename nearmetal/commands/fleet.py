@@ -1,0 +1,107 @@
+"""`nearmetal fleet`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from nearmetal import results
+from nearmetal.again import Again
+from nearmetal.commands.common import refuse_same, session_of, tell, write
+from nearmetal.fleet import findings, render, sweep
+from nearmetal.fleet.render import Swept
+from nearmetal.fleet.sweep import Sweep
+from nearmetal.gate import rerun
+from nearmetal.gate.verdict import Where
+from nearmetal.results import Case, Database, Session
+
+#: Case and sweep, by the case's identity.
+Sweeps = dict[Where, tuple[Case, Sweep]]
+
+
+def run(arguments) -> int:
+    """1 if a node, switch or link is slower than the others or failed; 0 if none is."""
+    refuse_same((arguments.json, arguments.openmetrics, arguments.nhc))
+    session = session_of(arguments)
+    sweeps = sweeps_of(session)
+    if not sweeps:
+        raise results.ResultsError(
+            f"session {session.uuid} holds no sweep of all nodes. Fix: give a partition the "
+            "feature fleet, and run `reframe -c reframe_checks -r -n fleet_links`"
+        )
+    database = Database.of(arguments.database)
+    if arguments.confirm:
+        suspected = {
+            where: Again(one.repeats) for where, (_, one) in sweeps.items() if findings.of(one)
+        }
+        sweep_again(arguments, session, suspected, database)
+    found = swept(database, session, sweeps)
+    for one in found:
+        print(render.text(one))
+    for line in render.actions(found):
+        print(line)
+    write(arguments.json, lambda: render.document(session, found))
+    write(arguments.openmetrics, lambda: render.openmetrics(session, found))
+    write(arguments.nhc, lambda: render.nhc(found))
+    return 1 if any(one.found for one in found) else 0
+
+
+def sweeps_of(session: Session) -> Sweeps:
+    """The cases of a session that hold a sweep. Raises SweepError."""
+    return {case.where: (case, sweep.read(case)) for case in session.cases if case.links}
+
+
+def swept(database: Database, session: Session, sweeps: Sweeps) -> list[Swept]:
+    """The sweeps of a session, with what they show. Raises SweepError."""
+    second: Sweeps = {}
+    for one in results.confirmations(database, session):
+        second |= sweeps_of(one)  # of a case that was swept again and again, the newest
+    return [
+        judged(database, session, case, first, second[where][1] if where in second else None)
+        for where, (case, first) in sweeps.items()
+    ]
+
+
+def sweep_again(
+    arguments, session: Session, wanted: Mapping[Where, Again], database: Database
+) -> None:
+    """Run the sweeps again that show something. Raises ConfirmError if one is not stored."""
+    if not wanted:
+        return
+    reframe = arguments.reframe or rerun.reframe_of(session, database)
+    tell(f"a second sweep begins: {', '.join(' | '.join(where) for where in wanted)}")
+    found = rerun.measure(session, wanted, database, reframe, arguments.within)
+    newest = results.confirmations(database, session)[-1]
+    stored = {case.where for case in newest.cases if case.links}
+    for where in wanted:
+        if where not in stored:
+            raise rerun.ConfirmError(
+                f"{' | '.join(where)} has no second sweep, so nothing is confirmed: "
+                f"{found.get(where, 'ReFrame stored no result of it')}"
+            )
+
+
+def judged(
+    database: Database, session: Session, case: Case, first: Sweep, second: Sweep | None
+) -> Swept:
+    """What the sweep of a case shows and since when; after a second sweep, what both show."""
+    seen = findings.of(first)
+    found = findings.confirmed(first, second) if second else seen
+    past = earlier(database, session, case)
+    dated = findings.dated(found, session.started, past)
+    return Swept(case, first, dated, second is not None, findings.vanished(seen, found))
+
+
+def earlier(database: Database, session: Session, case: Case) -> Iterator[tuple[str, Sweep]]:
+    """Starts and sweeps of the same case before this session, the newest first.
+
+    One that cannot be read is said and left out.
+    """
+    for past in results.sessions(database, newest_first=True):
+        if past.system != session.system or past.order >= session.order:
+            continue
+        for one in past.cases:
+            if one.where == case.where and one.links:
+                try:
+                    yield past.started, sweep.read(one)
+                except sweep.SweepError as error:
+                    tell(f"session {past.uuid} is left out: {error}")

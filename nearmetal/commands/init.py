@@ -1,0 +1,184 @@
+"""`nearmetal init`: writes the file of this cluster."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from datetime import datetime, timezone
+from pathlib import Path
+
+from reframe.core.exceptions import ConfigError
+
+from nearmetal import choices, files, strict_yaml
+from nearmetal.checkout import CHECKOUT
+from nearmetal.cluster.ask import Asker
+from nearmetal.commands.common import tell
+from nearmetal.errors import NearmetalError
+from nearmetal.init import describe, inspect
+from nearmetal.init.gather import Cluster, gather
+from nearmetal.init.lines import Lines, comment
+from nearmetal.locks import images_lock
+from nearmetal.site import described, obsolete
+from nearmetal.site.site_files import check_system, read_environments
+
+
+def run(arguments) -> int:
+    """Write the file. Exit code 2 if something of the cluster could not be read."""
+    inspects = may_submit(arguments)
+    common = environments()
+    asker = Asker()
+    tell("asking Slurm and the modules system")
+    cluster = gather(asker)
+    name = arguments.name or describe.name_of(cluster.config.get("ClusterName", "cluster"))
+    path = place_of(name, arguments.directory)
+    wanted, left_out = describe.chosen_partitions(cluster, known_partitions(cluster, arguments))
+    if not wanted:
+        raise NearmetalError("; ".join(left_out) or "no partition is left")
+    together = inspect.groups(cluster, [one.name for one in wanted])
+    if inspects is None:
+        inspects = agreed(together)
+    if inspects:
+        inspect.inspect(cluster, together, arguments.access, arguments.wait, asker, tell)
+    if any(one.name not in cluster.inspected for one in wanted):
+        inspect.inspect_login_node(cluster, asker)
+    images = with_image(common)
+    lines = describe.describe(cluster, name, wanted, arguments.access, common, images)
+    unread = [*asker.unread, *filter(None, [cluster.modules.note])]
+    write(path, lines, head(describe.found_modules(cluster), [*left_out, *unread]), common)
+    report(path, name, lines, [*left_out, *unread])
+    return 2 if unread else 0
+
+
+def environments() -> dict[str, dict]:
+    """The environments of all systems by name. Raises NearmetalError."""
+    try:
+        return read_environments(described.environments_file())
+    except ConfigError as error:
+        raise NearmetalError(
+            f"{error}. Fix: run this in a checkout of Nearmetal's repository, or set "
+            "RFM_CONFIG_PATH to its directory site-config"
+        ) from None
+
+
+def may_submit(arguments) -> bool | None:
+    """Whether jobs may be submitted; None if the user is to be asked. Raises NearmetalError."""
+    if arguments.yes or arguments.no_jobs:
+        return bool(arguments.yes)
+    if sys.stdin.isatty():
+        return None
+    raise NearmetalError(
+        "there is no terminal to ask whether jobs may inspect the nodes. Fix: give --yes, or "
+        "--no-jobs, with which facts of the nodes are guessed"
+    )
+
+
+def agreed(together: list[list[str]]) -> bool:
+    """Whether the user agrees to the jobs."""
+    if not together:
+        return False
+    print("One node of each partition is inspected, by a job on one core for some seconds:")
+    for names in together:
+        print(
+            f"  srun -p {names[0]}"
+            + (f"  (the same nodes: {', '.join(names[1:])})" * (len(names) > 1))
+        )
+    print(
+        "Submit? Without these jobs the facts of the nodes are guessed. [y/N] ", end="", flush=True
+    )
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def known_partitions(cluster: Cluster, arguments) -> list[str]:
+    """The partitions of --partition. Raises NearmetalError for one that Slurm does not know."""
+    known = [one.name for one in cluster.partitions]
+    for name in arguments.partition:
+        if name not in known:
+            raise NearmetalError(
+                f"--partition: {choices.unknown_value('the partition', name, known)}. Fix: give "
+                "one that `sinfo` lists"
+            )
+    return arguments.partition
+
+
+def place_of(name: str, directory: Path | None) -> Path:
+    """The file to write, where nothing is yet. Raises NearmetalError."""
+    if not describe.NAME.fullmatch(name):
+        raise NearmetalError(
+            f"{name!r} is no name of a system. Fix: give letters, digits, _ and -, beginning with "
+            "a letter or _"
+        )
+    directory = (directory or obsolete.directories()[0]).absolute()
+    path = directory / f"{name}.yaml"
+    for taken in (path, path.with_suffix(".yml")):
+        if os.path.lexists(taken):
+            raise NearmetalError(
+                f"{taken} is there, and nothing is overwritten. Fix: move it, or give another "
+                "name: nearmetal init NAME"
+            )
+    above = next(one for one in (directory, *directory.parents) if one.exists())
+    if not os.access(above, os.W_OK | os.X_OK):
+        raise NearmetalError(
+            f"{above}: you may not write there. Fix: nearmetal init --directory DIRECTORY"
+        )
+    if found := obsolete.file_of(name, [directory]):
+        raise NearmetalError(
+            f"{found[0]} describes a system {name!r} already. Fix: give another name: "
+            "nearmetal init NAME"
+        )
+    return path
+
+
+def with_image(common: dict[str, dict]) -> list[str]:
+    """Names of the environments whose image was built."""
+    directory = images_lock.directory()
+    images = {name: one.get("extras", {}).get("image") for name, one in common.items()}
+    return [
+        name for name, image in images.items() if image and (directory / f"{image}.sif").exists()
+    ]
+
+
+def head(modules: list[str], notes: list[str]) -> str:
+    """The comment at the beginning of the file.
+
+    :arg modules: sentences on the modules that are there.
+    :arg notes: sentences on what is left out or was not read.
+    """
+    today = datetime.now(timezone.utc).date().isoformat()
+    text = comment(
+        f"Written by `nearmetal init` on {today}. Each comment names the origin of its line. Check "
+        'the lines marked "guessed". docs/keys.md describes the keys.'
+    )
+    for title, sentences in (("Modules:", modules), ("Left out, or not read:", notes)):
+        if sentences:
+            text += comment(title) + "".join(comment(f"- {one}") for one in sentences)
+    return text
+
+
+def write(path: Path, lines: Lines, head: str, common: dict[str, dict]) -> None:
+    """Write the file. Raises NearmetalError if ReFrame would refuse it."""
+    text = f"{head}{lines}"
+    try:
+        check_system(path, strict_yaml.load(text), common)
+    except (ConfigError, strict_yaml.YamlError) as error:
+        raise NearmetalError(
+            f"{path} is not written, since ReFrame would refuse it: {error}. Fix: leave out "
+            "partitions by --partition, or describe the system by hand (docs/cluster.md)"
+        ) from None
+    files.write(path, text)
+
+
+def report(path: Path, name: str, lines: Lines, notes: list[str]) -> None:
+    """Print what was written, what is missing, and what to type next."""
+    for text in notes:
+        tell(text)
+    print(f"wrote {path}: {len(lines.lines)} lines, {lines.guesses} of them guessed")
+    print("next:")
+    if lines.guesses:
+        print(f"    grep -n guessed: {shlex.quote(str(path))}    # check these lines")
+    if path.parent not in [directory.absolute() for directory in obsolete.directories()]:
+        print(f"    export NEARMETAL_SYSTEMS_PATH={shlex.quote(str(path.parent))}")
+    if not os.environ.get("RFM_CONFIG_PATH"):
+        print(f"    export RFM_CONFIG_PATH={shlex.quote(str(CHECKOUT / 'site-config'))}")
+    print(f"    nearmetal doctor {name}")
+    print(f"    reframe -c {shlex.quote(str(CHECKOUT / 'reframe_checks'))} -r --system {name}")

@@ -1,0 +1,1 @@
+"""Finds what a system lacks to run the checks (`nearmetal doctor`)."""

@@ -1,0 +1,1 @@
+"""Explains what got worse: facts that changed, evidence that moved, layers that moved together."""

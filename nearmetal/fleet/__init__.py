@@ -1,0 +1,1 @@
+"""Which node, link or switch is slow, among all of a partition."""

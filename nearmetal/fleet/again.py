@@ -1,0 +1,104 @@
+"""Judges suspects by a second sweep of the same nodes. Pure functions.
+
+What noise alone made slow is quick again: fresh values were not selected for being slow. Suspects
+and healthy links are measured in one job, so that a slow hour is no finding.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from scipy import special
+
+from nearmetal.fleet.blame import (
+    BOTH,
+    INTO,
+    MEDIAN_ERROR,
+    OUT,
+    Suspect,
+    errors,
+    natural_variance,
+)
+from nearmetal.fleet.model import Fit, median
+from nearmetal.stats.plan import CONFIRMATION_ERROR, THRESHOLD
+from nearmetal.stats.ranks import SPREAD_EFFICIENCY, spread
+
+#: Most healthy nodes whose links show how healthy links vary: enough of them, in little memory.
+MOST_SENDERS = 64
+#: Fewest links that show it.
+LEAST_HEALTHY = 3
+
+
+def confirmed(suspects: Sequence[Suspect], fit: Fit, slowness: np.ndarray) -> list[Suspect]:
+    """The suspects that fresh values show again, with the change and the p-value of these.
+
+    A suspect's median is compared with that of the healthy links. What healthy nodes differ by
+    nature is known from the first sweep. The whole error is plan.CONFIRMATION_ERROR, shared
+    equally. A suspect without a fresh value is not confirmed.
+
+    :arg fit: of the first sweep, which knows how healthy nodes and near and far links differ.
+    :arg slowness: (n, n) fresh values, as of the first sweep (model.fit).
+    """
+    held = {node for one in suspects for node in one.nodes}
+    quiet = [node for node in range(len(fit.out)) if node not in held]
+    senders = quiet[:: -(-len(quiet) // MOST_SENDERS) or 1]
+    healthy = _known(_shifts(fit, slowness, held, senders, quiet))
+    if len(healthy) < LEAST_HEALTHY:
+        return []
+    noise, natural = float(spread(healthy)), natural_variance(fit.out, errors(fit))
+    freedom = max(1.0, SPREAD_EFFICIENCY * (len(healthy) - 1))
+    found = []
+    for one in suspects:
+        own = _known(_of(one, fit, slowness, held, quiet))
+        if not len(own):
+            continue
+        shift = median(own) - median(healthy)
+        variance = noise**2 * (_of_median(len(own)) + _of_median(len(healthy)))
+        if one.kind != "link":
+            variance += natural
+        deviation = math.sqrt(variance)
+        p = float(special.stdtr(freedom, -shift / deviation)) if deviation else float(shift <= 0)
+        if p <= CONFIRMATION_ERROR / len(suspects) and shift > math.log1p(THRESHOLD):
+            found.append(replace(one, change=math.expm1(shift), p=p))
+    return found
+
+
+def _of(
+    one: Suspect, fit: Fit, slowness: np.ndarray, held: set[int], quiet: Sequence[int]
+) -> np.ndarray:
+    """Shifts of a suspect's links: a link's own, else those with healthy nodes."""
+    near: Sequence[int] = one.nodes
+    far = quiet
+    if one.kind == "link":
+        near, far = one.nodes[:1], one.nodes[1:]
+    parts = []
+    if one.direction in (OUT, BOTH):
+        parts.append(_shifts(fit, slowness, held, near, far).ravel())
+    if one.direction in (INTO, BOTH):
+        parts.append(_shifts(fit, slowness, held, far, near).ravel())
+    return np.concatenate(parts)
+
+
+def _shifts(
+    fit: Fit,
+    slowness: np.ndarray,
+    held: set[int],
+    senders: Sequence[int],
+    receivers: Sequence[int],
+) -> np.ndarray:
+    """Logarithms of the values beyond what healthy nodes would have, (senders, receivers)."""
+    rows, columns = np.array(senders, dtype=int), np.array(receivers, dtype=int)
+    expected = fit.expected(rows, columns, held)
+    return np.log(slowness[np.ix_(rows, columns)]) - expected
+
+
+def _known(values: np.ndarray) -> np.ndarray:
+    return values[np.isfinite(values)]
+
+
+def _of_median(count: int) -> float:
+    """Variance of the median of so many values, relative to that of one, for normal noise."""
+    return 1 / count if count < 3 else MEDIAN_ERROR**2 / count

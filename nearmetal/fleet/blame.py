@@ -1,0 +1,235 @@
+"""Which nodes, switches and links of a fleet are slower than the rest. Pure functions.
+
+The fleet is its own reference: most of its nodes, switches and links are taken for healthy. What is
+found is a suspect until it is measured again beside healthy ones (`again`).
+
+The error of a sweep, plan.CAMPAIGN_ERROR, is shared equally among switches, nodes and links, and
+within each kind among all that are tested (Bonferroni).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy import special
+
+from nearmetal.fleet.model import Fit, median
+from nearmetal.stats.plan import CAMPAIGN_ERROR, THRESHOLD
+from nearmetal.stats.ranks import SPREAD_EFFICIENCY, spread
+
+#: Standard error of a median relative to that of a mean, for normal noise.
+MEDIAN_ERROR = math.sqrt(math.pi / 2)
+#: Least part of a switch's nodes that are slow where the switch is to blame.
+MOST_OF_A_SWITCH = 0.75
+#: Least part by which a link is slow: less is the noise of single links, whose tail is not known.
+LEAST_OF_A_LINK = 0.10
+#: Least standard error: where most values are equal, the noise seems to be 0.
+LEAST_ERROR = 1e-6
+#: Fewest members of a majority.
+LEAST = 3
+#: How far beyond the quickest residual a slow link must be, in multiples. Where the tail of the
+#: noise falls with the sixth power, as for medians of three values with a tail of the third, noise
+#: is beyond it in one sweep of twelve.
+BEYOND = 1.5
+OUT, INTO, BOTH = "out", "in", "both"
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """What is slower than the rest of the fleet."""
+
+    kind: str  #: switch, path (that some nodes share, of no known switch), node, link
+    nodes: tuple[int, ...]  #: those behind the switch or path; the node; the link's two ends
+    direction: str  #: of the messages, as the nodes see it: OUT, INTO or BOTH
+    change: float  #: how much slower than the fleet's median, as a fraction of its time
+    p: float  #: one-sided p-value, before the error is shared
+
+
+@dataclass(frozen=True)
+class _Way:
+    """Effects of nodes on messages of one direction."""
+
+    direction: str
+    effects: np.ndarray  #: (n,) logarithms; NaN: not known
+    errors: np.ndarray  #: (n,) standard errors by the noise alone
+
+
+def natural_variance(effects: np.ndarray, errors: np.ndarray) -> float:
+    """Variance by which healthy ones differ by nature: that of the effects beyond their errors."""
+    known = np.isfinite(effects) & np.isfinite(errors)
+    noise = float(np.median(np.square(errors[known])))
+    return max(0.0, float(spread(effects[known])) ** 2 - noise)
+
+
+def p_values(effects: np.ndarray, errors: np.ndarray, freedom: float) -> np.ndarray:
+    """One-sided p-values of effects that are larger than those of the majority, (n,).
+
+    What healthy ones differ by nature counts as noise (`natural_variance`), with the degrees of
+    freedom of a robust estimate.
+
+    :arg effects: (n,) logarithms, 0 for the majority; NaN: not known, with the p-value 1.
+    :arg errors: (n,) standard errors, by the noise alone.
+    :arg freedom: degrees of freedom of the errors.
+    """
+    p = np.ones(len(effects))
+    known = np.isfinite(effects) & np.isfinite(errors)
+    count = int(known.sum())
+    if count < LEAST:
+        return p
+    noise = np.square(np.maximum(errors[known], LEAST_ERROR))
+    natural = natural_variance(effects, errors)
+    variance = noise + natural
+    # Satterthwaite, An approximate distribution of estimates of variance components, 1946.
+    degrees = np.square(variance) / (
+        natural**2 / (SPREAD_EFFICIENCY * (count - 1)) + np.square(noise) / freedom
+    )
+    p[known] = special.stdtr(degrees, -effects[known] / np.sqrt(variance))
+    return p
+
+
+def slow(effects: np.ndarray, p: np.ndarray, error: float) -> np.ndarray:
+    """Which effects, (n,), are slow: significant at their share of the error, and not small."""
+    known = np.isfinite(effects)
+    return known & (p <= error / max(1, known.sum())) & (effects > math.log1p(THRESHOLD))
+
+
+def of_links(
+    fit: Fit,
+    switches: Sequence[np.ndarray] = (),
+    each_way: bool = True,
+    error: float = CAMPAIGN_ERROR,
+) -> list[Suspect]:
+    """Slow switches, nodes and links of a matrix, the slowest first.
+
+    A switch stands for its nodes where most of them are slow, and a node for its links.
+
+    :arg switches: numbers of the nodes behind each switch, as far as they are known.
+    :arg each_way: whether the two directions of a link were measured apart.
+    :arg error: chance that anything healthy is called slow.
+    """
+    noise, freedom = fit.noise
+    ways = [_Way(OUT if each_way else BOTH, fit.out, errors(fit))]
+    if each_way:
+        ways.append(_Way(INTO, fit.into, errors(fit, axis=0)))
+    share = error / (3 if switches else 2)
+    found: list[Suspect] = []
+    for way in ways:
+        found += _of_a_way(way, switches, freedom, share / len(ways))
+    found = _with_paths(_both_ways(found), fit)
+    named = {node for one in found for node in one.nodes}
+    return sorted(
+        [*found, *_links(fit, named, noise, freedom, share, each_way)], key=lambda one: -one.change
+    )
+
+
+def errors(fit: Fit, axis: int = 1) -> np.ndarray:
+    """Standard errors of `fit.out` (axis 1) or `fit.into` (axis 0) by the noise alone, (n,)."""
+    return MEDIAN_ERROR * fit.noise[0] / np.sqrt(np.maximum(fit.counts(axis), 1))
+
+
+def _of_a_way(
+    way: _Way, switches: Sequence[np.ndarray], freedom: float, error: float
+) -> list[Suspect]:
+    """Slow switches, and slow nodes beside the others of their switch."""
+    effects, found = way.effects.copy(), []
+    if switches:
+        middle = np.array([median(effects[nodes]) for nodes in switches])
+        beside = np.concatenate([effects[nodes] - m for nodes, m in zip(switches, middle)])
+        single = [max(median(way.errors[nodes]), _spread(beside)) for nodes in switches]
+        sizes = np.array([len(nodes) for nodes in switches])
+        p = p_values(middle, MEDIAN_ERROR * np.array(single) / np.sqrt(sizes), freedom)
+        for place in np.flatnonzero(slow(middle, p, error)):
+            nodes, shift = switches[place], middle[place]
+            if len(nodes) > 1 and np.mean(effects[nodes] > shift / 2) >= MOST_OF_A_SWITCH:
+                members = tuple(map(int, nodes))
+                change = math.expm1(shift)
+                found.append(Suspect("switch", members, way.direction, change, float(p[place])))
+                effects[nodes] -= shift
+    p = p_values(effects, way.errors, freedom)
+    return found + [
+        Suspect("node", (int(node),), way.direction, math.expm1(effects[node]), float(p[node]))
+        for node in np.flatnonzero(slow(effects, p, error))
+    ]
+
+
+def _both_ways(found: Iterable[Suspect]) -> list[Suspect]:
+    """The suspects; one that is slow in both directions is named once."""
+    merged: dict[tuple, Suspect] = {}
+    for one in found:
+        # The way back of a link has its ends in the other order.
+        key = one.kind, one.nodes[::-1] if one.kind == "link" else one.nodes
+        if other := merged.get(key):
+            change, p = max(one.change, other.change), min(one.p, other.p)
+            merged[key] = replace(other, direction=BOTH, change=change, p=p)
+        else:
+            merged[one.kind, one.nodes] = one
+    return list(merged.values())
+
+
+def _with_paths(found: list[Suspect], fit: Fit) -> list[Suspect]:
+    """The suspects; slow nodes that are quick between themselves share a slow path."""
+    nodes = [one for one in found if one.kind == "node"]
+    groups: list[list[Suspect]] = []
+    for one in nodes:
+        joined = [group for group in groups if any(_quick(one, other, fit) for other in group)]
+        groups = [group for group in groups if group not in joined]
+        groups.append([one, *(member for group in joined for member in group)])
+    paths = [group for group in groups if len(group) > 1]
+    behind = {one.nodes[0] for group in paths for one in group}
+    return [one for one in found if one.kind != "node" or one.nodes[0] not in behind] + [
+        Suspect(
+            "path",
+            tuple(sorted(one.nodes[0] for one in group)),
+            group[0].direction,
+            float(np.median([one.change for one in group])),
+            min(one.p for one in group),
+        )
+        for group in paths
+    ]
+
+
+def _quick(one: Suspect, other: Suspect, fit: Fit) -> bool:
+    """Whether the two nodes are not slow between themselves, although each is slow to others."""
+    if one.direction != other.direction:
+        return False
+    i, j = one.nodes[0], other.nodes[0]
+    between = [fit.out[a] + fit.into[b] + fit.residual[a, b] for a, b in ((i, j), (j, i))]
+    known = [value for value in between if math.isfinite(value)]
+    return bool(known) and max(known) < math.log1p(min(one.change, other.change)) / 2
+
+
+def _links(
+    fit: Fit, named: set[int], noise: float, freedom: float, error: float, each_way: bool
+) -> list[Suspect]:
+    """Slow links between nodes that have no name yet.
+
+    Nothing makes a healthy link quicker than the model, so the quickest residual shows how far the
+    noise reaches. A link must be beyond it.
+    """
+    residual = fit.residual
+    if named:
+        residual = residual.copy()
+        residual[sorted(named), :] = residual[:, sorted(named)] = np.nan
+    count = int(np.isfinite(residual).sum())
+    if count < LEAST:
+        return []
+    limit = max(
+        -float(special.stdtrit(freedom, error / count)) * noise,
+        -BEYOND * float(np.nanmin(residual)),
+        math.log1p(LEAST_OF_A_LINK),
+    )
+    found = []
+    for sender, receiver in np.argwhere(residual > limit):
+        shift = float(residual[sender, receiver])
+        p = float(special.stdtr(freedom, -shift / noise)) if noise else 0.0
+        ends = (int(sender), int(receiver))
+        found.append(Suspect("link", ends, OUT if each_way else BOTH, math.expm1(shift), p))
+    return _both_ways(found)
+
+
+def _spread(values: np.ndarray) -> float:
+    known = values[np.isfinite(values)]
+    return float(spread(known)) if len(known) else 0.0

@@ -1,0 +1,140 @@
+"""What a sweep of all nodes shows: who is slow or failed, and since when. Pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from nearmetal.fleet import again, blame
+from nearmetal.fleet.blame import Suspect
+from nearmetal.fleet.model import Fit
+from nearmetal.fleet.sweep import BANDWIDTH, Sweep
+
+FAILED = "failed"
+#: Directions of a suspect, in words.
+WORDS = {blame.OUT: "sends", blame.INTO: "receives", blame.BOTH: "sends and receives"}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A node, switch, path or link that is slower than the others, or that failed."""
+
+    kind: str  #: node, switch, path, link
+    nodes: tuple[str, ...]  #: the node; those behind the switch or path; the link's two ends
+    what: str  #: LATENCY, BANDWIDTH or FAILED
+    said: str  #: by how much, or why, in words
+    direction: str = ""  #: OUT, INTO or BOTH, as its nodes see it; "": it failed
+    change: float | None = None  #: time beyond that of the others, as a fraction
+    p: float | None = None  #: one-sided p-value, before the error is shared
+    since: str = ""  #: start of the first of the sweeps in a row that show it
+
+    @property
+    def name(self) -> str:
+        """Who it is, in words."""
+        if self.kind == "link":
+            return f"link {' - '.join(self.nodes)}"
+        if self.kind == "path":
+            return f"a path that {', '.join(self.nodes)} share"
+        return f"{self.kind} {', '.join(self.nodes)}"
+
+    @property
+    def line(self) -> str:
+        """What it does, in words."""
+        if self.what == FAILED:
+            return self.said
+        return f"{WORDS[self.direction]} with {self.said} ({self.what})"
+
+
+def of(one: Sweep) -> list[Finding]:
+    """Slow switches, nodes and links by latency and by bandwidth, then what failed."""
+    found = [
+        _slow(suspect, what, one.nodes)
+        for what, _, suspects in _suspects(one)
+        for suspect in suspects
+    ]
+    return [*found, *_failed(one)]
+
+
+def confirmed(first: Sweep, second: Sweep) -> list[Finding]:
+    """What the first sweep shows and the second shows again, with the second one's figures."""
+    fresh = second.of_nodes(first.nodes)
+    found = [
+        _slow(suspect, what, first.nodes)
+        for what, fit, suspects in _suspects(first)
+        for suspect in again.confirmed(suspects, fit, fresh.slowness[what])
+    ]
+    before = {_who(one) for one in _failed(first)}
+    return [*found, *(one for one in _failed(second) if _who(one) in before)]
+
+
+def _suspects(one: Sweep) -> Iterator[tuple[str, Fit, list[Suspect]]]:
+    for what, fit in one.fits.items():
+        yield what, fit, blame.of_links(fit, each_way=what == BANDWIDTH)
+
+
+def _failed(one: Sweep) -> list[Finding]:
+    nodes, links = one.failures()
+    return [
+        *(
+            Finding("node", (node,), FAILED, f"{count} links failed: {why}")
+            for node, (count, why) in nodes.items()
+        ),
+        *(Finding("link", pair, FAILED, f"it failed: {why}") for pair, why in links.items()),
+    ]
+
+
+def _slow(suspect: Suspect, what: str, names: Sequence[str]) -> Finding:
+    return Finding(
+        suspect.kind,
+        tuple(names[node] for node in suspect.nodes),
+        what,
+        f"{100 * suspect.change:.0f} % more time",
+        suspect.direction,
+        suspect.change,
+        suspect.p,
+    )
+
+
+def dated(
+    found: Sequence[Finding], started: str, earlier: Iterable[tuple[str, Sweep]]
+) -> list[Finding]:
+    """The findings with the start of the first of the sweeps in a row that show the same one.
+
+    What is slow in latency in one sweep and in bandwidth in the next is the same.
+
+    :arg started: the start of their sweep.
+    :arg earlier: starts and sweeps before it, the newest first. They are read as far as needed.
+    """
+    since = {_who(one): started for one in found}
+    open_ones = set(since)
+    for start, sweep in earlier if open_ones else ():
+        # What was not measured may have been as slow.
+        measured = set(sweep.nodes)
+        shown = {_who(one) for one in of(sweep)}
+        open_ones = {one for one in open_ones if one in shown or not one[1] <= measured}
+        since |= dict.fromkeys(open_ones & shown, start)
+        if not open_ones:
+            break
+    return [replace(one, since=since[_who(one)]) for one in found]
+
+
+def vanished(before: Iterable[Finding], after: Iterable[Finding]) -> list[Finding]:
+    """Findings whose node, switch, path or link a confirmation did not show again."""
+    shown = {_who(one) for one in after}
+    return [one for one in before if _who(one) not in shown]
+
+
+def _who(one: Finding) -> tuple[str, frozenset[str]]:
+    return one.kind, frozenset(one.nodes)
+
+
+def by_node(found: Iterable[Finding]) -> dict[str, list[Finding]]:
+    """The nodes that are themselves to blame, with their findings.
+
+    Behind a slow switch or path, and at a slow link, a node may be healthy.
+    """
+    nodes: dict[str, list[Finding]] = {}
+    for one in found:
+        if one.kind == "node":
+            nodes.setdefault(one.nodes[0], []).append(one)
+    return nodes

@@ -1,0 +1,151 @@
+"""A sweep's findings for people, for Slurm's administrators and for programs. Pure functions."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import shlex
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+
+from prometheus_client import CollectorRegistry, Gauge
+from prometheus_client.openmetrics.exposition import generate_latest
+from tabulate import tabulate
+
+from nearmetal.fleet.findings import Finding, by_node
+from nearmetal.fleet.sweep import Sweep
+from nearmetal.results import Case, Session, date
+
+#: Version of the JSON document.
+SCHEMA = 1
+#: What a reason may hold: Slurm and NHC pass it on to shells.
+UNSAFE = re.compile(r"[^A-Za-z0-9 .,:%()-]")
+
+
+@dataclass(frozen=True)
+class Swept:
+    """A sweep of a session, with what it shows."""
+
+    case: Case
+    sweep: Sweep
+    found: Sequence[Finding]
+    confirmed: bool = False  #: whether a second sweep shows the same
+    vanished: Sequence[Finding] = ()  #: what the second sweep did not show
+
+
+def text(one: Swept) -> str:
+    """The findings as a table, then the facts of the nodes that differ."""
+    sweep = one.sweep
+    lines = [f"{' | '.join(one.case.where)}: {len(sweep.nodes)} nodes, {sweep.repeats} repeats"]
+    if (left_out := one.case.facts.get("left_out", "none")) != "none":
+        lines.append(f"left out: {left_out}")
+    rows = [
+        [found.name, found.line, "" if found.p is None else f"{found.p:.1g}", date(found.since)]
+        for found in one.found
+    ]
+    lines.append(
+        tabulate(rows, ["slow", "what", "p", "since"], disable_numparse=True)
+        if rows
+        else "no node or link is slower"
+    )
+    lines += [f"not confirmed by the second sweep: {gone.name}" for gone in one.vanished]
+    return "\n".join([*lines, *odd(sweep)])
+
+
+def odd(sweep: Sweep) -> list[str]:
+    """A line for each fact in which nodes differ from most of the others."""
+    sides: dict[tuple[str, str, str, int], list[str]] = {}
+    for node, facts in sweep.odd.items():
+        for fact, (own, most, count) in facts.items():
+            sides.setdefault((fact, own, most, count), []).append(node)
+    return [
+        f"{count} of {len(sweep.nodes)} nodes have {fact} {most}, {', '.join(nodes)} "
+        f"{'has' if len(nodes) == 1 else 'have'} {own}"
+        for (fact, own, most, count), nodes in sorted(sides.items())
+    ]
+
+
+def reason(found: Iterable[Finding]) -> str:
+    """Why a node should not be used, in words that shells, Slurm and NHC leave as they are."""
+    said = ", ".join(UNSAFE.sub("", one.line) for one in found)
+    return f"nearmetal fleet: {said}"
+
+
+def to_blame(swept: Sequence[Swept]) -> dict[str, str]:
+    """The nodes that are themselves to blame, and why."""
+    nodes = by_node(found for one in swept for found in one.found)
+    return {node: reason(found) for node, found in nodes.items()}
+
+
+def actions(swept: Sequence[Swept]) -> list[str]:
+    """The commands that take the nodes out of service that are themselves to blame."""
+    lines = [
+        f"    scontrol update nodename={shlex.quote(node)} state=drain reason={shlex.quote(why)}"
+        for node, why in to_blame(swept).items()
+    ]
+    return ["To take them out of service:", *lines] if lines else []
+
+
+def nhc(swept: Sequence[Swept]) -> str:
+    """Lines for the configuration of Node Health Check: a node that is named here is unhealthy.
+
+    The form is `target || check` (NHC's README, Configuration file syntax).
+    """
+    lines = [f" {node} || die 1 {shlex.quote(why)}" for node, why in to_blame(swept).items()]
+    return "".join(f"{line}\n" for line in ["# Written by nearmetal fleet.", *lines])
+
+
+def document(session: Session, swept: Sequence[Swept]) -> str:
+    """JSON for programs."""
+    sweeps = [
+        {
+            "check": one.case.check,
+            "partition": one.case.partition,
+            "environment": one.case.environ,
+            "nodes": list(one.sweep.nodes),
+            "repeats": one.sweep.repeats,
+            "left_out": one.case.facts.get("left_out", "none"),
+            "confirmed": one.confirmed,
+            "findings": [asdict(found) for found in one.found],
+            "not_confirmed": [asdict(found) for found in one.vanished],
+            "odd_facts": {
+                node: {
+                    fact: {"value": own, "most": most, "nodes_with_most": count}
+                    for fact, (own, most, count) in facts.items()
+                }
+                for node, facts in one.sweep.odd.items()
+            },
+        }
+        for one in swept
+    ]
+    head = {"schema": SCHEMA, "session": session.uuid, "started": session.started}
+    return json.dumps({**head, "system": session.system, "sweeps": sweeps}, indent=2) + "\n"
+
+
+def openmetrics(session: Session, swept: Sequence[Swept]) -> str:
+    """Gauges for a monitor that scrapes a file.
+
+    - nearmetal_fleet_nodes: number of nodes in the sweep
+    - nearmetal_fleet_slow: time of a node, switch, path or link beyond that of the others, as a
+      fraction; NaN if it failed
+    - nearmetal_fleet_swept_seconds: start of the sweep, since 1970
+    """
+    registry = CollectorRegistry()
+    names = ("system", "partition", "environment", "check")
+    nodes = Gauge("nearmetal_fleet_nodes", "Nodes in the sweep.", names, registry=registry)
+    when = Gauge("nearmetal_fleet_swept_seconds", "Start of the sweep.", names, registry=registry)
+    slow = Gauge(
+        "nearmetal_fleet_slow",
+        "Time beyond that of the others, as a fraction; NaN: it failed.",
+        (*names, "kind", "nodes", "what", "direction"),
+        registry=registry,
+    )
+    for one in swept:
+        where = session.system, one.case.partition, one.case.environ, one.case.check
+        nodes.labels(*where).set(len(one.sweep.nodes))
+        when.labels(*where).set(session.time)
+        for found in one.found:
+            who = found.kind, ",".join(found.nodes), found.what, found.direction
+            slow.labels(*where, *who).set(math.nan if found.change is None else found.change)
+    return generate_latest(registry).decode()

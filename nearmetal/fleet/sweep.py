@@ -1,0 +1,132 @@
+"""A sweep of all nodes, as a results database holds it."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+import zlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from nearmetal import circle, clean, shape
+from nearmetal.errors import NearmetalError
+from nearmetal.fleet import model
+from nearmetal.fleet.model import Fit
+from nearmetal.results import Case
+
+LATENCY, BANDWIDTH = "start-up latency", "bandwidth"
+#: Most nodes of a sweep: more are taken for damage.
+MOST_NODES = 100_000
+HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,252}")
+
+
+class SweepError(NearmetalError):
+    """The values of a sweep cannot be read. The message names the case."""
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """The values of all links of a case. Matrices are (n, n), from node i to node j; NaN: none."""
+
+    nodes: tuple[str, ...]
+    latency_us: np.ndarray  #: half round trip; symmetric
+    gbps: np.ndarray
+    repeats: int
+    dead: dict[tuple[str, str], str]  #: links that failed in every repeat, and why
+    #: node -> fact -> (its value, that of most nodes, how many nodes have that)
+    odd: dict[str, dict[str, tuple[str, str, int]]]
+
+    @cached_property
+    def slowness(self) -> dict[str, np.ndarray]:
+        """LATENCY and BANDWIDTH -> (n, n) values of which a larger one is worse."""
+        return {LATENCY: self.latency_us, BANDWIDTH: 1 / self.gbps}
+
+    @cached_property
+    def fits(self) -> dict[str, Fit]:
+        """LATENCY and BANDWIDTH -> what nodes and links add."""
+        return {what: model.fit(values) for what, values in self.slowness.items()}
+
+    def of_nodes(self, nodes: Sequence[str]) -> Sweep:
+        """The values of these nodes, in this order; NaN for nodes that were not measured."""
+        places = {node: place for place, node in enumerate(self.nodes)}
+        known = [place for place, node in enumerate(nodes) if node in places]
+        own = [places[nodes[place]] for place in known]
+        latency, gbps = np.full((2, len(nodes), len(nodes)), np.nan)
+        latency[np.ix_(known, known)] = self.latency_us[np.ix_(own, own)]
+        gbps[np.ix_(known, known)] = self.gbps[np.ix_(own, own)]
+        return replace(self, nodes=tuple(nodes), latency_us=latency, gbps=gbps)
+
+    def failures(self) -> tuple[dict[str, tuple[int, str]], dict[tuple[str, str], str]]:
+        """Nodes by which links failed, with their number and why, and the links of no such node.
+
+        The node with most of the failed links is to blame for them, as long as it has two.
+        """
+        left, nodes = dict(self.dead), {}
+        while left:
+            counts = Counter(node for pair in left for node in pair)
+            node, count = counts.most_common(1)[0]
+            if count < 2:
+                break
+            own = [pair for pair in left if node in pair]
+            nodes[node] = count, left[own[0]]
+            left = {pair: why for pair, why in left.items() if pair not in own}
+        return nodes, left
+
+
+def read(case: Case) -> Sweep:
+    """The sweep of a case. Raises SweepError."""
+    where = f"{' | '.join(case.where)}: links"
+    try:
+        nodes = tuple(map(_host, shape.sequence(case.links.get("nodes"), where)))
+        rounds, repeats = (
+            int(shape.number(case.links, key, where)) for key in ("rounds", "repeats")
+        )
+        dead = shape.mapping(case.links.get("dead"), f"{where}.dead")
+        failed = {_pair(pair): clean.line(str(why[-1])) for pair, why in dead.items()}
+        odd = _odd(shape.mapping(case.links.get("odd", {}), f"{where}.odd"), f"{where}.odd")
+        packed = base64.b64decode(shape.text(case.links, "values", where), validate=True)
+        values = np.frombuffer(zlib.decompress(packed), dtype="<f4").reshape(-1, 3).astype(float)
+    except (shape.ShapeError, binascii.Error, zlib.error, ValueError, LookupError) as error:
+        raise SweepError(f"{where}: the stored values cannot be read ({error})") from None
+    if not 1 < len(nodes) < MOST_NODES or not 0 < rounds < len(nodes) + len(nodes) % 2:
+        raise SweepError(f"{where}: {rounds} rounds of {len(nodes)} nodes are stored: rerun")
+    first, second = np.array(circle.pairs(len(nodes), rounds)).T
+    if len(first) != len(values):
+        raise SweepError(
+            f"{where}: the values of {len(values)} links instead of {len(first)} are stored: rerun"
+        )
+    latency, gbps = np.full((2, len(nodes), len(nodes)), np.nan)
+    latency[first, second] = latency[second, first] = values[:, 0]
+    gbps[first, second], gbps[second, first] = values[:, 1], values[:, 2]
+    return Sweep(nodes, latency, gbps, repeats, failed, odd)
+
+
+def _host(name: str) -> str:
+    """The name itself, if it is one of a host. Raises ValueError."""
+    if not isinstance(name, str) or not HOST.fullmatch(name):
+        raise ValueError(f"{name!r} is no name of a host")
+    return name
+
+
+def _pair(names: str) -> tuple[str, str]:
+    """The two hosts of a link. Raises ValueError."""
+    first, second = names.split()
+    return _host(first), _host(second)
+
+
+def _odd(data: Mapping, where: str) -> dict[str, dict[str, tuple[str, str, int]]]:
+    """The facts of nodes that differ; a sweep of an older version has none. Raises ShapeError."""
+    found: dict[str, dict[str, tuple[str, str, int]]] = {}
+    for node, facts in data.items():
+        for fact, told in shape.mapping(facts, f"{where}.{node}").items():
+            place = f"{where}.{node}.{fact}"
+            named = dict(zip(("value", "most", "count"), shape.sequence(told, place)))
+            value, most = (clean.line(shape.text(named, key, place)) for key in ("value", "most"))
+            count = int(shape.number(named, "count", place))
+            found.setdefault(_host(node), {})[clean.line(fact)] = value, most, count
+    return found

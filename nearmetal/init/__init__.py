@@ -1,0 +1,1 @@
+"""Writes the file of a site's system from what its cluster says (`nearmetal init`)."""

@@ -1,0 +1,127 @@
+"""Build caches: the locked software of spack-env as binaries, for machines that do not compile it.
+
+make spack-cache [CACHE=PLACE] [ENVIRONMENTS='openmpi apps']
+"""
+
+import argparse
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from nearmetal.checkout import CHECKOUT
+from nearmetal.locks.spack import HERE, Lock, LockError, read_lock
+from nearmetal.unforeseen import guarded
+
+#: The cache without CACHE.
+DEFAULT = CHECKOUT / "results" / "spack-cache"
+#: Name of the cache in Spack's configuration.
+MIRROR = "nearmetal"
+
+
+def place_of(text: str) -> str:
+    """A cache as Spack takes it: a URL, or the absolute path of a directory."""
+    return text if "://" in text else str(Path(text).absolute())
+
+
+def add_mirror(environment: str, place: str) -> list[str]:
+    """Arguments of Spack that let an environment take binaries from a cache.
+
+    The binaries are not signed: whoever can write to the cache decides what is installed.
+    """
+    return ["-e", environment, "mirror", "add", "--unsigned", MIRROR, place]
+
+
+@contextmanager
+def copy_of(name: str) -> Iterator[Path]:
+    """A copy of an environment, whose configuration may change."""
+    root = Path(tempfile.mkdtemp(prefix="nearmetal-spack-"))
+    try:
+        unneeded = shutil.ignore_patterns(".spack-env", "repo")
+        shutil.copytree(HERE, root / "spack-env", ignore=unneeded)
+        # A link: the recipe of our programs takes their sources from its own checkout.
+        (root / "spack-env" / "repo").symlink_to(HERE / "repo")
+        yield root / "spack-env" / name
+    finally:
+        shutil.rmtree(root)
+
+
+def externals(lock: Lock) -> list[str]:
+    """Packages of a lock that belong to the system. No cache holds them."""
+    return sorted(f"{node.name}@{node.version}" for node in lock.nodes.values() if node.external)
+
+
+def fill(spack: list[str], name: str, place: str, run: Callable) -> str:
+    """Install an environment by its lock and put it into a cache. Raises LockError.
+
+    :arg run: function: a command -> its exit code.
+    :returns: a sentence on what the cache now has.
+    """
+    lock = read_lock(HERE / name / "spack.lock")
+    with copy_of(name) as copy:
+        here = str(copy)
+        for words in (
+            add_mirror(here, place),
+            ["-e", here, "install", "--only-concrete", "--fail-fast"],
+            [
+                *("-e", here, "buildcache", "push", "--unsigned", "--update-index"),
+                *("--without-build-dependencies", "--fail-fast", place),
+            ],
+        ):
+            command = [*spack, *words]
+            if code := run(command):
+                raise LockError(f"{name}: exit code {code} of: {shlex.join(command)}")
+        if (copy / "spack.lock").read_bytes() != lock.path.read_bytes():
+            raise LockError(
+                f"{name}: Spack changed the copy of {lock.path}, so the cache has other packages. "
+                f"Fix: use Spack {lock.spack}"
+            )
+    return (
+        f"{name}: {place} has the packages of the lock that programs run with. Not in it, because "
+        f"they are the system's: {', '.join(externals(lock)) or 'none'}"
+    )
+
+
+def main(arguments=None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="spack_cache",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="Exit status: 0 all are in the cache, 1 bad usage, 2 a lock cannot be read or Spack "
+        "fails, 3 an unforeseen error.",
+    )
+    names = sorted(path.parent.name for path in HERE.glob("*/spack.yaml"))
+    parser.add_argument(
+        "environments", nargs="*", metavar="ENVIRONMENT", help=f"of {', '.join(names)}"
+    )
+    parser.add_argument("--cache", default=str(DEFAULT), help="directory or URL of the cache")
+    parser.add_argument("--spack", type=shlex.split, default=["spack"], metavar="COMMAND")
+    parser.add_argument(
+        "--debug", action="store_true", help="with an unforeseen error, print the traceback as well"
+    )
+    options = parser.parse_args(arguments)
+    unknown = sorted(set(options.environments) - set(names))
+    if unknown or not shutil.which(options.spack[0]):
+        fault = (
+            f"there is no environment {', '.join(unknown)}. Fix: choose from {', '.join(names)}"
+            if unknown
+            else f"{options.spack[0]} is not on PATH. Fix: install Spack as README.md says"
+        )
+        print(f"spack_cache: {fault}", file=sys.stderr)
+        return 1
+    try:
+        for name in options.environments or names:
+            place = place_of(options.cache)
+            print(fill(options.spack, name, place, subprocess.call), flush=True)
+    except LockError as error:
+        print(error, file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(guarded(main, "spack_cache"))

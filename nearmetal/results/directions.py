@@ -1,0 +1,83 @@
+"""Which values of a variable are better, where its unit does not say.
+
+The order is: the unit (nearmetal/metrics.py), the bounds of the reference that ReFrame stored, then
+the site's lines in `better.yaml`, beside its baselines:
+
+    score: more             # a unit
+    "gromacs*:ratio": less  # CHECK:VARIABLE, with shell wildcards
+"""
+
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from nearmetal import choices, metrics
+from nearmetal.errors import NearmetalError
+from nearmetal.results.session import Session, Value
+
+#: Name of the file, in the directory of the baselines.
+FILE = "better.yaml"
+WORDS = (metrics.LESS, metrics.MORE)
+
+
+class DirectionsError(NearmetalError):
+    """The file is not usable. The message names file and key."""
+
+
+@dataclass(frozen=True)
+class Directions:
+    """The site's lines: a unit or CHECK:VARIABLE, and `less` or `more`. The first match counts."""
+
+    lines: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def read(cls, path: Path) -> "Directions":
+        """The lines of a file; none if there is no file. Raises DirectionsError."""
+        from nearmetal import strict_yaml  # not at the top: PyYAML, which few commands use
+
+        fix = "Fix: write lines such as `score: more`, with a unit or CHECK:VARIABLE"
+        try:
+            data = strict_yaml.load(path.read_bytes())
+        except FileNotFoundError:
+            return cls()
+        except (OSError, strict_yaml.YamlError) as error:
+            raise DirectionsError(f"{path}: cannot be read as YAML: {error}. {fix}") from error
+        if not isinstance(data, dict):
+            raise DirectionsError(f"{path}: not a mapping. {fix}")
+        for name, word in data.items():
+            if not isinstance(name, str):
+                raise DirectionsError(f"{path}: the key {name!r} is not a text. {fix}")
+            if word not in WORDS:
+                guess = choices.did_you_mean(word, WORDS)
+                raise DirectionsError(
+                    f"{path}: {name} is {word!r}, not less or more{'; ' * bool(guess)}{guess}. "
+                    f"{fix}"
+                )
+        return cls(tuple(data.items()))
+
+    def of_session(self, session: Session) -> Session:
+        """The session, whose values have a direction where a line gives one."""
+        if not self.lines:
+            return session
+        cases = tuple(
+            replace(case, values=tuple(map(self.of, case.values))) for case in session.cases
+        )
+        return replace(session, cases=cases)
+
+    def of(self, value: Value) -> Value:
+        """The value, with the direction of the first matching line if it has none."""
+        if value.lower_is_better is not None:
+            return value
+        for name, word in self.lines:
+            if name == value.unit or _matches(name, value):
+                return replace(value, better=word)
+        return value
+
+
+def _matches(pattern: str, value: Value) -> bool:
+    """Whether a pattern CHECK:VARIABLE names the value's variable."""
+    check, colon, variable = pattern.partition(":")
+    return bool(colon) and (
+        fnmatchcase(value.variable, variable)
+        and (fnmatchcase(value.check, check) or fnmatchcase(value.check.split()[0], check))
+    )

@@ -1,0 +1,31 @@
+"""The supported versions of ReFrame, and what differs between them in a configuration."""
+
+import re
+
+#: The oldest supported version.
+OLDEST = (4, 7)
+#: The first version that knows the modules system `envmod`, which it called `tmod4` before.
+WITH_ENVMOD = (4, 10)
+
+
+def numbers(version: str) -> tuple[int, ...]:
+    """`4.10.4` as (4, 10, 4); what follows the digits is left out."""
+    return tuple(map(int, re.findall(r"\d+", version.partition("-")[0])))
+
+
+def refused(version: str) -> str:
+    """Why a version of ReFrame is refused, with the fix; '' if it is supported."""
+    if numbers(version) >= OLDEST:
+        return ""
+    oldest = ".".join(map(str, OLDEST))
+    return (
+        f"ReFrame {version} is too old: Nearmetal needs {oldest} or newer. "
+        f"Fix: pip install 'reframe-hpc>={oldest}'"
+    )
+
+
+def modules_system(word: str, version: str) -> str:
+    """A modules system, by its name in this version of ReFrame."""
+    if word in ("envmod", "tmod4"):
+        return "envmod" if numbers(version) >= WITH_ENVMOD else "tmod4"
+    return word

@@ -1,0 +1,123 @@
+"""The links between all nodes of a partition."""
+
+import statistics
+
+import reframe as rfm
+import reframe.core.builtins as builtin
+from reframe.core.exceptions import SanityError
+
+from nearmetal.checks.base import NearmetalCheck
+from nearmetal.checks.fleet import LEAST_SLOT, Fleet, stored
+from nearmetal.checks.parsing import ParseError
+from nearmetal.checks.parsing.links import parse_links
+from nearmetal.checks.settings import setting
+
+
+@rfm.simple_test
+class fleet_links(Fleet, NearmetalCheck):
+    """Start-up latency and bandwidth each way of the links between all nodes of a partition.
+
+    Method: one process on each node. Rounds of disjoint pairs by the circle method, so that N - 1
+    rounds measure all pairs. A pair has a slot of time: half round trips of 1 B, then 256 KiB each
+    way, verified. `alone` measures one pair after the other, `together` all pairs of a round at
+    once.
+
+    Why: one bad cable, switch or node among hundreds slows down every program that meets it.
+    `alone` tells whether a link is bad, `together` whether the fabric holds all of them.
+
+    Reproduces: no figure.
+
+    Read: `nearmetal fleet` names the node, switch or link that is slower than the others. A
+    `bisection` of `together` far below that of `alone` shows that links share a path.
+    """
+
+    #: Pairs that are measured at a time. :values: `alone`, `together`
+    traffic = builtin.parameter(["alone", "together"], loggable=True)
+    #: Seconds of a repeat. They bound the number of rounds. Default: the partition's
+    #: `fleet_seconds` (extras), or 60. :type: float
+    seconds = setting(float, 60.0, extra="fleet_seconds", least=0.1)
+
+    valid_systems = ["+fleet"]
+    valid_prog_environs = ["+mpi"]
+    num_tasks_per_node = 1
+    repeats = 3  # a launch takes a minute
+    tags = {"network", "fleet"}
+    time_limit = "30m"
+
+    @builtin.run_before("compile")
+    def choose_program(self):
+        self.build_ours("links.c")
+
+    @builtin.run_before("run")
+    def set_command(self):
+        players = self.num_nodes + self.num_nodes % 2
+        pairs_at_once = players // 2 if self.traffic == "alone" else 1
+        most = int(self.seconds / LEAST_SLOT / pairs_at_once)
+        if not most:
+            raise SanityError(
+                f"{self.seconds:g} s are too short for one round of {players // 2} pairs: raise "
+                f"fleet_links.seconds to {LEAST_SLOT * pairs_at_once:g} or more"
+            )
+        self.executable_opts = [
+            *("--seconds", f"{self.seconds:g}", "--repeats", "1"),
+            *("--rounds", str(min(most, players - 1))),
+            *("--alone", str(int(self.traffic == "alone"))),
+        ]
+
+    def read_output(self, text):
+        try:
+            self.launches = parse_links(text)
+        except ParseError as fault:
+            raise self.with_last_words(fault) from None
+        self.expect_repeats(self.launches)
+        self.links = stored(self.launches, self._counters[0])
+        if dead := self.links["dead"]:
+            pair, reasons = next(iter(dead.items()))
+            raise SanityError(
+                f"{len(dead)} links failed in every repeat, the first one of {pair} "
+                f"({reasons[-1]}): `nearmetal fleet` names who is to blame"
+            )
+
+    def payload_bytes(self):
+        pairs = sum(len(launch.links) for launch in self.launches)
+        return int(pairs * 2 * 4 * self.launches[0].did["bytes"])
+
+    def _over_links(self, name, choose, of_launch=statistics.median):
+        return self.over_launches(
+            name,
+            [
+                of_launch([choose(link) for found in launch.links.values() for link in found])
+                for launch in self.launches
+            ],
+        )
+
+    @builtin.performance_function("us")
+    def latency(self):
+        """Median over the links."""
+        return self._over_links("latency", lambda link: link.latency_us)
+
+    @builtin.performance_function("us")
+    def worst_latency(self):
+        return self._over_links("worst_latency", lambda link: link.latency_us, max)
+
+    @builtin.performance_function("Gb/s")
+    def bandwidth(self):
+        """Median over the links and both directions."""
+        return self._over_links("bandwidth", lambda link: (link.gbps + link.gbps_back) / 2)
+
+    @builtin.performance_function("Gb/s")
+    def worst_bandwidth(self):
+        return self._over_links("worst_bandwidth", lambda link: min(link.gbps, link.gbps_back), min)
+
+    @builtin.performance_function("Gb/s")
+    def bisection(self):
+        """Bandwidth of a round's pairs together, one way, as if none were missing."""
+        half = self.num_nodes // 2
+        return self.over_launches(
+            "bisection",
+            [
+                half
+                * statistics.fmean([link.gbps for found in launch.links.values() for link in found])
+                for launch in self.launches
+            ],
+        )

@@ -1,0 +1,40 @@
+#!/bin/bash
+# Installs environments of spack-env by their locks, on the head node, for all nodes:
+#     site-config/aws/spack.sh [ENVIRONMENT...]
+# SPACK_DIR    where Spack and what it installs go; all nodes have to mount it (default: /shared/spack)
+# SPACK_CACHE  a build cache that you trust, as URL or directory: your own (make spack-cache) or a public one.
+#              Its binaries are not signed. Without it all packages are compiled, which takes hours
+# PYTHON       the Python that has Nearmetal (default: that of .venv)
+# The committed locks are Debian 13's. On another system this first writes locks for that system.
+set -euo pipefail
+here=$(cd "$(dirname "$0")/../.." && pwd)
+directory=${SPACK_DIR:-/shared/spack} python=${PYTHON:-$here/.venv/bin/python}
+[ $# -gt 0 ] || set -- openmpi mpich fastmpj apps
+
+for name; do
+    [ -r "$here/spack-env/$name/spack.lock" ] || {
+        echo "spack.sh: spack-env/$name has no spack.lock. Fix: give names of spack-env" >&2; exit 1; }
+done
+# A fact of a lock, as a Python expression over its content.
+of_lock() { python3 -c "import json, sys; lock = json.load(open(sys.argv[1])); print($1)" "$here/spack-env/$2/spack.lock"; }
+
+version=$(of_lock 'lock["spack"]["version"]' "$1")
+[ -x "$directory/bin/spack" ] ||
+    git clone --quiet --depth 1 --branch "v$version" https://github.com/spack/spack.git "$directory"
+spack=$directory/bin/spack
+
+locked=$(of_lock 'next(iter(lock["concrete_specs"].values()))["arch"]["platform_os"]' "$1")
+system=$("$spack" arch --operating-system)
+if [ "$locked" != "$system" ]; then
+    echo "spack.sh: the locks are for $locked, and this is $system. Writing locks for $system into $here/spack-env"
+    (cd "$here" && "$python" -m nearmetal.locks.spack --write --spack "$spack")
+fi
+
+if [ -n "${SPACK_CACHE:-}" ]; then
+    "$spack" mirror remove --scope site nearmetal > /dev/null 2>&1 || true  # of a run before
+    "$spack" mirror add --scope site --unsigned nearmetal "$SPACK_CACHE"
+fi
+for name; do
+    "$spack" -e "$here/spack-env/$name" install --only-concrete --fail-fast
+done
+echo "spack.sh: installed $*. Before reframe: . $directory/share/spack/setup-env.sh"

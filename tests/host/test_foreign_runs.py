@@ -1,0 +1,133 @@
+"""Checks of others, run by ReFrame on this machine, and gated."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from nearmetal import again, results
+from tests.support.paths import CHECKOUT
+
+CHECKS = CHECKOUT / "tests" / "support" / "foreign" / "checks.py"
+MEASURED = CHECKS.with_name("measured.py")
+REFRAME = [sys.executable, "-c", "from reframe.frontend.cli import main; main()", "--nocolor"]
+
+
+@pytest.fixture
+def site(tmp_path):
+    """Runs programs whose results and baselines are below tmp_path, with ReFrame's own system."""
+    own = {k: v for k, v in os.environ.items() if not k.startswith(("RFM_", "NEARMETAL_"))}
+    own |= {
+        "RFM_ENABLE_RESULTS_STORAGE": "1",
+        "RFM_PREFIX": str(tmp_path),
+        "RFM_SQLITE_DB_FILE": str(tmp_path / "results.db"),
+        "RFM_REPORT_FILE": str(tmp_path / "reports" / "run-report-{sessionid}.json"),
+        "RFM_REFERENCE_PREFIX": str(tmp_path / "baselines"),
+    }
+
+    def run(*words, **environment) -> subprocess.CompletedProcess:
+        return subprocess.run(
+            list(map(str, words)),
+            env={**own, **environment},
+            cwd=tmp_path,
+            text=True,
+            capture_output=True,
+        )
+
+    return run
+
+
+def reframe(*words, checks=CHECKS) -> list:
+    return [*REFRAME, "-c", checks, "-r", *words]
+
+
+def nearmetal(*words) -> list:
+    return [sys.executable, "-m", "nearmetal", *words]
+
+
+def test_a_sabotage_of_a_check_of_others_is_found_and_confirmed_by_reruns(site, tmp_path):
+    """Fresh launches do not show what is over by then, and show again what is not."""
+    done = site(*reframe("-n", "loops", "--reruns=19"))
+    assert done.returncode == 0, done.stdout
+    recorded = site(*nearmetal("baseline", "record", "--leave-out-noisy"))
+    assert recorded.returncode == 0, recorded.stderr
+    again = " ".join(f"'{word}'" for word in REFRAME)
+    gate = nearmetal("gate", "--confirm", "--reframe", again, "--json", tmp_path / "gate.json")
+    site(*reframe("-n", "loops", "--reruns=6"), SLOWER="6")
+    well = site(*gate)
+    assert well.returncode != 1 and "vanished: loops" in well.stdout, well.stdout + well.stderr
+    site(*reframe("-n", "loops", "--reruns=6"), SLOWER="6")
+    slow = site(*gate, SLOWER="6")
+    assert slow.returncode == 1, slow.stdout + slow.stderr
+    [one] = json.loads((tmp_path / "gate.json").read_text())["judged"]
+    assert (one["variable"], one["word"]) == ("speed", "regressed") and one["launches"] > 7
+    assert slow.stdout.count("no facts of the nodes and no evidence: loops") == 1
+
+
+def only_case(database) -> results.Case:
+    [case] = results.load_session(database).cases
+    return case
+
+
+def test_the_mixin_gives_a_check_of_others_fresh_launches_facts_and_evidence(site, tmp_path):
+    """Its sanity function allows one line of output, and a launch finds no other one's file."""
+    done = site(*reframe("-n", "^loops$", "-S", "repeats=4", checks=MEASURED))
+    assert done.returncode == 0, done.stdout
+    case = only_case(tmp_path / "results.db")
+    values = {value.variable: value for value in case.values}
+    assert len(values["speed"].samples) == 4 and values["turns"].samples == (3, 3, 3, 3)
+    assert not case.foreign and len(case.evidence) >= 4 and case.evidence[0]
+    assert case.facts["kernel"] and case.facts["nodes"]
+
+
+def test_the_mixin_reads_variables_and_sanity_in_the_older_way(site, tmp_path):
+    done = site(*reframe("-n", "older", "-S", "repeats=3", checks=MEASURED))
+    assert done.returncode == 0, done.stdout
+    [speed] = only_case(tmp_path / "results.db").values
+    assert speed.unit == "loops/ms" and len(speed.samples) == 3
+
+
+def test_one_launch_that_fails_fails_the_case(site, tmp_path):
+    done = site(
+        *reframe(
+            "-n",
+            "^loops$",
+            "-S",
+            "repeats=3",
+            "-S",
+            "spare_repeats=0",
+            "-S",
+            "failing=2",
+            checks=MEASURED,
+        )
+    )
+    assert done.returncode == 1 and "'^2$'" in done.stdout, done.stdout
+    assert only_case(tmp_path / "results.db").failure
+
+
+def test_the_mixin_measures_again_what_the_gate_asks_for(site, tmp_path):
+    key = "loops", "default", "builtin", ""
+    asked = f"again={again.write({key: again.Again(2)})}"
+    site(*reframe("-n", "^loops$", "-S", asked, checks=MEASURED))
+    case = only_case(tmp_path / "results.db")
+    assert {len(value.samples) for value in case.values} == {2}
+    other = again.write({("others", *key[1:]): again.Again(2)})
+    skipped = site(*reframe("-n", "^loops$", "-S", f"again={other}", checks=MEASURED))
+    assert "it is not measured again" in skipped.stdout
+
+
+def test_reframe_judges_by_references_from_history(site, tmp_path):
+    site(*reframe("-n", "loops", "--reruns=9"))
+    written = site(*nearmetal("baseline", "record", "--since", "2026-01-01", "--as", "reframe"))
+    assert written.returncode == 0, written.stderr
+    path = tmp_path / "baselines" / "generic.references.yaml"
+    own = 'reference = {"*": {"speed": (1000, -0.999, None, "loops/ms")}}'
+    changed = CHECKS.read_text().replace(own, f"reference = {{'$ref': '{path}'}}")
+    assert str(path) in changed
+    (tmp_path / "src").symlink_to(CHECKS.with_name("src"))
+    (tmp_path / "checks.py").write_text(changed)
+    again = reframe("-n", "loops", checks=tmp_path / "checks.py")
+    slow = site(*again, SLOWER="30")
+    assert slow.returncode == 1 and "speed=" in slow.stdout, slow.stdout

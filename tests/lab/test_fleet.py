@@ -1,0 +1,176 @@
+"""A fleet of eight nodes in a second checkout's lab: who is named after a fault, and who is not."""
+
+import re
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from nearmetal.results import load_session
+
+#: Twelve sweeps of eight nodes, and the start of a lab: over three minutes.
+pytestmark = pytest.mark.whole
+NODES = 8
+CHECK = ["-r", "--system", "lab:fleet", "-p", "mpich", "-n", "^fleet_links%traffic=alone$"]
+QUICK = ["-S", "fleet_links.seconds=3", "-S", "repeats=3", "-S", "spare_repeats=0"]
+#: Runs a script where the lab's switches are.
+ON_SWITCHES = (
+    "import sys; from nearmetal.lab.namespaces import Namespaces; "
+    "Namespaces().run('sh', '-eu', stdin=sys.stdin.read())"
+)
+#: Moves fleet7 and fleet8 to a switch of their own, behind a link of 1 Gb/s.
+SLOW_SWITCH = """
+port=$(ip -o link | grep -oE 'p[0-9]+x8' | head -1)
+bridge=$(ip -o link show "$port" | sed 's/.* master \\([^ ]*\\).*/\\1/')
+ip link add further type bridge forward_delay 0
+ip link set further up
+ip link add near type veth peer name far
+ip link set near master "$bridge" up
+ip link set far master further up
+for end in near far; do tc qdisc add dev $end root tbf rate 1gbit burst 256kb latency 20ms; done
+for node in 7 8; do ip link set "${port%8}$node" master further; done
+"""
+ONE_SWITCH = """
+port=$(ip -o link | grep -oE 'p[0-9]+x8' | head -1)
+bridge=$(ip -o link show near | sed 's/.* master \\([^ ]*\\).*/\\1/')
+for node in 7 8; do ip link set "${port%8}$node" master "$bridge"; done
+ip link delete near
+ip link delete further
+"""
+NO_OFFLOADS = "ethtool -K eth0 tso off gso off"
+OFFLOADS = "ethtool -K eth0 tso on gso on"
+
+
+@pytest.fixture(scope="module")
+def fleet(other_lab):
+    other_lab("up", "--nodes", str(NODES), timeout=300)
+    return other_lab
+
+
+def swept(fleet, name: str, *words: str):
+    """ReFrame's run of a sweep, its session, and what `nearmetal fleet` says of it."""
+    prefix = fleet.checkout / "results" / name
+    done = fleet.reframe(*CHECK, *QUICK, *words, prefix=prefix, timeout=600)
+    session = load_session(prefix / "results.db")
+    return done, session, said_of(fleet, name)
+
+
+def said_of(fleet, name: str, options: str = ""):
+    prefix = fleet.checkout / "results" / name
+    command = f"RFM_PREFIX={prefix} nearmetal fleet --database {prefix}/results.db {options}"
+    return fleet("exec", command, check=False, timeout=600)
+
+
+def named(said: str) -> set[str]:
+    """The nodes that the lines of findings name."""
+    lines = [line for line in said.splitlines() if line.startswith(("node ", "link ", "a path"))]
+    return {name for line in lines for name in re.findall(r"fleet\d+", line)}
+
+
+def test_a_healthy_fleet_is_measured_and_nobody_is_named(fleet):
+    done, session, said = swept(fleet, "healthy")
+    assert done.returncode == 0, done.stdout
+    [case] = session.cases
+    values = {value.variable: value.value for value in case.values}
+    assert values["latency"] <= values["worst_latency"]
+    assert values["bandwidth"] >= values["worst_bandwidth"]
+    assert case.links["nodes"] == [f"fleet{number}" for number in range(1, NODES + 1)]
+    assert case.facts["left_out"] == "none"
+    assert said.returncode == 0 and "no node or link is slower" in said.stdout, said.stdout
+
+
+def test_a_node_with_small_frames_is_named_and_no_other(fleet):
+    fleet.run(f"ip link set eth0 mtu 576; {NO_OFFLOADS}", node="fleet3", root=True)
+    try:
+        _, _, said = swept(fleet, "small-frames")
+        again = said_of(fleet, "small-frames", "--confirm")
+    finally:
+        fleet.run(
+            f"ip link set eth0 mtu 1500; {OFFLOADS}",
+            node="fleet3",
+            root=True,
+        )
+    for one in (said, again):
+        assert one.returncode == 1 and "node fleet3" in one.stdout, one.stdout
+        assert named(one.stdout) == {"fleet3"}, one.stdout
+        assert "7 of 8 nodes have nic.eth0.mtu 1500, fleet3 has 576" in one.stdout, one.stdout
+        assert "scontrol update nodename=fleet3 state=drain" in one.stdout
+
+
+def test_a_fault_that_is_gone_is_not_confirmed(fleet):
+    """After the test before: the node is well again."""
+    said = said_of(fleet, "small-frames", "--confirm")
+    assert said.returncode == 0, said.stdout
+    assert "not confirmed by the second sweep: node fleet3" in said.stdout, said.stdout
+
+
+def test_a_link_that_drops_frames_is_named_and_no_node(fleet):
+    address = fleet.run("ip -brief -4 address show dev eth0", node="fleet6").split()[2]
+    rule = f"ip saddr {address.split('/')[0]} numgen random mod 100 < 1 drop"
+    table = "add table inet drill; add chain inet drill in { type filter hook input priority 0; }"
+    fleet.run(f"nft '{table}; add rule inet drill in {rule}'", node="fleet2", root=True)
+    try:
+        swept(fleet, "drops")
+        said = said_of(fleet, "drops", "--confirm")
+    finally:
+        fleet.run("nft delete table inet drill", node="fleet2", root=True)
+    assert said.returncode == 1 and "link fleet" in said.stdout, said.stdout
+    assert named(said.stdout) == {"fleet2", "fleet6"}, said.stdout
+
+
+def on_switches(fleet, script: str) -> None:
+    line = [sys.executable, "-c", ON_SWITCHES]
+    subprocess.run(line, cwd=fleet.checkout, input=script, text=True, check=True, timeout=60)
+
+
+def test_two_nodes_behind_a_slow_switch_share_a_path(fleet):
+    on_switches(fleet, SLOW_SWITCH)
+    try:
+        swept(fleet, "slow-switch")
+        said = said_of(fleet, "slow-switch", "--confirm")
+    finally:
+        on_switches(fleet, ONE_SWITCH)
+    assert said.returncode == 1 and "a path that fleet7, fleet8 share" in said.stdout, said.stdout
+    assert not named(said.stdout) - {"fleet7", "fleet8"} and "scontrol" not in said.stdout
+
+
+def test_a_node_that_does_not_start_the_program_is_named(fleet):
+    prefix = fleet.checkout / "results" / "refuses"
+    fleet.run(f"mkdir -p {prefix}")
+    fleet.run(f"mount -t tmpfs none {prefix}", node="fleet4", root=True)
+    try:
+        done = fleet.reframe(*CHECK, *QUICK, prefix=prefix, timeout=600)
+    finally:
+        fleet.run(f"umount {prefix}", node="fleet4", root=True)
+    assert done.returncode == 1
+    [case] = load_session(prefix / "results.db").failures
+    assert "fleet4" in case.failure, case.failure
+
+
+def test_a_node_that_is_drained_is_left_out_and_named(fleet):
+    drained = "scontrol update nodename=fleet5 state=drain reason=test"
+    fleet.run(drained, root=True)
+    try:
+        done, session, _ = swept(fleet, "drained")
+    finally:
+        fleet.run("scontrol update nodename=fleet5 state=resume", root=True)
+    assert done.returncode == 0 and "leaves out fleet5 (" in done.stdout, done.stdout
+    [case] = session.cases
+    assert "fleet5" not in case.links["nodes"] and len(case.links["nodes"]) == NODES - 1
+    assert case.facts["left_out"].startswith("fleet5 (")
+
+
+def test_a_node_that_hangs_is_a_result(fleet):
+    """The program of one node stops in the midst of a sweep: the others are measured."""
+    stop = "until pgrep fleet_links; do sleep 0.1; done; sleep 2; pkill -STOP fleet_links"
+    with ThreadPoolExecutor(1) as beside:
+        stopped = beside.submit(fleet.run, stop, node="fleet2", root=True)
+        done, session, said = swept(fleet, "hangs", "-S", "repeats=1")
+        stopped.result()
+    assert done.returncode == 1
+    [case] = session.failures
+    assert "fleet2" in case.failure and "nearmetal fleet" in case.failure, case.failure
+    assert said.returncode == 1 and "node fleet2" in said.stdout, said.stdout
+    lines = [line for line in said.stdout.splitlines() if "links failed" in line]
+    assert lines[0].startswith("node fleet2") and "fleet2" in lines[-1], said.stdout

@@ -1,0 +1,298 @@
+"""What the texts of Slurm, of modules systems and of a node say of a cluster."""
+
+import pytest
+
+from nearmetal.checks import provenance
+from nearmetal.cluster import modules, node, slurm
+from nearmetal.cluster.ask import Answer, Asker, environment
+from nearmetal.cluster.modules import Available
+from nearmetal.init import inspect
+from tests.support.clusters import HERE, SITES, text
+from tests.support.damage import damaged
+
+
+def facts_of(site: str) -> dict[str, str]:
+    [facts] = provenance.parse(text(site, "node")).values()
+    return facts
+
+
+# Slurm
+
+
+def test_nodes_have_their_cores_and_partitions():
+    nodes = {one.name: one for one in slurm.nodes(text("infiniband", "scontrol_node"))}
+    first = nodes["cn001"]
+    assert (first.cores, first.threads, first.memory_mb) == (64, 2, 257000)
+    assert first.partitions == ("batch", "debug") and first.usable
+    assert nodes["fat002"].cores == 128
+
+
+def test_text_of_an_administrator_changes_no_field():
+    nodes = {one.name: one for one in slurm.nodes(text("infiniband", "scontrol_node"))}
+    assert nodes["cn004"].partitions == ("batch", "debug") and not nodes["cn004"].usable
+
+
+@pytest.mark.parametrize(
+    ("state", "usable"),
+    [
+        ("IDLE", True),
+        ("MIXED+PLANNED", True),
+        ("IDLE+CLOUD+POWERED_DOWN", True),
+        ("IDLE~", True),
+        ("IDLE*", False),
+        ("IDLE+DRAIN", False),
+        ("DOWN+CLOUD", False),
+    ],
+)
+def test_a_node_is_usable_by_its_state(state, usable):
+    [one] = slurm.nodes(f"NodeName=a CPUTot=4 State={state} Partitions=p\n")
+    assert one.usable is usable and one.cores == 4
+
+
+def test_partitions_have_limits_states_and_accounts():
+    found = {one.name: one for one in slurm.partitions(text("infiniband", "scontrol_partition"))}
+    assert [found[name].time_limit for name in ("batch", "debug", "fat")] == ["2d", "30m", ""]
+    assert found["batch"].up and not found["closed"].up and not found["batch"].accounts
+    found = {one.name: one for one in slurm.partitions(text("guests", "scontrol_partition"))}
+    assert found["private"].accounts == ("physics", "chem")
+
+
+def test_sinfo_is_enough_for_partitions_and_nodes():
+    partitions, nodes = slurm.of_sinfo(text("cloud", "sinfo"))
+    assert [(one.name, one.time_limit) for one in partitions] == [("queue1", ""), ("queue2", "1d")]
+    assert [(one.cores, one.threads, one.usable) for one in nodes[:3]] == [
+        (96, 1, True),
+        (96, 1, True),
+        (2, 2, True),
+    ]
+    assert not nodes[-1].usable
+    both, [shared] = slurm.of_sinfo("a|n1|1|4|1|100|idle|1:00\nb|n1|1|4|1|100|idle|1:00\nnoise\n")
+    assert len(both) == 2 and shared.partitions == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    ("of_slurm", "of_reframe"),
+    [
+        ("02:00:00", "2h"),
+        ("1-12:30:00", "1d12h30m"),
+        ("30:00", "30m"),
+        ("UNLIMITED", ""),
+        ("infinite", ""),
+        ("", ""),
+    ],
+)
+def test_a_time_limit_is_reframes(of_slurm, of_reframe):
+    assert slurm.time_limit(of_slurm) == of_reframe
+
+
+@pytest.mark.parametrize(
+    ("site", "accounting"), [("infiniband", False), ("guests", True), ("cloud", False)]
+)
+def test_accounting_follows_from_the_configuration(site, accounting):
+    assert slurm.has_accounting(slurm.settings(text(site, "scontrol_config"))) is accounting
+    assert slurm.has_accounting({}) is None
+
+
+@pytest.mark.parametrize(
+    ("site", "types"),
+    [
+        ("infiniband", ["none", "cray_shasta", "pmi2", "pmix", "pmix_v3", "pmix_v4"]),
+        ("guests", ["none", "pmi2"]),
+    ],
+)
+def test_types_of_mpi_are_listed_by_all_versions_of_slurm(site, types):
+    assert slurm.mpi_types(text(site, "srun_mpi")) == types
+
+
+def test_accounts_are_listed_once():
+    assert slurm.accounts(text("guests", "sacctmgr_assoc")) == ["biology"]
+
+
+# Modules
+
+
+def test_modules_are_names_without_directories_and_messages():
+    found = modules.available(
+        "/opt/modules:\ngcc/\ngcc/12\n\x1b[1mgcc/13\x1b[0m(default)\nOpenMPI/4.1.5-GCC-12.3.0\n"
+        "Lmod Warning: the cache is old\n_mlstatus = True\nos.environ['A']='b'\ndot\n"
+    )
+    assert found == [
+        Available("gcc/12"),
+        Available("gcc/13", True),
+        Available("OpenMPI/4.1.5-GCC-12.3.0"),
+        Available("dot"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        ("openmpi", "openmpi"),
+        ("openmpi", "OpenMPI/4.1.5-GCC-12.3.0"),
+        ("openmpi", "openmpi4/4.1.6"),
+        ("openmpi", "mpi/openmpi-x86_64"),
+        ("openmpi", "openmpi@5.0.3"),
+        ("mpich", "cray-mpich/8.1.29"),
+        ("mpich", "mpich-ofi/4.2.1"),
+        ("java", "Java/17.0.6"),
+        ("java", "openjdk/17.0.8"),
+        ("apptainer", "singularity-ce/4.1.0"),
+        ("compiler", "PrgEnv-gnu/8.5.0"),
+        ("gcc", "gnu12/12.3.0"),
+        ("gcc", "GCC/12.3.0"),
+        ("other_mpi", "impi/2021.9.0-intel-compilers-2023.1.0"),
+    ],
+)
+def test_software_is_recognized_by_the_names_that_sites_use(kind, name):
+    found = modules.of_kinds([Available(name)])
+    assert list(found) == [kind]
+
+
+@pytest.mark.parametrize("name", ["HDF5/1.14-gompi-2023a", "openmpi-settings", "mpi4py/3.1", "gdb"])
+def test_other_software_is_not(name):
+    assert modules.of_kinds([Available(name)]) == {}
+
+
+def test_the_default_is_preferred_and_then_the_highest_version():
+    names = ["openmpi/4.1.6", "openmpi/10.0", "openmpi/9.0", "openmpi4/5"]
+    found = modules.of_kinds([Available(name) for name in names])["openmpi"]
+    assert [one.name for one in found] == ["openmpi/10.0", "openmpi/9.0", names[0], names[3]]
+    found = modules.of_kinds([Available(names[0], True), Available(names[1])])["openmpi"]
+    assert found[0].name == names[0]
+
+
+def test_a_hierarchy_tells_what_to_load_first():
+    assert modules.prerequisites(text("infiniband", "module_spider_openmpi_5.0.3")) == [
+        "gcc/12.2.0"
+    ]
+    assert modules.prerequisites(text("infiniband", "module_spider_apptainer_1.2.5")) == []
+    assert modules.prerequisites("Lmod has detected the following error") is None
+
+
+# The node
+
+
+def test_infiniband_without_a_hypervisor_is_native():
+    link = node.link_of(facts_of("infiniband"))
+    assert (link.nic, link.link_class, link.link_type) == ("mlx5_0/1", "native", "infiniband")
+    assert (link.speed_gbps, link.rdma, link.guessed) == (100, True, ())
+    assert "ConnectX-5" in link.model
+
+
+def test_a_virtual_function_in_a_guest_is_sriov():
+    link = node.link_of(facts_of("guests"))
+    assert (link.nic, link.link_class, link.link_type) == ("ens5", "sriov", "ethernet")
+    assert (link.speed_gbps, link.rdma, link.guessed) == (25, True, ())
+
+
+def test_efa_has_no_rate_in_the_kernel():
+    facts = facts_of("cloud")
+    link = node.link_of(facts)
+    assert (link.link_class, link.link_type, link.speed_gbps) == ("sriov", "efa", "unknown")
+    assert not link.rdma and "link_speed_gbps" in dict(link.guessed)
+    assert node.hypervisor(facts) == "nitro"
+
+
+def a_nic(driver: str, **facts) -> dict[str, str]:
+    return {
+        "hypervisor": "kvm",
+        "nic.eth0.driver": driver,
+        "nic.eth0.speed": "10000",
+        "nic.eth0.lower": "none",
+        **{key.replace("__", "."): value for key, value in facts.items()},
+    }
+
+
+@pytest.mark.parametrize(
+    ("facts", "link_class", "link_type", "speed", "guessed"),
+    [
+        (a_nic("virtio_net"), "emulated", "ethernet", 10, False),
+        (a_nic("virtio_net", nic__eth0__speed="unknown"), "emulated", "ethernet", "unknown", False),
+        (a_nic("e1000e"), "emulated", "ethernet", 10, True),
+        (a_nic("ixgbevf"), "sriov", "ethernet", 10, False),
+        (a_nic("mlx5_core", nic__eth0__pci="15b3:1017"), "passthrough", "ethernet", 10, False),
+        (a_nic("mlx5_core"), "passthrough", "ethernet", 10, True),
+        (a_nic("mlx5_core", hypervisor="none"), "native", "ethernet", 10, False),
+        (a_nic("bnxt_en", hypervisor="unknown"), "native", "ethernet", 10, True),
+        (a_nic("veth"), "native", "software", "memory", False),
+        (a_nic("macvlan passthru"), "passthrough", "software", "memory", False),
+        (a_nic("tap"), "emulated", "software", "memory", False),
+        ({}, "native", "ethernet", "unknown", True),
+    ],
+)
+def test_the_class_of_a_link_follows_from_driver_and_hypervisor(
+    facts, link_class, link_type, speed, guessed
+):
+    link = node.link_of(facts)
+    assert (link.link_class, link.link_type, link.speed_gbps) == (link_class, link_type, speed)
+    assert ("link_class" in dict(link.guessed)) is guessed
+
+
+def test_the_link_of_a_bond_is_that_of_its_nic():
+    facts = a_nic("ixgbe", hypervisor="none", nic__bond0__driver="bond", default_nic="bond0")
+    facts |= {"nic.bond0.speed": "20000", "nic.bond0.lower": "eth0"}
+    assert node.link_of(facts).nic == "eth0"
+
+
+@pytest.mark.parametrize(
+    ("text", "rates"),
+    [
+        ("40 Gb/sec (4X QDR)", (32, 40)),
+        ("56 Gb/sec (4X FDR)", (54.5, 56)),
+        ("200 Gb/sec (4X HDR)", (200, None)),
+        ("2.5 Gb/sec (1X SDR)", (2, 2.5)),
+        ("unknown", ("unknown", None)),
+    ],
+)
+def test_the_data_rate_of_a_port_follows_from_its_coding(text, rates):
+    assert node.rate(text) == rates
+
+
+# Damage
+
+
+PARSERS = {
+    "scontrol_node": slurm.nodes,
+    "scontrol_partition": slurm.partitions,
+    "scontrol_config": slurm.settings,
+    "sinfo": slurm.of_sinfo,
+    "srun_mpi": slurm.mpi_types,
+    "sacctmgr_assoc": slurm.accounts,
+    "module_avail": lambda damaged: modules.of_kinds(modules.available(damaged)),
+    "module_spider_openmpi_5.0.3": modules.prerequisites,
+}
+
+
+@pytest.mark.parametrize(("name", "parser"), PARSERS.items())
+def test_damaged_output_is_read_without_an_error(name, parser):
+    for site in SITES:
+        if (HERE / site / f"{name}.txt").exists():
+            for _, copy in damaged(text(site, name), 100):
+                parser(copy)
+
+
+def test_damaged_facts_give_a_link_or_the_parsers_own_error():
+    for site in SITES:
+        for _, copy in damaged(text(site, "node"), 200):
+            found = inspect.facts_of(copy)
+            if not isinstance(found, str):
+                link = node.link_of(found[1])
+                assert link.link_class in ("native", "passthrough", "sriov", "emulated")
+
+
+# Commands
+
+
+def test_a_command_is_no_step_of_a_job_that_we_are_in():
+    own = {"SLURM_JOB_ID": "1", "SLURM_NNODES": "2", "SLURM_CONF": "/etc/x", "HOME": "/h"}
+    assert environment(own) == {"SLURM_CONF": "/etc/x", "HOME": "/h", "LC_ALL": "C"}
+
+
+def test_a_command_that_fails_is_a_sentence(tmp_path):
+    asker = Asker()
+    assert asker.ask(["sh", "-c", "echo first; echo last >&2; exit 2"]) is None
+    assert asker.ask(["no-such-command"]) is None
+    assert asker.ask(["sleep", "60"], 0.1) is None
+    failed, missing, slow = asker.unread
+    assert failed.endswith(": last") and "PATH" in missing and "no answer" in slow
+    assert isinstance(asker.ask(["true"]), Answer) and len(asker.unread) == 3

@@ -1,0 +1,344 @@
+"""`nearmetal doctor`: what is found without a job, and what a failed case lacks by its words."""
+
+import importlib.metadata
+
+import pytest
+import yaml
+
+from nearmetal import cli
+from nearmetal.doctor import described, here, smoke
+from nearmetal.doctor.finding import Finding, together
+from nearmetal.results import Case
+from nearmetal.site.site_files import read_environments
+from tests.support.clusters import stage
+from tests.support.paths import CHECKOUT
+
+KNOWN = read_environments(CHECKOUT / "site-config" / "environments.yaml")
+SITES = {
+    "guests": {
+        "modules_system": "envmod",
+        "environments": [
+            {
+                "name": "openmpi",
+                "modules": ["mpi/openmpi-x86_64"],
+                "env_vars": [["SLURM_MPI_TYPE", "pmi2"]],
+            },
+            {"name": "mpich", "modules": ["mpi/mpich-x86_64"]},
+        ],
+        "access": ["-p main"],
+        "scheduler": "slurm",
+    },
+    "infiniband": {
+        "modules_system": "lmod",
+        "environments": [{"name": "openmpi", "modules": ["gcc/12.2.0", "openmpi/5.0.3"]}],
+        "access": ["-p batch"],
+        "scheduler": "squeue",
+    },
+}
+#: Site -> environments of its partition.
+ENVIRONS = {"guests": ["openmpi", "mpich", "gnu"], "infiniband": ["openmpi", "gnu"]}
+
+
+@pytest.fixture
+def doctor(tmp_path, monkeypatch, capsys):
+    """Runs the command without jobs on a site: (exit code, output, errors)."""
+
+    def run(site, *words, **changes):
+        if not (tmp_path / "bin").exists():
+            stage(site, tmp_path, monkeypatch, lmod=site == "infiniband")
+            (tmp_path / "bin" / "reframe").symlink_to("/bin/true")
+            (tmp_path / "bin" / "scancel").symlink_to("/bin/true")
+        (tmp_path / "systems").mkdir(exist_ok=True)
+        document = a_system(site, **changes)
+        (tmp_path / "systems" / "mine.yaml").write_text(yaml.safe_dump(document))
+        monkeypatch.setenv("NEARMETAL_SYSTEMS_PATH", str(tmp_path / "systems"))
+        monkeypatch.setenv("RFM_CONFIG_PATH", str(CHECKOUT / "site-config"))
+        monkeypatch.setattr("sys.argv", ["nearmetal", "doctor", "--no-jobs", *(words or ["mine"])])
+        code = cli.main()
+        return (code, *capsys.readouterr())
+
+    return run
+
+
+def a_system(site: str, **changes) -> dict:
+    """Contents of a file that describes the site, but for the changes."""
+    told = {"environs": ENVIRONS[site], **SITES[site], **changes}
+    partition = {
+        "name": "batch",
+        "launcher": "srun",
+        "extras": {
+            "link_class": "native",
+            "link_speed_gbps": 10,
+            "hypervisor": "none",
+            "cores_per_node": 8,
+        },
+        **{key: told[key] for key in ("scheduler", "access", "environs")},
+    }
+    if "container_platforms" in told:
+        partition["container_platforms"] = told["container_platforms"]
+    return {
+        "name": "mine",
+        "hostnames": told.get("hostnames", []),
+        "modules_system": told["modules_system"],
+        "environments": told["environments"],
+        "partitions": [partition],
+    }
+
+
+@pytest.mark.parametrize("site", SITES)
+def test_a_file_that_fits_lacks_nothing(doctor, site):
+    code, out, _ = doctor(site)
+    assert (code, "missing" in out.replace("nothing is missing", "")) == (0, False), out
+
+
+@pytest.mark.parametrize(
+    ("site", "changes", "words"),
+    [
+        ("guests", {"access": ["-p mian"]}, ["'mian' is unknown", "did you mean main?", "sinfo"]),
+        ("infiniband", {"access": ["-p closed"]}, ["closed is not UP"]),
+        ("infiniband", {"scheduler": "slurm"}, ["no accounting", "scheduler: squeue"]),
+        ("guests", {"modules_system": "lmod"}, ["has envmod", "modules_system: envmod"]),
+        (
+            "guests",
+            {"environments": [{"name": "openmpi", "modules": ["openmpi/9"]}]},
+            ["openmpi/9 cannot be loaded", "Unable to locate", "module avail"],
+        ),
+        (
+            "guests",
+            {"environments": [{"name": "openmpi", "modules": ["mpi/openmpi-x86_64"]}]},
+            ["no MPI type pmix", "it has pmi2", "SLURM_MPI_TYPE"],
+        ),
+        ("guests", {"environs": ["gnu", "openmpi-sif"]}, ["no container_platforms"]),
+        (
+            "guests",
+            {"environs": ["openmpi-sif"], "container_platforms": [{"type": "Apptainer"}]},
+            ["no image", "openmpi.sif", "make images"],
+        ),
+    ],
+)
+def test_what_is_missing_is_named_with_its_fix(doctor, monkeypatch, tmp_path, site, changes, words):
+    monkeypatch.setenv("NEARMETAL_IMAGES", str(tmp_path))
+    if changes.get("environs"):
+        changes = {"environments": [], **changes}
+    code, out, _ = doctor(site, **changes)
+    assert code == 2
+    lines = [line for line in out.splitlines() if line.startswith("missing: ")]
+    assert any(all(word in line for word in [*words, "Fix: "]) for line in lines), out
+
+
+def test_an_unknown_system_or_partition_is_bad_usage(doctor):
+    assert doctor("guests", "mnie")[0] == 3
+    code, _, err = doctor("guests", "mine:bathc")
+    assert code == 3 and "did you mean batch?" in err
+
+
+def test_the_system_is_that_of_this_host(doctor, monkeypatch):
+    monkeypatch.setattr("socket.gethostname", lambda: "front7")
+    code, out, _ = doctor("guests", "--wait=1m", hostnames=[r"^front\d+$"])
+    assert code == 0 and out.startswith("mine: ")
+    code, _, err = doctor("guests", "--wait=1m", hostnames=[])
+    assert code == 3 and "front7" in err and "nearmetal init" in err
+
+
+def test_without_a_checkout_there_are_no_smoke_cases(doctor, monkeypatch, tmp_path):
+    monkeypatch.setattr(smoke, "CHECKS", tmp_path / "none")
+    assert doctor("guests")[0] == 0  # --no-jobs
+    monkeypatch.setattr("sys.argv", ["nearmetal", "doctor", "mine"])
+    assert cli.main() == 3
+
+
+def test_login_nodes_lack_versions_commands_and_variables(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    found = [str(one) for one in here.findings(["slurm", "slurm"], {})]
+    assert len(found) == 3
+    assert "RFM_CONFIG_PATH" in found[0] and "reframe" in found[1] and "sacct" in found[2]
+    assert not any(one.blocks for one in here.findings([], {}))
+    monkeypatch.setattr("sys.version_info", (3, 6, 8))
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: "3.0.0")
+    found = [str(one) for one in here.versions()]
+    assert "Python 3.6.8" in found[0] and "ReFrame 3.0.0" in found[1] and "pip install" in found[1]
+
+
+def test_each_supported_reframe_lacks_nothing(monkeypatch):
+    for version in ("4.7.4", "4.9.3", "4.10.4"):
+        monkeypatch.setattr(importlib.metadata, "version", lambda name, version=version: version)
+        assert list(here.versions()) == []
+
+
+@pytest.mark.parametrize(
+    ("version", "condition", "fits"),
+    [
+        ("3.11.2", ">=3.11", True),
+        ("3.9.18", ">=3.11", False),
+        ("4.10.4", "==4.10.4", True),
+        ("4.9.3", "<5,>=4.7", True),
+        ("4.10", ">=4.9", True),
+        ("4.10.0", "==4.10", True),
+        ("4.7.4", "!=4.7.4", False),
+        ("4.10.4", "", True),
+        ("4.11.0", "~=4.10.1", False),
+    ],
+)
+def test_versions_are_compared_as_numbers(version, condition, fits):
+    assert here.fits(version, condition) is fits
+
+
+def test_what_is_needed_is_known_without_an_installation(monkeypatch):
+    installed = here.needs()
+
+    def unknown(name):
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "metadata", unknown)
+    python, packages = here.needs()
+    assert python == installed[0] and set(packages) <= set(installed[1])
+    assert any(one.startswith("reframe-hpc") for one in packages)
+
+
+# Smoke cases
+
+
+def test_each_environment_has_a_smoke_case():
+    names = ["openmpi", "mpich", "gnu", "mpj", "openmpi-sif", "apps-spack"]
+    partition = {"environs": names, "extras": {"nodes": 4}}
+    plan = smoke.plan(partition, names, KNOWN)
+    by_check = {one.check: one for one in plan}
+    assert by_check["^launch$"].environs == ("openmpi", "mpich", "openmpi-sif", "apps-spack")
+    assert by_check["^osnoise$"].environs == ("gnu",)
+    assert "internode" in next(check for check in by_check if "pingpong" in check)
+    assert "launch.ranks_per_node=1" in by_check["^launch$"].settings
+    words = smoke.command("site", "all", by_check["^launch$"], 60)
+    assert "spack_missing=skip" in words
+
+
+def test_a_partition_of_one_node_has_both_processes_there():
+    partition = {"environs": ["openmpi", "mpj"], "extras": {"nodes": 1}}
+    launch, pingpong = smoke.plan(partition, partition["environs"], KNOWN)
+    assert "launch.ranks_per_node=2" in launch.settings and "intranode" in pingpong.check
+
+
+def test_smoke_cases_do_not_get_among_the_results(tmp_path, monkeypatch):
+    for name in ("RFM_PREFIX", "RFM_SQLITE_DB_FILE", "RFM_SYSTEM", "RFM_REPORT_FILE"):
+        monkeypatch.setenv(name, "/elsewhere")
+    made = smoke.environment(tmp_path)
+    assert "/elsewhere" not in made.values()
+    assert made["RFM_SQLITE_DB_FILE"].startswith(str(tmp_path))
+
+
+#: What a failed case's words lead to: finding and fix.
+WORDS = {
+    "srun: error: Couldn't find the specified plugin name for mpi/pmix looking at all": (
+        "no MPI type pmix",
+        "SLURM_MPI_TYPE",
+    ),
+    "srun: error: native1: task 0: Killed": ("memory is short", "java_heap_mb"),
+    "slurmstepd: error: Detected 1 oom_kill event in StepId=14.0": ("memory is short", "access"),
+    "srun: error: Invalid MPI type 'pmix_v4', --mpi=list for acceptable types": (
+        "no MPI type pmix_v4",
+        "srun --mpi=list",
+    ),
+    'The application appears to have been direct launched using "srun",': (
+        "each process is alone",
+        "SLURM_MPI_TYPE",
+    ),
+    "launch: 1 process(es) instead of 2 know of each other: the launcher": (
+        "each process is alone",
+        "SLURM_MPI_TYPE",
+    ),
+    "ERROR: Unable to locate a modulefile for 'openmpi/9'": ("no module openmpi/9", "modules"),
+    'The following module(s) are unknown: "foo/1"': ("no module foo/1", "modules"),
+    "These module(s) exist but cannot be loaded as requested": ("another one", "module spider"),
+    "could not find a sane TMod4 installation": ("TMod4", "modules_system"),
+    "sbatch: error: invalid partition specified: bathc": ("the partition", "access"),
+    "sbatch: error: Invalid account or account/partition combination": ("account", "--account"),
+    "Slurm accounting storage is disabled": ("no accounting", "squeue"),
+    "FATAL: while creating user namespace: unshare: Operation not permitted": (
+        "user namespaces are off",
+        "max_user_namespaces",
+    ),
+    "ERROR  : Failed to create user namespace: check /proc/sys/user/max_user_namespaces": (
+        "user namespaces are off",
+        "apptainer-suid",
+    ),
+    "rfm_job.sh: line 4: srun: command not found": ("no srun", "launcher"),
+    "rfm_build.sh: line 9: mpicc: command not found": ("no mpicc", "modules"),
+    "rfm_job.sh: 9: no-such-cc: not found": ("no no-such-cc", "modules"),
+    "apptainer: command not found": ("no apptainer", "container_platforms"),
+    "job cancelled because it was blocked due to reason: PartitionDown": (
+        "blocks the job (PartitionDown)",
+        "sinfo -R",
+    ),
+    "image.sh: srun offers no pmix here (none pmi2): Slurm was built without it": (
+        "no MPI type pmix",
+        "image",
+    ),
+    "sacct: error: slurm_persist_conn_open: slurmdbd:6819: Connection refused": (
+        "accounting does not answer",
+        "squeue",
+    ),
+    "make: command 'mpicc' failed": ("does not compile", "rfm_build.err"),
+    "srun: error: Requested node configuration is not available": ("no node", "cores_per_node"),
+    "maximum pending time exceeded": ("waited for too long", "--wait"),
+    "slurmstepd: error: couldn't chdir to `/home/x': No such file": ("does not see", "PREFIX"),
+    "OSError: [Errno 28] No space left on device": ("full", "make space"),
+    "Batch job submission failed: Requested time limit is invalid": (
+        "time limit",
+        "max_time_limit",
+    ),
+    "nearmetal requires Python 3.11": ("Python is too old", "virtual environment"),
+    "task 0 on n1 may run on 1 of 2 cores, although it should be unbound": (
+        "other cores",
+        "bind_to",
+    ),
+    "sh: 1: hwloc-bind: not found": ("no hwloc", "bind_to"),
+}
+
+
+@pytest.mark.parametrize("words", WORDS)
+def test_a_failed_case_lacks_what_its_words_say(words):
+    found = smoke.explained(f"some line\n{words}\nanother line")
+    assert found and [part in text for part, text in zip(WORDS[words], found)] == [True, True]
+
+
+def test_each_cause_is_found_by_some_words():
+    found = [next(row for row in smoke.causes() if row[0].search(words)) for words in WORDS]
+    assert set(smoke.causes()) - set(found) == set()
+
+
+def test_a_failure_that_no_rule_knows_is_quoted(tmp_path):
+    case = Case("launch", "batch", "gnu", (), {}, {}, "the moon is wrong", "sanity")
+    found = smoke.of_case(case, "nothing known", tmp_path)
+    assert "the moon is wrong" in str(found) and str(tmp_path) in found.fix
+    assert str(found).startswith("batch: gnu: ")
+
+
+def test_a_case_that_reframe_skips_or_does_not_reach_is_named():
+    text = (
+        "[     SKIP ] (1/1) launch /abf @here:local+mpich-sif [launch: there is no x.sif: make "
+        "images builds it]\nLog file(s) saved in '/tmp/x.log'\n"
+    )
+    found = str(smoke.of_output(text, "local", "mpich-sif"))
+    assert "make images builds it" in found and found.startswith("local: mpich-sif: ")
+    found = str(smoke.of_output("starts\nERROR: the moon is wrong\n", "local", "gnu"))
+    assert "the moon is wrong" in found and "Fix: " in found
+    assert "nothing" in str(smoke.of_output("", "local", "gnu"))
+
+
+def test_a_slow_program_runs_all_the_same():
+    assert smoke.ran(Case("launch", "batch", "gnu", (), {}, {}, "too slow", "performance"))
+    assert not smoke.ran(Case("launch", "batch", "gnu", (), {}, {}, "it died", "sanity"))
+
+
+def test_findings_of_several_partitions_are_one_line():
+    found = [Finding("a", "b", name, "gnu") for name in ("x", "y")] + [Finding("c", "d")]
+    assert list(map(str, together(found))) == ["x, y: gnu: a. Fix: b", "c. Fix: d"]
+    assert found[0].covers("x", "gnu") and not found[0].covers("x", "openmpi")
+    assert found[2].covers("x", "gnu")
+    assert not Finding("c", "d", blocks=False).covers("x", "gnu")
+
+
+def test_the_schedulers_with_commands_are_reframes():
+    schema = yaml.safe_load((CHECKOUT / "nearmetal/site/schema.yaml").read_text())
+    known = schema["$defs"]["partition"]["properties"]["scheduler"]["enum"]
+    assert set(here.COMMANDS) == set(known) - {"local", "ssh"}
+    assert set(described.SLURM) <= set(here.COMMANDS)

@@ -1,0 +1,171 @@
+"""The drills of `nearmetal explain`: their causes are rules, and their answers are counted."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from bench.drill import explain
+from nearmetal import results
+from nearmetal.explain import order, rules
+from nearmetal.gate.verdict import Likely
+from tests.support.layers import session
+from tests.support.paths import CHECKOUT
+from tests.support.recorded import store
+from tests.support.said import lacking
+
+DRILLS = explain.load()
+NAMES = [one["name"] for one in DRILLS]
+#: What a drill does; each does one.
+DOES = {"lab", "patch", "environ", "site"}
+KEYS = DOES | {"name", "what", "causes", "partition", "checks", "environs"}
+KEYS |= {"needs", "undo", "switches", "controller"}
+
+
+def test_there_are_enough_causes_with_names_of_their_own():
+    assert len(DRILLS) >= 24 and len(set(NAMES)) == len(NAMES)
+
+
+@pytest.mark.parametrize("drill", DRILLS, ids=lambda one: one["name"])
+def test_a_drill_is_complete(drill):
+    known = {rule.name for rule in rules.load().rules}
+    assert set(drill) <= KEYS and drill["what"]
+    assert set(drill["causes"]) <= known
+    assert len(drill.keys() & DOES) == 1
+    if "patch" in drill:
+        name, old, _ = drill["patch"]
+        assert old in (CHECKOUT / "reframe_checks" / name).read_text()
+
+
+def test_checks_of_drills_exist():
+    there = {path.stem for path in (CHECKOUT / "reframe_checks").glob("*.py")}
+    named = {
+        re.split("%", check)[0] for one in DRILLS for check in explain.selection(one)["checks"]
+    }
+    assert named <= there
+
+
+def test_a_third_is_held_out_whatever_the_order():
+    held = explain.held_out(NAMES)
+    assert len(held) == len(NAMES) // 3 and set(held) < set(NAMES)
+    assert held == explain.held_out(reversed(NAMES))
+
+
+class Lab:
+    """Stands in for the lab: a campaign is a made-up session with the drill that was introduced."""
+
+    def __init__(self, where: Path):
+        self.where, self.sessions, self.now, self.healed = where, [], {}, 0
+
+    def campaign(self, repeats: int, only: dict | None = None, settings=()) -> results.Session:
+        data = session(len(self.sessions), repeats=repeats, **self.now)
+        database = self.where / "results.db"
+        there = list(results.sessions(database)) if database.exists() else []
+        self.sessions.append(data)
+        kept = [
+            one
+            for one in self.sessions
+            if one["session_info"]["uuid"] in {each.uuid for each in there}
+        ]
+        database.unlink(missing_ok=True)
+        store(database, *kept, data)
+        return results.load_session(database)
+
+    def introduce(self, drill: dict) -> None:
+        self.now = SHOWS[drill["name"]]
+
+    def heal(self) -> None:
+        self.now, self.healed = {}, self.healed + 1
+
+
+TCP = [(("tcp", "", "bandwidth"), 0.6), (("internode", "", "bandwidth"), 0.6)]
+SHOWS = {
+    "socket buffers": {"steps": TCP, "facts": {"tcp_rmem": "4096 65536 65536"}},
+    "loss": {"steps": TCP, "evidence": {"retransmitted": 0.01}},
+    "offloads off": {},
+}
+
+
+def test_the_bench_from_baseline_to_summary(tmp_path, monkeypatch):
+    lab, said = Lab(tmp_path), []
+    monkeypatch.setenv("NEARMETAL_SYSTEMS_PATH", "")
+    monkeypatch.setenv("RFM_REFERENCE_PREFIX", "")
+    for name in ("campaign", "introduce", "heal"):
+        monkeypatch.setattr(explain.drill, name, getattr(lab, name))
+    monkeypatch.setattr(explain.drill, "PLACE", tmp_path)
+    monkeypatch.setattr(explain.drill, "SYSTEM", "lab")
+    monkeypatch.setattr(explain.drill, "say", said.append)
+    assert explain.run(list(SHOWS), 2, 2, False, said.append) == 1
+    text = "\n".join(said)
+    assert not lacking(text, "held out of the making", "A/A: 0 of 2", "all: 4 right, 2 not found")
+    assert lab.healed == 6 and len(lab.sessions) == explain.SESSIONS + 2 + 6
+    said.clear()
+    assert explain.run_again(list(SHOWS), said.append) == 1
+    assert "all: 2 right, 1 not found of 3" in said[-1] and lab.healed == 6
+
+
+def test_without_a_kept_campaign_nothing_is_explained_again(tmp_path, monkeypatch):
+    for name in ("NEARMETAL_SYSTEMS_PATH", "RFM_REFERENCE_PREFIX"):
+        monkeypatch.setenv(name, "")
+    monkeypatch.setattr(explain.drill, "PLACE", tmp_path)
+    with pytest.raises(SystemExit, match="run it first"):
+        explain.run_again(None, print)
+
+
+def named(*names: str) -> list[Likely]:
+    return [Likely(name, "", ("native",), 1.0, ()) for name in names]
+
+
+@pytest.mark.parametrize(
+    "names, word",
+    [
+        (["MTU"], explain.FIRST),
+        (["loss", "MTU"], explain.THIRD),
+        (["loss", "kernel", "memory", "MTU"], explain.LATER),
+        (["loss"], explain.WRONG),
+        ([order.UNKNOWN], explain.DONT_KNOW),
+        ([], explain.SILENT),
+    ],
+)
+def test_answers(names, word):
+    assert explain.answer(["MTU"], named(*names)) == word
+
+
+def outcome(answer: str, held: bool = False) -> explain.Outcome:
+    return explain.Outcome("MTU", held, answer, ("MTU",), 60.0)
+
+
+@pytest.mark.parametrize(
+    "answers, explained, good",
+    [
+        ([explain.FIRST] * 9 + [explain.THIRD], [False] * 10, True),
+        ([explain.FIRST] * 9 + [explain.DONT_KNOW], [False], True),
+        ([explain.FIRST] * 8 + [explain.THIRD] * 2, [False], False),
+        ([explain.FIRST] * 20 + [explain.WRONG], [False], False),
+        ([explain.FIRST] * 20 + [explain.SILENT], [False], False),
+        ([explain.FIRST] * 10, [False, True], False),
+    ],
+)
+def test_the_promise(answers, explained, good):
+    outcomes = [outcome(answer) for answer in answers]
+    assert explain.accepted(outcomes, explained) is good
+
+
+def test_the_promise_holds_for_what_is_held_out_too():
+    outcomes = [outcome(explain.FIRST)] * 20 + [outcome(explain.DONT_KNOW, held=True)]
+    assert not explain.accepted(outcomes, [])
+
+
+def test_the_summary_counts_all_and_what_is_held_out():
+    text = explain.summary([outcome(explain.FIRST), outcome(explain.WRONG, held=True)], [False])
+    assert "A/A: 0 of 1" in text
+    assert "all: 1 right, 1 wrong of 2; right first: 50 %" in text
+    assert "held out: 1 wrong of 1; right first: 0 %" in text
+
+
+def test_one_selection_holds_the_checks_of_all_drills_of_a_partition():
+    found = explain.selections(DRILLS)
+    keys = [(one["partition"], one["environs"]) for one in found]
+    assert len(set(keys)) == len(keys)
+    wanted = {check for one in DRILLS for check in explain.selection(one)["checks"]}
+    assert {check for one in found for check in one["checks"]} == wanted

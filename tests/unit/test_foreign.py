@@ -1,0 +1,247 @@
+"""The gate on results databases that checks of others wrote, with ReFrame 4.7, 4.9 and 4.10."""
+
+import json
+import re
+import sqlite3
+
+import pytest
+
+from nearmetal import results
+from nearmetal.again import Again
+from nearmetal.cli import main
+from nearmetal.gate import baseline, record, rerun
+from nearmetal.gate.baseline import Baseline
+from nearmetal.results import reruns
+from nearmetal.results.directions import Directions, DirectionsError
+from tests.support.foreign_sessions import VERSIONS, by_command, campaign, recorded_sessions
+from tests.support.recorded import store
+
+
+def said(text: str) -> str:
+    """A text without its line breaks."""
+    return " ".join(text.split())
+
+
+def parsed(data: dict) -> results.Session:
+    return results.parse_session(data, "here")
+
+
+def only_case(data: dict) -> results.Case:
+    [case] = parsed(data).cases
+    return case
+
+
+def named(case: results.Case) -> dict[str, results.Value]:
+    return {value.variable: value for value in case.values}
+
+
+@pytest.fixture
+def run(monkeypatch, capsys, tmp_path):
+    """Run a command with its baselines below tmp_path; returns exit code, output and errors."""
+    monkeypatch.setenv("RFM_REFERENCE_PREFIX", str(tmp_path / "baselines"))
+    (tmp_path / "baselines").mkdir()
+
+    def command(*words) -> tuple[int, str, str]:
+        monkeypatch.setattr("sys.argv", ["nearmetal", *map(str, words)])
+        code = main()
+        return code, *capsys.readouterr()
+
+    return command
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_runs_of_repeat_are_repeats_of_one_case(version):
+    case = only_case(by_command(version, "--repeat=3"))
+    assert case.check == "stream_like" and case.runs == 3
+    assert {len(value.samples) for value in case.values} == {3}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_failure_among_reruns_fails_the_case_and_names_the_run(version):
+    case = only_case(by_command(version, "--reruns=4"))
+    assert case.failure.startswith("run 2 of 5: sanity error") and not case.measured
+
+
+def test_a_failure_among_reruns_is_not_taken_for_a_retry_where_the_command_may_hold_options():
+    """A mode may hold --max-retries. Every run holds the one case, so the failure counts."""
+    data = by_command("4.10.4", "--reruns=4")
+    runs = copy_with_first_run_failed(data)
+    for line in ("reframe -r --mode=nightly", "reframe -r --an-option-of-another-version"):
+        [outcomes] = reruns.outcomes(runs, line).values()
+        assert len(outcomes) == 5
+
+
+def copy_with_first_run_failed(data: dict) -> list[dict]:
+    """The runs, with the failed second run first."""
+    first, second, *others = data["runs"]
+    return [second, first, *others]
+
+
+@pytest.mark.parametrize("version", ["4.7.4", "4.10.4"])
+def test_a_value_of_one_launch_is_one_sample_and_distribute_gives_the_node(version):
+    case = only_case(by_command(version, "--distribute"))
+    assert case.node == "vm" and case.place == "default@vm"
+    assert {len(value.samples) for value in case.values} == {1}
+    assert case.foreign and case.facts == {"nodes": ["vm"]}
+
+
+def test_variables_with_colons_are_variables_of_their_own():
+    values = named(only_case(by_command("4.10.4", "--repeat=3")))
+    assert values["a:bw"].value != values["b:bw"].value and "bw" not in values
+    assert {len(values[name].samples) for name in ("a:bw", "b:bw")} == {3}
+
+
+@pytest.mark.parametrize("version", ["4.7.4", "4.10.4"])
+def test_two_tests_of_one_display_name_fail_and_neither_value_hides_the_other(version):
+    session = parsed(by_command(version, "one_name"))
+    [case] = session.cases
+    assert "2 tests have this display name" in case.failure and "fmt" in case.failure
+    assert case.values == () and not case.measured
+    assert session.promised == 1  # neither counts as missing beside it
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_direction_comes_from_the_stored_bounds_where_the_unit_lacks_it(version):
+    values = named(only_case(by_command(version, "--repeat=3")))
+    assert values["copy_bw"].lower_is_better is False  # its unit
+    assert values["score"].lower_is_better is False  # a lower bound alone
+    assert values["marks"].lower_is_better is None  # no bound
+
+
+def test_one_line_of_configuration_gives_the_direction_where_unit_and_bounds_do_not():
+    case = only_case(by_command("4.10.4", "--repeat=3"))
+    by_unit = Directions((("marks", "more"), ("MB/s", "less"), ("score", "less")))
+    values = {value.variable: by_unit.of(value) for value in case.values}
+    assert values["marks"].lower_is_better is False
+    assert values["copy_bw"].lower_is_better is False  # the unit says it
+    assert values["score"].lower_is_better is False  # the bounds say it
+    of_variable = Directions((("stream*:marks", "less"),))
+    assert of_variable.of(named(case)["marks"]).lower_is_better is True
+
+
+@pytest.mark.parametrize(
+    "text, named",
+    [
+        ("marks: most", "marks is 'most'"),
+        ("- marks", "a mapping"),
+        ("marks: less\nmarks: more", "marks"),
+        ("12: less", "12"),
+    ],
+)
+def test_a_damaged_file_of_directions_is_named_with_its_key(tmp_path, text, named):
+    path = tmp_path / "better.yaml"
+    path.write_text(text)
+    with pytest.raises(DirectionsError, match=re.escape(named)) as caught:
+        Directions.read(path)
+    assert str(path) in str(caught.value) and "Fix: " in str(caught.value)
+
+
+def test_without_a_file_there_are_no_directions(tmp_path):
+    assert Directions.read(tmp_path / "better.yaml") == Directions()
+
+
+def test_the_baseline_keeps_a_direction_and_bounds_its_side(run, tmp_path):
+    database = store(tmp_path / "results.db", campaign(0))
+    (tmp_path / "baselines" / "better.yaml").write_text("marks: less\n")
+    code, out, err = run("baseline", "record", "--database", database)
+    assert code == 0, out + err
+    known = baseline.load("generic", tmp_path / "baselines")
+    [entry] = known.entries.values()
+    assert entry.better == {"score": "more", "marks": "less"}
+    text = (tmp_path / "baselines" / "generic.yaml").read_text()
+    assert re.search(r"marks: \[.*, null, .*, marks\]", text)
+    assert re.search(r"score: \[.*, -.*, null, score\]", text)
+    assert all(noise.finds for noise in entry.noise.values())
+
+
+@pytest.mark.parametrize("version", ["4.7.4", "4.10.4"])
+def test_a_regression_of_any_variable_is_found_and_an_unchanged_session_is_clean(
+    run, tmp_path, version
+):
+    """The direction of `marks` is in no stored session: it is the baseline's."""
+    database = store(
+        tmp_path / "results.db", campaign(0, version), campaign(1, version, marks=1.5, score=0.6)
+    )
+    (tmp_path / "baselines" / "better.yaml").write_text("marks: less\n")
+    assert run("baseline", "record", "--session", "00000000", "--database", database)[0] == 0
+    (tmp_path / "baselines" / "better.yaml").unlink()
+    code, out, _ = run("gate", "--session", "00000000", "--database", database)
+    assert code == 0, out
+    code, out, _ = run("gate", "--database", database, "--json", tmp_path / "gate.json")
+    assert code == 1
+    verdicts = json.loads((tmp_path / "gate.json").read_text())["judged"]
+    worse = {one["variable"] for one in verdicts if one["word"] == "regressed"}
+    assert worse == {"marks", "score"}
+
+
+def test_a_direction_that_contradicts_the_baselines_is_incomplete(run, tmp_path):
+    later = campaign(1)
+    for one in later["runs"]:
+        one["testcases"][0]["perfvalues"]["generic:default:score"][2:4] = [None, 0.5]
+    database = store(tmp_path / "results.db", campaign(0), later)
+    run("baseline", "record", "--session", "00000000", "--database", database)
+    code, out, _ = run("gate", "--database", database)
+    assert code == 2 and "less is better, but more in the baseline" in said(out)
+
+
+@pytest.mark.parametrize("command", ["gate", "explain"])
+def test_what_checks_of_others_lack_is_reported_once(run, tmp_path, command):
+    database = store(tmp_path / "results.db", campaign(0), campaign(1))
+    _, out, _ = run(command, "--database", database)
+    assert said(out).count("no facts of the nodes and no evidence: stream_like") == 1
+    code, out, _ = run("baseline", "record", "--session", "00000000", "--database", database)
+    assert code == 0 and said(out).count("no facts of the nodes and no evidence") == 1
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("command", ["history", "compare", "report", "explain", "gate"])
+def test_every_command_reads_a_database_as_reframe_wrote_it(run, tmp_path, version, command):
+    """Where cases failed, or no baseline is there, the exit code says so; nothing else is wrong."""
+    database = store(tmp_path / "results.db", *recorded_sessions(version))
+    words = ["--output", tmp_path / "report.html"] if command == "report" else []
+    code, _, err = run(command, "--database", database, *words)
+    assert code in (0, 1, 2) and "skipped" not in err and "Traceback" not in err
+
+
+def test_single_launches_of_many_nights_are_a_baseline(run, tmp_path):
+    """A suite that runs each check once a night has one sample a session."""
+    nights = [campaign(number, runs=1) for number in range(24)]
+    database = store(tmp_path / "results.db", *nights)
+    code, out, err = run("baseline", "record", "--database", database)
+    assert code == 0, out + err
+    [entry] = baseline.load("generic", tmp_path / "baselines").entries.values()
+    assert len(entry.sessions) == record.plan.LEAST_BASELINE
+
+
+def test_too_few_samples_name_the_option_that_gives_more(run, tmp_path):
+    database = store(tmp_path / "results.db", campaign(0, runs=3))
+    code, _, err = run("baseline", "record", "--database", database)
+    assert code == 2 and "--reruns=19" in err and "-S repeats" not in err
+
+
+def test_foreign_cases_are_measured_again_by_reruns():
+    session = parsed(campaign(1))
+    wanted = {case.where: Again(7) for case in session.cases}
+    words = rerun.arguments(session, wanted)
+    assert "--reruns=6" in words and not any(word.startswith("again=") for word in words)
+    assert words[words.index("-n") + 1] == "^stream_like$"
+    assert f"{results.CONFIRMS}={session.uuid}" in words
+    assert not any(word.startswith("--reruns=19") for word in words)
+
+
+def test_foreign_cases_of_one_repeat_need_no_reruns():
+    session = parsed(campaign(1))
+    words = rerun.arguments(session, {case.where: Again(1) for case in session.cases})
+    assert not any(word.startswith("--reruns") for word in words)
+
+
+def test_the_stored_cases_of_reframe_4_7_agree_with_its_sessions(tmp_path):
+    """The second table has other columns in no version."""
+    path = store(tmp_path / "results.db", *recorded_sessions("4.7.4"))
+    with sqlite3.connect(path) as connection:
+        [(count,)] = connection.execute("SELECT count(*) FROM testcases")
+    assert count == sum(
+        len(run["testcases"]) for one in recorded_sessions("4.7.4") for run in one["runs"]
+    )
+    assert len(list(results.sessions(path))) == len(recorded_sessions("4.7.4"))
+    assert Baseline("generic", path, {}).days == 0

@@ -1,0 +1,352 @@
+"""A sweep of all nodes: the program's output, what a database holds of it, and who is named."""
+
+import base64
+import json
+import math
+import shlex
+import sys
+import zlib
+from pathlib import Path
+
+import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+
+from nearmetal import results
+from nearmetal.checks import fleet
+from nearmetal.checks.disturbance import without_usage
+from nearmetal.checks.parsing import ParseError
+from nearmetal.checks.parsing.links import SILENT, Link, parse_links
+from nearmetal.checks.provenance import odd_facts
+from nearmetal.circle import pairs
+from nearmetal.fleet import sweep
+from nearmetal.fleet.sweep import SweepError
+from nearmetal.results import parse_session
+from tests.support.campaigns import campaign
+from tests.support.command import run  # noqa: F401 (a fixture)
+from tests.support.damage import damaged
+from tests.support.paths import CHECKOUT
+from tests.support.recorded import recorded, store
+from tests.support.sweeps import links_of, session
+
+LINKS = without_usage(recorded("links"))
+
+
+@pytest.mark.parametrize("nodes", range(2, 20))
+def test_each_pair_of_nodes_is_in_one_round(nodes):
+    rounds = nodes + nodes % 2 - 1
+    found = pairs(nodes, rounds)
+    assert len(found) == len(set(found)) == nodes * (nodes - 1) // 2
+    for count in range(1, rounds + 1):
+        some = pairs(nodes, count)
+        ends = [node for pair in some for node in pair]
+        assert all(count - 1 <= ends.count(node) <= count for node in range(nodes))
+
+
+def test_every_link_of_a_launch_is_read():
+    [one, *_] = launches = parse_links(LINKS)
+    count = len(one.nodes)
+    assert len(launches) == 3 and count == len(set(one.nodes)) > 3 and not one.failed
+    assert len(one.links) == count * (count - 1) // 2
+    assert all(0 < link.latency_us < 1e4 and link.gbps > 0 for [link] in one.links.values())
+
+
+def line_of(text: str) -> str:
+    return next(line for line in text.splitlines() if line.startswith("link "))
+
+
+def test_a_link_that_failed_is_a_result():
+    line = line_of(LINKS)
+    _, first, second, repeat, *_ = line.split()
+    pair = int(first), int(second)
+    said = f"link {first} {second} {repeat} failed no answer"
+    silent = parse_links(LINKS.replace(f"{line}\n", "", 1))[0]
+    assert silent.failed == {pair: [SILENT]} and pair not in silent.links
+    failed = parse_links(LINKS.replace(line, f"{said}\n{said}", 1))[0]
+    assert failed.failed == {pair: ["no answer"]}
+    # The partner of a pair that was done may miss its end.
+    for both in (f"{said}\n{line}", f"{line}\n{said}"):
+        assert isinstance(parse_links(LINKS.replace(line, both, 1))[0].links[pair][0], Link)
+
+
+@pytest.mark.parametrize(
+    "change, says",
+    [
+        (lambda line: f"{line}\n{line}", "printed twice"),
+        (lambda line: line.rpartition(" ")[0], "words were lost|lines were mixed"),
+        (lambda line: f"{line} 7", "lines were mixed"),
+        (lambda line: line.replace("link 0", "link 99", 1), "was not measured"),
+        (lambda line: " ".join([*line.split()[:4], "-1", "1", "1"]), "no measurement"),
+        (lambda line: " ".join([*line.split()[:4], "failed", "no", "ans"]), "failed for 'no ans'"),
+    ],
+)
+def test_damaged_output_is_refused(change, says):
+    line = next(line for line in LINKS.splitlines() if line.startswith("link 0 "))
+    with pytest.raises(ParseError, match=says):
+        parse_links(LINKS.replace(line, change(line), 1))
+
+
+def test_damage_ends_as_a_sentence_or_as_figures():
+    for _, text in damaged(LINKS, 200):
+        try:
+            parse_links(text)
+        except ParseError:
+            pass
+
+
+def test_what_is_stored_is_what_was_measured():
+    launches = parse_links(LINKS)
+    data = session(fleet.stored(launches, {}))
+    [case, *_] = parse_session(data, "here").cases
+    one = sweep.read(case)
+    assert one.nodes == launches[0].nodes and one.repeats == 3 and not one.dead
+    for (first, second), found in launches[0].links.items():
+        middle = sorted(launch.links[first, second][0].latency_us for launch in launches)[1]
+        assert one.latency_us[first, second] == one.latency_us[second, first]
+        assert one.latency_us[first, second] == pytest.approx(middle, rel=1e-6)
+        back = sorted(launch.links[first, second][0].gbps_back for launch in launches)[1]
+        assert one.gbps[second, first] == pytest.approx(back, rel=1e-6) and found
+
+
+SLOW = {pair: (40, 4.5, 4.5) for pair in pairs(6, 5) if 2 in pair}
+DEAD = {pair: (float("nan"),) * 3 for pair in pairs(6, 5) if 2 in pair}
+NAMES = {f"n{a + 1} n{b + 1}": ["no answer"] for a, b in DEAD}
+
+
+@pytest.mark.parametrize(
+    "links, code, says",
+    [
+        (links_of(), 0, ["6 nodes, 3 repeats", "no node or link is slower"]),
+        (links_of(SLOW), 1, ["node n3", "(start-up latency)", "sends and receives with"]),
+        (links_of(DEAD, dead=NAMES), 1, ["node n3", "5 links failed", "no answer"]),
+        (links_of(dead={"n2 n5": ["no answer"]}), 1, ["link n2 - n5", "it failed", "no answer"]),
+        (links_of({(0, 3): (20, 3, 9)}), 1, ["link n1 - n4", "sends with", "(bandwidth)"]),
+    ],
+)
+def test_the_command_names_who_is_slow(run, tmp_path, links, code, says):
+    database = store(tmp_path / "results.db", session(links))
+    ended, out, _ = run("fleet", "--database", database)
+    assert ended == code and all(text in out for text in says), out
+
+
+@pytest.mark.parametrize(
+    "links",
+    [
+        links_of(nodes=["n1"]),
+        links_of(nodes="n1"),
+        links_of(values="?"),
+        links_of(values=base64.b64encode(b"x").decode()),
+        links_of(values=base64.b64encode(zlib.compress(b"1234" * 4)).decode()),
+        links_of(rounds=4),
+        links_of(rounds=0),
+        links_of(rounds=-1),
+        links_of(rounds=10**12),
+        links_of(repeats="many"),
+        links_of(dead=[]),
+        links_of(dead={"n1 n2": []}),
+        links_of(dead={"n1 $(id)": ["no answer"]}),
+        links_of(nodes=["n1", "n2", "n 3", "n4", "n5", "n6"]),
+        links_of(odd=[]),
+        links_of(odd={"n1": []}),
+        links_of(odd={"n1": {"kernel": ["5", "6"]}}),
+        links_of(odd={"n1": {"kernel": ["5", "6", "many"]}}),
+    ],
+)
+def test_damaged_values_are_named_with_their_case(run, tmp_path, links):
+    database = store(tmp_path / "results.db", session(links))
+    code, _, errors = run("fleet", "--database", database)
+    assert code == 3 and "links" in errors and "Traceback" not in errors, errors
+    [case, *_] = parse_session(session(links), "here").cases
+    with pytest.raises(SweepError):
+        sweep.read(case)
+
+
+ODD = {"n3": {"memory_modules_mbps": ["2 x 2400", "4 x 2400", 5]}}
+
+
+def test_facts_of_nodes_that_differ_from_those_of_most():
+    nodes = {
+        f"n{number}": {"kernel": "6.1", "smt": "on", "lo.tx_bytes": "7"} for number in range(5)
+    }
+    nodes["n1"]["kernel"] = "6.2"
+    del nodes["n4"]["smt"]
+    nodes["n2"]["lo.tx_bytes"] = "8"
+    nodes["n0"]["bios"] = nodes["n1"]["bios"] = "a"
+    assert odd_facts(nodes) == {
+        "n1": {"kernel": ("6.2", "6.1", 4), "bios": ("a", "absent", 3)},
+        "n4": {"smt": ("absent", "on", 4)},
+        "n0": {"bios": ("a", "absent", 3)},
+    }
+    nodes["n2"]["bios"] = "b"
+    assert "bios" not in odd_facts(nodes)["n1"]
+
+
+def test_facts_that_differ_and_how_to_drain_are_printed(run, tmp_path):
+    database = store(tmp_path / "results.db", session(links_of(SLOW, odd=ODD)))
+    _, out, _ = run("fleet", "--database", database)
+    assert "5 of 6 nodes have memory_modules_mbps 4 x 2400, n3 has 2 x 2400" in out
+    [command] = [line for line in out.splitlines() if "scontrol" in line]
+    words = shlex.split(command)
+    assert words[:4] == ["scontrol", "update", "nodename=n3", "state=drain"]
+    assert words[4].startswith("reason=nearmetal fleet: sends and receives with ")
+
+
+def test_a_healthy_node_is_not_drained(run, tmp_path):
+    database = store(tmp_path / "results.db", session(links_of({(0, 3): (20, 3, 9)})))
+    code, out, _ = run("fleet", "--database", database)
+    assert code == 1 and "scontrol" not in out
+
+
+def test_since_when_a_node_is_slow(run, tmp_path):
+    shown = [SLOW, None, SLOW, SLOW, None, SLOW, SLOW]
+    sweeps = [session(links_of(odd), number) for number, odd in enumerate(shown, 1)]
+    sweeps[4]["runs"][0]["testcases"][0]["links"] = links_of(values="?")
+    database = store(tmp_path / "results.db", *sweeps)
+    code, out, errors = run("fleet", "--database", database)
+    starts = [results.date(one["session_info"]["time_start"]) for one in sweeps]
+    # The sweep that cannot be read tells nothing.
+    assert code == 1 and starts[2] in out, out
+    assert not [start for start in starts[:2] if start in out]
+    assert sweeps[4]["session_info"]["uuid"] in errors and "left out" in errors
+
+
+def test_a_sweep_without_a_node_tells_nothing_of_it(run, tmp_path):
+    other = ["n1", "n2", "n9", "n4", "n5", "n6"]
+    slow = {(2, 4): (20, 3, 9)}
+    sweeps = [
+        session(links_of(slow), 1),
+        session(links_of(nodes=other), 2),
+        session(links_of(slow), 3),
+    ]
+    database = store(tmp_path / "results.db", *sweeps)
+    _, out, _ = run("fleet", "--database", database)
+    assert results.date(sweeps[0]["session_info"]["time_start"]) in out, out
+
+
+def second(links: dict, of: dict, number: int = 2) -> dict:
+    data = session(links, number)
+    data["session_info"][results.CONFIRMS] = of["session_info"]["uuid"]
+    return data
+
+
+@pytest.mark.parametrize(
+    "first, again, code, says",
+    [
+        (SLOW, SLOW, 1, ["node n3", "sends and receives"]),
+        (
+            SLOW,
+            None,
+            0,
+            ["not confirmed by the second sweep: node n3", "no node or link is slower"],
+        ),
+        (SLOW, DEAD, 0, ["not confirmed by the second sweep: node n3"]),
+        ({(0, 3): (20, 3, 9)}, {(0, 3): (20, 3, 9)}, 1, ["link n1 - n4", "sends"]),
+        ({(0, 3): (20, 3, 9)}, {(1, 4): (20, 3, 9)}, 0, ["not confirmed", "link n1 - n4"]),
+    ],
+)
+def test_only_what_both_sweeps_show_is_found(run, tmp_path, first, again, code, says):
+    one = session(links_of(first))
+    database = store(tmp_path / "results.db", one, second(links_of(again), one))
+    ended, out, _ = run("fleet", "--database", database)
+    assert ended == code and all(text in out for text in says), out
+
+
+@pytest.mark.parametrize("again, code", [(NAMES, 1), ({}, 0)])
+def test_links_that_failed_may_work_in_the_second_sweep(run, tmp_path, again, code):
+    one = session(links_of(DEAD, dead=NAMES))
+    other = second(links_of(DEAD if again else None, dead=again), one)
+    database = store(tmp_path / "results.db", one, other)
+    ended, out, _ = run("fleet", "--database", database)
+    assert ended == code and ("5 links failed" in out) == bool(code), out
+
+
+def test_the_nodes_of_the_second_sweep_may_be_others_and_in_another_order(run, tmp_path):
+    one = session(links_of(SLOW))
+    slow = {pair: (40, 4.5, 4.5) for pair in pairs(6, 5) if 0 in pair}
+    names = ["n3", "n1", "n2", "n4", "n9", "n5"]
+    database = store(tmp_path / "results.db", one, second(links_of(slow, nodes=names), one))
+    code, out, _ = run("fleet", "--database", database)
+    assert code == 1 and "node n3" in out and "not confirmed" not in out, out
+
+
+def stores(path: Path, database: Path, data: dict) -> str:
+    """A command that stands for ReFrame: it stores a session."""
+    path.write_text(
+        "import json, sys; from pathlib import Path\n"
+        "from tests.support.large_database import store\n"
+        f"store(Path({str(database)!r}), [json.loads({json.dumps(data)!r})])\n"
+    )
+    return f"env PYTHONPATH={CHECKOUT} {sys.executable} {path}"
+
+
+def test_confirm_runs_the_sweep_again(run, tmp_path):
+    one = session(links_of(SLOW))
+    database = store(tmp_path / "results.db", one)
+    reframe = stores(tmp_path / "reframe.py", database, second(links_of(), one))
+    code, out, said = run("fleet", "--database", database, "--confirm", "--reframe", reframe)
+    assert code == 0 and "not confirmed" in out and "a second sweep begins" in said, said
+    code, out, _ = run("fleet", "--database", database)
+    assert code == 0 and "not confirmed" in out
+
+
+def test_a_second_sweep_that_is_missing_is_no_confirmation(run, tmp_path):
+    database = store(tmp_path / "results.db", session(links_of(SLOW)))
+    code, _, said = run("fleet", "--database", database, "--confirm", "--reframe", "true")
+    assert code == 2 and "could not be measured again" in said, said
+
+
+def test_a_second_sweep_of_before_does_not_stand_in_for_one_that_failed(run, tmp_path):
+    one = session(links_of(SLOW))
+    database = store(tmp_path / "results.db", one, second(links_of(), one))
+    reframe = stores(tmp_path / "reframe.py", database, second({}, one, 3))
+    code, _, said = run("fleet", "--database", database, "--confirm", "--reframe", reframe)
+    assert code == 2 and "has no second sweep" in said, said
+
+
+def test_nothing_is_measured_again_where_nothing_is_slow(run, tmp_path):
+    database = store(tmp_path / "results.db", session(links_of()))
+    code, _, said = run("fleet", "--database", database, "--confirm", "--reframe", "false")
+    assert (code, said) == (0, "")
+
+
+def test_programs_read_what_was_found(run, tmp_path):
+    links = links_of(SLOW | {(0, 3): (20, 3, 9)}, dead={"n2 n5": ["no answer"]}, odd=ODD)
+    database = store(tmp_path / "results.db", session(links))
+    files = {name: tmp_path / name for name in ("json", "openmetrics", "nhc")}
+    options = [word for name, path in files.items() for word in (f"--{name}", path)]
+    assert run("fleet", "--database", database, *options)[0] == 1
+
+    [one] = json.loads(files["json"].read_text())["sweeps"]
+    kinds = {(found["kind"], tuple(found["nodes"]), found["what"]) for found in one["findings"]}
+    assert kinds >= {
+        ("node", ("n3",), "start-up latency"),
+        ("node", ("n3",), "bandwidth"),
+        ("link", ("n2", "n5"), "failed"),
+    }
+    assert one["odd_facts"]["n3"]["memory_modules_mbps"]["nodes_with_most"] == 5
+
+    families = text_string_to_metric_families(files["openmetrics"].read_text())
+    samples = [sample for family in families for sample in family.samples]
+    slow = {
+        (one.labels["nodes"], one.labels["what"]): one.value
+        for one in samples
+        if one.name == "nearmetal_fleet_slow"
+    }
+    assert slow["n3", "bandwidth"] == pytest.approx(1, rel=0.1)
+    assert math.isnan(slow["n2,n5", "failed"])
+    assert [one.value for one in samples if one.name == "nearmetal_fleet_nodes"] == [6]
+
+    lines = files["nhc"].read_text().splitlines()
+    assert len(lines) == 2 and lines[1].startswith(" n3 || die 1 'nearmetal fleet: ")
+    assert not set(lines[1].split("'")[1]) & set('$`\\"|;&<>')
+
+
+def test_a_session_without_a_sweep_says_how_to_make_one(run, tmp_path):
+    database = store(tmp_path / "results.db", campaign(1))
+    code, _, errors = run("fleet", "--database", database)
+    assert code == 3 and "-n fleet_links" in errors
+
+
+def test_the_partition_is_read_from_the_options_of_a_job():
+    for options in (["-p cc"], ["-pcc"], ["--partition=cc"], ["--qos=x", "--partition cc"]):
+        assert fleet.partition_in(options) == "cc"
+    assert fleet.partition_in(["--qos=x"]) == fleet.partition_in(["-p"]) == ""
