@@ -344,11 +344,11 @@ def render(
     )
     text = "\n\n".join(filter(None, [text, _bindings(session), factors(session, columns)]))
     title = f"session {session.uuid} on {session.system}, {session.started}"
-    disturbances = "\n".join(disturbed(session))
+    cautions = "\n".join([*session.told_of_processors, *disturbed(session)])
     legend = ["=: the repeats of both overlap."] if " =" in text else []
     if failing:
         legend.append("!: a value of a case that failed by its reference.")
     text = "\n".join([text, *legend])
     near = nearness.render(limits.native_or_limits(session, columns, numbers))
-    parts = [title, disturbances, near, text]
+    parts = [title, cautions, near, text]
     return "\n\n".join(part for part in parts if part), failed(session) + missing

@@ -74,7 +74,7 @@ def _notes(session: Session, before: Session | None) -> Iterable[str]:
         f"one session of 20 repeats ({option}) and {record} give a baseline that finds "
         "smaller changes; sessions on eight days also show how much days differ"
     )
-    yield from session.told_of_skipped
+    yield from session.notes
     if lacking := foreign.note(session.cases):
         yield lacking
 

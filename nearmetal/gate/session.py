@@ -95,7 +95,7 @@ def judge_session(
         day.note,
         note,
         foreign.note(session.cases),
-        *session.told_of_skipped,
+        *session.notes,
     ]
     return GateReport(
         session,

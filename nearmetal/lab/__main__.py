@@ -154,7 +154,7 @@ def main() -> int:
     machines.add_argument(
         "--vm",
         metavar="NIC",
-        help="start virtual machines with this NIC: virtio, e1000e, or vfio:ADDRESS,... "
+        help="start virtual machines with this NIC: virtio, e1000e, igb, or vfio:ADDRESS,... "
         "(a PCI device of this host for each); none: start without them",
     )
     machines.add_argument("--vm-cpus", type=int, metavar="N", help="vCPUs of each machine")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 #: NIC that QEMU emulates -> name of its device.
-EMULATED = {"virtio": "virtio-net-pci", "e1000e": "e1000e"}
+EMULATED = {"virtio": "virtio-net-pci", "e1000e": "e1000e", "igb": "igb"}
 ACCELERATORS = ("auto", "kvm", "tcg")
 PCI_ADDRESS = r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]"
 

@@ -115,7 +115,7 @@ def render(
             when=summary.date(subject.started),
             headline=overview.headline(report, subject),
             verdicts=overview.verdicts(report),
-            notes=report.notes if report is not None else (),
+            notes=report.notes if report is not None else clean.every(subject.notes),
             causes=report.causes if report is not None else (),
             failures=overview.failures(subject),
             disturbed=compare.disturbed(subject),

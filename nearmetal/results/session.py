@@ -231,6 +231,28 @@ class Session:
         ]
 
     @property
+    def told_of_processors(self) -> list[str]:
+        """A sentence, if some partitions ran on an emulated processor and others did not."""
+        emulated: dict[str, bool] = {}
+        for case in self.cases:
+            if "accelerator" in case.facts:
+                emulated[case.partition] = case.facts["accelerator"] == "tcg"
+        with_tcg = [name for name, is_emulated in emulated.items() if is_emulated]
+        others = [name for name, is_emulated in emulated.items() if not is_emulated]
+        if not with_tcg or not others:
+            return []
+        said = (
+            f"QEMU emulated the processor (TCG) of {', '.join(with_tcg)}, and not that of "
+            f"{', '.join(others)}: their values do not compare. Run the guests with KVM"
+        )
+        return [said]
+
+    @property
+    def notes(self) -> list[str]:
+        """Sentences on what limits every judgement of the session."""
+        return [*self.told_of_processors, *self.told_of_skipped]
+
+    @property
     def failures(self) -> list[Case]:
         return [case for case in self.cases if case.failure is not None]
 

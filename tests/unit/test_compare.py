@@ -354,6 +354,20 @@ def test_factors_that_differ_between_sessions_are_rows_of_their_own(command):
     assert not re.search(r"^ksm", out, re.M)
 
 
+def test_an_emulated_processor_beside_a_real_one_is_said(command):
+    """Guests whose processor is emulated do not compare with nodes."""
+    session = campaign(1)
+    _, out, _ = command(sessions=[session])
+    assert "TCG" not in out
+    for case in session["runs"][0]["testcases"]:
+        emulated = case["partition"] == "emulated"
+        case["facts"] |= {"accelerator": "tcg" if emulated else "none"}
+    session["session_info"]["uuid"] = "00000000-0000-4000-8000-00000000abcd"
+    _, out, _ = command(sessions=[session])
+    [line] = [line for line in out.splitlines() if "TCG" in line]
+    assert not lacking(line, "(TCG) of emulated", "that of native", "KVM")
+
+
 def test_a_factor_of_one_session_alone_says_that_the_other_lacks_it():
     with_it, without = [{"ksm": "on"}, {"ksm": "off"}], [{}]
     assert factors_that_differ({"a": with_it, "b": without}) == [

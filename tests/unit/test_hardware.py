@@ -24,7 +24,7 @@ def test_what_is_asked_for_goes_before_the_file():
 @pytest.mark.parametrize(
     "asked, facts",
     [
-        ({"nic": "virtoi"}, ["VM=virtoi ", "virtio, e1000e", "vfio:ADDRESS"]),
+        ({"nic": "virtoi"}, ["VM=virtoi ", "virtio, e1000e, igb", "vfio:ADDRESS"]),
         ({"nic": "vfio"}, ["VM=vfio ", "vfio:ADDRESS", "PCI address", "each guest"]),
         ({"nic": "virtio:0000:01:00.0"}, ["VM=virtio:0000:01:00.0 ", "unknown"]),
         ({"nic": "vfio:01:00.0"}, ["'01:00.0'", "not a PCI address", "lspci -D"]),
@@ -187,6 +187,7 @@ def nics(words):
 def test_its_nic_is_the_one_asked_for():
     assert nics(line()) == ["virtio-net-pci,netdev=net,mac=52:54:00:4e:4d:00,romfile="]
     assert nics(line(nic="e1000e", guest=1)) == ["e1000e,netdev=net,mac=52:54:00:4e:4d:01,romfile="]
+    assert nics(line(nic="igb")) == ["igb,netdev=net,mac=52:54:00:4e:4d:00,romfile="]
     assert nics(line(nic="vfio:" + ",".join(NICS), guest=1))[1:] == ["vfio-pci,host=0000:01:00.1"]
 
 

@@ -17,6 +17,7 @@ from reframe.core.runtime import _is_valid_part
 from reframe.core.systems import System
 
 from nearmetal.checkout import PACKAGE
+from nearmetal.lab import hardware
 from nearmetal.site import configuration as configuration_module
 from nearmetal.site import places
 from tests.support.paths import CHECKOUT
@@ -507,7 +508,10 @@ def test_a_partition_may_be_there_only_at_times(settings, tmp_path, monkeypatch)
 
 @pytest.mark.parametrize(
     "nic, features",
-    [("virtio", {"nic_emulated"}), ("e1000e", {"nic_emulated"}), ("vfio", {"nic_passthrough"})],
+    [
+        *((nic, {"nic_emulated"}) for nic in hardware.EMULATED),
+        ("vfio", {"nic_passthrough"}),
+    ],
 )
 def test_the_labs_virtual_machines_are_a_partition_while_there_are_some(
     settings, monkeypatch, nic, features
