@@ -31,8 +31,8 @@ USUAL = 600
 
 @rfm.simple_test
 class pingpong(Pages, JavaSettings, NearmetalCheck):
-    """Start-up latency and bandwidth, 1 B to 4 MiB, between nodes and through shared memory within
-    one.
+    """Start-up latency and bandwidth, 1 B to 4 MiB, between nodes, through shared memory within
+    one, and between guests of one host.
 
     Method: PingPong of the Intel MPI Benchmarks as in the messaging paper (section 5.1, figures 4
     and 5). A value is half of the round trip, with 1000 iterations for short messages and fewer for
@@ -57,13 +57,18 @@ class pingpong(Pages, JavaSettings, NearmetalCheck):
     `-S pages=large` has the buffers in pages of 2 MiB, `-S pages=small` in small ones. Messages
     within a node gain most: each copy then walks through fewer entries of the page tables.
 
+    Guests of one host exchange messages through its virtual switch, and no NIC takes part. The
+    messaging paper calls several virtual machines on a node inefficient, without a figure (p. 13).
+
     Read: `startup_latency` is that of 1 B, `peak_bandwidth` the best up to 4 MiB, in 10^9 bit/s.
     Compare partitions by the ratio to native. Within a node no NIC takes part: memory and binding
     make the difference.
     """
 
-    #: Place of the two ranks: on two nodes, or on one. :values: `internode`, `intranode`
-    placement = builtin.parameter(["internode", "intranode"], loggable=True)
+    #: Place of the two ranks: on two nodes, on one, or on two guests of one host. The last is for
+    #: partitions whose nodes are such guests: their environment has the feature `vswitch`. :values:
+    #: `internode`, `intranode`, `guests`
+    placement = builtin.parameter(["internode", "intranode", "guests"], loggable=True)
     #: Origin of the program: ours, IMB's, or `osu_latency` of the OSU Micro-Benchmarks. :values:
     #: `nearmetal`, `imb`, `osu`
     suite = builtin.variable(str, value="nearmetal", loggable=True)
@@ -85,7 +90,9 @@ class pingpong(Pages, JavaSettings, NearmetalCheck):
     # Last, after ReFrame's own hook that sets the variables of -P.
     @builtin.run_after("init", always_last=True)
     def place_ranks(self):
-        self.num_nodes = 2 if self.placement == "internode" else 1
+        self.num_nodes = 1 if self.placement == "intranode" else 2
+        if self.placement == "guests":
+            self.valid_prog_environs = ["+vswitch"]
         self.num_tasks_per_node = self.num_tasks // self.num_nodes
         if self.placement == "intranode":
             self.set_default("java_device", "threads")
@@ -203,7 +210,7 @@ class pingpong(Pages, JavaSettings, NearmetalCheck):
                 f"the messages within a node went through {self.transport}, not shared memory: "
                 "is the MPI library's shared-memory transport disabled?"
             )
-        if self.placement == "internode" and (self.transport in ("shared memory", "loopback")):
+        if self.placement != "intranode" and self.transport in ("shared memory", "loopback"):
             raise SanityError(
                 f"the messages between nodes went through {self.transport}, so they never left a "
                 "node"

@@ -29,7 +29,8 @@ class vswitch(NearmetalCheck):
     Reproduces: the ESX 4.1 NAMD post, table 2 (4, 8 and 16 processes in 1, 2 and 4 VMs, on one
     vSwitch and on several). A site describes each way to join its guests as a partition. It gives
     the partition an environment with the feature `vswitch`. The messaging paper calls several
-    virtual machines on a node inefficient, without a figure (p. 13).
+    virtual machines on a node inefficient, without a figure (p. 13). `pingpong` with
+    `placement=guests` measures the messages between two of them.
 
     Read: `mops_S_4_guests_2` is the Mop/s of 4 processes on 2 guests. `kept_S_4_guests_2` is that
     in percent of the same on one guest in the same round. Compare the partitions: the difference

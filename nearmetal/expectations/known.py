@@ -23,7 +23,7 @@ EXAMPLES = {"N": ("1", "2", "4", "16", "128"), "CLASS": ("S", "A", "B"), "NAME":
 FORMS = {"N": r"\d+(?:x\d+)?", "CLASS": r"\w+", "NAME": r".+"}
 STANDS = re.compile(r"(?<![A-Za-z])(N|CLASS|NAME)(?![A-Za-z])")
 #: Parameters that a check without them takes as given (judge.DEFAULTS).
-GIVEN = {"placement": ("internode", "intranode")}
+GIVEN = {"placement": ("internode", "intranode", "guests")}
 
 
 @dataclass(frozen=True)

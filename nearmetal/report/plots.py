@@ -28,7 +28,11 @@ LATENCY, BANDWIDTH = "half_round_trip_us", "bandwidth_gbps"
 NETWORK = ("pingpong", "tcp", "rdma")
 READ = "round_trip_us"
 PAGES = ("small", "large")
-PLACES = {"internode": "between nodes", "intranode": "within a node"}
+PLACES = {
+    "internode": "between nodes",
+    "intranode": "within a node",
+    "guests": "between guests of one host",
+}
 
 
 def line(

@@ -12,6 +12,7 @@ Duets are no part of the campaign of `-c reframe_checks`. A check becomes a duet
 """
 
 import reframe as rfm
+import reframe.core.builtins as builtin
 
 from nearmetal.checks.duet.base import Duet
 
@@ -33,6 +34,7 @@ class pingpong_duet(Duet, pingpong):
     """
 
     sourcesdir = SOURCES
+    placement = builtin.parameter(["internode", "intranode"], loggable=True)
     by_default = "environs", ["openmpi", "mpich"]
     kinds = ["environs", "partitions", "page_sizes"]
     time_limit = "30m"

@@ -27,7 +27,7 @@ CASES = {
         for benchmark in ("bt-mz", "sp-mz")
         for binding in ("bound", "unbound")
     ],
-    "vswitch": [("vswitch", False)],
+    "vswitch": [("vswitch", False), ("pingpong %placement=guests", True)],
     "lammps": [("lammps", False)],
     "nwchem": [("nwchem", False)],
     "gromacs": [("gromacs", False)],

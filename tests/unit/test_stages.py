@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from tests import stages
+import tests.stages as stages
 
 #: Each test fails as often as its number says.
 TESTS = """
