@@ -8,6 +8,9 @@ from reframe.core.exceptions import SanityError
 
 from nearmetal.checkout import SOURCES
 
+#: The option for OpenMP in programs.txt.
+OPENMP = "-fopenmp"
+
 
 @functools.cache
 def flags_of() -> dict[str, tuple[str, ...]]:
@@ -51,9 +54,12 @@ class Program:
         return replace(self, path=path) if self.is_ours else self
 
 
-def single_source(source: str) -> SingleSource:
-    """The build system for one source, with its flags."""
-    flags = flags_of()[source]
+def single_source(source: str, omp_flag: str = OPENMP) -> SingleSource:
+    """The build system for one source, with its flags.
+
+    :arg omp_flag: the compiler's option for OpenMP.
+    """
+    flags = [omp_flag if flag == OPENMP else flag for flag in flags_of()[source]]
     system = SingleSource()
     system.cflags = ["-std=c11", *flags, f"""-DNEARMETAL_CFLAGS='"{" ".join(flags)}"'"""]
     system.ldflags = ["-lm"]

@@ -340,6 +340,7 @@ OF_HYPERVISOR = (NESTED_PAGING, BINDING_OF_VCPUS, HOST_PAGES, HOST_KSM, WRITE_CO
 # Of environments.
 IMAGE = Fact("image", str)
 SPACK_ENV = Fact("spack_env", str)
+OMP_FLAG = Fact("omp_flag", str)
 
 
 def directory_for_shell(named: str) -> str:

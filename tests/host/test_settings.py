@@ -303,7 +303,7 @@ def test_every_key_of_extras_is_one_that_something_reads():
     settings = {key for *_, key in KEYS}
     of_environments = {CHECKS[check].settings()[name].environ_extra for check, name in ALL} - {
         ""
-    } | {"image", "spack_env"}
+    } | {"image", "spack_env", "omp_flag"}
     # For site-config/settings.py, the gate's and the report's context, expectations, and people.
     read_elsewhere = {"link_speed_gbps", "hypervisor", "rdma", "site"}
     read_elsewhere |= {"expected", "link_type", "memory_gbps"}

@@ -53,6 +53,13 @@ def test_an_environment_yields_its_runtime(runtime, features, extras, name):
     assert type(runtime(*features, **extras)).__name__ == name
 
 
+@pytest.mark.parametrize("extras, flag", [({}, "-fopenmp"), ({"omp_flag": "-qopenmp"}, "-qopenmp")])
+def test_openmp_has_the_option_of_the_environments_compiler(runtime, extras, flag):
+    system = runtime("openmp", **extras).build_system(Program("stream.c", "./stream"))
+    assert flag in system.cflags and f"-DNEARMETAL_CFLAGS='\"-O2 {flag}\"'" in system.cflags
+    assert "-fopenmp" in system.cflags or extras
+
+
 def test_a_check_without_java_runs_bare_beside_java():
     partition = SimpleNamespace(fullname="here:cc", features=[], extras={})
     assert not runtime_of(environ("serial", "mpj"), partition).java

@@ -13,13 +13,13 @@ import yaml
 from reframe.core import backends, containers
 from reframe.core.config import load_config
 from reframe.core.exceptions import ConfigError
-from reframe.core.runtime import _is_valid_part
+from reframe.core.runtime import _is_valid_env, _is_valid_part
 from reframe.core.systems import System
 
 from nearmetal.checkout import PACKAGE
 from nearmetal.lab import hardware
 from nearmetal.site import configuration as configuration_module
-from nearmetal.site import places
+from nearmetal.site import places, versions
 from tests.support.paths import CHECKOUT
 from tests.support.systems import a_system
 
@@ -183,6 +183,11 @@ def test_environments(configuration):
     assert environments["mpich"].env_vars == {"SLURM_MPI_TYPE": "pmi2"}
     assert (environments["mpj"].modules, environments["fastmpj"].modules) == (["mpj"], [])
     assert (environments["gnu"].modules, environments["gnu"].cc) == ([], "gcc")
+    # As the checks of ReFrame's tutorial choose and build.
+    assert environments["gnu"].extras["omp_flag"] == "-fopenmp"
+    for wanted in ("+openmp", "+omp_flag", "+openmp %omp_flag=-fopenmp"):
+        chosen = [name for name, one in environments.items() if _is_valid_env(one, [wanted])]
+        assert chosen == ["gnu"]
 
 
 @pytest.mark.parametrize(
@@ -441,7 +446,7 @@ def test_the_schema_knows_what_reframe_knows():
     theirs = systems["partitions"]["items"]["properties"]
     deprecated = {"variables"}
     assert set(partition) - {"only_with"} == set(theirs) - deprecated
-    assert set(partition["sched_options"]["properties"]) == set(
+    assert set(schema["$defs"]["sched_options"]["properties"]) == set(
         reframes["defs"]["sched_options"]["properties"]
     )
     assert set(platforms) == set(theirs["container_platforms"]["items"]["properties"]) - deprecated
@@ -449,9 +454,36 @@ def test_the_schema_knows_what_reframe_knows():
     assert set(schema["$defs"]["environment"]["properties"]) == set(environment) - deprecated - {
         "target_systems"
     }
-    assert set(schema["properties"]["modules_system"]["enum"]) == set(
+    assert set(schema["properties"]["modules_system"]["enum"]) - {*versions.UNTIL_ENVMOD} == set(
         systems["modules_system"]["enum"]
     )
+    ours_alone = {"environments"}  # theirs are beside the systems
+    assert set(schema["properties"]) - ours_alone == set(systems) - deprecated
+
+
+def test_reframe_takes_its_own_keys_of_a_system_from_a_file(settings, tmp_path):
+    """Each key that ReFrame's schema knows of a system reaches the system that ReFrame makes."""
+    own = {
+        "prefix": "/scratch/reframe",
+        "stagedir": "/scratch/$USER/stage",
+        "outputdir": "/project/output",
+        "resourcesdir": "/project/resources",
+        "max_local_jobs": 2,
+        "modules_system": "nomod",
+        "env_vars": [["SITE", "here"]],
+        "sched_options": {"job_submit_timeout": 90, "use_nodes_option": True},
+    }
+    system = {**a_system(), **own}
+    system["partitions"][0]["sched_options"] = {"job_submit_timeout": 30}
+    (tmp_path / "made.json").write_text(json.dumps(configure(settings, tmp_path, here=system)))
+    loaded = load_config(str(tmp_path / "made.json"))
+    loaded.validate()
+    loaded.select_subconfig("here:batch")
+    made = System.create(loaded)
+    assert (made.prefix, made.outputdir) == (own["prefix"], own["outputdir"])
+    assert (made.stagedir, made.resourcesdir) == (own["stagedir"], own["resourcesdir"])
+    assert loaded.get("systems/0/sched_options/use_nodes_option") is True
+    assert loaded.get("systems/0/partitions/@batch/sched_options/job_submit_timeout") == 30
 
 
 def is_platform(one) -> bool:

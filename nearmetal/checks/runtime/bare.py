@@ -1,10 +1,17 @@
 """The bare runtime: programs built by the environment's compiler, or found on PATH."""
 
 from reframe.core.backends import getlauncher
-from reframe.core.buildsystems import CustomBuild
+from reframe.core.buildsystems import CustomBuild, SingleSource
 
 from nearmetal.checks import sources
-from nearmetal.checks.programs import Program, installed_name, presence, single_source
+from nearmetal.checks.programs import (
+    OPENMP,
+    Program,
+    installed_name,
+    presence,
+    single_source,
+)
+from nearmetal.checks.settings import OMP_FLAG
 
 
 class Bare:
@@ -46,10 +53,13 @@ class Bare:
     def build_system(self, program: Program):
         """The build system of a check that runs the program."""
         if self.is_compiled(program):
-            return single_source(program.source)
+            return self._single_source(program.source)
         system = CustomBuild()
         system.commands = self.build_commands(program)
         return system
+
+    def _single_source(self, source: str) -> SingleSource:
+        return single_source(source, OMP_FLAG.of(self.environ, OPENMP))
 
     def build_commands(self, program: Program) -> list[str]:
         """Shell commands that build the program. They fail if a program to be found is missing."""
@@ -59,7 +69,7 @@ class Bare:
             where = f"install nearmetal-benchmarks in the environment {self.environ.name}"
             command = self.command(program)
             return [presence(command, where), sources.record(command, self.environ.name)]
-        system = single_source(program.source)
+        system = self._single_source(program.source)
         system.srcfile, system.executable = program.source, program.path
         return system.emit_build_commands(self.environ)
 
