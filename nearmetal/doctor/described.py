@@ -16,7 +16,7 @@ from nearmetal.locks import images_lock
 SLURM = ("slurm", "squeue")
 OPTION = re.compile(r"(?:-p\s*|--partition[=\s]\s*)(\S+)")
 #: Names of the same modules system.
-SAME = {"tmod4": "envmod"}
+SAME = dict.fromkeys(("tmod", "tmod31", "tmod32", "tmod4"), "envmod")
 
 
 @dataclass

@@ -84,6 +84,9 @@ def environment(directory: Path) -> dict[str, str]:
         "RFM_CONFIG_PATH": str(CHECKOUT / "site-config"),
         **kept,
         "RFM_PREFIX": str(directory),
+        # A system's file may say `stagedir` and `outputdir`, which a prefix does not move.
+        "RFM_STAGE_DIR": str(directory / "stage"),
+        "RFM_OUTPUT_DIR": str(directory / "output"),
         "RFM_ENABLE_RESULTS_STORAGE": "1",
         "RFM_SQLITE_DB_FILE": str(directory / "results.db"),
     }

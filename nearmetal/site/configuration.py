@@ -133,7 +133,7 @@ def configure(here: Path, directories: list[Path], results: str) -> dict:
             )
         for path in sorted(directory.glob("*.y*ml")):
             system = read_system(path, common)
-            name = system["name"]
+            name, modules = system["name"], system.get("modules_system", "envmod")
             if name in files:
                 if files[name].parent == directory:
                     raise ConfigError(
@@ -141,6 +141,8 @@ def configure(here: Path, directories: list[Path], results: str) -> dict:
                         "rename one"
                     )
                 continue  # a site's own is what it wants, not ours
+            if unknown := versions.refused_modules_system(modules, rfm.VERSION):
+                raise ConfigError(f"{path}: {name}: {unknown}")
             files[name] = path
             environments += [
                 {**common.get(own["name"], {}), **own, "target_systems": [name]}
@@ -150,9 +152,7 @@ def configure(here: Path, directories: list[Path], results: str) -> dict:
                 {
                     "prefix": results,
                     **system,
-                    "modules_system": versions.modules_system(
-                        system.get("modules_system", "envmod"), rfm.VERSION
-                    ),
+                    "modules_system": versions.modules_system(modules, rfm.VERSION),
                     "partitions": [
                         configure_partition(partition) for partition in system["partitions"]
                     ],

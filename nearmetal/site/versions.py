@@ -6,6 +6,8 @@ import re
 OLDEST = (4, 7)
 #: The first version that knows the modules system `envmod`, which it called `tmod4` before.
 WITH_ENVMOD = (4, 10)
+#: Modules systems that ReFrame knows until then.
+UNTIL_ENVMOD = ("tmod", "tmod31", "tmod32")
 
 
 def numbers(version: str) -> tuple[int, ...]:
@@ -21,6 +23,16 @@ def refused(version: str) -> str:
     return (
         f"ReFrame {version} is too old: Nearmetal needs {oldest} or newer. "
         f"Fix: pip install 'reframe-hpc>={oldest}'"
+    )
+
+
+def refused_modules_system(word: str, version: str) -> str:
+    """Why this version of ReFrame cannot use a modules system, with the fix; '' if it can."""
+    if word not in UNTIL_ENVMOD or numbers(version) < WITH_ENVMOD:
+        return ""
+    return (
+        f"modules_system: ReFrame {version} does not know {word!r}. Fix: write `envmod` where "
+        "environment-modules are 4 or newer, else pip install 'reframe-hpc==4.9.*'"
     )
 
 

@@ -18,6 +18,7 @@ def doctor(open_path):
         "name": "here",
         "hostnames": [".*"],
         "modules_system": "nomod",
+        "stagedir": str(open_path / "scratch"),
         "environments": [
             {"name": "gnu", "features": ["serial"]},
             {"name": "wrong", "cc": "no-such-cc", "features": ["serial"]},
@@ -65,6 +66,7 @@ def test_each_environment_is_tried_and_a_missing_compiler_is_named(doctor):
     assert "local: wrong: " in missing and "no-such-cc" in missing and "Fix: " in missing
     assert not (doctor.directory / "results" / "results.db").exists()
     assert (doctor.directory / "results" / "doctor" / "results.db").exists()
+    assert not (doctor.directory / "scratch").exists()
 
 
 def test_without_jobs_nothing_runs(doctor):

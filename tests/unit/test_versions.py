@@ -43,6 +43,16 @@ def test_the_modules_system_has_the_versions_name(word, version, found):
     assert versions.modules_system(word, version) == found
 
 
+@pytest.mark.parametrize(
+    "word, version, known",
+    [("tmod32", "4.9.3", True), ("tmod32", "4.10.4", False), ("tmod4", "4.10.4", True)],
+)
+def test_a_modules_system_that_reframe_has_left_out_is_refused(word, version, known):
+    said = versions.refused_modules_system(word, version)
+    assert bool(said) != known
+    assert known or all(part in said for part in (word, version, "Fix: ", "envmod"))
+
+
 def test_a_reframe_without_ref_files_gets_the_baselines_references():
     """By the class, as of a clone, and by partition, environment and parameters."""
     parent = type("pingpong", (), {})
