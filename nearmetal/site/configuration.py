@@ -15,12 +15,7 @@ import reframe as rfm
 from reframe.core.exceptions import ConfigError
 
 from nearmetal import choices, command
-from nearmetal.site import (
-    places,
-    selection,
-    srun_mpj,  # noqa: F401 - the import registers the launcher
-    versions,
-)
+from nearmetal.site import places, selection, versions
 from nearmetal.site.site_files import read_environments, read_system, read_yaml
 
 #: What a partition's `link_class` lets a check ask for. A virtual function is a passed-through

@@ -12,6 +12,10 @@ from reframe.core.backends import register_launcher
 from reframe.core.launchers.mpi import SrunLauncher
 
 
+#: The name by which ReFrame knows the launcher.
+NAME = "srun-mpj"
+
+
 def step_options(
     tasks: int, tasks_per_node: int | None, threads: bool, cpus: int | None = None
 ) -> list[str]:
@@ -35,7 +39,7 @@ def step_options(
     return options + [f"--cpus-per-task={cpus}"] * bool(cpus)
 
 
-@register_launcher("srun-mpj")
+@register_launcher(NAME)
 class SrunMpjLauncher(SrunLauncher):
     """One JVM a task, or one for all ranks of a node; what it starts is src/java/launch/jvm.sh."""
 

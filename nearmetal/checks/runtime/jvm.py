@@ -10,6 +10,7 @@ from nearmetal.checks.parsing.java import parse_jvm
 from nearmetal.checks.runtime.bare import Bare, like
 from nearmetal.checks.runtime.image import JAVA, image_of
 from nearmetal.checks.settings import JAVA_HOSTS, JAVA_PORTS
+from nearmetal.site import srun_mpj  # registers the launcher, whoever wrote the configuration
 
 #: Environment variable that holds the directory of a library's installation.
 HOMES = {"express": "MPJ_HOME", "fastmpj": "FMPJ_HOME"}
@@ -100,7 +101,7 @@ class Jvm(Bare):
                 f"{home} is not set. FastMPJ is each site's own licensed copy: give its directory "
                 f"in env_vars of the environment {environ.name}"
             )
-        if launcher not in ("srun", "srun-mpj"):
+        if launcher not in ("srun", srun_mpj.NAME):
             return (
                 f"its JVMs are started with srun, but {self.partition.fullname} has the launcher "
                 f"{launcher}"
@@ -136,7 +137,7 @@ class Jvm(Bare):
         return self.software.within(command)
 
     def launcher(self, own):
-        launcher = like(own, "srun-mpj")
+        launcher = like(own, srun_mpj.NAME)
         launcher.threads = self.one_process
         return launcher
 
