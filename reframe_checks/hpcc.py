@@ -14,7 +14,7 @@ from nearmetal.checks.base import NearmetalCheck
 from nearmetal.checks.instances import Instances
 from nearmetal.checks.parsing.hpcc import parse_hpcc, together
 from nearmetal.checks.scaling import Scaling
-from nearmetal.checks.settings import CORES_PER_NODE, PEAK_GFLOPS, setting
+from nearmetal.checks.settings import PEAK_GFLOPS, cores_of_node, setting
 from nearmetal.expectations import hardware
 
 UNITS = {
@@ -151,7 +151,7 @@ class hpcc(Instances, Scaling, NearmetalCheck):
     def _core_peak(self) -> float | None:
         """Theoretical peak of one core in Gflop/s; None where it is not known."""
         node = PEAK_GFLOPS.of(self.current_partition)
-        cores = CORES_PER_NODE.of(self.current_partition)
+        cores = cores_of_node(self.current_partition)
         return node / cores if node and cores else hardware.core_gflops(self.facts)
 
     def _of_peak(self):

@@ -39,10 +39,11 @@ from nearmetal.checks.settings import (
     NODES,
     OF_HYPERVISOR,
     Settings,
+    nodes_of,
     setting,
 )
 from nearmetal.facts import UNKNOWN, of_hypervisor
-from nearmetal.site import selection
+from nearmetal.site import foreign, selection
 
 selection.refuse_empty_runs()
 
@@ -281,6 +282,7 @@ class NearmetalCheck(  # type: ignore[call-arg]
     # Last: the check has then chosen where it runs.
     @builtin.run_after("init", always_last=True)
     def have_spack_install_what_it_needs(self):
+        self.valid_prog_environs = foreign.with_names(self.valid_prog_environs)
         self._installers = have_it_installed(self, self.further_environs)
         if not any(valid_sysenv_comb(self.valid_systems, self.valid_prog_environs).values()):
             selection.report_nowhere(self)
@@ -340,11 +342,18 @@ class NearmetalCheck(  # type: ignore[call-arg]
                 f"{self.display_name} needs {needed} nodes, but --distribute gives each job one. "
                 "Fix: run it without --distribute"
             )
-        nodes = NODES.of(self.current_partition, default=self.num_nodes)
+        place = self.current_partition
+        nodes = nodes_of(place, default=self.num_nodes)
         if nodes < self.num_nodes:
+            origin = "its scheduler is local" if NODES.of(place) is None else "`nodes` in its extras"
             self.skip(
-                f"{self.display_name} needs {self.num_nodes} nodes, but "
-                f"{self.current_partition.fullname} has {nodes} (`nodes` in its extras)"
+                f"{self.display_name} needs {self.num_nodes} nodes, but {place.fullname} has "
+                f"{nodes} ({origin})"
+            )
+        if self.num_tasks > 1 and self.job.launcher.registered_name == "local":
+            self.skip(
+                f"{self.display_name} needs {self.num_tasks} processes, but {place.fullname} has "
+                "the launcher local, which starts one"
             )
 
     def runtime_in(self, environ):

@@ -15,6 +15,7 @@ from reframe.core.exceptions import PerformanceError, ReframeError
 from nearmetal.checkout import BASELINES
 from nearmetal.checks.settings import NO_BASELINE
 from nearmetal.checks.versions import HAS_REFERENCE_FILES, Plugin
+from nearmetal.site import foreign
 
 #: Directory of the baselines, unless RFM_REFERENCE_PREFIX names another one.
 DIRECTORY = BASELINES
@@ -42,7 +43,8 @@ class Baselined(Plugin):
     """A check whose variables need a reference in the system's baseline, or a reason to have none.
 
     The partition's reason (extras) ends when the system has a baseline. A check's own reason does
-    not, nor does that of the command line (`-S no_baseline=REASON`).
+    not, nor does that of the command line (`-S no_baseline=REASON`). A partition of another site's
+    configuration has a reason until then too.
     """
 
     #: Reason why variables without a reference pass: the check's own, or the partition's
@@ -66,11 +68,17 @@ class Baselined(Plugin):
         if self._baseline.is_file():
             self._read_baseline()
         elif not self.no_baseline:
-            self.no_baseline = self._reason_of_partition()
+            self.no_baseline = self._reason_of_partition() or self._reason_of_configuration()
             self.no_baseline_of = "partition" if self.no_baseline else ""
 
     def _reason_of_partition(self) -> str:
         return NO_BASELINE.of(self.current_partition, default="")
+
+    def _reason_of_configuration(self) -> str:
+        """Another site's configuration cannot know `no_baseline`, and has none of our baselines."""
+        if foreign.is_described(self.current_partition):
+            return ""
+        return f"no system's file of Nearmetal describes {self.current_partition.fullname}"
 
     def _read_baseline(self) -> None:
         record = f"`nearmetal baseline record --system {self.current_system.name}"

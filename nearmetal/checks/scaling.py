@@ -9,7 +9,8 @@ from reframe.core.exceptions import SanityError
 from nearmetal.checks import first_nodes, provenance
 from nearmetal.checks.parsing import ParseError
 from nearmetal.checks.parsing.binding import differs, parse_binding
-from nearmetal.checks.settings import CORES_PER_NODE, NODES, NUMBERS, setting
+from nearmetal.checks.settings import NUMBERS, cores_of_node, nodes_of, setting
+from nearmetal.site import foreign
 from nearmetal.checks.versions import Plugin
 
 #: srun's `--cpu-bind` for each binding.
@@ -17,17 +18,23 @@ CPU_BIND = {"none": "none", "core": "cores", "numa": "ldoms"}
 
 
 def cores_of(partition, instead: str) -> int:
-    """Cores of a node of the partition. Raises SanityError if its extras lack them.
+    """Cores of a node of the partition. Raises SanityError if nothing says them.
 
     :arg instead: the other key that the error offers.
     """
-    cores = CORES_PER_NODE.of(partition)
-    if not cores:
+    cores = cores_of_node(partition)
+    if cores:
+        return cores
+    if foreign.is_described(partition):
         raise SanityError(
             f"the extras of {partition.fullname} have neither `cores_per_node` nor `{instead}`: "
             "add one in the system's file"
         )
-    return cores
+    raise SanityError(
+        f"nothing says how many cores a node of {partition.fullname} has. Fix: write "
+        "`num_cpus` and `num_cpus_per_core` in `processor` of the partition, "
+        f"`{instead}` in its extras, or `remote_detect: True` in ReFrame's configuration"
+    )
 
 
 class Scaling(Plugin):
@@ -75,7 +82,7 @@ class Scaling(Plugin):
             self.ranks_per_node = max(1, cores // self._threads)
         per_node = self.ranks_per_node
         if not self.processes:
-            nodes = min(self.default_nodes, NODES.of(self.current_partition, default=2))
+            nodes = min(self.default_nodes, nodes_of(self.current_partition, default=2))
             largest = min(most, per_node * nodes)
             self.processes = ",".join(str(2**power) for power in range(largest.bit_length()))
         counts = sorted({int(count) for count in self.processes.split(",")})

@@ -13,6 +13,7 @@ request it against a site's file.
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 import shlex
@@ -21,6 +22,8 @@ from dataclasses import dataclass
 import reframe.core.builtins as builtin
 from reframe.core.exceptions import SanityError
 from reframe.core.fields import Field, remove_convertible
+from reframe.core.systems import ProcessorInfo
+from reframe.utility.cpuinfo import cpuinfo
 
 from nearmetal.checks.versions import Plugin
 
@@ -341,6 +344,25 @@ OF_HYPERVISOR = (NESTED_PAGING, BINDING_OF_VCPUS, HOST_PAGES, HOST_KSM, WRITE_CO
 IMAGE = Fact("image", str)
 SPACK_ENV = Fact("spack_env", str)
 OMP_FLAG = Fact("omp_flag", str)
+
+
+@functools.cache
+def _cores_of_this_host() -> int | None:
+    return ProcessorInfo(cpuinfo()).num_cores
+
+
+def cores_of_node(partition) -> int | None:
+    """Physical cores of a node: the extras', else those that ReFrame knows. None if neither.
+
+    ReFrame detects the processor of this host only where the launcher is local too.
+    """
+    cores = CORES_PER_NODE.of(partition) or partition.processor.num_cores
+    return cores or (_cores_of_this_host() if partition.scheduler.is_local else None)
+
+
+def nodes_of(partition, default: int) -> int:
+    """Nodes of a partition: the extras', one where jobs run on this host, else the default."""
+    return NODES.of(partition) or (1 if partition.scheduler.is_local else default)
 
 
 def directory_for_shell(named: str) -> str:

@@ -10,8 +10,10 @@ from reframe.core.exceptions import ReframeError
 from reframe.core.logging import getlogger
 from reframe.core.runtime import runtime
 from reframe.frontend.executors import Runner
+from reframe.frontend.executors.policies import SerialExecutionPolicy
 
 from nearmetal import command
+from nearmetal.site import foreign
 
 #: The page that says how a site gives features.
 FEATURES = "docs/cluster.md#features"
@@ -57,7 +59,7 @@ def why_nothing() -> str:
             f"begins with {' or '.join(asked['environs'])}: correct -p, or `environs` of the "
             "partition in your system's file"
         )
-    if not any(environ.features for environ in environs):
+    if not any(_of_environs()):
         names = ", ".join(sorted({environ.name for environ in environs}))
         return (
             f"no test case is selected, because no environment of {asked['system']} ({names}) has "
@@ -85,9 +87,9 @@ def absent_checks() -> str:
 def why_nowhere(valid_systems: list[str], valid_prog_environs: list[str]) -> str:
     """Why a check has no case on this system: the features that nothing there has."""
     partitions = runtime().system.partitions
-    environs = [environ for partition in partitions for environ in partition.environs]
-    of_partitions = lacking(valid_systems, [_features(partition) for partition in partitions])
-    of_environs = lacking(valid_prog_environs, [_features(environ) for environ in environs])
+    names = [{*partition.features, *partition.extras} for partition in partitions]
+    of_partitions = lacking(valid_systems, names)
+    of_environs = lacking(valid_prog_environs, _of_environs())
     if of_partitions:
         return f"no partition has the feature {of_partitions} ({FEATURES})"
     if of_environs:
@@ -96,8 +98,13 @@ def why_nowhere(valid_systems: list[str], valid_prog_environs: list[str]) -> str
     return f"no partition and environment are {wanted}"
 
 
-def _features(place) -> set[str]:
-    return {*place.features, *place.extras}
+def _of_environs() -> list[set[str]]:
+    """The names by which checks choose each environment of the system."""
+    return [
+        foreign.known_features(environ, partition)
+        for partition in runtime().system.partitions
+        for environ in partition.environs
+    ]
 
 
 def lacking(specs: list[str], have: list[set[str]]) -> str:
@@ -127,6 +134,10 @@ class RefusingRunner(Runner):
             raise ReframeError(fault)
         for line in told(chosen(self.nowhere)):
             getlogger().info(f"Not on {recorded()['system']}: {line}")
+        ours = {case.partition for case in testcases if hasattr(case.check, "no_baseline")}
+        places = sorted(ours, key=lambda partition: partition.fullname)
+        for line in foreign.notes(places, isinstance(self.policy, SerialExecutionPolicy)):
+            getlogger().info(f"Another configuration: {line}")
         super().runall(testcases, restored_cases)
 
 

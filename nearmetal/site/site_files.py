@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any, cast
 
 import jsonschema
+import reframe as rfm
 from reframe.core.exceptions import ConfigError
 
 from nearmetal import choices, strict_yaml
+from nearmetal.site import versions
 
 SCHEMA = Path(__file__).resolve().parent / "schema.yaml"
 
@@ -149,7 +151,7 @@ def errors_of_names(document: dict, common: dict[str, dict], definitions: dict) 
 def errors_of_features(where: str, described: dict, known: list[str]) -> list[str]:
     """Features that are nearly one of ours, which would choose no check and say nothing.
 
-    Others are a site's own.
+    Also those that this version of ReFrame refuses. Others are a site's own.
     """
     errors = []
     for name in described.get("features", []):
@@ -159,6 +161,12 @@ def errors_of_features(where: str, described: dict, known: list[str]) -> list[st
                 f"{where}: features: {name!r} is unknown; did you mean {' or '.join(like)}? "
                 "Fix: correct it. If checks of your own choose by it, "
                 f"write `site: {{{name}: 1}}` in extras instead, which is a feature too"
+            )
+        elif name[0].isdigit() and versions.refuses_digits_first(rfm.VERSION):
+            errors.append(
+                f"{where}: features: ReFrame {rfm.VERSION} takes no name that begins with a "
+                f"digit, as {name!r} does. Fix: rename it, or pip install 'reframe-hpc==4.9.*' if "
+                "checks of another suite choose by it"
             )
     return errors
 

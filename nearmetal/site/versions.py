@@ -26,6 +26,11 @@ def refused(version: str) -> str:
     )
 
 
+def refuses_digits_first(version: str) -> bool:
+    """Whether this version of ReFrame refuses features that begin with a digit."""
+    return numbers(version) >= (4, 10)
+
+
 def refused_modules_system(word: str, version: str) -> str:
     """Why this version of ReFrame cannot use a modules system, with the fix; '' if it can."""
     if word not in UNTIL_ENVMOD or numbers(version) < WITH_ENVMOD:

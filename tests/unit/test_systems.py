@@ -421,6 +421,18 @@ def test_keys_and_features_of_a_sites_own_are_extras_to_reframe(settings, tmp_pa
     assert own["extras"] == {"cuda": "12.4"}
 
 
+def test_features_that_begin_with_a_digit_are_for_older_versions_of_reframe(
+    settings, tmp_path, monkeypatch
+):
+    """EESSI's checks choose partitions by such names, such as 1_node."""
+    system = changed(features=["cpu", "1_node"])
+    with pytest.raises(ConfigError, match=r"here:batch: features: .*'1_node'.*Fix: .*4\.9"):
+        configure(settings, tmp_path, site=system)
+    monkeypatch.setattr(reframe_package, "VERSION", "4.9.3")
+    made = configure(settings, tmp_path, site=system)
+    assert {"cpu", "1_node"} <= set(made["systems"][0]["partitions"][0]["features"])
+
+
 def test_a_sites_own_key_cannot_be_one_of_ours(settings, tmp_path):
     with pytest.raises(ConfigError, match=r"extras.site: 'processes'"):
         configure(settings, tmp_path, site=a_system(site={"processes": 4}))

@@ -13,7 +13,7 @@ from reframe.core.exceptions import SanityError
 
 from nearmetal.checks import pages
 from nearmetal.checks.runtime import Bare
-from nearmetal.checks.settings import NODES
+from nearmetal.checks.settings import nodes_of
 
 
 @dataclass(frozen=True)
@@ -185,7 +185,7 @@ class Partitions(Kind):
                 )
             if check.current_environ.name not in environments([partition]):
                 return f"shares no environment {check.current_environ.name!r} with {partition.name}"
-            nodes = NODES.of(partition, default=check.num_nodes)
+            nodes = nodes_of(partition, default=check.num_nodes)
             if nodes < check.num_nodes:
                 return f"needs {check.num_nodes} nodes of {partition.name}, which has {nodes}"
         return ""
