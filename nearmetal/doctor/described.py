@@ -1,13 +1,17 @@
 """What a system's file promises and the cluster lacks, found without a job."""
 
+from __future__ import annotations
+
+import functools
 import re
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from nearmetal import choices
-from nearmetal.cluster import answers, slurm
-from nearmetal.cluster.ask import Asker
+from nearmetal.cluster import answers, node, slurm
+from nearmetal.cluster.ask import Answer, Asker
 from nearmetal.cluster.modules import Modules
 from nearmetal.cluster.slurm import Node, Partition
 from nearmetal.doctor.finding import Finding
@@ -15,6 +19,10 @@ from nearmetal.locks import images_lock
 
 SLURM = ("slurm", "squeue")
 OPTION = re.compile(r"(?:-p\s*|--partition[=\s]\s*)(\S+)")
+#: The line of node.sh on user namespaces.
+NAMESPACES = re.compile(r"^\S+ user_namespaces=(yes|no)$", re.MULTILINE)
+#: Apptainer's program that needs no user namespaces, beside its directory of commands.
+SETUID = "../libexec/apptainer/bin/starter-suid"
 #: Names of the same modules system.
 SAME = dict.fromkeys(("tmod", "tmod31", "tmod32", "tmod4"), "envmod")
 
@@ -32,6 +40,13 @@ class Described:
     partitions: list[Partition] = field(default_factory=list)
     nodes: list[Node] = field(default_factory=list)
     mpi_types: list[str] = field(default_factory=list)
+
+    @functools.cached_property
+    def has_user_namespaces(self) -> bool | None:
+        """Whether this login node gives a user namespaces, by node.sh; None if it does not tell."""
+        answer = self.asker.run(["sh", str(node.SCRIPT)])
+        told = NAMESPACES.search(answer.output) if isinstance(answer, Answer) else None
+        return told[1] == "yes" if told else None
 
     @property
     def name(self) -> str:
@@ -58,6 +73,7 @@ def findings(system: Described) -> Iterator[Finding]:
             yield from mpi_type(system, partition, environment)
             yield from modules(system, partition, environment, loaded)
             yield from image(partition, environment)
+            yield from user_namespaces(system, partition, environment)
 
 
 def modules_system(system: Described) -> Iterator[Finding]:
@@ -190,3 +206,22 @@ def image(partition: dict, environment: dict) -> Iterator[Finding]:
         )
     elif not (path := images_lock.directory() / f"{name}.sif").exists():
         yield Finding(f"there is no image {path}", "make images", *place)
+
+
+def user_namespaces(system: Described, partition: dict, environment: dict) -> Iterator[Finding]:
+    """User namespaces that are off on this login node. The smoke case shows whether nodes differ."""
+    if not (environment.get("extras", {}).get("image") and partition.get("container_platforms")):
+        return
+    command = shutil.which("apptainer")
+    if command and (Path(command).resolve().parent / SETUID).exists():
+        return
+    if system.has_user_namespaces is False:
+        yield Finding(
+            "user namespaces are off on this login node, and Apptainer needs them on the nodes "
+            "without setuid",
+            "ask the administrators to set user.max_user_namespaces (on Ubuntu also "
+            "kernel.apparmor_restrict_unprivileged_userns=0) on the nodes too, or to install "
+            "apptainer-suid",
+            partition["name"],
+            blocks=False,
+        )

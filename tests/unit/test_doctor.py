@@ -126,6 +126,19 @@ def test_what_is_missing_is_named_with_its_fix(doctor, monkeypatch, tmp_path, si
     assert any(all(word in line for word in [*words, "Fix: "]) for line in lines), out
 
 
+@pytest.mark.parametrize("told", ["no", "yes", ""])
+def test_user_namespaces_that_are_off_are_named_where_an_image_needs_them(
+    doctor, monkeypatch, tmp_path, told
+):
+    (tmp_path / "node.sh").write_text(f"echo login user_namespaces={told}")
+    monkeypatch.setattr("nearmetal.cluster.node.SCRIPT", tmp_path / "node.sh")
+    changes = {"environs": ["openmpi-sif"], "container_platforms": [{"type": "Apptainer"}]}
+    _, out, _ = doctor("guests", **changes, environments=[])
+    assert ("batch: user namespaces are off" in out) == (told == "no"), out
+    assert told != "no" or "user.max_user_namespaces" in out
+    assert "user namespaces" not in doctor("guests", environs=["gnu"], environments=[])[1]
+
+
 def test_an_unknown_system_or_partition_is_bad_usage(doctor):
     assert doctor("guests", "mnie")[0] == 3
     code, _, err = doctor("guests", "mine:bathc")
