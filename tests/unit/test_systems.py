@@ -433,6 +433,15 @@ def test_features_that_begin_with_a_digit_are_for_older_versions_of_reframe(
     assert {"cpu", "1_node"} <= set(made["systems"][0]["partitions"][0]["features"])
 
 
+def test_the_gnu_environment_has_the_extra_of_reframes_tutorial(settings, tmp_path):
+    """Also where a site adds features of its own."""
+    system = changed(environs=["gnu"])
+    system["environments"] = [{"name": "gnu", "features": ["openmp", "prgenv"]}]
+    made = configure(settings, tmp_path, site=system)
+    extras = [one["extras"] for one in made["environments"] if one["name"] == "gnu"]
+    assert extras == [{"omp_flag": "-fopenmp"}] * 2
+
+
 def test_a_sites_own_key_cannot_be_one_of_ours(settings, tmp_path):
     with pytest.raises(ConfigError, match=r"extras.site: 'processes'"):
         configure(settings, tmp_path, site=a_system(site={"processes": 4}))
