@@ -8,11 +8,7 @@ import functools
 import inspect
 import math
 import re
-import shlex
-import statistics
 import subprocess
-from collections.abc import Sequence
-from pathlib import Path
 
 import reframe as rfm
 import reframe.core.builtins as builtin
@@ -28,6 +24,7 @@ from nearmetal.checks.baselines import Baselined
 from nearmetal.checks.expected import Expected
 from nearmetal.checks.parsing import ParseError, request
 from nearmetal.checks.programs import Program
+from nearmetal.checks.recorded import Recorded
 from nearmetal.checks.runtime import facts_of, image_in, runtime_of
 from nearmetal.checks.runtime.jvm import facts_of_jvms
 from nearmetal.checks.runtime.spack import have_it_installed
@@ -59,11 +56,6 @@ def git_revision() -> str:
     return done.stdout.strip() or "unknown"
 
 
-def rounded(value: float) -> float:
-    """The value to six significant digits, more than any measurement has."""
-    return float(f"{value:.6g}")
-
-
 def all_of(launches) -> list:
     """All launches in one list. Rounds are dictionaries of launches."""
     return [
@@ -82,7 +74,7 @@ def of_interfaces(facts: dict[str, str], key: str) -> str:
 
 
 class NearmetalCheck(  # type: ignore[call-arg]
-    rfm.RegressionTest, Expected, Baselined, Settings, special=True
+    rfm.RegressionTest, Expected, Baselined, Settings, Recorded, special=True
 ):
     """Base of all checks. A check defines, in the order of the pipeline:
 
@@ -109,9 +101,6 @@ class NearmetalCheck(  # type: ignore[call-arg]
     spack_missing = setting(
         str, "skip", extra="spack_missing", choices=("skip", "install"), loggable=False
     )
-    #: Cases to measure again (nearmetal/again.py), which `nearmetal gate --confirm` writes. The
-    #: others are skipped. :type: str
-    again = builtin.variable(str, value="")
     #: Nodes in the job. :type: int
     num_nodes = builtin.variable(int, value=1)
 
@@ -128,29 +117,12 @@ class NearmetalCheck(  # type: ignore[call-arg]
     transport = builtin.variable(str, value="", loggable=True)
     compiler = builtin.variable(str, value="", loggable=True)
     revision = builtin.variable(str, value="", loggable=True)
-    #: All further facts of the nodes. :type: dict
-    facts = builtin.variable(dict, value={}, loggable=True)
-    #: Performance variable -> value of every repeat. :type: dict
-    samples = builtin.variable(dict, value={}, loggable=True)
-    #: Performance variable -> values within every repeat, a second level of samples. :type: dict
-    within = builtin.variable(dict, value={}, loggable=True)
     #: Curve -> message size in bytes -> value of every repeat: `{'half_round_trip_us': {1:
     #: [...]}}`. :type: dict
     curves = builtin.variable(dict, value={}, loggable=True)
 
-    #: Quantity of disturbance.yaml -> its value around every repeat of the job. :type: dict
-    evidence = builtin.variable(dict, value={}, loggable=True)
-    #: Disturbed repeats: number, whether another ran in its place, and [rule, value, text] of each
-    #: cause. :type: list
-    disturbed = builtin.variable(list, value=[], loggable=True)
-    #: Sentences on repeats whose evidence was lost, so that nobody knows whether they were
-    #: disturbed. :type: list of str
-    unknown_evidence = builtin.variable(list, value=[], loggable=True)
-
     #: Why the case was skipped; '' if it was not. :type: str
     skip_reason = builtin.variable(str, value="", loggable=True)
-    #: Class of the partition's link (extras): native, passthrough, ... :type: str
-    link_class = builtin.variable(str, value="", loggable=True)
     #: Selection of the run, beyond the names of checks (selection.py). :type: dict
     selection = builtin.variable(dict, value={}, loggable=True)
     #: Name and digest of the environment's container image; '' without one. :type: str
@@ -164,8 +136,6 @@ class NearmetalCheck(  # type: ignore[call-arg]
     java_program = ""
     #: For a job of several components: srun's options that reach all its nodes, and their number.
     probe_options, nodes_expected = "", 0
-    #: Messages about variables whose values are not finite.
-    _refused: Sequence[str] = ()
     #: Recorded transport if `payload_bytes` is 0.
     no_transport = "none needed"
 
@@ -237,31 +207,6 @@ class NearmetalCheck(  # type: ignore[call-arg]
         0 if it sent none.
         """
         return 0
-
-    def over_launches(self, name: str, values, within=()) -> float:
-        """Median of a variable over the launches.
-
-        The values are recorded as the variable's samples, and their parts as a second level. A
-        median withstands the one launch in hundreds that fails to be typical; a mean does not.
-        """
-        samples = [rounded(value) for value in values]
-        within = [[rounded(part) for part in launch] for launch in within if launch]
-        self._refuse_what_is_no_number(name, samples, *within)
-        self.samples = {**self.samples, name: samples}
-        if within:
-            self.within = {**self.within, name: within}
-        return rounded(statistics.median(self.samples[name]))
-
-    def _refuse_what_is_no_number(self, name: str, *launches: list[float]) -> None:
-        """Raise PerformanceError if a value is not finite.
-
-        Readers refuse JSON with NaN or Infinity: stored, it would cost the whole session.
-        """
-        bad = [value for values in launches for value in values if not math.isfinite(value)]
-        if bad:
-            text = f"{name} is {', '.join(map(str, dict.fromkeys(bad)))} in {len(bad)} value(s)"
-            self._refused = [*self._refused, text]
-            raise PerformanceError(f"{text}: see {self.stagedir}/{self.stdout}")
 
     @classmethod
     @functools.cache
@@ -484,10 +429,6 @@ class NearmetalCheck(  # type: ignore[call-arg]
         call = f"repeats {self.repeats} {self.spare_repeats} {limits} {self.stdout}"
         return definitions, [call]
 
-    def limits_of_disturbance(self) -> str:
-        """The limits of the partition's class of link, quoted for the shell."""
-        return shlex.quote(disturbance.limits(disturbance.rules(), self.link_class))
-
     @builtin.run_before("sanity")
     def read_the_job(self):
         if not self.is_dry_run():
@@ -525,15 +466,13 @@ class NearmetalCheck(  # type: ignore[call-arg]
                 f"the job ran on {len(before)} node(s) ({', '.join(before)}) instead of {expected}"
             )
         before = provenance.with_foreign_processes(before, after)
-        facts, differing = provenance.common(before)
+        facts = self._facts_of(before)
         for name in ("kernel", "hypervisor", "cpu_model", "governor", "smt", "thp"):
             setattr(self, name, facts[name])
         self.nic_driver, self.mtu = of_interfaces(facts, "driver"), of_interfaces(facts, "mtu")
         self.revision, self.image = git_revision(), image_in(self.runtimes)
         self.facts = {
             **facts,
-            "differs_between_nodes": differing,
-            "nodes": sorted(before),
             **of_hypervisor(
                 facts, {one.key: one.of(self.current_partition) for one in OF_HYPERVISOR}
             ),
@@ -551,14 +490,6 @@ class NearmetalCheck(  # type: ignore[call-arg]
             )
             for name, those in attributes.items()
         }
-
-    def _snapshots(self):
-        try:
-            return provenance.snapshots(
-                *(self._read(f"provenance.{when}") for when in ("before", "after"))
-            )
-        except provenance.ProvenanceError as error:
-            raise self._failure(f"provenance.before or .after: {error}") from None
 
     @builtin.sanity_function
     def output_is_whole(self):
@@ -588,12 +519,6 @@ class NearmetalCheck(  # type: ignore[call-arg]
                 self._leave_out_the_bytes_of(one.number)
         return disturbance.measured(text, found)
 
-    def _record_evidence(self) -> list[disturbance.Repeat]:
-        """Record the evidence of all repeats. Raises EvidenceError."""
-        found = disturbance.parse(self._read("disturbed.out"), disturbance.rules())
-        self.evidence, self.disturbed, self.unknown_evidence = disturbance.stored(found)
-        return found
-
     def _leave_out_the_bytes_of(self, repeat: int) -> None:
         first, last = (
             provenance.parse(self._read(f"evidence.{number}")) for number in (repeat - 1, repeat)
@@ -606,18 +531,6 @@ class NearmetalCheck(  # type: ignore[call-arg]
 
     def check_pages(self) -> None:
         """Raise SanityError if the program's memory had other pages than the requested ones."""
-
-    def _read(self, name, missing=None) -> str:
-        try:
-            return Path(self.stagedir, str(name)).read_text(errors="replace")
-        except OSError as error:
-            if missing is not None:
-                return missing
-            raise self._failure(f"{name} cannot be read: {error.strerror}") from None
-
-    def _failure(self, message: str) -> SanityError:
-        causes = failures.full(self.stagedir) + failures.disturbance(self.stagedir)
-        return SanityError(f"{message}{causes} (files: {self.stagedir})")
 
     # `special=True` of the class allows it to override these methods of ReFrame.
     def setup(self, partition, environ, **job_opts):

@@ -2,7 +2,7 @@
 
 import reframe.core.builtins as builtin
 
-from nearmetal.checks.base import rounded
+from nearmetal.checks.recorded import rounded
 from nearmetal.checks.versions import Plugin
 
 

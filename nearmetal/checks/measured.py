@@ -4,41 +4,29 @@ The job launches the check's own command several times, each in a directory of i
 performance functions read each launch alone. A value is the median of the launches.
 """
 
-import math
-import shlex
 import shutil
-import statistics
 from pathlib import Path
 
 import reframe.core.builtins as builtin
 import reframe.utility.osext as osext
 import reframe.utility.sanity as sn
-from reframe.core.exceptions import PerformanceError, SanityError
 
 from nearmetal.checkout import SOURCES
 from nearmetal.checks import chosen, disturbance, provenance
-from nearmetal.checks.versions import Plugin
+from nearmetal.checks.recorded import Recorded
 
 SCRIPTS = ("provenance.sh", "disturbed.awk", "repeats.sh", "measured.sh")
 #: A node's facts need one task a node, which srun starts in a job of Slurm.
 ON_EACH_NODE = "srun --mpi=none -N $SLURM_JOB_NUM_NODES --ntasks-per-node=1 "
 
 
-class Measured(Plugin):
+class Measured(Recorded):
     """A check with this class as a further base has several launches, facts and evidence."""
 
     #: Fresh launches of the check within one job. :type: int
     repeats = builtin.variable(int, value=5)
     #: Launches that may run again in one job because something disturbed them. :type: int
     spare_repeats = builtin.variable(int, value=2)
-    #: Cases to measure again, which `nearmetal gate --confirm` writes. :type: str
-    again = builtin.variable(str, value="")
-    #: What is stored, as of our own checks (base.py). :type: dict or list
-    samples = builtin.variable(dict, value={}, loggable=True)
-    facts = builtin.variable(dict, value={}, loggable=True)
-    evidence = builtin.variable(dict, value={}, loggable=True)
-    disturbed = builtin.variable(list, value=[], loggable=True)
-    unknown_evidence = builtin.variable(list, value=[], loggable=True)
 
     @builtin.run_after("setup", always_last=True)
     def take_time_for_all_launches(self):
@@ -52,19 +40,23 @@ class Measured(Plugin):
         for name in SCRIPTS:
             shutil.copy(SOURCES / name, self.stagedir)
         probe = f"{ON_EACH_NODE if chosen.by_slurm(self) else ''}sh provenance.sh"
-        limits = shlex.quote(disturbance.limits(disturbance.rules(), ""))
+        call = f"{self.repeats} {self.spare_repeats} {self.limits_of_disturbance()}"
         self.prerun_cmds = ["stage=$PWD", *self.prerun_cmds, "one_launch() {"]
         self.postrun_cmds += [
             *("}", "there=$PWD", 'cd "$stage"', f"snapshot() {{ {probe} counters; }}"),
             *(f"{probe} > provenance.before", ". ./measured.sh"),
-            f"measured {self.repeats} {self.spare_repeats} {limits} {self.stdout} {self.stderr}",
+            f"measured {call} {self.stdout} {self.stderr}",
         ]
 
     @builtin.run_before("sanity", always_last=True)
     def check_each_launch(self):
         if self.is_dry_run():
             return
-        self._record_nodes()
+        try:
+            self.facts = self._facts_of(self._snapshots()[0])
+            self._launches = [one.number for one in self._record_evidence() if not one.again]
+        except (provenance.ProvenanceError, disturbance.EvidenceError) as error:
+            raise self._failure(f"the job did not end its launches: {error}") from None
         patterns = getattr(self, "sanity_patterns", None)
         self._sane = getattr(self, "_rfm_sanity", lambda: patterns)
 
@@ -76,21 +68,6 @@ class Measured(Plugin):
             self._rfm_sanity = every_launch_is_sane
         elif patterns is not None:
             self.sanity_patterns = every_launch_is_sane()
-
-    def _record_nodes(self) -> None:
-        """Facts and evidence; SanityError if the job lost some."""
-        try:
-            texts = [Path(self.stagedir, f"provenance.{when}") for when in ("before", "after")]
-            before, _ = provenance.snapshots(*(text.read_text() for text in texts))
-            found = disturbance.parse(
-                Path(self.stagedir, "disturbed.out").read_text(), disturbance.rules()
-            )
-        except (OSError, provenance.ProvenanceError, disturbance.EvidenceError) as error:
-            raise SanityError(f"the job did not end its launches: {error}") from None
-        facts, differing = provenance.common(before)
-        self.facts = {**facts, "differs_between_nodes": differing, "nodes": sorted(before)}
-        self.evidence, self.disturbed, self.unknown_evidence = disturbance.stored(found)
-        self._launches = [one.number for one in found if not one.again]
 
     def _of_each_launch(self, read) -> list:
         """What a function returns in the directory of each launch that counts."""
@@ -117,12 +94,8 @@ class Measured(Plugin):
         patterns = {**self.perf_variables, **older}
         of_launches = self._of_each_launch(values)
         for name, one in patterns.items():
-            samples = [float(f"{values[name]:.6g}") for values in of_launches]
-            if not all(map(math.isfinite, samples)):
-                raise PerformanceError(f"{name} is {samples}, which are not all numbers")
-            self.samples = {**self.samples, name: samples}
-            middle = sn.defer(float(f"{statistics.median(samples):.6g}"))
+            median = sn.defer(self.over_launches(name, [found[name] for found in of_launches]))
             if name in older:
-                self.perf_patterns = {**self.perf_patterns, name: middle}
+                self.perf_patterns = {**self.perf_patterns, name: median}
             else:
-                self.perf_variables[name] = sn.make_performance_function(middle, one.unit)
+                self.perf_variables[name] = sn.make_performance_function(median, one.unit)

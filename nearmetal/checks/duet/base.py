@@ -9,11 +9,11 @@ import reframe.utility.typecheck as typ
 from reframe.core.exceptions import SanityError
 
 from nearmetal.checks import disturbance, provenance
-from nearmetal.checks.base import rounded
 from nearmetal.checks.duet import script
 from nearmetal.checks.duet.variants import KINDS
 from nearmetal.checks.parsing import ParseError
 from nearmetal.checks.parsing.duet import order, parse_duet
+from nearmetal.checks.recorded import rounded
 from nearmetal.checks.runtime import both
 from nearmetal.checks.settings import setting
 from nearmetal.checks.versions import Plugin

@@ -1,0 +1,108 @@
+"""What is stored of a check's launches and nodes, for our checks and for those of others."""
+
+from __future__ import annotations
+
+import math
+import shlex
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+
+import reframe.core.builtins as builtin
+from reframe.core.exceptions import PerformanceError, SanityError
+
+from nearmetal.checks import disturbance, failures, provenance
+from nearmetal.checks.versions import Plugin
+
+
+def rounded(value: float) -> float:
+    """The value to six significant digits, more than any measurement has."""
+    return float(f"{value:.6g}")
+
+
+class Recorded(Plugin):
+    """A check that stores samples of each launch, facts of its nodes, and evidence."""
+
+    #: Cases to measure again (nearmetal/again.py), which `nearmetal gate --confirm` writes. The
+    #: others are skipped. :type: str
+    again = builtin.variable(str, value="")
+    #: All further facts of the nodes. :type: dict
+    facts = builtin.variable(dict, value={}, loggable=True)
+    #: Performance variable -> value of every repeat. :type: dict
+    samples = builtin.variable(dict, value={}, loggable=True)
+    #: Performance variable -> values within every repeat, a second level of samples. :type: dict
+    within = builtin.variable(dict, value={}, loggable=True)
+    #: Class of the partition's link (extras): native, passthrough, ... :type: str
+    link_class = builtin.variable(str, value="", loggable=True)
+
+    #: Quantity of disturbance.yaml -> its value around every repeat of the job. :type: dict
+    evidence = builtin.variable(dict, value={}, loggable=True)
+    #: Disturbed repeats: number, whether another ran in its place, and [rule, value, text] of each
+    #: cause. :type: list
+    disturbed = builtin.variable(list, value=[], loggable=True)
+    #: Sentences on repeats whose evidence was lost, so that nobody knows whether they were
+    #: disturbed. :type: list of str
+    unknown_evidence = builtin.variable(list, value=[], loggable=True)
+
+    #: Messages about variables whose values are not finite.
+    _refused: Sequence[str] = ()
+
+    def over_launches(self, name: str, values, within=()) -> float:
+        """Median of a variable over the launches.
+
+        The values are recorded as the variable's samples, and their parts as a second level. A
+        median withstands the one launch in hundreds that fails to be typical; a mean does not.
+        """
+        samples = [rounded(value) for value in values]
+        within = [[rounded(part) for part in launch] for launch in within if launch]
+        self._refuse_what_is_no_number(name, samples, *within)
+        self.samples = {**self.samples, name: samples}
+        if within:
+            self.within = {**self.within, name: within}
+        return rounded(statistics.median(self.samples[name]))
+
+    def _refuse_what_is_no_number(self, name: str, *launches: list[float]) -> None:
+        """Raise PerformanceError if a value is not finite.
+
+        Readers refuse JSON with NaN or Infinity: stored, it would cost the whole session.
+        """
+        bad = [value for values in launches for value in values if not math.isfinite(value)]
+        if bad:
+            text = f"{name} is {', '.join(map(str, dict.fromkeys(bad)))} in {len(bad)} value(s)"
+            self._refused = [*self._refused, text]
+            raise PerformanceError(f"{text}: see {self.stagedir}/{self.stdout}")
+
+    def limits_of_disturbance(self) -> str:
+        """The limits of the partition's class of link, quoted for the shell."""
+        return shlex.quote(disturbance.limits(disturbance.rules(), self.link_class))
+
+    def _snapshots(self):
+        try:
+            return provenance.snapshots(
+                *(self._read(f"provenance.{when}") for when in ("before", "after"))
+            )
+        except provenance.ProvenanceError as error:
+            raise self._failure(f"provenance.before or .after: {error}") from None
+
+    def _facts_of(self, before: provenance.Nodes) -> dict:
+        """Facts that all nodes have, those that differ, and the nodes' names."""
+        facts, differing = provenance.common(before)
+        return {**facts, "differs_between_nodes": differing, "nodes": sorted(before)}
+
+    def _record_evidence(self) -> list[disturbance.Repeat]:
+        """Record the evidence of all repeats. Raises EvidenceError."""
+        found = disturbance.parse(self._read("disturbed.out"), disturbance.rules())
+        self.evidence, self.disturbed, self.unknown_evidence = disturbance.stored(found)
+        return found
+
+    def _read(self, name, missing=None) -> str:
+        try:
+            return Path(self.stagedir, str(name)).read_text(errors="replace")
+        except OSError as error:
+            if missing is not None:
+                return missing
+            raise self._failure(f"{name} cannot be read: {error.strerror}") from None
+
+    def _failure(self, message: str) -> SanityError:
+        causes = failures.full(self.stagedir) + failures.disturbance(self.stagedir)
+        return SanityError(f"{message}{causes} (files: {self.stagedir})")
