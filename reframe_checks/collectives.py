@@ -5,10 +5,11 @@ import reframe.core.builtins as builtin
 import reframe.utility.sanity as sn
 from reframe.core.exceptions import SanityError
 
-from nearmetal.checks.base import NearmetalCheck, rounded
+from nearmetal.checks.base import NearmetalCheck
 from nearmetal.checks.pages import LEAST, Pages
 from nearmetal.checks.parsing.collectives import parse_collectives
 from nearmetal.checks.programs import SUITES, is_theirs
+from nearmetal.checks.recorded import rounded
 from nearmetal.checks.scaling import Scaling
 from nearmetal.checks.settings import JavaSettings, setting
 

@@ -7,11 +7,12 @@ import reframe.core.builtins as builtin
 import reframe.utility.sanity as sn
 from reframe.core.exceptions import SanityError
 
-from nearmetal.checks.base import NearmetalCheck, rounded
+from nearmetal.checks.base import NearmetalCheck
 from nearmetal.checks.pages import LEAST, Pages
 from nearmetal.checks.parsing.osu import parse_osu
 from nearmetal.checks.parsing.pingpong import parse_imb
 from nearmetal.checks.programs import SUITES, is_theirs
+from nearmetal.checks.recorded import rounded
 from nearmetal.checks.settings import MAX_TIME_LIMIT, JavaSettings, setting
 
 #: Longest message in bytes by default, and for `peak_bandwidth`.
