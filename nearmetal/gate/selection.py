@@ -1,5 +1,6 @@
 """The cases that a session should hold, from its command. A session without one is incomplete."""
 
+import functools
 import hashlib
 import re
 from pathlib import Path
@@ -37,12 +38,16 @@ CHOOSING = (
     "duration",
 )
 
+CLASS = re.compile(r"^class (\w+)", re.MULTILINE)
+
 
 def promised(session: Session, baseline: Baseline) -> tuple[set[Key], str]:
     """The baseline's cases that the session's command selects, and a note if they are unknown."""
     try:
         command = parse(session.command)
-        keys = {key for key in baseline.entries if _selected(key, session, command)}
+        asked = _asked(session, command)
+        keys = {key for key in baseline.entries if _selected(key, asked, command)}
+        elsewhere = {key for key in keys if not _defined(key[0].split()[0], session, asked)}
     except (CommandError, re.error) as error:
         return set(), f"the session's command cannot be read ({error}): {session.command}"
     except OSError as error:
@@ -55,7 +60,17 @@ def promised(session: Session, baseline: Baseline) -> tuple[set[Key], str]:
             "the command has filters that only ReFrame can evaluate, so a missing case is not "
             f"noticed: {session.command}"
         )
-    return keys, ""
+    return keys - elsewhere, _note(elsewhere, session)
+
+
+def _note(elsewhere: set[Key], session: Session) -> str:
+    """Checks of the baseline that other files define than those of this session; '' if none."""
+    names = sorted(
+        {check.split()[0] for check, *_ in elsewhere - {one.key for one in session.cases}}
+    )
+    if session.selection or not names:
+        return ""
+    return f"in the baseline, but in no file of -c: {', '.join(names)}"
 
 
 def _by_number(command: Command) -> bool:
@@ -64,20 +79,24 @@ def _by_number(command: Command) -> bool:
     return any("@" in pattern for pattern in patterns)
 
 
-def _selected(key: Key, session: Session, command: Command) -> bool:
-    check, partition, environ = key
-    asked = session.selection or {
+def _asked(session: Session, command: Command) -> dict:
+    """System, environments and paths of checks that the session's command asks for."""
+    return session.selection or {
         "system": command.given("system") or "",
         "environs": command.given("prgenv") or [".*"],
         "paths": [str(Path(session.directory, path)) for path in command.given("checkpath") or ()],
     }
+
+
+def _selected(key: Key, asked: dict, command: Command) -> bool:
+    """Whether the command selects a case, wherever its check is."""
+    check, partition, environ = key
     only = asked["system"].partition(":")[2]
     return (
         only in ("", partition)
         and any(re.match(pattern, environ) for pattern in asked["environs"])
         and _named(check, command)
         and not _replaced(check, command)
-        and _within(check.split()[0], asked["paths"])
     )
 
 
@@ -115,10 +134,23 @@ def _replaced(check: str, command: Command) -> bool:
     return False
 
 
-def _within(check: str, paths: list[str]) -> bool:
-    """Whether a path of -c may hold the check: any directory, or a file that defines it."""
-    files = [Path(path) for path in paths]
-    if not files or any(path.is_dir() for path in files):
+def _defined(check: str, session: Session, asked: dict) -> bool:
+    """Whether a path of -c may hold the check. Raises OSError."""
+    paths = tuple(asked["paths"])
+    # Of our own suite, a check is missing also if its file is gone. A suite of others is one of
+    # several, so that only what its directory defines can be missing.
+    if not paths or (session.selection and any(Path(path).is_dir() for path in paths)):
         return True
-    definition = re.compile(rf"^class {re.escape(check)}\b", re.MULTILINE)
-    return any(definition.search(path.read_text(errors="replace")) for path in files)
+    return check in _classes(paths)
+
+
+@functools.lru_cache(maxsize=8)
+def _classes(paths: tuple[str, ...]) -> frozenset[str]:
+    """Names of the classes in files and directories. Raises OSError."""
+    files = [
+        file
+        for path in map(Path, paths)
+        for file in (path.rglob("*.py") if path.is_dir() else [path])
+    ]
+    texts = (file.read_text(errors="replace") for file in files)
+    return frozenset(name for text in texts for name in CLASS.findall(text))

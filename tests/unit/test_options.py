@@ -323,6 +323,23 @@ def test_a_file_of_checks_promises_the_checks_that_it_defines(known, tmp_path):
     assert chosen == set() and f"{where}/gone.py" in note
 
 
+def test_a_directory_of_another_suite_promises_the_checks_that_it_defines(known, tmp_path):
+    """One database holds several suites. Of our own, a check whose file is gone is missing."""
+    for suite, name in (("ours", "pingpong"), ("theirs", "stream_test")):
+        (tmp_path / suite).mkdir()
+        (tmp_path / suite / "check.py").write_text(f"class {name}(Base):\n    pass\n")
+    assert len(keys(known, "-c ours -r", directory=str(tmp_path))[0]) == 6
+    chosen, note = keys(known, "-c theirs -r -x pingpong", directory=str(tmp_path))
+    assert (chosen, note) == (set(), "")
+    data = campaign(100)
+    data["session_info"] |= {"cmdline": "reframe -c theirs -r", "workdir": str(tmp_path)}
+    del data["runs"][0]["testcases"][1:]
+    chosen, note = selection.promised(results.parse_session(data, "here"), known)
+    assert chosen == set() and note == "in the baseline, but in no file of -c: pingpong"
+    asked = {"system": "", "environs": [".*"], "paths": [str(tmp_path / "theirs")]}
+    assert len(keys(known, "-c theirs -r", asked)[0]) == 6
+
+
 def test_options_are_written_as_reframe_reads_them():
     line = (
         "reframe -rp mpich -nfoo -n 'a b' -x q -vv --distribute -J'--foo bar' "
