@@ -17,6 +17,8 @@ EPILOG = """exit codes: 0 clean or done; 1 a regression; 2 incomplete (a case, v
 baseline or the newest session is missing); 3 bad usage, unreadable input, or an unforeseen error.
 Only a regression ends with 1. Ctrl-C ends with 130, and a closed output pipe with 141."""
 
+#: What most commands make of several databases.
+ONE_HISTORY = "their sessions are one history, and copies of a session count once"
 #: Formats of the gate's report, and who reads them.
 FORMATS = {
     "json": "for programs, by nearmetal/gate/gate-schema.yaml",
@@ -26,8 +28,30 @@ FORMATS = {
 }
 
 
+class _Parser(argparse.ArgumentParser):
+    """Refuses a second value of an option that takes one: argparse silently takes the last."""
+
+    def __init__(self, **options):
+        super().__init__(**options)
+        for name in (None, "store"):
+            self.register("action", name, _Once)
+
+
+class _Once(argparse._StoreAction):
+    def __call__(self, parser, namespace, values, option_string=None):
+        if option_string is not None:
+            given = vars(namespace).setdefault("given", {})
+            if self.dest in given:
+                parser.error(
+                    f"argument {option_string}: {given[self.dest]} and {values} are given, but "
+                    f"`{parser.prog}` takes one. Fix: run it once for each"
+                )
+            given[self.dest] = values
+        super().__call__(parser, namespace, values, option_string)
+
+
 def parser() -> argparse.ArgumentParser:
-    top = argparse.ArgumentParser(
+    top = _Parser(
         prog="nearmetal",
         epilog=EPILOG,
         description="Describes a cluster. Reads the results that `reframe -c reframe_checks -r` "
@@ -50,6 +74,7 @@ def parser() -> argparse.ArgumentParser:
         "Change points of every variable: Apache Otava proposes them from the median of each "
         "session's samples, and a rank test confirms them. With the facts of the system that "
         "changed in the same session.",
+        systems=True,
     )
     _fleet(commands)
     _report(commands)
@@ -90,30 +115,45 @@ class _Version(argparse.Action):
 
 
 def _command(
-    parents, name: str, run: str, text: str, description: str, several: bool = False
+    parents,
+    name: str,
+    run: str,
+    text: str,
+    description: str,
+    systems: bool = False,
+    databases: str = ONE_HISTORY,
 ) -> argparse.ArgumentParser:
     """A command with the options that all have.
 
     :arg run: module and function below nearmetal.commands.
-    :arg several: whether systems and databases may be given several times.
+    :arg systems: whether several systems may be given.
+    :arg databases: what becomes of several databases.
     """
     sub = parents.add_parser(name, help=text, description=description, epilog=EPILOG)
     sub.set_defaults(run=run)
-    action, again = ("append", "; may be repeated") if several else ("store", "")
+    action, again = ("append", "; may be repeated") if systems else ("store", "")
     sub.add_argument(
         "--system",
         action=action,
         help=f"of the newest session on this system (default: of all){again}",
     )
+    _database(sub, databases)
+    sub.add_argument(unforeseen.OPTION, action="store_true", help=unforeseen.HELP)
+    return sub
+
+
+def _database(sub: argparse.ArgumentParser, several: str = ONE_HISTORY) -> None:
+    """The option that names the databases.
+
+    :arg several: what becomes of several.
+    """
     sub.add_argument(
         "--database",
         type=Path,
-        action=action,
-        default=None if several else results.default_database(),
-        help=f"ReFrame's results (default: {results.default_database()}){again}",
+        action="append",
+        help=f"ReFrame's results (default: {results.default_database()}); may be repeated: "
+        f"{several}",
     )
-    sub.add_argument(unforeseen.OPTION, action="store_true", help=unforeseen.HELP)
-    return sub
 
 
 def _one_session(sub: argparse.ArgumentParser, several: bool = False) -> None:
@@ -222,8 +262,10 @@ def _compare(commands) -> None:
         "Begins with the share of the first partition that is left, by aspect. Then one row a "
         "check, environment and variable; one column a partition, or a node of --distribute; "
         "overheads over the first. Several sessions, systems or databases stand side by side.",
-        several=True,
+        systems=True,
+        databases="they stand side by side",
     )
+    compare.set_defaults(apart=True)
     _one_session(compare, several=True)
     compare.add_argument(
         "--columns",
@@ -253,12 +295,7 @@ def _expect(commands) -> None:
     expect.add_argument("place", metavar="SYSTEM[:PARTITION]", help="a system, or one partition")
     expect.add_argument("--judge", action="store_true", help="hold the newest session against it")
     expect.add_argument("--session", metavar="ID", help="this session: its id, or its beginning")
-    expect.add_argument(
-        "--database",
-        type=Path,
-        default=results.default_database(),
-        help="ReFrame's results (default: %(default)s)",
-    )
+    _database(expect)
     expect.add_argument(unforeseen.OPTION, action="store_true", help=unforeseen.HELP)
 
 
@@ -356,7 +393,9 @@ def _gate(commands) -> None:
         "Each variable is ok, watched (by several sessions), regressed, improved, deviates, "
         "disturbed, inconclusive (too few repeats), incomplete or not judged. The chance that an "
         f"unchanged campaign raises any alarm is {100 * plan.CAMPAIGN_ERROR:.0f} %. Run it "
-        "after `reframe -c reframe_checks -r`.",
+        "after `reframe -c reframe_checks -r`. Several systems have a verdict each; the exit code "
+        "is the worst.",
+        systems=True,
     )
     _one_session(gate)
     gate.add_argument(
@@ -439,6 +478,7 @@ def _explain(commands) -> None:
         "failed, lists the likely causes by the rules of references/causes.yaml: facts that "
         "changed, counters that moved, layers that moved together. Says `don't know` where no "
         "rule has enough support. Its exit code is that of `nearmetal gate` without --confirm.",
+        systems=True,
     )
     _one_session(explain)
     explain.add_argument("--json", type=Path, metavar="FILE", help="write the causes for programs")
@@ -488,6 +528,7 @@ def _report(commands) -> None:
         "One self-contained page: verdicts, network, kernels, memory, history with change points, "
         "provenance. A browser shows it without a network. Ends with 0 whatever the verdict, which "
         "is `nearmetal gate`'s; with 2 if the newest session is missing.",
+        systems=True,
     )
     report.add_argument(
         "--output",
@@ -500,7 +541,8 @@ def _report(commands) -> None:
         "--all",
         type=Path,
         metavar="DIRECTORY",
-        help="write a page for each system there, and index.html with their verdicts and sessions",
+        help="write a page for each system there (those of --system, else all), and index.html "
+        "with their verdicts and sessions",
     )
 
 
@@ -512,7 +554,7 @@ def _export(commands) -> None:
         "stored results for other programs: CSV, Parquet, OpenMetrics",
         "Writes all stored sessions: the tables have one row a sample, and OpenMetrics one series "
         "a variable. docs/export.md has the columns, and the way into Prometheus and Grafana.",
-        several=True,
+        systems=True,
     )
     export.add_argument("--csv", type=Path, metavar="FILE", help="a table as text")
     export.add_argument("--parquet", type=Path, metavar="FILE", help="the same, compressed")
@@ -557,14 +599,15 @@ def _directions(arguments) -> results.Directions:
 
 
 def _open_databases(arguments) -> None:
-    """Put the databases, and the first one, into the arguments. Raises DirectionsError."""
-    paths = arguments.database
-    if not isinstance(paths, list):
-        paths = [paths or results.default_database()]
-    arguments.databases = [results.Database(path) for path in paths]
+    """Put the databases into the arguments: as one history, but for a command that keeps them
+    apart. Raises DirectionsError."""
+    paths = arguments.database or [results.default_database()]
+    apart = getattr(arguments, "apart", False)
+    directions = _directions(arguments)
+    arguments.databases = [
+        results.Database(one, directions) for one in (paths if apart else [paths])
+    ]
     arguments.database = arguments.databases[0]
-    for database in arguments.databases:
-        database.directions = _directions(arguments)
 
 
 def run(arguments) -> int:

@@ -2,14 +2,62 @@
 
 from __future__ import annotations
 
+import copy
 import sys
-from collections.abc import Iterable
+from argparse import Namespace
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from pathlib import Path
 
 from nearmetal import files, results
-from nearmetal.errors import Incomplete
+from nearmetal.errors import Incomplete, NearmetalError
 from nearmetal.results import Session
+
+#: Options that name one system's session, or run its ReFrame.
+OF_ONE_SYSTEM = ("session", "confirm")
+#: Exit codes, the worst first: a regression is certain, whatever else is unknown.
+WORST = (1, 3, 2, 0)
+
+
+def of_each_system(
+    arguments,
+    act: Callable[[Namespace], int],
+    failed: Callable[[str, NearmetalError], None] = lambda system, error: None,
+) -> int:
+    """The worst exit code of a command over the systems of --system.
+
+    Of several systems, an error of one is printed, and the others follow.
+
+    :arg act: the command for one system, or for the newest session's if none is given.
+    :arg failed: receives a system with its error.
+    :raises ResultsError: an option is of one system, but several are given.
+    """
+    systems = list(dict.fromkeys(arguments.system or [None]))
+    if len(systems) > 1:
+        refuse_options_of_one_system(arguments)
+    codes = []
+    for system in systems:
+        of_one = copy.copy(arguments)
+        of_one.system = system
+        try:
+            codes.append(act(of_one))
+        except NearmetalError as error:
+            if len(systems) == 1:
+                raise
+            tell(f"{system}: {error.prefix}{error}")
+            failed(system, error)
+            codes.append(error.exit_code)
+    return min(codes, key=WORST.index)
+
+
+def refuse_options_of_one_system(arguments) -> None:
+    """Raise ResultsError for an option that makes no sense with several systems."""
+    for name in OF_ONE_SYSTEM:
+        if getattr(arguments, name, None):
+            raise results.ResultsError(
+                f"--{name} is of one system, but {len(arguments.system)} are given. Fix: leave "
+                f"--{name} out, or give --system once"
+            )
 
 
 def system_of(arguments) -> str:

@@ -16,15 +16,10 @@ def run(arguments) -> int:
         raise ResultsError("nothing to write. Fix: give --csv, --parquet or --openmetrics")
     refuse_same(outputs)
     systems = set(arguments.system or ())
-    found: list[Session] = []
-    stored: set[str] = set()
-    missing = False
-    for database in arguments.databases:
-        here = [one for one in _sessions(database) if not systems or one.system in systems]
-        found += [one for one in here if _recent(one, arguments.since)]
-        stored |= (names := {one.system for one in here})
-        for name in sorted(names):
-            missing |= bool(newest_is_missing(database, name))
+    here = [one for one in _sessions(arguments.database) if not systems or one.system in systems]
+    found = [one for one in here if _recent(one, arguments.since)]
+    stored = {one.system for one in here}
+    missing = [name for name in sorted(stored) if newest_is_missing(arguments.database, name)]
     for unknown in sorted(systems - stored) or ([] if stored else [None]):
         results.load_session(arguments.database, unknown)  # raises, and names the known systems
     absent = systems - {one.system for one in found} or (set() if found else stored)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import subprocess
 import sys
@@ -10,7 +9,7 @@ from dataclasses import replace
 
 from nearmetal import history, results
 from nearmetal.commands import judging
-from nearmetal.commands.common import refuse_same, session_of, write
+from nearmetal.commands.common import of_each_system, refuse_same, session_of, write
 from nearmetal.errors import Incomplete
 from nearmetal.gate import baseline, confirm, elsewhere, render, rerun, shares, watch
 from nearmetal.gate.verdict import GateReport
@@ -21,9 +20,31 @@ PATIENCE = 60
 
 
 def run(arguments) -> int:
-    """Judge a session, print the report and write it in the requested formats."""
+    """Judge a session of each system, print the reports and write them in the requested formats."""
     outputs = arguments.json, arguments.junit, arguments.markdown, arguments.openmetrics
     refuse_same(outputs)
+    reports: list[GateReport] = []
+    code = 3  # that of an interruption
+    try:
+        code = of_each_system(
+            arguments,
+            lambda one: _of_system(one, reports),
+            lambda system, error: reports.append(judging.not_judged(system, error)),
+        )
+    finally:  # the files are written even if nobody reads the tables
+        _write(arguments, reports, code)
+    _alert(arguments.alert, reports, code)
+    if arguments.confirm and not reports[0].confirmed:
+        system = reports[0].session.system
+        raise Incomplete(
+            f"{system} has no baseline to confirm changes against, so nothing was measured "
+            f"again. Fix: `nearmetal baseline record --system {system}`, or run without --confirm"
+        )
+    return code
+
+
+def _of_system(arguments, reports: list[GateReport]) -> int:
+    """Judge a session of one system, add its report to the others, and print it."""
     database = arguments.database
     chosen = shares.Shares.of(arguments.only, arguments.weight)
     session = chosen.of_session(session_of(arguments))
@@ -42,40 +63,37 @@ def run(arguments) -> int:
         )
     report = judging.explained_if_possible(report, known, database)
     report = replace(report, notes=(*report.notes, *told, *database.notes()))
-    try:
-        print(render.table(report, arguments.all), flush=True)
-    finally:  # the files are written even if nobody reads the table
-        _write(arguments, report)
-    _alert(arguments.alert, report)
-    if arguments.confirm and known is None:
-        raise Incomplete(
-            f"{session.system} has no baseline to confirm changes against, so nothing was measured "
-            f"again. Fix: `nearmetal baseline record --system {session.system}`, or run without "
-            "--confirm"
-        )
+    if reports:
+        print()
+    reports.append(report)
+    print(render.table(report, arguments.all), flush=True)
     return report.exit_code
 
 
-def _write(arguments, report: GateReport) -> None:
-    """The report in the requested formats."""
-    write(arguments.json, lambda: _document(report))
-    write(arguments.junit, lambda: render.junit(report))
-    write(arguments.markdown, lambda: render.markdown(report))
-    numbers = functools.partial(judging.numbers_of, report.session.system)
-    write(arguments.openmetrics, lambda: render.openmetrics(report, numbers))
+def _write(arguments, reports: list[GateReport], code: int = 0) -> None:
+    """The reports in the requested formats.
+
+    :arg code: the exit code, for several reports.
+    """
+    if reports:
+        write(arguments.json, lambda: _document(reports, code))
+        write(arguments.junit, lambda: render.junit(reports))
+        write(arguments.markdown, lambda: "\n".join(map(render.markdown, reports)))
+        write(arguments.openmetrics, lambda: render.openmetrics(reports, judging.numbers_of))
 
 
-def _document(report: GateReport) -> str:
-    return json.dumps(render.document(report), indent=1) + "\n"
+def _document(reports: list[GateReport], code: int) -> str:
+    documents = list(map(render.document, reports))
+    return json.dumps(render.together(documents, code), indent=1) + "\n"
 
 
-def _alert(command: list[str] | None, report: GateReport) -> None:
+def _alert(command: list[str] | None, reports: list[GateReport], code: int) -> None:
     """Run the command of --alert with the JSON document on its stdin, unless all is clean. Its
     failure is told, and leaves the gate's exit code as it is."""
-    if not command or report.exit_code == 0:
+    if not command or code == 0:
         return
     try:
-        done = subprocess.run(command, input=_document(report), text=True, timeout=PATIENCE)
+        done = subprocess.run(command, input=_document(reports, code), text=True, timeout=PATIENCE)
         fault = f"it ended with {done.returncode}" if done.returncode else ""
     except subprocess.TimeoutExpired:
         fault = f"it took more than {PATIENCE} s"
@@ -100,7 +118,7 @@ def _confirmed(arguments, report: GateReport, known: baseline.Baseline) -> GateR
     def say(line: str) -> None:
         print(line, flush=True)
 
-    _write(arguments, report)
+    _write(arguments, [report])
     judge, fresh = (
         judging.by_baseline(session, known, database),
         confirm.fresh_samples(session, database),
@@ -114,7 +132,7 @@ def _confirmed(arguments, report: GateReport, known: baseline.Baseline) -> GateR
         confirm.Bounds(arguments.most, arguments.rounds, arguments.within),
         say,
         arguments.confirm,
-        lambda so_far: _write(arguments, expected.held(so_far)),
+        lambda so_far: _write(arguments, [expected.held(so_far)]),
     )
     elsewhere.measure(again, database, reframe, _nodes(session.system), say)
     return expected.held(again)

@@ -13,7 +13,7 @@ from nearmetal.expectations.entries import ExpectationError
 from nearmetal.explain import before, observed, order, rules
 from nearmetal.gate import baseline, confirm, elsewhere, ladder, watch
 from nearmetal.gate.session import Fresh, day_of, judge_session
-from nearmetal.gate.verdict import GateReport
+from nearmetal.gate.verdict import GateReport, Verdict
 from nearmetal.results import Database, Session
 from nearmetal.site.described import NotDescribed
 
@@ -43,6 +43,12 @@ def judged(
     except ExpectationError as error:
         expected = Expected(broken=str(error))
     return expected.held(ladder.judge_without_baseline(session, before, bounded))
+
+
+def not_judged(system: str, error: NearmetalError) -> GateReport:
+    """The report on a system without a session that can be judged."""
+    lacking = Verdict("", "", "", "", "", "incomplete", reason=str(error))
+    return GateReport(Session("", "", system, ()), (lacking,))
 
 
 def by_baseline(

@@ -9,7 +9,13 @@ from pathlib import Path
 
 from nearmetal import history, published, results
 from nearmetal.commands import fleet, judging
-from nearmetal.commands.common import newest_is_missing, sessions_of_system, tell, write
+from nearmetal.commands.common import (
+    newest_is_missing,
+    of_each_system,
+    sessions_of_system,
+    tell,
+    write,
+)
 from nearmetal.fleet.render import Swept
 from nearmetal.fleet.sweep import SweepError
 from nearmetal.gate import baseline
@@ -22,6 +28,13 @@ def run(arguments) -> int:
     """0 whatever the verdict: judging is `gate`'s task. 2 if the newest session is missing."""
     if arguments.all:
         return _every_system(arguments)
+    systems = arguments.system or [None]
+    if len(systems) > 1:
+        raise results.ResultsError(
+            f"a page is of one system, but {len(systems)} are given. Fix: write a page for each "
+            "with --all DIRECTORY, or give --system once"
+        )
+    [arguments.system] = systems
     sessions = sessions_of_system(arguments)
     _, missing = _write(arguments, sessions, arguments.output)
     print(arguments.output.resolve())
@@ -30,18 +43,18 @@ def run(arguments) -> int:
 
 def _every_system(arguments) -> int:
     """One page a system, and an index of them. 2 if the newest session of one is missing."""
-    systems = {one.system for one in results.sessions(arguments.database)}
-    if not systems:
-        sessions_of_system(arguments)  # raises
+    known = {one.system for one in results.sessions(arguments.database)}
+    arguments.system = arguments.system or sorted(known)
     entries: list[index.Entry] = []
-    worst = 0
-    for name in sorted(systems):
-        arguments.system = name
-        sessions = sessions_of_system(arguments)
-        file = index.file_of(name, [one.file for one in entries])
-        report, missing = _write(arguments, sessions, arguments.all / file)
+
+    def page_of(of_one) -> int:
+        sessions = sessions_of_system(of_one)
+        file = index.file_of(sessions[-1].system, [one.file for one in entries])
+        report, missing = _write(of_one, sessions, arguments.all / file)
         entries.append(index.Entry(file, sessions, report))
-        worst = 2 if missing else worst
+        return 2 if missing else 0
+
+    worst = of_each_system(arguments, page_of)
     save(arguments.all / "index.html", index.render(entries))
     print((arguments.all / "index.html").resolve())
     return worst

@@ -80,6 +80,8 @@ def headline(report: GateReport) -> str:
 
 
 def subject(report: GateReport) -> str:
+    if not report.session.uuid:
+        return f"no session on {report.session.system} can be judged"
     return f"session {report.session.uuid} on {report.session.system}, started {when(report)}"
 
 
@@ -212,6 +214,13 @@ def _document(report: GateReport, evidence: list[dict]) -> dict:
     }
 
 
+def together(documents: list[dict], code: int) -> dict:
+    """One document: that of the one system, or those of several with their exit code."""
+    if len(documents) == 1:
+        return documents[0]
+    return {"format": FORMAT, "exit_code": code, "systems": documents}
+
+
 def causes_of(report: GateReport) -> list[dict]:
     """The likely causes for programs, in their order."""
     return [
@@ -238,9 +247,19 @@ def _entry(one: Verdict) -> dict:
     return entry
 
 
-@readable
-def junit(report: GateReport) -> str:
+def junit(reports: Sequence[GateReport]) -> str:
     """JUnit XML: regressed is a failure, incomplete an error, not judged skipped."""
+    suites = list(map(_suite, reports))
+    root = suites[0]
+    if len(suites) > 1:
+        root = ElementTree.Element("testsuites")
+        root.extend(suites)
+    ElementTree.indent(root)
+    return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
+
+
+@readable
+def _suite(report: GateReport) -> ElementTree.Element:
     kinds = {
         "regressed": "failure",
         "deviates": "failure",
@@ -269,8 +288,7 @@ def junit(report: GateReport) -> str:
         if kind:
             message = f"{one.name}: " + (one.reason or ", ".join(filter(None, row(one)[5:])))
             ElementTree.SubElement(case, kind, message=message)
-    ElementTree.indent(suite)
-    return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
+    return suite
 
 
 def escaped(text) -> str:
@@ -320,75 +338,83 @@ def _markdown(report: GateReport, disturbances: Sequence[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def openmetrics(report: GateReport, numbers: Callable[[], limits.Numbers] | None = None) -> str:
+def openmetrics(
+    reports: Sequence[GateReport], numbers: Callable[[str], limits.Numbers] | None = None
+) -> str:
     """Gauges for a monitor that scrapes a file: first the nearness that `compare` prints.
 
-    :arg numbers: of the partitions' extras, for the limits of a session without a native link.
+    :arg numbers: function: a system -> the numbers of its partitions' extras, for the limits of a
+        session without a native link.
     """
-    places = compare.columns(report.session, None)
-    near = limits.native_or_limits(report.session, places, numbers) if places else None
-    return _gauges(report, near)
+    gauges = _Gauges()
+    for report in reports:
+        of_system = functools.partial(numbers, report.session.system) if numbers else None
+        places = compare.columns(report.session, None)
+        near = limits.native_or_limits(report.session, places, of_system) if places else None
+        _add(report, near, gauges)
+    return generate_latest(gauges.registry).decode()
+
+
+class _Gauges:
+    """The gauges of all reports."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        labels = ("system", "partition", "node", "environment", "check", "variable")
+        near = ("system", "partition", "base", "aspect")
+        self.left = self._gauge(
+            "nearmetal_nearness_ratio",
+            "Share of the base that is left; 1 is as near, below 1 is worse.",
+            near,
+        )
+        self.interval = self._gauge(
+            "nearmetal_nearness_interval_ratio",
+            "Bounds of the share's interval, 95 % of bootstrap draws over repeats.",
+            (*near, "bound"),
+        )
+        self.value = self._gauge("nearmetal_value", "Median over the repeats.", (*labels, "unit"))
+        self.change = self._gauge(
+            "nearmetal_change_ratio", "Change against the baseline as a fraction.", labels
+        )
+        self.verdict = self._gauge(
+            "nearmetal_verdict", "1 for the verdict on a variable.", (*labels, "verdict")
+        )
+        self.session = Info(
+            "nearmetal_session", "The judged session.", ("system",), registry=self.registry
+        )
+        self.start = self._gauge(
+            "nearmetal_session_start_seconds", "Start of the session.", ("system",)
+        )
+
+    def _gauge(self, name: str, text: str, labels: tuple[str, ...]) -> Gauge:
+        return Gauge(name, text, labels, registry=self.registry)
 
 
 @readable
-def _gauges(report: GateReport, near: nearness.Nearness | None) -> str:
-    registry, labels = (
-        CollectorRegistry(),
-        ("system", "partition", "node", "environment", "check", "variable"),
-    )
+def _add(report: GateReport, near: nearness.Nearness | None, gauges: _Gauges) -> None:
+    """Set the gauges of one system."""
+    session = report.session
     if near is not None:
-        _nearness(registry, report.session.system, near)
-    value = Gauge(
-        "nearmetal_value", "Median over the repeats.", (*labels, "unit"), registry=registry
-    )
-    change = Gauge(
-        "nearmetal_change_ratio",
-        "Change against the baseline as a fraction.",
-        labels,
-        registry=registry,
-    )
-    verdict = Gauge(
-        "nearmetal_verdict",
-        "1 for the verdict on a variable.",
-        (*labels, "verdict"),
-        registry=registry,
-    )
-    Info("nearmetal_session", "The judged session.", registry=registry).info(
-        {"uuid": report.session.uuid, "system": report.session.system, "verdict": report.verdict}
-    )
-    Gauge("nearmetal_session_start_seconds", "Start of the session.", registry=registry).set(
-        report.session.time
-    )
+        _nearness(gauges, session.system, near)
+    gauges.session.labels(session.system).info({"uuid": session.uuid, "verdict": report.verdict})
+    if session.uuid:
+        gauges.start.labels(session.system).set(session.time)
     for one in report.verdicts:
-        partition = report.session.system, one.partition, one.node
+        partition = session.system, one.partition, one.node
         where = *partition, one.environ, one.check, one.variable
-        verdict.labels(*where, one.name).set(1)
+        gauges.verdict.labels(*where, one.name).set(1)
         if one.value is not None:
-            value.labels(*where, one.unit).set(one.value)
+            gauges.value.labels(*where, one.unit).set(one.value)
         if one.change is not None:
-            change.labels(*where).set(one.change)
-    return generate_latest(registry).decode()
+            gauges.change.labels(*where).set(one.change)
 
 
-def _nearness(registry: CollectorRegistry, system: str, near: nearness.Nearness) -> None:
-    names = ("system", "partition", "base", "aspect")
-    left = Gauge(
-        "nearmetal_nearness_ratio",
-        "Share of the base that is left; 1 is as near, below 1 is worse.",
-        names,
-        registry=registry,
-    )
-    interval = Gauge(
-        "nearmetal_nearness_interval_ratio",
-        "Bounds of the share's interval, 95 % of bootstrap draws over repeats.",
-        (*names, "bound"),
-        registry=registry,
-    )
+def _nearness(gauges: _Gauges, system: str, near: nearness.Nearness) -> None:
     for aspect, shares in near.rows:
         for place, share in zip(near.places, shares):
             if share is None:
                 continue
             where = system, place, near.base, aspect
-            left.labels(*where).set(share.value)
+            gauges.left.labels(*where).set(share.value)
             for bound, value in zip(("low", "high"), share.interval or ()):
-                interval.labels(*where, bound).set(value)
+                gauges.interval.labels(*where, bound).set(value)

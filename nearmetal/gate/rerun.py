@@ -46,7 +46,8 @@ def reframe_of(session: Session, database: Path | Database) -> list[str]:
     if not ran_in_lab(session):
         return ["reframe"]
     settings = {name: os.environ[name] for name in PASSED if name in os.environ}
-    settings["RFM_SQLITE_DB_FILE"] = str(Database.of(database).path.resolve())
+    file = Database.of(database).file_of(session)
+    settings["RFM_SQLITE_DB_FILE"] = str(file.path.resolve())
     where = [f"--chdir={session.directory}"] if session.directory else []
     words = [f"{name}={value}" for name, value in settings.items()]
     return [sys.executable, "-m", "nearmetal.lab", "exec", "env", *where, *words, "reframe"]

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import orjson
 
-from nearmetal.results.database import Database, systems_and_kind
+from nearmetal.results.database import Database
 from nearmetal.results.decode import parse_session
+from nearmetal.results.file import ResultsFile, systems_and_kind
 from nearmetal.results.session import BadSession, ResultsError, Session
 
 #: Number of bytes at the beginning of a report that hold the id of its session.
@@ -23,26 +24,32 @@ def unstored_runs(
 
     ReFrame numbers its reports in ascending order, so that the clock does not matter.
     """
-    unstored, after = [], False
-    for file in _reports(database):
-        place = database.place(_uuid_of_report(file))
-        if place is None:
-            unstored.append(file)
-        elif place <= session.stored:
-            after = True
-            break
-    for file in unstored:
-        run = _run_of_report(file)
-        # If no report is of this session or an older one, only the start times give the order.
-        started = run.time if isinstance(run, Session) else _modified(file)
-        if run and (after or started > session.time):
-            yield file, run
+    own = database.file_of(session)
+    seen: set[Path] = set()
+    for source in sorted(database.files, key=lambda one: one is not own):
+        reports = [file for file in _reports(source) if file not in seen]
+        seen.update(reports)
+        unstored, after = [], False
+        for file in reports:
+            place = database.place(_uuid_of_report(file))
+            if place is None:
+                unstored.append(file)
+            elif place <= session.stored:
+                after = source is own
+                break
+        for file in unstored:
+            run = _run_of_report(file)
+            # If no report is of this session or one before it in its file, only the start times
+            # give the order.
+            started = run.time if isinstance(run, Session) else _modified(file)
+            if run and (after or started > session.time):
+                yield file, run
 
 
-def _reports(database: Database) -> list[Path]:
+def _reports(source: ResultsFile) -> list[Path]:
     """Report files beside the database and beside the newest session's, highest number first."""
-    directories = [database.path.parent / "reports"]
-    newest = Path(database.newest_report())
+    directories = [source.path.parent / "reports"]
+    newest = Path(source.newest_report())
     if newest.is_absolute():
         directories.append(newest.parent)
     numbered = {}

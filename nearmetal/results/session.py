@@ -194,7 +194,7 @@ class Session:
     host: str = ""  #: host on which ReFrame ran
     #: `skipped` case -> the reason that its check gave
     reasons: dict[tuple[str, str, str], str] = field(default_factory=dict)
-    stored: int = 0  #: place in the database, ascending; 0: not from a database
+    stored: int = 0  #: place in the history, ascending; 0: not from a database
 
     @property
     def order(self) -> tuple[int, float]:
@@ -303,6 +303,7 @@ class BadSession:
     reason: str
     systems: frozenset[str] = frozenset()  #: systems that it ran on; empty: unknown
     kind: str = ""  #: `confirmation`; empty: unknown
+    file: str = ""  #: that holds it, where several are read
 
     def may_be(self, system: str | None, kinds: tuple[str, ...]) -> bool:
         """Whether it may be a session of these kinds on the system."""
@@ -312,4 +313,5 @@ class BadSession:
 
     def __str__(self) -> str:
         where = f" on {', '.join(sorted(self.systems))}" if self.systems else ""
-        return f"session {self.uuid}{where}: {self.reason}"
+        inside = f" in {self.file}" if self.file else ""
+        return f"session {self.uuid}{where}{inside}: {self.reason}"

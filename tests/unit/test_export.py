@@ -2,7 +2,6 @@
 
 import json
 import re
-from types import SimpleNamespace
 
 import polars
 import pytest
@@ -182,7 +181,7 @@ def test_an_alert_reads_the_document_unless_all_is_clean(run, tmp_path):
 
 
 def test_a_clean_session_raises_no_alert(tmp_path):
-    gate._alert(["touch", str(tmp_path / "heard")], SimpleNamespace(exit_code=0))
+    gate._alert(["touch", str(tmp_path / "heard")], [], 0)
     assert not list(tmp_path.iterdir())
 
 

@@ -316,7 +316,7 @@ def test_json_is_by_its_schema(outputs):
 
 
 def test_junit(outputs):
-    suite = ElementTree.fromstring(verdicts.junit(outputs))
+    suite = ElementTree.fromstring(verdicts.junit([outputs]))
     assert {name: suite.get(name) for name in ("tests", "failures", "errors", "skipped")} == {
         "tests": "44",
         "failures": "2",
@@ -339,7 +339,7 @@ def test_markdown_shows_what_is_not_ok_and_escapes_names(outputs):
 def test_openmetrics_is_read_by_its_own_parser(outputs):
     families = {
         family.name: family
-        for family in text_string_to_metric_families(verdicts.openmetrics(outputs))
+        for family in text_string_to_metric_families(verdicts.openmetrics([outputs]))
     }
     assert (
         len(families["nearmetal_verdict"].samples) == 44

@@ -58,7 +58,7 @@ def test_each_aspect_is_a_share_of_its_limit():
 
 def test_openmetrics_has_the_shares_that_compare_prints():
     report = GateReport(WHOLE, ())
-    text = render.openmetrics(report, lambda: {"cc": CC})
+    text = render.openmetrics([report], lambda system: {"cc": CC})
     families = {family.name: family for family in text_string_to_metric_families(text)}
     assert next(iter(families)) == "nearmetal_nearness_ratio"
     found = {

@@ -1,0 +1,242 @@
+"""One file with results, as ReFrame stores them: opened once, at the first query, never written."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import sqlite3
+import weakref
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+
+import orjson
+
+from nearmetal.results import decode
+from nearmetal.results.session import (
+    CLOCKS_DIFFER,
+    CONFIRMS,
+    BadSession,
+    ResultsError,
+    Session,
+)
+
+#: SQLite's primary error codes. Python names them, and its errors have them, since 3.11.
+OK, ERROR, PERM, BUSY, LOCKED, IOERR, CORRUPT, CANTOPEN, NOTADB = 0, 1, 3, 5, 6, 10, 11, 14, 26
+#: Words of an error's text, for a Python without its code.
+BY_TEXT = {"locked": BUSY, "malformed": CORRUPT, "unable to open": CANTOPEN, "I/O": IOERR}
+#: Error code -> what is wrong with the file, and the fix.
+_LOCKED = "is locked by another process. Fix: try again when no ReFrame stores results"
+_CLOSED = "cannot be opened. Fix: let this user read the file and its directory"
+_FOREIGN = "is not a results database of ReFrame's. Fix: name another file"
+CAUSES = {
+    BUSY: _LOCKED,
+    LOCKED: _LOCKED,
+    CANTOPEN: _CLOSED,
+    PERM: _CLOSED,
+    IOERR: "cannot be read from the disk. Fix: read the file system's log",
+    CORRUPT: "is damaged or truncated. Fix: restore it from a copy, or remove it",
+    NOTADB: _FOREIGN,
+    ERROR: _FOREIGN,
+}
+
+
+class ResultsFile:
+    """The sessions of one file, by their rows, which ascend in the order of storage."""
+
+    def __init__(self, path: Path):
+        self.path = Path(path)
+        self._connection: sqlite3.Connection | None = None
+        self._begun = False  #: whether a session was read
+        self._stored_cases: dict[str, list[tuple[str, ...]]] | None = None
+        self._last_case = 0
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    def rows(self, after: int = 0) -> list[tuple[int, str]]:
+        """Row and id of each session after this row, in ascending order. Raises ResultsError."""
+        found = self._rows(
+            "SELECT rowid, uuid FROM sessions WHERE rowid > ? ORDER BY rowid", (after,)
+        )
+        if after and self._begun:
+            self._read_stored_cases()
+        return [(row, _text(uuid)) for row, uuid in found]
+
+    def starts(self) -> dict[int, float]:
+        """Start of each session, in seconds since 1970; NaN if it has none. Raises ResultsError."""
+        found = self._rows("SELECT rowid, session_start_unix FROM sessions ORDER BY rowid")
+        return {
+            row: float(start) if isinstance(start, (int, float)) else math.nan
+            for row, start in found
+        }
+
+    def newest_report(self) -> str:
+        """Path of the report file that ReFrame wrote for the newest session; may be empty."""
+        rows = self._rows("SELECT report_file FROM sessions ORDER BY rowid DESC LIMIT 1")
+        return _text(rows[0][0]) if rows and rows[0][0] else ""
+
+    def has_same(self, row: int, other: ResultsFile, other_row: int) -> bool:
+        """Whether a session of another file has the same content. Raises ResultsError."""
+        try:
+            found, others = self._row_of_session(row), other._row_of_session(other_row)
+            if found is None or others is None or found[2] == others[2]:
+                return True
+            return orjson.loads(found[2]) == orjson.loads(others[2])
+        except (sqlite3.DatabaseError, orjson.JSONDecodeError):
+            return False
+
+    def read(self, row: int) -> Session | BadSession | None:
+        """The session of a row; None if it was deleted meanwhile. Raises ResultsError."""
+        if not self._begun:
+            self._begun = True
+            self._read_stored_cases()
+        blob, uuid = b"", f"number {row}"
+        try:
+            found = self._row_of_session(row)
+            if found is None:
+                return None
+            uuid, start, blob = _text(found[0]), found[1], found[2]
+            data = orjson.loads(blob)
+            session = replace(decode.parse_session(data, self.path), stored=row)
+            _refuse_contradictions(session, data, uuid, start, self._stored_cases)
+            return session
+        except sqlite3.DatabaseError as error:
+            return BadSession(uuid, row, f"its place in the file is damaged ({error})")
+        except orjson.JSONDecodeError as error:
+            reason = f"not valid JSON ({error})"
+        except ResultsError as error:
+            reason = str(error).removeprefix(f"{self.path}: ")
+        systems, kind = systems_and_kind(blob)
+        known = {case[1] for case in (self._stored_cases or {}).get(uuid, ())}
+        return BadSession(uuid, row, reason, frozenset(known) or systems, kind)
+
+    def _row_of_session(self, row: int) -> tuple | None:
+        """One row. Raises sqlite3.DatabaseError if the row is damaged, and ResultsError if the file
+        is."""
+        query = "SELECT uuid, session_start_unix, json_blob FROM sessions WHERE rowid = ?"
+        with self._errors(but=CORRUPT):
+            return self._connected().execute(query, (row,)).fetchone()
+
+    def _read_stored_cases(self) -> None:
+        """Read ReFrame's second table: (name, system, partition, environment) of each case.
+
+        None if the file has no such table.
+        """
+        query = (
+            "SELECT rowid, session_uuid, name, system, partition, environ FROM testcases "
+            "WHERE rowid > ?"
+        )
+        with self._errors():
+            try:
+                rows = self._connected().execute(query, (self._last_case,)).fetchall()
+            except sqlite3.OperationalError as error:
+                if _code(error) != ERROR:
+                    raise
+                self._stored_cases = None
+                return
+        found = self._stored_cases or {}
+        for place, uuid, *case in rows:
+            found.setdefault(_text(uuid), []).append(tuple(map(_text, case)))
+            self._last_case = max(self._last_case, place)
+        self._stored_cases = found
+
+    def _rows(self, query: str, values: tuple = ()) -> list[tuple]:
+        with self._errors():
+            return self._connected().execute(query, values).fetchall()
+
+    @contextlib.contextmanager
+    def _errors(self, but: int = OK) -> Iterator[None]:
+        """Raise ResultsError for each error of SQLite, except for this primary error code."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            code = _code(error)
+            if code == but:
+                raise
+            cause = CAUSES.get(code, "cannot be read")
+            raise ResultsError(f"{self}: {cause} (SQLite: {error})") from error
+
+    def _connected(self) -> sqlite3.Connection:
+        """The connection, which only reads. Raises ResultsError, sqlite3.Error."""
+        if self._connection is None:
+            self._refuse_missing_or_empty_file()
+            # A URI, with `%`, `#` and `?` of the path quoted.
+            uri = f"{self.path.resolve().as_uri()}?mode=ro"
+            self._connection = sqlite3.connect(uri, uri=True)
+            # Bytes: text that is not UTF-8 is then an error of its session only.
+            self._connection.text_factory = bytes
+            weakref.finalize(self, self._connection.close)
+        return self._connection
+
+    def _refuse_missing_or_empty_file(self) -> None:
+        if not self.path.is_file():
+            raise ResultsError(
+                f"{self}: no results database; run `reframe -c reframe_checks -r` first"
+            )
+        if self.path.stat().st_size == 0:
+            raise ResultsError(
+                f"{self}: is empty (0 bytes), and ReFrame stores nothing in such a file. "
+                "Fix: remove it; ReFrame then makes a new one"
+            )
+
+
+def _text(value) -> str:
+    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+
+
+def _refuse_contradictions(
+    session: Session, data: dict, uuid: str, start, stored_cases: dict | None
+) -> None:
+    """Raise ResultsError if a session's JSON contradicts the columns stored beside it."""
+    inside = data["session_info"]["uuid"]
+    if inside != uuid:
+        raise ResultsError(f"session_info.uuid is {inside!r}, but it is stored as {uuid!r}")
+    if session.time != start:
+        raise ResultsError(
+            f"session_info.time_start_unix is {session.time!r}, but it is stored as {start!r}"
+        )
+    try:
+        started = datetime.strptime(session.started, "%Y%m%dT%H%M%S%z").timestamp()
+    except ValueError:
+        started = math.nan
+    if not abs(started - session.time) <= CLOCKS_DIFFER:
+        raise ResultsError(
+            f"session_info.time_start is {session.started!r}, which is not the time_start_unix "
+            f"{session.time!r}"
+        )
+    if stored_cases is not None:
+        _refuse_other_cases(data, stored_cases.get(uuid, []))
+
+
+def _refuse_other_cases(data: dict, stored: list[tuple[str, ...]]) -> None:
+    """Raise ResultsError if a session's cases are not those in ReFrame's second table."""
+    names = ("name", "system", "partition", "environ")
+    cases = [case for run in data["runs"] for case in run["testcases"]]
+    inside = [tuple(str(case.get(name)) for name in names) for case in cases]
+    if sorted(inside) != sorted(stored):
+        differing = sorted(set(inside) ^ set(stored))
+        named = f", such as {' | '.join(differing[0])}" if differing else ""
+        raise ResultsError(
+            f"it has {len(inside)} cases, but {len(stored)} are stored with it, or others{named}"
+        )
+
+
+def _code(error: sqlite3.Error) -> int:
+    """SQLite's primary error code."""
+    guess = (code for words, code in BY_TEXT.items() if words in str(error))
+    return getattr(error, "sqlite_errorcode", next(guess, ERROR)) & 0xFF
+
+
+def systems_and_kind(blob) -> tuple[frozenset[str], str]:
+    """Systems and kind of an unusable session, as far as they are readable."""
+    try:
+        # The standard library's decoder accepts NaN, Infinity and lone surrogates.
+        data = json.loads(blob)
+        systems = {case["system"] for run in data["runs"] for case in run["testcases"]}
+        kind = "confirmation" if data["session_info"].get(CONFIRMS) else ""
+        return frozenset(one for one in systems if isinstance(one, str)), kind
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
+        return frozenset(), ""
