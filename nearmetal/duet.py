@@ -7,6 +7,7 @@ it stores the samples of A as `v_a` and of B as `v_b`, in the order of the pairs
 from __future__ import annotations
 
 import statistics
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,6 +33,12 @@ from nearmetal.stats.plan import PAIRS
 #: Facts that a table begins with.
 SAID = {"mpi_library": "MPI", "transport": "carried by"}
 RUN = "reframe -c reframe_checks/duet -r"
+#: Why sessions of checks of others have no duet, and what judges them.
+OF_OTHERS = (
+    "no duet: checks of others run A and B in jobs of their own, not interleaved in one job. "
+    "Fix: `nearmetal compare` sets two partitions or two sessions side by side, and `nearmetal "
+    f"gate` judges a session against earlier ones. `{RUN}` measures duets of the suite's own checks"
+)
 
 
 @dataclass(frozen=True)
@@ -69,12 +76,17 @@ def load(database: Path | Database, system: str | None = None, uuid: str | None 
         named = load_session(database, system, uuid)
         if holds_a_duet(named):
             return named
+        if _of_others([named]):
+            raise ResultsError(f"{database}: session {named.uuid}: {OF_OTHERS}")
         raise ResultsError(f"{database}: session {named.uuid} holds no duet; run `{RUN}` first")
     session = newest(database, system, ("campaign", "duet"), holds_a_duet)
     if session:
         return session
     kinds = ("campaign", "duet")
-    others = [one.system for one in stored(database, kinds) if holds_a_duet(one)]
+    held = stored(database, kinds)
+    if _of_others([one for one in held if system in (None, one.system)]):
+        raise ResultsError(f"{database}: {OF_OTHERS}")
+    others = [one.system for one in held if holds_a_duet(one)]
     if others:
         known = choices.unknown(system, others, "the systems with one are")
         raise ResultsError(f"{database}: no duet on system {system}: {known}; run `{RUN}` first")
@@ -83,6 +95,12 @@ def load(database: Path | Database, system: str | None = None, uuid: str | None 
 
 def holds_a_duet(session: Session) -> bool:
     return any(case.duet for case in session.cases)
+
+
+def _of_others(sessions: Sequence[Session]) -> bool:
+    """Whether checks of others stored all of these sessions; False without a session."""
+    cases = [case for session in sessions for case in session.cases]
+    return bool(cases) and all(case.foreign for case in cases)
 
 
 def judge_session(session: Session) -> DuetReport:

@@ -16,7 +16,9 @@ from nearmetal.checks.duet.variants import set_anew
 from nearmetal.checks.parsing import ParseError
 from nearmetal.checks.parsing.duet import order, parse_duet
 from nearmetal.cli import main
+from tests.support import foreign_sessions
 from tests.support.campaigns import with_medians
+from tests.support.command import run  # noqa: F401 (a fixture)
 from tests.support.measured import printed, rows
 from tests.support.paths import SOURCES
 from tests.support.recorded import recorded, session, store
@@ -253,6 +255,23 @@ def test_a_launch_lost_from_the_database_is_named(judged):
         missing[0], "latency_1KiB: 14 samples of A", "13 of B", "pairs"
     )
     assert "latency_1KiB" not in rows(text)
+
+
+@pytest.mark.parametrize("options", [[], ["--session", "00000001"], ["--system", "generic"]])
+def test_a_database_of_other_suites_says_why_it_has_no_duet(tmp_path, run, options):
+    database = store(tmp_path / "results.db", foreign_sessions.campaign(1, runs=2))
+    code, said, errors = run("duet", "--database", database, *options)
+    assert (code, said) == (3, "") and str(database) in errors
+    assert not lacking(errors, "no duet: checks of others", "nearmetal compare", "nearmetal gate")
+
+
+def test_duets_among_sessions_of_other_suites_are_judged(tmp_path, run):
+    duets = store(tmp_path / "duets.db", session("session_duet_equal"))
+    others = store(tmp_path / "others.db", foreign_sessions.campaign(400, runs=2))
+    code, said, _ = run("duet", "--database", others, "--database", duets)
+    assert code == 2 and said.startswith("session f92810e7")  # inconclusive, as recorded
+    code, _, errors = run("duet", "--database", others, "--database", duets, "--system", "generic")
+    assert code == 3 and "no duet: checks of others" in errors
 
 
 def test_a_database_without_a_duet_says_how_to_run_one(judged):
