@@ -11,7 +11,7 @@ from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from xml.etree import ElementTree
 
-from prometheus_client import CollectorRegistry, Gauge, Info
+from prometheus_client import CollectorRegistry, Gauge
 from prometheus_client.openmetrics.exposition import generate_latest
 from tabulate import tabulate
 
@@ -379,8 +379,9 @@ class _Gauges:
         self.verdict = self._gauge(
             "nearmetal_verdict", "1 for the verdict on a variable.", (*labels, "verdict")
         )
-        self.session = Info(
-            "nearmetal_session", "The judged session.", ("system",), registry=self.registry
+        # No Info: node_exporter's textfile collector refuses a file with that type.
+        self.session = self._gauge(
+            "nearmetal_session_info", "1 for the judged session.", ("system", "uuid", "verdict")
         )
         self.start = self._gauge(
             "nearmetal_session_start_seconds", "Start of the session.", ("system",)
@@ -396,7 +397,7 @@ def _add(report: GateReport, near: nearness.Nearness | None, gauges: _Gauges) ->
     session = report.session
     if near is not None:
         _nearness(gauges, session.system, near)
-    gauges.session.labels(session.system).info({"uuid": session.uuid, "verdict": report.verdict})
+    gauges.session.labels(session.system, session.uuid, report.verdict).set(1)
     if session.uuid:
         gauges.start.labels(session.system).set(session.time)
     for one in report.verdicts:

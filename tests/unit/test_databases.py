@@ -246,7 +246,7 @@ def test_several_systems_have_a_verdict_each_and_the_worst_exit_code(run, tmp_pa
     families = text_string_to_metric_families(outputs["openmetrics"].read_text())
     found = {one.name: {sample.labels["system"] for sample in one.samples} for one in families}
     assert found["nearmetal_session_start_seconds"] == {"lab", "other"}
-    assert found["nearmetal_session"] == found["nearmetal_verdict"] == {"lab", "other"}
+    assert found["nearmetal_session_info"] == found["nearmetal_verdict"] == {"lab", "other"}
 
 
 def test_one_system_without_a_session_hides_no_verdict(run, tmp_path):

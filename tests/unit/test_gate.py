@@ -348,6 +348,8 @@ def test_openmetrics_is_read_by_its_own_parser(outputs):
     assert any(
         sample.labels["verdict"] == "regressed" for sample in families["nearmetal_verdict"].samples
     )
+    # node_exporter's textfile collector knows no type of OpenMetrics alone, such as `info`.
+    assert {family.type for family in families.values()} == {"gauge"}
 
 
 def run(monkeypatch, capsys, tmp_path, references, *arguments, sessions):
