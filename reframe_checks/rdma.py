@@ -81,8 +81,8 @@ class rdma(Link, NearmetalCheck):
 
     @builtin.run_before("run")
     def set_command(self):
-        srun = self.job.launcher.run_command(self.job)
-        self.prerun_cmds += [f"{srun} sh rdma.sh port {self.device}".rstrip() + " > rdma.ports"]
+        ports = f"sh rdma.sh port {self.device}".rstrip()
+        self.prerun_cmds += [self.launch_of_all(self.job.launcher, f"{ports} > rdma.ports")]
         self.executable = "sh rdma.sh"
         self.executable_opts = [
             self.operation,

@@ -15,6 +15,10 @@ class Link(Plugin):
     #: Name of the latency curve: it is half of the round trip, or the whole.
     latency_curve = "half_round_trip_us"
 
+    @builtin.run_before("run")
+    def have_tasks_find_each_other(self):
+        self.prerun_cmds += [self.launch_of_all(self.job.launcher, "sh task.sh > tasks.out")]
+
     @builtin.run_before("performance")
     def keep_curves(self):
         if not self.is_dry_run():

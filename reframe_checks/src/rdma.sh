@@ -1,9 +1,12 @@
 #!/bin/sh
 # RDMA between two nodes by perftest, one task a node:
+#   srun -N2 -n2 sh task.sh > tasks.out
 #   srun -N2 -n2 rdma.sh port [DEVICE[/PORT]] > rdma.ports        each node's port: `TASK HOST DEVICE/PORT LINK_LAYER`
 #   srun -N2 -n2 rdma.sh OPERATION ITERATIONS GID_INDEX SIZE...   latency and bandwidth between these two
 # OPERATION is read, write or send; GID_INDEX is `-` where perftest shall choose. Task 1 serves, task 0 measures.
 set -eu
+# shellcheck source=reframe_checks/src/task.sh
+. ./task.sh
 
 fail() {
     echo "rdma.sh: $*" >&2
@@ -22,7 +25,7 @@ if [ "$1" = port ]; then
         case $wanted in '' | "$port" | "${port%/*}") ;; *) continue ;; esac
         [ "${state#*: }" = ACTIVE ] || continue
         read -r layer < "$directory/link_layer"
-        echo "$SLURM_PROCID $host $port $layer"
+        echo "$task $host $port $layer"
         exit
     done
     [ -n "$seen" ] || fail "$host has no RDMA device: is its driver loaded (ls /sys/class/infiniband)?"
@@ -40,9 +43,8 @@ for quantity in lat bw; do
     command -v "ib_${operation}_$quantity" > /dev/null ||
         fail "ib_${operation}_$quantity is not on PATH on $host: install the package perftest"
 done
-port=$(sed -n "s/^$SLURM_PROCID [^ ]* \([^ ]*\) .*/\1/p" rdma.ports)
-server=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | sed -n 2p)
-[ -n "$server" ] || fail "scontrol does not tell the second node of $SLURM_JOB_NODELIST"
+meet
+port=$(sed -n "s/^$task [^ ]* \([^ ]*\) .*/\1/p" rdma.ports)
 words=$(mktemp)
 trap 'rm -f "$words"' EXIT
 
@@ -54,12 +56,12 @@ broken() { # show perftest's words, and what they are most often about
 
 perftest() { # QUANTITY SIZE: task 1 serves one client and ends, task 0 is it
     program=ib_${operation}_$1
-    # A TCP port of this job's own for the programs' arrangements. -F: a clock that varies is no failure.
-    set -- "--ib-dev=${port%/*}" "--ib-port=${port#*/}" "--port=$((20000 + SLURM_JOB_ID % 10000))" \
+    # The TCP port is for the programs' arrangements. -F: a clock that varies is no failure.
+    set -- "--ib-dev=${port%/*}" "--ib-port=${port#*/}" "--port=$tcp_port" \
         "--size=$2" "--iters=$iterations" -F
     [ "$gid_index" = - ] || set -- "$@" "--gid-index=$gid_index"
     case $program in *_bw) set -- "$@" --report_gbits ;; esac
-    if [ "$SLURM_PROCID" -eq 1 ]; then
+    if [ "$task" -eq 1 ]; then
         "$program" "$@" > /dev/null 2> "$words" || broken
         return
     fi
@@ -71,7 +73,7 @@ perftest() { # QUANTITY SIZE: task 1 serves one client and ends, task 0 is it
     done
 }
 
-if [ "$SLURM_PROCID" -eq 0 ]; then
+if [ "$task" -eq 0 ]; then
     echo '# nearmetal program: rdma 1'
     sed 's/^/# nearmetal port: /' rdma.ports
 fi
@@ -79,4 +81,4 @@ for size; do
     perftest lat "$size"
     perftest bw "$size"
 done
-[ "$SLURM_PROCID" -eq 1 ] || echo '# nearmetal complete'
+[ "$task" -eq 1 ] || echo '# nearmetal complete'
