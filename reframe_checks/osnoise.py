@@ -42,9 +42,8 @@ class osnoise(NearmetalCheck):
 
     @builtin.run_before("run")
     def set_command(self):
-        if self.by_srun():
-            # The job has the node, and the program binds its threads itself.
-            self.job.launcher.options += ["--cpu-bind=none"]
+        # The job has the node, and the program binds its threads itself.
+        self.bind_to("none")
         self.executable_opts = ["--seconds", f"{self.seconds:g}"]
 
     def read_output(self, text):

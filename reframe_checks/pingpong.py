@@ -142,11 +142,9 @@ class pingpong(Pages, JavaSettings, NearmetalCheck):
 
     @builtin.run_before("run")
     def set_command(self):
-        if self.placement == "intranode" and (self.by_srun() or self.by_mpirun()):
-            # Two ranks that share a core would measure the kernel's scheduler. Between nodes each
-            # has a node to itself.
-            bound = ["--cpu-bind=cores"] if self.by_srun() else ["--bind-to", "core"]
-            self.job.launcher.options += bound
+        # Two ranks that share a core would measure the kernel's scheduler. Between nodes each has a
+        # node to itself.
+        if self.placement == "intranode" and self.bind_to("core"):
             self._binding = "core"
         seconds, long = f"{self.max_time:g}", self.max_bytes > LARGEST
         if self.suite == "imb":

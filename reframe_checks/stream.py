@@ -34,10 +34,9 @@ class stream_program(NearmetalCheck):
 
     @builtin.run_before("run")
     def give_it_all_cores(self):
-        if self.by_srun():
-            # The job has the node; OpenMP binds, and a scheduler that bound the one task would hide
-            # the other cores.
-            self.job.launcher.options += ["--cpu-bind=none"]
+        # The job has the node; OpenMP binds, and a launcher that bound the one task would hide the
+        # other cores. Open MPI's does so by default.
+        self.bind_to("none")
 
 
 class stream_base(stream_program):

@@ -22,6 +22,7 @@ from nearmetal.checkout import CHECKOUT
 from nearmetal.checks import chosen, disturbance, failures, provenance, storage
 from nearmetal.checks.baselines import Baselined
 from nearmetal.checks.expected import Expected
+from nearmetal.checks.launchers import binding_options
 from nearmetal.checks.parsing import ParseError, request
 from nearmetal.checks.programs import Program
 from nearmetal.checks.recorded import Recorded
@@ -353,7 +354,11 @@ class NearmetalCheck(  # type: ignore[call-arg]
     def surround_with_provenance_and_repeat(self):
         # A lost rank ends the step, and a failed command ends the job. Neither is a short run.
         self.env_vars["SLURM_KILL_BAD_EXIT"] = "1"
-        prepare = [*self.runtime.arrival(), *self.preparations(self.runtime)]
+        prepare = [
+            *self.runtime.arrival(),
+            *getattr(self.job.launcher, "start", []),  # daemons, of `prun`
+            *self.preparations(self.runtime),
+        ]
         self._command = [str(option) for option in self.executable_opts]
         probe = self.probe(self.probe_options)
         definitions, (first, *further) = self.measurement(probe)
@@ -377,6 +382,10 @@ class NearmetalCheck(  # type: ignore[call-arg]
         command = "sh provenance.sh"
         if self.by_slurm():  # whatever launches the program
             tasks = f"--ntasks={self.num_nodes} --ntasks-per-node=1"
+            if hasattr(self.job.launcher, "start"):
+                tasks = (
+                    f"--overlap {tasks}"  # the daemons are a step of the job, which does not end
+                )
             return f"srun {options}--mpi=none {tasks} {command}"
         if self.job.launcher.registered_name == "local":
             return command
@@ -386,9 +395,16 @@ class NearmetalCheck(  # type: ignore[call-arg]
         """Whether srun starts the processes, directly or as JVMs (nearmetal/site/srun_mpj.py)."""
         return self.job.launcher.registered_name in ("srun", "srun-mpj")
 
-    def by_mpirun(self) -> bool:
-        """Whether Open MPI's or MPICH's own launcher starts the processes: both know --bind-to."""
-        return self.job.launcher.registered_name in ("mpirun", "mpiexec", "mpirun-openmpi")
+    def bind_to(self, binding: str) -> bool:
+        """Have the launcher bind each process; false if we know no option of this launcher for it.
+
+        :arg binding: `none`, `core` or `numa`.
+        """
+        launcher = self.job.launcher
+        options = binding_options(launcher.registered_name, binding)
+        if not set(options) <= set(launcher.options):  # Open MPI refuses an option given twice
+            launcher.options += options
+        return bool(options)
 
     def command_line(self, launcher, command: str, options=(), tasks: int | None = None) -> str:
         """The command line that launches a command.

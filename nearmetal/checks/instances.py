@@ -68,5 +68,5 @@ class Instances(Plugin):
     # Last: the check has then chosen where its processes run.
     @builtin.run_before("run", always_last=True)
     def leave_binding_to_numactl(self):
-        if self.socket >= 0 and self.by_srun():
-            self.job.launcher.options += ["--cpu-bind=none"]
+        if self.socket >= 0:
+            self.bind_to("none")

@@ -13,9 +13,6 @@ from nearmetal.checks.settings import NUMBERS, cores_of_node, nodes_of, setting
 from nearmetal.site import foreign
 from nearmetal.checks.versions import Plugin
 
-#: srun's `--cpu-bind` for each binding.
-CPU_BIND = {"none": "none", "core": "cores", "numa": "ldoms"}
-
 
 def cores_of(partition, instead: str) -> int:
     """Cores of a node of the partition. Raises SanityError if nothing says them.
@@ -63,7 +60,7 @@ class Scaling(Plugin):
     ranks_per_node = setting(int, 0, extra="ranks_per_node", least=1)
     #: Binding of each process, read back with hwloc. Default: the partition's `bind_to` (extras),
     #: or `core`. :values: `none`, `core`, `numa`
-    binding = setting(str, "core", extra="bind_to", choices=tuple(CPU_BIND))
+    binding = setting(str, "core", extra="bind_to", choices=("none", "core", "numa"))
 
     #: Nodes that the processes fill by default, if the partition has so many.
     default_nodes = 2
@@ -154,10 +151,7 @@ class Scaling(Plugin):
 
     @builtin.run_before("run")
     def bind_processes(self):
-        if self.by_srun():
-            self.job.launcher.options += [f"--cpu-bind={CPU_BIND[self.binding]}"]
-        elif self.by_mpirun():
-            self.job.launcher.options += ["--bind-to", self.binding]
+        self.bind_to(self.binding)
 
     # Last: a duet has then set the components of its job.
     @builtin.run_before("run", always_last=True)

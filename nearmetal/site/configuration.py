@@ -7,15 +7,23 @@ named in NEARMETAL_SYSTEMS_PATH (colon-separated). `schema.yaml` says what such 
 """
 
 import os
+import re
 import shlex
+import socket
 import sys
 from pathlib import Path
 
 import reframe as rfm
+from reframe.core.backends import getscheduler
 from reframe.core.exceptions import ConfigError
 
 from nearmetal import choices, command
-from nearmetal.site import places, selection, versions
+from nearmetal.site import (
+    places,
+    prun,  # noqa: F401 - the import registers the launcher
+    selection,
+    versions,
+)
 from nearmetal.site.site_files import read_environments, read_system, read_yaml
 
 #: What a partition's `link_class` lets a check ask for. A virtual function is a passed-through
@@ -111,6 +119,39 @@ def refuse_unknown_system(asked: str, systems: list[dict], files: dict[str, Path
         )
 
 
+#: Scheduler -> what to do where ReFrame lacks a library that it needs.
+MISSING_LIBRARY = {
+    "flux": "run ReFrame on a node of Flux, with a Python in which `import flux.job` works: "
+    "`pip install flux-python==VERSION`, with the version that `flux version` prints"
+}
+
+
+def matches_this_host(system: dict) -> bool:
+    """Whether ReFrame takes this system where none is asked for."""
+    try:
+        return any(re.match(pattern, socket.gethostname()) for pattern in system["hostnames"])
+    except re.error:
+        return False  # ReFrame names the pattern
+
+
+def refuse_unusable_scheduler(asked: str, systems: list[dict], files: dict[str, Path]) -> None:
+    """Raise ConfigError where ReFrame lacks a library that a chosen partition's scheduler needs."""
+    name, _, partition = asked.partition(":")
+    chosen = [one for one in systems if (one["name"] == name if name else matches_this_host(one))]
+    for system in chosen[:1]:
+        for one in system["partitions"]:
+            if partition and one["name"] != partition:
+                continue
+            try:
+                getscheduler(one["scheduler"])
+            except ConfigError as error:
+                fix = MISSING_LIBRARY.get(one["scheduler"], "correct `scheduler`")
+                raise ConfigError(
+                    f"{files[system['name']]}: {system['name']}:{one['name']}: scheduler: "
+                    f"{one['scheduler']}: {error}. Fix: {fix}"
+                ) from None
+
+
 def configure(here: Path, directories: list[Path], results: str) -> dict:
     """The whole configuration. ReFrame takes the first system whose host names match: directories
     in that order."""
@@ -156,6 +197,7 @@ def configure(here: Path, directories: list[Path], results: str) -> dict:
     options = asked()
     if not has_further_configuration(sys.argv[1:], os.environ):
         refuse_unknown_system(requested_system(options, os.environ), systems, files)
+    refuse_unusable_scheduler(requested_system(options, os.environ), systems, files)
     # Not said here because ReFrame's own is right: the console at info, and performance logs of all
     # loggable variables in <prefix>/perflogs/<system>/<partition>/<check>.log.
     return {

@@ -448,7 +448,7 @@ def test_a_sites_own_key_cannot_be_one_of_ours(settings, tmp_path):
 
 
 def test_the_schema_knows_what_reframe_knows():
-    """The lists in schema.yaml are ReFrame's own."""
+    """The lists in schema.yaml are ReFrame's own, and the launcher `prun`."""
     for name in (*backends._launcher_backend_modules, *backends._scheduler_backend_modules):
         importlib.import_module(name)
     schema = yaml.safe_load((PACKAGE / "site" / "schema.yaml").read_text())

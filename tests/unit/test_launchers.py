@@ -1,0 +1,61 @@
+"""What launchers are given: the number of processes, and how to bind them."""
+
+from types import SimpleNamespace
+
+import pytest
+from reframe.core.backends import getlauncher
+
+from nearmetal.checks.base import NearmetalCheck
+from nearmetal.checks.launchers import OPTIONS, advice, binding_options
+from nearmetal.site import prun  # noqa: F401 - the import registers it
+from tests.support.said import lacking
+
+
+def test_reframe_knows_prun():
+    launcher = getlauncher("prun")()
+    launcher.options = ["--bind-to", "core"]
+    line = launcher.run_command(SimpleNamespace(num_tasks=4))
+    assert line == "prun --personality ompi -n 4 --bind-to core"
+    assert launcher.start[0].startswith("prte --daemonize")
+
+
+def test_launchers_are_those_of_reframe_and_know_each_binding():
+    for name, options in OPTIONS.items():
+        assert set(options) == {"none", "core", "numa"}
+        assert name == "srun-mpj" or getlauncher(name)
+    assert binding_options("srun", "numa") == ["--cpu-bind=ldoms"]
+    assert binding_options("mpiexec", "core") == ["--bind-to", "core"]
+    assert binding_options("mpirun-intelmpi", "core") == ["-genv", "I_MPI_PIN_DOMAIN", "core"]
+    assert binding_options("alps", "core") == []
+
+
+@pytest.mark.parametrize(
+    "launcher, binding, facts",
+    [
+        ("srun", "core", ["`srun --cpu-bind=cores`", "TaskPlugin=task/affinity", "slurm.conf"]),
+        ("mpirun", "core", ["`mpirun --map-by core --bind-to core`"]),
+        ("mpirun-openmpi", "numa", ["`mpirun --bind-to numa`"]),
+        ("mpirun-intelmpi", "core", ["`mpirun -genv I_MPI_PIN_DOMAIN core`"]),
+        ("prun", "core", ["`prun --map-by core --bind-to core`"]),
+        ("alps", "core", ["option of alps", "core"]),
+    ],
+)
+def test_the_advice_names_the_launchers_option(launcher, binding, facts):
+    assert not lacking(advice(launcher, binding), *facts)
+
+
+@pytest.mark.parametrize(
+    "name, options, bound",
+    [
+        ("mpirun", ["--bind-to", "none"], True),
+        ("srun", ["--cpu-bind=none"], True),
+        ("ssh", [], False),
+    ],
+)
+def test_a_check_binds_once(name, options, bound):
+    """Open MPI refuses an option that is given twice."""
+    launcher = SimpleNamespace(registered_name=name, options=[])
+    check = SimpleNamespace(job=SimpleNamespace(launcher=launcher))
+    for _ in range(2):
+        assert NearmetalCheck.bind_to(check, "none") is bound
+    assert launcher.options == options
