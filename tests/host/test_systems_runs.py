@@ -89,6 +89,7 @@ def test_the_command_fails_where_a_sites_directory_is_wrong(path):
         ("ec2:nosuch", [str(OURS / "ec2.yaml"), "'nosuch' is unknown", "cc, cc-sriov, efa"]),
         ("lab:natve", [str(OURS / "lab.yaml"), "did you mean native?"]),
         ("lab:vm", [str(OURS / "lab.yaml"), "NEARMETAL_LAB_VM=virtio", "only_with"]),
+        ("lab:mpirun", [str(OURS / "lab.yaml"), "NEARMETAL_LAB_LAUNCHERS=yes", "only_with"]),
     ],
 )
 def test_an_unknown_system_or_partition_is_named_with_the_known_ones(asked, words):
@@ -139,6 +140,7 @@ def test_the_papers_cluster_on_ec2_lists_every_check_that_a_document_needs():
     assert of_apps >= {"npb_mz", "eigen", "hpcc", "lammps", "nwchem", "gromacs", "npb"}
     assert ("npb_mz", " %benchmark=bt-mz %threads_are=bound", "apps-spack") in cases
     assert {check for check, _, _ in cases} == {
-        *("pingpong", "collectives", "npb", "npb_mz", "launch", "tcp", "osnoise", "stream"),
+        *("pingpong", "collectives", "npb", "npb_mz", "launch", "affinity", "tcp", "osnoise"),
+        "stream",
         *("stream_numa", "hpcc", "eigen", "lammps", "nwchem", "gromacs", "namd"),
     }

@@ -18,7 +18,7 @@ BOTH = [
 #: Features of an environment (environments.yaml) -> cases that it gives: (check, whether it needs
 #: two nodes).
 CASES = {
-    "mpi": [*BOTH, ("launch", False)],
+    "mpi": [*BOTH, ("launch", False), ("affinity", False)],
     "mpj": BOTH,
     "slepc": [("eigen", False)],
     "npb": [(f"npb %benchmark={benchmark}", False) for benchmark in ("bt", "lu", "sp")],
@@ -45,6 +45,12 @@ SITE_CONFIG = CHECKOUT / "site-config"
 FEATURES = {
     env["name"]: env["features"]
     for env in yaml.safe_load((SITE_CONFIG / "environments.yaml").read_text())
+}
+#: Programs of images are started as others are, so that `affinity` leaves them out.
+IMAGES = {
+    env["name"]
+    for env in yaml.safe_load((SITE_CONFIG / "environments.yaml").read_text())
+    if "image" in env.get("extras", {})
 }
 SYSTEMS = {
     path.stem: yaml.safe_load(path.read_text())
@@ -77,6 +83,7 @@ def expected(system: dict) -> dict[str, bool]:
             *CASES.get(feature, []),
             *(RDMA_CASES if feature == "serial" and partition["extras"].get("rdma") else []),
         ]
+        if not (check == "affinity" and environ in IMAGES)
     }
     # No system that comes along has NAMD: one case says so, on the first environment that it could
     # be in.

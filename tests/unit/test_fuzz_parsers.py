@@ -23,7 +23,13 @@ import pytest
 
 from nearmetal.checks import failures, provenance
 from nearmetal.checks.parsing import ParseError, request
-from nearmetal.checks.parsing.binding import differs, parse_binding
+from nearmetal.checks.parsing.binding import (
+    bound_percent,
+    differs,
+    faults,
+    parse_binding,
+    parse_bindings,
+)
 from nearmetal.checks.parsing.collectives import parse_collectives
 from nearmetal.checks.parsing.duet import parse_duet
 from nearmetal.checks.parsing.eigen import parse_eigen
@@ -421,6 +427,22 @@ def test_damaged_bindings(binding, counts):
 
     once = ((r"\d+", None, "a core of another number is as good"),) if binding == "core" else ()
     fuzz(f"binding {binding}", recorded(f"binding_{binding}"), read, once, counts)
+
+
+def test_damaged_bindings_of_several_launches(counts):
+    """As the check `affinity` reads them: a fault that damage makes up fails the case."""
+
+    def read(bad):
+        launches = parse_bindings(bad, 4)
+        hosts = [sorted(place.host for place in places) for places in launches]
+        if hosts != 2 * [["native1", "native1", "native2", "native2"]]:
+            raise ParseError(f"not as asked: {hosts}")
+        if any(faults(places, "core") for places in launches):
+            raise ParseError("not bound")
+        return {str(number): bound_percent(one, "core") for number, one in enumerate(launches)}
+
+    text = recorded("affinity_openmpi_core") + recorded("affinity_srun_core")
+    fuzz("bindings of several launches", text, read, (), counts)
 
 
 def test_damaged_lists_of_installed_packages(counts):

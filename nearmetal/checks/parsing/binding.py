@@ -48,6 +48,19 @@ def parse_binding(text: str) -> list[Place]:
     return places
 
 
+def parse_bindings(text: str, processes: int) -> list[list[Place]]:
+    """The places of each of several launches on so many processes. Raises ParseError as
+    `parse_binding`, and if a launch is cut off."""
+    lines = list(filter(str.strip, text.splitlines()))
+    if not lines or len(lines) % processes:
+        raise ParseError(
+            f"{len(lines)} tasks reported their binding instead of {processes} in each launch: "
+            "see the job's stderr"
+        )
+    starts = range(0, len(lines), processes)
+    return [parse_binding("\n".join(lines[start : start + processes])) for start in starts]
+
+
 def _place(line: str, host, task, cores, of, numa, of_numa) -> Place:
     """The place in a line. Raises ParseError if hwloc's numbers do not fit the node."""
     counts = [whole(text, "a number from hwloc") for text in (task, of, of_numa)]
@@ -106,3 +119,47 @@ def differs(places: list[Place], wanted: str, threads: int = 1) -> str:
                     f"of {one.host}"
                 )
     return ""
+
+
+def shared(places: list[Place]) -> list[tuple[str, list[int], list[int]]]:
+    """The cores that tasks of a node have in common, as (host, tasks, cores)."""
+    tasks: dict[tuple[str, int], list[int]] = {}
+    for place in places:
+        for core in place.cores:
+            tasks.setdefault((place.host, core), []).append(place.task)
+    groups: dict[tuple[str, tuple[int, ...]], list[int]] = {}
+    for (host, core), of_core in sorted(tasks.items()):
+        if len(of_core) > 1:
+            groups.setdefault((host, tuple(of_core)), []).append(core)
+    return [(host, list(of_cores), cores) for (host, of_cores), cores in groups.items()]
+
+
+def faults(places: list[Place], wanted: str) -> str:
+    """As `differs`, but with all tasks that share cores, and these cores."""
+    groups = shared(places) if wanted == "core" else []
+    said = [
+        f"on {host}, tasks {_ranges(tasks)} share core{'s' * (len(cores) > 1)} {_ranges(cores)}"
+        for host, tasks, cores in groups
+    ]
+    return "; ".join(said) or differs(places, wanted)
+
+
+def bound_percent(places: list[Place], wanted: str) -> float:
+    """The percentage of tasks that are bound as wanted: `core` or `numa`."""
+    groups = shared(places) if wanted == "core" else []
+    sharing = {task for _, tasks, _ in groups for task in tasks}
+    good = [place for place in places if place.task not in sharing and not differs([place], wanted)]
+    return 100 * len(good) / len(places)
+
+
+def _ranges(numbers: list[int]) -> str:
+    """Ascending numbers such as `0, 1, 4-9`."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ", ".join(
+        f"{run[0]}-{run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs
+    )

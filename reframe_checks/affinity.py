@@ -1,0 +1,100 @@
+"""Binding of processes to cores, as the launcher does it."""
+
+import reframe as rfm
+import reframe.core.builtins as builtin
+from reframe.core.exceptions import SanityError
+
+from nearmetal.checks.base import NearmetalCheck
+from nearmetal.checks.launchers import advice
+from nearmetal.checks.parsing.binding import Place, bound_percent, faults, parse_bindings
+from nearmetal.checks.scaling import cores_of
+from nearmetal.checks.settings import NODES, setting
+
+
+@rfm.simple_test
+class affinity(NearmetalCheck):
+    """Whether the launcher binds each process to cores of its own, on each of two nodes.
+
+    Method: the partition's launcher starts `binding.sh` with its own option of binding. Each
+    process asks hwloc on which cores it may run. A core that two processes of a node have in
+    common fails the case, which names processes, cores and the launcher's option.
+
+    Why: two processes on one core take turns. Every figure of an MPI program then measures the
+    kernel's scheduler. Launchers differ in what they do without an option: in the lab Open MPI
+    binds each of two processes on a node to a core, and MPICH and srun bind none.
+
+    Reproduces: no figure. It comes before all of them.
+
+    Read: `bound` is the percentage of processes that are bound as requested: 100, or the case
+    fails. `-S affinity.binding=default` gives the launcher no option, and so shows what users get
+    that give none.
+    """
+
+    #: Requested binding. `default`: the launcher's own choice, which must give each process cores
+    #: of its own. :values: `core`, `numa`, `default`
+    binding = setting(str, "core", choices=("core", "numa", "default"))
+    #: Processes on each node. Default: the partition's `affinity_ranks_per_node` or
+    #: `ranks_per_node` (extras), or its `cores_per_node`. :type: int
+    ranks_per_node = setting(int, 0, extra="ranks_per_node", least=1)
+
+    own_extras = {"ranks_per_node": "affinity_ranks_per_node"}
+    # Processes of an image are bound as others are: the launcher starts them outside of it.
+    valid_prog_environs = ["+mpi -image"]
+    repeats = 1  # the binding is no measurement
+    tags = {"cpu", "mpi"}
+    build_system = "CustomBuild"
+
+    @builtin.run_after("setup")
+    def choose_processes(self):
+        if not self.ranks_per_node:
+            self.ranks_per_node = cores_of(self.current_partition, "affinity_ranks_per_node")
+        self.num_nodes = min(2, NODES.of(self.current_partition, default=2))
+        self.num_tasks_per_node = self.ranks_per_node
+        self.num_tasks = self.num_nodes * self.ranks_per_node
+
+    @builtin.run_before("compile")
+    def nothing_to_build(self):
+        self.build_system.commands = ["true"]
+
+    @builtin.run_before("run")
+    def set_command(self):
+        if self.binding != "default":
+            self.bind_to(self.binding)
+        self.executable = "sh binding.sh"
+
+    def read_output(self, text):
+        self.launches = parse_bindings(text, self.num_tasks)
+        self.expect_repeats(self.launches)
+        for places in self.launches:
+            self._expect_nodes(places)
+            self._expect_binding(places)
+
+    def requested(self):
+        return {}  # a process reports what it has, and no options
+
+    def _expect_nodes(self, places: list[Place]) -> None:
+        for host in sorted({place.host for place in places}):
+            count = sum(place.host == host for place in places)
+            if count != self.ranks_per_node:
+                raise SanityError(
+                    f"{count} processes are on {host} instead of {self.ranks_per_node}: the "
+                    f"launcher {self._launcher} does not follow the job's processes a node"
+                )
+
+    def _expect_binding(self, places: list[Place]) -> None:
+        if fault := faults(places, self._wanted):
+            raise SanityError(f"{fault}: {advice(self._launcher, self._wanted)}")
+
+    @property
+    def _launcher(self) -> str:
+        return self.current_partition.launcher_type.registered_name
+
+    @property
+    def _wanted(self) -> str:
+        return "numa" if self.binding == "numa" else "core"
+
+    @builtin.performance_function("% of ideal")
+    def bound(self):
+        return self.over_launches(
+            "bound", [bound_percent(places, self._wanted) for places in self.launches]
+        )
