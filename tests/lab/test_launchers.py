@@ -1,49 +1,50 @@
-"""Our checks where a site has another scheduler or launcher than the lab: Slurm without accounting,
-and MPI's own mpirun."""
+"""Our checks where a site has another scheduler or launcher than the lab's default: Slurm without
+accounting, MPI's own mpirun, and PRRTE's prun. lab.yaml has a partition of each."""
 
 import pytest
-import yaml
 
-from nearmetal import files
 from nearmetal.results import load_session
-from tests.support.paths import CHECKOUT
 
 pytestmark = pytest.mark.whole
-NAMES = ("pingpong", "collectives", "launch", "npb%benchmark=ep", "stream%binding=bound", "tcp")
+THERE = {"NEARMETAL_LAB_LAUNCHERS": "yes"}
 QUICK = ["-S", "repeats=1", "-S", "stream.elements=1000000", "-S", "tcp.sizes=1024,65536"]
-
-
-@pytest.fixture
-def sites(prefix):
-    """A directory with a system `site`: the native partition without accounting."""
-    lab = yaml.safe_load((CHECKOUT / "site-config" / "systems" / "lab.yaml").read_text())
-    native = lab["partitions"][0] | {"environs": ["openmpi", "mpich", "gnu"]}
-    partitions = [
-        native | {"name": "squeue", "scheduler": "squeue"},
-        native | {"name": "mpirun", "launcher": "mpirun"},
-    ]
-    system = lab | {"name": "site", "partitions": partitions}
-    files.write(prefix / "systems" / "site.yaml", yaml.safe_dump(system))
-    return prefix / "systems"
-
-
-#: Not `tcp`: tcp.sh takes its task's number from srun.
-BY_MPIRUN = ("pingpong%placement=internode", "npb%benchmark=ep")
+BETWEEN = ("tcp", "pingpong%placement=internode")
 
 
 @pytest.mark.parametrize(
-    "partition, names, cases", [("squeue", NAMES, 12), ("mpirun", BY_MPIRUN, 4)]
+    "partition, names, cases",
+    [
+        ("squeue", ("tcp", "affinity", "stream%binding=bound"), 4),
+        ("mpirun", (*BETWEEN, "affinity", "npb%benchmark=ep", "stream%binding=bound"), 8),
+        ("prun", (*BETWEEN, "affinity"), 3),
+    ],
 )
-def test_our_checks_pass(lab, prefix, sites, partition, names, cases):
+def test_our_checks_pass(lab, prefix, partition, names, cases):
     done = lab.reframe(
-        *("-r", "--system", f"site:{partition}"),
-        *(word for name in names for word in ("-n", name)),
+        *("-r", "--system", f"lab:{partition}"),
+        *(word for name in names for word in ("-n", f"^{name}$")),
         *QUICK,
         prefix=prefix,
-        NEARMETAL_SYSTEMS_PATH=str(sites),
+        **THERE,
     )
     assert done.returncode == 0, done.stdout
     session = load_session(prefix / "results.db")
     assert len(session.cases) == cases
-    between = [case for case in session.cases if "internode" in case.check]
-    assert {case.facts["transport"] for case in between} == {"eth0 (veth)"}
+    between = [case for case in session.cases if "internode" in case.check or case.check == "tcp"]
+    assert between and {case.facts["transport"] for case in between} == {"eth0 (veth)"}
+    bound = {value.value for value in session.values if value.variable == "bound"}
+    assert bound == {100}
+
+
+def test_processes_that_share_cores_are_named_with_the_launchers_option(lab, prefix):
+    """MPICH's mpirun binds nothing by default, so that all processes of a node share its cores."""
+    done = lab.reframe(
+        *("-r", "--system", "lab:mpirun", "-p", "mpich", "-n", "^affinity$"),
+        *("-S", "affinity.binding=default"),
+        prefix=prefix,
+        **THERE,
+    )
+    said = " ".join(done.stdout.split())
+    assert done.returncode == 1
+    assert "on native1, tasks 0, 1 share cores 0, 1" in said, done.stdout
+    assert "`mpirun --map-by core --bind-to core`" in said
