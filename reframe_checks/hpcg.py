@@ -1,0 +1,88 @@
+"""The HPCG benchmark."""
+
+from __future__ import annotations
+
+import reframe as rfm
+import reframe.core.builtins as builtin
+import reframe.utility.sanity as sn
+
+from nearmetal.checks.application import RATE, Application
+from nearmetal.checks.parsing.hpcg import parse_hpcg
+from nearmetal.checks.settings import setting
+
+#: Least ratio of the edges of HPCG's grid of processes.
+SQUAT = 1 / 8
+
+
+def processes_fit(count: int) -> bool:
+    """Whether HPCG can arrange so many processes in a grid near to a cube."""
+    edges = [edge for edge in range(1, count + 1) if count % edge == 0]
+    grids = [(x, y, count // (x * y)) for x in edges for y in edges if count % (x * y) == 0]
+    x, y, z = min(grids, key=lambda grid: (sum(1 / edge for edge in grid), grid))
+    return min(x, y, z) >= SQUAT * max(x, y, z)
+
+
+@rfm.simple_test
+class hpcg(Application):
+    """Rating and memory bandwidth of HPCG over the number of processes.
+
+    Method: the official HPCG 3.1 (M. Heroux and J. Dongarra, Toward a new metric for ranking high
+    performance computing systems, SAND2013-4744), one thread per process. Each process has a cube
+    of its own, so that the problem grows with the processes. HPCG's tests of symmetry, convergence
+    and reproducibility must pass, and its result must be valid.
+
+    HPCG calls a result official if it took 30 minutes and a quarter of the memory: `-S
+    hpcg.seconds=1800 -S hpcg.size=C`.
+
+    Why: HPCG does about one operation for eight bytes that it reads. Memory bandwidth limits it.
+    Between nodes, so does the latency of small messages and of a sum over all processes.
+
+    Reproduces: no figure.
+
+    Read: `rating_A_8` is HPCG's Gflop/s of 8 processes with cubes of size A. `efficiency_A_8` is
+    that rating over 8 times the one of one process. Within a node it falls where the memory is
+    shared; from node to node the loss is the link's. `bandwidth_A_8` follows from HPCG's count of
+    reads and writes. It is near to that of STREAM where the program is good.
+    """
+
+    #: Size -> edge of each process's cube: `S`, `W`, `A` (0.2 GB a process), `B` (HPCG's default,
+    #: 0.8 GB), `C` (2.9 GB).
+    sizes = {"S": 16, "W": 32, "A": 64, "B": 104, "C": 160}
+    #: Seconds of the solver in a launch; its sets of 50 iterations are finished. Default: the
+    #: partition's `hpcg_seconds` (extras), or 10. :type: int
+    seconds = setting(int, 10, extra="hpcg_seconds", least=1)
+
+    own_extras = {"size": "hpcg_size"}
+    program = "xhpcg"
+    valid_prog_environs = ["+mpi +hpcg"]
+    # HPCG writes a report and a log into the directory in which it runs.
+    after_launch = ("cat HPCG-Benchmark*.txt", "echo", "rm HPCG-Benchmark*.txt hpcg[0-9]*.txt")
+    tags = {"mpi", "cpu", "memory", "network", "application"}
+
+    @builtin.run_after("setup")
+    def choose_size(self):
+        self.use_processes(1 << 20, "numbers that a grid near to a cube has", processes_fit)
+
+    @builtin.run_before("run")
+    def choose_problem(self):
+        edge = self.sizes[self.size]
+        self.executable_opts = [f"--n{axis}={edge}" for axis in "xyz"] + [f"--rt={self.seconds}"]
+
+    @builtin.run_before("performance")
+    def name_variables(self):
+        self.name_values("rating", "Gflop/s", self.size, **RATE)
+        for count in self.counts:
+            name = f"bandwidth_{self.size}_{count}"
+            self.perf_variables[name] = sn.make_performance_function(
+                self._bandwidth, "MB/s", name, count
+            )
+
+    def _bandwidth(self, name, count):
+        return self.over_launches(name, [runs[count].mbytes_per_s for runs in self.launches])
+
+    def requested(self):
+        edge = self.sizes[self.size]
+        return {"threads": 1, "nx": edge, "ny": edge, "nz": edge}
+
+    def read_output(self, text):
+        self.keep(parse_hpcg(text), "HPCG")
