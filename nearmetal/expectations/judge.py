@@ -21,6 +21,8 @@ from nearmetal.expectations.expression import Expression, Names, UnknownValue
 
 #: Parameters of checks that do not have them in their names.
 DEFAULTS = {"placement": "internode"}
+#: Values of the parameter `place`, and the key of extras with the class of the directory's device.
+PLACES, DEVICE = ("local", "shared", "scratch"), "storage_{place}_device"
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,8 @@ def selects(one: Expectation, place: Place) -> bool:
             return False
     if not _within(extras.get("link_speed_gbps"), where.get("link_speed_gbps")):
         return False
+    if "device" in where and not set(where["device"]) & set(_devices(extras).values()):
+        return False
     if "hypervisor" in where and not re.fullmatch(
         where["hypervisor"], str(extras.get("hypervisor", ""))
     ):
@@ -101,6 +105,12 @@ def selects(one: Expectation, place: Place) -> bool:
     return _with(place.features, where.get("features", ())) and _with(
         place.environ_features, where.get("environ_features", ())
     )
+
+
+def _devices(extras: Mapping) -> dict[str, str]:
+    """The class of each directory's device, by the directory's place."""
+    keys = {place: DEVICE.format(place=place) for place in PLACES}
+    return {place: str(extras[key]) for place, key in keys.items() if key in extras}
 
 
 def _within(number: object, limits: Mapping | None) -> bool:
@@ -123,8 +133,16 @@ def applies(one: Expectation, case: Measured) -> bool:
         bool({case.check, "*"} & set(one.checks))
         and _has(case.parameters, one.parameters)
         and selects(one, case.place)
+        and _on_device(one, case)
         and _of_model(one, case)
     )
+
+
+def _on_device(one: Expectation, case: Measured) -> bool:
+    """Whether the case's directory is on a device of the classes that the expectation is about."""
+    wanted = one.where.get("device")
+    place = str(case.parameters.get("place", ""))
+    return wanted is None or _devices(case.place.extras).get(place) in wanted
 
 
 def _of_model(one: Expectation, case: Measured) -> bool:
