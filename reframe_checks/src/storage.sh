@@ -2,27 +2,12 @@
 # fio in a directory of this node: `sh storage.sh DIRECTORY MEGABYTES SECONDS`. It works in a directory of its own below that
 # one, which it removes, and refuses a directory without the room for it or without direct I/O: the page cache would answer.
 set -eu
-directory=$1 megabytes=$2 seconds=$3
-fail() {
-    echo "storage.sh: $*" >&2
-    exit 2
-}
+directory=$1 megabytes=$2 seconds=$3 setting=storage_megabytes
+# shellcheck source=reframe_checks/src/directory.sh disable=SC1091
+. ./directory.sh
 command -v fio > /dev/null || fail "fio is not installed on $(hostname): install the package fio"
-[ -d "$directory" ] && [ -w "$directory" ] || fail "$directory on $(hostname) is no directory that $(id -un) may write:" \
-    "correct the key storage_* in the system's file, or make the directory"
-type=$(stat -f -c %T "$directory")
-case $type in
-    tmpfs | ramfs) fail "$directory on $(hostname) is memory ($type), no storage: name another directory" ;;
-esac
-free=$(df -Pk "$directory" | awk 'NR == 2 { print int($4 / 1024) }')
-[ "$free" -ge $((2 * megabytes)) ] || fail "$directory on $(hostname) has $free MB left, and twice $megabytes MB are wanted:" \
-    "make room, or set storage_megabytes"
-work=$(mktemp -d "$directory/nearmetal-storage.XXXXXX")
-trap 'rm -rf "$work"' EXIT
-trap 'exit 143' HUP INT TERM
-dd if=/dev/zero of="$work/direct" bs=1M count=1 oflag=direct 2> /dev/null || fail "the file system of $directory on" \
-    "$(hostname) ($type) has no direct I/O, so that its memory would be measured: name another directory"
-rm "$work/direct"
+take_directory "$directory" $((2 * megabytes))
+expect_direct_io
 
 job() { # NAME OPTION...
     name=$1
@@ -30,7 +15,7 @@ job() { # NAME OPTION...
     echo "--name=$name --stonewall $*"
 }
 echo '# nearmetal program: storage 1'
-echo "# nearmetal file_system: $type from $(df -P "$directory" | awk 'NR == 2 { print $1 }')"
+report_file_system
 echo "# nearmetal method: megabytes=$megabytes seconds=$seconds"
 # The first job fills the file, so that the others find its blocks in place.
 # shellcheck disable=SC2046 # words

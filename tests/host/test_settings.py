@@ -72,7 +72,19 @@ def values_of(check: str, name: str) -> tuple:
 
 def settle(directory: Path, extras: dict, environ_extras: dict, *arguments: str) -> dict:
     """Settings by case, as `tests/support/settled.py` writes them, on a site with these extras."""
-    features = ["mpi", "openmpi", "hpcc", "slepc", "lammps", "nwchem", "gromacs", "namd"]
+    features = [
+        "mpi",
+        "openmpi",
+        "hpcc",
+        "hpcg",
+        "ior",
+        "mdtest",
+        "slepc",
+        "lammps",
+        "nwchem",
+        "gromacs",
+        "namd",
+    ]
     site = {
         "name": "here",
         "hostnames": [],

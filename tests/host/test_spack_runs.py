@@ -129,9 +129,21 @@ def test_environments_have_what_their_locks_give(environment):
         "mpj_express": "mpj-express",
         "npb_mz": "npb-mz",
         "osu": "osu-micro-benchmarks",
+        "mdtest": "ior",
         **{
             name: name
-            for name in ("openmpi", "mpich", "npb", "hpcc", "slepc", "lammps", "nwchem", "gromacs")
+            for name in (
+                "openmpi",
+                "mpich",
+                "npb",
+                "hpcc",
+                "hpcg",
+                "ior",
+                "slepc",
+                "lammps",
+                "nwchem",
+                "gromacs",
+            )
         },
     }
     assert {feature for feature, name in gives.items() if name in names} == gives.keys() & set(

@@ -35,6 +35,7 @@ from nearmetal.checks.parsing.duet import parse_duet
 from nearmetal.checks.parsing.eigen import parse_eigen
 from nearmetal.checks.parsing.gromacs import parse_gromacs
 from nearmetal.checks.parsing.hpcc import parse_hpcc
+from nearmetal.checks.parsing.hpcg import parse_hpcg
 from nearmetal.checks.parsing.java import parse_jvm
 from nearmetal.checks.parsing.lammps import parse_lammps
 from nearmetal.checks.parsing.launch import parse_launch
@@ -42,6 +43,7 @@ from nearmetal.checks.parsing.namd import parse_namd
 from nearmetal.checks.parsing.npb import parse_npb
 from nearmetal.checks.parsing.nwchem import parse_nwchem
 from nearmetal.checks.parsing.osnoise import parse_noise
+from nearmetal.checks.parsing.parallel_io import parse_ior, parse_mdtest
 from nearmetal.checks.parsing.perftest import parse_perftest, parse_rdma
 from nearmetal.checks.parsing.pingpong import parse_imb
 from nearmetal.checks.parsing.qperf import parse_qperf, parse_tcp
@@ -263,6 +265,27 @@ CASES = [
         parse_hpcc,
         "processes block",
         ((r".*\.values.*", 0.001, ROUNDING),),
+    ),
+    case(
+        "hpcg",
+        recorded("hpcg"),
+        parse_hpcg,
+        "processes threads nx ny nz",
+        ((r".*\.(rate|mbytes_per_s|seconds)", 2e-5, ROUNDING),),
+    ),
+    case(
+        "ior",
+        recorded("ior"),
+        parse_ior,
+        "api processes nodes block transfer file_per_process fsync reordered",
+        ((r".*\.values.*", 0.01, ROUNDING),),
+    ),
+    case(
+        "mdtest",
+        recorded("mdtest"),
+        parse_mdtest,
+        "processes nodes files",
+        ((r"lines_\w+: .*\.values.*", None, "whole rows of two launches changed places"),),
     ),
     case(
         "gromacs",

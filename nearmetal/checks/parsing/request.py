@@ -27,7 +27,7 @@ def options(words: list[str]) -> dict:
 def _same(asked, did) -> bool:
     try:
         return math.isclose(float(asked), float(did), rel_tol=1e-4)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return str(asked) == str(did)
 
 

@@ -1,0 +1,220 @@
+"""Parallel access to the directories that a site's file names: IOR and mdtest."""
+
+import shlex
+
+import reframe as rfm
+import reframe.core.builtins as builtin
+from reframe.core.exceptions import SanityError
+
+from nearmetal.checks.base import NearmetalCheck
+from nearmetal.checks.parsing.parallel_io import parse_ior, parse_mdtest
+from nearmetal.checks.scaling import Scaling
+from nearmetal.checks.settings import DIRECTORIES, directory_for_shell, setting
+
+MIB = 1 << 20
+
+
+class ParallelIO(Scaling, NearmetalCheck):
+    """A program that many processes run in one directory, which the first node makes and removes.
+
+    A node-local directory is one node's, so that all processes are on one node.
+    """
+
+    #: The directory: the key `storage_local`, `storage_shared` or `storage_scratch` of the
+    #: partition's `extras`. :values: `local`, `shared`, `scratch`
+    place = builtin.parameter(list(DIRECTORIES), loggable=True)
+
+    own_extras = {"processes": "io_processes", "ranks_per_node": "io_ranks_per_node"}
+    tags = {"storage", "mpi"}
+    time_limit = "1h"
+    #: Name of the program on PATH. :type: str
+    program = builtin.variable(str)
+    #: The program's option that names its file or directory, and the key of extras that makes its
+    #: files smaller or fewer.
+    option, smaller = "", ""
+    no_transport = "not told: the bytes of files are not messages"
+
+    @builtin.run_after("init")
+    def need_the_directory(self):
+        self.valid_systems = [f"+{DIRECTORIES[self.place].key}"]
+
+    @builtin.run_after("setup")
+    def use_the_most_processes(self):
+        if self.place == "local":
+            self.default_nodes = 1
+        self.use_processes(1 << 20)
+        self.counts = self.counts[:1]
+        if self.place == "local" and self.num_nodes > 1:
+            raise SanityError(
+                f"{self.num_tasks} processes need {self.num_nodes} nodes, but a local directory is "
+                f"of one: give -S {type(self).__name__}.processes=... or .ranks_per_node=..."
+            )
+
+    @builtin.run_before("compile")
+    def choose_program(self):
+        feature = type(self).__name__
+        self.run_theirs(
+            shlex.quote(self.program),
+            f"load its module in this environment, which has the feature {feature}, or name it "
+            f"with -S {feature}.program=...",
+        )
+
+    def megabytes_needed(self) -> int:
+        """Megabytes that must be free in the directory."""
+        raise NotImplementedError
+
+    def is_direct(self) -> bool:
+        """Whether the program leaves out the page cache."""
+        return False
+
+    def launch(self, launcher, executable, options=()):
+        named = directory_for_shell(DIRECTORIES[self.place].of(self.current_partition))
+        access = "direct" if self.is_direct() else "cached"
+        words = f"{named} {self.megabytes_needed()} {self.smaller} {access} {self.option} data"
+        lines = super().launch(launcher, executable, options)
+        return [f"sh parallel_io.sh {words} {line}" for line in lines]
+
+    def payload_bytes(self):
+        return 0
+
+    def keep(self, launches: list) -> None:
+        """Store verified launches, and the file system that they ran on."""
+        self.expect_repeats(launches)
+        systems = {launch.facts["file_system"] for launch in launches}
+        if len(systems) > 1:
+            raise SanityError(f"the repeats ran on several file systems: {', '.join(systems)}")
+        self.launches = launches
+        self.check_binding()
+        self.facts = {
+            **self.facts,
+            "storage": systems.pop(),
+            "application": launches[0].facts["program"],
+        }
+
+    def _value(self, name):
+        return self.over_launches(name, [launch.values[name] for launch in self.launches])
+
+
+@rfm.simple_test
+class ior(ParallelIO):
+    """Bandwidth of all processes together on a file system, through POSIX and through MPI-IO.
+
+    Method: IOR 4 (github.com/hpc/ior). Each process writes and then reads one block, 1 MiB at a
+    time. With `posix` it has a file of its own and direct I/O. With `mpiio` all share one file; the
+    data is flushed before the time ends (`-e`), and each process reads what a process of another
+    node wrote (`-C`). The time includes opening and closing.
+
+    Why: one process seldom fills a parallel file system. Between clients and servers its bytes pass
+    the NIC, where an emulated one costs a copy of each frame.
+
+    Reproduces: no figure.
+
+    Read: compare partitions by the ratio to native. On one node, `mpiio` has no `read_bandwidth`:
+    it would be that of the page cache. `mpiio` far below `posix` shows locks on the shared file.
+    """
+
+    #: The interface. :values: `posix`, `mpiio`
+    api = builtin.parameter(["posix", "mpiio"], loggable=True)
+    #: Megabytes (2^20 B) that each process writes. Default: the partition's `ior_megabytes`
+    #: (extras), or 256. :type: int
+    megabytes = setting(int, 256, extra="ior_megabytes", least=1)
+
+    program = "ior"
+    option, smaller = "-o", "ior_megabytes"
+    valid_prog_environs = ["+mpi +ior"]
+
+    def is_direct(self):
+        return self.api == "posix"
+
+    def megabytes_needed(self):
+        return 2 * self.num_tasks * self.megabytes
+
+    @builtin.run_before("run")
+    def set_command(self):
+        apart = ["--posix.odirect", "-F"] if self.is_direct() else []
+        self.executable_opts = [
+            *("-a", self.api.upper(), *apart, "-b", f"{self.megabytes}m", "-t", "1m"),
+            *("-w", "-r", "-e", "-C", "-O", "summaryFormat=JSON"),
+        ]
+
+    def requested(self):
+        return {
+            "api": self.api.upper(),
+            "processes": self.num_tasks,
+            "nodes": self.num_nodes,
+            "block": self.megabytes * MIB,
+            "transfer": MIB,
+            "file_per_process": int(self.is_direct()),
+            "fsync": 1,
+            "reordered": 1,
+        }
+
+    def read_output(self, text):
+        self.keep(parse_ior(text))
+
+    @builtin.run_before("performance")
+    def leave_out_what_a_cache_read(self):
+        if not self.is_direct() and self.num_nodes == 1:
+            del self.perf_variables["read_bandwidth"]
+
+    @builtin.performance_function("MB/s")
+    def write_bandwidth(self):
+        return self._value("write_bandwidth")
+
+    @builtin.performance_function("MB/s")
+    def read_bandwidth(self):
+        return self._value("read_bandwidth")
+
+
+@rfm.simple_test
+class mdtest(ParallelIO):
+    """Files that all processes together create, look up, open and remove in a second.
+
+    Method: mdtest 4 (github.com/hpc/ior), empty files, in a directory of each process. On several
+    nodes each phase works on the files of a process of another node, whose cache does not know
+    them.
+
+    Why: each operation is a message to the server and back. It has the latency of the link, where
+    an emulated NIC costs most.
+
+    Reproduces: no figure.
+
+    Read: compare partitions by the ratio to native.
+    """
+
+    #: Files of each process. Default: the partition's `mdtest_files` (extras), or 1000. :type: int
+    files = setting(int, 1000, extra="mdtest_files", least=1)
+
+    program = "mdtest"
+    option, smaller = "-d", "mdtest_files"
+    valid_prog_environs = ["+mpi +mdtest"]
+
+    def megabytes_needed(self):
+        return 1 + self.num_tasks * self.files // 100  # an inode and its names take less than 10 kB
+
+    @builtin.run_before("run")
+    def set_command(self):
+        other = ["-N", str(self.num_tasks_per_node)] if self.num_nodes > 1 else []
+        self.executable_opts = ["-a", "POSIX", "-F", "-u", "-n", str(self.files), *other]
+
+    def requested(self):
+        return {"processes": self.num_tasks, "nodes": self.num_nodes, "files": self.files}
+
+    def read_output(self, text):
+        self.keep(parse_mdtest(text))
+
+    @builtin.performance_function("op/s")
+    def create_rate(self):
+        return self._value("create_rate")
+
+    @builtin.performance_function("op/s")
+    def stat_rate(self):
+        return self._value("stat_rate")
+
+    @builtin.performance_function("op/s")
+    def open_rate(self):
+        return self._value("open_rate")
+
+    @builtin.performance_function("op/s")
+    def remove_rate(self):
+        return self._value("remove_rate")
