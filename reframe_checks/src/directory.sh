@@ -1,7 +1,7 @@
 #!/bin/sh
 # A directory of this node for a script that measures storage, to be sourced:
-#   take_directory DIRECTORY MEGABYTES   sets `work`, a directory of our own below it, which is removed at the end, and `type`;
-#                                        refuses a directory without so much room, and memory
+#   take_directory DIRECTORY MEGABYTES SETTING   sets `work`, a directory of our own below it, which is removed at the end,
+#                                        and `type`; refuses memory, and a directory without so much room: SETTING asks for less
 #   expect_direct_io                     refuses a file system without direct I/O: the page cache would answer
 #   report_file_system                   prints its type and device as a fact
 
@@ -20,7 +20,7 @@ take_directory() {
     esac
     free=$(df -Pk "$directory" | awk 'NR == 2 { print int($4 / 1024) }')
     [ "$free" -ge "$2" ] || fail "$directory on $(hostname) has $free MB left, and $2 MB are wanted:" \
-        "make room, or set $setting"
+        "make room, or set $3"
     work=$(mktemp -d "$directory/nearmetal-storage.XXXXXX")
     trap 'rm -rf "$work"' EXIT
     trap 'exit 143' HUP INT TERM

@@ -8,7 +8,7 @@ directory=$1 megabytes=$2 setting=$3 access=$4 option=$5 name=$6
 shift 6
 # shellcheck source=reframe_checks/src/directory.sh disable=SC1091
 . ./directory.sh
-take_directory "$directory" "$megabytes"
+take_directory "$directory" "$megabytes" "$setting"
 [ "$access" = cached ] || expect_direct_io
 echo '# nearmetal program: parallel_io 1'
 report_file_system

@@ -2,11 +2,11 @@
 # fio in a directory of this node: `sh storage.sh DIRECTORY MEGABYTES SECONDS`. It works in a directory of its own below that
 # one, which it removes, and refuses a directory without the room for it or without direct I/O: the page cache would answer.
 set -eu
-directory=$1 megabytes=$2 seconds=$3 setting=storage_megabytes
+directory=$1 megabytes=$2 seconds=$3
 # shellcheck source=reframe_checks/src/directory.sh disable=SC1091
 . ./directory.sh
 command -v fio > /dev/null || fail "fio is not installed on $(hostname): install the package fio"
-take_directory "$directory" $((2 * megabytes))
+take_directory "$directory" $((2 * megabytes)) storage_megabytes
 expect_direct_io
 
 job() { # NAME OPTION...
