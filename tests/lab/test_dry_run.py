@@ -31,6 +31,7 @@ CASES = {
     "lammps": [("lammps", False)],
     "nwchem": [("nwchem", False)],
     "gromacs": [("gromacs", False)],
+    "hpcg": [("hpcg", False)],
     "hpcc": [("hpcc %page_size=small", False), ("hpcc %page_size=large", False)],
     "serial": [("tcp", True), ("osnoise", False)],
     "openmp": [

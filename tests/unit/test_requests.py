@@ -12,18 +12,22 @@ from nearmetal.checks.parsing.collectives import parse_collectives
 from nearmetal.checks.parsing.eigen import parse_eigen
 from nearmetal.checks.parsing.gromacs import parse_gromacs
 from nearmetal.checks.parsing.hpcc import parse_hpcc
+from nearmetal.checks.parsing.hpcg import parse_hpcg
 from nearmetal.checks.parsing.java import parse_jvm
 from nearmetal.checks.parsing.lammps import parse_lammps
 from nearmetal.checks.parsing.npb import parse_npb
 from nearmetal.checks.parsing.osnoise import parse_noise
+from nearmetal.checks.parsing.parallel_io import parse_ior, parse_mdtest
 from nearmetal.checks.parsing.perftest import parse_rdma
 from nearmetal.checks.parsing.pingpong import parse_imb
 from nearmetal.checks.parsing.qperf import parse_tcp
 from nearmetal.checks.parsing.stream import parse_stream
 from reframe_checks.gromacs import gromacs
 from reframe_checks.hpcc import hpcc
+from reframe_checks.hpcg import hpcg
 from reframe_checks.lammps import lammps
 from reframe_checks.npb import npb
+from reframe_checks.parallel_io import ior, mdtest
 from reframe_checks.rdma import rdma
 from reframe_checks.tcp import tcp
 from tests.support.recorded import recorded
@@ -43,6 +47,8 @@ def command(*words):
 BY_OPTIONS = NearmetalCheck.requested
 SIZES = ["1", "1024", "65536", "4194304"]
 GROMACS = {"sizes": gromacs.sizes, "_molecules": 216 * 8}
+MDTEST = {"num_tasks": 2, "num_nodes": 1, "files": 500}
+IOR = {**MDTEST, "api": "posix", "megabytes": 16, "is_direct": lambda: True}
 #: Parser, recorded output, function that gives the request, attributes of the check, and another
 #: value for each option.
 ASKED = [
@@ -84,6 +90,11 @@ def test_options_are_compared_with_what_the_program_says(parse, name, requested,
         (parse_gromacs, "gromacs", gromacs.requested, {**GROMACS, "size": "S"}, {"size": "W"}, "steps was 100"),  # noqa: E501
         (parse_hpcc, "hpcc", hpcc.requested, {"block": 128, "num_tasks": 2, "_nodes_each": 1, "megabytes": 17}, {"megabytes": 100}, "n was 1408"),  # noqa: E501
         (parse_hpcc, "hpcc", hpcc.requested, {"block": 128, "num_tasks": 2, "_nodes_each": 1, "megabytes": 17}, {"num_tasks": 4}, "processes was 2"),  # noqa: E501
+        (parse_hpcg, "hpcg", hpcg.requested, {"sizes": hpcg.sizes, "size": "S"}, {"size": "W"}, "nx was 16 instead of 32"),  # noqa: E501
+        (parse_ior, "ior", ior.requested, IOR, {"megabytes": 64}, "block was 16777216 instead of"),
+        (parse_ior, "ior", ior.requested, IOR, {"is_direct": lambda: False}, "file_per_process was 1"),  # noqa: E501
+        (parse_mdtest, "mdtest", mdtest.requested, MDTEST, {"files": 1000}, "files was 500"),
+        (parse_mdtest, "mdtest", mdtest.requested, MDTEST, {"num_nodes": 2}, "nodes was 1"),
     ],
 )  # fmt: skip
 def test_the_request_of_each_check_is_compared(parse, name, requested, told, other, words):
