@@ -301,6 +301,21 @@ def test_a_node_within_is_no_slower_than_between(within, between, link, deviates
     assert not deviates or "within a node 4 Gb/s, between nodes 9 Gb/s" in str(found[0])
 
 
+@pytest.mark.parametrize(
+    "hpcg, expected",
+    [
+        ({"bandwidth_A_1": 4173.0}, []),
+        ({"bandwidth_A_1": 400.0}, ["hpcg_beside_stream"]),
+        ({"bandwidth_B_1": 90000.0}, ["hpcg_beside_stream"]),
+        ({"bandwidth_S_1": 90000.0, "bandwidth_A_16": 90000.0}, []),  # a cache, and many processes
+    ],
+)
+def test_hpcg_moves_about_what_stream_does(hpcg, expected):
+    case = a_case("hpcg", hpcg)
+    stream = a_case("stream", {"triad_1": 8236.0}, environ=frozenset({"openmp"}))
+    assert names(case, [case, stream]) == expected and names(case, [case]) == []
+
+
 def test_passthrough_is_held_against_native_of_the_same_link():
     case = a_case(values={"startup_latency": 20.0, "peak_bandwidth": 7.0})
     quiet = {"startup_latency": 15.0, "peak_bandwidth": 8.0}
