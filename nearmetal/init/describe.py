@@ -18,6 +18,8 @@ NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]*")
 MOST_PATTERNS = 8
 #: Environment -> names for srun's `--mpi`, the preferred first.
 MPI_TYPES = {"openmpi": ("pmix", "pmi2"), "mpich": ("pmi2", "pmix", "cray_shasta")}
+#: Open MPI from this version on starts by PMIx alone.
+PMIX_ALONE = 5
 #: Environment -> the command that shows its library on a node's PATH.
 ON_PATH = {"openmpi": "ompi_info", "mpich": "mpichversion"}
 JAVA = ("mpj", "fastmpj")
@@ -216,11 +218,8 @@ def _mpi_type(cluster: Cluster, found: Environment, common: dict) -> None:
     usual, known = variables.get("SLURM_MPI_TYPE"), cluster.mpi_types
     if not usual or not known:
         return
-    wanted = list(MPI_TYPES.get(found.name, ()))
-    modules, *_ = found.differs.get("modules", ((), ""))
-    if any(str(module).startswith("cray-") for module in modules):  # type: ignore[attr-defined]
-        wanted.insert(0, "cray_shasta")
-    elif usual in known:
+    wanted = _types(cluster, found)
+    if usual in known and "cray_shasta" not in wanted[:1]:
         return
     chosen = next((one for one in wanted if one in known), None)
     if chosen and chosen != usual:
@@ -250,7 +249,7 @@ def _partition(
     names = [environment.name for environment in environments]
     names += images if platform else []
     lines.add(2, "- name", name, "scontrol show partition: PartitionName")
-    _scheduler(lines, cluster)
+    _scheduler(lines, cluster, environments)
     given = "; --access" if access else ""
     if len(cluster.accounts) > 1:
         given += f"; sacctmgr: your accounts are {', '.join(cluster.accounts)}"
@@ -269,7 +268,7 @@ def _partition(
     _extras(lines, cluster, one, inspected)
 
 
-def _scheduler(lines: Lines, cluster: Cluster) -> None:
+def _scheduler(lines: Lines, cluster: Cluster, environments: Sequence[Environment]) -> None:
     accounting = slurm.has_accounting(cluster.config)
     kind = cluster.config.get("AccountingStorageType", "")
     origin = f"scontrol show config: AccountingStorageType is {kind}"
@@ -277,7 +276,27 @@ def _scheduler(lines: Lines, cluster: Cluster) -> None:
     lines.add(4, "scheduler", "slurm" if accounting else "squeue", origin, guess)
     origin = f"srun --mpi=list: {', '.join(cluster.mpi_types)}"
     guess = "" if cluster.mpi_types else "srun --mpi=list could not be read"
-    lines.add(4, "launcher", "srun", origin, guess)
+    alone = [each.name for each in environments if not _srun_starts(cluster, each)]
+    if alone:
+        guess = f"{origin}: srun has no type that starts {', '.join(alone)}"
+    lines.add(4, "launcher", "mpirun" if alone else "srun", origin, guess)
+
+
+def _srun_starts(cluster: Cluster, one: Environment) -> bool:
+    """Whether srun can start the environment's MPI library, as far as Slurm told its types."""
+    if one.name not in MPI_TYPES or not cluster.mpi_types:
+        return True
+    return bool({*_types(cluster, one)} & {*cluster.mpi_types})
+
+
+def _types(cluster: Cluster, one: Environment) -> tuple[str, ...]:
+    """Names for srun's `--mpi` by which the environment's library can start, preferred first."""
+    module = next((found.name for found in cluster.software.get(one.name, ())), "")
+    version = re.search(r"(?i)open-?mpi\d*[/@-](\d+)\.", module)
+    if version and int(version[1]) >= PMIX_ALONE:
+        return ("pmix",)
+    cray = ("cray_shasta",) if module.lower().startswith("cray-") else ()
+    return cray + MPI_TYPES.get(one.name, ())
 
 
 def _features(environs: Sequence[str]) -> dict[str, bool]:

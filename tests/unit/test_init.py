@@ -3,6 +3,7 @@
 import io
 import os
 import re
+import shutil
 
 import pytest
 import yaml
@@ -130,6 +131,38 @@ def test_java_of_a_module_is_loaded_before_its_message_passing():
     somewhere = Inspected("n1", {"command.gcc": "none", "command.java": "none"}, "srun")
     [mpj] = describe.environments_of(cluster, COMMON, somewhere)
     assert mpj.differs["modules"][0] == ["Java/17", "mpj"]
+
+
+@pytest.mark.parametrize(
+    ("module", "types", "launcher"),
+    [
+        ("openmpi/4.1.6", "none pmi2 pmix", "srun"),
+        ("openmpi/4.1.6", "none pmi2", "srun"),
+        ("openmpi/5.0.3", "none pmi2", "mpirun"),
+        ("openmpi@5.0.3", "none pmi2 pmix", "srun"),
+        ("OpenMPI/4.1.5-GCC-12.3.0", "none", "mpirun"),
+        ("mpich/4.2", "none", "mpirun"),
+        ("cray-mpich/8.1.29", "none cray_shasta", "srun"),
+        ("gcc/12.2.0", "none", "srun"),
+        ("mpich/4.2", "", "srun"),
+    ],
+)
+def test_mpirun_is_guessed_where_srun_cannot_start_the_library(
+    init, tmp_path, monkeypatch, module, types, launcher
+):
+    stage("guests", tmp_path, monkeypatch)
+    shutil.copytree(CHECKOUT / "tests/support/clusters/guests", tmp_path / "site")
+    (tmp_path / "site" / "module_avail.txt").write_text(f"{module}\n")
+    listed = "".join(f"srun: {name}\n" for name in types.split())
+    (tmp_path / "site" / "srun_mpi.txt").write_text(f"srun: MPI types are...\n{listed}")
+    monkeypatch.setenv("CLUSTER", str(tmp_path / "site"))
+    assert init("guests", "mine", "--yes")[0] == 0
+    [partition] = written(init, "mine")["partitions"]
+    assert partition["launcher"] == launcher
+    [line] = re.findall(r"launcher: .*", (init.directory / "mine.yaml").read_text())
+    named = "srun has no type that starts " + module.lower().replace("-", "/").split("/")[0]
+    assert ("guessed" in line) == (launcher == "mpirun" or not types)
+    assert (named in line) == (launcher == "mpirun")
 
 
 def test_cray_mpich_has_crays_wrappers_and_pmi():
