@@ -17,7 +17,10 @@ def imported(path) -> set[str]:
         if isinstance(node, ast.Import):
             found |= {name.name for name in node.names}
         elif isinstance(node, ast.ImportFrom):
-            found |= {"." * node.level + (node.module or "")}
+            module = "." * node.level + (node.module or "")
+            found |= (
+                {f"tests.{name.name}" for name in node.names} if module == "tests" else {module}
+            )
     return found
 
 
