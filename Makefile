@@ -203,7 +203,7 @@ PACKAGES = -c 'import sysconfig; print(sysconfig.get_path("purelib"))'
 	@touch $@
 
 # Each ReFrame as on a login node, with orjson alone. 4.6 is refused. PYTHON may be python3.9; 4.10 needs 3.10.
-VERSIONS := 4.6 4.7 4.9 4.10
+VERSIONS := 4.6 4.7 4.8 4.9 4.10
 PYTHON ?= python3
 .venv/reframe-%/ready: | .venv/ready
 	@$(if $(filter 4.10,$*),python3,$(PYTHON)) -m venv $(@D)
@@ -211,7 +211,14 @@ PYTHON ?= python3
 	@touch $@
 
 versions: $(VERSIONS:%=.venv/reframe-%/ready) ## dry runs of all checks with each supported ReFrame (two minutes; PYTHON=python3.9)
-	@.venv/bin/python -m pytest $(PYTEST) tests/host/test_versions.py
+	@.venv/bin/python -m pytest -n auto $(PYTEST) tests/host/test_versions.py
+
+# The same for the lab's login node, whose Python may be another one than the host's.
+LAB_PYTHON = $(shell sed -n 's/^PYTHON = "\(.*\)"/\1/p' nearmetal/lab/image.py)
+.venv/lab-reframe-%/ready: | .venv/ready
+	@.venv/bin/python -m pip install --quiet --upgrade --no-warn-conflicts --target $(@D) --only-binary=:all: --python-version $(LAB_PYTHON) \
+	    $(foreach tag,2014 _2_17 _2_28,--platform manylinux$(tag)_$$(uname -m)) 'reframe-hpc==$*.*' orjson
+	@touch $@
 
 # The documentation's tools: no user of the suite needs them.
 .venv/docs/ready: docs/requirements.lock | .venv/ready

@@ -20,7 +20,8 @@ from nearmetal.lab.topology import Topology
 USER = "nearmetal"
 #: UID and GID of the lab's user if the checkout belongs to root; else its owner is the user.
 FALLBACK_ID = 64770
-EPILOG, PROLOG = (HERE / "templates" / name for name in ("epilog.sh", "prolog.sh"))
+#: Programs that Slurm runs on nodes.
+PROGRAMS = [HERE / "templates" / name for name in ("epilog.sh", "prolog.sh", "health.sh")]
 #: Part of this host's memory that the file systems of all nodes together may take.
 MEMORY_PART = 0.5
 #: States of a node in Slurm from which it is resumed.
@@ -62,8 +63,8 @@ def files(topology: Topology, namespaces: Namespaces) -> dict[str, tuple[str, in
                 "# A lab node is a container without a cgroup of its own.\nCgroupPlugin=disabled\n",
                 0o644,
             ),
-            f"{etc}/slurm/epilog.sh": (EPILOG.read_text(), 0o755),
-            f"{etc}/slurm/prolog.sh": (PROLOG.read_text(), 0o755),
+            f"{etc}/slurm/gres.conf": (topology.render("gres.conf", **facts), 0o644),
+            **{f"{etc}/slurm/{path.name}": (path.read_text(), 0o755) for path in PROGRAMS},
             f"{etc}/munge/munge.key": (munge_key, 0o400),
             f"{etc}/profile.d/nearmetal.sh": (topology.render("profile.sh", **facts), 0o644),
         }

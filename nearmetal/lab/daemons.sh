@@ -48,14 +48,6 @@ registered() { # whether slurmdbd knows slurmctld's address, without which it re
     [ -n "$(sacctmgr -nP show cluster format=controlhost)" ]
 }
 
-full() { # print each file system with less than 1 MiB free; the login node reports the shared ones
-    all='/home /scratch'
-    [ "$role" = login ] || all=
-    # shellcheck disable=SC2086 # $all is a list
-    df -kP / /tmp /dev/shm $all 2> /dev/null |
-        awk 'NR > 1 && $4 < 1024 { print "the file system of " $6 " is full: delete files there" }'
-}
-
 fault() { echo "$1"; healthy=no; }
 
 check() {
@@ -77,8 +69,10 @@ check() {
         [ -n "$(sacctmgr -nP show user "$user" format=user)" ] ||
             fault "slurmdbd does not know the user $user, so Slurm refuses the user's jobs"
     fi
-    full
-    if [ "$role" = node ]; then
+    if [ "$role" = login ]; then
+        sh /etc/slurm/health.sh list /home /scratch # which all nodes share
+    else
+        sh /etc/slurm/health.sh list
         left=$(sh /etc/slurm/epilog.sh list "$uid")
         [ -z "$left" ] || echo "left-over processes of $user: $left"
     fi

@@ -13,6 +13,8 @@ from nearmetal.lab.topology import LinkClass, Topology
 
 #: States in Slurm of a node that takes jobs.
 USABLE = ("idle", "mix", "alloc", "comp")
+#: In the state of a node that health.sh drained.
+DRAINED_BY_HEALTH = "(health: "
 #: Seconds within which a node has to report its faults.
 PATIENCE = 90
 
@@ -73,7 +75,7 @@ def _pairs(faults: dict) -> list[tuple]:
 
 
 def _full(fault: str) -> bool:
-    return " is full" in fault
+    return fault.startswith("the file system of ")
 
 
 def check_twice(topology: Topology, namespaces: Namespaces, arguments: tuple[str, ...]) -> Health:
@@ -103,7 +105,9 @@ def check(topology: Topology, namespaces: Namespaces, arguments: tuple[str, ...]
     jobs = []
     if not any(fault.startswith("slurmctld ") for fault in nodes.get(topology.controller, ())):
         for name, fault in slurm_states(topology, namespaces).items():
-            nodes.setdefault(name, []).append(fault)
+            # The fault by which health.sh drained the node is named already.
+            if not (DRAINED_BY_HEALTH in fault and any(map(_full, nodes.get(name, ())))):
+                nodes.setdefault(name, []).append(fault)
         jobs = queue(topology, namespaces)
     return Health([], found, nodes, jobs)
 

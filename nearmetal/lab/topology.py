@@ -22,6 +22,10 @@ NETWORK = ipaddress.IPv4Network("10.77.0.0/16")
 SECTIONS = ("cluster", "classes", "nodes", "vm")
 #: Names of nodes, classes and the cluster, which become host names and network devices.
 NAME = r"[a-z][a-z0-9-]{0,30}"
+#: Keys that a class may have, beside `link` and `partitions`.
+OPTIONAL = {"on_demand", "features", "gres"}
+#: Most of one counted resource on a node.
+MOST_GRES = 1000
 #: Nodes of a class. Its subnet also has an address for the controller and one for the bridge.
 MOST_NODES = 252
 
@@ -37,6 +41,8 @@ class LinkClass:
     partitions: tuple[str, ...]
     subnet: ipaddress.IPv4Network
     on_demand: bool = False  #: whether the lab's start says how many nodes it has
+    features: tuple[str, ...] = ()  #: of its nodes in Slurm
+    gres: tuple[tuple[str, int], ...] = ()  #: resources that Slurm counts on each of its nodes
 
     @property
     def gateway(self) -> str:
@@ -54,6 +60,12 @@ class Node:
     name: str
     link_class: LinkClass
     address: str
+    own_features: tuple[str, ...] = ()
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """Its features in Slurm, each once."""
+        return tuple(dict.fromkeys(self.link_class.features + self.own_features))
 
     @property
     def virtual(self) -> bool:
@@ -124,6 +136,7 @@ class Topology:
             cluster={"name": self.cluster, "controller": self.controller},
             nodes=self.nodes,
             partitions=partitions,
+            gres=sorted({name for kind in self.classes for name, _ in kind.gres}),
             hardware=self.vm,
             **facts,
         )
@@ -179,15 +192,25 @@ def load(path: Path = SHIPPED, vm: dict | None = None, fleet: int = 0) -> Topolo
     owners: dict[str, str] = {}
     subnets = NETWORK.subnets(new_prefix=24)
     for name, entry in data["classes"].items():
-        if not isinstance(entry, dict) or entry.keys() - {"on_demand"} != {"link", "partitions"}:
+        if not isinstance(entry, dict) or entry.keys() - OPTIONAL != {"link", "partitions"}:
             raise wrong(
                 f"classes.{name}",
-                "needs exactly `link` and `partitions`, and may have `on_demand`",
+                "needs exactly `link` and `partitions`, and may have `on_demand`, `features` and "
+                "`gres`",
                 'for example { link = "bridge", partitions = ["x"] }',
             )
         on_demand = entry.get("on_demand", False)
         if not isinstance(on_demand, bool):
             raise wrong(f"classes.{name}", f"`on_demand` is {on_demand!r}", "write true or false")
+        features, gres = entry.get("features", []), entry.get("gres", {})
+        if not _are_names(features):
+            raise wrong(f"classes.{name}", "`features` is not a list of names", 'write ["x"]')
+        if not isinstance(gres, dict) or not all(map(_is_counted, gres, gres.values())):
+            raise wrong(
+                f"classes.{name}",
+                "`gres` is not a table of names and counts",
+                f"write {{ slot = 4 }}; a count is 1 to {MOST_GRES}",
+            )
         if not re.fullmatch(NAME, name):
             raise wrong(
                 f"classes.{name}",
@@ -215,7 +238,11 @@ def load(path: Path = SHIPPED, vm: dict | None = None, fleet: int = 0) -> Topolo
         if subnet is None:
             raise wrong(f"classes.{name}", f"is one too many for {NETWORK}", "remove a class")
         partitions = tuple(entry["partitions"])
-        classes[name] = LinkClass(name, entry["link"], partitions, subnet, on_demand)
+        classes[name] = LinkClass(
+            *(name, entry["link"], partitions, subnet, on_demand),
+            tuple(features),
+            tuple(gres.items()),
+        )
 
     wanted = {
         f"{name}{number}": name
@@ -224,12 +251,21 @@ def load(path: Path = SHIPPED, vm: dict | None = None, fleet: int = 0) -> Topolo
         if kind.on_demand
     }
     nodes, counts = [], dict.fromkeys(classes, 1)
-    for name, class_name in [*data["nodes"].items(), *wanted.items()]:
+    for name, described in [*data["nodes"].items(), *wanted.items()]:
         if not re.fullmatch(NAME, name) or name == cluster["controller"]:
             raise wrong(
                 f"nodes.{name}",
                 "is not a valid node name",
                 "use lower-case letters, digits and dashes, and another name than the controller's",
+            )
+        if not isinstance(described, dict):
+            described = {"class": described}
+        class_name, features = described.get("class"), described.get("features", [])
+        if described.keys() - {"class", "features"} or not _are_names(features):
+            raise wrong(
+                f"nodes.{name}",
+                "is neither a class nor a table of `class` and `features`",
+                'for example "native", or { class = "native", features = ["rack1"] }',
             )
         if not isinstance(class_name, str) or class_name not in classes:
             raise wrong(
@@ -247,7 +283,8 @@ def load(path: Path = SHIPPED, vm: dict | None = None, fleet: int = 0) -> Topolo
         link_class = classes[class_name]
         if counts[class_name] > MOST_NODES + 1:
             raise wrong(f"nodes.{name}", f"is one too many in {class_name!r}", "add another class")
-        nodes.append(Node(name, link_class, str(link_class.subnet[counts[class_name]])))
+        address = str(link_class.subnet[counts[class_name]])
+        nodes.append(Node(name, link_class, address, tuple(features)))
     for name, count in counts.items():
         if count == 1 and not classes[name].on_demand:
             raise wrong(
@@ -265,3 +302,15 @@ def load(path: Path = SHIPPED, vm: dict | None = None, fleet: int = 0) -> Topolo
         tuple(nodes),
         None if vm is None else machines.choose(data.get("vm", {}), vm),
     )
+
+
+def _are_names(value) -> bool:
+    """Whether this is a list of names that Slurm takes for features."""
+    return isinstance(value, list) and all(
+        isinstance(one, str) and re.fullmatch(NAME, one) for one in value
+    )
+
+
+def _is_counted(name: str, count) -> bool:
+    """Whether this is a resource's name and its count on a node."""
+    return re.fullmatch(NAME, name) is not None and type(count) is int and 0 < count <= MOST_GRES

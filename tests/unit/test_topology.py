@@ -65,6 +65,31 @@ def test_slurm_conf_has_every_partition_and_the_hosts_facts(tmp_path):
     assert conf.count("CPUs=4 RealMemory=8000") == 14
 
 
+def test_features_and_counted_resources_reach_slurm(tmp_path):
+    text = SHIPPED.replace("slot = 4", "slot = 4, licence = 1")
+    plan = load(tmp_path, text + 'native3 = "native"\n')
+    conf, gres = plan.render("slurm.conf", **FACTS), plan.render("gres.conf", **FACTS)
+    ends = [line.partition("RealMemory=8000 ")[2] for line in conf.splitlines()]
+    wanted = [
+        f"{features} Gres=slot:4,licence:1 State=UNKNOWN"
+        for features in (
+            "Feature=bare-metal,rack1",
+            "Feature=bare-metal,rack2",
+            "Feature=bare-metal",
+        )
+    ]
+    assert [one for one in ends if "Feature" in one] == wanted and "State=UNKNOWN" in ends
+    assert "\nGresTypes=licence,slot\n" in conf
+    assert "\nNodeName=native3 Name=licence Count=1 Flags=CountOnly\n" in gres
+    assert gres.count("\nNodeName=") == 6
+
+
+def test_without_counted_resources_slurm_gets_none(tmp_path):
+    plan = load(tmp_path, SHIPPED.replace(", gres = { slot = 4 }", ""))
+    assert "Gres" not in plan.render("slurm.conf", **FACTS)
+    assert "NodeName" not in plan.render("gres.conf", **FACTS)
+
+
 def test_a_node_sees_the_controller_on_its_own_segment(tmp_path):
     plan = load(tmp_path)
     assert plan.hosts(plan.nodes[-1])[0] == ("login", plan.nodes[-1].link_class.gateway)
@@ -133,15 +158,25 @@ def test_a_template_that_lacks_a_fact_says_so(tmp_path):
         ),
         ('"cc"', '"native"', ["classes.emulated", "partition 'native'", "class 'native'"]),
         (
-            '{ link = "bridge",  partitions = ["native"] }',
-            '"bridge"',
-            ["classes.native", "exactly `link`", "`partitions`"],
+            '{ link = "macvlan", partitions = ["passthrough"] }',
+            '"macvlan"',
+            ["classes.passthrough", "exactly `link`", "`partitions`"],
         ),
         (
-            'native1      = "native"',
-            'native1 = "natvie"',
+            'emulated1    = "emulated"',
+            'emulated1 = "emualted"',
+            ["nodes.emulated1", "class 'emualted'", "native, passthrough"],
+        ),
+        (
+            'class = "native", features',
+            'class = "natvie", features',
             ["nodes.native1", "class 'natvie'", "native, passthrough"],
         ),
+        ("rack1", "rack,1", ["nodes.native1", "`class` and `features`", "rack1"]),
+        ('features = ["rack1"]', "memory = 1", ["nodes.native1", "`class` and `features`"]),
+        ("bare-metal", "bare metal", ["classes.native", "`features` is not a list of names"]),
+        ("slot = 4", "slot = 0", ["classes.native", "`gres`", "{ slot = 4 }", "1 to 1000"]),
+        ("slot = 4", "slot = true", ["classes.native", "`gres`", "{ slot = 4 }"]),
         ("native1 ", "Native_1 ", ["nodes.Native_1", "not a valid", "lower-case"]),
         (
             "native1 ",
