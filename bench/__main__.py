@@ -69,9 +69,17 @@ PROMISES = {
     **{("what finds promises", f"CV {cv} %", FINDS): (94, None) for cv in (2, 5, 8)},
     ("a plain session", "5 repeats, baseline of 60", 0.1): (60, None),
     ("a plain session", "5 repeats, baseline of 20", 0.2): (55, None),
-    ("baseline of one day", "CV 3 %, days 0 %", 0.0): (5, None),
-    ("baseline of one day", "CV 3 %, days 1 %", 0.0): (5, None),
-    ("baseline of one day", "CV 3 %, days 1 %", 0.1): (80, None),
+    **{("other noise", shape.name, 0.0): (5, None) for shape in bench_noise.SHAPES},
+    ("other noise", "heavy tails: Student's t of 2 degrees", 0.05): (1, None),
+    # One level shows nothing of how levels differ: the promise holds up to UNKNOWN_DRIFT.
+    **{
+        ("baseline of few levels", f"{few}, levels differ by {differ}", 0.0): (5, None)
+        for few in ("1 of 60 repeats", "1 of 20 repeats", "3 of 7 repeats")
+        for differ in ("0 %", "1 %", "2 %", "2 % in a fifth", "10 % in a fifth")
+        if few.startswith("3") or not differ.startswith("10")
+    },
+    ("baseline of few levels", "3 of 7 repeats, levels differ by 1 %", 0.2): (90, None),
+    ("baseline of few levels", "1 of 20 repeats, levels differ by 1 %", 0.2): (50, None),
     ("history", "history, days of 2 % with a memory", 0.0): (6, None),
     ("history", "creep a week, by night 84", 0.0): (1, None),
     ("history", "creep a week, by night 84", 0.005): (75, None),

@@ -20,6 +20,9 @@ from nearmetal.stats.plan import BASELINE_SESSIONS
 CASES, VARIABLES = 50, 4
 #: Seconds of a day.
 DAY = 86400
+#: The model of a confirmation's time: a job that waits and starts, and each of its launches. Jobs
+#: run one after the other.
+JOB_SECONDS, LAUNCH_SECONDS = 30, 20
 
 
 @dataclass(frozen=True)
@@ -28,8 +31,13 @@ class Cost:
 
     runs: int  #: of ReFrame
     launches: int  #: fresh ones, of all cases
+    jobs: int  #: one for each case of a run
     left: int  #: variables that are inconclusive at its end
     exit_code: int
+
+    @property
+    def minutes(self) -> float:
+        return (self.jobs * JOB_SECONDS + self.launches * LAUNCH_SECONDS) / 60
 
 
 def cost(rng, cv: float, known: Baseline, which: str) -> Cost:
@@ -42,11 +50,12 @@ def cost(rng, cv: float, known: Baseline, which: str) -> Cost:
         report = judge_session(session, known, fresh, day)
         return watch.watched(report, known, [], fresh, day.drifts)
 
-    report, runs, launches = judged(), 0, 0
+    report, runs, launches, jobs = judged(), 0, 0, 0
     while runs < bounds.rounds:
         wanted = confirm.suspicious(report, fresh, bounds, which, rounds=runs)
         if not wanted:
             break
+        jobs += len(wanted)
         for where, again in wanted.items():
             launches += again.repeats
             for name in names():
@@ -54,7 +63,7 @@ def cost(rng, cv: float, known: Baseline, which: str) -> Cost:
                 fresh.setdefault((*where, name), []).extend(map(float, values))
         report, runs = judged(), runs + 1
     left = sum(one.name == "inconclusive" for one in report.verdicts)
-    return Cost(runs, launches, left, report.exit_code)
+    return Cost(runs, launches, jobs, left, report.exit_code)
 
 
 def baseline(rng, cv: float) -> Baseline:

@@ -69,6 +69,45 @@ MIXTURES = [
 ]
 
 
+@dataclass(frozen=True)
+class Shape:
+    """Noise between repeats that is no normal one."""
+
+    name: str
+    #: function: generator, shape -> values around 1; those of a session are on the last axis
+    of: Callable
+
+
+def _tails(rng, shape) -> np.ndarray:
+    return np.exp(0.03 * rng.standard_t(2, shape))
+
+
+def _two_modes(rng, shape) -> np.ndarray:
+    return np.exp(rng.normal(0, 0.01, shape)) * np.where(rng.random(shape) < 0.3, 1.2, 1.0)
+
+
+def _resembling(memory: float) -> Callable:
+    def of(rng, shape) -> np.ndarray:
+        *rows, count = shape
+        return remembering(rng, math.prod(rows), count, memory, 0.03).reshape(shape)
+
+    return of
+
+
+def _slow_launches(rng, shape) -> np.ndarray:
+    return np.exp(rng.normal(0, 0.03, shape)) * np.where(rng.random(shape) < 0.1, 3.0, 1.0)
+
+
+#: What repeats of real programs resemble.
+SHAPES = [
+    Shape("heavy tails: Student's t of 2 degrees", _tails),
+    Shape("two modes, 20 % apart", _two_modes),
+    Shape("repeats resemble the ones before (AR 0.7)", _resembling(0.7)),
+    Shape("repeats resemble the ones before (AR 0.9)", _resembling(0.9)),
+    Shape("10 % of launches three times slower", _slow_launches),
+]
+
+
 def uneven(rng, variables: int, days: Days, baseline: int, fresh: int):
     """A baseline, (variables, sessions, SESSION), fresh repeats, (variables, fresh), and which
     variables are quiet, (variables,)."""

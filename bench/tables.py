@@ -15,7 +15,16 @@ from bench import methods as bench_methods
 from bench import noise as bench_noise
 from nearmetal import history
 from nearmetal.stats import drift, nights, pairs, ranks, sequential, two_sessions
-from nearmetal.stats.plan import ANALYSES, CONFIRMATION_ERROR, PAIRS, PRIOR_DRIFT, alpha, day_error
+from nearmetal.stats.plan import (
+    ANALYSES,
+    CONFIRMATION_ERROR,
+    PAIRS,
+    PRIOR_DRIFT,
+    UNKNOWN_DRIFT,
+    alpha,
+    day_error,
+    least_drift,
+)
 
 STEPS = (0.0, 0.03, 0.05, 0.10)
 #: `step` of a row where each variable has a step of its own `finds`.
@@ -123,7 +132,7 @@ def finds(rng, plan) -> list[Row]:
 def plain(rng, plan) -> list[Row]:
     """Changes that a session decides without fresh repeats, by its number of repeats."""
     rows = []
-    for baseline, days, drifting in ((plan.baseline, 12, 0.0), (20, 1, PRIOR_DRIFT)):
+    for baseline, days, drifting in ((plan.baseline, 12, 0.0), (20, 1, least_drift(1, 1))):
         for repeats in (3, DEFAULT[0], 7):
             for step in (0.0, 0.10, 0.20, 0.50):
                 base, new = bench_noise.campaign(rng, plan.trials, 0.03, 0.0, baseline, repeats)
@@ -274,28 +283,84 @@ def campaigns(rng, plan) -> list[Row]:
     return rows
 
 
-def of_one_day(rng, plan) -> list[Row]:
-    """Campaigns against a baseline of a single day, on another day: unchanged ones with any alarm,
-    and steps of 10 % that are found."""
-    rows, error = [], alpha(plan.variables)
-    drift_of = np.full(plan.variables, PRIOR_DRIFT)
-    for cv, days in ((0.03, 0.0), (0.03, 0.01)):
-        for step in (0.0, 0.1):
-            shift = np.exp(rng.normal(0, days, (2, plan.campaigns, plan.variables, 1)))
-            flags = []
-            for first, second in zip(*shift):
-                base = np.log(bench_noise.repeats(rng, (plan.variables, plan.baseline), cv) * first)
-                new = bench_noise.repeats(rng, (plan.variables, ANALYSES[-1]), cv) * second
-                new = np.log(new * (1 + step))
-                judged = sequential.decide(base, new, error, drift_of, 1, day_error(plan.variables))
-                flags.append((judged.side == 1).any() if not step else (judged.side == 1).mean())
-            name = f"CV {100 * cv:.0f} %, days {100 * days:.0f} %"
-            if step:
-                found = round(sum(flags) * plan.variables)
-                rows.append(Row(step, name, found, len(flags) * plan.variables))
-            else:
-                rows.append(Row.of(step, name, np.array(flags)))
+def other_noise(rng, plan) -> list[Row]:
+    """Unchanged campaigns with any alarm, and steps of 5 % that are found, where the noise between
+    repeats is not that of the other tables."""
+    rows = []
+    for shape in bench_noise.SHAPES:
+        alarms, found = [], []
+        for number in range(2 * plan.campaigns):
+            sessions = plan.baseline // bench_noise.SESSION
+            base = shape.of(rng, (plan.variables, sessions, bench_noise.SESSION))
+            fresh = shape.of(rng, (plan.variables, ANALYSES[-1]))
+            drifting = drift.effective(base, plan.variables)
+            alarms.append(_flagged(base, fresh, drifting, plan).any())
+            if number < plan.campaigns // 4 or not found:
+                found.append(_flagged(base, fresh * 1.05, drifting, plan))
+        rows.append(Row.of(0.0, shape.name, np.array(alarms)))
+        rows.append(Row.of(0.05, shape.name, np.concatenate(found)))
     return rows
+
+
+def _flagged(base, new, drifting, plan) -> np.ndarray:
+    """Which variables the gate calls regressed, of a baseline of so many days."""
+    logs, fresh, days = np.log(base.reshape(len(base), -1)), np.log(new), base.shape[1]
+    drifting = drifting * _of_day(logs, fresh[:, : DEFAULT[0]], drifting)
+    error, of_days = alpha(plan.variables), day_error(plan.variables)
+    return sequential.decide(logs, fresh, error, drifting, days, of_days).side == 1
+
+
+#: Baselines of few levels: (levels, repeats of each); and how levels differ: (name, part of the
+#: variables, by how much, step).
+FEW = ((1, 60), (1, 20), (3, 7))
+LEVELS_DIFFER = (
+    ("0 %", 1.0, 0.0, 0.1),
+    ("1 %", 1.0, 0.01, 0.2),
+    ("2 %", 1.0, 0.02, 0.2),
+    ("2 % in a fifth", 0.2, 0.02, 0.2),
+    ("10 % in a fifth", 0.2, 0.10, 0.2),
+)
+
+
+def of_few_levels(rng, plan) -> list[Row]:
+    """Campaigns against a baseline of few levels, at another level: unchanged ones with any alarm,
+    and steps that are found. A level is a day, or an hour of one."""
+    rows, variables = [], plan.variables
+    for levels, repeats in FEW:
+        for differ, part, far, step in LEVELS_DIFFER:
+            alarms, found = [], []
+            for number in range(plan.campaigns):
+                drifts = np.where(rng.random(variables) < part, far, 0.0)[:, None]
+                shifts = np.exp(rng.normal(0, 1, (variables, levels + 1)) * drifts)
+                base = bench_noise.repeats(rng, (variables, levels, repeats), 0.03)
+                base = base * shifts[:, :-1, None]
+                new = bench_noise.repeats(rng, (variables, ANALYSES[-1]), 0.03) * shifts[:, -1:]
+                drifting = np.maximum(
+                    drift.effective(base, variables), least_drift(min(levels, 2), levels)
+                )
+                alarms.append(_flagged(base, new, drifting, plan).any())
+                if number < plan.campaigns // 4 or not found:
+                    found.append(_flagged(base, new * (1 + step), drifting, plan))
+            name = f"{levels} of {repeats} repeats, levels differ by {differ}"
+            rows.append(Row.of(0.0, name, np.array(alarms)))
+            rows.append(Row.of(step, name, np.concatenate(found)))
+    return rows
+
+
+def _finds_of_few(plan) -> str:
+    """What a baseline of 20 repeats finds, by the drift that is assumed."""
+    noise, error = np.array([0.03]), alpha(plan.variables)
+    said = []
+    for assumed in (PRIOR_DRIFT, UNKNOWN_DRIFT, 0.03):
+        errors = sequential.Errors(
+            noise, FEW[1][1], np.array([assumed]), 1, day_error(plan.variables)
+        )
+        finds, alone = errors.detectable(error)[0], errors.threshold(DEFAULT[0])[0]
+        said.append(
+            f"{100 * assumed:.0f} % assumed: finds {100 * np.expm1(finds):.1f} %, five repeats "
+            f"alone {100 * np.expm1(alone):.1f} %"
+        )
+    return f"At CV 3 %, 20 repeats of one day: {'; '.join(said)}"
 
 
 def confirmations(rng, plan) -> tuple[list[Row], str]:
@@ -313,7 +378,15 @@ def confirmations(rng, plan) -> tuple[list[Row], str]:
             alarms = np.array([one.exit_code != 0 for one in costs])
             rows.append(Row.of(0.0, name, alarms, [one.launches for one in costs]))
             runs = [one.runs for one in costs]
-            lines.append(f"{name}: {np.mean(runs):.1f} runs of ReFrame, {max(runs)} at most")
+            minutes = [one.minutes for one in costs]
+            lines.append(
+                f"{name}: {np.mean(runs):.1f} runs of ReFrame, {max(runs)} at most; "
+                f"{np.mean(minutes):.0f} minutes, {max(minutes):.0f} at most"
+            )
+    lines.append(
+        f"minutes: {confirmation.JOB_SECONDS} s for each job, {confirmation.LAUNCH_SECONDS} s for "
+        "each launch, one job after the other"
+    )
     cases = f"{confirmation.CASES} cases of {confirmation.VARIABLES} variables"
     return rows, "; ".join([f"campaigns of {cases} that do not end with 0", *lines])
 
@@ -490,9 +563,15 @@ def tables(rng, plan):
         f"each of {plan.variables} unchanged variables; flagged: a campaign with any alarm",
     )
     yield (
-        "baseline of one day",
-        of_one_day(rng, plan),
-        "flagged at 0 %: an unchanged campaign of another day with any alarm; else: a variable",
+        "other noise",
+        other_noise(rng, plan),
+        "flagged at 0 %: an unchanged campaign with any alarm; else: a variable",
+    )
+    yield (
+        "baseline of few levels",
+        of_few_levels(rng, plan),
+        "flagged at 0 %: an unchanged campaign at another level with any alarm; else: a variable. "
+        + _finds_of_few(plan),
     )
     yield "confirmation", *confirmations(rng, plan)
     yield (

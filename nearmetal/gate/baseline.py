@@ -12,10 +12,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import statistics
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
 
 import jsonschema
@@ -24,6 +26,7 @@ import yaml
 from nearmetal import choices, clean, files, metrics, results, strict_yaml
 from nearmetal.checkout import BASELINES, PACKAGE
 from nearmetal.errors import NearmetalError
+from nearmetal.stats import plan
 
 #: Bound of a reference: this many times the spread, and at least this fraction. ReFrame fails a
 #: value beyond it. The gate judges all other values, from all samples.
@@ -89,13 +92,24 @@ class Entry:
 
     def by_day(self, variable: str) -> list[list[float]]:
         """The variable's samples, grouped by day: sessions of one day share its shift."""
+        return self._grouped(variable, list(map(day_of, self.sessions.values())))
+
+    def by_level(self, variable: str) -> list[list[float]]:
+        """The variable's samples, grouped by level: sessions of one half-hour share its shift."""
+        return self._grouped(variable, levels_of(self.sessions.values()))
+
+    def _grouped(self, variable: str, labels: Sequence[Hashable]) -> list[list[float]]:
         samples = self.samples[variable]
         if len(samples) != len(self.sessions):  # a session lacks the variable
             return samples
-        days: dict[str, list[float]] = {}
-        for start, values in zip(self.sessions.values(), samples):
-            days.setdefault(day_of(start), []).extend(values)
-        return list(days.values())
+        groups: dict[Hashable, list[float]] = {}
+        for label, values in zip(labels, samples):
+            groups.setdefault(label, []).extend(values)
+        return list(groups.values())
+
+    def least_drift(self, variable: str) -> float:
+        """The drift that is assumed of the variable, at least; 0: its days show it."""
+        return plan.least_drift(len(self.by_day(variable)), len(self.by_level(variable)))
 
 
 def _equally(check: str, variable: str) -> float:
@@ -155,6 +169,33 @@ class Baseline:
 def day_of(start: str) -> str:
     """The day of a session's start: `20260801` of `20260801T101500+0000`."""
     return start[:8]
+
+
+def time_of(start: str) -> float | None:
+    """Seconds since 1970 of a session's start; None for a text that is no time."""
+    try:
+        return datetime.strptime(start, "%Y%m%dT%H%M%S%z").timestamp()
+    except ValueError:
+        return None
+
+
+def levels_of(starts: Iterable[str]) -> list[Hashable]:
+    """The level of each start: sessions that start within LEVEL_MINUTES of its first one are one
+    level. A text that is no time is a level of its own."""
+    starts = list(starts)
+    times = [time_of(start) for start in starts]
+    first, level = -math.inf, {}
+    for at in sorted(time for time in times if time is not None):
+        first = at if at - first >= 60 * plan.LEVEL_MINUTES else first
+        level[at] = first
+    return [start if time is None else level[time] for start, time in zip(starts, times)]
+
+
+def span_of(starts: Iterable[str]) -> float | None:
+    """Seconds between the first and the last start; None if one of them is no time."""
+    times = [time_of(start) for start in starts]
+    known = [time for time in times if time is not None]
+    return max(known) - min(known) if known and len(known) == len(times) else None
 
 
 def directory() -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections import Counter
 from dataclasses import replace
@@ -14,9 +15,12 @@ from nearmetal import metrics, results
 from nearmetal.facts import changed_facts, nodes_in
 from nearmetal.gate import foreign, relative
 from nearmetal.gate.baseline import MAY_DIFFER, Baseline, BaselineError, Entry, Key, Noise
-from nearmetal.gate.session import drifts
+from nearmetal.gate.session import drifts, few_days
 from nearmetal.results import FACTS, Case, Database, Session, Value
 from nearmetal.stats import judge, plan, ranks
+
+#: Repeats of each of LEAST_LEVELS sessions that together are enough for a baseline.
+LEVEL_REPEATS = math.ceil(plan.LEAST_BASELINE / plan.LEAST_LEVELS)
 
 
 def choose(
@@ -103,30 +107,61 @@ def record(
         entries[key] = _entry(key, cases, sessions, earlier)
     after = Baseline(before.system, before.path, {**before.entries, **entries})
     after = _with_detectable_changes(after, leave_out_noisy, notes)
-    lacking = foreign.note(case for session in sessions for case in session.cases)
-    return after, list(dict.fromkeys(filter(None, [*notes, *_next_rung(after), lacking])))
+    every = [case for session in sessions for case in session.cases]
+    option, lacking = foreign.repeats(LEVEL_REPEATS, every), foreign.note(every)
+    return after, list(dict.fromkeys(filter(None, [*notes, *_next_rung(after, option), lacking])))
 
 
-def _next_rung(baseline: Baseline) -> list[str]:
-    """A note on what more sessions would bring."""
-    count, days = len(baseline.sessions), baseline.days
-    if days >= plan.LEAST_DAYS:
-        return []
-    found = [
-        noise.finds
-        for entry in baseline.entries.values()
-        for noise in entry.noise.values()
+def _next_rung(baseline: Baseline, option: str) -> list[str]:
+    """A note on what more sessions would bring.
+
+    :arg option: ReFrame's for as many repeats as a session of LEAST_LEVELS needs.
+    """
+    judged = [
+        (key, name)
+        for key, entry in baseline.entries.items()
+        for name, noise in entry.noise.items()
         if noise.finds is not None
     ]
-    finds = f" Half of the variables find {100 * statistics.median(found):.0f} %." if found else ""
-    add = f"`nearmetal baseline record --system {baseline.system} --add`"
-    return [
-        (
-            f"the baseline is of {count} session{'s' * (count != 1)} on {days} "
-            f"day{'s' * (days != 1)}. Fewer than {plan.LEAST_DAYS} days do not show how much days "
-            f"differ, so that {100 * plan.PRIOR_DRIFT:.0f} % is assumed.{finds} {add} on other "
-            "days adds sessions that are ok, and finds smaller changes"
+    few = few_days(baseline, judged)
+    if not few:
+        return []
+    least = {one: baseline.entries[one[0]].least_drift(one[1]) for one in judged}
+    finds = statistics.median(baseline.entries[key].noise[name].finds or 0 for key, name in judged)
+    sessions = _number(len(baseline.sessions), "session")
+    lines = [
+        f"the baseline is of {sessions} on {_number(baseline.days, 'day')}",
+        few,
+        *_measured_drift(baseline, least),
+        f"Half of the variables find {100 * finds:.0f} %",
+    ]
+    if plan.UNKNOWN_DRIFT in least.values():
+        lines.append(
+            f"Sessions that start within {plan.LEVEL_MINUTES} minutes do not show how hours differ "
+            f"either. {plan.LEAST_LEVELS} sessions ({option}) at least {plan.LEVEL_MINUTES} minutes "
+            f"apart cost as much as one of {plan.LEAST_BASELINE} repeats, and show it: then "
+            f"{100 * plan.PRIOR_DRIFT:.0f} % is assumed"
         )
+    lines.append(
+        f"`nearmetal baseline record --system {baseline.system} --add` on other days adds sessions "
+        "that are ok, and finds smaller changes"
+    )
+    return [". ".join(line[0].upper() + line[1:] for line in lines)]
+
+
+def _number(count: int, what: str) -> str:
+    return f"{count} {what}{'s' * (count != 1)}"
+
+
+def _measured_drift(baseline: Baseline, least: dict[tuple[Key, str], float]) -> list[str]:
+    """A sentence on the variables that drift by more than is assumed of them at least."""
+    found = {one: of for one, of in drifts(baseline).items() if one in least and of > least[one]}
+    if not found:
+        return []
+    (key, name), most = max(found.items(), key=lambda one: one[1])
+    return [
+        f"Its sessions differ by more in {len(found)} variables, most in {name} of "
+        f"{' | '.join(key)}: {100 * most:.1f} %"
     ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -22,9 +23,8 @@ Fresh = dict[tuple[str, str, str, str], list[float]]
 
 
 _FEW_DAYS = (
-    f"the baseline is of {{days}}, fewer than {plan.LEAST_DAYS}: how much days differ is not "
-    f"known, and {100 * plan.PRIOR_DRIFT:.0f} % is assumed. Where they differ more, a day is "
-    "called a change. `nearmetal baseline record --system {system} --add` on other days extends it"
+    "{few}. Where they differ more, a day is called a change. "
+    "`nearmetal baseline record --system {system} --add` on other days extends it"
 )
 
 
@@ -87,9 +87,9 @@ def judge_session(
             f"the session lacks {lacking} of the {session.promised} cases that ReFrame selected"
         )
         verdicts.append(Verdict("", "", "", "", "", "incomplete", reason=reason))
-    if any(one.rung == RUNGS[-2] for one in verdicts):
-        days = "one day" if baseline.days == 1 else f"{baseline.days} days"
-        few = _FEW_DAYS.format(days=days, system=session.system)
+    few = few_days(baseline, [(one.key, one.variable) for one in verdicts])
+    if few:
+        few = _FEW_DAYS.format(few=few, system=session.system)
         note = "; ".join(filter(None, [note, few]))
     notes = [
         day.note,
@@ -121,26 +121,59 @@ def _without_natives_changes(verdicts: list[Verdict], native: str) -> list[Verdi
     return found
 
 
-def drifts(baseline: Baseline) -> Drifts:
-    """Drift of each variable between days, beyond their samples' noise.
+def few_days(baseline: Baseline, variables: Iterable[tuple[Key, str]]) -> str:
+    """What is assumed of those of the baseline's variables that have few days; '' if none has."""
+    known = baseline.entries
+    entries = [
+        (known[key], name)
+        for key, name in variables
+        if key in known and name in known[key].samples
+    ]
+    few = [(entry, name) for entry, name in entries if entry.least_drift(name)]
+    if not few:
+        return ""
+    which = "the baseline"
+    if len(few) < len(entries):
+        which = f"the baseline of {len(few)} of {len(entries)} variables"
+    days = sorted({len(entry.by_day(name)) for entry, name in few})
+    drift = sorted({100 * entry.least_drift(name) for entry, name in few})
+    said = "one day" if days == [1] else f"{_range(days)} days"
+    return (
+        f"{which} is of {said}, fewer than {plan.LEAST_DAYS}: how much days differ is not known, and "
+        f"at least {_range(drift)} % is assumed"
+    )
 
-    At least PRIOR_DRIFT where the baseline has few days.
+
+def _range(values: Sequence[float]) -> str:
+    """`1` or `1 to 3`, of sorted values."""
+    return " to ".join(f"{one:.0f}" for one in dict.fromkeys((values[0], values[-1])))
+
+
+def drifts(baseline: Baseline) -> Drifts:
+    """Drift of each variable between days or hours, beyond their samples' noise.
+
+    Sessions of one day share its shift, and differ by their hours: the larger drift counts, of days
+    and of levels. It is at least what is assumed of a variable with few days.
     """
     entries = baseline.whole or baseline.entries
     keys = [(key, name) for key, entry in entries.items() for name in entry.samples]
-    least = plan.PRIOR_DRIFT if baseline.days < plan.LEAST_DAYS else 0.0
     weight = baseline.weight(baseline.entries)
     found: Drifts = {}
     # The native median of a session shifts all of its ratios: they are a mixture of their own.
     for ratios in (False, True):
         part = [(key, name) for key, name in keys if relative.is_ratio(name) == ratios]
         days = [entries[key].by_day(name) for key, name in part]
+        levels = [entries[key].by_level(name) for key, name in part]
+        least = [entries[key].least_drift(name) for key, name in part]
         weights = [baseline.weigh(key[0], name) for key, name in part]
         for own in set(weights):  # each weight has its own part of the days' error
-            drifting = drift.effective(days, max(1.0, weight / own))
+            variables = max(1.0, weight / own)
+            drifting = drift.effective(days, variables)
+            if levels != days:
+                drifting = np.maximum(drifting, drift.effective(levels, variables))
             found |= {
-                one: max(float(of), least)
-                for one, of, its in zip(part, drifting, weights)
+                one: max(float(of), assumed)
+                for one, of, assumed, its in zip(part, drifting, least, weights)
                 if its == own
             }
     return found

@@ -114,7 +114,8 @@ def _judged(
     if better is None:
         return one
     try:
-        found = nights.watch(recorded, [of for _, of in samples], better, variables, drift)
+        dates, values = [date for date, _ in samples], [of for _, of in samples]
+        found = nights.watch(recorded, values, better, variables, drift, dates)
     except JudgeError:
         return one
     if found.name == "watched" and found.finds is None:

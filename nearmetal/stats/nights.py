@@ -7,14 +7,15 @@ in quality control and dynamical systems, JRSS B 57, 1995, section 3), on ranks.
 
 The error of a night is divided among variables and windows (Bonferroni): the chance that an
 unchanged night raises any alarm is at most NIGHT_ERROR. Where days differ, the change must also
-exceed what so many days do.
+exceed what so many days do. Sessions of one day share its shift, so that days count.
 """
 
 from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -51,13 +52,16 @@ def watch(
     lower_is_better: bool,
     variables: float = 1,
     drift: float | None = None,
+    dates: Sequence[Hashable] | None = None,
 ) -> Watch:
     """Judge one variable by the last sessions together.
 
     :arg baseline: sessions with one value for each repeat.
     :arg nights: sessions since the baseline, oldest first, with one value for each repeat.
     :arg variables: number of variables in the campaign.
-    :arg drift: drift between sessions as a fraction, as for `judge`.
+    :arg drift: drift between days as a fraction, as for `judge`.
+    :arg dates: the day of each of `nights`: sessions of one day share its shift. None: each has a
+        day of its own.
     :raises JudgeError: no sample, or a value that is not positive and finite.
     """
     sessions, base = baseline_of(baseline, variables)
@@ -68,7 +72,8 @@ def watch(
         raise JudgeError("no sample to judge")
     error = NIGHT_ERROR / variables / len(WINDOWS)
     drifting = np.array([drift])
-    pools = pools_of(base[None], [night[None] for night in logs], drifting, len(sessions), error)
+    known = days_of(list(map(len, sessions)), range(len(sessions)))
+    pools = pools_of(base[None], [night[None] for night in logs], drifting, known, error, dates)
     better = -1 if lower_is_better else 1
     for alpha, names in ((error, ("regressed", "improved")), (SUSPICION * error / NIGHT_ERROR, ())):
         for pool in pools:
@@ -84,21 +89,46 @@ def pools_of(
     base: np.ndarray,
     nights: Sequence[np.ndarray],
     drift: np.ndarray,
-    sessions: int,
+    sessions: float,
     day_error: float,
+    dates: Sequence[Hashable] | None = None,
 ) -> list[Pool]:
     """The pools of the last sessions, for many variables at once.
 
-    :arg base: logarithms of the baseline, (trials, samples), of this number of sessions.
+    :arg base: logarithms of the baseline, (trials, samples), of this number of days (`days_of`).
     :arg nights: logarithms of each session, (trials, repeats), oldest first.
     :arg drift: (trials,), standard deviation between days.
     :arg day_error: chance that the shifts of days alone are called a change by one pool.
+    :arg dates: the day of each session, as for `watch`.
     """
+    dates = range(len(nights)) if dates is None else dates
+    sizes = [night.shape[1] for night in nights]
     return [
-        Pool(base, np.concatenate(nights[-count:], axis=1), count, drift, sessions, day_error)
+        Pool(
+            base,
+            np.concatenate(nights[-count:], axis=1),
+            count,
+            drift,
+            sessions,
+            day_error,
+            days_of(sizes[-count:], dates[-count:]),
+        )
         for count in WINDOWS
         if count <= len(nights)
     ]
+
+
+def days_of(sizes: Sequence[int], dates: Sequence[Hashable]) -> float:
+    """Number of days of equal size whose mean shift varies as that of these sessions.
+
+    Sessions of one day share its shift, and a day with more samples weighs more: with n samples of
+    each day, it is sum(n)**2 / sum(n**2) (Kish, Survey Sampling, 1965, section 11.7).
+    """
+    by_day: Counter[Hashable] = Counter()
+    for size, date in zip(sizes, dates):
+        by_day[date] += size
+    squares = sum(size**2 for size in by_day.values())
+    return sum(sizes) ** 2 / squares if squares else 1.0
 
 
 @dataclass(frozen=True)
@@ -107,10 +137,11 @@ class Pool:
 
     base: np.ndarray
     new: np.ndarray
-    nights: int
+    nights: int  #: number of sessions
     drift: np.ndarray
-    sessions: int  #: days of the baseline
+    sessions: float  #: days of the baseline
     day_error: float
+    days: float  #: of the pooled sessions, as `days_of` counts them
 
     @functools.cached_property
     def test(self) -> tuple[np.ndarray, np.ndarray]:
@@ -125,8 +156,8 @@ class Pool:
 
     @functools.cached_property
     def between(self) -> np.ndarray:
-        """Standard error of the shift by the drift between sessions."""
-        return self.drift * math.sqrt(1 / self.sessions + 1 / self.nights)
+        """Standard error of the shift by the drift between days."""
+        return self.drift * math.sqrt(1 / self.sessions + 1 / self.days)
 
     @functools.cached_property
     def threshold(self) -> np.ndarray:

@@ -10,9 +10,16 @@ CONFIRMATION_ERROR = 0.01
 DAY_ERROR = 0.0085
 #: Number of days from which a baseline shows how much days differ.
 LEAST_DAYS = 8
-#: Drift from day to day that is assumed where a baseline has fewer days, as a fraction. It is not
-#: measured: shared systems differ by about as much where nothing is wrong with them.
+#: Sessions that started within so many minutes are one level: they show nothing of how hours differ.
+LEVEL_MINUTES = 30
+#: Number of levels from which a baseline of few days shows something of how its hours or days differ
+#: (`make bench-gate`: "baseline of few levels").
+LEAST_LEVELS = 3
+#: Drift from day to day that is assumed, at least, where a baseline has fewer days, as a fraction.
+#: It is not measured: shared systems differ by about as much where nothing is wrong with them.
 PRIOR_DRIFT = 0.01
+#: The same where a baseline has fewer levels too, and so measures nothing of it.
+UNKNOWN_DRIFT = 0.02
 #: Interim analyses: numbers of samples at which a variable is judged.
 ANALYSES = (3, 5, 7, 10, 14, 20, 32, 50, 75)
 #: Number of samples at which the minimum detectable change is found: an analysis that a session of
@@ -39,6 +46,13 @@ MARGIN = 3.0
 LEAST_BASELINE = 20
 #: Default number of sessions of a baseline. `make bench-gate` measures the error rates for it.
 BASELINE_SESSIONS = 12
+
+
+def least_drift(days: int, levels: int) -> float:
+    """The drift that is assumed, at least, of a variable with so many days and levels."""
+    if days >= LEAST_DAYS:
+        return 0.0
+    return PRIOR_DRIFT if levels >= LEAST_LEVELS else UNKNOWN_DRIFT
 
 
 def alpha(variables: float) -> float:

@@ -71,6 +71,30 @@ def test_days_that_differ_are_no_change():
     assert found.name == "watched" and found.finds > 0.05
 
 
+def several_a_day(rng, days: int, a_day: int, drift: float) -> list[list[float]]:
+    """Unchanged sessions, several on each day, which share the day's shift."""
+    shifts = rng.normal(0, drift, days)
+    return [list(np.exp(shift + rng.normal(0, 0.01, 5))) for shift in shifts for _ in range(a_day)]
+
+
+def test_several_unchanged_sessions_a_day_raise_no_alarm_more_often_than_promised():
+    rng, alarms = np.random.default_rng(8), {"sessions": 0, "days": 0}
+    for _ in range(150):
+        base, later = several_a_day(rng, 12, 1, 0.02), several_a_day(rng, 2, 4, 0.02)
+        for what, dates in (("sessions", None), ("days", [1] * 4 + [2] * 4)):
+            found = nights.watch(base, later, True, 1, 0.02, dates)
+            alarms[what] += found.name in ("regressed", "improved")
+    # As many days as sessions would call the day a change. The promise is 1 %.
+    assert alarms["sessions"] >= 6 and alarms["days"] <= 4
+
+
+def test_a_day_of_several_sessions_is_one_day_and_a_longer_one_weighs_more():
+    assert nights.days_of([5] * 8, range(8)) == 8
+    assert nights.days_of([5] * 8, [1] * 4 + [2] * 4) == 2
+    assert nights.days_of([20, 5, 5], [1, 2, 3]) == pytest.approx(2)
+    assert nights.days_of([5, 5], ["one", "one"]) == 1
+
+
 def test_samples_that_cannot_be_judged_are_refused():
     base = sessions(np.random.default_rng(7), 12, 0.02)
     for wrong in ([], [[]], [[1.0, float("nan")]], [[0.0]]):

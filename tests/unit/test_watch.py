@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from nearmetal import results
-from nearmetal.gate import record, render, watch
+from nearmetal.gate import record, render, session, watch
 from nearmetal.gate.baseline import Baseline
 from nearmetal.gate.session import judge_session
 from tests.support.campaigns import campaign
@@ -51,6 +51,27 @@ def test_a_change_of_all_sessions_is_found_together(known):
 
     assert verdict(alone).name == "inconclusive" and verdict(report).name == "regressed"
     assert verdict(report).reason.startswith("over ") and report.exit_code == 1
+
+
+def test_sessions_of_one_day_count_as_one(known, monkeypatch):
+    """Eight sessions of one afternoon show less than eight nights: they share a shift."""
+
+    def later(step: float) -> list[results.Session]:
+        found = [night(number) for number in range(13, 21)]
+        return [
+            replace(one, time=found[0].time + step * number) for number, one in enumerate(found)
+        ]
+
+    monkeypatch.setattr(
+        watch, "drifts", lambda baseline: dict.fromkeys(session.drifts(baseline), 0.03)
+    )
+
+    def finds(step: float) -> float:
+        *earlier, tonight = later(step)
+        report = watched(known, earlier, tonight)
+        return min(one.finds for one in report.verdicts if one.name == "watched")
+
+    assert finds(600) > 1.3 * finds(86400)
 
 
 def test_sessions_since_the_baseline_are_those_after_its_last_one(known):
