@@ -300,6 +300,15 @@ def main() -> int:
         help=f"sessions to record (default: {plan.BASELINE_SESSIONS}, or 1 with --once)",
     )
     parser.add_argument(
+        "--spread",
+        type=float,
+        default=0.0,
+        metavar="MINUTES",
+        help="start the baseline's sessions at least so many minutes apart: `nearmetal baseline "
+        f"record` advises {plan.LEAST_LEVELS} of them at least {plan.LEVEL_MINUTES} minutes apart "
+        "(default: one after the other)",
+    )
+    parser.add_argument(
         "--unchanged",
         type=int,
         help="campaigns without a change (default: 20, or none with --once)",
@@ -320,6 +329,8 @@ def main() -> int:
         "measure nothing (seconds)",
     )
     arguments = parser.parse_args()
+    if arguments.spread and (arguments.first or arguments.again):
+        parser.error("--spread is of a baseline, which neither --first nor --again records")
     sessions, unchanged, repeats, most = plan.BASELINE_SESSIONS, 20, REPEATS, MOST_FRESH
     if arguments.once:
         sessions, unchanged, repeats, most = 1, 0, plan.LEAST_BASELINE, LEAST_FRESH
@@ -341,7 +352,8 @@ def main() -> int:
             return explain.run_again(arguments.only, say)
         namespaces("up")
         count = 10 if arguments.unchanged is None else arguments.unchanged
-        return explain.run(arguments.only, count, arguments.times, arguments.keep, say)
+        spread = 60 * arguments.spread
+        return explain.run(arguments.only, count, arguments.times, arguments.keep, say, spread)
     drills = yaml.safe_load((Path(__file__).parent / "drills.yaml").read_text())
     if unknown := set(arguments.only or ()) - {drill["name"] for drill in drills}:
         parser.error(
@@ -354,7 +366,7 @@ def main() -> int:
     if arguments.only:
         drills = [drill for drill in drills if drill["name"] in arguments.only]
     only = together([drill["only"] for drill in drills]) if arguments.once else None
-    prepare(sessions, repeats, [only])
+    prepare(sessions, repeats, [only], spread=60 * arguments.spread)
     quiet = [
         try_out({"name": f"unchanged {number} of {unchanged}", "must": {}, "may": "(?!)"}, most)
         for number in range(1, unchanged + 1)
@@ -409,10 +421,17 @@ def together(every: list[dict]) -> dict:
 
 
 def prepare(
-    count: int, repeats: int, selections: Sequence[dict | None], settings: Sequence[str] = ()
+    count: int,
+    repeats: int,
+    selections: Sequence[dict | None],
+    settings: Sequence[str] = (),
+    spread: float = 0.0,
 ) -> None:
     """Record the baseline, from this number of sessions of each selection. `settings` as in
-    `campaign`."""
+    `campaign`.
+
+    :arg spread: least number of seconds between the starts of two sessions.
+    """
     write_system()
     files.make_directory(PLACE / "baselines")
     before = list(results.sessions(PLACE / "results.db")) if (PLACE / "results.db").exists() else []
@@ -421,6 +440,8 @@ def prepare(
     for place, only in enumerate(selections):
         sessions = before[place * count : (place + 1) * count]
         for number in range(len(sessions), count):
+            if sessions:
+                wait(sessions[-1].time + spread)
             say(f"baseline: session {number + 1} of {count}")
             sessions.append(campaign(repeats, only, settings))
         known, more = record.record(sessions, known, leave_out_noisy=True)
@@ -430,6 +451,14 @@ def prepare(
         say(f"baseline: {note}")
     most = max(drifts(known).values(), default=0.0)
     say(f"baseline: {known.variables} variables judged, drift {100 * most:.1f} % at most")
+
+
+def wait(until: float) -> None:
+    """Wait for a time in seconds since 1970, and say for how long."""
+    seconds = until - time.time()
+    if seconds > 0:
+        say(f"baseline: the next session starts in {seconds / 60:.1f} minutes")
+        time.sleep(seconds)
 
 
 def try_out(drill: dict, most: int, once: bool = False) -> Outcome:

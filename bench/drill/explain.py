@@ -71,14 +71,19 @@ def load() -> list[dict]:
     return yaml.safe_load(CAUSES.read_text())
 
 
-def run(only: list[str] | None, unchanged: int, times: int, keep: bool, say) -> int:
-    """0 if the explanation is as good as promised."""
+def run(
+    only: list[str] | None, unchanged: int, times: int, keep: bool, say, spread: float = 0.0
+) -> int:
+    """0 if the explanation is as good as promised.
+
+    :arg spread: least number of seconds between the starts of the baseline's sessions.
+    """
     chosen, held = choose(only)
     say(f"held out of the making of the rules: {', '.join(held)}")
     chosen, left_out = possible(chosen)
     for name in left_out:
         say(f"left out, since this machine cannot have it: {name}")
-    record(chosen, keep)
+    record(chosen, keep, spread)
     explained = [quiet(number, unchanged, say) for number in range(unchanged)]
     outcomes = [try_out(one, one["name"] in held, say) for one in chosen for _ in range(times)]
     say("")
@@ -150,7 +155,7 @@ def selection(one: dict) -> dict:
     }
 
 
-def record(drills: Sequence[dict], keep: bool) -> None:
+def record(drills: Sequence[dict], keep: bool, spread: float = 0.0) -> None:
     """Record the baseline from sessions of each selection.
 
     Their database is kept, since the gate also looks at the sessions between: a drill's campaign
@@ -160,7 +165,7 @@ def record(drills: Sequence[dict], keep: bool) -> None:
         shutil.rmtree(drill.PLACE, ignore_errors=True)
     elif recorded().exists():
         files.copy(recorded(), drill.PLACE / "results.db")
-    drill.prepare(SESSIONS, REPEATS, selections(drills), QUICK)
+    drill.prepare(SESSIONS, REPEATS, selections(drills), QUICK, spread)
     files.copy(drill.PLACE / "results.db", recorded())
 
 

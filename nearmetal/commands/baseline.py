@@ -22,6 +22,8 @@ HEADERS = (
     "spread",
     "repeats",
     "sessions",
+    "days",
+    "span",
     "between repeats",
     "finds",
     "recorded",
@@ -184,10 +186,22 @@ def _row(key: baseline.Key, name: str, entry: baseline.Entry) -> list:
         f"{100 * noise.spread:.1f} %",
         noise.launches,
         len(entry.sessions),
+        len(entry.by_day(name)),
+        _span(entry),
         "-" if noise.between is None else f"{100 * noise.between:.0f} %",
         "not judged" if noise.finds is None else f"{100 * noise.finds:.0f} %",
         entry.recorded,
     ]
+
+
+def _span(entry: baseline.Entry) -> str:
+    """Time between the first and the last session's start: `11 min`, `7 h` or `12 days`."""
+    seconds = baseline.span_of(entry.sessions.values())
+    if seconds is None:
+        return "unknown"
+    if seconds < 7200:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.0f} h" if seconds < 2 * 86400 else f"{seconds / 86400:.0f} days"
 
 
 def check(arguments) -> int:

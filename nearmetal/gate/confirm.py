@@ -44,6 +44,40 @@ class _State:
     nodes: dict[Where, set[str]] = field(default_factory=dict)  #: where they were measured again
     repeats: dict[Where, int] = field(default_factory=dict)  #: fresh ones
 
+    def add(self, session: Session, case: Case) -> Mapping[str, list[float]]:
+        """Add a case that was measured again; returns its samples by variable."""
+        samples = {value.variable: list(value.samples) for value in case.values}
+        samples |= relative.fresh_ratios(session, case.where, samples)
+        for name, values in samples.items():
+            self.fresh.setdefault((*case.where, name), []).extend(values)
+        self.nodes.setdefault(case.where, set()).update(rerun.nodes_of(case))
+        count = max(map(len, samples.values()), default=0)
+        self.repeats[case.where] = self.repeats.get(case.where, 0) + count
+        return samples
+
+
+@dataclass(frozen=True)
+class Vanished:
+    """Changes of a case that fresh repeats did not show."""
+
+    where: Where
+    variables: tuple[str, ...]  #: each with its change, in words
+    nodes: tuple[str, ...]  #: on which they were seen
+    again: tuple[str, ...]  #: on which the case was measured again
+    repeats: int  #: fresh ones
+
+    @property
+    def said(self) -> str:
+        """What vanished, in words."""
+        first = ", ".join(self.nodes) or "unknown nodes"
+        then = ", ".join(self.again) or "unknown nodes"
+        same = sorted(self.nodes) == sorted(self.again)
+        where = f"on the same nodes ({then})" if same else f"on {then} instead of {first}"
+        return (
+            f"{' | '.join(self.where)}: {some(self.variables)}; {self.repeats} fresh repeats "
+            f"{where} do not show it"
+        )
+
 
 def measure_again(
     report: GateReport,
@@ -87,7 +121,8 @@ def measure_again(
         _take(found, session, wanted, report, state, which)
         report = _with_lost(judge(fresh), state.lost, which)
         after_round(report)
-    notes = [*_vanished(report, seen, state), *_left(report, fresh, bounds, which, state, stopped)]
+    gone = [f"vanished: {one.said}" for one in _vanished(report, seen, state)]
+    notes = [*gone, *_left(report, fresh, bounds, which, state, stopped)]
     return replace(report, notes=(*report.notes, *notes), confirmed=True)
 
 
@@ -122,15 +157,10 @@ def _take(
         if isinstance(case, str):
             state.lost[where] = f"could not be measured again: {case}"
             continue
-        samples = {value.variable: list(value.samples) for value in case.values}
-        samples |= relative.fresh_ratios(session, where, samples)
-        for name, values in samples.items():
-            state.fresh.setdefault((*where, name), []).extend(values)
+        samples = state.add(session, case)
         lacking = sorted(open_variables.get(where, set()) - samples.keys())
         if lacking:
             state.lost[where] = f"measured again, but without a value of {', '.join(lacking)}"
-        state.nodes.setdefault(where, set()).update(rerun.nodes_of(case))
-        state.repeats[where] = state.repeats.get(where, 0) + max(map(len, samples.values()))
 
 
 def _with_lost(report: GateReport, lost: Mapping[Where, str], which: str) -> GateReport:
@@ -144,24 +174,45 @@ def _with_lost(report: GateReport, lost: Mapping[Where, str], which: str) -> Gat
     return replace(report, verdicts=verdicts)
 
 
+def vanished(
+    session: Session, again: Iterable[Session], judge: Callable[[Fresh], GateReport]
+) -> list[Vanished]:
+    """Changes of a stored session that its stored confirmations did not show.
+
+    :arg again: its confirmations.
+    :arg judge: function: fresh samples -> the report on the session.
+    """
+    state = _state(session, again)
+    seen = {
+        (one.where, one.variable): one
+        for one in judge({}).verdicts
+        if one.name in CHANGED and one.where in state.repeats
+    }
+    return _vanished(judge(state.fresh), seen, state) if seen else []
+
+
 def _vanished(
     report: GateReport, seen: Mapping[tuple[Where, str], Verdict], state: _State
-) -> Iterable[str]:
+) -> list[Vanished]:
     """Changes of the session that fresh repeats did not show, with their nodes."""
     cases = {case.where: case for case in report.session.cases}
-    grouped: dict[tuple[Where, str], list[str]] = {}
+    grouped: dict[Where, list[str]] = {}
     for one in report.verdicts:
         before = seen.get((one.where, one.variable))
         if before is None or one.name in CHANGED or one.where in state.lost:
             continue
-        first = ", ".join(rerun.nodes_of(cases[one.where])) or "unknown nodes"
-        then = ", ".join(sorted(state.nodes.get(one.where, ()))) or "unknown nodes"
-        where = f"on the same nodes ({then})" if first == then else f"on {then} instead of {first}"
-        said = f"{state.repeats.get(one.where, 0)} fresh repeats {where}"
         change = percent(before.change) if before.change is not None else before.name
-        grouped.setdefault((one.where, said), []).append(f"{one.variable} {change}")
-    for (place, said), variables in grouped.items():
-        yield f"vanished: {' | '.join(place)}: {some(variables)}; {said} do not show it"
+        grouped.setdefault(one.where, []).append(f"{one.variable} {change}")
+    return [
+        Vanished(
+            where,
+            tuple(variables),
+            rerun.nodes_of(cases[where]),
+            tuple(sorted(state.nodes.get(where, ()))),
+            state.repeats.get(where, 0),
+        )
+        for where, variables in grouped.items()
+    ]
 
 
 def _left(
@@ -186,14 +237,16 @@ def _left(
 
 def fresh_samples(session: Session, database: Path | Database) -> Fresh:
     """The stored samples of the session's confirmations. Raises ResultsError."""
-    fresh: Fresh = {}
-    for later in confirmations(database, session):
+    return _state(session, confirmations(database, session)).fresh
+
+
+def _state(session: Session, again: Iterable[Session]) -> _State:
+    """What the stored confirmations of a session measured."""
+    state = _State({})
+    for later in again:
         for case in filter(_is_measured, later.cases):
-            samples = {value.variable: list(value.samples) for value in case.values}
-            samples |= relative.fresh_ratios(session, case.where, samples)
-            for name, values in samples.items():
-                fresh.setdefault((*case.where, name), []).extend(values)
-    return fresh
+            state.add(session, case)
+    return state
 
 
 def _is_measured(case: Case) -> bool:

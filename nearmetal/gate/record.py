@@ -128,9 +128,9 @@ def _next_rung(baseline: Baseline, option: str) -> list[str]:
         return []
     least = {one: baseline.entries[one[0]].least_drift(one[1]) for one in judged}
     finds = statistics.median(baseline.entries[key].noise[name].finds or 0 for key, name in judged)
-    sessions = _number(len(baseline.sessions), "session")
+    number = f"{_number(len(baseline.sessions), 'session')} on {_number(baseline.days, 'day')}"
     lines = [
-        f"the baseline is of {sessions} on {_number(baseline.days, 'day')}",
+        f"the baseline is of {number}",
         few,
         *_measured_drift(baseline, least),
         f"Half of the variables find {100 * finds:.0f} %",
@@ -138,9 +138,9 @@ def _next_rung(baseline: Baseline, option: str) -> list[str]:
     if plan.UNKNOWN_DRIFT in least.values():
         lines.append(
             f"Sessions that start within {plan.LEVEL_MINUTES} minutes do not show how hours differ "
-            f"either. {plan.LEAST_LEVELS} sessions ({option}) at least {plan.LEVEL_MINUTES} minutes "
-            f"apart cost as much as one of {plan.LEAST_BASELINE} repeats, and show it: then "
-            f"{100 * plan.PRIOR_DRIFT:.0f} % is assumed"
+            f"either. {plan.LEAST_LEVELS} sessions ({option}), at least {plan.LEVEL_MINUTES} "
+            f"minutes apart, cost as much as one of {plan.LEAST_BASELINE} repeats and show it: "
+            f"then {100 * plan.PRIOR_DRIFT:.0f} % is assumed"
         )
     lines.append(
         f"`nearmetal baseline record --system {baseline.system} --add` on other days adds sessions "
@@ -154,15 +154,13 @@ def _number(count: int, what: str) -> str:
 
 
 def _measured_drift(baseline: Baseline, least: dict[tuple[Key, str], float]) -> list[str]:
-    """A sentence on the variables that drift by more than is assumed of them at least."""
+    """A sentence on the variables that drift by more than is assumed of them."""
     found = {one: of for one, of in drifts(baseline).items() if one in least and of > least[one]}
     if not found:
         return []
     (key, name), most = max(found.items(), key=lambda one: one[1])
-    return [
-        f"Its sessions differ by more in {len(found)} variables, most in {name} of "
-        f"{' | '.join(key)}: {100 * most:.1f} %"
-    ]
+    where = f"{name} of {' | '.join(key)}"
+    return [f"Its sessions differ in {len(found)} variables, most in {where}: {100 * most:.1f} %"]
 
 
 def _refuse_unsuitable(session: Session, keys: set[Key], system: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -125,9 +126,7 @@ def few_days(baseline: Baseline, variables: Iterable[tuple[Key, str]]) -> str:
     """What is assumed of those of the baseline's variables that have few days; '' if none has."""
     known = baseline.entries
     entries = [
-        (known[key], name)
-        for key, name in variables
-        if key in known and name in known[key].samples
+        (known[key], name) for key, name in variables if key in known and name in known[key].samples
     ]
     few = [(entry, name) for entry, name in entries if entry.least_drift(name)]
     if not few:
@@ -139,8 +138,8 @@ def few_days(baseline: Baseline, variables: Iterable[tuple[Key, str]]) -> str:
     drift = sorted({100 * entry.least_drift(name) for entry, name in few})
     said = "one day" if days == [1] else f"{_range(days)} days"
     return (
-        f"{which} is of {said}, fewer than {plan.LEAST_DAYS}: how much days differ is not known, and "
-        f"at least {_range(drift)} % is assumed"
+        f"{which} is of {said}, fewer than {plan.LEAST_DAYS}: how much days differ is not known, "
+        f"and at least {_range(drift)} % is assumed"
     )
 
 
@@ -153,7 +152,8 @@ def drifts(baseline: Baseline) -> Drifts:
     """Drift of each variable between days or hours, beyond their samples' noise.
 
     Sessions of one day share its shift, and differ by their hours: the larger drift counts, of days
-    and of levels. It is at least what is assumed of a variable with few days.
+    and of levels. What is assumed of a variable with few days is added: hours do not show how days
+    differ.
     """
     entries = baseline.whole or baseline.entries
     keys = [(key, name) for key, entry in entries.items() for name in entry.samples]
@@ -172,7 +172,7 @@ def drifts(baseline: Baseline) -> Drifts:
             if levels != days:
                 drifting = np.maximum(drifting, drift.effective(levels, variables))
             found |= {
-                one: max(float(of), assumed)
+                one: math.hypot(float(of), assumed)
                 for one, of, assumed, its in zip(part, drifting, least, weights)
                 if its == own
             }

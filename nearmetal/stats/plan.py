@@ -10,13 +10,13 @@ CONFIRMATION_ERROR = 0.01
 DAY_ERROR = 0.0085
 #: Number of days from which a baseline shows how much days differ.
 LEAST_DAYS = 8
-#: Sessions that started within so many minutes are one level: they show nothing of how hours differ.
+#: Sessions that started within so many minutes are one level: they do not show how hours differ.
 LEVEL_MINUTES = 30
-#: Number of levels from which a baseline of few days shows something of how its hours or days differ
+#: Number of levels from which a baseline of few days shows something of how hours or days differ
 #: (`make bench-gate`: "baseline of few levels").
 LEAST_LEVELS = 3
-#: Drift from day to day that is assumed, at least, where a baseline has fewer days, as a fraction.
-#: It is not measured: shared systems differ by about as much where nothing is wrong with them.
+#: Drift from day to day that is assumed beside the measured one where a baseline has fewer days, as
+#: a fraction: shared systems differ by about as much where nothing is wrong with them.
 PRIOR_DRIFT = 0.01
 #: The same where a baseline has fewer levels too, and so measures nothing of it.
 UNKNOWN_DRIFT = 0.02
@@ -49,7 +49,7 @@ BASELINE_SESSIONS = 12
 
 
 def least_drift(days: int, levels: int) -> float:
-    """The drift that is assumed, at least, of a variable with so many days and levels."""
+    """The drift that is assumed beside the measured one, of so many days and levels."""
     if days >= LEAST_DAYS:
         return 0.0
     return PRIOR_DRIFT if levels >= LEAST_LEVELS else UNKNOWN_DRIFT

@@ -1,6 +1,7 @@
 """The drills of `nearmetal explain`: their causes are rules, and their answers are counted."""
 
 import re
+import time
 from pathlib import Path
 
 import pytest
@@ -102,6 +103,35 @@ def test_the_bench_from_baseline_to_summary(tmp_path, monkeypatch):
     said.clear()
     assert explain.run_again(list(SHOWS), said.append) == 1
     assert "all: 2 right, 1 not found of 3" in said[-1] and lab.healed == 6
+
+
+def test_sessions_of_the_baseline_start_as_far_apart_as_wanted(tmp_path, monkeypatch):
+    lab, until = Lab(tmp_path), []
+    for name, stand_in in (
+        *(("campaign", lab.campaign), ("wait", until.append), ("say", lambda line: None)),
+        *(("PLACE", tmp_path), ("SYSTEM", "lab")),
+    ):
+        monkeypatch.setattr(explain.drill, name, stand_in)
+    explain.drill.prepare(4, 5, [None], spread=600)
+    starts = [one["session_info"]["time_start_unix"] for one in lab.sessions]
+    assert until == [start + 600 for start in starts[:-1]]
+
+
+def test_the_drill_waits_only_as_long_as_is_left(monkeypatch):
+    slept, said = [], []
+    monkeypatch.setattr(explain.drill, "say", said.append)
+    monkeypatch.setattr(explain.drill.time, "sleep", slept.append)
+    explain.drill.wait(time.time() - 1)
+    assert not slept and not said
+    explain.drill.wait(time.time() + 90)
+    assert slept == [pytest.approx(90, abs=5)] and "in 1.5 minutes" in said[0]
+
+
+def test_a_spread_without_a_baseline_is_refused(monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["drill", "--first", "--spread", "10"])
+    with pytest.raises(SystemExit):
+        explain.drill.main()
+    assert "--spread is of a baseline" in capsys.readouterr().err
 
 
 def test_without_a_kept_campaign_nothing_is_explained_again(tmp_path, monkeypatch):

@@ -1,11 +1,13 @@
 """Baselines of few days or few hours: what is assumed of a variable depends on its own days."""
 
+import re
 from dataclasses import replace
 from datetime import datetime, timezone
 
 import pytest
 
 from nearmetal import results
+from nearmetal.cli import main
 from nearmetal.gate import baseline, record
 from nearmetal.gate.baseline import Baseline
 from nearmetal.gate.session import drifts, judge_session
@@ -33,8 +35,9 @@ def recorded(sessions, before=None):
 @pytest.fixture(scope="module")
 def extended():
     """A baseline of eight days, to which one session of 20 repeats added the openmpi cases."""
-    eight = [session(day, day * DAY, chosen=lambda case: case["environ"] == "mpich")
-             for day in range(8)]
+    eight = [
+        session(day, day * DAY, chosen=lambda case: case["environ"] == "mpich") for day in range(8)
+    ]
     known, _ = recorded(eight)
     new = session(20, 9 * DAY, 20, lambda case: case["environ"] == "openmpi")
     return recorded([new], known)
@@ -123,16 +126,14 @@ def test_sessions_of_one_day_do_not_hide_how_days_differ():
     ]
     known, _ = recorded(sessions)
     found = {
-        key[1]: value
-        for (key, name), value in drifts(known).items()
-        if name == "startup_latency"
+        key[1]: value for (key, name), value in drifts(known).items() if name == "startup_latency"
     }
     assert found["native"] > 0.03
 
 
 def test_a_start_that_is_no_time_is_a_level_of_its_own():
     known, _ = recorded([session(0, 0, 20)])
-    key, entry = next(iter(known.entries.items()))
+    _, entry = next(iter(known.entries.items()))
     values = entry.samples["startup_latency"][0]
     odd = replace(
         entry,
@@ -141,3 +142,21 @@ def test_a_start_that_is_no_time_is_a_level_of_its_own():
     )
     assert len(odd.by_level("startup_latency")) == 2
     assert baseline.span_of(["yesterday", "today"]) is None
+
+
+@pytest.mark.parametrize(
+    "step, days, span",
+    [(MINUTE, "1", "11 min"), (HOUR, "1", "11 h"), (DAY, "12", "11 days")],
+)
+def test_show_says_how_many_days_and_which_span_a_baseline_has(
+    tmp_path, monkeypatch, capsys, step, days, span
+):
+    known, _ = recorded([session(number, number * step) for number in range(12)])
+    baseline.save(replace(known, path=tmp_path / "lab.yaml"))
+    words = ["baseline", "show", "--system", "lab", "--directory", str(tmp_path)]
+    monkeypatch.setattr("sys.argv", ["nearmetal", *words])
+    assert main() == 0
+    head, _, *rows = capsys.readouterr().out.splitlines()
+    titles = re.split(r"  +", head.strip())
+    found = [dict(zip(titles, re.split(r"  +", row.strip()))) for row in rows]
+    assert {(one["sessions"], one["days"], one["span"]) for one in found} == {("12", days, span)}
