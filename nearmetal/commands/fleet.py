@@ -30,8 +30,11 @@ def run(arguments) -> int:
         )
     database = Database.of(arguments.database)
     if arguments.confirm:
+        error = findings.error_of(one for _, one in sweeps.values())
         suspected = {
-            where: Again(one.repeats) for where, (_, one) in sweeps.items() if findings.of(one)
+            where: Again(one.repeats)
+            for where, (_, one) in sweeps.items()
+            if findings.of(one, error)
         }
         sweep_again(arguments, session, suspected, database)
     found = swept(database, session, sweeps)
@@ -55,8 +58,9 @@ def swept(database: Database, session: Session, sweeps: Sweeps) -> list[Swept]:
     second: Sweeps = {}
     for one in results.confirmations(database, session):
         second |= sweeps_of(one)  # of a case that was swept again and again, the newest
+    error = findings.error_of(one for _, one in sweeps.values())
     return [
-        judged(database, session, case, first, second[where][1] if where in second else None)
+        judged(database, session, case, first, second[where][1] if where in second else None, error)
         for where, (case, first) in sweeps.items()
     ]
 
@@ -81,13 +85,18 @@ def sweep_again(
 
 
 def judged(
-    database: Database, session: Session, case: Case, first: Sweep, second: Sweep | None
+    database: Database,
+    session: Session,
+    case: Case,
+    first: Sweep,
+    second: Sweep | None,
+    error: float,
 ) -> Swept:
     """What the sweep of a case shows and since when; after a second sweep, what both show."""
-    seen = findings.of(first)
-    found = findings.confirmed(first, second) if second else seen
+    seen = findings.of(first, error)
+    found = findings.confirmed(first, second, error) if second else seen
     past = earlier(database, session, case)
-    dated = findings.dated(found, session.started, past)
+    dated = findings.dated(found, session.started, past, error)
     return Swept(case, first, dated, second is not None, findings.vanished(seen, found))
 
 

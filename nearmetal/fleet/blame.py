@@ -3,7 +3,8 @@
 The fleet is its own reference: most of its nodes, switches and links are taken for healthy. What is
 found is a suspect until it is measured again beside healthy ones (`again`).
 
-The error of a sweep, plan.CAMPAIGN_ERROR, is shared equally among switches, nodes and links, and
+The error of a session's sweeps, plan.CAMPAIGN_ERROR, is shared equally among their matrices
+(`findings.error_of`). That of a matrix is shared equally among switches, nodes and links, and
 within each kind among all that are tested (Bonferroni).
 """
 

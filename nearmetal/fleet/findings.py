@@ -9,6 +9,7 @@ from nearmetal.fleet import again, blame
 from nearmetal.fleet.blame import Suspect
 from nearmetal.fleet.model import Fit
 from nearmetal.fleet.sweep import BANDWIDTH, Sweep
+from nearmetal.stats.plan import CAMPAIGN_ERROR
 
 FAILED = "failed"
 #: Directions of a suspect, in words.
@@ -45,31 +46,43 @@ class Finding:
         return f"{WORDS[self.direction]} with {self.said} ({self.what})"
 
 
-def of(one: Sweep) -> list[Finding]:
-    """Slow switches, nodes and links by latency and by bandwidth, then what failed."""
+def error_of(sweeps: Iterable[Sweep]) -> float:
+    """The error of each measure of sweeps that are judged together: an equal part of the whole."""
+    return CAMPAIGN_ERROR / max(1, sum(len(one.measures) for one in sweeps))
+
+
+def of(one: Sweep, error: float) -> list[Finding]:
+    """Slow switches, nodes and links by latency and by bandwidth, then what failed.
+
+    :arg error: of each measure (`error_of`).
+    """
     found = [
         _slow(suspect, what, one.nodes)
-        for what, _, suspects in _suspects(one)
+        for what, _, suspects in _suspects(one, error)
         for suspect in suspects
     ]
     return [*found, *_failed(one)]
 
 
-def confirmed(first: Sweep, second: Sweep) -> list[Finding]:
-    """What the first sweep shows and the second shows again, with the second one's figures."""
+def confirmed(first: Sweep, second: Sweep, error: float) -> list[Finding]:
+    """What the first sweep shows and the second shows again, with the second one's figures.
+
+    :arg error: of each measure of the first sweep. It bounds the error of what is confirmed, too.
+    """
     fresh = second.of_nodes(first.nodes)
     found = [
         _slow(suspect, what, first.nodes)
-        for what, fit, suspects in _suspects(first)
-        for suspect in again.confirmed(suspects, fit, fresh.slowness[what])
+        for what, fit, suspects in _suspects(first, error)
+        if suspects
+        for suspect in again.confirmed(suspects, fit, fresh.slowness(what))
     ]
     before = {_who(one) for one in _failed(first)}
     return [*found, *(one for one in _failed(second) if _who(one) in before)]
 
 
-def _suspects(one: Sweep) -> Iterator[tuple[str, Fit, list[Suspect]]]:
+def _suspects(one: Sweep, error: float) -> Iterator[tuple[str, Fit, list[Suspect]]]:
     for what, fit in one.fits.items():
-        yield what, fit, blame.of_links(fit, each_way=what == BANDWIDTH)
+        yield what, fit, blame.of_links(fit, one.members, what == BANDWIDTH, error)
 
 
 def _failed(one: Sweep) -> list[Finding]:
@@ -96,7 +109,10 @@ def _slow(suspect: Suspect, what: str, names: Sequence[str]) -> Finding:
 
 
 def dated(
-    found: Sequence[Finding], started: str, earlier: Iterable[tuple[str, Sweep]]
+    found: Sequence[Finding],
+    started: str,
+    earlier: Iterable[tuple[str, Sweep]],
+    error: float,
 ) -> list[Finding]:
     """The findings with the start of the first of the sweeps in a row that show the same one.
 
@@ -104,13 +120,14 @@ def dated(
 
     :arg started: the start of their sweep.
     :arg earlier: starts and sweeps before it, the newest first. They are read as far as needed.
+    :arg error: of each measure.
     """
     since = {_who(one): started for one in found}
     open_ones = set(since)
     for start, sweep in earlier if open_ones else ():
         # What was not measured may have been as slow.
         measured = set(sweep.nodes)
-        shown = {_who(one) for one in of(sweep)}
+        shown = {_who(one) for one in of(sweep, error)}
         open_ones = {one for one in open_ones if one in shown or not one[1] <= measured}
         since |= dict.fromkeys(open_ones & shown, start)
         if not open_ones:

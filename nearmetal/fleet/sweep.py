@@ -19,7 +19,7 @@ from nearmetal.fleet import model
 from nearmetal.fleet.model import Fit
 from nearmetal.results import Case
 
-LATENCY, BANDWIDTH = "start-up latency", "bandwidth"
+MEASURES = LATENCY, BANDWIDTH = "start-up latency", "bandwidth"
 #: Most nodes of a sweep: more are taken for damage.
 MOST_NODES = 100_000
 HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,252}")
@@ -40,26 +40,39 @@ class Sweep:
     dead: dict[tuple[str, str], str]  #: links that failed in every repeat, and why
     #: node -> fact -> (its value, that of most nodes, how many nodes have that)
     odd: dict[str, dict[str, tuple[str, str, int]]]
+    #: Name of the switch that each node is at; (): not known.
+    switches: tuple[str, ...] = ()
 
-    @cached_property
-    def slowness(self) -> dict[str, np.ndarray]:
-        """LATENCY and BANDWIDTH -> (n, n) values of which a larger one is worse."""
-        return {LATENCY: self.latency_us, BANDWIDTH: 1 / self.gbps}
+    #: What is judged apart.
+    measures = MEASURES
+
+    def slowness(self, what: str) -> np.ndarray:
+        """(n, n) values of a measure, of which a larger one is worse."""
+        return self.latency_us if what == LATENCY else 1 / self.gbps
 
     @cached_property
     def fits(self) -> dict[str, Fit]:
-        """LATENCY and BANDWIDTH -> what nodes and links add."""
-        return {what: model.fit(values) for what, values in self.slowness.items()}
+        """Measure -> what nodes and links add."""
+        places = np.unique(self.switches, return_inverse=True)[1] if self.switches else None
+        return {what: model.fit(self.slowness(what), places) for what in MEASURES}
+
+    @cached_property
+    def members(self) -> list[np.ndarray]:
+        """Numbers of the nodes at each switch; of one switch alone, and of none, nothing."""
+        names = np.array(self.switches)
+        groups = [np.flatnonzero(names == name) for name in np.unique(names)]
+        return groups if len(groups) > 1 else []
 
     def of_nodes(self, nodes: Sequence[str]) -> Sweep:
         """The values of these nodes, in this order; NaN for nodes that were not measured."""
         places = {node: place for place, node in enumerate(self.nodes)}
         known = [place for place, node in enumerate(nodes) if node in places]
         own = [places[nodes[place]] for place in known]
-        latency, gbps = np.full((2, len(nodes), len(nodes)), np.nan)
+        latency, gbps = _unknown(len(nodes))
         latency[np.ix_(known, known)] = self.latency_us[np.ix_(own, own)]
         gbps[np.ix_(known, known)] = self.gbps[np.ix_(own, own)]
-        return replace(self, nodes=tuple(nodes), latency_us=latency, gbps=gbps)
+        # Whose switch is which is known from the first sweep.
+        return replace(self, nodes=tuple(nodes), latency_us=latency, gbps=gbps, switches=())
 
     def failures(self) -> tuple[dict[str, tuple[int, str]], dict[tuple[str, str], str]]:
         """Nodes by which links failed, with their number and why, and the links of no such node.
@@ -90,7 +103,7 @@ def read(case: Case) -> Sweep:
         failed = {_pair(pair): clean.line(str(why[-1])) for pair, why in dead.items()}
         odd = _odd(shape.mapping(case.links.get("odd", {}), f"{where}.odd"), f"{where}.odd")
         packed = base64.b64decode(shape.text(case.links, "values", where), validate=True)
-        values = np.frombuffer(zlib.decompress(packed), dtype="<f4").reshape(-1, 3).astype(float)
+        values = np.frombuffer(zlib.decompress(packed), dtype="<f4").reshape(-1, 3)
     except (shape.ShapeError, binascii.Error, zlib.error, ValueError, LookupError) as error:
         raise SweepError(f"{where}: the stored values cannot be read ({error})") from None
     if not 1 < len(nodes) < MOST_NODES or not 0 < rounds < len(nodes) + len(nodes) % 2:
@@ -100,10 +113,15 @@ def read(case: Case) -> Sweep:
         raise SweepError(
             f"{where}: the values of {len(values)} links instead of {len(first)} are stored: rerun"
         )
-    latency, gbps = np.full((2, len(nodes), len(nodes)), np.nan)
+    latency, gbps = _unknown(len(nodes))
     latency[first, second] = latency[second, first] = values[:, 0]
     gbps[first, second], gbps[second, first] = values[:, 1], values[:, 2]
     return Sweep(nodes, latency, gbps, repeats, failed, odd)
+
+
+def _unknown(count: int) -> np.ndarray:
+    """Two matrices of so many nodes, without values."""
+    return np.full((2, count, count), np.nan, dtype=np.float32)
 
 
 def _host(name: str) -> str:

@@ -61,7 +61,7 @@ def _map(what: str, one: Swept, order: np.ndarray) -> dict:
 
     Rows send and columns receive. A block holds the median of its links.
     """
-    times = one.sweep.slowness[what][np.ix_(order, order)]
+    times = one.sweep.slowness(what)[np.ix_(order, order)]
     parts = np.array_split(np.arange(len(order)), min(MOST, len(order)))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # a median of nothing is NaN

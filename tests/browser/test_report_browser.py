@@ -214,7 +214,7 @@ def swept(links: dict) -> tuple[results.Session, dict]:
     one = results.parse_session(sweeps.session(links, 30), "made up")
     [case] = [case for case in one.cases if case.links]
     read = sweep.read(case)
-    return one, {one.uuid: [Swept(case, read, findings.of(read))]}
+    return one, {one.uuid: [Swept(case, read, findings.of(read, findings.error_of([read])))]}
 
 
 @pytest.mark.parametrize("count, shown", [(6, 6), (200, 128)])

@@ -8,6 +8,7 @@ import sys
 import zlib
 from pathlib import Path
 
+import numpy as np
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
@@ -350,3 +351,18 @@ def test_the_partition_is_read_from_the_options_of_a_job():
     for options in (["-p cc"], ["-pcc"], ["--partition=cc"], ["--qos=x", "--partition cc"]):
         assert fleet.partition_in(options) == "cc"
     assert fleet.partition_in(["--qos=x"]) == fleet.partition_in(["-p"]) == ""
+
+
+def test_the_sweeps_of_a_session_share_the_error(run, tmp_path):
+    """A node that one sweep names by a small margin has no name beside five other sweeps."""
+    rng = np.random.default_rng(1)
+    times = {pair: 20 * math.exp(rng.normal(0, 0.05)) for pair in pairs(12, 11)}
+    slow = {pair: (us * (1.07 if 2 in pair else 1), 9, 9) for pair, us in times.items()}
+    alone = session(links_of(slow, 12))
+    together = session(links_of(slow, 12))
+    for case in together["runs"][0]["testcases"][1:]:
+        case["links"] = links_of(count=12)
+    ended, out, _ = run("fleet", "--database", store(tmp_path / "alone.db", alone))
+    assert ended == 1 and "node n3" in out, out
+    ended, out, _ = run("fleet", "--database", store(tmp_path / "together.db", together))
+    assert ended == 0 and out.count("no node or link is slower") == 6, out
