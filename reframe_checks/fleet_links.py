@@ -7,10 +7,11 @@ import reframe.core.builtins as builtin
 from reframe.core.exceptions import SanityError
 
 from nearmetal.checks.base import NearmetalCheck
-from nearmetal.checks.fleet import LEAST_SLOT, Fleet, stored
+from nearmetal.checks.fleet import Fleet, stored
 from nearmetal.checks.parsing import ParseError
 from nearmetal.checks.parsing.links import parse_links
 from nearmetal.checks.settings import setting
+from nearmetal.circle import LEAST_SLOT, rounds_in
 
 
 @rfm.simple_test
@@ -50,17 +51,17 @@ class fleet_links(Fleet, NearmetalCheck):
 
     @builtin.run_before("run")
     def set_command(self):
-        players = self.num_nodes + self.num_nodes % 2
-        pairs_at_once = players // 2 if self.traffic == "alone" else 1
-        most = int(self.seconds / LEAST_SLOT / pairs_at_once)
-        if not most:
+        pairs = (self.num_nodes + 1) // 2
+        slots = pairs if self.traffic == "alone" else 1
+        rounds = rounds_in(self.seconds, self.num_nodes, slots)
+        if not rounds:
             raise SanityError(
-                f"{self.seconds:g} s are too short for one round of {players // 2} pairs: raise "
-                f"fleet_links.seconds to {LEAST_SLOT * pairs_at_once:g} or more"
+                f"{self.seconds:g} s are too short for one round of {pairs} pairs: raise "
+                f"fleet_links.seconds to {LEAST_SLOT * slots:g} or more"
             )
         self.executable_opts = [
             *("--seconds", f"{self.seconds:g}", "--repeats", "1"),
-            *("--rounds", str(min(most, players - 1))),
+            *("--rounds", str(rounds)),
             *("--alone", str(int(self.traffic == "alone"))),
         ]
 

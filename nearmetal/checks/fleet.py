@@ -21,8 +21,6 @@ from nearmetal.cluster import answers
 from nearmetal.cluster.ask import Asker
 from nearmetal.cluster.slurm import Node
 
-#: Seconds that a pair needs at least (src/links.c).
-LEAST_SLOT = 0.01
 #: Fewest nodes of which the majority can be healthy.
 LEAST_NODES = 3
 

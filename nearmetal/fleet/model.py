@@ -50,7 +50,7 @@ class Fit:
         It is robust, and corrected for the effects that were taken out of the residuals. In a large
         matrix, evenly chosen rows show it.
         """
-        some = self.residual[:: -(-self.residual.size // MOST_VALUES) or 1]
+        some = self.residual[_some(self.residual)]
         known = some[np.isfinite(some)].astype(float)
         if not len(known):
             return np.nan, 1.0
@@ -124,10 +124,16 @@ def _level(logs: np.ndarray, switches: np.ndarray | None) -> np.ndarray:
         return np.array([0.0, np.nan])
     near = switches[:, None] == switches[None, :]
     level = np.array([np.nan, np.nan])
-    for place, part in enumerate((~near, near)):
-        level[place] = median(logs[part])
-        logs[part] -= level[place]
+    some = _some(logs)
+    for place in (0, 1):
+        level[place] = median(logs[some][near[some] == place])
+    logs -= np.where(near, *np.nan_to_num(level[::-1]).astype(logs.dtype))
     return level
+
+
+def _some(matrix: np.ndarray) -> slice:
+    """All rows, or of a large matrix evenly chosen ones, that have enough values."""
+    return slice(None, None, -(-matrix.size // MOST_VALUES) or 1)
 
 
 def medians(rows: np.ndarray) -> np.ndarray:
