@@ -19,7 +19,7 @@ from scipy import special
 
 from nearmetal.fleet.model import Fit, median
 from nearmetal.stats.plan import CAMPAIGN_ERROR, THRESHOLD
-from nearmetal.stats.ranks import SPREAD_EFFICIENCY, spread
+from nearmetal.stats.ranks import QN_EFFICIENCY, SPREAD_EFFICIENCY, qn, spread
 
 #: Standard error of a median relative to that of a mean, for normal noise.
 MEDIAN_ERROR = math.sqrt(math.pi / 2)
@@ -29,6 +29,8 @@ MOST_OF_A_SWITCH = 0.75
 LEAST_OF_A_LINK = 0.10
 #: Least standard error: where most values are equal, the noise seems to be 0.
 LEAST_ERROR = 1e-6
+#: Number of effects above which the median deviation tells their spread, and not that of pairs.
+MANY = 512
 #: Fewest members of a majority.
 LEAST = 3
 #: How far beyond the quickest residual a slow link must be, in multiples. Where the tail of the
@@ -62,14 +64,21 @@ def natural_variance(effects: np.ndarray, errors: np.ndarray) -> float:
     """Variance by which healthy ones differ by nature: that of the effects beyond their errors."""
     known = np.isfinite(effects) & np.isfinite(errors)
     noise = float(np.median(np.square(errors[known])))
-    return max(0.0, float(spread(effects[known])) ** 2 - noise)
+    return max(0.0, _scale(effects[known])[0] ** 2 - noise)
+
+
+def _scale(effects: np.ndarray) -> tuple[float, float]:
+    """Robust standard deviation of effects, (n,), and its degrees of freedom."""
+    if len(effects) > MANY:
+        return float(spread(effects)), SPREAD_EFFICIENCY * (len(effects) - 1)
+    return qn(effects), QN_EFFICIENCY * (len(effects) - 1)
 
 
 def p_values(effects: np.ndarray, errors: np.ndarray, freedom: float) -> np.ndarray:
     """One-sided p-values of effects that are larger than those of the majority, (n,).
 
-    What healthy ones differ by nature counts as noise (`natural_variance`), with the degrees of
-    freedom of a robust estimate.
+    What healthy ones differ by nature counts as noise (`natural_variance`). It is uncertain even
+    where it seems to be nothing: the fewer effects, the more.
 
     :arg effects: (n,) logarithms, 0 for the majority; NaN: not known, with the p-value 1.
     :arg errors: (n,) standard errors, by the noise alone.
@@ -77,16 +86,13 @@ def p_values(effects: np.ndarray, errors: np.ndarray, freedom: float) -> np.ndar
     """
     p = np.ones(len(effects))
     known = np.isfinite(effects) & np.isfinite(errors)
-    count = int(known.sum())
-    if count < LEAST:
+    if known.sum() < LEAST:
         return p
     noise = np.square(np.maximum(errors[known], LEAST_ERROR))
-    natural = natural_variance(effects, errors)
-    variance = noise + natural
+    variance = noise + natural_variance(effects, errors)
+    scale, own = _scale(effects[known])
     # Satterthwaite, An approximate distribution of estimates of variance components, 1946.
-    degrees = np.square(variance) / (
-        natural**2 / (SPREAD_EFFICIENCY * (count - 1)) + np.square(noise) / freedom
-    )
+    degrees = np.square(variance) / (scale**4 / own + np.square(noise) / freedom)
     p[known] = special.stdtr(degrees, -effects[known] / np.sqrt(variance))
     return p
 

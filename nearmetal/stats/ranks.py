@@ -10,6 +10,12 @@ INEFFICIENCY = math.pi / 3
 #: Efficiency of the median absolute deviation for normal noise (Rousseeuw and Croux, Alternatives
 #: to the median absolute deviation, JASA 88, 1993, section 2).
 SPREAD_EFFICIENCY = 0.3674
+#: Efficiency of Qn for ten normal values or a few more: of five it is less, of a hundred 0.8
+#: (section 3 there, and by simulation).
+QN_EFFICIENCY = 0.6
+#: Factors that remove the bias of Qn for so many values (Croux and Rousseeuw, Time-efficient
+#: algorithms for two highly robust estimators of scale, COMPSTAT 1992, section 4).
+QN_FACTORS = {2: 0.399, 3: 0.994, 4: 0.512, 5: 0.844, 6: 0.611, 7: 0.857, 8: 0.669, 9: 0.872}
 
 
 def spread(logs: np.ndarray) -> np.ndarray:
@@ -18,6 +24,20 @@ def spread(logs: np.ndarray) -> np.ndarray:
     For logarithms, this is the coefficient of variation.
     """
     return 1.4826 * np.median(np.abs(logs - np.median(logs, axis=-1, keepdims=True)), axis=-1)
+
+
+def qn(values: np.ndarray) -> float:
+    """Qn: robust standard deviation of values, (n,), from the differences of all pairs.
+
+    It is more efficient than `spread`, and takes n * n / 2 differences.
+    """
+    count = len(values)
+    half = count // 2 + 1
+    place = half * (half - 1) // 2 - 1
+    first, second = np.triu_indices(count, 1)
+    apart = np.partition(np.abs(values[first] - values[second]), place)[place]
+    by_count = count / (count + (1.4 if count % 2 else 3.8))
+    return 2.2219 * QN_FACTORS.get(count, by_count) * float(apart)
 
 
 def median_error(noise, base: int, new: int):

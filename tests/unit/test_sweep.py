@@ -357,7 +357,7 @@ def test_the_sweeps_of_a_session_share_the_error(run, tmp_path):
     """A node that one sweep names by a small margin has no name beside five other sweeps."""
     rng = np.random.default_rng(1)
     times = {pair: 20 * math.exp(rng.normal(0, 0.05)) for pair in pairs(12, 11)}
-    slow = {pair: (us * (1.07 if 2 in pair else 1), 9, 9) for pair, us in times.items()}
+    slow = {pair: (us * (1.13 if 2 in pair else 1), 9, 9) for pair, us in times.items()}
     alone = session(links_of(slow, 12))
     together = session(links_of(slow, 12))
     for case in together["runs"][0]["testcases"][1:]:
