@@ -21,11 +21,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import orjson
 from scipy import stats
 from tabulate import tabulate
 
 from bench.__main__ import interval
 from nearmetal import circle
+from nearmetal.checks.fleet import stored
+from nearmetal.checks.parsing.links import Launch, Link
 from nearmetal.fleet import findings
 from nearmetal.fleet.sweep import Sweep
 
@@ -53,6 +56,8 @@ PROMISED = {True: ("sweep", "confirmed"), False: ("confirmed",)}
 MOST_SECONDS, MOST_GB = 30.0, 2.0
 #: Seconds of a repeat, by default (fleet_links.seconds).
 SECONDS = 60.0
+#: Most pairs of a node, by default (fleet_links.partners).
+PARTNERS = 128
 
 
 @dataclass(frozen=True)
@@ -231,7 +236,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="bench.fleet", description=__doc__.split("\n\n")[0])
     parser.add_argument("--nodes", type=int, action="append", choices=FLEETS, help="only these")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--stored", action="store_true", help="only what a database holds of it")
     options = parser.parse_args()
+    if options.stored:
+        print(storage())
+        return 0
     print(times_of_sweeps(), flush=True)
     broken = []
     for nodes in options.nodes or FLEETS:
@@ -290,6 +299,29 @@ def largest(rng, nodes: int) -> list[str]:
         broken += [f"{nodes} nodes: {seconds:.1f} s"] if seconds > MOST_SECONDS else []
         broken += [f"{nodes} nodes: {memory:.2f} GB"] if memory > MOST_GB else []
     return broken
+
+
+def stored_bytes(nodes: int, rounds: int, noise: float) -> int:
+    """Bytes of a case's links in ReFrame's database, by the check's own encoder."""
+    rng = np.random.default_rng(nodes)
+    names = tuple(f"node{number:05d}" for number in range(nodes))
+    found = {}
+    for pair in circle.pairs(nodes, rounds):
+        us, there, back = map(float, np.exp(noise * rng.standard_normal(3)))
+        found[pair] = [Link(20 * us, 9 * there, 9 * back)]
+    launches = [Launch(names, found, did={"rounds": rounds})] * REPEATS
+    return len(orjson.dumps(stored(launches, {})))
+
+
+def storage() -> str:
+    """What the links of a case cost in the database."""
+    found = []
+    for nodes in (16, 128, 1024):
+        for rounds in sorted({min(nodes - 1, PARTNERS), nodes - 1}):
+            sizes = (stored_bytes(nodes, rounds, noise) for noise in (0.02, 0.10))
+            found.append([nodes, rounds, *(f"{size / 1e3:.0f}" for size in sizes)])
+    head = ["nodes", "pairs of a node", "kB, noise 2 %", "kB, noise 10 %"]
+    return tabulate(found, head)
 
 
 def times_of_sweeps() -> str:

@@ -1,9 +1,20 @@
-"""The circle method of round-robin tournaments: rounds of disjoint pairs, as in src/links.c."""
+"""Pairs of nodes by the circle method of round-robin tournaments, and the form of their values.
+
+Rounds of disjoint pairs, as in src/links.c.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
+from itertools import combinations
+
 #: Seconds that a pair needs at least (src/links.c).
 LEAST_SLOT = 0.01
+#: Least number of measured pairs between two switches, where there are as many.
+COVERED = 4
+#: Codes of stored values: in a logarithm of one, and the largest (checks/fleet.py, `packed`).
+STEPS, MOST_CODE = 2048, 65534
 
 
 def rounds_in(seconds: float, nodes: int, slots: int) -> int:
@@ -12,6 +23,31 @@ def rounds_in(seconds: float, nodes: int, slots: int) -> int:
     :arg slots: slots of a round: 1, or one for each of its pairs.
     """
     return min(int(seconds / LEAST_SLOT / slots), nodes + nodes % 2 - 1)
+
+
+def rounds_of(partners: int, switches: Sequence[str], most: int) -> tuple[int, bool]:
+    """Number of rounds, at most `most`, and whether it covers all pairs of switches.
+
+    Each node has as many pairs as there are rounds: `partners`, or more where a pair of switches
+    would not be measured by COVERED pairs of nodes.
+
+    :arg switches: name of each node's switch; (): not known.
+    """
+    rounds = min(partners, most)
+    while not (covers := _covers(switches, rounds)) and rounds < most:
+        rounds = min(most, 2 * rounds)
+    return rounds, covers
+
+
+def _covers(switches: Sequence[str], rounds: int) -> bool:
+    sizes = Counter(switches)
+    found: Counter = Counter()
+    for first, second in pairs(len(switches), rounds) if len(sizes) > 1 else ():
+        found[frozenset((switches[first], switches[second]))] += 1
+    return all(
+        found[frozenset((one, other))] >= min(COVERED, sizes[one] * sizes[other])
+        for one, other in combinations(sizes, 2)
+    )
 
 
 def pairs(ranks: int, rounds: int) -> list[tuple[int, int]]:

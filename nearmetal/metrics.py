@@ -64,6 +64,7 @@ TABLE = [
     Unit("s/step", LESS, "time of a step"),
     # Losses
     Unit("% lost", LESS, "lost share"),
+    Unit("% spread", LESS, "spread"),
     Unit("points", LESS, "lost efficiency"),
     Unit("detours/s", LESS, "disturbance"),
     Unit("x sockets", LESS, "cost over plain sockets"),

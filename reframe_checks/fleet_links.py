@@ -7,7 +7,7 @@ import reframe.core.builtins as builtin
 from reframe.core.exceptions import SanityError
 
 from nearmetal.checks.base import NearmetalCheck
-from nearmetal.checks.fleet import Fleet, stored
+from nearmetal.checks.fleet import Fleet, of_nodes, spread, stored
 from nearmetal.checks.parsing import ParseError
 from nearmetal.checks.parsing.links import parse_links
 from nearmetal.checks.settings import setting
@@ -38,6 +38,10 @@ class fleet_links(Fleet, NearmetalCheck):
     #: `fleet_seconds` (extras), or 60. :type: float
     seconds = setting(float, 60.0, extra="fleet_seconds", least=0.1)
 
+    #: Most pairs of a node. A fleet of more nodes is measured by a selection of pairs, in which
+    #: each node has as many. Default: the partition's `fleet_partners` (extras), or 128. :type: int
+    partners = setting(int, 128, extra="fleet_partners", least=2)
+
     valid_systems = ["+fleet"]
     valid_prog_environs = ["+mpi"]
     num_tasks_per_node = 1
@@ -53,7 +57,7 @@ class fleet_links(Fleet, NearmetalCheck):
     def set_command(self):
         pairs = (self.num_nodes + 1) // 2
         slots = pairs if self.traffic == "alone" else 1
-        rounds = rounds_in(self.seconds, self.num_nodes, slots)
+        rounds = min(rounds_in(self.seconds, self.num_nodes, slots), self.partners)
         if not rounds:
             raise SanityError(
                 f"{self.seconds:g} s are too short for one round of {pairs} pairs: raise "
@@ -83,6 +87,11 @@ class fleet_links(Fleet, NearmetalCheck):
         pairs = sum(len(launch.links) for launch in self.launches)
         return int(pairs * 2 * 4 * self.launches[0].did["bytes"])
 
+    def _over_nodes(self, name, choose, there, back):
+        return self.over_launches(
+            name, [choose(of_nodes(launch, there, back)) for launch in self.launches]
+        )
+
     def _over_links(self, name, choose, of_launch=statistics.median):
         return self.over_launches(
             name,
@@ -99,6 +108,7 @@ class fleet_links(Fleet, NearmetalCheck):
 
     @builtin.performance_function("us")
     def worst_latency(self):
+        """The worst link."""
         return self._over_links("worst_latency", lambda link: link.latency_us, max)
 
     @builtin.performance_function("Gb/s")
@@ -106,8 +116,31 @@ class fleet_links(Fleet, NearmetalCheck):
         """Median over the links and both directions."""
         return self._over_links("bandwidth", lambda link: (link.gbps + link.gbps_back) / 2)
 
+    @builtin.performance_function("us")
+    def worst_node_latency(self):
+        """Median over the links of the worst node."""
+        return self._over_nodes("worst_node_latency", max, "latency_us", "latency_us")
+
+    @builtin.performance_function("% spread")
+    def latency_spread(self):
+        """Robust standard deviation of the links."""
+        return self._over_links("latency_spread", lambda link: link.latency_us, spread)
+
+    @builtin.performance_function("Gb/s")
+    def worst_node_bandwidth(self):
+        """Median over the links of the worst node, in its worse direction."""
+        return self._over_nodes("worst_node_bandwidth", min, "gbps", "gbps_back")
+
+    @builtin.performance_function("% spread")
+    def bandwidth_spread(self):
+        """Robust standard deviation of the links."""
+        return self._over_links(
+            "bandwidth_spread", lambda link: (link.gbps + link.gbps_back) / 2, spread
+        )
+
     @builtin.performance_function("Gb/s")
     def worst_bandwidth(self):
+        """The worst link, in its worse direction."""
         return self._over_links("worst_bandwidth", lambda link: min(link.gbps, link.gbps_back), min)
 
     @builtin.performance_function("Gb/s")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import math
 import re
 import zlib
 from collections import Counter
@@ -102,26 +103,42 @@ def read(case: Case) -> Sweep:
         dead = shape.mapping(case.links.get("dead"), f"{where}.dead")
         failed = {_pair(pair): clean.line(str(why[-1])) for pair, why in dead.items()}
         odd = _odd(shape.mapping(case.links.get("odd", {}), f"{where}.odd"), f"{where}.odd")
-        packed = base64.b64decode(shape.text(case.links, "values", where), validate=True)
-        values = np.frombuffer(zlib.decompress(packed), dtype="<f4").reshape(-1, 3)
+        us, gbps_there, gbps_back = (
+            unpacked(shape.mapping(case.links.get(key), f"{where}.{key}"), f"{where}.{key}")
+            for key in ("latency_us", "gbps", "gbps_back")
+        )
     except (shape.ShapeError, binascii.Error, zlib.error, ValueError, LookupError) as error:
         raise SweepError(f"{where}: the stored values cannot be read ({error})") from None
     if not 1 < len(nodes) < MOST_NODES or not 0 < rounds < len(nodes) + len(nodes) % 2:
         raise SweepError(f"{where}: {rounds} rounds of {len(nodes)} nodes are stored: rerun")
     first, second = np.array(circle.pairs(len(nodes), rounds)).T
-    if len(first) != len(values):
-        raise SweepError(
-            f"{where}: the values of {len(values)} links instead of {len(first)} are stored: rerun"
-        )
+    for values in (us, gbps_there, gbps_back):
+        if len(first) != len(values):
+            raise SweepError(
+                f"{where}: the values of {len(values)} links instead of {len(first)} are stored: "
+                "rerun"
+            )
     latency, gbps = _unknown(len(nodes))
-    latency[first, second] = latency[second, first] = values[:, 0]
-    gbps[first, second], gbps[second, first] = values[:, 1], values[:, 2]
+    latency[first, second] = latency[second, first] = us
+    gbps[first, second], gbps[second, first] = gbps_there, gbps_back
     return Sweep(nodes, latency, gbps, repeats, failed, odd)
 
 
 def _unknown(count: int) -> np.ndarray:
     """Two matrices of so many nodes, without values."""
     return np.full((2, count, count), np.nan, dtype=np.float32)
+
+
+def unpacked(data: Mapping, where: str) -> np.ndarray:
+    """The values of checks/fleet.py's `packed`, (m,). Raises ShapeError, ValueError and others."""
+    least = shape.number(data, "least", where)
+    if not 0 < least < math.inf:
+        raise ValueError(f"{where}.least is {least}")
+    planes = zlib.decompress(base64.b64decode(shape.text(data, "codes", where), validate=True))
+    low, high = np.frombuffer(planes, dtype=np.uint8).reshape(2, -1).astype(np.uint16)
+    codes = low + 256 * high
+    values = least * np.exp((codes.astype(float) - 1) / circle.STEPS)
+    return np.where(codes > 0, values, np.nan).astype(np.float32)
 
 
 def _host(name: str) -> str:

@@ -52,20 +52,28 @@ RULES = (
     Rule(
         "network",
         "fleet_links",
-        r"(?P<x>latency|worst_latency)",
+        r"(?P<x>latency|worst_node_latency|worst_latency)",
         "Links of a fleet: start-up latency",
         "link",
         log=True,
-        order=("latency", "worst_latency"),
+        order=("latency", "worst_node_latency", "worst_latency"),
     ),
     Rule(
         "network",
         "fleet_links",
-        r"(?P<x>bandwidth|worst_bandwidth)",
+        r"(?P<x>bandwidth|worst_node_bandwidth|worst_bandwidth)",
         "Links of a fleet: bandwidth",
         "link",
         log=True,
-        order=("bandwidth", "worst_bandwidth"),
+        order=("bandwidth", "worst_node_bandwidth", "worst_bandwidth"),
+    ),
+    Rule(
+        "network",
+        "fleet_links",
+        r"(?P<x>latency_spread|bandwidth_spread)",
+        "Links of a fleet: spread",
+        "of",
+        order=("latency_spread", "bandwidth_spread"),
     ),
     Rule("network", "fleet_links", r"bisection", "Links of a fleet: bisection", "partition"),
     Rule("kernels", "launch", r"launch_(?P<x>\d+)", "Launch until MPI_Init", "processes"),
@@ -116,6 +124,9 @@ LABELS = {
     "write": "writing",
     **dict.fromkeys(("latency", "bandwidth"), "median"),
     **dict.fromkeys(("worst_latency", "worst_bandwidth"), "worst"),
+    **dict.fromkeys(("worst_node_latency", "worst_node_bandwidth"), "worst node"),
+    "latency_spread": "start-up latency",
+    "bandwidth_spread": "bandwidth",
 }
 
 

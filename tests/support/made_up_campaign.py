@@ -129,8 +129,12 @@ EVERY = {
     "fleet_links %traffic=alone": {
         "latency": (22, "us"),
         "worst_latency": (31, "us"),
+        "worst_node_latency": (25, "us"),
+        "latency_spread": (3, "% spread"),
         "bandwidth": (9.1, "Gb/s"),
         "worst_bandwidth": (7.4, "Gb/s"),
+        "worst_node_bandwidth": (8.4, "Gb/s"),
+        "bandwidth_spread": (2, "% spread"),
         "bisection": (72, "Gb/s"),
     },
     "storage %place=local": {

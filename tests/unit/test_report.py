@@ -282,6 +282,7 @@ def test_a_read_without_curves_is_not_among_the_half_round_trips():
         "fleet_links %traffic=alone": [
             "Links of a fleet: start-up latency",
             "Links of a fleet: bandwidth",
+            "Links of a fleet: spread",
             "Links of a fleet: bisection",
         ],
         "storage %place=local": [

@@ -6,6 +6,8 @@ import math
 import shlex
 import sys
 import zlib
+from collections import Counter
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -16,9 +18,9 @@ from nearmetal import results
 from nearmetal.checks import fleet
 from nearmetal.checks.disturbance import without_usage
 from nearmetal.checks.parsing import ParseError
-from nearmetal.checks.parsing.links import SILENT, Link, parse_links
+from nearmetal.checks.parsing.links import SILENT, Launch, Link, parse_links
 from nearmetal.checks.provenance import odd_facts
-from nearmetal.circle import pairs
+from nearmetal.circle import COVERED, pairs, rounds_in, rounds_of
 from nearmetal.fleet import sweep
 from nearmetal.fleet.sweep import SweepError
 from nearmetal.results import parse_session
@@ -103,9 +105,16 @@ def test_what_is_stored_is_what_was_measured():
     for (first, second), found in launches[0].links.items():
         middle = sorted(launch.links[first, second][0].latency_us for launch in launches)[1]
         assert one.latency_us[first, second] == one.latency_us[second, first]
-        assert one.latency_us[first, second] == pytest.approx(middle, rel=1e-6)
+        assert one.latency_us[first, second] == pytest.approx(middle, rel=3e-4)
         back = sorted(launch.links[first, second][0].gbps_back for launch in launches)[1]
-        assert one.gbps[second, first] == pytest.approx(back, rel=1e-6) and found
+        assert one.gbps[second, first] == pytest.approx(back, rel=3e-4) and found
+
+
+def test_stored_values_are_those_of_before_to_a_small_part_of_a_percent():
+    values = [1e-3, 7.5, math.nan, 8e4, 20.0]
+    found = sweep.unpacked(fleet.packed(values), "here")
+    assert found == pytest.approx(values, rel=3e-4, nan_ok=True)
+    assert np.isnan(sweep.unpacked(fleet.packed([math.nan] * 3), "here")).all()
 
 
 SLOW = {pair: (40, 4.5, 4.5) for pair in pairs(6, 5) if 2 in pair}
@@ -134,9 +143,12 @@ def test_the_command_names_who_is_slow(run, tmp_path, links, code, says):
     [
         links_of(nodes=["n1"]),
         links_of(nodes="n1"),
-        links_of(values="?"),
-        links_of(values=base64.b64encode(b"x").decode()),
-        links_of(values=base64.b64encode(zlib.compress(b"1234" * 4)).decode()),
+        links_of(gbps="?"),
+        links_of(gbps={"least": 9, "codes": "?"}),
+        links_of(gbps={"least": 9, "codes": base64.b64encode(b"x").decode()}),
+        links_of(gbps={"least": 9, "codes": base64.b64encode(zlib.compress(b"1234")).decode()}),
+        links_of(gbps={"least": 9, "codes": base64.b64encode(zlib.compress(b"123")).decode()}),
+        links_of(gbps={**fleet.packed([9] * 15), "least": 0}),
         links_of(rounds=4),
         links_of(rounds=0),
         links_of(rounds=-1),
@@ -200,7 +212,7 @@ def test_a_healthy_node_is_not_drained(run, tmp_path):
 def test_since_when_a_node_is_slow(run, tmp_path):
     shown = [SLOW, None, SLOW, SLOW, None, SLOW, SLOW]
     sweeps = [session(links_of(odd), number) for number, odd in enumerate(shown, 1)]
-    sweeps[4]["runs"][0]["testcases"][0]["links"] = links_of(values="?")
+    sweeps[4]["runs"][0]["testcases"][0]["links"] = links_of(gbps="?")
     database = store(tmp_path / "results.db", *sweeps)
     code, out, errors = run("fleet", "--database", database)
     starts = [results.date(one["session_info"]["time_start"]) for one in sweeps]
@@ -366,3 +378,39 @@ def test_the_sweeps_of_a_session_share_the_error(run, tmp_path):
     assert ended == 1 and "node n3" in out, out
     ended, out, _ = run("fleet", "--database", store(tmp_path / "together.db", together))
     assert ended == 0 and out.count("no node or link is slower") == 6, out
+
+
+def test_variables_tell_the_worst_node_and_the_spread():
+    links = {
+        pair: [Link(20 + place / 10, 9 + place / 10, 8 + place / 10)]
+        for place, pair in enumerate(pairs(6, 5))
+    }
+    for pair in [pair for pair in links if 2 in pair]:
+        links[pair] = [Link(40, 9, 4) if pair[0] == 2 else Link(40, 4, 9)]
+    launch = Launch(tuple("abcdef"), links)
+    us = fleet.of_nodes(launch, "latency_us", "latency_us")
+    assert max(us) == 40 and sorted(us)[-3] < 22
+    # Node 2 receives at 4 Gb/s, and sends at 9.
+    gbps = fleet.of_nodes(launch, "gbps", "gbps_back")
+    assert min(gbps) == 4 and sorted(gbps)[1] > 8
+    times = [20 * math.exp(0.05 * z) for z in np.random.default_rng(1).standard_normal(2000)]
+    assert fleet.spread(times) == pytest.approx(5, rel=0.1)
+
+
+def test_large_fleets_measure_a_selection_of_pairs():
+    assert rounds_of(128, [], rounds_in(60, 16, 1)) == (15, True)
+    assert rounds_of(128, [], rounds_in(60, 1024, 1)) == (128, True)
+    assert rounds_of(128, [], rounds_in(60, 1024, 512)) == (11, True)
+
+
+def test_a_selection_of_pairs_covers_all_pairs_of_switches():
+    switches = [f"s{number // 8}" for number in range(256)]
+    found = Counter()
+    rounds, covers = rounds_of(2, switches, 255)
+    for pair in pairs(256, rounds):
+        found[frozenset(switches[node] for node in pair)] += 1
+    assert covers and 2 < rounds < 128
+    assert min(found[frozenset(two)] for two in combinations(set(switches), 2)) >= COVERED
+    assert rounds_of(2, switches, 5) == (5, False)
+    # Two switches of one node each have one pair.
+    assert rounds_of(128, ["a", "b", "c", "c"], 3) == (3, True)
