@@ -310,7 +310,7 @@ def stored_bytes(nodes: int, rounds: int, noise: float) -> int:
         us, there, back = map(float, np.exp(noise * rng.standard_normal(3)))
         found[pair] = [Link(20 * us, 9 * there, 9 * back)]
     launches = [Launch(names, found, did={"rounds": rounds})] * REPEATS
-    return len(orjson.dumps(stored(launches, {})))
+    return len(orjson.dumps(stored(launches, {}, {})))
 
 
 def storage() -> str:

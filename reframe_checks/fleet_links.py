@@ -5,13 +5,14 @@ import statistics
 import reframe as rfm
 import reframe.core.builtins as builtin
 from reframe.core.exceptions import SanityError
+from reframe.core.logging import getlogger
 
 from nearmetal.checks.base import NearmetalCheck
-from nearmetal.checks.fleet import Fleet, of_nodes, spread, stored
+from nearmetal.checks.fleet import Fleet, known_switches, of_nodes, spread, stored
 from nearmetal.checks.parsing import ParseError
 from nearmetal.checks.parsing.links import parse_links
 from nearmetal.checks.settings import setting
-from nearmetal.circle import LEAST_SLOT, rounds_in
+from nearmetal.circle import LEAST_SLOT, rounds_in, rounds_of
 
 
 @rfm.simple_test
@@ -57,11 +58,17 @@ class fleet_links(Fleet, NearmetalCheck):
     def set_command(self):
         pairs = (self.num_nodes + 1) // 2
         slots = pairs if self.traffic == "alone" else 1
-        rounds = min(rounds_in(self.seconds, self.num_nodes, slots), self.partners)
-        if not rounds:
+        most = rounds_in(self.seconds, self.num_nodes, slots)
+        if not most:
             raise SanityError(
                 f"{self.seconds:g} s are too short for one round of {pairs} pairs: raise "
                 f"fleet_links.seconds to {LEAST_SLOT * slots:g} or more"
+            )
+        rounds, covers = rounds_of(self.partners, self._node_switches, most)
+        if not covers:
+            getlogger().warning(
+                f"{self.display_name} does not measure each pair of switches in {self.seconds:g} s: "
+                "raise fleet_links.seconds"
             )
         self.executable_opts = [
             *("--seconds", f"{self.seconds:g}", "--repeats", "1"),
@@ -75,7 +82,7 @@ class fleet_links(Fleet, NearmetalCheck):
         except ParseError as fault:
             raise self.with_last_words(fault) from None
         self.expect_repeats(self.launches)
-        self.links = stored(self.launches, self._counters[0])
+        self.links = stored(self.launches, self._counters[0], known_switches())
         if dead := self.links["dead"]:
             pair, reasons = next(iter(dead.items()))
             raise SanityError(

@@ -7,7 +7,7 @@ import functools
 import math
 import statistics
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import reframe.core.builtins as builtin
 from reframe.core.logging import getlogger
@@ -33,6 +33,12 @@ def _nodes() -> tuple[tuple[Node, ...], str]:
     return tuple(nodes), "; ".join(asker.unread)
 
 
+@functools.cache
+def known_switches() -> dict[str, str]:
+    """Name of each node's switch; empty where Slurm has no topology."""
+    return answers.switches(Asker())
+
+
 def partition_in(options: Sequence[str]) -> str:
     """The partition of Slurm that a job's options name; '' if none does."""
     words = [word for option in options for word in option.split()]
@@ -55,6 +61,8 @@ class Fleet(Plugin):
     #: Values of the links (`stored`). :type: dict
     links = builtin.variable(dict, value={}, loggable=True)
 
+    #: Name of each node's switch, in the order of Slurm; (): not known.
+    _node_switches: Sequence[str] = ()
     #: Nodes that are left out, and why.
     _left_out: Sequence[str] = ()
 
@@ -75,6 +83,7 @@ class Fleet(Plugin):
         self._left_out = [f"{node.name} ({node.state})" for node in here if not node.usable]
         if self._left_out:
             getlogger().warning(f"{self.display_name} leaves out {', '.join(self._left_out)}")
+        self._node_switches = switches_of([node.name for node in usable], known_switches())
         self.num_nodes = self.num_tasks = len(usable)
         if len(usable) < LEAST_NODES:
             self.skip(
@@ -101,6 +110,12 @@ class Fleet(Plugin):
     def factors(self) -> dict[str, str]:
         """The factors of every check, and the nodes that are left out."""
         return {**super().factors(), "left_out": ", ".join(self._left_out) or "none"}
+
+
+def switches_of(names: Sequence[str], switches: Mapping[str, str]) -> list[str]:
+    """Name of each node's switch; none where that of a node is not known."""
+    found = [switches.get(name, switches.get(name.partition(".")[0], "")) for name in names]
+    return found if all(found) else []
 
 
 def spread(values: Sequence[float]) -> float:
@@ -145,10 +160,11 @@ def packed(values: Sequence[float]) -> dict:
     return {"least": least, "codes": base64.b64encode(zlib.compress(planes, 9)).decode()}
 
 
-def stored(launches: Sequence[Launch], nodes: Nodes) -> dict:
+def stored(launches: Sequence[Launch], nodes: Nodes, switches: Mapping[str, str]) -> dict:
     """The values of all links, as a results database holds them.
 
-    `odd` are the facts in which a node differs from most of the others (provenance.odd_facts).
+    `switches` are the names of the nodes' switches, in the order of the nodes; []: not known. `odd`
+    are the facts in which a node differs from most of the others (provenance.odd_facts).
 
     `latency_us`, `gbps` and `gbps_back` are `packed`: for each pair of `pairs`, in this order, the
     medians over the launches. NaN: the pair failed in every launch, and `dead` says why. Raises
@@ -173,6 +189,7 @@ def stored(launches: Sequence[Launch], nodes: Nodes) -> dict:
         "repeats": len(launches),
         **{name: packed(column) for name, column in values.items()},
         "dead": dead,
+        "switches": switches_of(first.nodes, switches),
         "odd": {
             host: {fact: list(told) for fact, told in facts.items()}
             for host, facts in odd_facts(nodes).items()

@@ -22,6 +22,12 @@ def partitions_and_nodes(asker: Asker) -> tuple[list[Partition], list[Node], str
     return partitions, nodes, "sinfo --Node"
 
 
+def switches(asker: Asker) -> dict[str, str]:
+    """Name of each node's switch, where Slurm knows the topology."""
+    answer = asker.ask(["scontrol", "--oneliner", "show", "topology"])
+    return slurm.switches(answer.output) if answer else {}
+
+
 def settings(asker: Asker) -> dict[str, str]:
     """Settings of Slurm."""
     answer = asker.ask(["scontrol", "show", "config"])

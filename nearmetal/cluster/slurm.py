@@ -18,6 +18,8 @@ NOTHING = {"", "(null)", "N/A", "n/a", "NONE", "None", "none"}
 #: Words of a node's state that keep jobs away, by their beginning. `POWERED_DOWN` does not.
 AWAY = ("DOWN", "DRAIN", "FAIL", "MAINT", "ERROR", "UNKNOWN", "FUTURE", "NOT_RESPONDING")
 TIME = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)")
+#: Most hosts of a list: more are taken for damage.
+MOST_HOSTS = 100_000
 SETTING = re.compile(r"(\w+)\s+= (.*?)\s*")
 
 
@@ -121,6 +123,48 @@ def of_sinfo(text: str) -> tuple[list[Partition], list[Node]]:
             state.upper(),
         )
     return list(places.values()), list(found.values())
+
+
+def switches(text: str) -> dict[str, str]:
+    """Name of each node's leaf switch, or block, from `scontrol --oneliner show topology`."""
+    found: dict[str, str] = {}
+    for fields in records(text):
+        name = fields.get("SwitchName") or fields.get("BlockName")
+        if name and fields.get("Level", "0") == "0":
+            for node in hosts(fields.get("Nodes", "")):
+                found.setdefault(node, name)
+    return found
+
+
+def hosts(text: str) -> list[str]:
+    """The names of a host list of Slurm, such as `login,n[01-03,7]-[a0-a1]`.
+
+    A list that would have more than MOST_HOSTS names has none.
+    """
+    found: list[str] = []
+    for part in re.findall(r"(?:[^,\[\]]|\[[^\]]*\])+", text):
+        names = [""]
+        for fixed, ranges in re.findall(r"([^\[\]]+)|\[([^\]]*)\]", part):
+            ends = [fixed] if fixed else _numbers(ranges)
+            if len(names) * len(ends) > MOST_HOSTS:
+                return []
+            names = [name + end for name in names for end in ends]
+        found += names
+    return [] if text in NOTHING else found
+
+
+def _numbers(text: str) -> list[str]:
+    """The numbers of `01-03,7`, each with as many digits as its range's first one."""
+    found: list[str] = []
+    for part in text.split(","):
+        first, dash, last = part.partition("-")
+        if dash and first.isdecimal() and last.isdecimal():
+            if int(last) - int(first) >= MOST_HOSTS:
+                return []
+            found += [str(one).zfill(len(first)) for one in range(int(first), int(last) + 1)]
+        else:
+            found.append(part)
+    return found
 
 
 def settings(text: str) -> dict[str, str]:

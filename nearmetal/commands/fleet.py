@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from nearmetal import results
 from nearmetal.again import Again
 from nearmetal.commands.common import refuse_same, session_of, tell, write
-from nearmetal.fleet import findings, render, sweep
+from nearmetal.fleet import fabric, findings, render, sweep
 from nearmetal.fleet.render import Swept
 from nearmetal.fleet.sweep import Sweep
 from nearmetal.gate import rerun
@@ -59,10 +60,11 @@ def swept(database: Database, session: Session, sweeps: Sweeps) -> list[Swept]:
     for one in results.confirmations(database, session):
         second |= sweeps_of(one)  # of a case that was swept again and again, the newest
     error = findings.error_of(one for _, one in sweeps.values())
-    return [
+    found = [
         judged(database, session, case, first, second[where][1] if where in second else None, error)
         for where, (case, first) in sweeps.items()
     ]
+    return [replace(one, fabric=fabric.beside(one.case, sweeps)) for one in found]
 
 
 def sweep_again(

@@ -27,6 +27,7 @@ class Finding:
     direction: str = ""  #: OUT, INTO or BOTH, as its nodes see it; "": it failed
     change: float | None = None  #: time beyond that of the others, as a fraction
     p: float | None = None  #: one-sided p-value, before the error is shared
+    switch: str = ""  #: name of a switch
     since: str = ""  #: start of the first of the sweeps in a row that show it
 
     @property
@@ -36,7 +37,7 @@ class Finding:
             return f"link {' - '.join(self.nodes)}"
         if self.kind == "path":
             return f"a path that {', '.join(self.nodes)} share"
-        return f"{self.kind} {', '.join(self.nodes)}"
+        return f"{self.kind} {self.switch or ', '.join(self.nodes)}"
 
     @property
     def line(self) -> str:
@@ -57,7 +58,7 @@ def of(one: Sweep, error: float) -> list[Finding]:
     :arg error: of each measure (`error_of`).
     """
     found = [
-        _slow(suspect, what, one.nodes)
+        _slow(suspect, what, one)
         for what, _, suspects in _suspects(one, error)
         for suspect in suspects
     ]
@@ -71,7 +72,7 @@ def confirmed(first: Sweep, second: Sweep, error: float) -> list[Finding]:
     """
     fresh = second.of_nodes(first.nodes)
     found = [
-        _slow(suspect, what, first.nodes)
+        _slow(suspect, what, first)
         for what, fit, suspects in _suspects(first, error)
         if suspects
         for suspect in again.confirmed(suspects, fit, fresh.slowness(what))
@@ -96,15 +97,16 @@ def _failed(one: Sweep) -> list[Finding]:
     ]
 
 
-def _slow(suspect: Suspect, what: str, names: Sequence[str]) -> Finding:
+def _slow(suspect: Suspect, what: str, one: Sweep) -> Finding:
     return Finding(
         suspect.kind,
-        tuple(names[node] for node in suspect.nodes),
+        tuple(one.nodes[node] for node in suspect.nodes),
         what,
         f"{100 * suspect.change:.0f} % more time",
         suspect.direction,
         suspect.change,
         suspect.p,
+        one.switches[suspect.nodes[0]] if suspect.kind == "switch" else "",
     )
 
 

@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry, Gauge
 from prometheus_client.openmetrics.exposition import generate_latest
 from tabulate import tabulate
 
+from nearmetal.fleet.fabric import Fabric
 from nearmetal.fleet.findings import Finding, by_node
 from nearmetal.fleet.sweep import Sweep
 from nearmetal.results import Case, Session, date
@@ -32,6 +33,7 @@ class Swept:
     found: Sequence[Finding]
     confirmed: bool = False  #: whether a second sweep shows the same
     vanished: Sequence[Finding] = ()  #: what the second sweep did not show
+    fabric: Fabric | None = None  #: what is left of the links alone
 
 
 def text(one: Swept) -> str:
@@ -50,6 +52,7 @@ def text(one: Swept) -> str:
         else "no node or link is slower"
     )
     lines += [f"not confirmed by the second sweep: {gone.name}" for gone in one.vanished]
+    lines += [str(one.fabric)] if one.fabric else []
     return "\n".join([*lines, *odd(sweep)])
 
 
@@ -107,6 +110,8 @@ def document(session: Session, swept: Sequence[Swept]) -> str:
             "repeats": one.sweep.repeats,
             "left_out": one.case.facts.get("left_out", "none"),
             "confirmed": one.confirmed,
+            "switches": dict(zip(one.sweep.nodes, one.sweep.switches)),
+            "kept_of_alone": one.fabric.kept if one.fabric else None,
             "findings": [asdict(found) for found in one.found],
             "not_confirmed": [asdict(found) for found in one.vanished],
             "odd_facts": {
@@ -130,6 +135,8 @@ def openmetrics(session: Session, swept: Sequence[Swept]) -> str:
     - nearmetal_fleet_slow: time of a node, switch, path or link beyond that of the others, as a
       fraction; NaN if it failed
     - nearmetal_fleet_swept_seconds: start of the sweep, since 1970
+    - nearmetal_fleet_kept_of_alone: bandwidth of all pairs at once, as a part of that of the pairs
+      alone
     """
     registry = CollectorRegistry()
     names = ("system", "partition", "environment", "check")
@@ -141,10 +148,18 @@ def openmetrics(session: Session, swept: Sequence[Swept]) -> str:
         (*names, "kind", "nodes", "what", "direction"),
         registry=registry,
     )
+    kept = Gauge(
+        "nearmetal_fleet_kept_of_alone",
+        "Bandwidth of all pairs at once, as a part of the sum of the pairs alone.",
+        names,
+        registry=registry,
+    )
     for one in swept:
         where = session.system, one.case.partition, one.case.environ, one.case.check
         nodes.labels(*where).set(len(one.sweep.nodes))
         when.labels(*where).set(session.time)
+        if one.fabric:
+            kept.labels(*where).set(one.fabric.kept)
         for found in one.found:
             who = found.kind, ",".join(found.nodes), found.what, found.direction
             slow.labels(*where, *who).set(math.nan if found.change is None else found.change)

@@ -102,6 +102,10 @@ def read(case: Case) -> Sweep:
         )
         dead = shape.mapping(case.links.get("dead"), f"{where}.dead")
         failed = {_pair(pair): clean.line(str(why[-1])) for pair, why in dead.items()}
+        switches = tuple(
+            clean.line(str(name))
+            for name in shape.sequence(case.links.get("switches", []), f"{where}.switches")
+        )
         odd = _odd(shape.mapping(case.links.get("odd", {}), f"{where}.odd"), f"{where}.odd")
         us, gbps_there, gbps_back = (
             unpacked(shape.mapping(case.links.get(key), f"{where}.{key}"), f"{where}.{key}")
@@ -109,6 +113,8 @@ def read(case: Case) -> Sweep:
         )
     except (shape.ShapeError, binascii.Error, zlib.error, ValueError, LookupError) as error:
         raise SweepError(f"{where}: the stored values cannot be read ({error})") from None
+    if len(switches) not in (0, len(nodes)):
+        raise SweepError(f"{where}: {len(switches)} switches of {len(nodes)} nodes: rerun")
     if not 1 < len(nodes) < MOST_NODES or not 0 < rounds < len(nodes) + len(nodes) % 2:
         raise SweepError(f"{where}: {rounds} rounds of {len(nodes)} nodes are stored: rerun")
     first, second = np.array(circle.pairs(len(nodes), rounds)).T
@@ -121,7 +127,7 @@ def read(case: Case) -> Sweep:
     latency, gbps = _unknown(len(nodes))
     latency[first, second] = latency[second, first] = us
     gbps[first, second], gbps[second, first] = gbps_there, gbps_back
-    return Sweep(nodes, latency, gbps, repeats, failed, odd)
+    return Sweep(nodes, latency, gbps, repeats, failed, odd, switches)
 
 
 def _unknown(count: int) -> np.ndarray:

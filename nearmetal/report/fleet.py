@@ -32,7 +32,11 @@ def drawn(swept: Sequence[Swept]) -> list[dict]:
 
 def _sweep(number: int, one: Swept) -> dict:
     fits = one.sweep.fits
-    order = np.argsort(-_worst(list(fits.values())), kind="stable")
+    worst = _worst(list(fits.values()))
+    # Nodes of one switch stand together.
+    switches = np.unique(one.sweep.switches, return_inverse=True)[1] if one.sweep.members else ()
+    by_effect = np.argsort(-worst, kind="stable")
+    order = np.lexsort((-worst, switches)) if one.sweep.members else by_effect
     return {
         "case": " | ".join(one.case.where),
         "nodes": len(one.sweep.nodes),
@@ -41,12 +45,14 @@ def _sweep(number: int, one: Swept) -> dict:
         "confirmed": one.confirmed,
         "findings": [(found, summary.date(found.since)) for found in one.found],
         "vanished": one.vanished,
+        "fabric": one.fabric,
+        "by_switch": bool(one.sweep.members),
         "odd": render.odd(one.sweep),
         "maps": [
             {"id": f"fleet-{number}-{place}", **_map(what, one, order)}
             for place, what in enumerate(fits)
         ],
-        "slowest": [_row(one.sweep.nodes[node], node, fits) for node in order[:LISTED]],
+        "slowest": [_row(one.sweep.nodes[node], node, fits) for node in by_effect[:LISTED]],
     }
 
 
@@ -57,7 +63,9 @@ def _worst(fits: Sequence[Fit]) -> np.ndarray:
 
 
 def _map(what: str, one: Swept, order: np.ndarray) -> dict:
-    """A heat map: time of each link beyond the fleet's median, in percent, slow nodes first.
+    """A heat map: time of each link beyond the fleet's median, in percent.
+
+    Slow nodes come first, among those of their switch where the switches are known.
 
     Rows send and columns receive. A block holds the median of its links.
     """

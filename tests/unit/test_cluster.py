@@ -104,6 +104,41 @@ def test_types_of_mpi_are_listed_by_all_versions_of_slurm(site, types):
     assert slurm.mpi_types(text(site, "srun_mpi")) == types
 
 
+TOPOLOGY = """\
+SwitchName=leaf0 Level=0 LinkSpeed=1 Nodes=n[01-03]
+SwitchName=leaf1 Level=0 LinkSpeed=1 Nodes=n[04,6],gpu-[a,b]
+SwitchName=spine Level=1 LinkSpeed=1 Nodes=n[01-06],gpu-[a,b] Switches=leaf[0-1]
+"""
+
+
+def test_nodes_have_their_leaf_switches():
+    assert slurm.switches(TOPOLOGY) == {
+        **dict.fromkeys(("n01", "n02", "n03"), "leaf0"),
+        **dict.fromkeys(("n04", "n6", "gpu-a", "gpu-b"), "leaf1"),
+    }
+    assert slurm.switches("BlockName=b1 BlockIndex=0 Nodes=n[1-2] BlockSize=2\n") == {
+        "n1": "b1",
+        "n2": "b1",
+    }
+    assert slurm.switches("No topology information available\n") == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("", []),
+        ("(null)", []),
+        ("login", ["login"]),
+        ("n[09-11]", ["n09", "n10", "n11"]),
+        ("r[1-2]n[1-2]x,z", ["r1n1x", "r1n2x", "r2n1x", "r2n2x", "z"]),
+        ("n[1-9999999]", []),
+        ("n[1-999]m[1-999]", []),
+    ],
+)
+def test_a_host_list_has_its_names(text, names):
+    assert slurm.hosts(text) == names
+
+
 def test_accounts_are_listed_once():
     assert slurm.accounts(text("guests", "sacctmgr_assoc")) == ["biology"]
 

@@ -98,7 +98,7 @@ def test_damage_ends_as_a_sentence_or_as_figures():
 
 def test_what_is_stored_is_what_was_measured():
     launches = parse_links(LINKS)
-    data = session(fleet.stored(launches, {}))
+    data = session(fleet.stored(launches, {}, {}))
     [case, *_] = parse_session(data, "here").cases
     one = sweep.read(case)
     assert one.nodes == launches[0].nodes and one.repeats == 3 and not one.dead
@@ -158,6 +158,8 @@ def test_the_command_names_who_is_slow(run, tmp_path, links, code, says):
         links_of(dead={"n1 n2": []}),
         links_of(dead={"n1 $(id)": ["no answer"]}),
         links_of(nodes=["n1", "n2", "n 3", "n4", "n5", "n6"]),
+        links_of(switches=["a", "b"]),
+        links_of(switches="a"),
         links_of(odd=[]),
         links_of(odd={"n1": []}),
         links_of(odd={"n1": {"kernel": ["5", "6"]}}),
@@ -414,3 +416,45 @@ def test_a_selection_of_pairs_covers_all_pairs_of_switches():
     assert rounds_of(2, switches, 5) == (5, False)
     # Two switches of one node each have one pair.
     assert rounds_of(128, ["a", "b", "c", "c"], 3) == (3, True)
+
+
+def test_switches_are_stored_where_slurm_knows_them():
+    launches = parse_links(LINKS)
+    names = launches[0].nodes
+    known = {name: f"leaf{place // 2}" for place, name in enumerate(names)}
+    assert fleet.stored(launches, {}, {})["switches"] == []
+    assert fleet.stored(launches, {}, {names[0]: "a"})["switches"] == []
+    [case, *_] = parse_session(session(fleet.stored(launches, {}, known)), "here").cases
+    assert sweep.read(case).switches == tuple(known.values())
+    assert fleet.switches_of(["n1.cluster"], {"n1": "a"}) == ["a"]
+
+
+def test_a_slow_switch_is_named_by_its_name(run, tmp_path):
+    behind = {8, 9, 10, 11}
+    slow = {pair: (20, 4.5, 4.5) for pair in pairs(24, 23) if len(behind & set(pair)) == 1}
+    links = links_of(slow, 24, switches=[f"leaf{node // 4}" for node in range(24)])
+    database = store(tmp_path / "results.db", session(links))
+    code, out, _ = run("fleet", "--database", database)
+    lines = [line for line in out.splitlines() if "(bandwidth)" in line]
+    assert code == 1 and len(lines) == 1 and lines[0].startswith("switch leaf2 "), out
+    assert "scontrol" not in out
+
+
+def test_what_is_left_of_the_links_alone_is_said(run, tmp_path):
+    data = session(links_of())
+    alone, together = data["runs"][0]["testcases"][:2]
+    for case, traffic, links in (
+        (alone, "alone", links_of()),
+        (together, "together", links_of(dict.fromkeys(pairs(6, 5), (20, 4.5, 4.5)))),
+    ):
+        case["links"] = links
+        case["display_name"] = f"fleet_links %traffic={traffic}"
+        case["partition"], case["environ"] = "native", "mpich"
+    database = store(tmp_path / "results.db", data)
+    files = {name: tmp_path / name for name in ("json", "openmetrics")}
+    options = [word for name, path in files.items() for word in (f"--{name}", path)]
+    _, out, _ = run("fleet", "--database", database, *options)
+    assert out.count("all pairs of a round at once: 50 % of the bandwidth") == 1, out
+    kept = [one["kept_of_alone"] for one in json.loads(files["json"].read_text())["sweeps"]]
+    assert kept == [None, pytest.approx(0.5, rel=0.01)]
+    assert "nearmetal_fleet_kept_of_alone" in files["openmetrics"].read_text()

@@ -1,0 +1,62 @@
+"""Whether a fabric holds all links at once. Pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from nearmetal.fleet.sweep import Sweep
+from nearmetal.results import Case
+
+ALONE, TOGETHER = "alone", "together"
+
+
+@dataclass(frozen=True)
+class Fabric:
+    """The bandwidth of links together, beside that of the same links alone."""
+
+    together_gbps: float  #: sum over the links, both directions
+    alone_gbps: float
+    links: int  #: number of directions that both sweeps measured
+
+    @property
+    def kept(self) -> float:
+        """The part that is left of the sum of the links alone."""
+        return self.together_gbps / self.alone_gbps
+
+    def __str__(self) -> str:
+        return (
+            f"all pairs of a round at once: {100 * self.kept:.0f} % of the bandwidth of the same "
+            f"{self.links} links measured alone"
+        )
+
+
+def beside(case: Case, cases: Mapping[tuple, tuple[Case, Sweep]]) -> Fabric | None:
+    """What is left of the links alone, where a case measured them together.
+
+    None where no case of the session measured the same links alone.
+    """
+    if case.parameters.get("traffic") != TOGETHER:
+        return None
+    wanted = {**case.parameters, "traffic": ALONE}
+    for other, alone in cases.values():
+        same = (other.partition, other.environ, other.node) == (
+            case.partition,
+            case.environ,
+            case.node,
+        )
+        if same and other.parameters == wanted:
+            return of(alone, cases[case.where][1])
+    return None
+
+
+def of(alone: Sweep, together: Sweep) -> Fabric | None:
+    """The sums over the links that both sweeps measured; None if there is none."""
+    both = together.of_nodes(alone.nodes).gbps
+    known = np.isfinite(both) & np.isfinite(alone.gbps)
+    if not known.any():
+        return None
+    sums = (float(gbps[known].sum(dtype=float)) for gbps in (both, alone.gbps))
+    return Fabric(*sums, int(known.sum()))
