@@ -291,7 +291,9 @@ class NearmetalCheck(  # type: ignore[call-arg]
         place = self.current_partition
         nodes = nodes_of(place, default=self.num_nodes)
         if nodes < self.num_nodes:
-            origin = "its scheduler is local" if NODES.of(place) is None else "`nodes` in its extras"
+            origin = (
+                "its scheduler is local" if NODES.of(place) is None else "`nodes` in its extras"
+            )
             self.skip(
                 f"{self.display_name} needs {self.num_nodes} nodes, but {place.fullname} has "
                 f"{nodes} ({origin})"
