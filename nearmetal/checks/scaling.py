@@ -10,8 +10,8 @@ from nearmetal.checks import first_nodes, provenance
 from nearmetal.checks.parsing import ParseError
 from nearmetal.checks.parsing.binding import differs, parse_binding
 from nearmetal.checks.settings import NUMBERS, cores_of_node, nodes_of, setting
-from nearmetal.site import foreign
 from nearmetal.checks.versions import Plugin
+from nearmetal.site import foreign
 
 
 def cores_of(partition, instead: str) -> int:

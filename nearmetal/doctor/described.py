@@ -209,7 +209,7 @@ def image(partition: dict, environment: dict) -> Iterator[Finding]:
 
 
 def user_namespaces(system: Described, partition: dict, environment: dict) -> Iterator[Finding]:
-    """User namespaces that are off on this login node. The smoke case shows whether nodes differ."""
+    """User namespaces that are off on this login node. The smoke case shows those of nodes."""
     if not (environment.get("extras", {}).get("image") and partition.get("container_platforms")):
         return
     command = shutil.which("apptainer")

@@ -70,10 +70,8 @@ def notes(partitions: Iterable, one_at_a_time: bool) -> list[str]:
     if not others:
         return []
     names = ", ".join(partition.fullname for partition in others)
-    lines = [
-        f"{names}: no system's file of Nearmetal describes it. Link and hypervisor are unknown, "
-        f"and a value passes without a baseline ({PAGE})"
-    ]
+    not_known = "Link and hypervisor are unknown, and a value passes without a baseline"
+    lines = [f"{names}: no system's file of Nearmetal describes it. {not_known} ({PAGE})"]
     by_compiler = {
         environ.name: f"{environ.name} ({', '.join(sorted(found))}: its compiler is {environ.cc})"
         for partition, environ in _places(others)

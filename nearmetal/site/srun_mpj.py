@@ -11,7 +11,6 @@ from __future__ import annotations
 from reframe.core.backends import register_launcher
 from reframe.core.launchers.mpi import SrunLauncher
 
-
 #: The name by which ReFrame knows the launcher.
 NAME = "srun-mpj"
 

@@ -1,5 +1,5 @@
 # ruff: noqa: F821 -- names that ReFrame puts into the body of a class
-"""A check as in ReFrame's tutorial: it chooses environments by a feature and builds by `omp_flag`."""
+"""A check as in ReFrame's tutorial: it chooses and builds by `omp_flag`."""
 
 import reframe as rfm
 import reframe.utility.sanity as sn
