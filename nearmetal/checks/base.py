@@ -467,12 +467,11 @@ class NearmetalCheck(  # type: ignore[call-arg]
             # Slurm requeues a job that could not start, even if the site forbids requeueing.
             # ReFrame would not notice the second run.
             self.job.scheduler.cancel(self.job)
-        words = failures.last_words(
-            *(self._read(name, missing="") for name in (self.stderr, self.stdout))
-        )
+        errors, output = (self._read(name, missing="") for name in (self.stderr, self.stdout))
+        words = failures.last_words(errors, output)
         raise self._failure(
             failures.explain(
-                type(self).__name__, self.job.jobid, self.job.nodelist, state, code, words
+                type(self).__name__, self.job.jobid, self.job.nodelist, state, code, words, errors
             )
         )
 

@@ -23,6 +23,13 @@ STATES = {
 }
 #: Exit code of a program that SIGILL ended, as the shell reports it.
 ILLEGAL_INSTRUCTION = 128 + 4
+#: A function in a backtrace -> the known bug that it shows, and the fix.
+KNOWN_BUGS = {
+    "mca_pml_ob1_recv_frag_callback_match": (
+        "Open MPI 5.0 ended in MPI_Init, since another rank sent already (open-mpi/ompi#12495): "
+        "rerun with --max-retries=2, or while the nodes are less busy"
+    ),
+}
 #: What Slurm writes to stderr about every step that failed, whatever failed.
 SCHEDULERS_LINE = re.compile(
     r"(srun|slurmstepd)[^:]*(: error)?: "
@@ -50,14 +57,18 @@ def last_words(stderr: str, stdout: str) -> str:
     return " / ".join(errors or output)[:400]
 
 
-def explain(check: str, jobid, nodes: list[str], state: str, code, words: str) -> str:
+def explain(
+    check: str, jobid, nodes: list[str], state: str, code, words: str, errors: str = ""
+) -> str:
     """The reason why a job failed, from its state and its last lines.
 
     :arg check: class of the check.
+    :arg errors: its whole stderr, which may show a known bug of a library.
     """
     causes = [STATES[state].format(check=check, jobid=jobid)] if state in STATES else []
     if "illegal instruction" in words.lower() or code == ILLEGAL_INSTRUCTION:
         causes.append("the program or a library was compiled for another CPU (illegal instruction)")
+    causes += [bug for function, bug in KNOWN_BUGS.items() if function in errors]
     if words:
         causes.append(f"its last words: {words}")
     return (

@@ -17,6 +17,22 @@ srun: error: native1: task 0: Terminated
 """  # noqa: E501
 
 
+#: osu_latency between two nodes of the lab.
+EARLY = """[native2:1290 :0:1290] Caught signal 11 (Segmentation fault: address not mapped to object at address 0xe0)
+==== backtrace (tid:   1290) ====
+ 3  /lib/x86_64-linux-gnu/libc.so.6(+0x3fd70) [0x7f77e4a54d70]
+ 4  /lib/x86_64-linux-gnu/libmpi.so.40(mca_pml_ob1_recv_frag_callback_match+0xaa) [0x7f77e4e9273a]
+10  /lib/x86_64-linux-gnu/libmpi.so.40(ompi_mpi_init+0x435) [0x7f77e4c9cad5]
+srun: error: native2: task 1: Segmentation fault (core dumped)
+"""  # noqa: E501
+
+
+def test_a_known_bug_of_open_mpi_is_named_with_its_fix():
+    said = explain("pingpong", 12, ["native2"], "FAILED", 14, last_words(EARLY, ""), EARLY)
+    assert not lacking(said, "Open MPI 5.0", "MPI_Init", "#12495", "--max-retries=2")
+    assert "Caught signal 11" in said and "#12495" not in explain("tcp", 1, [], "FAILED", 1, EARLY)
+
+
 def test_the_programs_sentence_stands_alone():
     assert last_words(HUNG, "a table\n") == HUNG.splitlines()[0]
 
