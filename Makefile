@@ -57,10 +57,13 @@ lint: lint-python lint-types lint-imports lint-c lint-shell lint-yaml ## layout,
 
 # Checks, `init` and `doctor` run with Python 3.9 too: it evaluates `X | Y` in annotations, unless a module postpones them.
 ON_CLUSTER = nearmetal reframe_checks
+# Of these all names of the standard library are held against Python 3.9.
+RUNNING = $(addprefix nearmetal/,checks cluster doctor expectations init results site) reframe_checks
 lint-python: .venv/lint/ready
 	@$(LINT)/ruff format --check .
 	@$(LINT)/ruff check --quiet .
 	@$(LINT)/ruff check --quiet --isolated --select FA102 --target-version py39 $(ON_CLUSTER)
+	@$(LINT)/vermin --target=3.9- --violations --no-tips --quiet $(RUNNING)
 
 lint-types: .venv/lint/ready
 	@$(LINT)/mypy

@@ -368,7 +368,7 @@ def transport(before: Nodes, after: Nodes, payload_bytes: int) -> Transport:
         total.update(sent)
     loopback = total["loopback"]
     carriers = [carrier for carrier, sent in total.most_common() if sent >= SHARE * payload_bytes]
-    return Transport(carriers, total.total() - loopback, loopback, payload_bytes, by_host)
+    return Transport(carriers, sum(total.values()) - loopback, loopback, payload_bytes, by_host)
 
 
 def rdma_transport(

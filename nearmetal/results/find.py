@@ -12,7 +12,7 @@ from nearmetal.results.run_reports import unstored_runs
 from nearmetal.results.session import ELSEWHERE, BadSession, NewestError, ResultsError, Session
 
 if TYPE_CHECKING:
-    from typing import TypeGuard  # since Python 3.10
+    from typing import TypeGuard  # novermin: since Python 3.10
 
 CAMPAIGN: tuple[str, ...] = ("campaign",)
 
