@@ -24,7 +24,13 @@ from nearmetal.site import (
     selection,
     versions,
 )
-from nearmetal.site.site_files import read_environments, read_system, read_yaml
+from nearmetal.site.site_files import (
+    errors_of_this_reframe,
+    read_environments,
+    read_system,
+    read_yaml,
+    refuse,
+)
 
 #: What a partition's `link_class` lets a check ask for. A virtual function is a passed-through
 #: device too.
@@ -169,6 +175,7 @@ def configure(here: Path, directories: list[Path], results: str) -> dict:
             )
         for path in sorted(directory.glob("*.y*ml")):
             system = read_system(path, common)
+            refuse(path, errors_of_this_reframe(system, rfm.VERSION))
             name, modules = system["name"], system.get("modules_system", "envmod")
             if name in files:
                 if files[name].parent == directory:

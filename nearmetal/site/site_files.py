@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, cast
 
 import jsonschema
-import reframe as rfm
 from reframe.core.exceptions import ConfigError
 
 from nearmetal import choices, strict_yaml
@@ -151,7 +150,7 @@ def errors_of_names(document: dict, common: dict[str, dict], definitions: dict) 
 def errors_of_features(where: str, described: dict, known: list[str]) -> list[str]:
     """Features that are nearly one of ours, which would choose no check and say nothing.
 
-    Also those that this version of ReFrame refuses. Others are a site's own.
+    Others are a site's own.
     """
     errors = []
     for name in described.get("features", []):
@@ -162,13 +161,22 @@ def errors_of_features(where: str, described: dict, known: list[str]) -> list[st
                 "Fix: correct it. If checks of your own choose by it, "
                 f"write `site: {{{name}: 1}}` in extras instead, which is a feature too"
             )
-        elif name[0].isdigit() and versions.refuses_digits_first(rfm.VERSION):
-            errors.append(
-                f"{where}: features: ReFrame {rfm.VERSION} takes no name that begins with a "
-                f"digit, as {name!r} does. Fix: rename it, or pip install 'reframe-hpc==4.9.*' if "
-                "checks of another suite choose by it"
-            )
     return errors
+
+
+def errors_of_this_reframe(system: dict, version: str) -> list[str]:
+    """Features of a system, as `read_system` returns it, that a version of ReFrame refuses."""
+    described = [(f"{system['name']}:{one['name']}", one) for one in system["partitions"]]
+    described += [
+        (f"{system['name']}: environment {one['name']}", one)
+        for one in system.get("environments", [])
+    ]
+    return [
+        f"{where}: features: {why}"
+        for where, one in described
+        for name in one.get("features", [])
+        if (why := versions.refused_feature(name, version))
+    ]
 
 
 def missing_extras(where: str, partition: dict, environments: dict[str, dict]) -> list[str]:

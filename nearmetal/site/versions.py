@@ -6,7 +6,9 @@ import re
 OLDEST = (4, 7)
 #: The first version that knows the modules system `envmod`, which it called `tmod4` before.
 WITH_ENVMOD = (4, 10)
-#: Modules systems that ReFrame knows until then.
+#: The first version that refuses a name with a digit first, also of features.
+WITHOUT_FIRST_DIGITS = (4, 10, 1)
+#: Modules systems that ReFrame knows until WITH_ENVMOD.
 UNTIL_ENVMOD = ("tmod", "tmod31", "tmod32")
 
 
@@ -26,9 +28,14 @@ def refused(version: str) -> str:
     )
 
 
-def refuses_digits_first(version: str) -> bool:
-    """Whether this version of ReFrame refuses features that begin with a digit."""
-    return numbers(version) >= (4, 10)
+def refused_feature(name: str, version: str) -> str:
+    """Why this version of ReFrame refuses a feature, with the fix; '' if it takes it."""
+    if not name[0].isdigit() or numbers(version) < WITHOUT_FIRST_DIGITS:
+        return ""
+    return (
+        f"{name!r} has a digit first, which ReFrame {version} refuses. "
+        "Fix: rename it, or `pip install 'reframe-hpc==4.9.*'` for suites that select by it"
+    )
 
 
 def refused_modules_system(word: str, version: str) -> str:

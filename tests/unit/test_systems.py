@@ -19,7 +19,7 @@ from reframe.core.systems import System
 from nearmetal.checkout import PACKAGE
 from nearmetal.lab import hardware
 from nearmetal.site import configuration as configuration_module
-from nearmetal.site import places, versions
+from nearmetal.site import places, site_files, versions
 from tests.support.paths import CHECKOUT
 from tests.support.systems import a_system
 
@@ -428,8 +428,15 @@ def test_features_that_begin_with_a_digit_are_for_older_versions_of_reframe(
     system = changed(features=["cpu", "1_node"])
     with pytest.raises(ConfigError, match=r"here:batch: features: .*'1_node'.*Fix: .*4\.9"):
         configure(settings, tmp_path, site=system)
+    # Commands that only read a system's file take it, and a run without that partition too.
+    common = site_files.read_environments(SITE_CONFIG / "environments.yaml")
+    assert site_files.read_system(tmp_path / "site.yaml", common)["partitions"]
+    system["partitions"].append({**system["partitions"][0], "name": "other", "features": []})
+    system["partitions"][0]["only_with"] = {"NEARMETAL_TEST_EESSI": "yes"}
+    [partition] = configure(settings, tmp_path, site=system)["systems"][0]["partitions"]
+    assert partition["name"] == "other"
     monkeypatch.setattr(reframe_package, "VERSION", "4.9.3")
-    made = configure(settings, tmp_path, site=system)
+    made = configure(settings, tmp_path, site=changed(features=["cpu", "1_node"]))
     assert {"cpu", "1_node"} <= set(made["systems"][0]["partitions"][0]["features"])
 
 
