@@ -67,8 +67,8 @@ class fleet_links(Fleet, NearmetalCheck):
         rounds, covers = rounds_of(self.partners, self._node_switches, most)
         if not covers:
             getlogger().warning(
-                f"{self.display_name} does not measure each pair of switches in {self.seconds:g} s: "
-                "raise fleet_links.seconds"
+                f"{self.display_name} does not measure all pairs of switches in "
+                f"{self.seconds:g} s: raise fleet_links.seconds"
             )
         self.executable_opts = [
             *("--seconds", f"{self.seconds:g}", "--repeats", "1"),

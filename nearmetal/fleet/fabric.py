@@ -58,5 +58,5 @@ def of(alone: Sweep, together: Sweep) -> Fabric | None:
     known = np.isfinite(both) & np.isfinite(alone.gbps)
     if not known.any():
         return None
-    sums = (float(gbps[known].sum(dtype=float)) for gbps in (both, alone.gbps))
-    return Fabric(*sums, int(known.sum()))
+    sums = [float(gbps[known].sum(dtype=float)) for gbps in (both, alone.gbps)]
+    return Fabric(sums[0], sums[1], int(known.sum()))

@@ -102,10 +102,8 @@ def read(case: Case) -> Sweep:
         )
         dead = shape.mapping(case.links.get("dead"), f"{where}.dead")
         failed = {_pair(pair): clean.line(str(why[-1])) for pair, why in dead.items()}
-        switches = tuple(
-            clean.line(str(name))
-            for name in shape.sequence(case.links.get("switches", []), f"{where}.switches")
-        )
+        named = shape.sequence(case.links.get("switches", []), f"{where}.switches")
+        switches = tuple(clean.line(str(name)) for name in named)
         odd = _odd(shape.mapping(case.links.get("odd", {}), f"{where}.odd"), f"{where}.odd")
         us, gbps_there, gbps_back = (
             unpacked(shape.mapping(case.links.get(key), f"{where}.{key}"), f"{where}.{key}")
