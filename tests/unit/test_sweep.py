@@ -22,7 +22,9 @@ from nearmetal.checks.parsing.links import SILENT, Launch, Link, parse_links
 from nearmetal.checks.provenance import odd_facts
 from nearmetal.circle import COVERED, pairs, rounds_in, rounds_of
 from nearmetal.fleet import sweep
+from nearmetal.fleet.render import Swept
 from nearmetal.fleet.sweep import SweepError
+from nearmetal.report import fleet as fleet_page
 from nearmetal.results import parse_session
 from tests.support.campaigns import campaign
 from tests.support.command import run  # noqa: F401 (a fixture)
@@ -458,3 +460,18 @@ def test_what_is_left_of_the_links_alone_is_said(run, tmp_path):
     kept = [one["kept_of_alone"] for one in json.loads(files["json"].read_text())["sweeps"]]
     assert kept == [None, pytest.approx(0.5, rel=0.01)]
     assert "nearmetal_fleet_kept_of_alone" in files["openmetrics"].read_text()
+
+
+def test_the_heat_map_holds_nodes_of_a_switch_together():
+    slow = {pair: (20, 4.5, 4.5) for pair in pairs(12, 11) if 7 in pair}
+    names = ["a", "b", "c"] * 4
+    shown = {}
+    for switches in (names, []):
+        [case, *_] = parse_session(session(links_of(slow, 12, switches=switches)), "here").cases
+        one = sweep.read(case)
+        [shown[bool(switches)]] = fleet_page.drawn([Swept(case, one, [])])
+    assert shown[True]["by_switch"] and not shown[False]["by_switch"]
+    sides = shown[True]["maps"][1]["sides"]
+    assert [names[int(node[1:]) - 1] for node in sides] == sorted(names)
+    assert sides[4] == "n8" == shown[False]["maps"][1]["sides"][0]
+    assert [one["slowest"][0]["node"] for one in shown.values()] == ["n8", "n8"]
