@@ -33,10 +33,10 @@ LEAST_ERROR = 1e-6
 MANY = 512
 #: Fewest members of a majority.
 LEAST = 3
-#: How far beyond the quickest residual a slow link must be, in multiples. Where the tail of the
-#: noise falls with the sixth power, as for medians of three values with a tail of the third, noise
-#: is beyond it in one sweep of twelve.
-BEYOND = 1.5
+#: Number of the quickest links that show the tail of the noise.
+QUICKEST = 20
+#: Power of the heaviest tail: that of medians of three values whose tail falls with the third.
+TAIL = 6
 OUT, INTO, BOTH = "out", "in", "both"
 
 
@@ -213,8 +213,8 @@ def _links(
 ) -> list[Suspect]:
     """Slow links between nodes that have no name yet.
 
-    Nothing makes a healthy link quicker than the model, so the quickest residual shows how far the
-    noise reaches. A link must be beyond it.
+    Nothing makes a healthy link quicker than the model, so the quickest links show how far the
+    noise reaches. A link must be beyond it (`_reach`).
     """
     residual = fit.residual
     if named:
@@ -225,7 +225,7 @@ def _links(
         return []
     limit = max(
         -float(special.stdtrit(freedom, error / count)) * noise,
-        -BEYOND * float(np.nanmin(residual)),
+        _reach(-residual[residual < 0], error),
         math.log1p(LEAST_OF_A_LINK),
     )
     found = []
@@ -235,6 +235,23 @@ def _links(
         ends = (int(sender), int(receiver))
         found.append(Suspect("link", ends, OUT if each_way else BOTH, math.expm1(shift), p))
     return _both_ways(found)
+
+
+def _reach(quick: np.ndarray, error: float) -> float:
+    """What the largest of as many values exceeds with this chance, by the tail of these, (n,).
+
+    The smaller one of two: by a tail that falls with the power TAIL, from the largest value; and
+    by the tail of the largest ones (Weissman, Estimation of parameters and large quantiles based on
+    the k largest observations, JASA 73, 1978).
+    """
+    if len(quick) <= QUICKEST:
+        return float(quick.max(initial=0.0)) * error ** (-1 / TAIL)
+    largest = np.partition(quick, len(quick) - QUICKEST - 1)[-QUICKEST - 1 :].astype(float)
+    least, most = largest.min(), largest.max()
+    if not least:
+        return 0.0
+    index = float(np.log(largest / least).sum()) / QUICKEST
+    return min(most * error ** (-1 / TAIL), least * (QUICKEST / error) ** index)
 
 
 def _spread(values: np.ndarray) -> float:
