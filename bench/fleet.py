@@ -49,9 +49,8 @@ BLOCK = 256
 FIXED, DEVIATIONS, SIMILARITY = 0.10, 3.0, 0.95
 #: Promises: most sweeps without a fault that raise an alarm, in percent.
 MOST_FALSE = 5.0
-#: Whether the noise is normal -> methods that promise so. With heavy tails, links need the second
-#: sweep.
-PROMISED = {True: ("sweep", "confirmed"), False: ("confirmed",)}
+#: Methods that promise so.
+PROMISED = ("sweep", "confirmed")
 #: Most seconds (of one processor) and GB of the analysis of a case with all pairs of 8192 nodes.
 MOST_SECONDS, MOST_GB = 30.0, 2.0
 #: Seconds of a repeat, by default (fleet_links.seconds).
@@ -262,7 +261,7 @@ def main() -> int:
                         f"{nodes} nodes, noise {noise}: {name} has {tally.alarms} alarms in "
                         f"{tally.sweeps} sweeps"
                         for name, tally in found.items()
-                        if name in PROMISED[tail is None] and surely_too_many(tally)
+                        if name in PROMISED and surely_too_many(tally)
                     ]
             noise_said = f"{100 * noise:.0f} %" + (", heavy tails" if tail else "")
             print(f"\n{nodes} nodes, noise {noise_said}")
@@ -282,8 +281,8 @@ def largest(rng, nodes: int) -> list[str]:
     """Time and memory of the analysis of all pairs of the largest fleet; what is too much."""
     size = FLEETS[nodes][0]
     broken = []
-    for kind, count in (("node", 3), ("link", 3), ("switch", 3)):
-        one = fleet(rng, nodes, size, kind, count, 0.10 if kind == "node" else 0.30)
+    for kind, count in (("node", 3), ("switch", 3)):
+        one = fleet(rng, nodes, size, kind, count, 0.10)
         swept = one.sweep(rng, 0, 0.05, None)
         began = time.process_time()
         found = named(findings.of(swept, findings.error_of([swept] * len(CASES))))

@@ -9,10 +9,10 @@ from bench import fleet as bench
 SWEEPS, MOST = 100, 13
 
 
-@pytest.mark.parametrize("noise", [0.02, 0.10])
-def test_few_whole_sweeps_of_healthy_nodes_raise_an_alarm(noise):
+@pytest.mark.parametrize("noise, tail", [(0.02, None), (0.10, None), (0.05, 3)])
+def test_few_whole_sweeps_of_healthy_nodes_raise_an_alarm(noise, tail):
     """Latency and bandwidth, alone and together, of sixteen nodes that differ by nature."""
-    found = bench.rows(np.random.default_rng(1), 16, "", 0, 0, SWEEPS, noise, None)
+    found = bench.rows(np.random.default_rng(1), 16, "", 0, 0, SWEEPS, noise, tail)
     assert found["sweep"].alarms <= MOST and found["confirmed"].alarms <= MOST / 2
     assert found["sweep"].sweeps == SWEEPS
 
