@@ -172,6 +172,19 @@ def test_a_dashboards_queries_use_labels_and_variables_that_exist():
             }
 
 
+def test_a_dashboard_has_what_grafanas_schema_requires():
+    """What its own types found missing (tests/support/grafana), so that it does not come back."""
+    required = {
+        "stat": {"wideLayout", "showPercentChange", "percentChangeColorMode"},
+        "bargauge": {"namePlacement", "sizing", "minVizWidth", "minVizHeight", "maxVizHeight"},
+        "table": {"frameIndex"},
+    }
+    for panel in DASHBOARD["panels"]:
+        assert required.get(panel["type"], set()) <= panel["options"].keys(), panel["title"]
+    for variable in DASHBOARD["templating"]["list"]:
+        assert variable.get("current", {"text": "", "value": ""}).keys() >= {"text", "value"}
+
+
 def test_an_alert_reads_the_document_unless_all_is_clean(run, tmp_path):
     database = store(tmp_path / "results.db", failed(1))
     heard = tmp_path / "heard.json"
