@@ -1,9 +1,15 @@
-"""Several runs of ReFrame that store their results in one database at the same time."""
+"""Several runs of ReFrame that store their results in one database at the same time.
 
+NEARMETAL_WRITERS names a directory of a shared file system, such as NFS, for the database."""
+
+import os
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 import orjson
+import pytest
 
 from nearmetal.results import Database, sessions
 from tests.support.campaigns import campaign
@@ -37,14 +43,21 @@ sys.exit(any(process.exitcode for process in processes))
 """
 
 
-def test_a_hundred_writers_at_once_lose_nothing(tmp_path):
+@pytest.fixture
+def shared(tmp_path):
+    """An empty directory, on the file system to try."""
+    with tempfile.TemporaryDirectory(dir=os.environ.get("NEARMETAL_WRITERS", tmp_path)) as made:
+        yield Path(made)
+
+
+def test_a_hundred_writers_at_once_lose_nothing(tmp_path, shared):
     made = [campaign(number) for number in range(1, WRITERS + 1)]
     for data in made:
         for number, case in enumerate(data["runs"][0]["testcases"]):
             case["uuid"] = f"{data['session_info']['uuid']}:0:{number}"
     lines = tmp_path / "reports.jsonl"
     lines.write_bytes(b"\n".join(map(orjson.dumps, made)))
-    path = tmp_path / "results.db"
+    path = shared / "results.db"
     done = subprocess.run(
         [sys.executable, "-c", STORE, path, lines], capture_output=True, text=True, timeout=300
     )
