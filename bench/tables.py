@@ -312,9 +312,13 @@ def _flagged(base, new, drifting, plan) -> np.ndarray:
     return sequential.decide(logs, fresh, error, drifting, days, of_days).side == 1
 
 
-#: Baselines of few levels: (levels, repeats of each); and how levels differ: (name, part of the
-#: variables, by how much, step).
-FEW = ((1, 20), (3, 7))
+#: Baselines of few levels: (name, levels, repeats of each, drift that is assumed); and how levels
+#: differ: (name, part of the variables, by how much, step).
+FEW = (
+    ("1 of 20 repeats", 1, 20, least_drift(1, 1)),
+    ("3 of 7 repeats", 3, 7, least_drift(1, 3)),
+    ("1 of 20 repeats, 1 % assumed", 1, 20, PRIOR_DRIFT),
+)
 LEVELS_DIFFER = (
     ("0 %", 1.0, 0.0, 0.1),
     ("1 %", 1.0, 0.01, 0.2),
@@ -328,7 +332,7 @@ def of_few_levels(rng, plan) -> list[Row]:
     """Campaigns against a baseline of few levels, at another level: unchanged ones with any alarm,
     and steps that are found. A level is a day, or an hour of one."""
     rows, variables = [], plan.variables
-    for levels, repeats in FEW:
+    for few, levels, repeats, assumed in FEW:
         for differ, part, far, step in LEVELS_DIFFER:
             alarms, found = [], []
             for number in range(plan.campaigns):
@@ -337,12 +341,11 @@ def of_few_levels(rng, plan) -> list[Row]:
                 base = bench_noise.repeats(rng, (variables, levels, repeats), 0.03)
                 base = base * shifts[:, :-1, None]
                 new = bench_noise.repeats(rng, (variables, ANALYSES[-1]), 0.03) * shifts[:, -1:]
-                measured, assumed = drift.effective(base, variables), least_drift(1, levels)
-                drifting = np.hypot(measured, assumed)
+                drifting = np.hypot(drift.effective(base, variables), assumed)
                 alarms.append(_flagged(base, new, drifting, plan).any())
                 if number < plan.campaigns // 4 or not found:
                     found.append(_flagged(base, new * (1 + step), drifting, plan))
-            name = f"{levels} of {repeats} repeats, levels differ by {differ}"
+            name = f"{few}, levels differ by {differ}"
             rows.append(Row.of(0.0, name, np.array(alarms)))
             rows.append(Row.of(step, name, np.concatenate(found)))
     return rows
@@ -354,7 +357,7 @@ def _finds_of_few(plan) -> str:
     said = []
     for assumed in (PRIOR_DRIFT, UNKNOWN_DRIFT, 0.03):
         errors = sequential.Errors(
-            noise, FEW[0][1], np.array([assumed]), 1, day_error(plan.variables)
+            noise, FEW[0][2], np.array([assumed]), 1, day_error(plan.variables)
         )
         finds, alone = errors.detectable(error)[0], errors.threshold(DEFAULT[0])[0]
         said.append(

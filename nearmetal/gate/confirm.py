@@ -74,7 +74,7 @@ class Vanished:
         same = sorted(self.nodes) == sorted(self.again)
         where = f"on the same nodes ({then})" if same else f"on {then} instead of {first}"
         return (
-            f"{' | '.join(self.where)}: {some(self.variables)}; {self.repeats} fresh repeats "
+            f"{' | '.join(self.where)}: {some(list(self.variables))}; {self.repeats} fresh repeats "
             f"{where} do not show it"
         )
 

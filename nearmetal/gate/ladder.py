@@ -20,7 +20,7 @@ from nearmetal.gate import foreign
 from nearmetal.gate.session import undisturbed
 from nearmetal.gate.verdict import VERDICT_NAMES, GateReport, Verdict, Where
 from nearmetal.results import Case, Session, Value
-from nearmetal.stats import two_sessions
+from nearmetal.stats import plan, two_sessions
 from nearmetal.stats.judge import Decision, JudgeError
 
 EXPECTATION, SESSION_BEFORE = "expectation", "session before"
@@ -58,7 +58,7 @@ def judge_without_baseline(
 
 def _notes(session: Session, before: Session | None) -> Iterable[str]:
     record = f"`nearmetal baseline record --system {session.system}`"
-    option = foreign.repeats(20, session.cases)
+    option = foreign.repeats(plan.LEVEL_REPEATS, session.cases)
     if before is None:
         yield (
             "no baseline, and no session before this one: judged against expectations alone. The "
@@ -71,8 +71,9 @@ def _notes(session: Session, before: Session | None) -> Iterable[str]:
             f"changes of more than {100 * two_sessions.LEAST:.0f} % count"
         )
     yield (
-        f"one session of 20 repeats ({option}) and {record} give a baseline that finds "
-        "smaller changes; sessions on eight days also show how much days differ"
+        f"{plan.LEAST_LEVELS} sessions of {plan.LEVEL_REPEATS} repeats ({option}), at least "
+        f"{plan.LEVEL_MINUTES} minutes apart, and {record} give a baseline that finds smaller "
+        "changes; sessions on eight days also show how much days differ"
     )
     yield from session.notes
     if lacking := foreign.note(session.cases):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections import Counter
 from dataclasses import replace
@@ -18,9 +17,6 @@ from nearmetal.gate.baseline import MAY_DIFFER, Baseline, BaselineError, Entry, 
 from nearmetal.gate.session import drifts, few_days
 from nearmetal.results import FACTS, Case, Database, Session, Value
 from nearmetal.stats import judge, plan, ranks
-
-#: Repeats of each of LEAST_LEVELS sessions that together are enough for a baseline.
-LEVEL_REPEATS = math.ceil(plan.LEAST_BASELINE / plan.LEAST_LEVELS)
 
 
 def choose(
@@ -108,7 +104,7 @@ def record(
     after = Baseline(before.system, before.path, {**before.entries, **entries})
     after = _with_detectable_changes(after, leave_out_noisy, notes)
     every = [case for session in sessions for case in session.cases]
-    option, lacking = foreign.repeats(LEVEL_REPEATS, every), foreign.note(every)
+    option, lacking = foreign.repeats(plan.LEVEL_REPEATS, every), foreign.note(every)
     return after, list(dict.fromkeys(filter(None, [*notes, *_next_rung(after, option), lacking])))
 
 
@@ -128,9 +124,7 @@ def _next_rung(baseline: Baseline, option: str) -> list[str]:
         return []
     least = {one: baseline.entries[one[0]].least_drift(one[1]) for one in judged}
     finds = statistics.median(baseline.entries[key].noise[name].finds or 0 for key, name in judged)
-    number = f"{_number(len(baseline.sessions), 'session')} on {_number(baseline.days, 'day')}"
     lines = [
-        f"the baseline is of {number}",
         few,
         *_measured_drift(baseline, least),
         f"Half of the variables find {100 * finds:.0f} %",
@@ -147,10 +141,6 @@ def _next_rung(baseline: Baseline, option: str) -> list[str]:
         "that are ok, and finds smaller changes"
     )
     return [". ".join(line[0].upper() + line[1:] for line in lines)]
-
-
-def _number(count: int, what: str) -> str:
-    return f"{count} {what}{'s' * (count != 1)}"
 
 
 def _measured_drift(baseline: Baseline, least: dict[tuple[Key, str], float]) -> list[str]:

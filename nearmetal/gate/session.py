@@ -131,15 +131,16 @@ def few_days(baseline: Baseline, variables: Iterable[tuple[Key, str]]) -> str:
     few = [(entry, name) for entry, name in entries if entry.least_drift(name)]
     if not few:
         return ""
-    which = "the baseline"
-    if len(few) < len(entries):
-        which = f"the baseline of {len(few)} of {len(entries)} variables"
+    part = "" if len(few) == len(entries) else f" of {len(few)} of {len(entries)} variables"
     days = sorted({len(entry.by_day(name)) for entry, name in few})
     drift = sorted({100 * entry.least_drift(name) for entry, name in few})
     said = "one day" if days == [1] else f"{_range(days)} days"
+    if not part:
+        count = len(baseline.sessions)
+        said = f"{count} session{'s' * (count != 1)} on {said}"
     return (
-        f"{which} is of {said}, fewer than {plan.LEAST_DAYS}: how much days differ is not known, "
-        f"and at least {_range(drift)} % is assumed"
+        f"the baseline{part} is of {said}, fewer than {plan.LEAST_DAYS}: how much days differ is "
+        f"not known, and at least {_range(drift)} % is assumed"
     )
 
 

@@ -44,6 +44,8 @@ LOST_POWER = 0.015
 MARGIN = 3.0
 #: Least number of baseline samples. Fewer cannot give a p-value below the alpha of one analysis.
 LEAST_BASELINE = 20
+#: Repeats of each of LEAST_LEVELS sessions that together are enough for a baseline.
+LEVEL_REPEATS = -(-LEAST_BASELINE // LEAST_LEVELS)
 #: Default number of sessions of a baseline. `make bench-gate` measures the error rates for it.
 BASELINE_SESSIONS = 12
 

@@ -516,7 +516,7 @@ def test_a_baseline_grows_by_sessions_that_are_ok(monkeypatch, capsys, tmp_path)
     sessions = [campaign(1, launches=20)]
     record = ["baseline", "record", "--system", "lab"]
     code, out, err = run(monkeypatch, capsys, tmp_path, tmp_path, *record, sessions=sessions)
-    assert code == 0 and not lacking(out, "1 session on 1 day", "--add"), err
+    assert code == 0 and not lacking(out, "1 session on one day", "--add"), err
     (tmp_path / "results.db").unlink()
     sessions += [campaign(2), campaign(3, steps=[(SLOWER, 2.0)])]
     code, out, err = run(
