@@ -24,7 +24,7 @@ class Asks(rfm.RunOnlyRegressionTest):
         program = f"import os, time; a = bytearray({self.megabytes} << 20); time.sleep(2.5)"
         self.executable_opts = ["-c", f"'{program}; print(os.uname().nodename)'"]
         self.extra_resources = {
-            "memory": {"size": "100M"}, "feature": {"name": "rack2"}, "slots": {"count": 4}
+            "memory": {"size": "100M"}, "constraint": {"feature": "rack2"}, "slots": {"count": 4}
         }
 
     @sanity_function
