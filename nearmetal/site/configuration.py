@@ -56,6 +56,12 @@ def configure_partition(partition: dict) -> dict:
     return {"max_jobs": 1, **partition, "features": list(dict.fromkeys(features)), "extras": extras}
 
 
+def with_options_of_system(partition: dict, system: dict) -> dict:
+    """A partition with the system's scheduler options, which ReFrame itself does not give it."""
+    options = {**system.get("sched_options", {}), **partition.get("sched_options", {})}
+    return {**partition, "sched_options": options} if options else partition
+
+
 def configure_environment(environment: dict) -> dict:
     """An environment as ReFrame takes it."""
     extras = dict(environment.get("extras", {}))
@@ -197,7 +203,8 @@ def configure(here: Path, directories: list[Path], results: str) -> dict:
                     **system,
                     "modules_system": versions.modules_system(modules, rfm.VERSION),
                     "partitions": [
-                        configure_partition(partition) for partition in system["partitions"]
+                        configure_partition(with_options_of_system(partition, system))
+                        for partition in system["partitions"]
                     ],
                 }
             )

@@ -511,7 +511,10 @@ def test_reframe_takes_its_own_keys_of_a_system_from_a_file(settings, tmp_path):
     assert (made.prefix, made.outputdir) == (own["prefix"], own["outputdir"])
     assert (made.stagedir, made.resourcesdir) == (own["stagedir"], own["resourcesdir"])
     assert loaded.get("systems/0/sched_options/use_nodes_option") is True
-    assert loaded.get("systems/0/partitions/@batch/sched_options/job_submit_timeout") == 30
+    # ReFrame itself gives a partition nothing of them.
+    of_partition = "systems/0/partitions/@batch/sched_options"
+    assert loaded.get(f"{of_partition}/use_nodes_option") is True
+    assert loaded.get(f"{of_partition}/job_submit_timeout") == 30
 
 
 def is_platform(one) -> bool:
