@@ -16,8 +16,8 @@ BATCH = {"SLURM_JOB_ID": "41234", "SLURM_PROCID": "0", "SLURMD_NODENAME": "n1"}
 
 
 def sh(directory, script: str, **environment) -> subprocess.CompletedProcess:
-    """Run a line of shell in a directory with task.sh and tcp.sh, with this environment alone."""
-    for name in ("task.sh", "tcp.sh"):
+    """Run a line of shell in a directory with our scripts, with this environment alone."""
+    for name in ("task.sh", "tcp.sh", "rdma.sh"):
         shutil.copy(SOURCES / name, directory)
     return subprocess.run(
         ["sh", "-c", script],
@@ -113,3 +113,22 @@ def test_tcp_serves_in_task_1_and_measures_in_task_0(tmp_path, number, words):
     done = sh(tmp_path, "sh tcp.sh 1 1024", PATH=path, OMPI_COMM_WORLD_RANK=number)
     assert done.returncode == 0 and words in done.stdout, done.stderr
     assert ("n2 tcp_lat tcp_bw" in done.stdout) == (number == "0")
+
+
+@pytest.mark.parametrize("number, server", [("0", " n2"), ("1", "")])
+def test_rdma_serves_in_task_1_and_measures_in_task_0(tmp_path, number, server):
+    """The servers' output is not shown, so that each program notes how it was called."""
+    for name in ("ib_send_lat", "ib_send_bw"):
+        (tmp_path / name).write_text(f"#!/bin/sh\necho {name} $* >> called.{number}\n")
+        (tmp_path / name).chmod(0o755)
+    (tmp_path / "tasks.out").write_text("0 n1 20007\n1 n2 20007\n")
+    (tmp_path / "rdma.ports").write_text("1 h2 b/2 Ethernet\n0 h1 a/1 Ethernet\n")
+    path = f"{tmp_path}:/usr/bin:/bin"
+    done = sh(tmp_path, "sh rdma.sh send 5 - 1024", PATH=path, PMI_RANK=number)
+    assert done.returncode == 0, done.stderr
+    device = {"0": "--ib-dev=a --ib-port=1", "1": "--ib-dev=b --ib-port=2"}[number]
+    own = f"{device} --port=20007 --size=1024 --iters=5 -F"
+    assert (tmp_path / f"called.{number}").read_text() == (
+        f"ib_send_lat {own}{server}\nib_send_bw {own} --report_gbits{server}\n"
+    )
+    assert ("# nearmetal complete" in done.stdout) == (number == "0")
