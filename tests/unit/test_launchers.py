@@ -1,13 +1,18 @@
 """What launchers are given: the number of processes, and how to bind them."""
 
+import importlib.util
+import socket
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from reframe.core.backends import getlauncher
+from reframe.core.exceptions import ConfigError
 
 from nearmetal.checks.base import NearmetalCheck
 from nearmetal.checks.launchers import OPTIONS, advice, binding_options
 from nearmetal.site import prun  # noqa: F401 - the import registers it
+from nearmetal.site.configuration import refuse_unusable_scheduler
 from tests.support.said import lacking
 
 
@@ -59,3 +64,29 @@ def test_a_check_binds_once(name, options, bound):
     for _ in range(2):
         assert NearmetalCheck.bind_to(check, "none") is bound
     assert launcher.options == options
+
+
+@pytest.mark.skipif(bool(importlib.util.find_spec("flux")), reason="Flux's bindings are installed")
+@pytest.mark.parametrize(
+    "asked, here, refused",
+    [
+        ("site", False, True),
+        ("site:batch", False, True),
+        ("site:login", False, False),
+        ("other", True, False),
+        ("", True, True),
+        ("", False, False),
+    ],
+)
+def test_a_scheduler_without_its_library_is_refused_where_it_is_chosen(asked, here, refused):
+    partitions = [{"name": "login", "scheduler": "local"}, {"name": "batch", "scheduler": "flux"}]
+    hostnames = ["^no such host$", *([f"^{socket.gethostname()}$"] if here else [])]
+    systems = [{"name": "site", "hostnames": hostnames, "partitions": partitions}]
+    files = {"site": Path("/etc/site.yaml")}
+    if not refused:
+        refuse_unusable_scheduler(asked, systems, files)
+        return
+    with pytest.raises(ConfigError) as error:
+        refuse_unusable_scheduler(asked, systems, files)
+    facts = ["/etc/site.yaml", "site:batch", "scheduler: flux", "Fix: ", "flux-python"]
+    assert not lacking(str(error.value), *facts)
