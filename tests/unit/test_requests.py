@@ -105,6 +105,11 @@ def test_the_request_of_each_check_is_compared(parse, name, requested, told, oth
         check(requested, launches, **{**told, **other})
 
 
+def test_a_number_that_no_float_holds_is_another():
+    with pytest.raises(ParseError, match="block was 1000"):
+        request.expect({"block": 16777216}, {"block": 10**400})
+
+
 def test_a_whole_table_of_fewer_sizes_than_asked_for_is_refused():
     """The output is that of a run with `max_bytes=65536`, so its lines agree with each other."""
     text = recorded("pingpong_mpich").split("# nearmetal complete\n")[0] + "# nearmetal complete\n"
