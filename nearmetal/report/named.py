@@ -112,6 +112,24 @@ RULES = (
             ("bandwidth", "bandwidth of 1 MiB in sequence"),
         )
     ),
+    Rule(
+        "memory",
+        "ior",
+        r"(?P<x>read|write)_bandwidth",
+        "Storage: bandwidth of all processes",
+        "direction",
+        log=True,
+        order=("read", "write"),
+    ),
+    Rule(
+        "memory",
+        "mdtest",
+        r"(?P<x>create|stat|open|remove)_rate",
+        "Storage: files in a second",
+        "operation",
+        log=True,
+        order=("create", "stat", "open", "remove"),
+    ),
 )
 #: Names of places on a category axis, where the variable's own are not plain.
 LABELS = {
@@ -122,6 +140,7 @@ LABELS = {
     "remote": "one node, remote",
     "read": "reading",
     "write": "writing",
+    **{name: name for name in ("create", "stat", "open", "remove")},
     **dict.fromkeys(("latency", "bandwidth"), "median"),
     **dict.fromkeys(("worst_latency", "worst_bandwidth"), "worst"),
     **dict.fromkeys(("worst_node_latency", "worst_node_bandwidth"), "worst node"),

@@ -492,6 +492,7 @@ QUANTITIES = {
     "efficiency": ": parallel efficiency",
     "speedup": ": speed-up",
     "elapsed": ": time",
+    "bandwidth": ": memory bandwidth",
 }
 
 

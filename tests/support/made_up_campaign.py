@@ -145,6 +145,18 @@ EVERY = {
         "read_bandwidth": (3100, "MB/s"),
         "write_bandwidth": (1900, "MB/s"),
     },
+    "ior %place=scratch %api=mpiio": {
+        "read_bandwidth": (5100, "MB/s"),
+        "write_bandwidth": (3900, "MB/s"),
+    },
+    "mdtest %place=scratch": {
+        f"{name}_rate": (9000.0, "op/s") for name in ("create", "stat", "open", "remove")
+    },
+    "hpcg": {
+        **{f"rating_A_{n}": (1.1 * n**0.8, "Gflop/s") for n in PROCESSES},
+        **{f"bandwidth_A_{n}": (8300 * n**0.8, "MB/s") for n in PROCESSES},
+        **{f"efficiency_A_{n}": (100 * n**-0.2, "% of ideal") for n in PROCESSES[1:]},
+    },
     "rdma %operation=read": {"startup_latency": (1.9, "us"), "peak_bandwidth": (50, "Gb/s")},
     "rdma %operation=write": {"startup_latency": (0.9, "us"), "peak_bandwidth": (52, "Gb/s")},
 }

@@ -290,6 +290,12 @@ def test_a_read_without_curves_is_not_among_the_half_round_trips():
             "Storage: rate of 4 KiB, 32 at once",
             "Storage: bandwidth of 1 MiB in sequence",
         ],
+        "ior %place=scratch %api=mpiio": ["Storage: bandwidth of all processes"],
+        "mdtest %place=scratch": ["Storage: files in a second"],
+        "hpcg": [
+            *("HPCG class A", "HPCG class A: memory bandwidth"),
+            *("HPCG class A: parallel efficiency", "HPCG class A: speed-up"),
+        ],
     }.items(),
 )
 def test_every_check_has_its_plots(check, titles, figures):
