@@ -122,7 +122,7 @@ class Database:
         return self._by_uuid.get(uuid)
 
     def file_of(self, session: Session) -> ResultsFile:
-        """The file that the session was read from; the first one if it is not stored."""
+        """The first file that holds the session, else the first of all."""
         stored = self._index().get(session.stored) if len(self.files) > 1 else None
         return _first_to_last(stored, self.files)[0][0] if stored else self.files[0]
 
