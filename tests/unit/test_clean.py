@@ -101,7 +101,7 @@ def test_the_tables_lines_are_its_own(judged):
 
 
 def test_junit_is_well_formed(judged):
-    suite = ElementTree.fromstring(verdicts.junit(judged))
+    suite = ElementTree.fromstring(verdicts.junit([judged]))
     texts = [part for element in suite.iter() for part in (*element.attrib.values(),)]
     assert texts and not set().union(*(controls(text, lines=False) for text in texts))
 
@@ -124,7 +124,7 @@ def test_json(judged):
 
 
 def test_openmetrics(judged):
-    families = list(text_string_to_metric_families(verdicts.openmetrics(judged)))
+    families = list(text_string_to_metric_families(verdicts.openmetrics([judged])))
     labels = [
         text for family in families for sample in family.samples for text in sample.labels.values()
     ]
