@@ -254,13 +254,13 @@ def reframe(tmp_path):
                     {
                         "name": "batch",
                         "scheduler": "local",
-                        "launcher": "local",
+                        "launcher": "mpirun",
                         "environs": ["gnu", "openmpi-spack", "mpich-spack"],
                         "extras": {
                             "link_class": "native",
                             "link_speed_gbps": 1,
                             "hypervisor": "none",
-                            "cores_per_node": 1,
+                            "cores_per_node": 2,
                             "no_baseline": "a test",
                         },
                     }
