@@ -22,7 +22,9 @@ def counts(check, **extras) -> list[int]:
         default_nodes=check.default_nodes,
         _threads=1,
         runtime=SimpleNamespace(one_process=False),
-        current_partition=SimpleNamespace(fullname="here:p", extras=extras),
+        current_partition=SimpleNamespace(
+            fullname="here:p", extras=extras, scheduler=SimpleNamespace(is_local=False)
+        ),
     )
     Scaling.use_processes(made, 128)
     assert made.num_nodes <= extras.get("nodes", 2)
