@@ -32,6 +32,12 @@ def by_command(version: str, words: str) -> dict:
     )
 
 
+def suites(system: str) -> list[dict]:
+    """Sessions of other suites on a system: 20 launches, some more, and some with a sabotage."""
+    stored = json.loads((RECORDED / "foreign_suites.json").read_text())
+    return [one for one in stored if one["runs"][0]["testcases"][0]["system"] == system]
+
+
 def campaign(number: int, version: str = "4.10.4", runs: int = 20, **factors: float) -> dict:
     """Session `number` with `--reruns`, of values near the references, times a factor each."""
     data = by_command(version, "--reruns=9")

@@ -13,8 +13,17 @@ from nearmetal.gate import baseline, record, rerun
 from nearmetal.gate.baseline import Baseline
 from nearmetal.results import reruns
 from nearmetal.results.directions import Directions, DirectionsError
-from tests.support.foreign_sessions import VERSIONS, by_command, campaign, recorded_sessions
+from tests.support.foreign_sessions import (
+    VERSIONS,
+    by_command,
+    campaign,
+    recorded_sessions,
+    suites,
+)
 from tests.support.recorded import store
+
+#: Variables that a sabotage of one check made worse: docs/foreign.md has what it was.
+SABOTAGED = {"eessi": {"inv"}, "here": {"copy_bw", "triad_bw"}}
 
 
 def said(text: str) -> str:
@@ -245,3 +254,30 @@ def test_the_stored_cases_of_reframe_4_7_agree_with_its_sessions(tmp_path):
     )
     assert len(list(results.sessions(path))) == len(recorded_sessions("4.7.4"))
     assert Baseline("generic", path, {}).days == 0
+
+
+@pytest.mark.parametrize("system", sorted(SABOTAGED))
+def test_a_sabotage_is_found_in_checks_of_three_suites_and_nowhere_else(run, tmp_path, system):
+    """Recorded runs of ReFrame's tutorial, CSCS and EESSI, unchanged: docs/foreign.md."""
+    normal, healthy, sabotaged = suites(system)
+    database = store(tmp_path / "results.db", normal, healthy)
+    code, out, err = run(
+        "baseline",
+        "record",
+        "--leave-out-noisy",
+        "--database",
+        database,
+        "--session",
+        normal["session_info"]["uuid"],
+    )
+    assert code == 0, out + err
+    assert found(run, database, tmp_path) == set()
+    database = store(tmp_path / "later.db", normal, healthy, sabotaged)
+    assert found(run, database, tmp_path) == SABOTAGED[system]
+
+
+def found(run, database, directory) -> set[str]:
+    """Variables that the gate calls regressed in the newest session of a database."""
+    run("gate", "--database", database, "--json", directory / "gate.json")
+    verdicts = json.loads((directory / "gate.json").read_text())["judged"]
+    return {one["variable"] for one in verdicts if one["word"] == "regressed"}
