@@ -452,7 +452,9 @@ def test_a_check_without_a_case_is_reported_with_the_feature_that_is_missing(ref
     assert "Not on here: hpcc %page_size=large, hpcc %page_size=small: no environment has" in told
     assert not lacking(told, "no environment has the feature lammps", "docs/cluster.md#features")
     assert not lacking(told, "Not on here: rdma %operation=read", "no partition has the feature")
-    assert "Not on here: pingpong" not in told
+    assert "Not on here: pingpong %placement=guests, vswitch: " in told
+    missing = [line for line in told.splitlines() if line.startswith("Not on")]
+    assert "pingpong %placement=intranode" not in " ".join(missing)
     told = reframe("-c", "reframe_checks", "--dry-run", "-n", "osnoise|lammps").stdout
     assert "Not on here: lammps: " in told and "hpcc" not in told
     assert "Not on" not in reframe("-c", "reframe_checks", "--dry-run", "-p", "gnu").stdout
