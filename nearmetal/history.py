@@ -273,7 +273,8 @@ def render(sessions: Sequence[Session], points: Sequence[ChangePoint]) -> str:
         return "no session holds a value, so there are no change points"
     least = least_sessions(len(held))
     short = sum(len(found) < least for found in held.values())
-    lines = [f"{len(sessions)} sessions, {len(held)} variables: {_counts(points)}"]
+    plural = "s" * (len(sessions) != 1)
+    lines = [f"{len(sessions)} session{plural}, {len(held)} variables: {_counts(points)}"]
     if points:
         headers = [
             "from",
