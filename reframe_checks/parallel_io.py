@@ -1,7 +1,5 @@
 """Parallel access to the directories that a site's file names: IOR and mdtest."""
 
-import shlex
-
 import reframe as rfm
 import reframe.core.builtins as builtin
 from reframe.core.exceptions import SanityError
@@ -52,12 +50,7 @@ class ParallelIO(Scaling, NearmetalCheck):
 
     @builtin.run_before("compile")
     def choose_program(self):
-        feature = type(self).__name__
-        self.run_theirs(
-            shlex.quote(self.program),
-            f"load its module in this environment, which has the feature {feature}, or name it "
-            f"with -S {feature}.program=...",
-        )
+        self.run_installed(self.program)
 
     def megabytes_needed(self) -> int:
         """Megabytes that must be free in the directory."""

@@ -1,7 +1,6 @@
 """Applications that a site has installed, on a fixed problem and several numbers of processes."""
 
 import math
-import shlex
 from collections.abc import Mapping
 
 import reframe.core.builtins as builtin
@@ -45,12 +44,7 @@ class Application(Scaling, NearmetalCheck):
 
     @builtin.run_before("compile")
     def choose_program(self):
-        feature = type(self).__name__
-        self.run_theirs(
-            shlex.quote(self.program),
-            f"load its module in this environment, which has the feature {feature}, or name it "
-            f"with -S {feature}.program=...",
-        )
+        self.run_installed(self.program)
         self.env_vars["OMP_NUM_THREADS"] = "1"  # one thread for each process
 
     def launch(self, launcher, executable, options=()):

@@ -8,6 +8,7 @@ import functools
 import inspect
 import math
 import re
+import shlex
 import subprocess
 
 import reframe as rfm
@@ -330,6 +331,15 @@ class NearmetalCheck(  # type: ignore[call-arg]
         :arg where: source of the program, for the error.
         """
         self._run(Program(path=program, java=self.java_program, where=where))
+
+    def run_installed(self, program: str) -> None:
+        """Run a program that a site installed. The check is named after its feature."""
+        feature = type(self).__name__
+        self.run_theirs(
+            shlex.quote(program),
+            f"load its module in this environment, which has the feature {feature}, or name it "
+            f"with -S {feature}.program=...",
+        )
 
     def _run(self, program: Program) -> None:
         self.target = program
