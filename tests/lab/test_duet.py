@@ -210,4 +210,4 @@ def test_what_cannot_be_compared_is_said(lab, prefix, options, facts):
 @pytest.mark.whole
 def test_a_campaign_holds_no_duet(lab, prefix):
     done = lab.reframe("-l", prefix=prefix)
-    assert "Found 21 check(s)" in done.stdout and "- pingpong_duet" not in done.stdout
+    assert "Found 22 check(s)" in done.stdout and "- pingpong_duet" not in done.stdout
