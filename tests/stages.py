@@ -5,8 +5,8 @@
     python -m tests.stages test whole    all of it
 
 A stage that fails does not keep the next ones from running. A stage that measures runs its failed
-tests once more, where they are few: a shared machine may have been busy. The last lines name each
-test that passed only then. PYTEST holds further options of pytest. Exit codes: 0 all stages passed;
+tests once more, one at a time, where they are few: a shared machine may have been busy. The last
+lines name each test that passed only then. PYTEST holds further options of pytest. Exit codes: 0 all stages passed;
 1 one failed.
 """
 
@@ -43,6 +43,8 @@ class Stage:
 
 #: More failed tests than this are no accident of a busy machine. A fixture fails all of its tests.
 MOST_REPEATED = 10
+#: The second run has no processes beside it.
+ALONE = ["-n", "0"]
 #: Where pytest keeps the tests that failed last.
 FAILED = CHECKOUT / ".pytest_cache" / "v" / "cache" / "lastfailed"
 
@@ -66,7 +68,7 @@ SETS = {
     "test": [
         Stage("lint", [*MAKE, "lint"]),
         Stage("unit", tier("unit", "-n", "auto")),
-        Stage("host", tier("host", "-n", "auto")),
+        Stage("host", tier("host", "-n", "auto"), repeated="host"),
         Stage("lab up", [*MAKE, "lab-up"]),
         Stage("node", on_a_node("not whole")),
         Stage("browser", tier("browser", "-m", "not whole")),
@@ -120,7 +122,7 @@ def run(stage: Stage) -> End:
     code = call(stage)
     unsteady = failed_tests(stage.repeated) if code == SOME_FAILED and stage.repeated else []
     if unsteady and len(unsteady) <= MOST_REPEATED:
-        code = call(stage, "--last-failed")
+        code = call(stage, "--last-failed", *ALONE)
     if code:
         unsteady = []
     result = "failed" if code else "passed"

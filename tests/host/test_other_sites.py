@@ -19,8 +19,11 @@ SUPPORT = CHECKOUT / "tests" / "support"
 #: In the manner of public suites, and with nothing of Nearmetal's.
 THEIRS = SUPPORT / "sites" / "settings.py"
 START = "from reframe.frontend.cli import main; main()"
-#: STREAM for a second.
-SHORT = ("-S", "repeats=2", "-S", "stream.elements=200000", "-S", "stream.ntimes=2")
+#: STREAM for a second. One thread: the tests beside this one use the other core.
+SHORT = (
+    *("-S", "repeats=2", "-S", "stream.threads=1"),
+    *("-S", "stream.elements=200000", "-S", "stream.ntimes=2"),
+)
 
 
 @pytest.fixture

@@ -1,6 +1,8 @@
 """What the lab offers to checks of a user's own: features, counted resources, memory limits, and a
 health check that drains."""
 
+import time
+
 import pytest
 
 from nearmetal import files
@@ -69,8 +71,13 @@ def test_a_job_without_limits_gets_all_memory(lab):
 
 def test_the_health_check_drains_a_full_node_and_resumes_it(lab):
     def check(script: str) -> str:
+        """State and reason of the node. A resumed node has `*` until slurmctld asked it."""
         lab.run(f"{script}; sh /etc/slurm/health.sh", node="native2", root=True, check=False)
-        return lab.run("sinfo -hN -n native2 -o '%t %E'").strip()
+        until = time.monotonic() + 30
+        while "*" in (state := lab.run("sinfo -hN -n native2 -o '%t %E'").strip()):
+            assert time.monotonic() < until, state
+            time.sleep(0.2)
+        return state
 
     asked = lab.run("scontrol show config | grep ^HealthCheckP")
     assert asked.split()[-1] == "/etc/slurm/health.sh"
