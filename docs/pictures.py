@@ -1,7 +1,8 @@
 """`make pictures`: draw README's pictures.
 
 The lab's picture comes from its topology, the others from the report of the newest session (`make
-demo`).
+demo`). With `--figures`, the plots of the newest session that stand for figures 4 to 6 of the
+messaging paper are drawn instead (docs/figures.md).
 """
 
 import argparse
@@ -9,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from contextlib import contextmanager
 from html import escape
 from pathlib import Path
 
@@ -32,9 +34,23 @@ LINKS = {
     "macvlan": ("macvlan passthru", "the node owns the NIC"),
     "vde": ("TAP + user-space switch", "copies every frame"),
 }
-#: Each plot of the network's tab is drawn.
-DRAWN = """[...document.querySelectorAll('#network .plot')]
+#: Each plot of a tab is drawn.
+DRAWN = """tab => [...document.querySelectorAll(`#${tab} .plot`)]
     .every(plot => plot.querySelector('.main-svg'))"""
+#: Hides all plots of a tab but those whose names begin so; returns how the missing ones begin.
+ALONE = """([tab, starts]) => {
+    const plots = [...document.querySelectorAll(`#${tab} .plot`)];
+    const is = (plot, start) => plot.dataset.plot.startsWith(start);
+    for (const plot of plots)
+        if (!starts.some(start => is(plot, start))) plot.closest('.plot-box').remove();
+    return starts.filter(start => !plots.some(plot => is(plot, start)));
+}"""
+#: Figure of the messaging paper -> tab of the report, and how the names of its plots begin.
+FIGURES = {
+    "figure4": ("network", ("latency-internode", "bandwidth-internode")),
+    "figure5": ("network", ("latency-intranode", "bandwidth-intranode")),
+    "figure6": ("kernels", tuple(f"mops-{kernel}-" for kernel in ("cg", "ft", "is", "mg"))),
+}
 STYLE = """
 text { font: 15px sans-serif; fill: #1b2733; text-anchor: middle; }
 .small { font-size: 12.5px; fill: #516173; }
@@ -51,11 +67,14 @@ def main(arguments=None) -> int:
     parser = argparse.ArgumentParser(prog="pictures", description=__doc__)
     parser.add_argument("--database", type=Path, default=results.default_database())
     parser.add_argument("--directory", type=Path, default=DIRECTORY)
+    parser.add_argument("--figures", action="store_true", help="draw the messaging paper's figures")
     options = parser.parse_args(arguments)
     options.directory.mkdir(parents=True, exist_ok=True)
+    if options.figures:
+        return _report(options.database, options.directory, photograph_figures)
     drawing = lab(topology.load())
     (options.directory / "lab.svg").write_text(drawing, encoding="utf-8")
-    return _report(options.database, options.directory)
+    return _report(options.database, options.directory, photograph)
 
 
 def lab(plan: topology.Topology) -> str:
@@ -113,34 +132,79 @@ def _wire(x1: float, y1: float, x2: float, y2: float) -> str:
     return f'<line x1="{x1:.0f}" y1="{y1:.0f}" x2="{x2:.0f}" y2="{y2:.0f}"/>'
 
 
-def _report(database: Path, pictures: Path) -> int:
-    """Write the pictures of the report: nearness, and the tab on the network."""
+def _report(database: Path, pictures: Path, take) -> int:
+    """Write the report of the newest session and take pictures of it. Returns its exit code."""
     with tempfile.TemporaryDirectory() as directory:
         page = Path(directory) / "report.html"
         command = [sys.executable, "-m", "nearmetal", "report", "--database", database]
         done = subprocess.run([*command, "--output", page], check=False)
         if page.is_file():
-            photograph(page, pictures)
+            take(page, pictures)
     return done.returncode
+
+
+@contextmanager
+def _chromium():
+    path = shutil.which("chromium") or shutil.which("google-chrome")
+    if path is None:
+        raise SystemExit(NO_CHROMIUM)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+def _tab(browser, page: Path, name: str):
+    """A tab of a report, with its plots drawn."""
+    view = browser.new_page(viewport=VIEW)
+    view.goto(f"{page.resolve().as_uri()}#{name}")
+    view.wait_for_function(DRAWN, arg=name)
+    return view
 
 
 def photograph(page: Path, pictures: Path) -> None:
     """Write pictures of a report: the table of nearness, and the top of the tab on the network."""
-    chromium = shutil.which("chromium") or shutil.which("google-chrome")
-    if chromium is None:
-        raise SystemExit(NO_CHROMIUM)
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        view = browser.new_page(viewport=VIEW)
-        view.goto(f"{page.resolve().as_uri()}#overview")
-        near = view.locator("table.near")
+    with _chromium() as browser:
+        near = _tab(browser, page, "overview").locator("table.near")
         if near.count():
             near.screenshot(path=pictures / "nearness.png")
-        view = browser.new_page(viewport=VIEW)
-        view.goto(f"{page.resolve().as_uri()}#network")
-        view.wait_for_function(DRAWN)
-        view.screenshot(path=pictures / "report.png")
-        browser.close()
+        _tab(browser, page, "network").screenshot(path=pictures / "report.png")
+
+
+def photograph_figures(page: Path, pictures: Path) -> None:
+    """Write a picture of the plots that stand for each figure of the messaging paper.
+
+    SystemExit names the plots that the report lacks.
+    """
+    missing = []
+    with _chromium() as browser:
+        for figure, (tab, starts) in FIGURES.items():
+            view = _tab(browser, page, tab)
+            lacking = view.evaluate(ALONE, [tab, starts])
+            missing += [f"{start.strip('-')} ({figure})" for start in lacking]
+            if len(lacking) < len(starts):
+                view.screenshot(
+                    path=pictures / f"{figure}.png", full_page=True, clip=_plots(view, tab)
+                )
+    if missing:
+        raise SystemExit(
+            f"pictures: the report has no plot of {', '.join(missing)}: measure the session that "
+            "docs/figures.md names"
+        )
+
+
+def _plots(view, tab: str) -> dict[str, float]:
+    """The part of a tab from its legend to the end of its plots."""
+    view.evaluate("scrollTo(0, 0)")  # a box is relative to the part of the page that is shown
+    legend = view.locator(f"#{tab} .filters").first.bounding_box()
+    plots = view.locator(f"#{tab} .plots").first.bounding_box()
+    bottom = plots["y"] + plots["height"]
+    return {
+        "x": 0,
+        "y": legend["y"],
+        "width": VIEW["width"],
+        "height": bottom - legend["y"],
+    }
 
 
 if __name__ == "__main__":

@@ -108,6 +108,19 @@ def test_the_reports_pictures_are_made_from_a_database(tmp_path):
     assert (tmp_path / "lab.svg").is_file()
 
 
+def test_plots_of_the_papers_figures_are_drawn_and_missing_ones_are_named(tmp_path):
+    session = large_database.made_up(large_database.TEMPLATE.read_bytes(), 1, 5, whole=True)
+    database = large_database.store(tmp_path / "results.db", [session])
+    command = [sys.executable, "-m", "docs.pictures", "--figures", "--database", database]
+    done = subprocess.run(
+        [*command, "--directory", tmp_path], cwd=CHECKOUT, text=True, stderr=subprocess.PIPE
+    )
+    drawn = {path.stem for path in tmp_path.glob("*.png")}
+    assert "figure4" in drawn and "figure5" not in drawn
+    assert done.returncode == 1 and "latency-intranode (figure5)" in done.stderr
+    assert "latency-internode" not in done.stderr
+
+
 def test_no_word_of_the_labs_picture_leaves_its_box(browser):
     page = browser.new_page(viewport={"width": pictures.WIDTH, "height": 400})
     page.goto((pictures.DIRECTORY / "lab.svg").as_uri())
