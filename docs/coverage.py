@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from docs import reference
-from nearmetal import published, published_ratios, strict_yaml
+from nearmetal import published, published_ratios, scaling, strict_yaml
 from nearmetal.checkout import REFERENCES
 from nearmetal.published import Figure
 
@@ -102,7 +102,7 @@ def _expect(mapping: dict, keys: dict[str, bool], where: str) -> None:
 
 def shown(figure: Figure) -> bool:
     """Whether the suite shows a published figure beside a value or a ratio of its own."""
-    if figure.variable in published.BENDS:
+    if figure.variable in published.BENDS or figure.variable in scaling.QUANTITIES:
         return True
     if figure.relative_to is not None:
         return published_ratios.can_show(figure)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 
-from nearmetal import binding, compare, limits, published_ratios
+from nearmetal import binding, compare, limits, published_ratios, scaling
 from nearmetal.gate.verdict import RUNGS
 from nearmetal.report import summary
 from nearmetal.results import base_first
@@ -30,6 +30,8 @@ CAMPAIGN = {
 }
 #: Ratios at which the heat map's shade changes.
 STEPS = (1.05, 1.2, 1.5, 3.0, 10.0)
+#: What a published figure of scaling counts.
+_REACH = {"scales_to": "processes", "nodes_to_beat_one_node": "nodes to beat one"}
 
 
 def headline(report, session) -> dict:
@@ -357,4 +359,27 @@ def bindings(session, checks: tuple[str, ...]) -> list[dict]:
         }
         for pair in binding.pairs(session)
         if summary.base_name(pair.check) in checks
+    ]
+
+
+def reaches(session, figures) -> list[dict]:
+    """Rows of how far each benchmark scales, with the published figures of its class."""
+    return [
+        {
+            "check": summary.plain(one.case.check),
+            "size": f"class {one.size}",
+            "threads": one.threads,
+            "place": one.case.place,
+            "environ": one.case.environ,
+            "scales_to": one.scales_to,
+            "measured": ", ".join(map(str, one.counts)),
+            "open_ended": one.open_ended,
+            "nodes": one.nodes_to_beat_one_node,
+            "published": [
+                f"{figure.text} {_REACH[figure.variable]}: {figure.software}, {figure.system} "
+                f"{figure.partition}"
+                for figure in one.beside(figures)
+            ],
+        }
+        for one in scaling.reaches(session)
     ]

@@ -132,6 +132,7 @@ def render(
                 page: overview.bindings(shown[page], CONTEXT[page])
                 for page in ("kernels", "memory")
             },
+            reaches=overview.reaches(shown["kernels"], figures),
             context={
                 page: [figure for figure in figures if figure.check in checks]
                 for page, checks in CONTEXT.items()
