@@ -42,9 +42,9 @@ class Reach:
         wanted = {"benchmark": self.case.parameters.get("benchmark"), "class": self.size}
         check = self.case.check.split(" ", 1)[0]
         for figure in figures:
-            if figure.variable in QUANTITIES and figure.check == check:
-                if {**wanted, **figure.parameters} == wanted:
-                    yield figure
+            same = figure.check == check and {**wanted, **figure.parameters} == wanted
+            if same and figure.variable in QUANTITIES:
+                yield figure
 
 
 def reaches(session: Session | None) -> list[Reach]:
