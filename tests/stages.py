@@ -16,7 +16,9 @@ import shlex
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from tabulate import tabulate
 
@@ -34,19 +36,21 @@ SOME_FAILED = 1
 @dataclass(frozen=True)
 class Stage:
     name: str
-    command: list[str]
+    command: Sequence[str]
     #: Environment variables of its own.
     settings: tuple[tuple[str, str], ...] = ()
-    #: Failed tests of this directory run once more.
-    repeated: str = ""
+    #: The command that runs failed tests once more; (): none does.
+    again: Sequence[str] = ()
+    #: Where pytest keeps the tests that failed.
+    cache: Path = CHECKOUT / ".pytest_cache"
 
 
 #: More failed tests than this are no accident of a busy machine. A fixture fails all of its tests.
 MOST_REPEATED = 10
-#: The second run has no processes beside it.
-ALONE = ["-n", "0"]
-#: Where pytest keeps the tests that failed last.
-FAILED = CHECKOUT / ".pytest_cache" / "v" / "cache" / "lastfailed"
+#: Options of pytest that forget which tests failed before, and that run these alone.
+FORGET, FAILED = "--cache-clear", "--last-failed"
+#: Cache for the lab's user, who writes nothing into the checkout.
+NODE_CACHE = CHECKOUT / "results" / "tests" / "node_cache"
 
 #: Drills that take less than a minute each; `make drill DRILL=--once` runs the others too.
 DRILLS = " ".join(
@@ -54,25 +58,36 @@ DRILLS = " ".join(
 )
 
 
-def on_a_node(which: str) -> list[str]:
+def on_a_node(name: str, which: str) -> Stage:
     """pytest on the lab's login node, whose image has compilers, both MPIs and a JDK."""
-    line = ["python", "-m", "pytest", "-p", "no:cacheprovider", "-m", which, *OPTIONS, "tests/node"]
-    return [sys.executable, "-m", "nearmetal.lab", "exec", shlex.join(line)]
+
+    def command(word: str) -> list[str]:
+        cache = ["-o", f"cache_dir={NODE_CACHE}", word]
+        line = ["python", "-m", "pytest", *cache, "-m", which, *OPTIONS, "tests/node"]
+        return [sys.executable, "-m", "nearmetal.lab", "exec", shlex.join(line)]
+
+    return Stage(name, command(FORGET), again=command(FAILED), cache=NODE_CACHE)
 
 
 def tier(directory: str, *words: str) -> list[str]:
     return [*PYTEST, *words, *OPTIONS, f"tests/{directory}"]
 
 
+def measured(name: str, directory: str, *words: str) -> Stage:
+    """Tests that measure. Failed ones run once more, one at a time."""
+    command = tier(directory, *words)
+    return Stage(name, [*command, FORGET], again=[*command, FAILED, "-n", "0"])
+
+
 SETS = {
     "test": [
         Stage("lint", [*MAKE, "lint"]),
         Stage("unit", tier("unit", "-n", "auto")),
-        Stage("host", tier("host", "-n", "auto"), repeated="host"),
+        measured("host", "host", "-n", "auto"),
         Stage("lab up", [*MAKE, "lab-up"]),
-        Stage("node", on_a_node("not whole")),
-        Stage("browser", tier("browser", "-m", "not whole")),
-        Stage("lab", tier("lab", "-m", "not whole"), repeated="lab"),
+        on_a_node("node", "not whole"),
+        measured("browser", "browser", "-m", "not whole"),
+        measured("lab", "lab", "-m", "not whole"),
     ],
     "whole": [
         Stage(
@@ -81,9 +96,9 @@ SETS = {
             (("NEARMETAL_FUZZ", "1"),),
         ),
         Stage("lab up", [*MAKE, "lab-up"]),
-        Stage("node whole", on_a_node("whole")),
-        Stage("browser whole", tier("browser", "-m", "whole")),
-        Stage("lab whole", tier("lab", "-m", "whole"), repeated="lab"),
+        on_a_node("node whole", "whole"),
+        measured("browser whole", "browser", "-m", "whole"),
+        measured("lab whole", "lab", "-m", "whole"),
         Stage("versions", [*MAKE, "versions"]),
         Stage("drills", [*MAKE, "drill", f"DRILL=--once {DRILLS}"]),
     ],
@@ -100,29 +115,25 @@ class End:
     unsteady: list[str]
 
 
-def call(stage: Stage, *words: str) -> int:
-    """The exit code of the stage's command with further words."""
-    command = [*stage.command, *words]
+def call(stage: Stage, command: Sequence[str]) -> int:
+    """The exit code of a command of the stage."""
     print(f"== {stage.name}: {shlex.join(command)}", flush=True)
     environment = {**os.environ, **dict(stage.settings)}
     return subprocess.run(command, cwd=CHECKOUT, env=environment, check=False).returncode
 
 
-def failed_tests(directory: str) -> list[str]:
-    """Tests of this directory that failed when pytest ran last."""
-    if not FAILED.is_file():
-        return []
-    return [name for name in json.loads(FAILED.read_text()) if f"tests/{directory}/" in name]
+def failed_tests(cache: Path) -> list[str]:
+    """Tests that failed when pytest ran last with this cache."""
+    path = cache / "v" / "cache" / "lastfailed"
+    return list(json.loads(path.read_text())) if path.is_file() else []
 
 
 def run(stage: Stage) -> End:
     started = time.monotonic()
-    if stage.repeated:
-        FAILED.unlink(missing_ok=True)
-    code = call(stage)
-    unsteady = failed_tests(stage.repeated) if code == SOME_FAILED and stage.repeated else []
+    code = call(stage, stage.command)
+    unsteady = failed_tests(stage.cache) if code == SOME_FAILED and stage.again else []
     if unsteady and len(unsteady) <= MOST_REPEATED:
-        code = call(stage, "--last-failed", *ALONE)
+        code = call(stage, stage.again)
     if code:
         unsteady = []
     result = "failed" if code else "passed"

@@ -20,18 +20,30 @@ def test_it(number, times):
 
 
 @pytest.fixture
-def stage(tmp_path, monkeypatch):
+def stage(tmp_path):
     """A stage of tests that fail as often as its arguments say."""
-    monkeypatch.setattr(stages, "FAILED", tmp_path / ".pytest_cache/v/cache/lastfailed")
 
-    def stage_of(*times, repeated="lab"):
+    def stage_of(*times, repeated=True):
         directory = tmp_path / "tests" / "lab"
         directory.mkdir(parents=True)
         (directory / "test_made_up.py").write_text(TESTS.format(times=times))
         words = ["-m", "pytest", "--rootdir", str(tmp_path), "-o", "addopts=", str(directory)]
-        return stages.Stage("made up", [sys.executable, *words], repeated=repeated)
+        command = [sys.executable, *words]
+        return stages.Stage(
+            "made up",
+            [*command, stages.FORGET],
+            again=[*command, stages.FAILED] if repeated else (),
+            cache=tmp_path / ".pytest_cache",
+        )
 
     return stage_of
+
+
+def test_tests_of_an_earlier_run_are_forgotten(stage, tmp_path):
+    last = tmp_path / ".pytest_cache" / "v" / "cache" / "lastfailed"
+    last.parent.mkdir(parents=True)
+    last.write_text('{"tests/lab/test_gone.py::test_it": true}')
+    assert stages.run(stage(1)).unsteady == ["tests/lab/test_made_up.py::test_it[0-1]"]
 
 
 def test_what_fails_once_runs_again_and_is_named(stage):
@@ -51,7 +63,7 @@ def test_many_failures_are_no_accident(stage):
 
 
 def test_a_stage_that_measures_nothing_runs_once(stage):
-    end = stages.run(stage(0, 1, repeated=""))
+    end = stages.run(stage(0, 1, repeated=False))
     assert (end.result, end.unsteady) == ("failed", [])
 
 
