@@ -36,6 +36,18 @@ def add_mirror(environment: str, place: str) -> list[str]:
     return ["-e", environment, "mirror", "add", "--unsigned", MIRROR, place]
 
 
+def from_cache(environment: str) -> str:
+    """The shell command that installs what a cache has of an environment's lock.
+
+    By itself `spack install` also wants what only building needs, even where it builds nothing. No
+    cache of `fill` has that, so Spack would compile it first.
+    """
+    return (
+        f"spack -e {environment} install --only-concrete --cache-only || "
+        "echo 'The cache has not all packages: Spack builds the others'"
+    )
+
+
 @contextmanager
 def copy_of(name: str, site: Path = HERE) -> Iterator[Path]:
     """A copy of an environment, whose configuration may change.

@@ -427,8 +427,15 @@ def test_an_installation_takes_binaries_from_the_cache_of_the_partition(reframe,
     lines = script.read_text().splitlines()
     added = lines.index("spack -e spack-env/mpich mirror add --unsigned nearmetal /shared/cache")
     installs = "spack -e spack-env/mpich install"
-    [install] = [number for number, line in enumerate(lines) if line.startswith(installs)]
+    [install] = [
+        number
+        for number, line in enumerate(lines)
+        if line.startswith(installs) and "--cache-only" not in line
+    ]
     assert added < install and "--only-concrete" in lines[install]
+    # First without what only building needs: no cache has that, and Spack would compile it.
+    [first] = [number for number, line in enumerate(lines) if "--cache-only" in line]
+    assert added < first < install and "||" in lines[first]
 
 
 def test_another_value_of_the_setting_is_refused(reframe):
