@@ -131,17 +131,17 @@ SPACK ?= $(shell command -v spack)
 spack-check: .venv/ready ## do Spack's environments, locks and recipes agree? Asks SPACK too, where there is one
 	@.venv/bin/python -m nearmetal.locks.spack $(if $(SPACK),--spack '$(SPACK)')
 
-spack-lock: .venv/ready ## write the locks of spack-env anew by SPACK (default: spack), and say what changed
-	@.venv/bin/python -m nearmetal.locks.spack --write --spack '$(or $(SPACK),spack)'
+spack-lock: .venv/ready ## write the locks of spack-env anew by SPACK (default: spack), and say what changed; SITE=DIRECTORY: a site's own, there
+	@.venv/bin/python -m nearmetal.locks.spack --spack '$(or $(SPACK),spack)' $(if $(SITE),--into '$(SITE)' $(ENVIRONMENTS:%=--environment %),--write)
 
-spack-cache: .venv/ready ## install the locks of spack-env by SPACK, and put the binaries into the build cache CACHE (hours; ENVIRONMENTS='openmpi' some)
-	@.venv/bin/python -m nearmetal.locks.spack_cache --spack '$(or $(SPACK),spack)' $(if $(CACHE),--cache '$(CACHE)') $(ENVIRONMENTS)
+spack-cache: .venv/ready ## install the locks of spack-env by SPACK, and put the binaries into the build cache CACHE (hours; ENVIRONMENTS='openmpi' some; SITE=DIRECTORY a site's own locks)
+	@.venv/bin/python -m nearmetal.locks.spack_cache --spack '$(or $(SPACK),spack)' $(if $(SITE),--site '$(SITE)') $(if $(CACHE),--cache '$(CACHE)') $(ENVIRONMENTS)
 
-images: .venv/ready ## build the Apptainer images of containers/ and hold them against their lock (five minutes; IMAGES='openmpi mpich' some)
-	@$(WITH_MAKE) .venv/bin/python -m nearmetal.locks.images $(IMAGES)
+images: .venv/ready ## build the Apptainer images of containers/ and hold them against their lock (five minutes; IMAGES='openmpi mpich' some; SOFTWARE=spack by Spack)
+	@$(WITH_MAKE) .venv/bin/python -m nearmetal.locks.images $(if $(SOFTWARE),--software '$(SOFTWARE)') $(IMAGES)
 
 images-lock: .venv/ready ## build them and write containers/images.lock anew, saying what changed
-	@$(WITH_MAKE) .venv/bin/python -m nearmetal.locks.images --lock $(IMAGES)
+	@$(WITH_MAKE) .venv/bin/python -m nearmetal.locks.images --lock $(if $(SOFTWARE),--software '$(SOFTWARE)') $(IMAGES)
 
 # All of it, whatever is wrong with a part: exit code 1 if anything is.
 release-check: .venv/ready ## are the locks of Spack and of the images of these sources? Asks SPACK too, where there is one

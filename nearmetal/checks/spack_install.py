@@ -18,7 +18,7 @@ from nearmetal.checks.parsing.spack import FORMAT, disagreements, measured, pars
 from nearmetal.checks.programs import presence
 from nearmetal.checks.settings import MAX_PENDING_TIME, MAX_TIME_LIMIT, SPACK_CACHE, SPACK_ENV
 from nearmetal.locks import spack as locks
-from nearmetal.locks.spack_cache import add_mirror
+from nearmetal.locks.spack_cache import add_mirror, from_cache
 
 ENVIRONMENTS_DIR = CHECKOUT / "spack-env"
 #: Files that an installation leaves in its stage directory: the output of `spack find`, and a
@@ -105,7 +105,10 @@ class spack_install(rfm.CompileOnlyRegressionTest):
             f"spack -e {here} python {shlex.quote(str(PACKAGE / 'locks' / 'recipes.py'))}",
         ]
         if cache := SPACK_CACHE.of(self.current_partition):
-            self.prebuild_cmds.append(shlex.join(["spack", *add_mirror(here, cache)]))
+            self.prebuild_cmds += [
+                shlex.join(["spack", *add_mirror(here, cache)]),
+                from_cache(here),
+            ]
         hashes = " ".join(f"/{node.hash}" for node in measured(self.lock))
         self.postbuild_cmds = [
             f"spack -e {here} find --format {shlex.quote(FORMAT)} > {FOUND}",

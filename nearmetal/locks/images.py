@@ -164,10 +164,9 @@ def main(words=None) -> int:
     parser.add_argument(
         "--software",
         choices=["debian", "spack"],
-        default="debian",
         help=(
-            "Debian's packages (default), or what spack-env locks, from source (hours, and "
-            "Internet access)"
+            "Debian's packages, or what spack-env locks, from source (hours, and Internet access); "
+            "default: as the image is locked, or else Debian's"
         ),
     )
     parser.add_argument(
@@ -243,12 +242,18 @@ def refuse_unsuitable_host() -> None:
     conditions.refuse_without_user_namespaces(conditions.NOBODY, conditions.NOBODY)
 
 
-def build_all(stacks, software, lock_anew, say) -> int:
+def software_of(entry: dict | None, asked: str | None) -> str:
+    """What an image is built from: what was asked for, or what its lock has, or Debian."""
+    return asked or (entry["software"] if entry else "debian")
+
+
+def build_all(stacks, asked, lock_anew, say) -> int:
     place, lock = directory(), lock_path()
     files.make_directory(place)
     entries, builder, other = read_lock(lock), None, []
     try:
         for stack in stacks:
+            software = software_of(entries.get(stack), asked)
             here, old = made_from(stack, software), entries.get(stack)
             unchanged = old is not None and not other_origin(old, here)
             if (
@@ -267,7 +272,14 @@ def build_all(stacks, software, lock_anew, say) -> int:
             if builder is None:
                 refuse_unsuitable_host()
                 builder = Builder(say)
-            say("\n  ".join([f"{stack}: building", *(other_origin(old, here) if old else [])]))
+            say(
+                "\n  ".join(
+                    [
+                        f"{stack}: building from {software}",
+                        *(other_origin(old, here) if old else []),
+                    ]
+                )
+            )
             started = time.monotonic()
             path, new = builder.image(stack, software, revision, epoch)
             new["inputs"] = here["inputs"]

@@ -2,6 +2,7 @@
 
 make spack-check                               reads them; asks Spack too where there is one
 make spack-lock                                writes the locks anew by Spack, and says what changed
+make spack-lock SITE=DIRECTORY                 writes a site's own locks there, with its externals
 make release-check                             checks as well that they are of these sources
 python -m nearmetal.locks.spack OLD NEW        says what changed
 """
@@ -376,6 +377,54 @@ def compare(spack: list[str], directory: Path, write: bool) -> list[str]:
     return words
 
 
+def externals(lock: Lock) -> list[str]:
+    """Packages of a lock that belong to the system. No cache holds them."""
+    return sorted(f"{node.name}@{node.version}" for node in lock.nodes.values() if node.external)
+
+
+def write_into(site: Path, spack: list[str], name: str) -> str:
+    """Write a site's own environment and lock: ours, with what Spack takes from the system.
+
+    What it includes are links to this checkout, so that an environment of the site may name the
+    directory as `spack_env`. Raises LockError.
+
+    :returns: a sentence on what the lock has.
+    """
+    fresh = concretize(spack, name)
+    try:
+        lock, target = read_lock(fresh), site / name
+        for beside in filter(Path.is_dir, HERE.iterdir()):
+            link = site / beside.name
+            if beside.name != name and not link.exists():
+                link.symlink_to(beside)
+        if target.is_symlink():
+            target.unlink()
+        target.mkdir(exist_ok=True)
+        for path in [*(HERE / name).glob("*.yaml"), fresh]:
+            shutil.copyfile(path, target / path.name)
+    except OSError as error:
+        raise LockError(f"{site}/{name} cannot be written: {error}") from None
+    finally:
+        shutil.rmtree(fresh.parents[2])
+    return (
+        f"{name}: {target} has a lock of {len(lock.nodes)} packages. "
+        f"The system's: {', '.join(externals(lock)) or 'none'}"
+    )
+
+
+def write_site(site: Path, spack: list[str], names: list[str]) -> int:
+    """Write environments of a site, and say what each lock has. Raises LockError."""
+    try:
+        site.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise LockError(f"{site} cannot be made: {error}. Fix: name another directory") from None
+    if difference := other_sources():
+        print(difference, file=sys.stderr)
+    for name in names:
+        print(write_into(site.absolute(), spack, name), flush=True)
+    return 0
+
+
 def main(arguments=None) -> int:
     parser = argparse.ArgumentParser(
         description=__doc__,
@@ -398,15 +447,29 @@ def main(arguments=None) -> int:
     )
     parser.add_argument("--write", action="store_true", help="take over what it says")
     parser.add_argument(
+        "--into",
+        type=Path,
+        metavar="DIRECTORY",
+        help="write a site's own environments and locks there, and leave ours as they are",
+    )
+    names = sorted(path.parent.name for path in HERE.glob("*/spack.yaml"))
+    parser.add_argument(
+        "--environment", action="append", choices=names, help="with --into: only this one"
+    )
+    parser.add_argument(
         "--release", action="store_true", help="check as well that the locks are of these sources"
     )
     options = parser.parse_args(arguments)
-    if len(options.locks) not in (0, 2) or (options.write and not options.spack):
-        parser.error("give two locks, or none; --write needs --spack")
+    if len(options.locks) not in (0, 2) or ((options.write or options.into) and not options.spack):
+        parser.error("give two locks, or none; --write and --into need --spack")
+    if options.into and options.into.resolve() == HERE:
+        parser.error("--into: name a directory of your own; --write writes our locks")
     try:
         if options.locks:
             print("\n".join(changes(*map(read_lock, options.locks))) or "nothing changed")
             return 0
+        if options.into:
+            return write_site(options.into, options.spack, options.environment or names)
         if options.write:
             write_digest()
         bad = 0

@@ -1,6 +1,6 @@
 """Build caches: the locked software of spack-env as binaries, for machines that do not compile it.
 
-make spack-cache [CACHE=PLACE] [ENVIRONMENTS='openmpi apps']
+make spack-cache [CACHE=PLACE] [SITE=DIRECTORY] [ENVIRONMENTS='openmpi apps']
 """
 
 import argparse
@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from nearmetal.checkout import CHECKOUT
-from nearmetal.locks.spack import HERE, Lock, LockError, read_lock
+from nearmetal.locks.spack import HERE, LockError, externals, read_lock
 from nearmetal.unforeseen import guarded
 
 #: The cache without CACHE.
@@ -36,13 +36,28 @@ def add_mirror(environment: str, place: str) -> list[str]:
     return ["-e", environment, "mirror", "add", "--unsigned", MIRROR, place]
 
 
+def from_cache(environment: str) -> str:
+    """The shell command that installs what a cache has of an environment's lock.
+
+    By itself `spack install` also wants what only building needs, even where it builds nothing. No
+    cache of `fill` has that, so Spack would compile it first.
+    """
+    return (
+        f"spack -e {environment} install --only-concrete --cache-only || "
+        "echo 'The cache has not all packages: Spack builds the others'"
+    )
+
+
 @contextmanager
-def copy_of(name: str) -> Iterator[Path]:
-    """A copy of an environment, whose configuration may change."""
+def copy_of(name: str, site: Path = HERE) -> Iterator[Path]:
+    """A copy of an environment, whose configuration may change.
+
+    :arg site: directory of the environments.
+    """
     root = Path(tempfile.mkdtemp(prefix="nearmetal-spack-"))
     try:
         unneeded = shutil.ignore_patterns(".spack-env", "repo")
-        shutil.copytree(HERE, root / "spack-env", ignore=unneeded)
+        shutil.copytree(site, root / "spack-env", ignore=unneeded)
         # A link: the recipe of our programs takes their sources from its own checkout.
         (root / "spack-env" / "repo").symlink_to(HERE / "repo")
         yield root / "spack-env" / name
@@ -50,19 +65,15 @@ def copy_of(name: str) -> Iterator[Path]:
         shutil.rmtree(root)
 
 
-def externals(lock: Lock) -> list[str]:
-    """Packages of a lock that belong to the system. No cache holds them."""
-    return sorted(f"{node.name}@{node.version}" for node in lock.nodes.values() if node.external)
-
-
-def fill(spack: list[str], name: str, place: str, run: Callable) -> str:
+def fill(spack: list[str], name: str, place: str, run: Callable, site: Path = HERE) -> str:
     """Install an environment by its lock and put it into a cache. Raises LockError.
 
     :arg run: function: a command -> its exit code.
+    :arg site: directory of the environments.
     :returns: a sentence on what the cache now has.
     """
-    lock = read_lock(HERE / name / "spack.lock")
-    with copy_of(name) as copy:
+    lock = read_lock(site / name / "spack.lock")
+    with copy_of(name, site) as copy:
         here = str(copy)
         for words in (
             add_mirror(here, place),
@@ -94,9 +105,15 @@ def main(arguments=None) -> int:
         epilog="Exit status: 0 all are in the cache, 1 bad usage, 2 a lock cannot be read or Spack "
         "fails, 3 an unforeseen error.",
     )
-    names = sorted(path.parent.name for path in HERE.glob("*/spack.yaml"))
     parser.add_argument(
-        "environments", nargs="*", metavar="ENVIRONMENT", help=f"of {', '.join(names)}"
+        "environments", nargs="*", metavar="ENVIRONMENT", help="default: all of the directory"
+    )
+    parser.add_argument(
+        "--site",
+        type=Path,
+        default=HERE,
+        metavar="DIRECTORY",
+        help="a site's own environments (default: spack-env)",
     )
     parser.add_argument("--cache", default=str(DEFAULT), help="directory or URL of the cache")
     parser.add_argument("--spack", type=shlex.split, default=["spack"], metavar="COMMAND")
@@ -104,10 +121,17 @@ def main(arguments=None) -> int:
         "--debug", action="store_true", help="with an unforeseen error, print the traceback as well"
     )
     options = parser.parse_args(arguments)
+    site = options.site.absolute()
+    # Links lead to our environments (`spack.write_into`).
+    own = (path.parent for path in site.glob("*/spack.lock") if not path.parent.is_symlink())
+    names = sorted(path.name for path in own)
     unknown = sorted(set(options.environments) - set(names))
-    if unknown or not shutil.which(options.spack[0]):
+    if unknown or not names or not shutil.which(options.spack[0]):
         fault = (
-            f"there is no environment {', '.join(unknown)}. Fix: choose from {', '.join(names)}"
+            f"{site} has no environment with a lock. Fix: make spack-lock SITE={site}"
+            if not names
+            else f"there is no environment {', '.join(unknown)}. "
+            f"Fix: choose from {', '.join(names)}"
             if unknown
             else f"{options.spack[0]} is not on PATH. Fix: install Spack as README.md says"
         )
@@ -116,7 +140,7 @@ def main(arguments=None) -> int:
     try:
         for name in options.environments or names:
             place = place_of(options.cache)
-            print(fill(options.spack, name, place, subprocess.call), flush=True)
+            print(fill(options.spack, name, place, subprocess.call, site), flush=True)
     except LockError as error:
         print(error, file=sys.stderr)
         return 2

@@ -1,5 +1,6 @@
 """What a run of the suite selects: recorded with its cases, and never nothing."""
 
+import functools
 import re
 import shlex
 import sys
@@ -13,10 +14,25 @@ from reframe.frontend.executors import Runner
 from reframe.frontend.executors.policies import SerialExecutionPolicy
 
 from nearmetal import command
+from nearmetal.checkout import CHECKOUT
 from nearmetal.site import foreign
+from nearmetal.site.described import environments_file
+from nearmetal.site.site_files import read_environments
 
 #: The page that says how a site gives features.
 FEATURES = "docs/cluster.md#features"
+#: Directory of the shipped environments of Spack.
+SPACK_ENV = CHECKOUT / "spack-env"
+#: Feature that no software gives -> what gives it.
+PROVIDED = {
+    **{
+        f"storage_{place}": f". Fix: write `storage_{place}: DIRECTORY` in a partition's extras"
+        for place in ("local", "shared", "scratch")
+    },
+    "rdma": ". Fix: write `rdma: true` in its extras, if its programs reach the NIC by verbs",
+    "fleet": ". Fix: give it to a partition of many nodes (docs/fleet.md)",
+    "vswitch": ". Fix: give it to an environment of a partition whose nodes are guests of one host",
+}
 #: ReFrame's options besides -n that choose cases: with one, absent checks are not reported.
 OTHERS = (
     *("prgenv", "exclude_names", "tags", "exclude_tags", "filter_expr", "maintainers"),
@@ -91,11 +107,29 @@ def why_nowhere(valid_systems: list[str], valid_prog_environs: list[str]) -> str
     of_partitions = lacking(valid_systems, names)
     of_environs = lacking(valid_prog_environs, _of_environs())
     if of_partitions:
-        return f"no partition has the feature {of_partitions} ({FEATURES})"
+        fix = PROVIDED.get(of_partitions, "")
+        return f"no partition has the feature {of_partitions} ({FEATURES}){fix}"
     if of_environs:
-        return f"no environment has the feature {of_environs} ({FEATURES})"
+        fix = PROVIDED.get(of_environs) or provider(of_environs)
+        return f"no environment has the feature {of_environs} ({FEATURES}){fix}"
     wanted = f"{' or '.join(valid_systems)} with {' or '.join(valid_prog_environs)}"
     return f"no partition and environment are {wanted}"
+
+
+@functools.cache  # several checks ask
+def provider(feature: str) -> str:
+    """The shipped environment of Spack that has a feature, with the command that installs it.
+
+    '' if none has.
+    """
+    path = environments_file()
+    environments = read_environments(path) if path.is_file() else {}
+    for name, environment in environments.items():
+        directory = environment.get("extras", {}).get("spack_env")
+        if directory and feature in environment.get("features", []):
+            command = f"spack -e {SPACK_ENV / directory} install --only-concrete"
+            return f". Fix: add {name} to the environs of a partition, then run: {command}"
+    return ""
 
 
 def _of_environs() -> list[set[str]]:

@@ -35,6 +35,11 @@ if [ -n "${SPACK_CACHE:-}" ]; then
     "$spack" mirror add --scope site --unsigned nearmetal "$SPACK_CACHE"
 fi
 for name; do
+    if [ -n "${SPACK_CACHE:-}" ]; then
+        # Without what only building needs, which no cache has: Spack would compile that first.
+        "$spack" -e "$here/spack-env/$name" install --only-concrete --cache-only ||
+            echo "spack.sh: $SPACK_CACHE has not all packages of $name. Spack builds the others"
+    fi
     "$spack" -e "$here/spack-env/$name" install --only-concrete --fail-fast
 done
 echo "spack.sh: installed $*. Before reframe: . $directory/share/spack/setup-env.sh"

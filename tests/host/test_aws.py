@@ -322,8 +322,11 @@ def test_the_head_node_installs_by_the_locks_from_a_cache(tmp_path):
     assert told[1:] == [
         "spack mirror remove --scope site nearmetal",
         "spack mirror add --scope site --unsigned nearmetal s3://your-bucket/spack",
-        f"spack -e {CHECKOUT}/spack-env/mpich install --only-concrete --fail-fast",
-        f"spack -e {CHECKOUT}/spack-env/apps install --only-concrete --fail-fast",
+        *(
+            f"spack -e {CHECKOUT}/spack-env/{name} install --only-concrete {how}"
+            for name in ("mpich", "apps")
+            for how in ("--cache-only", "--fail-fast")
+        ),
     ]
 
 

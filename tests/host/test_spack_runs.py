@@ -427,8 +427,15 @@ def test_an_installation_takes_binaries_from_the_cache_of_the_partition(reframe,
     lines = script.read_text().splitlines()
     added = lines.index("spack -e spack-env/mpich mirror add --unsigned nearmetal /shared/cache")
     installs = "spack -e spack-env/mpich install"
-    [install] = [number for number, line in enumerate(lines) if line.startswith(installs)]
+    [install] = [
+        number
+        for number, line in enumerate(lines)
+        if line.startswith(installs) and "--cache-only" not in line
+    ]
     assert added < install and "--only-concrete" in lines[install]
+    # First without what only building needs: no cache has that, and Spack would compile it.
+    [first] = [number for number, line in enumerate(lines) if "--cache-only" in line]
+    assert added < first < install and "||" in lines[first]
 
 
 def test_another_value_of_the_setting_is_refused(reframe):
@@ -451,6 +458,12 @@ def test_a_check_without_a_case_is_reported_with_the_feature_that_is_missing(ref
     told = reframe("-c", "reframe_checks", "--dry-run").stdout
     assert "Not on here: hpcc %page_size=large, hpcc %page_size=small: no environment has" in told
     assert not lacking(told, "no environment has the feature lammps", "docs/cluster.md#features")
+    install = f"spack -e {ENVIRONMENTS_DIR}/apps install --only-concrete"
+    for line in told.splitlines():
+        if re.match("Not on here: .*feature (lammps|slepc|hpcc|npb_mz) ", line):
+            assert not lacking(line, "add apps-spack to the environs", install), line
+    assert len(re.findall(r"^Not on here: .*\. Fix: ", told, re.M)) == told.count("Not on here: ")
+    assert not lacking(told, "`rdma: true`", "`storage_shared: DIRECTORY`", "guests of one host")
     assert not lacking(told, "Not on here: rdma %operation=read", "no partition has the feature")
     assert "Not on here: pingpong %placement=guests, vswitch: " in told
     missing = [line for line in told.splitlines() if line.startswith("Not on")]

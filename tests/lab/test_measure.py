@@ -10,7 +10,7 @@ import pytest
 
 from nearmetal.locks import sources
 from nearmetal.results import load_session
-from tests.support.lab import fresh_prefix
+from tests.support.lab import IMAGES, fresh_prefix
 from tests.support.measured import CARRIERS, cases, runs
 from tests.support.paths import CHECKOUT
 
@@ -25,13 +25,17 @@ VARIABLES = ["startup_latency", "latency_1KiB", "bandwidth_64KiB", "peak_bandwid
 
 
 def assert_all_ran_but_namd(said: str, database) -> None:
-    """Every chosen case ran; only NAMD's is skipped, as the lab has none."""
+    """Every chosen case ran; only NAMD's is skipped, as the lab has none, and what images and Spack
+    provide. These cases name the command that does."""
     ran, chosen = map(int, re.search(r"Ran (\d+)/(\d+) test case", said).groups())
     skipped = int(re.search(r"(\d+) skipped", said)[1])
     assert ran == chosen - skipped
-    stored = runs(database)[0]["testcases"]
-    without = {case["name"].split("_")[0] for case in stored if case["result"] == "skip"}
-    assert without == {"namd"}
+    without = set()
+    for case in runs(database)[0]["testcases"]:
+        if case["result"] == "skip":
+            provided = re.search("make images|spack -e ", case["skip_reason"])
+            without.add(provided[0] if provided else case["name"].split("_")[0])
+    assert "namd" in without and without <= {"namd", "make images", "spack -e "}
 
 
 @pytest.fixture(scope="module")
@@ -223,6 +227,25 @@ def test_the_command_that_everything_serves(lab):
         own = {"tcp": 3, "hpcc": 1, "nwchem": 1, "affinity": 1}
         repeats = 2 if check in LONG else own.get(check, 5)
         assert len(value.samples) == repeats, (value.check, value.variable)
+
+
+def test_the_command_that_everything_serves_runs_in_images_too(lab, built_images, prefix):
+    done = lab.reframe(
+        *("-r", "--system", "ec2:cc", "-p", "-sif$", "-n", "^pingpong%placement=internode"),
+        *("-S", "repeats=2", "--max-retries=2"),
+        prefix=prefix,
+        timeout=300,
+        NEARMETAL_IMAGES=str(IMAGES),
+    )
+    assert "Ran 3/3 test case(s)" in done.stdout and done.returncode == 0, done.stdout
+    ran = {case["environ"]: case for case in cases(prefix / "results.db")}
+    assert set(ran) == {"openmpi-sif", "mpich-sif", "mpj-sif"}
+    for environ, case in ran.items():
+        image = {"mpj-sif": "fastmpj"}.get(environ, environ.removesuffix("-sif"))
+        assert case["image"].endswith(f" {built_images[image]['digest']}"), environ
+        assert case["transport"] == CARRIERS["emulated"], environ
+    session = load_session(prefix / "results.db", "ec2")
+    assert {len(value.samples) for value in session.values} == {2}
 
 
 def kept_by_guests(lab) -> dict:

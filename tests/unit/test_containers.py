@@ -130,6 +130,36 @@ def test_what_changed_is_said_in_words():
     assert not lacking(libc6, "libc6 2 instead of 1")
 
 
+def test_an_image_is_built_from_what_is_asked_for_or_else_as_locked(tmp_path, monkeypatch):
+    asked = []
+
+    class Recorder:
+        def __init__(self, say):
+            pass
+
+        def image(self, stack, software, revision, epoch):
+            asked.append((stack, software))
+            raise images.BuildError("nothing is built here")
+
+        def close(self):
+            pass
+
+    monkeypatch.setenv("NEARMETAL_IMAGES", str(tmp_path / "images"))
+    monkeypatch.setattr(images, "refuse_unsuitable_host", lambda: None)
+    monkeypatch.setattr(images, "Builder", Recorder)
+    locked = yaml.safe_load((CONTAINERS / "images.lock").read_text())
+    locked["openmpi"]["software"] = "spack"
+    del locked["fastmpj"]
+    (tmp_path / "images.lock").write_text(yaml.safe_dump(locked))
+    for stack, word in (("openmpi", None), ("mpich", None), ("fastmpj", None), ("mpich", "spack")):
+        with pytest.raises(images.BuildError):
+            images.build_all([stack], word, False, lambda text: None)
+    assert asked == [
+        *(("openmpi", "spack"), ("mpich", "debian")),
+        *(("fastmpj", "debian"), ("mpich", "spack")),
+    ]
+
+
 def test_an_image_of_other_sources_is_no_irreproducible_build():
     old = {"software": "debian", "sources": "s" * 64, "inputs": "a" * 64, "packages": {}}
     [words] = images.differences(old, {**old, "sources": "t" * 64})

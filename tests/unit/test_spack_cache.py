@@ -1,5 +1,6 @@
 """Build caches: what Spack is asked for, in which order, and what is said when it fails."""
 
+import json
 import sys
 from pathlib import Path
 
@@ -83,3 +84,46 @@ def test_without_spack_and_for_an_unknown_environment_it_is_said_what_to_do(caps
     assert not lacking(capsys.readouterr().err, "is not on PATH", "README.md")
     assert spack_cache.main(["--spack", sys.executable, "opnmpi"]) == 1
     assert not lacking(capsys.readouterr().err, "no environment opnmpi", "apps, fastmpj, mpich")
+
+
+def external_openmpi(site: Path) -> None:
+    """Write the environment openmpi of a site whose Open MPI is the system's."""
+    lock = json.loads((CHECKOUT / "spack-env" / "openmpi" / "spack.lock").read_text())
+    for node in lock["concrete_specs"].values():
+        if node["name"] == "openmpi":
+            node["external"] = {"path": "/opt/openmpi", "module": None}
+    (site.parent / "fresh.lock").write_text(json.dumps(lock))
+    spack_program = site.parent / "spack"
+    spack_program.write_text(f'#!/bin/sh\ncp {site.parent}/fresh.lock "$2/spack.lock"\n')
+    spack_program.chmod(0o755)
+    words = ["--spack", str(spack_program), "--into", str(site), "--environment", "openmpi"]
+    assert spack.main(words) == 0
+
+
+def test_a_sites_own_lock_has_its_externals_and_leaves_ours(tmp_path, capsys):
+    ours = (CHECKOUT / "spack-env" / "openmpi" / "spack.lock").read_bytes()
+    external_openmpi(tmp_path / "site")
+    said = capsys.readouterr().out
+    assert not lacking(said, str(tmp_path / "site" / "openmpi"), "openmpi@5.0.7", "gcc@14.2.0")
+    assert (CHECKOUT / "spack-env" / "openmpi" / "spack.lock").read_bytes() == ours
+    written = tmp_path / "site" / "openmpi"
+    manifest = yaml.safe_load((written / "spack.yaml").read_text())["spack"]
+    assert all((written / one).is_dir() for one in manifest["include"])
+    recipe = "repo/spack_repo/nearmetal/packages/nearmetal_benchmarks/package.py"
+    assert (tmp_path / "site" / recipe).resolve() == spack.recipe("nearmetal-benchmarks")
+
+
+def test_a_sites_own_lock_fills_a_cache(tmp_path, asked, capsys):
+    commands, run = asked
+    site = tmp_path / "site"
+    external_openmpi(site)
+    told = spack_cache.fill(["spack"], "openmpi", "/cache", run, site)
+    assert len(commands) == 3 and not lacking(told, "Not in it", "openmpi@5.0.7")
+    # Of links to our environments it installs none.
+    cache = ["--spack", "true", "--site", str(site), "--cache", str(tmp_path / "cache")]
+    assert spack_cache.main(cache) == 0
+    told = capsys.readouterr().out
+    assert "openmpi: " in told and "mpich: " not in told
+    empty = [*cache[:2], "--site", str(tmp_path / "nothing")]
+    assert spack_cache.main(empty) == 1
+    assert f"make spack-lock SITE={tmp_path}/nothing" in capsys.readouterr().err
