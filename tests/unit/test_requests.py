@@ -24,7 +24,7 @@ from nearmetal.checks.parsing.qperf import parse_tcp
 from nearmetal.checks.parsing.stream import parse_stream
 from reframe_checks.gromacs import Water
 from reframe_checks.hpcc import hpcc
-from reframe_checks.hpcg import hpcg
+from reframe_checks.hpcg import Cubes
 from reframe_checks.lammps import Liquid
 from reframe_checks.npb import npb
 from reframe_checks.parallel_io import ior, mdtest
@@ -90,7 +90,7 @@ def test_options_are_compared_with_what_the_program_says(parse, name, requested,
         (parse_gromacs, "gromacs", Water.requested, {**GROMACS, "size": "S"}, {"size": "W"}, "steps was 100"),  # noqa: E501
         (parse_hpcc, "hpcc", hpcc.requested, {"block": 128, "num_tasks": 2, "_nodes_each": 1, "megabytes": 17}, {"megabytes": 100}, "n was 1408"),  # noqa: E501
         (parse_hpcc, "hpcc", hpcc.requested, {"block": 128, "num_tasks": 2, "_nodes_each": 1, "megabytes": 17}, {"num_tasks": 4}, "processes was 2"),  # noqa: E501
-        (parse_hpcg, "hpcg", hpcg.requested, {"sizes": hpcg.sizes, "size": "S"}, {"size": "W"}, "nx was 16 instead of 32"),  # noqa: E501
+        (parse_hpcg, "hpcg", Cubes.requested, {"sizes": Cubes.sizes, "size": "S"}, {"size": "W"}, "nx was 16 instead of 32"),  # noqa: E501
         (parse_ior, "ior", ior.requested, IOR, {"megabytes": 64}, "block was 16777216 instead of"),
         (parse_ior, "ior", ior.requested, IOR, {"is_direct": lambda: False}, "file_per_process was 1"),  # noqa: E501
         (parse_mdtest, "mdtest", mdtest.requested, MDTEST, {"files": 1000}, "files was 500"),
