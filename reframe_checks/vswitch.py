@@ -213,21 +213,26 @@ class vswitch(Payload, NearmetalCheck):
 
     @builtin.run_before("performance")
     def name_variables(self):
-        if self.problem:
-            quantity, unit, size = self.problem.quantity, self.problem.unit, self.problem.size
-            kept = f"kept_{self.application}"
-        else:
-            quantity, unit, size, kept = "mops", "Mop/s", self.npb_class, "kept"
-        kinds = {
-            quantity: (self._value, unit, self.counts),
-            kept: (self._kept, "% of ideal", self.counts[:-1]),
-        }
-        self.perf_variables = {
-            name: sn.make_performance_function(function, unit, name, count)
-            for kind, (function, unit, counts) in kinds.items()
-            for count in counts
-            for name in [f"{kind}_{size}_{self.processes}_guests_{count}"]
-        }
+        problem = self.problem
+        size = f"{problem.size if problem else self.npb_class}_{self.processes}"
+        kept = f"kept_{self.application}" if problem else "kept"
+        self.perf_variables = {}
+        for count in self.counts:
+            if problem:
+                name = f"{problem.quantity}_{size}_guests_{count}"
+                self.perf_variables[name] = sn.make_performance_function(
+                    self._value, problem.unit, name, count
+                )
+            else:
+                name = f"mops_{size}_guests_{count}"
+                self.perf_variables[name] = sn.make_performance_function(
+                    self._value, "Mop/s", name, count
+                )
+        for count in self.counts[:-1]:
+            name = f"{kept}_{size}_guests_{count}"
+            self.perf_variables[name] = sn.make_performance_function(
+                self._kept, "% of ideal", name, count
+            )
 
     def _value(self, name, count):
         value = self.problem.value["value"] if self.problem else self._rate_of
