@@ -86,7 +86,7 @@ format: .venv/lint/ready ## lay out Python, C, Java and JavaScript as `make lint
 	@$(CURLY) | xargs -0 $(LINT)/clang-format -i
 
 # VM=virtio and so on, VM_PIN=yes, VM_CPUS=4: `.venv/bin/python -m nearmetal.lab up --help` says what they are.
-VM_ARGUMENTS = $(if $(VM),--vm '$(VM)') $(foreach name,cpus memory-mb pin huge-pages accelerator,$\
+VM_ARGUMENTS = $(if $(VM),--vm '$(VM)') $(foreach name,guests switches cpus memory-mb pin huge-pages accelerator,$\
     $(if $(VM_$(call upper,$(name))),--vm-$(name) '$(VM_$(call upper,$(name)))'))
 upper = $(shell echo '$(1)' | tr a-z- A-Z_)
 

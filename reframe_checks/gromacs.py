@@ -1,12 +1,9 @@
 """GROMACS on a box of water."""
 
-import shlex
-
 import reframe as rfm
-import reframe.core.builtins as builtin
 from reframe.core.exceptions import SanityError
 
-from nearmetal.checks.application import RATE, Application
+from nearmetal.checks.application import Application, Problem
 from nearmetal.checks.parsing.gromacs import parse_gromacs
 
 #: Potential energy of the 216 molecules that GROMACS ships, in kJ/mol each, and its tolerance. A
@@ -14,6 +11,51 @@ from nearmetal.checks.parsing.gromacs import parse_gromacs
 #: -46.1711. The tolerance covers grid and single precision.
 POTENTIAL, TOLERANCE = -46.1715, 5e-4
 EDGE = 1.86206  # nm, of their box
+
+
+class Water(Problem):
+    """A box of water. Its sizes are boxes of 216 molecules along an edge, and steps."""
+
+    program, title = "gmx_mpi", "GROMACS"
+    sizes = {"S": (2, 100), "W": (4, 1000), "A": (8, 1000), "B": (16, 1000)}
+    quantity, unit = "simulated", "ns/day"
+    after_launch = ("cat md.log",)
+    env_vars = {"GMX_MAXBACKUP": "-1"}  # each launch writes its md.log over the last one's
+
+    @property
+    def _molecules(self):
+        return 216 * self.sizes[self.size][0] ** 3
+
+    def preparations(self, on_one, program):
+        edge = f"{self.sizes[self.size][0] * EDGE:.5f}"
+        # -scale: nearly no radius, so that the boxes' own molecules stay, all of them.
+        box = f"-cs spc216 -scale 0.1 -box {edge} {edge} {edge}"
+        commands = (
+            f"-quiet solvate {box} -p apps/water.top -o water.gro",
+            "-quiet grompp -f apps/water.mdp -c water.gro -p apps/water.top -o water.tpr",
+        )
+        return [on_one(f"{program} {command}") for command in commands]
+
+    def options(self):
+        _, steps = self.sizes[self.size]
+        words = f"-quiet mdrun -s water.tpr -g md.log -nsteps {steps} -ntomp 1 -pin off -nb cpu"
+        return [*words.split(), "-notunepme", "-noconfout"]
+
+    def requested(self):
+        _, steps = self.sizes[self.size]
+        return {"nsteps": steps, "steps": steps, "atoms": 3 * self._molecules}
+
+    def read(self, text):
+        launches = parse_gromacs(text)
+        molecules = self._molecules
+        for run in launches:
+            if abs(run.potential / molecules - POTENTIAL) > TOLERANCE * abs(POTENTIAL):
+                raise SanityError(
+                    f"the potential energy of a molecule is {run.potential / molecules:.5g} "
+                    f"kJ/mol at the first step on {run.processes} processes instead of "
+                    f"{POTENTIAL}: GROMACS computes wrongly"
+                )
+        return launches
 
 
 @rfm.simple_test
@@ -39,68 +81,8 @@ class gromacs(Application):
     """
 
     #: Size -> boxes of 216 molecules along an edge, and steps: `S`, `W`, `A` (331776 atoms), `B`.
-    sizes = {"S": (2, 100), "W": (4, 1000), "A": (8, 1000), "B": (16, 1000)}
+    sizes = Water.sizes
+    computes = Water
     own_extras = {"size": "gromacs_size"}
-    program = "gmx_mpi"
+    program = Water.program
     valid_prog_environs = ["+mpi +gromacs"]
-    after_launch = ["cat md.log"]
-
-    @builtin.run_before("run")
-    def choose_problem(self):
-        boxes, steps = self.sizes[self.size]
-        edge = f"{boxes * EDGE:.5f}"
-        program = shlex.quote(self.program)
-        self.env_vars["GMX_MAXBACKUP"] = "-1"  # each launch writes its md.log over the last one's
-        # -scale: nearly no radius, so that the boxes' own molecules stay, all of them.
-        self.prerun_cmds += [
-            self.launch_on(1, f"{program} {command}")
-            for command in (
-                (
-                    f"-quiet solvate -cs spc216 -scale 0.1 -box {edge} {edge} {edge} -p "
-                    "apps/water.top -o water.gro"
-                ),
-                "-quiet grompp -f apps/water.mdp -c water.gro -p apps/water.top -o water.tpr",
-            )
-        ]
-        self.executable_opts = [
-            "-quiet",
-            "mdrun",
-            "-s",
-            "water.tpr",
-            "-g",
-            "md.log",
-            "-nsteps",
-            str(steps),
-            "-ntomp",
-            "1",
-            "-pin",
-            "off",
-            "-nb",
-            "cpu",
-            "-notunepme",
-            "-noconfout",
-        ]
-
-    @builtin.run_before("performance")
-    def name_variables(self):
-        self.name_values("simulated", "ns/day", self.size, **RATE)
-
-    @property
-    def _molecules(self):
-        return 216 * self.sizes[self.size][0] ** 3
-
-    def requested(self):
-        _, steps = self.sizes[self.size]
-        return {"nsteps": steps, "steps": steps, "atoms": 3 * self._molecules}
-
-    def read_output(self, text):
-        launches = parse_gromacs(text)
-        molecules = self._molecules
-        for run in launches:
-            if abs(run.potential / molecules - POTENTIAL) > TOLERANCE * abs(POTENTIAL):
-                raise SanityError(
-                    f"the potential energy of a molecule is {run.potential / molecules:.5g} "
-                    f"kJ/mol at the first step on {run.processes} processes instead of "
-                    f"{POTENTIAL}: GROMACS computes wrongly"
-                )
-        self.keep(launches, "GROMACS")

@@ -6,7 +6,7 @@ import reframe as rfm
 import reframe.core.builtins as builtin
 import reframe.utility.sanity as sn
 
-from nearmetal.checks.application import RATE, Application
+from nearmetal.checks.application import Application, Problem
 from nearmetal.checks.parsing.hpcg import parse_hpcg
 from nearmetal.checks.settings import setting
 
@@ -20,6 +20,31 @@ def processes_fit(count: int) -> bool:
     grids = [(x, y, count // (x * y)) for x in edges for y in edges if count % (x * y) == 0]
     x, y, z = min(grids, key=lambda grid: (sum(1 / edge for edge in grid), grid))
     return min(x, y, z) >= SQUAT * max(x, y, z)
+
+
+class Cubes(Problem):
+    """A cube for each process. Its sizes are their edges."""
+
+    program, title = "xhpcg", "HPCG"
+    sizes = {"S": 16, "W": 32, "A": 64, "B": 104, "C": 160}
+    quantity, unit = "rating", "Gflop/s"
+    # HPCG writes a report and a log into the directory in which it runs.
+    after_launch = ("cat HPCG-Benchmark*.txt", "echo", "rm HPCG-Benchmark*.txt hpcg[0-9]*.txt")
+
+    def __init__(self, size: str, seconds: int):
+        super().__init__(size)
+        self.seconds = seconds
+
+    def options(self):
+        edge = self.sizes[self.size]
+        return [f"--n{axis}={edge}" for axis in "xyz"] + [f"--rt={self.seconds}"]
+
+    def requested(self):
+        edge = self.sizes[self.size]
+        return {"threads": 1, "nx": edge, "ny": edge, "nz": edge}
+
+    def read(self, text):
+        return parse_hpcg(text)
 
 
 @rfm.simple_test
@@ -47,30 +72,24 @@ class hpcg(Application):
 
     #: Size -> edge of each process's cube: `S`, `W`, `A` (0.2 GB a process), `B` (HPCG's default,
     #: 0.8 GB), `C` (2.9 GB).
-    sizes = {"S": 16, "W": 32, "A": 64, "B": 104, "C": 160}
+    sizes = Cubes.sizes
     #: Seconds of the solver in a launch; its sets of 50 iterations are finished. Default: the
     #: partition's `hpcg_seconds` (extras), or 10. :type: int
     seconds = setting(int, 10, extra="hpcg_seconds", least=1)
 
     own_extras = {"size": "hpcg_size"}
-    program = "xhpcg"
+    program = Cubes.program
     valid_prog_environs = ["+mpi +hpcg"]
-    # HPCG writes a report and a log into the directory in which it runs.
-    after_launch = ("cat HPCG-Benchmark*.txt", "echo", "rm HPCG-Benchmark*.txt hpcg[0-9]*.txt")
     tags = {"mpi", "cpu", "memory", "network", "application"}
 
     @builtin.run_after("setup")
     def choose_size(self):
+        self.problem = Cubes(self.size, self.seconds)
         self.use_processes(1 << 20, "numbers that a grid near to a cube has", processes_fit)
-
-    @builtin.run_before("run")
-    def choose_problem(self):
-        edge = self.sizes[self.size]
-        self.executable_opts = [f"--n{axis}={edge}" for axis in "xyz"] + [f"--rt={self.seconds}"]
 
     @builtin.run_before("performance")
     def name_variables(self):
-        self.name_values("rating", "Gflop/s", self.size, **RATE)
+        super().name_variables()
         for count in self.counts:
             name = f"bandwidth_{self.size}_{count}"
             self.perf_variables[name] = sn.make_performance_function(
@@ -79,10 +98,3 @@ class hpcg(Application):
 
     def _bandwidth(self, name, count):
         return self.over_launches(name, [runs[count].mbytes_per_s for runs in self.launches])
-
-    def requested(self):
-        edge = self.sizes[self.size]
-        return {"threads": 1, "nx": edge, "ny": edge, "nz": edge}
-
-    def read_output(self, text):
-        self.keep(parse_hpcg(text), "HPCG")

@@ -1,12 +1,37 @@
 """LAMMPS on a melting Lennard-Jones lattice."""
 
 import reframe as rfm
-import reframe.core.builtins as builtin
 
-from nearmetal.checks.application import RATE, Application
+from nearmetal.checks.application import Application, Problem, expect_equal
 from nearmetal.checks.parsing.lammps import parse_lammps
 
 STEPS = 100
+
+
+class Liquid(Problem):
+    """A melting lattice. Its sizes are the cells of four atoms along an edge."""
+
+    program, title = "lmp", "LAMMPS"
+    sizes = {"S": 10, "W": 20, "A": 40, "B": 80, "C": 160}
+    quantity, unit = "timesteps", "timesteps/s"
+
+    def options(self):
+        variables = {"cells": self.sizes[self.size], "steps": STEPS}
+        words = [word for name, value in variables.items() for word in ("-var", name, str(value))]
+        return ["-in", "apps/lj.lmp", "-log", "none", *words]
+
+    def requested(self):
+        return {"cells": self.sizes[self.size], "steps": STEPS}
+
+    def read(self, text):
+        launches = parse_lammps(text)
+        expect_equal(
+            "the total energy an atom after the last step",
+            launches,
+            [run.energy for run in launches],
+            1e-5,
+        )
+        return launches
 
 
 @rfm.simple_test
@@ -31,39 +56,8 @@ class lammps(Application):
 
     #: Size -> cells of four atoms along an edge: `S`, `W` (LAMMPS's benchmark unchanged, 32000
     #: atoms), `A`, `B`, `C`.
-    sizes = {"S": 10, "W": 20, "A": 40, "B": 80, "C": 160}
+    sizes = Liquid.sizes
+    computes = Liquid
     own_extras = {"size": "lammps_size"}
-    program = "lmp"
+    program = Liquid.program
     valid_prog_environs = ["+mpi +lammps"]
-
-    @builtin.run_before("run")
-    def choose_problem(self):
-        self.executable_opts = [
-            "-in",
-            "apps/lj.lmp",
-            "-log",
-            "none",
-            "-var",
-            "cells",
-            str(self.sizes[self.size]),
-            "-var",
-            "steps",
-            str(STEPS),
-        ]
-
-    @builtin.run_before("performance")
-    def name_variables(self):
-        self.name_values("timesteps", "timesteps/s", self.size, **RATE)
-
-    def requested(self):
-        return {"cells": self.sizes[self.size], "steps": STEPS}
-
-    def read_output(self, text):
-        launches = parse_lammps(text)
-        self.expect_equal(
-            "the total energy an atom after the last step",
-            launches,
-            [run.energy for run in launches],
-            1e-5,
-        )
-        self.keep(launches, "LAMMPS")

@@ -9,11 +9,50 @@ import reframe.core.builtins as builtin
 from reframe.core.exceptions import SanityError
 from reframe.core.runtime import runtime
 
-from nearmetal.checks.application import TIME, Application
-from nearmetal.checks.base import all_of
+from nearmetal.checks.application import TIME, Application, Problem, expect_equal
 from nearmetal.checks.parsing import request
 from nearmetal.checks.parsing.namd import parse_namd
 from nearmetal.checks.settings import setting
+
+
+class SitesInput(Problem):
+    """An input of the site's, which is its size."""
+
+    program, title = "namd3", "NAMD"
+    quantity, unit, value = "step", "s/step", TIME
+
+    def __init__(self, path: str, where: str):
+        """Raises SanityError where there is no such file.
+
+        :arg where: who may give the path, for the error.
+        """
+        self.path = Path(path)
+        if not self.path.is_absolute() or not self.path.is_file():
+            raise SanityError(
+                f"no input for NAMD: {path!r} is not the absolute path of a file; give it "
+                f"as `namd_input` in the extras of {where}"
+            )
+        self.size = re.sub(r"\W", "_", self.path.stem)
+
+    def options(self):
+        return [shlex.quote(str(self.path))]
+
+    def read(self, text):
+        launches = parse_namd(text)
+        for run in launches:  # where NAMD prints the name; launches are compared for the rest
+            request.expect({"input": self.path.name}, {"input": self.path.name, **run.did})
+        if len(problems := {(run.atoms, run.step) for run in launches}) > 1:
+            raise SanityError(
+                f"launches differ in (atoms, first step): {', '.join(map(str, sorted(problems)))}"
+            )
+        # Its sums are of single precision and their order is the processes'.
+        expect_equal(
+            "the potential energy of the first step",
+            launches,
+            [run.potential for run in launches],
+            1e-4,
+        )
+        return launches
 
 
 @rfm.simple_test
@@ -48,7 +87,7 @@ class namd(Application):
         str, "", extra="namd_input", pattern="^/", meaning="the absolute path of a file"
     )
 
-    program = "namd3"
+    program = SitesInput.program
     valid_prog_environs = ["+mpi +namd"]
 
     @builtin.run_after("init")
@@ -74,44 +113,8 @@ class namd(Application):
 
     @builtin.run_after("setup")
     def choose_size(self):
-        path = Path(self.input)
-        if not path.is_absolute() or not path.is_file():
-            raise SanityError(
-                f"no input for NAMD: {self.input!r} is not the absolute path of a file; give it "
-                f"as `namd_input` in the extras of {self.current_partition.fullname} or by -S "
-                "namd.input=..."
-            )
-        self.decide("size", re.sub(r"\W", "_", path.stem), "but the input is the size: set `input`")
-        self.use_processes(1 << 20)
-
-    @builtin.run_before("run")
-    def choose_problem(self):
-        self.executable_opts = [shlex.quote(self.input)]
-
-    @builtin.run_before("performance")
-    def name_variables(self):
-        self.name_values("step", "s/step", self.size, **TIME)
-
-    def requested(self):
-        return {}
-
-    def expect_what_was_asked(self):
-        """The name of the input, where NAMD prints it. Launches are compared for the rest."""
-        name = Path(self.input).name
-        for run in all_of(self.launches):
-            request.expect({"input": name}, {"input": name, **run.did})
-
-    def read_output(self, text):
-        launches = parse_namd(text)
-        if len(problems := {(run.atoms, run.step) for run in launches}) > 1:
-            raise SanityError(
-                f"launches differ in (atoms, first step): {', '.join(map(str, sorted(problems)))}"
-            )
-        # Its sums are of single precision and their order is the processes'.
-        self.expect_equal(
-            "the potential energy of the first step",
-            launches,
-            [run.potential for run in launches],
-            1e-4,
+        self.problem = SitesInput(
+            self.input, f"{self.current_partition.fullname} or by -S namd.input=..."
         )
-        self.keep(launches, "NAMD")
+        self.decide("size", self.problem.size, "but the input is the size: set `input`")
+        self.use_processes(1 << 20)

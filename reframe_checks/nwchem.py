@@ -1,15 +1,53 @@
 """NWChem: the MP2 gradient of water clusters."""
 
 import reframe as rfm
-import reframe.core.builtins as builtin
 from reframe.core.exceptions import SanityError
 
-from nearmetal.checks.application import TIME, Application
+from nearmetal.checks.application import TIME, Application, Problem
 from nearmetal.checks.parsing.nwchem import parse_nwchem
 
 #: Tolerance of the energy (Hartree), and of the gradient's norm (Hartree/Bohr). NWChem prints six
 #: decimals of each component.
 ENERGY, GRADIENT = 1e-6, 2e-5
+
+
+class Gradient(Problem):
+    """A water cluster. Its sizes are total energy and norm of the gradient by PySCF."""
+
+    program, title = "nwchem", "NWChem"
+    sizes = {
+        "S": (-76.1938862779, 0.0488458),
+        "W": (-228.7911600032, 0.0499656),
+        "A": (-533.7252604701, 0.0596418),
+    }
+    quantity, unit, value = "gradient", "s", TIME
+
+    def preparations(self, on_one, program):
+        # Integrals go to each node's own disk, under a name that no other job has.
+        return [
+            (
+                '{ printf "start water_$$\\nscratch_dir %s\\n" "${TMPDIR:-/tmp}"; '
+                f"cat apps/water_{self.size}.nw; }} > water.nw"
+            )
+        ]
+
+    def clean_up(self):
+        return ['rm -f "${TMPDIR:-/tmp}"/water_$$.*']
+
+    def options(self):
+        return ["water.nw"]
+
+    def read(self, text):
+        launches = parse_nwchem(text)
+        energy, norm = self.sizes[self.size]
+        for run in launches:
+            if abs(run.energy - energy) > ENERGY or abs(run.norm - norm) > GRADIENT:
+                raise SanityError(
+                    f"energy and norm of the gradient are {run.energy:.9f} and {run.norm:.6f} on "
+                    f"{run.processes} processes instead of {energy} and {norm}: NWChem or a "
+                    "library of it computes wrongly"
+                )
+        return launches
 
 
 @rfm.simple_test
@@ -35,44 +73,10 @@ class nwchem(Application):
 
     #: Size -> total energy and norm of the gradient by PySCF. `S`: one molecule, 6-31G*. `W`: a
     #: ring of 3, aug-cc-pVDZ. `A`: a ring of 7, cc-pVDZ.
-    sizes = {
-        "S": (-76.1938862779, 0.0488458),
-        "W": (-228.7911600032, 0.0499656),
-        "A": (-533.7251604701, 0.0596418),
-    }
+    sizes = Gradient.sizes
+    computes = Gradient
     own_extras = {"size": "nwchem_size", "ranks_per_node": "nwchem_ranks_per_node"}
-    program = "nwchem"
+    program = Gradient.program
     # A launch of A takes minutes, and even one of S sends 40000 messages each way.
     repeats = 1
     valid_prog_environs = ["+mpi +nwchem"]
-
-    @builtin.run_before("run")
-    def choose_problem(self):
-        # Integrals go to each node's own disk, under a name that no other job has.
-        self.prerun_cmds += [
-            (
-                '{ printf "start water_$$\\nscratch_dir %s\\n" "${TMPDIR:-/tmp}"; '
-                f"cat apps/water_{self.size}.nw; }} > water.nw"
-            )
-        ]
-        self.postrun_cmds += ['rm -f "${TMPDIR:-/tmp}"/water_$$.*']
-        self.executable_opts = ["water.nw"]
-
-    @builtin.run_before("performance")
-    def name_variables(self):
-        self.name_values("gradient", "s", self.size, **TIME)
-
-    def requested(self):
-        return {}  # energy and gradient say which problem it was
-
-    def read_output(self, text):
-        launches = parse_nwchem(text)
-        energy, norm = self.sizes[self.size]
-        for run in launches:
-            if abs(run.energy - energy) > ENERGY or abs(run.norm - norm) > GRADIENT:
-                raise SanityError(
-                    f"energy and norm of the gradient are {run.energy:.9f} and {run.norm:.6f} on "
-                    f"{run.processes} processes instead of {energy} and {norm}: NWChem or a "
-                    "library of it computes wrongly"
-                )
-        self.keep(launches, "NWChem")

@@ -1,7 +1,10 @@
 """Applications that a site has installed, on a fixed problem and several numbers of processes."""
 
+from __future__ import annotations
+
 import math
-from collections.abc import Mapping
+import shlex
+from collections.abc import Callable, Mapping
 
 import reframe.core.builtins as builtin
 from reframe.core.exceptions import SanityError
@@ -19,10 +22,91 @@ TIME = {
 }
 
 
+class Problem:
+    """What an application computes in one size, for every check that runs it.
+
+    A check places the processes and groups the launches. The problem has the program's options,
+    and reads and verifies its output.
+    """
+
+    #: Name of the program on PATH, and its name for people.
+    program = ""
+    title = ""
+    #: Parameters of each size, by letter. Size A takes a minute on one or two nodes.
+    sizes: Mapping = {}
+    #: First part of the variables' names, their unit, and arguments of `name_values`.
+    quantity, unit = "", ""
+    value: Mapping = RATE
+    #: Command lines after each launch.
+    after_launch: tuple[str, ...] = ()
+    #: Environment variables of the program.
+    env_vars: Mapping = {}
+
+    def __init__(self, size: str):
+        if size not in self.sizes:
+            raise SanityError(
+                f"{self.title} has no size {size!r}: choose from {', '.join(self.sizes)}"
+            )
+        self.size = size
+
+    def options(self) -> list[str]:
+        """Options of the program."""
+        raise NotImplementedError
+
+    def preparations(self, on_one: Callable[[str], str], program: str) -> list[str]:
+        """Command lines before the first launch.
+
+        :arg on_one: function: command -> the command line that runs it on one process.
+        :arg program: the program, quoted for a shell.
+        """
+        return []
+
+    def clean_up(self) -> list[str]:
+        """Command lines after the last launch."""
+        return []
+
+    def requested(self) -> dict:
+        """Parameters that each launch reports; {} if the values say which problem it was."""
+        return {}
+
+    def read(self, text: str) -> list:
+        """The verified launches in the output of the job.
+
+        Each has processes, rate, parts, facts and payload_bytes. Raises ParseError, SanityError.
+        """
+        raise NotImplementedError
+
+
+def expect_equal(what: str, launches: list, values: list[float], tolerance: float) -> None:
+    """Raise SanityError if a launch computed another value than the first.
+
+    :arg tolerance: allowed relative difference.
+    """
+    if len(values) != len(launches):
+        raise SanityError(f"{len(values)} values of {what}, but {len(launches)} launches")
+    for run, value in zip(launches, values):
+        if not math.isclose(value, values[0], rel_tol=tolerance):
+            raise SanityError(
+                f"{what} is {value:.9g} on {run.processes} processes, but {values[0]:.9g} on "
+                f"{launches[0].processes}: the machine, the program or its MPI library "
+                "computes wrongly"
+            )
+
+
+def with_lines_after(launches: list[str], problem: Problem) -> list[str]:
+    """Command lines of launches, each with those of the problem after it."""
+    return [line for launch in launches for line in (launch, *problem.after_launch)]
+
+
+def facts_of_program(launches: list) -> dict[str, str]:
+    """Name and version of the program that ran."""
+    return {"application": launches[0].facts["application"]}
+
+
 class Application(Scaling, NearmetalCheck):
     """Base of the applications: strong scaling of a fixed problem.
 
-    A check has a table `sizes`, and a hook that sets the options of its program.
+    A check names the class of its problem, and its sizes.
     """
 
     #: Size of the problem. Default: the partition's `CHECK_size` (extras), or A. :values: the names
@@ -31,15 +115,15 @@ class Application(Scaling, NearmetalCheck):
     #: Name of the program on PATH. :type: str
     program = builtin.variable(str)
 
-    #: Parameters of each size, by letter. Size A takes a minute on one or two nodes.
+    #: The class of the check's problem, and its sizes, by letter.
+    computes = Problem
     sizes: Mapping = {}
-    #: Command lines after each launch.
-    after_launch = ()
     time_limit = "2h"
     tags = {"mpi", "cpu", "network", "application"}
 
     @builtin.run_after("setup")
     def choose_size(self):
+        self.problem = self.computes(self.size)
         self.use_processes(1 << 20)
 
     @builtin.run_before("compile")
@@ -47,39 +131,32 @@ class Application(Scaling, NearmetalCheck):
         self.run_installed(self.program)
         self.env_vars["OMP_NUM_THREADS"] = "1"  # one thread for each process
 
+    @builtin.run_before("run")
+    def choose_problem(self):
+        self.env_vars.update(self.problem.env_vars)
+        self.prerun_cmds += self.problem.preparations(
+            lambda command: self.launch_on(1, command), shlex.quote(self.program)
+        )
+        self.postrun_cmds += self.problem.clean_up()
+        self.executable_opts = self.problem.options()
+
     def launch(self, launcher, executable, options=()):
-        return [
-            line
-            for launch in super().launch(launcher, executable, options)
-            for line in (launch, *self.after_launch)
-        ]
+        return with_lines_after(super().launch(launcher, executable, options), self.problem)
 
-    def keep(self, launches: list, program: str) -> None:
-        """Store verified launches as the measurement.
+    @builtin.run_before("performance")
+    def name_variables(self):
+        problem = self.problem
+        self.name_values(problem.quantity, problem.unit, self.size, **problem.value)
 
-        :arg launches: each has processes, rate, parts, facts and payload_bytes.
-        """
+    def requested(self):
+        return self.problem.requested()
+
+    def read_output(self, text):
+        launches = self.problem.read(text)
         self.launches = self.rounds(launches)
         self.check_binding()
-        self.record_program(launches[0].facts, program)
-        self.facts = {**self.facts, "application": launches[0].facts["application"]}
+        self.record_program(launches[0].facts, self.problem.title)
+        self.facts = {**self.facts, **facts_of_program(launches)}
 
     def payload_of(self, run):
         return run.payload_bytes if run.processes > 1 else 0
-
-    def expect_equal(
-        self, what: str, launches: list, values: list[float], tolerance: float
-    ) -> None:
-        """Raise SanityError if a launch computed another value than the first.
-
-        :arg tolerance: allowed relative difference.
-        """
-        if len(values) != len(launches):
-            raise SanityError(f"{len(values)} values of {what}, but {len(launches)} launches")
-        for run, value in zip(launches, values):
-            if not math.isclose(value, values[0], rel_tol=tolerance):
-                raise SanityError(
-                    f"{what} is {value:.9g} on {run.processes} processes, but {values[0]:.9g} on "
-                    f"{launches[0].processes}: the machine, the program or its MPI library "
-                    "computes wrongly"
-                )

@@ -173,10 +173,14 @@ class NearmetalCheck(  # type: ignore[call-arg]
         """Group launches by repeat, and within a repeat by `self.counts`.
 
         Raises SanityError if a launch ran on another count.
+
+        :arg on: function: launch -> its count; None if the program does not report it.
         """
-        told = [on(run) for run in launches]
-        if told != (wanted := self.counts * self.repeats):
+        wanted = self.counts * self.repeats
+        if on and (told := [on(run) for run in launches]) != wanted:
             raise SanityError(f"the output holds launches on {told} {what} instead of {wanted}")
+        if len(launches) != len(wanted):
+            raise SanityError(f"the output holds {len(launches)} launches instead of {len(wanted)}")
         size = len(self.counts)
         return [
             dict(zip(self.counts, launches[start : start + size]))
@@ -332,13 +336,17 @@ class NearmetalCheck(  # type: ignore[call-arg]
         """
         self._run(Program(path=program, java=self.java_program, where=where))
 
-    def run_installed(self, program: str) -> None:
-        """Run a program that a site installed. The check is named after its feature."""
-        feature = type(self).__name__
+    def run_installed(self, program: str, feature: str = "") -> None:
+        """Run a program that a site installed.
+
+        :arg feature: of its environments. Default: the check's name.
+        """
+        check = type(self).__name__
+        feature = feature or check
         self.run_theirs(
             shlex.quote(program),
             f"load its module in this environment, which has the feature {feature}, or name it "
-            f"with -S {feature}.program=...",
+            f"with -S {check}.program=...",
         )
 
     def _run(self, program: Program) -> None:

@@ -34,7 +34,28 @@ def cores_of(partition, instead: str) -> int:
     )
 
 
-class Scaling(Plugin):
+class Payload(Plugin):
+    """A check whose launches say what they sent, which identifies the transport."""
+
+    def payloads(self) -> list:
+        """Bytes that each launch sent. None for one that does not report them."""
+        raise NotImplementedError
+
+    def payload_bytes(self):
+        """Bytes that all launches sent. 0 if they are too few to identify the transport; then
+        `no_transport` says why."""
+        sent = self.payloads()
+        payloads = [payload for payload in sent if payload is not None]
+        if len(payloads) < len(sent):
+            self.no_transport = "not reported by the program"
+            return 0
+        if (payload := int(sum(payloads))) >= provenance.LEAST_PAYLOAD:
+            return payload
+        self.no_transport = f"{payload} bytes are too few to tell" if payload else "none needed"
+        return 0
+
+
+class Scaling(Payload):
     """A check whose job launches its program on several numbers of processes.
 
     A round is one launch on each number. The job has `repeats` rounds, so drift during the job
@@ -211,18 +232,8 @@ class Scaling(Plugin):
             for name in [f"{kind}_{size}_{self.called(count)}"]
         }
 
-    def payload_bytes(self):
-        """Bytes that all launches sent. 0 if they are too few to identify the transport; then
-        `no_transport` says why."""
-        sent = [self.payload_of(run) for runs in self.launches for run in runs.values()]
-        payloads = [payload for payload in sent if payload is not None]
-        if len(payloads) < len(sent):
-            self.no_transport = "not reported by the program"
-            return 0
-        if (payload := int(sum(payloads))) >= provenance.LEAST_PAYLOAD:
-            return payload
-        self.no_transport = f"{payload} bytes are too few to tell" if payload else "none needed"
-        return 0
+    def payloads(self):
+        return [self.payload_of(run) for runs in self.launches for run in runs.values()]
 
     def check_binding(self) -> None:
         """Raise SanityError if the processes ran on other cores than requested."""

@@ -158,6 +158,13 @@ def main() -> int:
         "(a PCI device of this host for each); none: start without them",
     )
     machines.add_argument("--vm-cpus", type=int, metavar="N", help="vCPUs of each machine")
+    machines.add_argument("--vm-guests", type=int, metavar="N", help="number of machines")
+    machines.add_argument(
+        "--vm-switches",
+        type=int,
+        metavar="N",
+        help="virtual switches between second NICs of the machines; 1: no second NIC",
+    )
     machines.add_argument("--vm-memory-mb", type=int, metavar="N", help="memory of each machine")
     machines.add_argument(
         "--vm-pin", type=yes, metavar="yes|no", help="pin each vCPU to its own core"

@@ -188,7 +188,9 @@ def start_daemons(topology: Topology, namespaces: Namespaces) -> None:
 
     try:
         wait_until(
-            ready, guests.START_SECONDS if topology.guests else 20, "waiting for Slurm's nodes"
+            ready,
+            guests.start_seconds(topology) if topology.guests else 20,
+            "waiting for Slurm's nodes",
         )
     except LabError as error:
         logs = namespaces.run(

@@ -14,7 +14,7 @@ from nearmetal.lab.namespaces import LabError, Namespaces, wait_until
 from nearmetal.lab.topology import Node, Topology
 
 #: A guest with an emulated CPU takes ten seconds on two idle cores.
-START_SECONDS = 180
+SECONDS_EACH = 90
 #: With KVM a kernel starts its first process within two seconds.
 TRIAL_SECONDS = 10
 #: The kernel and the initramfs of the layer (guest/initramfs.sh).
@@ -52,9 +52,15 @@ def processor(accelerator: str) -> list[str]:
     }[accelerator]
 
 
-def _mac(topology: Topology, node: Node) -> str:
-    """MAC address of a guest, in QEMU's range. It is unique in this lab."""
-    return f"52:54:00:4e:4d:{[guest.name for guest in topology.guests].index(node.name):02x}"
+def start_seconds(topology: Topology) -> int:
+    """Seconds after which the start of the guests has failed."""
+    return SECONDS_EACH * max(2, len(topology.guests))
+
+
+def _mac(topology: Topology, node: Node, nic: int = 0) -> str:
+    """MAC address of a guest's first or second NIC, in QEMU's range. It is unique in this lab."""
+    number = [guest.name for guest in topology.guests].index(node.name)
+    return f"52:54:00:4e:{0x4D + nic:02x}:{number:02x}"
 
 
 def shares(topology: Topology, node: Node, checkout) -> dict[str, str]:
@@ -110,6 +116,13 @@ def command(topology: Topology, node: Node, checkout, accelerator: str) -> list[
         "-device",
         f"{nic},netdev=net,mac={_mac(topology, node)},romfile=",
     ]
+    if hardware.switches > 1:
+        line += [
+            "-netdev",
+            f"tap,id=second,ifname={topology.second_port(node)},script=no,downscript=no",
+            "-device",
+            f"{nic},netdev=second,mac={_mac(topology, node, 1)},romfile=",
+        ]
     if hardware.devices:
         line += ["-device", f"vfio-pci,host={hardware.devices[topology.guests.index(node)]}"]
     for tag, path in shares(topology, node, checkout).items():
@@ -132,6 +145,8 @@ def files(topology: Topology, node: Node, checkout) -> dict[str, str]:
         "gateway": node.link_class.gateway,
         "own_mac": _mac(topology, node),
         "passed_through": node.passed_through + prefix if topology.hardware.devices else "",
+        "switched": node.switched + prefix if topology.hardware.switches > 1 else "",
+        "switched_mac": _mac(topology, node, 1),
     }
     return {
         "etc/nearmetal/guest": "".join(
@@ -195,7 +210,7 @@ def start(topology: Topology, namespaces: Namespaces, say) -> None:
         try:
             wait_until(
                 lambda node=node: _entered(namespaces, node),
-                START_SECONDS,
+                start_seconds(topology),
                 f"starting guest {node.name}",
             )
         except LabError as error:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 #: NIC that QEMU emulates -> name of its device.
-EMULATED = {"virtio": "virtio-net-pci", "e1000e": "e1000e", "igb": "igb"}
+EMULATED = {"virtio": "virtio-net-pci", "e1000": "e1000", "e1000e": "e1000e", "igb": "igb"}
 ACCELERATORS = ("auto", "kvm", "tcg")
 PCI_ADDRESS = r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]"
 
@@ -21,7 +21,7 @@ class HardwareError(ValueError):
 
 @dataclass(frozen=True)
 class Hardware:
-    """The options of each virtual machine."""
+    """The virtual machines, and the options of each."""
 
     nic: str
     #: PCI address of each machine's NIC, where NICs are passed through.
@@ -31,6 +31,10 @@ class Hardware:
     pin: bool
     huge_pages: bool
     accelerator: str
+    #: Number of virtual machines.
+    guests: int
+    #: Virtual switches between second NICs of the machines; with 1 a machine has one NIC.
+    switches: int
 
     @property
     def emulated(self) -> bool:
@@ -89,6 +93,12 @@ def choose(section: dict, asked: dict) -> Hardware:
                 f"{address!r} is not a PCI address, or is given twice: "
                 "write addresses as `lspci -D` does (0000:01:00.0)"
             )
+    if values["switches"] > (1 if addresses else values["guests"]):
+        raise HardwareError(
+            f"[vm] switches is {values['switches']} for {values['guests']} guests with the NIC "
+            f"{nic}: give at most one for each guest, and 1 (VM_SWITCHES=1) with vfio, whose NICs "
+            "have switches of their own"
+        )
     return Hardware(nic=nic, devices=addresses, **values)
 
 

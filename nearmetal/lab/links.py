@@ -56,15 +56,19 @@ def _end(topology: Topology, number: int, link_class: LinkClass) -> list[str]:
     The TAP device of a guest stays, since QEMU holds it.
     """
     script = []
-    if link_class.link.startswith("vde"):
+    virtual_switches = _virtual_switches(topology, number, link_class)
+    if link_class.link.startswith("vde") or virtual_switches:
         pattern = f"^(vde_|dpipe).*/lab/vde{number}(x[0-9]+)?( |$)"
         script.append(
             f"tries=500; while pkill -KILL -u 0 -f '{pattern}'; do "
             "tries=$((tries - 1)); [ $tries -gt 0 ]; sleep 0.02; done\n"
             f"rm -rf /lab/vde{number} /lab/vde{number}x*"
         )
-    else:
-        script.append(f"ip link delete br{number} 2> /dev/null || :")
+    if not link_class.link.startswith("vde"):
+        script += [
+            f"ip link delete {bridge} 2> /dev/null || :"
+            for bridge in (f"br{number}", *virtual_switches)
+        ]
     for position, name, device, _ in _own_interfaces(topology, link_class):
         script.append(
             f"ip link delete {topology.port(name, link_class)} 2> /dev/null || :\n"
@@ -94,6 +98,7 @@ def _connect(topology: Topology, number: int, link_class: LinkClass) -> list[str
                 f"ip link show {outer} > /dev/null 2>&1 || ip tuntap add dev {outer} mode tap\n"
                 f"ip link set {outer} master {bridge} up"
             )
+        script += _switched(topology, number, link_class)
     for position, name, device, address in _own_interfaces(topology, link_class):
         if vde:
             script += _tap(number, link_class, position, name, device)
@@ -136,6 +141,58 @@ def _congestion_control(name: str) -> str:
     )
 
 
+def _virtual_switches(topology: Topology, number: int, link_class: LinkClass) -> list[str]:
+    """Names of the bridges between second NICs of the virtual machines; [] if they have none."""
+    if link_class.link != "qemu" or topology.hardware.switches == 1:
+        return []
+    return [f"br{number}x{switch}" for switch in range(1, topology.hardware.switches + 1)]
+
+
+def _switched(topology: Topology, number: int, link_class: LinkClass) -> list[str]:
+    """Script lines that connect second NICs of the virtual machines to their virtual switches.
+
+    A virtual switch is a bridge in the kernel. A switch in user space joins all of them, as a
+    physical switch does.
+    """
+    bridges = _virtual_switches(topology, number, link_class)
+    if not bridges:
+        return []
+    script = [f"vde_switch --sock /lab/vde{number} --daemon < /dev/null 9>&-"]
+    for bridge in bridges:
+        plug = f"v{bridge}"
+        script += [
+            f"ip link add {bridge} type bridge forward_delay 0; ip link set {bridge} up",
+            f"vde_plug2tap --sock /lab/vde{number} --daemon {plug} < /dev/null 9>&-",
+            _awaited("", plug, f"switch {bridge}"),
+            f"ip link set {plug} master {bridge} up",
+        ]
+    script.append(
+        f"ip address add {link_class.switch_address}/{link_class.subnet.prefixlen} dev {bridges[0]}"
+    )
+    for position, node in enumerate(topology.guests):
+        outer = topology.second_port(node)
+        script.append(
+            f"ip link show {outer} > /dev/null 2>&1 || ip tuntap add dev {outer} mode tap\n"
+            f"ip link set {outer} master {bridges[position % len(bridges)]} up"
+        )
+    return script
+
+
+def _awaited(where: str, device: str, who: str) -> str:
+    """A script line that waits for the device of vde_plug2tap.
+
+    vde_plug2tap makes it only after it went into the background.
+
+    :arg where: the command that enters the device's namespace; '' for the lab's own.
+    """
+    return (
+        f"tries=500; until {where} ip link show {device}"
+        " > /dev/null 2>&1; do tries=$((tries - 1)); "
+        f"[ $tries -gt 0 ] || {{ echo '{who}: no {device} came up' >&2; exit 1; }}; "
+        "sleep 0.02; done"
+    )
+
+
 def _tap(number: int, link_class: LinkClass, position: int, name: str, device: str) -> list[str]:
     """Script lines that give a node a TAP device on the switch of its class, or on its own."""
     script, switch = [], f"/lab/vde{number}"
@@ -150,13 +207,7 @@ def _tap(number: int, link_class: LinkClass, position: int, name: str, device: s
         f"nsenter --target $(pid {name}) --net"
         f" vde_plug2tap --sock {switch} --daemon {device} < /dev/null 9>&-"
     )
-    # vde_plug2tap makes the device only after it went into the background.
-    script.append(
-        f"tries=500; until nsenter --target $(pid {name}) --net ip link show {device}"
-        " > /dev/null 2>&1; do tries=$((tries - 1)); "
-        f"[ $tries -gt 0 ] || {{ echo '{name}: no {device} came up' >&2; exit 1; }}; "
-        "sleep 0.02; done"
-    )
+    script.append(_awaited(f"nsenter --target $(pid {name}) --net", device, name))
     return script
 
 
@@ -168,7 +219,11 @@ def check(topology: Topology, namespaces: Namespaces) -> dict[LinkClass, list[st
     on_controller = f"nsenter --target $(pid {topology.controller}) --net"
     script = [
         HEADER[-1],
-        f'ping() {{ {on_controller} ping -q -n -c 1 -i 0.2 -w {PATIENCE} "$@" > /dev/null 2>&1; }}',
+        (
+            f'ping_from() {{ from=$1; shift; $from ping -q -n -c 1 -i 0.2 -w {PATIENCE} "$@"'
+            " > /dev/null 2>&1; }"
+        ),
+        f'ping() {{ ping_from "{on_controller}" "$@"; }}',
     ]
     for number, link_class in enumerate(topology.classes):
         _, device, address = topology.interfaces(link_class)[0]
@@ -202,6 +257,12 @@ def _pings(topology: Topology, number: int, link_class: LinkClass) -> list[str]:
             line += f"elif ! ping -I {other.gateway} {address}; then "
             line += f"echo '{number} {name}: {NO_ROUTE} {other.name}'; "
         script.append(f"{{ {line}fi; }} &")
+    if _virtual_switches(topology, number, link_class):
+        script += [
+            f"ping_from env {node.switched}"
+            f" || echo '{number} {node.name}: no answer over its virtual switch' &"
+            for node in topology.guests
+        ]
     return script
 
 

@@ -26,6 +26,8 @@ NAME = r"[a-z][a-z0-9-]{0,30}"
 OPTIONAL = {"on_demand", "features", "gres"}
 #: Most of one counted resource on a node.
 MOST_GRES = 1000
+#: Distance of the address of a machine's second NIC from that of its first.
+SWITCHED = 64 << 8
 #: Nodes of a class. Its subnet also has an address for the controller and one for the bridge.
 MOST_NODES = 252
 
@@ -40,7 +42,7 @@ class LinkClass:
     link: str
     partitions: tuple[str, ...]
     subnet: ipaddress.IPv4Network
-    on_demand: bool = False  #: whether the lab's start says how many nodes it has
+    on_demand: bool = False  #: whether options of the lab's start say how many nodes it has
     features: tuple[str, ...] = ()  #: of its nodes in Slurm
     gres: tuple[tuple[str, int], ...] = ()  #: resources that Slurm counts on each of its nodes
 
@@ -53,6 +55,11 @@ class LinkClass:
     def bridge_address(self) -> str:
         """Address of the bridge in the lab's namespaces, from which ssh reaches guests."""
         return str(self.subnet[-2])
+
+    @property
+    def switch_address(self) -> str:
+        """Address of the first virtual switch in the lab's namespaces, from which it is checked."""
+        return str(self.subnet[-2] + SWITCHED)
 
 
 @dataclass(frozen=True)
@@ -75,6 +82,11 @@ class Node:
     def passed_through(self) -> str:
         """Address of a passed-through NIC, on a network that the controller is not part of."""
         return str(ipaddress.ip_address(self.address) + (128 << 8))
+
+    @property
+    def switched(self) -> str:
+        """Address of a virtual machine's second NIC, on one of several virtual switches."""
+        return str(ipaddress.ip_address(self.address) + SWITCHED)
 
 
 @dataclass(frozen=True)
@@ -119,6 +131,10 @@ class Topology:
         """The device in the lab's namespaces that is the other end of a node's interface."""
         nodes = [node for node, _, _ in self.interfaces(link_class)]
         return f"p{self.classes.index(link_class)}x{nodes.index(name)}"
+
+    def second_port(self, guest: Node) -> str:
+        """The device in the lab's namespaces that is the other end of a guest's second NIC."""
+        return f"s{self.port(guest.name, guest.link_class)}"
 
     def render(self, template: str, **facts) -> str:
         """A file of templates/, filled in with this cluster and the facts of host and checkout."""
@@ -226,6 +242,12 @@ def load(path: Path = SHIPPED, vm: dict | None = None, fleet: int = 0) -> Topolo
                 f"unknown link {entry['link']!r}",
                 f"choose one of {', '.join(LINKS)}",
             )
+        if entry["link"] == "qemu" and not on_demand:
+            raise wrong(
+                f"classes.{name}",
+                "has virtual machines, whose number VM_GUESTS says",
+                "add `on_demand = true`, and list none of them under [nodes]",
+            )
         for partition in entry["partitions"]:
             if partition in owners:
                 raise wrong(
@@ -244,11 +266,17 @@ def load(path: Path = SHIPPED, vm: dict | None = None, fleet: int = 0) -> Topolo
             tuple(gres.items()),
         )
 
+    hardware = None if vm is None else machines.choose(data.get("vm", {}), vm)
+    machine_count = hardware.guests if hardware else 0
+
+    def number_of(kind: LinkClass) -> int:
+        return machine_count if kind.link == "qemu" else fleet
+
     wanted = {
         f"{name}{number}": name
         for name, kind in classes.items()
-        for number in range(1, fleet + 1)
         if kind.on_demand
+        for number in range(1, number_of(kind) + 1)
     }
     nodes, counts = [], dict.fromkeys(classes, 1)
     for name, described in [*data["nodes"].items(), *wanted.items()]:
@@ -277,7 +305,7 @@ def load(path: Path = SHIPPED, vm: dict | None = None, fleet: int = 0) -> Topolo
             raise wrong(
                 f"nodes.{name}",
                 "is a node on demand, or has its name",
-                "remove it: `make lab-up NODES=16` makes such nodes",
+                "remove it: `make lab-up NODES=16` or `VM_GUESTS=4` makes such nodes",
             )
         counts[class_name] += 1
         link_class = classes[class_name]
@@ -290,17 +318,15 @@ def load(path: Path = SHIPPED, vm: dict | None = None, fleet: int = 0) -> Topolo
             raise wrong(
                 f"classes.{name}", "has no node", f'add one under [nodes]: {name}1 = "{name}"'
             )
-    if vm is None:
-        classes = {name: kind for name, kind in classes.items() if kind.link != "qemu"}
-        nodes = [node for node in nodes if not node.virtual]
-    classes = {name: kind for name, kind in classes.items() if fleet or not kind.on_demand}
-    nodes = [node for node in nodes if fleet or not node.link_class.on_demand]
+    classes = {
+        name: kind for name, kind in classes.items() if number_of(kind) or not kind.on_demand
+    }
     return Topology(
         cluster["name"],
         cluster["controller"],
         tuple(classes.values()),
         tuple(nodes),
-        None if vm is None else machines.choose(data.get("vm", {}), vm),
+        hardware,
     )
 
 

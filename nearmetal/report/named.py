@@ -51,6 +51,20 @@ RULES = (
     ),
     Rule(
         "network",
+        "vswitch",
+        r"(?P<quantity>timesteps|simulated|step)_(?P<size>\w+?)_(?P<processes>\d+)_guests_(?P<x>\d+)",
+        "Guests of one host: {quantity} of {size} on {processes} processes",
+        "guests",
+    ),
+    Rule(
+        "network",
+        "vswitch",
+        r"kept_(?P<application>[a-z]+)_(?P<size>\w+?)_(?P<processes>\d+)_guests_(?P<x>\d+)",
+        "Guests of one host: kept of one guest, {application} {size} on {processes} processes",
+        "guests",
+    ),
+    Rule(
+        "network",
         "fleet_links",
         r"(?P<x>latency|worst_node_latency|worst_latency)",
         "Links of a fleet: start-up latency",

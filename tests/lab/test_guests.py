@@ -19,7 +19,8 @@ pytestmark = pytest.mark.whole
 @pytest.fixture(scope="module")
 def guests(other_lab):
     """A lab with guests behind a virtio NIC. The first on a host makes their layer."""
-    said = other_lab("up", "--vm", "virtio", "--vm-cpus", "1", timeout=900).stdout
+    options = ["--vm", "virtio", "--vm-cpus", "1", "--vm-switches", "2"]
+    said = other_lab("up", *options, timeout=900).stdout
     assert re.search(r"lab: guests run with (KVM|TCG) \(.+\)", said), said
     return other_lab
 
@@ -55,6 +56,22 @@ def test_each_is_a_machine_of_its_own_and_says_what_it_runs_on(guests, accelerat
         )
         assert facts["kernel"] != host["kernel"] and facts["cpus"] == "1"
         assert facts["nic.eth0.driver"] == "virtio_net" and facts["ib.rxe0.1.netdev"] == "eth0"
+
+
+def test_their_second_nics_are_on_a_virtual_switch_each_and_these_are_joined(guests):
+    run = Namespaces(guests.checkout).run
+    for switch in (1, 2):
+        said = run("ip", "-brief", "link", "show", "master", f"br5x{switch}")
+        ports = sorted(line.split()[0] for line in said.splitlines())
+        assert ports == [f"sp5x{switch}", f"vbr5x{switch}"]
+    ping = "ping -q -c 1 -w 20 -I eth1 10.77.69.3 > /dev/null && ip -o -4 address show eth1"
+    assert " 10.77.69.2/24 " in guests.run(ping, node="vm1")
+
+
+def test_up_without_a_word_of_them_heals_their_second_nics_too(guests):
+    Namespaces(guests.checkout).run("ip", "link", "delete", "br5x2")
+    said = guests("up").stdout
+    assert "vm2: no answer over its virtual switch" in said and "healthy" in said
 
 
 def test_one_is_entered_like_any_node(guests):

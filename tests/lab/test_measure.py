@@ -270,3 +270,27 @@ def test_a_switch_each_costs_guests_of_one_host_more_than_one_switch(lab):
         if all(several * 1.3 < one < 100 for one, several in pairs):
             return
     pytest.fail(f"one switch and several keep {pairs} %")
+
+
+@pytest.mark.parametrize(
+    "application, quantity", [("lammps", "timesteps"), ("gromacs", "simulated")]
+)
+def test_guests_of_one_host_run_an_application(lab, prefix, application, quantity):
+    options = ["-n", "^vswitch$", "-S", f"vswitch.application={application}"]
+    done = lab.reframe(
+        *("-r", "--system", "guests:vswitch", *options, "-S", "repeats=1", "--max-retries=2"),
+        prefix=prefix,
+        timeout=600,
+    )
+    assert done.returncode == 0 and "Ran 1/1 test case(s)" in done.stdout, done.stdout
+    [case] = cases(prefix / "results.db")
+    assert case["facts"]["application"].lower().startswith(application)
+    # Messages between four guests crossed the switch.
+    assert case["transport"] == "eth0 (tap)"
+    names = [value.variable for value in load_session(prefix / "results.db").values]
+    assert sorted(names) == sorted(
+        [
+            *(f"{quantity}_S_4_guests_{guests}" for guests in (1, 2, 4)),
+            *(f"kept_{application}_S_4_guests_{guests}" for guests in (2, 4)),
+        ]
+    )

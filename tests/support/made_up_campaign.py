@@ -97,6 +97,8 @@ EVERY = {
     "vswitch": {
         **{f"mops_S_4_guests_{n}": (900 / n**0.4, "Mop/s") for n in (1, 2, 4)},
         **{f"kept_S_4_guests_{n}": (100 / n**0.4, "% of ideal") for n in (2, 4)},
+        **{f"step_stmv_4_guests_{n}": (2 * n**0.4, "s/step") for n in (1, 2, 4)},
+        **{f"kept_namd_stmv_4_guests_{n}": (100 / n**0.4, "% of ideal") for n in (2, 4)},
     },
     "collectives": {
         **{

@@ -27,6 +27,8 @@ def units(*directories: Path) -> Found:
     found = Found()
     for directory, path in _sources(directories or CHECKS):
         module = ast.parse(path.read_text())
+        for unit, line in _of_problems(module):
+            found.units.setdefault(unit, set()).add(f"{path.relative_to(directory)}:{line}")
         for call, scopes in _calls(module, [module]):
             place = f"{path.relative_to(directory)}:{call.lineno}"
             for unit in _values(_unit(call), scopes):
@@ -35,6 +37,20 @@ def units(*directories: Path) -> Found:
                 else:
                     found.units.setdefault(unit, set()).add(place)
     return found
+
+
+def _of_problems(module: ast.Module) -> Iterator[tuple[str, int]]:
+    """Yield units that classes assign to `unit`, alone or in a tuple, with their lines."""
+    for node in ast.walk(module):
+        for statement in node.body if isinstance(node, ast.ClassDef) else ():
+            if not isinstance(statement, ast.Assign):
+                continue
+            steps = _steps(statement.targets[0], "unit")
+            value: ast.expr | None = statement.value if steps is not None else None
+            for step in steps or ():
+                value = value.elts[step] if isinstance(value, ast.Tuple) else None
+            if isinstance(value, ast.Constant) and value.value:
+                yield value.value, statement.lineno
 
 
 def _sources(directories) -> Iterator[tuple[Path, Path]]:
@@ -70,6 +86,8 @@ def _values(node: ast.expr, scopes: list) -> Iterator[str | None]:
         yield node.value
     elif isinstance(node, ast.Name):
         yield from _bound(node.id, scopes)
+    elif ast.unparse(node) == "problem.unit":
+        return  # the classes of problems have the texts
     else:
         yield None
 

@@ -8,7 +8,15 @@ from nearmetal.lab import guests, hardware, topology
 from nearmetal.lab.hardware import HardwareError
 from tests.support.said import lacking
 
-SECTION = {"cpus": 2, "memory_mb": 1536, "pin": False, "huge_pages": False, "accelerator": "auto"}
+SECTION = {
+    "guests": 2,
+    "switches": 1,
+    "cpus": 2,
+    "memory_mb": 1536,
+    "pin": False,
+    "huge_pages": False,
+    "accelerator": "auto",
+}
 NICS = "0000:01:00.0", "0000:01:00.1"
 
 
@@ -17,14 +25,14 @@ def choose(**asked):
 
 
 def test_what_is_asked_for_goes_before_the_file():
-    assert choose(cpus=4) == hardware.Hardware("virtio", (), 4, 1536, False, False, "auto")
+    assert choose(cpus=4) == hardware.Hardware("virtio", (), 4, 1536, False, False, "auto", 2, 1)
     assert choose(nic="vfio:" + ",".join(NICS)).devices == NICS
 
 
 @pytest.mark.parametrize(
     "asked, facts",
     [
-        ({"nic": "virtoi"}, ["VM=virtoi ", "virtio, e1000e, igb", "vfio:ADDRESS"]),
+        ({"nic": "virtoi"}, ["VM=virtoi ", "virtio, e1000, e1000e, igb", "vfio:ADDRESS"]),
         ({"nic": "vfio"}, ["VM=vfio ", "vfio:ADDRESS", "PCI address", "each guest"]),
         ({"nic": "virtio:0000:01:00.0"}, ["VM=virtio:0000:01:00.0 ", "unknown"]),
         ({"nic": "vfio:01:00.0"}, ["'01:00.0'", "not a PCI address", "lspci -D"]),
@@ -34,8 +42,15 @@ def test_what_is_asked_for_goes_before_the_file():
         ({"accelerator": "xen"}, ["accelerator 'xen'", "auto, kvm, tcg"]),
         (
             {"colour": "red"},
-            ["topology.toml", "[vm]", "exactly cpus, memory_mb, pin, huge_pages, accelerator"],
+            [
+                "topology.toml",
+                "[vm]",
+                "exactly cpus, memory_mb, pin, huge_pages, accelerator, guests",
+            ],
         ),
+        ({"guests": 0}, ["[vm] guests is 0", "from 1"]),
+        ({"switches": 3}, ["switches is 3 for 2 guests", "one for each"]),
+        ({"nic": "vfio:" + ",".join(NICS), "switches": 2}, ["NIC vfio", "VM_SWITCHES=1"]),
     ],
 )
 def test_a_mistake_is_named_with_its_fix(asked, facts):
@@ -157,6 +172,21 @@ def line(accelerator="tcg", guest=0, **asked):
 
 def after(words, option):
     return [words[number + 1] for number, word in enumerate(words) if word == option]
+
+
+def test_a_second_nic_where_there_are_several_virtual_switches():
+    words = line(guest=3, guests=4, switches=2)
+    assert [word.split(",")[:3] for word in after(words, "-netdev")] == [
+        ["tap", "id=net", "ifname=p5x4"],
+        ["tap", "id=second", "ifname=sp5x4"],
+    ]
+    macs = [word.split("mac=")[1] for word in after(words, "-device") if "mac=" in word]
+    assert macs == ["52:54:00:4e:4d:03,romfile=", "52:54:00:4e:4e:03,romfile="]
+    plan = topology.load(vm={"nic": "virtio", "guests": 4, "switches": 2})
+    [text] = guests.files(plan, plan.guests[3], Path("/x")).values()
+    assert "switched=10.77.69.5/24\nswitched_mac=52:54:00:4e:4e:03\n" in text
+    [text] = guests.files(topology.load(vm={"nic": "virtio"}), plan.guests[0], Path("/x")).values()
+    assert "switched=''\n" in text and "second" not in " ".join(line())
 
 
 def test_a_guest_has_what_was_asked_for_and_its_firmware_tells_it():

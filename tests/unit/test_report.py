@@ -274,6 +274,8 @@ def test_a_read_without_curves_is_not_among_the_half_round_trips():
         "vswitch": [
             "Guests of one host: class S on 4 processes",
             "Guests of one host: kept of one guest, class S on 4 processes",
+            "Guests of one host: step of stmv on 4 processes",
+            "Guests of one host: kept of one guest, namd stmv on 4 processes",
         ],
         "namd": ["NAMD stmv", "NAMD stmv: parallel efficiency", "NAMD stmv: speed-up"],
         "launch": ["Launch until MPI_Init", "MPI_Init"],

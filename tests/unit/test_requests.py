@@ -22,10 +22,10 @@ from nearmetal.checks.parsing.perftest import parse_rdma
 from nearmetal.checks.parsing.pingpong import parse_imb
 from nearmetal.checks.parsing.qperf import parse_tcp
 from nearmetal.checks.parsing.stream import parse_stream
-from reframe_checks.gromacs import gromacs
+from reframe_checks.gromacs import Water
 from reframe_checks.hpcc import hpcc
-from reframe_checks.hpcg import hpcg
-from reframe_checks.lammps import lammps
+from reframe_checks.hpcg import Cubes
+from reframe_checks.lammps import Liquid
 from reframe_checks.npb import npb
 from reframe_checks.parallel_io import ior, mdtest
 from reframe_checks.rdma import rdma
@@ -46,7 +46,7 @@ def command(*words):
 
 BY_OPTIONS = NearmetalCheck.requested
 SIZES = ["1", "1024", "65536", "4194304"]
-GROMACS = {"sizes": gromacs.sizes, "_molecules": 216 * 8}
+GROMACS = {"sizes": Water.sizes, "_molecules": 216 * 8}
 MDTEST = {"num_tasks": 2, "num_nodes": 1, "files": 500}
 IOR = {**MDTEST, "api": "posix", "megabytes": 16, "is_direct": lambda: True}
 #: Parser, recorded output, function that gives the request, attributes of the check, and another
@@ -86,11 +86,11 @@ def test_options_are_compared_with_what_the_program_says(parse, name, requested,
         (parse_rdma, "rdma_read", rdma.requested, command("read", 10, 1, 1, 1024, 65536, 1048576), command("send", 10, 1, 1, 1024, 65536, 1048576), "operation was read"),  # noqa: E501
         (parse_rdma, "rdma_read", rdma.requested, command("read", 10, "-", 1, 1024, 65536, 1048576), command("read", 1000, "-", 1, 1024, 65536, 1048576), "iterations was 10"),  # noqa: E501
         (parse_rdma, "rdma_read", rdma.requested, command("read", 10, 1, 1, 1024, 65536, 1048576), command("read", 10, 3, 1, 1024, 65536, 1048576), "gid_index was 1"),  # noqa: E501
-        (parse_lammps, "lammps", lammps.requested, {"sizes": lammps.sizes, "size": "S"}, {"size": "W"}, "cells was 10"),  # noqa: E501
-        (parse_gromacs, "gromacs", gromacs.requested, {**GROMACS, "size": "S"}, {"size": "W"}, "steps was 100"),  # noqa: E501
+        (parse_lammps, "lammps", Liquid.requested, {"sizes": Liquid.sizes, "size": "S"}, {"size": "W"}, "cells was 10"),  # noqa: E501
+        (parse_gromacs, "gromacs", Water.requested, {**GROMACS, "size": "S"}, {"size": "W"}, "steps was 100"),  # noqa: E501
         (parse_hpcc, "hpcc", hpcc.requested, {"block": 128, "num_tasks": 2, "_nodes_each": 1, "megabytes": 17}, {"megabytes": 100}, "n was 1408"),  # noqa: E501
         (parse_hpcc, "hpcc", hpcc.requested, {"block": 128, "num_tasks": 2, "_nodes_each": 1, "megabytes": 17}, {"num_tasks": 4}, "processes was 2"),  # noqa: E501
-        (parse_hpcg, "hpcg", hpcg.requested, {"sizes": hpcg.sizes, "size": "S"}, {"size": "W"}, "nx was 16 instead of 32"),  # noqa: E501
+        (parse_hpcg, "hpcg", Cubes.requested, {"sizes": Cubes.sizes, "size": "S"}, {"size": "W"}, "nx was 16 instead of 32"),  # noqa: E501
         (parse_ior, "ior", ior.requested, IOR, {"megabytes": 64}, "block was 16777216 instead of"),
         (parse_ior, "ior", ior.requested, IOR, {"is_direct": lambda: False}, "file_per_process was 1"),  # noqa: E501
         (parse_mdtest, "mdtest", mdtest.requested, MDTEST, {"files": 1000}, "files was 500"),

@@ -1,10 +1,12 @@
 """topology.toml gives addresses and configuration, or an error that names the key and the fix."""
 
+import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from nearmetal.lab import cluster, topology
+from nearmetal.lab import cluster, links, topology
 from nearmetal.lab.namespaces import LabError, Namespaces
 from nearmetal.lab.topology import TopologyError
 from tests.support.said import lacking
@@ -113,6 +115,39 @@ def test_virtual_machines_are_there_only_where_they_are_asked_for_and_change_nob
     assert "NEARMETAL_LAB_VM" not in plain.render("profile.sh", **FACTS)
 
 
+def test_there_are_as_many_virtual_machines_as_are_asked_for(tmp_path):
+    plan = load(tmp_path, vm={"nic": "virtio", "guests": 4, "switches": 2})
+    assert [node.name for node in plan.guests] == ["vm1", "vm2", "vm3", "vm4"]
+    assert "PartitionName=vm Nodes=vm1,vm2,vm3,vm4 " in plan.render("slurm.conf", **FACTS)
+    profile = plan.render("profile.sh", **FACTS)
+    assert "NEARMETAL_LAB_GUESTS=4 NEARMETAL_LAB_SWITCHES=2\n" in profile
+    assert plan.guests[3].switched == "10.77.69.5"
+    assert plan.guests[3].link_class.switch_address == "10.77.69.254"
+    everything = load(tmp_path, vm={"nic": "virtio"}, fleet=2)
+    assert [node.name for node in everything.nodes[-4:]] == ["vm1", "vm2", "fleet1", "fleet2"]
+
+
+def test_guests_alternate_between_virtual_switches_that_one_more_joins(tmp_path):
+    plan = load(tmp_path, vm={"nic": "virtio", "guests": 4, "switches": 2})
+    ran = []
+    namespaces = SimpleNamespace(run=lambda *words, stdin, **_: ran.append(stdin) or "")
+    links.start(plan, namespaces, [plan.guests[0].link_class])
+    script = ran.pop()
+    masters = re.findall(r"ip link set (\S+) master (br5x\d)", script)
+    assert masters == [
+        *[("vbr5x1", "br5x1"), ("vbr5x2", "br5x2")],
+        *[("sp5x1", "br5x1"), ("sp5x2", "br5x2"), ("sp5x3", "br5x1"), ("sp5x4", "br5x2")],
+    ]
+    assert script.count("vde_switch --sock /lab/vde5 ") == 1
+    assert "ip address add 10.77.69.254/24 dev br5x1" in script
+    # A repair removes them first, but not the guests' devices.
+    assert "ip link delete br5x2 " in script and "ip link delete sp5x" not in script
+    assert links.check(plan, namespaces) == {}
+    assert "ping_from env 10.77.69.5 || echo '5 vm4: no answer" in ran.pop()
+    links.start(load(tmp_path, vm={"nic": "virtio"}), namespaces)
+    assert "br5x1" not in ran[0] and "/lab/vde5" not in ran[0] and "br5 " in ran[0]
+
+
 def test_guests_with_nics_that_the_host_gave_away_go_by_these_among_themselves_alone(tmp_path):
     plan = load(tmp_path, vm={"nic": "vfio:0000:01:00.0,0000:02:00.0"})
     vm1, vm2 = plan.guests
@@ -149,7 +184,12 @@ def test_a_template_that_lacks_a_fact_says_so(tmp_path):
     "old, new, facts",
     [
         ("[nodes]", "[nodes", ["topology.toml", "line"]),
-        ("on_demand = true", "on_demand = 16", ["classes.fleet", "`on_demand` is 16", "true or"]),
+        ("on_demand = true", "on_demand = 16", ["classes.vm", "`on_demand` is 16", "true or"]),
+        (
+            '["vm"], on_demand = true',
+            '["vm"]',
+            ["classes.vm", "VM_GUESTS", "add `on_demand = true`", "list none"],
+        ),
         ('controller = "login"', "", ["[cluster]", "no `controller`", "add controller"]),
         (
             'link = "vde"',

@@ -3,7 +3,7 @@
 # starts Slurm's daemons later, as on every node (daemons.sh).
 set -eu
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root
-address='' gateway='' own_mac='' passed_through='' # the next file sets them
+address='' gateway='' own_mac='' passed_through='' switched='' switched_mac='' # the next file sets them
 # shellcheck source=/dev/null
 . /etc/nearmetal/guest
 
@@ -47,6 +47,17 @@ if [ -n "$passed_through" ]; then
     configure control "$address"
     configure eth0 "$passed_through"
 else
+    if [ -n "$switched" ]; then
+        # The second NIC is on one of several virtual switches and becomes eth1.
+        for device in /sys/class/net/eth*; do
+            read -r mac < "$device/address"
+            [ "$mac" = "$switched_mac" ] && name=second || name=first
+            ip link set "${device##*/}" name "$name"
+        done
+        ip link set first name eth0
+        ip link set second name eth1
+        configure eth1 "$switched"
+    fi
     configure eth0 "$address"
 fi
 ip route add default via "$gateway"

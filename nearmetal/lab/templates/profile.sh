@@ -7,6 +7,8 @@ export RFM_REFERENCE_PREFIX={{ checkout }}/results/baselines
 {% if hardware -%}
 # The system `lab` has the partition `vm`.
 export NEARMETAL_LAB_VM={{ hardware.nic }}
+# The system `guests` has partitions of so many, on one virtual switch and on several.
+export NEARMETAL_LAB_GUESTS={{ hardware.guests }} NEARMETAL_LAB_SWITCHES={{ hardware.switches }}
 {% endif -%}
 {% if partitions | selectattr("name", "equalto", "fleet") | list -%}
 # The system `lab` has the partition `fleet`.
