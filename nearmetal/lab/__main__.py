@@ -155,7 +155,8 @@ def main() -> int:
         "--vm",
         metavar="NIC",
         help="start virtual machines with this NIC: virtio, e1000e, igb, or vfio:ADDRESS,... "
-        "(a PCI device of this host for each); none: start without them",
+        "(a PCI device of this host for each); vfio-nested, vfio-nested-sriov: within a guest that "
+        "has an IOMMU and gives them its NICs or virtual functions; none: start without them",
     )
     machines.add_argument("--vm-cpus", type=int, metavar="N", help="vCPUs of each machine")
     machines.add_argument("--vm-guests", type=int, metavar="N", help="number of machines")

@@ -73,6 +73,11 @@ def files(topology: Topology, namespaces: Namespaces) -> dict[str, tuple[str, in
             f"files/{node.name}/{path}": (text, 0o644)
             for path, text in guests.files(topology, node, namespaces.checkout).items()
         }
+    if topology.machine:
+        etc = f"files/{topology.machine}/etc"
+        result[f"{etc}/hostname"] = (f"{topology.machine}\n", 0o644)
+        text = guests.machine_facts(topology, namespaces.checkout)
+        result[f"{etc}/nearmetal/guest"] = (text, 0o644)
     etc = f"files/{topology.controller}/etc"
     result[f"{etc}/slurm/slurmdbd.conf"] = (topology.render("slurmdbd.conf", **facts), 0o600)
     return result
@@ -88,7 +93,10 @@ def memory_kb(topology: Topology, host_mb: int) -> dict[str, tuple[int, int]]:
     Their sum is MEMORY_PART of the host's memory without the guests' memory. Raises LabError if the
     host has too little.
     """
-    guests_mb = topology.vm.memory_mb * len(topology.guests) if topology.vm else 0
+    guests_mb = 0
+    if topology.vm:
+        each_mb = topology.vm.memory_mb
+        guests_mb = topology.vm.total_mb if topology.machine else each_mb * len(topology.guests)
     budget_mb = int((host_mb - guests_mb) * MEMORY_PART) - OTHER_MEMORY_MB
     weights = {"nearmetal-lab": LARGE_PART, **dict.fromkeys(topology.spaces, 1)}
     weights[topology.controller] = LARGE_PART
@@ -124,6 +132,7 @@ set -eu
 checkout=$1; shift
 mkdir -p /lab/run
 for f in /lab/files/*/etc; do
+    [ -e $f/munge ] || continue
     chown munge:munge $f/munge $f/munge/munge.key; chmod 700 $f/munge
     [ ! -e $f/slurm/slurmdbd.conf ] || chown slurm:slurm $f/slurm/slurmdbd.conf
 done
@@ -242,7 +251,7 @@ def up(
         "definition": _definition(),
         "vm": vm,
         "fleet": fleet,
-        "guests": [node.name for node in topology.guests],
+        "guests": [name for name, _ in topology.entered_by_ssh],
         "memory_kb": {
             name: list(sizes) for name, sizes in memory_kb(topology, host_memory_mb()).items()
         },

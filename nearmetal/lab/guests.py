@@ -9,12 +9,14 @@ import shlex
 import subprocess
 from pathlib import Path
 
-from nearmetal.lab.hardware import EMULATED, Hardware
+from nearmetal.lab.hardware import EMULATED, NESTED, Hardware
 from nearmetal.lab.namespaces import LabError, Namespaces, wait_until
 from nearmetal.lab.topology import Node, Topology
 
 #: A guest with an emulated CPU takes ten seconds on two idle cores.
 SECONDS_EACH = 90
+#: A guest within a guest takes minutes, on a busy host half an hour: TCG emulates the CPU of both.
+NESTED_SECONDS = 3600
 #: With KVM a kernel starts its first process within two seconds.
 TRIAL_SECONDS = 10
 #: The kernel and the initramfs of the layer (guest/initramfs.sh).
@@ -24,6 +26,9 @@ MACHINE = ["qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "
 KERNEL_LINE = {
     "kvm": "console=ttyS0 panic=-1",
     "tcg": "console=ttyS0 panic=-1 tsc=reliable mitigations=off",
+    # Each letter on the console of a guest within a guest leaves both of them.
+    "kvm in tcg": "console=ttyS0 panic=-1 mitigations=off quiet",
+    "tcg in tcg": "console=ttyS0 panic=-1 tsc=reliable mitigations=off quiet",
 }
 
 
@@ -38,6 +43,11 @@ LogLevel ERROR
 """
 
 
+def start_seconds(topology: Topology) -> int:
+    """Seconds within which the guests, or their daemons, start."""
+    return NESTED_SECONDS if topology.machine else SECONDS_EACH * max(2, len(topology.guests))
+
+
 def large_pages(kernel: Path = Path("/sys/kernel/mm/transparent_hugepage/enabled")) -> list[str]:
     """Kernel option that sets the guests' transparent huge pages as the host's are."""
     chosen = re.search(r"\[(\w+)\]", kernel.read_text()) if kernel.exists() else None
@@ -49,12 +59,7 @@ def processor(accelerator: str) -> list[str]:
     return {
         "kvm": ["-accel", "kvm", "-cpu", "host"],
         "tcg": ["-accel", "tcg,thread=multi", "-cpu", "max"],
-    }[accelerator]
-
-
-def start_seconds(topology: Topology) -> int:
-    """Seconds after which the start of the guests has failed."""
-    return SECONDS_EACH * max(2, len(topology.guests))
+    }[accelerator.partition(" in ")[0]]
 
 
 def _mac(topology: Topology, node: Node, nic: int = 0) -> str:
@@ -63,11 +68,15 @@ def _mac(topology: Topology, node: Node, nic: int = 0) -> str:
     return f"52:54:00:4e:{0x4D + nic:02x}:{number:02x}"
 
 
-def shares(topology: Topology, node: Node, checkout) -> dict[str, str]:
+#: MAC address of the guest within which the virtual machines run.
+MACHINE_MAC = "52:54:00:4e:4d:ff"
+
+
+def shares(name: str, checkout) -> dict[str, str]:
     """Directories of the lab's namespaces that a guest mounts, by their tag in guest/init."""
     return {
         "root": "/lab/guest",
-        "files": f"/lab/files/{node.name}",
+        "files": f"/lab/files/{name}",
         "home": "/lab/shared/home",
         "scratch": "/lab/shared/scratch",
         "checkout": str(checkout),
@@ -77,10 +86,6 @@ def shares(topology: Topology, node: Node, checkout) -> dict[str, str]:
 def command(topology: Topology, node: Node, checkout, accelerator: str) -> list[str]:
     """The command line of a guest."""
     hardware = topology.hardware
-
-    def text(value: str) -> str:
-        return value.replace(",", ",,")  # QEMU's escape
-
     memory = (
         "memory-backend-memfd,hugetlb=on,prealloc=on"
         if hardware.huge_pages
@@ -102,10 +107,10 @@ def command(topology: Topology, node: Node, checkout, accelerator: str) -> list[
         "-object",
         f"{memory},id=memory,size={hardware.memory_mb}M",
         "-smbios",
-        f"type=1,manufacturer=QEMU,product={text(hardware.described(accelerator))}",
+        f"type=1,manufacturer=QEMU,product={_text(hardware.described(accelerator))}",
         "-serial",
         f"file:/lab/run/{node.name}.log",
-        "-daemonize",
+        *([] if hardware.nested else ["-daemonize"]),  # guest/machine.sh waits for it
         "-pidfile",
         f"/lab/run/{node.name}.qemu",
         *KERNEL,
@@ -125,15 +130,80 @@ def command(topology: Topology, node: Node, checkout, accelerator: str) -> list[
         ]
     if hardware.devices:
         line += ["-device", f"vfio-pci,host={hardware.devices[topology.guests.index(node)]}"]
-    for tag, path in shares(topology, node, checkout).items():
-        extra = ",readonly=on,multidevs=remap" if tag == "root" else ""
+    return line + _shared(shares(node.name, checkout))
+
+
+def _text(value: str) -> str:
+    return value.replace(",", ",,")  # QEMU's escape
+
+
+def _shared(directories: dict[str, str]) -> list[str]:
+    """QEMU's options for directories that a guest mounts (tag -> directory)."""
+    line = []
+    for tag, path in directories.items():
+        extra = ",multidevs=remap" if tag in ("root", "layer", "lab") else ""
+        extra += ",readonly=on" if tag in ("root", "layer") else ""
         line += [
             "-fsdev",
-            f"local,id={tag},path={text(path)},security_model=passthrough{extra}",
+            f"local,id={tag},path={_text(path)},security_model=passthrough{extra}",
             "-device",
             f"virtio-9p-pci,fsdev={tag},mount_tag={tag}",
         ]
     return line
+
+
+def machine_command(topology: Topology, checkout) -> list[str]:
+    """The command line of the guest with an IOMMU, within which the virtual machines run.
+
+    Its NICs are behind PCI Express ports that keep their traffic apart (ACS), so each NIC has an
+    IOMMU group of its own.
+    """
+    hardware, name = topology.hardware, topology.machine
+    kind, devices = NESTED[hardware.nic]
+    line = [
+        *MACHINE,
+        *processor("tcg"),
+        *("-machine", "q35,usb=off", "-name", f"{name},debug-threads=on"),
+        *("-smp", str(hardware.cpus * len(devices)), "-m", str(hardware.total_mb)),
+        *("-device", "intel-iommu,intremap=on,caching-mode=on"),
+        *("-serial", f"file:/lab/run/{name}.log"),
+        *("-daemonize", "-pidfile", f"/lab/run/{name}.qemu"),
+        *KERNEL,
+        # On a busy host the kernel's check that the timer interrupts in time would panic.
+        *("-append", f"{KERNEL_LINE['tcg']} intel_iommu=on no_timer_check"),
+        *("-netdev", f"tap,id=net,ifname={topology.machine_port},script=no,downscript=no"),
+        *("-device", f"virtio-net-pci,netdev=net,mac={MACHINE_MAC},romfile="),
+    ]
+    # Virtual functions have one NIC, which switches their frames. Other NICs are on one hub.
+    for number in range(1 if kind == "igb" else len(devices)):
+        line += [
+            *("-netdev", f"hubport,id=wire{number},hubid=0"),
+            *("-device", f"pcie-root-port,id=port{number},chassis={number + 1}"),
+            "-device",
+            f"{kind},netdev=wire{number},bus=port{number},mac=52:54:00:4e:4e:{number:02x},romfile=",
+        ]
+    # `lab` has the directories that the virtual machines mount; `layer` is their root.
+    own = shares(name, checkout) | {"lab": "/lab", "layer": "/lab/guest"}
+    return line + _shared(own)
+
+
+def machine_facts(topology: Topology, checkout) -> str:
+    """The file of shell variables that guest/init and guest/boot.sh of that guest read."""
+    taps = [topology.port(node.name, node.link_class) for node in topology.guests]
+    link_class = topology.qemu_class
+    return _variables(
+        {
+            "checkout": str(checkout),
+            "address": f"{link_class.machine_address}/{link_class.subnet.prefixlen}",
+            "gateway": link_class.gateway,
+            "own_mac": MACHINE_MAC,
+            "taps": " ".join(taps),
+        }
+    )
+
+
+def _variables(facts: dict[str, str]) -> str:
+    return "".join(f"{name}={shlex.quote(value)}\n" for name, value in facts.items())
 
 
 def files(topology: Topology, node: Node, checkout) -> dict[str, str]:
@@ -148,11 +218,7 @@ def files(topology: Topology, node: Node, checkout) -> dict[str, str]:
         "switched": node.switched + prefix if topology.hardware.switches > 1 else "",
         "switched_mac": _mac(topology, node, 1),
     }
-    return {
-        "etc/nearmetal/guest": "".join(
-            f"{name}={shlex.quote(value)}\n" for name, value in facts.items()
-        )
-    }
+    return {"etc/nearmetal/guest": _variables(facts)}
 
 
 def settle_accelerator(hardware: Hardware, namespaces: Namespaces) -> tuple[str, str]:
@@ -198,6 +264,10 @@ exit 1
 
 def start(topology: Topology, namespaces: Namespaces, say) -> None:
     """Start all guests at once; wait until each can be entered. Raises LabError."""
+    if topology.machine:
+        _start_nested(topology, namespaces, say)
+        _ping_passed_through(topology, namespaces, say)
+        return
     accelerator, why = settle_accelerator(topology.hardware, namespaces)
     namespaces.record(accelerator=accelerator)
     emulated = ": their CPU is emulated too" if accelerator == "tcg" else ""
@@ -207,25 +277,75 @@ def start(topology: Topology, namespaces: Namespaces, say) -> None:
     if topology.hardware.pin:
         namespaces.run("sh", "-eu", stdin="\n".join(pinning(topology)))
     for node in topology.guests:
-        try:
-            wait_until(
-                lambda node=node: _entered(namespaces, node),
-                start_seconds(topology),
-                f"starting guest {node.name}",
-            )
-        except LabError as error:
-            end = namespaces.run("tail", "-n", "15", f"/lab/run/{node.name}.log", check=False)
-            raise LabError(f"{error}; the end of its console:\n{end}") from error
+        _wait(namespaces, node.name, start_seconds(topology), _lives)
+    if topology.hardware.devices:
+        _ping_passed_through(topology, namespaces, say)
 
 
-def _entered(namespaces: Namespaces, node: Node) -> bool:
-    """Whether a guest has booted and can be entered. Raises LabError if its QEMU ended."""
-    alive = f"kill -0 $(cat /lab/run/{node.name}.qemu) && echo lives"
+def _ping_passed_through(topology: Topology, namespaces: Namespaces, say) -> None:
+    """Raise LabError unless frames pass between the passed-through NICs of the guests."""
+    first, *others = topology.guests
+    for other in others:
+        to = other.passed_through
+        done = namespaces.run("ping", "-n", "-c", "3", "-w", "120", to, node=first.name)
+        said = done.splitlines()[-1]
+        say(f"lab: {first.name} to {other.name} over the passed-through NICs: {said}")
+
+
+def _start_nested(topology: Topology, namespaces: Namespaces, say) -> None:
+    """Start the guest with an IOMMU; give its NICs to virtual machines in it. Raises LabError."""
+    hardware, name = topology.hardware, topology.machine
+    # KVM of the inner host uses the virtualization (SVM) that TCG emulates: TCG runs all guests.
+    inner = "tcg" if hardware.accelerator == "tcg" else "kvm"
+    accelerator = f"{inner} in tcg"
+    namespaces.record(accelerator=accelerator)
+    say(f"lab: guests run with {inner.upper()} within guest {name}, whose CPU QEMU emulates (TCG)")
+    namespaces.run(*machine_command(topology, namespaces.checkout))
+    _wait(namespaces, name, NESTED_SECONDS, _lives, pause=1)
+    script = str(namespaces.checkout / "nearmetal/lab/guest/machine.sh")
+    for line in namespaces.run(script, "give", *hardware.devices, node=name).splitlines():
+        say(f"lab: {name}: {line}")
+    for node in topology.guests:
+        line = command(topology, node, namespaces.checkout, accelerator)
+        namespaces.run(script, "start", node.name, *line, node=name)
+    for node in topology.guests:
+        _wait(namespaces, node.name, NESTED_SECONDS, _lives_nested, pause=1)
+
+
+def _wait(namespaces: Namespaces, name: str, seconds: float, lives, pause: float = 0.02) -> None:
+    """Wait until a guest has booted and can be entered. Raises LabError with its console's end.
+
+    :arg lives: called with the namespaces and the name; whether it is worth a try. It raises
+        LabError if the guest's QEMU ended.
+    """
+
+    def entered() -> bool:
+        if not lives(namespaces, name):
+            return False
+        command = [*namespaces.enter(name), "test", "-e", "/run/entered"]
+        done = subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL, check=False)
+        return done.returncode == 0
+
+    try:
+        wait_until(entered, seconds, f"starting guest {name}", pause)
+    except LabError as error:
+        end = namespaces.run("tail", "-n", "15", f"/lab/run/{name}.log", check=False)
+        raise LabError(f"{error}; the end of its console:\n{end}") from error
+
+
+def _lives(namespaces: Namespaces, name: str) -> bool:
+    alive = f"kill -0 $(cat /lab/run/{name}.qemu) && echo lives"
     if namespaces.run("sh", "-c", alive, check=False).strip() != "lives":
-        raise LabError(f"guest {node.name} ended")
-    entered = [*namespaces.enter(node.name), "test", "-e", "/run/entered"]
-    done = subprocess.run(entered, capture_output=True, stdin=subprocess.DEVNULL, check=False)
-    return done.returncode == 0
+        raise LabError(f"guest {name} ended")
+    return True
+
+
+def _lives_nested(namespaces: Namespaces, name: str) -> bool:
+    """By its console, since each command in the machine around it takes that machine's time."""
+    console = namespaces.run("cat", f"/lab/run/{name}.log", check=False)
+    if "nearmetal: QEMU ended" in console:
+        raise LabError(f"guest {name} ended")
+    return "nearmetal: a guest has started" in console
 
 
 def pinning(topology: Topology) -> list[str]:
@@ -257,14 +377,14 @@ def pinning(topology: Topology) -> list[str]:
 def keys(topology: Topology) -> list[str]:
     """Script lines that make the ssh keys and configuration by which guests are entered."""
     script = ["mkdir -m 700 /lab/ssh", "ssh-keygen -q -t ed25519 -N '' -C lab -f /lab/ssh/key"]
-    for node in topology.guests:
-        own = f"/lab/files/{node.name}"
+    for name, _ in topology.entered_by_ssh:
+        own = f"/lab/files/{name}"
         script += [
             f"mkdir -p {own}/etc/ssh; mkdir -p -m 700 {own}/root {own}/root/.ssh",
-            f"ssh-keygen -q -t ed25519 -N '' -C {node.name} -f {own}/etc/ssh/ssh_host_ed25519_key",
+            f"ssh-keygen -q -t ed25519 -N '' -C {name} -f {own}/etc/ssh/ssh_host_ed25519_key",
             f"cp /lab/ssh/key.pub {own}/root/.ssh/authorized_keys",
             f"key=$(cat {own}/etc/ssh/ssh_host_ed25519_key.pub)",
-            f'echo {node.name} "$key" >> /lab/ssh/known_hosts',
+            f'echo {name} "$key" >> /lab/ssh/known_hosts',
         ]
     return [*script, f"cat > /lab/ssh/config <<'END'\n{ssh_configuration(topology)}END"]
 
@@ -272,7 +392,7 @@ def keys(topology: Topology) -> list[str]:
 def ssh_configuration(topology: Topology) -> str:
     """The ssh client's configuration: an entry for each guest, and the options of all."""
     entries = [
-        f"Host {node.name}\nHostName {node.address}\nHostKeyAlias {node.name}\n"
-        for node in topology.guests
+        f"Host {name}\nHostName {address}\nHostKeyAlias {name}\n"
+        for name, address in topology.entered_by_ssh
     ]
     return "".join(entries) + SSH_OPTIONS

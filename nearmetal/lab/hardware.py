@@ -5,12 +5,23 @@ The options are the NIC and the factors of the HPC cloud slides: pinning, memory
 
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 #: NIC that QEMU emulates -> name of its device.
 EMULATED = {"virtio": "virtio-net-pci", "e1000": "e1000", "e1000e": "e1000e", "igb": "igb"}
+#: NIC that QEMU emulates in a machine with an IOMMU -> its guests' PCI addresses in that machine.
+#: The guests have the machine's NICs, or the two virtual functions (SR-IOV) of its only NIC.
+NESTED = {
+    "vfio-nested": ("e1000e", ("0000:01:00.0", "0000:02:00.0")),
+    "vfio-nested-sriov": ("igb", ("0000:01:10.0", "0000:01:10.2")),
+}
+#: Defaults of guests in such a machine, whose memory holds both of them.
+NESTED_DEFAULTS = {"cpus": 1, "memory_mb": 640}
+#: Memory of that machine beside its guests.
+NESTED_BESIDE_MB = 512
 ACCELERATORS = ("auto", "kvm", "tcg")
 PCI_ADDRESS = r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]"
 
@@ -40,6 +51,16 @@ class Hardware:
     def emulated(self) -> bool:
         return not self.devices
 
+    @property
+    def nested(self) -> bool:
+        """Whether the guests run within a guest that has an IOMMU of QEMU."""
+        return self.nic in NESTED
+
+    @property
+    def total_mb(self) -> int:
+        """Memory of the machine that holds so many nested guests as it has devices."""
+        return len(self.devices) * self.memory_mb + NESTED_BESIDE_MB
+
     def described(self, accelerator: str) -> str:
         """The options as one text, which each result records.
 
@@ -58,7 +79,8 @@ def choose(section: dict, asked: dict) -> Hardware:
     """
     if not isinstance(section, dict):
         raise HardwareError(f"topology.toml: [vm] is {section!r}: make it a section with keys")
-    values = {**section, **asked}
+    smaller = NESTED_DEFAULTS if asked.get("nic") in NESTED else {}
+    values = {**section, **smaller, **asked}
     wanted: dict[str, Any] = {
         field.name: field.type for field in fields(Hardware) if field.name != "devices"
     }
@@ -81,9 +103,9 @@ def choose(section: dict, asked: dict) -> Hardware:
     option = values.pop("nic")
     nic, _, devices = option.partition(":")
     addresses = tuple(devices.split(",")) if devices else ()
-    if nic not in (*EMULATED, "vfio") or bool(addresses) != (nic == "vfio"):
+    if nic not in (*EMULATED, *NESTED, "vfio") or bool(addresses) != (nic == "vfio"):
         raise HardwareError(
-            f"VM={option} is unknown: choose one of {', '.join(EMULATED)}, or "
+            f"VM={option} is unknown: choose one of {', '.join((*EMULATED, *NESTED))}, or "
             "vfio:ADDRESS,... with the PCI address of a NIC for each guest, "
             "such as vfio:0000:01:00.0,0000:01:00.1"
         )
@@ -93,6 +115,13 @@ def choose(section: dict, asked: dict) -> Hardware:
                 f"{address!r} is not a PCI address, or is given twice: "
                 "write addresses as `lspci -D` does (0000:01:00.0)"
             )
+    if nic in NESTED:
+        if values["pin"] or values["huge_pages"] or values["accelerator"] == "kvm":
+            raise HardwareError(
+                f"VM={nic} has guests within a guest, whose CPU QEMU emulates: "
+                "leave out VM_PIN, VM_HUGE_PAGES and VM_ACCELERATOR=kvm"
+            )
+        addresses = NESTED[nic][1]
     if values["switches"] > (1 if addresses else values["guests"]):
         raise HardwareError(
             f"[vm] switches is {values['switches']} for {values['guests']} guests with the NIC "
@@ -108,8 +137,8 @@ def refuse_what_the_host_lacks(hardware: Hardware, guests: int, host: Path = Pat
         raise HardwareError(
             f"VM=vfio names {len(hardware.devices)} NIC(s) for {guests} guests: name one for each"
         )
-    for address in hardware.devices:
-        _refuse_unless_free(address, host)
+    if not hardware.nested:  # else the NICs are those of a guest
+        refuse_unless_free(hardware.devices, host)
     cores, vcpus = len(os.sched_getaffinity(0)), guests * hardware.cpus
     if hardware.pin and cores < vcpus:
         raise HardwareError(
@@ -136,6 +165,12 @@ def _refuse_too_few_huge_pages(hardware: Hardware, guests: int, host: Path) -> N
             f"guests' memory takes {pages} huge pages of {size_mb:.0f} MB, and {free} are free on "
             f"this host: sysctl vm.nr_hugepages={pool.get('HugePages_Total', 0) - free + pages}"
         )
+
+
+def refuse_unless_free(addresses: Sequence[str], host: Path = Path("/")) -> None:
+    """Raise HardwareError for the first PCI device that cannot be passed through to a guest."""
+    for address in addresses:
+        _refuse_unless_free(address, host)
 
 
 def _refuse_unless_free(address: str, host: Path) -> None:

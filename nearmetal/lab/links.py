@@ -91,13 +91,12 @@ def _connect(topology: Topology, number: int, link_class: LinkClass) -> list[str
         script.append(
             f"ip address add {link_class.bridge_address}/{link_class.subnet.prefixlen} dev {bridge}"
         )
-        for name, _, _ in topology.interfaces(link_class)[1:]:
-            # The guest configures the other end (guest/boot.sh).
-            outer = topology.port(name, link_class)
-            script.append(
-                f"ip link show {outer} > /dev/null 2>&1 || ip tuntap add dev {outer} mode tap\n"
-                f"ip link set {outer} master {bridge} up"
-            )
+        # The guest configures the other end (guest/boot.sh).
+        script += [
+            f"ip link show {outer} > /dev/null 2>&1 || ip tuntap add dev {outer} mode tap\n"
+            f"ip link set {outer} master {bridge} up"
+            for outer in topology.taps(link_class)
+        ]
         script += _switched(topology, number, link_class)
     for position, name, device, address in _own_interfaces(topology, link_class):
         if vde:

@@ -35,8 +35,11 @@ class LabError(RuntimeError):
     """A command of the lab failed; the message says what to do."""
 
 
-def wait_until(condition, seconds: float, what: str):
-    """Poll a condition every 20 ms; return its first true value. Raises LabError at the timeout."""
+def wait_until(condition, seconds: float, what: str, pause: float = 0.02):
+    """Poll a condition; return its first true value. Raises LabError at the timeout.
+
+    :arg pause: seconds between two polls.
+    """
     deadline = time.monotonic() + seconds
     while True:
         value = condition()
@@ -44,7 +47,7 @@ def wait_until(condition, seconds: float, what: str):
             return value
         if time.monotonic() > deadline:
             raise LabError(f"{what}: not within {seconds:.0f} s")
-        time.sleep(0.02)
+        time.sleep(pause)
 
 
 def _identity(pid: int) -> str | None:

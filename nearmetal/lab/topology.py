@@ -28,6 +28,8 @@ OPTIONAL = {"on_demand", "features", "gres"}
 MOST_GRES = 1000
 #: Distance of the address of a machine's second NIC from that of its first.
 SWITCHED = 64 << 8
+#: The guest that has an IOMMU, where the virtual machines run within a guest. It is no node.
+MACHINE = "vmhost"
 #: Nodes of a class. Its subnet also has an address for the controller and one for the bridge.
 MOST_NODES = 252
 
@@ -60,6 +62,11 @@ class LinkClass:
     def switch_address(self) -> str:
         """Address of the first virtual switch in the lab's namespaces, from which it is checked."""
         return str(self.subnet[-2] + SWITCHED)
+
+    @property
+    def machine_address(self) -> str:
+        """Address of the guest within which the virtual machines run, where there is one."""
+        return str(self.subnet[-3])
 
 
 @dataclass(frozen=True)
@@ -112,6 +119,22 @@ class Topology:
         return [node for node in self.nodes if node.virtual]
 
     @property
+    def qemu_class(self) -> LinkClass:
+        """The class of the virtual machines."""
+        return self.guests[0].link_class
+
+    @property
+    def machine(self) -> str:
+        """Name of the guest within which the virtual machines run; empty where there is none."""
+        return MACHINE if self.vm and self.vm.nested else ""
+
+    @property
+    def entered_by_ssh(self) -> list[tuple[str, str]]:
+        """Name and address of each virtual machine."""
+        own = [(self.machine, self.qemu_class.machine_address)] if self.machine else []
+        return [*own, *((node.name, node.address) for node in self.guests)]
+
+    @property
     def spaces(self) -> list[str]:
         """Names of the controller and of all nodes that are namespaces, not virtual machines."""
         return [self.controller, *(node.name for node in self.nodes if not node.virtual)]
@@ -135,6 +158,19 @@ class Topology:
     def second_port(self, guest: Node) -> str:
         """The device in the lab's namespaces that is the other end of a guest's second NIC."""
         return f"s{self.port(guest.name, guest.link_class)}"
+
+    def taps(self, link_class: LinkClass) -> list[str]:
+        """The TAP devices in the lab's namespaces of the virtual machines of a class.
+
+        A machine within a guest has its TAP device in that guest, which has one in the lab.
+        """
+        if self.machine:
+            return [self.machine_port]
+        return [self.port(name, link_class) for name, _, _ in self.interfaces(link_class)[1:]]
+
+    @property
+    def machine_port(self) -> str:
+        return f"p{self.classes.index(self.qemu_class)}host"
 
     def render(self, template: str, **facts) -> str:
         """A file of templates/, filled in with this cluster and the facts of host and checkout."""

@@ -125,9 +125,10 @@ hypervisor() { # into $value, in the words of systemd-detect-virt
 }
 
 accelerator() { # into $value: what runs a guest's instructions, from the word for its hypervisor; TCG emulates the CPU too
-    case $value in
-        qemu) value=tcg ;;
-        kvm | none) ;;
+    case $value,$cpu_model in
+        kvm,*TCG*) value=tcg ;; # KVM of a machine whose CPU TCG emulates
+        qemu,*) value=tcg ;;
+        kvm,* | none,*) ;;
         *) value=unknown ;;
     esac
 }

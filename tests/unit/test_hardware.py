@@ -35,6 +35,8 @@ def test_what_is_asked_for_goes_before_the_file():
         ({"nic": "virtoi"}, ["VM=virtoi ", "virtio, e1000, e1000e, igb", "vfio:ADDRESS"]),
         ({"nic": "vfio"}, ["VM=vfio ", "vfio:ADDRESS", "PCI address", "each guest"]),
         ({"nic": "virtio:0000:01:00.0"}, ["VM=virtio:0000:01:00.0 ", "unknown"]),
+        ({"nic": "vfio-nested", "pin": True}, ["VM=vfio-nested ", "VM_PIN", "QEMU emulates"]),
+        ({"nic": "vfio-nested", "accelerator": "kvm"}, ["VM_ACCELERATOR=kvm"]),
         ({"nic": "vfio:01:00.0"}, ["'01:00.0'", "not a PCI address", "lspci -D"]),
         ({"nic": f"vfio:{NICS[0]},{NICS[0]}"}, ["'0000:01:00.0'", "given twice"]),
         ({"cpus": 0}, ["[vm] cpus is 0", "from 1"]),
@@ -219,6 +221,38 @@ def test_its_nic_is_the_one_asked_for():
     assert nics(line(nic="e1000e", guest=1)) == ["e1000e,netdev=net,mac=52:54:00:4e:4d:01,romfile="]
     assert nics(line(nic="igb")) == ["igb,netdev=net,mac=52:54:00:4e:4d:00,romfile="]
     assert nics(line(nic="vfio:" + ",".join(NICS), guest=1))[1:] == ["vfio-pci,host=0000:01:00.1"]
+
+
+@pytest.mark.parametrize(
+    "nic, kind, ports, devices",
+    [
+        ("vfio-nested", "e1000e", 2, ["0000:01:00.0", "0000:02:00.0"]),
+        ("vfio-nested-sriov", "igb", 1, ["0000:01:10.0", "0000:01:10.2"]),
+    ],
+)
+def test_a_guest_with_an_iommu_has_the_nics_that_it_gives_to_guests_in_it(
+    nic, kind, ports, devices
+):
+    plan = topology.load(vm={"nic": nic, "memory_mb": 700})
+    words = guests.machine_command(plan, Path("/home/me"))
+    assert after(words, "-m") == [str(2 * 700 + 512)] and after(words, "-smp") == ["2"]
+    assert after(words, "-device")[0] == "intel-iommu,intremap=on,caching-mode=on"
+    assert after(words, "-append")[0].endswith(" intel_iommu=on no_timer_check")
+    given = [device for device in after(words, "-device") if device.startswith(f"{kind},")]
+    assert [device.split(",")[2] for device in given] == [f"bus=port{n}" for n in range(ports)]
+    assert "local,id=lab,path=/lab,security_model=passthrough,multidevs=remap" in words
+    for node, device in zip(plan.guests, devices):
+        words = guests.command(plan, node, Path("/home/me"), "kvm in tcg")
+        assert f"vfio-pci,host={device}" in words and "-daemonize" not in words
+        assert after(words, "-accel") == ["kvm"]
+        assert f"lab guest: kvm in tcg,, {nic},, " in after(words, "-smbios")[0]
+    facts = guests.machine_facts(plan, "/home/me")
+    assert "taps='p5x1 p5x2'\n" in facts and "address=10.77.5.253/24\n" in facts
+
+
+def test_guests_within_a_guest_ask_nothing_of_the_hosts_iommu(host):
+    (host / "sys/bus/pci/devices" / NICS[0]).rename(host / "lost")
+    refuse(host, nic="vfio-nested")
 
 
 def test_a_checkout_may_have_any_name():

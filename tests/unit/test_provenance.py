@@ -336,9 +336,9 @@ def facts_below(tmp_path):
     if not shutil.which("dash"):
         pytest.skip("no dash on this machine")
 
-    def run(cpuinfo=PLAIN, vendor="", product="", **files):
+    def run(cpuinfo=PLAIN, vendor="", product="", virtual="", **files):
         changed = SCRIPT.read_text().replace("PATH=$PATH:", f"PATH={tmp_path}/bin:$PATH:")
-        # No systemd-detect-virt, so that vendor, product and the CPU say what it is.
+        # Without systemd-detect-virt, vendor, product and the CPU say what it is.
         made_up = {
             "/proc/cpuinfo": cpuinfo,
             "/sys/class/dmi/id/sys_vendor": vendor,
@@ -348,7 +348,7 @@ def facts_below(tmp_path):
             "/sys/kernel/mm/ksm/": None,
         }
         (tmp_path / "bin").mkdir(exist_ok=True)
-        (tmp_path / "bin" / "systemd-detect-virt").write_text("#!/bin/sh\nexit 1\n")
+        (tmp_path / "bin" / "systemd-detect-virt").write_text(f"#!/bin/sh\necho {virtual}\n")
         (tmp_path / "bin" / "systemd-detect-virt").chmod(0o755)
         for place, text in made_up.items():
             assert place in changed, place
@@ -383,6 +383,14 @@ def facts_below(tmp_path):
 )
 def test_nested_paging_is_known_where_the_guest_sees_it(facts_below, node, nested):
     assert facts_below(**node)["nested_paging"] == nested
+
+
+@pytest.mark.parametrize(
+    "cpuinfo, accelerator", [(AMD, "kvm"), (AMD.replace("Y", "QEMU TCG CPU version 2.5+"), "tcg")]
+)
+def test_a_guest_by_kvm_of_an_emulated_machine_runs_by_tcg(facts_below, cpuinfo, accelerator):
+    facts = facts_below(cpuinfo, "QEMU", virtual="kvm")
+    assert (facts["hypervisor"], facts["accelerator"]) == ("kvm", accelerator)
 
 
 def test_what_kvm_of_the_node_gives_its_guests(facts_below):

@@ -574,6 +574,8 @@ def test_a_partition_may_be_there_only_at_times(settings, tmp_path, monkeypatch)
     [
         *((nic, {"nic_emulated"}) for nic in hardware.EMULATED),
         ("vfio", {"nic_passthrough"}),
+        ("vfio-nested", {"nic_passthrough"}),
+        ("vfio-nested-sriov", {"nic_passthrough", "nic_sriov"}),
     ],
 )
 def test_the_labs_virtual_machines_are_a_partition_while_there_are_some(

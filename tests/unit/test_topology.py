@@ -158,6 +158,21 @@ def test_guests_with_nics_that_the_host_gave_away_go_by_these_among_themselves_a
     assert dict(plan.hosts(vm1))["native1"] == plan.nodes[0].address
 
 
+def test_guests_within_a_guest_are_nodes_behind_its_tap_device(tmp_path):
+    plan = load(tmp_path, vm={"nic": "vfio-nested"})
+    assert plan.machine == "vmhost" and [node.name for node in plan.guests] == ["vm1", "vm2"]
+    assert plan.taps(plan.qemu_class) == ["p5host"]
+    assert plan.entered_by_ssh == [
+        ("vmhost", "10.77.5.253"),
+        ("vm1", "10.77.5.2"),
+        ("vm2", "10.77.5.3"),
+    ]
+    assert dict(plan.hosts(plan.guests[0]))["vm2"] == "10.77.133.3"
+    conf = plan.render("slurm.conf", **FACTS)
+    assert conf.count("CPUs=1 RealMemory=640") == 2 and "vmhost" not in conf
+    assert load(tmp_path, vm={"nic": "virtio"}).machine == load(tmp_path).machine == ""
+
+
 def test_a_fleet_has_as_many_nodes_as_are_asked_for(tmp_path):
     none, plan = load(tmp_path), load(tmp_path, fleet=16)
     names = [f"fleet{number}" for number in range(1, 17)]

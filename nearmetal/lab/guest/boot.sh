@@ -3,7 +3,8 @@
 # starts Slurm's daemons later, as on every node (daemons.sh).
 set -eu
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root
-address='' gateway='' own_mac='' passed_through='' switched='' switched_mac='' # the next file sets them
+# The next file sets them.
+address='' gateway='' own_mac='' passed_through='' switched='' switched_mac='' taps='' checkout=''
 # shellcheck source=/dev/null
 . /etc/nearmetal/guest
 
@@ -31,7 +32,11 @@ configure() { # DEVICE ADDRESS/PREFIX
     ip address add "$2" dev "$1"
     ip link set "$1" up
 }
-if [ -n "$passed_through" ]; then
+if [ -n "$taps" ]; then
+    # This guest has an IOMMU, and the virtual machines run in it.
+    # shellcheck disable=SC2086 # several
+    sh "$checkout/nearmetal/lab/guest/machine.sh" network "$address" "$own_mac" $taps
+elif [ -n "$passed_through" ]; then
     # QEMU's own NIC is for Slurm. The passed-through NIC is measured and becomes eth0.
     for device in /sys/class/net/*; do
         read -r mac < "$device/address"
@@ -63,11 +68,11 @@ fi
 ip route add default via "$gateway"
 
 # Verbs: those of the NIC, else rdma_rxe in software over the NIC.
-if ! ls /sys/class/infiniband/* > /dev/null 2>&1; then
+if [ -z "$taps" ] && ! ls /sys/class/infiniband/* > /dev/null 2>&1; then
     modprobe rdma_rxe
     rdma link add rxe0 type rxe netdev eth0
 fi
-chmod 666 /dev/infiniband/*
+[ -n "$taps" ] || chmod 666 /dev/infiniband/*
 # shellcheck disable=SC3045 # Debian's sh has it
 ulimit -l unlimited # RDMA programs lock memory
 
