@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from nearmetal import results
-from nearmetal.gate import record, render, session, watch
+from nearmetal.gate import confirm, record, render, session, watch
 from nearmetal.gate.baseline import Baseline
 from nearmetal.gate.session import judge_session
 from tests.support.campaigns import campaign
@@ -110,3 +110,17 @@ def test_a_report_without_anything_undecided_stays_as_it_is(known):
     decided = tuple(replace(one, name="ok") for one in report.verdicts)
     report = replace(report, verdicts=decided)
     assert watch.watched(report, known, [], {}) is report
+
+
+def test_a_later_session_sees_the_fresh_samples_of_one_that_was_measured_again(known):
+    bad = results.parse_session(campaign(42, cv=CV, steps=[(SLOWER, 2.0)]), "here")
+    data = campaign(43, cv=CV, launches=3)
+    data["session_info"]["nearmetal_confirms"] = bad.uuid
+    [again] = [results.parse_session(data, "here")]
+    assert confirm.with_fresh(bad, []) == bad
+
+    def samples(session):
+        [case] = [case for case in session.cases if case.where == CASE]
+        return next(v.samples for v in case.values if v.variable == "startup_latency")
+
+    assert samples(confirm.with_fresh(bad, [again])) == samples(again) != samples(bad)
