@@ -70,15 +70,19 @@ def by_baseline(
 
 
 def since_baseline(session: Session, known: baseline.Baseline, database: Database) -> list[Session]:
-    """The system's sessions after the baseline's, up to this one, oldest first."""
-    return watch.since(
-        known,
-        (
-            one
-            for one in results.sessions(database)
-            if one.system == session.system and one.order <= session.order
-        ),
-    )
+    """The system's sessions after the baseline's, up to this one, oldest first.
+
+    Cases that were measured again have their fresh samples alone.
+    """
+    past: list[Session] = []
+    again: dict[str, list[Session]] = {}
+    for one in results.sessions(database, kinds=("campaign", "confirmation")):
+        if one.kind == "confirmation":
+            again.setdefault(one.confirms, []).append(one)
+        elif one.system == session.system and one.order <= session.order:
+            past.append(one)
+    later = watch.since(known, past)
+    return [confirm.with_fresh(one, again.get(one.uuid, [])) for one in later]
 
 
 @dataclass(frozen=True)

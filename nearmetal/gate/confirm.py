@@ -10,6 +10,7 @@ A change is measured again on the nodes where it was seen: on others, a sick nod
 from __future__ import annotations
 
 import shlex
+import statistics
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -238,6 +239,28 @@ def _left(
 def fresh_samples(session: Session, database: Path | Database) -> Fresh:
     """The stored samples of the session's confirmations. Raises ResultsError."""
     return _state(session, confirmations(database, session)).fresh
+
+
+def with_fresh(session: Session, again: list[Session]) -> Session:
+    """The session as later ones see it: what was measured again has its fresh samples alone.
+
+    The others were selected for a large change, which may have been over soon.
+
+    :arg again: the sessions that measured some of its cases again.
+    """
+    if not again:
+        return session
+    fresh = _state(session, again).fresh
+    cases = []
+    for case in session.cases:
+        values = []
+        for one in case.values:
+            samples = fresh.get((*case.where, one.variable))
+            if samples:
+                one = replace(one, samples=tuple(samples), value=statistics.median(samples))
+            values.append(one)
+        cases.append(replace(case, values=tuple(values)))
+    return replace(session, cases=tuple(cases))
 
 
 def _state(session: Session, again: Iterable[Session]) -> _State:

@@ -317,7 +317,7 @@ def _value(value: Value, entry: Entry, campaign: _Campaign, facts: dict) -> Verd
         variable,
         value.unit,
         decision.name,
-        statistics.median([*value.samples, *fresh]),
+        statistics.median(fresh if decision.set_aside else [*value.samples, *fresh]),
         entry.values[variable],
         decision.change,
         decision.interval,
@@ -330,6 +330,7 @@ def _value(value: Value, entry: Entry, campaign: _Campaign, facts: dict) -> Verd
         fresh=decision.fresh,
         better=value.better,
         later=decision.later,
+        set_aside=decision.set_aside,
     )
 
 

@@ -63,6 +63,8 @@ class Verdict:
     better: str = ""  #: which values are better, where the unit does not say it
     #: inconclusive: numbers of repeats after which it is judged again; `wanted` is one of them
     later: tuple[int, ...] = ()
+    #: the session's own samples showed a change, so that fresh ones alone decide
+    set_aside: bool = False
 
     @property
     def lower_is_better(self) -> bool | None:

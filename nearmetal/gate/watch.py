@@ -98,8 +98,11 @@ def _samples(
         for value in (by_place[one.where].values if one.where in by_place else ())
         if value.variable == one.variable and value.unit == one.unit and value.samples
     ]
-    if found:
-        found[-1][1].extend(fresh.get((*one.where, one.variable), ()))
+    again = fresh.get((*one.where, one.variable), ())
+    if found and one.set_aside:
+        found[-1] = (found[-1][0], list(again))  # the others were selected for a large change
+    elif found:
+        found[-1][1].extend(again)
     return found
 
 
@@ -142,9 +145,12 @@ def _summary(verdicts: list[Verdict]) -> list[str]:
     finds = sorted(one.finds for one in verdicts if one.name == "watched" and one.finds)
     if not finds:
         return []
+    count = "1 variable" if len(finds) == 1 else f"{len(finds)} variables"
+    least, most = (f"{100 * one:.0f}" for one in (finds[0], finds[-1]))
+    changes = least if least == most else f"{least} to {most}"
     said = (
-        f"watched: {len(finds)} variables that this session alone does not decide. Changes of "
-        f"{100 * finds[0]:.0f} to {100 * finds[-1]:.0f} % (--all prints each under `finds`) would "
+        f"watched: {count} that this session alone does not decide. Changes of "
+        f"{changes} % (--all prints each under `finds`) would "
         f"have been seen with {100 * plan.POWER:.0f} % probability. An unchanged session raises "
         f"an alarm here with at most {100 * nights.NIGHT_ERROR:.0f} %"
     )

@@ -47,7 +47,9 @@ def built(what: str, name: str, takes: str, build, say) -> Path:
     """
     cache = cache_dir()
     directory = cache / name
-    with _locked(cache):
+    if _is_locked(cache) and directory.exists() and is_whole(directory):
+        return directory  # another command builds something else
+    with _locked(cache, say):
         for pattern in LEFT_OVERS:
             for left in cache.glob(pattern):
                 remove_tree(left)
@@ -77,7 +79,7 @@ def clean(in_use: set[str], say=print) -> None:
     cache = cache_dir()
     if not cache.is_dir():
         return
-    with _locked(cache):
+    with _locked(cache, say):
         for image in sorted([*cache.glob("image-*/"), *cache.glob("layer-*/")]):
             if str(image) in in_use:
                 say(f"node image: {image} stays, since a lab of another checkout uses it")
@@ -203,10 +205,26 @@ def interruptible():
             signal.signal(number, handler)
 
 
+def _is_locked(cache: Path) -> bool:
+    """Whether another process changes the cache now."""
+    try:
+        with open(cache / "lock") as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except FileNotFoundError:
+        pass
+    return False
+
+
 @contextmanager
-def _locked(cache: Path):
-    """Let one process change the cache; others wait, and find what it built."""
+def _locked(cache: Path, say):
+    """Let one process change the cache; others say that they wait, and find what it built."""
     cache.mkdir(parents=True, exist_ok=True)
     with open(cache / "lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say(f"node image: waiting for another command that changes {cache}")
+            fcntl.flock(lock, fcntl.LOCK_EX)
         yield

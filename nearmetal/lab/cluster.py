@@ -65,6 +65,7 @@ def files(topology: Topology, namespaces: Namespaces) -> dict[str, tuple[str, in
             ),
             f"{etc}/slurm/gres.conf": (topology.render("gres.conf", **facts), 0o644),
             **{f"{etc}/slurm/{path.name}": (path.read_text(), 0o755) for path in PROGRAMS},
+            **{f"{etc}/slurm/{script}": (text, 0o755) for script, text in topology.scripts},
             f"{etc}/munge/munge.key": (munge_key, 0o400),
             f"{etc}/profile.d/nearmetal.sh": (topology.render("profile.sh", **facts), 0o644),
         }

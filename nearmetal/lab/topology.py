@@ -24,6 +24,14 @@ SECTIONS = ("cluster", "classes", "nodes", "vm")
 NAME = r"[a-z][a-z0-9-]{0,30}"
 #: Keys that a class may have, beside `link` and `partitions`.
 OPTIONAL = {"on_demand", "features", "gres"}
+#: Keys of [cluster] that name a script of the user's own -> its file in /etc/slurm, where patterns
+#: and names of slurm.conf find it.
+SCRIPTS = {
+    "prolog": "own-prolog.sh",
+    "epilog": "own-epilog.sh",
+    "task_prolog": "task-prolog",
+    "task_epilog": "task-epilog",
+}
 #: Most of one counted resource on a node.
 MOST_GRES = 1000
 #: Distance of the address of a machine's second NIC from that of its first.
@@ -103,6 +111,7 @@ class Topology:
     classes: tuple[LinkClass, ...]
     nodes: tuple[Node, ...]
     vm: machines.Hardware | None  #: None where no node is a virtual machine
+    scripts: tuple[tuple[str, str], ...] = ()  #: file in /etc/slurm and text, of each own script
 
     @property
     def hardware(self) -> machines.Hardware:
@@ -190,6 +199,7 @@ class Topology:
             partitions=partitions,
             gres=sorted({name for kind in self.classes for name, _ in kind.gres}),
             hardware=self.vm,
+            scripts=dict(self.scripts),
             **facts,
         )
 
@@ -239,6 +249,19 @@ def load(path: Path = SHIPPED, vm: dict | None = None, fleet: int = 0) -> Topolo
                 f"is {cluster[key]!r}, which is not a valid name",
                 "use lower-case letters, digits and dashes",
             )
+    for key in cluster.keys() - {"name", "controller", *SCRIPTS}:
+        known = ", ".join(("name", "controller", *SCRIPTS))
+        raise wrong(f"cluster.{key}", "is not a known key", f"the keys are {known}")
+    scripts = []
+    for key in SCRIPTS.keys() & cluster.keys():
+        try:
+            text = (path.parent / cluster[key]).read_text(encoding="utf-8")
+        except (TypeError, OSError, ValueError) as error:
+            fix = "name a script, relative to this file"
+            raise wrong(f"cluster.{key}", f"cannot be read ({error})", fix) from error
+        if not text.startswith("#!"):
+            raise wrong(f"cluster.{key}", f"{cluster[key]} is no script", "begin it with #!/bin/sh")
+        scripts.append((SCRIPTS[key], text))
 
     classes: dict[str, LinkClass] = {}
     owners: dict[str, str] = {}
@@ -363,6 +386,7 @@ def load(path: Path = SHIPPED, vm: dict | None = None, fleet: int = 0) -> Topolo
         tuple(classes.values()),
         tuple(nodes),
         hardware,
+        tuple(sorted(scripts)),
     )
 
 

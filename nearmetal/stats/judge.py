@@ -60,6 +60,7 @@ class Decision:
     drift: float = 0.0  #: allowed between sessions, as a fraction
     #: inconclusive: numbers of samples of the analyses to come, counted as `wanted` is
     later: tuple[int, ...] = ()
+    set_aside: bool = False  #: the first samples showed a change, so that fresh ones alone decide
 
 
 @dataclass(frozen=True)
@@ -145,6 +146,7 @@ def judge_in_two_stages(
         samples=decision.samples + used,
         wanted=decision.wanted and before + decision.wanted,
         later=tuple(before + count for count in decision.later),
+        set_aside=True,
     )
 
 

@@ -185,6 +185,13 @@ def test_one_node_of_several(explain):
     assert "one node" in names[:2] and "other nodes" in names
 
 
+def test_a_further_node_beside_the_earlier_ones_is_no_cause(explain):
+    """Reruns of a check of others are jobs of their own, which may start on any node."""
+    nodes = {"stream %binding=bound": ["native1", "native2", "native3"]}
+    names = [one.name for one in explain(steps=STREAM, nodes=nodes)]
+    assert "other nodes" not in names
+
+
 @pytest.mark.parametrize(
     "sign, first", [("these nodes alone", "one node"), ("all nodes", "memory")]
 )

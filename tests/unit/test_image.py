@@ -1,5 +1,8 @@
 """What the node image is made from, and when it is made anew."""
 
+import fcntl
+import threading
+
 import pytest
 
 from nearmetal.lab import cache, image
@@ -71,3 +74,40 @@ def test_a_failed_build_leaves_no_image_and_says_where_the_words_are(tmp_path, m
     with pytest.raises(image.ImageError, match=r"mmdebstrap failed .*image-build.log"):
         image.ensure(lambda text: None)
     assert not list(tmp_path.glob("image-*/")) and not list(tmp_path.glob("building-*"))
+
+
+@pytest.fixture
+def busy(tmp_path, monkeypatch):
+    """The lock of a cache that another command holds."""
+    monkeypatch.setenv("NEARMETAL_CACHE", str(tmp_path))
+    with open(tmp_path / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield lock
+
+
+def build(work, say):
+    (work / "root").mkdir()
+
+
+def test_a_whole_image_is_used_while_another_one_is_built(tmp_path, busy):
+    (tmp_path / "image-1").mkdir()
+    cache.mark_whole(tmp_path / "image-1")
+    said = []
+    use = threading.Thread(
+        target=cache.built, args=("node image", "image-1", "", build, said.append), daemon=True
+    )
+    use.start()
+    use.join(20)
+    assert not use.is_alive() and not said
+
+
+def test_who_waits_for_the_cache_says_so_and_builds_then(tmp_path, busy):
+    said = []
+
+    def say(text):
+        said.append(text)
+        fcntl.flock(busy, fcntl.LOCK_UN)
+
+    assert cache.built("node image", "image-1", "a minute", build, say).is_dir()
+    assert said[0] == f"node image: waiting for another command that changes {tmp_path}"
+    assert "building one" in said[1]

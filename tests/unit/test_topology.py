@@ -1,5 +1,6 @@
 """topology.toml gives addresses and configuration, or an error that names the key and the fix."""
 
+import fnmatch
 import re
 from pathlib import Path
 from types import SimpleNamespace
@@ -90,6 +91,22 @@ def test_without_counted_resources_slurm_gets_none(tmp_path):
     plan = load(tmp_path, SHIPPED.replace(", gres = { slot = 4 }", ""))
     assert "Gres" not in plan.render("slurm.conf", **FACTS)
     assert "NodeName" not in plan.render("gres.conf", **FACTS)
+
+
+def test_own_scripts_reach_slurm_on_every_node(tmp_path):
+    (tmp_path / "mine.sh").write_text("#!/bin/sh\necho export SITE=mine\n")
+    text = SHIPPED.replace("[vm]", 'prolog = "mine.sh"\ntask_prolog = "mine.sh"\n\n[vm]', 1)
+    plan = load(tmp_path, text)
+    assert [name for name, text in plan.scripts] == ["own-prolog.sh", "task-prolog"]
+    conf = plan.render("slurm.conf", **FACTS)
+    assert "\nTaskProlog=/etc/slurm/task-prolog\n" in conf and "TaskEpilog" not in conf
+    [pattern] = re.findall(r"^Prolog=/etc/slurm/(.*)$", conf, re.M)
+    assert fnmatch.fnmatch("own-prolog.sh", pattern) and fnmatch.fnmatch("prolog.sh", pattern)
+    namespaces = Namespaces(tmp_path)
+    placed = cluster.files(plan, namespaces)
+    for node in ("login", "native1", "emulated2"):
+        assert placed[f"files/{node}/etc/slurm/own-prolog.sh"][1] == 0o755
+        assert "SITE=mine" in placed[f"files/{node}/etc/slurm/task-prolog"][0]
 
 
 def test_a_node_sees_the_controller_on_its_own_segment(tmp_path):
@@ -226,6 +243,14 @@ def test_a_template_that_lacks_a_fact_says_so(tmp_path):
             'class = "native", features',
             'class = "natvie", features',
             ["nodes.native1", "class 'natvie'", "native, passthrough"],
+        ),
+        ("[vm]", "prologue = 1\n[vm]", ["cluster.prologue", "known key", "prolog, epilog"]),
+        ("[vm]", 'prolog = "nowhere.sh"\n[vm]', ["cluster.prolog", "nowhere.sh", "relative to"]),
+        ("[vm]", "epilog = 1\n[vm]", ["cluster.epilog", "cannot be read", "name a script"]),
+        (
+            "[vm]",
+            'task_prolog = "topology.toml"\n[vm]',
+            ["cluster.task_prolog", "topology.toml is no script", "#!/bin/sh"],
         ),
         ("rack1", "rack,1", ["nodes.native1", "`class` and `features`", "rack1"]),
         ('features = ["rack1"]', "memory = 1", ["nodes.native1", "`class` and `features`"]),

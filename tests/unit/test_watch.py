@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from nearmetal import results
-from nearmetal.gate import record, render, session, watch
+from nearmetal.gate import confirm, record, render, session, watch
 from nearmetal.gate.baseline import Baseline
 from nearmetal.gate.session import judge_session
 from tests.support.campaigns import campaign
@@ -53,6 +53,30 @@ def test_a_change_of_all_sessions_is_found_together(known):
     assert verdict(report).reason.startswith("over ") and report.exit_code == 1
 
 
+def test_a_change_that_fresh_repeats_leave_open_is_not_called_by_the_ones_that_it_began_with(known):
+    """A sabotage that is over by then: the session's own repeats show it, the fresh ones do not."""
+    tonight = results.parse_session(campaign(40, cv=CV, steps=[(SLOWER, 2.0)]), "here")
+    alone = judge_session(tonight, known)
+
+    def verdict(of):
+        return next(v for v in of.verdicts if v.where == CASE and v.variable == "startup_latency")
+
+    assert verdict(alone).name == "regressed"
+    [value] = [
+        value
+        for case in night(41).cases
+        if case.where == CASE
+        for value in case.values
+        if value.variable == "startup_latency"
+    ]
+    fresh = {(*CASE, "startup_latency"): [1.1 * one for one in value.samples]}
+    again = judge_session(tonight, known, fresh)
+    assert verdict(again).name == "inconclusive" and verdict(again).set_aside
+    assert verdict(again).value < 1.3 * verdict(again).baseline
+    report = watch.watched(again, known, [], fresh)
+    assert verdict(report).name in ("inconclusive", "watched")
+
+
 def test_sessions_of_one_day_count_as_one(known, monkeypatch):
     """Eight sessions of one afternoon show less than eight nights: they share a shift."""
 
@@ -86,3 +110,17 @@ def test_a_report_without_anything_undecided_stays_as_it_is(known):
     decided = tuple(replace(one, name="ok") for one in report.verdicts)
     report = replace(report, verdicts=decided)
     assert watch.watched(report, known, [], {}) is report
+
+
+def test_a_later_session_sees_the_fresh_samples_of_one_that_was_measured_again(known):
+    bad = results.parse_session(campaign(42, cv=CV, steps=[(SLOWER, 2.0)]), "here")
+    data = campaign(43, cv=CV, launches=3)
+    data["session_info"]["nearmetal_confirms"] = bad.uuid
+    [again] = [results.parse_session(data, "here")]
+    assert confirm.with_fresh(bad, []) == bad
+
+    def samples(session):
+        [case] = [case for case in session.cases if case.where == CASE]
+        return next(v.samples for v in case.values if v.variable == "startup_latency")
+
+    assert samples(confirm.with_fresh(bad, [again])) == samples(again) != samples(bad)
