@@ -1,4 +1,4 @@
-"""What `fleet_nodes` measures of each node (src/nodes.c): names, words and units."""
+"""What `fleet_nodes` measures of each node (src/nodes.c)."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 #: Least percent of noise that is stored: less is as good as none.
 LEAST_NOISE = 1e-4
+#: Kinds of values: work in a second, seconds of the same work, percent of the time that is lost.
+RATE, TIME, LOST = "rate", "time", "lost"
 
 
 @dataclass(frozen=True)
@@ -14,14 +16,14 @@ class Metric:
 
     name: str  #: in the program's output, in a database, and of the performance variable
     words: str  #: as people read it
-    unit: str  #: nearmetal/metrics.py
+    kind: str  #: RATE, TIME or LOST
 
 
 METRICS = (
-    Metric("memory", "memory", "GB/s"),
-    Metric("processor", "processor", "Gflop/s"),
-    Metric("noise", "noise", "% lost"),
-    Metric("memory_latency", "memory latency", "ns"),
-    Metric("shared_memory", "shared memory", "us"),
+    Metric("memory", "memory", RATE),
+    Metric("processor", "processor", RATE),
+    Metric("noise", "noise", LOST),
+    Metric("memory_latency", "memory latency", TIME),
+    Metric("shared_memory", "shared memory", TIME),
 )
 NAMES = tuple(metric.name for metric in METRICS)

@@ -12,8 +12,7 @@ from nearmetal.checks.fleet import Fleet, known_switches, spread_of_nodes, store
 from nearmetal.checks.parsing import ParseError
 from nearmetal.checks.parsing.nodes import parse_nodes
 from nearmetal.checks.settings import setting
-from nearmetal.metrics import unit
-from nearmetal.node_metrics import LEAST_NOISE, METRICS
+from nearmetal.node_metrics import LEAST_NOISE
 
 
 @rfm.simple_test
@@ -87,19 +86,27 @@ class fleet_nodes(Fleet, NearmetalCheck):
     @builtin.run_before("performance")
     def set_variables(self):
         self.perf_variables = {}
-        for metric in METRICS:
-            worst = max if unit(metric.unit).lower_is_better else min
-            for name, of_launch, printed in (
-                (metric.name, statistics.median, metric.unit),
-                (f"worst_node_{metric.name}", worst, metric.unit),
-                (f"{metric.name}_spread", spread_of_nodes, "% spread"),
-            ):
-                self.perf_variables[name] = sn.make_performance_function(
-                    self._over_nodes, printed, name, metric.name, of_launch
-                )
+        for name, unit, worst in (
+            ("memory", "GB/s", min),
+            ("processor", "Gflop/s", min),
+            ("noise", "% lost", max),
+            ("memory_latency", "ns", max),
+            ("shared_memory", "us", max),
+        ):
+            self.perf_variables |= {
+                name: sn.make_performance_function(
+                    self._over_nodes, unit, name, name, statistics.median
+                ),
+                f"worst_node_{name}": sn.make_performance_function(
+                    self._over_nodes, unit, f"worst_node_{name}", name, worst
+                ),
+                f"{name}_spread": sn.make_performance_function(
+                    self._over_nodes, "% spread", f"{name}_spread", name, spread_of_nodes
+                ),
+            }
 
-    def _over_nodes(self, name, metric, of_launch):
+    def _over_nodes(self, variable, metric, of_launch):
         values = [list(launch.of_nodes(metric).values()) for launch in self.launches]
         return self.over_launches(
-            name, [of_launch([max(one, LEAST_NOISE) for one in found]) for found in values]
+            variable, [of_launch([max(one, LEAST_NOISE) for one in found]) for found in values]
         )

@@ -87,6 +87,8 @@ class Fleet(Plugin):
         self._left_out = [f"{node.name} ({node.state})" for node in here if not node.usable]
         if self._left_out:
             getlogger().warning(f"{self.display_name} leaves out {', '.join(self._left_out)}")
+        if busy := [f"{node.name} ({node.state})" for node in usable if node.busy]:
+            getlogger().warning(f"{self.display_name} waits for jobs on {', '.join(busy)}")
         self._node_switches = switches_of([node.name for node in usable], known_switches())
         self._take(len(usable))
         if len(usable) < LEAST_NODES:

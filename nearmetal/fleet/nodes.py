@@ -12,11 +12,11 @@ from functools import cached_property
 
 import numpy as np
 
-from nearmetal import clean, metrics, shape
+from nearmetal import clean, shape
 from nearmetal.fleet import again, blame, sweep
 from nearmetal.fleet.blame import Suspect
 from nearmetal.fleet.sweep import Odd, SweepError
-from nearmetal.node_metrics import METRICS, Metric
+from nearmetal.node_metrics import LOST, METRICS, RATE, Metric
 from nearmetal.results import Case
 from nearmetal.stats.ranks import SPREAD_EFFICIENCY, spread
 
@@ -88,9 +88,9 @@ class NodeSweep:
 def slowness(metric: Metric, one: NodeSweep) -> np.ndarray:
     """(repeats, n) times for the same work: larger ones are worse."""
     values = one.values[metric.name]
-    if metric.unit == "% lost":
+    if metric.kind == LOST:
         return 1 / (1 - values / 100)
-    return values if metrics.unit(metric.unit).lower_is_better else 1 / values
+    return 1 / values if metric.kind == RATE else values
 
 
 def effects(slow: np.ndarray) -> Effects:

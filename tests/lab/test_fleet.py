@@ -9,10 +9,12 @@ import pytest
 
 from nearmetal.results import load_session
 
-#: Twelve sweeps of eight nodes, and the start of a lab: over three minutes.
+#: Fourteen sweeps of eight nodes, and the start of a lab: over four minutes.
 pytestmark = pytest.mark.whole
 NODES = 8
 CHECK = ["-r", "--system", "lab:fleet", "-p", "mpich", "-n", "^fleet_links%traffic=alone$"]
+CHECK_NODES = ["-r", "--system", "lab:fleet", "-p", "mpich", "-n", "^fleet_nodes$"]
+QUICK_NODES = ["-S", "fleet_nodes.seconds=0.6", "-S", "repeats=3", "-S", "spare_repeats=0"]
 QUICK = ["-S", "fleet_links.seconds=3", "-S", "repeats=3", "-S", "spare_repeats=0"]
 #: Runs a script where the lab's switches are.
 ON_SWITCHES = (
@@ -49,9 +51,9 @@ def fleet(other_lab):
 
 
 def swept(fleet, name: str, *words: str):
-    """ReFrame's run of a sweep, its session, and what `nearmetal fleet` says of it."""
+    """ReFrame's run of a sweep, of links without `words`, its session, and what `nearmetal fleet` says of it."""
     prefix = fleet.checkout / "results" / name
-    done = fleet.reframe(*CHECK, *QUICK, *words, prefix=prefix, timeout=600)
+    done = fleet.reframe(*(words or [*CHECK, *QUICK]), prefix=prefix, timeout=600)
     session = load_session(prefix / "results.db")
     return done, session, said_of(fleet, name)
 
@@ -170,7 +172,7 @@ def test_a_node_that_hangs_is_a_result(fleet):
     stop = "until pgrep fleet_links; do sleep 0.1; done; sleep 2; pkill -STOP fleet_links"
     with ThreadPoolExecutor(1) as beside:
         stopped = beside.submit(fleet.run, stop, node="fleet2", root=True)
-        done, session, said = swept(fleet, "hangs", "-S", "repeats=1")
+        done, session, said = swept(fleet, "hangs", *CHECK, *QUICK, "-S", "repeats=1")
         stopped.result()
     assert done.returncode == 1
     [case] = session.failures
@@ -178,3 +180,19 @@ def test_a_node_that_hangs_is_a_result(fleet):
     assert said.returncode == 1 and "node fleet2" in said.stdout, said.stdout
     lines = [line for line in said.stdout.splitlines() if "links failed" in line]
     assert lines[0].startswith("node fleet2") and "fleet2" in lines[-1], said.stdout
+
+
+def test_a_node_with_fewer_processors_is_named_and_in_what(fleet):
+    """All programs of a node get one processor, and on a busy machine little of it."""
+    limit = 'for one in $(pgrep slurmd); do taskset -acp {} $one; renice -n {} -p $one; done'
+    fleet.run(limit.format("0", 19), node="fleet3", root=True)
+    try:
+        _, session, said = swept(fleet, "few-processors", *CHECK_NODES, *QUICK_NODES)
+        again = said_of(fleet, "few-processors", "--confirm")
+    finally:
+        fleet.run(limit.format("0-1", 0), node="fleet3", root=True)
+    assert len(session.cases) == 1, session.failures
+    # What both sweeps show is the finding; the first alone may name more.
+    assert named(again.stdout) == {"fleet3"}, (said.stdout, again.stdout)
+    assert "(processor)" in again.stdout or "processor failed" in again.stdout, again.stdout
+    assert "7 of 8 nodes have cpus_allowed 2, fleet3 has 1" in again.stdout, again.stdout
