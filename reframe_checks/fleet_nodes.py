@@ -43,8 +43,8 @@ class fleet_nodes(Fleet, NearmetalCheck):
     at_once = setting(int, 0, extra="fleet_nodes_at_once", least=0)
 
     #: MB of each of a CPU's three arrays. Together they must exceed its caches several times. The
-    #: chain of loads has four times as much. Default: the partition's `fleet_megabytes` (extras), or
-    #: 16. :type: int
+    #: chain of loads has four times as much. Default: the partition's `fleet_megabytes` (extras),
+    #: or 16. :type: int
     megabytes = setting(int, 16, extra="fleet_megabytes", least=1)
 
     valid_systems = ["+fleet"]

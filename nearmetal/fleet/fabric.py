@@ -49,8 +49,12 @@ def beside(case: Case, cases: Mapping[tuple, tuple[Case, AnySweep]]) -> Fabric |
             case.environ,
             case.node,
         )
-        links = isinstance(alone, Sweep) and isinstance(together, Sweep)
-        if same and links and other.parameters == wanted:
+        if (
+            same
+            and other.parameters == wanted
+            and isinstance(alone, Sweep)
+            and isinstance(together, Sweep)
+        ):
             return of(alone, together)
     return None
 

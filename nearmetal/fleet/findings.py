@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from nearmetal.fleet import again, blame, nodes, sweep
@@ -96,9 +96,7 @@ def _suspects(one: AnySweep, what: str, error: float) -> list[Suspect]:
     return blame.of_links(one.fits[what], one.members, what == BANDWIDTH, error)
 
 
-def _again(
-    first: AnySweep, second: AnySweep, what: str, suspects: list[Suspect]
-) -> list[Suspect]:
+def _again(first: AnySweep, second: AnySweep, what: str, suspects: list[Suspect]) -> list[Suspect]:
     """The suspects of the first sweep that the second one shows."""
     if not suspects:
         return []

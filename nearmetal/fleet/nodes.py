@@ -56,9 +56,7 @@ class NodeSweep:
         found = self.effects[what]
         return blame.of_nodes(found.values, found.errors, found.freedom, error)
 
-    def confirmed(
-        self, what: str, suspects: Sequence[Suspect], second: NodeSweep
-    ) -> list[Suspect]:
+    def confirmed(self, what: str, suspects: Sequence[Suspect], second: NodeSweep) -> list[Suspect]:
         """The suspects that a second sweep shows again, with its figures."""
         fresh = second.of_nodes(self.nodes).effects[what].values
         return again.confirmed_nodes(suspects, fresh)
@@ -146,11 +144,12 @@ def _matrix(data: Mapping, name: str, form: tuple[int, int], where: str) -> np.n
 
 
 def _dead(data: Mapping, where: str) -> dict[str, dict[str, str]]:
-    """What failed of each node, and why. Raises ShapeError, ValueError or LookupError."""
+    """What failed of each node, and why. Raises ShapeError or ValueError."""
     found: dict[str, dict[str, str]] = {}
     for node, failed in data.items():
         place = f"{where}.{node}"
         for name, why in shape.mapping(failed, place).items():
-            WORDS[name]  # noqa: B018 (LookupError: no metric)
+            if name not in WORDS:
+                raise ValueError(f"{place}: {name} is no metric")
             found.setdefault(sweep.host(node), {})[name] = clean.line(str(why))
     return found

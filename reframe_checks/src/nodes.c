@@ -2,8 +2,8 @@
  * What each node can do by itself, of all nodes in one job: memory bandwidth (STREAM's triad; J. D.
  * McCalpin, IEEE TCCA Newsletter, December 1995), floating-point rate (products of small matrices),
  * noise (fixed work quanta; P. Beckman et al., IEEE Cluster 2006), messages within the node, and
- * memory latency (a chain of dependent loads). Two ranks or more on each node, with a thread on each
- * CPU.
+ * memory latency (a chain of dependent loads). Two ranks or more on each node, with a thread on
+ * each CPU.
  *
  * A node has a turn of time, which begins for all nodes of the turn at once. What is not done in it
  * has failed. So a node that hangs costs only its own values, and the time of a sweep is known
@@ -62,8 +62,10 @@ static const char HELP[] =
     "Exit status: 0 done, 2 bad usage, 4 the ranks did not all start.\n";
 
 static const struct number OPTIONS[] = {
-    {"seconds", 0.5, 1e6, NULL, &method.seconds}, {"repeats", 1, 1000, &method.repeats, NULL},
-    {"at-once", 0, 1e6, &method.at_once, NULL},   {"megabytes", 1, 4096, &method.megabytes, NULL},
+    {"seconds", 0.5, 1e6, NULL, &method.seconds},
+    {"repeats", 1, 1000, &method.repeats, NULL},
+    {"at-once", 0, 1e6, &method.at_once, NULL},
+    {"megabytes", 1, 4096, &method.megabytes, NULL},
     {0},
 };
 
@@ -153,8 +155,7 @@ __attribute__((noinline)) static void multiply(double a[restrict SIDE][SIDE],
                 for (int row = 0; row < 4; row++)
                     for (int column = 0; column < 4; column++)
                         sum[row][column] += a[i + row][k] * b[k][j + column];
-            for (int row = 0; row < 4; row++)
-                memcpy(&c[i + row][j], sum[row], sizeof sum[row]);
+            for (int row = 0; row < 4; row++) memcpy(&c[i + row][j], sum[row], sizeof sum[row]);
         }
     TOUCHED(c);
 }
@@ -297,8 +298,8 @@ static void answer(int other)
         if (!received(&last, 1, other) || !sent(&last, 1, other)) return;
 }
 
-/* A random cycle through all lines of the chain (S. Sattolo, An algorithm to generate a random cyclic
- * permutation, Information Processing Letters 22, 1986). */
+/* A random cycle through all lines of the chain (S. Sattolo, An algorithm to generate a random
+ * cyclic permutation, Information Processing Letters 22, 1986). */
 static void link_chain(void)
 {
     uint64_t state = 1;
@@ -415,7 +416,7 @@ static void measure(double begin, double values[METRICS])
 static void collect(double (*values)[METRICS])
 {
     const int bytes = (int)((size_t)method.repeats * sizeof *values);
-    double(*const others)[METRICS] = malloc((size_t)bytes);
+    double (*const others)[METRICS] = malloc((size_t)bytes);
     int answers = others != NULL;
     deadline = MPI_Wtime() + PATIENCE;
     tag = TAGS;
@@ -448,13 +449,12 @@ static void sweep(void)
     const long at_once = method.at_once > 0 ? method.at_once : node_count;
     const long turns = (node_count + at_once - 1) / at_once;
     const double begin = MPI_Wtime() + REST;
-    double(*const values)[METRICS] = calloc((size_t)method.repeats, sizeof *values);
+    double (*const values)[METRICS] = calloc((size_t)method.repeats, sizeof *values);
     if (!values) MPI_Abort(MPI_COMM_WORLD, USAGE_ERROR);
     window = MEASURED * PART * method.seconds;
     for (long repeat = 0; repeat < method.repeats; repeat++) {
         tag = (int)(repeat % TAGS);
-        measure(begin + method.seconds * (double)(repeat * turns + node / at_once),
-                values[repeat]);
+        measure(begin + method.seconds * (double)(repeat * turns + node / at_once), values[repeat]);
     }
     sleep_until(begin + method.seconds * (double)(method.repeats * turns));
     collect(values);
@@ -472,8 +472,9 @@ int main(int argc, char **argv)
     find_node();
     MPI_Allreduce(&locals, &least, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
     if (!status && least < 2)
-        status = complain("a node has one rank, but messages within a node need 2; launch two on "
-                          "each (srun --ntasks-per-node=2).");
+        status = complain(
+            "a node has one rank, but messages within a node need 2; launch two on "
+            "each (srun --ntasks-per-node=2).");
     if (status) {
         MPI_Finalize();
         return status == HELP_GIVEN ? 0 : status;
@@ -482,8 +483,9 @@ int main(int argc, char **argv)
     take_cpus();
     can = worker_count > 0 && allocate();
     if (!can)
-        fprintf(stderr, "nodes: rank %d has no CPU, or no memory for %ld MB of %d threads; lower "
-                        "--megabytes.\n",
+        fprintf(stderr,
+                "nodes: rank %d has no CPU, or no memory for %ld MB of %d threads; lower "
+                "--megabytes.\n",
                 rank, 3 * method.megabytes, worker_count);
     MPI_Allreduce(&can, &all_can, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
     if (!all_can) {

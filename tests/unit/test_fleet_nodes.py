@@ -119,7 +119,7 @@ SLOW = {
 
 
 @pytest.mark.parametrize("metric", node_metrics.METRICS, ids=lambda one: one.name)
-def test_the_slow_node_is_named_and_in_what(run, tmp_path, metric):  # noqa: F811
+def test_the_slow_node_is_named_and_in_what(run, tmp_path, metric):
     values = nodes_of({(2, metric.name): SLOW[metric.name]})
     code, out, _ = run("fleet", "--database", store(tmp_path / "a.db", session_of_nodes(values)))
     [line] = [line for line in out.splitlines() if line.startswith("node ")]
@@ -127,7 +127,7 @@ def test_the_slow_node_is_named_and_in_what(run, tmp_path, metric):  # noqa: F81
     assert "takes" in line and "scontrol update nodename=n3" in out
 
 
-def test_a_healthy_fleet_names_nobody(run, tmp_path):  # noqa: F811
+def test_a_healthy_fleet_names_nobody(run, tmp_path):
     data = session_of_nodes(nodes_of())
     code, out, _ = run("fleet", "--database", store(tmp_path / "a.db", data))
     assert code == 0 and "8 nodes, 3 repeats" in out and "no node is slower" in out, out
@@ -155,9 +155,7 @@ def test_a_slow_node_is_found_beside_noise(count):
         times[:, :, 2] *= 1.2
         values = dict(zip(node_metrics.NAMES, 1 / times, strict=True))
         one = nodes.NodeSweep(tuple(f"n{number}" for number in range(count)), values, 3, {}, {})
-        found += [who.nodes for who in findings.of(one, 0.008) if who.what == "memory"] == [
-            ("n2",)
-        ]
+        found += [who.nodes for who in findings.of(one, 0.008) if who.what == "memory"] == [("n2",)]
     assert found >= 16
 
 
@@ -170,7 +168,7 @@ def test_effects_of_a_single_repeat_and_of_missing_values():
 DEAD = {"n3": dict.fromkeys(node_metrics.NAMES, SILENT)}
 
 
-def test_a_node_that_failed_is_named_with_why(run, tmp_path):  # noqa: F811
+def test_a_node_that_failed_is_named_with_why(run, tmp_path):
     values = {(2, name): math.nan for name in node_metrics.NAMES}
     data = session_of_nodes(nodes_of(values, dead=DEAD))
     code, out, _ = run("fleet", "--database", store(tmp_path / "a.db", data))
@@ -187,7 +185,7 @@ def test_a_node_that_failed_is_named_with_why(run, tmp_path):  # noqa: F811
         (nodes_of(count=2), 0, "not confirmed by the second sweep: node n3"),
     ],
 )
-def test_only_what_both_sweeps_show_is_found(run, tmp_path, again, code, says):  # noqa: F811
+def test_only_what_both_sweeps_show_is_found(run, tmp_path, again, code, says):
     one = session_of_nodes(nodes_of({(2, "memory"): 90.0}))
     second = session_of_nodes(again, 2)
     second["session_info"][CONFIRMS] = one["session_info"]["uuid"]
@@ -195,7 +193,7 @@ def test_only_what_both_sweeps_show_is_found(run, tmp_path, again, code, says): 
     assert ended == code and says in out, out
 
 
-def test_sweeps_of_links_and_of_nodes_share_the_error(run, tmp_path):  # noqa: F811
+def test_sweeps_of_links_and_of_nodes_share_the_error(run, tmp_path):
     data = session_of_nodes(nodes_of({(2, "processor"): 450.0}, 6))
     data["runs"][0]["testcases"][1]["links"] = links_of()
     path = tmp_path / "found.json"
@@ -208,7 +206,7 @@ def test_sweeps_of_links_and_of_nodes_share_the_error(run, tmp_path):  # noqa: F
     assert findings.error_of(sweeps) == pytest.approx(0.04 / 7)
 
 
-def test_monitors_read_the_metric(run, tmp_path):  # noqa: F811
+def test_monitors_read_the_metric(run, tmp_path):
     data = session_of_nodes(nodes_of({(2, "noise"): 40.0}))
     files = [tmp_path / "metrics", tmp_path / "nhc"]
     database = store(tmp_path / "a.db", data)
@@ -237,7 +235,7 @@ def test_monitors_read_the_metric(run, tmp_path):  # noqa: F811
         {"switches": ["a"]},
     ],
 )
-def test_damaged_values_are_named_with_their_case(run, tmp_path, changed):  # noqa: F811
+def test_damaged_values_are_named_with_their_case(run, tmp_path, changed):
     values = {**nodes_of(), **changed}
     database = store(tmp_path / "a.db", session_of_nodes(values))
     code, _, errors = run("fleet", "--database", database)

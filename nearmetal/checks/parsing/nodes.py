@@ -56,7 +56,9 @@ def _value(metric: str, word: str) -> float:
     return value
 
 
-def _parse_line(words: list[str], nodes: int, repeats: int) -> tuple[tuple[int, int, str], object]:
+def _parse_line(
+    words: list[str], nodes: int, repeats: int
+) -> tuple[tuple[int, int, str], float | str]:
     """((node, repeat, metric), the value or the reason why there is none)."""
     if len(words) < 5:
         raise ParseError(f"a node's value is {' '.join(words)!r}: words were lost; rerun")
@@ -78,7 +80,8 @@ def _hosts(facts: dict[str, str], ranks: int) -> dict[str, int]:
     hosts: dict[str, int] = {}
     for rank in range(ranks):
         found = re.fullmatch(r"host=(\S+) cpu=\S+ allowed_cpus=(-?\d+)", facts[f"rank {rank}"])
-        hosts.setdefault(found[1], int(found[2]))
+        if found:  # as `expect_ranks` wants it
+            hosts.setdefault(found[1], int(found[2]))
     return hosts
 
 
@@ -101,7 +104,7 @@ def _parse_launch(lines: list[str]) -> Launch:
         )
     launch = Launch(tuple(hosts), tuple(hosts.values()), facts=facts, did=did)
     repeats = whole(given["repeats"], "the number of repeats", 1)
-    told: dict[tuple[int, int, str], object] = {}
+    told: dict[tuple[int, int, str], float | str] = {}
     for line in lines:
         if line.startswith("node "):
             key, found = _parse_line(line.split(), len(hosts), repeats)
@@ -112,8 +115,10 @@ def _parse_launch(lines: list[str]) -> Launch:
         for node in range(len(hosts)):
             for repeat in range(repeats):
                 found = told.get((node, repeat, name), SILENT)
-                kind = launch.failed if isinstance(found, str) else launch.values
-                kind.setdefault((name, node), []).append(found)
+                if isinstance(found, str):
+                    launch.failed.setdefault((name, node), []).append(found)
+                else:
+                    launch.values.setdefault((name, node), []).append(found)
     return launch
 
 
