@@ -36,6 +36,11 @@ class Swept:
     fabric: Fabric | None = None  #: what is left of the links alone
 
     @property
+    def gone(self) -> list[str]:
+        """Who was slow in the first sweep alone, each once."""
+        return list(dict.fromkeys(one.name for one in self.vanished))
+
+    @property
     def nobody(self) -> str:
         """That nobody is slow, in words."""
         who = "node" if isinstance(self.sweep, NodeSweep) else "node or link"
@@ -57,7 +62,7 @@ def text(one: Swept) -> str:
         if rows
         else one.nobody
     )
-    lines += [f"not confirmed by the second sweep: {gone.name}" for gone in one.vanished]
+    lines += [f"not confirmed by the second sweep: {name}" for name in one.gone]
     lines += [str(one.fabric)] if one.fabric else []
     return "\n".join([*lines, *odd(sweep)])
 

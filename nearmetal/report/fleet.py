@@ -43,7 +43,7 @@ def _sweep(number: int, one: Swept) -> dict:
         "confirmed": one.confirmed,
         "findings": [(found, summary.date(found.since)) for found in one.found],
         "nobody": one.nobody,
-        "vanished": one.vanished,
+        "gone": one.gone,
         "fabric": one.fabric,
         "odd": render.odd(one.sweep),
         **of_kind,

@@ -193,6 +193,14 @@ def test_only_what_both_sweeps_show_is_found(run, tmp_path, again, code, says):
     assert ended == code and says in out, out
 
 
+def test_who_is_not_confirmed_is_said_once(run, tmp_path):
+    one = session_of_nodes(nodes_of({(2, "memory"): 90.0, (2, "noise"): 40.0}))
+    second = session_of_nodes(nodes_of(), 2)
+    second["session_info"][CONFIRMS] = one["session_info"]["uuid"]
+    _, out, _ = run("fleet", "--database", store(tmp_path / "a.db", one, second))
+    assert out.count("not confirmed by the second sweep: node n3") == 1, out
+
+
 def test_sweeps_of_links_and_of_nodes_share_the_error(run, tmp_path):
     data = session_of_nodes(nodes_of({(2, "processor"): 450.0}, 6))
     data["runs"][0]["testcases"][1]["links"] = links_of()
