@@ -25,6 +25,7 @@ import orjson
 from scipy import stats
 from tabulate import tabulate
 
+from bench import fleet_nodes
 from bench.__main__ import interval
 from nearmetal import circle
 from nearmetal.checks.fleet import stored
@@ -236,7 +237,10 @@ def main() -> int:
     parser.add_argument("--nodes", type=int, action="append", choices=FLEETS, help="only these")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--stored", action="store_true", help="only what a database holds of it")
+    parser.add_argument("--metrics", action="store_true", help="only sweeps of nodes by themselves")
     options = parser.parse_args()
+    if options.metrics:
+        return of_nodes()
     if options.stored:
         print(storage())
         return 0
@@ -267,6 +271,22 @@ def main() -> int:
             print(f"\n{nodes} nodes, noise {noise_said}")
             head = ["faults", "method", "found %", "named rightly %", "alarms %", "false names"]
             print(tabulate(table, head), flush=True)
+    for line in broken:
+        print(f"broken: {line}", file=sys.stderr)
+    return 1 if broken else 0
+
+
+def of_nodes() -> int:
+    """Print the bench of sweeps of nodes; 1 if a promise is broken."""
+    broken = []
+    for title, table, healthy in fleet_nodes.tables():
+        head = ["slow nodes", "method", "named rightly %", "sweeps with a false name %"]
+        print(f"\n{title}\n{tabulate(table, head)}", flush=True)
+        broken += [
+            f"{title}: {name} has {alarms} alarms in {sweeps} sweeps"
+            for name, alarms, sweeps in healthy
+            if name in PROMISED and surely_too_many(Tally(sweeps=sweeps, alarms=alarms))
+        ]
     for line in broken:
         print(f"broken: {line}", file=sys.stderr)
     return 1 if broken else 0

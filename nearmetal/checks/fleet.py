@@ -13,6 +13,7 @@ import reframe.core.builtins as builtin
 from reframe.core.logging import getlogger
 
 from nearmetal.checks.parsing import ParseError
+from nearmetal.checks.parsing import nodes as parsing_nodes
 from nearmetal.checks.parsing.links import Launch
 from nearmetal.checks.provenance import Nodes, odd_facts
 from nearmetal.checks.versions import Plugin
@@ -20,6 +21,7 @@ from nearmetal.circle import MOST_CODE, STEPS, pairs
 from nearmetal.cluster import answers
 from nearmetal.cluster.ask import Asker
 from nearmetal.cluster.slurm import Node
+from nearmetal.node_metrics import LEAST_NOISE, NAMES
 
 #: Fewest nodes of which the majority can be healthy.
 LEAST_NODES = 3
@@ -53,13 +55,15 @@ def partition_in(options: Sequence[str]) -> str:
 
 
 class Fleet(Plugin):
-    """A check with one process on each node of a partition that Slurm can use.
+    """A check with `num_tasks_per_node` processes on each node of a partition that Slurm can use.
 
     The others are left out. They are named in a warning and in the fact `left_out`.
     """
 
     #: Values of the links (`stored`). :type: dict
     links = builtin.variable(dict, value={}, loggable=True)
+    #: Values of the nodes (`stored_nodes`). :type: dict
+    node_values = builtin.variable(dict, value={}, loggable=True)
 
     #: Name of each node's switch, in the order of Slurm; (): not known.
     _node_switches: Sequence[str] = ()
@@ -74,7 +78,7 @@ class Fleet(Plugin):
     @builtin.run_after("setup")
     def take_all_nodes(self):
         if self.is_dry_run():
-            self.num_nodes = self.num_tasks = LEAST_NODES
+            self._take(LEAST_NODES)
             return
         name = partition_in(self.current_partition.access)
         nodes, unread = _nodes()
@@ -83,14 +87,19 @@ class Fleet(Plugin):
         self._left_out = [f"{node.name} ({node.state})" for node in here if not node.usable]
         if self._left_out:
             getlogger().warning(f"{self.display_name} leaves out {', '.join(self._left_out)}")
+        if busy := [f"{node.name} ({node.state})" for node in usable if node.busy]:
+            getlogger().warning(f"{self.display_name} waits for jobs on {', '.join(busy)}")
         self._node_switches = switches_of([node.name for node in usable], known_switches())
-        self.num_nodes = self.num_tasks = len(usable)
+        self._take(len(usable))
         if len(usable) < LEAST_NODES:
             self.skip(
                 f"{self.display_name} compares nodes with each other and needs {LEAST_NODES}, but "
                 f"{self.current_partition.fullname} has {len(usable)}"
                 + (f" ({unread})" if unread else "")
             )
+
+    def _take(self, nodes: int) -> None:
+        self.num_nodes, self.num_tasks = nodes, nodes * self.num_tasks_per_node
 
     def launch(self, launcher, executable: str, options=()) -> list[str]:
         """The command lines of one repeat.
@@ -123,6 +132,11 @@ def spread(values: Sequence[float]) -> float:
     logs = [math.log(value) for value in values]
     middle = statistics.median(logs)
     return 100 * 1.4826 * statistics.median(abs(one - middle) for one in logs)
+
+
+def spread_of_nodes(values: Sequence[float]) -> float:
+    """The spread of positive values in percent; 0.01 stands for less, as where most are equal."""
+    return max(0.01, spread(values))
 
 
 def of_nodes(launch: Launch, name: str, back: str) -> list[float]:
@@ -193,5 +207,48 @@ def stored(launches: Sequence[Launch], nodes: Nodes, switches: Mapping[str, str]
         "odd": {
             host: {fact: list(told) for fact, told in facts.items()}
             for host, facts in odd_facts(nodes).items()
+        },
+    }
+
+
+def stored_nodes(
+    launches: Sequence[parsing_nodes.Launch], nodes: Nodes, switches: Mapping[str, str]
+) -> dict:
+    """The values of all nodes, as a results database holds them.
+
+    `switches` and `odd` are as of `stored`; `odd` also has the number of CPUs that a node allows.
+
+    Each metric is `packed`: the values of all nodes in the first launch, in the order of `nodes`,
+    then those in the second one. NaN: the node failed there. A node that failed in every launch is
+    in `dead`, with why. Raises ParseError if the nodes changed.
+    """
+    first = launches[0]
+    if any(launch.nodes != first.nodes for launch in launches):
+        raise ParseError("the repeats ran on other nodes, or in another order: rerun")
+    values: dict[str, list[float]] = {}
+    dead: dict[str, dict[str, str]] = {}
+    numbers = range(len(first.nodes))
+    for name in NAMES:
+        found = [launch.of_nodes(name) for launch in launches]
+        values[name] = [
+            max(one[node], LEAST_NOISE) if node in one else math.nan
+            for one in found
+            for node in numbers
+        ]
+        for node in numbers:
+            if not any(node in one for one in found):
+                why = launches[-1].failed[name, node][-1]
+                dead.setdefault(first.nodes[node], {})[name] = why
+    cpus = {host: {"cpus_allowed": str(count)} for host, count in zip(first.nodes, first.cpus)}
+    facts = {host: {**nodes.get(host, {}), **own} for host, own in cpus.items()}
+    return {
+        "nodes": list(first.nodes),
+        "repeats": len(launches),
+        **{name: packed(column) for name, column in values.items()},
+        "dead": dead,
+        "switches": switches_of(first.nodes, switches),
+        "odd": {
+            host: {fact: list(told) for fact, told in different.items()}
+            for host, different in odd_facts(facts).items()
         },
     }

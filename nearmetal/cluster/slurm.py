@@ -39,6 +39,11 @@ class Node:
         words = self.state.split("+")
         return not any(word.startswith(AWAY) or word.endswith("*") for word in words)
 
+    @property
+    def busy(self) -> bool:
+        """Whether it runs jobs, so that an exclusive job waits for it."""
+        return self.state.startswith(("ALLOC", "MIX", "COMP"))
+
 
 @dataclass(frozen=True)
 class Partition:

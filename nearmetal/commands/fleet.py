@@ -8,15 +8,16 @@ from dataclasses import replace
 from nearmetal import results
 from nearmetal.again import Again
 from nearmetal.commands.common import refuse_same, session_of, tell, write
-from nearmetal.fleet import fabric, findings, render, sweep
+from nearmetal.fleet import fabric, findings, render
+from nearmetal.fleet.findings import AnySweep
 from nearmetal.fleet.render import Swept
-from nearmetal.fleet.sweep import Sweep
+from nearmetal.fleet.sweep import SweepError
 from nearmetal.gate import rerun
 from nearmetal.gate.verdict import Where
 from nearmetal.results import Case, Database, Session
 
 #: Case and sweep, by the case's identity.
-Sweeps = dict[Where, tuple[Case, Sweep]]
+Sweeps = dict[Where, tuple[Case, AnySweep]]
 
 
 def run(arguments) -> int:
@@ -27,7 +28,7 @@ def run(arguments) -> int:
     if not sweeps:
         raise results.ResultsError(
             f"session {session.uuid} holds no sweep of all nodes. Fix: give a partition the "
-            "feature fleet, and run `reframe -c reframe_checks -r -n fleet_links`"
+            "feature fleet, and run `reframe -c reframe_checks -r -n fleet_links -n fleet_nodes`"
         )
     database = Database.of(arguments.database)
     if arguments.confirm:
@@ -51,7 +52,8 @@ def run(arguments) -> int:
 
 def sweeps_of(session: Session) -> Sweeps:
     """The cases of a session that hold a sweep. Raises SweepError."""
-    return {case.where: (case, sweep.read(case)) for case in session.cases if case.links}
+    read = ((case, findings.read(case)) for case in session.cases)
+    return {case.where: (case, one) for case, one in read if one}
 
 
 def swept(database: Database, session: Session, sweeps: Sweeps) -> list[Swept]:
@@ -77,7 +79,7 @@ def sweep_again(
     tell(f"a second sweep begins: {', '.join(' | '.join(where) for where in wanted)}")
     found = rerun.measure(session, wanted, database, reframe, arguments.within)
     newest = results.confirmations(database, session)[-1]
-    stored = {case.where for case in newest.cases if case.links}
+    stored = {case.where for case in newest.cases if case.links or case.node_values}
     for where in wanted:
         if where not in stored:
             raise rerun.ConfirmError(
@@ -90,8 +92,8 @@ def judged(
     database: Database,
     session: Session,
     case: Case,
-    first: Sweep,
-    second: Sweep | None,
+    first: AnySweep,
+    second: AnySweep | None,
     error: float,
 ) -> Swept:
     """What the sweep of a case shows and since when; after a second sweep, what both show."""
@@ -102,7 +104,7 @@ def judged(
     return Swept(case, first, dated, second is not None, findings.vanished(seen, found))
 
 
-def earlier(database: Database, session: Session, case: Case) -> Iterator[tuple[str, Sweep]]:
+def earlier(database: Database, session: Session, case: Case) -> Iterator[tuple[str, AnySweep]]:
     """Starts and sweeps of the same case before this session, the newest first.
 
     One that cannot be read is said and left out.
@@ -111,8 +113,12 @@ def earlier(database: Database, session: Session, case: Case) -> Iterator[tuple[
         if past.system != session.system or past.order >= session.order:
             continue
         for one in past.cases:
-            if one.where == case.where and one.links:
-                try:
-                    yield past.started, sweep.read(one)
-                except sweep.SweepError as error:
-                    tell(f"session {past.uuid} is left out: {error}")
+            if one.where != case.where:
+                continue
+            try:
+                swept_before = findings.read(one)
+            except SweepError as error:
+                tell(f"session {past.uuid} is left out: {error}")
+                continue
+            if swept_before:
+                yield past.started, swept_before

@@ -21,6 +21,7 @@ from nearmetal.fleet.blame import (
     Suspect,
     errors,
     natural_variance,
+    scale,
 )
 from nearmetal.fleet.model import Fit, median
 from nearmetal.stats.plan import CONFIRMATION_ERROR, THRESHOLD
@@ -60,6 +61,30 @@ def confirmed(suspects: Sequence[Suspect], fit: Fit, slowness: np.ndarray) -> li
         if one.kind != "link":
             variance += natural
         deviation = math.sqrt(variance)
+        p = float(special.stdtr(freedom, -shift / deviation)) if deviation else float(shift <= 0)
+        if p <= CONFIRMATION_ERROR / len(suspects) and shift > math.log1p(THRESHOLD):
+            found.append(replace(one, change=math.expm1(shift), p=p))
+    return found
+
+
+def confirmed_nodes(suspects: Sequence[Suspect], effects: np.ndarray) -> list[Suspect]:
+    """The nodes that fresh values show again, with the change and the p-value of these.
+
+    A node is compared with the others, which show how healthy nodes vary in the second sweep. The
+    whole error is plan.CONFIRMATION_ERROR, shared equally.
+
+    :arg effects: (n,) logarithms of fresh times; NaN: not measured.
+    """
+    quiet = effects.copy()
+    quiet[[node for one in suspects for node in one.nodes]] = np.nan
+    healthy = _known(quiet)
+    if len(healthy) < LEAST_HEALTHY:
+        return []
+    deviation, freedom = scale(healthy)
+    deviation *= math.sqrt(1 + _of_median(len(healthy)))
+    found = []
+    for one in suspects:
+        shift = float(effects[one.nodes[0]]) - median(healthy)
         p = float(special.stdtr(freedom, -shift / deviation)) if deviation else float(shift <= 0)
         if p <= CONFIRMATION_ERROR / len(suspects) and shift > math.log1p(THRESHOLD):
             found.append(replace(one, change=math.expm1(shift), p=p))

@@ -46,7 +46,7 @@ class Suspect:
 
     kind: str  #: switch, path (that some nodes share, of no known switch), node, link
     nodes: tuple[int, ...]  #: those behind the switch or path; the node; the link's two ends
-    direction: str  #: of the messages, as the nodes see it: OUT, INTO or BOTH
+    direction: str  #: of the messages, as the nodes see it: OUT, INTO or BOTH; "": of no message
     change: float  #: how much slower than the fleet's median, as a fraction of its time
     p: float  #: one-sided p-value, before the error is shared
 
@@ -64,10 +64,10 @@ def natural_variance(effects: np.ndarray, errors: np.ndarray) -> float:
     """Variance by which healthy ones differ by nature: that of the effects beyond their errors."""
     known = np.isfinite(effects) & np.isfinite(errors)
     noise = float(np.median(np.square(errors[known])))
-    return max(0.0, _scale(effects[known])[0] ** 2 - noise)
+    return max(0.0, scale(effects[known])[0] ** 2 - noise)
 
 
-def _scale(effects: np.ndarray) -> tuple[float, float]:
+def scale(effects: np.ndarray) -> tuple[float, float]:
     """Robust standard deviation of effects, (n,), and its degrees of freedom."""
     if len(effects) > MANY:
         return float(spread(effects)), SPREAD_EFFICIENCY * (len(effects) - 1)
@@ -90,9 +90,9 @@ def p_values(effects: np.ndarray, errors: np.ndarray, freedom: float) -> np.ndar
         return p
     noise = np.square(np.maximum(errors[known], LEAST_ERROR))
     variance = noise + natural_variance(effects, errors)
-    scale, own = _scale(effects[known])
+    whole, own = scale(effects[known])
     # Satterthwaite, An approximate distribution of estimates of variance components, 1946.
-    degrees = np.square(variance) / (scale**4 / own + np.square(noise) / freedom)
+    degrees = np.square(variance) / (whole**4 / own + np.square(noise) / freedom)
     p[known] = special.stdtr(degrees, -effects[known] / np.sqrt(variance))
     return p
 
@@ -130,6 +130,29 @@ def of_links(
     return sorted(
         [*found, *_links(fit, named, noise, freedom, share, each_way)], key=lambda one: -one.change
     )
+
+
+def of_nodes(
+    effects: np.ndarray, own_errors: np.ndarray, freedom: float, error: float
+) -> list[Suspect]:
+    """Nodes that are slow by themselves, the slowest first.
+
+    Nothing makes a healthy node quicker than its hardware, so the quickest nodes show how far the
+    noise reaches. A node must be beyond it (`_reach`).
+
+    :arg effects: (n,) logarithms of times, 0 for the majority; NaN: not known.
+    :arg own_errors: (n,) standard errors of the effects by the noise alone.
+    :arg freedom: degrees of freedom of the errors.
+    :arg error: chance that a healthy node is called slow.
+    """
+    p = p_values(effects, own_errors, freedom)
+    beyond = effects > _reach(-effects[effects < 0], error)
+    found = np.flatnonzero(slow(effects, p, error) & beyond)
+    suspects = [
+        Suspect("node", (int(node),), "", math.expm1(effects[node]), float(p[node]))
+        for node in found
+    ]
+    return sorted(suspects, key=lambda one: -one.change)
 
 
 def errors(fit: Fit, axis: int = 1) -> np.ndarray:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nearmetal.fleet.findings import AnySweep
 from nearmetal.fleet.sweep import Sweep
 from nearmetal.results import Case
 
@@ -33,7 +34,7 @@ class Fabric:
         )
 
 
-def beside(case: Case, cases: Mapping[tuple, tuple[Case, Sweep]]) -> Fabric | None:
+def beside(case: Case, cases: Mapping[tuple, tuple[Case, AnySweep]]) -> Fabric | None:
     """What is left of the links alone, where a case measured them together.
 
     None where no case of the session measured the same links alone.
@@ -41,14 +42,20 @@ def beside(case: Case, cases: Mapping[tuple, tuple[Case, Sweep]]) -> Fabric | No
     if case.parameters.get("traffic") != TOGETHER:
         return None
     wanted = {**case.parameters, "traffic": ALONE}
+    together = cases[case.where][1]
     for other, alone in cases.values():
         same = (other.partition, other.environ, other.node) == (
             case.partition,
             case.environ,
             case.node,
         )
-        if same and other.parameters == wanted:
-            return of(alone, cases[case.where][1])
+        if (
+            same
+            and other.parameters == wanted
+            and isinstance(alone, Sweep)
+            and isinstance(together, Sweep)
+        ):
+            return of(alone, together)
     return None
 
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from nearmetal.fleet import again, blame
+from nearmetal.fleet import again, blame, nodes, sweep
 from nearmetal.fleet.blame import Suspect
-from nearmetal.fleet.model import Fit
+from nearmetal.fleet.nodes import NodeSweep
 from nearmetal.fleet.sweep import BANDWIDTH, Sweep
+from nearmetal.results import Case
 from nearmetal.stats.plan import CAMPAIGN_ERROR
 
 FAILED = "failed"
+#: A sweep of links or of nodes.
+AnySweep = Sweep | NodeSweep
 #: Directions of a suspect, in words.
 WORDS = {blame.OUT: "sends", blame.INTO: "receives", blame.BOTH: "sends and receives"}
 
@@ -22,9 +25,9 @@ class Finding:
 
     kind: str  #: node, switch, path, link
     nodes: tuple[str, ...]  #: the node; those behind the switch or path; the link's two ends
-    what: str  #: LATENCY, BANDWIDTH or FAILED
+    what: str  #: a measure of its sweep, or FAILED
     said: str  #: by how much, or why, in words
-    direction: str = ""  #: OUT, INTO or BOTH, as its nodes see it; "": it failed
+    direction: str = ""  #: OUT, INTO or BOTH, as its nodes see it; "": of no message
     change: float | None = None  #: time beyond that of the others, as a fraction
     p: float | None = None  #: one-sided p-value, before the error is shared
     switch: str = ""  #: name of a switch
@@ -44,60 +47,81 @@ class Finding:
         """What it does, in words."""
         if self.what == FAILED:
             return self.said
-        return f"{WORDS[self.direction]} with {self.said} ({self.what})"
+        does = f"{WORDS[self.direction]} with" if self.direction else "takes"
+        return f"{does} {self.said} ({self.what})"
 
 
-def error_of(sweeps: Iterable[Sweep]) -> float:
+def read(case: Case) -> AnySweep | None:
+    """The sweep of a case; None if it holds none. Raises SweepError."""
+    if case.links:
+        return sweep.read(case)
+    return nodes.read(case) if case.node_values else None
+
+
+def error_of(sweeps: Iterable[AnySweep]) -> float:
     """The error of each measure of sweeps that are judged together: an equal part of the whole."""
     return CAMPAIGN_ERROR / max(1, sum(len(one.measures) for one in sweeps))
 
 
-def of(one: Sweep, error: float) -> list[Finding]:
-    """Slow switches, nodes and links by latency and by bandwidth, then what failed.
+def of(one: AnySweep, error: float) -> list[Finding]:
+    """Slow switches, nodes and links by each measure, then what failed.
 
     :arg error: of each measure (`error_of`).
     """
     found = [
         _slow(suspect, what, one)
-        for what, _, suspects in _suspects(one, error)
-        for suspect in suspects
+        for what in one.measures
+        for suspect in _suspects(one, what, error)
     ]
     return [*found, *_failed(one)]
 
 
-def confirmed(first: Sweep, second: Sweep, error: float) -> list[Finding]:
+def confirmed(first: AnySweep, second: AnySweep, error: float) -> list[Finding]:
     """What the first sweep shows and the second shows again, with the second one's figures.
 
     :arg error: of each measure of the first sweep. It bounds the error of what is confirmed, too.
     """
-    fresh = second.of_nodes(first.nodes)
     found = [
         _slow(suspect, what, first)
-        for what, fit, suspects in _suspects(first, error)
-        if suspects
-        for suspect in again.confirmed(suspects, fit, fresh.slowness(what))
+        for what in first.measures
+        for suspect in _again(first, second, what, _suspects(first, what, error))
     ]
     before = {_who(one) for one in _failed(first)}
     return [*found, *(one for one in _failed(second) if _who(one) in before)]
 
 
-def _suspects(one: Sweep, error: float) -> Iterator[tuple[str, Fit, list[Suspect]]]:
-    for what, fit in one.fits.items():
-        yield what, fit, blame.of_links(fit, one.members, what == BANDWIDTH, error)
+def _suspects(one: AnySweep, what: str, error: float) -> list[Suspect]:
+    if isinstance(one, NodeSweep):
+        return one.suspects(what, error)
+    return blame.of_links(one.fits[what], one.members, what == BANDWIDTH, error)
 
 
-def _failed(one: Sweep) -> list[Finding]:
-    nodes, links = one.failures()
+def _again(first: AnySweep, second: AnySweep, what: str, suspects: list[Suspect]) -> list[Suspect]:
+    """The suspects of the first sweep that the second one shows."""
+    if not suspects:
+        return []
+    if isinstance(first, NodeSweep) and isinstance(second, NodeSweep):
+        return first.confirmed(what, suspects, second)
+    if isinstance(first, Sweep) and isinstance(second, Sweep):
+        fresh = second.of_nodes(first.nodes).slowness(what)
+        return again.confirmed(suspects, first.fits[what], fresh)
+    return []  # a case that measures something else by now
+
+
+def _failed(one: AnySweep) -> list[Finding]:
+    if isinstance(one, NodeSweep):
+        return [Finding("node", (node,), FAILED, said) for node, said in one.failures().items()]
+    ends, links = one.failures()
     return [
         *(
             Finding("node", (node,), FAILED, f"{count} links failed: {why}")
-            for node, (count, why) in nodes.items()
+            for node, (count, why) in ends.items()
         ),
         *(Finding("link", pair, FAILED, f"it failed: {why}") for pair, why in links.items()),
     ]
 
 
-def _slow(suspect: Suspect, what: str, one: Sweep) -> Finding:
+def _slow(suspect: Suspect, what: str, one: AnySweep) -> Finding:
     return Finding(
         suspect.kind,
         tuple(one.nodes[node] for node in suspect.nodes),
@@ -113,7 +137,7 @@ def _slow(suspect: Suspect, what: str, one: Sweep) -> Finding:
 def dated(
     found: Sequence[Finding],
     started: str,
-    earlier: Iterable[tuple[str, Sweep]],
+    earlier: Iterable[tuple[str, AnySweep]],
     error: float,
 ) -> list[Finding]:
     """The findings with the start of the first of the sweeps in a row that show the same one.
@@ -126,10 +150,10 @@ def dated(
     """
     since = {_who(one): started for one in found}
     open_ones = set(since)
-    for start, sweep in earlier if open_ones else ():
+    for start, past in earlier if open_ones else ():
         # What was not measured may have been as slow.
-        measured = set(sweep.nodes)
-        shown = {_who(one) for one in of(sweep, error)}
+        measured = set(past.nodes)
+        shown = {_who(one) for one in of(past, error)}
         open_ones = {one for one in open_ones if one in shown or not one[1] <= measured}
         since |= dict.fromkeys(open_ones & shown, start)
         if not open_ones:
@@ -152,8 +176,8 @@ def by_node(found: Iterable[Finding]) -> dict[str, list[Finding]]:
 
     Behind a slow switch or path, and at a slow link, a node may be healthy.
     """
-    nodes: dict[str, list[Finding]] = {}
+    named: dict[str, list[Finding]] = {}
     for one in found:
         if one.kind == "node":
-            nodes.setdefault(one.nodes[0], []).append(one)
-    return nodes
+            named.setdefault(one.nodes[0], []).append(one)
+    return named

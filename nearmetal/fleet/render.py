@@ -14,8 +14,8 @@ from prometheus_client.openmetrics.exposition import generate_latest
 from tabulate import tabulate
 
 from nearmetal.fleet.fabric import Fabric
-from nearmetal.fleet.findings import Finding, by_node
-from nearmetal.fleet.sweep import Sweep
+from nearmetal.fleet.findings import AnySweep, Finding, by_node
+from nearmetal.fleet.nodes import NodeSweep
 from nearmetal.results import Case, Session, date
 
 #: Version of the JSON document.
@@ -29,11 +29,22 @@ class Swept:
     """A sweep of a session, with what it shows."""
 
     case: Case
-    sweep: Sweep
+    sweep: AnySweep
     found: Sequence[Finding]
     confirmed: bool = False  #: whether a second sweep shows the same
     vanished: Sequence[Finding] = ()  #: what the second sweep did not show
     fabric: Fabric | None = None  #: what is left of the links alone
+
+    @property
+    def gone(self) -> list[str]:
+        """Who was slow in the first sweep alone, each once."""
+        return list(dict.fromkeys(one.name for one in self.vanished))
+
+    @property
+    def nobody(self) -> str:
+        """That nobody is slow, in words."""
+        who = "node" if isinstance(self.sweep, NodeSweep) else "node or link"
+        return f"no {who} is slower"
 
 
 def text(one: Swept) -> str:
@@ -49,14 +60,14 @@ def text(one: Swept) -> str:
     lines.append(
         tabulate(rows, ["slow", "what", "p", "since"], disable_numparse=True)
         if rows
-        else "no node or link is slower"
+        else one.nobody
     )
-    lines += [f"not confirmed by the second sweep: {gone.name}" for gone in one.vanished]
+    lines += [f"not confirmed by the second sweep: {name}" for name in one.gone]
     lines += [str(one.fabric)] if one.fabric else []
     return "\n".join([*lines, *odd(sweep)])
 
 
-def odd(sweep: Sweep) -> list[str]:
+def odd(sweep: AnySweep) -> list[str]:
     """A line for each fact in which nodes differ from most of the others."""
     sides: dict[tuple[str, str, str, int], list[str]] = {}
     for node, facts in sweep.odd.items():

@@ -23,6 +23,8 @@ from nearmetal.results import Case
 MEASURES = LATENCY, BANDWIDTH = "start-up latency", "bandwidth"
 #: Most nodes of a sweep: more are taken for damage.
 MOST_NODES = 100_000
+#: Node -> fact -> its value, that of most nodes, and how many nodes have that.
+Odd = dict[str, dict[str, tuple[str, str, int]]]
 HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,252}")
 
 
@@ -39,8 +41,7 @@ class Sweep:
     gbps: np.ndarray
     repeats: int
     dead: dict[tuple[str, str], str]  #: links that failed in every repeat, and why
-    #: node -> fact -> (its value, that of most nodes, how many nodes have that)
-    odd: dict[str, dict[str, tuple[str, str, int]]]
+    odd: Odd  #: facts in which nodes differ from most of the others
     #: Name of the switch that each node is at; (): not known.
     switches: tuple[str, ...] = ()
 
@@ -96,7 +97,7 @@ def read(case: Case) -> Sweep:
     """The sweep of a case. Raises SweepError."""
     where = f"{' | '.join(case.where)}: links"
     try:
-        nodes = tuple(map(_host, shape.sequence(case.links.get("nodes"), where)))
+        nodes = tuple(map(host, shape.sequence(case.links.get("nodes"), where)))
         rounds, repeats = (
             int(shape.number(case.links, key, where)) for key in ("rounds", "repeats")
         )
@@ -104,7 +105,7 @@ def read(case: Case) -> Sweep:
         failed = {_pair(pair): clean.line(str(why[-1])) for pair, why in dead.items()}
         named = shape.sequence(case.links.get("switches", []), f"{where}.switches")
         switches = tuple(clean.line(str(name)) for name in named)
-        odd = _odd(shape.mapping(case.links.get("odd", {}), f"{where}.odd"), f"{where}.odd")
+        odd = odd_of(shape.mapping(case.links.get("odd", {}), f"{where}.odd"), f"{where}.odd")
         us, gbps_there, gbps_back = (
             unpacked(shape.mapping(case.links.get(key), f"{where}.{key}"), f"{where}.{key}")
             for key in ("latency_us", "gbps", "gbps_back")
@@ -145,7 +146,7 @@ def unpacked(data: Mapping, where: str) -> np.ndarray:
     return np.where(codes > 0, values, np.nan).astype(np.float32)
 
 
-def _host(name: str) -> str:
+def host(name: str) -> str:
     """The name itself, if it is one of a host. Raises ValueError."""
     if not isinstance(name, str) or not HOST.fullmatch(name):
         raise ValueError(f"{name!r} is no name of a host")
@@ -155,17 +156,17 @@ def _host(name: str) -> str:
 def _pair(names: str) -> tuple[str, str]:
     """The two hosts of a link. Raises ValueError."""
     first, second = names.split()
-    return _host(first), _host(second)
+    return host(first), host(second)
 
 
-def _odd(data: Mapping, where: str) -> dict[str, dict[str, tuple[str, str, int]]]:
+def odd_of(data: Mapping, where: str) -> Odd:
     """The facts of nodes that differ; a sweep of an older version has none. Raises ShapeError."""
-    found: dict[str, dict[str, tuple[str, str, int]]] = {}
+    found: Odd = {}
     for node, facts in data.items():
         for fact, told in shape.mapping(facts, f"{where}.{node}").items():
             place = f"{where}.{node}.{fact}"
             named = dict(zip(("value", "most", "count"), shape.sequence(told, place)))
             value, most = (clean.line(shape.text(named, key, place)) for key in ("value", "most"))
             count = int(shape.number(named, "count", place))
-            found.setdefault(_host(node), {})[clean.line(fact)] = value, most, count
+            found.setdefault(host(node), {})[clean.line(fact)] = value, most, count
     return found

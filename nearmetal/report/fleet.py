@@ -10,8 +10,9 @@ import numpy as np
 
 from nearmetal.fleet import blame, render
 from nearmetal.fleet.model import Fit
+from nearmetal.fleet.nodes import NodeSweep
 from nearmetal.fleet.render import Swept
-from nearmetal.fleet.sweep import BANDWIDTH, LATENCY
+from nearmetal.fleet.sweep import BANDWIDTH, LATENCY, Sweep
 from nearmetal.report import summary
 
 #: Most rows of a heat map. A larger fleet is shown by blocks of nodes.
@@ -19,7 +20,7 @@ MOST = 128
 #: Nodes in the table of the slowest.
 LISTED = 10
 TITLES = {LATENCY: "Start-up latency", BANDWIDTH: "Time of long messages"}
-#: Heads of a row's cells.
+#: Heads of a row's cells, of a sweep of links.
 HEADS = (LATENCY, f"{BANDWIDTH}, sends", f"{BANDWIDTH}, receives")
 #: Half width of a 95 % interval, in standard errors.
 NORMAL = 1.96
@@ -31,12 +32,9 @@ def drawn(swept: Sequence[Swept]) -> list[dict]:
 
 
 def _sweep(number: int, one: Swept) -> dict:
-    fits = one.sweep.fits
-    worst = _worst(list(fits.values()))
-    # Nodes of one switch stand together.
-    switches = np.unique(one.sweep.switches, return_inverse=True)[1] if one.sweep.members else ()
-    by_effect = np.argsort(-worst, kind="stable")
-    order = np.lexsort((-worst, switches)) if one.sweep.members else by_effect
+    of_kind = (
+        _of_nodes(one.sweep) if isinstance(one.sweep, NodeSweep) else _of_links(number, one.sweep)
+    )
     return {
         "case": " | ".join(one.case.where),
         "nodes": len(one.sweep.nodes),
@@ -44,32 +42,67 @@ def _sweep(number: int, one: Swept) -> dict:
         "left_out": one.case.facts.get("left_out", "none"),
         "confirmed": one.confirmed,
         "findings": [(found, summary.date(found.since)) for found in one.found],
-        "vanished": one.vanished,
+        "nobody": one.nobody,
+        "gone": one.gone,
         "fabric": one.fabric,
-        "by_switch": bool(one.sweep.members),
         "odd": render.odd(one.sweep),
-        "maps": [
-            {"id": f"fleet-{number}-{place}", **_map(what, one, order)}
-            for place, what in enumerate(fits)
-        ],
-        "slowest": [_row(one.sweep.nodes[node], node, fits) for node in by_effect[:LISTED]],
+        **of_kind,
     }
 
 
-def _worst(fits: Sequence[Fit]) -> np.ndarray:
-    """The largest effect of each node, (n,); nodes without any value come first."""
-    effects = np.array([effect for fit in fits for effect in (fit.out, fit.into)])
+def _of_links(number: int, sweep: Sweep) -> dict:
+    """Heat maps, and the slowest nodes."""
+    fits = sweep.fits
+    worst = _worst([way for fit in fits.values() for way in (fit.out, fit.into)])
+    # Nodes of one switch stand together.
+    switches = np.unique(sweep.switches, return_inverse=True)[1] if sweep.members else ()
+    by_effect = np.argsort(-worst, kind="stable")
+    order = np.lexsort((-worst, switches)) if sweep.members else by_effect
+    return {
+        "by_switch": bool(sweep.members),
+        "maps": [
+            {"id": f"fleet-{number}-{place}", **_map(what, sweep, order)}
+            for place, what in enumerate(fits)
+        ],
+        "heads": HEADS,
+        "slowest": [_row(sweep.nodes[node], node, fits) for node in by_effect[:LISTED]],
+        "noise": "of links",
+    }
+
+
+def _of_nodes(sweep: NodeSweep) -> dict:
+    """The slowest nodes."""
+    found = sweep.effects
+    worst = _worst([one.values for one in found.values()])
+    return {
+        "by_switch": False,
+        "maps": [],
+        "heads": sweep.measures,
+        "slowest": [
+            {
+                "node": sweep.nodes[node],
+                "cells": [_cell(one.values[node], one.errors[node]) for one in found.values()],
+            }
+            for node in np.argsort(-worst, kind="stable")[:LISTED]
+        ],
+        "noise": "between repeats",
+    }
+
+
+def _worst(ways: Sequence[np.ndarray]) -> np.ndarray:
+    """The largest of each node's effects, (n,); nodes without any value come first."""
+    effects = np.array(ways)
     return np.where(np.isnan(effects), math.inf, effects).max(axis=0)
 
 
-def _map(what: str, one: Swept, order: np.ndarray) -> dict:
+def _map(what: str, sweep: Sweep, order: np.ndarray) -> dict:
     """A heat map: time of each link beyond the fleet's median, in percent.
 
     Slow nodes come first, among those of their switch where the switches are known.
 
     Rows send and columns receive. A block holds the median of its links.
     """
-    times = one.sweep.slowness(what)[np.ix_(order, order)]
+    times = sweep.slowness(what)[np.ix_(order, order)]
     parts = np.array_split(np.arange(len(order)), min(MOST, len(order)))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # a median of nothing is NaN
@@ -78,7 +111,7 @@ def _map(what: str, one: Swept, order: np.ndarray) -> dict:
         blocks = np.array(
             [[np.nanmedian(beyond[np.ix_(rows, columns)]) for columns in parts] for rows in parts]
         )
-    names = [one.sweep.nodes[node] for node in order]
+    names = [sweep.nodes[node] for node in order]
     return {
         "title": TITLES[what],
         "sides": [
@@ -95,13 +128,13 @@ def _row(name: str, node: int, fits: dict[str, Fit]) -> dict:
     cells = []
     for what, fit in fits.items():
         ways = ((fit.out, 1), (fit.into, 0)) if what == BANDWIDTH else ((fit.out, 1),)
-        for effect, axis in ways:
-            error = NORMAL * blame.errors(fit, axis)[node]
-            ends = [100 * math.expm1(effect[node] + sign * error) for sign in (-1, 1)]
-            value = 100 * math.expm1(effect[node])
-            cells.append(
-                "no value"
-                if math.isnan(value)
-                else f"{value:+.1f} % ({ends[0]:+.1f} to {ends[1]:+.1f})"
-            )
+        cells += [_cell(effect[node], blame.errors(fit, axis)[node]) for effect, axis in ways]
     return {"node": name, "cells": cells}
+
+
+def _cell(effect: float, error: float) -> str:
+    """An effect in percent of the median's time, with its 95 % interval."""
+    if math.isnan(effect):
+        return "no value"
+    ends = [100 * math.expm1(effect + sign * NORMAL * error) for sign in (-1, 1)]
+    return f"{100 * math.expm1(effect):+.1f} % ({ends[0]:+.1f} to {ends[1]:+.1f})"

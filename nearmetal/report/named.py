@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from nearmetal.node_metrics import METRICS
 from nearmetal.report import plots, summary
 
 
@@ -90,6 +91,25 @@ RULES = (
         order=("latency_spread", "bandwidth_spread"),
     ),
     Rule("network", "fleet_links", r"bisection", "Links of a fleet: bisection", "partition"),
+    *[
+        Rule(
+            "memory",
+            "fleet_nodes",
+            rf"(?P<x>{metric.name}|worst_node_{metric.name})",
+            f"Nodes of a fleet: {metric.words}",
+            "node",
+            order=(metric.name, f"worst_node_{metric.name}"),
+        )
+        for metric in METRICS
+    ],
+    Rule(
+        "memory",
+        "fleet_nodes",
+        rf"(?P<x>{'|'.join(f'{metric.name}_spread' for metric in METRICS)})",
+        "Nodes of a fleet: spread",
+        "of",
+        order=tuple(f"{metric.name}_spread" for metric in METRICS),
+    ),
     Rule("kernels", "launch", r"launch_(?P<x>\d+)", "Launch until MPI_Init", "processes"),
     Rule("kernels", "launch", r"mpi_init_(?P<x>\d+)", "MPI_Init", "processes"),
     Rule(
@@ -160,6 +180,9 @@ LABELS = {
     **dict.fromkeys(("worst_node_latency", "worst_node_bandwidth"), "worst node"),
     "latency_spread": "start-up latency",
     "bandwidth_spread": "bandwidth",
+    **{metric.name: "median" for metric in METRICS},
+    **{f"worst_node_{metric.name}": "worst node" for metric in METRICS},
+    **{f"{metric.name}_spread": metric.words for metric in METRICS},
 }
 
 

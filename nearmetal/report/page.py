@@ -138,7 +138,6 @@ def render(
                 for page, checks in CONTEXT.items()
             },
             fleet=swept,
-            fleet_heads=fleet_page.HEADS,
             rows=rows,
             # A single session has no tab of its history.
             index={row["key"][:4]: row["index"] for row in rows if len(collector.sessions) > 1},

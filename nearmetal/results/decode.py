@@ -154,6 +154,7 @@ def parse_case(case: dict, place: str = "case") -> Case:
         unknown_evidence=_texts(case, "unknown_evidence", place),
         foreign=_is_foreign(case),
         links=dict(_ours(case, "links", place)),
+        node_values=dict(_ours(case, "node_values", place)),
     )
 
 

@@ -93,6 +93,7 @@ def merged(runs: Sequence[Case]) -> Case:
         unknown_evidence=sum((run.unknown_evidence for run in runs), ()),
         foreign=all(run.foreign for run in runs),
         links=next((run.links for run in reversed(runs) if run.links), {}),
+        node_values=next((run.node_values for run in reversed(runs) if run.node_values), {}),
     )
 
 

@@ -128,7 +128,10 @@ class Case:
     foreign: bool = False
     links: dict = field(
         default_factory=dict
-    )  #: of all nodes, as nearmetal/fleet/sweep.py reads them
+    )  #: between all nodes, as nearmetal/fleet/sweep.py reads them
+    node_values: dict = field(
+        default_factory=dict
+    )  #: of all nodes, as nearmetal/fleet/nodes.py reads them
 
     @property
     def quantities(self) -> dict[str, tuple[float, ...]]:

@@ -11,18 +11,16 @@
  */
 #define _GNU_SOURCE /* what mpi_program.h needs */
 #include <math.h>
-#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "mpi_program.h"
 #include "options.h"
+#include "slots.h"
 
-enum { MESSAGES = 4, MAX_BATCHES = 1000, ROUND_TRIPS = 10, TAGS = 32000, STARTS = 4096 };
+enum { MESSAGES = 4, TAGS = 32000, STARTS = 4096 };
 
 static struct {
     double seconds;
@@ -32,8 +30,6 @@ static struct {
 /* Least length of a slot, and the parts of it for the latency and for the bandwidth of one way. The
  * rest is for the first messages of a pair, which connect it, and for the last batches. */
 static const double LEAST_SLOT = 0.01, LATENCY_PART = 0.2, BANDWIDTH_PART = 0.2;
-/* Seconds that the ranks wait for each other before the first slot and after the last one. */
-static const double PATIENCE = 20;
 
 static const char HELP[] =
     "Usage: <launcher> -n N links [options]\n"
@@ -57,48 +53,7 @@ static const struct number OPTIONS[] = {
     {"bytes", 64, 1 << 28, &method.bytes, NULL},   {0},
 };
 
-static int rank, ranks, tag;
-static double deadline;
 static unsigned char *scrambled, *send_buffer[MESSAGES], *receive_buffer[MESSAGES];
-
-/* Whether the requests are done before the deadline. What is not done is given up: its tag is not
- * used again, so that a late message meets nothing. */
-static int done(int count, MPI_Request *requests)
-{
-    int all = 0;
-    do MPI_Testall(count, requests, &all, MPI_STATUSES_IGNORE);
-    while (!all && MPI_Wtime() < deadline);
-    return all;
-}
-
-static int sent(const void *bytes, int count, int other)
-{
-    MPI_Request request;
-    MPI_Isend(bytes, count, MPI_BYTE, other, tag, MPI_COMM_WORLD, &request);
-    return done(1, &request);
-}
-
-static int received(void *bytes, int count, int other)
-{
-    MPI_Request request;
-    MPI_Irecv(bytes, count, MPI_BYTE, other, tag, MPI_COMM_WORLD, &request);
-    if (done(1, &request)) return 1;
-    MPI_Cancel(&request);
-    MPI_Request_free(&request);
-    return 0;
-}
-
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *values, long count)
-{
-    qsort(values, (size_t)count, sizeof *values, by_value);
-    return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
-}
 
 /* Half round trip in us: the median of batches, the first of which is not used where there are
  * others. NaN: not done in time. The first rank of a pair says in each message whether it is the
@@ -216,14 +171,6 @@ static void measure(int other, long repeat, double slot)
     }
 }
 
-static void sleep_until(double when)
-{
-    const double left = when - MPI_Wtime();
-    if (left <= 0) return;
-    nanosleep(&(struct timespec){.tv_sec = (time_t)left, .tv_nsec = (long)(fmod(left, 1) * 1e9)},
-              NULL);
-}
-
 /* The partner in a round, and in `place` the pair's number in it; -1: the rank rests. The last of
  * an even number of players stands still, and the others turn. */
 static int partner(long round, long players, long *place)
@@ -245,14 +192,6 @@ static int partner(long round, long players, long *place)
         other = (round + *place) % turning;
     }
     return other < ranks ? (int)other : -1;
-}
-
-/* Whether all ranks are here before the deadline. */
-static int together(void)
-{
-    MPI_Request request;
-    MPI_Ibarrier(MPI_COMM_WORLD, &request);
-    return done(1, &request);
 }
 
 static void allocate(void)
@@ -292,44 +231,12 @@ static void sweep(long players, long rounds, double slot)
     sleep_until(begin + slot * (double)(method.repeats * rounds * pairs));
 }
 
-/* Messages of pairs that were given up: with them MPI_Finalize fails, or waits for ever. */
-static void take_the_rest(void)
-{
-    int more;
-    do {
-        MPI_Status status;
-        MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &more, &status);
-        if (more)
-            MPI_Recv(receive_buffer[0], (int)method.bytes, MPI_BYTE, status.MPI_SOURCE,
-                     status.MPI_TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    } while (more);
-}
-
-/* Until all ranks have started, nothing can be measured. */
-static const char NOT_STARTED[] =
-    "links: MPI has not started within 60 s: the program of another node hangs or does not "
-    "start.\n";
-
-static void not_started(int signal)
-{
-    (void)signal;
-    const ssize_t written = write(STDERR_FILENO, NOT_STARTED, sizeof NOT_STARTED - 1);
-    _exit(written < 0 ? STALLED + 1 : STALLED);
-}
-
-static void end(int signal)
-{
-    (void)signal;
-    _exit(0);
-}
-
 int main(int argc, char **argv)
 {
     program_name = "links";
-    signal(SIGALRM, not_started);
-    alarm(60);
+    expect_start();
     rank = start_mpi(&argc, &argv, 0, &ranks);
-    alarm(0);
+    all_started();
     speaks = rank == 0;
     const long players = ranks + ranks % 2;
     int status = parse_numbers(argc, argv, HELP, OPTIONS);
@@ -355,19 +262,11 @@ int main(int argc, char **argv)
                method.seconds, method.repeats, rounds, method.alone, method.bytes);
         fflush(stdout);
     }
-    deadline = MPI_Wtime() + PATIENCE;
-    if (!together()) {
-        complain("a rank does not answer within %g s after all have started.", PATIENCE);
-        _exit(STALLED);
-    }
+    meet();
     sweep(players, rounds, slot);
     if (rank == 0) puts("# nearmetal complete");
-    fflush(stdout);
-    deadline = MPI_Wtime() + PATIENCE;
-    if (!together()) _exit(0); /* a rank hangs, and all that is known is printed */
-    signal(SIGALRM, end);
-    alarm((unsigned)PATIENCE);
-    take_the_rest();
+    part(meet_again());
+    take_the_rest(receive_buffer[0], (int)method.bytes);
     MPI_Finalize();
     return 0;
 }

@@ -13,7 +13,7 @@ from playwright.sync_api import sync_playwright
 
 from nearmetal import published, results
 from nearmetal.circle import pairs
-from nearmetal.fleet import findings, sweep
+from nearmetal.fleet import findings
 from nearmetal.fleet.render import Swept
 from nearmetal.report import page as report
 from tests.support import made_up_campaign as made_up
@@ -209,11 +209,10 @@ def test_the_plots_of_every_check_are_drawn_with_their_published_bends(view, dir
     assert bend.count() == 0
 
 
-def swept(links: dict) -> tuple[results.Session, dict]:
-    """A session with this sweep, and what the page takes of it."""
-    one = results.parse_session(sweeps.session(links, 30), "made up")
-    [case] = [case for case in one.cases if case.links]
-    read = sweep.read(case)
+def swept(data: dict) -> tuple[results.Session, dict]:
+    """A session with a sweep, and what the page takes of it."""
+    one = results.parse_session(data, "made up")
+    [(case, read)] = [(case, read) for case in one.cases if (read := findings.read(case))]
     return one, {one.uuid: [Swept(case, read, findings.of(read, findings.error_of([read])))]}
 
 
@@ -221,7 +220,7 @@ def swept(links: dict) -> tuple[results.Session, dict]:
 def test_the_links_of_a_fleet_are_a_heat_map_with_slow_nodes_first(view, directory, count, shown):
     slow = {pair: (40, 4.5, 4.5) for pair in pairs(count, count - 1) if 2 in pair}
     odd = {"n3": {"mtu": [HOSTILE, "eth0: 9000", count - 1]}}
-    one, fleet = swept(sweeps.links_of(slow, count, odd=odd))
+    one, fleet = swept(sweeps.session(sweeps.links_of(slow, count, odd=odd), 30))
     path = directory / f"fleet-{count}.html"
     path.write_text(report.render([one], None, [], published.load(), fleet=fleet))
     page = view(path, hash="#fleet")
@@ -242,8 +241,26 @@ def test_the_links_of_a_fleet_are_a_heat_map_with_slow_nodes_first(view, directo
     assert page.evaluate(POOR_CONTRAST) == []
 
 
+def test_the_nodes_of_a_fleet_are_a_table_with_the_slow_one_first(view, directory):
+    values = sweeps.nodes_of({(2, "memory"): 90.0, (2, "noise"): 30.0})
+    one, fleet = swept(sweeps.session_of_nodes(values, 30))
+    path = directory / "fleet-nodes.html"
+    path.write_text(report.render([one], None, [], published.load(), fleet=fleet))
+    page = view(path, hash="#fleet")
+    tables = page.locator("#fleet table")
+    assert page.locator("#fleet .plot").count() == 0 and tables.count() == 2
+    assert "more time (memory)" in tables.first.inner_text()
+    heads = tables.last.locator("thead th").all_inner_texts()
+    assert heads[1:] == ["memory", "processor", "noise", "memory latency", "shared memory"]
+    first = tables.last.locator("tbody tr").first
+    assert first.locator("th").inner_text() == "n3" and "+302" in first.inner_text()
+    assert page.evaluate(POOR_CONTRAST) == []
+    page = view(path, hash="#fleet", viewport=PHONE, is_mobile=True, has_touch=True)
+    assert page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
+
+
 def test_the_page_of_a_fleet_fits_a_phone(view, directory):
-    one, fleet = swept(sweeps.links_of(count=16))
+    one, fleet = swept(sweeps.session(sweeps.links_of(count=16), 30))
     path = directory / "fleet-phone.html"
     path.write_text(report.render([one], None, [], published.load(), fleet=fleet))
     page = view(path, hash="#fleet", viewport=PHONE, is_mobile=True, has_touch=True)

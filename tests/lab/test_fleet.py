@@ -9,11 +9,14 @@ import pytest
 
 from nearmetal.results import load_session
 
-#: Twelve sweeps of eight nodes, and the start of a lab: over three minutes.
+#: Fourteen sweeps of eight nodes, and the start of a lab: over four minutes.
 pytestmark = pytest.mark.whole
 NODES = 8
 CHECK = ["-r", "--system", "lab:fleet", "-p", "mpich", "-n", "^fleet_links%traffic=alone$"]
-QUICK = ["-S", "fleet_links.seconds=3", "-S", "repeats=3", "-S", "spare_repeats=0"]
+CHECK_NODES = ["-r", "--system", "lab:fleet", "-p", "mpich", "-n", "^fleet_nodes$"]
+REPEATS = ["-S", "repeats=3", "-S", "spare_repeats=0"]
+QUICK_NODES = ["-S", "fleet_nodes.megabytes=2", *REPEATS, "-S", "fleet_nodes.seconds=0.6"]
+QUICK = ["-S", "fleet_links.seconds=3", *REPEATS]
 #: Runs a script where the lab's switches are.
 ON_SWITCHES = (
     "import sys; from nearmetal.lab.namespaces import Namespaces; "
@@ -38,6 +41,31 @@ for node in 7 8; do ip link set "${port%8}$node" master "$bridge"; done
 ip link delete near
 ip link delete further
 """
+#: All programs of a node get one processor, and 3 % of its time: as in a virtual machine that has a
+#: limit.
+LIMITED = """
+mkdir -p /run/drill
+mount -t cgroup -o cpu drill /run/drill || mount -t cgroup2 drill /run/drill
+mkdir /run/drill/nearmetal-drill
+cd /run/drill/nearmetal-drill
+if [ -e cpu.max ]; then
+    echo 3000 100000 > cpu.max
+else
+    echo 3000 > cpu.cfs_quota_us
+fi
+for one in $(pgrep slurmd); do
+    taskset -acp 0 $one
+    echo $one > cgroup.procs
+done
+"""
+UNLIMITED = """
+for one in $(pgrep slurmd); do
+    echo $one > /run/drill/cgroup.procs
+    taskset -acp 0,1 $one
+done
+rmdir /run/drill/nearmetal-drill
+umount /run/drill
+"""
 NO_OFFLOADS = "ethtool -K eth0 tso off gso off"
 OFFLOADS = "ethtool -K eth0 tso on gso on"
 
@@ -49,9 +77,12 @@ def fleet(other_lab):
 
 
 def swept(fleet, name: str, *words: str):
-    """ReFrame's run of a sweep, its session, and what `nearmetal fleet` says of it."""
+    """ReFrame's run of a sweep, its session, and what `nearmetal fleet` says of it.
+
+    :arg words: options of ReFrame; without any, of a sweep of the links.
+    """
     prefix = fleet.checkout / "results" / name
-    done = fleet.reframe(*CHECK, *QUICK, *words, prefix=prefix, timeout=600)
+    done = fleet.reframe(*(words or [*CHECK, *QUICK]), prefix=prefix, timeout=600)
     session = load_session(prefix / "results.db")
     return done, session, said_of(fleet, name)
 
@@ -170,7 +201,7 @@ def test_a_node_that_hangs_is_a_result(fleet):
     stop = "until pgrep fleet_links; do sleep 0.1; done; sleep 2; pkill -STOP fleet_links"
     with ThreadPoolExecutor(1) as beside:
         stopped = beside.submit(fleet.run, stop, node="fleet2", root=True)
-        done, session, said = swept(fleet, "hangs", "-S", "repeats=1")
+        done, session, said = swept(fleet, "hangs", *CHECK, *QUICK, "-S", "repeats=1")
         stopped.result()
     assert done.returncode == 1
     [case] = session.failures
@@ -178,3 +209,17 @@ def test_a_node_that_hangs_is_a_result(fleet):
     assert said.returncode == 1 and "node fleet2" in said.stdout, said.stdout
     lines = [line for line in said.stdout.splitlines() if "links failed" in line]
     assert lines[0].startswith("node fleet2") and "fleet2" in lines[-1], said.stdout
+
+
+def test_a_node_with_fewer_processors_is_named_and_in_what(fleet):
+    """All programs of a node get one processor, and 3 % of its time."""
+    fleet.run(LIMITED, node="fleet3", root=True)
+    try:
+        _, _, said = swept(fleet, "few-processors", *CHECK_NODES, *QUICK_NODES)
+        again = said_of(fleet, "few-processors", "--confirm")
+    finally:
+        fleet.run(UNLIMITED, node="fleet3", root=True)
+    # What both sweeps show is the finding; the first alone may name more.
+    assert named(again.stdout) == {"fleet3"}, (said.stdout, again.stdout)
+    assert "(processor)" in again.stdout, again.stdout
+    assert "7 of 8 nodes have cpus_allowed 2, fleet3 has 1" in again.stdout, again.stdout

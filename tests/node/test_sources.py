@@ -8,6 +8,7 @@ import os
 
 import pytest
 
+from nearmetal.checks.parsing.nodes import parse_nodes
 from nearmetal.checks.parsing.pingpong import parse_imb
 from nearmetal.checks.parsing.stream import parse_stream
 from tests.support.paths import SOURCES
@@ -177,3 +178,39 @@ def test_stream_notices_fewer_threads_than_asked_for(stream):
 def test_copy_is_no_memcpy(stream):
     """memcpy() may use streaming stores, and Copy would count traffic that did not happen."""
     assert "memcpy" not in run(["nm", "-D", stream]).stdout
+
+
+@pytest.fixture(scope="module")
+def nodes(mpi, tmp_path_factory):
+    """(launcher, program) of the values of nodes, for one MPI."""
+    compiler, launcher = mpi
+    program = tmp_path_factory.mktemp("nodes") / "nodes"
+    return launcher, build(compiler, [SOURCES / "nodes.c"], program, "-pthread")
+
+
+def test_nodes_measures_and_verifies(nodes):
+    launcher, program = nodes
+    options = ["--seconds", 1, "--megabytes", 1, "--repeats", 2, "--at-once", 1]
+    result = run([*launcher, "-n", 2, program, *options])
+    assert result.returncode == 0, result.stderr
+    (launch,) = parse_nodes(result.stdout)
+    assert len(launch.nodes) == 1 and launch.did["repeats"] == 2
+    # Where the machine is busy, the two processes may not run at the same time.
+    assert set(launch.failed) <= {("shared_memory", 0)}, launch.failed
+    for metric in ("memory", "processor", "noise", "memory_latency"):
+        assert len(launch.values[metric, 0]) == 2
+
+
+@pytest.mark.parametrize(
+    "ranks, options, says",
+    [
+        (1, [], "a node has one rank"),
+        (2, ["--seconds", 0.1], "--seconds takes a number from 0.5"),
+        (2, ["--megabytes", "x"], "--megabytes takes a whole number"),
+    ],
+)
+def test_nodes_refuses(nodes, ranks, options, says):
+    launcher, program = nodes
+    result = run([*launcher, "-n", ranks, program, *options])
+    lines = [line for line in result.stderr.splitlines() if line.startswith("nodes: ")]
+    assert result.returncode == 2 and len(lines) == 1 and says in lines[0], result.stderr

@@ -26,3 +26,40 @@ def session(links: dict, number: int = 1) -> dict:
     data = campaign(number)
     data["runs"][0]["testcases"][0]["links"] = links
     return data
+
+
+#: What a healthy node of `nodes_of` can do.
+HEALTHY = {
+    "memory": 180.0,
+    "processor": 900.0,
+    "noise": 0.1,
+    "memory_latency": 100.0,
+    "shared_memory": 0.4,
+}
+
+
+def nodes_of(slow: dict | None = None, count: int = 8, repeats: int = 3, **changed) -> dict:
+    """What `fleet.stored_nodes` makes of a fleet whose nodes are alike but for some.
+
+    :arg slow: (number of a node, metric) -> its value in all repeats.
+    """
+    values = {}
+    for name, healthy in HEALTHY.items():
+        values[name] = packed(
+            [
+                (slow or {}).get(
+                    (node, name), healthy * (1 + 0.004 * ((3 * node + repeat) % 5)) * (1 + repeat)
+                )
+                for repeat in range(repeats)
+                for node in range(count)
+            ]
+        )
+    nodes = [f"n{number}" for number in range(1, count + 1)]
+    return {"nodes": nodes, "repeats": repeats, "dead": {}, **values, **changed}
+
+
+def session_of_nodes(values: dict, number: int = 1) -> dict:
+    """A session with this sweep of nodes, as ReFrame stores it."""
+    data = campaign(number)
+    data["runs"][0]["testcases"][0]["node_values"] = values
+    return data

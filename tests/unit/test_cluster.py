@@ -46,7 +46,7 @@ def test_text_of_an_administrator_changes_no_field():
 )
 def test_a_node_is_usable_by_its_state(state, usable):
     [one] = slurm.nodes(f"NodeName=a CPUTot=4 State={state} Partitions=p\n")
-    assert one.usable is usable and one.cores == 4
+    assert one.usable is usable and one.cores == 4 and one.busy is state.startswith("MIX")
 
 
 def test_partitions_have_limits_states_and_accounts():

@@ -287,6 +287,11 @@ def test_a_read_without_curves_is_not_among_the_half_round_trips():
             "Links of a fleet: spread",
             "Links of a fleet: bisection",
         ],
+        "fleet_nodes": [
+            *("Nodes of a fleet: memory", "Nodes of a fleet: processor"),
+            *("Nodes of a fleet: noise", "Nodes of a fleet: memory latency"),
+            *("Nodes of a fleet: shared memory", "Nodes of a fleet: spread"),
+        ],
         "storage %place=local": [
             "Storage: latency of 4 KiB",
             "Storage: rate of 4 KiB, 32 at once",

@@ -1,0 +1,155 @@
+"""A sweep of what each node can do by itself: what a database holds of it, and who is slow."""
+
+from __future__ import annotations
+
+import binascii
+import math
+import warnings
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from nearmetal import clean, shape
+from nearmetal.fleet import again, blame, sweep
+from nearmetal.fleet.blame import Suspect
+from nearmetal.fleet.sweep import Odd, SweepError
+from nearmetal.node_metrics import LOST, METRICS, RATE, Metric
+from nearmetal.results import Case
+from nearmetal.stats.ranks import SPREAD_EFFICIENCY, spread
+
+WORDS = {metric.name: metric.words for metric in METRICS}
+
+
+@dataclass(frozen=True)
+class Effects:
+    """What each node adds to the logarithm of the time; 0 is the fleet's median."""
+
+    values: np.ndarray  #: (n,); NaN: not measured
+    errors: np.ndarray  #: (n,) standard errors, by the noise between repeats alone
+    freedom: float  #: degrees of freedom of the errors
+
+
+@dataclass(frozen=True)
+class NodeSweep:
+    """The values of all nodes of a case."""
+
+    nodes: tuple[str, ...]
+    values: dict[str, np.ndarray]  #: name of a metric -> (repeats, n); NaN: none
+    repeats: int
+    dead: dict[str, dict[str, str]]  #: node -> metric that failed in every repeat -> why
+    odd: Odd  #: as of sweep.Sweep
+    switches: tuple[str, ...] = ()  #: name of the switch that each node is at; (): not known
+
+    #: What is judged apart.
+    measures = tuple(metric.words for metric in METRICS)
+
+    @cached_property
+    def effects(self) -> dict[str, Effects]:
+        """Words of a metric -> what nodes add."""
+        return {metric.words: effects(slowness(metric, self)) for metric in METRICS}
+
+    def suspects(self, what: str, error: float) -> list[Suspect]:
+        """The nodes that are slow in a metric."""
+        found = self.effects[what]
+        return blame.of_nodes(found.values, found.errors, found.freedom, error)
+
+    def confirmed(self, what: str, suspects: Sequence[Suspect], second: NodeSweep) -> list[Suspect]:
+        """The suspects that a second sweep shows again, with its figures."""
+        fresh = second.of_nodes(self.nodes).effects[what].values
+        return again.confirmed_nodes(suspects, fresh)
+
+    def of_nodes(self, nodes: Sequence[str]) -> NodeSweep:
+        """The values of these nodes, in this order; NaN for nodes that were not measured."""
+        places = [self.nodes.index(node) if node in self.nodes else -1 for node in nodes]
+        values = {
+            name: np.where(np.array(places) < 0, np.nan, found[:, places])
+            for name, found in self.values.items()
+        }
+        return replace(self, nodes=tuple(nodes), values=values, switches=())
+
+    def failures(self) -> dict[str, str]:
+        """Node -> what failed in every repeat, and why, in words."""
+        found = {}
+        for node, failed in self.dead.items():
+            reasons: dict[str, list[str]] = {}
+            for name, why in failed.items():
+                reasons.setdefault(why, []).append(WORDS[name])
+            found[node] = "; ".join(
+                f"{', '.join(names)} failed: {why}" for why, names in reasons.items()
+            )
+        return found
+
+
+def slowness(metric: Metric, one: NodeSweep) -> np.ndarray:
+    """(repeats, n) times for the same work: larger ones are worse."""
+    values = one.values[metric.name]
+    if metric.kind == LOST:
+        return 1 / (1 - values / 100)
+    return 1 / values if metric.kind == RATE else values
+
+
+def effects(slow: np.ndarray) -> Effects:
+    """What nodes add to the logarithms of times, (repeats, n).
+
+    The median of a repeat over the nodes is not theirs, and that of a node over the repeats is its
+    own.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # a median of nothing is NaN
+        logs = np.log(slow)
+        logs = logs - np.nanmedian(logs, axis=1, keepdims=True)
+        values = np.nanmedian(logs, axis=0)
+        values = values - np.nanmedian(values)
+    residual = (logs - values)[np.isfinite(logs - values)]
+    counts = np.isfinite(logs).sum(axis=0)
+    freedom = len(residual) - np.count_nonzero(counts) - len(logs) + 1.0
+    noise = 0.0
+    if freedom >= 1:
+        noise = float(spread(residual)) * math.sqrt(len(residual) / freedom)
+    errors = blame.MEDIAN_ERROR * noise / np.sqrt(np.maximum(counts, 1))
+    return Effects(values, errors, max(1.0, SPREAD_EFFICIENCY * freedom))
+
+
+def read(case: Case) -> NodeSweep:
+    """The sweep of a case. Raises SweepError."""
+    where, data = f"{' | '.join(case.where)}: node_values", case.node_values
+    try:
+        nodes = tuple(map(sweep.host, shape.sequence(data.get("nodes"), where)))
+        repeats = int(shape.number(data, "repeats", where))
+        if not 1 < len(nodes) < sweep.MOST_NODES or repeats < 1:
+            raise ValueError(f"{repeats} repeats of {len(nodes)} nodes")
+        values = {
+            name: _matrix(data, name, (repeats, len(nodes)), f"{where}.{name}") for name in WORDS
+        }
+        dead = _dead(shape.mapping(data.get("dead"), f"{where}.dead"), f"{where}.dead")
+        odd = sweep.odd_of(shape.mapping(data.get("odd", {}), f"{where}.odd"), f"{where}.odd")
+        named = shape.sequence(data.get("switches", []), f"{where}.switches")
+        switches = tuple(clean.line(str(name)) for name in named)
+    except (shape.ShapeError, binascii.Error, zlib.error, ValueError, LookupError) as error:
+        raise SweepError(f"{where}: the stored values cannot be read ({error})") from None
+    if len(switches) not in (0, len(nodes)):
+        raise SweepError(f"{where}: {len(switches)} switches of {len(nodes)} nodes: rerun")
+    return NodeSweep(nodes, values, repeats, dead, odd, switches)
+
+
+def _matrix(data: Mapping, name: str, form: tuple[int, int], where: str) -> np.ndarray:
+    """The values of a metric, (repeats, n). Raises ShapeError, ValueError and others."""
+    found = sweep.unpacked(shape.mapping(data.get(name), where), where).astype(float)
+    if name == "noise" and np.nanmax(found, initial=0) >= 100:
+        raise ValueError(f"{where} is 100 % or more")
+    return found.reshape(form)
+
+
+def _dead(data: Mapping, where: str) -> dict[str, dict[str, str]]:
+    """What failed of each node, and why. Raises ShapeError or ValueError."""
+    found: dict[str, dict[str, str]] = {}
+    for node, failed in data.items():
+        place = f"{where}.{node}"
+        for name, why in shape.mapping(failed, place).items():
+            if name not in WORDS:
+                raise ValueError(f"{place}: {name} is no metric")
+            found.setdefault(sweep.host(node), {})[name] = clean.line(str(why))
+    return found
