@@ -303,8 +303,8 @@ def _start_nested(topology: Topology, namespaces: Namespaces, say) -> None:
     namespaces.run(*machine_command(topology, namespaces.checkout))
     _wait(namespaces, name, NESTED_SECONDS, _lives, pause=1)
     script = str(namespaces.checkout / "nearmetal/lab/guest/machine.sh")
-    for line in namespaces.run(script, "give", *hardware.devices, node=name).splitlines():
-        say(f"lab: {name}: {line}")
+    for words in namespaces.run(script, "give", *hardware.devices, node=name).splitlines():
+        say(f"lab: {name}: {words}")
     for node in topology.guests:
         line = command(topology, node, namespaces.checkout, accelerator)
         namespaces.run(script, "start", node.name, *line, node=name)

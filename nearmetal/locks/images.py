@@ -6,6 +6,8 @@ Apptainer and Internet access, the base is Debian's from the Docker hub; else Ap
 lab's, and the base is made from this host's own Debian archive.
 """
 
+from __future__ import annotations
+
 import argparse
 import hashlib
 import os
