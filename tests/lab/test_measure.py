@@ -231,7 +231,7 @@ def test_the_command_that_everything_serves(lab):
 
 def test_the_command_that_everything_serves_runs_in_images_too(lab, built_images, prefix):
     done = lab.reframe(
-        *("-r", "--system", "ec2:cc", "-p", "-sif$", "-n", "^pingpong%placement=internode"),
+        *("-r", "--system", "ec2:cc", "-p", ".*-sif$", "-n", "^pingpong%placement=internode"),
         *("-S", "repeats=2", "--max-retries=2"),
         prefix=prefix,
         timeout=300,

@@ -83,6 +83,7 @@ def test_the_command_that_everything_serves_runs_from_a_build_cache(lab, library
     assert case["transport"] == CARRIERS["emulated"]
     session = load_session(prefix / "results.db", "ec2")
     assert {len(value.samples) for value in session.values} == {2}
-    [output] = [path.read_text() for path in (prefix / "output").rglob("rfm_build.out")]
+    installed = (prefix / "output").rglob("spack_install*/rfm_build.out")
+    [output] = [path.read_text() for path in installed]
     assert re.search("Extracting nearmetal-benchmarks.* from binary cache", output), output
     assert "installing from source" not in output
