@@ -65,7 +65,7 @@ def test_their_second_nics_are_on_a_virtual_switch_each_and_these_are_joined(gue
         ports = sorted(line.split()[0] for line in said.splitlines())
         assert ports == [f"sp5x{switch}", f"vbr5x{switch}"]
     ping = "ping -q -c 1 -w 20 -I eth1 10.77.69.3 > /dev/null && ip -o -4 address show eth1"
-    assert " 10.77.69.2/24 " in guests.run(ping, node="vm1")
+    assert " 10.77.69.2/24 " in guests.run(ping, node="vm1", root=True)
 
 
 def test_up_without_a_word_of_them_heals_their_second_nics_too(guests):
