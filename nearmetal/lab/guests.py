@@ -38,8 +38,13 @@ User root
 IdentityFile /lab/ssh/key
 UserKnownHostsFile /lab/ssh/known_hosts
 BatchMode yes
-ConnectTimeout 20
+ConnectTimeout {seconds}
 LogLevel ERROR
+"""
+#: One connection for all commands: a guest within a guest takes a minute to open one.
+ONE_CONNECTION = """ControlMaster auto
+ControlPath /lab/ssh/%n.socket
+ControlPersist yes
 """
 
 
@@ -306,8 +311,8 @@ def _start_nested(topology: Topology, namespaces: Namespaces, say) -> None:
     for words in namespaces.run(script, "give", *hardware.devices, node=name).splitlines():
         say(f"lab: {name}: {words}")
     for node in topology.guests:
-        line = command(topology, node, namespaces.checkout, accelerator)
-        namespaces.run(script, "start", node.name, *line, node=name)
+        qemu = command(topology, node, namespaces.checkout, accelerator)
+        namespaces.run(script, "start", node.name, *qemu, node=name)
     for node in topology.guests:
         _wait(namespaces, node.name, NESTED_SECONDS, _lives_nested, pause=1)
 
@@ -395,4 +400,6 @@ def ssh_configuration(topology: Topology) -> str:
         f"Host {name}\nHostName {address}\nHostKeyAlias {name}\n"
         for name, address in topology.entered_by_ssh
     ]
-    return "".join(entries) + SSH_OPTIONS
+    if topology.machine:
+        return "".join(entries) + SSH_OPTIONS.format(seconds=900) + ONE_CONNECTION
+    return "".join(entries) + SSH_OPTIONS.format(seconds=20)

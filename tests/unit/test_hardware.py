@@ -250,6 +250,14 @@ def test_a_guest_with_an_iommu_has_the_nics_that_it_gives_to_guests_in_it(
     assert "taps='p5x1 p5x2'\n" in facts and "address=10.77.5.253/24\n" in facts
 
 
+def test_a_guest_within_a_guest_is_entered_by_one_connection():
+    nested = guests.ssh_configuration(topology.load(vm={"nic": "vfio-nested"}))
+    plain = guests.ssh_configuration(topology.load(vm={"nic": "virtio"}))
+    assert "Host vmhost\nHostName 10.77.5.253\n" in nested and "ConnectTimeout 900\n" in nested
+    assert nested.count("ControlPersist yes\n") == 1 and "Control" not in plain
+    assert "vmhost" not in plain and "ConnectTimeout 20\n" in plain
+
+
 def test_guests_within_a_guest_ask_nothing_of_the_hosts_iommu(host):
     (host / "sys/bus/pci/devices" / NICS[0]).rename(host / "lost")
     refuse(host, nic="vfio-nested")

@@ -77,7 +77,7 @@ fi
 ulimit -l unlimited # RDMA programs lock memory
 
 mkdir -p /run/sshd
-/usr/sbin/sshd -o UsePAM=no -o HostKey=/etc/ssh/ssh_host_ed25519_key -o "SetEnv=PATH=$PATH"
+/usr/sbin/sshd -o UsePAM=no -o LoginGraceTime=0 -o HostKey=/etc/ssh/ssh_host_ed25519_key -o "SetEnv=PATH=$PATH"
 : > /run/entered
 echo "nearmetal: a guest has started"
 exec tini -g -- sleep infinity
