@@ -8,7 +8,7 @@ fault slows down one metric of a node.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from nearmetal.node_metrics import LOST, METRICS, RATE
 REPEATS = 3
 NATURAL = 0.01
 #: Nodes -> number of sweeps without faults, and with each sort of them.
-FLEETS = {8: (1000, 100), 16: (1000, 100), 128: (500, 100), 1024: (100, 20)}
+FLEETS = {8: (1000, 100), 16: (1000, 100), 128: (500, 100), 1024: (100, 20), 8192: (20, 5)}
 NORMAL, HEAVY, SLOWING = "log-normal", "heavy tails", "only slows"
 NOISES = ((0.02, NORMAL), (0.05, NORMAL), (0.05, HEAVY), (0.05, SLOWING))
 FAULTS = ((0, 0.0), (1, 0.05), (1, 0.10), (1, 0.30), (3, 0.10))
@@ -91,9 +91,10 @@ def rows(rng, nodes: int, count: int, change: float, sweeps: int, noise: float, 
     return {name: tuple(own) for name, own in tally.items()}
 
 
-def tables() -> Iterator[tuple[str, list[list], list[tuple[str, int, int]]]]:
+def tables(fleets: Iterable[int]) -> Iterator[tuple[str, list[list], list[tuple[str, int, int]]]]:
     """Title, rows, and (method, alarms, sweeps) of the healthy fleets, for each fleet and noise."""
-    for nodes, (quiet, sick) in FLEETS.items():
+    for nodes in fleets:
+        quiet, sick = FLEETS[nodes]
         for noise, kind in NOISES:
             rng = np.random.default_rng([1, nodes])
             table, healthy = [], []

@@ -122,6 +122,7 @@ def drawn(page, name: str) -> None:
         "name => [...document.querySelectorAll(`#${name} .plot`)].every(p => "
         'p.querySelector(".main-svg"))',
         arg=name,
+        timeout=120_000,  # of a busy machine
     )
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from bench import fleet as bench
+from bench import fleet_nodes
 
 #: Sweeps of a test, and the most of them that may raise an alarm at 5 % (99.9 %).
 SWEEPS, MOST = 100, 13
@@ -45,3 +46,16 @@ def test_the_time_of_a_sweep_by_the_model():
     }
     assert lines["128", "together"][:2] == ["1", "127"]
     assert lines["1024", "alone"][:2] == ["5238", "11"]
+
+
+@pytest.mark.parametrize("noise, kind", fleet_nodes.NOISES)
+def test_few_sweeps_of_healthy_nodes_raise_an_alarm_by_their_metrics(noise, kind):
+    found = fleet_nodes.rows(np.random.default_rng(4), 16, 0, 0.0, 50, noise, kind)
+    # Noise that only slows down has a longer tail than the quickest nodes show.
+    assert kind == fleet_nodes.SLOWING or found["sweep"][2] <= 8
+    assert found["confirmed"][2] <= 5
+
+
+def test_a_node_that_is_slow_in_one_metric_is_named_in_it():
+    found = fleet_nodes.rows(np.random.default_rng(5), 128, 1, 0.3, 5, 0.02, fleet_nodes.NORMAL)
+    assert found["confirmed"] == (5, 5, 0)
