@@ -33,8 +33,6 @@ from nearmetal.checks.runtime.spack import have_it_installed
 from nearmetal.checks.settings import (
     BUILD_ON_NODES,
     LINK_CLASS,
-    MAX_PENDING_TIME,
-    MAX_TIME_LIMIT,
     NODES,
     OF_HYPERVISOR,
     Settings,
@@ -265,13 +263,7 @@ class NearmetalCheck(  # type: ignore[call-arg]
         self.selection = selection.recorded()
         self.link_class = LINK_CLASS.of(self.current_partition, "")
         self._refuse_a_run_that_cannot_be_stored()
-        # ReFrame's variable. It is None unless the command line sets it.
-        if self.max_pending_time is None:
-            self.max_pending_time = MAX_PENDING_TIME.of(self.current_partition)
-        limit = MAX_TIME_LIMIT.of(self.current_partition)
-        if limit:
-            asked, self.time_limit = self.time_limit, limit
-            self.time_limit = min(asked or self.time_limit, self.time_limit)
+        self.keep_to_the_partitions_limits()
 
     def _refuse_a_run_that_cannot_be_stored(self) -> None:
         # ReFrame only warns at the end, and the run passes. Later commands would judge an older

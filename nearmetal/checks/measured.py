@@ -33,6 +33,7 @@ class Measured(Recorded):
         chosen.measure_again(self)
         if self.time_limit:
             self.time_limit *= self.repeats + self.spare_repeats
+        self.keep_to_the_partitions_limits()
 
     # Last: ReFrame's line of the launch is then the body of a function of the job's script.
     @builtin.run_before("run", always_last=True)

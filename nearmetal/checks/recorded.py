@@ -12,6 +12,7 @@ import reframe.core.builtins as builtin
 from reframe.core.exceptions import PerformanceError, SanityError
 
 from nearmetal.checks import disturbance, failures, provenance
+from nearmetal.checks.settings import MAX_PENDING_TIME, MAX_TIME_LIMIT
 from nearmetal.checks.versions import Plugin
 
 
@@ -46,6 +47,16 @@ class Recorded(Plugin):
 
     #: Messages about variables whose values are not finite.
     _refused: Sequence[str] = ()
+
+    def keep_to_the_partitions_limits(self) -> None:
+        """Ask for no more time than the partition allows: such a job would wait without end."""
+        # ReFrame's variable. It is None unless the command line sets it.
+        if self.max_pending_time is None:
+            self.max_pending_time = MAX_PENDING_TIME.of(self.current_partition)
+        limit = MAX_TIME_LIMIT.of(self.current_partition)
+        if limit:
+            asked, self.time_limit = self.time_limit, limit
+            self.time_limit = min(asked or self.time_limit, self.time_limit)
 
     def over_launches(self, name: str, values, within=()) -> float:
         """Median of a variable over the launches.

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+import yaml
 
 from nearmetal import again, results
 from tests.support.paths import CHECKOUT
@@ -131,3 +132,25 @@ def test_reframe_judges_by_references_from_history(site, tmp_path):
     again = reframe("-n", "loops", checks=tmp_path / "checks.py")
     slow = site(*again, SLOWER="30")
     assert slow.returncode == 1 and "speed=" in slow.stdout, slow.stdout
+
+
+def test_the_mixin_asks_for_no_more_time_than_the_partition_allows(tmp_path):
+    """Such a job waits without end in Slurm: EESSI's LAMMPS asks for 30 minutes a launch."""
+    system = yaml.safe_load((CHECKOUT / "site-config/lab/systems/suites.yaml").read_text())
+    node = system["partitions"][0]
+    node["extras"] |= {"max_time_limit": "4m", "max_pending_time": "2m"}
+    (tmp_path / "suites.yaml").write_text(yaml.safe_dump(system))
+    own = {k: v for k, v in os.environ.items() if not k.startswith(("RFM_", "NEARMETAL_"))}
+    own |= {
+        "RFM_CONFIG_PATH": str(CHECKOUT / "site-config"),
+        "RFM_PREFIX": str(tmp_path),
+        "RFM_RESOLVE_MODULE_CONFLICTS": "0",
+        "NEARMETAL_SYSTEMS_PATH": str(tmp_path),
+    }
+    words = ["-c", MEASURED, "--dry-run", "-n", "^loops$", "--system", "suites:native"]
+    done = subprocess.run(
+        [*REFRAME, *map(str, words)], env=own, cwd=tmp_path, text=True, capture_output=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    [script] = tmp_path.glob("stage/**/rfm_job.sh")
+    assert "#SBATCH --time=0:4:0\n" in script.read_text()
