@@ -100,7 +100,8 @@ abstract class Abi {
                 case "HOST" -> 503;
                 case "WTIME_IS_GLOBAL" -> 504;
                 case "BSEND_OVERHEAD" -> 512;
-                case "ERR_IN_STATUS" -> 17;
+                case "ERR_TRUNCATE" -> 15;
+                case "ERR_IN_STATUS" -> 19;
                 default -> throw new IllegalArgumentException(constant);
             };
         }
@@ -167,6 +168,7 @@ abstract class Abi {
                 case "IO" -> 0x64400005;
                 case "WTIME_IS_GLOBAL" -> 0x64400007;
                 case "BSEND_OVERHEAD" -> 96;
+                case "ERR_TRUNCATE" -> 14;
                 case "ERR_IN_STATUS" -> 17;
                 default -> throw new IllegalArgumentException(constant);
             };
@@ -214,6 +216,7 @@ abstract class Abi {
                 case "THREAD_SERIALIZED", "SIMILAR", "GRAPH", "IO" -> 2;
                 case "THREAD_MULTIPLE", "UNEQUAL", "WTIME_IS_GLOBAL" -> 3;
                 case "BSEND_OVERHEAD" -> 128;
+                case "ERR_TRUNCATE" -> 15;
                 case "ERR_IN_STATUS" -> 18;
                 default -> throw new IllegalArgumentException(constant);
             };

@@ -303,11 +303,19 @@ public class Comm implements Cloneable {
         int tag, Scratch scratch) throws MPIException {
         MPIException.check(
             Native.call(Native.MPROBE, source, tag, handle, scratch.out, scratch.status));
+        long bytes = Status.bytes(scratch.status, scratch);
+        if (bytes > (long) elements * datatype.bytes) {
+            // Open MPI 5.0.7 writes such a message past the end of the buffer.
+            long memory = scratch.receive(bytes);
+            MPIException.check(Native.call(
+                Native.MRECV, memory, bytes, Native.BYTE, scratch.out, scratch.status));
+            throw MPIException.of(Native.ERR_TRUNCATE);
+        }
         MemorySegment array = Buffers.segment(buf).asSlice(
             (long) offset * datatype.bytes, (long) elements * datatype.bytes);
         MPIException.check(Native.mrecvHeap(
             array, elements, datatype.handle, scratch.out, scratch.status));
-        return Status.of(scratch.status, Status.bytes(scratch.status, scratch));
+        return Status.of(scratch.status, bytes);
     }
 
     /** Sends one message and receives another. */

@@ -110,6 +110,8 @@ public class MPI {
         COMM_SELF = new Intracomm(self);
         Object most = COMM_WORLD.Attr_get(TAG_UB);
         mostTag = most == null ? 32767 : (Integer) most;
+        // For programs that are written for any library of this interface.
+        System.setProperty("mpi.library.version", "mpj-native over " + Get_library_version());
         return args;
     }
 

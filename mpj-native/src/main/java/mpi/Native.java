@@ -58,7 +58,9 @@ final class Native {
             abi = abi(library, symbols);
             abi.handle("COMM_WORLD");
         } catch (Abi.Unusable unusable) {
-            failure = "the MPI library " + library + " cannot be used: " + unusable.getMessage();
+            failure = library.equals("none")
+                ? "there is no MPI library: " + unusable.getMessage()
+                : "the MPI library " + library + " cannot be used: " + unusable.getMessage();
         }
         FAILURE = failure;
         LIBRARY = library;
@@ -76,7 +78,8 @@ final class Native {
     static final long COMM_NULL = handle("COMM_NULL"), GROUP_NULL = handle("GROUP_NULL"),
                       REQUEST_NULL = handle("REQUEST_NULL"),
                       DATATYPE_NULL = handle("DATATYPE_NULL"), BYTE = handle("BYTE");
-    static final int ERR_IN_STATUS = integer("ERR_IN_STATUS");
+    static final int ERR_IN_STATUS = integer("ERR_IN_STATUS"),
+                     ERR_TRUNCATE = integer("ERR_TRUNCATE");
 
     static final MethodHandle INIT_THREAD = bind("MPI_Init_thread", 4),
                               FINALIZE = bind("MPI_Finalize", 0),
@@ -186,28 +189,45 @@ final class Native {
         return property != null ? property : System.getenv("MPJ_NATIVE_LIBRARY");
     }
 
-    /** What the user named, else a library of LD_LIBRARY_PATH, else one that the loader finds. */
+    /**
+     * What the user named, else a library of LD_LIBRARY_PATH, else one beside an mpicc of PATH,
+     * else one that the loader finds.
+     */
     private static String name() {
         String given = given();
         if (given != null && !given.isEmpty()) return given;
-        String path = System.getenv("LD_LIBRARY_PATH");
+        List<Path> directories = new ArrayList<>(directories("LD_LIBRARY_PATH"));
+        // Modules may set nothing but PATH.
+        for (Path directory : directories("PATH"))
+            if (Files.isExecutable(directory.resolve("mpicc")))
+                for (String beside : List.of("../lib", "../lib64"))
+                    directories.add(directory.resolve(beside).normalize());
         List<String> candidates = new ArrayList<>();
-        for (String directory : path == null ? new String[0] : path.split(File.pathSeparator))
+        for (Path directory : directories)
             for (String name : NAMES)
-                if (!directory.isEmpty() && Files.isReadable(Path.of(directory, name)))
-                    candidates.add(Path.of(directory, name).toString());
+                if (Files.isReadable(directory.resolve(name)))
+                    candidates.add(directory.resolve(name).toString());
         candidates.addAll(NAMES);
         for (String candidate : candidates) {
             try {
-                SymbolLookup.libraryLookup(candidate, Arena.global());
+                open(candidate);
                 return candidate;
-            } catch (IllegalArgumentException absent) {
+            } catch (Abi.Unusable absent) {
                 // the next one, or the sentence below
             }
         }
         throw new Abi.Unusable("none of " + String.join(", ", NAMES)
-            + " is in LD_LIBRARY_PATH or where the loader looks. Load the MPI library's module, or "
+            + " is in LD_LIBRARY_PATH, beside an mpicc of PATH or where the loader looks. Load the MPI library's module, or "
             + "give its path as MPJ_NATIVE_LIBRARY or -Dmpi.library");
+    }
+
+    private static List<Path> directories(String variable) {
+        String path = System.getenv(variable);
+        if (path == null) return List.of();
+        return Arrays.stream(path.split(File.pathSeparator))
+            .filter(directory -> !directory.isEmpty())
+            .map(Path::of)
+            .toList();
     }
 
     private static SymbolLookup open(String library) {

@@ -80,7 +80,7 @@ final class Objects {
         }
     }
 
-    /** Receives the message of a native handle at `scratch.out`, which a probe has found. */
+    /** Receives the message that a probe has matched: its native handle is at `scratch.out`. */
     private static Status matched(Scratch scratch, Object buf, int offset, int count,
         Datatype type) throws MPIException {
         int bytes = (int) Status.bytes(scratch.status, scratch);
@@ -102,7 +102,7 @@ final class Objects {
 
     /**
      * A receive of objects, whose number of bytes only the message says. It looks for the message
-     * when it is tested, after the communicator's earlier ones.
+     * when it is tested, and leaves it to an earlier receive of the communicator that fits it.
      */
     static final class Receive extends Request {
         private final int source, tag;
@@ -126,32 +126,42 @@ final class Objects {
 
         /** Whether the message is there; it is received if it is. */
         boolean arrived() throws MPIException {
-            if (arrived != null) return true;
             synchronized (comm.objectReceives) {
-                // An earlier one takes what fits it first.
-                while (comm.objectReceives.peek() != null && arrived == null) {
-                    boolean progress = false;
-                    for (Receive receive : comm.objectReceives) {
-                        if (receive.look()) {
-                            comm.objectReceives.remove(receive);
-                            progress = true;
-                            break;
-                        }
-                        if (receive == this) break;
-                    }
-                    if (!progress) break;
-                }
+                return arrived != null || look();
             }
-            return arrived != null;
         }
 
         private boolean look() throws MPIException {
             Scratch scratch = Scratch.get();
-            MPIException.check(Native.call(Native.IMPROBE, source, tag, comm.handle,
-                scratch.out + 8, scratch.out, scratch.status));
-            if (Native.getInt(scratch.out + 8) == 0) return false;
-            arrived = matched(scratch, buf, offset, count, type);
-            return true;
+            while (true) {
+                MPIException.check(Native.call(
+                    Native.IPROBE, source, tag, comm.handle, scratch.out, scratch.status));
+                if (Native.getInt(scratch.out) == 0) return false;
+                Status found = Status.of(scratch.status, 0);
+                Receive earlier = earlierThatFits(found);
+                if (earlier == null) {
+                    MPIException.check(Native.call(Native.IMPROBE, found.source, found.tag,
+                        comm.handle, scratch.out + 8, scratch.out, scratch.status));
+                    if (Native.getInt(scratch.out + 8) == 0) return false;
+                    comm.objectReceives.remove(this);
+                    arrived = matched(scratch, buf, offset, count, type);
+                    return true;
+                }
+                if (!earlier.look()) return false;
+            }
+        }
+
+        private Receive earlierThatFits(Status found) {
+            for (Receive earlier : comm.objectReceives) {
+                if (earlier == this) return null;
+                if (earlier.fits(found)) return earlier;
+            }
+            return null;
+        }
+
+        private boolean fits(Status found) {
+            return arrived == null && (source == MPI.ANY_SOURCE || source == found.source)
+                && (tag == MPI.ANY_TAG || tag == found.tag);
         }
 
         @Override

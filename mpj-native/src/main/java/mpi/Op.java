@@ -142,7 +142,7 @@ public class Op {
 
     /** The first item's offset in an array that just holds so many. */
     private static int start(Datatype type, int count) {
-        return -(int) (type.first + Math.min(0, (count - 1L) * type.Extent()));
+        return (int) Math.max(0, -(type.first + Math.min(0, (count - 1L) * type.Extent())));
     }
 
     private static int span(Datatype type, int count) throws MPIException {

@@ -82,8 +82,9 @@ public class Request {
         if (!was) return Status.empty();
         try {
             if (cancelled && Status.cancelled(status, scratch)) return Status.ofCancelled(status);
+            if (!receives) return Status.empty(); // the native one is not defined
             long bytes = Status.bytes(status, scratch);
-            if (receives && staged)
+            if (staged)
                 Buffers.unpack(buf, offset, Math.min(bytes / type.bytes, elements), type, memory);
             return Status.of(status, bytes);
         } finally {
