@@ -26,7 +26,9 @@ WITHOUT_TEST = {("Comm", "Abort")}
 @pytest.mark.parametrize("name", API)
 def test_the_library_has_each_published_method(name):
     source = (NATIVE / "src/main/java/mpi" / f"{name}.java").read_text()
-    found = set(re.findall(r"^    public (?:static |synchronized |abstract )*\S+ (\w+)\(", source, re.M))
+    found = set(
+        re.findall(r"^    public (?:static |synchronized |abstract )*\S+ (\w+)\(", source, re.M)
+    )
     assert not set(API[name]) - found
 
 

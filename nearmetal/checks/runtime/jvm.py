@@ -44,7 +44,7 @@ def jvm_command(main: str, script: str = SCRIPT, **settings) -> str:
 
 
 def directories(environ) -> tuple[str, str]:
-    """The directories of the program's classes and of the launcher's (mpj-native: the library's)."""
+    """The directories of the program's classes, and of the launcher's or mpj-native's."""
     if image_of(environ):
         return f"{JAVA}/classes", f"{JAVA}/launch"
     if library(environ) == "native":

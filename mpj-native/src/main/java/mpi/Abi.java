@@ -190,13 +190,13 @@ abstract class Abi {
                 case "COMM_NULL", "COMM_WORLD", "COMM_SELF", "GROUP_NULL", "GROUP_EMPTY",
                     "ERRORS_ARE_FATAL", "ERRORS_RETURN", "DATATYPE_NULL", "PACKED", "BYTE", "FLOAT",
                     "DOUBLE", "2INT", "C_BOOL", "INT8_T", "INT16_T", "UINT16_T", "INT32_T",
-                    "INT64_T" -> "ompi_mpi_" + constant.toLowerCase(java.util.Locale.ROOT);
+                    "INT64_T" ->
+                    "ompi_mpi_" + constant.toLowerCase(java.util.Locale.ROOT);
                 case "REQUEST_NULL" -> "ompi_request_null";
                 case "MESSAGE_NULL" -> "ompi_message_null";
                 case "OP_NULL", "MAX", "MIN", "SUM", "PROD", "LAND", "BAND", "LOR", "BOR", "LXOR",
-                    "BXOR", "MINLOC", "MAXLOC"
-                    -> "ompi_mpi_op_"
-                    + constant.replace("OP_", "").toLowerCase(java.util.Locale.ROOT);
+                    "BXOR", "MINLOC", "MAXLOC" ->
+                    "ompi_mpi_op_" + constant.replace("OP_", "").toLowerCase(java.util.Locale.ROOT);
                 default -> throw new IllegalArgumentException(constant);
             };
             return symbols.find(symbol)

@@ -27,8 +27,8 @@ final class Buffers {
         if (count < 0) throw new MPIException("the count " + count + " is negative");
         long elements = (long) count * type.size;
         if (elements > Integer.MAX_VALUE)
-            throw new MPIException(count + " items of " + type.size
-                + " elements are more than 2147483647 elements");
+            throw new MPIException(
+                count + " items of " + type.size + " elements are more than 2147483647 elements");
         if (elements == 0) return 0;
         if (buf == null) throw new MPIException("the buffer is null");
         long length = length(buf, type);
@@ -48,8 +48,7 @@ final class Buffers {
     }
 
     /** The same for a buffer that is written. */
-    static int checkWritable(Object buf, int offset, int count, Datatype type)
-        throws MPIException {
+    static int checkWritable(Object buf, int offset, int count, Datatype type) throws MPIException {
         int elements = check(buf, offset, count, type);
         if (elements > 0
             && (buf instanceof Buffer buffer && buffer.isReadOnly()
@@ -92,8 +91,9 @@ final class Buffers {
         if (!type.ofObjects() && (buf instanceof Buffer || buf instanceof MemorySegment))
             return segment(buf).byteSize() / type.bytes;
         throw new MPIException("a buffer of " + type.kind + " is a "
-            + type.kind.array.getSimpleName() + (type.ofObjects() ? "" : ", Buffer or MemorySegment")
-            + ", not a " + buf.getClass().getSimpleName());
+            + type.kind.array.getSimpleName()
+            + (type.ofObjects() ? "" : ", Buffer or MemorySegment") + ", not a "
+            + buf.getClass().getSimpleName());
     }
 
     /** Whether the buffer's memory is native. */
@@ -114,8 +114,8 @@ final class Buffers {
             case long[] array -> MemorySegment.ofArray(array);
             case float[] array -> MemorySegment.ofArray(array);
             case double[] array -> MemorySegment.ofArray(array);
-            default -> throw new MPIException("a " + buf.getClass().getSimpleName()
-                + " is no buffer");
+            default ->
+                throw new MPIException("a " + buf.getClass().getSimpleName() + " is no buffer");
         };
         if (!segment.scope().isAlive())
             throw new MPIException("the arena of the buffer has been closed");
@@ -129,9 +129,8 @@ final class Buffers {
     }
 
     /** Native memory with what is to be sent: the buffer's own, or a copy. */
-    static long source(
-        Object buf, int offset, int count, int elements, Datatype type, Scratch scratch)
-        throws MPIException {
+    static long source(Object buf, int offset, int count, int elements, Datatype type,
+        Scratch scratch) throws MPIException {
         if (elements == 0) return scratch.out;
         long address = buf.getClass().isArray() ? 0 : inPlace(buf, offset, type);
         if (address == 0) {
@@ -159,18 +158,18 @@ final class Buffers {
         int n = count * type.size;
         switch (buf) {
             case byte[] array -> MemorySegment.copy(array, offset, ALL, BYTE, address, n);
-            case double[] array
-                -> MemorySegment.copy(
+            case double[] array ->
+                MemorySegment.copy(
                     array, offset, ALL, ValueLayout.JAVA_DOUBLE_UNALIGNED, address, n);
             case int[] array -> MemorySegment.copy(array, offset, ALL, Native.INT, address, n);
             case long[] array -> MemorySegment.copy(array, offset, ALL, Native.LONG, address, n);
-            case float[] array
-                -> MemorySegment.copy(
+            case float[] array ->
+                MemorySegment.copy(
                     array, offset, ALL, ValueLayout.JAVA_FLOAT_UNALIGNED, address, n);
             case boolean[] array -> booleans(array, offset, n, address, true);
-            default
-                -> MemorySegment.copy(segment(buf), (long) offset * type.bytes, ALL, address,
-                    (long) n * type.bytes);
+            default ->
+                MemorySegment.copy(
+                    segment(buf), (long) offset * type.bytes, ALL, address, (long) n * type.bytes);
         }
     }
 
@@ -185,18 +184,18 @@ final class Buffers {
         int n = (int) elements;
         switch (buf) {
             case byte[] array -> MemorySegment.copy(ALL, BYTE, address, array, offset, n);
-            case double[] array
-                -> MemorySegment.copy(
+            case double[] array ->
+                MemorySegment.copy(
                     ALL, ValueLayout.JAVA_DOUBLE_UNALIGNED, address, array, offset, n);
             case int[] array -> MemorySegment.copy(ALL, Native.INT, address, array, offset, n);
             case long[] array -> MemorySegment.copy(ALL, Native.LONG, address, array, offset, n);
-            case float[] array
-                -> MemorySegment.copy(
+            case float[] array ->
+                MemorySegment.copy(
                     ALL, ValueLayout.JAVA_FLOAT_UNALIGNED, address, array, offset, n);
             case boolean[] array -> booleans(array, offset, n, address, false);
-            default
-                -> MemorySegment.copy(ALL, address, segment(buf), (long) offset * type.bytes,
-                    (long) n * type.bytes);
+            default ->
+                MemorySegment.copy(
+                    ALL, address, segment(buf), (long) offset * type.bytes, (long) n * type.bytes);
         }
     }
 
@@ -207,9 +206,8 @@ final class Buffers {
     }
 
     /** Copies the elements of items with gaps, in either direction. */
-    private static void runs(
-        Object buf, int offset, long elements, Datatype type, long address, boolean in)
-        throws MPIException {
+    private static void runs(Object buf, int offset, long elements, Datatype type, long address,
+        boolean in) throws MPIException {
         MemorySegment heap = buf instanceof boolean[] ? null : segment(buf);
         long left = elements, at = address;
         for (long item = 0; left > 0; item++) {
@@ -219,8 +217,7 @@ final class Buffers {
                 long first = start + (type.runs == null ? 0 : type.runs[r]);
                 long n = Math.min(left, type.runs == null ? type.size : type.runs[r + 1]);
                 if (heap == null) booleans((boolean[]) buf, (int) first, (int) n, at, in);
-                else if (in)
-                    MemorySegment.copy(heap, first * type.bytes, ALL, at, n * type.bytes);
+                else if (in) MemorySegment.copy(heap, first * type.bytes, ALL, at, n * type.bytes);
                 else MemorySegment.copy(ALL, at, heap, first * type.bytes, n * type.bytes);
                 at += n * type.bytes;
                 left -= n;

@@ -87,10 +87,9 @@ public class Cartcomm extends Intracomm {
         Scratch scratch = enter();
         int n = dimensions();
         if (direction < 0 || direction >= n)
-            throw new MPIException(
-                "the direction " + direction + " is not from 0 to " + (n - 1));
-        MPIException.check(Native.call(
-            Native.CART_SHIFT, handle, direction, disp, scratch.out, scratch.out + 8));
+            throw new MPIException("the direction " + direction + " is not from 0 to " + (n - 1));
+        MPIException.check(
+            Native.call(Native.CART_SHIFT, handle, direction, disp, scratch.out, scratch.out + 8));
         return new ShiftParms(Native.getInt(scratch.out), Native.getInt(scratch.out + 8));
     }
 
@@ -112,8 +111,8 @@ public class Cartcomm extends Intracomm {
         Scratch scratch = enter();
         requireShape(dims, periods);
         long words = shape(scratch, dims, periods);
-        MPIException.check(Native.call(Native.CART_MAP, handle, dims.length, words,
-            words + 4L * dims.length, scratch.out));
+        MPIException.check(Native.call(
+            Native.CART_MAP, handle, dims.length, words, words + 4L * dims.length, scratch.out));
         return Native.getInt(scratch.out);
     }
 
@@ -121,7 +120,8 @@ public class Cartcomm extends Intracomm {
     public static void Dims_create(int nnodes, int[] dims) throws MPIException {
         MPI.enter();
         if (dims == null) throw new MPIException("the dimensions are null");
-        if (nnodes <= 0) throw new MPIException("the number of nodes " + nnodes + " is not above 0");
+        if (nnodes <= 0)
+            throw new MPIException("the number of nodes " + nnodes + " is not above 0");
         for (int dim : dims)
             if (dim < 0) throw new MPIException("the dimension " + dim + " is negative");
         Scratch scratch = Scratch.get();

@@ -223,8 +223,8 @@ public class Comm implements Cloneable {
         if (keyval != MPI.TAG_UB && keyval != MPI.HOST && keyval != MPI.IO
             && keyval != MPI.WTIME_IS_GLOBAL)
             throw new MPIException("there is no predefined attribute with the key " + keyval);
-        MPIException.check(Native.call(
-            Native.COMM_GET_ATTR, handle, keyval, scratch.out, scratch.out + 8));
+        MPIException.check(
+            Native.call(Native.COMM_GET_ATTR, handle, keyval, scratch.out, scratch.out + 8));
         if (Native.getInt(scratch.out + 8) == 0) return null;
         int value = Native.getInt(Native.ALL.get(Native.LONG, scratch.out));
         if (keyval == MPI.WTIME_IS_GLOBAL) return value != 0;
@@ -244,8 +244,7 @@ public class Comm implements Cloneable {
             return;
         }
         long memory = Buffers.source(buf, offset, count, elements, datatype, scratch);
-        MPIException.check(
-            Native.call(mode, memory, elements, datatype.handle, dest, tag, handle));
+        MPIException.check(Native.call(mode, memory, elements, datatype.handle, dest, tag, handle));
         Reference.reachabilityFence(buf);
     }
 
@@ -285,8 +284,8 @@ public class Comm implements Cloneable {
             && buf.getClass().isArray() && !(buf instanceof boolean[]))
             return receiveLong(buf, offset, elements, datatype, source, tag, scratch);
         long memory = Buffers.target(buf, offset, elements, datatype, scratch);
-        MPIException.check(Native.call(Native.RECV, memory, elements, datatype.handle, source, tag,
-            handle, scratch.status));
+        MPIException.check(Native.call(
+            Native.RECV, memory, elements, datatype.handle, source, tag, handle, scratch.status));
         long bytes = Status.bytes(scratch.status, scratch);
         if (elements > 0 && memory == scratch.receive(0))
             Buffers.unpack(buf, offset, bytes / datatype.bytes, datatype, memory);
@@ -307,14 +306,14 @@ public class Comm implements Cloneable {
         if (bytes > (long) elements * datatype.bytes) {
             // Open MPI 5.0.7 writes such a message past the end of the buffer.
             long memory = scratch.receive(bytes);
-            MPIException.check(Native.call(
-                Native.MRECV, memory, bytes, Native.BYTE, scratch.out, scratch.status));
+            MPIException.check(
+                Native.call(Native.MRECV, memory, bytes, Native.BYTE, scratch.out, scratch.status));
             throw MPIException.of(Native.ERR_TRUNCATE);
         }
         MemorySegment array = Buffers.segment(buf).asSlice(
             (long) offset * datatype.bytes, (long) elements * datatype.bytes);
-        MPIException.check(Native.mrecvHeap(
-            array, elements, datatype.handle, scratch.out, scratch.status));
+        MPIException.check(
+            Native.mrecvHeap(array, elements, datatype.handle, scratch.out, scratch.status));
         return Status.of(scratch.status, bytes);
     }
 
@@ -447,10 +446,9 @@ public class Comm implements Cloneable {
         requireSource(source, tag);
         int elements = Buffers.checkWritable(buf, offset, count, datatype);
         if (datatype.ofObjects())
-            return new Objects.Receive(
-                this, buf, offset, count, elements, datatype, source, tag);
-        return start(Native.IRECV,
-            new Request(this, buf, offset, count, elements, datatype, true), source, tag, scratch);
+            return new Objects.Receive(this, buf, offset, count, elements, datatype, source, tag);
+        return start(Native.IRECV, new Request(this, buf, offset, count, elements, datatype, true),
+            source, tag, scratch);
     }
 
     private Prequest init(MethodHandle mode, Object buf, int offset, int count, Datatype datatype,
@@ -468,37 +466,32 @@ public class Comm implements Cloneable {
     }
 
     /** A persistent request that sends what the buffer holds at its start. */
-    public Prequest Send_init(
-        Object buf, int offset, int count, Datatype datatype, int dest, int tag)
-        throws MPIException {
+    public Prequest Send_init(Object buf, int offset, int count, Datatype datatype, int dest,
+        int tag) throws MPIException {
         return init(Native.SEND_INIT, buf, offset, count, datatype, dest, tag, false);
     }
 
     /** The same for {@link #Bsend}. */
-    public Prequest Bsend_init(
-        Object buf, int offset, int count, Datatype datatype, int dest, int tag)
-        throws MPIException {
+    public Prequest Bsend_init(Object buf, int offset, int count, Datatype datatype, int dest,
+        int tag) throws MPIException {
         return init(Native.BSEND_INIT, buf, offset, count, datatype, dest, tag, false);
     }
 
     /** The same for {@link #Ssend}. */
-    public Prequest Ssend_init(
-        Object buf, int offset, int count, Datatype datatype, int dest, int tag)
-        throws MPIException {
+    public Prequest Ssend_init(Object buf, int offset, int count, Datatype datatype, int dest,
+        int tag) throws MPIException {
         return init(Native.SSEND_INIT, buf, offset, count, datatype, dest, tag, false);
     }
 
     /** The same for {@link #Rsend}. */
-    public Prequest Rsend_init(
-        Object buf, int offset, int count, Datatype datatype, int dest, int tag)
-        throws MPIException {
+    public Prequest Rsend_init(Object buf, int offset, int count, Datatype datatype, int dest,
+        int tag) throws MPIException {
         return init(Native.RSEND_INIT, buf, offset, count, datatype, dest, tag, false);
     }
 
     /** A persistent request that receives. */
-    public Prequest Recv_init(
-        Object buf, int offset, int count, Datatype datatype, int source, int tag)
-        throws MPIException {
+    public Prequest Recv_init(Object buf, int offset, int count, Datatype datatype, int source,
+        int tag) throws MPIException {
         return init(Native.RECV_INIT, buf, offset, count, datatype, source, tag, true);
     }
 
@@ -571,7 +564,8 @@ public class Comm implements Cloneable {
         Datatype.usable(datatype);
         if (incount < 0) throw new MPIException("the count " + incount + " is negative");
         if (datatype.ofObjects())
-            throw new MPIException("the packed size of objects is known only after they are packed");
+            throw new MPIException(
+                "the packed size of objects is known only after they are packed");
         int elements =
             Datatype.fits((long) incount * datatype.size, "elements of " + incount + " items");
         MPIException.check(
@@ -585,8 +579,8 @@ public class Comm implements Cloneable {
      * An intercommunicator between two groups; collective over both. This communicator holds both
      * leaders.
      */
-    public Intercomm Create_intercomm(
-        Comm local_comm, int local_leader, int remote_leader, int tag) throws MPIException {
+    public Intercomm Create_intercomm(Comm local_comm, int local_leader, int remote_leader, int tag)
+        throws MPIException {
         Scratch scratch = enter();
         if (local_comm == null) throw new MPIException("the local communicator is null");
         local_comm.enter();

@@ -208,17 +208,15 @@ public class Datatype {
     }
 
     /** Blocks of items at displacements that count items. */
-    public static Datatype Indexed(
-        int[] array_of_blocklengths, int[] array_of_displacements, Datatype oldtype)
-        throws MPIException {
+    public static Datatype Indexed(int[] array_of_blocklengths, int[] array_of_displacements,
+        Datatype oldtype) throws MPIException {
         if (oldtype == null) throw new MPIException("the old datatype is null");
         return indexed(array_of_blocklengths, array_of_displacements, oldtype.Extent(), oldtype);
     }
 
     /** Blocks of items at displacements that count array elements. */
-    public static Datatype Hindexed(
-        int[] array_of_blocklengths, int[] array_of_displacements, Datatype oldtype)
-        throws MPIException {
+    public static Datatype Hindexed(int[] array_of_blocklengths, int[] array_of_displacements,
+        Datatype oldtype) throws MPIException {
         return indexed(array_of_blocklengths, array_of_displacements, 1, oldtype);
     }
 
@@ -299,8 +297,7 @@ public class Datatype {
         if (basic && size == 1) return reduced;
         if (item == 0) {
             Scratch scratch = Scratch.get();
-            MPIException.check(
-                Native.call(Native.TYPE_CONTIGUOUS, size, reduced, scratch.out));
+            MPIException.check(Native.call(Native.TYPE_CONTIGUOUS, size, reduced, scratch.out));
             MPIException.check(Native.call(Native.TYPE_COMMIT, scratch.out));
             item = Native.getHandle(scratch.out);
         }

@@ -21,8 +21,8 @@ public class Graphcomm extends Intracomm {
         int before = 0;
         for (int end : index) {
             if (end < before || end > edges.length)
-                throw new MPIException("the index " + end + " is not from " + before + " to "
-                    + edges.length);
+                throw new MPIException(
+                    "the index " + end + " is not from " + before + " to " + edges.length);
             before = end;
         }
         for (int edge : edges)
@@ -40,8 +40,7 @@ public class Graphcomm extends Intracomm {
     /** The topology. */
     public GraphParms Get() throws MPIException {
         Scratch scratch = enter();
-        MPIException.check(
-            Native.call(Native.GRAPHDIMS_GET, handle, scratch.out, scratch.out + 8));
+        MPIException.check(Native.call(Native.GRAPHDIMS_GET, handle, scratch.out, scratch.out + 8));
         int nodes = Native.getInt(scratch.out), edges = Native.getInt(scratch.out + 8);
         long words = scratch.words(4L * (nodes + edges));
         MPIException.check(
@@ -67,8 +66,8 @@ public class Graphcomm extends Intracomm {
         long words = scratch.words(4L * (index.length + edges.length));
         Scratch.put(words, index);
         Scratch.put(words + 4L * index.length, edges);
-        MPIException.check(Native.call(Native.GRAPH_MAP, handle, index.length, words,
-            words + 4L * index.length, scratch.out));
+        MPIException.check(Native.call(
+            Native.GRAPH_MAP, handle, index.length, words, words + 4L * index.length, scratch.out));
         return Native.getInt(scratch.out);
     }
 }

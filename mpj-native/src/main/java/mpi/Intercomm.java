@@ -31,8 +31,7 @@ public class Intercomm extends Comm {
     /** One communicator of both groups, the one with {@code high} last; collective. */
     public Intracomm Merge(boolean high) throws MPIException {
         Scratch scratch = enter();
-        MPIException.check(
-            Native.call(Native.INTERCOMM_MERGE, handle, high ? 1 : 0, scratch.out));
+        MPIException.check(Native.call(Native.INTERCOMM_MERGE, handle, high ? 1 : 0, scratch.out));
         return new Intracomm(Native.getHandle(scratch.out));
     }
 }

@@ -29,8 +29,7 @@ public class Intracomm extends Comm {
     public Intracomm Create(Group group) throws MPIException {
         Scratch scratch = enter();
         if (group == null) throw new MPIException("the group is null");
-        MPIException.check(
-            Native.call(Native.COMM_CREATE, handle, group.handle(), scratch.out));
+        MPIException.check(Native.call(Native.COMM_CREATE, handle, group.handle(), scratch.out));
         return orNull(Native.getHandle(scratch.out));
     }
 
@@ -206,8 +205,7 @@ public class Intracomm extends Comm {
         }
         long memory = sends ? Buffers.source(buf, offset, count, elements, type, scratch)
                             : Buffers.target(buf, offset, elements, type, scratch);
-        MPIException.check(
-            Native.call(Native.BCAST, memory, elements, type.handle, root, handle));
+        MPIException.check(Native.call(Native.BCAST, memory, elements, type.handle, root, handle));
         if (!sends) deliver(buf, offset, elements, type, memory, scratch);
         Reference.reachabilityFence(buf);
     }
@@ -239,8 +237,8 @@ public class Intracomm extends Comm {
 
     /** The same with parts of several lengths, at displacements that count items. */
     public void Gatherv(Object sendbuf, int sendoffset, int sendcount, Datatype sendtype,
-        Object recvbuf, int recvoffset, int[] recvcounts, int[] displs, Datatype recvtype,
-        int root) throws MPIException {
+        Object recvbuf, int recvoffset, int[] recvcounts, int[] displs, Datatype recvtype, int root)
+        throws MPIException {
         Scratch scratch = enter();
         requireRank(root, "root");
         boolean receives = Rank() == root;
@@ -255,9 +253,9 @@ public class Intracomm extends Comm {
         int ranks = Size();
         long words = scratch.words(8L * ranks);
         long from = Buffers.source(sendbuf, sendoffset, sendcount, sent, sendtype, scratch);
-        long to = receives ? targetOfParts(recvbuf, recvoffset, recvcounts, displs, recvtype,
-                                 words, scratch)
-                           : 0;
+        long to = receives
+            ? targetOfParts(recvbuf, recvoffset, recvcounts, displs, recvtype, words, scratch)
+            : 0;
         MPIException.check(Native.call(Native.GATHERV, from, sent, sendtype.handle, to, words,
             words + 4L * ranks, receives ? recvtype.handle : sendtype.handle, root, handle));
         if (receives) unpackParts(recvbuf, recvoffset, recvcounts, displs, recvtype, to);
@@ -281,9 +279,9 @@ public class Intracomm extends Comm {
                 ints(1, 0), recvtype, false, -1, root);
             return;
         }
-        long from = sends ? Buffers.source(sendbuf, sendoffset, sendcount * Size(), sent, sendtype,
-                                scratch)
-                          : 0;
+        long from = sends
+            ? Buffers.source(sendbuf, sendoffset, sendcount * Size(), sent, sendtype, scratch)
+            : 0;
         long to = Buffers.target(recvbuf, recvoffset, room, recvtype, scratch);
         MPIException.check(Native.call(Native.SCATTER, from, sends ? sent / Size() : 0,
             sends ? sendtype.handle : recvtype.handle, to, room, recvtype.handle, root, handle));
@@ -308,9 +306,9 @@ public class Intracomm extends Comm {
         }
         int ranks = Size();
         long words = scratch.words(8L * ranks);
-        long from = sends ? sourceOfParts(sendbuf, sendoffset, sendcounts, displs, sendtype, words,
-                                scratch)
-                          : 0;
+        long from = sends
+            ? sourceOfParts(sendbuf, sendoffset, sendcounts, displs, sendtype, words, scratch)
+            : 0;
         long to = Buffers.target(recvbuf, recvoffset, room, recvtype, scratch);
         MPIException.check(Native.call(Native.SCATTERV, from, words, words + 4L * ranks,
             sends ? sendtype.handle : recvtype.handle, to, room, recvtype.handle, root, handle));
@@ -372,9 +370,9 @@ public class Intracomm extends Comm {
         sameKind(sendtype, recvtype);
         int ranks = Size();
         if (sendtype.ofObjects()) {
-            Objects.move(this, sendbuf, sendoffset, ints(ranks, sendcount),
-                steps(ranks, sendcount), sendtype, recvbuf, recvoffset, ints(ranks, recvcount),
-                steps(ranks, recvcount), recvtype, false, -1, -1);
+            Objects.move(this, sendbuf, sendoffset, ints(ranks, sendcount), steps(ranks, sendcount),
+                sendtype, recvbuf, recvoffset, ints(ranks, recvcount), steps(ranks, recvcount),
+                recvtype, false, -1, -1);
             return;
         }
         long from = Buffers.source(sendbuf, sendoffset, sendcount * ranks, sent, sendtype, scratch);
@@ -402,8 +400,7 @@ public class Intracomm extends Comm {
         long words = scratch.words(16L * ranks), more = words + 8L * ranks;
         long from =
             sourceOfParts(sendbuf, sendoffset, sendcounts, sdispls, sendtype, words, scratch);
-        long to =
-            targetOfParts(recvbuf, recvoffset, recvcounts, rdispls, recvtype, more, scratch);
+        long to = targetOfParts(recvbuf, recvoffset, recvcounts, rdispls, recvtype, more, scratch);
         MPIException.check(Native.call(Native.ALLTOALLV, from, words, words + 4L * ranks,
             sendtype.handle, to, more, more + 4L * ranks, recvtype.handle, handle));
         unpackParts(recvbuf, recvoffset, recvcounts, rdispls, recvtype, to);
@@ -428,26 +425,25 @@ public class Intracomm extends Comm {
         if (receives) Buffers.checkWritable(recvbuf, recvoffset, count, datatype);
         usable(op);
         if (datatype.ofObjects()) {
-            Objects.reduce(this, sendbuf, sendoffset, ints(1, count), recvbuf, recvoffset,
-                datatype, op, root, false);
+            Objects.reduce(this, sendbuf, sendoffset, ints(1, count), recvbuf, recvoffset, datatype,
+                op, root, false);
             return;
         }
         long operation = op.handleFor(datatype), type = op.typeOf(datatype);
         long from = Buffers.source(sendbuf, sendoffset, count, elements, datatype, scratch);
-        long to =
-            receives ? Buffers.target(recvbuf, recvoffset, elements, datatype, scratch) : 0;
-        MPIException.check(Native.call(Native.REDUCE, from, to, op.countOf(datatype, count), type,
-            operation, root, handle));
+        long to = receives ? Buffers.target(recvbuf, recvoffset, elements, datatype, scratch) : 0;
+        MPIException.check(Native.call(
+            Native.REDUCE, from, to, op.countOf(datatype, count), type, operation, root, handle));
         op.rethrow();
         if (receives) deliver(recvbuf, recvoffset, elements, datatype, to, scratch);
         Reference.reachabilityFence(sendbuf);
     }
 
     /** Reduces the items of all ranks, one by one, to all ranks. */
-    public void Allreduce(Object sendbuf, int sendoffset, Object recvbuf, int recvoffset,
-        int count, Datatype datatype, Op op) throws MPIException {
-        reduceToAll(Native.ALLREDUCE, sendbuf, sendoffset, recvbuf, recvoffset, count, datatype,
-            op, false);
+    public void Allreduce(Object sendbuf, int sendoffset, Object recvbuf, int recvoffset, int count,
+        Datatype datatype, Op op) throws MPIException {
+        reduceToAll(
+            Native.ALLREDUCE, sendbuf, sendoffset, recvbuf, recvoffset, count, datatype, op, false);
     }
 
     /** Reduces, at each rank, the items of the ranks up to this one. */
@@ -457,23 +453,23 @@ public class Intracomm extends Comm {
             Native.SCAN, sendbuf, sendoffset, recvbuf, recvoffset, count, datatype, op, true);
     }
 
-    private void reduceToAll(java.lang.invoke.MethodHandle function, Object sendbuf,
-        int sendoffset, Object recvbuf, int recvoffset, int count, Datatype datatype, Op op,
-        boolean prefix) throws MPIException {
+    private void reduceToAll(java.lang.invoke.MethodHandle function, Object sendbuf, int sendoffset,
+        Object recvbuf, int recvoffset, int count, Datatype datatype, Op op, boolean prefix)
+        throws MPIException {
         Scratch scratch = enter();
         int elements = Buffers.check(sendbuf, sendoffset, count, datatype);
         Buffers.checkWritable(recvbuf, recvoffset, count, datatype);
         usable(op);
         if (datatype.ofObjects()) {
-            Objects.reduce(this, sendbuf, sendoffset, ints(1, count), recvbuf, recvoffset,
-                datatype, op, -1, prefix);
+            Objects.reduce(this, sendbuf, sendoffset, ints(1, count), recvbuf, recvoffset, datatype,
+                op, -1, prefix);
             return;
         }
         long operation = op.handleFor(datatype), type = op.typeOf(datatype);
         long from = Buffers.source(sendbuf, sendoffset, count, elements, datatype, scratch);
         long to = Buffers.target(recvbuf, recvoffset, elements, datatype, scratch);
-        MPIException.check(Native.call(
-            function, from, to, op.countOf(datatype, count), type, operation, handle));
+        MPIException.check(
+            Native.call(function, from, to, op.countOf(datatype, count), type, operation, handle));
         op.rethrow();
         deliver(recvbuf, recvoffset, elements, datatype, to, scratch);
         Reference.reachabilityFence(sendbuf);

@@ -97,15 +97,13 @@ public class MPI {
         if (Native.FAILURE != null) throw new MPIException(Native.FAILURE);
         if (state != BEFORE) throw new MPIException("MPI.Init has been called already");
         Scratch scratch = Scratch.get();
-        MPIException.check(
-            Native.call(Native.INIT_THREAD, 0, 0, wantedThreads(), scratch.out));
+        MPIException.check(Native.call(Native.INIT_THREAD, 0, 0, wantedThreads(), scratch.out));
         provided = Native.getInt(scratch.out);
         if (provided < THREAD_SERIALIZED) only = Thread.currentThread();
         state = RUNNING;
         long world = Native.ABI.handle("COMM_WORLD"), self = Native.ABI.handle("COMM_SELF");
         for (long comm : new long[] {world, self})
-            MPIException.check(
-                Native.call(Native.SET_ERRHANDLER, comm, ERRORS_RETURN.handle));
+            MPIException.check(Native.call(Native.SET_ERRHANDLER, comm, ERRORS_RETURN.handle));
         COMM_WORLD = new Intracomm(world);
         COMM_SELF = new Intracomm(self);
         Object most = COMM_WORLD.Attr_get(TAG_UB);
@@ -121,8 +119,8 @@ public class MPI {
             case "single" -> THREAD_SINGLE;
             case "serialized" -> THREAD_SERIALIZED;
             case "multiple" -> THREAD_MULTIPLE;
-            default
-                -> throw new MPIException("the property mpi.threads is '" + wanted
+            default ->
+                throw new MPIException("the property mpi.threads is '" + wanted
                     + "', not single, serialized or multiple");
         };
     }

@@ -29,9 +29,8 @@ import java.util.List;
  */
 final class Native {
     /** Names of the library, in the order in which they are looked for. */
-    private static final List<String> NAMES =
-        List.of("libmpi.so.40", "libmpi.so.12", "libmpich.so.12", "libmpi_abi.so.1",
-            "libmpi_abi.so.0", "libmpi_abi.so", "libmpi.so");
+    private static final List<String> NAMES = List.of("libmpi.so.40", "libmpi.so.12",
+        "libmpich.so.12", "libmpi_abi.so.1", "libmpi_abi.so.0", "libmpi_abi.so", "libmpi.so");
 
     private static final Linker LINKER = Linker.nativeLinker();
     /** All of the memory, by address. */
@@ -84,8 +83,7 @@ final class Native {
     static final MethodHandle INIT_THREAD = bind("MPI_Init_thread", 4),
                               FINALIZE = bind("MPI_Finalize", 0),
                               INITIALIZED = bind("MPI_Initialized", 1),
-                              FINALIZED = bind("MPI_Finalized", 1),
-                              ABORT = bind("MPI_Abort", 2),
+                              FINALIZED = bind("MPI_Finalized", 1), ABORT = bind("MPI_Abort", 2),
                               PROCESSOR_NAME = bind("MPI_Get_processor_name", 2),
                               LIBRARY_VERSION = bind("MPI_Get_library_version", 2),
                               ERROR_STRING = bind("MPI_Error_string", 3),
@@ -124,8 +122,7 @@ final class Native {
                               ALLGATHER = bind("MPI_Allgather", 7),
                               ALLGATHERV = bind("MPI_Allgatherv", 8),
                               ALLTOALL = bind("MPI_Alltoall", 7),
-                              ALLTOALLV = bind("MPI_Alltoallv", 9),
-                              REDUCE = bind("MPI_Reduce", 7),
+                              ALLTOALLV = bind("MPI_Alltoallv", 9), REDUCE = bind("MPI_Reduce", 7),
                               ALLREDUCE = bind("MPI_Allreduce", 6),
                               REDUCE_SCATTER = bind("MPI_Reduce_scatter", 6),
                               SCAN = bind("MPI_Scan", 6), OP_CREATE = bind("MPI_Op_create", 3),
@@ -133,48 +130,32 @@ final class Native {
                               TYPE_CONTIGUOUS = bind("MPI_Type_contiguous", 3),
                               TYPE_COMMIT = bind("MPI_Type_commit", 1);
 
-    static final MethodHandle COMM_RANK = bind("MPI_Comm_rank", 2),
-                              COMM_SIZE = bind("MPI_Comm_size", 2),
-                              COMM_REMOTE_SIZE = bind("MPI_Comm_remote_size", 2),
-                              COMM_GROUP = bind("MPI_Comm_group", 2),
-                              COMM_REMOTE_GROUP = bind("MPI_Comm_remote_group", 2),
-                              COMM_COMPARE = bind("MPI_Comm_compare", 3),
-                              COMM_DUP = bind("MPI_Comm_dup", 2),
-                              COMM_FREE = bind("MPI_Comm_free", 1),
-                              COMM_SPLIT = bind("MPI_Comm_split", 4),
-                              COMM_CREATE = bind("MPI_Comm_create", 3),
-                              COMM_TEST_INTER = bind("MPI_Comm_test_inter", 2),
-                              COMM_GET_ATTR = bind("MPI_Comm_get_attr", 4),
-                              INTERCOMM_CREATE = bind("MPI_Intercomm_create", 6),
-                              INTERCOMM_MERGE = bind("MPI_Intercomm_merge", 3),
-                              GROUP_SIZE = bind("MPI_Group_size", 2),
-                              GROUP_RANK = bind("MPI_Group_rank", 2),
-                              GROUP_FREE = bind("MPI_Group_free", 1),
-                              GROUP_COMPARE = bind("MPI_Group_compare", 3),
-                              GROUP_UNION = bind("MPI_Group_union", 3),
-                              GROUP_INTERSECTION = bind("MPI_Group_intersection", 3),
-                              GROUP_DIFFERENCE = bind("MPI_Group_difference", 3),
-                              GROUP_INCL = bind("MPI_Group_incl", 4),
-                              GROUP_EXCL = bind("MPI_Group_excl", 4),
-                              GROUP_RANGE_INCL = bind("MPI_Group_range_incl", 4),
-                              GROUP_RANGE_EXCL = bind("MPI_Group_range_excl", 4),
-                              GROUP_TRANSLATE = bind("MPI_Group_translate_ranks", 5),
-                              TOPO_TEST = bind("MPI_Topo_test", 2),
-                              DIMS_CREATE = bind("MPI_Dims_create", 3),
-                              CART_CREATE = bind("MPI_Cart_create", 6),
-                              CARTDIM_GET = bind("MPI_Cartdim_get", 2),
-                              CART_GET = bind("MPI_Cart_get", 5),
-                              CART_RANK = bind("MPI_Cart_rank", 3),
-                              CART_COORDS = bind("MPI_Cart_coords", 4),
-                              CART_SHIFT = bind("MPI_Cart_shift", 5),
-                              CART_SUB = bind("MPI_Cart_sub", 3),
-                              CART_MAP = bind("MPI_Cart_map", 5),
-                              GRAPH_CREATE = bind("MPI_Graph_create", 6),
-                              GRAPHDIMS_GET = bind("MPI_Graphdims_get", 3),
-                              GRAPH_GET = bind("MPI_Graph_get", 5),
-                              GRAPH_COUNT = bind("MPI_Graph_neighbors_count", 3),
-                              GRAPH_NEIGHBORS = bind("MPI_Graph_neighbors", 4),
-                              GRAPH_MAP = bind("MPI_Graph_map", 5);
+    static final MethodHandle
+        COMM_RANK = bind("MPI_Comm_rank", 2),
+        COMM_SIZE = bind("MPI_Comm_size", 2), COMM_REMOTE_SIZE = bind("MPI_Comm_remote_size", 2),
+        COMM_GROUP = bind("MPI_Comm_group", 2),
+        COMM_REMOTE_GROUP = bind("MPI_Comm_remote_group", 2),
+        COMM_COMPARE = bind("MPI_Comm_compare", 3), COMM_DUP = bind("MPI_Comm_dup", 2),
+        COMM_FREE = bind("MPI_Comm_free", 1), COMM_SPLIT = bind("MPI_Comm_split", 4),
+        COMM_CREATE = bind("MPI_Comm_create", 3), COMM_TEST_INTER = bind("MPI_Comm_test_inter", 2),
+        COMM_GET_ATTR = bind("MPI_Comm_get_attr", 4),
+        INTERCOMM_CREATE = bind("MPI_Intercomm_create", 6),
+        INTERCOMM_MERGE = bind("MPI_Intercomm_merge", 3), GROUP_SIZE = bind("MPI_Group_size", 2),
+        GROUP_RANK = bind("MPI_Group_rank", 2), GROUP_FREE = bind("MPI_Group_free", 1),
+        GROUP_COMPARE = bind("MPI_Group_compare", 3), GROUP_UNION = bind("MPI_Group_union", 3),
+        GROUP_INTERSECTION = bind("MPI_Group_intersection", 3),
+        GROUP_DIFFERENCE = bind("MPI_Group_difference", 3), GROUP_INCL = bind("MPI_Group_incl", 4),
+        GROUP_EXCL = bind("MPI_Group_excl", 4), GROUP_RANGE_INCL = bind("MPI_Group_range_incl", 4),
+        GROUP_RANGE_EXCL = bind("MPI_Group_range_excl", 4),
+        GROUP_TRANSLATE = bind("MPI_Group_translate_ranks", 5),
+        TOPO_TEST = bind("MPI_Topo_test", 2), DIMS_CREATE = bind("MPI_Dims_create", 3),
+        CART_CREATE = bind("MPI_Cart_create", 6), CARTDIM_GET = bind("MPI_Cartdim_get", 2),
+        CART_GET = bind("MPI_Cart_get", 5), CART_RANK = bind("MPI_Cart_rank", 3),
+        CART_COORDS = bind("MPI_Cart_coords", 4), CART_SHIFT = bind("MPI_Cart_shift", 5),
+        CART_SUB = bind("MPI_Cart_sub", 3), CART_MAP = bind("MPI_Cart_map", 5),
+        GRAPH_CREATE = bind("MPI_Graph_create", 6), GRAPHDIMS_GET = bind("MPI_Graphdims_get", 3),
+        GRAPH_GET = bind("MPI_Graph_get", 5), GRAPH_COUNT = bind("MPI_Graph_neighbors_count", 3),
+        GRAPH_NEIGHBORS = bind("MPI_Graph_neighbors", 4), GRAPH_MAP = bind("MPI_Graph_map", 5);
 
     /** {@code MPI_Mrecv} into a heap array: only of a message that has arrived. */
     private static final MethodHandle MRECV_HEAP = heapHandle();
@@ -327,8 +308,7 @@ final class Native {
     static long upcall(MethodHandle method) {
         ValueLayout.OfLong word = ValueLayout.JAVA_LONG;
         return LINKER
-            .upcallStub(
-                method, FunctionDescriptor.ofVoid(word, word, word, word), Arena.global())
+            .upcallStub(method, FunctionDescriptor.ofVoid(word, word, word, word), Arena.global())
             .address();
     }
 
@@ -436,7 +416,8 @@ final class Native {
         }
     }
 
-    static int call(MethodHandle function, long a, long b, long c, long d, long e, long f, long g, long h) {
+    static int call(
+        MethodHandle function, long a, long b, long c, long d, long e, long f, long g, long h) {
         try {
             return (int) function.invokeExact(a, b, c, d, e, f, g, h);
         } catch (Throwable thrown) {
@@ -444,7 +425,8 @@ final class Native {
         }
     }
 
-    static int call(MethodHandle function, long a, long b, long c, long d, long e, long f, long g, long h, long i) {
+    static int call(MethodHandle function, long a, long b, long c, long d, long e, long f, long g,
+        long h, long i) {
         try {
             return (int) function.invokeExact(a, b, c, d, e, f, g, h, i);
         } catch (Throwable thrown) {
@@ -452,7 +434,8 @@ final class Native {
         }
     }
 
-    static int call(MethodHandle function, long a, long b, long c, long d, long e, long f, long g, long h, long i, long j, long k, long l) {
+    static int call(MethodHandle function, long a, long b, long c, long d, long e, long f, long g,
+        long h, long i, long j, long k, long l) {
         try {
             return (int) function.invokeExact(a, b, c, d, e, f, g, h, i, j, k, l);
         } catch (Throwable thrown) {

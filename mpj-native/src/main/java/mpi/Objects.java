@@ -81,12 +81,12 @@ final class Objects {
     }
 
     /** Receives the message that a probe has matched: its native handle is at `scratch.out`. */
-    private static Status matched(Scratch scratch, Object buf, int offset, int count,
-        Datatype type) throws MPIException {
+    private static Status matched(Scratch scratch, Object buf, int offset, int count, Datatype type)
+        throws MPIException {
         int bytes = (int) Status.bytes(scratch.status, scratch);
         long memory = scratch.receive(bytes);
-        MPIException.check(Native.call(
-            Native.MRECV, memory, bytes, Native.BYTE, scratch.out, scratch.status));
+        MPIException.check(
+            Native.call(Native.MRECV, memory, bytes, Native.BYTE, scratch.out, scratch.status));
         byte[] message = new byte[bytes];
         Buffers.unpack(message, 0, bytes, MPI.BYTE, memory);
         Status status = Status.of(scratch.status, bytes);
@@ -95,8 +95,8 @@ final class Objects {
 
     static Status receive(Comm comm, Object buf, int offset, int count, Datatype type, int source,
         int tag, Scratch scratch) throws MPIException {
-        MPIException.check(Native.call(
-            Native.MPROBE, source, tag, comm.handle, scratch.out, scratch.status));
+        MPIException.check(
+            Native.call(Native.MPROBE, source, tag, comm.handle, scratch.out, scratch.status));
         return matched(scratch, buf, offset, count, type);
     }
 
@@ -221,8 +221,7 @@ final class Objects {
     static void bcast(Intracomm comm, Object buf, int offset, int count, Datatype type, int root)
         throws MPIException {
         boolean sends = comm.Rank() == root;
-        byte[][] got =
-            exchange(comm, same(comm, sends ? bytes(buf, offset, count, type) : null));
+        byte[][] got = exchange(comm, same(comm, sends ? bytes(buf, offset, count, type) : null));
         if (!sends) store(got[root], buf, offset, count, type);
     }
 
@@ -235,8 +234,7 @@ final class Objects {
      */
     static void move(Intracomm comm, Object sendbuf, int sendoffset, int[] sendcounts,
         int[] senddispls, Datatype sendtype, Object recvbuf, int recvoffset, int[] recvcounts,
-        int[] recvdispls, Datatype recvtype, boolean toAll, int to, int from)
-        throws MPIException {
+        int[] recvdispls, Datatype recvtype, boolean toAll, int to, int from) throws MPIException {
         int ranks = comm.Size(), rank = comm.Rank();
         byte[][] messages = new byte[ranks][];
         for (int r = 0; r < ranks; r++) {

@@ -94,8 +94,7 @@ public class Op {
             boolean logical = name.startsWith("L") || name.startsWith("B");
             if (type.kind == Datatype.Kind.BOOLEAN && !logical)
                 throw new MPIException(name + " is not defined for BOOLEAN");
-            if (logical
-                && (type.kind == Datatype.Kind.FLOAT || type.kind == Datatype.Kind.DOUBLE))
+            if (logical && (type.kind == Datatype.Kind.FLOAT || type.kind == Datatype.Kind.DOUBLE))
                 throw new MPIException(name + " is not defined for " + type.kind);
             return handle;
         }
@@ -107,12 +106,11 @@ public class Op {
         if (called != 0) return called;
         try {
             MethodHandle method = Native.lookup().findVirtual(Op.class, "called",
-                MethodType.methodType(
-                    void.class, long.class, long.class, long.class, long.class));
+                MethodType.methodType(void.class, long.class, long.class, long.class, long.class));
             long function = Native.upcall(MethodHandles.insertArguments(method, 0, this));
             Scratch scratch = Scratch.get();
-            MPIException.check(Native.call(
-                Native.OP_CREATE, function, commutes ? 1 : 0, scratch.out));
+            MPIException.check(
+                Native.call(Native.OP_CREATE, function, commutes ? 1 : 0, scratch.out));
             called = Native.getHandle(scratch.out);
             return called;
         } catch (ReflectiveOperationException impossible) {
@@ -179,8 +177,8 @@ public class Op {
         }
 
         @Override
-        public void Call(Object in, int inoffset, Object inout, int inoutoffset, int count,
-            Datatype datatype) {
+        public void Call(
+            Object in, int inoffset, Object inout, int inoutoffset, int count, Datatype datatype) {
             for (int i = 0; i < count; i++) {
                 int a = inoffset + 2 * i, b = inoutoffset + 2 * i;
                 int order = compare(in, a, inout, b);

@@ -196,16 +196,27 @@ public class Request {
                 requests[i] == null ? Native.REQUEST_NULL : requests[i].handle);
     }
 
+    private static void clear(long statuses, int n) {
+        for (int i = 0; i < n; i++)
+            Native.putInt(statuses + (long) i * Native.STATUS_BYTES + Native.ERROR_AT, 0);
+    }
+
+    /** The code of a call, where Open MPI says success although a status has an error. */
+    private static int inStatus(int code, long statuses, int n) {
+        for (int i = 0; i < n && code == 0; i++)
+            if (Native.getInt(statuses + (long) i * Native.STATUS_BYTES + Native.ERROR_AT) != 0)
+                return Native.ERR_IN_STATUS;
+        return code;
+    }
+
     private static long left(long handles, int index) {
         return Native.getHandle(handles + (long) index * Native.HANDLE_BYTES);
     }
 
     private static Status done(
-        Request[] requests, int i, long handles, long status, Scratch scratch)
-        throws MPIException {
+        Request[] requests, int i, long handles, long status, Scratch scratch) throws MPIException {
         Request request = requests[i];
-        if (request == null || request.handle == Native.REQUEST_NULL)
-            return at(Status.empty(), i);
+        if (request == null || request.handle == Native.REQUEST_NULL) return at(Status.empty(), i);
         return at(request.finish(scratch, status, left(handles, i)), i);
     }
 
@@ -218,8 +229,8 @@ public class Request {
             if (request == null || request.handle == Native.REQUEST_NULL) continue;
             long left = left(handles, i);
             if (code == Native.ERR_IN_STATUS && statuses != 0 && error == null) {
-                int own = Native.getInt(
-                    statuses + (long) i * Native.STATUS_BYTES + Native.ERROR_AT);
+                int own =
+                    Native.getInt(statuses + (long) i * Native.STATUS_BYTES + Native.ERROR_AT);
                 if (own > 0 && own != code) error = MPIException.of(own);
             }
             if (left == Native.REQUEST_NULL) {
@@ -265,8 +276,8 @@ public class Request {
         int n = array_of_requests.length;
         long handles = scratch.send((long) n * Native.HANDLE_BYTES);
         put(array_of_requests, handles);
-        int code = Native.call(
-            Native.TESTANY, n, handles, scratch.out, scratch.out + 8, scratch.status);
+        int code =
+            Native.call(Native.TESTANY, n, handles, scratch.out, scratch.out + 8, scratch.status);
         if (code != 0) throw failed(array_of_requests, code, handles, 0, scratch);
         if (Native.getInt(scratch.out + 8) == 0) return null;
         int index = Native.getInt(scratch.out);
@@ -298,11 +309,12 @@ public class Request {
         long handles = scratch.send((long) n * Native.HANDLE_BYTES),
              all = scratch.receive((long) n * Native.STATUS_BYTES);
         put(array_of_requests, handles);
-        int code = Native.call(Native.WAITALL, n, handles, all);
+        clear(all, n);
+        int code = inStatus(Native.call(Native.WAITALL, n, handles, all), all, n);
         if (code != 0) throw failed(array_of_requests, code, handles, all, scratch);
         for (int i = 0; i < n; i++)
-            statuses[i] = done(
-                array_of_requests, i, handles, all + (long) i * Native.STATUS_BYTES, scratch);
+            statuses[i] =
+                done(array_of_requests, i, handles, all + (long) i * Native.STATUS_BYTES, scratch);
         return statuses;
     }
 
@@ -319,7 +331,8 @@ public class Request {
         long handles = scratch.send((long) n * Native.HANDLE_BYTES),
              all = scratch.receive((long) n * Native.STATUS_BYTES);
         put(array_of_requests, handles);
-        int code = Native.call(Native.TESTALL, n, handles, scratch.out, all);
+        clear(all, n);
+        int code = inStatus(Native.call(Native.TESTALL, n, handles, scratch.out, all), all, n);
         if (code != 0) throw failed(array_of_requests, code, handles, all, scratch);
         if (Native.getInt(scratch.out) == 0) return null;
         Status[] statuses = new Status[n];
@@ -327,8 +340,8 @@ public class Request {
             Request request = array_of_requests[i];
             statuses[i] = request != null && request.deferred()
                 ? at(request.tryDeferred(), i)
-                : done(array_of_requests, i, handles, all + (long) i * Native.STATUS_BYTES,
-                    scratch);
+                : done(
+                      array_of_requests, i, handles, all + (long) i * Native.STATUS_BYTES, scratch);
         }
         return statuses;
     }
@@ -364,8 +377,7 @@ public class Request {
         Scratch scratch = Scratch.get();
         int n = requests.length;
         long handles = scratch.send((long) n * Native.HANDLE_BYTES),
-             all = scratch.receive((long) n * Native.STATUS_BYTES),
-             indices = scratch.words(4L * n);
+             all = scratch.receive((long) n * Native.STATUS_BYTES), indices = scratch.words(4L * n);
         put(requests, handles);
         int code = Native.call(
             wait ? Native.WAITSOME : Native.TESTSOME, n, handles, scratch.out, indices, all);

@@ -81,8 +81,7 @@ public final class CollectivesTest {
             world.Gatherv(own(), 1, rank + 1, MPI.INT, all, 1, counts(), starts(), MPI.INT, root);
             if (rank == root) same(parts(), all);
             int[] got = new int[ranks + 2];
-            world.Scatterv(
-                all, 1, counts(), starts(), MPI.INT, got, 1, rank + 1, MPI.INT, root);
+            world.Scatterv(all, 1, counts(), starts(), MPI.INT, got, 1, rank + 1, MPI.INT, root);
             same(own(), got);
         }
     }
@@ -118,8 +117,7 @@ public final class CollectivesTest {
             receive[r] = rank + 1;
             places[r] = (ranks - 1 - r) * (rank + 2);
         }
-        world.Alltoallv(
-            from, 1, counts(), starts(), MPI.INT, to, 0, receive, places, MPI.INT);
+        world.Alltoallv(from, 1, counts(), starts(), MPI.INT, to, 0, receive, places, MPI.INT);
         for (int r = 0; r < ranks; r++) {
             for (int i = 0; i <= rank; i++) same(100 * rank + i, to[places[r] + i]);
             same(0, to[places[r] + rank + 1]);
@@ -138,8 +136,7 @@ public final class CollectivesTest {
             receive[r] = rank + 1;
             places[r] = r * (rank + 2);
         }
-        world.Alltoallv(
-            from, 1, counts(), starts(), MPI.INT, to, 2, receive, places, MPI.INT);
+        world.Alltoallv(from, 1, counts(), starts(), MPI.INT, to, 2, receive, places, MPI.INT);
         for (int r = 0; r < ranks; r++)
             for (int i = 0; i <= rank; i++) same(100 * rank + i, to.get(2 + places[r] + i));
         from.put(0, rank);

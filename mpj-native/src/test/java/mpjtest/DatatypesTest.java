@@ -99,8 +99,8 @@ public final class DatatypesTest {
     }
 
     public static void collectivesOfGaps() throws MPIException {
-        Datatype odd = Datatype.Struct(new int[] {1, 1, 1}, new int[] {0, 1, 2},
-            new Datatype[] {MPI.LB, MPI.INT, MPI.UB});
+        Datatype odd = Datatype.Struct(
+            new int[] {1, 1, 1}, new int[] {0, 1, 2}, new Datatype[] {MPI.LB, MPI.INT, MPI.UB});
         odd.Commit();
         int ranks = world.Size();
         int[] all = new int[2 * ranks];
@@ -132,17 +132,18 @@ public final class DatatypesTest {
         uncommitted.Free();
         refused("has been freed", () -> world.Send(NUMBERS, 0, 1, uncommitted, 0, 0));
         refused("marker", () -> world.Send(NUMBERS, 0, 1, MPI.UB, 0, 0));
-        refused("same basic type", ()
-            -> Datatype.Struct(new int[] {1, 1}, new int[] {0, 1},
-                new Datatype[] {MPI.INT, MPI.LONG}));
+        refused("same basic type",
+            ()
+                -> Datatype.Struct(
+                    new int[] {1, 1}, new int[] {0, 1}, new Datatype[] {MPI.INT, MPI.LONG}));
         refused("negative", () -> Datatype.Contiguous(-1, MPI.INT));
         refused("negative", () -> Datatype.Vector(1, -1, 1, MPI.INT));
         refused("old datatype is null", () -> Datatype.Vector(1, 1, 1, null));
         refused("1 block lengths, but 2 displacements",
             () -> Datatype.Indexed(new int[1], new int[2], MPI.INT));
         refused("more than an int", () -> Datatype.Vector(3, 1, 1 << 30, MPI.INT));
-        refused("at least one element",
-            () -> Datatype.Struct(new int[0], new int[0], new Datatype[0]));
+        refused(
+            "at least one element", () -> Datatype.Struct(new int[0], new int[0], new Datatype[0]));
         refused("cannot be freed", () -> MPI.INT.Free());
     }
 }

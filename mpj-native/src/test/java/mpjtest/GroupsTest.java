@@ -34,8 +34,7 @@ public final class GroupsTest {
         Group turned = all.Range_incl(new int[][] {{ranks - 1, 0, -1}});
         same(ranks - 1 - rank, turned.Rank());
         same(ranks == 1 ? MPI.IDENT : MPI.SIMILAR, Group.Compare(all, turned));
-        same(new int[] {ranks - 1},
-            Group.Translate_ranks(all, new int[] {0}, turned));
+        same(new int[] {ranks - 1}, Group.Translate_ranks(all, new int[] {0}, turned));
         same(0, all.Range_excl(new int[][] {{0, ranks - 1, 1}}).Size());
         turned.Free();
         holds(turned.Is_null(), "a freed group is null");

@@ -16,10 +16,9 @@ import mpi.MPIException;
  * run each test; rank 0 prints a line for each. The exit status is 1 if any failed.
  */
 public final class Main {
-    private static final List<Class<?>> CLASSES =
-        List.of(MessagesTest.class, RequestsTest.class, DatatypesTest.class, CollectivesTest.class,
-            ReductionsTest.class, GroupsTest.class, TopologiesTest.class, ObjectsTest.class,
-            ErrorsTest.class, ThreadsTest.class);
+    private static final List<Class<?>> CLASSES = List.of(MessagesTest.class, RequestsTest.class,
+        DatatypesTest.class, CollectivesTest.class, ReductionsTest.class, GroupsTest.class,
+        TopologiesTest.class, ObjectsTest.class, ErrorsTest.class, ThreadsTest.class);
 
     static Intracomm world;
     static int rank, ranks;
@@ -66,7 +65,7 @@ public final class Main {
             wrong[0] = 1;
             System.out.println("rank " + rank + " of " + name + ": " + error.getCause());
             for (StackTraceElement frame : error.getCause().getStackTrace())
-                if (frame.getClassName().startsWith("mpi")) System.out.println("    " + frame);
+                if (frame.getClassName().startsWith("mp")) System.out.println("    " + frame);
             System.out.flush();
         }
         world.Allreduce(wrong, 0, any, 0, 1, MPI.INT, MPI.SUM);

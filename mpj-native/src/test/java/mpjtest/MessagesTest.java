@@ -76,8 +76,7 @@ public final class MessagesTest {
             same(4.5 + previous(world), b.getDouble(24));
             IntBuffer ints = a.asIntBuffer();
             ints.put(5, 42);
-            Request received =
-                world.Irecv(b.asIntBuffer(), 0, 1, MPI.INT, previous(world), 3);
+            Request received = world.Irecv(b.asIntBuffer(), 0, 1, MPI.INT, previous(world), 3);
             world.Send(ints, 5, 1, MPI.INT, next(world), 3);
             received.Wait();
             same(42, b.getInt(0));
@@ -91,8 +90,8 @@ public final class MessagesTest {
             same(1 << 17, status.Get_count(MPI.LONG));
             same(7L + previous(world), b.getAtIndex(ValueLayout.JAVA_LONG, 100000));
             MemorySegment heap = MemorySegment.ofArray(new long[3]);
-            world.Sendrecv(a, 100000, 1, MPI.LONG, next(world), 4, heap, 1, 1, MPI.LONG,
-                previous(world), 4);
+            world.Sendrecv(
+                a, 100000, 1, MPI.LONG, next(world), 4, heap, 1, 1, MPI.LONG, previous(world), 4);
             same(7L + previous(world), heap.getAtIndex(ValueLayout.JAVA_LONG, 1));
         }
     }
@@ -176,14 +175,13 @@ public final class MessagesTest {
         same(0, status.Get_count(MPI.INT));
         same(3, value[0]);
         double[] large = new double[20000];
-        same(MPI.PROC_NULL,
-            world.Recv(large, 0, 20000, MPI.DOUBLE, MPI.PROC_NULL, 0).source);
+        same(MPI.PROC_NULL, world.Recv(large, 0, 20000, MPI.DOUBLE, MPI.PROC_NULL, 0).source);
     }
 
     public static void sendrecv() throws MPIException {
         int[] from = {rank, rank + 1}, to = new int[2];
-        Status status = world.Sendrecv(from, 0, 2, MPI.INT, next(world), 1, to, 0, 2, MPI.INT,
-            previous(world), 1);
+        Status status = world.Sendrecv(
+            from, 0, 2, MPI.INT, next(world), 1, to, 0, 2, MPI.INT, previous(world), 1);
         same(new int[] {previous(world), previous(world) + 1}, to);
         same(previous(world), status.source);
         status = world.Sendrecv_replace(from, 1, 1, MPI.INT, next(world), 2, previous(world), 2);

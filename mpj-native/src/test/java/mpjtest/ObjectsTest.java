@@ -30,8 +30,8 @@ public final class ObjectsTest {
         request.Wait();
         same(new Object[] {null, "of " + previous(world), List.of(1, 2), null, null}, to);
         same(3, status.Get_count(MPI.OBJECT));
-        world.Sendrecv(from, 1, 1, MPI.OBJECT, next(world), 2, to, 0, 1, MPI.OBJECT,
-            previous(world), 2);
+        world.Sendrecv(
+            from, 1, 1, MPI.OBJECT, next(world), 2, to, 0, 1, MPI.OBJECT, previous(world), 2);
         same("of " + previous(world), to[0]);
         world.Sendrecv_replace(from, 1, 1, MPI.OBJECT, next(world), 3, previous(world), 3);
         same("of " + previous(world), from[1]);
@@ -90,8 +90,7 @@ public final class ObjectsTest {
             turned[r] = ranks - 1 - r;
         }
         world.Alltoallv(from, 0, ones, turned, MPI.OBJECT, to, 0, ones, turned, MPI.OBJECT);
-        for (int r = 0; r < ranks; r++)
-            same(r + " to " + (ranks - 1 - rank), to[ranks - 1 - r]);
+        for (int r = 0; r < ranks; r++) same(r + " to " + (ranks - 1 - rank), to[ranks - 1 - r]);
         world.Allgatherv(mine, 0, 1, MPI.OBJECT, all, 0, ones, turned, MPI.OBJECT);
         for (int r = 0; r < ranks; r++) same("of " + r, all[ranks - 1 - r]);
         world.Gatherv(mine, 0, 1, MPI.OBJECT, to, 0, ones, turned, MPI.OBJECT, 0);
@@ -103,8 +102,8 @@ public final class ObjectsTest {
     private static Op concatenation() throws MPIException {
         return new Op(new User_function() {
             @Override
-            public void Call(Object in, int inoffset, Object inout, int inoutoffset, int count,
-                Datatype type) {
+            public void Call(
+                Object in, int inoffset, Object inout, int inoutoffset, int count, Datatype type) {
                 for (int i = 0; i < count; i++)
                     ((Object[]) inout)[inoutoffset + i] =
                         ((Object[]) in)[inoffset + i] + "" + ((Object[]) inout)[inoutoffset + i];
@@ -161,10 +160,8 @@ public final class ObjectsTest {
     public static void wrongOnes() throws MPIException {
         Object[] thread = {Thread.currentThread()};
         refused("cannot be serialized", () -> world.Send(thread, 0, 1, MPI.OBJECT, rank, 0));
-        refused("known only after",
-            () -> world.Pack_size(1, MPI.OBJECT));
-        refused("no persistent requests",
-            () -> world.Send_init(thread, 0, 1, MPI.OBJECT, rank, 0));
+        refused("known only after", () -> world.Pack_size(1, MPI.OBJECT));
+        refused("no persistent requests", () -> world.Send_init(thread, 0, 1, MPI.OBJECT, rank, 0));
         Request request = world.Isend(new Object[] {1, 2}, 0, 2, MPI.OBJECT, rank, 9);
         refused("more than the receiver's 1",
             () -> world.Recv(new Object[1], 0, 1, MPI.OBJECT, rank, 9));

