@@ -44,7 +44,7 @@ WORKLOAD = (
 #: how these share them.
 DECISIVE = ("benchmark", "class", "processes", "threads", "placement", "page_size")
 #: Environments whose figures stand for others': the papers measured FastMPJ alone.
-STANDS_FOR = {"mpj": "fastmpj"}
+STANDS_FOR = {"mpj": "fastmpj", "mpj-native": "fastmpj", "mpj-native-mpich": "fastmpj"}
 #: Variables that are a message size where a curve bends -> the curve.
 BENDS = {"latency_blip_at": "latency", "bandwidth_drop_at": "bandwidth"}
 

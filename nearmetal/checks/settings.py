@@ -268,8 +268,8 @@ class JavaSettings(Plugin):
     The check names the class (`java_program`). Options and output are those of the program in C.
     """
 
-    #: `niodev`: a JVM a rank, over TCP; `threads`: all ranks in one JVM on one node.
-    #: :values: `niodev`, `threads`
+    #: `niodev`: a JVM a rank, over TCP; `threads`: all ranks in one JVM on one node. mpj-native
+    #: leaves it to the MPI library. :values: `niodev`, `threads`
     java_device = setting(str, "niodev", choices=("niodev", "threads"))
     #: Megabytes of a JVM's heap. Default: the partition's `java_heap_mb` (extras), or half of the
     #: JVM's part of the job's memory. :type: int
@@ -296,9 +296,8 @@ class JavaSettings(Plugin):
 
     @builtin.run_after("setup")
     def record_settings_of_jvms_alone(self):
-        if not self.runtime.java:
-            for name in OF_JVMS:
-                setattr(self, name, "")
+        for name in self.runtime.unused_settings():
+            setattr(self, name, "")
 
 
 @dataclass(frozen=True)

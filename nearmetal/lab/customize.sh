@@ -33,6 +33,8 @@ printf '#%%Module1.0\nmodule-whatis "MPJ Express from Debian"\nsetenv MPJ_HOME /
     > "$root/usr/share/modules/modulefiles/mpj"
 # `module avail` lists only the modules of the lab.
 (cd "$root/usr/share/modules/modulefiles" && rm -f dot module-git module-info modules null use.own)
+# Modules for jlink, 340 MB. Neither java nor javac reads them.
+rm -rf "$root"/usr/lib/jvm/*/jmods
 # Each lab makes these for its nodes.
 rm -f "$root/etc/hostname" "$root/etc/munge/munge.key"
 # The command `module` is also available in batch scripts.

@@ -187,6 +187,21 @@ def test_mpj_express_within_a_jvm(site):
     ]
 
 
+def test_mpj_native(site):
+    """It needs neither a library's directory nor ports."""
+    options = ("--library=native", "--heap=100", "--launch=launch.classes")
+    said, _, *started = site.started(*options, "Hello", "3", MPJ_HOME=None, FMPJ_HOME=None)
+    assert said == "# nearmetal jvm: library=native device=mpi heap=100MB gc=serial pages=default"
+    assert started == [
+        *COMMON,
+        "--enable-native-access=ALL-UNNAMED",
+        "-cp",
+        "launch.classes:classes",
+        "Hello",
+        "3",
+    ]
+
+
 def test_fastmpj_between_nodes(site):
     started = site.started("--library=fastmpj", "--heap=100", "--hosts={}-ib", "Hello", "3")
     jars = ("runtime", "mpj", "xxdev", "jhwloc", "niodev")

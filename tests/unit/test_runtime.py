@@ -99,6 +99,34 @@ def test_jvms_have_a_launcher_of_their_own_and_the_job_keeps_its(runtime):
     assert runtime("mpi").launcher(launcher).registered_name == "srun"
 
 
+def test_mpj_native_starts_as_programs_in_c(runtime):
+    own = getlauncher("srun")()
+    native = runtime("mpj", "mpj_native", settings={**SETTINGS, "device": "threads"})
+    assert native.launcher(own) is own and not native.one_process
+    assert native.obstacle("srun") == "" and "started with srun" in native.obstacle("mpirun")
+    build, compile_program = native.build_commands(PINGPONG)
+    assert build.endswith("/mpj-native/build.sh library.mpj-mpj_native")
+    assert not lacking(compile_program, "-cp library.mpj-mpj_native", "java/PingPong.java")
+    assert native.command(PINGPONG) == (
+        "sh java/launch/jvm.sh --library=native --classes=classes.mpj-mpj_native "
+        "--launch=library.mpj-mpj_native --heap=64 --gc=auto --pages=default --warm-up=30 PingPong"
+    )
+    assert native.asked() == {
+        "library": "native",
+        "device": "mpi",
+        "pages": "default",
+        "heap": "64MB",
+    }
+    # The results record no device that the library does not choose by itself.
+    assert native.unused_settings() == ("java_device",) and not runtime("mpj").unused_settings()
+    assert "java_gc" in runtime("mpi").unused_settings()
+
+
+def test_mpj_native_needs_a_checkout(runtime, monkeypatch, tmp_path):
+    monkeypatch.setattr("nearmetal.checks.runtime.jvm.NATIVE", tmp_path)
+    assert "use a checkout" in runtime("mpj", "mpj_native").obstacle("srun")
+
+
 def test_an_image_is_verified_for_the_launcher_that_starts_it(runtime):
     of_image = runtime("mpi", "installed", image="openmpi")
     for launcher, pmi in (("srun", "pmix"), ("mpirun", "none")):

@@ -167,6 +167,7 @@ def test_environments(configuration):
         "mpich",
         "gnu",
         "mpj",
+        "mpj-native",
         "fastmpj",
         "openmpi-sif",
         "mpich-sif",

@@ -11,7 +11,7 @@ from nearmetal.checks.programs import (
     presence,
     single_source,
 )
-from nearmetal.checks.settings import OMP_FLAG
+from nearmetal.checks.settings import OF_JVMS, OMP_FLAG
 
 
 class Bare:
@@ -49,6 +49,10 @@ class Bare:
     def is_compiled(self, program: Program) -> bool:
         """Whether ReFrame compiles the program as one source."""
         return program.is_ours and not self.installed
+
+    def unused_settings(self) -> tuple[str, ...]:
+        """Settings of a check that mean nothing here. Its results do not record them."""
+        return OF_JVMS
 
     def build_system(self, program: Program):
         """The build system of a check that runs the program."""

@@ -1,10 +1,15 @@
-"""The runtime of programs in Java: JVMs that srun starts (environments with the feature `mpj`)."""
+"""The runtime of programs in Java: JVMs that srun starts (environments with the feature `mpj`).
+
+MPJ Express and FastMPJ have a launcher of their own, `srun-mpj`. With mpj-native the ranks start as
+those of programs in C, since its messages go through the cluster's own MPI library.
+"""
 
 import os
 import re
 import shlex
 from pathlib import Path
 
+from nearmetal.checkout import CHECKOUT
 from nearmetal.checks.parsing import ParseError, request
 from nearmetal.checks.parsing.java import parse_jvm
 from nearmetal.checks.runtime.bare import Bare, like
@@ -14,6 +19,8 @@ from nearmetal.site import srun_mpj  # registers the launcher, whoever wrote the
 
 #: Environment variable that holds the directory of a library's installation.
 HOMES = {"express": "MPJ_HOME", "fastmpj": "FMPJ_HOME"}
+#: Sources of mpj-native, and the script that compiles them.
+NATIVE = CHECKOUT / "mpj-native"
 #: Shell part of the launcher, in the build directory.
 SCRIPT = "java/launch/jvm.sh"
 
@@ -24,7 +31,8 @@ def in_java(environ) -> bool:
 
 
 def library(environ) -> str:
-    return "fastmpj" if "fastmpj" in environ.features else "express"
+    features = {"fastmpj": "fastmpj", "mpj_native": "native"}
+    return next((name for has, name in features.items() if has in environ.features), "express")
 
 
 def jvm_command(main: str, script: str = SCRIPT, **settings) -> str:
@@ -36,9 +44,11 @@ def jvm_command(main: str, script: str = SCRIPT, **settings) -> str:
 
 
 def directories(environ) -> tuple[str, str]:
-    """The directories of the program's classes and of the launcher's."""
+    """The directories of the program's classes, and of the launcher's or mpj-native's."""
     if image_of(environ):
         return f"{JAVA}/classes", f"{JAVA}/launch"
+    if library(environ) == "native":
+        return f"classes.{environ.name}", f"library.{environ.name}"
     return f"classes.{environ.name}", f"launch.{environ.name}"
 
 
@@ -50,10 +60,16 @@ def build_commands(environ, program: str) -> list[str]:
     """Commands that compile the launcher and a class of src/java/, or a file."""
     if image_of(environ):
         return ["true"]  # the image has it
-    home, (classes, launcher) = HOMES[library(environ)], directories(environ)
+    classes, launcher = directories(environ)
     # javac runs for a second. In that time C2 costs more than it saves.
-    javac = "javac -J-XX:TieredStopAtLevel=1 -J-XX:+UseSerialGC --release 17"
+    javac = "javac -J-XX:TieredStopAtLevel=1 -J-XX:+UseSerialGC"
     source = program if program.endswith(".java") else f"java/{program}.java"
+    if library(environ) == "native":
+        return [
+            f"sh {shlex.quote(str(NATIVE / 'build.sh'))} {launcher}",
+            f"{javac} -cp {launcher} -sourcepath java -d {classes} {shlex.quote(source)}",
+        ]
+    home, javac = HOMES[library(environ)], f"{javac} --release 17"
     commands = [
         (
             'command -v javac > /dev/null || { echo "javac is not on PATH: load the module of a '
@@ -84,7 +100,10 @@ class Jvm(Bare):
     def __init__(self, software: Bare, settings: dict):
         super().__init__(software.environ, software.partition)
         self.software, self.settings = software, settings
-        self.one_process = settings["device"] == "threads"
+        self.native = library(software.environ) == "native"
+        if self.native:  # its ranks are processes, and the MPI library chooses the device
+            self.settings = {**settings, "device": "mpi"}
+        self.one_process = self.settings["device"] == "threads"
 
     @property
     def image(self):
@@ -94,6 +113,8 @@ class Jvm(Bare):
         obstacle = self.software.obstacle(launcher)
         if obstacle:
             return obstacle
+        if self.native:
+            return self._obstacle_of_native(launcher)
         environ, home = self.environ, HOMES[library(self.environ)]
         named = environ.modules or environ.env_vars.get(home) or os.environ.get(home)
         if library(environ) == "fastmpj" and not named:
@@ -101,18 +122,27 @@ class Jvm(Bare):
                 f"{home} is not set. FastMPJ is each site's own licensed copy: give its directory "
                 f"in env_vars of the environment {environ.name}"
             )
-        if launcher not in ("srun", srun_mpj.NAME):
-            return (
-                f"its JVMs are started with srun, but {self.partition.fullname} has the launcher "
-                f"{launcher}"
-            )
-        return ""
+        return self._not_by_srun(launcher)
+
+    def _obstacle_of_native(self, launcher):
+        if not (NATIVE / "build.sh").exists():
+            return f"{self.environ.name} is built from {NATIVE}, which is not there: use a checkout"
+        return self._not_by_srun(launcher)
+
+    def _not_by_srun(self, launcher):
+        if launcher in ("srun", srun_mpj.NAME):
+            return ""
+        where = f"{self.partition.fullname} has the launcher {launcher}"
+        return f"its JVMs are started with srun, but {where}"
 
     def obstacle_of(self, program):
         return "" if program.is_ours else f"{program.path} is no program in Java"
 
     def is_compiled(self, program):
         return False
+
+    def unused_settings(self):
+        return ("java_device",) if self.native else ()
 
     def build_commands(self, program):
         return build_commands(self.environ, program.java)
@@ -127,21 +157,25 @@ class Jvm(Bare):
             classes=classes,
             launch=launcher,
             heap=self.settings["heap"],
-            device=self.settings["device"],
+            device="" if self.native else self.settings["device"],
             gc=self.settings["gc"],
             pages=self.settings["pages"],
             warm_up=f"{self.settings['warm_up']:g}",
-            ports=JAVA_PORTS.of(self.partition),
-            hosts="" if hosts == "{}" else hosts,
+            ports="" if self.native else JAVA_PORTS.of(self.partition),
+            hosts="" if self.native or hosts == "{}" else hosts,
         )
         return self.software.within(command)
 
     def launcher(self, own):
+        if self.native:
+            return self.software.launcher(own)
         launcher = like(own, srun_mpj.NAME)
         launcher.threads = self.one_process
         return launcher
 
     def preparations(self, launch_of_all, launcher, tasks):
+        if self.native:
+            return self.software.preparations(launch_of_all, launcher, tasks)
         # Ranks in JVMs meet through our launcher. It reports those that do not come.
         return self.software.verifications(by_srun=False)
 

@@ -234,12 +234,14 @@ final class Program {
     }
 
     /**
-     * The launcher may tell (-Dnearmetal.mpi_library), since neither library has a call for its
-     * version.
+     * The launcher may tell (-Dnearmetal.mpi_library), since the interface has no call for the
+     * library's version.
      */
     private String library() {
         final String told = System.getProperty("nearmetal.mpi_library", "");
         if (!told.isEmpty()) return told;
+        final String own = System.getProperty("mpi.library.version", ""); // of mpj-native
+        if (!own.isEmpty()) return own.replaceAll("\\s", " ");
         final String fast = System.getProperty("xxdev.dev", "");
         if (!fast.isEmpty()) return "FastMPJ, " + fast;
         final Map<String, String> environment = System.getenv();

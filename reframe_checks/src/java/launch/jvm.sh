@@ -17,7 +17,7 @@ whole() { # name value least most
 while [ $# -gt 0 ]; do
     value=${1#*=}
     case $1 in
-        --library=express | --library=fastmpj) library=$value ;;
+        --library=express | --library=fastmpj | --library=native) library=$value ;;
         --device=niodev | --device=threads) device=$value ;;
         --ranks=*) ranks=$value ;;
         --heap=*) heap=$value ;;
@@ -39,12 +39,14 @@ done
 java=${JAVA_HOME:+$JAVA_HOME/bin/}java
 command -v "$java" > /dev/null || fail "there is no $java on $(uname -n): load the module of a JDK (17 or newer)" \
     "or set JAVA_HOME in this environment's env_vars."
+[ "$library" != native ] || device=mpi
 [ -d "$launch" ] || fail "$launch, where the launcher's classes are to be, is no directory: was the check built?"
 
 case $library-$device in
     express-*) name=MPJ_HOME home=${MPJ_HOME:-} jars='mpj smpdev xdev mpjbuf mpiExp mpi mpjdev' ;;
     fastmpj-niodev) name=FMPJ_HOME home=${FMPJ_HOME:-} jars='runtime mpj xxdev jhwloc niodev' ;;
     fastmpj-threads) name=FMPJ_HOME home=${FMPJ_HOME:-} jars='runtime mpj jhwloc smdev-shared smdev-unshared' ;;
+    native-*) name= home=. jars= ;;
 esac
 [ -n "$home" ] || fail "$name is not set: load the library's module, or give its path in this environment's env_vars."
 for jar in $jars; do
@@ -108,6 +110,8 @@ case $library-$device in
 esac
 # shellcheck disable=SC2086 # $jvm is a list of options
 case $library-$device in
+    native-mpi)
+        exec "$java" $jvm --enable-native-access=ALL-UNNAMED -cp "$launch:$classes" "$@" ;;
     express-niodev)
         exec "$java" $jvm -Dnearmetal.device=niodev -Dnearmetal.port="$port" -Dnearmetal.ports=16 "-Dnearmetal.hosts=$hosts" \
             -Dnearmetal.patience="$patience" -cp "$launch:$lib/mpj.jar:$log4j:$classes" launch.NearmetalRun "$@" ;;

@@ -1,0 +1,595 @@
+// SPDX-License-Identifier: BSD-3-Clause
+package mpi;
+
+import java.lang.foreign.MemorySegment;
+import java.lang.invoke.MethodHandle;
+import java.lang.ref.Reference;
+import java.util.ArrayDeque;
+import java.util.HashMap;
+import java.util.Map;
+
+/**
+ * A communicator, and messages between two of its ranks.
+ *
+ * <p>A buffer is an array of the datatype's basic type, a {@link java.nio.Buffer}, or a {@link
+ * MemorySegment}. Offsets count elements. The library reads and writes direct buffers and native
+ * segments in place.
+ */
+public class Comm implements Cloneable {
+    /** Longer messages into arrays are matched first, then received without a copy. */
+    private static final int LONG_BYTES = 1 << 16;
+
+    /** Keys of {@link #Attr_put} start here, above those of every native library. */
+    private static final int FIRST_KEY = 0x70000000;
+    private static int nextKey = FIRST_KEY;
+
+    long handle;
+    /** Ranks that messages go to. */
+    private final int peers;
+    private Errhandler errhandler = MPI.ERRORS_RETURN;
+    private Map<Integer, Object> attributes;
+    /** Receives of objects that have not completed, in the order of their calls. */
+    final ArrayDeque<Objects.Receive> objectReceives = new ArrayDeque<>();
+
+    Comm(long handle) throws MPIException {
+        this.handle = handle;
+        if (handle == Native.COMM_NULL) {
+            peers = 0;
+            return;
+        }
+        long out = Scratch.get().out;
+        MPIException.check(Native.call(Native.COMM_TEST_INTER, handle, out));
+        boolean inter = Native.getInt(out) != 0;
+        MPIException.check(
+            Native.call(inter ? Native.COMM_REMOTE_SIZE : Native.COMM_SIZE, handle, out));
+        peers = Native.getInt(out);
+    }
+
+    /* ---- checks */
+
+    /** This thread's memory, if the communicator can be used. */
+    final Scratch enter() throws MPIException {
+        MPI.enter();
+        if (handle == Native.COMM_NULL)
+            throw new MPIException("the communicator is null or has been freed");
+        return Scratch.get();
+    }
+
+    final void requireRank(int rank, String what) throws MPIException {
+        if (rank < 0 || rank >= peers)
+            throw new MPIException(
+                "the " + what + " " + rank + " is no rank from 0 to " + (peers - 1));
+    }
+
+    private void requireDestination(int dest, int tag) throws MPIException {
+        if (dest != MPI.PROC_NULL) requireRank(dest, "destination");
+        if (tag < 0 || tag > MPI.mostTag)
+            throw new MPIException("the tag " + tag + " is not from 0 to " + MPI.mostTag);
+    }
+
+    private void requireSource(int source, int tag) throws MPIException {
+        if (source != MPI.PROC_NULL && source != MPI.ANY_SOURCE) requireRank(source, "source");
+        if (tag != MPI.ANY_TAG && (tag < 0 || tag > MPI.mostTag))
+            throw new MPIException("the tag " + tag + " is not from 0 to " + MPI.mostTag);
+    }
+
+    /** The result of a native function with the arguments (handle, int*). */
+    final int integer(MethodHandle function) throws MPIException {
+        Scratch scratch = enter();
+        MPIException.check(Native.call(function, handle, scratch.out));
+        return Native.getInt(scratch.out);
+    }
+
+    /* ---- what it is */
+
+    /** Number of ranks; of an intercommunicator, of the local group. */
+    public int Size() throws MPIException {
+        return integer(Native.COMM_SIZE);
+    }
+
+    /** This process's rank. */
+    public int Rank() throws MPIException {
+        return integer(Native.COMM_RANK);
+    }
+
+    /** {@link MPI#IDENT}, {@link MPI#CONGRUENT}, {@link MPI#SIMILAR} or {@link MPI#UNEQUAL}. */
+    public static int Compare(Comm comm1, Comm comm2) throws MPIException {
+        if (comm1 == null || comm2 == null) throw new MPIException("a communicator is null");
+        comm1.enter();
+        Scratch scratch = comm2.enter();
+        MPIException.check(
+            Native.call(Native.COMM_COMPARE, comm1.handle, comm2.handle, scratch.out));
+        return Native.getInt(scratch.out);
+    }
+
+    /** The group of its ranks; of an intercommunicator, the local one. */
+    public Group Group() throws MPIException {
+        Scratch scratch = enter();
+        MPIException.check(Native.call(Native.COMM_GROUP, handle, scratch.out));
+        return new Group(Native.getHandle(scratch.out));
+    }
+
+    /** Whether this is an intercommunicator. */
+    public boolean Test_inter() throws MPIException {
+        return integer(Native.COMM_TEST_INTER) != 0;
+    }
+
+    /** Whether the communicator is null or has been freed. */
+    public boolean Is_null() {
+        return handle == Native.COMM_NULL;
+    }
+
+    /** The handle of a duplicate. */
+    final long duplicate() throws MPIException {
+        Scratch scratch = enter();
+        MPIException.check(Native.call(Native.COMM_DUP, handle, scratch.out));
+        return Native.getHandle(scratch.out);
+    }
+
+    /** Takes over what a duplicate has of its original. */
+    final <T extends Comm> T like(T copy) {
+        Comm other = copy;
+        other.errhandler = errhandler;
+        if (attributes != null) other.attributes = new HashMap<>(attributes);
+        return copy;
+    }
+
+    /** A duplicate of the communicator; collective. It throws an unchecked exception on errors. */
+    @Override
+    public Object clone() {
+        try {
+            return like(new Comm(duplicate()));
+        } catch (MPIException error) {
+            throw new IllegalStateException(error.getMessage(), error);
+        }
+    }
+
+    /** Frees the communicator; collective. */
+    public void Free() throws MPIException {
+        Scratch scratch = enter();
+        if (handle == MPI.COMM_WORLD.handle || handle == MPI.COMM_SELF.handle)
+            throw new MPIException("COMM_WORLD and COMM_SELF cannot be freed");
+        Native.putHandle(scratch.out, handle);
+        MPIException.check(Native.call(Native.COMM_FREE, scratch.out));
+        handle = Native.COMM_NULL;
+    }
+
+    /** Ends all processes of the communicator with an exit status. */
+    public void Abort(int errorcode) throws MPIException {
+        enter();
+        System.out.flush();
+        System.err.flush();
+        MPIException.check(Native.call(Native.ABORT, handle, errorcode));
+    }
+
+    /** {@link MPI#CART}, {@link MPI#GRAPH} or {@link MPI#UNDEFINED}. */
+    public int Topo_test() throws MPIException {
+        return integer(Native.TOPO_TEST);
+    }
+
+    /** Sets what errors of native calls do: raise an MPIException, or end all processes. */
+    public void Errhandler_set(Errhandler errhandler) throws MPIException {
+        if (errhandler == null) throw new MPIException("the error handler is null");
+        enter();
+        MPIException.check(Native.call(Native.SET_ERRHANDLER, handle, errhandler.handle));
+        this.errhandler = errhandler;
+    }
+
+    /** What errors of native calls do. */
+    public Errhandler Errhandler_get() throws MPIException {
+        enter();
+        return errhandler;
+    }
+
+    /* ---- attributes */
+
+    /** A new key for attributes of any communicator. */
+    public static synchronized int Keyval_create() {
+        return nextKey++;
+    }
+
+    /** Sets an attribute of this communicator, which its duplicates take over. */
+    public void Attr_put(int keyval, Object value) throws MPIException {
+        enter();
+        synchronized (Comm.class) {
+            if (keyval < FIRST_KEY || keyval >= nextKey)
+                throw new MPIException("the key " + keyval + " is not of Keyval_create");
+        }
+        synchronized (this) {
+            if (attributes == null) attributes = new HashMap<>();
+            attributes.put(keyval, value);
+        }
+    }
+
+    /** Removes an attribute. */
+    public synchronized void Attr_delete(int keyval) throws MPIException {
+        enter();
+        if (attributes == null || !attributes.containsKey(keyval))
+            throw new MPIException("the communicator has no attribute with the key " + keyval);
+        attributes.remove(keyval);
+    }
+
+    /**
+     * An attribute of this communicator, null if it is not set. {@link MPI#TAG_UB}, {@link
+     * MPI#HOST} and {@link MPI#IO} are Integers, {@link MPI#WTIME_IS_GLOBAL} is a Boolean.
+     */
+    public Object Attr_get(int keyval) throws MPIException {
+        Scratch scratch = enter();
+        if (keyval >= FIRST_KEY) {
+            synchronized (this) {
+                return attributes == null ? null : attributes.get(keyval);
+            }
+        }
+        if (keyval != MPI.TAG_UB && keyval != MPI.HOST && keyval != MPI.IO
+            && keyval != MPI.WTIME_IS_GLOBAL)
+            throw new MPIException("there is no predefined attribute with the key " + keyval);
+        MPIException.check(
+            Native.call(Native.COMM_GET_ATTR, handle, keyval, scratch.out, scratch.out + 8));
+        if (Native.getInt(scratch.out + 8) == 0) return null;
+        int value = Native.getInt(Native.ALL.get(Native.LONG, scratch.out));
+        if (keyval == MPI.WTIME_IS_GLOBAL) return value != 0;
+        return value;
+    }
+
+    /* ---- blocking messages */
+
+    private void send(MethodHandle mode, Object buf, int offset, int count, Datatype datatype,
+        int dest, int tag) throws MPIException {
+        Scratch scratch = enter();
+        requireDestination(dest, tag);
+        int elements = Buffers.check(buf, offset, count, datatype);
+        if (datatype.ofObjects()) {
+            byte[] message = Objects.bytes(buf, offset, count, datatype);
+            send(mode, message, 0, message.length, MPI.BYTE, dest, tag);
+            return;
+        }
+        long memory = Buffers.source(buf, offset, count, elements, datatype, scratch);
+        MPIException.check(Native.call(mode, memory, elements, datatype.handle, dest, tag, handle));
+        Reference.reachabilityFence(buf);
+    }
+
+    /** Sends a message. */
+    public void Send(Object buf, int offset, int count, Datatype datatype, int dest, int tag)
+        throws MPIException {
+        send(Native.SEND, buf, offset, count, datatype, dest, tag);
+    }
+
+    /** Sends a message through the buffer of {@link MPI#Buffer_attach}. */
+    public void Bsend(Object buf, int offset, int count, Datatype datatype, int dest, int tag)
+        throws MPIException {
+        send(Native.BSEND, buf, offset, count, datatype, dest, tag);
+    }
+
+    /** Sends a message and returns after its receive has started. */
+    public void Ssend(Object buf, int offset, int count, Datatype datatype, int dest, int tag)
+        throws MPIException {
+        send(Native.SSEND, buf, offset, count, datatype, dest, tag);
+    }
+
+    /** Sends a message whose receive has been posted. */
+    public void Rsend(Object buf, int offset, int count, Datatype datatype, int dest, int tag)
+        throws MPIException {
+        send(Native.RSEND, buf, offset, count, datatype, dest, tag);
+    }
+
+    /** Receives a message. */
+    public Status Recv(Object buf, int offset, int count, Datatype datatype, int source, int tag)
+        throws MPIException {
+        Scratch scratch = enter();
+        requireSource(source, tag);
+        int elements = Buffers.checkWritable(buf, offset, count, datatype);
+        if (datatype.ofObjects())
+            return Objects.receive(this, buf, offset, count, datatype, source, tag, scratch);
+        if (elements * (long) datatype.bytes > LONG_BYTES && datatype.plain
+            && buf.getClass().isArray() && !(buf instanceof boolean[]))
+            return receiveLong(buf, offset, elements, datatype, source, tag, scratch);
+        long memory = Buffers.target(buf, offset, elements, datatype, scratch);
+        MPIException.check(Native.call(
+            Native.RECV, memory, elements, datatype.handle, source, tag, handle, scratch.status));
+        long bytes = Status.bytes(scratch.status, scratch);
+        if (elements > 0 && memory == scratch.receive(0))
+            Buffers.unpack(buf, offset, bytes / datatype.bytes, datatype, memory);
+        Reference.reachabilityFence(buf);
+        return Status.of(scratch.status, bytes);
+    }
+
+    /**
+     * Waits for the message, and has the native library write it into the array. The JVM cannot
+     * move the array meanwhile, and no thread can wait for the collector: so it is done only for a
+     * message that has arrived.
+     */
+    private Status receiveLong(Object buf, int offset, int elements, Datatype datatype, int source,
+        int tag, Scratch scratch) throws MPIException {
+        MPIException.check(
+            Native.call(Native.MPROBE, source, tag, handle, scratch.out, scratch.status));
+        long bytes = Status.bytes(scratch.status, scratch);
+        if (bytes > (long) elements * datatype.bytes) {
+            // Open MPI 5.0.7 writes such a message past the end of the buffer.
+            long memory = scratch.receive(bytes);
+            MPIException.check(
+                Native.call(Native.MRECV, memory, bytes, Native.BYTE, scratch.out, scratch.status));
+            throw MPIException.of(Native.ERR_TRUNCATE);
+        }
+        MemorySegment array = Buffers.segment(buf).asSlice(
+            (long) offset * datatype.bytes, (long) elements * datatype.bytes);
+        MPIException.check(
+            Native.mrecvHeap(array, elements, datatype.handle, scratch.out, scratch.status));
+        return Status.of(scratch.status, bytes);
+    }
+
+    /** Sends one message and receives another. */
+    public Status Sendrecv(Object sendbuf, int sendoffset, int sendcount, Datatype sendtype,
+        int dest, int sendtag, Object recvbuf, int recvoffset, int recvcount, Datatype recvtype,
+        int source, int recvtag) throws MPIException {
+        Scratch scratch = enter();
+        requireDestination(dest, sendtag);
+        requireSource(source, recvtag);
+        int sent = Buffers.check(sendbuf, sendoffset, sendcount, sendtype);
+        int room = Buffers.checkWritable(recvbuf, recvoffset, recvcount, recvtype);
+        if (sendtype.ofObjects() || recvtype.ofObjects()) {
+            Request request = Isend(sendbuf, sendoffset, sendcount, sendtype, dest, sendtag);
+            Status status = Recv(recvbuf, recvoffset, recvcount, recvtype, source, recvtag);
+            request.Wait();
+            return status;
+        }
+        long from = Buffers.source(sendbuf, sendoffset, sendcount, sent, sendtype, scratch);
+        long to = Buffers.target(recvbuf, recvoffset, room, recvtype, scratch);
+        MPIException.check(Native.call(Native.SENDRECV, from, sent, sendtype.handle, dest, sendtag,
+            to, room, recvtype.handle, source, recvtag, handle, scratch.status));
+        long bytes = Status.bytes(scratch.status, scratch);
+        if (room > 0 && to == scratch.receive(0))
+            Buffers.unpack(recvbuf, recvoffset, bytes / recvtype.bytes, recvtype, to);
+        Reference.reachabilityFence(sendbuf);
+        Reference.reachabilityFence(recvbuf);
+        return Status.of(scratch.status, bytes);
+    }
+
+    /** Sends what a buffer holds and receives another message into it. */
+    public Status Sendrecv_replace(Object buf, int offset, int count, Datatype datatype, int dest,
+        int sendtag, int source, int recvtag) throws MPIException {
+        Scratch scratch = enter();
+        requireDestination(dest, sendtag);
+        requireSource(source, recvtag);
+        int elements = Buffers.checkWritable(buf, offset, count, datatype);
+        if (datatype.ofObjects())
+            return Sendrecv(buf, offset, count, datatype, dest, sendtag, buf, offset, count,
+                datatype, source, recvtag);
+        long size = (long) elements * datatype.bytes;
+        long from = scratch.send(size), to = scratch.receive(size);
+        if (elements > 0) Buffers.pack(buf, offset, count, datatype, from);
+        MPIException.check(Native.call(Native.SENDRECV, from, elements, datatype.handle, dest,
+            sendtag, to, elements, datatype.handle, source, recvtag, handle, scratch.status));
+        long bytes = Status.bytes(scratch.status, scratch);
+        if (elements > 0) Buffers.unpack(buf, offset, bytes / datatype.bytes, datatype, to);
+        return Status.of(scratch.status, bytes);
+    }
+
+    /** Waits for a message without receiving it. Its objects are not counted. */
+    public Status Probe(int source, int tag) throws MPIException {
+        Scratch scratch = enter();
+        requireSource(source, tag);
+        MPIException.check(Native.call(Native.PROBE, source, tag, handle, scratch.status));
+        return Status.of(scratch.status, Status.bytes(scratch.status, scratch));
+    }
+
+    /** The status of a message that has arrived, null if there is none. */
+    public Status Iprobe(int source, int tag) throws MPIException {
+        Scratch scratch = enter();
+        requireSource(source, tag);
+        MPIException.check(
+            Native.call(Native.IPROBE, source, tag, handle, scratch.out, scratch.status));
+        if (Native.getInt(scratch.out) == 0) return null;
+        return Status.of(scratch.status, Status.bytes(scratch.status, scratch));
+    }
+
+    /* ---- messages under way */
+
+    private Request start(MethodHandle mode, Request request, int peer, int tag, Scratch scratch)
+        throws MPIException {
+        boolean started = false;
+        try {
+            if (!request.receives && request.staged && request.elements > 0
+                && !(request instanceof Prequest))
+                Buffers.pack(
+                    request.buf, request.offset, request.count, request.type, request.memory);
+            MPIException.check(Native.call(mode, request.memory, request.elements,
+                request.type.handle, peer, tag, handle, scratch.out));
+            request.handle = Native.getHandle(scratch.out);
+            started = true;
+            return request;
+        } finally {
+            if (!started) request.release();
+        }
+    }
+
+    private Request isend(MethodHandle mode, Object buf, int offset, int count, Datatype datatype,
+        int dest, int tag) throws MPIException {
+        Scratch scratch = enter();
+        requireDestination(dest, tag);
+        int elements = Buffers.check(buf, offset, count, datatype);
+        if (datatype.ofObjects()) {
+            byte[] message = Objects.bytes(buf, offset, count, datatype);
+            return isend(mode, message, 0, message.length, MPI.BYTE, dest, tag);
+        }
+        return start(mode, new Request(this, buf, offset, count, elements, datatype, false), dest,
+            tag, scratch);
+    }
+
+    /** Starts to send a message. */
+    public Request Isend(Object buf, int offset, int count, Datatype datatype, int dest, int tag)
+        throws MPIException {
+        return isend(Native.ISEND, buf, offset, count, datatype, dest, tag);
+    }
+
+    /** Starts to send a message through the buffer of {@link MPI#Buffer_attach}. */
+    public Request Ibsend(Object buf, int offset, int count, Datatype datatype, int dest, int tag)
+        throws MPIException {
+        return isend(Native.IBSEND, buf, offset, count, datatype, dest, tag);
+    }
+
+    /** Starts to send a message; it completes after its receive has started. */
+    public Request Issend(Object buf, int offset, int count, Datatype datatype, int dest, int tag)
+        throws MPIException {
+        return isend(Native.ISSEND, buf, offset, count, datatype, dest, tag);
+    }
+
+    /** Starts to send a message whose receive has been posted. */
+    public Request Irsend(Object buf, int offset, int count, Datatype datatype, int dest, int tag)
+        throws MPIException {
+        return isend(Native.IRSEND, buf, offset, count, datatype, dest, tag);
+    }
+
+    /** Starts to receive a message. */
+    public Request Irecv(Object buf, int offset, int count, Datatype datatype, int source, int tag)
+        throws MPIException {
+        Scratch scratch = enter();
+        requireSource(source, tag);
+        int elements = Buffers.checkWritable(buf, offset, count, datatype);
+        if (datatype.ofObjects())
+            return new Objects.Receive(this, buf, offset, count, elements, datatype, source, tag);
+        return start(Native.IRECV, new Request(this, buf, offset, count, elements, datatype, true),
+            source, tag, scratch);
+    }
+
+    private Prequest init(MethodHandle mode, Object buf, int offset, int count, Datatype datatype,
+        int peer, int tag, boolean receives) throws MPIException {
+        Scratch scratch = enter();
+        if (receives) requireSource(peer, tag);
+        else requireDestination(peer, tag);
+        int elements = receives ? Buffers.checkWritable(buf, offset, count, datatype)
+                                : Buffers.check(buf, offset, count, datatype);
+        if (datatype.ofObjects())
+            throw new MPIException("objects have no persistent requests, as their size varies");
+        return (Prequest) start(mode,
+            new Prequest(this, buf, offset, count, elements, datatype, receives), peer, tag,
+            scratch);
+    }
+
+    /** A persistent request that sends what the buffer holds at its start. */
+    public Prequest Send_init(Object buf, int offset, int count, Datatype datatype, int dest,
+        int tag) throws MPIException {
+        return init(Native.SEND_INIT, buf, offset, count, datatype, dest, tag, false);
+    }
+
+    /** The same for {@link #Bsend}. */
+    public Prequest Bsend_init(Object buf, int offset, int count, Datatype datatype, int dest,
+        int tag) throws MPIException {
+        return init(Native.BSEND_INIT, buf, offset, count, datatype, dest, tag, false);
+    }
+
+    /** The same for {@link #Ssend}. */
+    public Prequest Ssend_init(Object buf, int offset, int count, Datatype datatype, int dest,
+        int tag) throws MPIException {
+        return init(Native.SSEND_INIT, buf, offset, count, datatype, dest, tag, false);
+    }
+
+    /** The same for {@link #Rsend}. */
+    public Prequest Rsend_init(Object buf, int offset, int count, Datatype datatype, int dest,
+        int tag) throws MPIException {
+        return init(Native.RSEND_INIT, buf, offset, count, datatype, dest, tag, false);
+    }
+
+    /** A persistent request that receives. */
+    public Prequest Recv_init(Object buf, int offset, int count, Datatype datatype, int source,
+        int tag) throws MPIException {
+        return init(Native.RECV_INIT, buf, offset, count, datatype, source, tag, true);
+    }
+
+    /* ---- packed messages */
+
+    /** Packs items into `outbuf` from a position on; returns the position after them. */
+    public int Pack(Object inbuf, int offset, int incount, Datatype datatype, byte[] outbuf,
+        int position) throws MPIException {
+        Scratch scratch = enter();
+        int elements = Buffers.check(inbuf, offset, incount, datatype);
+        if (outbuf == null) throw new MPIException("the packed buffer is null");
+        if (position < 0 || position > outbuf.length)
+            throw new MPIException(
+                "the position " + position + " is not from 0 to " + outbuf.length);
+        if (datatype.ofObjects()) {
+            byte[] message = Objects.bytes(inbuf, offset, incount, datatype);
+            int start = Pack(new int[] {message.length}, 0, 1, MPI.INT, outbuf, position);
+            return Pack(message, 0, message.length, MPI.BYTE, outbuf, start);
+        }
+        long from = Buffers.source(inbuf, offset, incount, elements, datatype, scratch);
+        int room = outbuf.length - position;
+        long to = scratch.receive(room);
+        Native.putInt(scratch.out, 0);
+        MPIException.check(Native.call(
+            Native.PACK, from, elements, datatype.handle, to, room, scratch.out, handle));
+        int packed = Native.getInt(scratch.out);
+        Buffers.unpack(outbuf, position, packed, MPI.BYTE, to);
+        Reference.reachabilityFence(inbuf);
+        return position + packed;
+    }
+
+    /** Unpacks items from `inbuf` from a position on; returns the position after them. */
+    public int Unpack(byte[] inbuf, int position, Object outbuf, int offset, int outcount,
+        Datatype datatype) throws MPIException {
+        Scratch scratch = enter();
+        int elements = Buffers.checkWritable(outbuf, offset, outcount, datatype);
+        if (inbuf == null) throw new MPIException("the packed buffer is null");
+        if (position < 0 || position > inbuf.length)
+            throw new MPIException(
+                "the position " + position + " is not from 0 to " + inbuf.length);
+        if (datatype.ofObjects()) {
+            int[] length = new int[1];
+            int start = Unpack(inbuf, position, length, 0, 1, MPI.INT);
+            if (length[0] < 0 || length[0] > inbuf.length - start)
+                throw new MPIException("the packed buffer holds no objects at " + position);
+            byte[] message = new byte[length[0]];
+            int end = Unpack(inbuf, start, message, 0, length[0], MPI.BYTE);
+            Objects.store(message, outbuf, offset, outcount, datatype);
+            return end;
+        }
+        if ((long) elements * datatype.bytes > inbuf.length - position)
+            throw new MPIException("the packed buffer ends before " + outcount + " items");
+        int room = inbuf.length - position;
+        long from = scratch.send(room);
+        Buffers.pack(inbuf, position, room, MPI.BYTE, from);
+        long to = Buffers.target(outbuf, offset, elements, datatype, scratch);
+        Native.putInt(scratch.out, 0);
+        MPIException.check(Native.call(
+            Native.UNPACK, from, room, scratch.out, to, elements, datatype.handle, handle));
+        int used = Native.getInt(scratch.out);
+        if (elements > 0 && to == scratch.receive(0))
+            Buffers.unpack(outbuf, offset, elements, datatype, to);
+        Reference.reachabilityFence(outbuf);
+        return position + used;
+    }
+
+    /** Bytes at most that {@link #Pack} needs for so many items. */
+    public int Pack_size(int incount, Datatype datatype) throws MPIException {
+        Scratch scratch = enter();
+        Datatype.usable(datatype);
+        if (incount < 0) throw new MPIException("the count " + incount + " is negative");
+        if (datatype.ofObjects())
+            throw new MPIException(
+                "the packed size of objects is known only after they are packed");
+        int elements =
+            Datatype.fits((long) incount * datatype.size, "elements of " + incount + " items");
+        MPIException.check(
+            Native.call(Native.PACK_SIZE, elements, datatype.handle, handle, scratch.out));
+        return Native.getInt(scratch.out);
+    }
+
+    /* ---- intercommunicators */
+
+    /**
+     * An intercommunicator between two groups; collective over both. This communicator holds both
+     * leaders.
+     */
+    public Intercomm Create_intercomm(Comm local_comm, int local_leader, int remote_leader, int tag)
+        throws MPIException {
+        Scratch scratch = enter();
+        if (local_comm == null) throw new MPIException("the local communicator is null");
+        local_comm.enter();
+        local_comm.requireRank(local_leader, "local leader");
+        if (local_comm.Rank() == local_leader) requireRank(remote_leader, "remote leader");
+        if (tag < 0 || tag > MPI.mostTag)
+            throw new MPIException("the tag " + tag + " is not from 0 to " + MPI.mostTag);
+        MPIException.check(Native.call(Native.INTERCOMM_CREATE, local_comm.handle, local_leader,
+            handle, remote_leader, tag, scratch.out));
+        return new Intercomm(Native.getHandle(scratch.out));
+    }
+}

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: BSD-3-Clause
+package mpi;
+
+/** What errors of native calls do. */
+public class Errhandler {
+    final long handle;
+
+    Errhandler(String constant) {
+        handle = Native.ABI == null ? 0 : Native.ABI.handle(constant);
+    }
+}

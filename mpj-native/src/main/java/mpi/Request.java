@@ -1,0 +1,393 @@
+// SPDX-License-Identifier: BSD-3-Clause
+package mpi;
+
+/** A communication under way. */
+public class Request {
+    long handle;
+    final Comm comm;
+    final Object buf;
+    final int offset, count;
+    final int elements;
+    final Datatype type;
+    final boolean receives;
+    /** Native memory of the message; where `staged`, a block of the pool. */
+    long memory;
+    final boolean staged;
+    boolean active = true;
+    private boolean cancelled;
+
+    // Requests of buffers in place are listed, so that a buffer outlives its message even if the
+    // program drops both.
+    private static Request listed;
+    private Request before, after;
+
+    Request(Comm comm, Object buf, int offset, int count, int elements, Datatype type,
+        boolean receives) throws MPIException {
+        this.comm = comm;
+        this.buf = buf;
+        this.offset = offset;
+        this.count = count;
+        this.elements = elements;
+        this.type = type;
+        this.receives = receives;
+        handle = Native.REQUEST_NULL;
+        long place = elements == 0 || type.ofObjects() || buf.getClass().isArray()
+            ? 0
+            : Buffers.inPlace(buf, offset, type);
+        staged = place == 0;
+        memory = staged ? Pool.take((long) elements * type.bytes) : place;
+        if (!staged) list();
+    }
+
+    private void list() {
+        synchronized (Request.class) {
+            after = listed;
+            if (listed != null) listed.before = this;
+            listed = this;
+        }
+    }
+
+    private void unlist() {
+        synchronized (Request.class) {
+            if (before != null) before.after = after;
+            else if (listed == this) listed = after;
+            if (after != null) after.before = before;
+            before = after = null;
+        }
+    }
+
+    /** Gives back the memory; the native library does not use it any more. */
+    void release() {
+        if (memory == 0) return;
+        if (staged) Pool.give(memory, (long) elements * type.bytes);
+        else unlist();
+        memory = 0;
+    }
+
+    /** Whether the native library knows nothing of the request yet. */
+    boolean deferred() {
+        return false;
+    }
+
+    /** Does the same as Test, for a request that the native library does not know. */
+    Status tryDeferred() throws MPIException {
+        throw new IllegalStateException();
+    }
+
+    /** What follows from the native library's completion of this request. */
+    Status finish(Scratch scratch, long status, long left) throws MPIException {
+        boolean was = active;
+        handle = left;
+        active = false;
+        if (!was) return Status.empty();
+        try {
+            if (cancelled && Status.cancelled(status, scratch)) return Status.ofCancelled(status);
+            if (!receives) return Status.empty(); // the native one is not defined
+            long bytes = Status.bytes(status, scratch);
+            if (staged)
+                Buffers.unpack(buf, offset, Math.min(bytes / type.bytes, elements), type, memory);
+            return Status.of(status, bytes);
+        } finally {
+            cancelled = false;
+            if (handle == Native.REQUEST_NULL) release();
+        }
+    }
+
+    private void fail(int code, long left) throws MPIException {
+        handle = left;
+        active = false;
+        if (handle == Native.REQUEST_NULL) release();
+        throw MPIException.of(code);
+    }
+
+    /** Waits until the communication has completed. */
+    public Status Wait() throws MPIException {
+        MPI.enter();
+        if (deferred()) return poll(this);
+        if (handle == Native.REQUEST_NULL) return Status.empty();
+        Scratch scratch = Scratch.get();
+        Native.putHandle(scratch.out, handle);
+        int code = Native.call(Native.WAIT, scratch.out, scratch.status);
+        if (code != 0) fail(code, Native.getHandle(scratch.out));
+        return finish(scratch, scratch.status, Native.getHandle(scratch.out));
+    }
+
+    /** The status if the communication has completed, else null. */
+    public Status Test() throws MPIException {
+        MPI.enter();
+        if (deferred()) return tryDeferred();
+        if (handle == Native.REQUEST_NULL) return Status.empty();
+        Scratch scratch = Scratch.get();
+        Native.putHandle(scratch.out, handle);
+        int code = Native.call(Native.TEST, scratch.out, scratch.out + 8, scratch.status);
+        if (code != 0) fail(code, Native.getHandle(scratch.out));
+        if (Native.getInt(scratch.out + 8) == 0) return null;
+        return finish(scratch, scratch.status, Native.getHandle(scratch.out));
+    }
+
+    /** Asks to cancel the communication, which is completed by Wait, Test or Free all the same. */
+    public void Cancel() throws MPIException {
+        MPI.enter();
+        if (handle == Native.REQUEST_NULL || !active)
+            throw new MPIException("there is no communication under way to cancel");
+        Scratch scratch = Scratch.get();
+        Native.putHandle(scratch.out, handle);
+        MPIException.check(Native.call(Native.CANCEL, scratch.out));
+        cancelled = true;
+    }
+
+    /**
+     * Frees the request. A communication under way goes on, and its memory is not used again. What
+     * such a receive gets reaches no array, only direct buffers and native segments.
+     */
+    public void Free() throws MPIException {
+        MPI.enter();
+        if (handle == Native.REQUEST_NULL)
+            throw new MPIException("the request is null: it has completed or been freed");
+        Scratch scratch = Scratch.get();
+        Native.putHandle(scratch.out, handle);
+        MPIException.check(Native.call(Native.REQUEST_FREE, scratch.out));
+        handle = Native.REQUEST_NULL;
+        if (!active) release();
+        active = false;
+    }
+
+    /** Whether the request is null: it has completed or been freed. */
+    public boolean Is_null() {
+        return handle == Native.REQUEST_NULL && !deferred();
+    }
+
+    /** The same, by the name that some programs use. */
+    public boolean Is_Null() {
+        return Is_null();
+    }
+
+    /* ---- several requests; null stands for a null request */
+
+    private static void present(Request[] requests) throws MPIException {
+        MPI.enter();
+        if (requests == null) throw new MPIException("the array of requests is null");
+    }
+
+    private static boolean anyDeferred(Request[] requests) {
+        for (Request request : requests)
+            if (request != null && request.deferred()) return true;
+        return false;
+    }
+
+    /** Waits for requests of which the native library does not know all. */
+    private static Status poll(Request request) throws MPIException {
+        for (int spins = 0;; spins++) {
+            Status status = request.Test();
+            if (status != null) return status;
+            if (spins > 1000) Thread.yield();
+        }
+    }
+
+    private static Status at(Status status, int index) {
+        status.index = index;
+        return status;
+    }
+
+    /** Writes the handles of all requests to native memory. */
+    private static void put(Request[] requests, long address) {
+        for (int i = 0; i < requests.length; i++)
+            Native.putHandle(address + (long) i * Native.HANDLE_BYTES,
+                requests[i] == null ? Native.REQUEST_NULL : requests[i].handle);
+    }
+
+    private static void clear(long statuses, int n) {
+        for (int i = 0; i < n; i++)
+            Native.putInt(statuses + (long) i * Native.STATUS_BYTES + Native.ERROR_AT, 0);
+    }
+
+    /** The code of a call, where Open MPI says success although a status has an error. */
+    private static int inStatus(int code, long statuses, int n) {
+        for (int i = 0; i < n && code == 0; i++)
+            if (Native.getInt(statuses + (long) i * Native.STATUS_BYTES + Native.ERROR_AT) != 0)
+                return Native.ERR_IN_STATUS;
+        return code;
+    }
+
+    private static long left(long handles, int index) {
+        return Native.getHandle(handles + (long) index * Native.HANDLE_BYTES);
+    }
+
+    private static Status done(
+        Request[] requests, int i, long handles, long status, Scratch scratch) throws MPIException {
+        Request request = requests[i];
+        if (request == null || request.handle == Native.REQUEST_NULL) return at(Status.empty(), i);
+        return at(request.finish(scratch, status, left(handles, i)), i);
+    }
+
+    /** After an error: what has completed is released. */
+    private static MPIException failed(
+        Request[] requests, int code, long handles, long statuses, Scratch scratch) {
+        MPIException error = null;
+        for (int i = 0; i < requests.length; i++) {
+            Request request = requests[i];
+            if (request == null || request.handle == Native.REQUEST_NULL) continue;
+            long left = left(handles, i);
+            if (code == Native.ERR_IN_STATUS && statuses != 0 && error == null) {
+                int own =
+                    Native.getInt(statuses + (long) i * Native.STATUS_BYTES + Native.ERROR_AT);
+                if (own > 0 && own != code) error = MPIException.of(own);
+            }
+            if (left == Native.REQUEST_NULL) {
+                request.handle = left;
+                request.active = false;
+                request.release();
+            }
+        }
+        return error == null ? MPIException.of(code) : error;
+    }
+
+    /** Waits for one of the requests; its place is the status's index. */
+    public static Status Waitany(Request[] array_of_requests) throws MPIException {
+        present(array_of_requests);
+        for (int spins = 0; anyDeferred(array_of_requests); spins++) {
+            Status status = Testany(array_of_requests);
+            if (status != null) return status;
+            if (spins > 1000) Thread.yield();
+        }
+        Scratch scratch = Scratch.get();
+        int n = array_of_requests.length;
+        long handles = scratch.send((long) n * Native.HANDLE_BYTES);
+        put(array_of_requests, handles);
+        int code = Native.call(Native.WAITANY, n, handles, scratch.out, scratch.status);
+        if (code != 0) throw failed(array_of_requests, code, handles, 0, scratch);
+        int index = Native.getInt(scratch.out);
+        if (index == MPI.UNDEFINED) return Status.empty();
+        return done(array_of_requests, index, handles, scratch.status, scratch);
+    }
+
+    /** The status of one request that has completed, with its index; null if there is none. */
+    public static Status Testany(Request[] array_of_requests) throws MPIException {
+        present(array_of_requests);
+        boolean waits = false;
+        for (int i = 0; i < array_of_requests.length; i++) {
+            Request request = array_of_requests[i];
+            if (request == null || !request.deferred()) continue;
+            waits = true;
+            Status status = request.tryDeferred();
+            if (status != null) return at(status, i);
+        }
+        Scratch scratch = Scratch.get();
+        int n = array_of_requests.length;
+        long handles = scratch.send((long) n * Native.HANDLE_BYTES);
+        put(array_of_requests, handles);
+        int code =
+            Native.call(Native.TESTANY, n, handles, scratch.out, scratch.out + 8, scratch.status);
+        if (code != 0) throw failed(array_of_requests, code, handles, 0, scratch);
+        if (Native.getInt(scratch.out + 8) == 0) return null;
+        int index = Native.getInt(scratch.out);
+        if (index == MPI.UNDEFINED) return waits ? null : Status.empty();
+        return done(array_of_requests, index, handles, scratch.status, scratch);
+    }
+
+    /** Waits for all requests. */
+    public static Status[] Waitall(Request[] array_of_requests) throws MPIException {
+        present(array_of_requests);
+        int n = array_of_requests.length;
+        Status[] statuses = new Status[n];
+        if (anyDeferred(array_of_requests)) {
+            int open = n;
+            for (int spins = 0; open > 0; spins++) {
+                for (int i = 0; i < n; i++) {
+                    if (statuses[i] != null) continue;
+                    Request request = array_of_requests[i];
+                    Status status = request == null ? Status.empty() : request.Test();
+                    if (status == null) continue;
+                    statuses[i] = at(status, i);
+                    open--;
+                }
+                if (spins > 1000) Thread.yield();
+            }
+            return statuses;
+        }
+        Scratch scratch = Scratch.get();
+        long handles = scratch.send((long) n * Native.HANDLE_BYTES),
+             all = scratch.receive((long) n * Native.STATUS_BYTES);
+        put(array_of_requests, handles);
+        clear(all, n);
+        int code = inStatus(Native.call(Native.WAITALL, n, handles, all), all, n);
+        if (code != 0) throw failed(array_of_requests, code, handles, all, scratch);
+        for (int i = 0; i < n; i++)
+            statuses[i] =
+                done(array_of_requests, i, handles, all + (long) i * Native.STATUS_BYTES, scratch);
+        return statuses;
+    }
+
+    /** The statuses of all requests if all have completed, else null. */
+    public static Status[] Testall(Request[] array_of_requests) throws MPIException {
+        present(array_of_requests);
+        int n = array_of_requests.length;
+        // Here a receive of objects keeps its status until the others have completed.
+        for (Request request : array_of_requests)
+            if (request instanceof Objects.Receive receive && receive.deferred()
+                && !receive.arrived())
+                return null;
+        Scratch scratch = Scratch.get();
+        long handles = scratch.send((long) n * Native.HANDLE_BYTES),
+             all = scratch.receive((long) n * Native.STATUS_BYTES);
+        put(array_of_requests, handles);
+        clear(all, n);
+        int code = inStatus(Native.call(Native.TESTALL, n, handles, scratch.out, all), all, n);
+        if (code != 0) throw failed(array_of_requests, code, handles, all, scratch);
+        if (Native.getInt(scratch.out) == 0) return null;
+        Status[] statuses = new Status[n];
+        for (int i = 0; i < n; i++) {
+            Request request = array_of_requests[i];
+            statuses[i] = request != null && request.deferred()
+                ? at(request.tryDeferred(), i)
+                : done(
+                      array_of_requests, i, handles, all + (long) i * Native.STATUS_BYTES, scratch);
+        }
+        return statuses;
+    }
+
+    /** Waits until at least one request has completed; null if all are null or inactive. */
+    public static Status[] Waitsome(Request[] array_of_requests) throws MPIException {
+        present(array_of_requests);
+        for (int spins = 0; anyDeferred(array_of_requests); spins++) {
+            Status[] statuses = Testsome(array_of_requests);
+            if (statuses != null && statuses.length > 0) return statuses;
+            if (spins > 1000) Thread.yield();
+        }
+        return some(array_of_requests, true);
+    }
+
+    /**
+     * The statuses of the requests that have completed, none where none has; null if all requests
+     * are null or inactive.
+     */
+    public static Status[] Testsome(Request[] array_of_requests) throws MPIException {
+        present(array_of_requests);
+        for (int i = 0; i < array_of_requests.length; i++) {
+            Request request = array_of_requests[i];
+            if (request == null || !request.deferred()) continue;
+            Status status = request.tryDeferred();
+            if (status != null) return new Status[] {at(status, i)};
+        }
+        Status[] statuses = some(array_of_requests, false);
+        return statuses == null && anyDeferred(array_of_requests) ? new Status[0] : statuses;
+    }
+
+    private static Status[] some(Request[] requests, boolean wait) throws MPIException {
+        Scratch scratch = Scratch.get();
+        int n = requests.length;
+        long handles = scratch.send((long) n * Native.HANDLE_BYTES),
+             all = scratch.receive((long) n * Native.STATUS_BYTES), indices = scratch.words(4L * n);
+        put(requests, handles);
+        int code = Native.call(
+            wait ? Native.WAITSOME : Native.TESTSOME, n, handles, scratch.out, indices, all);
+        if (code != 0) throw failed(requests, code, handles, 0, scratch);
+        int completed = Native.getInt(scratch.out);
+        if (completed == MPI.UNDEFINED) return null;
+        Status[] statuses = new Status[completed];
+        for (int i = 0; i < completed; i++)
+            statuses[i] = done(requests, Native.getInt(indices + 4L * i), handles,
+                all + (long) i * Native.STATUS_BYTES, scratch);
+        return statuses;
+    }
+}

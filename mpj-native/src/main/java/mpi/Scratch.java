@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: BSD-3-Clause
+package mpi;
+
+import java.lang.foreign.Arena;
+
+/**
+ * Native memory of one thread for the length of a call. It grows to the thread's longest message
+ * and lives as long as the thread.
+ */
+final class Scratch {
+    private static final ThreadLocal<Scratch> OF_THREAD = ThreadLocal.withInitial(Scratch::new);
+    private static final int LEAST = 1 << 16;
+
+    /** For results: eight words, and a status. */
+    final long out, status;
+
+    private final Region fixed = new Region(), send = new Region(), receive = new Region(),
+                         words = new Region();
+
+    /** Memory that a longer one replaces. */
+    private static final class Region {
+        private Arena arena;
+        private long address, bytes;
+
+        long atLeast(long wanted) {
+            if (wanted > bytes) {
+                long size = Math.max(LEAST, Long.highestOneBit(Math.max(1, wanted - 1)) * 2);
+                // Freed by the collector, when neither this thread nor a call holds it any more.
+                Arena fresh = Arena.ofAuto();
+                address = fresh.allocate(size, 4096).address();
+                arena = fresh;
+                bytes = size;
+            }
+            return address;
+        }
+    }
+
+    private Scratch() {
+        out = fixed.atLeast(4096);
+        status = out + 256;
+    }
+
+    static Scratch get() {
+        return OF_THREAD.get();
+    }
+
+    /** Memory for what a call sends. */
+    long send(long bytes) {
+        return send.atLeast(bytes);
+    }
+
+    /** Memory for what a call receives. */
+    long receive(long bytes) {
+        return receive.atLeast(bytes);
+    }
+
+    /** Memory for arrays of counts and handles. */
+    long words(long bytes) {
+        return words.atLeast(bytes);
+    }
+
+    /** Copies integers to memory of this thread, from a byte of `words` on. */
+    static long put(long address, int[] values) {
+        for (int i = 0; i < values.length; i++) Native.putInt(address + 4L * i, values[i]);
+        return address;
+    }
+}

@@ -1,0 +1,90 @@
+"""mpj-native: its own tests on both MPI libraries, errors without a library, and signals."""
+
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+
+from nearmetal.checks.parsing.npb import parse_npb
+from nearmetal.checks.parsing.pingpong import parse_imb
+from tests.support.mpj_native import NATIVE, compiled
+from tests.support.paths import JAVA, SOURCES
+from tests.support.said import lacking
+
+
+@pytest.fixture(scope="module")
+def tests(tmp_path_factory):
+    sources = sorted((NATIVE / "src/test/java/mpjtest").glob("*.java"))
+    return compiled(tmp_path_factory.mktemp("tests"), *sources)
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory):
+    """Our programs, as they are for the other libraries of mpiJava 1.2."""
+    sources = sorted((SOURCES / "java").glob("*.java"))
+    return compiled(tmp_path_factory.mktemp("programs"), *sources, JAVA / "Wait.java")
+
+
+@pytest.mark.parametrize("mpi", ["openmpi", "mpich"])
+@pytest.mark.parametrize(
+    "ranks", [2, *(pytest.param(ranks, marks=pytest.mark.whole) for ranks in (1, 3, 4))]
+)
+def test_every_method_does_what_the_standard_says(tests, mpi, ranks):
+    done = tests.run(mpi, ranks, "mpjtest.Main")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f" 0 failed on {ranks} ranks with " in done.stdout, done.stdout
+
+
+@pytest.mark.parametrize("mpi", ["openmpi", "mpich"])
+def test_programs_of_the_checks_run_unchanged(programs, mpi):
+    done = programs.run(mpi, 2, "-Dnearmetal.warm_up=0.5", "PingPong", "--max-time", "0.01")
+    assert done.returncode == 0, done.stdout + done.stderr
+    [launch] = parse_imb(done.stdout)
+    assert launch.facts["mpi_library"].startswith("mpj-native over ")
+    done = programs.run(mpi, 2, "-Dnearmetal.warm_up=0.5", "CG", "S")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert parse_npb(done.stdout)[0].processes == 2
+
+
+@pytest.mark.parametrize(
+    "library, sentences",
+    [
+        (
+            "libabsent.so.1",
+            ["libabsent.so.1 cannot be used: the loader cannot open it", "MPJ_NATIVE_LIBRARY"],
+        ),
+        ("libc.so.6", ["libc.so.6 cannot be used", "no function MPI_Init_thread"]),
+    ],
+)
+def test_a_wrong_library_is_reported_in_a_sentence(tests, library, sentences):
+    done = subprocess.run(
+        tests.java("mpjtest.Main"),
+        capture_output=True,
+        text=True,
+        env=os.environ | {"MPJ_NATIVE_LIBRARY": library},
+    )
+    assert done.returncode == 1 and not lacking(done.stderr, *sentences), done.stderr
+    assert "ExceptionInInitializerError" not in done.stderr
+
+
+@pytest.mark.parametrize("how", ["short", "long", "request"])
+def test_a_rank_that_waits_runs_other_threads_and_ends_by_sigterm(programs, how):
+    """One rank alone, as a singleton of Open MPI, waits for a message that nobody sends."""
+    process = subprocess.Popen(
+        programs.java("Wait", how),
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"MPJ_NATIVE_LIBRARY": "libmpi.so.40"},
+    )
+    try:
+        # The other thread has collected garbage while the first one waits.
+        assert process.stdout.readline() == "collected\n"
+        before = time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 128 + signal.SIGTERM
+        assert time.monotonic() - before < 60
+    finally:
+        process.kill()
+        process.communicate()

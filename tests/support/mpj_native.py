@@ -1,0 +1,50 @@
+"""Builds mpj-native and runs programs with it, for tests of the tier `node`. Their image has a JDK
+and both MPI libraries."""
+
+import os
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.support.paths import CHECKOUT
+from tests.support.programs import MPI
+
+NATIVE = CHECKOUT / "mpj-native"
+LIBRARIES = {"openmpi": "libmpi.so.40", "mpich": "libmpich.so.12"}
+#: The JVMs of a test share two cores.
+JVM = ["java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m"]
+
+
+@dataclass(frozen=True)
+class Built:
+    """Directories of the library's classes and of other classes."""
+
+    library: Path
+    classes: Path
+
+    def java(self, *arguments) -> list[str]:
+        path = f"{self.library}:{self.classes}"
+        return [*JVM, "--enable-native-access=ALL-UNNAMED", "-cp", path, *arguments]
+
+    def run(self, mpi: str, ranks: int, *arguments, timeout=240):
+        """The completed launch of a class on ranks of an MPI library."""
+        return subprocess.run(
+            [*MPI[mpi], "-n", str(ranks), *self.java(*arguments)],
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            env=os.environ | {"MPJ_NATIVE_LIBRARY": LIBRARIES[mpi]},
+        )
+
+
+def compiled(directory: Path, *sources) -> Built:
+    """The library, and classes compiled against it."""
+    built = Built(directory / "library", directory / "classes")
+    strict = ["javac", "-Xlint:all", "-Werror", "--release", "22", "-cp", built.library]
+    for command in (
+        ["sh", NATIVE / "build.sh", built.library],
+        [*strict, "-d", built.classes, *sources],
+    ):
+        done = subprocess.run([*map(str, command)], capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+    return built
