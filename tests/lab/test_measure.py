@@ -234,7 +234,7 @@ def test_the_command_that_everything_serves_runs_in_images_too(lab, built_images
         *("-r", "--system", "ec2:cc", "-p", ".*-sif$", "-n", "^pingpong%placement=internode"),
         *("-S", "repeats=2", "--max-retries=2"),
         prefix=prefix,
-        timeout=300,
+        timeout=900,
         NEARMETAL_IMAGES=str(IMAGES),
     )
     assert "Ran 3/3 test case(s)" in done.stdout and done.returncode == 0, done.stdout
