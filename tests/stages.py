@@ -6,8 +6,8 @@
 
 A stage that fails does not keep the next ones from running. A stage that measures runs its failed
 tests once more, one at a time, where they are few: a shared machine may have been busy. The last
-lines name each test that passed only then. PYTEST holds further options of pytest. Exit codes: 0 all stages passed;
-1 one failed.
+lines name each test that passed only then. PYTEST holds further options of pytest. Exit codes: 0
+all stages passed; 1 one failed.
 """
 
 import json

@@ -238,7 +238,8 @@ def _nodes(
         then = nodes_in(dict(before[where].facts)) if where in before else ()
         if any(state(one) == WORSE for one in ones):
             worse.append(nodes)
-            # Repeats of others may be jobs of their own. Where some ran on each earlier node, these changed too.
+            # Repeats of others may be jobs of their own. Where some ran on each earlier node, these
+            # changed too.
             others |= nodes - set(then) if not nodes >= set(then) else set()
         elif any(state(one) == SAME for one in ones):
             same |= nodes
