@@ -27,7 +27,7 @@ KEYS = {"environ": "environment", "name": "word", "repeats": "launches"}
 #: Verdicts whose variables the table leaves out.
 QUIET = ("watched", "ok")
 #: Attributes of a verdict that the document leaves out: they steer `--confirm`.
-INTERNAL = ("fresh", "better", "later")
+INTERNAL = ("fresh", "better", "later", "set_aside")
 #: Most likely causes in the outputs for people.
 LIKELY = 6
 HEADERS = (

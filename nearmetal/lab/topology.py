@@ -24,8 +24,8 @@ SECTIONS = ("cluster", "classes", "nodes", "vm")
 NAME = r"[a-z][a-z0-9-]{0,30}"
 #: Keys that a class may have, beside `link` and `partitions`.
 OPTIONAL = {"on_demand", "features", "gres"}
-#: Keys of [cluster] that name a script of the user's own -> its file in /etc/slurm, where patterns
-#: and names of slurm.conf find it.
+#: Keys of [cluster] that name a script of the user's own -> its file in /etc/slurm, where
+#: slurm.conf finds it.
 SCRIPTS = {
     "prolog": "own-prolog.sh",
     "epilog": "own-epilog.sh",
