@@ -271,7 +271,7 @@ def start(topology: Topology, namespaces: Namespaces, say) -> None:
     """Start all guests at once; wait until each can be entered. Raises LabError."""
     if topology.machine:
         _start_nested(topology, namespaces, say)
-        _ping_passed_through(topology, namespaces, say)
+        ping_passed_through(topology, namespaces, say)
         return
     accelerator, why = settle_accelerator(topology.hardware, namespaces)
     namespaces.record(accelerator=accelerator)
@@ -284,15 +284,21 @@ def start(topology: Topology, namespaces: Namespaces, say) -> None:
     for node in topology.guests:
         _wait(namespaces, node.name, start_seconds(topology), _lives)
     if topology.hardware.devices:
-        _ping_passed_through(topology, namespaces, say)
+        ping_passed_through(topology, namespaces, say)
 
 
-def _ping_passed_through(topology: Topology, namespaces: Namespaces, say) -> None:
+def ping_passed_through(topology: Topology, namespaces: Namespaces, say) -> None:
     """Raise LabError unless frames pass between the passed-through NICs of the guests."""
     first, *others = topology.guests
     for other in others:
         to = other.passed_through
-        done = namespaces.run("ping", "-n", "-c", "3", "-w", "120", to, node=first.name)
+        try:
+            done = namespaces.run("ping", "-n", "-c", "3", "-w", "120", to, node=first.name)
+        except LabError as error:
+            raise LabError(
+                f"guest {first.name} does not reach {other.name} over the passed-through NICs "
+                f"({to}): connect them to one network"
+            ) from error
         said = done.splitlines()[-1]
         say(f"lab: {first.name} to {other.name} over the passed-through NICs: {said}")
 

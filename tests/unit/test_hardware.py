@@ -258,6 +258,27 @@ def test_a_guest_within_a_guest_is_entered_by_one_connection():
     assert "vmhost" not in plain and "ConnectTimeout 20\n" in plain
 
 
+class Answering:
+    """Namespaces in which a ping answers, or does not."""
+
+    def __init__(self, answers):
+        self.answers, self.ran = answers, []
+
+    def run(self, *command, node):
+        self.ran.append((node, command[-1]))
+        if not self.answers:
+            raise guests.LabError("ended with 1")
+        return "3 packets transmitted\nrtt min/avg/max/mdev = 1/2/3/1 ms\n"
+
+
+def test_frames_have_to_pass_between_passed_through_nics():
+    plan, said, lab = topology.load(vm={"nic": "vfio-nested"}), [], Answering(answers=True)
+    guests.ping_passed_through(plan, lab, said.append)
+    assert lab.ran == [("vm1", "10.77.133.3")] and "vm1 to vm2" in said[0] and "rtt" in said[0]
+    with pytest.raises(guests.LabError, match=r"vm1 does not reach vm2 .*one network"):
+        guests.ping_passed_through(plan, Answering(answers=False), said.append)
+
+
 def test_guests_within_a_guest_ask_nothing_of_the_hosts_iommu(host):
     (host / "sys/bus/pci/devices" / NICS[0]).rename(host / "lost")
     refuse(host, nic="vfio-nested")
