@@ -6,6 +6,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from nearmetal.checks.disturbance import without_usage
 from tests.support.paths import CHECKOUT
 from tests.support.programs import MPI
 
@@ -27,14 +28,16 @@ class Built:
         return [*JVM, "--enable-native-access=ALL-UNNAMED", "-cp", path, *arguments]
 
     def run(self, mpi: str, ranks: int, *arguments, timeout=240):
-        """The completed launch of a class on ranks of an MPI library."""
-        return subprocess.run(
+        """The completed launch of a class on ranks of an MPI library, without lines of usage."""
+        done = subprocess.run(
             [*MPI[mpi], "-n", str(ranks), *self.java(*arguments)],
             capture_output=True,
             text=True,
             timeout=timeout,
             env=os.environ | {"MPJ_NATIVE_LIBRARY": LIBRARIES[mpi]},
         )
+        done.stdout = without_usage(done.stdout)
+        return done
 
 
 def compiled(directory: Path, *sources) -> Built:

@@ -46,7 +46,7 @@ case $library-$device in
     express-*) name=MPJ_HOME home=${MPJ_HOME:-} jars='mpj smpdev xdev mpjbuf mpiExp mpi mpjdev' ;;
     fastmpj-niodev) name=FMPJ_HOME home=${FMPJ_HOME:-} jars='runtime mpj xxdev jhwloc niodev' ;;
     fastmpj-threads) name=FMPJ_HOME home=${FMPJ_HOME:-} jars='runtime mpj jhwloc smdev-shared smdev-unshared' ;;
-    native-*) name= home=. jars= ;;
+    native-*) name='' home=. jars='' ;;
 esac
 [ -n "$home" ] || fail "$name is not set: load the library's module, or give its path in this environment's env_vars."
 for jar in $jars; do

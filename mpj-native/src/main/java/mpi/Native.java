@@ -57,6 +57,8 @@ final class Native {
             abi = abi(library, symbols);
             abi.handle("COMM_WORLD");
         } catch (Abi.Unusable unusable) {
+            symbols = null;
+            abi = null;
             failure = library.equals("none")
                 ? "there is no MPI library: " + unusable.getMessage()
                 : "the MPI library " + library + " cannot be used: " + unusable.getMessage();

@@ -258,6 +258,7 @@ final class Objects {
      */
     static void reduce(Intracomm comm, Object sendbuf, int sendoffset, int[] parts, Object recvbuf,
         int recvoffset, Datatype type, Op op, int only, boolean prefix) throws MPIException {
+        op.requireObjects();
         int ranks = comm.Size(), rank = comm.Rank();
         byte[][] messages = new byte[ranks][];
         int start = sendoffset;

@@ -149,10 +149,13 @@ public class Op {
             type.last + Math.max(0, shift) + start(type, count), "elements of the items");
     }
 
-    /** The operation on objects, which are in Java already. */
-    void apply(Object in, Object inout, int count, Datatype type) throws MPIException {
+    void requireObjects() throws MPIException {
         if (!name.isEmpty())
             throw new MPIException(name + " is not defined for objects: give an Op of your own");
+    }
+
+    /** The operation on objects, which are in Java already. */
+    void apply(Object in, Object inout, int count, Datatype type) throws MPIException {
         try {
             function.Call(in, 0, inout, 0, count, type);
         } catch (RuntimeException thrown) {

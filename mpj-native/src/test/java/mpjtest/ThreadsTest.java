@@ -24,7 +24,7 @@ public final class ThreadsTest {
 
     public static void severalThreads() throws MPIException, InterruptedException {
         if (MPI.Query_thread() != MPI.THREAD_MULTIPLE) return;
-        int threads = 4, rounds = 100;
+        int threads = 4, rounds = 25;
         AtomicReference<Throwable> failure = new AtomicReference<>();
         List<Thread> started = new ArrayList<>();
         Intracomm[] comms = new Intracomm[threads];
@@ -83,7 +83,7 @@ public final class ThreadsTest {
     public static void randomMessages() throws MPIException {
         Random random = new Random(20030213);
         int ranks = world.Size();
-        for (int round = 0; round < 60; round++) {
+        for (int round = 0; round < 20; round++) {
             List<Request> requests = new ArrayList<>();
             List<int[]> got = new ArrayList<>(), expected = new ArrayList<>();
             for (int message = 0; message < 20; message++) {
@@ -107,23 +107,5 @@ public final class ThreadsTest {
             same(requests.size(), statuses.length);
             for (int i = 0; i < got.size(); i++) same(expected.get(i), got.get(i));
         }
-    }
-
-    /** Round trips of short messages allocate nothing but a Status each. */
-    public static void steadyStateAllocatesLittle() throws MPIException {
-        int other = rank ^ 1, rounds = 20000;
-        if (other >= world.Size()) return;
-        byte[] buffer = new byte[1024];
-        var threads = (com.sun.management.ThreadMXBean)
-                          java.lang.management.ManagementFactory.getThreadMXBean();
-        long before = 0;
-        for (int i = 0; i < 2 * rounds; i++) {
-            if (i == rounds) before = threads.getCurrentThreadAllocatedBytes();
-            if (rank < other) world.Send(buffer, 0, 1024, MPI.BYTE, other, 0);
-            world.Recv(buffer, 0, 1024, MPI.BYTE, other, 0);
-            if (rank > other) world.Send(buffer, 0, 1024, MPI.BYTE, other, 0);
-        }
-        long each = (threads.getCurrentThreadAllocatedBytes() - before) / rounds;
-        holds(each <= 64, "a round trip allocates " + each + " bytes, more than a Status");
     }
 }
