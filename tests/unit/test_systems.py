@@ -167,7 +167,6 @@ def test_environments(configuration):
         "mpich",
         "gnu",
         "mpj",
-        "mpj-native",
         "fastmpj",
         "openmpi-sif",
         "mpich-sif",
