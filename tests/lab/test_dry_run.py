@@ -78,7 +78,8 @@ for system in SYSTEMS.values():
 
 def expected(system: dict) -> dict[str, bool]:
     """`CHECK @SYSTEM:PARTITION+ENVIRONMENT` -> whether it runs there."""
-    features = FEATURES | {env["name"]: env["features"] for env in system.get("environments", [])}
+    own = {env["name"]: env.get("features") for env in system.get("environments", [])}
+    features = FEATURES | {name: given for name, given in own.items() if given is not None}
     cases = {
         f"{check} @{system['name']}:{partition['name']}+{environ}": (
             not needs_two or partition["extras"].get("nodes", 2) >= 2
