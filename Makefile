@@ -34,13 +34,13 @@ campaign: lab-up ## everything on SYSTEM (default: lab), with progress and an es
 STAGES = @sh nearmetal/lab/host.sh test-packages.txt && .venv/bin/python -m tests.stages
 test test-whole test-all: export PYTEST := $(value PYTEST)
 
-test: .venv/ready .venv/aws/ready ## lint, and the tests of every change (16 minutes); PYTEST='-k drained' some
+test: .venv/ready .venv/aws/ready ## lint, and the tests of every change (20 minutes); PYTEST='-k drained' some
 	$(STAGES) test
 
-test-whole: .venv/ready .venv/aws/ready ## what `make test` leaves out: whole selections, guests, images, all faults, drills (50 minutes)
+test-whole: .venv/ready .venv/aws/ready ## what `make test` leaves out: whole selections, guests, images, all faults, a drill (60 minutes)
 	$(STAGES) whole
 
-test-all: .venv/ready .venv/aws/ready ## both of them (70 minutes)
+test-all: .venv/ready .venv/aws/ready ## both of them (80 minutes)
 	$(STAGES) test whole
 
 unit: .venv/ready .venv/aws/ready ## only the tests that start no other program for long (a minute)
