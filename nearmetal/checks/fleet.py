@@ -174,6 +174,35 @@ def packed(values: Sequence[float]) -> dict:
     return {"least": least, "codes": base64.b64encode(zlib.compress(planes, 9)).decode()}
 
 
+def _first(launches: Sequence):
+    """The first launch of a sweep. Raises ParseError if another one had other nodes."""
+    if any(launch.nodes != launches[0].nodes for launch in launches):
+        raise ParseError("the repeats ran on other nodes, or in another order: rerun")
+    return launches[0]
+
+
+def _sweep(
+    launches: Sequence,
+    values: Mapping[str, Sequence[float]],
+    dead: Mapping,
+    switches: Mapping[str, str],
+    facts: Nodes,
+) -> dict:
+    """What a sweep of links and one of nodes store alike."""
+    nodes = launches[0].nodes
+    return {
+        "nodes": list(nodes),
+        "repeats": len(launches),
+        **{name: packed(column) for name, column in values.items()},
+        "dead": dead,
+        "switches": switches_of(nodes, switches),
+        "odd": {
+            host: {fact: list(told) for fact, told in different.items()}
+            for host, different in odd_facts(facts).items()
+        },
+    }
+
+
 def stored(launches: Sequence[Launch], nodes: Nodes, switches: Mapping[str, str]) -> dict:
     """The values of all links, as a results database holds them.
 
@@ -184,9 +213,7 @@ def stored(launches: Sequence[Launch], nodes: Nodes, switches: Mapping[str, str]
     medians over the launches. NaN: the pair failed in every launch, and `dead` says why. Raises
     ParseError if the nodes changed.
     """
-    first = launches[0]
-    if any(launch.nodes != first.nodes for launch in launches):
-        raise ParseError("the repeats ran on other nodes, or in another order: rerun")
+    first = _first(launches)
     values: dict[str, list[float]] = {"latency_us": [], "gbps": [], "gbps_back": []}
     dead: dict[str, list[str]] = {}
     for pair in pairs(len(first.nodes), int(first.did["rounds"])):
@@ -197,18 +224,8 @@ def stored(launches: Sequence[Launch], nodes: Nodes, switches: Mapping[str, str]
         if not found:
             reasons = [why for launch in launches for why in launch.failed.get(pair, ())]
             dead[" ".join(first.nodes[rank] for rank in pair)] = reasons
-    return {
-        "nodes": list(first.nodes),
-        "rounds": int(first.did["rounds"]),
-        "repeats": len(launches),
-        **{name: packed(column) for name, column in values.items()},
-        "dead": dead,
-        "switches": switches_of(first.nodes, switches),
-        "odd": {
-            host: {fact: list(told) for fact, told in facts.items()}
-            for host, facts in odd_facts(nodes).items()
-        },
-    }
+    whole = _sweep(launches, values, dead, switches, nodes)
+    return {"rounds": int(first.did["rounds"]), **whole}
 
 
 def stored_nodes(
@@ -222,9 +239,7 @@ def stored_nodes(
     then those in the second one. NaN: the node failed there. A node that failed in every launch is
     in `dead`, with why. Raises ParseError if the nodes changed.
     """
-    first = launches[0]
-    if any(launch.nodes != first.nodes for launch in launches):
-        raise ParseError("the repeats ran on other nodes, or in another order: rerun")
+    first = _first(launches)
     values: dict[str, list[float]] = {}
     dead: dict[str, dict[str, str]] = {}
     numbers = range(len(first.nodes))
@@ -241,14 +256,4 @@ def stored_nodes(
                 dead.setdefault(first.nodes[node], {})[name] = why
     cpus = {host: {"cpus_allowed": str(count)} for host, count in zip(first.nodes, first.cpus)}
     facts = {host: {**nodes.get(host, {}), **own} for host, own in cpus.items()}
-    return {
-        "nodes": list(first.nodes),
-        "repeats": len(launches),
-        **{name: packed(column) for name, column in values.items()},
-        "dead": dead,
-        "switches": switches_of(first.nodes, switches),
-        "odd": {
-            host: {fact: list(told) for fact, told in different.items()}
-            for host, different in odd_facts(facts).items()
-        },
-    }
+    return _sweep(launches, values, dead, switches, facts)
