@@ -11,7 +11,7 @@ LATER = {
     *("clock_source", "tcp_congestion", "tcp_rmem", "tcp_wmem", "rmem_max", "wmem_max"),
     *("numa_balancing", "mpi_settings", "memory_modules_mbps"),
     *("nested_paging", "kvm_paging", "vcpu_pinning", "host_pages", "page_kb", "ksm", "host_ksm"),
-    *("write_combining", "binding", "pages"),
+    *("write_combining", "binding", "pages", "settings"),
 }
 
 #: What a guest cannot see of its hypervisor: fact -> key in the partition's extras, which says it.

@@ -4,13 +4,16 @@ The job launches the check's own command several times, each in a directory of i
 performance functions read each launch alone. A value is the median of the launches.
 """
 
+import shlex
 import shutil
+import sys
 from pathlib import Path
 
 import reframe.core.builtins as builtin
 import reframe.utility.osext as osext
 import reframe.utility.sanity as sn
 
+from nearmetal import settings
 from nearmetal.checkout import SOURCES
 from nearmetal.checks import chosen, disturbance, provenance
 from nearmetal.checks.recorded import Recorded
@@ -54,7 +57,8 @@ class Measured(Recorded):
         if self.is_dry_run():
             return
         try:
-            self.facts = self._facts_of(self._snapshots()[0])
+            told = settings.fact(shlex.join(sys.argv), type(self).__name__)
+            self.facts = {**self._facts_of(self._snapshots()[0]), **told}
             self._launches = [one.number for one in self._record_evidence() if not one.again]
         except (provenance.ProvenanceError, disturbance.EvidenceError) as error:
             raise self._failure(f"the job did not end its launches: {error}") from None

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from nearmetal import metrics, results
+from nearmetal import metrics, results, settings
 from nearmetal.facts import changed_facts, nodes_in
 from nearmetal.gate import foreign, relative
 from nearmetal.gate.baseline import MAY_DIFFER, Baseline, BaselineError, Entry, Key, Noise
@@ -195,7 +195,7 @@ def _case(session: Session, key: Key) -> Case:
 def _refuse_changed_facts(key: Key, cases: list[Case], sessions: list[Session]) -> list[str]:
     """Raise BaselineError if a fact differs between cases. Returns notes on facts that may."""
     notes = []
-    for fact in FACTS:
+    for fact in (*FACTS, settings.FACT):
         values = list(dict.fromkeys(case.facts.get(fact, "absent") for case in cases))
         if len(values) == 1:
             continue

@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 import orjson
 
-from nearmetal import clean, metrics, naming, shape
+from nearmetal import clean, metrics, naming, settings, shape
 from nearmetal.results import reruns
 from nearmetal.results.session import (
     CONFIRMS,
@@ -81,6 +81,7 @@ def _parse_session(data: Mapping, origin) -> Session:
     remaining = [case for key in found if key not in done for case in found[key]]
     cases, skipped = _cases(remaining, places, _of_one_name(found))
     reasons = {key: reason for key, reason in skipped.items() if reason}
+    cases = [_with_settings(case, line) for case in cases]
     return Session(
         clean.name(shape.name(info, "uuid", "session_info")),
         clean.name(shape.name(info, "time_start", "session_info")),
@@ -96,6 +97,13 @@ def _parse_session(data: Mapping, origin) -> Session:
         clean.name(shape.text(info, "hostname", "session_info", "")),
         reasons=reasons,
     )
+
+
+def _with_settings(case: Case, line: str) -> Case:
+    """A case of others with what the session's command sets in it: it may be another workload."""
+    if not case.foreign:
+        return case
+    return replace(case, facts={**case.facts, **settings.fact(line, case.check.split()[0])})
 
 
 def _selection(case: Mapping, places: dict[int, str]) -> dict:

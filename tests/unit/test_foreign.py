@@ -91,7 +91,7 @@ def test_a_value_of_one_launch_is_one_sample_and_distribute_gives_the_node(versi
     case = only_case(by_command(version, "--distribute"))
     assert case.node == "vm" and case.place == "default@vm"
     assert {len(value.samples) for value in case.values} == {1}
-    assert case.foreign and case.facts == {"nodes": ["vm"]}
+    assert case.foreign and case.facts == {"nodes": ["vm"], "settings": "none"}
 
 
 def test_variables_with_colons_are_variables_of_their_own():
@@ -200,6 +200,45 @@ def test_what_checks_of_others_lack_is_reported_once(run, tmp_path, command):
     assert said(out).count("no facts of the nodes and no evidence: stream_like") == 1
     code, out, _ = run("baseline", "record", "--session", "00000000", "--database", database)
     assert code == 0 and said(out).count("no facts of the nodes and no evidence") == 1
+
+
+def with_settings(data: dict, *words: str) -> dict:
+    """The session with further words in its command."""
+    data["session_info"]["cmdline"] += "".join(f" {word}" for word in words)
+    return data
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("", "none"),
+        ("-S stream_like.size=9 -S other.size=8 --setvar=unit=kB", "size=9 unit=kB"),
+        ("-S stream_like.binary.flags='-O1 -g'", "binary.flags=-O1 -g"),
+        ("-S repeats=20 -S stream_like.valid_systems='*'", "none"),
+        ("--mode=nightly", None),
+        ("--an-option-of-another-version", "none"),
+        ("-S size=9 --an-option-of-another-version", None),
+    ],
+)
+def test_what_a_command_sets_in_a_check_of_others_is_a_fact(words, told):
+    assert only_case(with_settings(campaign(0), words)).facts.get("settings") == told
+
+
+def test_a_changed_workload_is_named_beside_the_regression(run, tmp_path):
+    later = with_settings(campaign(1, copy_bw=0.5), "-S stream_like.size=9")
+    database = store(tmp_path / "results.db", campaign(0), later)
+    assert run("baseline", "record", "--session", "00000000", "--database", database)[0] == 0
+    code, out, _ = run("gate", "--database", database)
+    assert code == 1 and "settings: none -> size=9" in said(out)
+    _, out, _ = run("explain", "--database", database)
+    assert "another workload" in said(out)
+
+
+def test_a_baseline_takes_sessions_of_one_workload(run, tmp_path):
+    sessions = [campaign(0, runs=10), with_settings(campaign(1, runs=10), "-S size=9")]
+    database = store(tmp_path / "results.db", *sessions)
+    code, _, err = run("baseline", "record", "--database", database)
+    assert code == 2 and "settings is not the same" in said(err) and "size=9" in err
 
 
 @pytest.mark.parametrize("version", VERSIONS)
