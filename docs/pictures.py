@@ -1,8 +1,8 @@
 """`make pictures`: draw README's pictures.
 
 The lab's picture comes from its topology, the others from the report of the newest session (`make
-demo`). With `--figures`, the plots of the newest session that stand for figures 4 to 6 of the
-messaging paper are drawn instead (docs/figures.md).
+demo`). With `--figures`, the plots of the newest session that stand for figures of the messaging
+paper are drawn instead (docs/figures.md).
 """
 
 import argparse
@@ -10,7 +10,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable
 from contextlib import contextmanager
+from functools import partial
 from html import escape
 from pathlib import Path
 
@@ -67,11 +69,18 @@ def main(arguments=None) -> int:
     parser = argparse.ArgumentParser(prog="pictures", description=__doc__)
     parser.add_argument("--database", type=Path, default=results.default_database())
     parser.add_argument("--directory", type=Path, default=DIRECTORY)
-    parser.add_argument("--figures", action="store_true", help="draw the messaging paper's figures")
+    parser.add_argument(
+        "--figures",
+        nargs="*",
+        choices=FIGURES,
+        metavar="FIGURE",
+        help=f"draw the messaging paper's instead: {', '.join(FIGURES)} (default: all of them)",
+    )
     options = parser.parse_args(arguments)
     options.directory.mkdir(parents=True, exist_ok=True)
-    if options.figures:
-        return _report(options.database, options.directory, photograph_figures)
+    if options.figures is not None:
+        take = partial(photograph_figures, figures=options.figures or tuple(FIGURES))
+        return _report(options.database, options.directory, take)
     drawing = lab(topology.load())
     (options.directory / "lab.svg").write_text(drawing, encoding="utf-8")
     return _report(options.database, options.directory, photograph)
@@ -171,14 +180,15 @@ def photograph(page: Path, pictures: Path) -> None:
         _tab(browser, page, "network").screenshot(path=pictures / "report.png")
 
 
-def photograph_figures(page: Path, pictures: Path) -> None:
-    """Write a picture of the plots that stand for each figure of the messaging paper.
+def photograph_figures(page: Path, pictures: Path, figures: Iterable[str] = FIGURES) -> None:
+    """Write a picture of the plots that stand for each of these figures of the messaging paper.
 
     SystemExit names the plots that the report lacks.
     """
     missing = []
     with _chromium() as browser:
-        for figure, (tab, starts) in FIGURES.items():
+        for figure in figures:
+            tab, starts = FIGURES[figure]
             view = _tab(browser, page, tab)
             lacking = view.evaluate(ALONE, [tab, starts])
             missing += [f"{start.strip('-')} ({figure})" for start in lacking]

@@ -74,13 +74,15 @@ def only_case(database) -> results.Case:
 
 def test_the_mixin_gives_a_check_of_others_fresh_launches_facts_and_evidence(site, tmp_path):
     """Its sanity function allows one line of output, and a launch finds no other one's file."""
-    done = site(*reframe("-n", "^loops$", "-S", "repeats=4", checks=MEASURED))
+    settings = ["-S", "repeats=4", "-S", "loops.failing=0"]
+    done = site(*reframe("-n", "^loops$", *settings, checks=MEASURED))
     assert done.returncode == 0, done.stdout
     case = only_case(tmp_path / "results.db")
     values = {value.variable: value for value in case.values}
     assert len(values["speed"].samples) == 4 and values["turns"].samples == (3, 3, 3, 3)
     assert not case.foreign and len(case.evidence) >= 4 and case.evidence[0]
     assert case.facts["kernel"] and case.facts["nodes"]
+    assert case.facts["settings"] == "failing=0"
 
 
 def test_the_mixin_reads_variables_and_sanity_in_the_older_way(site, tmp_path):
