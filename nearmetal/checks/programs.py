@@ -1,6 +1,7 @@
 """The programs that checks run: ours, built from src/ or installed, and those of others."""
 
 import functools
+import shlex
 from dataclasses import dataclass, replace
 
 from reframe.core.buildsystems import SingleSource
@@ -30,10 +31,8 @@ def installed_name(source: str) -> str:
 
 def presence(program: str, where: str) -> str:
     """The command that fails if the program is not on PATH. Its error says where to get it."""
-    return (
-        f'command -v {program} > /dev/null || {{ echo "{program} is not on PATH: {where}" >&2; '
-        f"exit 1; }}"
-    )
+    said = shlex.quote(f"{program} is not on PATH: {where}")
+    return f"command -v {program} > /dev/null || {{ echo {said} >&2; exit 1; }}"
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,13 @@
 """Runtimes: which one an environment yields, what it builds and starts, and what it refuses."""
 
+import subprocess
 from types import SimpleNamespace
 
 import pytest
 from reframe.core.backends import getlauncher
 from reframe.core.environments import Environment
 
-from nearmetal.checks.programs import Program
+from nearmetal.checks.programs import SUITES, Program, presence
 from nearmetal.checks.runtime import both, facts_of, image, image_in, runtime_of
 from nearmetal.site import srun_mpj
 from tests.support.said import lacking
@@ -86,6 +87,16 @@ def test_programs_of_others_are_refused_in_an_image_and_in_java(runtime):
     obstacle = runtime("installed", image="openmpi").obstacle_of(IMB)
     assert not lacking(obstacle, "not in the image openmpi")
     assert "no program in Java" in runtime("mpj").obstacle_of(IMB)
+
+
+@pytest.mark.parametrize("suite", sorted(SUITES))
+def test_a_program_of_others_that_is_missing_is_named_with_where_to_get_it(suite):
+    """Its name stands in backquotes, which a shell would run in double quotes."""
+    program, where = SUITES[suite]
+    done = subprocess.run(
+        ["/bin/sh", "-c", presence(program, where)], env={}, capture_output=True, text=True
+    )
+    assert done.returncode == 1 and done.stderr == f"{program} is not on PATH: {where}\n"
 
 
 def test_jvms_have_a_launcher_of_their_own_and_the_job_keeps_its(runtime):
