@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from nearmetal import clean, results, unforeseen
-from nearmetal.errors import NearmetalError
+from nearmetal.errors import NearmetalError, of_system
 from nearmetal.gate.verdict import MEASURED_AGAIN
 from nearmetal.stats import plan
 
@@ -626,7 +626,7 @@ def run(arguments) -> int:
         print(f"nearmetal: {error.prefix}{error}", file=sys.stderr)
         return error.exit_code
     except OSError as error:
-        print(f"nearmetal: {error}", file=sys.stderr)
+        print(f"nearmetal: {of_system(error)}", file=sys.stderr)
         return 3
     finally:
         for database in arguments.databases:

@@ -1,6 +1,8 @@
 """What a command imports and how often it reads the database; the version."""
 
+import errno
 import json
+import os
 import sqlite3
 import subprocess
 import sys
@@ -12,6 +14,7 @@ import pytest
 from nearmetal import results
 from nearmetal.checkout import CHECKOUT
 from nearmetal.cli import main
+from nearmetal.errors import of_system
 from nearmetal.gate import baseline, confirm, record
 from nearmetal.gate.baseline import Baseline
 from nearmetal.results import decode
@@ -142,3 +145,28 @@ def test_the_version_is_that_of_the_project(monkeypatch, capsys):
     assert main() == 0
     project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
     assert capsys.readouterr().out == f"nearmetal {project['version']}\n"
+
+
+@pytest.mark.parametrize(
+    ("number", "path", "fix"),
+    [
+        (errno.EACCES, "/site/out", "name another place"),
+        (errno.ENOSPC, "/site/out", "make space"),
+        (errno.ENOENT, b"/site/\xff", "correct the path"),
+        (errno.EIO, None, ""),
+    ],
+)
+def test_an_error_of_the_system_names_the_file_and_the_fix(number, path, fix):
+    said = of_system(OSError(number, os.strerror(number), path))
+    assert os.strerror(number) in said and "Errno" not in said
+    assert (os.fsdecode(path) if path else "") in said
+    assert said.partition(". Fix: ")[2].startswith(fix) and bool(fix) == ("Fix" in said)
+
+
+def test_a_place_that_cannot_be_written_ends_a_command_with_3(monkeypatch, capsys, tmp_path):
+    def refuse(arguments):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(tmp_path))
+
+    monkeypatch.setattr("nearmetal.commands.doctor.run", refuse)
+    monkeypatch.setattr("sys.argv", ["nearmetal", "doctor", "lab"])
+    assert main() == 3 and f"{tmp_path}: Permission denied. Fix: " in capsys.readouterr().err
