@@ -1,11 +1,13 @@
+import java.nio.ByteBuffer;
 import java.util.Arrays;
 import java.util.Locale;
 import mpi.MPI;
 import mpi.MPIException;
 
 /**
- * MPI half round trip between two ranks in Java, byte arrays and no serialization: the counterpart
- * of ../pingpong.c, by the same method (PingPong of the Intel MPI Benchmarks) and in the same
+ * MPI half round trip between two ranks in Java, byte arrays and no serialization (with
+ * -Dnearmetal.buffers=off_heap direct buffers, which mpj-native takes): the counterpart of
+ * ../pingpong.c, by the same method (PingPong of the Intel MPI Benchmarks) and in the same
  * format, so that one parser reads both. What Java adds: before the first size the ranks settle
  * with the longest and the shortest message, until the last round trips gain nothing any more and
  * the JIT compiler has hardly anything left to do. Between two JVMs some sizes are also sent over a
@@ -55,6 +57,8 @@ public final class PingPong {
     private final Program program;
     private final int rank, other;
     private byte[] sendBuffer, receiveBuffer;
+    private ByteBuffer direct, directReceived; // null: the arrays are the messages
+    private Object outgoing, incoming; // what the library gets
     private final int[] word = new int[1];
     private final double mostSeconds = Program.mostWarmUpSeconds();
     private final Way library = this::byLibrary;
@@ -121,9 +125,9 @@ public final class PingPong {
 
     private void byLibrary(long count, int bytes) throws MPIException {
         for (long i = 0; i < count; i++) {
-            if (rank == 0) program.world.Send(sendBuffer, 0, bytes, MPI.BYTE, other, TAG);
-            program.world.Recv(receiveBuffer, 0, bytes, MPI.BYTE, other, TAG);
-            if (rank == 1) program.world.Send(sendBuffer, 0, bytes, MPI.BYTE, other, TAG);
+            if (rank == 0) program.world.Send(outgoing, 0, bytes, MPI.BYTE, other, TAG);
+            program.world.Recv(incoming, 0, bytes, MPI.BYTE, other, TAG);
+            if (rank == 1) program.world.Send(outgoing, 0, bytes, MPI.BYTE, other, TAG);
         }
     }
 
@@ -138,7 +142,12 @@ public final class PingPong {
             receiveBuffer[i] = (byte) ~pattern(i, bytes, other + 1);
         }
         if (sockets != null) sockets.load(sendBuffer);
+        if (direct != null) {
+            direct.put(0, sendBuffer, 0, bytes);
+            directReceived.put(0, receiveBuffer, 0, bytes);
+        }
         way.roundTrips(1, bytes);
+        if (direct != null && way == library) directReceived.get(0, receiveBuffer, 0, bytes);
         if (sockets != null && way != library) sockets.store(receiveBuffer, bytes);
         final int[] wrong = new int[1], any = new int[1];
         for (int i = 0; i < bytes && wrong[0] == 0; i++) {
@@ -287,6 +296,12 @@ public final class PingPong {
                     + "(1 where 2 were asked for: the launcher is not this MPI's).");
         sendBuffer = new byte[(int) maxBytes.value];
         receiveBuffer = new byte[(int) maxBytes.value];
+        outgoing = sendBuffer;
+        incoming = receiveBuffer;
+        if (System.getProperty("nearmetal.buffers", "heap").equals("off_heap")) {
+            outgoing = direct = ByteBuffer.allocateDirect(sendBuffer.length);
+            incoming = directReceived = ByteBuffer.allocateDirect(receiveBuffer.length);
+        }
         watch();
         printHead();
         final StringBuilder batches = new StringBuilder();
