@@ -137,7 +137,7 @@ public final class RandomMessages {
             System.out.println("# mpj-native: random messages as the model says: seed=" + seed
                 + " rounds=" + round + " messages=" + messages + " megabytes=" + (bytes >> 20)
                 + " ranks=" + ranks + " over "
-                + MPI.Get_library_version().replaceAll("[,\\s]+", " ").substring(0, 20));
+                + MPI.Get_library_version().split("[,\n]")[0].replaceAll("\\s+", " "));
         System.out.flush();
     }
 
