@@ -331,14 +331,16 @@ public final class PingPong {
             maxBytes.value > 1 ? new int[] {(int) maxBytes.value, 1} : new int[] {1}) {
             // Rehearsed before, since of a size that the compiler has never seen the first message
             // undoes what it made.
-            if (allSizes(way, null) < 0) return -1;
+            if (allSizes(way, null, false) < 0) return -1;
             settled &= settle(way, name, bytes, report);
         }
+        budget = maxTime.value;
+        // Exactly as below: what is compiled there would take the core from a rank.
+        if (allSizes(way, new StringBuilder(), false) < 0) return -1;
         Program.awaitCompiler();
         if (way == library && rank == 0) printTableHead(settled, now() - begin);
-        budget = maxTime.value;
         final long jit = Program.compilingMs();
-        final int sizes = allSizes(way, batches);
+        final int sizes = allSizes(way, batches, true);
         batches.append(report)
             .append("# nearmetal timed_run")
             .append(name.isEmpty() ? "" : "_sockets")
@@ -348,15 +350,15 @@ public final class PingPong {
         return sizes;
     }
 
-    /** null: a rehearsal. */
-    private int allSizes(Way way, StringBuilder batches) throws MPIException {
+    /** `shown`: with a row in the table; otherwise a rehearsal, which may do without `batches`. */
+    private int allSizes(Way way, StringBuilder batches, boolean shown) throws MPIException {
         int sizes = 0;
         for (long size = 1; size <= maxBytes.value; size *= 2, sizes++) {
             final int bytes = (int) size;
             if (way != library && Arrays.binarySearch(PLAIN, bytes) < 0) continue;
             expectProgress(bytes);
             if (!verifiedRoundTrip(way, bytes)) return -1;
-            timed(way, bytes, batches);
+            timed(way, bytes, batches, shown);
         }
         return sizes;
     }
@@ -365,7 +367,8 @@ public final class PingPong {
      * Messages of one size: a row of the table where they went by the library, and what they were
      * measured in for later.
      */
-    private void timed(Way way, int bytes, StringBuilder batches) throws MPIException {
+    private void timed(Way way, int bytes, StringBuilder batches, boolean shown)
+        throws MPIException {
         final double[] clock = new double[MAX_BATCHES + 1];
         final int count = measure(way, bytes, clock), parts = Math.min(count, MAX_BATCHES);
         final double mean = (clock[parts] - clock[0]) * 1e6 / 2 / count;
@@ -376,8 +379,9 @@ public final class PingPong {
                 "the clock stood still over " + count + " round trips of " + bytes
                     + " bytes; raise --iterations.");
         if (rank != 0 || batches == null) return;
-        if (way == library)
-            Program.print("%13d %12d %12.4f %12.2f%n", bytes, count, mean, bytes / mean);
+        final String row = String.format(
+            Locale.ROOT, "%13d %12d %12.4f %12.2f%n", bytes, count, mean, bytes / mean);
+        if (way == library && shown) Program.print("%s", row);
         batches.append("# nearmetal ")
             .append(way == library ? "batches" : "sockets")
             .append(": bytes=")
