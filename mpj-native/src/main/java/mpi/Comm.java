@@ -17,7 +17,7 @@ import java.util.Map;
  */
 public class Comm implements Cloneable {
     /** Longer messages into arrays are matched first, then received without a copy. */
-    private static final int LONG_BYTES = 1 << 14;
+    private static final int LONG_BYTES = 1 << 16;
 
     /** Keys of {@link #Attr_put} start here, above those of every native library. */
     private static final int FIRST_KEY = 0x70000000;
