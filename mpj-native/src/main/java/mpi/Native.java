@@ -33,7 +33,7 @@ final class Native {
         "libmpich.so.12", "libmpi_abi.so.1", "libmpi_abi.so.0", "libmpi_abi.so", "libmpi.so");
 
     /** Most bytes of a call of memcpy. */
-    private static final int PIECE = 1 << 20;
+    private static final int PIECE = 1 << 25;
 
     private static final Linker LINKER = Linker.nativeLinker();
     /** All of the memory, by address. */
