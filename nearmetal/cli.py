@@ -97,6 +97,9 @@ def parser() -> argparse.ArgumentParser:
         "noise is shared. Run it after `reframe -c reframe_checks/duet -r`. Ends with 1 if B is "
         "worse.",
     )
+    duet.add_argument(
+        "--sizes", action="store_true", help="print A and B for each message size as well"
+    )
     _one_session(duet)
     return top
 

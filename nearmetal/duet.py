@@ -7,7 +7,7 @@ it stores the samples of A as `v_a` and of B as `v_b`, in the order of the pairs
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -209,6 +209,50 @@ def _published(variable: str, a: published.Figure, b: published.Figure) -> str:
         + (f", B/A {ratio}" if ratio else "")
         + f" ({a.software} and {b.software} on {a.system} "
         f"{a.partition or a.population}; {a.document}, {a.where})"
+    )
+
+
+def sizes(session: Session) -> str:
+    """Tables of A and B by message size, one for each curve of each duet. No verdict depends on
+    them. Raises ResultsError if no duet has a curve."""
+    tables = [
+        f"{label(case)}: {name.removesuffix('_a')}\n" + _sizes(curve, case.curves[f"{name[:-2]}_b"])
+        for case in session.cases
+        if case.duet and case.failure is None
+        for name, curve in case.curves.items()
+        if name.endswith("_a") and f"{name[:-2]}_b" in case.curves
+    ]
+    if not tables:
+        raise ResultsError(
+            f"session {session.uuid}: no duet has values by message size; pingpong_duet and "
+            f"collectives_duet have: run `{RUN} -n pingpong_duet`"
+        )
+    return "\n\n".join(tables)
+
+
+def _sizes(a: Mapping[int, Sequence[float]], b: Mapping[int, Sequence[float]]) -> str:
+    rows = []
+    for size in sorted(set(a) & set(b)):
+        try:
+            decision = judge_pairs(a[size], b[size], lower_is_better=True)
+        except JudgeError as error:
+            rows.append([size, "-", "-", str(error), "-"])
+            continue
+        enough = len(a[size]) >= PAIRS[0]
+        rows.append(
+            [
+                size,
+                number(statistics.median(a[size])),
+                number(statistics.median(b[size])),
+                percent(decision.change),
+                span(decision.interval, percent) if enough else "-",
+            ]
+        )
+    return tabulate(
+        rows,
+        ["bytes", "A", "B", "B against A", "95 %"],
+        disable_numparse=True,
+        colalign=["right"] * 5,
     )
 
 

@@ -51,7 +51,8 @@ class pingpong(Pages, JavaSettings, NearmetalCheck):
     GiB takes half a minute at 10 Gb/s, and is given 11 minutes, enough for 0.2 Gb/s. Only the
     programs in C and IMB's measure them.
 
-    In Java: byte arrays, as in that paper, by the same method. Between nodes the same JVMs also
+    In Java: byte arrays, as in that paper, by the same method. mpj-native sends direct buffers too
+    (`-S pingpong.java_buffers=off_heap`), which it does not copy. Between nodes the same JVMs also
     send over a plain socket. `socket_latency` is its latency for 1 B. `latency_over_sockets` is the
     library's latency over that.
 
@@ -82,6 +83,9 @@ class pingpong(Pages, JavaSettings, NearmetalCheck):
     #: Seconds without an answer after which a rank counts as hanging. Messages above 4 MiB add the
     #: time that they take on a slow link. :type: int
     stall_timeout = setting(int, 60, least=1)
+    #: Messages of programs in Java: byte arrays (`heap`), or direct buffers (`off_heap`), which
+    #: only mpj-native takes. :values: `heap`, `off_heap`
+    java_buffers = setting(str, "heap", choices=("heap", "off_heap"))
 
     valid_prog_environs = ["+mpi", "+mpj"]
     java_program = "PingPong"
@@ -97,6 +101,17 @@ class pingpong(Pages, JavaSettings, NearmetalCheck):
         self.num_tasks_per_node = self.num_tasks // self.num_nodes
         if self.placement == "intranode":
             self.set_default("java_device", "threads")
+
+    def jvm_settings(self, environ):
+        return {
+            **super().jvm_settings(environ),
+            "buffers": self.setting_in("java_buffers", environ),
+        }
+
+    @builtin.run_after("setup")
+    def record_buffers_of_java_alone(self):
+        if not self.runtime.java:
+            self.java_buffers = ""
 
     @builtin.run_after("setup")
     def give_long_messages_time(self):

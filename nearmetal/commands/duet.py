@@ -9,5 +9,7 @@ def run(arguments) -> int:
     refuse_older(session, arguments)
     report = duet.judge_session(session)
     print(duet.render(report, published.load()))
+    if arguments.sizes:
+        print(f"\n{duet.sizes(session)}")
     print_missing(report.missing)
     return report.exit_code

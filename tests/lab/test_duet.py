@@ -115,6 +115,39 @@ def test_java_and_c_are_each_built_and_launched_as_their_own(lab, prefix, a, b):
 
 
 @pytest.mark.whole
+@pytest.mark.parametrize(
+    "a, b, buffers, library",
+    [
+        ("openmpi", "mpj-native", "heap", "Open MPI"),
+        ("mpich", "mpj-native-mpich", "off_heap", "MPICH"),
+    ],
+)
+def test_c_and_java_over_one_mpi_library(lab, prefix, a, b, buffers, library):
+    case, text, missing, _ = run(
+        lab,
+        prefix,
+        "--system",
+        "lab:native",
+        "-n",
+        "pingpong_duet%placement=intranode",
+        "-S",
+        "pairs=2",
+        "-S",
+        f"environs={a},{b}",
+        "-S",
+        f"java_buffers={buffers}",
+        "-S",
+        "java_heap_mb=256",
+    )
+    assert halves(case, 2) and missing == () and f"environs A {a}, B {b}" in text
+    of_a, of_b = case.facts["mpi_library"].removeprefix("A: ").split("; B: ")
+    assert of_a.startswith(library) and of_b.startswith(f"mpj-native over {library}")
+    assert ("buffers=off_heap" in case.facts["jvm"]) == (buffers == "off_heap")
+    assert set(case.curves) == {"half_round_trip_us_a", "half_round_trip_us_b"}
+    assert {len(samples) for samples in case.curves["half_round_trip_us_b"].values()} == {2}
+
+
+@pytest.mark.whole
 def test_bound_and_unbound_threads_by_turns(lab, prefix):
     case, text, missing, _ = run(
         lab,

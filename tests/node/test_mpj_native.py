@@ -24,7 +24,9 @@ def tests(tmp_path_factory):
 def programs(tmp_path_factory):
     """Our programs, as they are for the other libraries of mpiJava 1.2."""
     sources = sorted((SOURCES / "java").glob("*.java"))
-    return compiled(tmp_path_factory.mktemp("programs"), *sources, JAVA / "Wait.java")
+    return compiled(
+        tmp_path_factory.mktemp("programs"), *sources, JAVA / "Wait.java", JAVA / "End.java"
+    )
 
 
 @pytest.mark.parametrize("mpi", ["openmpi", "mpich"])
@@ -35,6 +37,43 @@ def test_every_method_does_what_the_standard_says(tests, mpi, ranks):
     done = tests.run(mpi, ranks, "mpjtest.Main")
     assert done.returncode == 0, done.stdout + done.stderr
     assert f" 0 failed on {ranks} ranks with " in done.stdout, done.stdout
+
+
+@pytest.mark.parametrize("mpi", ["openmpi", "mpich"])
+def test_random_messages_arrive_as_a_model_says(tests, mpi):
+    done = tests.run(mpi, 2, "mpjtest.RandomMessages", "1", "20261126")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "random messages as the model says: seed=20261126 " in done.stdout
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize("mpi", ["openmpi", "mpich"])
+@pytest.mark.parametrize("collector", ["Serial", "Parallel", "G1", "Z"])
+def test_random_messages_arrive_while_the_heap_is_collected(tests, mpi, collector):
+    jvm = [f"-XX:+Use{collector}GC", "-Xmx64m"]
+    done = tests.run(mpi, 3, "mpjtest.RandomMessages", "8", jvm=jvm)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    "mpi, how",
+    [
+        ("openmpi", "exit"),
+        ("mpich", "kill"),
+        *(
+            pytest.param(*case, marks=pytest.mark.whole)
+            for case in (
+                ("openmpi", "exception"),
+                ("openmpi", "kill"),
+                ("mpich", "exit"),
+                ("mpich", "exception"),
+            )
+        ),
+    ],
+)
+def test_a_rank_that_ends_early_ends_the_others(programs, mpi, how):
+    done = programs.run(mpi, 2, "End", how, timeout=60)
+    assert done.returncode != 0 and "waiting" in done.stdout, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("mpi", ["openmpi", "mpich"])

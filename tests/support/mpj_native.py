@@ -13,7 +13,7 @@ from tests.support.programs import MPI
 NATIVE = CHECKOUT / "mpj-native"
 LIBRARIES = {"openmpi": "libmpi.so.40", "mpich": "libmpich.so.12"}
 #: The JVMs of a test share two cores.
-JVM = ["java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m"]
+JVM = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m"]
 
 
 @dataclass(frozen=True)
@@ -23,14 +23,14 @@ class Built:
     library: Path
     classes: Path
 
-    def java(self, *arguments) -> list[str]:
+    def java(self, *arguments, jvm=JVM) -> list[str]:
         path = f"{self.library}:{self.classes}"
-        return [*JVM, "--enable-native-access=ALL-UNNAMED", "-cp", path, *arguments]
+        return ["java", *jvm, "--enable-native-access=ALL-UNNAMED", "-cp", path, *arguments]
 
-    def run(self, mpi: str, ranks: int, *arguments, timeout=240):
+    def run(self, mpi: str, ranks: int, *arguments, timeout=240, jvm=JVM):
         """The completed launch of a class on ranks of an MPI library, without lines of usage."""
         done = subprocess.run(
-            [*MPI[mpi], "-n", str(ranks), *self.java(*arguments)],
+            [*MPI[mpi], "-n", str(ranks), *self.java(*arguments, jvm=jvm)],
             capture_output=True,
             text=True,
             timeout=timeout,

@@ -204,6 +204,36 @@ def test_the_table_says_what_was_compared_and_how_each_variable_was_judged(judge
     assert re.search(r"0\.21 \(.*\) +unpaired ", rows(text)["add_1"])
 
 
+def test_curves_are_told_apart_and_printed_by_message_size(tmp_path, run):
+    turns = parse_duet(RECORDED, 2)
+    curves = base.by_variant({"half_round_trip_us": {1: [1.0, 2.0, 4.0, 3.0]}}, turns)
+    assert curves == {
+        "half_round_trip_us_a": {1: [1.0, 3.0]},
+        "half_round_trip_us_b": {1: [2.0, 4.0]},
+    }
+    data = session("session_duet_equal")
+    [case] = data["runs"][0]["testcases"]
+    case["curves"] = {
+        f"half_round_trip_us_{letter}": {
+            "1": [3 * factor] * 14,
+            "65536": [20 * factor + pair % 2 for pair in range(14)],
+        }
+        for letter, factor in (("a", 1), ("b", 1.5))
+    }
+    options = ("duet", "--database", store(tmp_path / "results.db", data))
+    assert "65536" not in run(*options)[1]
+    _, text, _ = run(*options, "--sizes")
+    assert "with mpich: environs A mpich, B mpich: half_round_trip_us\n" in text
+    assert re.search(r"^ +1 +3\.000 +4\.500 +\+50\.0 % +\+50\.0 % \.\. \+50\.0 %$", text, re.M)
+    assert re.search(r"^ +65536 +20\.50 +30\.50 ", text, re.M)
+
+
+def test_a_duet_without_message_sizes_says_which_have_some(tmp_path, run):
+    database = store(tmp_path / "results.db", session("session_duet_bindings"))
+    code, _, errors = run("duet", "--database", database, "--sizes")
+    assert code == 3 and not lacking(errors, "no duet has values by message size", "pingpong_duet")
+
+
 def test_what_was_published_of_the_two_stands_below(judged):
     data = session("session_duet_equal")
     [case] = data["runs"][0]["testcases"]

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from nearmetal.checks.parsing.java import parse_jvm
 from nearmetal.checks.runtime.jvm import jvm_command
 from nearmetal.site import srun_mpj
 from tests.support.jvm_ranks import JVM, STEP
@@ -200,6 +201,14 @@ def test_mpj_native(site):
         "Hello",
         "3",
     ]
+
+
+def test_mpj_native_with_direct_buffers(site):
+    options = ("--library=native", "--heap=100", "--launch=launch.classes", "--buffers=off_heap")
+    said, _, *started = site.started(*options, "Hello")
+    assert said.endswith(" gc=serial pages=default buffers=off_heap")
+    assert "-Dnearmetal.buffers=off_heap" in started
+    assert parse_jvm(said).did[0]["buffers"] == "off_heap"
 
 
 def test_fastmpj_between_nodes(site):

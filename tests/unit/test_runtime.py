@@ -133,6 +133,14 @@ def test_mpj_native_starts_as_programs_in_c(runtime):
     assert "java_gc" in runtime("mpi").unused_settings()
 
 
+def test_only_mpj_native_sends_direct_buffers(runtime):
+    settings = {**SETTINGS, "buffers": "off_heap"}
+    native = runtime("mpj", "mpj_native", settings=settings)
+    assert native.obstacle("srun") == "" and native.asked()["buffers"] == "off_heap"
+    assert "--buffers=off_heap PingPong" in native.command(PINGPONG)
+    assert "leave java_buffers out" in runtime("mpj", settings=settings).obstacle("srun")
+
+
 def test_mpj_native_needs_a_checkout(runtime, monkeypatch, tmp_path):
     monkeypatch.setattr("nearmetal.checks.runtime.jvm.NATIVE", tmp_path)
     assert "use a checkout" in runtime("mpj", "mpj_native").obstacle("srun")

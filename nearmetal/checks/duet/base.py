@@ -19,11 +19,24 @@ from nearmetal.checks.settings import setting
 from nearmetal.checks.versions import Plugin
 
 
+def by_variant(curves: dict, turns) -> dict:
+    """Each curve of all launches as two, `NAME_a` and `NAME_b`, with one sample per pair."""
+    return {
+        f"{name}_{letter}": {
+            size: [value for turn, value in zip(turns, samples) if turn.variant == letter]
+            for size, samples in curve.items()
+        }
+        for name, curve in curves.items()
+        for letter in "ab"
+    }
+
+
 class Duet(Plugin):
     """First base class of a duet, before its check: `class pingpong_duet(Duet, pingpong)`.
 
     Each variable `v` of the check becomes `v_a` and `v_b`, medians in its unit with one sample per
-    pair, and `v_ratio`, the median of B/A over the pairs. `nearmetal duet` judges them.
+    pair, and `v_ratio`, the median of B/A over the pairs. `nearmetal duet` judges them. Each curve
+    `c` becomes `c_a` and `c_b`, which `nearmetal duet --sizes` prints.
     """
 
     #: Pairs of repeats: an even number. :type: int
@@ -203,7 +216,7 @@ class Duet(Plugin):
     def pair_up(self):
         if self.is_dry_run():
             return
-        everything = self.launches
+        everything, curves = self.launches, by_variant(self.curves, self._turns)
         samples: dict[str, dict] = {}
         units: dict[str, dict[str, str]] = {"a": {}, "b": {}}
         for letter, launches in self._launches.items():
@@ -224,7 +237,7 @@ class Duet(Plugin):
             everything,
             {},
             {},
-            {},
+            curves,
             {},
         )
         for name, unit in units["a"].items():

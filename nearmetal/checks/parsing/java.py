@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from nearmetal.checks.parsing import ParseError, words_of
 
 #: Settings that jvm.sh prints for each launch, and the line that a program prints about its
-#: warm-up.
-SETTINGS = "library device heap gc pages"
+#: warm-up. `buffers` is there where they are not arrays.
+SETTINGS, BUFFERS = "library device heap gc pages", " buffers"
 WARM_UP = re.compile(r"# nearmetal warm_up\w*: stable=(yes|no) .*")
 
 
@@ -29,7 +29,10 @@ def parse_jvm(text: str) -> JvmRun | None:
     warmed = [line for line in lines if line.startswith("# nearmetal warm_up")]
     if not settings:
         return None
-    did = [words_of(each, "the settings of a JVM", SETTINGS) for each in settings]
+    did = [
+        words_of(each, "the settings of a JVM", SETTINGS + BUFFERS * (f"{BUFFERS}=" in each))
+        for each in settings
+    ]
     stable = [found[1] for found in map(WARM_UP.fullmatch, warmed) if found]
     if len(stable) != len(warmed):
         raise ParseError("a line does not say whether the JIT compiler was idle: rerun")

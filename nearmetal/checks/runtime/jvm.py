@@ -92,7 +92,8 @@ class Jvm(Bare):
     """Programs in Java: one JVM for each rank, or one for all. Another runtime has the library.
 
     :arg software: the runtime that has the library and the JDK.
-    :arg settings: `device`, `heap`, `gc`, `pages` and `warm_up` of the JVMs (`JavaSettings`).
+    :arg settings: `device`, `heap`, `gc`, `pages` and `warm_up` of the JVMs (`JavaSettings`), and
+        `buffers` of the ping-pong.
     """
 
     java = True
@@ -115,6 +116,8 @@ class Jvm(Bare):
             return obstacle
         if self.native:
             return self._obstacle_of_native(launcher)
+        if self._off_heap():
+            return f"{self.environ.name} sends arrays only: leave java_buffers out"
         environ, home = self.environ, HOMES[library(self.environ)]
         named = environ.modules or environ.env_vars.get(home) or os.environ.get(home)
         if library(environ) == "fastmpj" and not named:
@@ -123,6 +126,9 @@ class Jvm(Bare):
                 f"in env_vars of the environment {environ.name}"
             )
         return self._not_by_srun(launcher)
+
+    def _off_heap(self):
+        return self.settings.get("buffers") == "off_heap"
 
     def _obstacle_of_native(self, launcher):
         if not (NATIVE / "build.sh").exists():
@@ -161,6 +167,7 @@ class Jvm(Bare):
             gc=self.settings["gc"],
             pages=self.settings["pages"],
             warm_up=f"{self.settings['warm_up']:g}",
+            buffers="off_heap" if self._off_heap() else "",
             ports="" if self.native else JAVA_PORTS.of(self.partition),
             hosts="" if self.native or hosts == "{}" else hosts,
         )
@@ -197,6 +204,8 @@ class Jvm(Bare):
         asked = {name: value for name, value in given.items() if value != "auto"}
         if self.settings["heap"]:
             asked["heap"] = f"{self.settings['heap']}MB"
+        if self._off_heap():
+            asked["buffers"] = "off_heap"
         return {"library": library(self.environ), **asked}
 
 

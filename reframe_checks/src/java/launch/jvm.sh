@@ -5,6 +5,7 @@ set -eu
 # Threads are as many as the task has cores, which srun-mpj asks for.
 library=express device=niodev ranks=${SLURM_CPUS_PER_TASK:-1} heap=auto gc=auto pages=default
 ports=18000-24991 hosts='{}' patience=60 classes=classes launch=launch.classes warm_up=30
+buffers=heap
 
 fail() { echo "mpj: $*" >&2; exit 2; }
 
@@ -29,6 +30,7 @@ while [ $# -gt 0 ]; do
         --classes=*) classes=$value ;;
         --launch=*) launch=$value ;;
         --warm-up=*) warm_up=$value ;;
+        --buffers=heap | --buffers=off_heap) buffers=$value ;;
         -*) fail "$1 is no option of jvm.sh, or has a value that it does not know." ;;
         *) break ;;
     esac
@@ -93,8 +95,10 @@ case $warm_up in *[!0-9.]* | '' | *.*.* | .) fail "--warm-up=$warm_up is no numb
 jvm="-Xms${heap}m -Xmx${heap}m -XX:+AlwaysPreTouch -XX:-UsePerfData -Dnearmetal.warm_up=$warm_up"
 case $gc in serial) jvm="$jvm -XX:+UseSerialGC" ;; parallel) jvm="$jvm -XX:+UseParallelGC" ;; esac
 case $pages in transparent) jvm="$jvm -XX:+UseTransparentHugePages" ;; explicit) jvm="$jvm -XX:+UseLargePages" ;; esac
+told=
+[ "$buffers" = heap ] || { jvm="$jvm -Dnearmetal.buffers=$buffers" told=" buffers=$buffers"; }
 # Once a launch, by the rank that is always there.
-[ "${SLURM_PROCID:-0}" != 0 ] || echo "# nearmetal jvm: library=$library device=$device heap=${heap}MB gc=$gc pages=$pages"
+[ "${SLURM_PROCID:-0}" != 0 ] || echo "# nearmetal jvm: library=$library device=$device heap=${heap}MB gc=$gc pages=$pages$told"
 
 lib=$home/lib
 case $library-$device in

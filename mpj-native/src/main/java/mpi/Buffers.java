@@ -17,6 +17,9 @@ import java.nio.Buffer;
 final class Buffers {
     private static final ValueLayout.OfByte BYTE = ValueLayout.JAVA_BYTE;
 
+    /** From so many bytes on, C's memcpy is quicker. */
+    private static final int MANY_BYTES = 1 << 12;
+
     private Buffers() {}
 
     /**
@@ -148,6 +151,10 @@ final class Buffers {
         return address == 0 ? scratch.receive((long) elements * type.bytes) : address;
     }
 
+    private static boolean byMemcpy(Object buf, int elements, Datatype type) {
+        return (long) elements * type.bytes >= MANY_BYTES && !(buf instanceof boolean[]);
+    }
+
     /** Copies checked items to native memory, one element after the other. */
     static void pack(Object buf, int offset, int count, Datatype type, long address)
         throws MPIException {
@@ -156,6 +163,11 @@ final class Buffers {
             return;
         }
         int n = count * type.size;
+        if (byMemcpy(buf, n, type)) {
+            Native.copy(
+                segment(buf), (long) offset * type.bytes, address, (long) n * type.bytes, true);
+            return;
+        }
         switch (buf) {
             case byte[] array -> MemorySegment.copy(array, offset, ALL, BYTE, address, n);
             case double[] array ->
@@ -182,6 +194,11 @@ final class Buffers {
             return;
         }
         int n = (int) elements;
+        if (byMemcpy(buf, n, type)) {
+            Native.copy(
+                segment(buf), (long) offset * type.bytes, address, (long) n * type.bytes, false);
+            return;
+        }
         switch (buf) {
             case byte[] array -> MemorySegment.copy(ALL, BYTE, address, array, offset, n);
             case double[] array ->

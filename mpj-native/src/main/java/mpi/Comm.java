@@ -24,8 +24,8 @@ public class Comm implements Cloneable {
     private static int nextKey = FIRST_KEY;
 
     long handle;
-    /** Ranks that messages go to. */
-    private final int peers;
+    /** Ranks that messages go to, ranks of the local group, and this process's among these. */
+    private final int peers, size, rank;
     private Errhandler errhandler = MPI.ERRORS_RETURN;
     private Map<Integer, Object> attributes;
     /** Receives of objects that have not completed, in the order of their calls. */
@@ -34,14 +34,18 @@ public class Comm implements Cloneable {
     Comm(long handle) throws MPIException {
         this.handle = handle;
         if (handle == Native.COMM_NULL) {
-            peers = 0;
+            peers = size = 0;
+            rank = MPI.UNDEFINED;
             return;
         }
         long out = Scratch.get().out;
         MPIException.check(Native.call(Native.COMM_TEST_INTER, handle, out));
         boolean inter = Native.getInt(out) != 0;
-        MPIException.check(
-            Native.call(inter ? Native.COMM_REMOTE_SIZE : Native.COMM_SIZE, handle, out));
+        MPIException.check(Native.call(Native.COMM_RANK, handle, out));
+        rank = Native.getInt(out);
+        MPIException.check(Native.call(Native.COMM_SIZE, handle, out));
+        size = Native.getInt(out);
+        if (inter) MPIException.check(Native.call(Native.COMM_REMOTE_SIZE, handle, out));
         peers = Native.getInt(out);
     }
 
@@ -84,12 +88,14 @@ public class Comm implements Cloneable {
 
     /** Number of ranks; of an intercommunicator, of the local group. */
     public int Size() throws MPIException {
-        return integer(Native.COMM_SIZE);
+        enter();
+        return size;
     }
 
     /** This process's rank. */
     public int Rank() throws MPIException {
-        return integer(Native.COMM_RANK);
+        enter();
+        return rank;
     }
 
     /** {@link MPI#IDENT}, {@link MPI#CONGRUENT}, {@link MPI#SIMILAR} or {@link MPI#UNEQUAL}. */
@@ -251,7 +257,18 @@ public class Comm implements Cloneable {
     /** Sends a message. */
     public void Send(Object buf, int offset, int count, Datatype datatype, int dest, int tag)
         throws MPIException {
-        send(Native.SEND, buf, offset, count, datatype, dest, tag);
+        Scratch scratch = enter();
+        requireDestination(dest, tag);
+        int elements = Buffers.check(buf, offset, count, datatype);
+        if (datatype.ofObjects()) {
+            send(Native.SEND, buf, offset, count, datatype, dest, tag);
+            return;
+        }
+        long memory = Buffers.source(buf, offset, count, elements, datatype, scratch);
+        // The method handle is a constant here, so that the JIT compiler makes a direct call.
+        MPIException.check(
+            Native.call(Native.SEND, memory, elements, datatype.handle, dest, tag, handle));
+        Reference.reachabilityFence(buf);
     }
 
     /** Sends a message through the buffer of {@link MPI#Buffer_attach}. */

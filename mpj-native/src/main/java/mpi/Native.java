@@ -32,6 +32,9 @@ final class Native {
     private static final List<String> NAMES = List.of("libmpi.so.40", "libmpi.so.12",
         "libmpich.so.12", "libmpi_abi.so.1", "libmpi_abi.so.0", "libmpi_abi.so", "libmpi.so");
 
+    /** Most bytes of a call of memcpy. */
+    private static final int PIECE = 1 << 25;
+
     private static final Linker LINKER = Linker.nativeLinker();
     /** All of the memory, by address. */
     static final MemorySegment ALL = MemorySegment.NULL.reinterpret(Long.MAX_VALUE);
@@ -161,6 +164,9 @@ final class Native {
 
     /** {@code MPI_Mrecv} into a heap array: only of a message that has arrived. */
     private static final MethodHandle MRECV_HEAP = heapHandle();
+    private static final MethodHandle FROM_HEAP =
+        memcpy(ValueLayout.JAVA_LONG, ValueLayout.ADDRESS);
+    private static final MethodHandle TO_HEAP = memcpy(ValueLayout.ADDRESS, ValueLayout.JAVA_LONG);
     private static final MethodHandle WTIME = clock("MPI_Wtime"), WTICK = clock("MPI_Wtick");
 
     private Native() {}
@@ -297,6 +303,12 @@ final class Native {
         ValueLayout.OfLong word = ValueLayout.JAVA_LONG;
         return LINKER.downcallHandle(SYMBOLS.find("MPI_Mrecv").orElseThrow(),
             FunctionDescriptor.of(ValueLayout.JAVA_INT, address, word, word, word, word),
+            Linker.Option.critical(true));
+    }
+
+    private static MethodHandle memcpy(MemoryLayout to, MemoryLayout from) {
+        return LINKER.downcallHandle(LINKER.defaultLookup().find("memcpy").orElseThrow(),
+            FunctionDescriptor.of(ValueLayout.JAVA_LONG, to, from, ValueLayout.JAVA_LONG),
             Linker.Option.critical(true));
     }
 
@@ -448,6 +460,24 @@ final class Native {
     static int mrecvHeap(MemorySegment heap, long count, long type, long message, long status) {
         try {
             return (int) MRECV_HEAP.invokeExact(heap, count, type, message, status);
+        } catch (Throwable thrown) {
+            throw broken(thrown);
+        }
+    }
+
+    /**
+     * Copies bytes between a heap array and native memory, by C's memcpy. Where another core's
+     * cache holds the native memory, it is up to a quarter quicker than the JVM's own copy
+     * (mpjtest.Copies). The collector waits for each piece, so it is short.
+     */
+    static void copy(MemorySegment heap, long at, long address, long bytes, boolean out) {
+        try {
+            for (long done = 0; done < bytes; done += PIECE) {
+                long n = Math.min(PIECE, bytes - done), to;
+                MemorySegment piece = heap.asSlice(at + done, n);
+                if (out) to = (long) FROM_HEAP.invokeExact(address + done, piece, n);
+                else to = (long) TO_HEAP.invokeExact(piece, address + done, n);
+            }
         } catch (Throwable thrown) {
             throw broken(thrown);
         }
