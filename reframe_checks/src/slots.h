@@ -22,7 +22,7 @@ static double deadline;
 
 /* Whether the requests are done before the deadline. What is not done is given up: its tag is not
  * used again, so that a late message meets nothing. */
-static int done(int count, MPI_Request *requests)
+static inline int done(int count, MPI_Request *requests)
 {
     int all = 0;
     do MPI_Testall(count, requests, &all, MPI_STATUSES_IGNORE);
@@ -30,14 +30,14 @@ static int done(int count, MPI_Request *requests)
     return all;
 }
 
-static int sent(const void *bytes, int count, int other)
+static inline int sent(const void *bytes, int count, int other)
 {
     MPI_Request request;
     MPI_Isend(bytes, count, MPI_BYTE, other, tag, MPI_COMM_WORLD, &request);
     return done(1, &request);
 }
 
-static int received(void *bytes, int count, int other)
+static inline int received(void *bytes, int count, int other)
 {
     MPI_Request request;
     MPI_Irecv(bytes, count, MPI_BYTE, other, tag, MPI_COMM_WORLD, &request);
@@ -47,19 +47,19 @@ static int received(void *bytes, int count, int other)
     return 0;
 }
 
-static int by_value(const void *a, const void *b)
+static inline int by_value(const void *a, const void *b)
 {
     const double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
 }
 
-static double median(double *values, long count)
+static inline double median(double *values, long count)
 {
     qsort(values, (size_t)count, sizeof *values, by_value);
     return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
 }
 
-static void sleep_until(double when)
+static inline void sleep_until(double when)
 {
     const double left = when - MPI_Wtime();
     if (left <= 0) return;
@@ -68,7 +68,7 @@ static void sleep_until(double when)
 }
 
 /* Whether all ranks are here before the deadline. */
-static int together(void)
+static inline int together(void)
 {
     MPI_Request request;
     MPI_Ibarrier(MPI_COMM_WORLD, &request);
@@ -87,16 +87,16 @@ static void not_started(int signal)
 }
 
 /* From here on, `all_started` must follow within START_SECONDS. */
-static void expect_start(void)
+static inline void expect_start(void)
 {
     signal(SIGALRM, not_started);
     alarm(START_SECONDS);
 }
 
-static void all_started(void) { alarm(0); }
+static inline void all_started(void) { alarm(0); }
 
 /* The ranks meet before the first slot; the program ends if one does not come. */
-static void meet(void)
+static inline void meet(void)
 {
     deadline = MPI_Wtime() + PATIENCE;
     if (together()) return;
@@ -111,7 +111,7 @@ static void end(int signal)
 }
 
 /* Whether all ranks are here after the last slot. What they printed is out. */
-static int meet_again(void)
+static inline int meet_again(void)
 {
     fflush(stdout);
     deadline = MPI_Wtime() + PATIENCE;
@@ -120,7 +120,7 @@ static int meet_again(void)
 
 /* Where a rank hangs, the program ends here: all that is known is printed. What follows may hang
  * too, and has as long. */
-static void part(int all_are_here)
+static inline void part(int all_are_here)
 {
     fflush(stdout);
     if (!all_are_here) _exit(0);
@@ -129,7 +129,7 @@ static void part(int all_are_here)
 }
 
 /* Messages of pairs that were given up: with them MPI_Finalize fails, or waits for ever. */
-static void take_the_rest(void *buffer, int bytes)
+static inline void take_the_rest(void *buffer, int bytes)
 {
     int more;
     do {
