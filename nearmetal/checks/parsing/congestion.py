@@ -1,0 +1,267 @@
+"""Output of ``src/congestion.c``."""
+
+from __future__ import annotations
+
+import re
+import statistics
+from dataclasses import dataclass, field
+
+from nearmetal.checks.parsing import (
+    END,
+    ParseError,
+    expect_ranks,
+    facts_of,
+    launches_of,
+    positive,
+    real,
+    whole,
+    words_of,
+)
+from nearmetal.congestion import NAMES
+
+STATES = ALONE, TRAFFIC = "alone", "traffic"
+#: Samples that a quantile of 99 % needs (src/congestion.c).
+LEAST_OF_99 = 299
+#: Bytes that a victim sends in an exchange of `bandwidth`: 8 messages to each of two neighbours.
+EXCHANGE_BYTES = 2 * 8 * 131072
+#: Why a node has no value although nothing was printed of it.
+SILENT = "the node does not answer"
+#: What the program says of a slot that has no value.
+CHANGED = "a message arrived changed"
+REASONS = (CHANGED, "not done in time", "did not stop in time")
+
+
+@dataclass(frozen=True)
+class Tail:
+    """All samples of a victim."""
+
+    samples: int
+    us_99: float | None  #: None: too few samples
+    us_worst: float
+
+
+@dataclass
+class Launch:
+    """One complete launch."""
+
+    nodes: tuple[str, ...]  #: host of each rank
+    victims: tuple[int, ...]  #: ranks, in the order of the shuffle
+    #: (Metric, rank, state) -> round -> median in us.
+    medians: dict[tuple[str, int, str], dict[int, float]] = field(default_factory=dict)
+    tails: dict[tuple[str, int, str], Tail] = field(default_factory=dict)
+    #: Rank of a generator -> Gb/s sent and received, for each slot that was done.
+    rates: dict[int, list[tuple[float, float]]] = field(default_factory=dict)
+    #: Rank -> why, for each slot that was not done.
+    failed: dict[int, list[str]] = field(default_factory=dict)
+    facts: dict[str, str] = field(default_factory=dict)
+    did: dict = field(default_factory=dict)  #: parameters that the program reports
+
+    def alone_us(self, metric: str) -> dict[int, float]:
+        """Victim -> the median over its rounds without traffic."""
+        return {
+            rank: statistics.median(self.medians[metric, rank, ALONE].values())
+            for rank in self.victims
+            if self.medians.get((metric, rank, ALONE))
+        }
+
+    def ratios(self, metric: str) -> dict[int, float]:
+        """Victim -> time beside traffic over the time alone: the median over its rounds.
+
+        The two slots of a round follow each other, so that drift has no part in their ratio.
+        """
+        found = {}
+        for rank in self.victims:
+            alone, beside = (self.medians.get((metric, rank, state), {}) for state in STATES)
+            both = [beside[number] / alone[number] for number in alone if number in beside]
+            if both:
+                found[rank] = statistics.median(both)
+        return found
+
+    def ratios_99(self, metric: str) -> dict[int, float]:
+        """The same of the quantiles of 99 %. {} where a victim has too few samples."""
+        found = {}
+        for rank in self.victims:
+            tails = [self.tails.get((metric, rank, state)) for state in STATES]
+            us = [tail.us_99 for tail in tails if tail and tail.us_99]
+            if len(us) < len(STATES):
+                return {}
+            found[rank] = us[1] / us[0]
+        return found
+
+    def ratio_worst(self, metric: str) -> float:
+        """The longest time beside traffic over the longest one alone, of all victims."""
+        worst = {
+            state: max(
+                tail.us_worst
+                for (name, _, of), tail in self.tails.items()
+                if (name, of) == (metric, state)
+            )
+            for state in STATES
+        }
+        return worst[TRAFFIC] / worst[ALONE]
+
+    def fewest_samples(self, metric: str) -> int:
+        """Samples of the victim and the state with the fewest."""
+        return min(
+            (tail.samples for (name, _, _), tail in self.tails.items() if name == metric),
+            default=0,
+        )
+
+    def received_gbps(self) -> float:
+        """Traffic of all generators together: the median over the slots."""
+        slots = zip(*self.rates.values())
+        return statistics.median(sum(received for _, received in slot) for slot in slots)
+
+    def silent(self) -> list[int]:
+        """Ranks that do not answer."""
+        return [rank for rank, why in self.failed.items() if SILENT in why]
+
+    def undone(self) -> dict[int, str]:
+        """Ranks with slots that were not done, and why.
+
+        {} where a rank does not answer: it is to blame. Those that wait for a rank which received a
+        changed message are left out.
+        """
+        if self.silent():
+            return {}
+        changed = {rank: CHANGED for rank, why in self.failed.items() if CHANGED in why}
+        return changed or {rank: why[-1] for rank, why in self.failed.items()}
+
+
+def _median(words: list[str]) -> tuple[int, float]:
+    """(samples, us) of a slot. Raises ParseError."""
+    if len(words) != 2:
+        raise ParseError(f"a slot of a victim has {' '.join(words)!r}: lines were mixed; rerun")
+    return whole(words[0], "a number of samples", 1), positive(words[1], "a time in us")
+
+
+def _tail(words: list[str]) -> Tail:
+    """The tail of a victim. Raises ParseError."""
+    if len(words) != 3:
+        raise ParseError(f"a tail of a victim has {' '.join(words)!r}: lines were mixed; rerun")
+    samples = whole(words[0], "a number of samples", 1)
+    if (words[1] == "-") != (samples < LEAST_OF_99):
+        raise ParseError(f"{samples} samples have the tail {words[1]!r}: lines were mixed; rerun")
+    us_99 = None if words[1] == "-" else positive(words[1], "a quantile")
+    return Tail(samples, us_99, positive(words[2], "a worst time"))
+
+
+def _rates(words: list[str]) -> tuple[float, float]:
+    """Gb/s sent and received by a generator. Raises ParseError."""
+    if len(words) != 2:
+        raise ParseError(f"traffic of a generator is {' '.join(words)!r}: words were lost; rerun")
+    rates = real(words[0], "a rate"), real(words[1], "a rate")
+    if min(rates) < 0 or max(rates) <= 0:
+        raise ParseError(f"a generator had traffic of {' and '.join(words)} Gb/s: rerun")
+    return rates
+
+
+#: First word of a line -> number of words that say what it is of, and reader of the others.
+LINES = {"victim": (5, _median), "tail": (4, _tail), "generator": (4, _rates)}
+
+
+def _parse_line(words: list[str], launch: Launch, rounds: int) -> tuple[tuple, object]:
+    """(what a line is of, its values or the reason why there are none). Raises ParseError."""
+    kind = words[0]
+    count, read = LINES[kind]
+    named, values = words[:count], words[count:]
+    if not values:
+        raise ParseError(f"a line is {' '.join(words)!r}: words were lost; rerun")
+    rank = whole(named[1], "a rank")
+    states = [word for word in named[3:] if not word.isdecimal()]
+    numbers = [int(word) for word in named[3:] if word.isdecimal()]
+    if (
+        rank >= len(launch.nodes)
+        or (kind == "generator") == (rank in launch.victims)
+        or named[2] not in NAMES
+        or len(states) != (kind != "generator")
+        or not set(states) <= set(STATES)
+        or any(number >= rounds for number in numbers)
+    ):
+        raise ParseError(f"a line is {' '.join(words)!r}, which was not measured: rerun")
+    key = kind, rank, *named[2:]
+    if values[0] != "failed" or kind == "tail":
+        return key, read(values)
+    reason = " ".join(values[1:])
+    if reason not in REASONS:
+        raise ParseError(f"a slot failed for {reason!r}: words were lost; rerun")
+    return key, reason
+
+
+def _victims(text: str, ranks: int, count: int) -> tuple[int, ...]:
+    """Ranks of the victims. Raises ParseError."""
+    found = tuple(whole(word, "a victim") for word in text.split())
+    if len(set(found)) != count or len(found) != count or max(found) >= ranks:
+        raise ParseError(f"{count} victims of {ranks} ranks are {text!r}: words were lost; rerun")
+    return found
+
+
+def _keep(launch: Launch, told: dict[tuple, object], rounds: int) -> None:
+    """Store what was told of each slot, and why there is nothing of others. Raises ParseError."""
+    for rank in range(len(launch.nodes)):
+        if not any(key[1] == rank for key in told):
+            launch.failed[rank] = [SILENT]
+            continue
+        for metric in NAMES:
+            numbers = [str(number) for number in range(rounds)]
+            if rank in launch.victims:
+                for state in STATES:
+                    slots = [told.get(("victim", rank, metric, one, state)) for one in numbers]
+                    done = _done(launch, rank, slots)
+                    tail = told.get(("tail", rank, metric, state))
+                    if bool(done) != isinstance(tail, Tail):
+                        raise ParseError(f"victim {rank} has lost its tail of {metric}: rerun")
+                    if isinstance(tail, Tail):
+                        key = metric, rank, state
+                        launch.tails[key] = tail
+                        launch.medians[key] = {number: us for number, (_, us) in done.items()}
+            else:
+                slots = [told.get(("generator", rank, metric, one)) for one in numbers]
+                launch.rates.setdefault(rank, []).extend(_done(launch, rank, slots).values())
+
+
+def _done(launch: Launch, rank: int, slots: list) -> dict[int, tuple]:
+    """Round -> values of the slots that were done. Raises ParseError."""
+    if None in slots:
+        raise ParseError(f"rank {rank} has lost lines of its slots: rerun")
+    found = {number: one for number, one in enumerate(slots) if isinstance(one, tuple)}
+    reasons = [one for one in slots if isinstance(one, str)]
+    if reasons:
+        launch.failed.setdefault(rank, []).extend(reasons)
+    return found
+
+
+def _parse_launch(lines: list[str]) -> Launch:
+    if END not in lines:
+        raise ParseError(
+            'the output stops before "# nearmetal complete": the job was cut off; rerun'
+        )
+    facts = facts_of(lines, ("mpi_library", "compiler", "method", "victims"), "congestion")
+    names = "seconds rounds traffic victims seed bytes"
+    given = words_of(facts["method"], "the method of congestion", names)
+    did = {name: real(text, f"the method of congestion: {name}") for name, text in given.items()}
+    ranks = sum(key.startswith("rank ") for key in facts)
+    expect_ranks(facts, ranks, "congestion")
+    nodes = tuple(re.split("[= ]", facts[f"rank {rank}"])[1] for rank in range(ranks))
+    count = whole(given["victims"], "the number of victims", 2)
+    launch = Launch(nodes, _victims(facts["victims"], ranks, count), facts=facts, did=did)
+    rounds = whole(given["rounds"], "the number of rounds", 1)
+    told: dict[tuple, object] = {}
+    for line in lines:
+        words = line.split()
+        if words and words[0] in LINES:
+            key, found = _parse_line(words, launch, rounds)
+            if key in told:
+                raise ParseError(f"{line!r} was printed twice: lines were mixed; rerun")
+            told[key] = found
+    _keep(launch, told, rounds)
+    return launch
+
+
+def parse_congestion(text: str) -> list[Launch]:
+    """Every launch in the output of ``src/congestion.c``, in order.
+
+    A node that failed is a result. Raises ParseError on truncated or damaged output.
+    """
+    starts = r"# nearmetal program: congestion"
+    return [_parse_launch(lines) for lines in launches_of(text, starts, "congestion")]
