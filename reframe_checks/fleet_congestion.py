@@ -15,8 +15,8 @@ from nearmetal.checks.parsing.congestion import EXCHANGE_BYTES, LEAST_OF_99, par
 from nearmetal.checks.settings import setting
 from nearmetal.congestion import KINDS, METRICS
 
-#: Seconds of a slot, if the setting `seconds` has room for as many.
-SLOT, MOST_ROUNDS = 1.0, 10
+#: Seconds of a slot, and most rounds of a repeat: more seconds make slots longer.
+SLOT, MOST_ROUNDS = 1.0, 50
 
 
 @rfm.simple_test
@@ -24,13 +24,14 @@ class fleet_congestion(Fleet, NearmetalCheck):
     """Latency, bandwidth and Allreduce of some nodes of a partition, alone and beside traffic of
     the others.
 
-    Method: as GPCNeT (Chunduri et al., SC19, sections 3 and 4). One process on each node. A shuffle
-    with a fixed seed makes a fifth of the nodes victims, and all others generators of traffic.
-    Victims exchange 8 B, and 8 messages of 128 KiB, with both neighbours in a random ring, and
-    reduce 8 B. Slots of time without and with traffic alternate. Payload is verified. `incast`: all
-    generators send to one of them; `all_to_all`: each to all; `random`: each to four others, anew
-    in each slot. Unlike GPCNeT: one kind of traffic a case, messages of 64 KiB from one process a
-    node, and `MPI_Iallreduce`, which a node that hangs does not block.
+    Method: that of `network_load_test` in GPCNeT 1.3 (Chunduri et al., SC19, article 42), by a
+    program of our own. One process on each node. A shuffle with a fixed seed makes a fifth of the
+    nodes victims, and all others generators of traffic. Victims exchange 8 B, and 8 messages of
+    128 KiB, with both neighbours in a random ring, and reduce 8 B. Slots of time without and with
+    traffic alternate. Payload is verified. `incast`: all generators send to one of them;
+    `all_to_all`: each to all; `random`: each to four others, anew in each slot. Unlike GPCNeT: one
+    kind of traffic a case, messages of 64 KiB from one process a node, and `MPI_Iallreduce`, which
+    a node that hangs does not block.
 
     Why: a program has the network for itself in most benchmarks, and shares it in production.
     Where switches do not keep traffic apart, it waits for messages that are none of its own.
@@ -43,8 +44,8 @@ class fleet_congestion(Fleet, NearmetalCheck):
 
     #: Kind of traffic. :values: `incast`, `all_to_all`, `random`
     traffic = builtin.parameter(["incast", "all_to_all", "random"], loggable=True)
-    #: Seconds of a repeat. Each of its rounds has six slots, of a second or less. Default: the
-    #: partition's `fleet_congestion_seconds` (extras), or 30. :type: float
+    #: Seconds of a repeat. Its rounds have six slots of a second; below 6 seconds they are
+    #: shorter. Default: the partition's `fleet_congestion_seconds` (extras), or 30. :type: float
     seconds = setting(float, 30.0, extra="fleet_congestion_seconds", least=1)
 
     #: Percent of the nodes that are victims; two nodes or more, and three generators are left where

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import functools
+import itertools
 import math
+import re
 import statistics
 import zlib
 from collections.abc import Mapping, Sequence
@@ -118,15 +120,26 @@ class Fleet(Plugin):
         return [f"{line} || true" for line in super().launch(launcher, executable, options)]
 
     def with_last_words(self, fault: ParseError) -> ParseError:
-        """The fault of an output, with what srun and the nodes said last: they name a node that did
-        not start."""
-        said = [line.strip() for line in self._read(self.stderr, missing="").splitlines()]
-        words = " / ".join([line for line in said if line][-3:])[:400]
+        """The fault of an output, with what srun and the nodes said (`last_words`)."""
+        words = last_words(self._read(self.stderr, missing=""))
         return ParseError(f"{fault}; the last words: {words}" if words else str(fault))
 
     def factors(self) -> dict[str, str]:
         """The factors of every check, and the nodes that are left out."""
         return {**super().factors(), "left_out": ", ".join(self._left_out) or "none"}
+
+
+def last_words(errors: str) -> str:
+    """What a job's stderr says of the end of a launch.
+
+    These are srun's lines on tasks that ended before it ended the others. Without such lines, the
+    last three: they name a node that did not start.
+    """
+    said = [line.strip() for line in errors.splitlines() if line.strip()]
+    ended = re.compile(r"srun: error: \S+: tasks? [\d,-]+: ")
+    ends = re.compile(r"srun: (Force )?Terminat|.* CANCELLED ")
+    before = itertools.takewhile(lambda line: not ends.match(line), said)
+    return " / ".join([line for line in before if ended.match(line)] or said[-3:])[:400]
 
 
 def switches_of(names: Sequence[str], switches: Mapping[str, str]) -> list[str]:

@@ -1,6 +1,6 @@
 /*
  * How some nodes communicate alone, and how beside others that generate traffic: the question and
- * the terms of GPCNeT (S. Chunduri et al., SC19, section 3). One rank on each node. A shuffle
+ * the method of GPCNeT (S. Chunduri et al., SC19, article 42). One rank on each node. A shuffle
  * with a fixed seed makes some of them victims, which are measured, and all others generators.
  *
  * Victims measure exchanges of 8 B with both neighbours in a random ring, exchanges of 8 messages
@@ -68,7 +68,9 @@ static const char HELP[] =
     "\n"
     "A line `victim RANK METRIC ROUND STATE SAMPLES MEDIAN_US` tells of a slot,\n"
     "`tail RANK METRIC STATE SAMPLES US_99 US_WORST` of all samples (`-`: fewer than 299), and\n"
-    "`generator RANK METRIC ROUND SENT_GBPS RECEIVED_GBPS` of traffic.\n"
+    "`generator RANK METRIC ROUND SENT_GBPS RECEIVED_GBPS` of traffic, and `pause RANK SECONDS` "
+    "of\n"
+    "the longest time in which the system did not let a rank run.\n"
     "`victim RANK METRIC ROUND STATE failed WHY` and `generator RANK METRIC ROUND failed WHY` "
     "tell\n"
     "of what was not done in time.\n"
@@ -199,6 +201,7 @@ static const char *ring(const int *order, double from, double until, int message
         MPI_Request receives[SIDES * MESSAGES], sends[SIDES * MESSAGES];
         int count = 0;
         const double start = MPI_Wtime();
+        runs(start);
         const int counts = going[LEFT] && going[RIGHT];
         const int last = start >= until || !counts || n == LAST_EXCHANGE;
         const struct header head = {2 * n + (uint32_t)last, (uint32_t)rank};
@@ -220,19 +223,17 @@ static const char *ring(const int *order, double from, double until, int message
             note(&now_measured, 1e6 * (MPI_Wtime() - start) / (messages > 1 ? 1 : 2));
         for (int side = 0; side < SIDES; side++) {
             struct header got = {0};
-            for (int m = 0; going[side] && m < messages; m++) {
+            if (!going[side]) continue;
+            for (int m = 0; m < messages; m++) {
                 memcpy(&got, receive_buffer[side][m], sizeof got);
                 if (got.sender != (uint32_t)other[side] || got.number >> 1 != n) return CHANGED;
             }
-            if (got.number & 1) {
-                going[side] = 0;
-                for (int m = 0; m < messages; m++)
-                    if (memcmp(receive_buffer[side][m] + sizeof got, contents(other[side], m),
-                               bytes - sizeof got) != 0)
-                        return CHANGED;
-            }
+            going[side] = !last && !(got.number & 1);
+            for (int m = 0; !going[side] && m < messages; m++)
+                if (memcmp(receive_buffer[side][m] + sizeof got, contents(other[side], m),
+                           bytes - sizeof got) != 0)
+                    return CHANGED;
         }
-        if (last) break;
     }
     return NULL;
 }
@@ -245,6 +246,7 @@ static const char *allreduce(MPI_Comm comm, double from, double until)
     for (int64_t n = 0;; n++) {
         MPI_Request request;
         const double start = MPI_Wtime();
+        runs(start);
         int64_t sum = 0, mine = (n % 1000 + 1) * (place + 1);
         if (place == 0 && start >= until) mine += stop;
         MPI_Iallreduce(&mine, &sum, 1, MPI_INT64_T, MPI_SUM, comm, &request);
@@ -337,11 +339,12 @@ static const char *send_traffic(double until, double *sent_bytes, double *receiv
     if (!ended) MPI_Abort(MPI_COMM_WORLD, USAGE_ERROR);
     for (int i = 0; i < sender_count; i++) receive_next(i);
     for (int i = 0; i < receiver_count; i++) send_next(i, 0);
-    while (left > 0 && MPI_Wtime() < deadline) {
+    while (left > 0 && last_run < deadline) {
         int some = 0;
+        runs(MPI_Wtime());
         MPI_Testsome(count, under_way, &some, finished, MPI_STATUSES_IGNORE);
         if (some <= 0) sched_yield(); /* nodes may share processors */
-        const int last = MPI_Wtime() >= until;
+        const int last = last_run >= until;
         for (int k = 0; k < some; k++) {
             const int i = finished[k];
             if (i < receiver_count) {
@@ -392,6 +395,8 @@ static void all_slots(void)
 {
     const double length = method.seconds / (double)(method.rounds * METRICS * STATES);
     const double first = MPI_Wtime() + REST;
+    last_run = first - REST;
+    longest_pause = 0;
     for (long slot = 0; slot < method.rounds * METRICS * STATES; slot++) {
         const int state = (int)(slot % STATES), metric = (int)(slot / STATES % METRICS);
         const long round = slot / STATES / METRICS;
@@ -462,6 +467,15 @@ static void choose_roles(void)
         for (long r = 0; r < method.victims; r++) printf(" %d", all[r]);
         puts("");
     }
+}
+
+/* Whether no rank gave anything up: what is under way would keep MPI_Finalize waiting. */
+static int all_are_done(void)
+{
+    int any = 1;
+    MPI_Request request;
+    MPI_Iallreduce(&gave_up, &any, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD, &request);
+    return done(1, &request) && !any;
 }
 
 /* Memory, touched: no page fault while something is timed. */
@@ -540,11 +554,12 @@ int main(int argc, char **argv)
     all_started();
     meet();
     all_slots();
+    printf("pause %d %.3g\n", rank, longest_pause);
     if (is_victim) print_victim();
     else print_generator();
-    const int all_are_here = meet_again();
+    const int all_are_here = meet_again() && all_are_done();
     if (rank == 0) puts("# nearmetal complete");
-    part(all_are_here && !gave_up);
+    part(all_are_here);
     const size_t longest = (size_t)(method.bytes > LONG ? method.bytes : LONG);
     take_the_rest(malloc(longest), (int)longest);
     MPI_Finalize();

@@ -19,14 +19,25 @@ static const double PATIENCE = 20;
 
 static int rank, ranks, tag;
 static double deadline;
+/* When this rank last ran, and the longest time since 'runs' or a sleep in which it did not. */
+static double last_run, longest_pause;
+
+static inline void runs(double now)
+{
+    if (now - last_run > longest_pause) longest_pause = now - last_run;
+    last_run = now;
+}
 
 /* Whether the requests are done before the deadline. What is not done is given up: its tag is not
  * used again, so that a late message meets nothing. */
 static inline int done(int count, MPI_Request *requests)
 {
     int all = 0;
-    do MPI_Testall(count, requests, &all, MPI_STATUSES_IGNORE);
-    while (!all && MPI_Wtime() < deadline);
+    do {
+        MPI_Testall(count, requests, &all, MPI_STATUSES_IGNORE);
+        if (all) break;
+        runs(MPI_Wtime());
+    } while (last_run < deadline);
     return all;
 }
 
@@ -65,6 +76,8 @@ static inline void sleep_until(double when)
     if (left <= 0) return;
     nanosleep(&(struct timespec){.tv_sec = (time_t)left, .tv_nsec = (long)(fmod(left, 1) * 1e9)},
               NULL);
+    last_run = when;
+    runs(MPI_Wtime());
 }
 
 /* Whether all ranks are here before the deadline. */

@@ -24,6 +24,8 @@ STATES = ALONE, TRAFFIC = "alone", "traffic"
 LEAST_OF_99 = 299
 #: Bytes that a victim sends in an exchange of `bandwidth`: 8 messages to each of two neighbours.
 EXCHANGE_BYTES = 2 * 8 * 131072
+#: Part of a slot after which a pause of a rank is longer than what is left for late ones.
+LONG_PAUSE = 0.25
 #: Why a node has no value although nothing was printed of it.
 SILENT = "the node does not answer"
 #: What the program says of a slot that has no value.
@@ -51,6 +53,7 @@ class Launch:
     tails: dict[tuple[str, int, str], Tail] = field(default_factory=dict)
     #: Rank of a generator -> Gb/s sent and received, for each slot that was done.
     rates: dict[int, list[tuple[float, float]]] = field(default_factory=dict)
+    pauses: dict[int, float] = field(default_factory=dict)  #: rank -> longest one in seconds
     #: Rank -> why, for each slot that was not done.
     failed: dict[int, list[str]] = field(default_factory=dict)
     facts: dict[str, str] = field(default_factory=dict)
@@ -119,13 +122,24 @@ class Launch:
     def undone(self) -> dict[int, str]:
         """Ranks with slots that were not done, and why.
 
-        {} where a rank does not answer: it is to blame. Those that wait for a rank which received a
-        changed message are left out.
+        {} where a rank does not answer: it is to blame. Ranks that had to wait for another one are
+        left out: for one that received a changed message, or that the system stopped for a while.
         """
-        if self.silent():
+        if self.silent() or not self.failed:
             return {}
         changed = {rank: CHANGED for rank, why in self.failed.items() if CHANGED in why}
-        return changed or {rank: why[-1] for rank, why in self.failed.items()}
+        longest = max(self.pauses.values())
+        stopped = {
+            rank: f"it stood still for {pause:.2g} s"
+            for rank, pause in self.pauses.items()
+            if pause > max(longest / 2, LONG_PAUSE * self.slot)
+        }
+        return changed or stopped or {rank: why[-1] for rank, why in self.failed.items()}
+
+    @property
+    def slot(self) -> float:
+        """Seconds of a slot."""
+        return self.did["seconds"] / (len(NAMES) * len(STATES) * self.did["rounds"])
 
 
 def _median(words: list[str]) -> tuple[int, float]:
@@ -156,8 +170,20 @@ def _rates(words: list[str]) -> tuple[float, float]:
     return rates
 
 
+def _pause(words: list[str]) -> float:
+    """Seconds. Raises ParseError."""
+    if len(words) != 1 or real(words[0], "a pause") < 0:
+        raise ParseError(f"a pause is {' '.join(words)!r}: lines were mixed; rerun")
+    return float(words[0])
+
+
 #: First word of a line -> number of words that say what it is of, and reader of the others.
-LINES = {"victim": (5, _median), "tail": (4, _tail), "generator": (4, _rates)}
+LINES = {
+    "victim": (5, _median),
+    "tail": (4, _tail),
+    "generator": (4, _rates),
+    "pause": (2, _pause),
+}
 
 
 def _parse_line(words: list[str], launch: Launch, rounds: int) -> tuple[tuple, object]:
@@ -168,24 +194,30 @@ def _parse_line(words: list[str], launch: Launch, rounds: int) -> tuple[tuple, o
     if not values:
         raise ParseError(f"a line is {' '.join(words)!r}: words were lost; rerun")
     rank = whole(named[1], "a rank")
-    states = [word for word in named[3:] if not word.isdecimal()]
-    numbers = [int(word) for word in named[3:] if word.isdecimal()]
-    if (
-        rank >= len(launch.nodes)
-        or (kind == "generator") == (rank in launch.victims)
-        or named[2] not in NAMES
-        or len(states) != (kind != "generator")
-        or not set(states) <= set(STATES)
-        or any(number >= rounds for number in numbers)
-    ):
+    if rank >= len(launch.nodes) or not (kind == "pause" or _is_slot(named, launch, rounds)):
         raise ParseError(f"a line is {' '.join(words)!r}, which was not measured: rerun")
     key = kind, rank, *named[2:]
-    if values[0] != "failed" or kind == "tail":
+    if values[0] != "failed" or kind in ("tail", "pause"):
         return key, read(values)
     reason = " ".join(values[1:])
     if reason not in REASONS:
         raise ParseError(f"a slot failed for {reason!r}: words were lost; rerun")
     return key, reason
+
+
+def _is_slot(named: list[str], launch: Launch, rounds: int) -> bool:
+    """Whether a line's first words are of a slot, or of the tail of slots."""
+    kind, rank, metric, *further = named
+    role = "generator" if kind == "generator" else "victim"
+    of_rank = "victim" if int(rank) in launch.victims else "generator"
+    numbers = further[: 1 - (kind == "tail")]
+    states = further[len(numbers) :]
+    return (
+        role == of_rank
+        and metric in NAMES
+        and all(number.isdecimal() and int(number) < rounds for number in numbers)
+        and set(states) <= set(STATES)
+    )
 
 
 def _victims(text: str, ranks: int, count: int) -> tuple[int, ...]:
@@ -202,6 +234,10 @@ def _keep(launch: Launch, told: dict[tuple, object], rounds: int) -> None:
         if not any(key[1] == rank for key in told):
             launch.failed[rank] = [SILENT]
             continue
+        pause = told.get(("pause", rank))
+        if not isinstance(pause, float):
+            raise ParseError(f"rank {rank} has lost its pause: rerun")
+        launch.pauses[rank] = pause
         for metric in NAMES:
             numbers = [str(number) for number in range(rounds)]
             if rank in launch.victims:
