@@ -95,7 +95,7 @@ class fleet_congestion(Fleet, NearmetalCheck):
         if undone := found["undone"]:
             said = ", ".join(f"{node} ({why})" for node, why in list(undone.items())[:5])
             raise SanityError(
-                f"slots were not done on {len(undone)} nodes: {said}. A node was slow or hung: "
+                f"not all slots were done: {said}. A node was slow or hung for a while: "
                 "raise fleet_congestion.seconds, or run fleet_links"
             )
 

@@ -123,6 +123,9 @@ static int gave_up;
 static const char NOT_IN_TIME[] = "not done in time", CHANGED[] = "a message arrived changed";
 static const char NOT_SILENT[] = "did not stop in time";
 
+/* Why a message is not what was sent: what was given up before may have arrived in its place. */
+static const char *changed(void) { return gave_up ? NOT_IN_TIME : CHANGED; }
+
 static void note(struct histogram *h, double us)
 {
     const double at = STEPS * log(us / LEAST_US);
@@ -226,13 +229,13 @@ static const char *ring(const int *order, double from, double until, int message
             if (!going[side]) continue;
             for (int m = 0; m < messages; m++) {
                 memcpy(&got, receive_buffer[side][m], sizeof got);
-                if (got.sender != (uint32_t)other[side] || got.number >> 1 != n) return CHANGED;
+                if (got.sender != (uint32_t)other[side] || got.number >> 1 != n) return changed();
             }
             going[side] = !last && !(got.number & 1);
             for (int m = 0; !going[side] && m < messages; m++)
                 if (memcmp(receive_buffer[side][m] + sizeof got, contents(other[side], m),
                            bytes - sizeof got) != 0)
-                    return CHANGED;
+                    return changed();
         }
     }
     return NULL;
@@ -240,23 +243,28 @@ static const char *ring(const int *order, double from, double until, int message
 
 /* Allreduces of 8 B until a time, which the first victim says in the sum, and NULL or why they
  * failed. A blocking one would wait for a node that hangs. */
-static const char *allreduce(MPI_Comm comm, double from, double until)
+static const char *allreduce(long round, int state, double from, double until)
 {
+    /* What is given up may still be written. */
+    static struct {
+        int64_t mine, sum;
+    } values[MAX_ROUNDS][STATES];
+    int64_t *const mine = &values[round][state].mine, *const sum = &values[round][state].sum;
     const int64_t stop = (int64_t)1 << 50, ranks_sum = (int64_t)mate_count * (mate_count + 1) / 2;
     for (int64_t n = 0;; n++) {
         MPI_Request request;
         const double start = MPI_Wtime();
         runs(start);
-        int64_t sum = 0, mine = (n % 1000 + 1) * (place + 1);
-        if (place == 0 && start >= until) mine += stop;
-        MPI_Iallreduce(&mine, &sum, 1, MPI_INT64_T, MPI_SUM, comm, &request);
+        *mine = (n % 1000 + 1) * (place + 1);
+        if (place == 0 && start >= until) *mine += stop;
+        MPI_Iallreduce(mine, sum, 1, MPI_INT64_T, MPI_SUM, reduced[round][state], &request);
         if (!done(1, &request)) {
             gave_up = 1;
             return NOT_IN_TIME;
         }
         if (start >= from) note(&now_measured, 1e6 * (MPI_Wtime() - start));
-        if (sum % stop != (n % 1000 + 1) * ranks_sum) return CHANGED;
-        if (sum >= stop) return NULL;
+        if (*sum % stop != (n % 1000 + 1) * ranks_sum) return CHANGED;
+        if (*sum >= stop) return NULL;
     }
 }
 
@@ -273,7 +281,7 @@ static void measure(long round, int metric, int state, double begin, double leng
     sleep_until(begin + BEGIN * length);
     if (metric == LATENCY) why = ring(order, from, until, 1, sizeof(struct header));
     if (metric == BANDWIDTH) why = ring(order, from, until, MESSAGES, LONG);
-    if (metric == ALLREDUCE) why = allreduce(reduced[round][state], from, until);
+    if (metric == ALLREDUCE) why = allreduce(round, state, from, until);
     if (!why && now_measured.count == 0) why = NOT_IN_TIME;
     slot_of[round][metric][state] = (struct slot){.samples = now_measured.count, .why = why};
     if (!why) {
@@ -286,8 +294,8 @@ static void measure(long round, int metric, int state, double begin, double leng
 /* Of the traffic of this rank: receivers and senders. One of them is there as often as messages
  * are under way. */
 static int *receivers, *senders, receiver_count, sender_count;
-static unsigned char *traffic_buffer,
-    *traffic_message[2]; /* the messages: not the last, the last */
+static unsigned char *traffic_buffer;
+static unsigned char *traffic_message[2]; /* one that is not the last, and the last */
 static MPI_Request *under_way;
 static int *finished;
 
@@ -372,7 +380,7 @@ static const char *send_traffic(double until, double *sent_bytes, double *receiv
     free(ended);
     if (left > 0) cancel(sender_count, under_way + receiver_count);
     gave_up |= left > 0;
-    return left > 0 ? NOT_SILENT : right ? NULL : CHANGED;
+    return left > 0 ? NOT_SILENT : right ? NULL : changed();
 }
 
 /* A generator's part of a slot with traffic. */

@@ -9,7 +9,7 @@ import pytest
 
 from nearmetal.results import load_session
 
-#: Fourteen sweeps of eight nodes, and the start of a lab: over four minutes.
+#: Fourteen sweeps of eight nodes, one beside traffic, and the start of a lab: over four minutes.
 pytestmark = pytest.mark.whole
 NODES = 8
 CHECK = ["-r", "--system", "lab:fleet", "-p", "mpich", "-n", "^fleet_links%traffic=alone$"]
