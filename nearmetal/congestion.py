@@ -28,6 +28,7 @@ def ratios(name: str) -> dict[str, str]:
     """Variables of a metric that are ratios -> of what they are, in words."""
     return {
         f"{name}_ratio": "median",
+        f"{name}_ratio_mean": "mean",
         f"worst_node_{name}_ratio": "worst node",
         f"{name}_ratio_99": "99 %",
         f"{name}_ratio_worst": "worst",

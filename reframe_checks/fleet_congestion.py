@@ -114,6 +114,9 @@ class fleet_congestion(Fleet, NearmetalCheck):
             self.perf_variables[name] = sn.make_performance_function(self._alone, unit, name)
             ratios = {
                 f"{name}_ratio": lambda launch, of: statistics.median(launch.ratios(of).values()),
+                f"{name}_ratio_mean": lambda launch, of: statistics.median(
+                    launch.ratios(of, mean=True).values()
+                ),
                 f"worst_node_{name}_ratio": lambda launch, of: max(launch.ratios(of).values()),
                 f"{name}_ratio_99": lambda launch, of: statistics.median(
                     launch.ratios_99(of).values()

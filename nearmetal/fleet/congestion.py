@@ -20,6 +20,7 @@ class Row:
     words: str  #: the metric
     alone: str  #: its value without traffic, with its unit
     ratio: float | None  #: median over the victims
+    ratio_mean: float | None  #: of the means
     ratio_99: float | None  #: of the quantiles of 99 %; None: too few samples
     ratio_worst: float | None  #: of the longest times
     worst_node: str  #: the victim with the largest ratio
@@ -103,9 +104,9 @@ def _rows(case: Case, victims: Sequence[str], ratios: Mapping[str, Sequence[floa
         if metric.name not in values or not known:
             continue
         ratio, node = max(known)
-        own = [
+        middle, mean, high, worst = (
             values[name].value if name in values else None
-            for name in (f"{metric.name}_ratio{tail}" for tail in ("", "_99", "_worst"))
-        ]
+            for name in (f"{metric.name}_ratio{tail}" for tail in ("", "_mean", "_99", "_worst"))
+        )
         alone = f"{values[metric.name].value:.4g} {metric.unit}"
-        yield Row(metric.words, alone, own[0], own[1], own[2], node, ratio)
+        yield Row(metric.words, alone, middle, mean, high, worst, node, ratio)

@@ -82,12 +82,12 @@ def beside_traffic(one: Congestion) -> list[str]:
         [
             row.words,
             row.alone,
-            *map(ratio, (row.ratio, row.ratio_99, row.ratio_worst)),
+            *map(ratio, (row.ratio, row.ratio_mean, row.ratio_99, row.ratio_worst)),
             f"{row.worst_node} {ratio(row.worst_node_ratio)}",
         ]
         for row in one.rows
     ]
-    heads = ["", "alone", "median", "99 %", "worst", "worst node"]
+    heads = ["", "alone", "median", "mean", "99 %", "worst", "worst node"]
     generators = len(one.nodes) - len(one.victims)
     lines = [f"{len(one.victims)} nodes beside {one.traffic} traffic of {generators}", *one.left]
     return [*lines, tabulate(rows, heads, disable_numparse=True)] if rows else lines

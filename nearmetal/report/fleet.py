@@ -110,7 +110,10 @@ def _of_congestion(one: Congestion) -> dict:
                     "words": row.words,
                     "cells": [
                         row.alone,
-                        *map(render.ratio, (row.ratio, row.ratio_99, row.ratio_worst)),
+                        *map(
+                            render.ratio,
+                            (row.ratio, row.ratio_mean, row.ratio_99, row.ratio_worst),
+                        ),
                         f"{row.worst_node}, {render.ratio(row.worst_node_ratio)}",
                     ],
                 }

@@ -66,7 +66,7 @@ static const char HELP[] =
     "  --bytes B     length of a message of traffic (default 65536)\n"
     "  --help        this text\n"
     "\n"
-    "A line `victim RANK METRIC ROUND STATE SAMPLES MEDIAN_US` tells of a slot,\n"
+    "A line `victim RANK METRIC ROUND STATE SAMPLES MEDIAN_US MEAN_US` tells of a slot,\n"
     "`tail RANK METRIC STATE SAMPLES US_99 US_WORST` of all samples (`-`: fewer than 299), and\n"
     "`generator RANK METRIC ROUND SENT_GBPS RECEIVED_GBPS` of traffic, and `pause RANK SECONDS` "
     "of\n"
@@ -102,13 +102,13 @@ static const double LEAST_US = 1e-3;
 struct histogram {
     uint32_t *bin;
     uint64_t count;
-    double worst;
+    double sum, worst;
 };
 
 static struct histogram now_measured, whole[METRICS][STATES];
 struct slot { /* of a victim */
     unsigned long long samples;
-    double median;
+    double median, mean;
     const char *why; /* it has no value; NULL: it has */
 };
 struct traffic { /* Gb/s of a generator in a slot */
@@ -131,6 +131,7 @@ static void note(struct histogram *h, double us)
     const double at = STEPS * log(us / LEAST_US);
     h->bin[at < 0 ? 0 : at >= BINS ? BINS - 1 : (int)at]++;
     h->count++;
+    h->sum += us;
     if (us > h->worst) h->worst = us;
 }
 
@@ -138,6 +139,7 @@ static void add(struct histogram *to, const struct histogram *from)
 {
     for (int i = 0; i < BINS; i++) to->bin[i] += from->bin[i];
     to->count += from->count;
+    to->sum += from->sum;
     if (from->worst > to->worst) to->worst = from->worst;
 }
 
@@ -155,7 +157,7 @@ static void forget(struct histogram *h)
 {
     memset(h->bin, 0, BINS * sizeof *h->bin);
     h->count = 0;
-    h->worst = 0;
+    h->sum = h->worst = 0;
 }
 
 /* Shuffles a list, always alike for the same seed and number (splitmix64; G. L. Steele et al.,
@@ -286,6 +288,7 @@ static void measure(long round, int metric, int state, double begin, double leng
     slot_of[round][metric][state] = (struct slot){.samples = now_measured.count, .why = why};
     if (!why) {
         slot_of[round][metric][state].median = quantile(&now_measured, 0.5);
+        slot_of[round][metric][state].mean = now_measured.sum / (double)now_measured.count;
         add(&whole[metric][state], &now_measured);
     }
     free(order);
@@ -429,8 +432,8 @@ static void print_victim(void)
                 if (slot.why)
                     printf("victim %d %s %ld %s failed %s\n", rank, name, round, of, slot.why);
                 else
-                    printf("victim %d %s %ld %s %llu %.6g\n", rank, name, round, of, slot.samples,
-                           slot.median);
+                    printf("victim %d %s %ld %s %llu %.6g %.6g\n", rank, name, round, of,
+                           slot.samples, slot.median, slot.mean);
             }
             if (count >= LEAST_OF_99)
                 printf("tail %d %s %s %llu %.6g %.6g\n", rank, name, of, count, quantile(h, 0.99),

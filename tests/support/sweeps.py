@@ -87,6 +87,7 @@ def session_of_congestion(values: dict, number: int = 1) -> dict:
     found = {"latency": (1.9, "us"), "bandwidth": (88, "Gb/s"), "allreduce": (5.6, "us")}
     for name in tuple(found):
         found[f"{name}_ratio"] = 1.4, "x time alone"
+        found[f"{name}_ratio_mean"] = 1.7, "x time alone"
         found[f"{name}_ratio_worst"] = 6.3, "x time alone"
     for name in ("latency", "bandwidth"):  # of Allreduce there are too few samples
         found[f"{name}_ratio_99"] = 2.1, "x time alone"

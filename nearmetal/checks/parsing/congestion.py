@@ -48,8 +48,9 @@ class Launch:
 
     nodes: tuple[str, ...]  #: host of each rank
     victims: tuple[int, ...]  #: ranks, in the order of the shuffle
-    #: (Metric, rank, state) -> round -> median in us.
+    #: (Metric, rank, state) -> round -> median in us, and mean.
     medians: dict[tuple[str, int, str], dict[int, float]] = field(default_factory=dict)
+    means: dict[tuple[str, int, str], dict[int, float]] = field(default_factory=dict)
     tails: dict[tuple[str, int, str], Tail] = field(default_factory=dict)
     #: Rank of a generator -> Gb/s sent and received, for each slot that was done.
     rates: dict[int, list[tuple[float, float]]] = field(default_factory=dict)
@@ -67,14 +68,17 @@ class Launch:
             if self.medians.get((metric, rank, ALONE))
         }
 
-    def ratios(self, metric: str) -> dict[int, float]:
+    def ratios(self, metric: str, mean: bool = False) -> dict[int, float]:
         """Victim -> time beside traffic over the time alone: the median over its rounds.
+
+        A slot's time is the median of its samples, or their mean.
 
         The two slots of a round follow each other, so that drift has no part in their ratio.
         """
         found = {}
         for rank in self.victims:
-            alone, beside = (self.medians.get((metric, rank, state), {}) for state in STATES)
+            slots = self.means if mean else self.medians
+            alone, beside = (slots.get((metric, rank, state), {}) for state in STATES)
             both = [beside[number] / alone[number] for number in alone if number in beside]
             if both:
                 found[rank] = statistics.median(both)
@@ -142,11 +146,12 @@ class Launch:
         return self.did["seconds"] / (len(NAMES) * len(STATES) * self.did["rounds"])
 
 
-def _median(words: list[str]) -> tuple[int, float]:
-    """(samples, us) of a slot. Raises ParseError."""
-    if len(words) != 2:
+def _slot(words: list[str]) -> tuple[int, float, float]:
+    """(samples, median and mean in us) of a slot. Raises ParseError."""
+    if len(words) != 3:
         raise ParseError(f"a slot of a victim has {' '.join(words)!r}: lines were mixed; rerun")
-    return whole(words[0], "a number of samples", 1), positive(words[1], "a time in us")
+    median, mean = (positive(word, "a time in us") for word in words[1:])
+    return whole(words[0], "a number of samples", 1), median, mean
 
 
 def _tail(words: list[str]) -> Tail:
@@ -179,7 +184,7 @@ def _pause(words: list[str]) -> float:
 
 #: First word of a line -> number of words that say what it is of, and reader of the others.
 LINES = {
-    "victim": (5, _median),
+    "victim": (5, _slot),
     "tail": (4, _tail),
     "generator": (4, _rates),
     "pause": (2, _pause),
@@ -250,7 +255,8 @@ def _keep(launch: Launch, told: dict[tuple, object], rounds: int) -> None:
                     if isinstance(tail, Tail):
                         key = metric, rank, state
                         launch.tails[key] = tail
-                        launch.medians[key] = {number: us for number, (_, us) in done.items()}
+                        launch.medians[key] = {number: one[1] for number, one in done.items()}
+                        launch.means[key] = {number: one[2] for number, one in done.items()}
             else:
                 slots = [told.get(("generator", rank, metric, one)) for one in numbers]
                 launch.rates.setdefault(rank, []).extend(_done(launch, rank, slots).values())
