@@ -50,12 +50,17 @@ def test_a_ratio_is_of_the_two_slots_of_a_round():
     text = "\n".join(
         re.sub(
             rf"(victim {VICTIM} latency (\d+) (alone|traffic) \d+) .*",
-            lambda found: f"{found[1]} {10 ** int(found[2]) * (3 if found[3] == TRAFFIC else 1)}",
+            lambda found: (
+                f"{found[1]} {10 ** int(found[2]) * (3 if found[3] == TRAFFIC else 1)} "
+                f"{7 ** int(found[2]) * (5 if found[3] == TRAFFIC else 1)}"
+            ),
             line,
         )
         for line in LINES
     )
-    assert parse_congestion(text)[0].ratios("latency")[VICTIM] == pytest.approx(3)
+    one = parse_congestion(text)[0]
+    assert one.ratios("latency")[VICTIM] == pytest.approx(3)
+    assert one.ratios("latency", mean=True)[VICTIM] == pytest.approx(5)
 
 
 def test_a_quantile_of_few_samples_is_absent():
@@ -106,10 +111,10 @@ def test_slots_that_were_not_done_blame_nobody():
         (SLOT, f"{SLOT} 7", "lines were mixed"),
         (SLOT, f"{SLOT.rpartition(' ')[0]} nan", "no measurement"),
         (SLOT, f"{SLOT.rpartition(' ')[0]} 0", "no measurement"),
-        (SLOT, f"victim {VICTIM} latency 99 alone 5 1", "was not measured"),
-        (SLOT, f"victim {VICTIM} latencies 0 alone 5 1", "was not measured"),
-        (SLOT, f"victim {GENERATOR} latency 0 alone 5 1", "was not measured"),
-        (SLOT, f"victim {VICTIM} latency alone 0 5 1", "was not measured"),
+        (SLOT, f"victim {VICTIM} latency 99 alone 5 1 1", "was not measured"),
+        (SLOT, f"victim {VICTIM} latencies 0 alone 5 1 1", "was not measured"),
+        (SLOT, f"victim {GENERATOR} latency 0 alone 5 1 1", "was not measured"),
+        (SLOT, f"victim {VICTIM} latency alone 0 5 1 1", "was not measured"),
         (SLOT, f"victim {VICTIM} latency 0 alone failed not done", "failed for 'not done'"),
         (SLOT, "", "has lost lines"),
         (TAIL, "", "has lost its tail"),
@@ -161,7 +166,15 @@ def test_ratios_are_printed_with_the_worst_node(run, tmp_path):
     )
     assert code == 0 and "no node failed" in out and "2 nodes beside incast traffic of 6" in out
     [line] = [line for line in out.splitlines() if line.startswith("latency ")]
-    assert re.split(r"  +", line) == ["latency", "1.9 us", "1.4 x", "2.1 x", "6.3 x", "n6 1.6 x"]
+    assert re.split(r"  +", line) == [
+        "latency",
+        "1.9 us",
+        "1.4 x",
+        "1.7 x",
+        "2.1 x",
+        "6.3 x",
+        "n6 1.6 x",
+    ]
     [line] = [line for line in out.splitlines() if line.startswith("Allreduce ")]
     assert "too few samples" in line
     [found] = json.loads(files[0].read_text())["sweeps"]
