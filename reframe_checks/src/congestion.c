@@ -419,7 +419,6 @@ static void all_slots(void)
     sleep_until(first + method.seconds);
 }
 
-/* Each line by one call: launchers mix what ranks print within a line. */
 static void print_victim(void)
 {
     for (int metric = 0; metric < METRICS; metric++)
@@ -534,11 +533,13 @@ static void allocate(void)
 
 int main(int argc, char **argv)
 {
+    static char printed[1 << 16];
     program_name = "congestion";
     expect_start();
     rank = start_mpi(&argc, &argv, 0, &ranks);
     speaks = rank == 0;
-    setvbuf(stdout, NULL, _IOLBF, 1 << 12);
+    /* All that a rank prints is one write: MPICH's mpirun mixes what ranks write within a line. */
+    setvbuf(stdout, printed, _IOFBF, sizeof printed);
     int status = parse_numbers(argc, argv, HELP, OPTIONS);
     if (!status && ranks < 4)
         status = complain(
@@ -562,6 +563,7 @@ int main(int argc, char **argv)
             "bytes=%ld\n",
             method.seconds, method.rounds, method.traffic, method.victims, method.seed,
             method.bytes);
+    fflush(stdout);
     all_started();
     meet();
     all_slots();
