@@ -493,7 +493,8 @@ def _fleet(commands) -> None:
         "fleet",
         "fleet.run",
         "which node, switch or link is slower than the others of a partition",
-        "Reads the sweeps of all nodes that `fleet_nodes` and `fleet_links` stored. A node's "
+        "Reads the sweeps of all nodes that `fleet_nodes` and `fleet_links` stored, and prints "
+        "what traffic does to the nodes of `fleet_congestion`. A node's "
         "metrics are compared with those of the other nodes. The logarithms of latencies and "
         "bandwidths are the sum of what nodes and links add, fitted robustly. The fleet is its own "
         "reference: most of its nodes are taken for healthy. Says since which sweep each is slow, "

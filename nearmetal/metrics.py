@@ -68,6 +68,7 @@ TABLE = [
     Unit("points", LESS, "lost efficiency"),
     Unit("detours/s", LESS, "disturbance"),
     Unit("x sockets", LESS, "cost over plain sockets"),
+    Unit("x time alone", LESS, "time beside traffic"),
     # Ratios to the native partition (nearmetal/gate/relative.py)
     Unit("x native time", LESS, "time over native"),
     Unit("x native rate", MORE, "rate over native"),

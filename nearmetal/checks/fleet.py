@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import functools
+import itertools
 import math
+import re
 import statistics
 import zlib
 from collections.abc import Mapping, Sequence
@@ -14,6 +16,8 @@ from reframe.core.logging import getlogger
 
 from nearmetal.checks.parsing import ParseError
 from nearmetal.checks.parsing import nodes as parsing_nodes
+from nearmetal.checks.parsing.congestion import EXCHANGE_BYTES, SILENT
+from nearmetal.checks.parsing.congestion import Launch as CongestionLaunch
 from nearmetal.checks.parsing.links import Launch
 from nearmetal.checks.provenance import Nodes, odd_facts
 from nearmetal.checks.versions import Plugin
@@ -21,6 +25,7 @@ from nearmetal.circle import MOST_CODE, STEPS, pairs
 from nearmetal.cluster import answers
 from nearmetal.cluster.ask import Asker
 from nearmetal.cluster.slurm import Node
+from nearmetal.congestion import NAMES as CONGESTION_NAMES
 from nearmetal.node_metrics import LEAST_NOISE, NAMES
 
 #: Fewest nodes of which the majority can be healthy.
@@ -65,6 +70,11 @@ class Fleet(Plugin):
     #: Values of the nodes (`stored_nodes`). :type: dict
     node_values = builtin.variable(dict, value={}, loggable=True)
 
+    #: Roles of the nodes and ratios of the victims (`stored_congestion`). :type: dict
+    congestion = builtin.variable(dict, value={}, loggable=True)
+
+    #: Fewest nodes that the check needs, and for what.
+    least_nodes, needs_them_for = LEAST_NODES, "compares nodes with each other"
     #: Name of each node's switch, in the order of Slurm; (): not known.
     _node_switches: Sequence[str] = ()
     #: Nodes that are left out, and why.
@@ -78,7 +88,7 @@ class Fleet(Plugin):
     @builtin.run_after("setup")
     def take_all_nodes(self):
         if self.is_dry_run():
-            self._take(LEAST_NODES)
+            self._take(self.least_nodes)
             return
         name = partition_in(self.current_partition.access)
         nodes, unread = _nodes()
@@ -91,9 +101,9 @@ class Fleet(Plugin):
             getlogger().warning(f"{self.display_name} waits for jobs on {', '.join(busy)}")
         self._node_switches = switches_of([node.name for node in usable], known_switches())
         self._take(len(usable))
-        if len(usable) < LEAST_NODES:
+        if len(usable) < self.least_nodes:
             self.skip(
-                f"{self.display_name} compares nodes with each other and needs {LEAST_NODES}, but "
+                f"{self.display_name} {self.needs_them_for} and needs {self.least_nodes}, but "
                 f"{self.current_partition.fullname} has {len(usable)}"
                 + (f" ({unread})" if unread else "")
             )
@@ -110,15 +120,26 @@ class Fleet(Plugin):
         return [f"{line} || true" for line in super().launch(launcher, executable, options)]
 
     def with_last_words(self, fault: ParseError) -> ParseError:
-        """The fault of an output, with what srun and the nodes said last: they name a node that did
-        not start."""
-        said = [line.strip() for line in self._read(self.stderr, missing="").splitlines()]
-        words = " / ".join([line for line in said if line][-3:])[:400]
+        """The fault of an output, with what srun and the nodes said (`last_words`)."""
+        words = last_words(self._read(self.stderr, missing=""))
         return ParseError(f"{fault}; the last words: {words}" if words else str(fault))
 
     def factors(self) -> dict[str, str]:
         """The factors of every check, and the nodes that are left out."""
         return {**super().factors(), "left_out": ", ".join(self._left_out) or "none"}
+
+
+def last_words(errors: str) -> str:
+    """What a job's stderr says of the end of a launch.
+
+    These are srun's lines on tasks that ended before it ended the others. Without such lines, the
+    last three: they name a node that did not start.
+    """
+    said = [line.strip() for line in errors.splitlines() if line.strip()]
+    ended = re.compile(r"srun: error: \S+: tasks? [\d,-]+: ")
+    ends = re.compile(r"srun: (Force )?Terminat|.* CANCELLED ")
+    before = itertools.takewhile(lambda line: not ends.match(line), said)
+    return " / ".join([line for line in before if ended.match(line)] or said[-3:])[:400]
 
 
 def switches_of(names: Sequence[str], switches: Mapping[str, str]) -> list[str]:
@@ -257,3 +278,42 @@ def stored_nodes(
     cpus = {host: {"cpus_allowed": str(count)} for host, count in zip(first.nodes, first.cpus)}
     facts = {host: {**nodes.get(host, {}), **own} for host, own in cpus.items()}
     return _sweep(launches, values, dead, switches, facts)
+
+
+def value_alone(metric: str, us: float) -> float:
+    """The value of a metric without traffic: us, or of a bandwidth Gb/s."""
+    return 8e-3 * EXCHANGE_BYTES / us if metric == "bandwidth" else us
+
+
+def stored_congestion(launches: Sequence[CongestionLaunch], kind: str, nodes: Nodes) -> dict:
+    """The roles of all nodes and the ratios of the victims, as a results database holds them.
+
+    `ratios` are by metric the medians over the launches, of each victim; None: none. `dead` are the
+    nodes that do not answer, and `undone` those with slots that were not done, with why. `odd` is
+    as of `stored`.
+    Raises ParseError if the nodes changed.
+    """
+    first = _first(launches)
+    names = first.nodes
+    dead = {names[rank]: SILENT for launch in launches for rank in launch.silent()}
+    undone = {names[rank]: why for launch in launches for rank, why in launch.undone().items()}
+    found: dict[str, list[float | None]] = {}
+    for name in CONGESTION_NAMES:
+        ratios = [launch.ratios(name) for launch in launches]
+        of_victims = [[one[rank] for one in ratios if rank in one] for rank in first.victims]
+        found[name] = [
+            float(f"{statistics.median(values):.4g}") if values else None for values in of_victims
+        ]
+    return {
+        "nodes": list(names),
+        "victims": [names[rank] for rank in first.victims],
+        "traffic": kind,
+        "repeats": len(launches),
+        "ratios": found,
+        "dead": dead,
+        "undone": undone,
+        "odd": {
+            host: {fact: list(told) for fact, told in different.items()}
+            for host, different in odd_facts(nodes).items()
+        },
+    }

@@ -21,7 +21,8 @@ Sweeps = dict[Where, tuple[Case, AnySweep]]
 
 
 def run(arguments) -> int:
-    """1 if a node, switch or link is slower than the others or failed; 0 if none is."""
+    """1 if a node, switch or link is slower than the others or failed, or if slots beside traffic
+    were not done; 0 otherwise."""
     refuse_same((arguments.json, arguments.openmetrics, arguments.nhc))
     session = session_of(arguments)
     sweeps = sweeps_of(session)
@@ -47,7 +48,7 @@ def run(arguments) -> int:
     write(arguments.json, lambda: render.document(session, found))
     write(arguments.openmetrics, lambda: render.openmetrics(session, found))
     write(arguments.nhc, lambda: render.nhc(found))
-    return 1 if any(one.found for one in found) else 0
+    return 1 if any(one.found or one.undone for one in found) else 0
 
 
 def sweeps_of(session: Session) -> Sweeps:
@@ -79,7 +80,9 @@ def sweep_again(
     tell(f"a second sweep begins: {', '.join(' | '.join(where) for where in wanted)}")
     found = rerun.measure(session, wanted, database, reframe, arguments.within)
     newest = results.confirmations(database, session)[-1]
-    stored = {case.where for case in newest.cases if case.links or case.node_values}
+    stored = {
+        case.where for case in newest.cases if case.links or case.node_values or case.congestion
+    }
     for where in wanted:
         if where not in stored:
             raise rerun.ConfirmError(

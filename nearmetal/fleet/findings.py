@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from nearmetal.fleet import again, blame, nodes, sweep
+from nearmetal.fleet import again, blame, congestion, nodes, sweep
 from nearmetal.fleet.blame import Suspect
+from nearmetal.fleet.congestion import Congestion
 from nearmetal.fleet.nodes import NodeSweep
 from nearmetal.fleet.sweep import BANDWIDTH, Sweep
 from nearmetal.results import Case
 from nearmetal.stats.plan import CAMPAIGN_ERROR
 
 FAILED = "failed"
-#: A sweep of links or of nodes.
-AnySweep = Sweep | NodeSweep
+#: A sweep of links or of nodes, or nodes beside traffic.
+AnySweep = Sweep | NodeSweep | Congestion
 #: Directions of a suspect, in words.
 WORDS = {blame.OUT: "sends", blame.INTO: "receives", blame.BOTH: "sends and receives"}
 
@@ -55,6 +56,8 @@ def read(case: Case) -> AnySweep | None:
     """The sweep of a case; None if it holds none. Raises SweepError."""
     if case.links:
         return sweep.read(case)
+    if case.congestion:
+        return congestion.read(case)
     return nodes.read(case) if case.node_values else None
 
 
@@ -91,6 +94,8 @@ def confirmed(first: AnySweep, second: AnySweep, error: float) -> list[Finding]:
 
 
 def _suspects(one: AnySweep, what: str, error: float) -> list[Suspect]:
+    if isinstance(one, Congestion):
+        return []
     if isinstance(one, NodeSweep):
         return one.suspects(what, error)
     return blame.of_links(one.fits[what], one.members, what == BANDWIDTH, error)
@@ -109,7 +114,7 @@ def _again(first: AnySweep, second: AnySweep, what: str, suspects: list[Suspect]
 
 
 def _failed(one: AnySweep) -> list[Finding]:
-    if isinstance(one, NodeSweep):
+    if not isinstance(one, Sweep):
         return [Finding("node", (node,), FAILED, said) for node, said in one.failures().items()]
     ends, links = one.failures()
     return [

@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry, Gauge
 from prometheus_client.openmetrics.exposition import generate_latest
 from tabulate import tabulate
 
+from nearmetal.fleet.congestion import Congestion
 from nearmetal.fleet.fabric import Fabric
 from nearmetal.fleet.findings import AnySweep, Finding, by_node
 from nearmetal.fleet.nodes import NodeSweep
@@ -41,8 +42,15 @@ class Swept:
         return list(dict.fromkeys(one.name for one in self.vanished))
 
     @property
+    def undone(self) -> bool:
+        """Whether slots beside traffic were not done."""
+        return isinstance(self.sweep, Congestion) and bool(self.sweep.undone)
+
+    @property
     def nobody(self) -> str:
         """That nobody is slow, in words."""
+        if isinstance(self.sweep, Congestion):
+            return "no node is known to have failed" if self.undone else "no node failed"
         who = "node" if isinstance(self.sweep, NodeSweep) else "node or link"
         return f"no {who} is slower"
 
@@ -64,7 +72,30 @@ def text(one: Swept) -> str:
     )
     lines += [f"not confirmed by the second sweep: {name}" for name in one.gone]
     lines += [str(one.fabric)] if one.fabric else []
+    lines += beside_traffic(sweep) if isinstance(sweep, Congestion) else []
     return "\n".join([*lines, *odd(sweep)])
+
+
+def beside_traffic(one: Congestion) -> list[str]:
+    """A table of the ratios of nodes beside traffic, and who was late."""
+    rows = [
+        [
+            row.words,
+            row.alone,
+            *map(ratio, (row.ratio, row.ratio_mean, row.ratio_99, row.ratio_worst)),
+            f"{row.worst_node} {ratio(row.worst_node_ratio)}",
+        ]
+        for row in one.rows
+    ]
+    heads = ["", "alone", "median", "mean", "99 %", "worst", "worst node"]
+    generators = len(one.nodes) - len(one.victims)
+    lines = [f"{len(one.victims)} nodes beside {one.traffic} traffic of {generators}", *one.left]
+    return [*lines, tabulate(rows, heads, disable_numparse=True)] if rows else lines
+
+
+def ratio(value: float | None) -> str:
+    """Time beside traffic over time alone, in words."""
+    return "too few samples" if value is None else f"{value:.3g} x"
 
 
 def odd(sweep: AnySweep) -> list[str]:
@@ -123,6 +154,11 @@ def document(session: Session, swept: Sequence[Swept]) -> str:
             "confirmed": one.confirmed,
             "switches": dict(zip(one.sweep.nodes, one.sweep.switches)),
             "kept_of_alone": one.fabric.kept if one.fabric else None,
+            "beside_traffic": (
+                [asdict(row) for row in one.sweep.rows]
+                if isinstance(one.sweep, Congestion)
+                else None
+            ),
             "findings": [asdict(found) for found in one.found],
             "not_confirmed": [asdict(found) for found in one.vanished],
             "odd_facts": {
@@ -148,6 +184,7 @@ def openmetrics(session: Session, swept: Sequence[Swept]) -> str:
     - nearmetal_fleet_swept_seconds: start of the sweep, since 1970
     - nearmetal_fleet_kept_of_alone: bandwidth of all pairs at once, as a part of that of the pairs
       alone
+    - nearmetal_fleet_beside_traffic: time beside traffic over the time alone, median of the nodes
     """
     registry = CollectorRegistry()
     names = ("system", "partition", "environment", "check")
@@ -165,10 +202,19 @@ def openmetrics(session: Session, swept: Sequence[Swept]) -> str:
         names,
         registry=registry,
     )
+    beside = Gauge(
+        "nearmetal_fleet_beside_traffic",
+        "Time beside traffic over the time alone.",
+        (*names, "what"),
+        registry=registry,
+    )
     for one in swept:
         where = session.system, one.case.partition, one.case.environ, one.case.check
         nodes.labels(*where).set(len(one.sweep.nodes))
         when.labels(*where).set(session.time)
+        for row in one.sweep.rows if isinstance(one.sweep, Congestion) else ():
+            if row.ratio is not None:
+                beside.labels(*where, row.words).set(row.ratio)
         if one.fabric:
             kept.labels(*where).set(one.fabric.kept)
         for found in one.found:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from nearmetal.fleet import blame, render
+from nearmetal.fleet.congestion import Congestion
 from nearmetal.fleet.model import Fit
 from nearmetal.fleet.nodes import NodeSweep
 from nearmetal.fleet.render import Swept
@@ -32,9 +33,12 @@ def drawn(swept: Sequence[Swept]) -> list[dict]:
 
 
 def _sweep(number: int, one: Swept) -> dict:
-    of_kind = (
-        _of_nodes(one.sweep) if isinstance(one.sweep, NodeSweep) else _of_links(number, one.sweep)
-    )
+    if isinstance(one.sweep, Sweep):
+        of_kind = _of_links(number, one.sweep)
+    elif isinstance(one.sweep, NodeSweep):
+        of_kind = _of_nodes(one.sweep)
+    else:
+        of_kind = _of_congestion(one.sweep)
     return {
         "case": " | ".join(one.case.where),
         "nodes": len(one.sweep.nodes),
@@ -42,10 +46,12 @@ def _sweep(number: int, one: Swept) -> dict:
         "left_out": one.case.facts.get("left_out", "none"),
         "confirmed": one.confirmed,
         "findings": [(found, summary.date(found.since)) for found in one.found],
-        "nobody": one.nobody,
+        "nobody": one.nobody.capitalize()
+        + ("." if isinstance(one.sweep, Congestion) else " than the others."),
         "gone": one.gone,
         "fabric": one.fabric,
         "odd": render.odd(one.sweep),
+        "beside": None,
         **of_kind,
     }
 
@@ -86,6 +92,34 @@ def _of_nodes(sweep: NodeSweep) -> dict:
             for node in np.argsort(-worst, kind="stable")[:LISTED]
         ],
         "noise": "between repeats",
+    }
+
+
+def _of_congestion(one: Congestion) -> dict:
+    """Ratios of the victims."""
+    return {
+        "by_switch": False,
+        "maps": [],
+        "beside": {
+            "traffic": one.traffic,
+            "victims": len(one.victims),
+            "generators": len(one.nodes) - len(one.victims),
+            "left": one.left,
+            "rows": [
+                {
+                    "words": row.words,
+                    "cells": [
+                        row.alone,
+                        *map(
+                            render.ratio,
+                            (row.ratio, row.ratio_mean, row.ratio_99, row.ratio_worst),
+                        ),
+                        f"{row.worst_node}, {render.ratio(row.worst_node_ratio)}",
+                    ],
+                }
+                for row in one.rows
+            ],
+        },
     }
 
 

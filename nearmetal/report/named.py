@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from nearmetal import congestion
 from nearmetal.node_metrics import METRICS
 from nearmetal.report import plots, summary
 
@@ -93,6 +94,18 @@ RULES = (
     Rule("network", "fleet_links", r"bisection", "Links of a fleet: bisection", "partition"),
     *[
         Rule(
+            "network",
+            "fleet_congestion",
+            rf"(?P<x>{'|'.join(congestion.ratios(metric.name))})",
+            f"Beside traffic: {metric.words}",
+            "of",
+            log=True,
+            order=tuple(congestion.ratios(metric.name)),
+        )
+        for metric in congestion.METRICS
+    ],
+    *[
+        Rule(
             "memory",
             "fleet_nodes",
             rf"(?P<x>{metric.name}|worst_node_{metric.name})",
@@ -178,6 +191,7 @@ LABELS = {
     **dict.fromkeys(("latency", "bandwidth"), "median"),
     **dict.fromkeys(("worst_latency", "worst_bandwidth"), "worst"),
     **dict.fromkeys(("worst_node_latency", "worst_node_bandwidth"), "worst node"),
+    **{name: of for one in congestion.NAMES for name, of in congestion.ratios(one).items()},
     "latency_spread": "start-up latency",
     "bandwidth_spread": "bandwidth",
     **{metric.name: "median" for metric in METRICS},

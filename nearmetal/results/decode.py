@@ -163,6 +163,7 @@ def parse_case(case: dict, place: str = "case") -> Case:
         foreign=_is_foreign(case),
         links=dict(_ours(case, "links", place)),
         node_values=dict(_ours(case, "node_values", place)),
+        congestion=dict(_ours(case, "congestion", place)),
     )
 
 

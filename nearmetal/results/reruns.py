@@ -94,6 +94,7 @@ def merged(runs: Sequence[Case]) -> Case:
         foreign=all(run.foreign for run in runs),
         links=next((run.links for run in reversed(runs) if run.links), {}),
         node_values=next((run.node_values for run in reversed(runs) if run.node_values), {}),
+        congestion=next((run.congestion for run in reversed(runs) if run.congestion), {}),
     )
 
 

@@ -132,6 +132,9 @@ class Case:
     node_values: dict = field(
         default_factory=dict
     )  #: of all nodes, as nearmetal/fleet/nodes.py reads them
+    congestion: dict = field(
+        default_factory=dict
+    )  #: of nodes beside traffic, as nearmetal/fleet/congestion.py reads them
 
     @property
     def quantities(self) -> dict[str, tuple[float, ...]]:

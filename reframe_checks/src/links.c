@@ -18,9 +18,10 @@
 
 #include "mpi_program.h"
 #include "options.h"
+#include "payload.h"
 #include "slots.h"
 
-enum { MESSAGES = 4, TAGS = 32000, STARTS = 4096 };
+enum { MESSAGES = 4, TAGS = 32000 };
 
 static struct {
     double seconds;
@@ -53,7 +54,7 @@ static const struct number OPTIONS[] = {
     {"bytes", 64, 1 << 28, &method.bytes, NULL},   {0},
 };
 
-static unsigned char *scrambled, *send_buffer[MESSAGES], *receive_buffer[MESSAGES];
+static unsigned char *send_buffer[MESSAGES], *receive_buffer[MESSAGES];
 
 /* Half round trip in us: the median of batches, the first of which is not used where there are
  * others. NaN: not done in time. The first rank of a pair says in each message whether it is the
@@ -76,11 +77,10 @@ static double latency(int other, double seconds)
     }
 }
 
-/* What a message holds after its first byte: a stretch of scrambled bytes that begins elsewhere for
- * each sender and message, so that a shifted or stale one does not fit. */
-static const unsigned char *pattern(int sender, int message)
+/* What a message of a rank holds after its first byte. */
+static const unsigned char *contents(int sender, int message)
 {
-    return scrambled + ((long)sender * MESSAGES + message) * 61 % STARTS;
+    return pattern((long)sender * MESSAGES + message);
 }
 
 /* Gb/s from this rank: the median of batches, the first of which is not used where there are
@@ -129,7 +129,7 @@ static int receive_batches(int other)
         if (!sent(&right, 1, other)) return 0;
         if (!last) continue;
         for (int m = 0; m < MESSAGES; m++)
-            right &= !memcmp(receive_buffer[m] + 1, pattern(other, m), (size_t)method.bytes - 1);
+            right &= !memcmp(receive_buffer[m] + 1, contents(other, m), (size_t)method.bytes - 1);
         return sent(&right, 1, other);
     }
 }
@@ -196,17 +196,15 @@ static int partner(long round, long players, long *place)
 
 static void allocate(void)
 {
-    scrambled = malloc((size_t)method.bytes + STARTS);
-    for (long i = 0; scrambled && i < method.bytes + STARTS; i++)
-        scrambled[i] = (unsigned char)(((uint64_t)i + 1) * 0x9E3779B97F4A7C15u >> 37);
+    const int whole = scramble(method.bytes);
     for (int m = 0; m < MESSAGES; m++) {
         send_buffer[m] = malloc((size_t)method.bytes);
         receive_buffer[m] = malloc((size_t)method.bytes);
-        if (!scrambled || !send_buffer[m] || !receive_buffer[m]) {
+        if (!whole || !send_buffer[m] || !receive_buffer[m]) {
             fprintf(stderr, "links: rank %d has no memory for messages; lower --bytes.\n", rank);
             MPI_Abort(MPI_COMM_WORLD, USAGE_ERROR);
         }
-        memcpy(send_buffer[m] + 1, pattern(rank, m), (size_t)method.bytes - 1);
+        memcpy(send_buffer[m] + 1, contents(rank, m), (size_t)method.bytes - 1);
         memset(receive_buffer[m], 0, (size_t)method.bytes); /* touched: no page fault while timed */
     }
 }

@@ -19,25 +19,36 @@ static const double PATIENCE = 20;
 
 static int rank, ranks, tag;
 static double deadline;
+/* When this rank last ran, and the longest time since 'runs' or a sleep in which it did not. */
+static double last_run, longest_pause;
+
+static inline void runs(double now)
+{
+    if (now - last_run > longest_pause) longest_pause = now - last_run;
+    last_run = now;
+}
 
 /* Whether the requests are done before the deadline. What is not done is given up: its tag is not
  * used again, so that a late message meets nothing. */
-static int done(int count, MPI_Request *requests)
+static inline int done(int count, MPI_Request *requests)
 {
     int all = 0;
-    do MPI_Testall(count, requests, &all, MPI_STATUSES_IGNORE);
-    while (!all && MPI_Wtime() < deadline);
+    do {
+        MPI_Testall(count, requests, &all, MPI_STATUSES_IGNORE);
+        if (all) break;
+        runs(MPI_Wtime());
+    } while (last_run < deadline);
     return all;
 }
 
-static int sent(const void *bytes, int count, int other)
+static inline int sent(const void *bytes, int count, int other)
 {
     MPI_Request request;
     MPI_Isend(bytes, count, MPI_BYTE, other, tag, MPI_COMM_WORLD, &request);
     return done(1, &request);
 }
 
-static int received(void *bytes, int count, int other)
+static inline int received(void *bytes, int count, int other)
 {
     MPI_Request request;
     MPI_Irecv(bytes, count, MPI_BYTE, other, tag, MPI_COMM_WORLD, &request);
@@ -47,28 +58,30 @@ static int received(void *bytes, int count, int other)
     return 0;
 }
 
-static int by_value(const void *a, const void *b)
+static inline int by_value(const void *a, const void *b)
 {
     const double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
 }
 
-static double median(double *values, long count)
+static inline double median(double *values, long count)
 {
     qsort(values, (size_t)count, sizeof *values, by_value);
     return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
 }
 
-static void sleep_until(double when)
+static inline void sleep_until(double when)
 {
     const double left = when - MPI_Wtime();
     if (left <= 0) return;
     nanosleep(&(struct timespec){.tv_sec = (time_t)left, .tv_nsec = (long)(fmod(left, 1) * 1e9)},
               NULL);
+    last_run = when;
+    runs(MPI_Wtime());
 }
 
 /* Whether all ranks are here before the deadline. */
-static int together(void)
+static inline int together(void)
 {
     MPI_Request request;
     MPI_Ibarrier(MPI_COMM_WORLD, &request);
@@ -87,16 +100,16 @@ static void not_started(int signal)
 }
 
 /* From here on, `all_started` must follow within START_SECONDS. */
-static void expect_start(void)
+static inline void expect_start(void)
 {
     signal(SIGALRM, not_started);
     alarm(START_SECONDS);
 }
 
-static void all_started(void) { alarm(0); }
+static inline void all_started(void) { alarm(0); }
 
 /* The ranks meet before the first slot; the program ends if one does not come. */
-static void meet(void)
+static inline void meet(void)
 {
     deadline = MPI_Wtime() + PATIENCE;
     if (together()) return;
@@ -111,7 +124,7 @@ static void end(int signal)
 }
 
 /* Whether all ranks are here after the last slot. What they printed is out. */
-static int meet_again(void)
+static inline int meet_again(void)
 {
     fflush(stdout);
     deadline = MPI_Wtime() + PATIENCE;
@@ -119,17 +132,19 @@ static int meet_again(void)
 }
 
 /* Where a rank hangs, the program ends here: all that is known is printed. What follows may hang
- * too, and has as long. */
-static void part(int all_are_here)
+ * too, and has as long. The first rank, which prints the last line, ends before the others: Open
+ * MPI ends a rank when another one ends without MPI_Finalize. */
+static inline void part(int all_are_here)
 {
     fflush(stdout);
+    if (!all_are_here && rank > 0) sleep(2);
     if (!all_are_here) _exit(0);
     signal(SIGALRM, end);
     alarm((unsigned)PATIENCE);
 }
 
 /* Messages of pairs that were given up: with them MPI_Finalize fails, or waits for ever. */
-static void take_the_rest(void *buffer, int bytes)
+static inline void take_the_rest(void *buffer, int bytes)
 {
     int more;
     do {

@@ -9,11 +9,20 @@ import pytest
 
 from nearmetal.results import load_session
 
-#: Fourteen sweeps of eight nodes, and the start of a lab: over four minutes.
+#: Fourteen sweeps of eight nodes, one beside traffic, and the start of a lab: over four minutes.
 pytestmark = pytest.mark.whole
 NODES = 8
 CHECK = ["-r", "--system", "lab:fleet", "-p", "mpich", "-n", "^fleet_links%traffic=alone$"]
 CHECK_NODES = ["-r", "--system", "lab:fleet", "-p", "mpich", "-n", "^fleet_nodes$"]
+CONGESTION = [
+    "-r",
+    "--system",
+    "lab:fleet",
+    "-p",
+    "mpich",
+    "-n",
+    "^fleet_congestion%traffic=incast$",
+]
 REPEATS = ["-S", "repeats=3", "-S", "spare_repeats=0"]
 QUICK_NODES = ["-S", "fleet_nodes.megabytes=2", *REPEATS, "-S", "fleet_nodes.seconds=0.6"]
 QUICK = ["-S", "fleet_links.seconds=3", *REPEATS]
@@ -223,3 +232,16 @@ def test_a_node_with_fewer_processors_is_named_and_in_what(fleet):
     assert named(again.stdout) == {"fleet3"}, (said.stdout, again.stdout)
     assert "(processor)" in again.stdout, again.stdout
     assert "7 of 8 nodes have cpus_allowed 2, fleet3 has 1" in again.stdout, again.stdout
+
+
+def test_nodes_beside_traffic_are_measured(fleet):
+    quick = ["-S", "repeats=1", "-S", "spare_repeats=0", "-S", "fleet_congestion.seconds=4"]
+    done, session, said = swept(fleet, "beside-traffic", *CONGESTION, *quick)
+    assert done.returncode == 0, done.stdout
+    [case] = session.cases
+    values = {value.variable: value.value for value in case.values}
+    # The traffic takes processors from the victims here: how much says nothing of links.
+    assert values["latency_ratio"] <= values["worst_node_latency_ratio"]
+    assert min(values.values()) > 0 and values["traffic_rate"] > 0
+    assert len(case.congestion["victims"]) == 2 and len(case.congestion["nodes"]) == NODES
+    assert said.returncode == 0 and "2 nodes beside incast traffic of 6" in said.stdout, said.stdout

@@ -8,6 +8,7 @@ import os
 
 import pytest
 
+from nearmetal.checks.parsing.congestion import parse_congestion
 from nearmetal.checks.parsing.nodes import parse_nodes
 from nearmetal.checks.parsing.pingpong import parse_imb
 from nearmetal.checks.parsing.stream import parse_stream
@@ -213,4 +214,41 @@ def test_nodes_refuses(nodes, ranks, options, says):
     launcher, program = nodes
     result = run([*launcher, "-n", ranks, program, *options])
     lines = [line for line in result.stderr.splitlines() if line.startswith("nodes: ")]
+    assert result.returncode == 2 and len(lines) == 1 and says in lines[0], result.stderr
+
+
+@pytest.fixture(scope="module")
+def congestion(mpi, tmp_path_factory):
+    """(launcher, program) of nodes beside traffic, for one MPI."""
+    compiler, launcher = mpi
+    program = tmp_path_factory.mktemp("congestion") / "congestion"
+    return launcher, build(compiler, [SOURCES / "congestion.c"], program)
+
+
+@pytest.mark.parametrize("traffic, ranks", [(0, 4), (1, 5), (2, 7)])
+def test_congestion_measures_and_verifies(congestion, traffic, ranks):
+    launcher, program = congestion
+    options = ["--seconds", 3, "--rounds", 1, "--traffic", traffic, "--victims", ranks // 2]
+    result = run([*launcher, "-n", ranks, program, *options])
+    assert result.returncode == 0, result.stderr
+    (launch,) = parse_congestion(result.stdout)
+    assert len(launch.victims) == ranks // 2 and not launch.failed, launch.failed
+    for metric in ("latency", "bandwidth", "allreduce"):
+        assert set(launch.ratios(metric)) == set(launch.victims)
+    assert launch.received_gbps() > 0
+
+
+@pytest.mark.parametrize(
+    "ranks, options, says",
+    [
+        (3, [], "need 4 ranks, but 3"),
+        (4, ["--victims", 3], "--victims is 3 of 4 ranks"),
+        (4, ["--traffic", 3], "--traffic takes a whole number"),
+        (4, ["--seconds", 0.1], "--seconds takes a number from 0.6"),
+    ],
+)
+def test_congestion_refuses(congestion, ranks, options, says):
+    launcher, program = congestion
+    result = run([*launcher, "-n", ranks, program, *options])
+    lines = [line for line in result.stderr.splitlines() if line.startswith("congestion: ")]
     assert result.returncode == 2 and len(lines) == 1 and says in lines[0], result.stderr

@@ -63,3 +63,38 @@ def session_of_nodes(values: dict, number: int = 1) -> dict:
     data = campaign(number)
     data["runs"][0]["testcases"][0]["node_values"] = values
     return data
+
+
+def beside_traffic(**changed) -> dict:
+    """What `fleet.stored_congestion` makes of two nodes beside traffic of six others."""
+    return {
+        "nodes": [f"n{number}" for number in range(1, 9)],
+        "victims": ["n4", "n6"],
+        "traffic": "incast",
+        "repeats": 3,
+        "ratios": {"latency": [1.2, 1.6], "bandwidth": [1.3, 1.1], "allreduce": [1.5, 1.5]},
+        "dead": {},
+        "undone": {},
+        **changed,
+    }
+
+
+def session_of_congestion(values: dict, number: int = 1) -> dict:
+    """A session with these ratios, and variables of the same case, as ReFrame stores it."""
+    data = campaign(number)
+    case = data["runs"][0]["testcases"][0]
+    case["congestion"] = values
+    found = {"latency": (1.9, "us"), "bandwidth": (88, "Gb/s"), "allreduce": (5.6, "us")}
+    for name in tuple(found):
+        found[f"{name}_ratio"] = 1.4, "x time alone"
+        found[f"{name}_ratio_mean"] = 1.7, "x time alone"
+        found[f"{name}_ratio_worst"] = 6.3, "x time alone"
+    for name in ("latency", "bandwidth"):  # of Allreduce there are too few samples
+        found[f"{name}_ratio_99"] = 2.1, "x time alone"
+    case["display_name"] = "fleet_congestion %traffic=incast"
+    case["perfvalues"] = {
+        f"{case['system']}:{case['partition']}:{name}": [value, 0, None, None, unit, "pass"]
+        for name, (value, unit) in found.items()
+    }
+    case["samples"] = {name: [value] * 3 for name, (value, _) in found.items()}
+    return data

@@ -287,6 +287,10 @@ def test_a_read_without_curves_is_not_among_the_half_round_trips():
             "Links of a fleet: spread",
             "Links of a fleet: bisection",
         ],
+        "fleet_congestion %traffic=incast": [
+            *("Beside traffic: latency", "Beside traffic: bandwidth"),
+            "Beside traffic: Allreduce",
+        ],
         "fleet_nodes": [
             *("Nodes of a fleet: memory", "Nodes of a fleet: processor"),
             *("Nodes of a fleet: noise", "Nodes of a fleet: memory latency"),

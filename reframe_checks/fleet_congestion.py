@@ -1,0 +1,160 @@
+"""Some nodes of a partition, alone and beside traffic of the others."""
+
+import statistics
+
+import reframe as rfm
+import reframe.core.builtins as builtin
+import reframe.utility.sanity as sn
+from reframe.core.exceptions import SanityError
+from reframe.core.logging import getlogger
+
+from nearmetal.checks.base import NearmetalCheck
+from nearmetal.checks.fleet import Fleet, stored_congestion, value_alone
+from nearmetal.checks.parsing import ParseError
+from nearmetal.checks.parsing.congestion import EXCHANGE_BYTES, LEAST_OF_99, parse_congestion
+from nearmetal.checks.settings import setting
+from nearmetal.congestion import KINDS, METRICS
+
+#: Seconds of a slot, and most rounds of a repeat: more seconds make slots longer.
+SLOT, MOST_ROUNDS = 1.0, 50
+
+
+@rfm.simple_test
+class fleet_congestion(Fleet, NearmetalCheck):
+    """Latency, bandwidth and Allreduce of some nodes of a partition, alone and beside traffic of
+    the others.
+
+    Method: that of `network_load_test` in GPCNeT 1.3 (Chunduri et al., SC19, article 42), by a
+    program of our own. One process on each node. A shuffle with a fixed seed makes a fifth of the
+    nodes victims, and all others generators of traffic. Victims exchange 8 B, and 8 messages of
+    128 KiB, with both neighbours in a random ring, and reduce 8 B. Slots of time without and with
+    traffic alternate. Payload is verified. `incast`: all generators send to one of them;
+    `all_to_all`: each to all; `random`: each to four others, anew in each slot. Unlike GPCNeT: one
+    kind of traffic a case, messages of 64 KiB from one process a node, and `MPI_Iallreduce`, which
+    a node that hangs does not block.
+
+    Why: a program has the network for itself in most benchmarks, and shares it in production.
+    Where switches do not keep traffic apart, it waits for messages that are none of its own.
+
+    Reproduces: no figure.
+
+    Read: a ratio is the time beside traffic over the time alone. 1: traffic does no harm. 3: it
+    takes three times as long. The variables without `ratio` are without traffic.
+    """
+
+    #: Kind of traffic. :values: `incast`, `all_to_all`, `random`
+    traffic = builtin.parameter(["incast", "all_to_all", "random"], loggable=True)
+    #: Seconds of a repeat. Its rounds have six slots of a second; below 6 seconds they are
+    #: shorter. Default: the partition's `fleet_congestion_seconds` (extras), or 30. :type: float
+    seconds = setting(float, 30.0, extra="fleet_congestion_seconds", least=1)
+
+    #: Percent of the nodes that are victims; two nodes or more, and three generators are left where
+    #: there are five nodes or more. The default is that of GPCNeT. :type: int
+    victims = setting(int, 20, least=1, most=80)
+
+    #: Seed of the shuffles. Another one chooses other victims. :type: int
+    seed = setting(int, 1, least=0)
+
+    valid_systems = ["+fleet"]
+    valid_prog_environs = ["+mpi"]
+    least_nodes, needs_them_for = 4, "has two victims and two generators of traffic"
+    num_tasks_per_node = 1
+    repeats = 3  # a launch takes half a minute
+    tags = {"network", "fleet"}
+    time_limit = "30m"
+
+    @builtin.run_before("compile")
+    def choose_program(self):
+        self.build_ours("congestion.c")
+
+    @builtin.run_before("run")
+    def set_command(self):
+        rounds = int(self.seconds / (2 * len(METRICS) * SLOT))
+        victims = max(2, round(self.num_nodes * self.victims / 100))
+        most = self.num_nodes - (3 if self.num_nodes > 4 else 2)
+        self.executable_opts = [
+            *("--seconds", f"{self.seconds:g}"),
+            *("--rounds", str(min(max(1, rounds), MOST_ROUNDS))),
+            *("--traffic", str(KINDS.index(self.traffic))),
+            *("--victims", str(min(victims, most))),
+            *("--seed", str(self.seed)),
+        ]
+
+    def read_output(self, text):
+        try:
+            self.launches = parse_congestion(text)
+        except ParseError as fault:
+            raise self.with_last_words(fault) from None
+        self.expect_repeats(self.launches)
+        self.record_program(self.launches[0].facts, "congestion")
+        found = stored_congestion(self.launches, self.traffic, self._counters[0])
+        self.congestion = found
+        if dead := found["dead"]:
+            said = ", ".join(f"{node} ({why})" for node, why in dead.items())
+            raise SanityError(f"{len(dead)} nodes failed: {said}")
+        if undone := found["undone"]:
+            said = ", ".join(f"{node} ({why})" for node, why in list(undone.items())[:5])
+            raise SanityError(
+                f"not all slots were done: {said}. A node was slow or hung for a while: "
+                "raise fleet_congestion.seconds, or run fleet_links"
+            )
+
+    def payload_bytes(self):
+        return sum(
+            tail.samples * EXCHANGE_BYTES
+            for launch in self.launches
+            for (metric, _, _), tail in launch.tails.items()
+            if metric == "bandwidth"
+        )
+
+    @builtin.run_before("performance")
+    def set_variables(self):
+        self.perf_variables = {"traffic_rate": self.traffic_rate()}
+        for name, unit in (("latency", "us"), ("bandwidth", "Gb/s"), ("allreduce", "us")):
+            self.perf_variables[name] = sn.make_performance_function(self._alone, unit, name)
+            ratios = {
+                f"{name}_ratio": lambda launch, of: statistics.median(launch.ratios(of).values()),
+                f"{name}_ratio_mean": lambda launch, of: statistics.median(
+                    launch.ratios(of, mean=True).values()
+                ),
+                f"worst_node_{name}_ratio": lambda launch, of: max(launch.ratios(of).values()),
+                f"{name}_ratio_99": lambda launch, of: statistics.median(
+                    launch.ratios_99(of).values()
+                ),
+                f"{name}_ratio_worst": lambda launch, of: launch.ratio_worst(of),
+            }
+            for variable, of_launch in ratios.items():
+                if variable != f"{name}_ratio_99" or self._has_99(name):
+                    self.perf_variables[variable] = sn.make_performance_function(
+                        self._ratio, "x time alone", variable, name, of_launch
+                    )
+
+    def _has_99(self, name):
+        """Whether there are enough samples for a quantile of 99 %. A warning says if not."""
+        if self.is_dry_run() or all(launch.ratios_99(name) for launch in self.launches):
+            return True
+        fewest = min(launch.fewest_samples(name) for launch in self.launches)
+        getlogger().warning(
+            f"{self.display_name} has no {name}_ratio_99: a node has {fewest} samples, and 99 % "
+            f"needs {LEAST_OF_99}. Raise fleet_congestion.seconds"
+        )
+        return False
+
+    def _ratio(self, variable, metric, of_launch):
+        return self.over_launches(variable, [of_launch(one, metric) for one in self.launches])
+
+    def _alone(self, metric):
+        return self.over_launches(
+            metric,
+            [
+                value_alone(metric, statistics.median(launch.alone_us(metric).values()))
+                for launch in self.launches
+            ],
+        )
+
+    @builtin.performance_function("Gb/s")
+    def traffic_rate(self):
+        """What all generators together receive."""
+        return self.over_launches(
+            "traffic_rate", [launch.received_gbps() for launch in self.launches]
+        )
