@@ -91,7 +91,7 @@ class fleet_congestion(Fleet, NearmetalCheck):
         self.congestion = found
         if dead := found["dead"]:
             said = ", ".join(f"{node} ({why})" for node, why in dead.items())
-            raise SanityError(f"{len(dead)} nodes failed: {said}")
+            raise SanityError(f"failed: {said}")
         if undone := found["undone"]:
             said = ", ".join(f"{node} ({why})" for node, why in list(undone.items())[:5])
             raise SanityError(
