@@ -235,7 +235,7 @@ def test_a_node_with_fewer_processors_is_named_and_in_what(fleet):
 
 
 def test_nodes_beside_traffic_are_measured(fleet):
-    quick = ["-S", "repeats=1", "-S", "spare_repeats=0", "-S", "fleet_congestion.seconds=4"]
+    quick = ["-S", "repeats=1", "-S", "spare_repeats=0", "-S", "fleet_congestion.seconds=12"]
     done, session, said = swept(fleet, "beside-traffic", *CONGESTION, *quick)
     assert done.returncode == 0, done.stdout
     [case] = session.cases

@@ -20,15 +20,17 @@ SLOW = 3600
 
 
 @pytest.mark.parametrize(
-    ("option", "driver", "reset", "link_class"),
+    ("option", "bound_from", "driver", "reset", "link_class"),
     [
-        ("vfio-nested", "e1000e", "pm bus", "passthrough"),
-        ("vfio-nested-sriov", "igbvf", "flr", "sriov"),
+        ("vfio-nested", "e1000e", "e1000e", "pm bus", "passthrough"),
+        ("vfio-nested-sriov", "no driver", "igbvf", "flr", "sriov"),
     ],
 )
-def test_messages_pass_between_passed_through_nics(other_lab, option, driver, reset, link_class):
+def test_messages_pass_between_passed_through_nics(
+    other_lab, option, bound_from, driver, reset, link_class
+):
     said = other_lab("up", "--vm", option, timeout=SLOW).stdout
-    bound = rf"from {driver} to vfio-pci, IOMMU group \d+ of 1 device, reset by {reset}"
+    bound = rf"from {bound_from} to vfio-pci, IOMMU group \d+ of 1 device, reset by {reset}"
     assert len(re.findall(bound, said)) == 2, said
     assert "vm1 to vm2 over the passed-through NICs" in said
     prefix = other_lab.checkout / "results" / option
