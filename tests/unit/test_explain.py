@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 import yaml
 
-from nearmetal import results
+from nearmetal import results, settings
 from nearmetal.checks import disturbance
 from nearmetal.cli import main
 from nearmetal.explain import before, curves, observed, order, render, rules
@@ -348,9 +348,9 @@ def recorded_facts() -> set[str]:
     names |= set(re.findall(r"\bfile_fact ([a-z_]+) ", script))
     names |= {f"nic.eth0.{key}" for key in re.findall(r'fact "nic\.\$1\.(\w+)"', script)}
     names |= {f"ib.mlx5_0.1.{key}" for key in re.findall(r'fact "ib\.\$1\.\$2\.(\w+)"', script)}
-    settings = ("UCX_TLS", "UCX_RNDV_THRESH", "OMPI_MCA_coll_tuned_bcast_algorithm", "UCX_X")
-    names |= {f"mpi_settings.{name}" for name in settings}
-    names |= {*OF_HYPERVISOR, "binding", "pages", "storage"}
+    variables = ("UCX_TLS", "UCX_RNDV_THRESH", "OMPI_MCA_coll_tuned_bcast_algorithm", "UCX_X")
+    names |= {f"mpi_settings.{name}" for name in variables}
+    names |= {*OF_HYPERVISOR, "binding", "pages", "storage", settings.FACT}
     return names | set(results.FACTS) | {"sources", "spack.openmpi", "foreign_processes"}
 
 
