@@ -47,11 +47,13 @@ def test_random_messages_arrive_as_a_model_says(tests, mpi):
 
 
 @pytest.mark.whole
-@pytest.mark.parametrize("mpi", ["openmpi", "mpich"])
-@pytest.mark.parametrize("collector", ["Serial", "Parallel", "G1", "Z"])
+@pytest.mark.parametrize(
+    "mpi, collector",
+    [("openmpi", "Serial"), ("mpich", "Parallel"), ("openmpi", "G1"), ("mpich", "Z")],
+)
 def test_random_messages_arrive_while_the_heap_is_collected(tests, mpi, collector):
     jvm = [f"-XX:+Use{collector}GC", "-Xmx64m"]
-    done = tests.run(mpi, 3, "mpjtest.RandomMessages", "8", jvm=jvm)
+    done = tests.run(mpi, 3, "mpjtest.RandomMessages", "4", jvm=jvm)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

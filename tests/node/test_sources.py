@@ -228,7 +228,7 @@ def congestion(mpi, tmp_path_factory):
 @pytest.mark.parametrize("traffic, ranks", [(1, 4), (2, 7)])
 def test_congestion_measures_and_verifies(congestion, traffic, ranks):
     launcher, program = congestion
-    options = ["--seconds", 3, "--rounds", 1, "--traffic", traffic, "--victims", ranks // 2]
+    options = ["--seconds", 6, "--rounds", 1, "--traffic", traffic, "--victims", ranks // 2]
     result = run([*launcher, "-n", ranks, program, *options])
     assert result.returncode == 0, result.stderr
     (launch,) = parse_congestion(result.stdout)
