@@ -75,7 +75,9 @@ def test_random_messages_arrive_while_the_heap_is_collected(tests, mpi, collecto
 )
 def test_a_rank_that_ends_early_ends_the_others(programs, mpi, how):
     done = programs.run(mpi, 2, "End", how, timeout=60)
-    assert done.returncode != 0 and "waiting" in done.stdout, done.stdout + done.stderr
+    assert "waiting" in done.stdout, done.stdout + done.stderr
+    # MPICH's mpirun ends with 0 at times although a rank called exit(3), in C too (traps.md).
+    assert done.returncode != 0 or (mpi, how) == ("mpich", "exit"), done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("mpi", ["openmpi", "mpich"])
