@@ -225,7 +225,7 @@ def congestion(mpi, tmp_path_factory):
     return launcher, build(compiler, [SOURCES / "congestion.c"], program)
 
 
-@pytest.mark.parametrize("traffic, ranks", [(1, 4), (2, 7)])
+@pytest.mark.parametrize("traffic, ranks", [(1, 4), pytest.param(2, 7, marks=pytest.mark.whole)])
 def test_congestion_measures_and_verifies(congestion, traffic, ranks):
     launcher, program = congestion
     options = ["--seconds", 6, "--rounds", 1, "--traffic", traffic, "--victims", ranks // 2]
