@@ -28,7 +28,7 @@ TEXTS = {
 }
 #: What follows from something else: a parameter, the input, the pairs of a duet.
 DECIDED = {("npb_mz", "binding"), ("namd", "size")}
-IN_JAVA = ("java_device", "java_gc", "java_pages")
+IN_JAVA = ("java_buffers", "java_device", "java_gc", "java_pages")
 
 
 def checks() -> dict[str, type]:
