@@ -13,10 +13,19 @@ from nearmetal.checks.fleet import Fleet, stored_congestion, value_alone
 from nearmetal.checks.parsing import ParseError
 from nearmetal.checks.parsing.congestion import EXCHANGE_BYTES, LEAST_OF_99, parse_congestion
 from nearmetal.checks.settings import setting
-from nearmetal.congestion import KINDS, METRICS
+from nearmetal.congestion import KINDS, METRICS, ratios
 
 #: Seconds of a slot, and most rounds of a repeat: more seconds make slots longer.
 SLOT, MOST_ROUNDS = 1.0, 50
+
+#: Ratios by their words (`congestion.ratios`): the one of a launch and a metric.
+RATIOS = {
+    "median": lambda launch, name: statistics.median(launch.ratios(name).values()),
+    "mean": lambda launch, name: statistics.median(launch.ratios(name, mean=True).values()),
+    "worst node": lambda launch, name: max(launch.ratios(name).values()),
+    "99 %": lambda launch, name: statistics.median(launch.ratios_99(name).values()),
+    "worst": lambda launch, name: launch.ratio_worst(name),
+}
 
 
 @rfm.simple_test
@@ -110,23 +119,13 @@ class fleet_congestion(Fleet, NearmetalCheck):
     @builtin.run_before("performance")
     def set_variables(self):
         self.perf_variables = {"traffic_rate": self.traffic_rate()}
-        for name, unit in (("latency", "us"), ("bandwidth", "Gb/s"), ("allreduce", "us")):
-            self.perf_variables[name] = sn.make_performance_function(self._alone, unit, name)
-            ratios = {
-                f"{name}_ratio": lambda launch, of: statistics.median(launch.ratios(of).values()),
-                f"{name}_ratio_mean": lambda launch, of: statistics.median(
-                    launch.ratios(of, mean=True).values()
-                ),
-                f"worst_node_{name}_ratio": lambda launch, of: max(launch.ratios(of).values()),
-                f"{name}_ratio_99": lambda launch, of: statistics.median(
-                    launch.ratios_99(of).values()
-                ),
-                f"{name}_ratio_worst": lambda launch, of: launch.ratio_worst(of),
-            }
-            for variable, of_launch in ratios.items():
+        for metric in METRICS:
+            name = metric.name
+            self.perf_variables[name] = sn.make_performance_function(self._alone, metric.unit, name)
+            for variable, of in ratios(name).items():
                 if variable != f"{name}_ratio_99" or self._has_99(name):
                     self.perf_variables[variable] = sn.make_performance_function(
-                        self._ratio, "x time alone", variable, name, of_launch
+                        self._ratio, "x time alone", variable, name, RATIOS[of]
                     )
 
     def _has_99(self, name):

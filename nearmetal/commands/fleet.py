@@ -80,9 +80,7 @@ def sweep_again(
     tell(f"a second sweep begins: {', '.join(' | '.join(where) for where in wanted)}")
     found = rerun.measure(session, wanted, database, reframe, arguments.within)
     newest = results.confirmations(database, session)[-1]
-    stored = {
-        case.where for case in newest.cases if case.links or case.node_values or case.congestion
-    }
+    stored = {case.where for case in newest.cases if case.of_fleet}
     for where in wanted:
         if where not in stored:
             raise rerun.ConfirmError(

@@ -74,7 +74,7 @@ def _write(arguments, sessions: list[Session], path: Path) -> tuple[GateReport |
 def newest_sweeps(database, sessions: list[Session]) -> dict[str, list[Swept]]:
     """The sweeps of the newest session that has any, by its id. What cannot be read is said."""
     for session in reversed(sessions):
-        if any(case.links or case.node_values or case.congestion for case in session.cases):
+        if any(case.of_fleet for case in session.cases):
             try:
                 sweeps = fleet.sweeps_of(session)
                 return {session.uuid: fleet.swept(database, session, sweeps)}

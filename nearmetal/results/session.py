@@ -137,6 +137,11 @@ class Case:
     )  #: of nodes beside traffic, as nearmetal/fleet/congestion.py reads them
 
     @property
+    def of_fleet(self) -> bool:
+        """Whether the case holds a sweep of all nodes, or nodes beside traffic."""
+        return bool(self.links or self.node_values or self.congestion)
+
+    @property
     def quantities(self) -> dict[str, tuple[float, ...]]:
         """Quantity of its evidence -> the values of the repeats that have one."""
         found: dict[str, tuple[float, ...]] = {}

@@ -169,6 +169,31 @@ def expect_ranks(facts: dict[str, str], processes: int, program: str) -> None:
             raise ParseError(f"{program}: {key} is {text!r}, not the place of a rank: rerun")
 
 
+def reported(
+    lines: list[str], program: str, names: str, further: tuple = ()
+) -> tuple[dict[str, str], dict[str, str], dict[str, float], int]:
+    """Facts, words and numbers of the method, and number of ranks of a complete launch over nodes.
+
+    :arg names: of the method's parameters.
+    :arg further: facts that the program prints beside those of every program.
+    Raises ParseError if the output stops early, or lacks one of them.
+    """
+    if END not in lines:
+        raise ParseError(f'the output stops before "{END}": the job was cut off; rerun')
+    facts = facts_of(lines, ("mpi_library", "compiler", "method", *further), program)
+    what = f"the method of {program}"
+    given = words_of(facts["method"], what, names)
+    did = {name: real(text, f"{what}: {name}") for name, text in given.items()}
+    ranks = sum(key.startswith("rank ") for key in facts)
+    expect_ranks(facts, ranks, program)
+    return facts, given, did, ranks
+
+
+def hosts_of(facts: dict[str, str], ranks: int) -> tuple[str, ...]:
+    """The host of each rank, as `expect_ranks` wants them."""
+    return tuple(re.split("[= ]", facts[f"rank {rank}"])[1] for rank in range(ranks))
+
+
 def words_of(value: str, what: str, names: str) -> dict[str, str]:
     """``a=1 b=2`` by name. Raises ParseError if the names are not those in ``names``."""
     pairs = [word.partition("=") for word in value.split()]

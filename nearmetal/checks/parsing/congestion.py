@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import re
 import statistics
 from dataclasses import dataclass, field
 
 from nearmetal.checks.parsing import (
-    END,
     ParseError,
-    expect_ranks,
-    facts_of,
+    hosts_of,
     launches_of,
     positive,
     real,
+    reported,
     whole,
-    words_of,
 )
 from nearmetal.congestion import NAMES
 
@@ -274,17 +271,9 @@ def _done(launch: Launch, rank: int, slots: list) -> dict[int, tuple]:
 
 
 def _parse_launch(lines: list[str]) -> Launch:
-    if END not in lines:
-        raise ParseError(
-            'the output stops before "# nearmetal complete": the job was cut off; rerun'
-        )
-    facts = facts_of(lines, ("mpi_library", "compiler", "method", "victims"), "congestion")
     names = "seconds rounds traffic victims seed bytes"
-    given = words_of(facts["method"], "the method of congestion", names)
-    did = {name: real(text, f"the method of congestion: {name}") for name, text in given.items()}
-    ranks = sum(key.startswith("rank ") for key in facts)
-    expect_ranks(facts, ranks, "congestion")
-    nodes = tuple(re.split("[= ]", facts[f"rank {rank}"])[1] for rank in range(ranks))
+    facts, given, did, ranks = reported(lines, "congestion", names, ("victims",))
+    nodes = hosts_of(facts, ranks)
     count = whole(given["victims"], "the number of victims", 2)
     launch = Launch(nodes, _victims(facts["victims"], ranks, count), facts=facts, did=did)
     rounds = whole(given["rounds"], "the number of rounds", 1)

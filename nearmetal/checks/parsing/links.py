@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 
 from nearmetal.checks.parsing import (
-    END,
     ParseError,
-    expect_ranks,
-    facts_of,
+    hosts_of,
     launches_of,
     positive,
-    real,
+    reported,
     whole,
-    words_of,
 )
 from nearmetal.circle import pairs
 
@@ -72,16 +68,9 @@ def _parse_line(words: list[str], ranks: int, repeats: int) -> tuple[tuple[int, 
 
 
 def _parse_launch(lines: list[str]) -> Launch:
-    if END not in lines:
-        raise ParseError(
-            'the output stops before "# nearmetal complete": the job was cut off; rerun'
-        )
-    facts = facts_of(lines, ("mpi_library", "compiler", "method"), "links")
-    given = words_of(facts["method"], "the method of links", "seconds repeats rounds alone bytes")
-    did = {name: real(text, f"the method of links: {name}") for name, text in given.items()}
-    ranks = sum(key.startswith("rank ") for key in facts)
-    expect_ranks(facts, ranks, "links")
-    nodes = tuple(re.split("[= ]", facts[f"rank {rank}"])[1] for rank in range(ranks))
+    names = "seconds repeats rounds alone bytes"
+    facts, given, did, ranks = reported(lines, "links", names)
+    nodes = hosts_of(facts, ranks)
     launch = Launch(nodes, facts=facts, did=did)
     repeats = whole(given["repeats"], "the number of repeats", 1)
     told: dict[tuple[tuple[int, int], int], object] = {}

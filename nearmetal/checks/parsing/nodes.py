@@ -6,15 +6,12 @@ import re
 from dataclasses import dataclass, field
 
 from nearmetal.checks.parsing import (
-    END,
     ParseError,
-    expect_ranks,
-    facts_of,
     launches_of,
     positive,
     real,
+    reported,
     whole,
-    words_of,
 )
 from nearmetal.node_metrics import NAMES
 
@@ -86,16 +83,8 @@ def _hosts(facts: dict[str, str], ranks: int) -> dict[str, int]:
 
 
 def _parse_launch(lines: list[str]) -> Launch:
-    if END not in lines:
-        raise ParseError(
-            'the output stops before "# nearmetal complete": the job was cut off; rerun'
-        )
-    facts = facts_of(lines, ("mpi_library", "compiler", "method"), "nodes")
     names = "seconds repeats at_once megabytes nodes"
-    given = words_of(facts["method"], "the method of nodes", names)
-    did = {name: real(text, f"the method of nodes: {name}") for name, text in given.items()}
-    ranks = sum(key.startswith("rank ") for key in facts)
-    expect_ranks(facts, ranks, "nodes")
+    facts, given, did, ranks = reported(lines, "nodes", names)
     hosts = _hosts(facts, ranks)
     if len(hosts) != did["nodes"]:
         raise ParseError(

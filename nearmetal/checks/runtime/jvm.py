@@ -12,6 +12,7 @@ from pathlib import Path
 from nearmetal.checkout import CHECKOUT
 from nearmetal.checks.parsing import ParseError, request
 from nearmetal.checks.parsing.java import parse_jvm
+from nearmetal.checks.programs import presence
 from nearmetal.checks.runtime.bare import Bare, like
 from nearmetal.checks.runtime.image import JAVA, image_of
 from nearmetal.checks.settings import JAVA_HOSTS, JAVA_PORTS
@@ -71,10 +72,7 @@ def build_commands(environ, program: str) -> list[str]:
         ]
     home, javac = HOMES[library(environ)], f"{javac} --release 17"
     commands = [
-        (
-            'command -v javac > /dev/null || { echo "javac is not on PATH: load the module of a '
-            'JDK (17 or newer)" >&2; exit 1; }'
-        ),
+        presence("javac", "load the module of a JDK (17 or newer)"),
         (
             f'[ -r "${home}/lib/mpj.jar" ] || {{ echo "{home}=${home} has no lib/mpj.jar: it is to '
             "be the directory of the library's installation\" >&2; exit 1; }"
