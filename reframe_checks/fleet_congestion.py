@@ -119,9 +119,8 @@ class fleet_congestion(Fleet, NearmetalCheck):
     @builtin.run_before("performance")
     def set_variables(self):
         self.perf_variables = {"traffic_rate": self.traffic_rate()}
-        for metric in METRICS:
-            name = metric.name
-            self.perf_variables[name] = sn.make_performance_function(self._alone, metric.unit, name)
+        for name, unit in (("latency", "us"), ("bandwidth", "Gb/s"), ("allreduce", "us")):
+            self.perf_variables[name] = sn.make_performance_function(self._alone, unit, name)
             for variable, of in ratios(name).items():
                 if variable != f"{name}_ratio_99" or self._has_99(name):
                     self.perf_variables[variable] = sn.make_performance_function(
