@@ -116,8 +116,7 @@ def test_a_file_that_fits_lacks_nothing(doctor, site):
         ),
     ],
 )
-def test_what_is_missing_is_named_with_its_fix(doctor, monkeypatch, tmp_path, site, changes, words):
-    monkeypatch.setenv("NEARMETAL_IMAGES", str(tmp_path))
+def test_what_is_missing_is_named_with_its_fix(doctor, site, changes, words):
     if changes.get("environs"):
         changes = {"environments": [], **changes}
     code, out, _ = doctor(site, **changes)

@@ -22,7 +22,7 @@ class Stage:
 
 
 def stage(site: str, directory: Path, monkeypatch, lmod: bool = False) -> Stage:
-    """Put the commands of a site first on PATH; without another site's settings."""
+    """Put the commands of a site first on PATH; without another site's settings and images."""
     commands = directory / "bin"
     commands.mkdir()
     for name in (*SLURM, "lmod" if lmod else "modulecmd"):
@@ -31,6 +31,7 @@ def stage(site: str, directory: Path, monkeypatch, lmod: bool = False) -> Stage:
         one for one in os.environ if one.startswith(("RFM_", "NEARMETAL_", "LMOD", "MODULE"))
     ]:
         monkeypatch.delenv(name)
+    monkeypatch.setenv("NEARMETAL_IMAGES", str(directory / "images"))
     if lmod:
         monkeypatch.setenv("LMOD_CMD", str(commands / "lmod"))
     monkeypatch.setenv("PATH", f"{commands}:/usr/bin:/bin")
