@@ -331,11 +331,13 @@ def main() -> int:
     arguments = parser.parse_args()
     if arguments.spread and (arguments.first or arguments.again):
         parser.error("--spread is of a baseline, which neither --first nor --again records")
-    sessions, unchanged, repeats, most = plan.BASELINE_SESSIONS, 20, REPEATS, MOST_FRESH
+    sessions, unchanged, most = plan.BASELINE_SESSIONS, 20, MOST_FRESH
     if arguments.once:
-        sessions, unchanged, repeats, most = 1, 0, plan.LEAST_BASELINE, LEAST_FRESH
+        sessions, unchanged, most = 1, 0, LEAST_FRESH
     if arguments.baseline is not None:
         sessions = arguments.baseline
+    if sessions < 1:
+        parser.error("--baseline: give a number of at least 1")
     if arguments.unchanged is not None:
         unchanged = arguments.unchanged
     if os.geteuid() != 0:
@@ -366,7 +368,7 @@ def main() -> int:
     if arguments.only:
         drills = [drill for drill in drills if drill["name"] in arguments.only]
     only = together([drill["only"] for drill in drills]) if arguments.once else None
-    prepare(sessions, repeats, [only], spread=60 * arguments.spread)
+    prepare(sessions, baseline_repeats(sessions), [only], spread=60 * arguments.spread)
     quiet = [
         try_out({"name": f"unchanged {number} of {unchanged}", "must": {}, "may": "(?!)"}, most)
         for number in range(1, unchanged + 1)
@@ -418,6 +420,11 @@ def ends(quiet: list[Outcome]) -> str:
 def together(every: list[dict]) -> dict:
     """All checks of several `only`."""
     return {"checks": list(dict.fromkeys(name for only in every for name in only["checks"]))}
+
+
+def baseline_repeats(sessions: int) -> int:
+    """Repeats of each of the baseline's sessions: together as many as a baseline needs."""
+    return max(REPEATS, -(-plan.LEAST_BASELINE // sessions))
 
 
 def prepare(

@@ -10,6 +10,7 @@ from bench.drill import explain
 from nearmetal import results
 from nearmetal.explain import order, rules
 from nearmetal.gate.verdict import Likely
+from nearmetal.stats import plan
 from tests.support.layers import session
 from tests.support.paths import CHECKOUT
 from tests.support.recorded import store
@@ -117,6 +118,12 @@ def test_sessions_of_the_baseline_start_as_far_apart_as_wanted(tmp_path, monkeyp
     assert until == [start + 600 for start in starts[:-1]]
 
 
+@pytest.mark.parametrize("sessions", [1, 3, 4, 12])
+def test_a_baseline_of_any_number_of_sessions_has_enough_samples(sessions):
+    repeats = explain.drill.baseline_repeats(sessions)
+    assert repeats >= explain.drill.REPEATS and sessions * repeats >= plan.LEAST_BASELINE
+
+
 def test_the_drill_waits_only_as_long_as_is_left(monkeypatch):
     slept, said = [], []
     monkeypatch.setattr(explain.drill, "say", said.append)
@@ -127,11 +134,20 @@ def test_the_drill_waits_only_as_long_as_is_left(monkeypatch):
     assert slept == [pytest.approx(90, abs=5)] and "in 1.5 minutes" in said[0]
 
 
-def test_a_spread_without_a_baseline_is_refused(monkeypatch, capsys):
-    monkeypatch.setattr("sys.argv", ["drill", "--first", "--spread", "10"])
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        (["--first", "--spread", "10"], "--spread is of a baseline"),
+        (["--baseline", "0"], "--baseline: give a number of at least 1"),
+    ],
+)
+def test_a_spread_without_a_baseline_is_refused_and_a_baseline_of_nothing(
+    monkeypatch, capsys, words, said
+):
+    monkeypatch.setattr("sys.argv", ["drill", *words])
     with pytest.raises(SystemExit):
         explain.drill.main()
-    assert "--spread is of a baseline" in capsys.readouterr().err
+    assert said in capsys.readouterr().err
 
 
 def test_without_a_kept_campaign_nothing_is_explained_again(tmp_path, monkeypatch):
