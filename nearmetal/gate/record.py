@@ -61,8 +61,10 @@ def _repeats(sessions: list[Session]) -> int:
     """The least number of samples that a variable has in all sessions together."""
     found: Counter[tuple] = Counter()
     for session in sessions:
-        for value in session.values:
-            found[value.check, value.place, value.environ, value.variable] += len(value.samples)
+        for case in session.cases:
+            for value in case.values if case.measured else ():
+                key = value.check, value.place, value.environ, value.variable
+                found[key] += 0 if case.disturbed else len(value.samples)
     return min(found.values(), default=plan.LEAST_BASELINE)
 
 
@@ -82,7 +84,7 @@ def record(
 
     :arg add: add the sessions' samples to those of the baseline's cases, instead of replacing them.
     :raises BaselineError: a session failed, a session lacks a case, facts differ between sessions,
-        or a variable is too noisy.
+        a case was disturbed in all of them, or a variable is too noisy.
     """
     if not sessions:
         raise BaselineError(
@@ -95,12 +97,14 @@ def record(
         _refuse_unsuitable(session, keys, before.system)
     entries, notes = {}, []
     for key in sorted(keys):
-        cases = [_case(session, key) for session in sessions]
-        notes += _refuse_changed_facts(key, cases, sessions)
+        kept = _undisturbed(key, sessions)
+        notes += _left_out(key, sessions, kept)
+        cases = [_case(session, key) for session in kept]
+        notes += _refuse_changed_facts(key, cases, kept)
         earlier = before.entries.get(key) if add else None
         if earlier:
             notes += _refuse_other_facts(key, earlier, cases)
-        entries[key] = _entry(key, cases, sessions, earlier)
+        entries[key] = _entry(key, cases, kept, earlier)
     after = Baseline(before.system, before.path, {**before.entries, **entries})
     after = _with_detectable_changes(after, leave_out_noisy, notes)
     every = [case for session in sessions for case in session.cases]
@@ -190,6 +194,27 @@ def _recordable(case: Case) -> bool:
 
 def _case(session: Session, key: Key) -> Case:
     return next(case for case in session.cases if case.key == key)
+
+
+def _undisturbed(key: Key, sessions: list[Session]) -> list[Session]:
+    """The sessions in which nothing disturbed the case. Raises BaselineError if there is none."""
+    found = [session for session in sessions if not _case(session, key).disturbed]
+    if not found:
+        raise BaselineError(
+            f"{' | '.join(key)}: something else used the nodes in all sessions: "
+            f"{_case(sessions[-1], key).disturbed[0].text}. Fix: end it, and run the check again"
+        )
+    return found
+
+
+def _left_out(key: Key, sessions: list[Session], kept: list[Session]) -> list[str]:
+    """A note for each session in which the case was disturbed."""
+    return [
+        f"{' | '.join(key)}: session {session.uuid} is left out, since something else used the "
+        f"nodes: {_case(session, key).disturbed[0].text}"
+        for session in sessions
+        if session not in kept
+    ]
 
 
 def _refuse_changed_facts(key: Key, cases: list[Case], sessions: list[Session]) -> list[str]:

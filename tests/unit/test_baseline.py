@@ -12,7 +12,10 @@ from nearmetal.cli import main
 from nearmetal.facts import changed_facts
 from nearmetal.gate import baseline, record
 from nearmetal.gate.baseline import Baseline, BaselineError
+from nearmetal.results.session import Cause, Disturbed
+from nearmetal.stats import plan
 from tests.support.campaigns import campaign, only
+from tests.support.recorded import store
 
 
 def parsed(*numbers, **options) -> list[results.Session]:
@@ -135,6 +138,38 @@ def test_what_is_no_baseline_is_refused_and_says_which_session(empty, sessions, 
 def test_noisy_variables_can_stay_unjudged_and_are_named(empty):
     after, notes = record.record(parsed(*range(12), cv=1.5), empty, leave_out_noisy=True)
     assert after.variables == 0 and len(notes) == 40 and "it stays unjudged" in notes[0]
+
+
+def disturbed(session: results.Session, environ: str) -> results.Session:
+    """The session with other work beside the last repeat of this environment's cases."""
+    why = Cause("waited", 0.5, "a rank waited 50 % of its time for a processor on n1")
+    beside = {"disturbances": (Disturbed(5, False, (why,)),)}
+    cases = [replace(one, **beside) if one.environ == environ else one for one in session.cases]
+    return replace(session, cases=cases)
+
+
+def test_a_disturbed_case_is_left_out_and_named(empty):
+    sessions = parsed(*range(12))
+    sessions[3] = disturbed(sessions[3], "mpich")
+    after, notes = record.record(sessions, empty)
+    counts = {key[2]: len(entry.sessions) for key, entry in after.entries.items()}
+    assert counts == {"mpich": 11, "openmpi": 12}
+    named = [note for note in notes if sessions[3].uuid in note]
+    assert len(named) == 3 and all("mpich" in note and "waited 50 %" in note for note in named)
+
+
+def test_samples_of_disturbed_cases_do_not_end_the_choice_of_sessions(tmp_path):
+    many = [campaign(number, launches=1) for number in range(24)]
+    for case in many[-1]["runs"][0]["testcases"]:
+        case["disturbed"] = [[1, False, ["waited", 0.5, "a rank waited 50 % of its time"]]]
+    chosen = record.choose(store(tmp_path / "results.db", *many), "lab", None)
+    assert len([one for one in chosen if not one.cases[0].disturbed]) == plan.LEAST_BASELINE
+
+
+def test_a_case_that_was_always_disturbed_is_refused_with_the_reason(empty):
+    sessions = [disturbed(one, "mpich") for one in parsed(*range(12))]
+    with pytest.raises(BaselineError, match=r"mpich.*in all sessions.*waited 50 %.*Fix: end it"):
+        record.record(sessions, empty)
 
 
 def test_another_revision_of_the_suite_is_noted_not_refused(empty):
