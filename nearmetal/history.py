@@ -23,6 +23,7 @@ from otava.analysis import compute_change_points
 from scipy import stats
 from tabulate import tabulate
 
+from nearmetal.choices import some
 from nearmetal.compare import number, plain
 from nearmetal.facts import changed_facts
 from nearmetal.results import Session, Value
@@ -171,11 +172,14 @@ def moves(values: np.ndarray, count: int = 1) -> tuple[list, trend.Creep | None]
 
 
 def series(sessions: Sequence[Session]) -> dict[tuple[str, str, str, str, str], list[_Point]]:
-    """Points by (check, place, environ, variable, unit), oldest first, of whole cases alone."""
+    """Points by (check, place, environ, variable, unit), oldest first, of whole cases alone.
+
+    What disturbed a case moves its values. It is no change of the system.
+    """
     found: dict[tuple[str, str, str, str, str], list[_Point]] = {}
     for session in sorted(sessions, key=lambda session: session.order):
         for case in session.cases:
-            if not case.measured:
+            if not case.measured or case.disturbed:
                 continue
             for value in filter(_is_positive, case.values):
                 key = value.check, value.place, value.environ, value.variable, value.unit
@@ -275,6 +279,7 @@ def render(sessions: Sequence[Session], points: Sequence[ChangePoint]) -> str:
     short = sum(len(found) < least for found in held.values())
     plural = "s" * (len(sessions) != 1)
     lines = [f"{len(sessions)} session{plural}, {len(held)} variables: {_counts(points)}"]
+    lines += _disturbed(sessions)
     if points:
         headers = [
             "from",
@@ -307,6 +312,12 @@ def render(sessions: Sequence[Session], points: Sequence[ChangePoint]) -> str:
             f"too few sessions: {short} of {len(held)} variables need {least}",
         ]
     return "\n".join(lines)
+
+
+def _disturbed(sessions: Sequence[Session]) -> list[str]:
+    """A line on the sessions with cases that are no points, since something disturbed them."""
+    found = [one.started for one in sessions if any(case.disturbed for case in one.cases)]
+    return [f"left out: the disturbed cases of sessions {some(found)}"] if found else []
 
 
 def _counts(points: Sequence[ChangePoint]) -> str:

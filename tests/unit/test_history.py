@@ -9,6 +9,7 @@ import pytest
 from bench import noise as bench_noise
 from nearmetal import history
 from nearmetal.results import Case, Session, Value
+from nearmetal.results.session import Cause, Disturbed
 from nearmetal.stats import trend
 from tests.support.said import lacking
 
@@ -148,6 +149,17 @@ def test_sessions_that_failed_are_no_points():
         session(60 + i, {"latency0": (2.0,) * 5}, failure="wrong answer") for i in range(20)
     ]
     assert not history.change_points(sessions)
+
+
+def test_what_was_disturbed_is_no_point_and_named():
+    sessions = stored(80, step=0.5, at=60)
+    beside = (Disturbed(1, False, (Cause("waited", 0.5, "a rank waited 50 % of its time"),)),)
+    for number in range(60, 80):
+        [case] = sessions[number].cases
+        sessions[number] = replace(sessions[number], cases=(replace(case, disturbances=beside),))
+    assert not history.change_points(sessions)
+    said = history.render(sessions, [])
+    assert not lacking(said, "disturbed cases", sessions[60].started, "17 more")
 
 
 def test_too_few_sessions_say_so():
