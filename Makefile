@@ -117,7 +117,7 @@ bench-evidence: .venv/ready ## what recording evidence costs our ping-pong and C
 bench-stored: .venv/ready ## bytes of each session in DATABASE, with evidence and without
 	@.venv/bin/python -m bench.stored '$(or $(DATABASE),results/results.db)'
 
-bench-gate: .venv/ready ## how often the gate errs: false alarms, power and launches, by simulation (ten minutes)
+bench-gate: .venv/ready ## how often the gate errs: false alarms, power and launches, by simulation (a quarter of an hour)
 	@.venv/bin/python -m bench
 
 bench-fleet: .venv/ready ## how often a sweep of a fleet errs: faults found and named, false alarms, time, by simulation
