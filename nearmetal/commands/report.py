@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -16,10 +17,12 @@ from nearmetal.commands.common import (
     tell,
     write,
 )
+from nearmetal.fleet import past
 from nearmetal.fleet.render import Swept
 from nearmetal.fleet.sweep import SweepError
 from nearmetal.gate import baseline
 from nearmetal.gate.verdict import GateReport, Verdict
+from nearmetal.report import fleet as fleet_page
 from nearmetal.report import index, page
 from nearmetal.results import Session
 
@@ -76,12 +79,22 @@ def newest_sweeps(database, sessions: list[Session]) -> dict[str, list[Swept]]:
     for session in reversed(sessions):
         if any(case.of_fleet for case in session.cases):
             try:
-                sweeps = fleet.sweeps_of(session)
-                return {session.uuid: fleet.swept(database, session, sweeps)}
+                swept = fleet.swept(database, session, fleet.sweeps_of(session))
+                return {session.uuid: [_with_past(database, session, one) for one in swept]}
             except SweepError as error:
                 tell(f"the page of the fleet is left out: {error}")
                 return {}
     return {}
+
+
+def _with_past(database, session: Session, one: Swept) -> Swept:
+    """The sweep, with what the nodes that the page shows added in it and in earlier ones."""
+    names = fleet_page.watched(one)
+    if not names:
+        return one
+    earlier = fleet.earlier(database, session, one.case)
+    sweeps = itertools.chain([(session.started, one.sweep)], earlier)
+    return replace(one, past=past.of(names, sweeps))
 
 
 def save(path: Path, html: str) -> None:
