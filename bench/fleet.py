@@ -277,10 +277,7 @@ def main() -> int:
 
 
 def of_nodes(fleets: Sequence[int]) -> int:
-    """Print the bench of sweeps of nodes; 1 if a promise is broken: that of the confirmation.
-
-    Noise that only slows down has a longer tail than the quickest nodes of one sweep show.
-    """
+    """Print the bench of sweeps of nodes; 1 if a promise is broken."""
     broken = []
     for title, table, healthy in fleet_nodes.tables(fleets):
         head = ["slow nodes", "method", "named rightly %", "sweeps with a false name %"]
@@ -288,7 +285,7 @@ def of_nodes(fleets: Sequence[int]) -> int:
         broken += [
             f"{title}: {name} has {alarms} alarms in {sweeps} sweeps"
             for name, alarms, sweeps in healthy
-            if name == "confirmed" and surely_too_many(Tally(sweeps=sweeps, alarms=alarms))
+            if name in PROMISED and surely_too_many(Tally(sweeps=sweeps, alarms=alarms))
         ]
     for line in broken:
         print(f"broken: {line}", file=sys.stderr)

@@ -363,12 +363,6 @@ def test_a_session_without_a_sweep_says_how_to_make_one(run, tmp_path):
     assert code == 3 and "-n fleet_links" in errors
 
 
-def test_the_partition_is_read_from_the_options_of_a_job():
-    for options in (["-p cc"], ["-pcc"], ["--partition=cc"], ["--qos=x", "--partition cc"]):
-        assert fleet.partition_in(options) == "cc"
-    assert fleet.partition_in(["--qos=x"]) == fleet.partition_in(["-p"]) == ""
-
-
 def test_the_sweeps_of_a_session_share_the_error(run, tmp_path):
     """A node that one sweep names by a small margin has no name beside five other sweeps."""
     rng = np.random.default_rng(1)
