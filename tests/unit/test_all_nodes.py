@@ -3,7 +3,6 @@
 import types
 
 import pytest
-
 from reframe.core.exceptions import SanityError
 
 from nearmetal.checks import all_nodes, fleet
