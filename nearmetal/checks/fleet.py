@@ -32,6 +32,10 @@ from nearmetal.node_metrics import LEAST_NOISE, NAMES
 
 #: Fewest nodes of which the majority can be healthy.
 LEAST_NODES = 3
+#: Seconds of a job unless its repeats need more; those that a launch, and a job, need beside them.
+JOB_SECONDS, LAUNCH_SECONDS, START_SECONDS = 1800.0, 20.0, 300.0
+#: Most seconds of a repeat.
+MOST_SECONDS = 86_400
 
 
 @functools.cache  # one run sees one cluster
@@ -66,6 +70,8 @@ class Fleet(Plugin):
 
     #: Fewest nodes that the check needs, and for what.
     least_nodes, needs_them_for = LEAST_NODES, "compares nodes with each other"
+    #: Processes that the program needs on each node.
+    processes_on_each = 1
     #: Name of each node's switch, in the order of Slurm; (): not known.
     _node_switches: Sequence[str] = ()
     #: Nodes that are left out, and why.
@@ -112,7 +118,29 @@ class Fleet(Plugin):
         elif flexible:
             self.job.pin_nodes = names
 
+    def allow_time_for(self, seconds: float) -> None:
+        """Ask for a longer job where repeats of so many seconds need it, if nobody set its limit.
+
+        Raises SanityError if the limit is surely too short.
+        """
+        if self.time_limit == JOB_SECONDS:
+            repeats = self.repeats + self.spare_repeats
+            needed = START_SECONDS + repeats * (seconds + LAUNCH_SECONDS)
+            self.time_limit = max(JOB_SECONDS, needed)
+            self.keep_to_the_partitions_limits()
+        if self.repeats * seconds > self.time_limit:
+            raise SanityError(
+                f"{self.repeats} repeats of {seconds:g} s are longer than the job may be, "
+                f"{self.time_limit:g} s (time_limit, or max_time_limit of the partition). "
+                f"Fix: -S {type(self).__name__}.seconds= or .repeats="
+            )
+
     def _refuse_other_numbers(self) -> None:
+        if self.num_tasks_per_node != self.processes_on_each:
+            raise SanityError(
+                f"num_tasks_per_node is {self.num_tasks_per_node}, but {self.display_name} has "
+                f"{self.processes_on_each} on each node. Fix: leave it out"
+            )
         # ReFrame's own default of both is 1.
         for name in ("num_tasks", "num_nodes"):
             if (number := getattr(self, name)) is None or number > 1:

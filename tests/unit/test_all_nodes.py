@@ -97,7 +97,7 @@ class Made:
     _chosen, _state = fleet.Fleet._chosen, fleet.Fleet._state
     _refuse_other_numbers = fleet.Fleet._refuse_other_numbers
     needs_them_for = "compares nodes with each other"
-    display_name, num_nodes, num_tasks_per_node = "fleet_nodes", 1, 2
+    display_name, num_nodes, num_tasks_per_node, processes_on_each = "fleet_nodes", 1, 2, 2
 
     def __init__(self, scheduler, num_tasks=1, flex="idle", access=("-p cc",), dry=False, least=3):
         self.num_tasks, self.dry, self.skipped, self.least_nodes = num_tasks, dry, "", least
@@ -208,3 +208,45 @@ def test_distribute_is_refused_with_what_to_do_instead(take):
     made.skip = pytest.fail
     with pytest.raises(pytest.fail.Exception, match="--distribute gives each job one node"):
         made.take_all_nodes()
+
+
+@pytest.mark.parametrize("how", [{"processes": 3}, {"processes": 0}])
+def test_another_number_of_processes_a_node_is_refused(take, how):
+    made = Made(EVERY)
+    made.num_tasks_per_node = how["processes"]
+    with pytest.raises(SanityError, match="but fleet_nodes has 2 on each node"):
+        made.take_all_nodes()
+
+
+class Timed:
+    """What a fleet check is, where it asks for time."""
+
+    allow_time_for = fleet.Fleet.allow_time_for
+    repeats, spare_repeats = 3, 2
+
+    def __init__(self, time_limit: float, most: float = 1e9):
+        self.time_limit, self.most = time_limit, most
+
+    def keep_to_the_partitions_limits(self):
+        self.time_limit = min(self.time_limit, self.most)
+
+
+@pytest.mark.parametrize(
+    "seconds, limit, most, asked",
+    [
+        (60, 1800.0, 1e9, 1800),  # the default suffices
+        (600, 1800.0, 1e9, 300 + 5 * 620),  # longer repeats get a longer job
+        (600, 1800.0, 2000, 2000),  # as long as the partition allows
+        (60, 600.0, 1e9, 600),  # the command line's stays
+        (600, 600.0, 1e9, None),
+        (600, 1800.0, 1700, None),
+    ],
+)
+def test_a_job_is_as_long_as_its_repeats_or_is_refused(seconds, limit, most, asked):
+    timed = Timed(limit, most)
+    if asked is None:
+        with pytest.raises(SanityError, match="3 repeats of 600 s are longer than the job"):
+            timed.allow_time_for(seconds)
+    else:
+        timed.allow_time_for(seconds)
+        assert timed.time_limit == asked
