@@ -118,7 +118,7 @@ def read(case: Case) -> NodeSweep:
     """The sweep of a case. Raises SweepError."""
     where, data = f"{' | '.join(case.where)}: node_values", case.node_values
     try:
-        nodes = tuple(map(sweep.host, shape.sequence(data.get("nodes"), where)))
+        nodes = sweep.hosts(data, where)
         repeats = int(shape.number(data, "repeats", where))
         if not 1 < len(nodes) < sweep.MOST_NODES or repeats < 1:
             raise ValueError(f"{repeats} repeats of {len(nodes)} nodes")

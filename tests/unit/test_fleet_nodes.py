@@ -258,6 +258,7 @@ def test_monitors_read_the_metric(run, tmp_path):
         {"nodes": ["n1"]},
         {"nodes": "n1"},
         {"nodes": ["n 1", "n2"]},
+        {"nodes": [*"abcdefga"]},
         {"repeats": 0},
         {"repeats": 4},
         {"repeats": "many"},
