@@ -162,6 +162,11 @@ class Fleet(Plugin):
                 f"{self.current_partition.fullname} is in Slurm {asked['partition']}, but a job "
                 "runs in one of them. Fix: name one in its `access`"
             )
+        if flexible and "nodelist" in asked:
+            raise SanityError(
+                f"num_tasks is {self.num_tasks}, but the job's options name nodes already "
+                f"(nodelist={asked['nodelist']}). Fix: give one of the two"
+            )
         allowed = in_state = None
         try:
             if set(asked) & set(all_nodes.NARROWING):

@@ -185,6 +185,7 @@ def test_a_reservation_or_a_list_of_nodes_narrows_the_sweep(take):
         ({"num_tasks": 8}, "num_tasks is 8, .* --flex-alloc-nodes=NUMBER takes some"),
         ({"num_tasks": None}, "num_tasks is None"),
         ({"access": ["-p cc,gpu"]}, "a job runs in one of them"),
+        ({"num_tasks": 0, "access": ["-p cc", "-w n1"]}, "the job's options name nodes already"),
     ],
 )
 def test_what_a_sweep_cannot_follow_is_refused(take, how, says):
