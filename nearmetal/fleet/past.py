@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -81,22 +81,25 @@ def slowest(found: Sequence[Way], count: int) -> list[int]:
     return list(map(int, np.argsort(-worst, kind="stable")[:count]))
 
 
-def of(nodes: Sequence[str], sweeps: Iterable[tuple[str, AnySweep]]) -> list[Past]:
-    """What these nodes added in each sweep, in the order of the sweeps.
+class Collector:
+    """Collects what some nodes added in sweeps, without keeping the sweeps."""
 
-    :arg sweeps: starts and sweeps. They are read one by one and not kept, as far as MOST_SWEEPS
-        and MOST_LINKS allow.
-    """
-    found: list[Past] = []
-    links = 0
-    for started, one in sweeps:
-        links += len(one.nodes) ** 2
-        if len(found) == MOST_SWEEPS or (found and links > MOST_LINKS):
-            break
+    def __init__(self, nodes: Sequence[str]):
+        self.nodes = nodes
+        self.found: list[Past] = []
+        self.full = not nodes  #: whether MOST_SWEEPS or MOST_LINKS are reached
+        self._links = 0
+
+    def add(self, started: str, one: AnySweep) -> None:
+        """Add a sweep, unless these are enough. The first one always counts."""
+        self._links += len(one.nodes) ** 2
+        enough = bool(self.found) and self._links > MOST_LINKS
+        self.full = self.full or enough or len(self.found) == MOST_SWEEPS
+        if self.full:
+            return
         places = {node: place for place, node in enumerate(one.nodes)}
         effects: dict[str, dict[str, Percent]] = {}
         for way in ways(one):
-            known = ((node, percent(way, places[node])) for node in nodes if node in places)
+            known = ((node, percent(way, places[node])) for node in self.nodes if node in places)
             effects[way.words] = {node: part for node, part in known if part}
-        found.append(Past(started, effects))
-    return found
+        self.found.append(Past(started, effects))
