@@ -74,6 +74,8 @@ class Fleet(Plugin):
     processes_on_each = 1
     #: Name of each node's switch, in the order of Slurm; (): not known.
     _node_switches: Sequence[str] = ()
+    #: ReFrame's numbers of processes and nodes, as the command line has them.
+    _asked: Mapping[str, int | None]
     #: Nodes that are left out, and why.
     _left_out: Sequence[str] = ()
 
@@ -81,6 +83,11 @@ class Fleet(Plugin):
     def end_with_the_others(self):
         # A rank that hangs does not end by itself: Slurm ends it so many seconds after the others.
         self.env_vars["SLURM_WAIT"] = "10"
+
+    @builtin.run_after("init")
+    def keep_what_is_asked_for(self):
+        # The numbers change with the partition.
+        self._asked = {"num_tasks": self.num_tasks, "num_nodes": self.num_nodes}
 
     @builtin.run_after("setup")
     def take_all_nodes(self):
@@ -92,8 +99,8 @@ class Fleet(Plugin):
                 f"--distribute gives each job one node. Fix: -S {type(self).__name__}.num_tasks=0 "
                 "--flex-alloc-nodes=STATE chooses the nodes of one job by their state"
             )
-        flexible = self.num_tasks <= 0
-        least = max(self.least_nodes, -(self.num_tasks // self.num_tasks_per_node))
+        flexible = self._asked["num_tasks"] <= 0
+        least = max(self.least_nodes, -(self._asked["num_tasks"] // self.num_tasks_per_node))
         if self.is_dry_run():
             self._take(least)
             return
@@ -142,8 +149,8 @@ class Fleet(Plugin):
                 f"{self.processes_on_each} on each node. Fix: leave it out"
             )
         # ReFrame's own default of both is 1.
-        for name in ("num_tasks", "num_nodes"):
-            if (number := getattr(self, name)) is None or number > 1:
+        for name, number in self._asked.items():
+            if number is None or number > 1:
                 raise SanityError(
                     f"{name} is {number}, but {self.display_name} takes all nodes. Fix: -S "
                     f"{type(self).__name__}.num_tasks=0 --flex-alloc-nodes=NUMBER takes some"
@@ -164,8 +171,8 @@ class Fleet(Plugin):
             )
         if flexible and "nodelist" in asked:
             raise SanityError(
-                f"num_tasks is {self.num_tasks}, but the job's options name nodes already "
-                f"(nodelist={asked['nodelist']}). Fix: give one of the two"
+                f"num_tasks is {self._asked['num_tasks']}, but the job's options name nodes "
+                f"already (nodelist={asked['nodelist']}). Fix: give one of the two"
             )
         allowed = in_state = None
         try:
@@ -175,7 +182,7 @@ class Fleet(Plugin):
                 in_state = all_nodes.in_state(job, state)
         except NotImplementedError:
             raise SanityError(
-                f"num_tasks is {self.num_tasks}, but ReFrame cannot list the nodes of "
+                f"num_tasks is {self._asked['num_tasks']}, but ReFrame cannot list the nodes of "
                 f"{job.scheduler.registered_name}. Fix: leave num_tasks out"
             ) from None
         most = state if flexible and isinstance(state, int) else None

@@ -93,6 +93,7 @@ def test_states_are_those_of_reframe(monkeypatch, new):
 class Made:
     """What a fleet check is, where it asks which nodes to take."""
 
+    keep_what_is_asked_for = fleet.Fleet.keep_what_is_asked_for
     take_all_nodes, _take = fleet.Fleet.take_all_nodes, fleet.Fleet._take
     _chosen, _state = fleet.Fleet._chosen, fleet.Fleet._state
     _refuse_other_numbers = fleet.Fleet._refuse_other_numbers
@@ -101,6 +102,7 @@ class Made:
 
     def __init__(self, scheduler, num_tasks=1, flex="idle", access=("-p cc",), dry=False, least=3):
         self.num_tasks, self.dry, self.skipped, self.least_nodes = num_tasks, dry, "", least
+        self.keep_what_is_asked_for()
         self.job = types.SimpleNamespace(
             scheduler=scheduler,
             sched_access=list(access),
@@ -156,6 +158,8 @@ def test_a_check_takes_all_nodes_and_the_job_may_choose(take):
     made = take(EVERY)
     assert (made.num_nodes, made.num_tasks, made.job.pin_nodes) == (3, 6, []) and not made.skipped
     assert len(made._left_out) == 4
+    made.take_all_nodes()  # as of a second environment
+    assert made.num_nodes == 3
 
 
 def test_flexible_num_tasks_takes_the_idle_nodes_and_no_other(take):
