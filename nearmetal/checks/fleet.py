@@ -99,8 +99,9 @@ class Fleet(Plugin):
                 f"--distribute gives each job one node. Fix: -S {type(self).__name__}.num_tasks=0 "
                 "--flex-alloc-nodes=STATE chooses the nodes of one job by their state"
             )
-        flexible = self._asked["num_tasks"] <= 0
-        least = max(self.least_nodes, -(self._asked["num_tasks"] // self.num_tasks_per_node))
+        asked = self._asked["num_tasks"] or 0
+        flexible = asked <= 0
+        least = max(self.least_nodes, -(asked // self.num_tasks_per_node))
         if self.is_dry_run():
             self._take(least)
             return
