@@ -9,7 +9,7 @@ from reframe.core.exceptions import SanityError
 from reframe.core.logging import getlogger
 
 from nearmetal.checks.base import NearmetalCheck
-from nearmetal.checks.fleet import Fleet, stored_congestion, value_alone
+from nearmetal.checks.fleet import MOST_SECONDS, Fleet, stored_congestion, value_alone
 from nearmetal.checks.parsing import ParseError
 from nearmetal.checks.parsing.congestion import EXCHANGE_BYTES, LEAST_OF_99, parse_congestion
 from nearmetal.checks.settings import setting
@@ -55,7 +55,7 @@ class fleet_congestion(Fleet, NearmetalCheck):
     traffic = builtin.parameter(["incast", "all_to_all", "random"], loggable=True)
     #: Seconds of a repeat. Its rounds have six slots of a second; below 6 seconds they are
     #: shorter. Default: the partition's `fleet_congestion_seconds` (extras), or 30. :type: float
-    seconds = setting(float, 30.0, extra="fleet_congestion_seconds", least=1)
+    seconds = setting(float, 30.0, extra="fleet_congestion_seconds", least=1, most=MOST_SECONDS)
 
     #: Percent of the nodes that are victims; two nodes or more, and three generators are left where
     #: there are five nodes or more. The default is that of GPCNeT. :type: int
@@ -70,7 +70,7 @@ class fleet_congestion(Fleet, NearmetalCheck):
     num_tasks_per_node = 1
     repeats = 3  # a launch takes half a minute
     tags = {"network", "fleet"}
-    time_limit = "30m"
+    time_limit = "30m"  # or more, by the seconds (allow_time_for)
 
     @builtin.run_before("compile")
     def choose_program(self):
@@ -78,6 +78,7 @@ class fleet_congestion(Fleet, NearmetalCheck):
 
     @builtin.run_before("run")
     def set_command(self):
+        self.allow_time_for(self.seconds)
         rounds = int(self.seconds / (2 * len(METRICS) * SLOT))
         victims = max(2, round(self.num_nodes * self.victims / 100))
         most = self.num_nodes - (3 if self.num_nodes > 4 else 2)

@@ -8,7 +8,14 @@ from reframe.core.exceptions import SanityError
 from reframe.core.logging import getlogger
 
 from nearmetal.checks.base import NearmetalCheck
-from nearmetal.checks.fleet import Fleet, known_switches, of_nodes, spread, stored
+from nearmetal.checks.fleet import (
+    MOST_SECONDS,
+    Fleet,
+    known_switches,
+    of_nodes,
+    spread,
+    stored,
+)
 from nearmetal.checks.parsing import ParseError
 from nearmetal.checks.parsing.links import parse_links
 from nearmetal.checks.settings import setting
@@ -37,7 +44,7 @@ class fleet_links(Fleet, NearmetalCheck):
     traffic = builtin.parameter(["alone", "together"], loggable=True)
     #: Seconds of a repeat. They bound the number of rounds. Default: the partition's
     #: `fleet_seconds` (extras), or 60. :type: float
-    seconds = setting(float, 60.0, extra="fleet_seconds", least=0.1)
+    seconds = setting(float, 60.0, extra="fleet_seconds", least=0.1, most=MOST_SECONDS)
 
     #: Most pairs of a node. A fleet of more nodes is measured by a selection of pairs, in which
     #: each node has as many. Default: the partition's `fleet_partners` (extras), or 128. :type: int
@@ -48,7 +55,7 @@ class fleet_links(Fleet, NearmetalCheck):
     num_tasks_per_node = 1
     repeats = 3  # a launch takes a minute
     tags = {"network", "fleet"}
-    time_limit = "30m"
+    time_limit = "30m"  # or more, by the seconds (allow_time_for)
 
     @builtin.run_before("compile")
     def choose_program(self):
@@ -56,6 +63,7 @@ class fleet_links(Fleet, NearmetalCheck):
 
     @builtin.run_before("run")
     def set_command(self):
+        self.allow_time_for(self.seconds)
         pairs = (self.num_nodes + 1) // 2
         slots = pairs if self.traffic == "alone" else 1
         most = rounds_in(self.seconds, self.num_nodes, slots)

@@ -8,7 +8,13 @@ import reframe.utility.sanity as sn
 from reframe.core.exceptions import SanityError
 
 from nearmetal.checks.base import NearmetalCheck
-from nearmetal.checks.fleet import Fleet, known_switches, spread_of_nodes, stored_nodes
+from nearmetal.checks.fleet import (
+    MOST_SECONDS,
+    Fleet,
+    known_switches,
+    spread_of_nodes,
+    stored_nodes,
+)
 from nearmetal.checks.parsing import ParseError
 from nearmetal.checks.parsing.nodes import parse_nodes
 from nearmetal.checks.settings import setting
@@ -35,7 +41,7 @@ class fleet_nodes(Fleet, NearmetalCheck):
 
     #: Seconds of a node's turn. Default: the partition's `fleet_node_seconds` (extras), or 10.
     #: :type: float
-    seconds = setting(float, 10.0, extra="fleet_node_seconds", least=0.5)
+    seconds = setting(float, 10.0, extra="fleet_node_seconds", least=0.5, most=MOST_SECONDS)
 
     #: Nodes that are measured at the same time; 0: all. Fewer where nodes share something, such as
     #: virtual machines on one host. Default: the partition's `fleet_nodes_at_once` (extras), or 0.
@@ -45,14 +51,14 @@ class fleet_nodes(Fleet, NearmetalCheck):
     #: MB of each of a CPU's three arrays. Together they must exceed its caches several times. The
     #: chain of loads has four times as much. Default: the partition's `fleet_megabytes` (extras),
     #: or 16. :type: int
-    megabytes = setting(int, 16, extra="fleet_megabytes", least=1)
+    megabytes = setting(int, 16, extra="fleet_megabytes", least=1, most=65_536)
 
     valid_systems = ["+fleet"]
     valid_prog_environs = ["+mpi"]
-    num_tasks_per_node = 2
+    num_tasks_per_node = processes_on_each = 2
     repeats = 3  # fresh launches; a node's value is their median
     tags = {"cpu", "memory", "noise", "fleet"}
-    time_limit = "30m"
+    time_limit = "30m"  # or more, by the seconds (allow_time_for)
 
     @builtin.run_before("compile")
     def choose_program(self):
@@ -60,6 +66,8 @@ class fleet_nodes(Fleet, NearmetalCheck):
 
     @builtin.run_before("run")
     def set_command(self):
+        turns = -(-self.num_nodes // self.at_once) if self.at_once else 1
+        self.allow_time_for(turns * self.seconds)
         # The job has the nodes, and the program binds its threads itself.
         self.bind_to("none")
         self.executable_opts = [

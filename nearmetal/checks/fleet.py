@@ -12,8 +12,10 @@ import zlib
 from collections.abc import Mapping, Sequence
 
 import reframe.core.builtins as builtin
+from reframe.core.exceptions import SanityError
 from reframe.core.logging import getlogger
 
+from nearmetal.checks import all_nodes
 from nearmetal.checks.parsing import ParseError
 from nearmetal.checks.parsing import nodes as parsing_nodes
 from nearmetal.checks.parsing.congestion import EXCHANGE_BYTES, SILENT
@@ -30,6 +32,10 @@ from nearmetal.node_metrics import LEAST_NOISE, NAMES
 
 #: Fewest nodes of which the majority can be healthy.
 LEAST_NODES = 3
+#: Seconds of a job unless its repeats need more; those that a launch, and a job, need beside them.
+JOB_SECONDS, LAUNCH_SECONDS, START_SECONDS = 1800.0, 20.0, 300.0
+#: Most seconds of a repeat.
+MOST_SECONDS = 86_400
 
 
 @functools.cache  # one run sees one cluster
@@ -46,23 +52,12 @@ def known_switches() -> dict[str, str]:
     return answers.switches(Asker())
 
 
-def partition_in(options: Sequence[str]) -> str:
-    """The partition of Slurm that a job's options name; '' if none does."""
-    words = [word for option in options for word in option.split()]
-    for place, word in enumerate(words):
-        if word in ("-p", "--partition"):
-            return words[place + 1] if place + 1 < len(words) else ""
-        if word.startswith("--partition="):
-            return word.partition("=")[2]
-        if word.startswith("-p"):
-            return word[2:]
-    return ""
-
-
 class Fleet(Plugin):
     """A check with `num_tasks_per_node` processes on each node of a partition that Slurm can use.
 
-    The others are left out. They are named in a warning and in the fact `left_out`.
+    The others are left out. They are named in a warning and in the fact `left_out`. With ReFrame's
+    flexible `num_tasks` (0, or a negative number: at least as many), the nodes are those of
+    `--flex-alloc-nodes`: the idle ones, those in another state, or so many.
     """
 
     #: Values of the links (`stored`). :type: dict
@@ -75,8 +70,12 @@ class Fleet(Plugin):
 
     #: Fewest nodes that the check needs, and for what.
     least_nodes, needs_them_for = LEAST_NODES, "compares nodes with each other"
+    #: Processes that the program needs on each node.
+    processes_on_each = 1
     #: Name of each node's switch, in the order of Slurm; (): not known.
     _node_switches: Sequence[str] = ()
+    #: ReFrame's numbers of processes and nodes, as the command line has them.
+    _asked: Mapping[str, int | None]
     #: Nodes that are left out, and why.
     _left_out: Sequence[str] = ()
 
@@ -85,28 +84,110 @@ class Fleet(Plugin):
         # A rank that hangs does not end by itself: Slurm ends it so many seconds after the others.
         self.env_vars["SLURM_WAIT"] = "10"
 
+    @builtin.run_after("init")
+    def keep_what_is_asked_for(self):
+        # The numbers change with the partition.
+        self._asked = {"num_tasks": self.num_tasks, "num_nodes": self.num_nodes}
+
     @builtin.run_after("setup")
     def take_all_nodes(self):
+        self._refuse_other_numbers()
+        # `.nid` is ReFrame's parameter: the node that --distribute chose.
+        if getattr(self, ".nid", None):
+            self.skip(
+                f"{self.display_name} {self.needs_them_for} in one job of all of them, but "
+                f"--distribute gives each job one node. Fix: -S {type(self).__name__}.num_tasks=0 "
+                "--flex-alloc-nodes=STATE chooses the nodes of one job by their state"
+            )
+        asked = self._asked["num_tasks"] or 0
+        flexible = asked <= 0
+        least = max(self.least_nodes, -(asked // self.num_tasks_per_node))
         if self.is_dry_run():
-            self._take(self.least_nodes)
+            self._take(least)
             return
-        name = partition_in(self.current_partition.access)
         nodes, unread = _nodes()
-        here = [node for node in nodes if not name or name in node.partitions]
-        usable = [node for node in here if node.usable]
-        self._left_out = [f"{node.name} ({node.state})" for node in here if not node.usable]
+        chosen = self._chosen(nodes, flexible)
+        self._left_out = chosen.left_out
         if self._left_out:
             getlogger().warning(f"{self.display_name} leaves out {', '.join(self._left_out)}")
-        if busy := [f"{node.name} ({node.state})" for node in usable if node.busy]:
-            getlogger().warning(f"{self.display_name} waits for jobs on {', '.join(busy)}")
-        self._node_switches = switches_of([node.name for node in usable], known_switches())
-        self._take(len(usable))
-        if len(usable) < self.least_nodes:
+        if chosen.busy:
+            getlogger().warning(f"{self.display_name} waits for jobs on {', '.join(chosen.busy)}")
+        names = [node.name for node in chosen.nodes]
+        self._node_switches = switches_of(names, known_switches())
+        self._take(len(names))
+        if len(names) < least:
+            why = "" if least == self.least_nodes else " (num_tasks)"
             self.skip(
-                f"{self.display_name} {self.needs_them_for} and needs {self.least_nodes}, but "
-                f"{self.current_partition.fullname} has {len(usable)}"
+                f"{self.display_name} {self.needs_them_for} and needs {least}{why}, but "
+                f"{self.current_partition.fullname} has {len(names)}"
                 + (f" ({unread})" if unread else "")
+                + (f" in the state of --flex-alloc-nodes, {self._state()}" if flexible else "")
             )
+        elif flexible:
+            self.job.pin_nodes = names
+
+    def allow_time_for(self, seconds: float) -> None:
+        """Ask for a longer job where repeats of so many seconds need it, if nobody set its limit.
+
+        Raises SanityError if the limit is surely too short.
+        """
+        if self.time_limit == JOB_SECONDS:
+            repeats = self.repeats + self.spare_repeats
+            needed = START_SECONDS + repeats * (seconds + LAUNCH_SECONDS)
+            self.time_limit = max(JOB_SECONDS, needed)
+            self.keep_to_the_partitions_limits()
+        if self.repeats * seconds > self.time_limit:
+            raise SanityError(
+                f"{self.repeats} repeats of {seconds:g} s are longer than the job may be, "
+                f"{self.time_limit:g} s (time_limit, or max_time_limit of the partition). "
+                f"Fix: -S {type(self).__name__}.seconds= or .repeats="
+            )
+
+    def _refuse_other_numbers(self) -> None:
+        if self.num_tasks_per_node != self.processes_on_each:
+            raise SanityError(
+                f"num_tasks_per_node is {self.num_tasks_per_node}, but {self.display_name} has "
+                f"{self.processes_on_each} on each node. Fix: leave it out"
+            )
+        # ReFrame's own default of both is 1.
+        for name, number in self._asked.items():
+            if number is None or number > 1:
+                raise SanityError(
+                    f"{name} is {number}, but {self.display_name} takes all nodes. Fix: -S "
+                    f"{type(self).__name__}.num_tasks=0 --flex-alloc-nodes=NUMBER takes some"
+                )
+
+    def _state(self) -> str | int:
+        """A state or a number: ReFrame's --flex-alloc-nodes."""
+        return self.job.sched_flex_alloc_nodes or "idle"
+
+    def _chosen(self, nodes: Sequence[Node], flexible: bool) -> all_nodes.Chosen:
+        """The nodes of the partition that the options of the job and ReFrame's leave."""
+        job, state = self.job, self._state()
+        asked = all_nodes.asked_for([*job.sched_access, *job.options, *job.cli_options])
+        if "," in asked.get("partition", ""):
+            raise SanityError(
+                f"{self.current_partition.fullname} is in Slurm {asked['partition']}, but a job "
+                "runs in one of them. Fix: name one in its `access`"
+            )
+        if flexible and "nodelist" in asked:
+            raise SanityError(
+                f"num_tasks is {self._asked['num_tasks']}, but the job's options name nodes "
+                f"already (nodelist={asked['nodelist']}). Fix: give one of the two"
+            )
+        allowed = in_state = None
+        try:
+            if set(asked) & set(all_nodes.NARROWING):
+                allowed = {node.name for node in all_nodes.listed(job)}
+            if flexible and isinstance(state, str):
+                in_state = all_nodes.in_state(job, state)
+        except NotImplementedError:
+            raise SanityError(
+                f"num_tasks is {self._asked['num_tasks']}, but ReFrame cannot list the nodes of "
+                f"{job.scheduler.registered_name}. Fix: leave num_tasks out"
+            ) from None
+        most = state if flexible and isinstance(state, int) else None
+        return all_nodes.choose(nodes, asked, allowed, in_state, most)
 
     def _take(self, nodes: int) -> None:
         self.num_nodes, self.num_tasks = nodes, nodes * self.num_tasks_per_node

@@ -36,8 +36,18 @@ class Node:
     @property
     def usable(self) -> bool:
         """Whether jobs can run on it, now or after other jobs."""
+        return not any(_away(word) for word in self.state.split("+"))
+
+    @property
+    def usable_within_a_reservation(self) -> bool:
+        """Whether jobs of its reservation can run on it: they can in one for maintenance."""
         words = self.state.split("+")
-        return not any(word.startswith(AWAY) or word.endswith("*") for word in words)
+        return not any(_away(word) and not word.startswith("MAINT") for word in words)
+
+    @property
+    def reserved(self) -> bool:
+        """Whether a reservation has it now."""
+        return any(word.startswith("RESERVED") for word in self.state.split("+"))
 
     @property
     def busy(self) -> bool:
@@ -51,6 +61,11 @@ class Partition:
     up: bool
     time_limit: str  #: such as `1d` or `2h30m`; '' without a limit
     accounts: tuple[str, ...] = ()  #: that may use it; (): all
+
+
+def _away(word: str) -> bool:
+    """Whether a word of a node's state keeps jobs away."""
+    return word.startswith(AWAY) or word.endswith("*")
 
 
 def records(text: str) -> list[dict[str, str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -16,12 +17,17 @@ from nearmetal.commands.common import (
     tell,
     write,
 )
+from nearmetal.fleet import findings, past
 from nearmetal.fleet.render import Swept
 from nearmetal.fleet.sweep import SweepError
 from nearmetal.gate import baseline
 from nearmetal.gate.verdict import GateReport, Verdict
+from nearmetal.report import fleet as fleet_page
 from nearmetal.report import index, page
 from nearmetal.results import Session
+
+#: Most sessions in which earlier sweeps are looked for.
+MOST_SESSIONS = 1000
 
 
 def run(arguments) -> int:
@@ -76,12 +82,35 @@ def newest_sweeps(database, sessions: list[Session]) -> dict[str, list[Swept]]:
     for session in reversed(sessions):
         if any(case.of_fleet for case in session.cases):
             try:
-                sweeps = fleet.sweeps_of(session)
-                return {session.uuid: fleet.swept(database, session, sweeps)}
+                swept = fleet.swept(database, session, fleet.sweeps_of(session))
+                return {session.uuid: _with_past(database, session, swept)}
             except SweepError as error:
                 tell(f"the page of the fleet is left out: {error}")
                 return {}
     return {}
+
+
+def _with_past(database, session: Session, swept: list[Swept]) -> list[Swept]:
+    """The sweeps, with what the nodes that the page shows added in them and in earlier ones."""
+    found = {one.case.where: past.Collector(fleet_page.watched(one)) for one in swept}
+    for one in swept:
+        found[one.case.where].add(session.started, one.sweep)
+    for earlier in itertools.islice(results.sessions(database, newest_first=True), MOST_SESSIONS):
+        if all(one.full for one in found.values()):
+            break
+        if earlier.system != session.system or earlier.order >= session.order:
+            continue
+        for case in earlier.cases:
+            if case.where not in found or found[case.where].full:
+                continue
+            try:
+                sweep = findings.read(case)
+            except SweepError as error:
+                tell(f"the history of nodes is without session {earlier.uuid}: {error}")
+                continue
+            if sweep:
+                found[case.where].add(earlier.started, sweep)
+    return [replace(one, past=found[one.case.where].found) for one in swept]
 
 
 def save(path: Path, html: str) -> None:

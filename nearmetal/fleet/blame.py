@@ -18,6 +18,7 @@ import numpy as np
 from scipy import special
 
 from nearmetal.fleet.model import Fit, median
+from nearmetal.fleet.repeats import Repeats
 from nearmetal.stats.plan import CAMPAIGN_ERROR, THRESHOLD
 from nearmetal.stats.ranks import QN_EFFICIENCY, SPREAD_EFFICIENCY, qn, spread
 
@@ -35,8 +36,9 @@ MANY = 512
 LEAST = 3
 #: Number of the quickest links that show the tail of the noise.
 QUICKEST = 20
-#: Power of the heaviest tail: that of medians of three values whose tail falls with the third.
-TAIL = 6
+#: Power of the heaviest tail. Medians of three values whose tail falls with the third have 6 far
+#: out, and less where hundreds of links reach (`make bench-fleet`: "heavy tails").
+TAIL = 5.5
 OUT, INTO, BOTH = "out", "in", "both"
 
 
@@ -132,27 +134,32 @@ def of_links(
     )
 
 
-def of_nodes(
-    effects: np.ndarray, own_errors: np.ndarray, freedom: float, error: float
-) -> list[Suspect]:
+def of_nodes(effects: np.ndarray, repeats: Repeats, error: float) -> list[Suspect]:
     """Nodes that are slow by themselves, the slowest first.
 
-    Nothing makes a healthy node quicker than its hardware, so the quickest nodes show how far the
-    noise reaches. A node must be beyond it (`_reach`).
+    A node must be beyond what all nodes differ by (Qn), and beyond the noise of repeats that only
+    slows (`Repeats.reach`). Of a single repeat, the quickest nodes show how far noise reaches.
 
     :arg effects: (n,) logarithms of times, 0 for the majority; NaN: not known.
-    :arg own_errors: (n,) standard errors of the effects by the noise alone.
-    :arg freedom: degrees of freedom of the errors.
     :arg error: chance that a healthy node is called slow.
     """
-    p = p_values(effects, own_errors, freedom)
-    beyond = effects > _reach(-effects[effects < 0], error)
-    found = np.flatnonzero(slow(effects, p, error) & beyond)
-    suspects = [
-        Suspect("node", (int(node),), "", math.expm1(effects[node]), float(p[node]))
-        for node in found
-    ]
-    return sorted(suspects, key=lambda one: -one.change)
+    known = np.isfinite(effects)
+    count = int(known.sum())
+    if count < LEAST:
+        return []
+    reach = repeats.reach(error / count)
+    reach = np.where(np.isnan(reach), _reach(-effects[effects < 0], error), reach)
+    p = np.ones(len(effects))
+    # The largest of n values in their own Qn: its quantiles are those of t, by simulation.
+    whole = max(scale(effects[known])[0], LEAST_ERROR)
+    p[known] = special.stdtr(count - 1.0, -effects[known] / whole)
+    return sorted(
+        (
+            Suspect("node", (int(node),), "", math.expm1(effects[node]), float(p[node]))
+            for node in np.flatnonzero(slow(effects, p, error) & (effects > reach))
+        ),
+        key=lambda one: -one.change,
+    )
 
 
 def errors(fit: Fit, axis: int = 1) -> np.ndarray:
@@ -274,6 +281,7 @@ def _reach(quick: np.ndarray, error: float) -> float:
     if not least:
         return 0.0
     index = float(np.log(largest / least).sum()) / QUICKEST
+    index *= 1 + 0.5 / math.sqrt(QUICKEST)  # half of its standard error: the smaller one is taken
     return min(most * error ** (-1 / TAIL), least * (QUICKEST / error) ** index)
 
 

@@ -59,8 +59,8 @@ def read(case: Case) -> Congestion:
     """The roles and ratios of a case. Raises SweepError."""
     where, data = f"{' | '.join(case.where)}: congestion", case.congestion
     try:
-        nodes = _hosts(data, "nodes", where)
-        victims = _hosts(data, "victims", where)
+        nodes = sweep.hosts(data, where)
+        victims = sweep.hosts(data, where, "victims")
         repeats = int(shape.number(data, "repeats", where))
         traffic = shape.text(data, "traffic", where)
         if traffic not in KINDS or not 1 < len(nodes) < sweep.MOST_NODES or repeats < 1:
@@ -75,10 +75,6 @@ def read(case: Case) -> Congestion:
         raise SweepError(f"{where}: the stored values cannot be read ({error})") from None
     rows = tuple(_rows(case, victims, ratios))
     return Congestion(nodes, victims, traffic, repeats, ratios, dead, undone, odd, rows)
-
-
-def _hosts(data: Mapping, key: str, where: str) -> tuple[str, ...]:
-    return tuple(map(sweep.host, shape.sequence(data.get(key), f"{where}.{key}")))
 
 
 def _reasons(data: Mapping, key: str, where: str) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -24,7 +25,7 @@ WORDS = {blame.OUT: "sends", blame.INTO: "receives", blame.BOTH: "sends and rece
 class Finding:
     """A node, switch, path or link that is slower than the others, or that failed."""
 
-    kind: str  #: node, switch, path, link
+    kind: str  #: node, switch, path, link; links: most of them
     nodes: tuple[str, ...]  #: the node; those behind the switch or path; the link's two ends
     what: str  #: a measure of its sweep, or FAILED
     said: str  #: by how much, or why, in words
@@ -41,7 +42,7 @@ class Finding:
             return f"link {' - '.join(self.nodes)}"
         if self.kind == "path":
             return f"a path that {', '.join(self.nodes)} share"
-        return f"{self.kind} {self.switch or ', '.join(self.nodes)}"
+        return f"{self.kind} {self.switch or ', '.join(self.nodes)}".rstrip()
 
     @property
     def line(self) -> str:
@@ -117,6 +118,11 @@ def _failed(one: AnySweep) -> list[Finding]:
     if not isinstance(one, Sweep):
         return [Finding("node", (node,), FAILED, said) for node, said in one.failures().items()]
     ends, links = one.failures()
+    if 2 * len(ends) >= len(one.nodes):
+        # Most nodes are taken for healthy. So it was the sweep, or what all nodes share.
+        why = Counter(one.dead.values()).most_common(1)[0][0]
+        said = f"{len(one.dead)} failed, of most nodes: {why}. Give each more time (seconds)"
+        return [Finding("links", (), FAILED, said)]
     return [
         *(
             Finding("node", (node,), FAILED, f"{count} links failed: {why}")

@@ -13,12 +13,13 @@ from functools import cached_property
 import numpy as np
 
 from nearmetal import clean, shape
-from nearmetal.fleet import again, blame, sweep
+from nearmetal.fleet import again, blame, repeats, sweep
 from nearmetal.fleet.blame import Suspect
+from nearmetal.fleet.repeats import Repeats
 from nearmetal.fleet.sweep import Odd, SweepError
 from nearmetal.node_metrics import LOST, METRICS, RATE, Metric
 from nearmetal.results import Case
-from nearmetal.stats.ranks import SPREAD_EFFICIENCY, spread
+from nearmetal.stats.ranks import spread
 
 WORDS = {metric.name: metric.words for metric in METRICS}
 
@@ -29,7 +30,7 @@ class Effects:
 
     values: np.ndarray  #: (n,); NaN: not measured
     errors: np.ndarray  #: (n,) standard errors, by the noise between repeats alone
-    freedom: float  #: degrees of freedom of the errors
+    repeats: Repeats
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ class NodeSweep:
     def suspects(self, what: str, error: float) -> list[Suspect]:
         """The nodes that are slow in a metric."""
         found = self.effects[what]
-        return blame.of_nodes(found.values, found.errors, found.freedom, error)
+        return blame.of_nodes(found.values, found.repeats, error)
 
     def confirmed(self, what: str, suspects: Sequence[Suspect], second: NodeSweep) -> list[Suspect]:
         """The suspects that a second sweep shows again, with its figures."""
@@ -94,30 +95,30 @@ def slowness(metric: Metric, one: NodeSweep) -> np.ndarray:
 def effects(slow: np.ndarray) -> Effects:
     """What nodes add to the logarithms of times, (repeats, n).
 
-    The median of a repeat over the nodes is not theirs, and that of a node over the repeats is its
-    own.
+    The median of a repeat over the nodes is not theirs. A node has one of its quick repeats
+    (`repeats.place`).
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # a median of nothing is NaN
         logs = np.log(slow)
         logs = logs - np.nanmedian(logs, axis=1, keepdims=True)
-        values = np.nanmedian(logs, axis=0)
-        values = values - np.nanmedian(values)
-    residual = (logs - values)[np.isfinite(logs - values)]
-    counts = np.isfinite(logs).sum(axis=0)
-    freedom = len(residual) - np.count_nonzero(counts) - len(logs) + 1.0
+        middle = np.nanmedian(logs, axis=0)
+        found = repeats.of(logs)
+        values = found.quick - np.nanmedian(found.quick)
+    residual = (logs - middle)[np.isfinite(logs - middle)]
+    freedom = found.counts.sum() - np.count_nonzero(found.counts) - len(logs) + 1
     noise = 0.0
     if freedom >= 1:
         noise = float(spread(residual)) * math.sqrt(len(residual) / freedom)
-    errors = blame.MEDIAN_ERROR * noise / np.sqrt(np.maximum(counts, 1))
-    return Effects(values, errors, max(1.0, SPREAD_EFFICIENCY * freedom))
+    errors = blame.MEDIAN_ERROR * noise / np.sqrt(np.maximum(found.counts, 1))
+    return Effects(values, errors, found)
 
 
 def read(case: Case) -> NodeSweep:
     """The sweep of a case. Raises SweepError."""
     where, data = f"{' | '.join(case.where)}: node_values", case.node_values
     try:
-        nodes = tuple(map(sweep.host, shape.sequence(data.get("nodes"), where)))
+        nodes = sweep.hosts(data, where)
         repeats = int(shape.number(data, "repeats", where))
         if not 1 < len(nodes) < sweep.MOST_NODES or repeats < 1:
             raise ValueError(f"{repeats} repeats of {len(nodes)} nodes")

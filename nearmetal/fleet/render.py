@@ -17,6 +17,7 @@ from nearmetal.fleet.congestion import Congestion
 from nearmetal.fleet.fabric import Fabric
 from nearmetal.fleet.findings import AnySweep, Finding, by_node
 from nearmetal.fleet.nodes import NodeSweep
+from nearmetal.fleet.past import Past
 from nearmetal.results import Case, Session, date
 
 #: Version of the JSON document.
@@ -35,6 +36,7 @@ class Swept:
     confirmed: bool = False  #: whether a second sweep shows the same
     vanished: Sequence[Finding] = ()  #: what the second sweep did not show
     fabric: Fabric | None = None  #: what is left of the links alone
+    past: Sequence[Past] = ()  #: some nodes in this sweep and earlier ones, the newest first
 
     @property
     def gone(self) -> list[str]:

@@ -97,7 +97,7 @@ def read(case: Case) -> Sweep:
     """The sweep of a case. Raises SweepError."""
     where = f"{' | '.join(case.where)}: links"
     try:
-        nodes = tuple(map(host, shape.sequence(case.links.get("nodes"), where)))
+        nodes = hosts(case.links, where)
         rounds, repeats = (
             int(shape.number(case.links, key, where)) for key in ("rounds", "repeats")
         )
@@ -151,6 +151,16 @@ def host(name: str) -> str:
     if not isinstance(name, str) or not HOST.fullmatch(name):
         raise ValueError(f"{name!r} is no name of a host")
     return name
+
+
+def hosts(data: Mapping, where: str, key: str = "nodes") -> tuple[str, ...]:
+    """The names of different hosts. Raises ShapeError or ValueError."""
+    names = tuple(map(host, shape.sequence(data.get(key), f"{where}.{key}")))
+    if len(set(names)) < len(names):
+        raise ValueError(
+            f"{where}.{key}: two nodes have one name, {Counter(names).most_common(1)[0][0]}"
+        )
+    return names
 
 
 def _pair(names: str) -> tuple[str, str]:

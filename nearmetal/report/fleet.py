@@ -8,9 +8,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from nearmetal.fleet import blame, render
+from nearmetal.fleet import past, render
 from nearmetal.fleet.congestion import Congestion
-from nearmetal.fleet.model import Fit
 from nearmetal.fleet.nodes import NodeSweep
 from nearmetal.fleet.render import Swept
 from nearmetal.fleet.sweep import BANDWIDTH, LATENCY, Sweep
@@ -21,10 +20,6 @@ MOST = 128
 #: Nodes in the table of the slowest.
 LISTED = 10
 TITLES = {LATENCY: "Start-up latency", BANDWIDTH: "Time of long messages"}
-#: Heads of a row's cells, of a sweep of links.
-HEADS = (LATENCY, f"{BANDWIDTH}, sends", f"{BANDWIDTH}, receives")
-#: Half width of a 95 % interval, in standard errors.
-NORMAL = 1.96
 
 
 def drawn(swept: Sequence[Swept]) -> list[dict]:
@@ -36,7 +31,7 @@ def _sweep(number: int, one: Swept) -> dict:
     if isinstance(one.sweep, Sweep):
         of_kind = _of_links(number, one.sweep)
     elif isinstance(one.sweep, NodeSweep):
-        of_kind = _of_nodes(one.sweep)
+        of_kind = {"by_switch": False, "maps": [], **_slowest(one.sweep, "between repeats")}
     else:
         of_kind = _of_congestion(one.sweep)
     return {
@@ -52,47 +47,77 @@ def _sweep(number: int, one: Swept) -> dict:
         "fabric": one.fabric,
         "odd": render.odd(one.sweep),
         "beside": None,
+        "past": _past(number, one),
         **of_kind,
     }
 
 
 def _of_links(number: int, sweep: Sweep) -> dict:
     """Heat maps, and the slowest nodes."""
-    fits = sweep.fits
-    worst = _worst([way for fit in fits.values() for way in (fit.out, fit.into)])
+    by_effect = past.slowest(past.ways(sweep), len(sweep.nodes))
+    ranks = np.argsort(by_effect)
     # Nodes of one switch stand together.
     switches = np.unique(sweep.switches, return_inverse=True)[1] if sweep.members else ()
-    by_effect = np.argsort(-worst, kind="stable")
-    order = np.lexsort((-worst, switches)) if sweep.members else by_effect
+    order = np.lexsort((ranks, switches)) if sweep.members else np.array(by_effect)
     return {
         "by_switch": bool(sweep.members),
         "maps": [
             {"id": f"fleet-{number}-{place}", **_map(what, sweep, order)}
-            for place, what in enumerate(fits)
+            for place, what in enumerate(sweep.fits)
         ],
-        "heads": HEADS,
-        "slowest": [_row(sweep.nodes[node], node, fits) for node in by_effect[:LISTED]],
-        "noise": "of links",
+        **_slowest(sweep, "of links"),
     }
 
 
-def _of_nodes(sweep: NodeSweep) -> dict:
-    """The slowest nodes."""
-    found = sweep.effects
-    worst = _worst([one.values for one in found.values()])
+def _slowest(sweep: Sweep | NodeSweep, noise: str) -> dict:
+    """The slowest nodes, with the parts of the times that are theirs."""
+    ways = past.ways(sweep)
     return {
-        "by_switch": False,
-        "maps": [],
-        "heads": sweep.measures,
+        "heads": [way.words for way in ways],
         "slowest": [
             {
                 "node": sweep.nodes[node],
-                "cells": [_cell(one.values[node], one.errors[node]) for one in found.values()],
+                "cells": [past.percent(way, node) or "no value" for way in ways],
             }
-            for node in np.argsort(-worst, kind="stable")[:LISTED]
+            for node in past.slowest(ways, LISTED)
         ],
-        "noise": "between repeats",
+        "noise": noise,
     }
+
+
+def _past(number: int, one: Swept) -> dict | None:
+    """The slowest nodes in the sweeps of the database, the oldest first; None: it has no other.
+
+    `nodes` has of each node, and of each way in which it can be slow, a value, and the ends of its
+    interval, for each sweep.
+    """
+    if len(one.past) < 2:
+        return None
+    sweeps = list(reversed(one.past))
+    names = watched(one)
+    words = list(dict.fromkeys(way for past_one in sweeps for way in past_one.effects))
+    lines = {
+        name: [
+            {"words": way, "ends": [_ends(then.effects.get(way, {}).get(name)) for then in sweeps]}
+            for way in words
+        ]
+        for name in names
+    }
+    starts = [summary.date(then.started) for then in sweeps]
+    return {"id": f"past-{number}", "sweeps": starts, "names": names, "nodes": lines}
+
+
+def _ends(part: past.Percent | None) -> list[float] | None:
+    return [round(end, 1) for end in (part.value, part.low, part.high)] if part else None
+
+
+def watched(one: Swept) -> list[str]:
+    """The nodes whose history is shown: those that are named, then the slowest."""
+    named = [node for found in one.found for node in found.nodes][:LISTED]
+    slow = past.slowest(past.ways(one.sweep), LISTED) if one.sweep.measures else []
+    known = set(one.sweep.nodes)
+    names = dict.fromkeys([*named, *(one.sweep.nodes[node] for node in slow)])
+    return [name for name in names if name in known]
 
 
 def _of_congestion(one: Congestion) -> dict:
@@ -123,12 +148,6 @@ def _of_congestion(one: Congestion) -> dict:
     }
 
 
-def _worst(ways: Sequence[np.ndarray]) -> np.ndarray:
-    """The largest of each node's effects, (n,); nodes without any value come first."""
-    effects = np.array(ways)
-    return np.where(np.isnan(effects), math.inf, effects).max(axis=0)
-
-
 def _map(what: str, sweep: Sweep, order: np.ndarray) -> dict:
     """A heat map: time of each link beyond the fleet's median, in percent.
 
@@ -155,20 +174,3 @@ def _map(what: str, sweep: Sweep, order: np.ndarray) -> dict:
         "z": [[None if math.isnan(z) else round(float(z), 1) for z in row] for row in blocks],
         "blocks": len(parts) < len(order),
     }
-
-
-def _row(name: str, node: int, fits: dict[str, Fit]) -> dict:
-    """A node's parts of the times, in percent beyond the fleet's median, with 95 % intervals."""
-    cells = []
-    for what, fit in fits.items():
-        ways = ((fit.out, 1), (fit.into, 0)) if what == BANDWIDTH else ((fit.out, 1),)
-        cells += [_cell(effect[node], blame.errors(fit, axis)[node]) for effect, axis in ways]
-    return {"node": name, "cells": cells}
-
-
-def _cell(effect: float, error: float) -> str:
-    """An effect in percent of the median's time, with its 95 % interval."""
-    if math.isnan(effect):
-        return "no value"
-    ends = [100 * math.expm1(effect + sign * NORMAL * error) for sign in (-1, 1)]
-    return f"{100 * math.expm1(effect):+.1f} % ({ends[0]:+.1f} to {ends[1]:+.1f})"

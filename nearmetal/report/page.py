@@ -104,6 +104,7 @@ def render(
         "plots": [plot for page in drawn.values() for plot in page],
         "history": over_time,
         "fleet": [one for sweep in swept for one in sweep["maps"]],
+        "fleet_past": [sweep["past"] for sweep in swept if sweep["past"]],
     }
     library = _library()
     script = "\n".join((ASSETS / name).read_text(encoding="utf-8") for name in SCRIPTS)

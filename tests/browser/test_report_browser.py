@@ -18,8 +18,10 @@ from nearmetal.fleet.render import Swept
 from nearmetal.report import page as report
 from tests.support import made_up_campaign as made_up
 from tests.support import sweeps
+from tests.support.command import run  # noqa: F401 (a fixture)
 from tests.support.large_database import large
 from tests.support.made_up_campaign import HOSTILE
+from tests.support.recorded import store
 
 TABS = ["overview", "network", "kernels", "memory", "history", "provenance"]
 PHONE = {"width": 375, "height": 740}
@@ -254,7 +256,53 @@ def test_the_nodes_of_a_fleet_are_a_table_with_the_slow_one_first(view, director
     heads = tables.last.locator("thead th").all_inner_texts()
     assert heads[1:] == ["memory", "processor", "noise", "memory latency", "shared memory"]
     first = tables.last.locator("tbody tr").first
-    assert first.locator("th").inner_text() == "n3" and "+302" in first.inner_text()
+    assert first.locator("th").inner_text() == "n3" and "+102" in first.inner_text()
+    assert page.evaluate(POOR_CONTRAST) == []
+    page = view(path, hash="#fleet", viewport=PHONE, is_mobile=True, has_touch=True)
+    assert page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
+
+
+def test_the_history_of_a_node_over_the_sweeps_is_chosen_by_its_name(view, directory, run):
+    """n3 is slow from the second of three sweeps on; n5 was not measured in the first."""
+    few = sweeps.nodes_of(count=8)
+    few["nodes"][4] = "n9"
+    slow = {(2, "memory"): 90.0}
+    stored = [few, sweeps.nodes_of(slow), sweeps.nodes_of(slow)]
+    data = [sweeps.session_of_nodes(one, 28 + number) for number, one in enumerate(stored)]
+    path = directory / "past.html"
+    database = store(directory / "past.db", *data)
+    code, _, errors = run("report", "--database", database, "--output", path)
+    assert code == 0, errors
+    page = view(path, hash="#fleet")
+    drawn(page, "fleet")
+    figure = page.locator("#fleet figure")
+    assert "History of a node" in figure.inner_text() and "in 3 sweeps" in figure.inner_text()
+    lines = """() => document.querySelector('#fleet .plot').data.map(d => [d.name, d.y])"""
+    [(name, values), *others] = page.evaluate(lines)
+    assert name == "memory" and len(others) == 4
+    assert abs(values[0]) < 2 and min(values[1:]) > 90
+    figure.locator("select").select_option("n5")
+    [(_, values), *_] = page.evaluate(lines)
+    assert values[0] is None and max(map(abs, values[1:])) < 2
+    assert page.evaluate(POOR_CONTRAST) == []
+    page = view(path, hash="#fleet", viewport=PHONE, is_mobile=True, has_touch=True)
+    drawn(page, "fleet")
+    assert page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
+
+
+def test_ratios_of_nodes_beside_traffic_are_a_table(view, directory):
+    one, fleet = swept(sweeps.session_of_congestion(sweeps.beside_traffic(), 30))
+    path = directory / "fleet-traffic.html"
+    path.write_text(report.render([one], None, [], published.load(), fleet=fleet))
+    page = view(path, hash="#fleet")
+    table = page.locator("#fleet table")
+    assert page.locator("#fleet .plot").count() == 0 and table.count() == 1
+    heads = table.locator("thead th").all_inner_texts()
+    assert heads[0] == "2 nodes beside incast traffic of 6"
+    assert heads[1:] == ["Alone", "Median", "Mean", "99 %", "Worst", "Worst node"]
+    cells = table.locator("tbody tr").first.locator("td").all_inner_texts()
+    assert cells == ["1.9 us", "1.4 x", "1.7 x", "2.1 x", "6.3 x", "n6, 1.6 x"]
+    assert "too few samples" in table.locator("tbody tr").last.inner_text()
     assert page.evaluate(POOR_CONTRAST) == []
     page = view(path, hash="#fleet", viewport=PHONE, is_mobile=True, has_touch=True)
     assert page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]

@@ -12,7 +12,7 @@ from nearmetal.checks import fleet
 from nearmetal.checks.disturbance import without_usage
 from nearmetal.checks.parsing import ParseError
 from nearmetal.checks.parsing.nodes import SILENT, parse_nodes
-from nearmetal.fleet import findings, nodes
+from nearmetal.fleet import blame, findings, nodes, repeats
 from nearmetal.fleet.sweep import SweepError
 from nearmetal.results import CONFIRMS, parse_session
 from tests.support.command import run  # noqa: F401 (a fixture)
@@ -113,7 +113,7 @@ SLOW = {
     "memory": 90.0,
     "processor": 450.0,
     "noise": 40.0,
-    "memory_latency": 300.0,
+    "memory_latency": 600.0,
     "shared_memory": 4.0,
 }
 
@@ -159,9 +159,37 @@ def test_a_slow_node_is_found_beside_noise(count):
     assert found >= 16
 
 
+def test_a_node_has_one_of_its_quick_repeats():
+    """Of three repeats the quickest, of five and more the second: the others may be disturbed."""
+    assert [int(repeats.place(count)) for count in (1, 2, 3, 5, 9)] == [1, 1, 1, 2, 3]
+    logs = np.log([[1.0, 2.0, 1.0], [3.0, 2.0, math.nan], [2.0, 2.0, math.nan]])
+    one = repeats.of(logs)
+    assert np.exp(one.quick) == pytest.approx([1, 2, 1]) and list(one.counts) == [3, 3, 1]
+    assert one.freedom == 4
+
+
+@pytest.mark.parametrize("count, values", [(16, 3), (16, 2), (64, 5)])
+def test_noise_that_only_slows_seldom_reaches_further(count, values):
+    rng, beyond, trials = np.random.default_rng(11), 0, 1000
+    for _ in range(trials):
+        one = repeats.of(rng.exponential(0.05, (values, count)))
+        beyond += bool((one.quick > one.reach(0.05 / count)).any())
+    assert 0.02 * trials < beyond < 0.06 * trials
+
+
+def test_a_node_whose_repeats_differ_wildly_does_not_hide_another():
+    logs = np.random.default_rng(12).exponential(0.01, (3, 16))
+    logs[:, 5] = [0.0, 3.0, 2.0]
+    logs[:, 2] += 0.2
+    found = nodes.effects(np.exp(logs))
+    [one] = blame.of_nodes(found.values, found.repeats, 0.008)
+    assert one.nodes == (2,)
+
+
 def test_effects_of_a_single_repeat_and_of_missing_values():
     one = nodes.effects(np.array([[1.0, 1.0, 2.0, math.nan]]))
     assert np.exp(one.values[:3]) == pytest.approx([1, 1, 2]) and np.isnan(one.values[3])
+    assert np.isnan(one.repeats.reach(0.01)).all()
     assert np.isnan(nodes.effects(np.full((2, 3), math.nan)).values).all()
 
 
@@ -230,6 +258,7 @@ def test_monitors_read_the_metric(run, tmp_path):
         {"nodes": ["n1"]},
         {"nodes": "n1"},
         {"nodes": ["n 1", "n2"]},
+        {"nodes": [*"abcdefga"]},
         {"repeats": 0},
         {"repeats": 4},
         {"repeats": "many"},

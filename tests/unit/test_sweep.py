@@ -124,6 +124,9 @@ DEAD = {pair: (float("nan"),) * 3 for pair in pairs(6, 5) if 2 in pair}
 NAMES = {f"n{a + 1} n{b + 1}": ["no answer"] for a, b in DEAD}
 
 
+LATE = {f"n{i} n{j}": ["latency not done in time"] for i in range(1, 7) for j in range(i + 1, 7)}
+
+
 @pytest.mark.parametrize(
     "links, code, says",
     [
@@ -131,6 +134,7 @@ NAMES = {f"n{a + 1} n{b + 1}": ["no answer"] for a, b in DEAD}
         (links_of(SLOW), 1, ["node n3", "(start-up latency)", "sends and receives with"]),
         (links_of(DEAD, dead=NAMES), 1, ["node n3", "5 links failed", "no answer"]),
         (links_of(dead={"n2 n5": ["no answer"]}), 1, ["link n2 - n5", "it failed", "no answer"]),
+        (links_of(dead=LATE), 1, ["links  ", "15 failed, of most nodes: latency not done in time"]),
         (links_of({(0, 3): (20, 3, 9)}), 1, ["link n1 - n4", "sends with", "(bandwidth)"]),
     ],
 )
@@ -157,6 +161,7 @@ def test_the_command_names_who_is_slow(run, tmp_path, links, code, says):
         links_of(rounds=10**12),
         links_of(repeats="many"),
         links_of(dead=[]),
+        links_of() | {"nodes": ["n1", "n2", "n3", "n4", "n5", "n1"]},
         links_of(dead={"n1 n2": []}),
         links_of(dead={"n1 $(id)": ["no answer"]}),
         links_of(nodes=["n1", "n2", "n 3", "n4", "n5", "n6"]),
@@ -361,12 +366,6 @@ def test_a_session_without_a_sweep_says_how_to_make_one(run, tmp_path):
     database = store(tmp_path / "results.db", campaign(1))
     code, _, errors = run("fleet", "--database", database)
     assert code == 3 and "-n fleet_links" in errors
-
-
-def test_the_partition_is_read_from_the_options_of_a_job():
-    for options in (["-p cc"], ["-pcc"], ["--partition=cc"], ["--qos=x", "--partition cc"]):
-        assert fleet.partition_in(options) == "cc"
-    assert fleet.partition_in(["--qos=x"]) == fleet.partition_in(["-p"]) == ""
 
 
 def test_the_sweeps_of_a_session_share_the_error(run, tmp_path):

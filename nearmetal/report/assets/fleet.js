@@ -1,4 +1,5 @@
 // Heat maps of all links of a fleet: rows send, columns receive, the slowest nodes come first.
+// Below them, a node over the sweeps.
 
 function drawFleet() {
   for (const map of stored.fleet) {
@@ -23,6 +24,51 @@ function drawFleet() {
     window.Plotly.react(document.getElementById(`plot-${map.id}`), [trace], layout(sizes),
       { displayModeBar: false, responsive: true });
   }
+  stored.fleet_past.forEach(drawPast);
+}
+
+function drawPast(past) {
+  const element = document.getElementById(`plot-${past.id}`);
+  const chooser = document.getElementById(`choose-${past.id}`).elements.node;
+  chooser.onchange = () => drawPast(past);
+  const x = [...past.sweeps.keys()];
+  const traces = past.nodes[chooser.value].map(({ words, ends }, way) => {
+    const color = css(`--series-${way % MARKERS.length}`);
+    return {
+      x,
+      y: ends.map(end => end && end[0]),
+      name: safe(words),
+      mode: "lines+markers",
+      line: { color, dash: DASHES[way % DASHES.length], width: 1.75 },
+      marker: { symbol: MARKERS[way % MARKERS.length], size: 7, color },
+      error_y: {
+        type: "data",
+        symmetric: false,
+        array: ends.map(end => end && end[2] - end[0]),
+        arrayminus: ends.map(end => end && end[0] - end[1]),
+        thickness: 1,
+        width: 2,
+        color
+      },
+      text: ends.map((end, i) => end &&
+          `${safe(words)}<br><b>${end[0]} %</b> (${end[1]} to ${end[2]})<br>sweep of ${
+            safe(past.sweeps[i])}`),
+      hovertemplate: "%{text}<extra></extra>",
+    };
+  });
+  window.Plotly.react(element, traces, layout({
+    showlegend: true,
+    legend: { orientation: "h", y: 1.02, yanchor: "bottom" },
+    margin: { l: 52, r: 16, t: 12, b: 44 },
+    xaxis: {
+      ...dates(past.sweeps, element.clientWidth),
+      range: [-0.5, past.sweeps.length - 0.5],
+      showgrid: false,
+      title: { text: "sweeps, oldest first", standoff: 8 }
+    },
+    yaxis: { title: { text: "% beyond the median", standoff: 8 }, zeroline: true },
+  }),
+    { displayModeBar: false, responsive: true });
 }
 
 async function openFleet() {
