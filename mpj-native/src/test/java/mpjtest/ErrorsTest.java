@@ -2,6 +2,8 @@
 package mpjtest;
 
 import static mpjtest.Main.holds;
+import static mpjtest.Main.next;
+import static mpjtest.Main.previous;
 import static mpjtest.Main.rank;
 import static mpjtest.Main.ranks;
 import static mpjtest.Main.refused;
@@ -90,6 +92,61 @@ public final class ErrorsTest {
         world.Isend(INTS, 0, 2, MPI.INT, rank, 5).Wait();
         if (says) refused("runc", () -> receive.Wait());
         else receive.Wait();
+    }
+
+    /** A message may be longer than the receive of another rank, by any way and to any buffer. */
+    public static void tooLong() throws MPIException {
+        if (ranks == 1) return; // Open MPI says nothing of it in one process
+        int[] sizes = {16, 1000, 5000, 70000, 1 << 21};
+        for (int way = 0; way < 9; way++)
+            for (int room : sizes)
+                for (int size : sizes) {
+                    Request request =
+                        world.Isend(new byte[size], 0, size, MPI.BYTE, next(world), way);
+                    MPIException caught = null;
+                    try {
+                        receiveIn(way, room);
+                    } catch (MPIException error) {
+                        caught = error;
+                    }
+                    holds(size > room == (caught != null), size + " bytes into " + room);
+                    holds(caught == null || caught.getMessage().contains("runc"), "" + caught);
+                    request.Wait();
+                }
+    }
+
+    private static void receiveIn(int way, int room) throws MPIException {
+        int from = previous(world);
+        byte[] array = new byte[room];
+        ByteBuffer direct = ByteBuffer.allocateDirect(room + 4096).limit(room);
+        switch (way) {
+            case 0 -> world.Recv(array, 0, room, MPI.BYTE, from, way);
+            case 1 -> world.Irecv(array, 0, room, MPI.BYTE, from, way).Wait();
+            case 2 ->
+                world.Sendrecv(
+                    array, 0, 0, MPI.BYTE, MPI.PROC_NULL, 0, array, 0, room, MPI.BYTE, from, way);
+            case 3 -> world.Sendrecv_replace(array, 0, room, MPI.BYTE, MPI.PROC_NULL, 0, from, way);
+            case 4 -> world.Recv(direct, 0, room, MPI.BYTE, from, way);
+            case 5 ->
+                world.Sendrecv(
+                    array, 0, 0, MPI.BYTE, MPI.PROC_NULL, 0, direct, 0, room, MPI.BYTE, from, way);
+            case 6 -> {
+                Prequest request = world.Recv_init(array, 0, room, MPI.BYTE, from, way);
+                request.Start();
+                try {
+                    request.Wait();
+                } finally {
+                    if (!request.Is_null()) request.Free(); // Open MPI frees it after an error
+                }
+            }
+            case 7 ->
+                Request.Waitsome(new Request[] {world.Irecv(array, 0, room, MPI.BYTE, from, way)});
+            // Open MPI may write a long message past the end of a longer direct buffer.
+            default ->
+                world.Irecv(room > 1000 ? array : direct, 0, room, MPI.BYTE, from, way).Wait();
+        }
+        for (int i = room; i < direct.capacity(); i++)
+            holds(direct.limit(direct.capacity()).get(i) == 0, "the bytes after the buffer stay");
     }
 
     public static void requests() throws MPIException {
