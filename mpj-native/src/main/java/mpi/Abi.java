@@ -108,7 +108,7 @@ abstract class Abi {
         }
     }
 
-    /** MPICH 3 and 4 and what derives from it, where a handle is an integer. */
+    /** MPICH 3 to 5 and what derives from it, where a handle is an integer. */
     static final class Mpich extends Abi {
         Mpich() {
             super("MPICH", 4, 20, 8);

@@ -161,8 +161,14 @@ public class Cartcomm extends Intracomm {
         if (dims == null) throw new MPIException("the dimensions are null");
         if (nnodes <= 0)
             throw new MPIException("the number of nodes " + nnodes + " is not above 0");
-        for (int dim : dims)
+        long given = 1;
+        for (int dim : dims) {
             if (dim < 0) throw new MPIException("the dimension " + dim + " is negative");
+            if (dim > 0) given = Math.min(given * dim, Integer.MAX_VALUE + 1L);
+        }
+        if (nnodes % given != 0)
+            throw new MPIException(
+                "the given dimensions hold " + given + " nodes, which does not divide " + nnodes);
         Scratch scratch = Scratch.get();
         long words = Scratch.put(scratch.words(4L * dims.length), dims);
         MPIException.check(Native.call(Native.DIMS_CREATE, nnodes, dims.length, words));

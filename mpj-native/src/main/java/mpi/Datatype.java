@@ -77,10 +77,9 @@ public class Datatype {
     }
 
     private Datatype(Map map) throws MPIException {
-        if (map.kind == null)
-            throw new MPIException("a datatype needs at least one element of a basic type");
-        Datatype base = map.base;
-        kind = map.kind;
+        // A type without elements fits any buffer.
+        Datatype base = map.kind == null ? MPI.BYTE : map.base;
+        kind = base.kind;
         handle = base.handle;
         reduced = base.reduced;
         bytes = kind.bytes;
@@ -128,11 +127,13 @@ public class Datatype {
                 else upper = upper == null ? at : Math.max(upper, at);
                 return;
             }
-            if (kind != null && kind != type.kind)
+            if (kind != null && type.size > 0 && kind != type.kind)
                 throw new MPIException("a datatype of " + kind + " cannot hold one of " + type.kind
                     + ": all parts need the same basic type");
-            kind = type.kind;
-            if (base == null) base = type;
+            if (kind == null && type.size > 0) {
+                kind = type.kind;
+                base = type;
+            }
             int extent = type.Extent();
             if (type.plain && !type.lowerMarked && !type.upperMarked) {
                 run(offset, fits((long) count * type.size, "elements of the datatype"));
@@ -228,12 +229,13 @@ public class Datatype {
 
     private static Datatype strided(int count, int blocklength, long stride, Datatype oldtype)
         throws MPIException {
+        if (oldtype == null) throw new MPIException("the old datatype is null");
         notNegative("count", count);
         notNegative("block length", blocklength);
         Map map = new Map();
-        map.kind = oldtype == null ? null : oldtype.kind;
+        map.kind = oldtype.kind;
         map.base = oldtype;
-        if (blocklength > 0 && stride == (long) blocklength * extent(oldtype))
+        if (blocklength > 0 && stride == (long) blocklength * oldtype.Extent())
             map.add(oldtype, 0, fits((long) count * blocklength, "items of the datatype"));
         else if (blocklength > 0)
             for (int i = 0; i < count; i++) map.add(oldtype, i * stride, blocklength);
@@ -267,16 +269,13 @@ public class Datatype {
         return indexed(array_of_blocklengths, array_of_displacements, 1, oldtype);
     }
 
-    private static int extent(Datatype type) {
-        return type == null ? 0 : type.Extent();
-    }
-
     private static Datatype indexed(int[] lengths, int[] displacements, int unit, Datatype oldtype)
         throws MPIException {
         lengths("displacements", present(lengths, "block lengths").length,
             present(displacements, "displacements").length);
+        if (oldtype == null) throw new MPIException("the old datatype is null");
         Map map = new Map();
-        map.kind = oldtype == null ? null : oldtype.kind;
+        map.kind = oldtype.kind;
         map.base = oldtype;
         for (int i = 0; i < lengths.length; i++)
             map.add(oldtype, (long) displacements[i] * unit, lengths[i]);

@@ -137,7 +137,7 @@ public class Op {
                    second = Array.newInstance(component, room);
             Buffers.unpack(first, start, elements, items, in);
             Buffers.unpack(second, start, elements, items, inout);
-            function.Call(first, start, second, start, count, items);
+            Scratch.get().within(() -> function.Call(first, start, second, start, count, items));
             Buffers.pack(second, start, count, items, inout);
         } catch (Throwable thrown) {
             failure = thrown;

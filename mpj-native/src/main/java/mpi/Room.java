@@ -112,7 +112,8 @@ final class Room {
             if (Files.readString(Path.of("/proc/sys/vm/overcommit_memory")).strip().equals("2"))
                 return true;
             for (String line : Files.readAllLines(Path.of("/proc/self/limits")))
-                if (line.startsWith("Max address space")) return !line.contains("unlimited");
+                if (line.startsWith("Max address space"))
+                    return !line.matches(".*space +unlimited.*");
             return true;
         } catch (IOException | SecurityException unknown) {
             return true;

@@ -17,6 +17,7 @@ final class Scratch {
 
     private final Region fixed = new Region(), send = new Region(), words = new Region();
     private Room room;
+    private Scratch inner;
     private MemorySegment holdsRoom;
     private long roomBytes;
 
@@ -49,6 +50,17 @@ final class Scratch {
 
     static Scratch get() {
         return OF_THREAD.get();
+    }
+
+    /** Gives a function other memory, while a native call of this thread uses this one. */
+    void within(Runnable function) {
+        if (inner == null) inner = new Scratch();
+        OF_THREAD.set(inner);
+        try {
+            function.run();
+        } finally {
+            OF_THREAD.set(this);
+        }
     }
 
     /** Memory for what a call sends. */

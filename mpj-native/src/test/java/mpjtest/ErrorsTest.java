@@ -13,7 +13,9 @@ import static mpjtest.Main.world;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.nio.ByteBuffer;
+import mpi.Cartcomm;
 import mpi.Comm;
+import mpi.Datatype;
 import mpi.MPI;
 import mpi.MPIException;
 import mpi.Prequest;
@@ -65,6 +67,27 @@ public final class ErrorsTest {
         refused("the root -1", () -> world.Bcast(INTS, 0, 1, MPI.INT, -1));
         refused("the tag -5", () -> world.Isend(INTS, 0, 1, MPI.INT, 0, -5));
         refused("the tag -5", () -> world.Irecv(INTS, 0, 1, MPI.INT, 0, -5));
+    }
+
+    /** Arguments with which native libraries crash or wait for ever. */
+    public static void hugeAndUneven() throws MPIException {
+        refused("more than the " + ranks,
+            () -> world.Create_cart(new int[] {1 << 16, 1 << 16}, new boolean[2], false));
+        refused("more than the " + ranks,
+            () -> world.Create_graph(new int[ranks + 1], new int[0], false));
+        refused(
+            "does not divide 4", () -> Cartcomm.Dims_create(4, new int[] {1 << 16, 1 << 16, 0}));
+        refused("sends itself 8 bytes, but receives 4",
+            () -> world.Allgather(INTS, 0, 2, MPI.INT, new int[ranks], 0, 1, MPI.INT));
+        int[] none = new int[ranks], one = new int[ranks];
+        one[rank] = 1;
+        refused("sends itself 0 bytes, but receives 4",
+            () -> world.Alltoallv(INTS, 0, none, none, MPI.INT, INTS, 0, one, none, MPI.INT));
+        Datatype gaps = Datatype.Vector(2, 1, 2, MPI.INT);
+        gaps.Commit();
+        refused("not all in the buffer",
+            () -> world.Send(INTS, Integer.MAX_VALUE, 1, gaps, MPI.PROC_NULL, 0));
+        refused("more than an int", () -> Datatype.Contiguous(Integer.MAX_VALUE, MPI.INT2));
     }
 
     public static void truncation() throws MPIException {
@@ -166,6 +189,10 @@ public final class ErrorsTest {
         MPI.Buffer_attach(new byte[1000]);
         refused("attached already", () -> MPI.Buffer_attach(new byte[1000]));
         MPI.Buffer_detach();
+        MPI.Buffer_attach(ByteBuffer.allocateDirect(2000));
+        same(2000, MPI.Buffer_detach().length);
+        holds(MPI.REQUEST_NULL.Is_null(), "REQUEST_NULL is null");
+        same(1, Request.Waitall(new Request[] {MPI.REQUEST_NULL}).length);
         refused("a communicator is null", () -> Comm.Compare(world, null));
         refused("called already", () -> MPI.Init(new String[0]));
     }
