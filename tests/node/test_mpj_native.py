@@ -9,7 +9,7 @@ import pytest
 
 from nearmetal.checks.parsing.npb import parse_npb
 from nearmetal.checks.parsing.pingpong import parse_imb
-from tests.support.mpj_native import NATIVE, compiled
+from tests.support.mpj_native import LIBRARIES, NATIVE, compiled
 from tests.support.paths import JAVA, SOURCES
 from tests.support.said import lacking
 
@@ -44,6 +44,20 @@ def test_random_messages_arrive_as_a_model_says(tests, mpi):
     done = tests.run(mpi, 2, "mpjtest.RandomMessages", "1", "20261126")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "random messages as the model says: seed=20261126 " in done.stdout
+
+
+@pytest.mark.parametrize("mpi", ["openmpi", "mpich"])
+def test_no_argument_crashes_the_jvm(tests, mpi):
+    """One rank alone calls every method with null, huge, freed and right arguments."""
+    done = subprocess.run(
+        tests.java("mpjtest.RandomArguments", "2", "20261126"),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=os.environ | {"MPJ_NATIVE_LIBRARY": LIBRARIES[mpi]},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "no argument crashed the JVM: seed=20261126 " in done.stdout
 
 
 @pytest.mark.whole

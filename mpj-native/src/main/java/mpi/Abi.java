@@ -101,13 +101,14 @@ abstract class Abi {
                 case "WTIME_IS_GLOBAL" -> 504;
                 case "BSEND_OVERHEAD" -> 512;
                 case "ERR_TRUNCATE" -> 15;
+                case "ERR_PENDING" -> 18;
                 case "ERR_IN_STATUS" -> 19;
                 default -> throw new IllegalArgumentException(constant);
             };
         }
     }
 
-    /** MPICH 3 and 4 and what derives from it, where a handle is an integer. */
+    /** MPICH 3 to 5 and what derives from it, where a handle is an integer. */
     static final class Mpich extends Abi {
         Mpich() {
             super("MPICH", 4, 20, 8);
@@ -170,6 +171,7 @@ abstract class Abi {
                 case "BSEND_OVERHEAD" -> 96;
                 case "ERR_TRUNCATE" -> 14;
                 case "ERR_IN_STATUS" -> 17;
+                case "ERR_PENDING" -> 18;
                 default -> throw new IllegalArgumentException(constant);
             };
         }
@@ -218,6 +220,7 @@ abstract class Abi {
                 case "BSEND_OVERHEAD" -> 128;
                 case "ERR_TRUNCATE" -> 15;
                 case "ERR_IN_STATUS" -> 18;
+                case "ERR_PENDING" -> 19;
                 default -> throw new IllegalArgumentException(constant);
             };
         }

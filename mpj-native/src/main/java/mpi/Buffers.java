@@ -41,8 +41,8 @@ final class Buffers {
             most = offset + elements;
         } else {
             long shift = (count - 1L) * type.Extent();
-            least = offset + type.first + Math.min(0, shift);
-            most = offset + type.last + Math.max(0, shift);
+            least = (long) offset + type.first + Math.min(0, shift);
+            most = (long) offset + type.last + Math.max(0, shift);
         }
         if (least < 0 || most > length)
             throw new MPIException("the elements " + least + " to " + (most - 1)
@@ -146,9 +146,25 @@ final class Buffers {
     /** Native memory for what is received: the buffer's own, or some to be unpacked. */
     static long target(Object buf, int offset, int elements, Datatype type, Scratch scratch)
         throws MPIException {
-        if (elements == 0) return scratch.out;
+        if (elements == 0) return scratch.receive(0);
         long address = buf.getClass().isArray() ? 0 : inPlace(buf, offset, type);
         return address == 0 ? scratch.receive((long) elements * type.bytes) : address;
+    }
+
+    /**
+     * The same for one message, which may be too long. A short buffer is not received in place by
+     * a library that would write past its end.
+     */
+    static long targetOfMessage(
+        Object buf, int offset, int elements, Datatype type, Scratch scratch) throws MPIException {
+        long bytes = (long) elements * type.bytes;
+        if (guarded(bytes)) return scratch.receive(bytes);
+        return target(buf, offset, elements, type, scratch);
+    }
+
+    /** Whether so short a direct buffer has to be guarded by a copy. */
+    static boolean guarded(long bytes) {
+        return Native.OVERRUNS && bytes <= MANY_BYTES;
     }
 
     private static boolean byMemcpy(Object buf, int elements, Datatype type) {

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 package mpi;
 
-/** A communicator with a Cartesian topology. */
+/**
+ * A communicator with a Cartesian topology (MPI-1.1, section 6.5).
+ *
+ * <p>Errors are as in {@link Comm}: dimensions below 1, more places than processes, coordinates
+ * beyond a dimension that is not periodic, arrays of another length than the topology.
+ */
 public class Cartcomm extends Intracomm {
     Cartcomm(long handle) throws MPIException {
         super(handle);
@@ -9,11 +14,7 @@ public class Cartcomm extends Intracomm {
 
     @Override
     public Object clone() {
-        try {
-            return like(new Cartcomm(duplicate()));
-        } catch (MPIException error) {
-            throw new IllegalStateException(error.getMessage(), error);
-        }
+        return like(new Cartcomm(duplicate()));
     }
 
     static void requireShape(int[] dims, boolean[] periods) throws MPIException {
@@ -24,6 +25,16 @@ public class Cartcomm extends Intracomm {
                 "there are " + dims.length + " dimensions, but " + periods.length + " periods");
         for (int dim : dims)
             if (dim <= 0) throw new MPIException("the dimension " + dim + " is not above 0");
+    }
+
+    /** Checks that a topology has no more places than there are processes. */
+    static void requireProcesses(int[] dims, int size) throws MPIException {
+        long places = 1;
+        for (int dim : dims) {
+            places *= dim;
+            if (places > size)
+                throw new MPIException("the topology needs more than the " + size + " processes");
+        }
     }
 
     /** Writes the dimensions, then the periods, to native memory. */
@@ -38,7 +49,7 @@ public class Cartcomm extends Intracomm {
         return integer(Native.CARTDIM_GET);
     }
 
-    /** The topology, and this process's coordinates. */
+    /** {@return the topology, and this process's coordinates} */
     public CartParms Get() throws MPIException {
         Scratch scratch = enter();
         int n = dimensions();
@@ -55,7 +66,11 @@ public class Cartcomm extends Intracomm {
         return new CartParms(dims, periods, coords);
     }
 
-    /** The rank at some coordinates. */
+    /**
+     * {@return the rank at some coordinates}
+     *
+     * @param coords one coordinate for each dimension
+     */
     public int Rank(int[] coords) throws MPIException {
         Scratch scratch = enter();
         CartParms own = Get();
@@ -70,7 +85,11 @@ public class Cartcomm extends Intracomm {
         return Native.getInt(scratch.out);
     }
 
-    /** The coordinates of a rank. */
+    /**
+     * {@return the coordinates of a rank}
+     *
+     * @param rank a rank
+     */
     public int[] Coords(int rank) throws MPIException {
         Scratch scratch = enter();
         requireRank(rank, "rank");
@@ -82,7 +101,12 @@ public class Cartcomm extends Intracomm {
         return coords;
     }
 
-    /** The ranks of a shift along a dimension. */
+    /**
+     * {@return the ranks of a shift along a dimension}
+     *
+     * @param direction the dimension, from 0 on
+     * @param disp how far, upwards or, if negative, downwards
+     */
     public ShiftParms Shift(int direction, int disp) throws MPIException {
         Scratch scratch = enter();
         int n = dimensions();
@@ -93,7 +117,11 @@ public class Cartcomm extends Intracomm {
         return new ShiftParms(Native.getInt(scratch.out), Native.getInt(scratch.out + 8));
     }
 
-    /** A communicator of the ranks that differ only in the kept dimensions; collective. */
+    /**
+     * {@return a communicator of the ranks that differ only in the kept dimensions; collective}
+     *
+     * @param remain_dims whether each dimension is kept
+     */
     public Cartcomm Sub(boolean[] remain_dims) throws MPIException {
         Scratch scratch = enter();
         int n = dimensions();
@@ -106,24 +134,41 @@ public class Cartcomm extends Intracomm {
         return created == Native.COMM_NULL ? null : new Cartcomm(created);
     }
 
-    /** The best rank of this process in a topology, {@link MPI#UNDEFINED} if it has none. */
+    /**
+     * {@return the best rank of this process in a topology, {@link MPI#UNDEFINED} if it has none}
+     *
+     * @param dims processes along each dimension
+     * @param periods whether each dimension is periodic
+     */
     public int Map(int[] dims, boolean[] periods) throws MPIException {
         Scratch scratch = enter();
         requireShape(dims, periods);
+        requireProcesses(dims, Size());
         long words = shape(scratch, dims, periods);
         MPIException.check(Native.call(
             Native.CART_MAP, handle, dims.length, words, words + 4L * dims.length, scratch.out));
         return Native.getInt(scratch.out);
     }
 
-    /** Sets the dimensions that are 0, so that all together hold so many processes. */
+    /**
+     * Sets the dimensions that are 0, so that all together hold so many processes.
+     *
+     * @param nnodes processes
+     * @param dims processes along each dimension
+     */
     public static void Dims_create(int nnodes, int[] dims) throws MPIException {
         MPI.enter();
         if (dims == null) throw new MPIException("the dimensions are null");
         if (nnodes <= 0)
             throw new MPIException("the number of nodes " + nnodes + " is not above 0");
-        for (int dim : dims)
+        long given = 1;
+        for (int dim : dims) {
             if (dim < 0) throw new MPIException("the dimension " + dim + " is negative");
+            if (dim > 0) given = Math.min(given * dim, Integer.MAX_VALUE + 1L);
+        }
+        if (nnodes % given != 0)
+            throw new MPIException(
+                "the given dimensions hold " + given + " nodes, which does not divide " + nnodes);
         Scratch scratch = Scratch.get();
         long words = Scratch.put(scratch.words(4L * dims.length), dims);
         MPIException.check(Native.call(Native.DIMS_CREATE, nnodes, dims.length, words));

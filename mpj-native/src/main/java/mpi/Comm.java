@@ -11,6 +11,14 @@ import java.util.Map;
 /**
  * A communicator, and messages between two of its ranks.
  *
+ * <p>The methods are those of MPI-1.1: chapter 3 (messages, and packed ones in 3.13) and chapter 5
+ * (communicators; 5.6 intercommunicators, 5.7 attributes).
+ *
+ * <p>Each method throws an MPIException, before the native call, where an argument is null,
+ * negative or out of the buffer's bounds, no rank or tag, freed, or not committed. What the native
+ * library reports is an MPIException with its text. After {@link #Errhandler_set} with {@link
+ * MPI#ERRORS_ARE_FATAL} it ends all processes instead.
+ *
  * <p>A buffer is an array of the datatype's basic type, a {@link java.nio.Buffer}, or a {@link
  * MemorySegment}. Offsets count elements. The library reads and writes direct buffers and native
  * segments in place.
@@ -86,19 +94,25 @@ public class Comm implements Cloneable {
 
     /* ---- what it is */
 
-    /** Number of ranks; of an intercommunicator, of the local group. */
+    /** {@return number of ranks; of an intercommunicator, of the local group} */
     public int Size() throws MPIException {
         enter();
         return size;
     }
 
-    /** This process's rank. */
+    /** {@return this process's rank} */
     public int Rank() throws MPIException {
         enter();
         return rank;
     }
 
-    /** {@link MPI#IDENT}, {@link MPI#CONGRUENT}, {@link MPI#SIMILAR} or {@link MPI#UNEQUAL}. */
+    /**
+     * {@return {@link MPI#IDENT}, {@link MPI#CONGRUENT}, {@link MPI#SIMILAR} or {@link
+     * MPI#UNEQUAL}}
+     *
+     * @param comm1 the first communicator
+     * @param comm2 the second communicator
+     */
     public static int Compare(Comm comm1, Comm comm2) throws MPIException {
         if (comm1 == null || comm2 == null) throw new MPIException("a communicator is null");
         comm1.enter();
@@ -108,19 +122,19 @@ public class Comm implements Cloneable {
         return Native.getInt(scratch.out);
     }
 
-    /** The group of its ranks; of an intercommunicator, the local one. */
+    /** {@return the group of its ranks; of an intercommunicator, the local one} */
     public Group Group() throws MPIException {
         Scratch scratch = enter();
         MPIException.check(Native.call(Native.COMM_GROUP, handle, scratch.out));
         return new Group(Native.getHandle(scratch.out));
     }
 
-    /** Whether this is an intercommunicator. */
+    /** {@return whether this is an intercommunicator} */
     public boolean Test_inter() throws MPIException {
         return integer(Native.COMM_TEST_INTER) != 0;
     }
 
-    /** Whether the communicator is null or has been freed. */
+    /** {@return whether the communicator is null or has been freed} */
     public boolean Is_null() {
         return handle == Native.COMM_NULL;
     }
@@ -140,14 +154,10 @@ public class Comm implements Cloneable {
         return copy;
     }
 
-    /** A duplicate of the communicator; collective. It throws an unchecked exception on errors. */
+    /** {@return a duplicate of the communicator; collective} */
     @Override
     public Object clone() {
-        try {
-            return like(new Comm(duplicate()));
-        } catch (MPIException error) {
-            throw new IllegalStateException(error.getMessage(), error);
-        }
+        return like(new Comm(duplicate()));
     }
 
     /** Frees the communicator; collective. */
@@ -160,7 +170,11 @@ public class Comm implements Cloneable {
         handle = Native.COMM_NULL;
     }
 
-    /** Ends all processes of the communicator with an exit status. */
+    /**
+     * Ends all processes of the communicator with an exit status.
+     *
+     * @param errorcode the exit status
+     */
     public void Abort(int errorcode) throws MPIException {
         enter();
         System.out.flush();
@@ -168,12 +182,16 @@ public class Comm implements Cloneable {
         MPIException.check(Native.call(Native.ABORT, handle, errorcode));
     }
 
-    /** {@link MPI#CART}, {@link MPI#GRAPH} or {@link MPI#UNDEFINED}. */
+    /** {@return {@link MPI#CART}, {@link MPI#GRAPH} or {@link MPI#UNDEFINED}} */
     public int Topo_test() throws MPIException {
         return integer(Native.TOPO_TEST);
     }
 
-    /** Sets what errors of native calls do: raise an MPIException, or end all processes. */
+    /**
+     * Sets what errors of native calls do: raise an MPIException, or end all processes.
+     *
+     * @param errhandler {@link MPI#ERRORS_RETURN} or {@link MPI#ERRORS_ARE_FATAL}
+     */
     public void Errhandler_set(Errhandler errhandler) throws MPIException {
         if (errhandler == null) throw new MPIException("the error handler is null");
         enter();
@@ -181,7 +199,7 @@ public class Comm implements Cloneable {
         this.errhandler = errhandler;
     }
 
-    /** What errors of native calls do. */
+    /** {@return what errors of native calls do} */
     public Errhandler Errhandler_get() throws MPIException {
         enter();
         return errhandler;
@@ -189,12 +207,17 @@ public class Comm implements Cloneable {
 
     /* ---- attributes */
 
-    /** A new key for attributes of any communicator. */
+    /** {@return a new key for attributes of any communicator} */
     public static synchronized int Keyval_create() {
         return nextKey++;
     }
 
-    /** Sets an attribute of this communicator, which its duplicates take over. */
+    /**
+     * Sets an attribute of this communicator, which its duplicates take over.
+     *
+     * @param keyval the attribute's key
+     * @param value the attribute
+     */
     public void Attr_put(int keyval, Object value) throws MPIException {
         enter();
         synchronized (Comm.class) {
@@ -207,7 +230,11 @@ public class Comm implements Cloneable {
         }
     }
 
-    /** Removes an attribute. */
+    /**
+     * Removes an attribute.
+     *
+     * @param keyval the attribute's key
+     */
     public synchronized void Attr_delete(int keyval) throws MPIException {
         enter();
         if (attributes == null || !attributes.containsKey(keyval))
@@ -216,8 +243,10 @@ public class Comm implements Cloneable {
     }
 
     /**
-     * An attribute of this communicator, null if it is not set. {@link MPI#TAG_UB}, {@link
+     * {@return an attribute of this communicator, null if it is not set} {@link MPI#TAG_UB}, {@link
      * MPI#HOST} and {@link MPI#IO} are Integers, {@link MPI#WTIME_IS_GLOBAL} is a Boolean.
+     *
+     * @param keyval the attribute's key
      */
     public Object Attr_get(int keyval) throws MPIException {
         Scratch scratch = enter();
@@ -254,7 +283,16 @@ public class Comm implements Cloneable {
         Reference.reachabilityFence(buf);
     }
 
-    /** Sends a message. */
+    /**
+     * Sends a message.
+     *
+     * @param buf array, Buffer or MemorySegment
+     * @param offset first element in the buffer
+     * @param count items
+     * @param datatype datatype of the items
+     * @param dest rank of the receiver, or {@link MPI#PROC_NULL}
+     * @param tag tag of the message
+     */
     public void Send(Object buf, int offset, int count, Datatype datatype, int dest, int tag)
         throws MPIException {
         Scratch scratch = enter();
@@ -271,25 +309,62 @@ public class Comm implements Cloneable {
         Reference.reachabilityFence(buf);
     }
 
-    /** Sends a message through the buffer of {@link MPI#Buffer_attach}. */
+    /**
+     * Sends a message through the buffer of {@link MPI#Buffer_attach}.
+     *
+     * @param buf array, Buffer or MemorySegment
+     * @param offset first element in the buffer
+     * @param count items
+     * @param datatype datatype of the items
+     * @param dest rank of the receiver, or {@link MPI#PROC_NULL}
+     * @param tag tag of the message
+     */
     public void Bsend(Object buf, int offset, int count, Datatype datatype, int dest, int tag)
         throws MPIException {
         send(Native.BSEND, buf, offset, count, datatype, dest, tag);
     }
 
-    /** Sends a message and returns after its receive has started. */
+    /**
+     * Sends a message and returns after its receive has started.
+     *
+     * @param buf array, Buffer or MemorySegment
+     * @param offset first element in the buffer
+     * @param count items
+     * @param datatype datatype of the items
+     * @param dest rank of the receiver, or {@link MPI#PROC_NULL}
+     * @param tag tag of the message
+     */
     public void Ssend(Object buf, int offset, int count, Datatype datatype, int dest, int tag)
         throws MPIException {
         send(Native.SSEND, buf, offset, count, datatype, dest, tag);
     }
 
-    /** Sends a message whose receive has been posted. */
+    /**
+     * Sends a message whose receive has been posted.
+     *
+     * @param buf array, Buffer or MemorySegment
+     * @param offset first element in the buffer
+     * @param count items
+     * @param datatype datatype of the items
+     * @param dest rank of the receiver, or {@link MPI#PROC_NULL}
+     * @param tag tag of the message
+     */
     public void Rsend(Object buf, int offset, int count, Datatype datatype, int dest, int tag)
         throws MPIException {
         send(Native.RSEND, buf, offset, count, datatype, dest, tag);
     }
 
-    /** Receives a message. */
+    /**
+     * Receives a message.
+     *
+     * @param buf array, Buffer or MemorySegment
+     * @param offset first element in the buffer
+     * @param count items at most
+     * @param datatype datatype of the items
+     * @param source rank of the sender, or {@link MPI#ANY_SOURCE} or {@link MPI#PROC_NULL}
+     * @param tag tag of the message, or {@link MPI#ANY_TAG}
+     * @return source, tag and length of the message
+     */
     public Status Recv(Object buf, int offset, int count, Datatype datatype, int source, int tag)
         throws MPIException {
         Scratch scratch = enter();
@@ -300,14 +375,30 @@ public class Comm implements Cloneable {
         if (elements * (long) datatype.bytes > LONG_BYTES && datatype.plain
             && buf.getClass().isArray() && !(buf instanceof boolean[]))
             return receiveLong(buf, offset, elements, datatype, source, tag, scratch);
-        long memory = Buffers.target(buf, offset, elements, datatype, scratch);
-        MPIException.check(Native.call(
+        long memory = Buffers.targetOfMessage(buf, offset, elements, datatype, scratch);
+        if (Native.OVERRUNS && memory != scratch.receive(0))
+            return receiveInPlace(memory, buf, elements, datatype, source, tag, scratch);
+        scratch.received(Native.call(
             Native.RECV, memory, elements, datatype.handle, source, tag, handle, scratch.status));
         long bytes = Status.bytes(scratch.status, scratch);
         if (elements > 0 && memory == scratch.receive(0))
             Buffers.unpack(buf, offset, bytes / datatype.bytes, datatype, memory);
         Reference.reachabilityFence(buf);
         return Status.of(scratch.status, bytes);
+    }
+
+    /** Waits for a message, of which `scratch` then knows the status; returns its bytes. */
+    private long match(int elements, Datatype datatype, int source, int tag, Scratch scratch)
+        throws MPIException {
+        MPIException.check(
+            Native.call(Native.MPROBE, source, tag, handle, scratch.out, scratch.status));
+        long bytes = Status.bytes(scratch.status, scratch), room = (long) elements * datatype.bytes;
+        if (bytes <= room) return bytes;
+        // Open MPI would write it past the end of the buffer.
+        long memory = scratch.receive(bytes);
+        scratch.received(
+            Native.call(Native.MRECV, memory, bytes, Native.BYTE, scratch.out, scratch.status));
+        throw MPIException.truncated(bytes, room);
     }
 
     /**
@@ -317,16 +408,7 @@ public class Comm implements Cloneable {
      */
     private Status receiveLong(Object buf, int offset, int elements, Datatype datatype, int source,
         int tag, Scratch scratch) throws MPIException {
-        MPIException.check(
-            Native.call(Native.MPROBE, source, tag, handle, scratch.out, scratch.status));
-        long bytes = Status.bytes(scratch.status, scratch);
-        if (bytes > (long) elements * datatype.bytes) {
-            // Open MPI 5.0.7 writes such a message past the end of the buffer.
-            long memory = scratch.receive(bytes);
-            MPIException.check(
-                Native.call(Native.MRECV, memory, bytes, Native.BYTE, scratch.out, scratch.status));
-            throw MPIException.of(Native.ERR_TRUNCATE);
-        }
+        long bytes = match(elements, datatype, source, tag, scratch);
         MemorySegment array = Buffers.segment(buf).asSlice(
             (long) offset * datatype.bytes, (long) elements * datatype.bytes);
         MPIException.check(
@@ -334,7 +416,33 @@ public class Comm implements Cloneable {
         return Status.of(scratch.status, bytes);
     }
 
-    /** Sends one message and receives another. */
+    /** The same for native memory, so that no byte is written past its end. */
+    private Status receiveInPlace(long memory, Object buf, int elements, Datatype datatype,
+        int source, int tag, Scratch scratch) throws MPIException {
+        long bytes = match(elements, datatype, source, tag, scratch);
+        MPIException.check(Native.call(
+            Native.MRECV, memory, elements, datatype.handle, scratch.out, scratch.status));
+        Reference.reachabilityFence(buf);
+        return Status.of(scratch.status, bytes);
+    }
+
+    /**
+     * Sends one message and receives another.
+     *
+     * @param sendbuf array, Buffer or MemorySegment that is sent
+     * @param sendoffset first element in {@code sendbuf}
+     * @param sendcount items that are sent
+     * @param sendtype datatype of the sent items
+     * @param dest rank of the receiver, or {@link MPI#PROC_NULL}
+     * @param sendtag tag of the sent message
+     * @param recvbuf array, Buffer or MemorySegment that receives
+     * @param recvoffset first element in {@code recvbuf}
+     * @param recvcount items at most
+     * @param recvtype datatype of the received items
+     * @param source rank of the sender, or {@link MPI#ANY_SOURCE} or {@link MPI#PROC_NULL}
+     * @param recvtag tag of the received message, or {@link MPI#ANY_TAG}
+     * @return source, tag and length of the received message
+     */
     public Status Sendrecv(Object sendbuf, int sendoffset, int sendcount, Datatype sendtype,
         int dest, int sendtag, Object recvbuf, int recvoffset, int recvcount, Datatype recvtype,
         int source, int recvtag) throws MPIException {
@@ -343,15 +451,19 @@ public class Comm implements Cloneable {
         requireSource(source, recvtag);
         int sent = Buffers.check(sendbuf, sendoffset, sendcount, sendtype);
         int room = Buffers.checkWritable(recvbuf, recvoffset, recvcount, recvtype);
-        if (sendtype.ofObjects() || recvtype.ofObjects()) {
+        if (sendtype.ofObjects() || recvtype.ofObjects()
+            || Native.OVERRUNS && !Buffers.guarded((long) room * recvtype.bytes)
+                && Buffers.isNative(recvbuf) && recvtype.plain) {
             Request request = Isend(sendbuf, sendoffset, sendcount, sendtype, dest, sendtag);
-            Status status = Recv(recvbuf, recvoffset, recvcount, recvtype, source, recvtag);
-            request.Wait();
-            return status;
+            try {
+                return Recv(recvbuf, recvoffset, recvcount, recvtype, source, recvtag);
+            } finally {
+                request.Wait();
+            }
         }
         long from = Buffers.source(sendbuf, sendoffset, sendcount, sent, sendtype, scratch);
-        long to = Buffers.target(recvbuf, recvoffset, room, recvtype, scratch);
-        MPIException.check(Native.call(Native.SENDRECV, from, sent, sendtype.handle, dest, sendtag,
+        long to = Buffers.targetOfMessage(recvbuf, recvoffset, room, recvtype, scratch);
+        scratch.received(Native.call(Native.SENDRECV, from, sent, sendtype.handle, dest, sendtag,
             to, room, recvtype.handle, source, recvtag, handle, scratch.status));
         long bytes = Status.bytes(scratch.status, scratch);
         if (room > 0 && to == scratch.receive(0))
@@ -361,7 +473,19 @@ public class Comm implements Cloneable {
         return Status.of(scratch.status, bytes);
     }
 
-    /** Sends what a buffer holds and receives another message into it. */
+    /**
+     * Sends what a buffer holds and receives another message into it.
+     *
+     * @param buf array, Buffer or MemorySegment
+     * @param offset first element in the buffer
+     * @param count items
+     * @param datatype datatype of the items
+     * @param dest rank of the receiver, or {@link MPI#PROC_NULL}
+     * @param sendtag tag of the sent message
+     * @param source rank of the sender, or {@link MPI#ANY_SOURCE} or {@link MPI#PROC_NULL}
+     * @param recvtag tag of the received message, or {@link MPI#ANY_TAG}
+     * @return source, tag and length of the received message
+     */
     public Status Sendrecv_replace(Object buf, int offset, int count, Datatype datatype, int dest,
         int sendtag, int source, int recvtag) throws MPIException {
         Scratch scratch = enter();
@@ -374,14 +498,20 @@ public class Comm implements Cloneable {
         long size = (long) elements * datatype.bytes;
         long from = scratch.send(size), to = scratch.receive(size);
         if (elements > 0) Buffers.pack(buf, offset, count, datatype, from);
-        MPIException.check(Native.call(Native.SENDRECV, from, elements, datatype.handle, dest,
+        scratch.received(Native.call(Native.SENDRECV, from, elements, datatype.handle, dest,
             sendtag, to, elements, datatype.handle, source, recvtag, handle, scratch.status));
         long bytes = Status.bytes(scratch.status, scratch);
         if (elements > 0) Buffers.unpack(buf, offset, bytes / datatype.bytes, datatype, to);
         return Status.of(scratch.status, bytes);
     }
 
-    /** Waits for a message without receiving it. Its objects are not counted. */
+    /**
+     * Waits for a message without receiving it. Its objects are not counted.
+     *
+     * @param source rank of the sender, or {@link MPI#ANY_SOURCE} or {@link MPI#PROC_NULL}
+     * @param tag tag of the message, or {@link MPI#ANY_TAG}
+     * @return source, tag and length of the message
+     */
     public Status Probe(int source, int tag) throws MPIException {
         Scratch scratch = enter();
         requireSource(source, tag);
@@ -389,7 +519,12 @@ public class Comm implements Cloneable {
         return Status.of(scratch.status, Status.bytes(scratch.status, scratch));
     }
 
-    /** The status of a message that has arrived, null if there is none. */
+    /**
+     * {@return the status of a message that has arrived, null if there is none}
+     *
+     * @param source rank of the sender, or {@link MPI#ANY_SOURCE} or {@link MPI#PROC_NULL}
+     * @param tag tag of the message, or {@link MPI#ANY_TAG}
+     */
     public Status Iprobe(int source, int tag) throws MPIException {
         Scratch scratch = enter();
         requireSource(source, tag);
@@ -432,31 +567,81 @@ public class Comm implements Cloneable {
             tag, scratch);
     }
 
-    /** Starts to send a message. */
+    /**
+     * Starts to send a message.
+     *
+     * @param buf array, Buffer or MemorySegment
+     * @param offset first element in the buffer
+     * @param count items
+     * @param datatype datatype of the items
+     * @param dest rank of the receiver, or {@link MPI#PROC_NULL}
+     * @param tag tag of the message
+     * @return the request, for {@link Request#Wait} or {@link Request#Test}
+     */
     public Request Isend(Object buf, int offset, int count, Datatype datatype, int dest, int tag)
         throws MPIException {
         return isend(Native.ISEND, buf, offset, count, datatype, dest, tag);
     }
 
-    /** Starts to send a message through the buffer of {@link MPI#Buffer_attach}. */
+    /**
+     * Starts to send a message through the buffer of {@link MPI#Buffer_attach}.
+     *
+     * @param buf array, Buffer or MemorySegment
+     * @param offset first element in the buffer
+     * @param count items
+     * @param datatype datatype of the items
+     * @param dest rank of the receiver, or {@link MPI#PROC_NULL}
+     * @param tag tag of the message
+     * @return the request, for {@link Request#Wait} or {@link Request#Test}
+     */
     public Request Ibsend(Object buf, int offset, int count, Datatype datatype, int dest, int tag)
         throws MPIException {
         return isend(Native.IBSEND, buf, offset, count, datatype, dest, tag);
     }
 
-    /** Starts to send a message; it completes after its receive has started. */
+    /**
+     * Starts to send a message; it completes after its receive has started.
+     *
+     * @param buf array, Buffer or MemorySegment
+     * @param offset first element in the buffer
+     * @param count items
+     * @param datatype datatype of the items
+     * @param dest rank of the receiver, or {@link MPI#PROC_NULL}
+     * @param tag tag of the message
+     * @return the request, for {@link Request#Wait} or {@link Request#Test}
+     */
     public Request Issend(Object buf, int offset, int count, Datatype datatype, int dest, int tag)
         throws MPIException {
         return isend(Native.ISSEND, buf, offset, count, datatype, dest, tag);
     }
 
-    /** Starts to send a message whose receive has been posted. */
+    /**
+     * Starts to send a message whose receive has been posted.
+     *
+     * @param buf array, Buffer or MemorySegment
+     * @param offset first element in the buffer
+     * @param count items
+     * @param datatype datatype of the items
+     * @param dest rank of the receiver, or {@link MPI#PROC_NULL}
+     * @param tag tag of the message
+     * @return the request, for {@link Request#Wait} or {@link Request#Test}
+     */
     public Request Irsend(Object buf, int offset, int count, Datatype datatype, int dest, int tag)
         throws MPIException {
         return isend(Native.IRSEND, buf, offset, count, datatype, dest, tag);
     }
 
-    /** Starts to receive a message. */
+    /**
+     * Starts to receive a message.
+     *
+     * @param buf array, Buffer or MemorySegment
+     * @param offset first element in the buffer
+     * @param count items at most
+     * @param datatype datatype of the items
+     * @param source rank of the sender, or {@link MPI#ANY_SOURCE} or {@link MPI#PROC_NULL}
+     * @param tag tag of the message, or {@link MPI#ANY_TAG}
+     * @return the request, for {@link Request#Wait} or {@link Request#Test}
+     */
     public Request Irecv(Object buf, int offset, int count, Datatype datatype, int source, int tag)
         throws MPIException {
         Scratch scratch = enter();
@@ -482,31 +667,81 @@ public class Comm implements Cloneable {
             scratch);
     }
 
-    /** A persistent request that sends what the buffer holds at its start. */
+    /**
+     * A persistent request that sends what the buffer holds at its start.
+     *
+     * @param buf array, Buffer or MemorySegment
+     * @param offset first element in the buffer
+     * @param count items
+     * @param datatype datatype of the items
+     * @param dest rank of the receiver, or {@link MPI#PROC_NULL}
+     * @param tag tag of the message
+     * @return the request, which is not started
+     */
     public Prequest Send_init(Object buf, int offset, int count, Datatype datatype, int dest,
         int tag) throws MPIException {
         return init(Native.SEND_INIT, buf, offset, count, datatype, dest, tag, false);
     }
 
-    /** The same for {@link #Bsend}. */
+    /**
+     * The same for {@link #Bsend}.
+     *
+     * @param buf array, Buffer or MemorySegment
+     * @param offset first element in the buffer
+     * @param count items
+     * @param datatype datatype of the items
+     * @param dest rank of the receiver, or {@link MPI#PROC_NULL}
+     * @param tag tag of the message
+     * @return the request, which is not started
+     */
     public Prequest Bsend_init(Object buf, int offset, int count, Datatype datatype, int dest,
         int tag) throws MPIException {
         return init(Native.BSEND_INIT, buf, offset, count, datatype, dest, tag, false);
     }
 
-    /** The same for {@link #Ssend}. */
+    /**
+     * The same for {@link #Ssend}.
+     *
+     * @param buf array, Buffer or MemorySegment
+     * @param offset first element in the buffer
+     * @param count items
+     * @param datatype datatype of the items
+     * @param dest rank of the receiver, or {@link MPI#PROC_NULL}
+     * @param tag tag of the message
+     * @return the request, which is not started
+     */
     public Prequest Ssend_init(Object buf, int offset, int count, Datatype datatype, int dest,
         int tag) throws MPIException {
         return init(Native.SSEND_INIT, buf, offset, count, datatype, dest, tag, false);
     }
 
-    /** The same for {@link #Rsend}. */
+    /**
+     * The same for {@link #Rsend}.
+     *
+     * @param buf array, Buffer or MemorySegment
+     * @param offset first element in the buffer
+     * @param count items
+     * @param datatype datatype of the items
+     * @param dest rank of the receiver, or {@link MPI#PROC_NULL}
+     * @param tag tag of the message
+     * @return the request, which is not started
+     */
     public Prequest Rsend_init(Object buf, int offset, int count, Datatype datatype, int dest,
         int tag) throws MPIException {
         return init(Native.RSEND_INIT, buf, offset, count, datatype, dest, tag, false);
     }
 
-    /** A persistent request that receives. */
+    /**
+     * A persistent request that receives.
+     *
+     * @param buf array, Buffer or MemorySegment
+     * @param offset first element in the buffer
+     * @param count items at most
+     * @param datatype datatype of the items
+     * @param source rank of the sender, or {@link MPI#ANY_SOURCE} or {@link MPI#PROC_NULL}
+     * @param tag tag of the message, or {@link MPI#ANY_TAG}
+     * @return the request, which is not started
+     */
     public Prequest Recv_init(Object buf, int offset, int count, Datatype datatype, int source,
         int tag) throws MPIException {
         return init(Native.RECV_INIT, buf, offset, count, datatype, source, tag, true);
@@ -514,7 +749,17 @@ public class Comm implements Cloneable {
 
     /* ---- packed messages */
 
-    /** Packs items into `outbuf` from a position on; returns the position after them. */
+    /**
+     * Packs items into {@code outbuf} from a position on; returns the position after them.
+     *
+     * @param inbuf what is read
+     * @param offset first element in the buffer
+     * @param incount items
+     * @param datatype datatype of the items
+     * @param outbuf what is written
+     * @param position first byte in the packed buffer
+     * @return the position after the items
+     */
     public int Pack(Object inbuf, int offset, int incount, Datatype datatype, byte[] outbuf,
         int position) throws MPIException {
         Scratch scratch = enter();
@@ -540,7 +785,17 @@ public class Comm implements Cloneable {
         return position + packed;
     }
 
-    /** Unpacks items from `inbuf` from a position on; returns the position after them. */
+    /**
+     * Unpacks items from {@code inbuf} from a position on; returns the position after them.
+     *
+     * @param inbuf what is read
+     * @param position first byte in the packed buffer
+     * @param outbuf what is written
+     * @param offset first element in the buffer
+     * @param outcount items
+     * @param datatype datatype of the items
+     * @return the position after the items
+     */
     public int Unpack(byte[] inbuf, int position, Object outbuf, int offset, int outcount,
         Datatype datatype) throws MPIException {
         Scratch scratch = enter();
@@ -575,7 +830,12 @@ public class Comm implements Cloneable {
         return position + used;
     }
 
-    /** Bytes at most that {@link #Pack} needs for so many items. */
+    /**
+     * {@return bytes at most that {@link #Pack} needs for so many items}
+     *
+     * @param incount items
+     * @param datatype datatype of the items
+     */
     public int Pack_size(int incount, Datatype datatype) throws MPIException {
         Scratch scratch = enter();
         Datatype.usable(datatype);
@@ -593,8 +853,13 @@ public class Comm implements Cloneable {
     /* ---- intercommunicators */
 
     /**
-     * An intercommunicator between two groups; collective over both. This communicator holds both
-     * leaders.
+     * {@return an intercommunicator between two groups; collective over both} This communicator
+     * holds both leaders.
+     *
+     * @param local_comm the communicator of this side
+     * @param local_leader this side's leader, a rank of {@code local_comm}
+     * @param remote_leader the other side's leader, a rank of this communicator
+     * @param tag tag of the message
      */
     public Intercomm Create_intercomm(Comm local_comm, int local_leader, int remote_leader, int tag)
         throws MPIException {

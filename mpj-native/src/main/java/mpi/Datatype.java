@@ -6,6 +6,10 @@ import java.util.Arrays;
 /**
  * A datatype: elements of one basic type, at offsets within an array.
  *
+ * <p>The constructors are those of MPI-1.1, section 3.12. They throw an MPIException where an array
+ * or the old datatype is null, a count is negative, arrays differ in length, parts differ in their
+ * basic type, or an offset is more than an int.
+ *
  * <p>Offsets, strides and extents count elements of the array, as mpiJava 1.2 has it. The elements
  * of a derived type are packed before they are sent, so that the native library only sees basic
  * types, and any matching type of another language can receive them.
@@ -73,10 +77,9 @@ public class Datatype {
     }
 
     private Datatype(Map map) throws MPIException {
-        if (map.kind == null)
-            throw new MPIException("a datatype needs at least one element of a basic type");
-        Datatype base = map.base;
-        kind = map.kind;
+        // A type without elements fits any buffer.
+        Datatype base = map.kind == null ? MPI.BYTE : map.base;
+        kind = base.kind;
         handle = base.handle;
         reduced = base.reduced;
         bytes = kind.bytes;
@@ -124,12 +127,18 @@ public class Datatype {
                 else upper = upper == null ? at : Math.max(upper, at);
                 return;
             }
-            if (kind != null && kind != type.kind)
+            if (kind != null && type.size > 0 && kind != type.kind)
                 throw new MPIException("a datatype of " + kind + " cannot hold one of " + type.kind
                     + ": all parts need the same basic type");
-            kind = type.kind;
-            if (base == null) base = type;
+            if (kind == null && type.size > 0) {
+                kind = type.kind;
+                base = type;
+            }
             int extent = type.Extent();
+            if (type.plain && !type.lowerMarked && !type.upperMarked) {
+                run(offset, fits((long) count * type.size, "elements of the datatype"));
+                return;
+            }
             for (int i = 0; i < count; i++) {
                 long start = offset + (long) i * extent;
                 if (type.runs == null) run(start, type.size);
@@ -177,20 +186,42 @@ public class Datatype {
         return array;
     }
 
-    /** {@code count} items of a type that follow each other. */
+    /**
+     * {@code count} items of a type that follow each other.
+     *
+     * @param count items
+     * @param oldtype datatype of the items
+     * @return the datatype, to be committed
+     */
     public static Datatype Contiguous(int count, Datatype oldtype) throws MPIException {
         notNegative("count", count);
         return Vector(1, count, 1, oldtype);
     }
 
-    /** {@code count} blocks of items, with starts {@code stride} items apart. */
+    /**
+     * {@code count} blocks of items, with starts {@code stride} items apart.
+     *
+     * @param count blocks
+     * @param blocklength items of a block
+     * @param stride from the start of a block to the next
+     * @param oldtype datatype of the items
+     * @return the datatype, to be committed
+     */
     public static Datatype Vector(int count, int blocklength, int stride, Datatype oldtype)
         throws MPIException {
         if (oldtype == null) throw new MPIException("the old datatype is null");
         return strided(count, blocklength, (long) stride * oldtype.Extent(), oldtype);
     }
 
-    /** {@code count} blocks of items, with starts {@code stride} array elements apart. */
+    /**
+     * {@code count} blocks of items, with starts {@code stride} array elements apart.
+     *
+     * @param count blocks
+     * @param blocklength items of a block
+     * @param stride from the start of a block to the next
+     * @param oldtype datatype of the items
+     * @return the datatype, to be committed
+     */
     public static Datatype Hvector(int count, int blocklength, int stride, Datatype oldtype)
         throws MPIException {
         return strided(count, blocklength, stride, oldtype);
@@ -198,23 +229,41 @@ public class Datatype {
 
     private static Datatype strided(int count, int blocklength, long stride, Datatype oldtype)
         throws MPIException {
+        if (oldtype == null) throw new MPIException("the old datatype is null");
         notNegative("count", count);
         notNegative("block length", blocklength);
         Map map = new Map();
-        map.kind = oldtype == null ? null : oldtype.kind;
+        map.kind = oldtype.kind;
         map.base = oldtype;
-        for (int i = 0; i < count; i++) map.add(oldtype, i * stride, blocklength);
+        if (blocklength > 0 && stride == (long) blocklength * oldtype.Extent())
+            map.add(oldtype, 0, fits((long) count * blocklength, "items of the datatype"));
+        else if (blocklength > 0)
+            for (int i = 0; i < count; i++) map.add(oldtype, i * stride, blocklength);
         return new Datatype(map);
     }
 
-    /** Blocks of items at displacements that count items. */
+    /**
+     * Blocks of items at displacements that count items.
+     *
+     * @param array_of_blocklengths items of each block
+     * @param array_of_displacements start of each block
+     * @param oldtype datatype of the items
+     * @return the datatype, to be committed
+     */
     public static Datatype Indexed(int[] array_of_blocklengths, int[] array_of_displacements,
         Datatype oldtype) throws MPIException {
         if (oldtype == null) throw new MPIException("the old datatype is null");
         return indexed(array_of_blocklengths, array_of_displacements, oldtype.Extent(), oldtype);
     }
 
-    /** Blocks of items at displacements that count array elements. */
+    /**
+     * Blocks of items at displacements that count array elements.
+     *
+     * @param array_of_blocklengths items of each block
+     * @param array_of_displacements start of each block
+     * @param oldtype datatype of the items
+     * @return the datatype, to be committed
+     */
     public static Datatype Hindexed(int[] array_of_blocklengths, int[] array_of_displacements,
         Datatype oldtype) throws MPIException {
         return indexed(array_of_blocklengths, array_of_displacements, 1, oldtype);
@@ -224,8 +273,9 @@ public class Datatype {
         throws MPIException {
         lengths("displacements", present(lengths, "block lengths").length,
             present(displacements, "displacements").length);
+        if (oldtype == null) throw new MPIException("the old datatype is null");
         Map map = new Map();
-        map.kind = oldtype == null ? null : oldtype.kind;
+        map.kind = oldtype.kind;
         map.base = oldtype;
         for (int i = 0; i < lengths.length; i++)
             map.add(oldtype, (long) displacements[i] * unit, lengths[i]);
@@ -235,6 +285,11 @@ public class Datatype {
     /**
      * Blocks of several types at displacements that count array elements. All types need the same
      * basic type, apart from the markers {@link MPI#LB} and {@link MPI#UB}.
+     *
+     * @param array_of_blocklengths items of each block
+     * @param array_of_displacements start of each block
+     * @param array_of_types datatype of each block
+     * @return the datatype, to be committed
      */
     public static Datatype Struct(int[] array_of_blocklengths, int[] array_of_displacements,
         Datatype[] array_of_types) throws MPIException {
@@ -247,22 +302,22 @@ public class Datatype {
         return new Datatype(map);
     }
 
-    /** Array elements from the start of an item to that of the next. */
+    /** {@return array elements from the start of an item to that of the next} */
     public int Extent() {
         return upper - lower;
     }
 
-    /** Elements of an item, without gaps. */
+    /** {@return elements of an item, without gaps} */
     public int Size() {
         return size;
     }
 
-    /** Array elements from the start of an item to its lower bound. */
+    /** {@return array elements from the start of an item to its lower bound} */
     public int Lb() {
         return lower;
     }
 
-    /** Array elements from the start of an item to its upper bound. */
+    /** {@return array elements from the start of an item to its upper bound} */
     public int Ub() {
         return upper;
     }

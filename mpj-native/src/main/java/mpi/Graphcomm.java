@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 package mpi;
 
-/** A communicator with a graph topology. */
+/**
+ * A communicator with a graph topology (MPI-1.1, section 6.5).
+ *
+ * <p>Errors are as in {@link Comm}: more nodes than processes, an index that falls, edges to nodes
+ * that are not there.
+ */
 public class Graphcomm extends Intracomm {
     Graphcomm(long handle) throws MPIException {
         super(handle);
@@ -9,15 +14,13 @@ public class Graphcomm extends Intracomm {
 
     @Override
     public Object clone() {
-        try {
-            return like(new Graphcomm(duplicate()));
-        } catch (MPIException error) {
-            throw new IllegalStateException(error.getMessage(), error);
-        }
+        return like(new Graphcomm(duplicate()));
     }
 
-    static void requireShape(int[] index, int[] edges) throws MPIException {
+    static void requireShape(int[] index, int[] edges, int size) throws MPIException {
         if (index == null || edges == null) throw new MPIException("the index or edges are null");
+        if (index.length > size)
+            throw new MPIException("the topology needs more than the " + size + " processes");
         int before = 0;
         for (int end : index) {
             if (end < before || end > edges.length)
@@ -37,7 +40,7 @@ public class Graphcomm extends Intracomm {
         return values;
     }
 
-    /** The topology. */
+    /** {@return the topology} */
     public GraphParms Get() throws MPIException {
         Scratch scratch = enter();
         MPIException.check(Native.call(Native.GRAPHDIMS_GET, handle, scratch.out, scratch.out + 8));
@@ -48,7 +51,11 @@ public class Graphcomm extends Intracomm {
         return new GraphParms(ints(words, nodes), ints(words + 4L * nodes, edges));
     }
 
-    /** The neighbours of a rank. */
+    /**
+     * {@return the neighbours of a rank}
+     *
+     * @param rank a rank of this communicator
+     */
     public int[] Neighbours(int rank) throws MPIException {
         Scratch scratch = enter();
         requireRank(rank, "rank");
@@ -59,10 +66,15 @@ public class Graphcomm extends Intracomm {
         return ints(words, n);
     }
 
-    /** The best rank of this process in a topology, {@link MPI#UNDEFINED} if it has none. */
+    /**
+     * {@return the best rank of this process in a topology, {@link MPI#UNDEFINED} if it has none}
+     *
+     * @param index for each node, the number of neighbours of all nodes up to it
+     * @param edges neighbours of all nodes, one node after the other
+     */
     public int Map(int[] index, int[] edges) throws MPIException {
         Scratch scratch = enter();
-        requireShape(index, edges);
+        requireShape(index, edges, Size());
         long words = scratch.words(4L * (index.length + edges.length));
         Scratch.put(words, index);
         Scratch.put(words + 4L * index.length, edges);

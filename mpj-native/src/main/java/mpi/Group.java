@@ -3,7 +3,11 @@ package mpi;
 
 import java.lang.invoke.MethodHandle;
 
-/** An ordered set of processes. */
+/**
+ * An ordered set of processes (MPI-1.1, section 5.3).
+ *
+ * <p>A method throws an MPIException where a group is null or freed, or a rank is not in it.
+ */
 public class Group {
     private long handle;
 
@@ -24,17 +28,17 @@ public class Group {
         return Native.getInt(out);
     }
 
-    /** Number of processes. */
+    /** {@return number of processes} */
     public int Size() throws MPIException {
         return integer(Native.GROUP_SIZE);
     }
 
-    /** This process's rank, {@link MPI#UNDEFINED} if it is not in the group. */
+    /** {@return this process's rank, {@link MPI#UNDEFINED} if it is not in the group} */
     public int Rank() throws MPIException {
         return integer(Native.GROUP_RANK);
     }
 
-    /** Whether the group has been freed. */
+    /** {@return whether the group has been freed} */
     public boolean Is_null() {
         return handle == Native.GROUP_NULL;
     }
@@ -62,22 +66,42 @@ public class Group {
         return new Group(Native.getHandle(out));
     }
 
-    /** All of the first group, then those of the second that are not in the first. */
+    /**
+     * {@return all of the first group, then those of the second that are not in the first}
+     *
+     * @param group1 the first group
+     * @param group2 the second group
+     */
     public static Group Union(Group group1, Group group2) throws MPIException {
         return combine(Native.GROUP_UNION, group1, group2);
     }
 
-    /** Those of the first group that are in the second too. */
+    /**
+     * {@return those of the first group that are in the second too}
+     *
+     * @param group1 the first group
+     * @param group2 the second group
+     */
     public static Group Intersection(Group group1, Group group2) throws MPIException {
         return combine(Native.GROUP_INTERSECTION, group1, group2);
     }
 
-    /** Those of the first group that are not in the second. */
+    /**
+     * {@return those of the first group that are not in the second}
+     *
+     * @param group1 the first group
+     * @param group2 the second group
+     */
     public static Group Difference(Group group1, Group group2) throws MPIException {
         return combine(Native.GROUP_DIFFERENCE, group1, group2);
     }
 
-    /** {@link MPI#IDENT}, {@link MPI#SIMILAR} or {@link MPI#UNEQUAL}. */
+    /**
+     * {@return {@link MPI#IDENT}, {@link MPI#SIMILAR} or {@link MPI#UNEQUAL}}
+     *
+     * @param group1 the first group
+     * @param group2 the second group
+     */
     public static int Compare(Group group1, Group group2) throws MPIException {
         long out = Scratch.get().out;
         MPIException.check(Native.call(
@@ -85,7 +109,13 @@ public class Group {
         return Native.getInt(out);
     }
 
-    /** The ranks that processes of the first group have in the second. */
+    /**
+     * {@return the ranks that processes of the first group have in the second}
+     *
+     * @param group1 the first group
+     * @param ranks1 ranks of the first group
+     * @param group2 the second group
+     */
     public static int[] Translate_ranks(Group group1, int[] ranks1, Group group2)
         throws MPIException {
         int n = present(group1).ranks(ranks1, true).length;
@@ -114,22 +144,38 @@ public class Group {
         return new Group(Native.getHandle(scratch.out));
     }
 
-    /** The processes with these ranks, in this order. */
+    /**
+     * {@return the processes with these ranks, in this order}
+     *
+     * @param ranks ranks of this group
+     */
     public Group Incl(int[] ranks) throws MPIException {
         return of(Native.GROUP_INCL, ranks(ranks, false), ranks.length);
     }
 
-    /** All processes but those with these ranks. */
+    /**
+     * {@return all processes but those with these ranks}
+     *
+     * @param ranks ranks of this group
+     */
     public Group Excl(int[] ranks) throws MPIException {
         return of(Native.GROUP_EXCL, ranks(ranks, false), ranks.length);
     }
 
-    /** The processes of ranges, each a first rank, a last rank and a stride. */
+    /**
+     * {@return the processes of ranges, each a first rank, a last rank and a stride}
+     *
+     * @param ranges triples of a first rank, a last rank and a stride
+     */
     public Group Range_incl(int[][] ranges) throws MPIException {
         return of(Native.GROUP_RANGE_INCL, flat(ranges), ranges.length);
     }
 
-    /** All processes but those of ranges, each a first rank, a last rank and a stride. */
+    /**
+     * {@return all processes but those of ranges, each a first rank, a last rank and a stride}
+     *
+     * @param ranges triples of a first rank, a last rank and a stride
+     */
     public Group Range_excl(int[][] ranges) throws MPIException {
         return of(Native.GROUP_RANGE_EXCL, flat(ranges), ranges.length);
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 package mpi;
 
-/** A communicator between two groups. */
+/** A communicator between two groups (MPI-1.1, section 5.6). Errors are as in {@link Comm}. */
 public class Intercomm extends Comm {
     Intercomm(long handle) throws MPIException {
         super(handle);
@@ -9,26 +9,26 @@ public class Intercomm extends Comm {
 
     @Override
     public Object clone() {
-        try {
-            return like(new Intercomm(duplicate()));
-        } catch (MPIException error) {
-            throw new IllegalStateException(error.getMessage(), error);
-        }
+        return like(new Intercomm(duplicate()));
     }
 
-    /** Number of ranks of the remote group. */
+    /** {@return number of ranks of the remote group} */
     public int Remote_size() throws MPIException {
         return integer(Native.COMM_REMOTE_SIZE);
     }
 
-    /** The remote group. */
+    /** {@return the remote group} */
     public Group Remote_group() throws MPIException {
         Scratch scratch = enter();
         MPIException.check(Native.call(Native.COMM_REMOTE_GROUP, handle, scratch.out));
         return new Group(Native.getHandle(scratch.out));
     }
 
-    /** One communicator of both groups, the one with {@code high} last; collective. */
+    /**
+     * {@return one communicator of both groups, the one with {@code high} last; collective}
+     *
+     * @param high whether this group's ranks come last
+     */
     public Intracomm Merge(boolean high) throws MPIException {
         Scratch scratch = enter();
         MPIException.check(Native.call(Native.INTERCOMM_MERGE, handle, high ? 1 : 0, scratch.out));

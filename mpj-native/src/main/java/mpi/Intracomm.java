@@ -4,7 +4,13 @@ package mpi;
 import java.lang.ref.Reference;
 import java.util.Arrays;
 
-/** A communicator of one group, and its collective operations. */
+/**
+ * A communicator of one group, and its collective operations (MPI-1.1, chapter 4; constructors of
+ * communicators in 5.4, of topologies in 6.5).
+ *
+ * <p>All ranks have to call a collective operation, in the same order. Errors are as in {@link
+ * Comm}. Counts that do not fit each other are an error too, where one rank can see them.
+ */
 public class Intracomm extends Comm {
     Intracomm(long handle) throws MPIException {
         super(handle);
@@ -12,11 +18,7 @@ public class Intracomm extends Comm {
 
     @Override
     public Object clone() {
-        try {
-            return like(new Intracomm(duplicate()));
-        } catch (MPIException error) {
-            throw new IllegalStateException(error.getMessage(), error);
-        }
+        return like(new Intracomm(duplicate()));
     }
 
     /* ---- other communicators */
@@ -25,7 +27,11 @@ public class Intracomm extends Comm {
         return handle == Native.COMM_NULL ? null : new Intracomm(handle);
     }
 
-    /** A communicator of a group of these ranks; collective. Other ranks get null. */
+    /**
+     * {@return a communicator of a group of these ranks; collective} Other ranks get null.
+     *
+     * @param group a group of ranks of this communicator
+     */
     public Intracomm Create(Group group) throws MPIException {
         Scratch scratch = enter();
         if (group == null) throw new MPIException("the group is null");
@@ -34,8 +40,11 @@ public class Intracomm extends Comm {
     }
 
     /**
-     * A communicator of the ranks with the same color, in the order of their keys; collective.
-     * Ranks with the color {@link MPI#UNDEFINED} get null.
+     * {@return a communicator of the ranks with the same color, in the order of their keys;
+     * collective} Ranks with the color {@link MPI#UNDEFINED} get null.
+     *
+     * @param color ranks with the same one get one communicator, or {@link MPI#UNDEFINED}
+     * @param key order of the ranks; equal ones keep their order
      */
     public Intracomm Split(int color, int key) throws MPIException {
         Scratch scratch = enter();
@@ -45,11 +54,18 @@ public class Intracomm extends Comm {
         return orNull(Native.getHandle(scratch.out));
     }
 
-    /** A communicator with a Cartesian topology; collective. Ranks outside of it get null. */
+    /**
+     * {@return a communicator with a Cartesian topology; collective} Ranks outside of it get null.
+     *
+     * @param dims processes along each dimension
+     * @param periods whether each dimension is periodic
+     * @param reorder whether ranks may be changed
+     */
     public Cartcomm Create_cart(int[] dims, boolean[] periods, boolean reorder)
         throws MPIException {
         Scratch scratch = enter();
         Cartcomm.requireShape(dims, periods);
+        Cartcomm.requireProcesses(dims, Size());
         long words = Cartcomm.shape(scratch, dims, periods);
         MPIException.check(Native.call(Native.CART_CREATE, handle, dims.length, words,
             words + 4L * dims.length, reorder ? 1 : 0, scratch.out));
@@ -57,10 +73,16 @@ public class Intracomm extends Comm {
         return created == Native.COMM_NULL ? null : new Cartcomm(created);
     }
 
-    /** A communicator with a graph topology; collective. Ranks outside of it get null. */
+    /**
+     * {@return a communicator with a graph topology; collective} Ranks outside of it get null.
+     *
+     * @param index for each node, the number of neighbours of all nodes up to it
+     * @param edges neighbours of all nodes, one node after the other
+     * @param reorder whether ranks may be changed
+     */
     public Graphcomm Create_graph(int[] index, int[] edges, boolean reorder) throws MPIException {
         Scratch scratch = enter();
-        Graphcomm.requireShape(index, edges);
+        Graphcomm.requireShape(index, edges, Size());
         long words = scratch.words(4L * (index.length + edges.length));
         Scratch.put(words, index);
         Scratch.put(words + 4L * index.length, edges);
@@ -183,6 +205,19 @@ public class Intracomm extends Comm {
             throw new MPIException("objects can only be sent to objects");
     }
 
+    /**
+     * Checks that what a rank sends to itself is as long as what it receives. Native libraries wait
+     * for ever or write past the end where it is not.
+     */
+    private static void requireOwnPart(
+        int sendcount, Datatype sendtype, int recvcount, Datatype recvtype) throws MPIException {
+        long sent = (long) sendcount * sendtype.size * sendtype.bytes;
+        long room = (long) recvcount * recvtype.size * recvtype.bytes;
+        if (sent != room && !sendtype.ofObjects())
+            throw new MPIException(
+                "this rank sends itself " + sent + " bytes, but receives " + room);
+    }
+
     /* ---- operations that move data */
 
     /** Returns when all ranks have called it. */
@@ -191,7 +226,15 @@ public class Intracomm extends Comm {
         MPIException.check(Native.call(Native.BARRIER, handle));
     }
 
-    /** Sends the root's items to all ranks. */
+    /**
+     * Sends the root's items to all ranks.
+     *
+     * @param buf array, Buffer or MemorySegment
+     * @param offset first element in the buffer
+     * @param count items
+     * @param type datatype of the items
+     * @param root rank of the root
+     */
     public void Bcast(Object buf, int offset, int count, Datatype type, int root)
         throws MPIException {
         Scratch scratch = enter();
@@ -210,7 +253,19 @@ public class Intracomm extends Comm {
         Reference.reachabilityFence(buf);
     }
 
-    /** Collects a part of each rank at the root, in the order of the ranks. */
+    /**
+     * Collects a part of each rank at the root, in the order of the ranks.
+     *
+     * @param sendbuf array, Buffer or MemorySegment that is sent
+     * @param sendoffset first element in {@code sendbuf}
+     * @param sendcount items that are sent
+     * @param sendtype datatype of the sent items
+     * @param recvbuf array, Buffer or MemorySegment that receives
+     * @param recvoffset first element in {@code recvbuf}
+     * @param recvcount items from each rank
+     * @param recvtype datatype of the received items
+     * @param root rank of the root
+     */
     public void Gather(Object sendbuf, int sendoffset, int sendcount, Datatype sendtype,
         Object recvbuf, int recvoffset, int recvcount, Datatype recvtype, int root)
         throws MPIException {
@@ -219,6 +274,7 @@ public class Intracomm extends Comm {
         boolean receives = Rank() == root;
         int sent = Buffers.check(sendbuf, sendoffset, sendcount, sendtype);
         int room = receives ? checkAll(recvbuf, recvoffset, recvcount, recvtype, true) : 0;
+        if (receives) requireOwnPart(sendcount, sendtype, recvcount, recvtype);
         if (sendtype.ofObjects()) {
             if (receives) sameKind(sendtype, recvtype);
             Objects.move(this, sendbuf, sendoffset, ints(1, sendcount), ints(1, 0), sendtype,
@@ -235,7 +291,20 @@ public class Intracomm extends Comm {
         Reference.reachabilityFence(sendbuf);
     }
 
-    /** The same with parts of several lengths, at displacements that count items. */
+    /**
+     * The same with parts of several lengths, at displacements that count items.
+     *
+     * @param sendbuf array, Buffer or MemorySegment that is sent
+     * @param sendoffset first element in {@code sendbuf}
+     * @param sendcount items that are sent
+     * @param sendtype datatype of the sent items
+     * @param recvbuf array, Buffer or MemorySegment that receives
+     * @param recvoffset first element in {@code recvbuf}
+     * @param recvcounts items from each rank
+     * @param displs start of each rank's part, in items from the offset
+     * @param recvtype datatype of the received items
+     * @param root rank of the root
+     */
     public void Gatherv(Object sendbuf, int sendoffset, int sendcount, Datatype sendtype,
         Object recvbuf, int recvoffset, int[] recvcounts, int[] displs, Datatype recvtype, int root)
         throws MPIException {
@@ -244,6 +313,7 @@ public class Intracomm extends Comm {
         boolean receives = Rank() == root;
         int sent = Buffers.check(sendbuf, sendoffset, sendcount, sendtype);
         if (receives) checkParts(recvbuf, recvoffset, recvcounts, displs, recvtype, true);
+        if (receives) requireOwnPart(sendcount, sendtype, recvcounts[root], recvtype);
         if (sendtype.ofObjects()) {
             if (receives) sameKind(sendtype, recvtype);
             Objects.move(this, sendbuf, sendoffset, ints(1, sendcount), ints(1, 0), sendtype,
@@ -263,7 +333,19 @@ public class Intracomm extends Comm {
         Reference.reachabilityFence(recvbuf);
     }
 
-    /** Sends a part of the root's items to each rank, in the order of the ranks. */
+    /**
+     * Sends a part of the root's items to each rank, in the order of the ranks.
+     *
+     * @param sendbuf array, Buffer or MemorySegment that is sent
+     * @param sendoffset first element in {@code sendbuf}
+     * @param sendcount items to each rank
+     * @param sendtype datatype of the sent items
+     * @param recvbuf array, Buffer or MemorySegment that receives
+     * @param recvoffset first element in {@code recvbuf}
+     * @param recvcount items that are received
+     * @param recvtype datatype of the received items
+     * @param root rank of the root
+     */
     public void Scatter(Object sendbuf, int sendoffset, int sendcount, Datatype sendtype,
         Object recvbuf, int recvoffset, int recvcount, Datatype recvtype, int root)
         throws MPIException {
@@ -272,6 +354,7 @@ public class Intracomm extends Comm {
         boolean sends = Rank() == root;
         int sent = sends ? checkAll(sendbuf, sendoffset, sendcount, sendtype, false) : 0;
         int room = Buffers.checkWritable(recvbuf, recvoffset, recvcount, recvtype);
+        if (sends) requireOwnPart(sendcount, sendtype, recvcount, recvtype);
         if (recvtype.ofObjects()) {
             if (sends) sameKind(sendtype, recvtype);
             Objects.move(this, sendbuf, sendoffset, ints(Size(), sendcount),
@@ -289,7 +372,20 @@ public class Intracomm extends Comm {
         Reference.reachabilityFence(sendbuf);
     }
 
-    /** The same with parts of several lengths, at displacements that count items. */
+    /**
+     * The same with parts of several lengths, at displacements that count items.
+     *
+     * @param sendbuf array, Buffer or MemorySegment that is sent
+     * @param sendoffset first element in {@code sendbuf}
+     * @param sendcounts items to each rank
+     * @param displs start of each rank's part, in items from the offset
+     * @param sendtype datatype of the sent items
+     * @param recvbuf array, Buffer or MemorySegment that receives
+     * @param recvoffset first element in {@code recvbuf}
+     * @param recvcount items that are received
+     * @param recvtype datatype of the received items
+     * @param root rank of the root
+     */
     public void Scatterv(Object sendbuf, int sendoffset, int[] sendcounts, int[] displs,
         Datatype sendtype, Object recvbuf, int recvoffset, int recvcount, Datatype recvtype,
         int root) throws MPIException {
@@ -298,6 +394,7 @@ public class Intracomm extends Comm {
         boolean sends = Rank() == root;
         if (sends) checkParts(sendbuf, sendoffset, sendcounts, displs, sendtype, false);
         int room = Buffers.checkWritable(recvbuf, recvoffset, recvcount, recvtype);
+        if (sends) requireOwnPart(sendcounts[root], sendtype, recvcount, recvtype);
         if (recvtype.ofObjects()) {
             if (sends) sameKind(sendtype, recvtype);
             Objects.move(this, sendbuf, sendoffset, sendcounts, displs, sendtype, recvbuf,
@@ -316,13 +413,25 @@ public class Intracomm extends Comm {
         Reference.reachabilityFence(sendbuf);
     }
 
-    /** Collects a part of each rank at all ranks, in the order of the ranks. */
+    /**
+     * Collects a part of each rank at all ranks, in the order of the ranks.
+     *
+     * @param sendbuf array, Buffer or MemorySegment that is sent
+     * @param sendoffset first element in {@code sendbuf}
+     * @param sendcount items that are sent
+     * @param sendtype datatype of the sent items
+     * @param recvbuf array, Buffer or MemorySegment that receives
+     * @param recvoffset first element in {@code recvbuf}
+     * @param recvcount items from each rank
+     * @param recvtype datatype of the received items
+     */
     public void Allgather(Object sendbuf, int sendoffset, int sendcount, Datatype sendtype,
         Object recvbuf, int recvoffset, int recvcount, Datatype recvtype) throws MPIException {
         Scratch scratch = enter();
         int sent = Buffers.check(sendbuf, sendoffset, sendcount, sendtype);
         int room = checkAll(recvbuf, recvoffset, recvcount, recvtype, true);
         sameKind(sendtype, recvtype);
+        requireOwnPart(sendcount, sendtype, recvcount, recvtype);
         if (sendtype.ofObjects()) {
             Objects.move(this, sendbuf, sendoffset, ints(1, sendcount), ints(1, 0), sendtype,
                 recvbuf, recvoffset, ints(Size(), recvcount), steps(Size(), recvcount), recvtype,
@@ -337,7 +446,19 @@ public class Intracomm extends Comm {
         Reference.reachabilityFence(sendbuf);
     }
 
-    /** The same with parts of several lengths, at displacements that count items. */
+    /**
+     * The same with parts of several lengths, at displacements that count items.
+     *
+     * @param sendbuf array, Buffer or MemorySegment that is sent
+     * @param sendoffset first element in {@code sendbuf}
+     * @param sendcount items that are sent
+     * @param sendtype datatype of the sent items
+     * @param recvbuf array, Buffer or MemorySegment that receives
+     * @param recvoffset first element in {@code recvbuf}
+     * @param recvcounts items from each rank
+     * @param displs start of each rank's part, in items from the offset
+     * @param recvtype datatype of the received items
+     */
     public void Allgatherv(Object sendbuf, int sendoffset, int sendcount, Datatype sendtype,
         Object recvbuf, int recvoffset, int[] recvcounts, int[] displs, Datatype recvtype)
         throws MPIException {
@@ -345,6 +466,7 @@ public class Intracomm extends Comm {
         int sent = Buffers.check(sendbuf, sendoffset, sendcount, sendtype);
         checkParts(recvbuf, recvoffset, recvcounts, displs, recvtype, true);
         sameKind(sendtype, recvtype);
+        requireOwnPart(sendcount, sendtype, recvcounts[Rank()], recvtype);
         if (sendtype.ofObjects()) {
             Objects.move(this, sendbuf, sendoffset, ints(1, sendcount), ints(1, 0), sendtype,
                 recvbuf, recvoffset, recvcounts, displs, recvtype, true, -1, -1);
@@ -361,13 +483,25 @@ public class Intracomm extends Comm {
         Reference.reachabilityFence(recvbuf);
     }
 
-    /** Sends a part to each rank and receives one of each. */
+    /**
+     * Sends a part to each rank and receives one of each.
+     *
+     * @param sendbuf array, Buffer or MemorySegment that is sent
+     * @param sendoffset first element in {@code sendbuf}
+     * @param sendcount items to each rank
+     * @param sendtype datatype of the sent items
+     * @param recvbuf array, Buffer or MemorySegment that receives
+     * @param recvoffset first element in {@code recvbuf}
+     * @param recvcount items from each rank
+     * @param recvtype datatype of the received items
+     */
     public void Alltoall(Object sendbuf, int sendoffset, int sendcount, Datatype sendtype,
         Object recvbuf, int recvoffset, int recvcount, Datatype recvtype) throws MPIException {
         Scratch scratch = enter();
         int sent = checkAll(sendbuf, sendoffset, sendcount, sendtype, false);
         int room = checkAll(recvbuf, recvoffset, recvcount, recvtype, true);
         sameKind(sendtype, recvtype);
+        requireOwnPart(sendcount, sendtype, recvcount, recvtype);
         int ranks = Size();
         if (sendtype.ofObjects()) {
             Objects.move(this, sendbuf, sendoffset, ints(ranks, sendcount), steps(ranks, sendcount),
@@ -383,7 +517,20 @@ public class Intracomm extends Comm {
         Reference.reachabilityFence(sendbuf);
     }
 
-    /** The same with parts of several lengths, at displacements that count items. */
+    /**
+     * The same with parts of several lengths, at displacements that count items.
+     *
+     * @param sendbuf array, Buffer or MemorySegment that is sent
+     * @param sendoffset first element in {@code sendbuf}
+     * @param sendcounts items to each rank
+     * @param sdispls start of the part to each rank, in items from the offset
+     * @param sendtype datatype of the sent items
+     * @param recvbuf array, Buffer or MemorySegment that receives
+     * @param recvoffset first element in {@code recvbuf}
+     * @param recvcounts items from each rank
+     * @param rdispls start of the part from each rank, in items from the offset
+     * @param recvtype datatype of the received items
+     */
     public void Alltoallv(Object sendbuf, int sendoffset, int[] sendcounts, int[] sdispls,
         Datatype sendtype, Object recvbuf, int recvoffset, int[] recvcounts, int[] rdispls,
         Datatype recvtype) throws MPIException {
@@ -391,6 +538,7 @@ public class Intracomm extends Comm {
         checkParts(sendbuf, sendoffset, sendcounts, sdispls, sendtype, false);
         checkParts(recvbuf, recvoffset, recvcounts, rdispls, recvtype, true);
         sameKind(sendtype, recvtype);
+        requireOwnPart(sendcounts[Rank()], sendtype, recvcounts[Rank()], recvtype);
         if (sendtype.ofObjects()) {
             Objects.move(this, sendbuf, sendoffset, sendcounts, sdispls, sendtype, recvbuf,
                 recvoffset, recvcounts, rdispls, recvtype, false, -1, -1);
@@ -415,7 +563,18 @@ public class Intracomm extends Comm {
         return op;
     }
 
-    /** Reduces the items of all ranks, one by one, to the root. */
+    /**
+     * Reduces the items of all ranks, one by one, to the root.
+     *
+     * @param sendbuf array, Buffer or MemorySegment that is sent
+     * @param sendoffset first element in {@code sendbuf}
+     * @param recvbuf array, Buffer or MemorySegment that receives
+     * @param recvoffset first element in {@code recvbuf}
+     * @param count items
+     * @param datatype datatype of the items
+     * @param op the operation
+     * @param root rank of the root
+     */
     public void Reduce(Object sendbuf, int sendoffset, Object recvbuf, int recvoffset, int count,
         Datatype datatype, Op op, int root) throws MPIException {
         Scratch scratch = enter();
@@ -439,14 +598,34 @@ public class Intracomm extends Comm {
         Reference.reachabilityFence(sendbuf);
     }
 
-    /** Reduces the items of all ranks, one by one, to all ranks. */
+    /**
+     * Reduces the items of all ranks, one by one, to all ranks.
+     *
+     * @param sendbuf array, Buffer or MemorySegment that is sent
+     * @param sendoffset first element in {@code sendbuf}
+     * @param recvbuf array, Buffer or MemorySegment that receives
+     * @param recvoffset first element in {@code recvbuf}
+     * @param count items
+     * @param datatype datatype of the items
+     * @param op the operation
+     */
     public void Allreduce(Object sendbuf, int sendoffset, Object recvbuf, int recvoffset, int count,
         Datatype datatype, Op op) throws MPIException {
         reduceToAll(
             Native.ALLREDUCE, sendbuf, sendoffset, recvbuf, recvoffset, count, datatype, op, false);
     }
 
-    /** Reduces, at each rank, the items of the ranks up to this one. */
+    /**
+     * Reduces, at each rank, the items of the ranks up to this one.
+     *
+     * @param sendbuf array, Buffer or MemorySegment that is sent
+     * @param sendoffset first element in {@code sendbuf}
+     * @param recvbuf array, Buffer or MemorySegment that receives
+     * @param recvoffset first element in {@code recvbuf}
+     * @param count items
+     * @param datatype datatype of the items
+     * @param op the operation
+     */
     public void Scan(Object sendbuf, int sendoffset, Object recvbuf, int recvoffset, int count,
         Datatype datatype, Op op) throws MPIException {
         reduceToAll(
@@ -475,7 +654,17 @@ public class Intracomm extends Comm {
         Reference.reachabilityFence(sendbuf);
     }
 
-    /** Reduces the items of all ranks, and gives each rank its part of the result. */
+    /**
+     * Reduces the items of all ranks, and gives each rank its part of the result.
+     *
+     * @param sendbuf array, Buffer or MemorySegment that is sent
+     * @param sendoffset first element in {@code sendbuf}
+     * @param recvbuf array, Buffer or MemorySegment that receives
+     * @param recvoffset first element in {@code recvbuf}
+     * @param recvcounts items of each rank's part
+     * @param datatype datatype of the items
+     * @param op the operation
+     */
     public void Reduce_scatter(Object sendbuf, int sendoffset, Object recvbuf, int recvoffset,
         int[] recvcounts, Datatype datatype, Op op) throws MPIException {
         Scratch scratch = enter();

@@ -2,8 +2,15 @@
 package mpi;
 
 import java.lang.ref.Reference;
+import java.nio.ByteBuffer;
 
-/** Start and end of MPI, and its constants. */
+/**
+ * Start and end of MPI, and its constants (MPI-1.1, chapter 7; buffers for {@link Comm#Bsend} in
+ * 3.6).
+ *
+ * <p>A method throws an MPIException before {@link #Init} and after {@link #Finalize}, and where
+ * the native library is missing or unknown.
+ */
 public class MPI {
     /** Constants of the native library, whose values differ between libraries. */
     public static final int ANY_SOURCE = Native.integer("ANY_SOURCE"),
@@ -67,6 +74,13 @@ public class MPI {
     public static final Group GROUP_EMPTY =
         new Group(Native.ABI == null ? 0 : Native.ABI.handle("GROUP_EMPTY"));
 
+    /** The request of no communication: it has completed. */
+    public static final Request REQUEST_NULL = new Request();
+    /** No communicator. */
+    public static final Comm COMM_NULL = null;
+    /** No group. */
+    public static final Group GROUP_NULL = null;
+
     /** All processes, after {@link #Init}. */
     public static Intracomm COMM_WORLD;
     /** This process alone, after {@link #Init}. */
@@ -92,7 +106,12 @@ public class MPI {
             throw new MPIException("the MPI library allows calls from the thread of MPI.Init only");
     }
 
-    /** Starts MPI, for several threads where the native library allows it; returns `args`. */
+    /**
+     * Starts MPI, for several threads where the native library allows it; returns {@code args}.
+     *
+     * @param args arguments of the program
+     * @return the same arguments
+     */
     public static synchronized String[] Init(String[] args) throws MPIException {
         if (Native.FAILURE != null) throw new MPIException(Native.FAILURE);
         if (state != BEFORE) throw new MPIException("MPI.Init has been called already");
@@ -132,23 +151,23 @@ public class MPI {
         state = AFTER;
     }
 
-    /** Whether {@link #Init} has been called. */
+    /** {@return whether {@link #Init} has been called} */
     public static boolean Initialized() {
         return state != BEFORE;
     }
 
-    /** Whether {@link #Finalize} has been called. */
+    /** {@return whether {@link #Finalize} has been called} */
     public static boolean Finalized() {
         return state == AFTER;
     }
 
-    /** What the native library allows of threads, such as {@link #THREAD_MULTIPLE}. */
+    /** {@return what the native library allows of threads, such as {@link #THREAD_MULTIPLE}} */
     public static int Query_thread() throws MPIException {
         enter();
         return provided;
     }
 
-    /** Name and version of the native library, in one line. */
+    /** {@return name and version of the native library, in one line} */
     public static String Get_library_version() throws MPIException {
         if (Native.FAILURE != null) throw new MPIException(Native.FAILURE);
         Scratch scratch = Scratch.get();
@@ -157,7 +176,7 @@ public class MPI {
         return Native.string(text, Native.getInt(scratch.out)).replaceAll("\\s+", " ");
     }
 
-    /** The name of this process's node. */
+    /** {@return the name of this process's node} */
     public static String Get_processor_name() throws MPIException {
         enter();
         Scratch scratch = Scratch.get();
@@ -166,13 +185,13 @@ public class MPI {
         return Native.string(text, Native.getInt(scratch.out));
     }
 
-    /** Seconds since some time in the past. */
+    /** {@return seconds since some time in the past} */
     public static double Wtime() {
         if (state != RUNNING) return System.nanoTime() * 1e-9;
         return Native.wtime();
     }
 
-    /** Seconds between two ticks of {@link #Wtime}. */
+    /** {@return seconds between two ticks of {@link #Wtime}} */
     public static double Wtick() {
         if (state != RUNNING) return 1e-9;
         return Native.wtick();
@@ -181,6 +200,8 @@ public class MPI {
     /**
      * Gives buffered sends as much memory as the array has. The memory is native; the array only
      * says how much, and is what {@link #Buffer_detach} returns.
+     *
+     * @param buffer memory for messages; it only says how much
      */
     public static synchronized void Buffer_attach(byte[] buffer) throws MPIException {
         enter();
@@ -193,7 +214,22 @@ public class MPI {
         attached = buffer;
     }
 
-    /** Waits until all buffered messages have been sent; returns the attached array. */
+    /**
+     * The same for a buffer's capacity, as programs for MPJ Express give it. Then {@link
+     * #Buffer_detach} returns an array of that length.
+     *
+     * @param buffer memory for messages; it only says how much
+     */
+    public static void Buffer_attach(ByteBuffer buffer) throws MPIException {
+        if (buffer == null) throw new MPIException("the buffer is null");
+        Buffer_attach(new byte[buffer.capacity()]);
+    }
+
+    /**
+     * Waits until all buffered messages have been sent; returns the attached array.
+     *
+     * @return the array
+     */
     public static synchronized byte[] Buffer_detach() throws MPIException {
         enter();
         if (attached == null) throw new MPIException("no buffer is attached");

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 package mpi;
 
-/** An error of MPI, with the native library's text where that library reported it. */
-public class MPIException extends Exception {
+/**
+ * An error of MPI, with the native library's text where that library reported it.
+ *
+ * <p>It is not checked, as in MPJ Express. Programs that declare or catch it compile all the same.
+ */
+public class MPIException extends RuntimeException {
     private static final long serialVersionUID = 1;
     /** The native library's error code; -1 where no native call was made. */
     private final int code;
@@ -12,9 +16,23 @@ public class MPIException extends Exception {
         code = -1;
     }
 
-    /** An error that was found before a native call. */
+    /**
+     * An error that was found before a native call.
+     *
+     * @param message what is wrong
+     */
     public MPIException(String message) {
         super(message);
+        code = -1;
+    }
+
+    /**
+     * An error with the exception that caused it.
+     *
+     * @param cause the exception
+     */
+    public MPIException(Throwable cause) {
+        super(cause);
         code = -1;
     }
 
@@ -37,17 +55,32 @@ public class MPIException extends Exception {
         Scratch scratch = Scratch.get();
         long text = scratch.words(8192), length = scratch.out;
         int failed = Native.call(Native.ERROR_STRING, code, text, length);
-        return new MPIException(code,
-            failed != 0 ? "error " + code + " of the MPI library"
-                        : Native.string(text, Native.getInt(length)));
+        String said = failed != 0 ? "error " + code + " of the MPI library"
+                                  : Native.string(text, Native.getInt(length));
+        MPIException error = new MPIException(code, said);
+        // MPICH 5.0.2 names another class in the text of its libmpi_abi.
+        if (error.Get_error_class() == Native.ERR_TRUNCATE && !said.contains("runcated"))
+            return new MPIException(code, "the message was truncated: " + said);
+        return error;
     }
 
-    /** The native library's error code; -1 for an error that was found before a native call. */
+    /** What the native library would say of a message that is too long for its buffer. */
+    static MPIException truncated(long bytes, long room) {
+        return new MPIException(Native.ERR_TRUNCATE,
+            "the message was truncated: it has " + bytes + " bytes, and the buffer " + room);
+    }
+
+    /**
+     * {@return the native library's error code; -1 for an error that was found before a native
+     * call}
+     */
     public int Get_error_code() {
         return code;
     }
 
-    /** The standard's class of the error; -1 for an error found before a native call. */
+    /**
+     * {@return the standard's class of the error; -1 for an error found before a native call}
+     */
     public int Get_error_class() {
         if (code < 0) return -1;
         long out = Scratch.get().out;

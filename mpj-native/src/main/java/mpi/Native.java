@@ -82,7 +82,7 @@ final class Native {
     static final long COMM_NULL = handle("COMM_NULL"), GROUP_NULL = handle("GROUP_NULL"),
                       REQUEST_NULL = handle("REQUEST_NULL"),
                       DATATYPE_NULL = handle("DATATYPE_NULL"), BYTE = handle("BYTE");
-    static final int ERR_IN_STATUS = integer("ERR_IN_STATUS"),
+    static final int ERR_IN_STATUS = integer("ERR_IN_STATUS"), ERR_PENDING = integer("ERR_PENDING"),
                      ERR_TRUNCATE = integer("ERR_TRUNCATE");
 
     static final MethodHandle INIT_THREAD = bind("MPI_Init_thread", 4),
@@ -168,6 +168,12 @@ final class Native {
         memcpy(ValueLayout.JAVA_LONG, ValueLayout.ADDRESS);
     private static final MethodHandle TO_HEAP = memcpy(ValueLayout.ADDRESS, ValueLayout.JAVA_LONG);
     private static final MethodHandle WTIME = clock("MPI_Wtime"), WTICK = clock("MPI_Wtick");
+
+    /**
+     * Whether the library may write a long message past the end of a shorter buffer: Open MPI to
+     * 5.0.11 does so from its eager limit on, within a node.
+     */
+    static final boolean OVERRUNS = SYMBOLS != null && version(SYMBOLS).contains("Open MPI");
 
     private Native() {}
 
@@ -362,7 +368,7 @@ final class Native {
 
     /* ---- calls, by the number of arguments */
 
-    private static IllegalStateException broken(Throwable thrown) {
+    static IllegalStateException broken(Throwable thrown) {
         return new IllegalStateException("a native call failed: " + thrown, thrown);
     }
 

@@ -75,6 +75,8 @@ final class Objects {
                     + " objects, more than the receiver's " + places.length);
             for (int i = 0; i < objects; i++) ((Object[]) buf)[places[i]] = stream.readObject();
             return objects;
+        } catch (MPIException known) {
+            throw known;
         } catch (IOException | ClassNotFoundException | RuntimeException error) {
             throw new MPIException("the objects of a message cannot be read: " + error, error);
         }

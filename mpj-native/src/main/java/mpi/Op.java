@@ -8,7 +8,12 @@ import java.lang.reflect.Array;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 
-/** An operation of reductions. */
+/**
+ * An operation of reductions (MPI-1.1, section 4.9).
+ *
+ * <p>A reduction throws an MPIException where the operation is null, freed or not defined for the
+ * datatype, and where its function throws anything.
+ */
 public class Op {
     /** Datatypes that native functions call back with, by their native handle. */
     private static final Map<Long, Datatype> TYPES = new ConcurrentHashMap<>();
@@ -35,6 +40,7 @@ public class Op {
     /**
      * An operation by a function of the program.
      *
+     * @param function what combines two arrays of items
      * @param commute whether the order of the ranks does not matter
      */
     public Op(User_function function, boolean commute) throws MPIException {
@@ -57,7 +63,7 @@ public class Op {
         called = 0;
     }
 
-    /** Whether the operation has been freed. */
+    /** {@return whether the operation has been freed} */
     public synchronized boolean Is_null() {
         return freed;
     }
@@ -131,7 +137,7 @@ public class Op {
                    second = Array.newInstance(component, room);
             Buffers.unpack(first, start, elements, items, in);
             Buffers.unpack(second, start, elements, items, inout);
-            function.Call(first, start, second, start, count, items);
+            Scratch.get().within(() -> function.Call(first, start, second, start, count, items));
             Buffers.pack(second, start, count, items, inout);
         } catch (Throwable thrown) {
             failure = thrown;

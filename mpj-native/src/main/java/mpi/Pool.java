@@ -2,8 +2,8 @@
 package mpi;
 
 /**
- * Native memory for messages under way. It is never returned to the system, since a message may
- * outlive its request, but used again.
+ * Native memory for what is being sent ({@link Room} has that for receives). It is never returned
+ * to the system, since a message may outlive its request, but used again.
  */
 final class Pool {
     private static final int LEAST = 8;
@@ -13,7 +13,7 @@ final class Pool {
 
     private Pool() {}
 
-    private static int level(long bytes) {
+    static int level(long bytes) {
         return Math.max(LEAST, 64 - Long.numberOfLeadingZeros(Math.max(1, bytes - 1)));
     }
 

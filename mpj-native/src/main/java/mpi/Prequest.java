@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 package mpi;
 
-/** A persistent request: a communication that can be started again and again. */
+/**
+ * A persistent request: a communication that can be started again and again (MPI-1.1, section 3.9).
+ *
+ * <p>Its start throws an MPIException where it is under way already, or has been freed.
+ */
 public class Prequest extends Request {
     Prequest(Comm comm, Object buf, int offset, int count, int elements, Datatype type,
         boolean receives) throws MPIException {
@@ -22,7 +26,11 @@ public class Prequest extends Request {
         active = true;
     }
 
-    /** Starts all communications, in their order. */
+    /**
+     * Starts all communications, in their order.
+     *
+     * @param array_of_requests the requests; null stands for a null one
+     */
     public static void Startall(Prequest[] array_of_requests) throws MPIException {
         if (array_of_requests == null) throw new MPIException("the array of requests is null");
         for (Prequest request : array_of_requests) {

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 package mpi;
 
-/** A communication under way. */
+/**
+ * A communication under way (MPI-1.1, section 3.7).
+ *
+ * <p>A method throws an MPIException where the array of requests is null or a communication has
+ * failed. Of several requests, what has completed is delivered before.
+ */
 public class Request {
     long handle;
     final Comm comm;
@@ -10,8 +15,9 @@ public class Request {
     final int elements;
     final Datatype type;
     final boolean receives;
-    /** Native memory of the message; where `staged`, a block of the pool. */
+    /** Native memory of the message; where `staged`, a block of the pool or of a room. */
     long memory;
+    private final Room room;
     final boolean staged;
     boolean active = true;
     private boolean cancelled;
@@ -31,12 +37,25 @@ public class Request {
         this.type = type;
         this.receives = receives;
         handle = Native.REQUEST_NULL;
-        long place = elements == 0 || type.ofObjects() || buf.getClass().isArray()
-            ? 0
-            : Buffers.inPlace(buf, offset, type);
+        long bytes = (long) elements * type.bytes;
+        boolean copied = elements == 0 || type.ofObjects() || buf.getClass().isArray()
+            || receives && Buffers.guarded(bytes);
+        long place = copied ? 0 : Buffers.inPlace(buf, offset, type);
         staged = place == 0;
-        memory = staged ? Pool.take((long) elements * type.bytes) : place;
+        room = staged && receives && !type.ofObjects() ? Room.take(bytes) : null;
+        memory = room != null ? room.address : staged ? Pool.take(bytes) : place;
         if (!staged) list();
+    }
+
+    /** The null request. */
+    Request() {
+        comm = null;
+        buf = null;
+        offset = count = elements = 0;
+        type = null;
+        receives = staged = active = false;
+        room = null;
+        handle = Native.REQUEST_NULL;
     }
 
     private void list() {
@@ -59,7 +78,8 @@ public class Request {
     /** Gives back the memory; the native library does not use it any more. */
     void release() {
         if (memory == 0) return;
-        if (staged) Pool.give(memory, (long) elements * type.bytes);
+        if (room != null) room.give();
+        else if (staged) Pool.give(memory, (long) elements * type.bytes);
         else unlist();
         memory = 0;
     }
@@ -96,11 +116,16 @@ public class Request {
     private void fail(int code, long left) throws MPIException {
         handle = left;
         active = false;
+        if (room != null) room.discard();
         if (handle == Native.REQUEST_NULL) release();
         throw MPIException.of(code);
     }
 
-    /** Waits until the communication has completed. */
+    /**
+     * Waits until the communication has completed.
+     *
+     * @return source, tag and length of a received message
+     */
     public Status Wait() throws MPIException {
         MPI.enter();
         if (deferred()) return poll(this);
@@ -112,7 +137,7 @@ public class Request {
         return finish(scratch, scratch.status, Native.getHandle(scratch.out));
     }
 
-    /** The status if the communication has completed, else null. */
+    /** {@return the status if the communication has completed, else null} */
     public Status Test() throws MPIException {
         MPI.enter();
         if (deferred()) return tryDeferred();
@@ -125,7 +150,9 @@ public class Request {
         return finish(scratch, scratch.status, Native.getHandle(scratch.out));
     }
 
-    /** Asks to cancel the communication, which is completed by Wait, Test or Free all the same. */
+    /**
+     * Asks to cancel the communication, which is completed by Wait, Test or Free all the same.
+     */
     public void Cancel() throws MPIException {
         MPI.enter();
         if (handle == Native.REQUEST_NULL || !active)
@@ -152,12 +179,12 @@ public class Request {
         active = false;
     }
 
-    /** Whether the request is null: it has completed or been freed. */
+    /** {@return whether the request is null: it has completed or been freed} */
     public boolean Is_null() {
         return handle == Native.REQUEST_NULL && !deferred();
     }
 
-    /** The same, by the name that some programs use. */
+    /** {@return the same, by the name that some programs use} */
     public boolean Is_Null() {
         return Is_null();
     }
@@ -220,29 +247,48 @@ public class Request {
         return at(request.finish(scratch, status, left(handles, i)), i);
     }
 
-    /** After an error: what has completed is released. */
-    private static MPIException failed(
-        Request[] requests, int code, long handles, long statuses, Scratch scratch) {
+    /** The addresses of statuses that follow each other, one for each request. */
+    private static long[] each(long statuses, int n) {
+        long[] addresses = new long[n];
+        for (int i = 0; i < n; i++) addresses[i] = statuses + (long) i * Native.STATUS_BYTES;
+        return addresses;
+    }
+
+    /**
+     * After an error: what has completed is delivered and released. `statuses` has 0 for a request
+     * without one.
+     */
+    private static MPIException failed(Request[] requests, int code, long handles, long[] statuses,
+        Scratch scratch) throws MPIException {
         MPIException error = null;
         for (int i = 0; i < requests.length; i++) {
             Request request = requests[i];
             if (request == null || request.handle == Native.REQUEST_NULL) continue;
-            long left = left(handles, i);
-            if (code == Native.ERR_IN_STATUS && statuses != 0 && error == null) {
-                int own =
-                    Native.getInt(statuses + (long) i * Native.STATUS_BYTES + Native.ERROR_AT);
-                if (own > 0 && own != code) error = MPIException.of(own);
+            long left = left(handles, i), status = statuses[i];
+            boolean told = code == Native.ERR_IN_STATUS && status != 0;
+            int own = told ? Native.getInt(status + Native.ERROR_AT) : code;
+            if (told && own == 0 || told && own == Native.ERR_PENDING) {
+                if (own == 0) request.finish(scratch, status, left);
+                continue;
             }
-            if (left == Native.REQUEST_NULL) {
-                request.handle = left;
-                request.active = false;
-                request.release();
-            }
+            if (told && error == null) error = MPIException.of(own);
+            if (!told && left != Native.REQUEST_NULL) continue;
+            request.handle = left;
+            request.active = false;
+            if (request.room != null) request.room.discard();
+            if (left == Native.REQUEST_NULL) request.release();
         }
+        if (error == null && code == Native.ERR_IN_STATUS)
+            return new MPIException("a request failed, but the MPI library does not say why");
         return error == null ? MPIException.of(code) : error;
     }
 
-    /** Waits for one of the requests; its place is the status's index. */
+    /**
+     * Waits for one of the requests; its place is the status's index.
+     *
+     * @param array_of_requests the requests; null stands for a null one
+     * @return the status of that request
+     */
     public static Status Waitany(Request[] array_of_requests) throws MPIException {
         present(array_of_requests);
         for (int spins = 0; anyDeferred(array_of_requests); spins++) {
@@ -255,13 +301,17 @@ public class Request {
         long handles = scratch.send((long) n * Native.HANDLE_BYTES);
         put(array_of_requests, handles);
         int code = Native.call(Native.WAITANY, n, handles, scratch.out, scratch.status);
-        if (code != 0) throw failed(array_of_requests, code, handles, 0, scratch);
+        if (code != 0) throw failed(array_of_requests, code, handles, new long[n], scratch);
         int index = Native.getInt(scratch.out);
         if (index == MPI.UNDEFINED) return Status.empty();
         return done(array_of_requests, index, handles, scratch.status, scratch);
     }
 
-    /** The status of one request that has completed, with its index; null if there is none. */
+    /**
+     * {@return the status of one request that has completed, with its index; null if there is none}
+     *
+     * @param array_of_requests the requests; null stands for a null one
+     */
     public static Status Testany(Request[] array_of_requests) throws MPIException {
         present(array_of_requests);
         boolean waits = false;
@@ -278,14 +328,19 @@ public class Request {
         put(array_of_requests, handles);
         int code =
             Native.call(Native.TESTANY, n, handles, scratch.out, scratch.out + 8, scratch.status);
-        if (code != 0) throw failed(array_of_requests, code, handles, 0, scratch);
+        if (code != 0) throw failed(array_of_requests, code, handles, new long[n], scratch);
         if (Native.getInt(scratch.out + 8) == 0) return null;
         int index = Native.getInt(scratch.out);
         if (index == MPI.UNDEFINED) return waits ? null : Status.empty();
         return done(array_of_requests, index, handles, scratch.status, scratch);
     }
 
-    /** Waits for all requests. */
+    /**
+     * Waits for all requests.
+     *
+     * @param array_of_requests the requests; null stands for a null one
+     * @return one status for each request
+     */
     public static Status[] Waitall(Request[] array_of_requests) throws MPIException {
         present(array_of_requests);
         int n = array_of_requests.length;
@@ -311,14 +366,18 @@ public class Request {
         put(array_of_requests, handles);
         clear(all, n);
         int code = inStatus(Native.call(Native.WAITALL, n, handles, all), all, n);
-        if (code != 0) throw failed(array_of_requests, code, handles, all, scratch);
+        if (code != 0) throw failed(array_of_requests, code, handles, each(all, n), scratch);
         for (int i = 0; i < n; i++)
             statuses[i] =
                 done(array_of_requests, i, handles, all + (long) i * Native.STATUS_BYTES, scratch);
         return statuses;
     }
 
-    /** The statuses of all requests if all have completed, else null. */
+    /**
+     * {@return the statuses of all requests if all have completed, else null}
+     *
+     * @param array_of_requests the requests; null stands for a null one
+     */
     public static Status[] Testall(Request[] array_of_requests) throws MPIException {
         present(array_of_requests);
         int n = array_of_requests.length;
@@ -333,7 +392,7 @@ public class Request {
         put(array_of_requests, handles);
         clear(all, n);
         int code = inStatus(Native.call(Native.TESTALL, n, handles, scratch.out, all), all, n);
-        if (code != 0) throw failed(array_of_requests, code, handles, all, scratch);
+        if (code != 0) throw failed(array_of_requests, code, handles, each(all, n), scratch);
         if (Native.getInt(scratch.out) == 0) return null;
         Status[] statuses = new Status[n];
         for (int i = 0; i < n; i++) {
@@ -346,7 +405,12 @@ public class Request {
         return statuses;
     }
 
-    /** Waits until at least one request has completed; null if all are null or inactive. */
+    /**
+     * Waits until at least one request has completed; null if all are null or inactive.
+     *
+     * @param array_of_requests the requests; null stands for a null one
+     * @return the statuses of the requests that have completed
+     */
     public static Status[] Waitsome(Request[] array_of_requests) throws MPIException {
         present(array_of_requests);
         for (int spins = 0; anyDeferred(array_of_requests); spins++) {
@@ -358,8 +422,10 @@ public class Request {
     }
 
     /**
-     * The statuses of the requests that have completed, none where none has; null if all requests
-     * are null or inactive.
+     * {@return the statuses of the requests that have completed, none where none has; null if all
+     * requests are null or inactive}
+     *
+     * @param array_of_requests the requests; null stands for a null one
      */
     public static Status[] Testsome(Request[] array_of_requests) throws MPIException {
         present(array_of_requests);
@@ -379,10 +445,18 @@ public class Request {
         long handles = scratch.send((long) n * Native.HANDLE_BYTES),
              all = scratch.receive((long) n * Native.STATUS_BYTES), indices = scratch.words(4L * n);
         put(requests, handles);
+        clear(all, n);
+        Native.putInt(scratch.out, 0);
         int code = Native.call(
             wait ? Native.WAITSOME : Native.TESTSOME, n, handles, scratch.out, indices, all);
-        if (code != 0) throw failed(requests, code, handles, 0, scratch);
         int completed = Native.getInt(scratch.out);
+        code = inStatus(code, all, Math.max(0, completed));
+        if (code != 0) {
+            long[] own = new long[n];
+            for (int i = 0; i < completed; i++)
+                own[Native.getInt(indices + 4L * i)] = all + (long) i * Native.STATUS_BYTES;
+            throw failed(requests, code, handles, own, scratch);
+        }
         if (completed == MPI.UNDEFINED) return null;
         Status[] statuses = new Status[completed];
         for (int i = 0; i < completed; i++)

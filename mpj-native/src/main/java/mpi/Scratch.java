@@ -2,6 +2,7 @@
 package mpi;
 
 import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
 
 /**
  * Native memory of one thread for the length of a call. It grows to the thread's longest message
@@ -14,8 +15,11 @@ final class Scratch {
     /** For results: eight words, and a status. */
     final long out, status;
 
-    private final Region fixed = new Region(), send = new Region(), receive = new Region(),
-                         words = new Region();
+    private final Region fixed = new Region(), send = new Region(), words = new Region();
+    private Room room;
+    private Scratch inner;
+    private MemorySegment holdsRoom;
+    private long roomBytes;
 
     /** Memory that a longer one replaces. */
     private static final class Region {
@@ -24,7 +28,7 @@ final class Scratch {
 
         long atLeast(long wanted) {
             if (wanted > bytes) {
-                long size = Math.max(LEAST, Long.highestOneBit(Math.max(1, wanted - 1)) * 2);
+                long size = sizeFor(wanted);
                 // Freed by the collector, when neither this thread nor a call holds it any more.
                 Arena fresh = Arena.ofAuto();
                 address = fresh.allocate(size, 4096).address();
@@ -33,6 +37,10 @@ final class Scratch {
             }
             return address;
         }
+    }
+
+    private static long sizeFor(long wanted) {
+        return Math.max(LEAST, Long.highestOneBit(Math.max(1, wanted - 1)) * 2);
     }
 
     private Scratch() {
@@ -44,6 +52,17 @@ final class Scratch {
         return OF_THREAD.get();
     }
 
+    /** Gives a function other memory, while a native call of this thread uses this one. */
+    void within(Runnable function) {
+        if (inner == null) inner = new Scratch();
+        OF_THREAD.set(inner);
+        try {
+            function.run();
+        } finally {
+            OF_THREAD.set(this);
+        }
+    }
+
     /** Memory for what a call sends. */
     long send(long bytes) {
         return send.atLeast(bytes);
@@ -51,7 +70,21 @@ final class Scratch {
 
     /** Memory for what a call receives. */
     long receive(long bytes) {
-        return receive.atLeast(bytes);
+        if (room == null || bytes > roomBytes) {
+            roomBytes = sizeFor(bytes);
+            Room fresh = new Room(roomBytes);
+            holdsRoom = MemorySegment.ofAddress(fresh.address)
+                            .reinterpret(roomBytes, Arena.ofAuto(), freed -> fresh.unmap());
+            room = fresh;
+        }
+        return room.address;
+    }
+
+    /** Checks the code of a call that has received. */
+    void received(int code) throws MPIException {
+        if (code == 0) return;
+        if (room != null) room.discard();
+        throw MPIException.of(code);
     }
 
     /** Memory for arrays of counts and handles. */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 package mpi;
 
-/** What is known of a message that arrived, or of a request that completed. */
+/** What is known of a message that arrived, or of a request that completed (MPI-1.1, 3.2.5). */
 public class Status {
     /** Rank of the sender. */
     public final int source;
@@ -55,7 +55,11 @@ public class Status {
         return Native.getInt(scratch.out + 128) != 0;
     }
 
-    /** Items of the message; {@link MPI#UNDEFINED} where it does not hold whole ones. */
+    /**
+     * {@return items of the message; {@link MPI#UNDEFINED} where it does not hold whole ones}
+     *
+     * @param datatype datatype of the items
+     */
     public int Get_count(Datatype datatype) throws MPIException {
         int elements = Get_elements(datatype);
         if (elements == MPI.UNDEFINED) return elements;
@@ -63,14 +67,18 @@ public class Status {
         return elements % datatype.size == 0 ? elements / datatype.size : MPI.UNDEFINED;
     }
 
-    /** Elements of the basic type in the message. */
+    /**
+     * {@return elements of the basic type in the message}
+     *
+     * @param datatype datatype of the items
+     */
     public int Get_elements(Datatype datatype) throws MPIException {
         Datatype.usable(datatype);
         if (datatype.ofObjects()) return objects >= 0 ? objects : MPI.UNDEFINED;
         return bytes % datatype.bytes == 0 ? (int) (bytes / datatype.bytes) : MPI.UNDEFINED;
     }
 
-    /** Whether the request was cancelled. */
+    /** {@return whether the request was cancelled} */
     public boolean Test_cancelled() {
         return cancelled;
     }

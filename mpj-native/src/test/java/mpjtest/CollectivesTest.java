@@ -129,7 +129,7 @@ public final class CollectivesTest {
     }
 
     public static void inPlaceOfDirectBuffers() throws MPIException {
-        IntBuffer from = direct(END), to = direct(END);
+        IntBuffer from = direct(END), to = direct(END + ranks * (ranks + 2));
         from.put(0, parts());
         int[] receive = new int[ranks], places = new int[ranks];
         for (int r = 0; r < ranks; r++) {

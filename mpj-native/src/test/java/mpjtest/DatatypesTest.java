@@ -125,6 +125,20 @@ public final class DatatypesTest {
         same(new int[] {0, ranks}, sum);
     }
 
+    public static void withoutElements() throws MPIException {
+        Datatype none = Datatype.Struct(new int[0], new int[0], new Datatype[0]);
+        none.Commit();
+        same(0, none.Size() + none.Extent());
+        int[] one = {7};
+        Status status =
+            world.Sendrecv(one, 0, 100, none, world.Rank(), 0, one, 0, 100, none, world.Rank(), 0);
+        same(7, one[0]);
+        same(0, status.Get_count(none) + status.Get_elements(none));
+        Datatype spaced = Datatype.Struct(
+            new int[] {1, 1, 1}, new int[] {0, 0, 3}, new Datatype[] {none, MPI.INT, MPI.UB});
+        same(3, spaced.Extent());
+    }
+
     public static void wrongOnes() throws MPIException {
         Datatype uncommitted = Datatype.Contiguous(2, MPI.INT);
         refused("not committed", () -> world.Send(NUMBERS, 0, 1, uncommitted, 0, 0));
@@ -142,8 +156,6 @@ public final class DatatypesTest {
         refused("1 block lengths, but 2 displacements",
             () -> Datatype.Indexed(new int[1], new int[2], MPI.INT));
         refused("more than an int", () -> Datatype.Vector(3, 1, 1 << 30, MPI.INT));
-        refused(
-            "at least one element", () -> Datatype.Struct(new int[0], new int[0], new Datatype[0]));
         refused("cannot be freed", () -> MPI.INT.Free());
     }
 }

@@ -2,6 +2,8 @@
 package mpjtest;
 
 import static mpjtest.Main.holds;
+import static mpjtest.Main.next;
+import static mpjtest.Main.previous;
 import static mpjtest.Main.rank;
 import static mpjtest.Main.ranks;
 import static mpjtest.Main.refused;
@@ -11,7 +13,9 @@ import static mpjtest.Main.world;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.nio.ByteBuffer;
+import mpi.Cartcomm;
 import mpi.Comm;
+import mpi.Datatype;
 import mpi.MPI;
 import mpi.MPIException;
 import mpi.Prequest;
@@ -65,6 +69,27 @@ public final class ErrorsTest {
         refused("the tag -5", () -> world.Irecv(INTS, 0, 1, MPI.INT, 0, -5));
     }
 
+    /** Arguments with which native libraries crash or wait for ever. */
+    public static void hugeAndUneven() throws MPIException {
+        refused("more than the " + ranks,
+            () -> world.Create_cart(new int[] {1 << 16, 1 << 16}, new boolean[2], false));
+        refused("more than the " + ranks,
+            () -> world.Create_graph(new int[ranks + 1], new int[0], false));
+        refused(
+            "does not divide 4", () -> Cartcomm.Dims_create(4, new int[] {1 << 16, 1 << 16, 0}));
+        refused("sends itself 8 bytes, but receives 4",
+            () -> world.Allgather(INTS, 0, 2, MPI.INT, new int[ranks], 0, 1, MPI.INT));
+        int[] none = new int[ranks], one = new int[ranks];
+        one[rank] = 1;
+        refused("sends itself 0 bytes, but receives 4",
+            () -> world.Alltoallv(INTS, 0, none, none, MPI.INT, INTS, 0, one, none, MPI.INT));
+        Datatype gaps = Datatype.Vector(2, 1, 2, MPI.INT);
+        gaps.Commit();
+        refused("not all in the buffer",
+            () -> world.Send(INTS, Integer.MAX_VALUE, 1, gaps, MPI.PROC_NULL, 0));
+        refused("more than an int", () -> Datatype.Contiguous(Integer.MAX_VALUE, MPI.INT2));
+    }
+
     public static void truncation() throws MPIException {
         for (int n : new int[] {1, 30000}) {
             int room = n;
@@ -92,6 +117,61 @@ public final class ErrorsTest {
         else receive.Wait();
     }
 
+    /** A message may be longer than the receive of another rank, by any way and to any buffer. */
+    public static void tooLong() throws MPIException {
+        if (ranks == 1) return; // Open MPI says nothing of it in one process
+        int[] sizes = {16, 1000, 5000, 70000, 1 << 21};
+        for (int way = 0; way < 9; way++)
+            for (int room : sizes)
+                for (int size : sizes) {
+                    Request request =
+                        world.Isend(new byte[size], 0, size, MPI.BYTE, next(world), way);
+                    MPIException caught = null;
+                    try {
+                        receiveIn(way, room);
+                    } catch (MPIException error) {
+                        caught = error;
+                    }
+                    holds(size > room == (caught != null), size + " bytes into " + room);
+                    holds(caught == null || caught.getMessage().contains("runc"), "" + caught);
+                    request.Wait();
+                }
+    }
+
+    private static void receiveIn(int way, int room) throws MPIException {
+        int from = previous(world);
+        byte[] array = new byte[room];
+        ByteBuffer direct = ByteBuffer.allocateDirect(room + 4096).limit(room);
+        switch (way) {
+            case 0 -> world.Recv(array, 0, room, MPI.BYTE, from, way);
+            case 1 -> world.Irecv(array, 0, room, MPI.BYTE, from, way).Wait();
+            case 2 ->
+                world.Sendrecv(
+                    array, 0, 0, MPI.BYTE, MPI.PROC_NULL, 0, array, 0, room, MPI.BYTE, from, way);
+            case 3 -> world.Sendrecv_replace(array, 0, room, MPI.BYTE, MPI.PROC_NULL, 0, from, way);
+            case 4 -> world.Recv(direct, 0, room, MPI.BYTE, from, way);
+            case 5 ->
+                world.Sendrecv(
+                    array, 0, 0, MPI.BYTE, MPI.PROC_NULL, 0, direct, 0, room, MPI.BYTE, from, way);
+            case 6 -> {
+                Prequest request = world.Recv_init(array, 0, room, MPI.BYTE, from, way);
+                request.Start();
+                try {
+                    request.Wait();
+                } finally {
+                    if (!request.Is_null()) request.Free(); // Open MPI frees it after an error
+                }
+            }
+            case 7 ->
+                Request.Waitsome(new Request[] {world.Irecv(array, 0, room, MPI.BYTE, from, way)});
+            // Open MPI may write a long message past the end of a longer direct buffer.
+            default ->
+                world.Irecv(room > 1000 ? array : direct, 0, room, MPI.BYTE, from, way).Wait();
+        }
+        for (int i = room; i < direct.capacity(); i++)
+            holds(direct.limit(direct.capacity()).get(i) == 0, "the bytes after the buffer stay");
+    }
+
     public static void requests() throws MPIException {
         Request done = world.Isend(INTS, 0, 1, MPI.INT, MPI.PROC_NULL, 0);
         done.Wait();
@@ -109,6 +189,10 @@ public final class ErrorsTest {
         MPI.Buffer_attach(new byte[1000]);
         refused("attached already", () -> MPI.Buffer_attach(new byte[1000]));
         MPI.Buffer_detach();
+        MPI.Buffer_attach(ByteBuffer.allocateDirect(2000));
+        same(2000, MPI.Buffer_detach().length);
+        holds(MPI.REQUEST_NULL.Is_null(), "REQUEST_NULL is null");
+        same(1, Request.Waitall(new Request[] {MPI.REQUEST_NULL}).length);
         refused("a communicator is null", () -> Comm.Compare(world, null));
         refused("called already", () -> MPI.Init(new String[0]));
     }
