@@ -118,6 +118,11 @@ def test_mpj_native_starts_as_programs_in_c(runtime):
     build, compile_program = native.build_commands(PINGPONG)
     assert build.endswith("/mpj-native/build.sh library.mpj-mpj_native")
     assert not lacking(compile_program, "-cp library.mpj-mpj_native", "java/PingPong.java")
+    for home, program in (({"JAVA_HOME": "/jdk"}, "/jdk/bin/javac"), ({}, "javac")):
+        done = subprocess.run(
+            ["sh", "-c", f"echo {compile_program}"], env=home, capture_output=True, text=True
+        )
+        assert done.stdout.startswith(f"{program} -J-XX")
     assert native.command(PINGPONG) == (
         "sh java/launch/jvm.sh --library=native --classes=classes.mpj-mpj_native "
         "--launch=library.mpj-mpj_native --heap=64 --gc=auto --pages=default --warm-up=30 PingPong"

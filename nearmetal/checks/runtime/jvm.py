@@ -70,9 +70,11 @@ def build_commands(environ, program: str) -> list[str]:
     javac = "javac -J-XX:TieredStopAtLevel=1 -J-XX:+UseSerialGC"
     source = program if program.endswith(".java") else f"java/{program}.java"
     if library(environ) == "native":
+        # As build.sh and jvm.sh: an older javac of PATH cannot read mpj-native's classes.
+        of_java_home = javac.replace("javac", '"${JAVA_HOME:+$JAVA_HOME/bin/}javac"', 1)
         return [
             *_native_library(environ, launcher),
-            f"{javac} -cp {launcher} -sourcepath java -d {classes} {shlex.quote(source)}",
+            f"{of_java_home} -cp {launcher} -sourcepath java -d {classes} {shlex.quote(source)}",
         ]
     home, javac = HOMES[library(environ)], f"{javac} --release 17"
     commands = [
