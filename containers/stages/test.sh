@@ -8,11 +8,12 @@ for program in bin/*; do
         exit 1
     fi
 done
-if [ -x bin/nearmetal-npb-ep ]; then
-    # One process by itself, which wants no launcher.
-    bin/nearmetal-npb-ep S | grep 'SUCCESSFUL'
-else
+# One process by itself, which wants no launcher.
+bin/nearmetal-npb-ep S | grep 'SUCCESSFUL'
+if [ -d share/java ]; then
     java -version
     [ -e share/java/classes/PingPong.class ]
+    java --enable-native-access=ALL-UNNAMED -Dnearmetal.warm_up=0.1 -cp share/java/library:share/java/classes.native \
+        CG S | grep 'SUCCESSFUL'
 fi
 grep -q '"bomFormat": "CycloneDX"' share/sbom.cdx.json

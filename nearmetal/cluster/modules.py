@@ -14,6 +14,8 @@ from nearmetal.cluster.ask import Answer, Asker
 SOFTWARE = Path(__file__).resolve().parent / "software.yaml"
 #: Oldest version of environment-modules that ReFrame supports.
 OLDEST = (4, 1)
+#: Oldest JDK that mpj-native runs on: `java.lang.foreign` is final there.
+NATIVE_JDK = 22
 ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 NAME = re.compile(r"[\w.+-][\w.+/@~^%=-]*")
 #: What may follow a name: `/5.0.3`, `@5.0.3`, `-5.0.3-gcc-13`.
@@ -94,6 +96,18 @@ def of_kinds(modules: list[Available]) -> dict[str, list[Available]]:
 def stem(name: str) -> str:
     """A module's name without its version, which follows the last `/` or `@`."""
     return re.split(r"[@/](?=[^/@]*$)", name)[0]
+
+
+def jdk(text: str) -> int | None:
+    """The JDK's major version in the name of a module or a version; None if it has none.
+
+    `Java/21.0.2`, `openjdk@21.0.3_9`, `java/1.8.0_292`, `25.0.1`.
+    """
+    found = re.search(r"(?:^|[@/-])v?(\d+)(?:\.(\d+))?", text)
+    if not found:
+        return None
+    old = found[1] == "1" and found[2]
+    return int(found[2] if old else found[1])
 
 
 def natural(text: str) -> list[tuple[int, str]]:

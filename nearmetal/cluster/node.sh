@@ -70,9 +70,12 @@ route=$(ip -o -4 route show default 2>/dev/null)
 case $route in
     *' dev '*) route=${route#* dev }; fact default_nic "${route%% *}" ;;
 esac
-for command in apptainer singularity gcc java mpicc ompi_info mpichversion qperf ib_write_bw; do
+for command in apptainer singularity gcc java javac mpicc ompi_info mpichversion qperf ib_write_bw; do
     found=$(command -v "$command" 2>/dev/null)
     fact "command.$command" "${found:-none}"
 done
+# `openjdk version "25.0.1" 2025-10-21`
+version=$(java -version 2>&1 | sed -n 's/^.* version "\([^"]*\)".*/\1/p')
+fact java_version "$version"
 if unshare --user true 2>/dev/null; then namespaces=yes; else namespaces=no; fi
 fact user_namespaces "$namespaces"

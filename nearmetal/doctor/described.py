@@ -11,8 +11,8 @@ from pathlib import Path
 
 from nearmetal import choices
 from nearmetal.cluster import answers, node, slurm
-from nearmetal.cluster.ask import Answer, Asker
-from nearmetal.cluster.modules import Modules
+from nearmetal.cluster.ask import Answer, Asker, last_line
+from nearmetal.cluster.modules import NATIVE_JDK, Modules, jdk, software
 from nearmetal.cluster.slurm import Node, Partition
 from nearmetal.doctor.finding import Finding
 from nearmetal.locks import images_lock
@@ -48,6 +48,12 @@ class Described:
         told = NAMESPACES.search(answer.output) if isinstance(answer, Answer) else None
         return told[1] == "yes" if told else None
 
+    @functools.cached_property
+    def javac(self) -> str:
+        """What this login node's `javac -version` says, `javac 25.0.1`; '' if it does not run."""
+        answer = self.asker.run(["javac", "-version"])
+        return last_line(answer.both) if isinstance(answer, Answer) and answer.code == 0 else ""
+
     @property
     def name(self) -> str:
         return self.document["name"]
@@ -72,6 +78,7 @@ def findings(system: Described) -> Iterator[Finding]:
             environment = system.environments[name]
             yield from mpi_type(system, partition, environment)
             yield from modules(system, partition, environment, loaded)
+            yield from java(system, partition, environment)
             yield from image(partition, environment)
             yield from user_namespaces(system, partition, environment)
 
@@ -190,6 +197,36 @@ def modules(
             partition["name"],
             environment["name"],
         )
+
+
+def java(system: Described, partition: dict, environment: dict) -> Iterator[Finding]:
+    """A JDK that is too old for mpj-native: that of the modules, or this login node's.
+
+    An image and Spack bring their own. Where nodes compile, this login node may have none.
+    """
+    own = {"image", "spack_env"} & {*environment.get("extras", ())}
+    if "mpj_native" not in environment.get("features", ()) or own:
+        return
+    names = [*system.document.get("modules", ()), *partition.get("modules", ())]
+    names += environment.get("modules", ())
+    kind = software()["java"]
+    loaded = [one for one in names if isinstance(one, str) and kind.fullmatch(one)]
+    found = loaded[-1] if loaded else system.javac
+    version = jdk(found.replace("javac ", "/"))
+    if loaded and version is None:
+        return  # a module without a version: the smoke case tells
+    on_nodes = partition["extras"].get("build_on_nodes", False)
+    fix = (
+        f"add the module of a JDK from {NATIVE_JDK} on to `modules` of {environment['name']} in "
+        f"{system.path}; `module avail` lists them"
+    )
+    place = partition["name"], environment["name"]
+    if version is None:
+        what = f"there is no javac on PATH of this login node, and mpj-native needs {NATIVE_JDK}"
+        yield Finding(what, fix, *place, blocks=not on_nodes)
+    elif version < NATIVE_JDK:
+        what = f"the JDK is {version} ({found}), and mpj-native needs one from {NATIVE_JDK} on"
+        yield Finding(what, fix, *place, blocks=bool(loaded) or not on_nodes)
 
 
 def image(partition: dict, environment: dict) -> Iterator[Finding]:

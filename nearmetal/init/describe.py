@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from nearmetal import choices
 from nearmetal.cluster import node, slurm
+from nearmetal.cluster.modules import NATIVE_JDK, jdk
 from nearmetal.cluster.slurm import Node, Partition
 from nearmetal.init.gather import Cluster, Inspected
 from nearmetal.init.lines import Lines
@@ -23,6 +24,8 @@ PMIX_ALONE = 5
 #: Environment -> the command that shows its library on a node's PATH.
 ON_PATH = {"openmpi": "ompi_info", "mpich": "mpichversion"}
 JAVA = ("mpj", "fastmpj")
+#: Environment of mpj-native -> that in C whose library it calls, the preferred first.
+NATIVE = {"mpj-native": "openmpi", "mpj-native-mpich": "mpich"}
 #: Most modules of a kind that the file's head lists.
 MOST_MODULES = 6
 CRAY = {"cc": "cc", "cxx": "CC", "ftn": "ftn"}
@@ -129,11 +132,18 @@ def environments_of(
     cluster: Cluster, common: Mapping[str, dict], somewhere: Inspected | None
 ) -> list[Environment]:
     """The environments that the cluster's modules, or the PATH of a node, have."""
-    found = [
-        one
-        for name in ("openmpi", "mpich", "mpj", "fastmpj")
-        if name in common and (one := _of_modules(cluster, name, common[name], somewhere))
-    ]
+
+    def of(*names: str) -> list[Environment]:
+        return [
+            one
+            for name in names
+            if name in common and (one := _of_modules(cluster, name, common[name], somewhere))
+        ]
+
+    found = of("openmpi", "mpich")
+    if native := _native(cluster, common, found, somewhere):
+        found.append(native)
+    found += of(*JAVA)
     if gnu := _gnu(cluster, somewhere):
         found.append(gnu)
     return found
@@ -202,6 +212,46 @@ def _with_java(cluster: Cluster, found: Environment, somewhere: Inspected | None
     modules, origin, guess = found.differs.get("modules", ([found.name], found.origin, ""))
     java = cluster.loads.get("java", [cluster.software["java"][0].name])
     found.differs["modules"] = ([*java, *modules], origin, guess)  # type: ignore[misc]
+
+
+def _native(
+    cluster: Cluster,
+    common: Mapping[str, dict],
+    libraries: Sequence[Environment],
+    somewhere: Inspected | None,
+) -> Environment | None:
+    """mpj-native over an MPI library that srun starts, where there is a JDK that it runs on."""
+    started = {one.name: one for one in libraries if _srun_starts(cluster, one)}
+    java = _java(cluster, somewhere)
+    for name, in_c in NATIVE.items():
+        if java and name in common and in_c in started:
+            (loads, origin), mpi = java, started[in_c]
+            found = Environment(name, f"{origin}, and {mpi.origin or mpi.name}", mpi.guess)
+            found.differs = {
+                key: mpi.differs[key] for key in ("modules", "env_vars") if key in mpi.differs
+            }
+            if loads:
+                own, _, guess = mpi.differs.get("modules", (common[name]["modules"], "", ""))
+                found.differs["modules"] = ([*loads, *own], origin, guess)
+            return found
+    return None
+
+
+def _java(cluster: Cluster, somewhere: Inspected | None) -> tuple[list[str], str] | None:
+    """The modules that load a JDK for mpj-native, and the origin; None if there is none."""
+    facts: Mapping[str, str] = somewhere.facts if somewhere else {}
+    version = facts.get("java_version", "unknown")
+    if somewhere and facts.get("command.javac") != "none" and _suffices(version):
+        return [], f"java {version} ({somewhere.origin})"
+    for number, one in enumerate(cluster.software.get("java", ())):
+        if _suffices(one.name):
+            loads = [one.name] if number else cluster.loads.get("java", [one.name])
+            return list(loads), f"module {one.name}"
+    return None
+
+
+def _suffices(name: str) -> bool:
+    return (jdk(name) or 0) >= NATIVE_JDK
 
 
 def found_modules(cluster: Cluster) -> list[str]:

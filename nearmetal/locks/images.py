@@ -34,7 +34,8 @@ STACKS = sorted(path.stem for path in CONTAINERS.glob("*.def"))
 MADE_FROM = {
     "software": "software",
     "sources": "sources (reframe_checks/src)",
-    "inputs": "definition, stages or recipes (containers, nearmetal/locks/sif.py, spack-env)",
+    "inputs": "definition, stages, library or recipes (containers, nearmetal/locks/sif.py, "
+    "mpj-native, spack-env)",
 }
 EPILOG = """exit codes: 0 built, and as locked; 1 an image could not be built; 2 bad usage; 3 built,
 but not what the lock has (--check: the lock is not of this checkout); 4 an unforeseen error
@@ -49,19 +50,18 @@ def inputs(stack: str, software: str) -> list[Path]:
         *(CONTAINERS / "stages").iterdir(),
         Path(sif.__file__),
     ]
-    if software == "spack":
-        # What the definition copies: not `.spack-env`, which a user of the checkout installed
-        # there.
-        copied = [
-            CHECKOUT / name
-            for name in re.findall(r"^    (spack-env/\S+) ", paths[0].read_text(), re.M)
-        ]
-        paths += [
-            path
-            for top in copied
-            for path in [top, *top.rglob("*")]
-            if path.is_file() and path.suffix != ".pyc"
-        ]
+    # What the definition copies: not `.spack-env`, which a user of the checkout installed there.
+    copied = [
+        CHECKOUT / name
+        for name in re.findall(r"^    ((?:mpj-native|spack-env)/\S+) ", paths[0].read_text(), re.M)
+        if software == "spack" or not name.startswith("spack-env/")
+    ]
+    paths += [
+        path
+        for top in copied
+        for path in [top, *top.rglob("*")]
+        if path.is_file() and path.suffix != ".pyc"
+    ]
     return sorted(paths)
 
 

@@ -10,12 +10,12 @@ from nearmetal.checkout import CHECKOUT, PACKAGE
 
 #: Package of Debian or Spack -> the message-passing library that it is.
 LIBRARIES = {
-    "libmpj-java": "MPJ Express",
-    "mpj-express": "MPJ Express",
     "libopenmpi40": "Open MPI",
     "openmpi": "Open MPI",
     "libmpich12": "MPICH",
     "mpich": "MPICH",
+    "libmpj-java": "MPJ Express",
+    "mpj-express": "MPJ Express",
 }
 
 
@@ -64,12 +64,13 @@ def _words(error: Exception) -> str:
 
 
 def label(name: str, entry: dict) -> str:
-    """An image's name. Its library and version follow where the name is not the library's.
+    """An image's name. Libraries and versions follow where the name is not the library's.
 
-    `fastmpj` holds MPJ Express: FastMPJ must not be passed on.
+    `mpj-native` holds Open MPI, which mpj-native calls, and MPJ Express.
     """
-    for package, library in LIBRARIES.items():
-        version = entry["packages"].get(package)
-        if version and library.lower().replace(" ", "") != name:
-            return f"{name} ({library} {version})"
-    return name
+    held = [
+        f"{library} {version}"
+        for package, library in LIBRARIES.items()
+        if (version := entry["packages"].get(package)) and library.lower().replace(" ", "") != name
+    ]
+    return f"{name} ({', '.join(held)})" if held else name

@@ -35,8 +35,13 @@ LOCK_VERSIONS = (6, 7)
 #: What may come from the machine that wrote a lock: the compiler and the C library.
 EXTERNAL = {"gcc", "glibc"}
 REGENERATE = "write it anew: make spack-lock"
-#: The line of our recipe that names the sources that the locks are of.
+#: The line of a recipe that names the sources that the locks are of.
 DIGEST = re.compile(r'^DIGEST = "([0-9a-f]{64})"$', re.MULTILINE)
+#: Our recipes of sources in this checkout: where these are, and their digest.
+OF_CHECKOUT = {
+    "nearmetal-benchmarks": ("reframe_checks/src", sources.digest),
+    "mpj-native": ("mpj-native", sources.digest_of_mpj_native),
+}
 
 
 class LockError(ValueError):
@@ -259,9 +264,10 @@ def recipe(name: str) -> Path:
     )
 
 
-def locked_digest() -> str:
-    """The digest of the sources that the locks are of, from our recipe. Raises LockError."""
-    path = recipe("nearmetal-benchmarks")
+def locked_digest(name: str = "nearmetal-benchmarks") -> str:
+    """The digest of the sources that the locks are of, from one of our recipes. Raises
+    LockError."""
+    path = recipe(name)
     found = DIGEST.search(path.read_text())
     if not found:
         raise LockError(f'{path}: no line DIGEST = "..." with a SHA-256: {REGENERATE}')
@@ -269,22 +275,24 @@ def locked_digest() -> str:
 
 
 def other_sources() -> str:
-    """In words why the locks are not of this checkout's sources; '' if they are. Raises
-    LockError."""
-    locked, here = locked_digest(), sources.digest()
-    if locked == here:
-        return ""
-    path = recipe("nearmetal-benchmarks").relative_to(CHECKOUT)
-    return (
-        f"{path}: DIGEST is of other sources (reframe_checks/src): {locked[:12]} there, "
-        f"{here[:12]} here. Fix: make spack-lock"
-    )
+    """In words why the locks are not of this checkout's sources, a line a recipe; '' if they are.
+    Raises LockError."""
+    words = []
+    for name, (where, digest) in OF_CHECKOUT.items():
+        locked, here = locked_digest(name), digest()
+        if locked != here:
+            words.append(
+                f"{recipe(name).relative_to(CHECKOUT)}: DIGEST is of other sources ({where}): "
+                f"{locked[:12]} there, {here[:12]} here. Fix: make spack-lock"
+            )
+    return "\n".join(words)
 
 
 def write_digest() -> None:
-    """Enter the digest of this checkout's sources into our recipe. Raises LockError."""
-    path, old = recipe("nearmetal-benchmarks"), locked_digest()
-    path.write_text(path.read_text().replace(old, sources.digest()))
+    """Enter the digests of this checkout's sources into our recipes. Raises LockError."""
+    for name, (_, digest) in OF_CHECKOUT.items():
+        path, old = recipe(name), locked_digest(name)
+        path.write_text(path.read_text().replace(old, digest()))
 
 
 def unmet(node: Node, text: str) -> str:

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Installs on a node of the cluster (cluster.yaml): MPICH, Java with MPJ Express, tools of the checks, and
+# Installs on a node of the cluster (cluster.yaml): MPICH, a JDK, MPJ Express, tools of the checks, and
 # Apptainer. ParallelCluster's Ubuntu image already has Slurm with PMIx, environment modules, the EFA
 # software and its Open MPI as module `openmpi`. ParallelCluster runs this script as root once on every
 # node that starts. Its output is in /var/log/cloud-init-output.log.
@@ -14,7 +14,7 @@ apt=(apt-get --option DPkg::Lock::Timeout=300 --yes --no-install-recommends)
 add-apt-repository --yes ppa:apptainer/ppa  # Apptainer's own archive; Ubuntu has no package
 "${apt[@]}" install apptainer environment-modules gcc g++ gfortran make git python3-venv \
     gcc-14 g++-14 gfortran-14 \
-    mpich libmpich-dev openjdk-21-jdk-headless libmpj-java \
+    mpich libmpich-dev openjdk-25-jdk-headless libmpj-java \
     ethtool hwloc-nox numactl pkgconf qperf
 
 # Ubuntu's MPICH has suffixed command names. The module has the plain names.

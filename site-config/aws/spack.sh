@@ -9,7 +9,7 @@
 set -euo pipefail
 here=$(cd "$(dirname "$0")/../.." && pwd)
 directory=${SPACK_DIR:-/shared/spack} python=${PYTHON:-$here/.venv/bin/python}
-[ $# -gt 0 ] || set -- openmpi mpich fastmpj apps
+[ $# -gt 0 ] || set -- openmpi mpich mpj-native fastmpj apps
 
 for name; do
     [ -r "$here/spack-env/$name/spack.lock" ] || {

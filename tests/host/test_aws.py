@@ -278,7 +278,7 @@ def test_a_node_gets_the_modules_of_the_environments(tmp_path):
     told = (tmp_path / "told").read_text()
     assert all(
         re.search(rf"apt-get .*install.* {name}\b", told)
-        for name in ("mpich", "qperf", "apptainer", "libmpj-java")
+        for name in ("mpich", "qperf", "apptainer", "libmpj-java", "openjdk-25-jdk-headless")
     )
 
 
@@ -336,7 +336,7 @@ def test_another_system_than_that_of_the_locks_gets_its_own(tmp_path):
     told = (tmp_path / "told").read_text().splitlines()
     assert told[1] == f"python -m nearmetal.locks.spack --write --spack {tmp_path}/spack/bin/spack"
     assert [line.split("/")[-1].split()[0] for line in told[2:]] == [
-        *("openmpi", "mpich", "fastmpj", "apps"),
+        *("openmpi", "mpich", "mpj-native", "fastmpj", "apps"),
     ]
     assert not any("mirror" in line for line in told)
 

@@ -38,7 +38,7 @@ IMAGES, SPACK = (["nearmetal.locks.images", "--check"], ["nearmetal.locks.spack"
 @pytest.fixture
 def release(tmp_path):
     """A copy of the checkout with locks of its sources, and a way to check them."""
-    for name in ("nearmetal", "containers", "spack-env", "reframe_checks"):
+    for name in ("nearmetal", "containers", "spack-env", "reframe_checks", "mpj-native"):
         unneeded = shutil.ignore_patterns("__pycache__", "images", ".spack-env")
         shutil.copytree(CHECKOUT / name, tmp_path / name, ignore=unneeded)
 
@@ -75,6 +75,13 @@ def add_a_comment(path: Path, comment: str) -> None:
 
 def test_locks_of_these_sources_are_fit_for_a_release(release):
     assert release.check() == ("", "")
+
+
+def test_another_mpj_native_makes_the_locks_that_hold_it_those_of_others(release):
+    add_a_comment(release.root / "mpj-native/src/main/java/mpi/MPI.java", "// another")
+    image, package = release.check()
+    assert re.fullmatch(r".*images\.lock: mpj-native: .*\bmpj-native\b.*make images-lock", image)
+    assert re.fullmatch(r".*mpj_native/package\.py: DIGEST .*\(mpj-native\).*spack-lock", package)
 
 
 def test_a_changed_source_makes_both_locks_those_of_others(release):
@@ -166,7 +173,7 @@ def lock(monkeypatch, tmp_path):
     entries = yaml.safe_load((CHECKOUT / "containers" / "images.lock").read_text())
     entries["openmpi"]["sources"] = "0" * 64
     entries["mpich"]["sources"] = sources.digest()
-    del entries["fastmpj"]["sources"]
+    del entries["mpj-native"]["sources"]
     (tmp_path / "ours.lock").write_text(yaml.safe_dump(entries))
     monkeypatch.setenv("NEARMETAL_IMAGES", str(tmp_path / "ours"))
     of_checks.locked.cache_clear()
@@ -197,7 +204,7 @@ def test_an_image_of_the_checkouts_sources_needs_no_warning(tmp_path, lock, warn
 
 def test_an_image_whose_lock_names_no_sources_runs(tmp_path, lock, warned):
     """As locks of before they did."""
-    nameless = environ("mpj-sif", "installed", image="fastmpj")
+    nameless = environ("mpj-sif", "installed", image="mpj-native")
     assert sources_of(tmp_path, nameless) == "unknown"
     assert warned == []
 

@@ -148,7 +148,7 @@ def test_every_case_is_there_or_skipped_with_its_reason(lab, prefix, name):
                 "FastMPJ is each site's own licensed copy",
                 "images/openmpi.sif: make images builds it",
                 "images/mpich.sif: make images builds it",
-                "images/fastmpj.sif: make images builds it",
+                "images/mpj-native.sif: make images builds it",
                 "needs Spack, which is not on PATH of this node",
             ]
         )

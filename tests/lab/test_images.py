@@ -112,25 +112,24 @@ def test_checks_run_in_images_on_every_link(measured, built_images):
             assert case["transport"] == CARRIERS[case["partition"]], name
 
 
-def test_a_program_in_java_runs_in_its_image(lab, built_images, prefix):
+def test_programs_in_java_run_in_their_image_over_both_of_its_libraries(lab, built_images, prefix):
     done = lab.reframe(
-        "-r",
-        "--system",
-        "lab:native",
-        "-p",
-        "^mpj-sif$",
-        "-n",
-        "^pingpong%placement=internode",
+        *("-r", "--system", "lab:native", "-p", "^mpj-(native-)?sif$"),
+        *("-n", "^pingpong%placement=internode", "-S", "repeats=1"),
         prefix=prefix,
         timeout=300,
         **PLACES,
     )
-    assert "Ran 1/1 test case(s)" in done.stdout and done.returncode == 0, done.stdout
-    [case] = cases(prefix / "results.db")
-    entry = built_images["fastmpj"]
-    assert case["image"] == f"{label('fastmpj', entry)} {entry['digest']}"
-    assert case["image"].startswith("fastmpj (MPJ Express 0.44")
-    assert case["mpi_library"].startswith("MPJ Express 0.44, ")
+    assert "Ran 2/2 test case(s)" in done.stdout and done.returncode == 0, done.stdout
+    entry = built_images["mpj-native"]
+    libraries = {}
+    for case in cases(prefix / "results.db"):
+        assert case["image"] == f"{label('mpj-native', entry)} {entry['digest']}"
+        assert case["image"].startswith("mpj-native (Open MPI 5.0.7")
+        assert case["transport"] == CARRIERS["native"]
+        libraries[case["environ"]] = case["mpi_library"]
+    assert libraries["mpj-sif"].startswith("MPJ Express 0.44, ")
+    assert libraries["mpj-native-sif"].startswith("mpj-native over Open MPI v5.0.7")
 
 
 def test_container_against_bare_is_a_duet(lab, built_images, prefix):

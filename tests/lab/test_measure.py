@@ -241,11 +241,11 @@ def test_the_command_that_everything_serves_runs_in_images_too(lab, built_images
         timeout=900,
         NEARMETAL_IMAGES=str(IMAGES),
     )
-    assert "Ran 3/3 test case(s)" in done.stdout and done.returncode == 0, done.stdout
+    assert "Ran 4/4 test case(s)" in done.stdout and done.returncode == 0, done.stdout
     ran = {case["environ"]: case for case in cases(prefix / "results.db")}
-    assert set(ran) == {"openmpi-sif", "mpich-sif", "mpj-sif"}
+    assert set(ran) == {"openmpi-sif", "mpich-sif", "mpj-native-sif", "mpj-sif"}
     for environ, case in ran.items():
-        image = {"mpj-sif": "fastmpj"}.get(environ, environ.removesuffix("-sif"))
+        image = {"mpj-sif": "mpj-native"}.get(environ, environ.removesuffix("-sif"))
         assert case["image"].endswith(f" {built_images[image]['digest']}"), environ
         assert case["transport"] == CARRIERS["emulated"], environ
     session = load_session(prefix / "results.db", "ec2")

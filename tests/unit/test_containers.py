@@ -28,7 +28,7 @@ HEADER = RECORDED / "image_header.sif"
 
 
 def test_a_definition_a_stack_and_each_is_locked():
-    assert images.STACKS == ["fastmpj", "mpich", "openmpi"]
+    assert images.STACKS == ["mpich", "mpj-native", "openmpi"]
     assert sorted(images.read_lock(CONTAINERS / "images.lock")) == images.STACKS
 
 
@@ -42,7 +42,10 @@ def test_locked_images_are_small_and_of_debians_packages():
 def test_what_a_definition_copies_of_spack_is_all_that_is_committed(stack):
     """A user's own installation in the checkout, `.spack-env`, must not be copied: it has many
     links."""
-    given = [CHECKOUT / "spack-env" / name for name in ("common", "repo", stack)]
+    names = ["common", "repo", stack]
+    if stack == "mpj-native":
+        names.append("openmpi/packages.yaml")
+    given = [CHECKOUT / "spack-env" / name for name in names]
     committed = subprocess.run(
         ["git", "-C", CHECKOUT, "-c", f"safe.directory={CHECKOUT}", "ls-files", *given],
         capture_output=True,
@@ -63,33 +66,47 @@ def test_images_hold_the_library_versions_of_the_spack_environments():
     locks = images.read_lock(CONTAINERS / "images.lock")
     assert locks["openmpi"]["packages"]["libopenmpi40"].startswith("5.0.7-")
     assert "4.2.1-" in locks["mpich"]["packages"]["libmpich12"]
-    assert locks["fastmpj"]["packages"]["libmpj-java"].startswith("0.44+")
-    assert [locks[stack]["pmi"] for stack in images.STACKS] == ["none", "pmi2", "pmix"]
+    java = locks["mpj-native"]["packages"]
+    assert java["libmpj-java"].startswith("0.44+")
+    assert java["libopenmpi40"] == locks["openmpi"]["packages"]["libopenmpi40"]
+    assert "openjdk-25-jre-headless" in java
+    assert [locks[stack]["pmi"] for stack in images.STACKS] == ["pmi2", "pmix", "pmix"]
 
 
-@pytest.mark.parametrize("package", ["libmpj-java", "mpj-express"])
-def test_an_image_that_is_named_after_another_library_says_what_it_holds(package):
+@pytest.mark.parametrize("mpi, java", [("libopenmpi40", "libmpj-java"), ("openmpi", "mpj-express")])
+def test_an_image_says_which_libraries_it_holds_beside_that_of_its_name(mpi, java):
     """FastMPJ must not be passed on, so no image holds it."""
-    entry = {"packages": {package: "0.44-1", "libc6": "2.41"}}
-    assert label("fastmpj", entry) == "fastmpj (MPJ Express 0.44-1)"
+    entry = {"packages": {java: "0.44-1", "libc6": "2.41", mpi: "5.0.7-1"}}
+    assert label("mpj-native", entry) == "mpj-native (Open MPI 5.0.7-1, MPJ Express 0.44-1)"
+    assert label("openmpi", {"packages": {mpi: "5.0.7-1"}}) == "openmpi"
+
+
+def test_an_image_of_another_mpj_native_is_another(monkeypatch, tmp_path):
+    """The library's sources are no programs of ours: they are among the image's inputs."""
+    given = {path.relative_to(CHECKOUT) for path in images.inputs("mpj-native", "debian")}
+    assert Path("mpj-native/src/main/java/mpi/MPI.java") in given
+    assert not any("test" in path.parts or "spack-env" in path.parts for path in given)
+    assert not any("mpj-native" in path.parts for path in images.inputs("openmpi", "debian"))
 
 
 def test_images_of_the_lock_have_the_names_of_their_libraries_or_say_these():
     locks = images.read_lock(CONTAINERS / "images.lock")
+    java = locks["mpj-native"]["packages"]
     assert [label(stack, locks[stack]) for stack in images.STACKS] == [
-        f"fastmpj (MPJ Express {locks['fastmpj']['packages']['libmpj-java']})",
         "mpich",
+        f"mpj-native (Open MPI {java['libopenmpi40']}, MPJ Express {java['libmpj-java']})",
         "openmpi",
     ]
 
 
 def test_the_image_in_a_result_and_in_a_reason_says_what_it_holds(site):
-    of_java = of_checks.Image(environ("fastmpj"), site.partition)
-    assert of_java.image.startswith("fastmpj (MPJ Express 0.44") and "sha256:" in of_java.image
-    assert not lacking(of_java.obstacle("srun"), "fastmpj.sif (MPJ Express 0.44", "make images ")
+    of_java = of_checks.Image(environ("mpj-native"), site.partition)
+    assert of_java.image.startswith("mpj-native (Open MPI 5.0.7") and "sha256:" in of_java.image
+    facts = ["mpj-native.sif (Open MPI 5.0.7", "MPJ Express 0.44", "make images "]
+    assert not lacking(of_java.obstacle("srun"), *facts)
     (site.root / "our images.lock").unlink()
     of_checks.locked.cache_clear()
-    assert "our images/fastmpj.sif: make images " in of_java.obstacle("srun")
+    assert "our images/mpj-native.sif: make images " in of_java.obstacle("srun")
 
 
 def test_what_a_damaged_lock_lacks_is_said(tmp_path):
@@ -149,14 +166,17 @@ def test_an_image_is_built_from_what_is_asked_for_or_else_as_locked(tmp_path, mo
     monkeypatch.setattr(images, "Builder", Recorder)
     locked = yaml.safe_load((CONTAINERS / "images.lock").read_text())
     locked["openmpi"]["software"] = "spack"
-    del locked["fastmpj"]
+    del locked["mpj-native"]
     (tmp_path / "images.lock").write_text(yaml.safe_dump(locked))
-    for stack, word in (("openmpi", None), ("mpich", None), ("fastmpj", None), ("mpich", "spack")):
+    for stack, word in (
+        *(("openmpi", None), ("mpich", None)),
+        *(("mpj-native", None), ("mpich", "spack")),
+    ):
         with pytest.raises(images.BuildError):
             images.build_all([stack], word, False, lambda text: None)
     assert asked == [
         *(("openmpi", "spack"), ("mpich", "debian")),
-        *(("fastmpj", "debian"), ("mpich", "spack")),
+        *(("mpj-native", "debian"), ("mpich", "spack")),
     ]
 
 
@@ -227,9 +247,9 @@ def site(tmp_path, monkeypatch):
     of_checks.locked.cache_clear()
 
 
-def environ(image):
+def environ(image, *features):
     return SimpleNamespace(
-        name=f"{image}-sif", features=["mpj"], extras={"image": image} if image else {}
+        name=f"{image}-sif", features=["mpj", *features], extras={"image": image} if image else {}
     )
 
 
@@ -301,13 +321,15 @@ def test_a_run_from_an_image_of_older_sources_says_so_and_goes_on(site):
 
 
 def test_programs_in_java_are_where_the_image_has_them():
-    assert build_commands(environ("fastmpj"), "PingPong") == ["true"]
-    assert directories(environ("fastmpj")) == (
-        "/opt/nearmetal/share/java/classes",
-        "/opt/nearmetal/share/java/launch",
-    )
+    assert build_commands(environ("mpj-native"), "PingPong") == ["true"]
+    java = "/opt/nearmetal/share/java"
+    assert directories(environ("mpj-native")) == (f"{java}/classes", f"{java}/launch")
+    native = environ("mpj-native", "mpj_native")
+    assert directories(native) == (f"{java}/classes.native", f"{java}/library")
+    stage = (CONTAINERS / "stages" / "native.sh").read_text()
+    assert not lacking(stage, f"java={java}\n", '"$java/classes.native"', '"$java/library"')
     assert (
-        jvm_command("PingPong", script(environ("fastmpj")))
+        jvm_command("PingPong", script(environ("mpj-native")))
         == "sh /opt/nearmetal/share/java/jvm.sh PingPong"
     )
     assert directories(environ("")) == ("classes.-sif", "launch.-sif")

@@ -12,6 +12,7 @@ from nearmetal.results import Case
 from nearmetal.site.site_files import read_environments
 from tests.support.clusters import stage
 from tests.support.paths import CHECKOUT
+from tests.support.said import lacking
 
 KNOWN = read_environments(CHECKOUT / "site-config" / "environments.yaml")
 SITES = {
@@ -136,6 +137,38 @@ def test_user_namespaces_that_are_off_are_named_where_an_image_needs_them(
     assert ("batch: user namespaces are off" in out) == (told == "no"), out
     assert told != "no" or "user.max_user_namespaces" in out
     assert "user namespaces" not in doctor("guests", environs=["gnu"], environments=[])[1]
+
+
+@pytest.mark.parametrize(
+    ("modules", "javac", "facts"),
+    [
+        (["java/17.0.2", "mpi/openmpi-x86_64"], "25.0.1", ["JDK is 17 (java/17.0.2)"]),
+        (["mpi/openmpi-x86_64"], "21.0.3", ["JDK is 21 (javac 21.0.3)"]),
+        (["mpi/openmpi-x86_64"], "", ["no javac on PATH of this login node"]),
+    ],
+)
+def test_a_jdk_that_is_too_old_for_mpj_native_is_named(doctor, tmp_path, modules, javac, facts):
+    assert [*found_of_java(doctor, tmp_path, ["java/25.0.1", "openmpi"], "17")] == []
+    assert [*found_of_java(doctor, tmp_path, ["mpi/openmpi-x86_64"], "22.0.1")] == []
+    [line] = found_of_java(doctor, tmp_path, modules, javac)
+    assert not lacking(line, *facts, "22", "Fix: add the module of a JDK", "mine.yaml")
+
+
+def found_of_java(doctor, tmp_path, modules, javac):
+    """The lines on a JDK, where the environment has these modules and PATH this javac."""
+    environment = {"name": "mpj-native", "modules": modules, "env_vars": []}
+    doctor("guests", environs=["mpj-native"], environments=[environment])
+    program = tmp_path / "bin" / "javac"
+    program.write_text(f"#!/bin/sh\n{f'echo javac {javac}' if javac else 'exit 1'}\n")
+    program.chmod(0o755)
+    _, out, err = doctor("guests", environs=["mpj-native"], environments=[environment])
+    return [line for line in (out + err).splitlines() if "JDK" in line or "javac" in line]
+
+
+def test_an_image_and_spack_bring_their_jdk(doctor, tmp_path):
+    for name in ("mpj-native-sif", "mpj-native-spack"):
+        _, out, err = doctor("guests", environs=[name])
+        assert "JDK" not in out + err and "javac" not in out + err
 
 
 def test_an_unknown_system_or_partition_is_bad_usage(doctor):
@@ -303,6 +336,24 @@ WORDS = {
         "bind_to",
     ),
     "sh: 1: hwloc-bind: not found": ("no hwloc", "bind_to"),
+    "mpj-native: javac 21 is too old: load the module of a JDK (22 or newer)": (
+        "the JDK 21 is too old for mpj-native",
+        "from 22 on",
+    ),
+    "mpj-native: there is no javac: load the module of a JDK (22 or newer)": (
+        "no JDK (javac)",
+        "modules",
+    ),
+    "mpi.MPIException: there is no MPI library: none of libmpi.so.40, libmpi.so.12 is in "
+    "LD_LIBRARY_PATH, beside an mpicc of PATH or where the loader looks.": (
+        "finds no MPI library",
+        "MPJ_NATIVE_LIBRARY",
+    ),
+    "mpi.MPIException: the MPI library libc.so.6 cannot be used: it has no function "
+    "MPI_Init_thread, so it is no MPI library": (
+        "cannot use libc.so.6, since it has no function MPI_Init_thread",
+        "MPJ_NATIVE_LIBRARY",
+    ),
 }
 
 

@@ -17,6 +17,7 @@ from nearmetal.site import described as site_files
 from nearmetal.site.site_files import read_environments, read_system
 from tests.support.clusters import SITES, stage
 from tests.support.paths import CHECKOUT
+from tests.support.said import lacking
 
 COMMON = read_environments(CHECKOUT / "site-config" / "environments.yaml")
 
@@ -131,6 +132,71 @@ def test_java_of_a_module_is_loaded_before_its_message_passing():
     somewhere = Inspected("n1", {"command.gcc": "none", "command.java": "none"}, "srun")
     [mpj] = describe.environments_of(cluster, COMMON, somewhere)
     assert mpj.differs["modules"][0] == ["Java/17", "mpj"]
+
+
+def environments(*, types=("pmix", "pmi2"), facts=None, **software):
+    """Name -> environment of a cluster with these modules, on a node with these facts."""
+    software = {
+        kind: [Available(name) for name in names] for kind, names in software.items() if names
+    }
+    loads = {kind: [modules[0].name] for kind, modules in software.items()}
+    cluster = a_cluster(software=software, loads=loads, mpi_types=[*types])
+    somewhere = Inspected("n1", {"command.gcc": "none", **(facts or {})}, "srun")
+    found = describe.environments_of(cluster, COMMON, somewhere)
+    return {one.name: one for one in found}
+
+
+PATH_JDK = {"command.java": "/usr/bin/java", "command.javac": "/usr/bin/javac"}
+
+
+def test_mpj_native_is_guessed_where_nodes_have_a_jdk_and_an_mpi_library():
+    facts = {**PATH_JDK, "java_version": "25.0.1"}
+    found = environments(facts=facts, openmpi=["openmpi/5.0.3"], mpich=["mpich"], mpj=["mpj"])
+    assert list(found) == ["openmpi", "mpich", "mpj-native", "mpj"]
+    native = found["mpj-native"]
+    assert native.differs == found["openmpi"].differs
+    assert not lacking(native.origin, "java 25.0.1", "srun", "module -t avail")
+
+
+def test_mpj_native_is_as_the_environment_in_c():
+    facts = {**PATH_JDK, "java_version": "22"}
+    found = environments(facts=facts, types=("pmi2",), openmpi=["openmpi/4.1.6"])
+    assert found["mpj-native"].differs["env_vars"] == found["openmpi"].differs["env_vars"]
+    assert list(environments(facts=facts, mpich=["mpich/4.2"])) == ["mpich", "mpj-native-mpich"]
+    # Without a type of srun that starts the library, no JVM would find the others.
+    assert "mpj-native" not in environments(facts=facts, types=("pmi2",), openmpi=["openmpi/5.0.3"])
+
+
+def test_a_module_of_a_new_enough_jdk_is_loaded_before_the_mpi_library():
+    old = {**PATH_JDK, "java_version": "17.0.9"}
+    found = environments(facts=old, openmpi=["openmpi/5.0.3"], java=["Java/17", "Java/25.0.1"])
+    modules, origin, _ = found["mpj-native"].differs["modules"]
+    assert modules == ["Java/25.0.1", "openmpi/5.0.3"] and "Java/25.0.1" in origin
+
+
+@pytest.mark.parametrize(
+    ("facts", "java"),
+    [
+        ({**PATH_JDK, "java_version": "21.0.3"}, ["Java/17", "java/1.8.0_292"]),
+        ({"command.java": "/usr/bin/java", "command.javac": "none", "java_version": "25"}, []),
+        ({}, []),
+        ({}, ["java"]),
+    ],
+)
+def test_mpj_native_is_not_guessed_without_its_jdk(facts, java):
+    assert list(environments(facts=facts, openmpi=["openmpi/5.0.3"], java=java)) == ["openmpi"]
+
+
+@pytest.mark.parametrize(
+    ("name", "version"),
+    [
+        *(("Java/21.0.2", 21), ("openjdk@25.0.1_8", 25), ("java/1.8.0_292", 8)),
+        *(("jdk-22", 22), ("25", 25), ("17.0.9", 17), ("openjdk/17.0.8-gcc-13", 17)),
+        *(("java", None), ("unknown", None)),
+    ],
+)
+def test_the_version_of_a_jdk(name, version):
+    assert modules.jdk(name) == version
 
 
 @pytest.mark.parametrize(

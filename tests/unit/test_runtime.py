@@ -118,6 +118,11 @@ def test_mpj_native_starts_as_programs_in_c(runtime):
     build, compile_program = native.build_commands(PINGPONG)
     assert build.endswith("/mpj-native/build.sh library.mpj-mpj_native")
     assert not lacking(compile_program, "-cp library.mpj-mpj_native", "java/PingPong.java")
+    for home, program in (({"JAVA_HOME": "/jdk"}, "/jdk/bin/javac"), ({}, "javac")):
+        done = subprocess.run(
+            ["sh", "-c", f"echo {compile_program}"], env=home, capture_output=True, text=True
+        )
+        assert done.stdout.startswith(f"{program} -J-XX")
     assert native.command(PINGPONG) == (
         "sh java/launch/jvm.sh --library=native --classes=classes.mpj-mpj_native "
         "--launch=library.mpj-mpj_native --heap=64 --gc=auto --pages=default --warm-up=30 PingPong"
@@ -144,6 +149,34 @@ def test_only_mpj_native_sends_direct_buffers(runtime):
 def test_mpj_native_needs_a_checkout(runtime, monkeypatch, tmp_path):
     monkeypatch.setattr("nearmetal.checks.runtime.jvm.NATIVE", tmp_path)
     assert "use a checkout" in runtime("mpj", "mpj_native").obstacle("srun")
+
+
+def test_mpj_native_of_spack_and_of_an_image_is_not_compiled_again(runtime, monkeypatch, tmp_path):
+    monkeypatch.setattr("nearmetal.checks.runtime.jvm.NATIVE", tmp_path)
+    of_spack = runtime("mpj", "mpj_native", "spack", spack_env="mpj-native")
+    assert of_spack.obstacle("srun") == ""
+    *library, compile_program = of_spack.build_commands(PINGPONG)
+    assert not lacking(compile_program, "javac", "-cp library.mpj-mpj_native-spack")
+    installed = tmp_path / "prefix" / "lib" / "mpj-native"
+    for home in (tmp_path / "absent", tmp_path / "prefix"):
+        done = subprocess.run(
+            ["sh", "-e", "-c", "\n".join(library)],
+            env={"MPJ_NATIVE_HOME": str(home), "PATH": "/usr/bin:/bin"},
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+        )
+        assert (done.returncode == 0) == installed.exists()
+        if not installed.exists():
+            assert not lacking(done.stderr, str(home), "install mpj-native in the environment")
+        installed.mkdir(parents=True, exist_ok=True)
+    assert (tmp_path / "library.mpj-mpj_native-spack").resolve() == installed
+    of_image = runtime("mpj", "mpj_native", "installed", image="openmpi")
+    assert "checkout" not in of_image.obstacle("srun")
+    assert of_image.build_commands(PINGPONG) == ["true"]
+    java = "/opt/nearmetal/share/java"
+    facts = ["openmpi.sif sh", "--library=native", f"--classes={java}/classes.native"]
+    assert not lacking(of_image.command(PINGPONG), *facts, f"--launch={java}/library")
 
 
 def test_an_image_is_verified_for_the_launcher_that_starts_it(runtime):

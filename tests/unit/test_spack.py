@@ -36,7 +36,7 @@ def test_what_agrees_is_a_line_each(capsys):
 
 
 def test_all_environments_are_there():
-    assert ENVIRONMENTS == ["apps", "fastmpj", "mpich", "openmpi"]
+    assert ENVIRONMENTS == ["apps", "fastmpj", "mpich", "mpj-native", "openmpi"]
 
 
 def test_all_locks_are_of_one_spack_and_the_same_libraries():
@@ -162,6 +162,107 @@ def test_a_lock_of_other_sources_is_not_installed(benchmarks):
     """Other sources would be installed under the hash of the locked sources."""
     with pytest.raises(RuntimeError, match=f"(?s){sources.digest()}.*{'0' * 64}.*make spack-lock"):
         benchmarks("0" * 64)
+
+
+def test_a_lock_of_another_mpj_native_is_not_installed(monkeypatch, tmp_path):
+    assert locks.other_sources() == ""
+    monkeypatch.setattr(locks, "HERE", tmp_path)
+    for name in locks.OF_CHECKOUT:
+        copied = locks.recipe(name)
+        copied.parent.mkdir(parents=True)
+        copied.write_text(f'DIGEST = "{"0" * 64}"\n')
+    monkeypatch.setattr(locks, "CHECKOUT", tmp_path)
+    benchmarks, native = locks.other_sources().splitlines()
+    assert not lacking(benchmarks, "nearmetal_benchmarks", "(reframe_checks/src)", "0" * 12)
+    here = sources.digest_of_mpj_native()
+    assert not lacking(native, "mpj_native/package.py", here[:12], "make spack-lock")
+    locks.write_digest()
+    assert locks.other_sources() == "" and locks.locked_digest("mpj-native") == here
+
+
+@pytest.fixture
+def mpj_native(monkeypatch, tmp_path):
+    """A function that installs mpj-native by its recipe, in a copy of the checkout."""
+    ran = []
+
+    class Executable:
+        def __init__(self, path):
+            self.path = path
+
+        def __call__(self, *arguments, output=None, extra_env=None):
+            ran.append([str(self.path), *map(str, arguments)])
+            if "digest.sh" not in str(arguments[0]):
+                return ""
+            command = [self.path, *arguments]
+            return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+    package = types.ModuleType("spack.package")
+    vars(package).update(
+        {name: (lambda *_, **__: None) for name in ("license", "version", "depends_on")},
+        Package=object,
+        InstallError=RuntimeError,
+        EnvironmentModifications=object,
+        Executable=Executable,
+        which=lambda name, required: Executable(name),
+        join_path=lambda *parts: str(Path(*map(str, parts))),
+        mkdirp=lambda path: Path(path).mkdir(parents=True),
+        install=shutil.copy,
+    )
+    package.__all__ = [name for name in vars(package) if not name.startswith("_")]
+    monkeypatch.setitem(sys.modules, "spack", types.ModuleType("spack"))
+    monkeypatch.setitem(sys.modules, "spack.package", package)
+    shutil.copytree(sources.MPJ_NATIVE, tmp_path / "mpj-native")
+    (tmp_path / "reframe_checks" / "src").mkdir(parents=True)
+    shutil.copy(sources.DIRECTORY / "digest.sh", tmp_path / "reframe_checks" / "src")
+    copied = tmp_path / locks.recipe("mpj-native").relative_to(CHECKOUT)
+    copied.parent.mkdir(parents=True)
+    shutil.copy(locks.recipe("mpj-native"), copied)
+
+    def install():
+        recipe = Recipe(copied)
+        prefix, jdk = Prefix(tmp_path / "prefix"), Prefix("/jdk")
+        recipe.MpjNative().install({"openjdk": Built(prefix=jdk)}, prefix)
+        return recipe, ran, prefix
+
+    install.sources = tmp_path / "mpj-native"
+    return install
+
+
+class Prefix:
+    """A prefix of Spack: its attributes are paths below it."""
+
+    def __init__(self, path):
+        self.path = Path(path)
+
+    def __getattr__(self, name):
+        return Prefix(self.path / name)
+
+    def __fspath__(self):
+        return str(self.path)
+
+    __str__ = __fspath__
+
+
+def test_the_recipe_of_mpj_native_compiles_the_sources_of_its_lock(mpj_native):
+    recipe, ran, prefix = mpj_native()
+    assert recipe.BUILT == sources.BUILT and sources.digest_of_mpj_native() == recipe.DIGEST
+    classes = str(prefix.lib.path / "mpj-native")
+    assert ran[1] == ["sh", str(mpj_native.sources / "build.sh"), classes]
+    assert ran[2][:2] == ["/jdk/bin/jar", "--create"] and classes in ran[2]
+    assert (prefix.path / "LICENSE").exists()
+
+
+def test_the_recipe_of_mpj_native_refuses_other_sources(mpj_native):
+    (mpj_native.sources / "src" / "main" / "java" / "mpi" / "More.java").write_text("")
+    with pytest.raises(RuntimeError, match=r"of other sources: .*make spack-lock"):
+        mpj_native()
+
+
+def test_java_is_new_enough_for_mpj_native():
+    for name in ("mpj-native", "fastmpj"):
+        nodes = locks.read_lock(ENVIRONMENTS_DIR / name / "spack.lock").nodes.values()
+        [jdk] = [node for node in nodes if node.name == "openjdk"]
+        assert jdk.namespace == "nearmetal" and int(jdk.version.split(".")[0]) >= 22
 
 
 @pytest.fixture

@@ -166,13 +166,16 @@ def test_environments(configuration):
         "openmpi",
         "mpich",
         "gnu",
+        "mpj-native",
         "mpj",
         "fastmpj",
         "openmpi-sif",
         "mpich-sif",
+        "mpj-native-sif",
         "mpj-sif",
         "openmpi-spack",
         "mpich-spack",
+        "mpj-native-spack",
         "mpj-spack",
         "apps-spack",
     ]
@@ -181,6 +184,10 @@ def test_environments(configuration):
         {"SLURM_MPI_TYPE": "pmix"},
     )
     assert environments["mpich"].env_vars == {"SLURM_MPI_TYPE": "pmi2"}
+    # Java over a library starts as C over it.
+    for in_java, in_c in (("mpj-native", "openmpi"), ("mpj-native-sif", "openmpi-sif")):
+        assert environments[in_java].modules == environments[in_c].modules
+        assert environments[in_java].env_vars == environments[in_c].env_vars
     assert (environments["mpj"].modules, environments["fastmpj"].modules) == (["mpj"], [])
     assert (environments["gnu"].modules, environments["gnu"].cc) == ([], "gcc")
     # As the checks of ReFrame's tutorial choose and build.
@@ -196,7 +203,9 @@ def test_environments(configuration):
 def test_the_systems_of_the_documents_list_all_environments_of_spack(configuration, full_name):
     common = yaml.safe_load((SITE_CONFIG / "environments.yaml").read_text())
     from_spack = {one["name"] for one in common if "spack" in one["features"]}
-    assert from_spack == {"openmpi-spack", "mpich-spack", "mpj-spack", "apps-spack"}
+    assert from_spack == {
+        *("openmpi-spack", "mpich-spack", "mpj-native-spack", "mpj-spack", "apps-spack")
+    }
     assert from_spack <= {one.name for one in partition_of(configuration, full_name).environs}
 
 

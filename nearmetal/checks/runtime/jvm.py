@@ -15,6 +15,7 @@ from nearmetal.checks.parsing.java import parse_jvm
 from nearmetal.checks.programs import presence
 from nearmetal.checks.runtime.bare import Bare, like
 from nearmetal.checks.runtime.image import JAVA, image_of
+from nearmetal.checks.runtime.spack import from_spack
 from nearmetal.checks.settings import JAVA_HOSTS, JAVA_PORTS
 from nearmetal.site import srun_mpj  # registers the launcher, whoever wrote the configuration
 
@@ -46,11 +47,14 @@ def jvm_command(main: str, script: str = SCRIPT, **settings) -> str:
 
 def directories(environ) -> tuple[str, str]:
     """The directories of the program's classes, and of the launcher's or mpj-native's."""
+    native = library(environ) == "native"
     if image_of(environ):
-        return f"{JAVA}/classes", f"{JAVA}/launch"
-    if library(environ) == "native":
-        return f"classes.{environ.name}", f"library.{environ.name}"
-    return f"classes.{environ.name}", f"launch.{environ.name}"
+        return (
+            (f"{JAVA}/classes.native", f"{JAVA}/library")
+            if native
+            else (f"{JAVA}/classes", f"{JAVA}/launch")
+        )
+    return f"classes.{environ.name}", f"{'library' if native else 'launch'}.{environ.name}"
 
 
 def script(environ) -> str:
@@ -66,9 +70,11 @@ def build_commands(environ, program: str) -> list[str]:
     javac = "javac -J-XX:TieredStopAtLevel=1 -J-XX:+UseSerialGC"
     source = program if program.endswith(".java") else f"java/{program}.java"
     if library(environ) == "native":
+        # As build.sh and jvm.sh: an older javac of PATH cannot read mpj-native's classes.
+        of_java_home = javac.replace("javac", '"${JAVA_HOME:+$JAVA_HOME/bin/}javac"', 1)
         return [
-            f"sh {shlex.quote(str(NATIVE / 'build.sh'))} {launcher}",
-            f"{javac} -cp {launcher} -sourcepath java -d {classes} {shlex.quote(source)}",
+            *_native_library(environ, launcher),
+            f"{of_java_home} -cp {launcher} -sourcepath java -d {classes} {shlex.quote(source)}",
         ]
     home, javac = HOMES[library(environ)], f"{javac} --release 17"
     commands = [
@@ -84,6 +90,20 @@ def build_commands(environ, program: str) -> list[str]:
         # The library's own niodev listens on all networks of a node.
         commands += [f'java -cp "{launcher}:${home}/lib/mpj.jar" launch.Confine {launcher}']
     return commands
+
+
+def _native_library(environ, directory: str) -> list[str]:
+    """Commands that make mpj-native's directory: Spack's installation, or compiled sources."""
+    if not from_spack(environ):
+        return [f"sh {shlex.quote(str(NATIVE / 'build.sh'))} {directory}"]
+    installed = '"$MPJ_NATIVE_HOME/lib/mpj-native"'
+    return [
+        (
+            f'[ -d {installed} ] || {{ echo "MPJ_NATIVE_HOME=$MPJ_NATIVE_HOME has no '
+            f'lib/mpj-native: install mpj-native in the environment {environ.name}" >&2; exit 1; }}'
+        ),
+        f"ln -sfn {installed} {directory}",
+    ]
 
 
 class Jvm(Bare):
@@ -129,7 +149,8 @@ class Jvm(Bare):
         return self.settings.get("buffers") == "off_heap"
 
     def _obstacle_of_native(self, launcher):
-        if not (NATIVE / "build.sh").exists():
+        built_here = not (self.image or from_spack(self.environ))
+        if built_here and not (NATIVE / "build.sh").exists():
             return f"{self.environ.name} is built from {NATIVE}, which is not there: use a checkout"
         return self._not_by_srun(launcher)
 
