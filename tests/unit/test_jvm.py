@@ -146,7 +146,6 @@ COMMON = [
     "-XX:+AlwaysPreTouch",
     "-XX:-UsePerfData",
     "-Dnearmetal.warm_up=30",
-    "-XX:TieredCompileTaskTimeout=60000",
     "-XX:+UseSerialGC",
 ]
 

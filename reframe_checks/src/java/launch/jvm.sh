@@ -93,9 +93,6 @@ whole heap "$heap" 16 99999999
 case $warm_up in *[!0-9.]* | '' | *.*.* | .) fail "--warm-up=$warm_up is no number of seconds." ;; esac
 
 jvm="-Xms${heap}m -Xmx${heap}m -XX:+AlwaysPreTouch -XX:-UsePerfData -Dnearmetal.warm_up=$warm_up"
-# Milliseconds. A method that waits for the JIT compiler for longer without a call leaves its queue. By default it is 50. Programs
-# wait for the compiler by sleeping, so such methods were compiled in the measured time.
-jvm="$jvm -XX:TieredCompileTaskTimeout=60000"
 case $gc in serial) jvm="$jvm -XX:+UseSerialGC" ;; parallel) jvm="$jvm -XX:+UseParallelGC" ;; esac
 case $pages in transparent) jvm="$jvm -XX:+UseTransparentHugePages" ;; explicit) jvm="$jvm -XX:+UseLargePages" ;; esac
 told=
