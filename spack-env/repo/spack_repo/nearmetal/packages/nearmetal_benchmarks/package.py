@@ -24,6 +24,7 @@ class NearmetalBenchmarks(Package):
     depends_on("c", type="build")
     depends_on("mpi")
     depends_on("mpj-express", when="+java", type=("build", "run"))
+    depends_on("openjdk@17:", when="+java", type=("build", "run"))  # an external mpj-express brings none
 
     def install(self, spec, prefix):
         shell = which("sh", required=True)
