@@ -43,6 +43,8 @@ ip link set far master further up
 for end in near far; do tc qdisc add dev $end root tbf rate 1gbit burst 256kb latency 20ms; done
 for node in 7 8; do ip link set "${port%8}$node" master further; done
 """
+#: Moves fleet8 to a switch of its own.
+FURTHER_SWITCH = re.sub(r"for end in.*\n", "", SLOW_SWITCH).replace("in 7 8", "in 8")
 ONE_SWITCH = """
 port=$(ip -o link | grep -oE 'p[0-9]+x8' | head -1)
 bridge=$(ip -o link show near | sed 's/.* master \\([^ ]*\\).*/\\1/')
@@ -177,6 +179,16 @@ def test_two_nodes_behind_a_slow_switch_share_a_path(fleet):
         on_switches(fleet, ONE_SWITCH)
     assert said.returncode == 1 and "a path that fleet7, fleet8 share" in said.stdout, said.stdout
     assert not named(said.stdout) - {"fleet7", "fleet8"} and "scontrol" not in said.stdout
+
+
+def test_a_node_behind_a_further_switch_is_named_and_no_other(fleet):
+    on_switches(fleet, FURTHER_SWITCH)
+    try:
+        swept(fleet, "further-switch")
+        said = said_of(fleet, "further-switch", "--confirm")
+    finally:
+        on_switches(fleet, ONE_SWITCH)
+    assert said.returncode == 1 and named(said.stdout) == {"fleet8"}, said.stdout
 
 
 def test_a_node_that_does_not_start_the_program_is_named(fleet):
