@@ -9,7 +9,7 @@ import pytest
 
 from nearmetal.results import load_session
 
-#: Fourteen sweeps of eight nodes, one beside traffic, and the start of a lab: over four minutes.
+#: Seventeen sweeps of eight nodes, one beside traffic, and the start of a lab: seven minutes.
 pytestmark = pytest.mark.whole
 NODES = 8
 CHECK = ["-r", "--system", "lab:fleet", "-p", "mpich", "-n", "^fleet_links%traffic=alone$"]
@@ -52,29 +52,23 @@ for node in 7 8; do ip link set "${port%8}$node" master "$bridge"; done
 ip link delete near
 ip link delete further
 """
-#: All programs of a node get one processor, and 3 % of its time: as in a virtual machine that has a
-#: limit.
-LIMITED = """
+#: Six programs of others share the processors of fleet5 with its own.
+NEIGHBOUR = """
 mkdir -p /run/drill
 mount -t cgroup -o cpu drill /run/drill || mount -t cgroup2 drill /run/drill
 mkdir /run/drill/nearmetal-drill
-cd /run/drill/nearmetal-drill
-if [ -e cpu.max ]; then
-    echo 3000 100000 > cpu.max
-else
-    echo 3000 > cpu.cfs_quota_us
-fi
-for one in $(pgrep slurmd); do
-    taskset -acp 0 $one
-    echo $one > cgroup.procs
+for one in $(pgrep slurmd); do echo $one > /run/drill/nearmetal-drill/cgroup.procs; done
+for number in 1 2 3 4 5 6; do
+    setsid sh -c 'echo $$ > /run/drill/nearmetal-drill/cgroup.procs; while :; do :; done' \\
+        > /dev/null 2>&1 < /dev/null &
+    echo $! >> /run/drill-hogs
 done
 """
-UNLIMITED = """
-for one in $(pgrep slurmd); do
-    echo $one > /run/drill/cgroup.procs
-    taskset -acp 0,1 $one
-done
-rmdir /run/drill/nearmetal-drill
+NO_NEIGHBOUR = """
+kill $(cat /run/drill-hogs)
+rm /run/drill-hogs
+for one in $(pgrep slurmd); do echo $one > /run/drill/cgroup.procs; done
+until rmdir /run/drill/nearmetal-drill; do sleep 0.1; done
 umount /run/drill
 """
 NO_OFFLOADS = "ethtool -K eth0 tso off gso off"
@@ -232,17 +226,14 @@ def test_a_node_that_hangs_is_a_result(fleet):
     assert lines[0].startswith("node fleet2") and "fleet2" in lines[-1], said.stdout
 
 
-def test_a_node_with_fewer_processors_is_named_and_in_what(fleet):
-    """All programs of a node get one processor, and 3 % of its time."""
-    fleet.run(LIMITED, node="fleet3", root=True)
+def test_a_node_with_a_busy_neighbour_is_named_and_no_other(fleet):
+    fleet.run(NEIGHBOUR, node="fleet5", root=True)
     try:
-        done, _, said = swept(fleet, "few-processors", *CHECK_NODES, *QUICK_NODES)
+        done, _, _ = swept(fleet, "neighbour", *CHECK_NODES, *QUICK_NODES)
+        said = said_of(fleet, "neighbour", "--confirm")
     finally:
-        fleet.run(UNLIMITED, node="fleet3", root=True)
-    # A sweep takes a minute with such a node, so there is no second one, and this may name more.
-    assert "fleet3" in named(said.stdout), (said.stdout, done.stdout)
-    assert "(processor)" in said.stdout, said.stdout
-    assert "7 of 8 nodes have cpus_allowed 2, fleet3 has 1" in said.stdout, said.stdout
+        fleet.run(NO_NEIGHBOUR, node="fleet5", root=True)
+    assert named(said.stdout) == {"fleet5"}, (said.stdout, done.stdout)
 
 
 def test_nodes_beside_traffic_are_measured(fleet):
