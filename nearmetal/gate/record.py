@@ -97,8 +97,8 @@ def record(
         _refuse_unsuitable(session, keys, before.system)
     entries, notes = {}, []
     for key in sorted(keys):
-        kept = _undisturbed(key, sessions)
-        notes += _left_out(key, sessions, kept)
+        kept, left_out = _undisturbed(key, sessions)
+        notes += left_out
         cases = [_case(session, key) for session in kept]
         notes += _refuse_changed_facts(key, cases, kept)
         earlier = before.entries.get(key) if add else None
@@ -196,25 +196,27 @@ def _case(session: Session, key: Key) -> Case:
     return next(case for case in session.cases if case.key == key)
 
 
-def _undisturbed(key: Key, sessions: list[Session]) -> list[Session]:
-    """The sessions in which nothing disturbed the case. Raises BaselineError if there is none."""
-    found = [session for session in sessions if not _case(session, key).disturbed]
-    if not found:
+def _undisturbed(key: Key, sessions: list[Session]) -> tuple[list[Session], list[str]]:
+    """The sessions in which nothing disturbed the case, and a note on each of the others.
+
+    Raises BaselineError if it was disturbed in all of them.
+    """
+    kept, notes, why, name = [], [], "", " | ".join(key)
+    for session in sessions:
+        if causes := _case(session, key).disturbed:
+            why = causes[0].text
+            notes.append(
+                f"{name}: session {session.uuid} is left out, since something else used the "
+                f"nodes: {why}"
+            )
+        else:
+            kept.append(session)
+    if not kept:
         raise BaselineError(
-            f"{' | '.join(key)}: something else used the nodes in all sessions: "
-            f"{_case(sessions[-1], key).disturbed[0].text}. Fix: end it, and run the check again"
+            f"{name}: something else used the nodes in all sessions: {why}. Fix: end it, and run "
+            "the check again"
         )
-    return found
-
-
-def _left_out(key: Key, sessions: list[Session], kept: list[Session]) -> list[str]:
-    """A note for each session in which the case was disturbed."""
-    return [
-        f"{' | '.join(key)}: session {session.uuid} is left out, since something else used the "
-        f"nodes: {_case(session, key).disturbed[0].text}"
-        for session in sessions
-        if session not in kept
-    ]
+    return kept, notes
 
 
 def _refuse_changed_facts(key: Key, cases: list[Case], sessions: list[Session]) -> list[str]:

@@ -171,25 +171,25 @@ def on_switches(fleet, script: str) -> None:
     subprocess.run(line, cwd=fleet.checkout, input=script, text=True, check=True, timeout=60)
 
 
-def test_two_nodes_behind_a_slow_switch_share_a_path(fleet):
-    on_switches(fleet, SLOW_SWITCH)
+def said_behind(fleet, script: str, name: str):
+    """What two sweeps say while the nodes of the script are behind a switch of their own."""
+    on_switches(fleet, script)
     try:
-        swept(fleet, "slow-switch")
-        said = said_of(fleet, "slow-switch", "--confirm")
+        swept(fleet, name)
+        return said_of(fleet, name, "--confirm")
     finally:
         on_switches(fleet, ONE_SWITCH)
+
+
+def test_two_nodes_behind_a_slow_switch_share_a_path(fleet):
+    said = said_behind(fleet, SLOW_SWITCH, "slow-switch")
     assert said.returncode == 1 and "a path that fleet7, fleet8 share" in said.stdout, said.stdout
     assert not named(said.stdout) - {"fleet7", "fleet8"} and "scontrol" not in said.stdout
 
 
 @needs_an_idle_machine
 def test_a_node_behind_a_further_switch_is_named_and_no_other(fleet):
-    on_switches(fleet, FURTHER_SWITCH)
-    try:
-        swept(fleet, "further-switch")
-        said = said_of(fleet, "further-switch", "--confirm")
-    finally:
-        on_switches(fleet, ONE_SWITCH)
+    said = said_behind(fleet, FURTHER_SWITCH, "further-switch")
     assert said.returncode == 1 and named(said.stdout) == {"fleet8"}, said.stdout
 
 
