@@ -221,10 +221,12 @@ def test_a_node_that_is_drained_is_left_out_and_named(fleet):
 
 def test_a_node_that_hangs_is_a_result(fleet):
     """The program of one node stops in the midst of a sweep: the others are measured."""
-    stop = "until pgrep fleet_links; do sleep 0.1; done; sleep 2; pkill -STOP fleet_links"
+    # Eight programs need up to 3 s on two busy cores before all have started.
+    stop = "until pgrep fleet_links; do sleep 0.1; done; sleep 5; pkill -STOP fleet_links"
+    links = ["-S", "repeats=1", "-S", "spare_repeats=0", "-S", "fleet_links.seconds=9"]
     with ThreadPoolExecutor(1) as beside:
         stopped = beside.submit(fleet.run, stop, node="fleet2", root=True)
-        done, session, said = swept(fleet, "hangs", *CHECK, *QUICK, "-S", "repeats=1")
+        done, session, said = swept(fleet, "hangs", *CHECK, *links)
         stopped.result()
     assert done.returncode == 1
     [case] = session.failures
