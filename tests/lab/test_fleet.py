@@ -219,6 +219,25 @@ def test_a_node_that_is_drained_is_left_out_and_named(fleet):
     assert case.facts["left_out"].startswith("fleet5 (")
 
 
+def test_a_reservation_and_the_nodes_in_a_state_are_what_a_sweep_takes(fleet):
+    brief = [*CHECK, "-S", "repeats=1", "-S", "spare_repeats=0", "-S", "fleet_links.seconds=1"]
+    who = f"users=root,{fleet.run('id -un').strip()} nodes=fleet[1-4]"
+    when = "starttime=now duration=60"
+    fleet.run(f"scontrol create reservation=night {who} {when}", root=True)
+    try:
+        _, reserved, _ = swept(fleet, "reserved", *brief, "-J", "reservation=night")
+        idle = ["-S", "fleet_links.num_tasks=0", "--flex-alloc-nodes=3"]
+        _, others, _ = swept(fleet, "idle", *brief, *idle)
+    finally:
+        fleet.run("scontrol delete reservation=night", root=True)
+    [case] = reserved.cases
+    assert case.links["nodes"] == ["fleet1", "fleet2", "fleet3", "fleet4"]
+    [case] = others.cases
+    assert case.links["nodes"] == ["fleet5", "fleet6", "fleet7"]
+    assert case.facts["left_out"].count("another reservation has it") == 4
+    assert "fleet8 (beyond --flex-alloc-nodes)" in case.facts["left_out"]
+
+
 def test_a_node_that_hangs_is_a_result(fleet):
     """The program of one node stops in the midst of a sweep: the others are measured."""
     # Eight programs need up to 3 s on two busy cores before all have started.

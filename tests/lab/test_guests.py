@@ -120,7 +120,7 @@ def test_the_locked_images_run_there_unchanged(guests, built_images):
         "--system",
         "lab:vm",
         "-n",
-        "^(pingpong%placement=internode|npb%benchmark=is)",
+        "^pingpong%placement=internode",
         "-p",
         "^(openmpi|mpich)-sif$",
         "-S",
@@ -130,7 +130,7 @@ def test_the_locked_images_run_there_unchanged(guests, built_images):
         timeout=900,
         NEARMETAL_IMAGES=str(places),
     )
-    assert done.returncode == 0 and "Ran 4/4 test case(s)" in done.stdout, done.stdout
+    assert done.returncode == 0 and "Ran 2/2 test case(s)" in done.stdout, done.stdout
     for case in cases(prefix / "results.db"):
         stack = case["environ"].removesuffix("-sif")
         assert (

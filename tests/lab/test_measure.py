@@ -18,9 +18,10 @@ from tests.support.paths import CHECKOUT
 pytestmark = pytest.mark.whole
 
 PARTITIONS = list(CARRIERS)
-#: Of each case; `ec2:cc` is measured with the default. STREAM's arrays are small, since by its own
-#: rule a launch takes half a minute where the processor's cache is large.
-ONE_LAUNCH = ["-S", "repeats=1", "-S", "stream.elements=20000000", "--max-retries=2"]
+#: Of each case; `ec2:cc` is measured with the default. STREAM's arrays are small or passed over
+#: twice, since by its own rules a launch takes half a minute where the processor's cache is large.
+ONE_LAUNCH = ["-S", "repeats=1", "-S", "stream.elements=20000000"]
+ONE_LAUNCH += ["-S", "stream_numa.ntimes=2", "--max-retries=2"]
 VARIABLES = ["startup_latency", "latency_1KiB", "bandwidth_64KiB", "peak_bandwidth"]
 
 
@@ -55,13 +56,12 @@ def whole_selection(lab):
         prefix=prefix,
         timeout=2400,
     )
-    assert done.returncode == 0, done.stdout
-    for case in (
-        case
-        for run in runs(prefix / "results.db")
-        for case in run["testcases"]
-        if case["result"] == "fail"
-    ):
+    attempts = [run["testcases"] for run in runs(prefix / "results.db")]
+    # The hypervisor of a shared machine may have had the processors all the time.
+    at_last = [case for case in attempts[-1] if case["result"] == "fail"]
+    assert all("went elsewhere" in case["fail_reason"] for case in at_last), done.stdout
+    assert done.returncode == bool(at_last), done.stdout
+    for case in (case for run in attempts for case in run if case["result"] == "fail"):
         warnings.warn(
             f"run again: {case['display_name']} on {case['partition']}: {case['fail_reason']}",
             stacklevel=1,
@@ -127,12 +127,12 @@ def test_java_is_measured_on_every_link(lab):
         "-p",
         "^mpj$",
         "-n",
-        "^(pingpong|npb%benchmark=ft)",
+        "^pingpong",
         *ONE_LAUNCH,
         prefix=prefix,
         timeout=900,
     )
-    assert "Ran 9/9 test case(s)" in done.stdout and done.returncode == 0, done.stdout
+    assert "Ran 6/6 test case(s)" in done.stdout and done.returncode == 0, done.stdout
     for case in cases(prefix / "results.db"):
         assert case["mpi_library"].startswith("MPJ Express 0.44, ") and case["compiler"].startswith(
             "OpenJDK "
@@ -205,12 +205,12 @@ def test_the_comparison_ends_the_demo(whole_selection):
     )
 
 
-#: Checks whose five repeats together take ten minutes. Two show as much here; the default is a
+#: Repeats of checks whose own together take ten minutes. Fewer show as much here; the default is a
 #: matter of tests/host/test_settings.py. So are the passes of STREAM, whose arrays are large where
 #: the cache is.
-LONG = ("npb", "collectives", "pingpong", "stream", "stream_numa")
+LONG = {"npb": 1, "collectives": 1, "pingpong": 1, "stream": 2, "stream_numa": 1}
 FEWER = [
-    *(f"-S {check}.repeats=2" for check in LONG),
+    *(f"-S {check}.repeats={repeats}" for check, repeats in LONG.items()),
     *(f"-S {check}.ntimes=4" for check in ("stream", "stream_numa")),
 ]
 
@@ -228,15 +228,14 @@ def test_the_command_that_everything_serves(lab):
     assert {value.partition for value in session.values} == {"cc"} and session.failures == []
     for value in session.values:
         check = value.check.split()[0]
-        own = {"tcp": 3, "hpcc": 1, "nwchem": 1, "affinity": 1}
-        repeats = 2 if check in LONG else own.get(check, 5)
+        repeats = {"tcp": 3, "hpcc": 1, "nwchem": 1, "affinity": 1, **LONG}.get(check, 5)
         assert len(value.samples) == repeats, (value.check, value.variable)
 
 
 def test_the_command_that_everything_serves_runs_in_images_too(lab, built_images, prefix):
     done = lab.reframe(
         *("-r", "--system", "ec2:cc", "-p", ".*-sif$", "-n", "^pingpong%placement=internode"),
-        *("-S", "repeats=2", "--max-retries=2"),
+        *("-S", "repeats=1", "--max-retries=2"),
         prefix=prefix,
         timeout=900,
         NEARMETAL_IMAGES=str(IMAGES),
@@ -249,13 +248,14 @@ def test_the_command_that_everything_serves_runs_in_images_too(lab, built_images
         assert case["image"].endswith(f" {built_images[image]['digest']}"), environ
         assert case["transport"] == CARRIERS["emulated"], environ
     session = load_session(prefix / "results.db", "ec2")
-    assert {len(value.samples) for value in session.values} == {2}
+    assert {len(value.samples) for value in session.values} == {1}
 
 
 def kept_by_guests(lab) -> dict:
     """What guests keep of their speed, by partition and variable, in a run of its own."""
     prefix = fresh_prefix(lab, "guests")
-    done = lab.reframe("-r", "--system", "guests", "--max-retries=2", prefix=prefix, timeout=600)
+    options = ["-S", "pingpong.repeats=2", "--max-retries=2"]
+    done = lab.reframe("-r", "--system", "guests", *options, prefix=prefix, timeout=600)
     assert "Ran 4/4 test case(s)" in done.stdout and done.returncode == 0, done.stdout
     return {
         (v.partition, v.variable): v.value
