@@ -223,10 +223,13 @@ def set_state(topology: Topology, namespaces: Namespaces, nodes: list[str], *cha
 
 
 def node_states(topology: Topology, namespaces: Namespaces) -> dict[str, str]:
-    """The state of each node in Slurm (`idle`, `alloc`, `down*`, ...)."""
-    out = namespaces.run(
-        "sinfo", "--noheader", "--Node", "--format=%N %t", node=topology.controller, check=False
-    )
+    """The state of each node in Slurm (`idle`, `alloc`, `down*`, ...).
+
+    Empty without the daemons that know it, for which `sinfo` would wait.
+    """
+    there = "pgrep -x munged > /dev/null && pgrep -x slurmctld > /dev/null"
+    sinfo = "sinfo --noheader --Node --format='%N %t'"
+    out = namespaces.run("sh", "-c", f"{there} && {sinfo}", node=topology.controller, check=False)
     return dict(line.split() for line in out.splitlines() if line.strip())
 
 

@@ -103,7 +103,9 @@ def check(topology: Topology, namespaces: Namespaces, arguments: tuple[str, ...]
         nodes = {name: faults for name, faults in zip(names, of_nodes) if faults}
         found = of_links.result()
     jobs = []
-    if not any(fault.startswith("slurmctld ") for fault in nodes.get(topology.controller, ())):
+    # Without these two, Slurm's commands wait in vain.
+    needed = ("slurmctld ", "munged ")
+    if not any(fault.startswith(needed) for fault in nodes.get(topology.controller, ())):
         for name, fault in slurm_states(topology, namespaces).items():
             # The fault by which health.sh drained the node is named already.
             if not (DRAINED_BY_HEALTH in fault and any(map(_full, nodes.get(name, ())))):

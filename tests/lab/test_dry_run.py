@@ -2,10 +2,12 @@
 its reason."""
 
 import re
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import yaml
 
+from tests.support.lab import fresh_prefix
 from tests.support.paths import CHECKOUT
 
 #: What there is in C and in Java.
@@ -105,6 +107,26 @@ def expected(system: dict) -> dict[str, bool]:
     }
 
 
+@pytest.fixture(scope="module")
+def dry_runs(lab, request):
+    """Dry runs of the systems of the chosen tests, two at a time."""
+
+    def dry_run(name: str):
+        environ = {"lab:vm": {"NEARMETAL_LAB_VM": "virtio"}, "guests:vm-vswitches": GUESTS}
+        return lab.reframe(
+            *("--dry-run", "--system", name),
+            prefix=fresh_prefix(lab, f"dry_run_{name}"),
+            NEARMETAL_SYSTEMS_PATH="",  # not the lab's own ec2
+            NEARMETAL_IMAGES="/nonexistent/images",
+            **environ.get(name, {}),
+        )
+
+    items = [item for item in request.session.items if item.path == request.path]
+    names = [item.callspec.params["name"] for item in items if hasattr(item, "callspec")]
+    with ThreadPoolExecutor(2) as pool:
+        yield {name: pool.submit(dry_run, name) for name in names}
+
+
 #: The system whose cases `make test` lists as well.
 SHORT = "lab"
 
@@ -116,19 +138,8 @@ SHORT = "lab"
         for name in (*SYSTEMS, "lab:vm", "guests:vm-vswitches")
     ],
 )
-def test_every_case_is_there_or_skipped_with_its_reason(lab, prefix, name):
-    done = lab.reframe(
-        "--dry-run",
-        "--system",
-        name,
-        prefix=prefix,
-        NEARMETAL_SYSTEMS_PATH="",  # not the lab's own ec2
-        NEARMETAL_IMAGES="/nonexistent/images",
-        **{
-            "lab:vm": {"NEARMETAL_LAB_VM": "virtio"},
-            "guests:vm-vswitches": GUESTS,
-        }.get(name, {}),
-    )
+def test_every_case_is_there_or_skipped_with_its_reason(dry_runs, name):
+    done = dry_runs[name].result()
     assert done.returncode == 0, done.stdout
     ends = {
         re.sub(r" /[0-9a-f]{8}", "", case): (end, reason)

@@ -18,10 +18,11 @@ from tests.support.paths import CHECKOUT
 pytestmark = pytest.mark.whole
 
 PARTITIONS = list(CARRIERS)
-#: Of each case; `ec2:cc` is measured with the default. STREAM's arrays are small or passed over
-#: twice, since by its own rules a launch takes half a minute where the processor's cache is large.
-ONE_LAUNCH = ["-S", "repeats=1", "-S", "stream.elements=20000000"]
-ONE_LAUNCH += ["-S", "stream_numa.ntimes=2", "--max-retries=2"]
+#: STREAM's arrays are small or passed over twice, since by its own rules a launch takes half a
+#: minute where the processor's cache is large.
+SHORT_STREAM = ["-S", "stream.elements=20000000", "-S", "stream_numa.ntimes=2"]
+#: Of each case; `ec2:cc` is measured with the default.
+ONE_LAUNCH = ["-S", "repeats=1", *SHORT_STREAM, "--max-retries=2"]
 VARIABLES = ["startup_latency", "latency_1KiB", "bandwidth_64KiB", "peak_bandwidth"]
 
 
@@ -120,47 +121,23 @@ def test_the_transport_that_carried_the_bytes_is_recorded(whole_selection):
 
 def test_java_is_measured_on_every_link(lab):
     prefix = fresh_prefix(lab, "java")
-    done = lab.reframe(
-        "-r",
-        "--system",
-        "lab",
-        "-p",
-        "^mpj$",
-        "-n",
-        "^pingpong",
-        *ONE_LAUNCH,
-        prefix=prefix,
-        timeout=900,
-    )
-    assert "Ran 6/6 test case(s)" in done.stdout and done.returncode == 0, done.stdout
+    chosen = ["--system", "lab", "-p", "^mpj$", "-n", "^pingpong%placement=internode"]
+    done = lab.reframe("-r", *chosen, *ONE_LAUNCH, prefix=prefix, timeout=900)
+    assert "Ran 3/3 test case(s)" in done.stdout and done.returncode == 0, done.stdout
     for case in cases(prefix / "results.db"):
         assert case["mpi_library"].startswith("MPJ Express 0.44, ") and case["compiler"].startswith(
             "OpenJDK "
         )
-        intranode = "intranode" in case["display_name"]
-        assert f"device={'threads' if intranode else 'niodev'} heap=256MB" in case["facts"]["jvm"]
+        assert "device=niodev heap=256MB" in case["facts"]["jvm"]
         assert case["facts"]["jvm.warm_up"] != "not told"
-        assert case["transport"] == (
-            "shared memory" if intranode else CARRIERS[case["partition"]]
-        ), case["display_name"]
+        assert case["transport"] == CARRIERS[case["partition"]]
     values = {
-        (v.check, v.partition, v.variable): v.value
-        for v in load_session(prefix / "results.db").values
+        (v.partition, v.variable): v.value for v in load_session(prefix / "results.db").values
     }
     for partition in PARTITIONS:
-        between, within = (
-            {
-                variable: values[f"pingpong %placement={place}", partition, variable]
-                for variable in VARIABLES
-            }
-            for place in ("internode", "intranode")
-        )
-        assert within["peak_bandwidth"] > between["peak_bandwidth"], partition
         # Where a user-space switch takes most of the time, it is its scheduling that makes the one
         # or the other faster.
-        assert values["pingpong %placement=internode", partition, "latency_over_sockets"] > (
-            0 if partition == "emulated" else 1
-        )
+        assert values[partition, "latency_over_sockets"] > (0 if partition == "emulated" else 1)
 
 
 def test_every_case_says_what_it_was_measured_on(whole_selection):
@@ -206,13 +183,9 @@ def test_the_comparison_ends_the_demo(whole_selection):
 
 
 #: Repeats of checks whose own together take ten minutes. Fewer show as much here; the default is a
-#: matter of tests/host/test_settings.py. So are the passes of STREAM, whose arrays are large where
-#: the cache is.
+#: matter of tests/host/test_settings.py.
 LONG = {"npb": 1, "collectives": 1, "pingpong": 1, "stream": 2, "stream_numa": 1}
-FEWER = [
-    *(f"-S {check}.repeats={repeats}" for check, repeats in LONG.items()),
-    *(f"-S {check}.ntimes=4" for check in ("stream", "stream_numa")),
-]
+FEWER = [*(f"-S {check}.repeats={repeats}" for check, repeats in LONG.items()), *SHORT_STREAM]
 
 
 def test_the_command_that_everything_serves(lab):
