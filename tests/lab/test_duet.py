@@ -121,7 +121,7 @@ def test_c_and_java_over_one_mpi_library(lab, prefix):
         "-S",
         "pairs=2",
         "-S",
-        "environs=openmpi,mpj",
+        f"environs={a},{b}",
         "-S",
         "java_buffers=off_heap",
         "-S",

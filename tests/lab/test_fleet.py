@@ -176,11 +176,11 @@ def on_switches(fleet, script: str) -> None:
     subprocess.run(line, cwd=fleet.checkout, input=script, text=True, check=True, timeout=60)
 
 
-def said_behind(fleet, script: str, name: str):
+def said_behind(fleet, script: str, name: str, seconds: float = SECONDS):
     """What two sweeps say while the nodes of the script are behind a switch of their own."""
     on_switches(fleet, script)
     try:
-        swept(fleet, name)
+        swept(fleet, name, *CHECK, *REPEATS, "-S", f"fleet_links.seconds={seconds:g}")
         return said_of(fleet, name, "--confirm")
     finally:
         on_switches(fleet, ONE_SWITCH)
@@ -194,7 +194,8 @@ def test_two_nodes_behind_a_slow_switch_share_a_path(fleet):
 
 @needs_an_idle_machine
 def test_a_node_behind_a_further_switch_is_named_and_no_other(fleet):
-    said = said_behind(fleet, FURTHER_SWITCH, "further-switch")
+    # It adds a twentieth of a round trip: longer slots show it.
+    said = said_behind(fleet, FURTHER_SWITCH, "further-switch", 4 * SECONDS)
     assert said.returncode == 1 and named(said.stdout) == {"fleet8"}, said.stdout
 
 
