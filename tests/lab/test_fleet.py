@@ -246,9 +246,10 @@ def test_a_reservation_and_the_nodes_in_a_state_are_what_a_sweep_takes(fleet):
 
 def test_a_node_that_hangs_is_a_result(fleet):
     """The program of one node stops in the midst of a sweep: the others are measured."""
-    # Eight programs need up to 3 s on two busy cores before all have started.
+    # On two busy cores, MPI starts within 5 s.
     stop = "until pgrep fleet_links; do sleep 0.1; done; sleep 5; pkill -STOP fleet_links"
-    links = ["-S", "repeats=1", "-S", "spare_repeats=0", "-S", "fleet_links.seconds=9"]
+    links = ["-S", "repeats=1", "-S", "spare_repeats=0"]
+    links += ["-S", f"fleet_links.seconds={3 * SECONDS:g}"]
     with ThreadPoolExecutor(1) as beside:
         stopped = beside.submit(fleet.run, stop, node="fleet2", root=True)
         done, session, said = swept(fleet, "hangs", *CHECK, *links)
@@ -281,6 +282,7 @@ def test_nodes_beside_traffic_are_measured(fleet):
     # The traffic takes processors from the victims here: how much says nothing of links.
     assert values["latency_ratio"] <= values["worst_node_latency_ratio"]
     assert min(values.values()) > 0 and values["traffic_rate"] > 0
-    assert len(case.congestion["victims"]) == 2 and len(case.congestion["nodes"]) == NODES
-    beside = f"2 nodes beside incast traffic of {NODES - 2}"
+    victims = len(case.congestion["victims"])
+    assert victims >= 2 and len(case.congestion["nodes"]) == NODES
+    beside = f"{victims} nodes beside incast traffic of {NODES - victims}"
     assert said.returncode == 0 and beside in said.stdout, said.stdout
