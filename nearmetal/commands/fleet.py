@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
@@ -106,16 +105,12 @@ def judged(
     return Swept(case, first, dated, second is not None, findings.vanished(seen, found))
 
 
-def earlier(
-    database: Database, session: Session, case: Case, most: int | None = None
-) -> Iterator[tuple[str, AnySweep]]:
+def earlier(database: Database, session: Session, case: Case) -> Iterator[tuple[str, AnySweep]]:
     """Starts and sweeps of the same case before this session, the newest first.
 
     One that cannot be read is said and left out.
-
-    :arg most: sessions of the database to look at, the newest first; None: all.
     """
-    for past in itertools.islice(results.sessions(database, newest_first=True), most):
+    for past in results.sessions(database, newest_first=True):
         if past.system != session.system or past.order >= session.order:
             continue
         for one in past.cases:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from nearmetal.commands.common import (
     tell,
     write,
 )
-from nearmetal.fleet import past
+from nearmetal.fleet import findings, past
 from nearmetal.fleet.render import Swept
 from nearmetal.fleet.sweep import SweepError
 from nearmetal.gate import baseline
@@ -83,23 +83,34 @@ def newest_sweeps(database, sessions: list[Session]) -> dict[str, list[Swept]]:
         if any(case.of_fleet for case in session.cases):
             try:
                 swept = fleet.swept(database, session, fleet.sweeps_of(session))
-                return {session.uuid: list(_with_past(database, session, swept))}
+                return {session.uuid: _with_past(database, session, swept)}
             except SweepError as error:
                 tell(f"the page of the fleet is left out: {error}")
                 return {}
     return {}
 
 
-def _with_past(database, session: Session, swept: list[Swept]) -> Iterator[Swept]:
+def _with_past(database, session: Session, swept: list[Swept]) -> list[Swept]:
     """The sweeps, with what the nodes that the page shows added in them and in earlier ones."""
+    found = {one.case.where: past.Collector(fleet_page.watched(one)) for one in swept}
     for one in swept:
-        found = past.Collector(fleet_page.watched(one))
-        found.add(session.started, one.sweep)
-        for started, sweep in fleet.earlier(database, session, one.case, MOST_SESSIONS):
-            if found.full:
-                break
-            found.add(started, sweep)
-        yield replace(one, past=found.found)
+        found[one.case.where].add(session.started, one.sweep)
+    for earlier in itertools.islice(results.sessions(database, newest_first=True), MOST_SESSIONS):
+        if all(one.full for one in found.values()):
+            break
+        if earlier.system != session.system or earlier.order >= session.order:
+            continue
+        for case in earlier.cases:
+            if case.where not in found or found[case.where].full:
+                continue
+            try:
+                sweep = findings.read(case)
+            except SweepError as error:
+                tell(f"the history of nodes is without session {earlier.uuid}: {error}")
+                continue
+            if sweep:
+                found[case.where].add(earlier.started, sweep)
+    return [replace(one, past=found[one.case.where].found) for one in swept]
 
 
 def save(path: Path, html: str) -> None:

@@ -282,7 +282,7 @@ def test_nodes_beside_traffic_are_measured(fleet):
     # The traffic takes processors from the victims here: how much says nothing of links.
     assert values["latency_ratio"] <= values["worst_node_latency_ratio"]
     assert min(values.values()) > 0 and values["traffic_rate"] > 0
-    victims = len(case.congestion["victims"])
-    assert victims >= 2 and len(case.congestion["nodes"]) == NODES
+    victims = max(2, NODES // 5)
+    assert len(case.congestion["victims"]) == victims and len(case.congestion["nodes"]) == NODES
     beside = f"{victims} nodes beside incast traffic of {NODES - victims}"
     assert said.returncode == 0 and beside in said.stdout, said.stdout
