@@ -139,6 +139,9 @@ def test_c_and_java_over_one_mpi_library(lab, prefix):
     assert "buffers=off_heap" in case.facts["jvm"]
     assert set(case.curves) == {"half_round_trip_us_a", "half_round_trip_us_b"}
     assert {len(samples) for samples in case.curves["half_round_trip_us_b"].values()} == {2}
+    [script] = (prefix / "output").rglob("rfm_job.sh")
+    lines = [line for line in script.read_text().splitlines() if "--max-bytes" in line]
+    assert len(lines) == 2 and all("--rehearsals 1" in line for line in lines), lines
 
 
 @pytest.mark.whole

@@ -59,6 +59,15 @@ def test_pingpong_measures_and_verifies(pingpong):
     assert "host=" in launch.facts["rank 0"] and "host=" in launch.facts["rank 1"]
 
 
+def test_pingpong_sends_all_sizes_before_as_the_program_in_java_does(pingpong):
+    launcher, program = pingpong
+    few = ["--iterations", 20, "--max-bytes", 65536]
+    result = run([*launcher, "-n", 2, program, *few, "--rehearsals", 2])
+    assert result.returncode == 0, result.stderr
+    (launch,) = parse_imb(result.stdout)
+    assert len(launch.rows) == 17 and launch.did["rehearsals"] == 2
+
+
 def test_pingpong_takes_fewer_iterations_when_volume_or_time_is_short(pingpong):
     launcher, program = pingpong
     result = run(

@@ -36,6 +36,8 @@ public final class PingPong {
               --max-time SECONDS  aim to stay below this per size (default 10, as IMB's -time)
               --min-iterations N  but never go below N round trips (default 5)
               --max-bytes BYTES   longest message (default 4194304, at most 1073741824)
+              --rehearsals N      send all sizes at least N times before the first size is timed;
+                                  once is the least, and more while the compiler is busy
               --stall-timeout S   give up on a phase of a size that takes S seconds longer than
                                   --max-time: the other rank hangs (default 60)
               --help              this text
@@ -54,6 +56,7 @@ public final class PingPong {
         new Program.Option("max-bytes", 1, 1 << 30, true, 4 << 20);
     private final Program.Option stallTimeout =
         new Program.Option("stall-timeout", 1, 1e6, true, 60);
+    private final Program.Option rehearsals = new Program.Option("rehearsals", 0, 1000, true, 0);
     private final Program.Option maxTime = new Program.Option("max-time", 0.001, 1e6, false, 10);
 
     private final Program program;
@@ -280,9 +283,10 @@ public final class PingPong {
         if (rank == 0)
             Program.print(
                 "# nearmetal method: warmup=%.0f iterations=%.0f min_iterations=%.0f volume=%.0f "
-                    + "max_time=%s max_bytes=%.0f%n",
+                    + "max_time=%s max_bytes=%.0f%s%n",
                 warmup.value, iterations.value, minIterations.value, volume.value,
-                Program.plain(maxTime.value), maxBytes.value);
+                Program.plain(maxTime.value), maxBytes.value,
+                rehearsals.value > 0 ? " rehearsals=" + (long) rehearsals.value : "");
     }
 
     private void printTableHead(boolean settled, double seconds) {
@@ -297,7 +301,7 @@ public final class PingPong {
 
     private int run(String[] arguments) throws MPIException {
         if (!program.parse(arguments, HELP, warmup, iterations, minIterations, volume, maxBytes,
-                stallTimeout, maxTime))
+                rehearsals, stallTimeout, maxTime))
             return 0;
         if (program.ranks != 2)
             throw new Program.Refusal(Program.USAGE_ERROR,
@@ -346,7 +350,7 @@ public final class PingPong {
         }
         budget = maxTime.value;
         // As below: what is compiled there would take the core from a rank.
-        for (int n = 0, busy = 1; n < MOST_REHEARSALS && busy > 0; n++) {
+        for (int n = 0, busy = 1; n < rehearsals.value || n < MOST_REHEARSALS && busy > 0; n++) {
             final long before = Program.compilingMs();
             if (allSizes(way, new StringBuilder(), false) < 0) return -1;
             busy = mostOf((int) (Program.compilingMs() - before) / REHEARSED_MS);
