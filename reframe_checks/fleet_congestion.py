@@ -98,7 +98,8 @@ class fleet_congestion(Fleet, NearmetalCheck):
         self.expect_repeats(self.launches)
         self.record_program(self.launches[0].facts, "congestion")
         found = stored_congestion(self.launches, self.traffic, self._counters[0])
-        self.congestion = found
+        self.congestion = self.with_refused(found)
+        self.expect_all_started()
         if dead := found["dead"]:
             said = ", ".join(f"{node} ({why})" for node, why in dead.items())
             raise SanityError(f"failed: {said}")

@@ -90,8 +90,10 @@ class fleet_links(Fleet, NearmetalCheck):
         except ParseError as fault:
             raise self.with_last_words(fault) from None
         self.expect_repeats(self.launches)
-        self.links = stored(self.launches, self._counters[0], known_switches())
-        if dead := self.links["dead"]:
+        found = stored(self.launches, self._counters[0], known_switches())
+        self.links = self.with_refused(found)
+        self.expect_all_started()
+        if dead := found["dead"]:
             pair, reasons = next(iter(dead.items()))
             raise SanityError(
                 f"{len(dead)} links failed in every repeat, the first one of {pair} "

@@ -82,8 +82,10 @@ class fleet_nodes(Fleet, NearmetalCheck):
             raise self.with_last_words(fault) from None
         self.expect_repeats(self.launches)
         self.record_program(self.launches[0].facts, "nodes")
-        self.node_values = stored_nodes(self.launches, self._counters[0], known_switches())
-        if dead := self.node_values["dead"]:
+        found = stored_nodes(self.launches, self._counters[0], known_switches())
+        self.node_values = self.with_refused(found)
+        self.expect_all_started()
+        if dead := found["dead"]:
             node, failed = next(iter(dead.items()))
             name, why = next(iter(failed.items()))
             raise SanityError(

@@ -393,7 +393,7 @@ class NearmetalCheck(  # type: ignore[call-arg]
         """The command that records facts of the nodes. Options of srun may select nodes."""
         command = "sh provenance.sh"
         if self.by_slurm():  # whatever launches the program
-            tasks = f"--ntasks={self.num_nodes} --ntasks-per-node=1"
+            tasks = f"{self.options_of_nodes()} --ntasks-per-node=1"
             if hasattr(self.job.launcher, "start"):
                 tasks = (
                     f"--overlap {tasks}"  # the daemons are a step of the job, which does not end
@@ -402,6 +402,10 @@ class NearmetalCheck(  # type: ignore[call-arg]
         if self.job.launcher.registered_name == "local":
             return command
         return self.launch_of_all(self.job.launcher, command)
+
+    def options_of_nodes(self) -> str:
+        """srun's options for a step with one task on each node of the job."""
+        return f"--ntasks={self.num_nodes}"
 
     def by_srun(self) -> bool:
         """Whether srun starts the processes, directly or as JVMs (nearmetal/site/srun_mpj.py)."""
@@ -485,9 +489,13 @@ class NearmetalCheck(  # type: ignore[call-arg]
             )
         )
 
+    def nodes_that_start(self) -> int:
+        """Number of the job's nodes that have to answer."""
+        return self.nodes_expected or self.num_nodes
+
     def _record_provenance(self) -> None:
         before, after = self._snapshots()
-        expected = self.nodes_expected or self.num_nodes
+        expected = self.nodes_that_start()
         if len(before) != expected:
             raise SanityError(
                 f"the job ran on {len(before)} node(s) ({', '.join(before)}) instead of {expected}"

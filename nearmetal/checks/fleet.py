@@ -15,6 +15,7 @@ import reframe.core.builtins as builtin
 from reframe.core.exceptions import SanityError
 from reframe.core.logging import getlogger
 
+from nearmetal import clean
 from nearmetal.checks import all_nodes
 from nearmetal.checks.parsing import ParseError
 from nearmetal.checks.parsing import nodes as parsing_nodes
@@ -78,6 +79,8 @@ class Fleet(Plugin):
     _asked: Mapping[str, int | None]
     #: Nodes that are left out, and why.
     _left_out: Sequence[str] = ()
+    #: Node that does not start the program -> why. The others were measured.
+    _refused: Mapping[str, str] = {}
 
     @builtin.run_before("run")
     def end_with_the_others(self):
@@ -192,6 +195,42 @@ class Fleet(Plugin):
     def _take(self, nodes: int) -> None:
         self.num_nodes, self.num_tasks = nodes, nodes * self.num_tasks_per_node
 
+    def preparations(self, runtime):
+        if not self.by_srun():
+            return super().preparations(runtime)
+        program = f"env LD_TRACE_LOADED_OBJECTS=1 {self.executable}"  # the loader's list
+        trial = runtime.within("true") if runtime.image else program
+        return [
+            *(". ./starting.sh", f"starting {self.least_nodes} {trial}"),
+            *super().preparations(runtime),
+        ]
+
+    def options_of_nodes(self):
+        return "--ntasks=$nodes $leave_out" if self.by_srun() else super().options_of_nodes()
+
+    def command_line(self, launcher, command, options=(), tasks=None):
+        if self.by_srun():
+            of_all = f"--ntasks=$((nodes * {self.num_tasks_per_node}))"
+            options = [*options, of_all, "$leave_out"]
+        return super().command_line(launcher, command, options, tasks)
+
+    def nodes_that_start(self):
+        self._refused = refused(self._read("refused", missing=""))
+        return super().nodes_that_start() - len(self._refused)
+
+    def with_refused(self, found: dict) -> dict:
+        """What is stored of a sweep, and the nodes that did not take part."""
+        return {**found, "refused": dict(self._refused)} if self._refused else found
+
+    def expect_all_started(self) -> None:
+        """Raise SanityError if a node does not start the program."""
+        if self._refused:
+            node, why = next(iter(self._refused.items()))
+            raise SanityError(
+                f"{len(self._refused)} of {self.num_nodes} nodes do not start the program, the "
+                f"first one is {node} ({why}): `nearmetal fleet` names all of them"
+            )
+
     def launch(self, launcher, executable: str, options=()) -> list[str]:
         """The command lines of one repeat.
 
@@ -207,7 +246,14 @@ class Fleet(Plugin):
 
     def factors(self) -> dict[str, str]:
         """The factors of every check, and the nodes that are left out."""
-        return {**super().factors(), "left_out": ", ".join(self._left_out) or "none"}
+        refused = [f"{node} (does not start the program)" for node in self._refused]
+        return {**super().factors(), "left_out": ", ".join([*self._left_out, *refused]) or "none"}
+
+
+def refused(text: str) -> dict[str, str]:
+    """Nodes that do not start the program, and why: the file `refused` (src/starting.sh)."""
+    lines = (line.split(None, 1) for line in text.splitlines())
+    return {words[0]: clean.line(words[1]) for words in lines if len(words) == 2}
 
 
 def last_words(errors: str) -> str:

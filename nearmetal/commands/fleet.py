@@ -102,7 +102,8 @@ def judged(
     found = findings.confirmed(first, second, error) if second else seen
     past = earlier(database, session, case)
     dated = findings.dated(found, session.started, past, error)
-    return Swept(case, first, dated, second is not None, findings.vanished(seen, found))
+    absent = findings.absent(first, second) if second else frozenset()
+    return Swept(case, first, dated, second is not None, findings.vanished(seen, found), absent)
 
 
 def earlier(database: Database, session: Session, case: Case) -> Iterator[tuple[str, AnySweep]]:

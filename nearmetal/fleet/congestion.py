@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from nearmetal import clean, shape
+from nearmetal import shape
 from nearmetal.congestion import KINDS, METRICS, NAMES
 from nearmetal.fleet import sweep
-from nearmetal.fleet.sweep import Odd, SweepError
+from nearmetal.fleet.sweep import Odd, Refused, SweepError
 from nearmetal.results import Case
 
 
@@ -40,6 +40,7 @@ class Congestion:
     undone: dict[str, str]  #: nodes with slots that were not done, and why
     odd: Odd  #: as of sweep.Sweep
     rows: tuple[Row, ...]
+    refused: Refused = field(default_factory=dict)
 
     #: Nothing is judged: a ratio has no node to blame.
     measures = ()
@@ -69,17 +70,13 @@ def read(case: Case) -> Congestion:
             raise ValueError(f"{len(victims)} victims of {len(nodes)} nodes")
         given = shape.mapping(data.get("ratios"), f"{where}.ratios")
         ratios = {name: _ratios(given, name, len(victims), f"{where}.ratios") for name in NAMES}
-        dead, undone = (_reasons(data, key, where) for key in ("dead", "undone"))
+        dead, undone = (sweep.reasons_of(data, key, where) for key in ("dead", "undone"))
+        refused = sweep.refused_of(data, where)
         odd = sweep.odd_of(shape.mapping(data.get("odd", {}), f"{where}.odd"), f"{where}.odd")
     except (shape.ShapeError, ValueError, LookupError) as error:
         raise SweepError(f"{where}: the stored values cannot be read ({error})") from None
     rows = tuple(_rows(case, victims, ratios))
-    return Congestion(nodes, victims, traffic, repeats, ratios, dead, undone, odd, rows)
-
-
-def _reasons(data: Mapping, key: str, where: str) -> dict[str, str]:
-    found = shape.mapping(data.get(key), f"{where}.{key}")
-    return {sweep.host(node): clean.line(str(why)) for node, why in found.items()}
+    return Congestion(nodes, victims, traffic, repeats, ratios, dead, undone, odd, rows, refused)
 
 
 def _ratios(data: Mapping, name: str, count: int, where: str) -> tuple[float, ...]:

@@ -90,8 +90,21 @@ def confirmed(first: AnySweep, second: AnySweep, error: float) -> list[Finding]:
         for what in first.measures
         for suspect in _again(first, second, what, _suspects(first, what, error))
     ]
-    before = {_who(one) for one in _failed(first)}
-    return [*found, *(one for one in _failed(second) if _who(one) in before)]
+    failed = {_who(one): one for one in _failed(first)}
+    shown = [one for one in _failed(second) if _who(one) in failed]
+    # Slurm leaves out a node that it has lost meanwhile: nothing speaks for it.
+    lost = absent(first, second)
+    left = [
+        replace(one, said=f"{one.said}; left out of the second sweep")
+        for one in failed.values()
+        if one.kind == "node" and lost & set(one.nodes)
+    ]
+    return [*found, *shown, *left]
+
+
+def absent(first: AnySweep, second: AnySweep) -> frozenset[str]:
+    """Nodes of the first sweep that the second one left out."""
+    return frozenset({*first.nodes, *first.refused} - {*second.nodes, *second.refused})
 
 
 def _suspects(one: AnySweep, what: str, error: float) -> list[Suspect]:
@@ -115,6 +128,15 @@ def _again(first: AnySweep, second: AnySweep, what: str, suspects: list[Suspect]
 
 
 def _failed(one: AnySweep) -> list[Finding]:
+    refused = [
+        Finding("node", (node,), FAILED, f"does not start the program: {why}")
+        for node, why in one.refused.items()
+    ]
+    return [*refused, *_failed_in(one)]
+
+
+def _failed_in(one: AnySweep) -> list[Finding]:
+    """What failed among the nodes of a sweep."""
     if not isinstance(one, Sweep):
         return [Finding("node", (node,), FAILED, said) for node, said in one.failures().items()]
     ends, links = one.failures()

@@ -7,7 +7,7 @@ import math
 import warnings
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -16,7 +16,7 @@ from nearmetal import clean, shape
 from nearmetal.fleet import again, blame, repeats, sweep
 from nearmetal.fleet.blame import Suspect
 from nearmetal.fleet.repeats import Repeats
-from nearmetal.fleet.sweep import Odd, SweepError
+from nearmetal.fleet.sweep import Odd, Refused, SweepError
 from nearmetal.node_metrics import LOST, METRICS, RATE, Metric
 from nearmetal.results import Case
 from nearmetal.stats.ranks import spread
@@ -43,6 +43,7 @@ class NodeSweep:
     dead: dict[str, dict[str, str]]  #: node -> metric that failed in every repeat -> why
     odd: Odd  #: as of sweep.Sweep
     switches: tuple[str, ...] = ()  #: name of the switch that each node is at; (): not known
+    refused: Refused = field(default_factory=dict)
 
     #: What is judged apart.
     measures = tuple(metric.words for metric in METRICS)
@@ -129,11 +130,12 @@ def read(case: Case) -> NodeSweep:
         odd = sweep.odd_of(shape.mapping(data.get("odd", {}), f"{where}.odd"), f"{where}.odd")
         named = shape.sequence(data.get("switches", []), f"{where}.switches")
         switches = tuple(clean.line(str(name)) for name in named)
+        refused = sweep.refused_of(data, where)
     except (shape.ShapeError, binascii.Error, zlib.error, ValueError, LookupError) as error:
         raise SweepError(f"{where}: the stored values cannot be read ({error})") from None
     if len(switches) not in (0, len(nodes)):
         raise SweepError(f"{where}: {len(switches)} switches of {len(nodes)} nodes: rerun")
-    return NodeSweep(nodes, values, repeats, dead, odd, switches)
+    return NodeSweep(nodes, values, repeats, dead, odd, switches, refused)
 
 
 def _matrix(data: Mapping, name: str, form: tuple[int, int], where: str) -> np.ndarray:

@@ -35,13 +35,20 @@ class Swept:
     found: Sequence[Finding]
     confirmed: bool = False  #: whether a second sweep shows the same
     vanished: Sequence[Finding] = ()  #: what the second sweep did not show
+    absent: frozenset[str] = frozenset()  #: nodes that the second sweep left out
     fabric: Fabric | None = None  #: what is left of the links alone
     past: Sequence[Past] = ()  #: some nodes in this sweep and earlier ones, the newest first
 
     @property
     def gone(self) -> list[str]:
-        """Who was slow in the first sweep alone, each once."""
-        return list(dict.fromkeys(one.name for one in self.vanished))
+        """Who was slow in the first sweep alone, each once, in words."""
+        said = (
+            f"left out of the second sweep, so neither confirmed nor cleared: {one.name}"
+            if self.absent & set(one.nodes)
+            else f"not confirmed by the second sweep: {one.name}"
+            for one in self.vanished
+        )
+        return list(dict.fromkeys(said))
 
     @property
     def undone(self) -> bool:
@@ -72,7 +79,7 @@ def text(one: Swept) -> str:
         if rows
         else one.nobody
     )
-    lines += [f"not confirmed by the second sweep: {name}" for name in one.gone]
+    lines += one.gone
     lines += [str(one.fabric)] if one.fabric else []
     lines += beside_traffic(sweep) if isinstance(sweep, Congestion) else []
     return "\n".join([*lines, *odd(sweep)])

@@ -9,7 +9,7 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -25,6 +25,8 @@ MEASURES = LATENCY, BANDWIDTH = "start-up latency", "bandwidth"
 MOST_NODES = 100_000
 #: Node -> fact -> its value, that of most nodes, and how many nodes have that.
 Odd = dict[str, dict[str, tuple[str, str, int]]]
+#: Nodes that did not start the program, and why. They are none of the sweep's nodes.
+Refused = dict[str, str]
 HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,252}")
 
 
@@ -44,6 +46,7 @@ class Sweep:
     odd: Odd  #: facts in which nodes differ from most of the others
     #: Name of the switch that each node is at; (): not known.
     switches: tuple[str, ...] = ()
+    refused: Refused = field(default_factory=dict)
 
     #: What is judged apart.
     measures = MEASURES
@@ -106,6 +109,7 @@ def read(case: Case) -> Sweep:
         named = shape.sequence(case.links.get("switches", []), f"{where}.switches")
         switches = tuple(clean.line(str(name)) for name in named)
         odd = odd_of(shape.mapping(case.links.get("odd", {}), f"{where}.odd"), f"{where}.odd")
+        refused = refused_of(case.links, where)
         us, gbps_there, gbps_back = (
             unpacked(shape.mapping(case.links.get(key), f"{where}.{key}"), f"{where}.{key}")
             for key in ("latency_us", "gbps", "gbps_back")
@@ -126,7 +130,7 @@ def read(case: Case) -> Sweep:
     latency, gbps = _unknown(len(nodes))
     latency[first, second] = latency[second, first] = us
     gbps[first, second], gbps[second, first] = gbps_there, gbps_back
-    return Sweep(nodes, latency, gbps, repeats, failed, odd, switches)
+    return Sweep(nodes, latency, gbps, repeats, failed, odd, switches, refused)
 
 
 def _unknown(count: int) -> np.ndarray:
@@ -161,6 +165,17 @@ def hosts(data: Mapping, where: str, key: str = "nodes") -> tuple[str, ...]:
             f"{where}.{key}: two nodes have one name, {Counter(names).most_common(1)[0][0]}"
         )
     return names
+
+
+def refused_of(data: Mapping, where: str) -> Refused:
+    """Nodes that did not start the program. Raises ShapeError or ValueError."""
+    return reasons_of(data, "refused", where) if "refused" in data else {}
+
+
+def reasons_of(data: Mapping, key: str, where: str) -> dict[str, str]:
+    """Nodes, and why each is among them. Raises ShapeError or ValueError."""
+    found = shape.mapping(data.get(key), f"{where}.{key}")
+    return {host(node): clean.line(str(why)) for node, why in found.items()}
 
 
 def _pair(names: str) -> tuple[str, str]:

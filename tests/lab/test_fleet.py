@@ -199,17 +199,35 @@ def test_a_node_behind_a_further_switch_is_named_and_no_other(fleet):
     assert said.returncode == 1 and named(said.stdout) == {"fleet8"}, said.stdout
 
 
-def test_a_node_that_does_not_start_the_program_is_named(fleet):
+@pytest.fixture(params=["the job's directory", "a library"])
+def lacking_on_fleet4(request, fleet):
+    """fleet4 lacks something that the program needs. The value is what must be said of it."""
     prefix = fleet.checkout / "results" / "refuses"
     fleet.run(f"mkdir -p {prefix}")
-    fleet.run(f"mount -t tmpfs none {prefix}", node="fleet4", root=True)
-    try:
-        done = fleet.reframe(*CHECK, *QUICK, prefix=prefix, timeout=600)
-    finally:
-        fleet.run(f"umount {prefix}", node="fleet4", root=True)
+    if request.param == "a library":
+        library = fleet.run("ls /usr/lib/*/libmpich.so.12", node="fleet4").strip()
+        hide, show, why = f"mount --bind /dev/null {library}", f"umount {library}", "libmpich.so.12"
+    else:
+        hide, show, why = f"mount -t tmpfs none {prefix}", f"umount {prefix}", "starts.sh"
+    fleet.run(hide, node="fleet4", root=True)
+    yield why
+    fleet.run(show, node="fleet4", root=True)
+
+
+def test_a_node_that_does_not_start_the_program_is_named_and_no_other(fleet, lacking_on_fleet4):
+    done, session, said = swept(fleet, "refuses")
+    again = said_of(fleet, "refuses", "--confirm")
     assert done.returncode == 1
-    [case] = load_session(prefix / "results.db").failures
-    assert "fleet4" in case.failure, case.failure
+    [case] = session.failures
+    assert "fleet4 (" in case.failure and lacking_on_fleet4 in case.failure, case.failure
+    [case] = session.cases
+    assert len(case.links["nodes"]) == NODES - 1 and not case.links["dead"]
+    assert "fleet4 (does not start the program)" in case.facts["left_out"]
+    for one in (said, again):
+        assert one.returncode == 1, one.stdout
+        assert re.search("(?m)^node fleet4 +does not start the program: ", one.stdout), one.stdout
+    assert named(again.stdout) == {"fleet4"}, again.stdout
+    assert "scontrol update nodename=fleet4 state=drain" in again.stdout
 
 
 def test_a_node_that_is_drained_is_left_out_and_named(fleet):
@@ -244,22 +262,29 @@ def test_a_reservation_and_the_nodes_in_a_state_are_what_a_sweep_takes(fleet):
     assert "fleet8 (beyond --flex-alloc-nodes)" in case.facts["left_out"]
 
 
-def test_a_node_that_hangs_is_a_result(fleet):
-    """The program of one node stops in the midst of a sweep: the others are measured."""
+def while_it_hangs(fleet, run):
+    """What `run` returns while each sweep has a program on fleet2 that stops in the midst of it."""
     # On two busy cores, MPI starts within 5 s.
     stop = "until pgrep fleet_links; do sleep 0.1; done; sleep 5; pkill -STOP fleet_links"
-    links = ["-S", "repeats=1", "-S", "spare_repeats=0"]
-    links += ["-S", f"fleet_links.seconds={3 * SECONDS:g}"]
     with ThreadPoolExecutor(1) as beside:
         stopped = beside.submit(fleet.run, stop, node="fleet2", root=True)
-        done, session, said = swept(fleet, "hangs", *CHECK, *links)
+        found = run()
         stopped.result()
+    return found
+
+
+def test_a_node_that_hangs_is_named_and_no_other(fleet):
+    links = ["-S", "repeats=1", "-S", "spare_repeats=0"]
+    links += ["-S", f"fleet_links.seconds={3 * SECONDS:g}"]
+    done, session, said = while_it_hangs(fleet, lambda: swept(fleet, "hangs", *CHECK, *links))
+    again = while_it_hangs(fleet, lambda: said_of(fleet, "hangs", "--confirm"))
     assert done.returncode == 1
     [case] = session.failures
     assert "fleet2" in case.failure and "nearmetal fleet" in case.failure, case.failure
     assert said.returncode == 1 and "node fleet2" in said.stdout, said.stdout
     lines = [line for line in said.stdout.splitlines() if "links failed" in line]
     assert lines[0].startswith("node fleet2") and "fleet2" in lines[-1], said.stdout
+    assert again.returncode == 1 and named(again.stdout) == {"fleet2"}, again.stdout
 
 
 @needs_an_idle_machine

@@ -124,6 +124,8 @@ DEAD = {pair: (float("nan"),) * 3 for pair in pairs(6, 5) if 2 in pair}
 NAMES = {f"n{a + 1} n{b + 1}": ["no answer"] for a, b in DEAD}
 
 
+OTHERS = ["n1", "n2", "n7", "n4", "n5", "n6"]
+REFUSED = {"n9": "no ./x"}
 LATE = {f"n{i} n{j}": ["latency not done in time"] for i in range(1, 7) for j in range(i + 1, 7)}
 
 
@@ -136,6 +138,7 @@ LATE = {f"n{i} n{j}": ["latency not done in time"] for i in range(1, 7) for j in
         (links_of(dead={"n2 n5": ["no answer"]}), 1, ["link n2 - n5", "it failed", "no answer"]),
         (links_of(dead=LATE), 1, ["links  ", "15 failed, of most nodes: latency not done in time"]),
         (links_of({(0, 3): (20, 3, 9)}), 1, ["link n1 - n4", "sends with", "(bandwidth)"]),
+        (links_of(refused=REFUSED), 1, ["node n9", "does not start the program: no ./x", "n9 s"]),
     ],
 )
 def test_the_command_names_who_is_slow(run, tmp_path, links, code, says):
@@ -167,6 +170,8 @@ def test_the_command_names_who_is_slow(run, tmp_path, links, code, says):
         links_of(nodes=["n1", "n2", "n 3", "n4", "n5", "n6"]),
         links_of(switches=["a", "b"]),
         links_of(switches="a"),
+        links_of(refused=[]),
+        links_of(refused={"$(id)": "no ./x"}),
         links_of(odd=[]),
         links_of(odd={"n1": []}),
         links_of(odd={"n1": {"kernel": ["5", "6"]}}),
@@ -279,6 +284,28 @@ def test_links_that_failed_may_work_in_the_second_sweep(run, tmp_path, again, co
     database = store(tmp_path / "results.db", one, other)
     ended, out, _ = run("fleet", "--database", database)
     assert ended == code and ("5 links failed" in out) == bool(code), out
+
+
+@pytest.mark.parametrize(
+    "first, again, code, says",
+    [
+        (links_of(refused=REFUSED), links_of(refused=REFUSED), 1, "does not start the program"),
+        (links_of(refused=REFUSED), links_of(), 1, "left out of the second sweep"),
+        (
+            links_of(refused=REFUSED),
+            links_of(nodes=["n1", "n2", "n3", "n4", "n5", "n9"]),
+            0,
+            "not confirmed by the second sweep: node n9",
+        ),
+        (links_of(DEAD, dead=NAMES), links_of(nodes=OTHERS), 1, "left out of the second sweep"),
+        (links_of(SLOW), links_of(nodes=OTHERS), 0, "neither confirmed nor cleared: node n3"),
+    ],
+)
+def test_a_second_sweep_clears_no_node_that_it_leaves_out(run, tmp_path, first, again, code, says):
+    one = session(first)
+    database = store(tmp_path / "results.db", one, second(again, one))
+    ended, out, _ = run("fleet", "--database", database)
+    assert ended == code and says in out, out
 
 
 def test_the_nodes_of_the_second_sweep_may_be_others_and_in_another_order(run, tmp_path):
