@@ -15,9 +15,10 @@ NO_DIRECTORY = """\
 srun: error: fleet3: task 2: Exited with exit code 2
 """
 LIBRARY = LACKING + "2: refused fleet3 libmpich.so.12 => not found\n"
-HANGS = """\
-srun: error: Task launch for StepId=2.0 failed on node fleet3: Socket timed out on send/recv operation
-srun: error: Application launch failed: Socket timed out on send/recv operation
+TIMED_OUT = "Socket timed out on send/recv operation"
+HANGS = f"""\
+srun: error: Task launch for StepId=2.0 failed on node fleet3: {TIMED_OUT}
+srun: error: Application launch failed: {TIMED_OUT}
 srun: Job step aborted: Waiting up to 7 seconds for job step to finish.
 """
 WITHOUT = "".join(
@@ -66,12 +67,12 @@ def starting(place, least: int, *steps: tuple[str, str]) -> subprocess.Completed
         (
             [("", HANGS), (WITHOUT, "")],
             "4 --nodes=4 --exclude=fleet3",
-            {"fleet3": "Socket timed out on send/recv operation"},
+            {"fleet3": TIMED_OUT},
         ),
         (
             [("0: started fleet1\n", HANGS), (WITHOUT.replace("started fleet5", "?"), "")],
             "3 --nodes=3 --exclude=fleet3,fleet5",
-            {"fleet3": "Socket timed out on send/recv operation", "fleet5": "it said nothing"},
+            {"fleet3": TIMED_OUT, "fleet5": "it said nothing"},
         ),
     ],
 )
