@@ -193,6 +193,13 @@ def test_a_node_that_failed_is_named_and_no_other(run, tmp_path):
     assert "scontrol update nodename=n3" in out
 
 
+def test_a_node_that_does_not_start_the_program_is_named(run, tmp_path):
+    values = beside_traffic(refused={"n9": "no ./x"})
+    database = store(tmp_path / "a.db", session_of_congestion(values))
+    code, out, _ = run("fleet", "--database", database)
+    assert code == 1 and "does not start the program: no ./x" in out, out
+
+
 def test_what_was_not_done_is_said_and_nobody_is_named(run, tmp_path):
     values = beside_traffic(undone={"n3": CHANGED})
     code, out, _ = run(

@@ -204,13 +204,20 @@ def test_a_node_that_failed_is_named_with_why(run, tmp_path):
     assert code == 1 and "node n3" in line and f"failed: {SILENT}" in line, out
 
 
+def test_a_node_that_does_not_start_the_program_is_named_with_why(run, tmp_path):
+    data = session_of_nodes(nodes_of(refused={"n9": "no ./x"}))
+    code, out, _ = run("fleet", "--database", store(tmp_path / "a.db", data))
+    [line] = [line for line in out.splitlines() if line.startswith("node ")]
+    assert code == 1 and "node n9" in line and "does not start the program: no ./x" in line, out
+
+
 @pytest.mark.parametrize(
     "again, code, says",
     [
         (nodes_of({(2, "memory"): 90.0}), 1, "(memory)"),
         (nodes_of(), 0, "not confirmed by the second sweep: node n3"),
         (nodes_of({(2, "memory"): math.nan}), 0, "not confirmed by the second sweep: node n3"),
-        (nodes_of(count=2), 0, "not confirmed by the second sweep: node n3"),
+        (nodes_of(count=2), 0, "neither confirmed nor cleared: node n3"),
     ],
 )
 def test_only_what_both_sweeps_show_is_found(run, tmp_path, again, code, says):

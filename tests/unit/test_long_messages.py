@@ -44,6 +44,7 @@ def fake(max_bytes: int = GIB, **attributes) -> Fake:
         "spare_repeats": 2,
         "time_limit": 600.0,
         "runtime": SimpleNamespace(java=False),
+        "runtimes": (SimpleNamespace(java=False),),
         "current_partition": SimpleNamespace(extras={}),
         "perf_variables": {},
         "launches": parse_imb(recorded("pingpong_1GiB")),
@@ -68,6 +69,12 @@ def test_the_default_is_unchanged():
         "--max-bytes": "4194304",
     }
     assert options(fake(module.LARGEST, suite="imb")) == {"-msglog": "0:22", "-time": "0.5"}
+
+
+@pytest.mark.parametrize("java", [(True,), (False, True), (True, False)])
+def test_with_java_all_sizes_are_sent_before(java):
+    runtimes = tuple(SimpleNamespace(java=one) for one in java)
+    assert options(fake(4 << 20, runtimes=runtimes))["--rehearsals"] == "1"
 
 
 def test_one_gibibyte_has_a_command_for_each_program():
