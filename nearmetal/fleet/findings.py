@@ -103,8 +103,13 @@ def confirmed(first: AnySweep, second: AnySweep, error: float) -> list[Finding]:
 
 
 def absent(first: AnySweep, second: AnySweep) -> frozenset[str]:
-    """Nodes of the first sweep that the second one left out."""
-    return frozenset({*first.nodes, *first.refused} - {*second.nodes, *second.refused})
+    """Nodes of the first sweep that the second one left out.
+
+    One that did not start the program has Slurm's name, the others have that of their host.
+    """
+    present = {name.partition(".")[0] for name in (*second.nodes, *second.refused)}
+    every = (*first.nodes, *first.refused)
+    return frozenset(name for name in every if name.partition(".")[0] not in present)
 
 
 def _suspects(one: AnySweep, what: str, error: float) -> list[Suspect]:

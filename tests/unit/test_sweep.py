@@ -293,7 +293,7 @@ def test_links_that_failed_may_work_in_the_second_sweep(run, tmp_path, again, co
         (links_of(refused=REFUSED), links_of(), 1, "left out of the second sweep"),
         (
             links_of(refused=REFUSED),
-            links_of(nodes=["n1", "n2", "n3", "n4", "n5", "n9"]),
+            links_of(nodes=["n1", "n2", "n3", "n4", "n5", "n9.cluster"]),
             0,
             "not confirmed by the second sweep: node n9",
         ),
