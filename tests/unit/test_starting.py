@@ -95,6 +95,7 @@ def test_a_sweep_without_enough_nodes_ends_and_says_why(tmp_path):
         (["true"], "started n1"),
         (["false"], "refused n1 its exit code is 1"),
         (["./program"], "not found"),
+        (["echo", "INFO: gocryptfs not found, will not be able to use gocryptfs"], "started n1"),
         (["echo", "libmpi.so.40 => not found"], "refused n1 libmpi.so.40 => not found"),
     ],
 )
