@@ -274,11 +274,11 @@ def while_it_hangs(fleet, seconds: int, run):
 
 def test_a_node_that_hangs_is_named_and_no_other(fleet):
     links = ["-S", "repeats=1", "-S", "spare_repeats=0"]
-    links += ["-S", f"fleet_links.seconds={3 * SECONDS:g}"]
+    links += ["-S", f"fleet_links.seconds={4 * SECONDS:g}"]
     # On two busy cores, MPI starts within 5 s. The commands that stop it disturb what is measured
     # at that moment: it must be another link each time.
     done, session, said = while_it_hangs(fleet, 5, lambda: swept(fleet, "hangs", *CHECK, *links))
-    again = while_it_hangs(fleet, 8, lambda: said_of(fleet, "hangs", "--confirm"))
+    again = while_it_hangs(fleet, 7, lambda: said_of(fleet, "hangs", "--confirm"))
     assert done.returncode == 1
     [case] = session.failures
     assert "fleet2" in case.failure and "nearmetal fleet" in case.failure, case.failure
