@@ -112,7 +112,7 @@ def earlier(database: Database, session: Session, case: Case) -> Iterator[tuple[
     One that cannot be read is said and left out.
     """
     for past in results.sessions(database, newest_first=True):
-        if past.system != session.system or past.order >= session.order:
+        if not past.precedes(session):
             continue
         for one in past.cases:
             if one.where != case.where:

@@ -133,11 +133,7 @@ def explained(
     if not any(map(observed.calls, report.verdicts)):
         return report
     found, session = rules.load(), report.session
-    earlier = (
-        one
-        for one in results.sessions(database)
-        if one.system == session.system and one.order < session.order
-    )
+    earlier = (one for one in results.sessions(database) if one.precedes(session))
     then = before.before(session, known, earlier)
     shown = elsewhere.signs(report, known, database) if known is not None else {}
     seen = observed.observe(report, then, found, shown)
@@ -166,7 +162,8 @@ def session_before(session: Session, database: Database) -> Session | None:
     """The newest session before this one, of its system, that shares a case with it."""
     cases = {case.where for case in session.cases if case.measured}
     for one in results.sessions(database, newest_first=True):
-        earlier = one.system == session.system and one.order < session.order
-        if earlier and any(case.where in cases and case.measured for case in one.cases):
+        if one.precedes(session) and any(
+            case.where in cases and case.measured for case in one.cases
+        ):
             return one
     return None

@@ -98,7 +98,7 @@ def _with_past(database, session: Session, swept: list[Swept]) -> list[Swept]:
     for earlier in itertools.islice(results.sessions(database, newest_first=True), MOST_SESSIONS):
         if all(one.full for one in found.values()):
             break
-        if earlier.system != session.system or earlier.order >= session.order:
+        if not earlier.precedes(session):
             continue
         for case in earlier.cases:
             if case.where not in found or found[case.where].full:

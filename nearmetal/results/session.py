@@ -212,6 +212,10 @@ class Session:
         """Sort key: the order of storage, else the start."""
         return self.stored, self.time
 
+    def precedes(self, other: Session) -> bool:
+        """Whether it is an earlier session of the same system."""
+        return self.system == other.system and self.order < other.order
+
     @property
     def ahead(self) -> bool:
         """Whether its start is in the future: the clock was ahead then, or is behind now."""
