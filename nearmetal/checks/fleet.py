@@ -79,8 +79,6 @@ class Fleet(Plugin):
     _asked: Mapping[str, int | None]
     #: Nodes that are left out, and why.
     _left_out: Sequence[str] = ()
-    #: Node that does not start the program -> why. The others were measured.
-    _refused: Mapping[str, str] = {}
 
     @builtin.run_before("run")
     def end_with_the_others(self):
@@ -198,12 +196,11 @@ class Fleet(Plugin):
     def preparations(self, runtime):
         if not self.by_srun():
             return super().preparations(runtime)
-        program = f"env LD_TRACE_LOADED_OBJECTS=1 {self.executable}"  # the loader's list
-        trial = runtime.within("true") if runtime.image else program
-        return [
-            *(". ./starting.sh", f"starting {self.least_nodes} {trial}"),
-            *super().preparations(runtime),
-        ]
+        trial = f"env LD_TRACE_LOADED_OBJECTS=1 {self.executable}"  # the loader's list
+        if runtime.image:
+            trial = runtime.within("true")
+        first = [". ./starting.sh", f"starting {self.least_nodes} {trial}"]
+        return [*first, *super().preparations(runtime)]
 
     def options_of_nodes(self):
         return "--ntasks=$nodes $leave_out" if self.by_srun() else super().options_of_nodes()
@@ -214,20 +211,24 @@ class Fleet(Plugin):
             options = [*options, of_all, "$leave_out"]
         return super().command_line(launcher, command, options, tasks)
 
+    def refused_nodes(self) -> dict[str, str]:
+        """Nodes that do not start the program, and why. The others were measured."""
+        return refused(self._read("refused", missing=""))
+
     def nodes_that_start(self):
-        self._refused = refused(self._read("refused", missing=""))
-        return super().nodes_that_start() - len(self._refused)
+        return super().nodes_that_start() - len(self.refused_nodes())
 
     def with_refused(self, found: dict) -> dict:
         """What is stored of a sweep, and the nodes that did not take part."""
-        return {**found, "refused": dict(self._refused)} if self._refused else found
+        nodes = self.refused_nodes()
+        return {**found, "refused": nodes} if nodes else found
 
     def expect_all_started(self) -> None:
         """Raise SanityError if a node does not start the program."""
-        if self._refused:
-            node, why = next(iter(self._refused.items()))
+        if nodes := self.refused_nodes():
+            node, why = next(iter(nodes.items()))
             raise SanityError(
-                f"{len(self._refused)} of {self.num_nodes} nodes do not start the program, the "
+                f"{len(nodes)} of {self.num_nodes} nodes do not start the program, the "
                 f"first one is {node} ({why}): `nearmetal fleet` names all of them"
             )
 
@@ -246,7 +247,7 @@ class Fleet(Plugin):
 
     def factors(self) -> dict[str, str]:
         """The factors of every check, and the nodes that are left out."""
-        refused = [f"{node} (does not start the program)" for node in self._refused]
+        refused = [f"{node} (does not start the program)" for node in self.refused_nodes()]
         return {**super().factors(), "left_out": ", ".join([*self._left_out, *refused]) or "none"}
 
 

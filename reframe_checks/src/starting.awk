@@ -9,7 +9,6 @@ part == "known" { known[$1] = $0; next }
         from = node[$1 + 0]
         $0 = substr($0, RLENGTH + 1)
     }
-    sub(/\r$/, "")
 }
 part == "out" && $1 == "started" { started[$2] }
 part == "out" && $1 == "refused" {

@@ -10,7 +10,7 @@ starting() {
     scontrol show hostnames "$SLURM_JOB_NODELIST" > refused.hosts
     : > refused
     leave_out=
-    for attempt in 1 2 3; do
+    for _ in 1 2 3; do
         nodes=$(($(wc -l < refused.hosts) - $(wc -l < refused)))
         # A node that ends with an error must not end the others. One that hangs does not end by itself.
         # shellcheck disable=SC2086 # no word, or one
@@ -22,7 +22,7 @@ starting() {
         again=$(grep -c 'failed on node' starts.err || true)
         mv refused.next refused
         leave_out=$(awk '{ names = names (NR > 1 ? "," : "") $1 } END { if (NR) print "--exclude=" names }' refused)
-        if [ "$again" = 0 ] || [ "$(wc -l < refused)" = "$last" ] || [ "$attempt" = 3 ]; then break; fi
+        if [ "$again" = 0 ] || [ "$(wc -l < refused)" = "$last" ]; then break; fi
     done
     all=$(wc -l < refused.hosts)
     nodes=$((all - $(wc -l < refused)))
