@@ -263,8 +263,13 @@ def test_a_reservation_and_the_nodes_in_a_state_are_what_a_sweep_takes(fleet):
 
 
 def while_it_hangs(fleet, seconds: int, run):
-    """What `run` returns while the program on fleet2 stops in the midst of the sweep."""
-    stop = f"until pgrep fleet_links; do sleep 0.1; done; sleep {seconds}; pkill -STOP fleet_links"
+    """What `run` returns while the program on fleet2 stops so many seconds after its start."""
+    # The first rank has printed the method when MPI has started.
+    output = (
+        fleet.checkout / "results" / "hangs" / "stage/lab/fleet/mpich/fleet_links_*/rfm_job.out"
+    )
+    begun = f"pgrep fleet_links && grep -qs 'nearmetal method' {output}"
+    stop = f"until {begun}; do sleep 0.1; done; sleep {seconds}; pkill -STOP fleet_links"
     with ThreadPoolExecutor(1) as beside:
         stopped = beside.submit(fleet.run, stop, node="fleet2", root=True)
         found = run()
@@ -275,10 +280,10 @@ def while_it_hangs(fleet, seconds: int, run):
 def test_a_node_that_hangs_is_named_and_no_other(fleet):
     links = ["-S", "repeats=1", "-S", "spare_repeats=0"]
     links += ["-S", f"fleet_links.seconds={4 * SECONDS:g}"]
-    # On two busy cores, MPI starts within 5 s. The commands that stop it disturb what is measured
-    # at that moment: it must be another link each time.
-    done, session, said = while_it_hangs(fleet, 5, lambda: swept(fleet, "hangs", *CHECK, *links))
-    again = while_it_hangs(fleet, 7, lambda: said_of(fleet, "hangs", "--confirm"))
+    # The commands that stop it disturb what is measured at that moment: it must be another link
+    # each time.
+    done, session, said = while_it_hangs(fleet, 3, lambda: swept(fleet, "hangs", *CHECK, *links))
+    again = while_it_hangs(fleet, 5, lambda: said_of(fleet, "hangs", "--confirm"))
     assert done.returncode == 1
     [case] = session.failures
     assert "fleet2" in case.failure and "nearmetal fleet" in case.failure, case.failure
