@@ -56,7 +56,7 @@ class fleet_nodes(Fleet, NearmetalCheck):
     valid_systems = ["+fleet"]
     valid_prog_environs = ["+mpi"]
     num_tasks_per_node = processes_on_each = 2
-    repeats = 3  # fresh launches; a node's value is their median
+    repeats = 3  # fresh launches; a node's value is that of the quickest
     tags = {"cpu", "memory", "noise", "fleet"}
     time_limit = "30m"  # or more, by the seconds (allow_time_for)
 
