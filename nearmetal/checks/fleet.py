@@ -272,7 +272,7 @@ def last_words(errors: str) -> str:
 
 def switches_of(names: Sequence[str], switches: Mapping[str, str]) -> list[str]:
     """Name of each node's switch; none where that of a node is not known."""
-    found = [switches.get(name, switches.get(name.partition(".")[0], "")) for name in names]
+    found = [switches.get(name, "") for name in names]
     return found if all(found) else []
 
 

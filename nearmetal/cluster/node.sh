@@ -1,14 +1,15 @@
 #!/bin/sh
 # What a system's file needs of a node beyond the facts of provenance.sh, and in its form:
-# one line a fact, `<hostname> <key>=<value>`. Needs no root.
+# one line a fact, `<node> <key>=<value>`. Needs no root.
 #   srun --ntasks=1 sh node.sh
 # nearmetal/cluster/node.py reads what this prints.
 
 LC_ALL=C
 PATH=$PATH:/usr/sbin:/sbin
 export LC_ALL PATH
-# As in provenance.sh: the name is the one in this namespace.
-read -r host < /proc/sys/kernel/hostname
+# As in provenance.sh: the name is the one in this namespace, and without a domain that Slurm's name has not.
+read -r name < /proc/sys/kernel/hostname
+case ${SLURMD_NODENAME:-} in *.*) host=$name ;; *) host=${name%%.*} ;; esac
 
 fact() { # KEY VALUE
     printf '%s %s=%s\n' "$host" "$1" "${2:-unknown}"
@@ -48,7 +49,7 @@ port() { # DIRECTORY of an InfiniBand, RoCE or EFA port
 
 # The interface that has the address of the node's name, by which other nodes reach it.
 own_interface() {
-    address=$(getent ahostsv4 "${SLURMD_NODENAME:-$host}" 2>/dev/null)
+    address=$(getent ahostsv4 "${SLURMD_NODENAME:-$name}" 2>/dev/null)
     address=${address%%[!0-9.]*}
     [ -n "$address" ] || return 0
     ip -o -4 address show 2>/dev/null | while read -r _ name _ own _; do

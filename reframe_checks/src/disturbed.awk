@@ -19,7 +19,6 @@ part == "output" && /^# nearmetal usage: / {
         said[substr($i, 1, equal - 1)] = substr($i, equal + 1)
     }
     host = said["host"]
-    sub(/\..*/, "", host)
     cpu[host] += said["cpu"]
     involuntary[host] += said["involuntary"]
     lines++
@@ -143,13 +142,11 @@ function foreign(host, elapsed,    key, part_of, word, number, sum, most, names,
 
 # Seconds that the job used on a node; -1: not known. Its cgroup counts all of them. Ranks that say all of their own leave out
 # the launcher's. A node of the job without a rank used none.
-function of_the_job(host,    number, short) {
+function of_the_job(host,    number) {
     number = grown(host, "count.job_us")
     if (number >= 0) return number / 1e6
     if (!lines || whole_lines < lines) return -1
-    short = host
-    sub(/\..*/, "", short)
-    return own[short] + 0
+    return own[host] + 0
 }
 
 # What no process accounts for. Nodes that are parts of one machine show the same processors: they are judged as one.
@@ -196,12 +193,10 @@ END {
         } else foreign(host, grown(host, "clock.uptime"))
     }
     for (host in expected) {
-        short = host
-        sub(/\..*/, "", short)
-        if (short in worst) say(host, "waited", worst[short])
-        if (short in jvm && cpu[short] >= 1 && wait[short] >= 0)
-            say(host, "waited_jvm", wait[short] / (cpu[short] + wait[short]))
-        if (cpu[short] > 0) say(host, "involuntary", involuntary[short] / cpu[short])
+        if (host in worst) say(host, "waited", worst[host])
+        if (host in jvm && cpu[host] >= 1 && wait[host] >= 0)
+            say(host, "waited_jvm", wait[host] / (cpu[host] + wait[host]))
+        if (cpu[host] > 0) say(host, "involuntary", involuntary[host] / cpu[host])
         if (host in unknown) continue
         elapsed = grown(host, "clock.uptime")
         stolen(host, elapsed)

@@ -42,6 +42,7 @@ static struct place this_place(void)
     struct place place = {.cpu = sched_getcpu(), .allowed_cpus = -1};
     int length;
     MPI_Get_processor_name(place.host, &length);
+    name_node(place.host);
     const int limit = 1 << 16; /* a fixed cpu_set_t is refused above 1024 CPUs */
     cpu_set_t *set = CPU_ALLOC(limit);
     if (set && sched_getaffinity(0, CPU_ALLOC_SIZE(limit), set) == 0)

@@ -93,6 +93,7 @@ static void expect_start(int argc, char **argv)
     optind = 0; /* getopt begins again */
     char host[64] = "?";
     gethostname(host, sizeof host - 1);
+    name_node(host);
     snprintf(stall_text, sizeof stall_text,
              "pingpong: MPI has not started within %ld s on %s: another rank hangs or does not "
              "start, or the network between them lost a message.\n",

@@ -1,5 +1,5 @@
 #!/bin/sh
-# What this node is: one line a fact, `<hostname> <key>=<value>`, all lines in one write.
+# What this node is: one line a fact, `<node> <key>=<value>`, all lines in one write.
 #   srun --ntasks-per-node=1 sh provenance.sh            every fact
 #   srun --ntasks-per-node=1 sh provenance.sh counters   only the counters, in some ten ms
 # A fact that can't be had is `unknown`.  Needs no root.  reframe_checks/provenance.py reads what this prints.
@@ -705,7 +705,8 @@ EOF
 
 out='' lo_tx='' lo_rx=''
 first_line /proc/sys/kernel/hostname
-host=$value
+# The node's name in Slurm, which has no domain at most sites.
+case ${SLURMD_NODENAME:-} in *.*) host=$value ;; *) host=${value%%.*} ;; esac
 case $1 in
     counters)
         process_counters

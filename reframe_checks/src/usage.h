@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
+#include "program.h"
 
 struct usage {
     double clock, cpu; /* seconds: time, processor time of all threads */
@@ -75,6 +76,7 @@ static inline void usage_print(void)
     const int known = now.wait >= 0 && usage_start.wait >= 0;
     char host[256] = "";
     gethostname(host, sizeof host - 1);
+    name_node(host);
     printf(
         "# nearmetal usage: host=%s wall=%.6f cpu=%.6f all=%.6f wait=%.6f worst=%.6f "
         "involuntary=%ld major=%ld\n",

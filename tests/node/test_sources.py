@@ -5,6 +5,7 @@ make lab-exec CMD='python -m pytest tests/node/test_sources.py'.
 """
 
 import os
+import subprocess
 
 import pytest
 
@@ -13,7 +14,7 @@ from nearmetal.checks.parsing.nodes import parse_nodes
 from nearmetal.checks.parsing.pingpong import parse_imb
 from nearmetal.checks.parsing.stream import parse_stream
 from tests.support.paths import SOURCES
-from tests.support.programs import build, run
+from tests.support.programs import build, hosts_in, on_host, run
 
 #: An MPI_Recv that damages one bit: what a broken NIC or transport would do.
 FLIPPING = """#include <mpi.h>
@@ -57,6 +58,23 @@ def test_pingpong_measures_and_verifies(pingpong):
     assert list(launch.rows) == [2**power for power in range(17)]
     assert launch.facts["verified"] == "sizes=17"
     assert "host=" in launch.facts["rank 0"] and "host=" in launch.facts["rank 1"]
+
+
+@pytest.mark.parametrize(
+    "slurm, node", [("n1", "n1"), ("", "n1"), ("n1.example.org", "n1.example.org")]
+)
+def test_a_node_has_its_name_in_slurm(pingpong, slurm, node):
+    launcher, program = pingpong
+    few = ["--iterations", 20, "--max-bytes", 1]
+    command = on_host("n1.example.org", [*launcher, "-n", 2, program, *few])
+    done = subprocess.run(
+        list(map(str, command)),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=os.environ | {"SLURMD_NODENAME": slurm},
+    )
+    assert hosts_in(done.stdout) == {node}, done.stderr
 
 
 def test_pingpong_sends_all_sizes_before_as_the_program_in_java_does(pingpong):

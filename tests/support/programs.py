@@ -1,6 +1,7 @@
 """Builds and runs the checks' C programs in tests."""
 
 import os
+import re
 import subprocess
 
 import pytest
@@ -22,6 +23,17 @@ def run(command, **environment):
     )
     done.stdout = without_usage(done.stdout)
     return done
+
+
+def on_host(name, command):
+    """The command, on a host of that name."""
+    own = ["unshare", "--user", "--map-current-user", "--keep-caps", "--uts"]
+    return [*own, "sh", "-c", 'hostname "$0" && exec "$@"', name, *command]
+
+
+def hosts_in(output):
+    """Hosts that the ranks of a launch name, in its facts and at their end."""
+    return set(re.findall(r"^# nearmetal (?:rank \d+|usage): host=(\S*)", output, re.M))
 
 
 def build(compiler, sources, program, *flags):

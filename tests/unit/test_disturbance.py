@@ -187,7 +187,7 @@ def test_waiting_is_of_the_ranks_of_the_last_repeat(tmp_path):
 
 def test_two_ranks_on_one_of_64_cores_are_the_ones_that_count(tmp_path):
     output = "# nearmetal repeat: 1\n" + USAGE.format("n1", 10, 10, 0) * 62
-    output += USAGE.format("n1.site", 5, 5, 5) * 2
+    output += USAGE.format("n1", 5, 5, 5) * 2
     most = rules()["waited"].most
     status, text = decided(tmp_path, snapshot(1), snapshot(4), output, f"waited={most}")
     assert status == 1 and f"disturbed 1 n1 waited 0.5 {most}\n" in text

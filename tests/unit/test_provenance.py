@@ -30,11 +30,12 @@ from nearmetal.checks.provenance import (
     with_foreign_processes,
     without_growth,
 )
+from nearmetal.cluster import node as node_facts
 from nearmetal.facts import of_hypervisor
 from tests.support.paths import RECORDED, SOURCES
 from tests.support.said import lacking
 
-SCRIPT = SOURCES / "provenance.sh"
+SCRIPT, NODE = SOURCES / "provenance.sh", node_facts.SCRIPT
 PAYLOAD = 20_000_000
 NODE_KEYS = {
     "kernel",
@@ -321,6 +322,26 @@ def test_the_rate_of_the_memory_modules_is_udevs(tmp_path, shell, text, rate):
     done = subprocess.run(run, capture_output=True, text=True, check=True)
     [facts] = parse(done.stdout).values()
     assert facts["memory_modules_mbps"] == rate and not done.stderr
+
+
+@pytest.mark.parametrize(
+    "slurm, node",
+    [
+        ("", "n1"),
+        ("n1", "n1"),
+        ("n2", "n1"),  # of another launcher than srun, which passes on that of the first node
+        ("n1.example.org", "n1.example.org"),
+    ],
+)
+def test_a_node_has_its_name_in_slurm(tmp_path, slurm, node):
+    (tmp_path / "hostname").write_text("n1.example.org\n")
+    own = os.environ | {"SLURMD_NODENAME": slurm}
+    for script in (SCRIPT, NODE):
+        text = script.read_text().replace("/proc/sys/kernel/hostname", str(tmp_path / "hostname"))
+        (tmp_path / script.name).write_text(text)
+        run = ["sh", tmp_path / script.name]
+        done = subprocess.run(run, capture_output=True, text=True, check=True, env=own)
+        assert list(parse(done.stdout)) == [node]
 
 
 INTEL = "model name : X\nflags : fpu vmx ept hypervisor\n\n"

@@ -189,10 +189,12 @@ final class Program {
             .orElse("");
     }
 
-    static String host() throws MPIException {
+    /** The node's name in Slurm, which has no domain at most sites; "": the kernel did not say. */
+    static String host() {
         // the library's asks the resolver, which may know none
         final String host = read("/proc/sys/kernel/hostname").strip();
-        return host.isEmpty() ? MPI.Get_processor_name() : host;
+        final String slurm = System.getenv().getOrDefault("SLURMD_NODENAME", "");
+        return slurm.contains(".") ? host : host.replaceFirst("\\..*", "");
     }
 
     /** On which CPU this thread is; -1: the kernel did not say. */

@@ -54,15 +54,9 @@ final class Usage {
 
     /** Its threads also wait for one another, so that the wait has a name of its own. */
     private void print(Usage now) {
-        String host;
-        try {
-            host = Files.readString(Path.of("/proc/sys/kernel/hostname")).trim();
-        } catch (IOException none) {
-            return;
-        }
         System.out.printf(Locale.ROOT,
-            "# nearmetal usage: host=%s wall=%.6f cpu=%.6f jvm_wait=%.6f involuntary=%d%n", host,
-            (now.clock - clock) * 1e-9, Math.max(0, now.cpu - cpu),
+            "# nearmetal usage: host=%s wall=%.6f cpu=%.6f jvm_wait=%.6f involuntary=%d%n",
+            Program.host(), (now.clock - clock) * 1e-9, Math.max(0, now.cpu - cpu),
             known && now.known ? Math.max(0, now.wait - wait) : -1,
             Math.max(0, now.involuntary - involuntary));
         System.out.flush();
