@@ -6,6 +6,14 @@ import static mpi.Native.ALL;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.nio.Buffer;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.nio.CharBuffer;
+import java.nio.DoubleBuffer;
+import java.nio.FloatBuffer;
+import java.nio.IntBuffer;
+import java.nio.LongBuffer;
+import java.nio.ShortBuffer;
 
 /**
  * The buffers of messages: arrays, {@link Buffer}s and {@link MemorySegment}s. Everything about
@@ -91,12 +99,29 @@ final class Buffers {
                 if (buf instanceof Object[] array) return array.length;
                 break;
         }
-        if (!type.ofObjects() && (buf instanceof Buffer || buf instanceof MemorySegment))
+        if (!type.ofObjects() && (buf instanceof Buffer || buf instanceof MemorySegment)) {
+            if (!(buf instanceof ByteBuffer) && order(buf) != ByteOrder.nativeOrder())
+                throw new MPIException("the buffer has another byte order than this machine. "
+                    + "Set order(ByteOrder.nativeOrder()) before the view is made");
             return segment(buf).byteSize() / type.bytes;
+        }
         throw new MPIException("a buffer of " + type.kind + " is a "
             + type.kind.array.getSimpleName()
             + (type.ofObjects() ? "" : ", Buffer or MemorySegment") + ", not a "
             + buf.getClass().getSimpleName());
+    }
+
+    /** The order of the bytes in a view's elements; a ByteBuffer and a segment have none. */
+    private static ByteOrder order(Object buf) {
+        return switch (buf) {
+            case CharBuffer view -> view.order();
+            case ShortBuffer view -> view.order();
+            case IntBuffer view -> view.order();
+            case LongBuffer view -> view.order();
+            case FloatBuffer view -> view.order();
+            case DoubleBuffer view -> view.order();
+            default -> ByteOrder.nativeOrder();
+        };
     }
 
     /** Whether the buffer's memory is native. */
@@ -143,23 +168,16 @@ final class Buffers {
         return address;
     }
 
-    /** Native memory for what is received: the buffer's own, or some to be unpacked. */
+    /**
+     * Native memory for what is received: the buffer's own, or some to be unpacked. A short buffer
+     * is not received in place by a library that would write past its end.
+     */
     static long target(Object buf, int offset, int elements, Datatype type, Scratch scratch)
         throws MPIException {
-        if (elements == 0) return scratch.receive(0);
-        long address = buf.getClass().isArray() ? 0 : inPlace(buf, offset, type);
-        return address == 0 ? scratch.receive((long) elements * type.bytes) : address;
-    }
-
-    /**
-     * The same for one message, which may be too long. A short buffer is not received in place by
-     * a library that would write past its end.
-     */
-    static long targetOfMessage(
-        Object buf, int offset, int elements, Datatype type, Scratch scratch) throws MPIException {
         long bytes = (long) elements * type.bytes;
-        if (guarded(bytes)) return scratch.receive(bytes);
-        return target(buf, offset, elements, type, scratch);
+        if (elements == 0 || guarded(bytes)) return scratch.receive(bytes);
+        long address = buf.getClass().isArray() ? 0 : inPlace(buf, offset, type);
+        return address == 0 ? scratch.receive(bytes) : address;
     }
 
     /** Whether so short a direct buffer has to be guarded by a copy. */

@@ -371,11 +371,12 @@ public class Comm implements Cloneable {
         requireSource(source, tag);
         int elements = Buffers.checkWritable(buf, offset, count, datatype);
         if (datatype.ofObjects())
-            return Objects.receive(this, buf, offset, count, datatype, source, tag, scratch);
+            return Objects.receive(
+                this, buf, offset, count, elements, datatype, source, tag, scratch);
         if (elements * (long) datatype.bytes > LONG_BYTES && datatype.plain
-            && buf.getClass().isArray() && !(buf instanceof boolean[]))
+            && buf.getClass().isArray() && !(buf instanceof boolean[]) && !Op.mayCallBack())
             return receiveLong(buf, offset, elements, datatype, source, tag, scratch);
-        long memory = Buffers.targetOfMessage(buf, offset, elements, datatype, scratch);
+        long memory = Buffers.target(buf, offset, elements, datatype, scratch);
         if (Native.OVERRUNS && memory != scratch.receive(0))
             return receiveInPlace(memory, buf, elements, datatype, source, tag, scratch);
         scratch.received(Native.call(
@@ -395,9 +396,9 @@ public class Comm implements Cloneable {
         long bytes = Status.bytes(scratch.status, scratch), room = (long) elements * datatype.bytes;
         if (bytes <= room) return bytes;
         // Open MPI would write it past the end of the buffer.
-        long memory = scratch.receive(bytes);
+        long memory = scratch.receive(bytes), longs = (bytes + 7) / 8;
         scratch.received(
-            Native.call(Native.MRECV, memory, bytes, Native.BYTE, scratch.out, scratch.status));
+            Native.call(Native.MRECV, memory, longs, MPI.LONG.handle, scratch.out, scratch.status));
         throw MPIException.truncated(bytes, room);
     }
 
@@ -462,7 +463,7 @@ public class Comm implements Cloneable {
             }
         }
         long from = Buffers.source(sendbuf, sendoffset, sendcount, sent, sendtype, scratch);
-        long to = Buffers.targetOfMessage(recvbuf, recvoffset, room, recvtype, scratch);
+        long to = Buffers.target(recvbuf, recvoffset, room, recvtype, scratch);
         scratch.received(Native.call(Native.SENDRECV, from, sent, sendtype.handle, dest, sendtag,
             to, room, recvtype.handle, source, recvtag, handle, scratch.status));
         long bytes = Status.bytes(scratch.status, scratch);
@@ -816,7 +817,7 @@ public class Comm implements Cloneable {
         }
         if ((long) elements * datatype.bytes > inbuf.length - position)
             throw new MPIException("the packed buffer ends before " + outcount + " items");
-        int room = inbuf.length - position;
+        int room = Math.min(inbuf.length - position, Pack_size(outcount, datatype));
         long from = scratch.send(room);
         Buffers.pack(inbuf, position, room, MPI.BYTE, from);
         long to = Buffers.target(outbuf, offset, elements, datatype, scratch);

@@ -328,9 +328,16 @@ public class Datatype {
     }
 
     /** Ends the use of a derived type. Messages under way are not affected. */
-    public void Free() throws MPIException {
+    public synchronized void Free() throws MPIException {
         if (basic) throw new MPIException("a basic datatype cannot be freed");
         committed = false;
+        if (item == 0) return;
+        MPI.enter();
+        Op.forget(item);
+        Scratch scratch = Scratch.get();
+        Native.putHandle(scratch.out, item);
+        item = 0;
+        MPIException.check(Native.call(Native.TYPE_FREE, scratch.out));
     }
 
     /** Whether this is a type of objects, which are serialized. */

@@ -274,9 +274,9 @@ public class Intracomm extends Comm {
         boolean receives = Rank() == root;
         int sent = Buffers.check(sendbuf, sendoffset, sendcount, sendtype);
         int room = receives ? checkAll(recvbuf, recvoffset, recvcount, recvtype, true) : 0;
+        if (receives) sameKind(sendtype, recvtype);
         if (receives) requireOwnPart(sendcount, sendtype, recvcount, recvtype);
         if (sendtype.ofObjects()) {
-            if (receives) sameKind(sendtype, recvtype);
             Objects.move(this, sendbuf, sendoffset, ints(1, sendcount), ints(1, 0), sendtype,
                 recvbuf, recvoffset, ints(Size(), recvcount), steps(Size(), recvcount), recvtype,
                 true, root, -1);
@@ -313,9 +313,9 @@ public class Intracomm extends Comm {
         boolean receives = Rank() == root;
         int sent = Buffers.check(sendbuf, sendoffset, sendcount, sendtype);
         if (receives) checkParts(recvbuf, recvoffset, recvcounts, displs, recvtype, true);
+        if (receives) sameKind(sendtype, recvtype);
         if (receives) requireOwnPart(sendcount, sendtype, recvcounts[root], recvtype);
         if (sendtype.ofObjects()) {
-            if (receives) sameKind(sendtype, recvtype);
             Objects.move(this, sendbuf, sendoffset, ints(1, sendcount), ints(1, 0), sendtype,
                 recvbuf, recvoffset, recvcounts, displs, recvtype, true, root, -1);
             return;
@@ -354,9 +354,9 @@ public class Intracomm extends Comm {
         boolean sends = Rank() == root;
         int sent = sends ? checkAll(sendbuf, sendoffset, sendcount, sendtype, false) : 0;
         int room = Buffers.checkWritable(recvbuf, recvoffset, recvcount, recvtype);
+        if (sends) sameKind(sendtype, recvtype);
         if (sends) requireOwnPart(sendcount, sendtype, recvcount, recvtype);
         if (recvtype.ofObjects()) {
-            if (sends) sameKind(sendtype, recvtype);
             Objects.move(this, sendbuf, sendoffset, ints(Size(), sendcount),
                 steps(Size(), sendcount), sendtype, recvbuf, recvoffset, ints(1, recvcount),
                 ints(1, 0), recvtype, false, -1, root);
@@ -394,9 +394,9 @@ public class Intracomm extends Comm {
         boolean sends = Rank() == root;
         if (sends) checkParts(sendbuf, sendoffset, sendcounts, displs, sendtype, false);
         int room = Buffers.checkWritable(recvbuf, recvoffset, recvcount, recvtype);
+        if (sends) sameKind(sendtype, recvtype);
         if (sends) requireOwnPart(sendcounts[root], sendtype, recvcount, recvtype);
         if (recvtype.ofObjects()) {
-            if (sends) sameKind(sendtype, recvtype);
             Objects.move(this, sendbuf, sendoffset, sendcounts, displs, sendtype, recvbuf,
                 recvoffset, ints(1, recvcount), ints(1, 0), recvtype, false, -1, root);
             return;

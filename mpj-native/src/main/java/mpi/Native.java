@@ -117,7 +117,7 @@ final class Native {
                               TESTSOME = bind("MPI_Testsome", 5), CANCEL = bind("MPI_Cancel", 1),
                               REQUEST_FREE = bind("MPI_Request_free", 1),
                               TEST_CANCELLED = bindCritical("MPI_Test_cancelled", 2),
-                              GET_COUNT = bindCritical("MPI_Get_count", 3),
+                              GET_ELEMENTS = bindCritical("MPI_Get_elements_x", 3),
                               PACK = bind("MPI_Pack", 7), UNPACK = bind("MPI_Unpack", 7),
                               PACK_SIZE = bind("MPI_Pack_size", 4);
 
@@ -133,7 +133,8 @@ final class Native {
                               SCAN = bind("MPI_Scan", 6), OP_CREATE = bind("MPI_Op_create", 3),
                               OP_FREE = bind("MPI_Op_free", 1),
                               TYPE_CONTIGUOUS = bind("MPI_Type_contiguous", 3),
-                              TYPE_COMMIT = bind("MPI_Type_commit", 1);
+                              TYPE_COMMIT = bind("MPI_Type_commit", 1),
+                              TYPE_FREE = bind("MPI_Type_free", 1);
 
     static final MethodHandle
         COMM_RANK = bind("MPI_Comm_rank", 2),
@@ -324,12 +325,14 @@ final class Native {
             SYMBOLS.find(name).orElseThrow(), FunctionDescriptor.of(ValueLayout.JAVA_DOUBLE));
     }
 
-    /** A native function {@code void f(void*, void*, int*, MPI_Datatype*)} that calls a method. */
-    static long upcall(MethodHandle method) {
+    /**
+     * A native function {@code void f(void*, void*, int*, MPI_Datatype*)} that calls a method. The
+     * collector frees it with the segment.
+     */
+    static MemorySegment upcall(MethodHandle method) {
         ValueLayout.OfLong word = ValueLayout.JAVA_LONG;
-        return LINKER
-            .upcallStub(method, FunctionDescriptor.ofVoid(word, word, word, word), Arena.global())
-            .address();
+        return LINKER.upcallStub(
+            method, FunctionDescriptor.ofVoid(word, word, word, word), Arena.ofAuto());
     }
 
     static MethodHandles.Lookup lookup() {

@@ -8,6 +8,7 @@ import java.io.InputStream;
 import java.io.ObjectInputStream;
 import java.io.ObjectOutputStream;
 import java.io.ObjectStreamClass;
+import java.util.Arrays;
 
 /**
  * Messages of serialized objects ({@link MPI#OBJECT}). A message is one native message: how many
@@ -85,7 +86,7 @@ final class Objects {
     /** Receives the message that a probe has matched: its native handle is at `scratch.out`. */
     private static Status matched(Scratch scratch, Object buf, int offset, int count, Datatype type)
         throws MPIException {
-        int bytes = (int) Status.bytes(scratch.status, scratch);
+        int bytes = Datatype.fits(Status.bytes(scratch.status, scratch), "bytes of the objects");
         long memory = scratch.receive(bytes);
         MPIException.check(
             Native.call(Native.MRECV, memory, bytes, Native.BYTE, scratch.out, scratch.status));
@@ -95,8 +96,14 @@ final class Objects {
         return Status.ofObjects(status, store(message, buf, offset, count, type));
     }
 
-    static Status receive(Comm comm, Object buf, int offset, int count, Datatype type, int source,
-        int tag, Scratch scratch) throws MPIException {
+    static Status receive(Comm comm, Object buf, int offset, int count, int elements, Datatype type,
+        int source, int tag, Scratch scratch) throws MPIException {
+        boolean waits;
+        synchronized (comm.objectReceives) {
+            waits = !comm.objectReceives.isEmpty();
+        }
+        // An earlier Irecv that fits gets the message.
+        if (waits) return new Receive(comm, buf, offset, count, elements, type, source, tag).Wait();
         MPIException.check(
             Native.call(Native.MPROBE, source, tag, comm.handle, scratch.out, scratch.status));
         return matched(scratch, buf, offset, count, type);
@@ -110,6 +117,8 @@ final class Objects {
         private final int source, tag;
         private boolean open = true;
         private Status arrived;
+        /** Why the message that arrived cannot be read. */
+        private MPIException failure;
 
         Receive(Comm comm, Object buf, int offset, int count, int elements, Datatype type,
             int source, int tag) throws MPIException {
@@ -129,7 +138,7 @@ final class Objects {
         /** Whether the message is there; it is received if it is. */
         boolean arrived() throws MPIException {
             synchronized (comm.objectReceives) {
-                return arrived != null || look();
+                return arrived != null || failure != null || look();
             }
         }
 
@@ -146,7 +155,13 @@ final class Objects {
                         comm.handle, scratch.out + 8, scratch.out, scratch.status));
                     if (Native.getInt(scratch.out + 8) == 0) return false;
                     comm.objectReceives.remove(this);
-                    arrived = matched(scratch, buf, offset, count, type);
+                    try {
+                        arrived = matched(scratch, buf, offset, count, type);
+                    } catch (MPIException error) {
+                        failure = error;
+                    } catch (VirtualMachineError error) {
+                        failure = new MPIException("the objects do not fit: " + error, error);
+                    }
                     return true;
                 }
                 if (!earlier.look()) return false;
@@ -154,6 +169,7 @@ final class Objects {
         }
 
         private Receive earlierThatFits(Status found) {
+            if (source == MPI.PROC_NULL) return null;
             for (Receive earlier : comm.objectReceives) {
                 if (earlier == this) return null;
                 if (earlier.fits(found)) return earlier;
@@ -162,7 +178,7 @@ final class Objects {
         }
 
         private boolean fits(Status found) {
-            return arrived == null && (source == MPI.ANY_SOURCE || source == found.source)
+            return (source == MPI.ANY_SOURCE || source == found.source)
                 && (tag == MPI.ANY_TAG || tag == found.tag);
         }
 
@@ -171,6 +187,7 @@ final class Objects {
             if (!arrived()) return null;
             open = false;
             release();
+            if (failure != null) throw failure;
             return arrived;
         }
 
@@ -187,44 +204,107 @@ final class Objects {
 
     /* ---- collective operations, all by an exchange of bytes between all ranks */
 
-    /** Sends bytes to each rank (null: none) and returns those from each. */
-    private static byte[][] exchange(Intracomm comm, byte[][] messages) throws MPIException {
+    /** What a rank sends to each rank (null: nothing). */
+    private interface Serialized {
+        byte[][] messages() throws MPIException;
+    }
+
+    private static final String ELSEWHERE =
+        "another rank cannot serialize its objects, or the message would be too long there";
+
+    /**
+     * Sends bytes to each rank and returns those from each. Throws on all ranks where one fails.
+     */
+    private static byte[][] exchange(Intracomm comm, Serialized serialized) throws MPIException {
         int ranks = comm.Size();
         int[] counts = new int[ranks], starts = new int[ranks], from = new int[ranks],
               fromStarts = new int[ranks];
-        long total = 0, fromTotal = 0;
-        for (int r = 0; r < ranks; r++) {
-            counts[r] = messages[r] == null ? 0 : messages[r].length;
-            starts[r] = Datatype.fits(total, "bytes of the objects");
-            total += counts[r];
+        MPIException failure = null;
+        byte[] all = {}, got = {};
+        try {
+            byte[][] messages = serialized.messages();
+            for (int r = 0; r < ranks; r++)
+                counts[r] = messages[r] == null ? 0 : messages[r].length;
+            all = new byte[starts(counts, starts)];
+            for (int r = 0; r < ranks; r++)
+                if (counts[r] > 0) System.arraycopy(messages[r], 0, all, starts[r], counts[r]);
+        } catch (MPIException error) {
+            failure = error;
+            Arrays.fill(counts, 0);
         }
-        byte[] all = new byte[Datatype.fits(total, "bytes of the objects")];
-        for (int r = 0; r < ranks; r++)
-            if (counts[r] > 0) System.arraycopy(messages[r], 0, all, starts[r], counts[r]);
         comm.Alltoall(counts, 0, 1, MPI.INT, from, 0, 1, MPI.INT);
-        for (int r = 0; r < ranks; r++) {
-            fromStarts[r] = Datatype.fits(fromTotal, "bytes of the objects");
-            fromTotal += from[r];
+        try {
+            got = new byte[starts(from, fromStarts)];
+        } catch (MPIException error) {
+            failure = error;
         }
-        byte[] got = new byte[Datatype.fits(fromTotal, "bytes of the objects")];
+        int[] failed = {failure == null ? 0 : 1};
+        comm.Allreduce(failed, 0, failed, 0, 1, MPI.INT, MPI.MAX);
+        if (failure != null) throw failure;
+        if (failed[0] != 0) throw new MPIException(ELSEWHERE);
         comm.Alltoallv(all, 0, counts, starts, MPI.BYTE, got, 0, from, fromStarts, MPI.BYTE);
-        byte[][] received = new byte[ranks][];
-        for (int r = 0; r < ranks; r++)
-            received[r] = java.util.Arrays.copyOfRange(got, fromStarts[r], fromStarts[r] + from[r]);
-        return received;
+        return split(got, from, fromStarts);
     }
 
-    private static byte[][] same(Intracomm comm, byte[] message) throws MPIException {
-        byte[][] messages = new byte[comm.Size()][];
-        java.util.Arrays.fill(messages, message);
+    /** Where messages of so many bytes start one after the other; returns all bytes. */
+    private static int starts(int[] counts, int[] starts) throws MPIException {
+        long total = 0;
+        for (int r = 0; r < counts.length; r++) {
+            starts[r] = (int) total;
+            total = Datatype.fits(total + counts[r], "bytes of the objects");
+        }
+        return (int) total;
+    }
+
+    private static byte[][] split(byte[] all, int[] counts, int[] starts) {
+        byte[][] messages = new byte[counts.length][];
+        for (int r = 0; r < counts.length; r++)
+            messages[r] = Arrays.copyOfRange(all, starts[r], starts[r] + counts[r]);
         return messages;
+    }
+
+    /** Sends the same items to all ranks and returns those of each. Fails as `exchange` does. */
+    private static byte[][] gather(Intracomm comm, Object buf, int offset, int count, Datatype type)
+        throws MPIException {
+        int ranks = comm.Size();
+        int[] mine = {-1}, counts = new int[ranks], starts = new int[ranks];
+        byte[] message = {};
+        MPIException failure = null;
+        try {
+            message = bytes(buf, offset, count, type);
+            mine[0] = message.length;
+        } catch (MPIException error) {
+            failure = error;
+        }
+        comm.Allgather(mine, 0, 1, MPI.INT, counts, 0, 1, MPI.INT);
+        if (failure != null) throw failure;
+        for (int bytes : counts)
+            if (bytes < 0) throw new MPIException(ELSEWHERE);
+        byte[] all = new byte[starts(counts, starts)];
+        comm.Allgatherv(message, 0, mine[0], MPI.BYTE, all, 0, counts, starts, MPI.BYTE);
+        return split(all, counts, starts);
     }
 
     static void bcast(Intracomm comm, Object buf, int offset, int count, Datatype type, int root)
         throws MPIException {
         boolean sends = comm.Rank() == root;
-        byte[][] got = exchange(comm, same(comm, sends ? bytes(buf, offset, count, type) : null));
-        if (!sends) store(got[root], buf, offset, count, type);
+        int[] length = {-1};
+        byte[] message = {};
+        MPIException failure = null;
+        try {
+            if (sends) {
+                message = bytes(buf, offset, count, type);
+                length[0] = message.length;
+            }
+        } catch (MPIException error) {
+            failure = error;
+        }
+        comm.Bcast(length, 0, 1, MPI.INT, root);
+        if (failure != null) throw failure;
+        if (length[0] < 0) throw new MPIException(ELSEWHERE);
+        if (!sends) message = new byte[length[0]];
+        comm.Bcast(message, 0, length[0], MPI.BYTE, root);
+        if (!sends) store(message, buf, offset, count, type);
     }
 
     /**
@@ -238,14 +318,19 @@ final class Objects {
         int[] senddispls, Datatype sendtype, Object recvbuf, int recvoffset, int[] recvcounts,
         int[] recvdispls, Datatype recvtype, boolean toAll, int to, int from) throws MPIException {
         int ranks = comm.Size(), rank = comm.Rank();
-        byte[][] messages = new byte[ranks][];
-        for (int r = 0; r < ranks; r++) {
-            if (to >= 0 && r != to || from >= 0 && rank != from) continue;
-            int piece = toAll ? 0 : r;
-            messages[r] = bytes(sendbuf, sendoffset + senddispls[piece] * sendtype.Extent(),
-                sendcounts[piece], sendtype);
-        }
-        byte[][] got = exchange(comm, messages);
+        byte[][] got = toAll && to < 0
+            ? gather(comm, sendbuf, sendoffset, sendcounts[0], sendtype)
+            : exchange(comm,
+                  () -> {
+                      byte[][] messages = new byte[ranks][];
+                      for (int r = 0; r < ranks; r++) {
+                          if (to >= 0 && r != to || from >= 0 && rank != from) continue;
+                          int piece = toAll ? 0 : r;
+                          int start = sendoffset + senddispls[piece] * sendtype.Extent();
+                          messages[r] = bytes(sendbuf, start, sendcounts[piece], sendtype);
+                      }
+                      return messages;
+                  });
         for (int r = 0; r < ranks; r++) {
             if (got[r].length == 0) continue;
             int piece = from >= 0 ? 0 : r;
@@ -262,15 +347,19 @@ final class Objects {
         int recvoffset, Datatype type, Op op, int only, boolean prefix) throws MPIException {
         op.requireObjects();
         int ranks = comm.Size(), rank = comm.Rank();
-        byte[][] messages = new byte[ranks][];
-        int start = sendoffset;
-        for (int r = 0; r < ranks; r++) {
-            int part = parts.length == 1 ? parts[0] : parts[r];
-            if ((only < 0 || r == only) && (!prefix || r >= rank))
-                messages[r] = bytes(sendbuf, start, part, type);
-            if (parts.length > 1) start += part * type.Extent();
-        }
-        byte[][] got = exchange(comm, messages);
+        boolean same = only < 0 && !prefix && parts.length == 1;
+        byte[][] got =
+            same ? gather(comm, sendbuf, sendoffset, parts[0], type) : exchange(comm, () -> {
+                byte[][] messages = new byte[ranks][];
+                int start = sendoffset;
+                for (int r = 0; r < ranks; r++) {
+                    int part = parts.length == 1 ? parts[0] : parts[r];
+                    if ((only < 0 || r == only) && (!prefix || r >= rank))
+                        messages[r] = bytes(sendbuf, start, part, type);
+                    if (parts.length > 1) start += part * type.Extent();
+                }
+                return messages;
+            });
         if (only >= 0 && rank != only) return;
         int part = parts.length == 1 ? parts[0] : parts[rank];
         int last = prefix ? rank : ranks - 1;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 package mpi;
 
+import java.lang.foreign.MemorySegment;
 import java.lang.invoke.MethodHandle;
-import java.lang.invoke.MethodHandles;
 import java.lang.invoke.MethodType;
 import java.lang.reflect.Array;
 import java.util.Map;
@@ -26,8 +26,11 @@ public class Op {
     /** The native operation that calls the function; 0 until it is needed. */
     private long called;
     private boolean freed;
-    /** What the function threw in a native call, which no exception may cross. */
-    private volatile Throwable failure;
+    /** What the native operation calls, in memory that lives as long as this operation. */
+    private Caller caller;
+    private MemorySegment stub;
+    /** Whether there is any such operation. */
+    private static volatile boolean anyStub;
 
     /** A predefined operation. */
     Op(String constant, User_function function) {
@@ -63,6 +66,14 @@ public class Op {
         called = 0;
     }
 
+    /**
+     * Whether the native library may call back in any of its calls, also in one of a thread that
+     * reduces nothing.
+     */
+    static boolean mayCallBack() {
+        return anyStub && Scratch.ofSeveralThreads();
+    }
+
     /** {@return whether the operation has been freed} */
     public synchronized boolean Is_null() {
         return freed;
@@ -82,6 +93,11 @@ public class Op {
             return item;
         }
         return type == MPI.INT2 && name.endsWith("LOC") ? MPI.pairOfInts : type.reduced;
+    }
+
+    /** Forgets a datatype that has been freed. */
+    static void forget(long item) {
+        TYPES.remove(item);
     }
 
     /** How many of these a number of items are. */
@@ -111,12 +127,14 @@ public class Op {
         if (freed) throw new MPIException("the operation has been freed");
         if (called != 0) return called;
         try {
-            MethodHandle method = Native.lookup().findVirtual(Op.class, "called",
+            MethodHandle method = Native.lookup().findVirtual(Caller.class, "call",
                 MethodType.methodType(void.class, long.class, long.class, long.class, long.class));
-            long function = Native.upcall(MethodHandles.insertArguments(method, 0, this));
+            caller = new Caller(function);
+            stub = Native.upcall(method.bindTo(caller));
+            anyStub = true;
             Scratch scratch = Scratch.get();
             MPIException.check(
-                Native.call(Native.OP_CREATE, function, commutes ? 1 : 0, scratch.out));
+                Native.call(Native.OP_CREATE, stub.address(), commutes ? 1 : 0, scratch.out));
             called = Native.getHandle(scratch.out);
             return called;
         } catch (ReflectiveOperationException impossible) {
@@ -124,23 +142,38 @@ public class Op {
         }
     }
 
-    /** Called by the native library: `inout = in op inout` for so many items. */
-    void called(long in, long inout, long length, long type) {
-        try {
-            Datatype items = TYPES.get(Native.getHandle(type));
-            int count = Native.getInt(length);
-            int room = Math.max(1, span(items, count));
-            int start = start(items, count);
-            int elements = count * items.size;
-            Class<?> component = items.kind.array.getComponentType();
-            Object first = Array.newInstance(component, room),
-                   second = Array.newInstance(component, room);
-            Buffers.unpack(first, start, elements, items, in);
-            Buffers.unpack(second, start, elements, items, inout);
-            Scratch.get().within(() -> function.Call(first, start, second, start, count, items));
-            Buffers.pack(second, start, count, items, inout);
-        } catch (Throwable thrown) {
-            failure = thrown;
+    /**
+     * The function as the native library calls it. It does not hold the operation, so that the
+     * collector can free the operation and its stub.
+     */
+    static final class Caller {
+        private final User_function function;
+        /** What the function threw, which may not cross a native call. */
+        private volatile Throwable failure;
+
+        Caller(User_function function) {
+            this.function = function;
+        }
+
+        /** Called by the native library: `inout = in op inout` for so many items. */
+        void call(long in, long inout, long length, long type) {
+            try {
+                Datatype items = TYPES.get(Native.getHandle(type));
+                int count = Native.getInt(length);
+                int room = Math.max(1, span(items, count));
+                int start = start(items, count);
+                int elements = count * items.size;
+                Class<?> component = items.kind.array.getComponentType();
+                Object first = Array.newInstance(component, room),
+                       second = Array.newInstance(component, room);
+                Buffers.unpack(first, start, elements, items, in);
+                Buffers.unpack(second, start, elements, items, inout);
+                Scratch.get().within(
+                    () -> function.Call(first, start, second, start, count, items));
+                Buffers.pack(second, start, count, items, inout);
+            } catch (Throwable thrown) {
+                failure = thrown;
+            }
         }
     }
 
@@ -171,9 +204,10 @@ public class Op {
 
     /** Throws what the function threw in the native call that has returned. */
     void rethrow() throws MPIException {
-        Throwable thrown = failure;
-        if (thrown == null) return;
-        failure = null;
+        Caller called = caller;
+        if (called == null || called.failure == null) return;
+        Throwable thrown = called.failure;
+        called.failure = null;
         throw new MPIException("the operation's function threw " + thrown, thrown);
     }
 

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 package mpi;
 
+import java.nio.Buffer;
+import java.util.function.IntUnaryOperator;
+
 /**
  * A communication under way (MPI-1.1, section 3.7).
  *
@@ -20,7 +23,7 @@ public class Request {
     private final Room room;
     final boolean staged;
     boolean active = true;
-    private boolean cancelled;
+    private volatile boolean cancelled;
 
     // Requests of buffers in place are listed, so that a buffer outlives its message even if the
     // program drops both.
@@ -30,7 +33,8 @@ public class Request {
     Request(Comm comm, Object buf, int offset, int count, int elements, Datatype type,
         boolean receives) throws MPIException {
         this.comm = comm;
-        this.buf = buf;
+        // The program may move a Buffer's position and limit before the message has completed.
+        this.buf = buf instanceof Buffer ? Buffers.segment(buf) : buf;
         this.offset = offset;
         this.count = count;
         this.elements = elements;
@@ -159,8 +163,8 @@ public class Request {
             throw new MPIException("there is no communication under way to cancel");
         Scratch scratch = Scratch.get();
         Native.putHandle(scratch.out, handle);
+        cancelled = true; // before another thread's Wait can complete it
         MPIException.check(Native.call(Native.CANCEL, scratch.out));
-        cancelled = true;
     }
 
     /**
@@ -243,8 +247,29 @@ public class Request {
     private static Status done(
         Request[] requests, int i, long handles, long status, Scratch scratch) throws MPIException {
         Request request = requests[i];
+        if (request != null && request.deferred()) return at(request.tryDeferred(), i);
         if (request == null || request.handle == Native.REQUEST_NULL) return at(Status.empty(), i);
         return at(request.finish(scratch, status, left(handles, i)), i);
+    }
+
+    /**
+     * The statuses of `n` requests that have completed, the i-th of which is at `place(i)`. All are
+     * delivered before the first error is thrown: the native library has released them.
+     */
+    private static Status[] done(Request[] requests, int n, IntUnaryOperator place, long handles,
+        long all, Scratch scratch) throws MPIException {
+        Status[] statuses = new Status[n];
+        RuntimeException error = null;
+        for (int i = 0; i < n; i++) {
+            long status = all + (long) i * Native.STATUS_BYTES;
+            try {
+                statuses[i] = done(requests, place.applyAsInt(i), handles, status, scratch);
+            } catch (RuntimeException failed) {
+                if (error == null) error = failed;
+            }
+        }
+        if (error != null) throw error;
+        return statuses;
     }
 
     /** The addresses of statuses that follow each other, one for each request. */
@@ -268,7 +293,12 @@ public class Request {
             boolean told = code == Native.ERR_IN_STATUS && status != 0;
             int own = told ? Native.getInt(status + Native.ERROR_AT) : code;
             if (told && own == 0 || told && own == Native.ERR_PENDING) {
-                if (own == 0) request.finish(scratch, status, left);
+                try {
+                    if (own == 0) request.finish(scratch, status, left);
+                } catch (RuntimeException undelivered) {
+                    if (error == null)
+                        error = new MPIException(undelivered.getMessage(), undelivered);
+                }
                 continue;
             }
             if (told && error == null) error = MPIException.of(own);
@@ -344,8 +374,8 @@ public class Request {
     public static Status[] Waitall(Request[] array_of_requests) throws MPIException {
         present(array_of_requests);
         int n = array_of_requests.length;
-        Status[] statuses = new Status[n];
         if (anyDeferred(array_of_requests)) {
+            Status[] statuses = new Status[n];
             int open = n;
             for (int spins = 0; open > 0; spins++) {
                 for (int i = 0; i < n; i++) {
@@ -367,10 +397,7 @@ public class Request {
         clear(all, n);
         int code = inStatus(Native.call(Native.WAITALL, n, handles, all), all, n);
         if (code != 0) throw failed(array_of_requests, code, handles, each(all, n), scratch);
-        for (int i = 0; i < n; i++)
-            statuses[i] =
-                done(array_of_requests, i, handles, all + (long) i * Native.STATUS_BYTES, scratch);
-        return statuses;
+        return done(array_of_requests, n, i -> i, handles, all, scratch);
     }
 
     /**
@@ -394,15 +421,7 @@ public class Request {
         int code = inStatus(Native.call(Native.TESTALL, n, handles, scratch.out, all), all, n);
         if (code != 0) throw failed(array_of_requests, code, handles, each(all, n), scratch);
         if (Native.getInt(scratch.out) == 0) return null;
-        Status[] statuses = new Status[n];
-        for (int i = 0; i < n; i++) {
-            Request request = array_of_requests[i];
-            statuses[i] = request != null && request.deferred()
-                ? at(request.tryDeferred(), i)
-                : done(
-                      array_of_requests, i, handles, all + (long) i * Native.STATUS_BYTES, scratch);
-        }
-        return statuses;
+        return done(array_of_requests, n, i -> i, handles, all, scratch);
     }
 
     /**
@@ -458,10 +477,7 @@ public class Request {
             throw failed(requests, code, handles, own, scratch);
         }
         if (completed == MPI.UNDEFINED) return null;
-        Status[] statuses = new Status[completed];
-        for (int i = 0; i < completed; i++)
-            statuses[i] = done(requests, Native.getInt(indices + 4L * i), handles,
-                all + (long) i * Native.STATUS_BYTES, scratch);
-        return statuses;
+        return done(
+            requests, completed, i -> Native.getInt(indices + 4L * i), handles, all, scratch);
     }
 }

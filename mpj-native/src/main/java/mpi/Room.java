@@ -45,8 +45,9 @@ final class Room {
         this.bytes = bytes;
         all = reserve(bytes);
         address = map(all);
-        if (address == -1)
-            throw new OutOfMemoryError("no native memory for a message of " + bytes + " bytes");
+        if (address != -1) return;
+        release(all);
+        throw new OutOfMemoryError("no native memory for a message of " + bytes + " bytes");
     }
 
     /** Memory of at least so many bytes, for a message under way. */

@@ -11,6 +11,10 @@ import java.lang.foreign.MemorySegment;
 final class Scratch {
     private static final ThreadLocal<Scratch> OF_THREAD = ThreadLocal.withInitial(Scratch::new);
     private static final int LEAST = 1 << 16;
+    private static final int LARGE = 1 << 24;
+    /** The number of the first thread that called MPI; 0: none has. */
+    private static long first;
+    private static volatile boolean several;
 
     /** For results: eight words, and a status. */
     final long out, status;
@@ -39,13 +43,25 @@ final class Scratch {
         }
     }
 
+    /** A power of two, or a multiple of LARGE. */
     private static long sizeFor(long wanted) {
+        if (wanted > LARGE) return (wanted + LARGE - 1) / LARGE * LARGE;
         return Math.max(LEAST, Long.highestOneBit(Math.max(1, wanted - 1)) * 2);
+    }
+
+    /** Whether several threads have called MPI. */
+    static boolean ofSeveralThreads() {
+        return several;
     }
 
     private Scratch() {
         out = fixed.atLeast(4096);
         status = out + 256;
+        synchronized (Scratch.class) {
+            long mine = Thread.currentThread().threadId();
+            if (first == 0) first = mine;
+            if (first != mine) several = true;
+        }
     }
 
     static Scratch get() {
@@ -71,11 +87,12 @@ final class Scratch {
     /** Memory for what a call receives. */
     long receive(long bytes) {
         if (room == null || bytes > roomBytes) {
-            roomBytes = sizeFor(bytes);
-            Room fresh = new Room(roomBytes);
+            long size = sizeFor(bytes);
+            Room fresh = new Room(size);
             holdsRoom = MemorySegment.ofAddress(fresh.address)
-                            .reinterpret(roomBytes, Arena.ofAuto(), freed -> fresh.unmap());
+                            .reinterpret(size, Arena.ofAuto(), freed -> fresh.unmap());
             room = fresh;
+            roomBytes = size; // last: without memory, the old room stays
         }
         return room.address;
     }

@@ -29,10 +29,9 @@ public class Status {
 
     /** Bytes of the message that a native status describes. */
     static long bytes(long status, Scratch scratch) throws MPIException {
-        MPIException.check(Native.call(Native.GET_COUNT, status, Native.BYTE, scratch.out + 128));
-        int bytes = Native.getInt(scratch.out + 128);
-        if (bytes >= 0) return bytes;
-        throw new MPIException("the message has more than 2147483647 bytes");
+        MPIException.check(
+            Native.call(Native.GET_ELEMENTS, status, Native.BYTE, scratch.out + 128));
+        return Native.ALL.get(Native.LONG, scratch.out + 128);
     }
 
     static Status of(long status, long bytes) {
@@ -68,14 +67,17 @@ public class Status {
     }
 
     /**
-     * {@return elements of the basic type in the message}
+     * {@return elements of the basic type in the message; {@link MPI#UNDEFINED} where it does not
+     * hold whole ones, or more than an int counts}
      *
      * @param datatype datatype of the items
      */
     public int Get_elements(Datatype datatype) throws MPIException {
         Datatype.usable(datatype);
         if (datatype.ofObjects()) return objects >= 0 ? objects : MPI.UNDEFINED;
-        return bytes % datatype.bytes == 0 ? (int) (bytes / datatype.bytes) : MPI.UNDEFINED;
+        long elements = bytes / datatype.bytes;
+        boolean whole = bytes % datatype.bytes == 0 && elements <= Integer.MAX_VALUE;
+        return whole ? (int) elements : MPI.UNDEFINED;
     }
 
     /** {@return whether the request was cancelled} */

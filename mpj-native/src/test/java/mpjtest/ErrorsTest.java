@@ -42,6 +42,8 @@ public final class ErrorsTest {
         refused("read-only",
             () -> world.Recv(ByteBuffer.allocate(4).asReadOnlyBuffer(), 0, 1, MPI.INT, 0, 0));
         refused("which has 1", () -> world.Send(ByteBuffer.allocateDirect(7), 0, 2, MPI.INT, 0, 0));
+        refused("another byte order",
+            () -> world.Send(ByteBuffer.allocateDirect(8).asIntBuffer(), 0, 1, MPI.INT, 0, 0));
         MemorySegment closed;
         try (Arena arena = Arena.ofConfined()) {
             closed = arena.allocate(8);

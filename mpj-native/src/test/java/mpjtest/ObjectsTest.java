@@ -67,6 +67,40 @@ public final class ObjectsTest {
         Request.Waitall(sends);
     }
 
+    public static void messagesKeepTheirOrder() throws MPIException {
+        Object[] to = new Object[2];
+        Request first = world.Irecv(to, 0, 1, MPI.OBJECT, previous(world), 1);
+        Request[] sends = {world.Isend(new Object[] {"first"}, 0, 1, MPI.OBJECT, next(world), 1),
+            world.Isend(new Object[] {"second"}, 0, 1, MPI.OBJECT, next(world), 1)};
+        Request nobody = world.Irecv(to, 0, 1, MPI.OBJECT, MPI.PROC_NULL, 1);
+        nobody.Wait();
+        world.Recv(to, 1, 1, MPI.OBJECT, previous(world), 1);
+        first.Wait();
+        Request.Waitall(sends);
+        same(new Object[] {"first", "second"}, to);
+    }
+
+    public static void aReceiveThatFailsHasEnded() throws MPIException {
+        Request receive = world.Irecv(new Object[1], 0, 1, MPI.OBJECT, previous(world), 1);
+        Request send = world.Isend(new Object[] {1, 2}, 0, 2, MPI.OBJECT, next(world), 1);
+        refused("more than the receiver's 1", receive::Wait);
+        holds(receive.Is_null(), "it has completed");
+        same(0, receive.Wait().Get_count(MPI.INT));
+        send.Wait();
+    }
+
+    public static void collectivesFailOnAllRanks() throws MPIException {
+        Object[] good = {"good"}, bad = {Thread.currentThread()};
+        Object[] mine = rank == ranks - 1 ? bad : good, to = new Object[ranks];
+        String why = rank == ranks - 1 ? "cannot be serialized" : "another rank";
+        refused(why, () -> world.Bcast(mine, 0, 1, MPI.OBJECT, ranks - 1));
+        refused(why, () -> world.Allgather(mine, 0, 1, MPI.OBJECT, to, 0, 1, MPI.OBJECT));
+        refused(why, () -> world.Gather(mine, 0, 1, MPI.OBJECT, to, 0, 1, MPI.OBJECT, 0));
+        Object[] parts = new Object[ranks];
+        parts[0] = mine[0];
+        refused(why, () -> world.Alltoall(parts, 0, 1, MPI.OBJECT, to, 0, 1, MPI.OBJECT));
+    }
+
     public static void collectives() throws MPIException {
         Object[] all = new Object[ranks], expected = new Object[ranks];
         for (int r = 0; r < ranks; r++) expected[r] = "of " + r;

@@ -9,6 +9,7 @@ import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.lang.reflect.Modifier;
 import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
 import java.nio.IntBuffer;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -196,7 +197,9 @@ public final class RandomArguments {
             case 1:
                 return ByteBuffer.allocateDirect(size);
             case 2:
-                return ByteBuffer.allocateDirect(4 * size).asIntBuffer();
+                return ByteBuffer.allocateDirect(4 * size)
+                    .order(ByteOrder.nativeOrder())
+                    .asIntBuffer();
             case 3:
                 return IntBuffer.allocate(size).position(size / 2);
             case 4:

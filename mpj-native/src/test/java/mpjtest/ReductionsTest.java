@@ -182,6 +182,29 @@ public final class ReductionsTest {
         sum.Free();
     }
 
+    public static void manyOperationsAndTypes() throws MPIException {
+        for (int i = 1; i <= 50; i++) {
+            int factor = i;
+            Op sum = new Op(new User_function() {
+                @Override
+                public void Call(Object in, int inoffset, Object inout, int inoutoffset, int count,
+                    Datatype type) {
+                    for (int e = 0; e < count * type.Size(); e++)
+                        ((int[]) inout)[inoutoffset + e] += ((int[]) in)[inoffset + e];
+                }
+            }, true);
+            Datatype items = Datatype.Contiguous(i, MPI.INT);
+            items.Commit();
+            int[] from = new int[i], to = new int[i];
+            from[i - 1] = factor;
+            world.Allreduce(from, 0, to, 0, 1, items, sum);
+            same(factor * ranks, to[i - 1]);
+            sum.Free();
+            items.Free();
+            if (i % 10 == 0) System.gc();
+        }
+    }
+
     public static void ownOperationThatThrows() throws MPIException {
         if (ranks == 1) return; // there is nothing to reduce
         Op broken = new Op(new User_function() {

@@ -5,9 +5,14 @@ import static mpjtest.Main.holds;
 import static mpjtest.Main.next;
 import static mpjtest.Main.previous;
 import static mpjtest.Main.rank;
+import static mpjtest.Main.refused;
 import static mpjtest.Main.same;
 import static mpjtest.Main.world;
 
+import java.lang.foreign.Arena;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import mpi.Datatype;
 import mpi.MPI;
 import mpi.MPIException;
 import mpi.Prequest;
@@ -53,6 +58,41 @@ public final class RequestsTest {
         while (send.Test() == null) Thread.onSpinWait();
         same(0, send.Wait().Get_count(MPI.INT)); // a null request completes at once
         same(MPI.ANY_SOURCE, receive.Test().source);
+    }
+
+    public static void buffersThatMoveBeforeTheyAreFilled() throws MPIException {
+        for (ByteBuffer buffer :
+            new ByteBuffer[] {ByteBuffer.allocateDirect(24), ByteBuffer.allocate(24)}) {
+            buffer.order(ByteOrder.nativeOrder());
+            Request[] requests = new Request[3];
+            for (int i = 0; i < 3; i++) {
+                buffer.position(8 * i);
+                requests[i] = world.Irecv(buffer, 0, 1, MPI.LONG, previous(world), i);
+            }
+            for (int i = 0; i < 3; i++)
+                world.Send(new long[] {10 * rank + i}, 0, 1, MPI.LONG, next(world), i);
+            buffer.clear().limit(1);
+            Request.Waitall(requests);
+            buffer.clear();
+            for (int i = 0; i < 3; i++) same(10L * previous(world) + i, buffer.getLong(8 * i));
+        }
+    }
+
+    public static void whatCannotBeDeliveredHarmsNoOther() throws MPIException {
+        Datatype every = Datatype.Vector(2, 1, 2, MPI.INT);
+        every.Commit();
+        int[] to = new int[2];
+        Request[] requests;
+        try (Arena arena = Arena.ofConfined()) {
+            requests =
+                new Request[] {world.Irecv(arena.allocate(16), 0, 1, every, previous(world), 1),
+                    world.Irecv(to, 0, 2, MPI.INT, previous(world), 2)};
+        }
+        for (int tag = 1; tag < 3; tag++)
+            world.Send(new int[] {rank, tag}, 0, 2, MPI.INT, next(world), tag);
+        refused("arena", () -> Request.Waitall(requests));
+        same(new int[] {previous(world), 2}, to);
+        holds(requests[0].Is_null() && requests[1].Is_null(), "both have completed");
     }
 
     private static Request[] both(int[] to, int tag) throws MPIException {
