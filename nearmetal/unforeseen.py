@@ -52,7 +52,7 @@ def _fix() -> str:
 def _unforeseen(error: Exception, name: str, code: int) -> int:
     """The code, after one line that says what and where."""
     if OPTION in sys.argv:
-        traceback.print_exception(error)
+        traceback.print_exception(type(error), error, error.__traceback__)  # Python 3.9
     place = traceback.extract_tb(error.__traceback__)[-1]
     text = " ".join(str(error).split())[:300]
     print(

@@ -1,7 +1,10 @@
 """What Slurm's commands answer on this login node. Each is empty where Slurm does not tell."""
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from nearmetal.cluster import slurm
-from nearmetal.cluster.ask import Asker
+from nearmetal.cluster.ask import Answer, Asker
 from nearmetal.cluster.slurm import Node, Partition
 
 
@@ -10,16 +13,29 @@ def partitions_and_nodes(asker: Asker) -> tuple[list[Partition], list[Node], str
     partitions, nodes = [], []
     if answer := asker.ask(["scontrol", "--oneliner", "show", "partition"]):
         partitions = slurm.partitions(answer.output)
-    if answer := asker.ask(["scontrol", "--oneliner", "show", "node"]):
+    hidden = _hidden(asker, partitions)
+    partitions += hidden
+    every = ["--all"] if hidden else []
+    if answer := asker.ask(["scontrol", *every, "--oneliner", "show", "node"]):
         nodes = slurm.nodes(answer.output)
     if partitions and any(node.partitions for node in nodes):
         return partitions, nodes, "scontrol show node"
     # Some sites let only administrators use scontrol.
-    words = ["sinfo", "--noheader", "--Node", f"--format={slurm.SINFO}"]
+    words = ["sinfo", *every, "--noheader", "--Node", f"--format={slurm.SINFO}"]
     if answer := asker.ask(words):
         of_sinfo, nodes = slurm.of_sinfo(answer.output)
         partitions = partitions or of_sinfo
     return partitions, nodes, "sinfo --Node"
+
+
+def _hidden(asker: Asker, known: Sequence[Partition]) -> list[Partition]:
+    """Partitions that are hidden, or of groups that this user is not in."""
+    answer = asker.run(["scontrol", "--all", "--oneliner", "show", "partition"]) if known else ""
+    if not isinstance(answer, Answer) or answer.code != 0:
+        return []
+    names = {one.name for one in known}
+    found = slurm.partitions(answer.output)
+    return [replace(one, hidden=True) for one in found if one.name not in names]
 
 
 def switches(asker: Asker) -> dict[str, str]:

@@ -18,8 +18,14 @@ OLDEST = (4, 1)
 NATIVE_JDK = 22
 ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 NAME = re.compile(r"[\w.+-][\w.+/@~^%=-]*")
-#: What may follow a name: `/5.0.3`, `@5.0.3`, `-5.0.3-gcc-13`.
-VERSION = r"(?:[/@-]v?\d.*)?"
+#: What may stand before a version: the compiler that built it, `/gcc`, `/gcc/64`, `/gcc-12.2`.
+COMPILERS = (
+    r"(?:/(?:gcc|gnu|ge|intel|oneapi|aocc|nvhpc|nvidia|pgi|clang|llvm|cce)[\w.+-]*(?:/64)?)*"
+)
+#: What may follow a name: `/5.0.3`, `@5.0.3`, `-5.0.3-gcc-13`, `/gcc/64/4.1.5`.
+VERSION = COMPILERS + r"(?:[/@-]v?\d.*)?"
+#: A directory before a name that says whose module it is: `hdf5/openmpi/1.14` is HDF5.
+OTHERS = r"(?!(?:.*/)?(?:p?hdf\d?|p?netcdf|fftw|boost|petsc|slepc|scalapack|hypre|mumps)[^/]*/)"
 NEEDS = "You will need to load all module(s) on any one of the lines below"
 #: What a modules system prints where it cannot load a module.
 REFUSED = re.compile(
@@ -73,7 +79,7 @@ def prerequisites(text: str) -> list[str] | None:
 def software() -> dict[str, re.Pattern]:
     """Kind of software -> pattern of the names of its modules, of software.yaml."""
     return {
-        kind: re.compile(rf"(?:.*/)?(?:{'|'.join(names)}){VERSION}", re.IGNORECASE)
+        kind: re.compile(rf"{OTHERS}(?:.*/)?(?:{'|'.join(names)}){VERSION}", re.IGNORECASE)
         for kind, names in strict_yaml.load(SOFTWARE.read_bytes()).items()
     }
 
@@ -84,8 +90,11 @@ def of_kinds(modules: list[Available]) -> dict[str, list[Available]]:
     Preferred are the site's default, then the plainest name, then the highest version.
     """
     found = {}
+    left = list(modules)
     for kind, pattern in software().items():
-        chosen = [one for one in modules if pattern.fullmatch(one.name)]
+        chosen = [one for one in left if pattern.fullmatch(one.name)]
+        # `openmpi/gcc/4.1.5` is no GCC: a kind of software.yaml goes before those below it.
+        left = [one for one in left if one not in chosen]
         chosen.sort(key=lambda one: natural(one.name), reverse=True)
         chosen.sort(key=lambda one: (not one.default, len(stem(one.name))))
         if chosen:
@@ -187,6 +196,9 @@ class Modules:
         if isinstance(answer, str):
             return answer
         if answer.code == 0 and not REFUSED.search(answer.both):
+            return ""
+        # ReFrame unloads what this shell has loaded and they conflict with.
+        if "conflict" in answer.both.lower():
             return ""
         lines = [line.strip() for line in answer.errors.splitlines() if line.strip()]
         return " ".join(lines[:2])[:200] or "the modules system refuses them"

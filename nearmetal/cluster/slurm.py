@@ -61,6 +61,8 @@ class Partition:
     up: bool
     time_limit: str  #: such as `1d` or `2h30m`; '' without a limit
     accounts: tuple[str, ...] = ()  #: that may use it; (): all
+    most_nodes: int = 0  #: of a job; 0: no limit
+    hidden: bool = False  #: whether Slurm's commands leave it out
 
 
 def _away(word: str) -> bool:
@@ -115,6 +117,7 @@ def partitions(text: str) -> list[Partition]:
             fields.get("State", "UP") == "UP",
             time_limit(fields.get("MaxTime", "")),
             tuple(name for name in _names(fields.get("AllowAccounts", "ALL")) if name != "ALL"),
+            _number(fields.get("MaxNodes", "")),
         )
         for fields in records(text)
         if "PartitionName" in fields

@@ -1,7 +1,6 @@
 """`nearmetal doctor`: what a system lacks to run the checks, each with its fix."""
 
 import os
-import re
 import socket
 from collections.abc import Sequence
 from pathlib import Path
@@ -52,12 +51,10 @@ def system_of_host() -> str:
     """The system of RFM_SYSTEM, else the one whose host names match this host, as in ReFrame."""
     if os.environ.get("RFM_SYSTEM"):
         return os.environ["RFM_SYSTEM"]
-    host, names = socket.gethostname(), []
-    for name, document in obsolete.systems():
-        names.append(name)
-        patterns = document.get("hostnames") or []
-        if any(re.match(str(pattern), host) for pattern in patterns):
-            return name
+    host = socket.gethostname()
+    if name := obsolete.system_of(host):
+        return name
+    names = [name for name, _ in obsolete.systems()]
     raise NearmetalError(
         f"no system's `hostnames` match this host, {host}: "
         f"{choices.unknown(None, names)}. Fix: nearmetal doctor SYSTEM, or nearmetal init"

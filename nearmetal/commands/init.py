@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import socket
 import sys
 from datetime import datetime, timezone
 from pathlib import Path
@@ -172,6 +173,12 @@ def report(path: Path, name: str, lines: Lines, notes: list[str]) -> None:
     """Print what was written, what is missing, and what to type next."""
     for text in notes:
         tell(text)
+    first = obsolete.system_of(socket.gethostname())
+    if first and first != name:
+        tell(
+            f"without --system, ReFrame takes the system {first}, whose `hostnames` match this "
+            "host first"
+        )
     print(f"wrote {path}: {len(lines.lines)} lines, {lines.guesses} of them guessed")
     print("next:")
     if lines.guesses:

@@ -18,7 +18,7 @@ from nearmetal.doctor.finding import Finding
 from nearmetal.locks import images_lock
 
 SLURM = ("slurm", "squeue")
-OPTION = re.compile(r"(?:-p\s*|--partition[=\s]\s*)(\S+)")
+OPTION = re.compile(r"(?<!\S)(?:-p\s*|--partition[=\s]\s*)(\S+)")
 #: The line of node.sh on user namespaces.
 NAMESPACES = re.compile(r"^\S+ user_namespaces=(yes|no)$", re.MULTILINE)
 #: Apptainer's program that needs no user namespaces, beside its directory of commands.
@@ -103,10 +103,19 @@ def modules_system(system: Described) -> Iterator[Finding]:
 def partition_of_slurm(system: Described, partition: dict) -> Iterator[Finding]:
     """A partition that Slurm does not know, or where no job can run now."""
     known = {one.name: one for one in system.partitions}
+    if not known and not (shutil.which("scontrol") or shutil.which("sinfo")):
+        return  # the missing commands are named
     if not known:
+        why = "; ".join(system.asker.unread) or "it has none"
+        yield Finding(
+            f"Slurm names no partition, so that none is judged ({why})",
+            "run `sinfo`, and ask the administrators",
+            blocks=False,
+        )
         return
     options = " ".join(partition.get("access", ()))
-    for wanted in OPTION.findall(options)[-1:]:
+    last = OPTION.findall(options)[-1:]
+    for wanted in ",".join(last).split(",") if last else []:
         if wanted not in known:
             unknown = choices.unknown_value("the partition", wanted, known)
             yield Finding(

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from nearmetal import choices
 from nearmetal.cluster import node, slurm
-from nearmetal.cluster.modules import NATIVE_JDK, jdk
+from nearmetal.cluster.modules import COMPILERS, NATIVE_JDK, jdk
 from nearmetal.cluster.slurm import Node, Partition
 from nearmetal.init.gather import Cluster, Inspected
 from nearmetal.init.lines import Lines
@@ -62,10 +62,15 @@ def chosen_partitions(cluster: Cluster, wanted: Sequence[str]) -> tuple[list[Par
         if wanted and one.name not in wanted:
             continue
         refused = one.accounts and cluster.accounts and not {*one.accounts} & {*cluster.accounts}
-        if refused:
+        if refused and not wanted:
             left_out.append(
                 f"the partition {one.name} is left out: none of your accounts may use it "
-                f"({', '.join(one.accounts)} may)"
+                f"({', '.join(one.accounts)} may). If one of yours is below these: "
+                f"--partition={one.name}"
+            )
+        elif one.hidden and not wanted:
+            left_out.append(
+                f"the partition {one.name} is left out: it is hidden. Fix: --partition={one.name}"
             )
         elif not cluster.nodes_of(one.name):
             left_out.append(f"the partition {one.name} is left out: it has no node")
@@ -342,7 +347,7 @@ def _srun_starts(cluster: Cluster, one: Environment) -> bool:
 def _types(cluster: Cluster, one: Environment) -> tuple[str, ...]:
     """Names for srun's `--mpi` by which the environment's library can start, preferred first."""
     module = next((found.name for found in cluster.software.get(one.name, ())), "")
-    version = re.search(r"(?i)open-?mpi\d*[/@-](\d+)\.", module)
+    version = re.search(rf"(?i)open-?mpi\d*{COMPILERS}[/@-]v?(\d+)\.", module)
     if version and int(version[1]) >= PMIX_ALONE:
         return ("pmix",)
     cray = ("cray_shasta",) if module.lower().startswith("cray-") else ()
@@ -425,7 +430,10 @@ def _hardware(
     instance = re.fullmatch(r"Amazon EC2 (\w+\.[\w-]+)", facts.get("dmi", ""))
     if instance and not doubt:
         lines.add(6, "instance_type", instance[1], f"{origin}: dmi")
-    lines.add(6, "nodes", len(nodes), cluster.nodes_origin)
+    if 0 < one.most_nodes < len(nodes):
+        lines.add(6, "nodes", one.most_nodes, "scontrol show partition: MaxNodes")
+    else:
+        lines.add(6, "nodes", len(nodes), cluster.nodes_origin)
     cores = min(each.cores for each in nodes)
     guess = _differing([each.cores for each in nodes], "cores")
     seen = _cores(facts)

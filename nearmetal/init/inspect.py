@@ -87,8 +87,12 @@ def inspect_login_node(cluster: Cluster, asker: Asker) -> None:
     if not PROVENANCE.is_file():
         return
     answer = asker.ask([*BOTH, *scripts()])
-    found = facts_of(answer.output) if answer else ""
-    if not isinstance(found, str):
+    if not answer:
+        return
+    found = facts_of(answer.output)
+    if isinstance(found, str):
+        asker.unread.append(f"this login node was not inspected: {found}")
+    else:
         cluster.login = Inspected(found[0], found[1], "this login node")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -44,6 +45,18 @@ def systems() -> Iterator[tuple[str, dict]]:
         if name not in seen:
             seen.add(name)
             yield name, data
+
+
+def system_of(host: str) -> str:
+    """The first system whose `hostnames` match this host, as ReFrame chooses one; '' if none."""
+    for name, document in systems():
+        for pattern in document.get("hostnames") or ():
+            try:
+                if re.match(str(pattern), host):
+                    return name
+            except re.error:
+                continue  # ReFrame says what is wrong with it
+    return ""
 
 
 def _readable(places: Iterable[Path]) -> Iterator[tuple[Path, dict]]:

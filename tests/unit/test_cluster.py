@@ -167,6 +167,11 @@ def test_modules_are_names_without_directories_and_messages():
         ("openmpi", "openmpi4/4.1.6"),
         ("openmpi", "mpi/openmpi-x86_64"),
         ("openmpi", "openmpi@5.0.3"),
+        ("openmpi", "openmpi/gcc/64/4.1.5"),
+        ("openmpi", "openmpi4/gcc/4.1.2"),
+        ("openmpi", "openmpi/gcc-12.2/5.0.3"),
+        ("openmpi", "gcc/12.2/openmpi/4.1.6"),
+        ("mpich", "mpich/ge/gcc/64/4.1.2"),
         ("mpich", "cray-mpich/8.1.29"),
         ("mpich", "mpich-ofi/4.2.1"),
         ("java", "Java/17.0.6"),
@@ -183,7 +188,17 @@ def test_software_is_recognized_by_the_names_that_sites_use(kind, name):
     assert list(found) == [kind]
 
 
-@pytest.mark.parametrize("name", ["HDF5/1.14-gompi-2023a", "openmpi-settings", "mpi4py/3.1", "gdb"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "HDF5/1.14-gompi-2023a",
+        "openmpi-settings",
+        "mpi4py/3.1",
+        "gdb",
+        "hdf5/openmpi/1.14",
+        "libs/fftw3/openmpi/gcc/3.3.10",
+    ],
+)
 def test_other_software_is_not(name):
     assert modules.of_kinds([Available(name)]) == {}
 

@@ -93,10 +93,41 @@ def test_a_file_that_fits_lacks_nothing(doctor, site):
 
 
 @pytest.mark.parametrize(
+    "option", ["--cpus-per-task=4", "--gpus-per-node=4", "--account=my-project", "--qos=high-prio"]
+)
+def test_an_option_with_a_p_in_it_names_no_partition(doctor, option):
+    code, out, _ = doctor("guests", access=["-p main", option])
+    assert code == 0, out
+
+
+def test_modules_that_conflict_with_loaded_ones_are_left_to_the_smoke_case(doctor, tmp_path):
+    doctor("guests")
+    (tmp_path / "bin" / "modulecmd").unlink()
+    (tmp_path / "bin" / "modulecmd").write_text(
+        '#!/bin/sh\n[ "$2" != -V ] || { echo "Modules Release 5.2.0" >&2; exit; }\n'
+        'echo "ERROR: Module cannot be loaded due to a conflict." >&2; exit 1\n'
+    )
+    (tmp_path / "bin" / "modulecmd").chmod(0o755)
+    code, out, _ = doctor("guests")
+    assert code == 0, out
+
+
+def test_slurm_that_does_not_answer_is_named(doctor, tmp_path):
+    doctor("guests")
+    for name in ("scontrol", "sinfo"):
+        (tmp_path / "bin" / name).unlink()
+        (tmp_path / "bin" / name).write_text("#!/bin/sh\necho no controller >&2; exit 1\n")
+        (tmp_path / "bin" / name).chmod(0o755)
+    code, out, _ = doctor("guests")
+    assert code == 2 and "Slurm names no partition" in out and "no controller" in out
+
+
+@pytest.mark.parametrize(
     ("site", "changes", "words"),
     [
         ("guests", {"access": ["-p mian"]}, ["'mian' is unknown", "did you mean main?", "sinfo"]),
         ("infiniband", {"access": ["-p closed"]}, ["closed is not UP"]),
+        ("infiniband", {"access": ["-p batch,closed"]}, ["closed is not UP"]),
         ("infiniband", {"scheduler": "slurm"}, ["no accounting", "scheduler: squeue"]),
         ("guests", {"modules_system": "lmod"}, ["has envmod", "modules_system: envmod"]),
         (

@@ -16,6 +16,7 @@ from nearmetal.init.gather import Cluster, Inspected
 from nearmetal.site import described as site_files
 from nearmetal.site.site_files import read_environments, read_system
 from tests.support.clusters import SITES, stage
+from tests.support.clusters import text as site_text
 from tests.support.paths import CHECKOUT
 from tests.support.said import lacking
 
@@ -206,6 +207,8 @@ def test_the_version_of_a_jdk(name, version):
         ("openmpi/4.1.6", "none pmi2", "srun"),
         ("openmpi/5.0.3", "none pmi2", "mpirun"),
         ("openmpi@5.0.3", "none pmi2 pmix", "srun"),
+        ("openmpi/gcc/5.0.3", "none pmi2", "mpirun"),
+        ("openmpi/gcc/64/4.1.5", "none pmi2", "srun"),
         ("OpenMPI/4.1.5-GCC-12.3.0", "none", "mpirun"),
         ("mpich/4.2", "none", "mpirun"),
         ("cray-mpich/8.1.29", "none cray_shasta", "srun"),
@@ -254,6 +257,45 @@ def test_each_line_has_its_origin(init, site):
     for line in (init.directory / "mine.yaml").read_text().splitlines():
         _, mark, origin = line.partition("#")
         assert mark and origin.strip(), line
+
+
+def test_an_earlier_system_of_this_host_is_named(init, monkeypatch):
+    assert "ReFrame takes" not in init("guests", "zone", "--yes")[2]
+    (init.directory / "any.yaml").write_text("{name: first, hostnames: ['*.bad', '.*']}")
+    monkeypatch.setenv("NEARMETAL_SYSTEMS_PATH", str(init.directory))
+    assert "ReFrame takes the system first" in init("guests", "mine", "--yes")[2]
+
+
+def a_site(tmp_path, monkeypatch, **texts):
+    """The site `guests` with other texts."""
+    stage("guests", tmp_path, monkeypatch)
+    shutil.copytree(CHECKOUT / "tests/support/clusters/guests", tmp_path / "site")
+    for name, text in texts.items():
+        (tmp_path / "site" / f"{name}.txt").write_text(text)
+    monkeypatch.setenv("CLUSTER", str(tmp_path / "site"))
+
+
+def test_a_hidden_partition_is_taken_only_by_name(init, tmp_path, monkeypatch):
+    partitions = site_text("guests", "scontrol_partition")
+    nodes = site_text("guests", "scontrol_node").replace("Partitions=main", "Partitions=main,own")
+    hidden = "PartitionName=own AllowAccounts=ALL Hidden=YES MaxNodes=1 MaxTime=1:00:00 State=UP\n"
+    every = f"{partitions.rstrip()}\n{hidden}"
+    a_site(tmp_path, monkeypatch, scontrol_all_partition=every, scontrol_node=nodes)
+    code, _, err = init("guests", "--yes")
+    assert code == 0 and "own is left out: it is hidden" in err and "--partition=own" in err
+    assert init("guests", "mine", "--yes", "--partition=own")[0] == 0
+    [partition] = written(init, "mine")["partitions"]
+    # A job there has one node, however many the partition has.
+    assert (partition["name"], partition["extras"]["nodes"]) == ("own", 1)
+
+
+def test_a_partition_of_other_accounts_is_taken_by_name(init, tmp_path, monkeypatch):
+    nodes = site_text("guests", "scontrol_node")
+    nodes = nodes.replace("Partitions=main", "Partitions=main,private")
+    a_site(tmp_path, monkeypatch, scontrol_node=nodes)
+    code, _, err = init("guests", "--yes", "--partition=private")
+    assert code == 0 and "private is left out" not in err
+    assert [one["name"] for one in written(init, "guests")["partitions"]] == ["private"]
 
 
 @pytest.mark.parametrize("site", SITES)

@@ -12,6 +12,8 @@ show() { # FILE
 
 case "$name $*" in
     'scontrol --oneliner show '*) show "scontrol_$3" ;;
+    'scontrol --all --oneliner show partition') show scontrol_all_partition ;;
+    'scontrol --all --oneliner show node') show scontrol_node ;;
     'scontrol show config') show scontrol_config ;;
     'sinfo '*) show sinfo ;;
     'sacctmgr '*) show sacctmgr_assoc ;;
