@@ -22,7 +22,7 @@ Sweeps = dict[Where, tuple[Case, AnySweep]]
 
 def run(arguments) -> int:
     """1 if a node, switch or link is slower than the others or failed, or if slots beside traffic
-    were not done; 0 otherwise."""
+    were not done; else 2 if a second sweep cannot judge what the first one shows; 0 otherwise."""
     refuse_same((arguments.json, arguments.openmetrics, arguments.nhc))
     session = session_of(arguments)
     sweeps = sweeps_of(session)
@@ -48,7 +48,9 @@ def run(arguments) -> int:
     write(arguments.json, lambda: render.document(session, found))
     write(arguments.openmetrics, lambda: render.openmetrics(session, found))
     write(arguments.nhc, lambda: render.nhc(found))
-    return 1 if any(one.found or one.undone for one in found) else 0
+    if any(one.found or one.undone for one in found):
+        return 1
+    return 2 if any(one.unknown for one in found) else 0
 
 
 def sweeps_of(session: Session) -> Sweeps:
@@ -99,11 +101,11 @@ def judged(
 ) -> Swept:
     """What the sweep of a case shows and since when; after a second sweep, what both show."""
     seen = findings.of(first, error)
-    found = findings.confirmed(first, second, error) if second else seen
+    after = findings.compared(first, second, error) if second else findings.Compared(seen, [])
     past = earlier(database, session, case)
-    dated = findings.dated(found, session.started, past, error)
-    absent = findings.absent(first, second) if second else frozenset()
-    return Swept(case, first, dated, second is not None, findings.vanished(seen, found), absent)
+    dated = findings.dated(after.found, session.started, past, error)
+    gone = findings.vanished(seen, after)
+    return Swept(case, first, dated, second is not None, gone, after.unknown)
 
 
 def earlier(database: Database, session: Session, case: Case) -> Iterator[tuple[str, AnySweep]]:

@@ -31,14 +31,16 @@ from nearmetal.stats.ranks import SPREAD_EFFICIENCY, spread
 MOST_SENDERS = 64
 #: Fewest links that show it.
 LEAST_HEALTHY = 3
+#: Suspects that fresh values show again, and those that they cannot judge.
+Judged = tuple[list[Suspect], list[Suspect]]
 
 
-def confirmed(suspects: Sequence[Suspect], fit: Fit, slowness: np.ndarray) -> list[Suspect]:
+def judged(suspects: Sequence[Suspect], fit: Fit, slowness: np.ndarray) -> Judged:
     """The suspects that fresh values show again, with the change and the p-value of these.
 
     A suspect's median is compared with that of the healthy links. What healthy nodes differ by
     nature is known from the first sweep. The whole error is plan.CONFIRMATION_ERROR, shared
-    equally. A suspect without a fresh value is not confirmed.
+    equally. A suspect without a fresh value is not judged, and none is without healthy links.
 
     :arg fit: of the first sweep, which knows how healthy nodes and near and far links differ.
     :arg slowness: (n, n) fresh values, as of the first sweep (model.fit).
@@ -48,13 +50,14 @@ def confirmed(suspects: Sequence[Suspect], fit: Fit, slowness: np.ndarray) -> li
     senders = quiet[:: -(-len(quiet) // MOST_SENDERS) or 1]
     healthy = _known(_shifts(fit, slowness, held, senders, quiet))
     if len(healthy) < LEAST_HEALTHY:
-        return []
+        return [], list(suspects)
     noise, natural = float(spread(healthy)), natural_variance(fit.out, errors(fit))
     freedom = max(1.0, SPREAD_EFFICIENCY * (len(healthy) - 1))
-    found = []
+    found, unknown = [], []
     for one in suspects:
         own = _known(_of(one, fit, slowness, held, quiet))
         if not len(own):
+            unknown.append(one)
             continue
         shift = median(own) - median(healthy)
         variance = noise**2 * (_of_median(len(own)) + _of_median(len(healthy)))
@@ -64,14 +67,15 @@ def confirmed(suspects: Sequence[Suspect], fit: Fit, slowness: np.ndarray) -> li
         p = float(special.stdtr(freedom, -shift / deviation)) if deviation else float(shift <= 0)
         if p <= CONFIRMATION_ERROR / len(suspects) and shift > math.log1p(THRESHOLD):
             found.append(replace(one, change=math.expm1(shift), p=p))
-    return found
+    return found, unknown
 
 
-def confirmed_nodes(suspects: Sequence[Suspect], effects: np.ndarray) -> list[Suspect]:
+def judged_nodes(suspects: Sequence[Suspect], effects: np.ndarray) -> Judged:
     """The nodes that fresh values show again, with the change and the p-value of these.
 
     A node is compared with the others, which show how healthy nodes vary in the second sweep. The
-    whole error is plan.CONFIRMATION_ERROR, shared equally.
+    whole error is plan.CONFIRMATION_ERROR, shared equally. A suspect without a fresh value is not
+    judged, and none is without healthy nodes.
 
     :arg effects: (n,) logarithms of fresh times; NaN: not measured.
     """
@@ -79,16 +83,19 @@ def confirmed_nodes(suspects: Sequence[Suspect], effects: np.ndarray) -> list[Su
     quiet[[node for one in suspects for node in one.nodes]] = np.nan
     healthy = _known(quiet)
     if len(healthy) < LEAST_HEALTHY:
-        return []
+        return [], list(suspects)
     deviation, freedom = scale(healthy)
     deviation *= math.sqrt(1 + _of_median(len(healthy)))
-    found = []
+    found, unknown = [], []
     for one in suspects:
         shift = float(effects[one.nodes[0]]) - median(healthy)
+        if not math.isfinite(shift):
+            unknown.append(one)
+            continue
         p = float(special.stdtr(freedom, -shift / deviation)) if deviation else float(shift <= 0)
         if p <= CONFIRMATION_ERROR / len(suspects) and shift > math.log1p(THRESHOLD):
             found.append(replace(one, change=math.expm1(shift), p=p))
-    return found
+    return found, unknown
 
 
 def _of(

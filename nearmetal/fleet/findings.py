@@ -80,36 +80,79 @@ def of(one: AnySweep, error: float) -> list[Finding]:
     return [*found, *_failed(one)]
 
 
-def confirmed(first: AnySweep, second: AnySweep, error: float) -> list[Finding]:
-    """What the first sweep shows and the second shows again, with the second one's figures.
+@dataclass(frozen=True)
+class Compared:
+    """What two sweeps show together."""
+
+    found: list[Finding]  #: what the second one shows too, with its figures
+    unknown: list[Finding]  #: what the second one cannot judge; `said` has the reason
+
+
+def compared(first: AnySweep, second: AnySweep, error: float) -> Compared:
+    """What the first sweep shows and the second shows again.
+
+    A node that is slow in one of them and fails in the other is shown again, too.
 
     :arg error: of each measure of the first sweep. It bounds the error of what is confirmed, too.
     """
-    found = [
-        _slow(suspect, what, first)
-        for what in first.measures
-        for suspect in _again(first, second, what, _suspects(first, what, error))
+    found, unknown, slow = [], [], []
+    for what in first.measures:
+        suspects = _suspects(first, what, error)
+        slow += [_slow(one, what, first) for one in suspects]
+        shown, unjudged = _again(first, second, what, suspects)
+        found += [_slow(one, what, first) for one in shown]
+        unknown += [_slow(one, what, first) for one in unjudged]
+    failed = _failed(first)
+    found += [one for one in _failed(second) if _is_about(one, [*slow, *failed])]
+    if failed:
+        slow_now = (
+            _slow(suspect, what, second)
+            for what in second.measures
+            for suspect in _suspects(second, what, error)
+        )
+        found += [one for one in slow_now if _is_about(one, failed)]
+    left = absent(first, second)
+    # Nothing speaks for what the second sweep did not measure.
+    found += [
+        replace(one, said=f"{one.said}; {why}")
+        for one in failed
+        if not _is_about(one, found) and (why := _unmeasured(one, second, left))
     ]
-    failed = {_who(one): one for one in _failed(first)}
-    shown = [one for one in _failed(second) if _who(one) in failed]
-    # Slurm leaves out a node that it has lost meanwhile: nothing speaks for it.
-    lost = absent(first, second)
-    left = [
-        replace(one, said=f"{one.said}; left out of the second sweep")
-        for one in failed.values()
-        if one.kind == "node" and lost & set(one.nodes)
+    unknown = [
+        replace(one, said=_unmeasured(one, second, left) or "it has too few values to compare")
+        for one in unknown
+        if not _is_about(one, found)
     ]
-    return [*found, *shown, *left]
+    return Compared(found, unknown)
+
+
+def confirmed(first: AnySweep, second: AnySweep, error: float) -> list[Finding]:
+    """What both sweeps show (`compared`)."""
+    return compared(first, second, error).found
 
 
 def absent(first: AnySweep, second: AnySweep) -> frozenset[str]:
-    """Nodes of the first sweep that the second one left out.
+    """Nodes of the first sweep that the second one left out."""
+    return frozenset({*first.nodes, *first.refused} - {*second.nodes, *second.refused})
 
-    One that did not start the program has Slurm's name, the others have that of their host.
-    """
-    present = {name.partition(".")[0] for name in (*second.nodes, *second.refused)}
-    every = (*first.nodes, *first.refused)
-    return frozenset(name for name in every if name.partition(".")[0] not in present)
+
+def _unmeasured(one: Finding, second: AnySweep, left: frozenset[str]) -> str:
+    """Why the second sweep says nothing of a node or link, in words; '' if it does."""
+    if left & set(one.nodes):
+        return "left out of the second sweep"
+    if one.kind == "link" and isinstance(second, Sweep) and not second.measured(*one.nodes):
+        return "not measured by the second sweep"
+    return ""
+
+
+def _is_about(one: Finding, others: Iterable[Finding]) -> bool:
+    """Whether another finding is of the same, or of a link and one of its ends."""
+    return any(
+        _who(one) == _who(other)
+        or {one.kind, other.kind} == {"node", "link"}
+        and not set(one.nodes).isdisjoint(other.nodes)
+        for other in others
+    )
 
 
 def _suspects(one: AnySweep, what: str, error: float) -> list[Suspect]:
@@ -120,16 +163,16 @@ def _suspects(one: AnySweep, what: str, error: float) -> list[Suspect]:
     return blame.of_links(one.fits[what], one.members, what == BANDWIDTH, error)
 
 
-def _again(first: AnySweep, second: AnySweep, what: str, suspects: list[Suspect]) -> list[Suspect]:
-    """The suspects of the first sweep that the second one shows."""
+def _again(first: AnySweep, second: AnySweep, what: str, suspects: list[Suspect]) -> again.Judged:
+    """The suspects of the first sweep that the second one shows, and that it cannot judge."""
     if not suspects:
-        return []
+        return [], []
     if isinstance(first, NodeSweep) and isinstance(second, NodeSweep):
-        return first.confirmed(what, suspects, second)
+        return first.judged(what, suspects, second)
     if isinstance(first, Sweep) and isinstance(second, Sweep):
         fresh = second.of_nodes(first.nodes).slowness(what)
-        return again.confirmed(suspects, first.fits[what], fresh)
-    return []  # a case that measures something else by now
+        return again.judged(suspects, first.fits[what], fresh)
+    return [], suspects  # a case that measures something else by now
 
 
 def _failed(one: AnySweep) -> list[Finding]:
@@ -199,10 +242,10 @@ def dated(
     return [replace(one, since=since[_who(one)]) for one in found]
 
 
-def vanished(before: Iterable[Finding], after: Iterable[Finding]) -> list[Finding]:
-    """Findings whose node, switch, path or link a confirmation did not show again."""
-    shown = {_who(one) for one in after}
-    return [one for one in before if _who(one) not in shown]
+def vanished(before: Iterable[Finding], after: Compared) -> list[Finding]:
+    """Findings whose node, switch, path or link a second sweep shows healthy."""
+    shown = [*after.found, *after.unknown]
+    return [one for one in before if not _is_about(one, shown)]
 
 
 def _who(one: Finding) -> tuple[str, frozenset[str]]:

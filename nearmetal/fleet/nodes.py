@@ -58,10 +58,10 @@ class NodeSweep:
         found = self.effects[what]
         return blame.of_nodes(found.values, found.repeats, error)
 
-    def confirmed(self, what: str, suspects: Sequence[Suspect], second: NodeSweep) -> list[Suspect]:
-        """The suspects that a second sweep shows again, with its figures."""
+    def judged(self, what: str, suspects: Sequence[Suspect], second: NodeSweep) -> again.Judged:
+        """The suspects that a second sweep shows again, and those that it cannot judge."""
         fresh = second.of_nodes(self.nodes).effects[what].values
-        return again.confirmed_nodes(suspects, fresh)
+        return again.judged_nodes(suspects, fresh)
 
     def of_nodes(self, nodes: Sequence[str]) -> NodeSweep:
         """The values of these nodes, in this order; NaN for nodes that were not measured."""

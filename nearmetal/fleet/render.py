@@ -35,20 +35,16 @@ class Swept:
     found: Sequence[Finding]
     confirmed: bool = False  #: whether a second sweep shows the same
     vanished: Sequence[Finding] = ()  #: what the second sweep did not show
-    absent: frozenset[str] = frozenset()  #: nodes that the second sweep left out
+    unknown: Sequence[Finding] = ()  #: what the second sweep cannot judge
     fabric: Fabric | None = None  #: what is left of the links alone
     past: Sequence[Past] = ()  #: some nodes in this sweep and earlier ones, the newest first
 
     @property
     def gone(self) -> list[str]:
         """Who was slow in the first sweep alone, each once, in words."""
-        said = (
-            f"left out of the second sweep, so neither confirmed nor cleared: {one.name}"
-            if self.absent & set(one.nodes)
-            else f"not confirmed by the second sweep: {one.name}"
-            for one in self.vanished
-        )
-        return list(dict.fromkeys(said))
+        unknown = (f"neither confirmed nor cleared: {one.name}: {one.said}" for one in self.unknown)
+        gone = (f"not confirmed by the second sweep: {one.name}" for one in self.vanished)
+        return list(dict.fromkeys([*unknown, *gone]))
 
     @property
     def undone(self) -> bool:
@@ -170,6 +166,7 @@ def document(session: Session, swept: Sequence[Swept]) -> str:
             ),
             "findings": [asdict(found) for found in one.found],
             "not_confirmed": [asdict(found) for found in one.vanished],
+            "unknown": [asdict(found) for found in one.unknown],
             "odd_facts": {
                 node: {
                     fact: {"value": own, "most": most, "nodes_with_most": count}

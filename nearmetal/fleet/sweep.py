@@ -79,6 +79,15 @@ class Sweep:
         # Whose switch is which is known from the first sweep.
         return replace(self, nodes=tuple(nodes), latency_us=latency, gbps=gbps, switches=())
 
+    def measured(self, first: str, second: str) -> bool:
+        """Whether the link of two nodes has a value, or failed."""
+        pair = first, second
+        if pair in self.dead or pair[::-1] in self.dead:
+            return True
+        if not set(pair) <= set(self.nodes):
+            return False
+        return bool(np.isfinite(self.latency_us[tuple(map(self.nodes.index, pair))]))
+
     def failures(self) -> tuple[dict[str, tuple[int, str]], dict[tuple[str, str], str]]:
         """Nodes by which links failed, with their number and why, and the links of no such node.
 

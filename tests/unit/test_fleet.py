@@ -115,23 +115,23 @@ def test_latencies_have_one_direction():
 def test_what_is_slow_again_is_confirmed_and_what_is_quick_again_is_not(fault):
     fit = model.fit(fleet(10, fault))
     suspects = blame.of_links(fit)
-    assert again.confirmed(suspects, fit, fleet(11)) == []
-    [one] = again.confirmed(suspects, fit, fleet(11, fault))
+    assert again.judged(suspects, fit, fleet(11)) == ([], [])
+    [one], _ = again.judged(suspects, fit, fleet(11, fault))
     assert (one.kind, one.nodes) == (suspects[0].kind, suspects[0].nodes)
     assert one.change == pytest.approx(fault[2] - 1, abs=0.05)
 
 
-def test_without_healthy_links_nothing_is_confirmed():
+def test_without_healthy_links_nothing_is_judged():
     fit = model.fit(fleet(10, ([3], EVERY, 1.2)))
     suspects = blame.of_links(fit)
     alone = np.full((NODES, NODES), np.nan)
-    assert again.confirmed(suspects, fit, alone) == []
+    assert again.judged(suspects, fit, alone) == ([], suspects)
     alone[3, 1] = 90
-    assert again.confirmed(suspects, fit, alone) == []
+    assert again.judged(suspects, fit, alone) == ([], suspects)
 
 
-def test_a_suspect_that_was_not_measured_again_is_not_confirmed():
+def test_a_suspect_that_was_not_measured_again_is_not_judged():
     fit = model.fit(fleet(10, ([3], EVERY, 1.2)))
     suspects, fresh = blame.of_links(fit), fleet(11)
     fresh[3, :] = fresh[:, 3] = np.nan
-    assert again.confirmed(suspects, fit, fresh) == []
+    assert again.judged(suspects, fit, fresh) == ([], suspects)

@@ -216,8 +216,9 @@ def test_a_node_that_does_not_start_the_program_is_named_with_why(run, tmp_path)
     [
         (nodes_of({(2, "memory"): 90.0}), 1, "(memory)"),
         (nodes_of(), 0, "not confirmed by the second sweep: node n3"),
-        (nodes_of({(2, "memory"): math.nan}), 0, "not confirmed by the second sweep: node n3"),
-        (nodes_of(count=2), 0, "neither confirmed nor cleared: node n3"),
+        (nodes_of({(2, "memory"): math.nan}), 2, "neither confirmed nor cleared: node n3"),
+        (nodes_of(count=2), 2, "neither confirmed nor cleared: node n3"),
+        (nodes_of(refused={"n3": "no ./x"}), 1, "does not start the program: no ./x"),
     ],
 )
 def test_only_what_both_sweeps_show_is_found(run, tmp_path, again, code, says):
