@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from dataclasses import replace
 
 from nearmetal import history, results
@@ -119,6 +120,7 @@ def _confirmed(arguments, report: GateReport, known: baseline.Baseline) -> GateR
         print(line, flush=True)
 
     _write(arguments, [report])
+    began = time.monotonic()
     judge, fresh = (
         judging.by_baseline(session, known, database),
         confirm.fresh_samples(session, database),
@@ -134,7 +136,8 @@ def _confirmed(arguments, report: GateReport, known: baseline.Baseline) -> GateR
         arguments.confirm,
         lambda so_far: _write(arguments, [expected.held(so_far)]),
     )
-    elsewhere.measure(again, database, reframe, _nodes(session.system), say)
+    left = arguments.within and arguments.within - (time.monotonic() - began)
+    elsewhere.measure(again, database, reframe, _nodes(session.system), say, left)
     return expected.held(again)
 
 

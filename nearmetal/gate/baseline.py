@@ -90,6 +90,10 @@ class Entry:
         """Number of judged variables."""
         return sum(noise.finds is not None for noise in self.noise.values())
 
+    def is_positive(self, variable: str) -> bool:
+        """Whether all samples of a variable are positive, so that changes are ratios."""
+        return all(one > 0 for session in self.samples.get(variable, ()) for one in session)
+
     def by_day(self, variable: str) -> list[list[float]]:
         """The variable's samples, grouped by day: sessions of one day share its shift."""
         return self._grouped(variable, list(map(day_of, self.sessions.values())))

@@ -35,13 +35,16 @@ class Bounds:
     within: float | None = None  #: seconds; None: any
 
 
+#: Why a case, or a variable of one, cannot be measured again.
+Lost = dict["Where | tuple[Where, str]", str]
+
+
 @dataclass
 class _State:
     """What was measured again so far."""
 
     fresh: Fresh
-    #: Why cases, or variables of them, cannot be measured again.
-    lost: dict[Where, str] = field(default_factory=dict)
+    lost: Lost = field(default_factory=dict)
     nodes: dict[Where, set[str]] = field(default_factory=dict)  #: where they were measured again
     repeats: dict[Where, int] = field(default_factory=dict)  #: fresh ones
 
@@ -120,7 +123,7 @@ def measure_again(
         left = bounds.within and bounds.within - (time.monotonic() - began)
         found = rerun.measure(session, wanted, database, reframe, left)
         _take(found, session, wanted, report, state, which)
-        report = _with_lost(judge(fresh), state.lost, which)
+        report = _with_lost(judge(fresh), state.lost, which, fresh)
         after_round(report)
     gone = [f"vanished: {one.said}" for one in _vanished(report, seen, state)]
     notes = [*gone, *_left(report, fresh, bounds, which, state, stopped)]
@@ -159,20 +162,28 @@ def _take(
             state.lost[where] = f"could not be measured again: {case}"
             continue
         samples = state.add(session, case)
-        lacking = sorted(open_variables.get(where, set()) - samples.keys())
-        if lacking:
-            state.lost[where] = f"measured again, but without a value of {', '.join(lacking)}"
+        for name in open_variables.get(where, set()) - samples.keys():
+            state.lost[where, name] = f"measured again, but without a value of {name}"
 
 
-def _with_lost(report: GateReport, lost: Mapping[Where, str], which: str) -> GateReport:
-    """The report; open variables of cases that cannot be measured again are incomplete."""
-    verdicts = tuple(
-        replace(one, name="incomplete", wanted=None, reason=lost[one.where])
-        if one.where in lost and one.name in MEASURED_AGAIN[which]
-        else one
-        for one in report.verdicts
-    )
-    return replace(report, verdicts=verdicts)
+def _with_lost(report: GateReport, lost: Lost, which: str, fresh: Fresh) -> GateReport:
+    """The report; open variables that cannot be measured again are incomplete.
+
+    A change that fresh samples have shown stays one.
+    """
+    verdicts = []
+    for one in report.verdicts:
+        reason = _why_lost(one, lost)
+        is_confirmed = one.name in CHANGED and fresh.get((*one.where, one.variable))
+        if reason and one.name in MEASURED_AGAIN[which] and not is_confirmed:
+            one = replace(one, name="incomplete", wanted=None, reason=reason)
+        verdicts.append(one)
+    return replace(report, verdicts=tuple(verdicts))
+
+
+def _why_lost(one: Verdict, lost: Lost) -> str:
+    """Why a variable cannot be measured again; '' if it can."""
+    return lost.get((one.where, one.variable)) or lost.get(one.where, "")
 
 
 def vanished(
@@ -200,7 +211,7 @@ def _vanished(
     grouped: dict[Where, list[str]] = {}
     for one in report.verdicts:
         before = seen.get((one.where, one.variable))
-        if before is None or one.name in CHANGED or one.where in state.lost:
+        if before is None or one.name in CHANGED or _why_lost(one, state.lost):
             continue
         change = percent(before.change) if before.change is not None else before.name
         grouped.setdefault(one.where, []).append(f"{one.variable} {change}")
@@ -281,21 +292,21 @@ def suspicious(
     fresh: Fresh,
     bounds: Bounds,
     which: str = "suspicious",
-    lost: Iterable[Where] = (),
+    lost: Lost | None = None,
     rounds: int = 0,
 ) -> dict[Where, Again]:
     """Cases to measure next, with as many repeats as any of their variables needs.
 
     A change must show again in fresh samples alone, and on the same nodes.
 
-    :arg lost: cases that cannot be measured again.
+    :arg lost: what cannot be measured again.
     :arg rounds: number of rounds before; the last one uses all repeats that are left.
     """
     nodes = {case.where: rerun.nodes_of(case) for case in report.session.cases}
     wanted: dict[Where, Again] = {}
     for one in report.verdicts:
         taken = len(fresh.get((*one.where, one.variable), ()))
-        if one.where in lost or not _is_suspicious(one, taken, which):
+        if _why_lost(one, lost or {}) or not _is_suspicious(one, taken, which):
             continue
         repeats = _repeats(one, fresh, bounds, rounds + 1 >= bounds.rounds)
         if not repeats:

@@ -25,10 +25,12 @@ def measure(
     reframe: list[str],
     nodes: Mapping[str, int],
     say: Callable[[str], None],
+    seconds: float | None = None,
 ) -> None:
     """Measure regressed cases on nodes that their session did not use, where there are enough.
 
     :arg nodes: number of nodes by partition, of those that are known.
+    :arg seconds: that are left for it; None: any number.
     """
     done = {case.where for case in _measured(report, database)}
     wanted: dict[Where, Again] = {}
@@ -44,9 +46,12 @@ def measure(
     wanted = {where: one for where, one in wanted.items() if where not in done}
     if not wanted:
         return
+    if seconds is not None and seconds <= 0:
+        say("confirm: not measured on other nodes: no time is left (--within)")
+        return
     say(f"confirm: on other nodes: {some([' | '.join(where) for where in wanted])}")
     try:
-        rerun.measure(report.session, wanted, database, reframe, elsewhere=True)
+        rerun.measure(report.session, wanted, database, reframe, seconds, elsewhere=True)
     except rerun.ConfirmError as error:
         say(f"confirm: not measured on other nodes: {error}")
 

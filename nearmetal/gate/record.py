@@ -303,7 +303,7 @@ def _entry(
             )
         values[variable] = float(f"{statistics.median(together):.6g}")
         noise[variable] = Noise(
-            float(f"{ranks.spread(np.log(together)[None])[0]:.3g}"),
+            float(f"{ranks.spread(np.log(together)[None])[0]:.3g}") if min(together) > 0 else 0.0,
             len(together),
             _rounded(between_repeats([parts for other in found for parts in other.within])),
             None,
@@ -374,6 +374,10 @@ def _with_detectable_changes(baseline: Baseline, leave_out: bool, notes: list[st
                     f"less {entry.units[name]!r} is better. A line `{entry.units[name]}: more` in "
                     f"{baseline.path.with_name(results.FILE_OF_DIRECTIONS)} says it"
                 )
+            elif not entry.is_positive(name):
+                notes.append(
+                    f"{name} of {' | '.join(key)} stays unjudged: it has a value of 0 or less"
+                )
             else:
                 detectable = judge.detectable_change(entry.by_day(name), count, drift[key, name])
                 if detectable is None:
@@ -423,6 +427,8 @@ def between_repeats(repeats: list[tuple[float, ...]]) -> float | None:
     Rigorous benchmarking in reasonable time, ISMM 2013, section 6). Medians of squares replace
     means, so that an outlier counts once.
     """
+    if any(min(parts, default=1.0) <= 0 for parts in repeats):
+        return None  # it has no logarithm
     logs = [np.log(parts) for parts in repeats if len(parts) > 1]
     if len(logs) < 2:
         return None

@@ -11,6 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -81,14 +82,20 @@ def measure(
     """
     cases = {case.where: case for case in session.cases}
     found: dict[Where, Case | str] = {}
+    began = time.monotonic()
     for kind in itertools.product((False, True), repeat=2):
         part = {
             where: one
             for where, one in wanted.items()
             if (bool(cases[where].node), cases[where].foreign) == kind
         }
-        if part:
-            found |= _measured(session, part, database, reframe, seconds, elsewhere)
+        if not part:
+            continue
+        left = None if seconds is None else seconds - (time.monotonic() - began)
+        if left is not None and left <= 0:
+            found |= dict.fromkeys(part, "no time was left (--within)")
+        else:
+            found |= _measured(session, part, database, reframe, left, elsewhere)
     return found
 
 
@@ -146,8 +153,21 @@ def _start(session: Session, command: list[str], seconds: float | None) -> tuple
                 return process.returncode, output
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, number)  # ReFrame cancels its jobs
+            except BaseException:
+                _end(process, seconds is not None)
+                raise
         output, _ = process.communicate()
     return process.returncode, output
+
+
+def _end(process: subprocess.Popen, has_own_session: bool) -> None:
+    """End ReFrame after Ctrl-C. The terminal does not send it to a session of its own."""
+    if has_own_session:
+        os.killpg(process.pid, signal.SIGINT)
+    try:
+        process.communicate(timeout=PATIENCE)
+    except subprocess.TimeoutExpired:
+        process.kill()
 
 
 def arguments(session: Session, wanted: Mapping[Where, Again], suffix: str = "") -> list[str]:

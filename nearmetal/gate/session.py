@@ -74,7 +74,7 @@ def judge_session(
     day = day or day_of(session, baseline)
     session = relative.with_ratios(baseline.directed(session))
     expected, note = promised(session, baseline)
-    campaign = _Campaign(baseline, _weight(session, baseline), day.drifts, fresh or {})
+    campaign = _Campaign(baseline, weight_of(session, baseline), day.drifts, fresh or {})
     # A case that `-P` varied is not in the baseline, but it is in the selection.
     found = {(parse(case.check).plain, case.partition, case.environ) for case in session.cases}
     verdicts = [_missing(key) for key in sorted(expected - found)]
@@ -157,9 +157,10 @@ def drifts(baseline: Baseline) -> Drifts:
     differ.
     """
     entries = baseline.whole or baseline.entries
-    keys = [(key, name) for key, entry in entries.items() for name in entry.samples]
+    every = [(key, name) for key, entry in entries.items() for name in entry.samples]
+    keys = [(key, name) for key, name in every if entries[key].is_positive(name)]
     weight = baseline.weight(baseline.entries)
-    found: Drifts = {}
+    found: Drifts = dict.fromkeys(set(every) - set(keys), 0.0)  # never judged
     # The native median of a session shifts all of its ratios: they are a mixture of their own.
     for ratios in (False, True):
         part = [(key, name) for key, name in keys if relative.is_ratio(name) == ratios]
@@ -226,7 +227,7 @@ def _shift(value: Value, entry: Entry) -> tuple[float, float] | None:
     return (shift if value.lower_is_better else -shift), error
 
 
-def _weight(session: Session, baseline: Baseline) -> float:
+def weight_of(session: Session, baseline: Baseline) -> float:
     """Weight of the judged variables. With `--distribute`, one counts once for each node."""
     known = [case.key for case in session.cases if case.key in baseline.entries]
     return max(baseline.weight(baseline.entries), baseline.weight(known))
@@ -295,6 +296,8 @@ def _value(value: Value, entry: Entry, campaign: _Campaign, facts: dict) -> Verd
     if value.lower_is_better is None:
         reason = f"neither its unit {value.unit!r} nor a reference says whether less is better"
         return _unjudged(value, reason)
+    if not entry.is_positive(variable):
+        return _unjudged(value, "its baseline holds a value of 0 or less, which has no ratio")
     if entry.noise[variable].finds is None:
         reason = "too noisy when the baseline was recorded (`nearmetal baseline show`)"
         return _unjudged(value, reason)

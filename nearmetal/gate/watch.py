@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 
 from nearmetal.gate import relative
 from nearmetal.gate.baseline import Baseline, Entry
-from nearmetal.gate.session import Drifts, Fresh, drifts
+from nearmetal.gate.session import Drifts, Fresh, drifts, weight_of
 from nearmetal.gate.verdict import RUNGS, VERDICT_NAMES, GateReport, Verdict
 from nearmetal.results import Case, Session
 from nearmetal.stats import nights, plan
@@ -60,7 +60,7 @@ def watched(
     ]
     starts = [f"{day(session):%Y-%m-%d}" for session in (*past, report.session)]
     drifting = drifts(baseline) if drifting is None else drifting
-    weight = baseline.weight(baseline.entries)
+    weight = weight_of(report.session, baseline)
     verdicts = []
     for one in report.verdicts:
         if _is_undecided(one):

@@ -234,6 +234,8 @@ def test_the_share_of_variance_between_launches():
     assert record.between_repeats(launches(0.03, 0.03)) == pytest.approx(0.5, abs=0.1)
     assert record.between_repeats(launches(0.0, 0.03)) < 0.05
     assert record.between_repeats(launches(0.03, 0.001)) > 0.95
+    # A part without any loss, as of a quiet tenth of osnoise, has no logarithm.
+    assert record.between_repeats([*launches(0.03, 0.03), (0.0, 1.0)]) is None
     assert record.between_repeats([]) is None and record.between_repeats([(1.0,), (2.0,)]) is None
 
 

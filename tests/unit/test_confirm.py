@@ -1,7 +1,9 @@
 """`nearmetal gate --confirm`: which cases it measures again, on which nodes, and how it ends."""
 
 import shlex
+import subprocess
 import sys
+import time
 from dataclasses import replace
 
 import pytest
@@ -123,6 +125,33 @@ def test_a_variable_that_is_missing_does_not_loop(monkeypatch, known):
     assert len(cluster.asked) == 1
     lost = verdict(report, CASE, "startup_latency")
     assert lost.name == "incomplete" and "without a value of startup_latency" in lost.reason
+
+
+def test_a_confirmed_change_stays_though_its_case_fails_later(monkeypatch, known):
+    """One variable is confirmed in the first round, another one is open when the case is lost."""
+    cluster = Cluster(monkeypatch, known, steps=[(SLOWER, 1.2)])
+    data = campaign(121, steps=[(SLOWER, 1.2)], launches=10)
+    report, _, _ = cluster.confirm(data)
+    fresh = {(*CASE, "startup_latency"): list(verdict_samples(report))}
+    lost = {CASE: "the job was lost"}
+    again = confirm._with_lost(report, lost, "suspicious", fresh)
+    assert verdict(again, CASE, "startup_latency").name == "regressed"
+    again = confirm._with_lost(report, lost, "suspicious", {})
+    assert verdict(again, CASE, "startup_latency").name == "incomplete"
+
+
+def verdict_samples(report):
+    [case] = [case for case in report.session.cases if case.where == CASE]
+    return next(one.samples for one in case.values if one.variable == "startup_latency")
+
+
+def test_a_variable_that_is_missing_does_not_harm_the_others(monkeypatch, known):
+    cluster = Cluster(monkeypatch, known, steps=[(SLOWER, 1.2)])
+    cluster.lacking = {"peak_bandwidth"}
+    slower = [(SLOWER, 1.2), (("", "emulated", "mpich", "peak_bandwidth"), 0.8)]
+    report, _, _ = cluster.confirm(campaign(122, steps=slower, launches=10))
+    assert verdict(report, CASE, "startup_latency").name == "regressed"
+    assert verdict(report, CASE, "peak_bandwidth").name == "incomplete"
 
 
 @pytest.mark.parametrize(
@@ -249,3 +278,45 @@ def test_a_reframe_that_takes_too_long_is_interrupted():
     script = "import time\ntry: time.sleep(60)\nexcept KeyboardInterrupt: exit('stopped')"
     code, said = rerun._start(session, [sys.executable, "-c", script], 1)
     assert (code, said.strip()) == (1, "stopped")
+
+
+def test_ctrl_c_ends_a_reframe_that_has_a_session_of_its_own(tmp_path, monkeypatch):
+    """The terminal does not reach it, and its jobs would stay."""
+    session, noted = results.parse_session(campaign(120), "here"), tmp_path / "noted"
+    script = (
+        "import pathlib, time\n"
+        "try: time.sleep(60)\n"
+        f"except KeyboardInterrupt: pathlib.Path({str(noted)!r}).write_text('cancelled')"
+    )
+    communicate = subprocess.Popen.communicate
+    calls = []
+
+    def interrupted(process, timeout=None):
+        calls.append(timeout)
+        if len(calls) > 1:
+            return communicate(process, timeout=timeout)
+        time.sleep(0.5)  # the program is to have begun
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(subprocess.Popen, "communicate", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        rerun._start(session, [sys.executable, "-c", script], 60)
+    assert noted.read_text() == "cancelled"
+
+
+def test_parts_of_a_round_share_its_time(monkeypatch, known):
+    data = campaign(123)
+    session = parsed(data)
+    first, second, *_ = session.cases
+    session = replace(session, cases=(first, replace(second, foreign=True)))
+    given = []
+
+    def slow(session, part, database, reframe, seconds, elsewhere):
+        given.append(seconds)
+        time.sleep(0.3)
+        return dict.fromkeys(part, "measured")
+
+    monkeypatch.setattr(rerun, "_measured", slow)
+    wanted = {first.where: Again(3), second.where: Again(3)}
+    found = rerun.measure(session, wanted, results.Database.of("none.db"), ["reframe"], 0.2)
+    assert len(given) == 1 and "no time was left (--within)" in found.values()

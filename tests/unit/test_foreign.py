@@ -163,6 +163,15 @@ def test_the_baseline_keeps_a_direction_and_bounds_its_side(run, tmp_path):
     assert all(noise.finds for noise in entry.noise.values())
 
 
+def test_a_value_of_zero_is_recorded_and_not_judged(run, tmp_path):
+    database = store(tmp_path / "results.db", campaign(0, marks=0.0), campaign(1, marks=0.0))
+    (tmp_path / "baselines" / "better.yaml").write_text("marks: less\n")
+    code, out, err = run("baseline", "record", "--session", "00000000", "--database", database)
+    assert code == 0 and "marks of" in out + err and "0 or less" in out + err, out + err
+    code, out, _ = run("gate", "--session", "00000001", "--all", "--database", database)
+    assert code == 0 and "holds a value of 0 or less" in out, out
+
+
 @pytest.mark.parametrize("version", ["4.7.4", "4.10.4"])
 def test_a_regression_of_any_variable_is_found_and_an_unchanged_session_is_clean(
     run, tmp_path, version
