@@ -96,6 +96,10 @@ def test_a_sweep_without_enough_nodes_ends_and_says_why(tmp_path):
         (["false"], "refused n1 its exit code is 1"),
         (["./program"], "not found"),
         (["echo", "INFO: gocryptfs not found, will not be able to use gocryptfs"], "started n1"),
+        (
+            ["echo", "./links: libc.so.6: version `GLIBC_2.34' not found (required by ./links)"],
+            "refused n1 ./links: libc.so.6",
+        ),
         (["echo", "libmpi.so.40 => not found"], "refused n1 libmpi.so.40 => not found"),
     ],
 )
