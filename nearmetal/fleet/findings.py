@@ -149,8 +149,10 @@ def _is_about(one: Finding, others: Iterable[Finding]) -> bool:
     """Whether another finding is of the same, or of a link and one of its ends."""
     return any(
         _who(one) == _who(other)
-        or ({one.kind, other.kind} == {"node", "link"}
-        and not set(one.nodes).isdisjoint(other.nodes))
+        or (
+            {one.kind, other.kind} == {"node", "link"}
+            and not set(one.nodes).isdisjoint(other.nodes)
+        )
         for other in others
     )
 
