@@ -1,3 +1,5 @@
+import java.util.ArrayList;
+import java.util.List;
 import mpi.MPI;
 import mpi.MPIException;
 
@@ -13,6 +15,8 @@ public final class Collectives {
     // of some messages each: HotSpot's C2 takes up what 15000 of these call
     private static final int LEAST_CALLS = 5000;
     private static final String[] NAMES = {"Alltoall", "Allreduce", "Bcast", "Barrier"};
+    /** Seconds of a size while all of them are rehearsed. */
+    private static final double REHEARSAL = 0.002;
     private static final double ROUND_SECONDS = 0.05, ENOUGH_SECONDS = 10, COMPILING = 0.02;
 
     private static final String HELP = """
@@ -42,6 +46,12 @@ public final class Collectives {
     private double[] from, to;
     private final double[] time = new double[1], least = new double[1], most = new double[1],
                            sum = new double[1];
+    /** What was measured, for the table. */
+    private final List<Row> rows = new ArrayList<>();
+
+    /** A row of the table: times in us. */
+    private record
+        Row(int operation, long bytes, int calls, double least, double most, double mean) {}
 
     private Collectives(Program program) {
         this.program = program;
@@ -162,7 +172,17 @@ public final class Collectives {
         }
     }
 
-    private void measure(int operation, int count) throws MPIException {
+    /** All operations and sizes, `seconds` each. */
+    private void measureAll(double seconds) throws MPIException {
+        rows.clear();
+        for (int operation = 0; operation < OPERATIONS; operation++)
+            for (long bytes = WORD; bytes <= maxBytes.value; bytes *= 2) {
+                measure(operation, (int) (bytes / WORD), seconds);
+                if (operation == BARRIER) break; // it has no size
+            }
+    }
+
+    private void measure(int operation, int count, double seconds) throws MPIException {
         if (!verify(operation, count))
             throw new Program.Refusal(
                 Program.WRONG_RESULT, NAMES[operation] + " computes wrongly.");
@@ -170,8 +190,7 @@ public final class Collectives {
         final double begin = now();
         timed(operation, count, 5);
         final double estimate = (now() - begin) / 5; // the barrier's time is in it
-        final double wanted =
-            estimate > 0 ? Math.floor(maxTime.value / estimate) : iterations.value;
+        final double wanted = estimate > 0 ? Math.floor(seconds / estimate) : iterations.value;
         final int calls = agree(Math.min(Math.max(wanted, minIterations.value), iterations.value));
         time[0] = 1e6 * timed(operation, count, calls);
         program.world.Allreduce(time, 0, least, 0, 1, MPI.DOUBLE, MPI.MIN);
@@ -181,13 +200,20 @@ public final class Collectives {
             throw new Program.Refusal(Program.WRONG_RESULT,
                 "the clock stood still over " + calls + " calls of " + NAMES[operation]
                     + "; raise --iterations.");
-        if (rank != 0) return;
-        if (operation != BARRIER) Program.print("%13d ", (long) count * WORD);
-        Program.print("%13d %13.4f %13.4f %13.4f%n", calls, least[0], most[0], sum[0] / ranks);
+        rows.add(new Row(operation, (long) count * WORD, calls, least[0], most[0], sum[0] / ranks));
     }
 
-    private void head(int operation) {
-        if (rank != 0) return;
+    private void printTables() {
+        int before = -1;
+        for (final Row row : rows) {
+            if (row.operation != before) printHead(row.operation);
+            before = row.operation;
+            if (row.operation != BARRIER) Program.print("%13d ", row.bytes);
+            Program.print("%13d %13.4f %13.4f %13.4f%n", row.calls, row.least, row.most, row.mean);
+        }
+    }
+
+    private void printHead(int operation) {
         final String rule = "#----------------------------------------------------------------";
         Program.print("%n%s%n# Benchmarking %s%n# #processes = %d%n%s%n", rule, NAMES[operation],
             ranks, rule);
@@ -217,18 +243,15 @@ public final class Collectives {
                 iterations.value, minIterations.value, Program.plain(maxTime.value),
                 maxBytes.value);
         settle(largest);
+        // What runs for the first time is linked and compiled, which takes the core from a rank.
+        measureAll(Math.min(REHEARSAL, maxTime.value));
         Program.awaitCompiler();
         final long jit = Program.compilingMs();
-        for (int operation = 0; operation < OPERATIONS; operation++) {
-            head(operation);
-            for (long bytes = WORD; bytes <= maxBytes.value; bytes *= 2) {
-                measure(operation, (int) (bytes / WORD));
-                if (operation == BARRIER) break; // it has no size
-            }
-        }
-        if (rank == 0)
-            Program.print("%n# nearmetal timed_run: jit_ms=%d%n# nearmetal complete%n",
-                Program.compilingMs() - jit);
+        measureAll(maxTime.value);
+        final long compiled = Program.compilingMs() - jit;
+        if (rank != 0) return 0;
+        printTables();
+        Program.print("%n# nearmetal timed_run: jit_ms=%d%n# nearmetal complete%n", compiled);
         return 0;
     }
 }

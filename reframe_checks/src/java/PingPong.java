@@ -355,8 +355,8 @@ public final class PingPong {
             if (allSizes(way, new StringBuilder(), false) < 0) return -1;
             busy = mostOf((int) (Program.compilingMs() - before) / REHEARSED_MS);
         }
-        Program.awaitCompiler();
         if (way == library && rank == 0) printTableHead(settled, now() - begin);
+        Program.awaitCompiler();
         final long jit = Program.compilingMs();
         final int sizes = allSizes(way, batches, true);
         batches.append(report)
