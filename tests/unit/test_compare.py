@@ -309,7 +309,7 @@ def test_bad_usage_is_3_and_help_teaches(monkeypatch, capsys):
     assert main() == 3
     monkeypatch.setattr("sys.argv", ["nearmetal", "compare", "--help"])
     assert main() == 0
-    assert not lacking(capsys.readouterr().out, "exit codes: 0", "1 a regression", "2 incomplete")
+    assert not lacking(capsys.readouterr().out, "exit codes: 0", "1 a regression", "2 no verdict")
 
 
 @pytest.mark.parametrize(
