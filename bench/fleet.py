@@ -214,7 +214,7 @@ def rows(rng, nodes: int, kind: str, count: int, change: float, sweeps: int, noi
             names["sweep"] |= named(found)
             if found:
                 second = one.sweep(rng, case, noise, tail)
-                names["confirmed"] |= named(findings.confirmed(first, second, error))
+                names["confirmed"] |= named(findings.compared(first, second, error).found)
             for what in first.measures:
                 for name, method in OTHERS.items():
                     names[name] |= method(first.slowness(what))

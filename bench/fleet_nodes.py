@@ -82,7 +82,7 @@ def rows(rng, nodes: int, count: int, change: float, sweeps: int, noise: float, 
         found = {"sweep": names(findings.of(first, error)), "confirmed": set(), **others(first)}
         if found["sweep"]:
             second = sweep(rng, natural, noise, kind)
-            found["confirmed"] = names(findings.confirmed(first, second, error))
+            found["confirmed"] = names(findings.compared(first, second, error).found)
         for name, named in found.items():
             own = tally.setdefault(name, [0, 0, 0])
             own[0] += len(faults)

@@ -111,7 +111,7 @@ def compared(first: AnySweep, second: AnySweep, error: float) -> Compared:
             for suspect in _suspects(second, what, error)
         )
         found += [one for one in slow_now if _is_about(one, failed)]
-    left = absent(first, second)
+    left = _absent(first, second)
     # Nothing speaks for what the second sweep did not measure.
     found += [
         replace(one, said=f"{one.said}; {why}")
@@ -126,12 +126,7 @@ def compared(first: AnySweep, second: AnySweep, error: float) -> Compared:
     return Compared(found, unknown)
 
 
-def confirmed(first: AnySweep, second: AnySweep, error: float) -> list[Finding]:
-    """What both sweeps show (`compared`)."""
-    return compared(first, second, error).found
-
-
-def absent(first: AnySweep, second: AnySweep) -> frozenset[str]:
+def _absent(first: AnySweep, second: AnySweep) -> frozenset[str]:
     """Nodes of the first sweep that the second one left out."""
     return frozenset({*first.nodes, *first.refused} - {*second.nodes, *second.refused})
 

@@ -11,7 +11,7 @@ from nearmetal.checks.parsing.npb import parse_npb
 from nearmetal.checks.parsing.pingpong import parse_imb
 from tests.support.mpj_native import LIBRARIES, NATIVE, compiled
 from tests.support.paths import JAVA, SOURCES
-from tests.support.programs import MPI, hosts_in, on_host
+from tests.support.programs import MPI, hosts_named_on
 from tests.support.said import lacking
 
 
@@ -110,14 +110,8 @@ def test_programs_of_the_checks_run_unchanged(programs, mpi):
 @pytest.mark.parametrize("slurm, node", [("n1", "n1"), ("n1.example.org", "n1.example.org")])
 def test_a_node_has_its_name_in_slurm(programs, slurm, node):
     ranks = [*MPI["openmpi"], "-n", "1", *programs.java("-Dnearmetal.warm_up=0.5", "CG", "S")]
-    done = subprocess.run(
-        on_host("n1.example.org", ranks),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env=os.environ | {"MPJ_NATIVE_LIBRARY": LIBRARIES["openmpi"], "SLURMD_NODENAME": slurm},
-    )
-    assert hosts_in(done.stdout) == {node}, done.stderr
+    own = {"MPJ_NATIVE_LIBRARY": LIBRARIES["openmpi"], "SLURMD_NODENAME": slurm}
+    assert hosts_named_on("n1.example.org", ranks, **own) == {node}
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ make lab-exec CMD='python -m pytest tests/node/test_sources.py'.
 """
 
 import os
-import subprocess
 
 import pytest
 
@@ -14,7 +13,7 @@ from nearmetal.checks.parsing.nodes import parse_nodes
 from nearmetal.checks.parsing.pingpong import parse_imb
 from nearmetal.checks.parsing.stream import parse_stream
 from tests.support.paths import SOURCES
-from tests.support.programs import build, hosts_in, on_host, run
+from tests.support.programs import build, hosts_named_on, run
 
 #: An MPI_Recv that damages one bit: what a broken NIC or transport would do.
 FLIPPING = """#include <mpi.h>
@@ -66,15 +65,8 @@ def test_pingpong_measures_and_verifies(pingpong):
 def test_a_node_has_its_name_in_slurm(pingpong, slurm, node):
     launcher, program = pingpong
     few = ["--iterations", 20, "--max-bytes", 1]
-    command = on_host("n1.example.org", [*launcher, "-n", 2, program, *few])
-    done = subprocess.run(
-        list(map(str, command)),
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env=os.environ | {"SLURMD_NODENAME": slurm},
-    )
-    assert hosts_in(done.stdout) == {node}, done.stderr
+    command = [*launcher, "-n", 2, program, *few]
+    assert hosts_named_on("n1.example.org", command, SLURMD_NODENAME=slurm) == {node}
 
 
 def test_pingpong_sends_all_sizes_before_as_the_program_in_java_does(pingpong):

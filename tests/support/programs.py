@@ -31,9 +31,18 @@ def on_host(name, command):
     return [*own, "sh", "-c", 'hostname "$0" && exec "$@"', name, *command]
 
 
-def hosts_in(output):
-    """Hosts that the ranks of a launch name, in its facts and at their end."""
-    return set(re.findall(r"^# nearmetal (?:rank \d+|usage): host=(\S*)", output, re.M))
+def hosts_named_on(name, command, **environment):
+    """Hosts that the ranks of a launch name on that host, in its facts and at their end."""
+    done = subprocess.run(
+        list(map(str, on_host(name, command))),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=os.environ | environment,
+    )
+    named = re.findall(r"^# nearmetal (?:rank \d+|usage): host=(\S*)", done.stdout, re.M)
+    assert named, done.stderr
+    return set(named)
 
 
 def build(compiler, sources, program, *flags):

@@ -3,7 +3,6 @@
 import shlex
 import subprocess
 import sys
-import time
 from dataclasses import replace
 
 import pytest
@@ -14,6 +13,7 @@ from nearmetal.gate import confirm, record, rerun
 from nearmetal.gate.baseline import Baseline
 from nearmetal.gate.confirm import Bounds
 from nearmetal.gate.session import judge_session
+from nearmetal.lab.namespaces import wait_until
 from tests.support.campaigns import campaign
 from tests.support.said import lacking
 
@@ -284,9 +284,9 @@ def test_ctrl_c_ends_a_reframe_that_has_a_session_of_its_own(tmp_path, monkeypat
     """The terminal does not reach it, and its jobs would stay."""
     session, noted = results.parse_session(campaign(120), "here"), tmp_path / "noted"
     script = (
-        "import pathlib, time\n"
-        "try: time.sleep(60)\n"
-        f"except KeyboardInterrupt: pathlib.Path({str(noted)!r}).write_text('cancelled')"
+        f"import pathlib, time; noted = pathlib.Path({str(noted)!r})\n"
+        "try: noted.touch(); time.sleep(60)\n"
+        "except KeyboardInterrupt: noted.write_text('cancelled')"
     )
     communicate = subprocess.Popen.communicate
     calls = []
@@ -295,7 +295,7 @@ def test_ctrl_c_ends_a_reframe_that_has_a_session_of_its_own(tmp_path, monkeypat
         calls.append(timeout)
         if len(calls) > 1:
             return communicate(process, timeout=timeout)
-        time.sleep(0.5)  # the program is to have begun
+        wait_until(noted.exists, 20, "the program's start")
         raise KeyboardInterrupt
 
     monkeypatch.setattr(subprocess.Popen, "communicate", interrupted)
@@ -309,14 +309,15 @@ def test_parts_of_a_round_share_its_time(monkeypatch, known):
     session = parsed(data)
     first, second, *_ = session.cases
     session = replace(session, cases=(first, replace(second, foreign=True)))
-    given = []
+    given, clock = [], [100.0]
 
     def slow(session, part, database, reframe, seconds, elsewhere):
         given.append(seconds)
-        time.sleep(0.3)
+        clock[0] += 0.3
         return dict.fromkeys(part, "measured")
 
     monkeypatch.setattr(rerun, "_measured", slow)
+    monkeypatch.setattr(rerun.time, "monotonic", lambda: clock[0])
     wanted = {first.where: Again(3), second.where: Again(3)}
     found = rerun.measure(session, wanted, results.Database.of("none.db"), ["reframe"], 0.2)
     assert len(given) == 1 and "no time was left (--within)" in found.values()

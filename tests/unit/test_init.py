@@ -40,6 +40,15 @@ def init(tmp_path, monkeypatch, capsys):
     return run
 
 
+def a_site(tmp_path, monkeypatch, **texts):
+    """The site `guests` with other texts."""
+    stage("guests", tmp_path, monkeypatch)
+    shutil.copytree(CHECKOUT / "tests/support/clusters/guests", tmp_path / "site")
+    for name, text in texts.items():
+        (tmp_path / "site" / f"{name}.txt").write_text(text)
+    monkeypatch.setenv("CLUSTER", str(tmp_path / "site"))
+
+
 def written(init, name: str) -> dict:
     return read_system(init.directory / f"{name}.yaml", COMMON)
 
@@ -219,12 +228,9 @@ def test_the_version_of_a_jdk(name, version):
 def test_mpirun_is_guessed_where_srun_cannot_start_the_library(
     init, tmp_path, monkeypatch, module, types, launcher
 ):
-    stage("guests", tmp_path, monkeypatch)
-    shutil.copytree(CHECKOUT / "tests/support/clusters/guests", tmp_path / "site")
-    (tmp_path / "site" / "module_avail.txt").write_text(f"{module}\n")
     listed = "".join(f"srun: {name}\n" for name in types.split())
-    (tmp_path / "site" / "srun_mpi.txt").write_text(f"srun: MPI types are...\n{listed}")
-    monkeypatch.setenv("CLUSTER", str(tmp_path / "site"))
+    srun_mpi = f"srun: MPI types are...\n{listed}"
+    a_site(tmp_path, monkeypatch, module_avail=f"{module}\n", srun_mpi=srun_mpi)
     assert init("guests", "mine", "--yes")[0] == 0
     [partition] = written(init, "mine")["partitions"]
     assert partition["launcher"] == launcher
@@ -264,15 +270,6 @@ def test_an_earlier_system_of_this_host_is_named(init, monkeypatch):
     (init.directory / "any.yaml").write_text("{name: first, hostnames: ['*.bad', '.*']}")
     monkeypatch.setenv("NEARMETAL_SYSTEMS_PATH", str(init.directory))
     assert "ReFrame takes the system first" in init("guests", "mine", "--yes")[2]
-
-
-def a_site(tmp_path, monkeypatch, **texts):
-    """The site `guests` with other texts."""
-    stage("guests", tmp_path, monkeypatch)
-    shutil.copytree(CHECKOUT / "tests/support/clusters/guests", tmp_path / "site")
-    for name, text in texts.items():
-        (tmp_path / "site" / f"{name}.txt").write_text(text)
-    monkeypatch.setenv("CLUSTER", str(tmp_path / "site"))
 
 
 def test_a_hidden_partition_is_taken_only_by_name(init, tmp_path, monkeypatch):
@@ -388,12 +385,8 @@ def test_without_the_environments_of_a_checkout_it_says_so(init, monkeypatch, tm
 
 
 def test_a_job_that_fails_leaves_guesses(init, monkeypatch, tmp_path):
-    stage("guests", tmp_path, monkeypatch)
-    (tmp_path / "site").mkdir()
-    for path in (CHECKOUT / "tests/support/clusters/guests").glob("*.txt"):
-        if path.stem != "node":
-            (tmp_path / "site" / path.name).write_text(path.read_text())
-    monkeypatch.setenv("CLUSTER", str(tmp_path / "site"))
+    a_site(tmp_path, monkeypatch)
+    (tmp_path / "site" / "node.txt").unlink()
     code, _, err = init("guests", "--yes")
     assert code == 2 and "no node of main was inspected" in err
     text = (init.directory / "guests.yaml").read_text()
