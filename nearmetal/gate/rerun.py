@@ -47,11 +47,19 @@ def reframe_of(session: Session, database: Path | Database) -> list[str]:
     if not ran_in_lab(session):
         return ["reframe"]
     settings = {name: os.environ[name] for name in PASSED if name in os.environ}
-    file = Database.of(database).file_of(session)
-    settings["RFM_SQLITE_DB_FILE"] = str(file.path.resolve())
+    settings |= _beside(session, database)
     where = [f"--chdir={session.directory}"] if session.directory else []
     words = [f"{name}={value}" for name, value in settings.items()]
     return [sys.executable, "-m", "nearmetal.lab", "exec", "env", *where, *words, "reframe"]
+
+
+def _beside(session: Session, database: Path | Database) -> dict[str, str]:
+    """ReFrame's settings that store a run in the session's database, with its report beside it."""
+    file = Database.of(database).file_of(session).path.resolve()
+    return {
+        "RFM_SQLITE_DB_FILE": str(file),
+        "RFM_REPORT_FILE": str(file.parent / "reports" / "run-report-{sessionid}.json"),
+    }
 
 
 def ran_in_lab(session: Session) -> bool:
@@ -109,7 +117,7 @@ def _measured(
 ) -> dict[Where, Case | str]:
     before = len(confirmations(database, session, elsewhere))
     words = arguments(session, wanted, ELSEWHERE if elsewhere else "")
-    code, output = _start(session, [*reframe, *words], seconds)
+    code, output = _start(session, [*reframe, *words], seconds, _beside(session, database))
     database.refresh()
     after = confirmations(database, session, elsewhere)[before:]
     if not after:
@@ -126,13 +134,16 @@ def _measured(
     }
 
 
-def _start(session: Session, command: list[str], seconds: float | None) -> tuple[int, str]:
+def _start(
+    session: Session, command: list[str], seconds: float | None, settings: dict[str, str]
+) -> tuple[int, str]:
     """Exit code and output of ReFrame. Raises ConfirmError if it cannot be started."""
     known = session.directory and Path(session.directory).is_dir()
     try:
         process = subprocess.Popen(
             command,
             cwd=session.directory if known else None,
+            env={**os.environ, **settings},
             text=True,
             errors="replace",
             stdin=subprocess.DEVNULL,

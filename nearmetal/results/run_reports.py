@@ -27,37 +27,52 @@ def unstored_runs(
     own = database.file_of(session)
     seen: set[Path] = set()
     for source in sorted(database.files, key=lambda one: one is not own):
-        reports = [file for file in _reports(source) if file not in seen]
-        seen.update(reports)
-        unstored, after = [], False
-        for file in reports:
-            place = database.place(_uuid_of_report(file))
-            if place is None:
-                unstored.append(file)
-            elif place <= session.stored:
-                after = source is own
-                break
-        for file in unstored:
-            run = _run_of_report(file)
-            # If no report is of this session or one before it in its file, only the start times
-            # give the order.
-            started = run.time if isinstance(run, Session) else _modified(file)
-            if run and (after or started > session.time):
-                yield file, run
+        for directory in _directories(source):
+            reports = [file for file in _reports(directory) if file not in seen]
+            seen.update(reports)
+            yield from _unstored(database, session, reports, source is own)
 
 
-def _reports(source: ResultsFile) -> list[Path]:
-    """Report files beside the database and beside the newest session's, highest number first."""
-    directories = [source.path.parent / "reports"]
+def _unstored(
+    database: Database, session: Session, reports: list[Path], are_own: bool
+) -> Iterator[tuple[Path, Session | BadSession]]:
+    """The runs of one directory's reports, newest first.
+
+    :arg are_own: whether the session's own file is the reports' database.
+    """
+    unstored, after = [], False
+    for file in reports:
+        place = database.place(_uuid_of_report(file))
+        if place is None:
+            unstored.append(file)
+        elif place <= session.stored:
+            after = are_own
+            break
+    for file in unstored:
+        run = _run_of_report(file)
+        # If no report is of this session or one before it in its file, only the start times give
+        # the order.
+        started = run.time if isinstance(run, Session) else _modified(file)
+        if run and (after or started > session.time):
+            yield file, run
+
+
+def _directories(source: ResultsFile) -> list[Path]:
+    """Directories of report files: beside the database, and of the newest session's report."""
+    found = [source.path.parent / "reports"]
     newest = Path(source.newest_report())
     if newest.is_absolute():
-        directories.append(newest.parent)
+        found.append(newest.parent)
+    return list(filter(Path.is_dir, found))
+
+
+def _reports(directory: Path) -> list[Path]:
+    """The report files of a directory, highest number first. Each directory has its own numbers."""
     numbered = {}
-    for directory in filter(Path.is_dir, directories):
-        for file in directory.glob("*.json"):
-            number = re.fullmatch(r".*?(\d+)", file.stem)
-            if number and not file.is_symlink():
-                numbered[file.resolve()] = int(number[1])
+    for file in directory.glob("*.json"):
+        number = re.fullmatch(r".*?(\d+)", file.stem)
+        if number and not file.is_symlink():
+            numbered[file.resolve()] = int(number[1])
     return sorted(numbered, key=lambda file: numbered[file], reverse=True)
 
 

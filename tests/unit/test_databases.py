@@ -186,6 +186,27 @@ def test_an_older_run_that_is_not_stored_is_not_the_newest(run, tmp_path):
     assert run("history", "--database", files[0])[0] == 2
 
 
+def test_reports_of_another_directory_have_numbers_of_their_own(run, tmp_path):
+    """A confirmation's report is in a directory with older reports of another database."""
+    place, elsewhere = tmp_path / "a", tmp_path / "b"
+    for directory in (place, elsewhere):
+        (directory / "reports").mkdir(parents=True)
+    again = campaign(4)
+    again["session_info"]["nearmetal_confirms"] = campaign(3)["session_info"]["uuid"]
+    database = store(place / "results.db", campaign(3), again)
+    with sqlite3.connect(database) as connection:
+        newest = str(elsewhere / "reports" / "run-report-9.json")
+        connection.execute("UPDATE sessions SET report_file = ?", (newest,))
+    for directory, number, data in (
+        (place, 1, campaign(3)),
+        (elsewhere, 8, campaign(1)),
+        (elsewhere, 9, again),
+    ):
+        report = directory / "reports" / f"run-report-{number}.json"
+        report.write_text(json.dumps(data, indent=2))
+    assert run("history", "--database", database)[0] == 0
+
+
 def test_the_database_of_a_session_is_the_one_that_reframe_writes_again(tmp_path, monkeypatch):
     files = [store(tmp_path / "a.db", campaign(1)), store(tmp_path / "b.db", campaign(2))]
     database = Database(files)

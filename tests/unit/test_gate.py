@@ -632,6 +632,15 @@ def test_reframe_that_fails_again_is_incomplete(monkeypatch, capsys, tmp_path, r
     assert code == 2 and "no-such-program cannot be started" in err
 
 
+def test_a_confirmation_is_stored_where_its_session_is(monkeypatch, capsys, tmp_path, references):
+    """Whatever the database of a run without settings is; the report is beside it."""
+    words = ("gate", "--confirm", "--reframe", "sh -c 'env | grep ^RFM_; false'")
+    slow = [campaign(115, steps=[(SLOWER, 1.2)])]
+    code, _, err = run(monkeypatch, capsys, tmp_path, references, *words, sessions=slow)
+    assert code == 2 and f"RFM_SQLITE_DB_FILE={tmp_path}/results.db\n" in err
+    assert f"RFM_REPORT_FILE={tmp_path}/reports/run-report-{{sessionid}}.json" in err
+
+
 def ran_on(host: str, **more) -> results.Session:
     data = campaign(116)
     data["session_info"] |= {"hostname": host, "workdir": "/srv/checkout", **more}
@@ -653,6 +662,7 @@ def test_a_session_of_the_lab_is_confirmed_in_the_lab_without_being_told(monkeyp
         "--chdir=/srv/checkout",
         "RFM_PREFIX=/srv/prefix",
         f"RFM_SQLITE_DB_FILE={database}",
+        f"RFM_REPORT_FILE={tmp_path}/reports/run-report-{{sessionid}}.json",
         "reframe",
     ]
     assert rerun.reframe_of(ran_on("login17.cluster"), database) == ["reframe"]
