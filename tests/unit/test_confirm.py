@@ -276,7 +276,7 @@ def test_a_case_is_measured_again_on_its_node_whatever_its_session_ran(options):
 def test_a_reframe_that_takes_too_long_is_interrupted():
     session = results.parse_session(campaign(120), "here")
     script = "import time\ntry: time.sleep(60)\nexcept KeyboardInterrupt: exit('stopped')"
-    code, said = rerun._start(session, [sys.executable, "-c", script], 1)
+    code, said = rerun._start(session, [sys.executable, "-c", script], 1, {})
     assert (code, said.strip()) == (1, "stopped")
 
 
@@ -300,7 +300,7 @@ def test_ctrl_c_ends_a_reframe_that_has_a_session_of_its_own(tmp_path, monkeypat
 
     monkeypatch.setattr(subprocess.Popen, "communicate", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        rerun._start(session, [sys.executable, "-c", script], 60)
+        rerun._start(session, [sys.executable, "-c", script], 60, {})
     assert noted.read_text() == "cancelled"
 
 
