@@ -220,13 +220,16 @@ def report_of(path: Path) -> GateReport:
 def try_out(one: dict, held: bool, say: Callable[[str], None]) -> Outcome:
     """Introduce a cause, run a campaign, undo the cause, and judge the explanation.
 
-    A cause that cannot be introduced is said, and the drill goes on with the next.
+    A cause that cannot be introduced, or did not last, is said, and the drill goes on with the
+    next.
     """
     say(f"cause: {one['what']}{' (held out)' if held else ''}")
     started, ready = time.monotonic(), filled(one)
     try:
         drill.introduce(ready)
         report = explained_now(one)
+        if "lasts" in ready:
+            drill.Namespaces().run("sh", "-eu", stdin=ready["lasts"])
     except (
         LabError,
         OSError,

@@ -3,6 +3,7 @@
 import re
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -104,6 +105,19 @@ def test_the_bench_from_baseline_to_summary(tmp_path, monkeypatch):
     said.clear()
     assert explain.run_again(list(SHOWS), said.append) == 1
     assert "all: 2 right, 1 not found of 3" in said[-1] and lab.healed == 6
+
+
+def test_a_cause_that_was_gone_at_the_end_shows_nothing(tmp_path, monkeypatch):
+    def run(*command, stdin):
+        raise explain.LabError(f"`{stdin}` ended with 1")
+
+    monkeypatch.setattr(explain.drill, "introduce", lambda drill: None)
+    monkeypatch.setattr(explain, "explained_now", lambda drill: None)
+    monkeypatch.setattr(explain.drill, "Namespaces", lambda: SimpleNamespace(run=run))
+    said = []
+    drill = {"name": "hog", "what": "a hog", "causes": ["other processes"], "lasts": "pgrep hog"}
+    outcome = explain.try_out(drill, False, said.append)
+    assert outcome.answer == explain.FAILED and "`pgrep hog` ended with 1" in said[-1]
 
 
 def test_sessions_of_the_baseline_start_as_far_apart_as_wanted(tmp_path, monkeypatch):
