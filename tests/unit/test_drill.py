@@ -22,7 +22,7 @@ NAMES = [one["name"] for one in DRILLS]
 #: What a drill does; each does one.
 DOES = {"lab", "patch", "environ", "site"}
 KEYS = DOES | {"name", "what", "causes", "partition", "checks", "environs"}
-KEYS |= {"needs", "undo", "switches", "controller"}
+KEYS |= {"needs", "lasts", "undo", "switches", "controller"}
 
 
 def test_there_are_enough_causes_with_names_of_their_own():
