@@ -36,6 +36,7 @@ ADDED = {"ok", "watched", "not judged", "inconclusive"}
 def record(arguments) -> int:
     """Write the baseline from some sessions, or its bounds anew."""
     # Not at the top: NumPy and SciPy, which `show` does not use.
+    from nearmetal.gate import confirm
     from nearmetal.gate import record as recording
     from nearmetal.site import obsolete
 
@@ -56,6 +57,8 @@ def record(arguments) -> int:
         sessions = recording.choose(arguments.database, system, arguments.session, since)
         if path.exists():
             before = baseline.load(system, directory, any_bounds=True)
+    # What a confirmation refuted is no sample of a baseline.
+    sessions = confirm.with_confirmations(sessions, arguments.database)
     after, notes = recording.record(
         sessions, before, arguments.leave_out_noisy or arguments.add, arguments.add
     )

@@ -29,7 +29,7 @@ def of_each_system(
     Of several systems, an error of one is printed, and the others follow.
 
     :arg act: the command for one system, or for the newest session's if none is given.
-    :arg failed: receives a system with its error.
+    :arg failed: receives each of several systems with its error.
     :raises ResultsError: an option is of one system, but several are given.
     """
     systems = list(dict.fromkeys(arguments.system or [None]))

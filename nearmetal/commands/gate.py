@@ -11,7 +11,7 @@ from dataclasses import replace
 from nearmetal import history, results
 from nearmetal.commands import judging
 from nearmetal.commands.common import of_each_system, refuse_same, session_of, write
-from nearmetal.errors import Incomplete
+from nearmetal.errors import Incomplete, NearmetalError
 from nearmetal.gate import baseline, confirm, elsewhere, render, rerun, shares, watch
 from nearmetal.gate.verdict import GateReport
 from nearmetal.results import Session
@@ -32,6 +32,12 @@ def run(arguments) -> int:
             lambda one: _of_system(one, reports),
             lambda system, error: reports.append(judging.not_judged(system, error)),
         )
+    except NearmetalError as error:  # files of yesterday would say what is not known today
+        code = error.exit_code
+        if not reports:
+            reports.append(judging.not_judged((arguments.system or [""])[0], error))
+        _alert(arguments.alert, reports, code)
+        raise
     finally:  # the files are written even if nobody reads the tables
         _write(arguments, reports, code)
     _alert(arguments.alert, reports, code)
@@ -48,15 +54,19 @@ def _of_system(arguments, reports: list[GateReport]) -> int:
     """Judge a session of one system, add its report to the others, and print it."""
     database = arguments.database
     chosen = shares.Shares.of(arguments.only, arguments.weight)
-    session = chosen.of_session(session_of(arguments))
+    session = session_of(arguments)
     known = judging.baseline_of(session.system)
+    session = chosen.of_session(session, known)
     if known is not None:
         known = chosen.of_baseline(known)
     report = judging.judged(session, known, database)
-    told: list[str] = []
+    told = list(filter(None, [chosen.note(known)]))
+    fault: rerun.ConfirmError | None = None
     if known is not None:
-        told += filter(None, [chosen.note(known)])
-        report = _confirmed(arguments, report, known)
+        try:
+            report = _confirmed(arguments, report, known)
+        except rerun.ConfirmError as error:
+            fault = error
         told += elsewhere.notes(report, known, database)
         moved = _moved_since(known, session, database)
         told += history.sentences(
@@ -68,6 +78,8 @@ def _of_system(arguments, reports: list[GateReport]) -> int:
         print()
     reports.append(report)
     print(render.table(report, arguments.all), flush=True)
+    if fault:
+        raise fault
     return report.exit_code
 
 
@@ -158,4 +170,11 @@ def _moved_since(
     ]
     later = {one.uuid for one in watch.since(known, past)}
     found = history.change_points(past)
-    return [point for point in found if point.creeps or point.session in later]
+    judged = {case.key for case in session.cases}
+    return [
+        point
+        for point in found
+        if point.session in later
+        or point.creeps
+        and (point.check, point.partition, point.environ) in judged
+    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
@@ -16,6 +17,9 @@ from nearmetal.gate.session import Fresh, day_of, judge_session
 from nearmetal.gate.verdict import GateReport, Verdict
 from nearmetal.results import Database, Session
 from nearmetal.site.described import NotDescribed
+
+#: Sessions among which the one to compare with is looked for, where there is no baseline.
+LOOK_BACK = 20
 
 
 def baseline_of(system: str) -> baseline.Baseline | None:
@@ -159,11 +163,16 @@ def numbers_of(system: str) -> limits.Numbers:
 
 
 def session_before(session: Session, database: Database) -> Session | None:
-    """The newest session before this one, of its system, that shares a case with it."""
+    """Of the last sessions before this one, on its system: the newest with most of its cases."""
     cases = {case.where for case in session.cases if case.measured}
-    for one in results.sessions(database, newest_first=True):
-        if one.precedes(session) and any(
-            case.where in cases and case.measured for case in one.cases
-        ):
-            return one
-    return None
+    earlier = (
+        one for one in results.sessions(database, newest_first=True) if one.precedes(session)
+    )
+    found, most = None, 0
+    for one in itertools.islice(earlier, LOOK_BACK):
+        shared = len(cases.intersection(case.where for case in one.cases if case.counts))
+        if shared > most:
+            found, most = one, shared
+        if most == len(cases):
+            break
+    return found

@@ -23,7 +23,7 @@ def before(
     held: dict[Where, dict[str, Case]] = {}
     for one in earlier:
         for case in one.cases:
-            if case.where in wanted and case.measured and not case.disturbed:
+            if case.where in wanted and case.counts:
                 held.setdefault(case.where, {})[one.uuid] = case
     found = {}
     for case in session.cases:

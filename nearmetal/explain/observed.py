@@ -170,7 +170,7 @@ def _layers_of(one: Verdict, rules: Rules) -> set[str]:
             found.add(entry["layer"])
             if "variable" not in entry:  # what follows is of other checks
                 break
-    return found
+    return found - {NONE}
 
 
 def _facts(pairs: Iterable[tuple[Case, Before]]) -> dict[str, tuple[str, str]]:

@@ -41,7 +41,7 @@ HEADER = """# The baseline of {}, written by `nearmetal baseline record`; read a
 # fractions, unit].
 """
 #: Facts that may differ between the sessions of a baseline: noted, not refused.
-MAY_DIFFER = {"revision"}
+MAY_DIFFER = {"revision", "foreign_processes", "full_file_systems"}
 Key = tuple[str, str, str]  #: check, partition, environment
 
 

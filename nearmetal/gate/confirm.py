@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from nearmetal import results
 from nearmetal.again import Again
 from nearmetal.choices import some
 from nearmetal.compare import percent
@@ -102,7 +103,7 @@ def measure_again(
     :arg say: receives a line about each round.
     :arg which: a key of MEASURED_AGAIN.
     :arg after_round: receives the report after each round.
-    :raises rerun.ConfirmError: no round stored a result.
+    :raises rerun.ConfirmError: the first round stored nothing.
     """
     database, session = Database.of(database), report.session
     state = _State(fresh)
@@ -121,7 +122,12 @@ def measure_again(
             f"{sum(one.repeats for one in wanted.values())} fresh repeats"
         )
         left = bounds.within and bounds.within - (time.monotonic() - began)
-        found = rerun.measure(session, wanted, database, reframe, left)
+        try:
+            found = rerun.measure(session, wanted, database, reframe, left)
+        except rerun.ConfirmError as error:
+            if rounds == 1:
+                raise
+            found = dict.fromkeys(wanted, str(error))
         _take(found, session, wanted, report, state, which)
         report = _with_lost(judge(fresh), state.lost, which, fresh)
         after_round(report)
@@ -252,6 +258,14 @@ def fresh_samples(session: Session, database: Path | Database) -> Fresh:
     return _state(session, confirmations(database, session)).fresh
 
 
+def with_confirmations(found: list[Session], database: Path | Database) -> list[Session]:
+    """The sessions as later ones see them, by their confirmations in the database."""
+    again: dict[str, list[Session]] = {}
+    for one in results.sessions(database, kinds=("confirmation",)):
+        again.setdefault(one.confirms, []).append(one)
+    return [with_fresh(one, again.get(one.uuid, [])) for one in found]
+
+
 def with_fresh(session: Session, again: list[Session]) -> Session:
     """The session as later ones see it: what was measured again has its fresh samples alone.
 
@@ -278,13 +292,10 @@ def _state(session: Session, again: Iterable[Session]) -> _State:
     """What the stored confirmations of a session measured."""
     state = _State({})
     for later in again:
-        for case in filter(_is_measured, later.cases):
-            state.add(session, case)
+        for case in later.cases:
+            if case.counts:
+                state.add(session, case)
     return state
-
-
-def _is_measured(case: Case) -> bool:
-    return case.measured
 
 
 def suspicious(

@@ -99,7 +99,7 @@ def _measured(report: GateReport, database: Database) -> Iterable[Case]:
         case
         for again in confirmations(database, report.session, elsewhere=True)
         for case in again.cases
-        if case.measured
+        if case.counts
     ]
 
 

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from nearmetal import naming
+from nearmetal.choices import some
 from nearmetal.expectations.judge import Deviation
 from nearmetal.gate import foreign
 from nearmetal.gate.session import undisturbed
@@ -61,7 +62,7 @@ def _notes(session: Session, before: Session | None) -> Iterable[str]:
     option = foreign.repeats(plan.LEVEL_REPEATS, session.cases)
     if before is None:
         yield (
-            "no baseline, and no session before this one: judged against expectations alone. The "
+            "no baseline, and no earlier session to compare with: judged against expectations alone. The "
             "next session is compared with this one"
         )
     else:
@@ -70,6 +71,13 @@ def _notes(session: Session, before: Session | None) -> Iterable[str]:
             "expectations. How much sessions differ without a cause is unknown, so that only "
             f"changes of more than {100 * two_sessions.LEAST:.0f} % count"
         )
+        there = {*(case.where for case in session.cases), *session.skipped}
+        gone = [" | ".join(case.where) for case in before.cases if case.where not in there]
+        if gone:
+            yield (
+                f"{len(gone)} of the {len(before.cases)} cases of session {before.uuid} are not in "
+                f"this one: {some(gone)}"
+            )
     yield (
         f"{plan.LEAST_LEVELS} sessions of {plan.LEVEL_REPEATS} repeats ({option}), at least "
         f"{plan.LEVEL_MINUTES} minutes apart, and {record} give a baseline that finds smaller "
@@ -117,7 +125,7 @@ def _with_the_session_before(
     for place, one in enumerate(verdicts):
         case = earlier.get(one.where)
         now = _value(cases[one.where], one.variable) if one.where in cases else None
-        then = _value(case, one.variable) if case and case.measured and not case.disturbed else None
+        then = _value(case, one.variable) if case and case.counts else None
         if not now or not then or now.unit != then.unit or now.lower_is_better is None:
             continue
         pairs.append((now, then))

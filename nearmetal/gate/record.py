@@ -222,18 +222,20 @@ def _undisturbed(key: Key, sessions: list[Session]) -> tuple[list[Session], list
 def _refuse_changed_facts(key: Key, cases: list[Case], sessions: list[Session]) -> list[str]:
     """Raise BaselineError if a fact differs between cases. Returns notes on facts that may."""
     notes = []
-    for fact in (*FACTS, settings.FACT):
+    strict = (*FACTS, settings.FACT)
+    others = {fact for case in cases[1:] for fact in changed_facts(cases[0].facts, case.facts)}
+    for fact in (*strict, *sorted(others - {*strict})):
         values = list(dict.fromkeys(case.facts.get(fact, "absent") for case in cases))
         if len(values) == 1:
             continue
-        if fact not in MAY_DIFFER:
+        if fact in strict and fact not in MAY_DIFFER:
             told = [str(case.facts.get(fact, "absent")) for case in cases]
             raise BaselineError(
                 f"{' | '.join(key)}: {fact} is not the same in all sessions: {'; '.join(values)}."
                 f"{_outlier(told, sessions)} "
                 "Fix: record from sessions of one state of the system (--session)"
             )
-        notes.append(f"{fact} differs between the sessions: {', '.join(values)}")
+        notes.append(f"{fact} differs between the sessions: {', '.join(map(str, values))}")
     return notes
 
 
@@ -248,9 +250,13 @@ def _outlier(told: list[str], sessions: list[Session]) -> str:
 
 def _refuse_other_facts(key: Key, earlier: Entry, cases: list[Case]) -> list[str]:
     """Raise BaselineError if facts differ from the baseline's. Returns notes on those that may."""
-    changed = changed_facts(earlier.facts, cases[-1].facts)
+    changed = [
+        (fact, *change)
+        for case in cases
+        for fact, change in changed_facts(earlier.facts, case.facts).items()
+    ]
     notes = []
-    for fact, (then, now) in changed.items():
+    for fact, then, now in dict.fromkeys(changed):
         if fact not in MAY_DIFFER:
             raise BaselineError(
                 f"{' | '.join(key)}: {fact} was {then} in the baseline and is {now}. Fix: record a "

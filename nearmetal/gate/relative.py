@@ -56,22 +56,26 @@ class _Native:
 
 
 def _native(session: Session) -> _Native | None:
-    """None if no native case is usable."""
-    usable = [case for case in session.cases if _usable(case)]
-    if not usable:
+    """None if no case of the native partition is usable. Another one never stands in for it."""
+    eligible = [case for case in session.cases if _has_ratios(case)]
+    if not eligible:
         return None
-    partition = base_first(session, (case.partition for case in usable))[0]
+    partition = base_first(session, (case.partition for case in eligible))[0]
     cases = {
         (case.check, case.environ): case
-        for case in usable
-        if case.partition == partition and not case.disturbed
+        for case in eligible
+        if case.partition == partition and case.counts
     }
     is_native = partition == "native" or any(case.link_class == "native" for case in cases.values())
     return _Native(partition, cases) if is_native and cases else None
 
 
+def _has_ratios(case: Case) -> bool:
+    return not (case.node or case.varied or case.duet)
+
+
 def _usable(case: Case) -> bool:
-    return case.measured and not (case.node or case.varied or case.duet)
+    return case.measured and _has_ratios(case)
 
 
 def _ratios(case: Case, native: _Native) -> list[Value]:

@@ -82,14 +82,15 @@ def measure(
     """Measure cases in one run of ReFrame; what it stored of each, or why it did not.
 
     Cases of nodes that `--distribute` chose are a run of their own, and so are those of checks of
-    others.
+    others. If one of these runs stores nothing, the others count.
 
     :arg seconds: after which ReFrame is interrupted; None: never.
     :arg elsewhere: whether the result is stored as one of other nodes, which confirms nothing.
-    :raises ConfirmError: ReFrame cannot be started, or stored nothing.
+    :raises ConfirmError: ReFrame cannot be started, or no run stored anything.
     """
     cases = {case.where: case for case in session.cases}
     found: dict[Where, Case | str] = {}
+    runs, faults = 0, []
     began = time.monotonic()
     for kind in itertools.product((False, True), repeat=2):
         part = {
@@ -102,8 +103,15 @@ def measure(
         left = None if seconds is None else seconds - (time.monotonic() - began)
         if left is not None and left <= 0:
             found |= dict.fromkeys(part, "no time was left (--within)")
-        else:
+            continue
+        runs += 1
+        try:
             found |= _measured(session, part, database, reframe, left, elsewhere)
+        except ConfirmError as error:
+            faults.append(error)
+            found |= dict.fromkeys(part, str(error))
+    if faults and len(faults) == runs:
+        raise faults[0]
     return found
 
 
@@ -127,11 +135,18 @@ def _measured(
             f"It was started by `{shlex.join(reframe)}`; --reframe sets another command"
         )
     return {
-        case.where: case if case.measured else gist(case.failure or "it failed")
+        case.where: case if case.counts else _why_not(case)
         for one in after
         for case in one.cases
         if case.where in wanted
     }
+
+
+def _why_not(case: Case) -> str:
+    """Why a fresh measurement of a case does not count."""
+    if case.measured:
+        return f"something else used the nodes: {case.disturbed[0].text}"
+    return gist(case.failure or "it failed")
 
 
 def _start(

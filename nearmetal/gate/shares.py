@@ -62,12 +62,12 @@ class Shares:
                 found = weight
         return found
 
-    def of_session(self, session: Session) -> Session:
+    def of_session(self, session: Session, known: Baseline | None = None) -> Session:
         """The session with its selected cases and values alone.
 
-        :raises SharesError: a pattern matches none of its variables.
+        :raises SharesError: a pattern matches no variable of the session or of the baseline.
         """
-        self._refuse_unknown(session)
+        self._refuse_unknown(session, known)
         if not self.only:
             return session
         cases = tuple(
@@ -110,31 +110,36 @@ class Shares:
             samples=selected(entry.samples),
         )
 
-    def note(self, known: Baseline) -> str:
+    def note(self, known: Baseline | None) -> str:
         """What was chosen, in words; '' if nothing was."""
         parts = []
         if self.only:
-            chosen = ", ".join(self.only)
-            parts.append(f"only {chosen}: {known.variables} variables share the campaign's error")
-        if self.weights:
+            shared = f"{known.variables} variables share the campaign's error" if known else ""
+            parts.append(": ".join(filter(None, [f"only {', '.join(self.only)}", shared])))
+        if self.weights and known is None:
+            parts.append("--weight changes nothing without a baseline")
+        elif self.weights:
             parts.append(
                 "weights: " + ", ".join(f"{name} {of:g}" for name, of in self.weights.items())
             )
         return "; ".join(parts)
 
-    def _refuse_unknown(self, session: Session) -> None:
+    def _refuse_unknown(self, session: Session, known: Baseline | None) -> None:
+        there = [
+            (case.check, variable)
+            for case in session.cases
+            for variable in ([one.variable for one in case.values] or [""])
+        ]
+        there += [(key[0], "") for key in session.skipped]
+        for key, entry in (known.entries if known else {}).items():
+            there += [(key[0], variable) for variable in entry.units]
         for pattern in (*self.only, *self.weights):
-            known = [
-                (case.check, variable)
-                for case in session.cases
-                for variable in ([one.variable for one in case.values] or [""])
-            ]
-            if any(_matches(pattern, check, variable) for check, variable in known):
+            if any(_matches(pattern, check, variable) for check, variable in there):
                 continue
-            checks = sorted({check.split()[0] for check, _ in known})
+            checks = sorted({check.split()[0] for check, _ in there})
             check, _, variable = pattern.partition(":")
             if variable and check in checks:
-                names = {name for one, name in known if one.split()[0] == check}
+                names = {name for one, name in there if one.split()[0] == check}
                 hint = choices.unknown(variable, names, f"variables of {check} are")
             else:
                 hint = choices.unknown(check, checks, "checks are")

@@ -85,18 +85,22 @@ def _is_undecided(one: Verdict) -> bool:
 
 
 def _counts(case: Case) -> bool:
-    return case.measured and not case.disturbed and not case.varied
+    return case.counts and not case.varied
 
 
 def _samples(
     one: Verdict, cases: list[dict], starts: list[str], fresh: Fresh
 ) -> list[tuple[str, list[float]]]:
-    """Start and samples of each session that has the variable, oldest first."""
+    """Start and samples of each session that has the variable, oldest first.
+
+    An earlier session with a value that is not positive says nothing of later ones.
+    """
     found = [
         (start, list(value.samples))
         for start, by_place in zip(starts, cases)
         for value in (by_place[one.where].values if one.where in by_place else ())
         if value.variable == one.variable and value.unit == one.unit and value.samples
+        if by_place is cases[-1] or min(value.samples) > 0
     ]
     again = fresh.get((*one.where, one.variable), ())
     if found and one.set_aside:

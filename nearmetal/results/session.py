@@ -156,6 +156,11 @@ class Case:
         return worst(one for one in self.disturbances if not one.again)
 
     @property
+    def counts(self) -> bool:
+        """Whether its samples count: it was measured, and nothing else used the nodes."""
+        return self.measured and not self.disturbed
+
+    @property
     def key(self) -> tuple[str, str, str]:
         """Identity of the case in a baseline, for any node."""
         return self.check, self.partition, self.environ

@@ -439,10 +439,16 @@ cpus_allowed() { # into $value
     count_members
 }
 
-mpi_settings() { # variables of the environment that change what an MPI library does, into $value
+# Variables of the environment that change what an MPI library does, into $value. Those that Open MPI's mpirun sets for
+# itself are none: some of them differ from job to job.
+mpi_settings() {
     value=
     while IFS= read -r line; do
-        case $line in OMPI_MCA_*=* | MPIR_CVAR_*=* | UCX_*=*) value="$value; $line" ;; esac
+        case $line in
+            OMPI_MCA_orte_* | OMPI_MCA_prte_* | OMPI_MCA_ess=* | OMPI_MCA_ess_* | OMPI_MCA_pmix=*) ;;
+            OMPI_MCA_initial_wdir=* | OMPI_MCA_num_procs=* | OMPI_MCA_app_num=* | OMPI_MCA_shmem_RUNTIME_*) ;;
+            OMPI_MCA_*=* | MPIR_CVAR_*=* | UCX_*=*) value="$value; $line" ;;
+        esac
     done <<EOF
 $(env | sort)
 EOF

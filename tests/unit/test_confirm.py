@@ -15,6 +15,7 @@ from nearmetal.gate.confirm import Bounds
 from nearmetal.gate.session import judge_session
 from nearmetal.lab.namespaces import wait_until
 from tests.support.campaigns import campaign
+from tests.support.recorded import store
 from tests.support.said import lacking
 
 SLOWER = ("", "emulated", "mpich", "startup_latency")
@@ -116,6 +117,69 @@ def test_a_case_that_fails_is_incomplete_and_the_others_go_on(monkeypatch, known
     )
     assert verdict(report, OTHER, "startup_latency").name == "ok"
     assert all(CASE not in wanted for wanted in cluster.asked[1:])
+
+
+DISTURBED = [[1, False, ["waited", 0.4, "the ranks waited 40 % on n1"]]]
+
+
+def stored(tmp_path, *sessions: dict) -> results.Database:
+    return results.Database(store(tmp_path / "results.db", *sessions))
+
+
+def test_fresh_repeats_that_something_disturbed_neither_confirm_nor_clear(tmp_path, monkeypatch):
+    data, later = campaign(130), campaign(131)
+    later["session_info"]["nearmetal_confirms"] = data["session_info"]["uuid"]
+    for case in later["runs"][0]["testcases"]:
+        case["disturbed"] = DISTURBED
+    database = stored(tmp_path, data)
+    session = results.load_session(database)
+
+    def start(*_):
+        stored(tmp_path, later)
+        return 0, ""
+
+    monkeypatch.setattr(rerun, "_start", start)
+    found = rerun.measure(session, {CASE: Again(3)}, database, ["reframe"])
+    assert found == {CASE: "something else used the nodes: the ranks waited 40 % on n1"}
+    assert confirm.fresh_samples(session, database) == {}
+
+
+def test_a_later_round_that_stores_nothing_loses_no_verdict(monkeypatch, known):
+    cluster = Cluster(monkeypatch, known, steps=[(SLOWER, 1.2)], cv=0.08)
+    measure = cluster.measure
+
+    def once(*arguments):
+        if cluster.asked:
+            raise rerun.ConfirmError("the database is locked")
+        return measure(*arguments)
+
+    monkeypatch.setattr(rerun, "measure", once)
+    noisy = campaign(117, launches=3, cv=0.08, steps=[(SLOWER, 1.06)])
+    report, _, partial = cluster.confirm(noisy, Bounds(most=40))
+    lost = [one for one in report.verdicts if "the database is locked" in one.reason]
+    assert lost and {one.name for one in lost} == {"incomplete"} and len(partial) == 2
+    cluster.asked.append({})
+    with pytest.raises(rerun.ConfirmError, match="locked"):
+        cluster.confirm(noisy)
+
+
+def test_a_part_of_a_round_that_stores_nothing_leaves_the_others(monkeypatch, known):
+    session = parsed(campaign(123))
+    first, second, *_ = session.cases
+    session = replace(session, cases=(first, replace(second, foreign=True)))
+
+    def measured(session, part, *_):
+        if second.where in part:
+            raise rerun.ConfirmError("nothing was stored")
+        return dict.fromkeys(part, first)
+
+    monkeypatch.setattr(rerun, "_measured", measured)
+    wanted = {first.where: Again(3), second.where: Again(3)}
+    database = results.Database.of("none.db")
+    found = rerun.measure(session, wanted, database, ["reframe"])
+    assert found == {first.where: first, second.where: "nothing was stored"}
+    with pytest.raises(rerun.ConfirmError):
+        rerun.measure(session, {second.where: Again(3)}, database, ["reframe"])
 
 
 def test_a_variable_that_is_missing_does_not_loop(monkeypatch, known):

@@ -52,6 +52,14 @@ def test_other_nodes_tell_a_node_from_the_system(tmp_path, known, factor, said):
     assert results.confirmations(database, report.session) == []
 
 
+def test_other_nodes_that_were_disturbed_tell_nothing(tmp_path, known):
+    other = on(["n3", "n4"], 101, "00000100-campaign/elsewhere", steps=[(SLOWER, 1.3)])
+    for case in other["runs"][0]["testcases"]:
+        case["disturbed"] = [[1, False, ["waited", 0.4, "the ranks waited 40 % on n3"]]]
+    report, database = reported(tmp_path, known, other)
+    assert elsewhere.notes(report, known, database) == []
+
+
 def test_regressed_cases_are_measured_where_there_are_other_nodes(tmp_path, known, monkeypatch):
     asked = []
     monkeypatch.setattr(

@@ -362,6 +362,56 @@ def run(monkeypatch, capsys, tmp_path, references, *arguments, sessions):
     return (code, *capsys.readouterr())
 
 
+def test_an_error_leaves_no_clean_files_and_is_alerted(monkeypatch, capsys, tmp_path, references):
+    """Files of yesterday, and tonight ReFrame stored nothing since."""
+    files = [tmp_path / name for name in ("gate.json", "gate.xml", "gate.md", "gate.prom")]
+    forms = [f"--{form}" for form in ("json", "junit", "markdown", "openmetrics")]
+    words = [word for pair in zip(forms, map(str, files)) for word in pair]
+    told = tmp_path / "told.json"
+    words += ["--alert", f"tee {told}", "--since", "2026-11-20T00:00"]
+    for file in files:
+        file.write_text("clean")
+    for system in ((), ("--system", "lab")):
+        code, _, err = run(
+            monkeypatch,
+            capsys,
+            tmp_path,
+            references,
+            *("gate", *words, *system),
+            sessions=[campaign(115, launches=10)],
+        )
+        assert code == 2 and "since 2026-11-20" in err, err
+        assert all(file.read_text() != "clean" for file in files)
+        [judged] = json.loads(told.read_text())["judged"]
+        assert judged["word"] == "incomplete" and "since 2026" in judged["reason"]
+        told.unlink()
+
+
+def test_a_baseline_has_no_samples_that_a_confirmation_refuted(
+    monkeypatch, capsys, tmp_path, references
+):
+    """A session at +30 % on a sick node, whose fresh repeats are as ever, is added."""
+    bad = campaign(115, steps=[(SLOWER, 1.3)], launches=10)
+    fresh = campaign(116, launches=10)
+    fresh["session_info"]["nearmetal_confirms"] = bad["session_info"]["uuid"]
+    shutil.copy(references / "lab.yaml", tmp_path)
+    shutil.copy(references / "lab.launches.json", tmp_path)
+    code, out, err = run(
+        monkeypatch,
+        capsys,
+        tmp_path,
+        tmp_path,
+        *("baseline", "record", "--system", "lab", "--add"),
+        sessions=[bad, fresh],
+    )
+    assert code == 0 and "added" in out, err
+    known = baseline.load("lab", tmp_path)
+    where = ("pingpong %placement=internode", "emulated", "mpich")
+    *_, last = known.entries[where].samples["startup_latency"]
+    before = known.entries[where].samples["startup_latency"][:-1]
+    assert np.median(last) == pytest.approx(np.median(np.concatenate(before)), rel=0.05)
+
+
 def test_the_command_writes_every_form_and_its_code_says_regressed(
     monkeypatch, capsys, tmp_path, references
 ):
@@ -483,7 +533,7 @@ def test_a_partition_that_the_file_lacks_is_said_not_to_be_held(monkeypatch, cap
 
 def test_a_first_session_is_held_against_expectations_alone(monkeypatch, capsys, tmp_path):
     code, out, _ = run(monkeypatch, capsys, tmp_path, tmp_path, "gate", sessions=[campaign(111)])
-    assert not lacking(out, "no baseline", "no session before", "expectation")
+    assert not lacking(out, "no baseline", "no earlier session", "expectation")
     assert code == 2 and "24 not judged" in out  # the lab's links have no expectation
 
 

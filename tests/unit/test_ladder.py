@@ -8,7 +8,7 @@ from nearmetal import results
 from nearmetal.cli import main
 from nearmetal.commands import expect
 from nearmetal.gate import ladder
-from tests.support.campaigns import campaign
+from tests.support.campaigns import campaign, only
 from tests.support.recorded import session, store
 from tests.support.said import lacking
 
@@ -63,6 +63,19 @@ def renamed(data):
     info = data["session_info"]
     info["uuid"] = "later" + info["uuid"][5:]
     return data
+
+
+def test_cases_that_the_session_before_had_are_named(gate):
+    fewer = only(campaign(2), lambda case: case["partition"] != "emulated")
+    _, out, _ = gate(campaign(1), fewer)
+    said = " ".join(out.split())
+    assert not lacking(said, "cases of session 00000001-campaign are not in this one", "emulated")
+
+
+def test_the_session_before_is_the_newest_with_most_of_the_cases(gate):
+    one = only(campaign(2), lambda case: case["partition"] == "emulated")
+    _, out, names = gate(campaign(1), one, campaign(3))
+    assert "00000001-campaign" in out and "not judged" not in names
 
 
 def test_a_disturbed_case_is_neither_ok_nor_regressed(gate):

@@ -81,6 +81,20 @@ def test_a_session_without_native_is_no_incomplete_one(known):
     assert names(report, lambda one: relative.is_ratio(one.variable)) == {"not judged"}
 
 
+def test_another_native_partition_never_stands_in_for_the_first():
+    """All cases of the first one failed."""
+    session = parsed(104)
+    cases = [replace(case, link_class="native") for case in session.cases]
+    native = [case for case in cases if case.partition == "native"]
+    second = [replace(case, partition="native2") for case in native]
+    emulated = [replace(c, link_class="emulated") for c in cases if c.partition == "emulated"]
+    whole = replace(session, cases=(*native, *second, *emulated))
+    assert relative.native_partition(whole) == "native"
+    lost = [replace(case, failure="no node", phase="run", values=()) for case in native]
+    broken = replace(session, cases=(*lost, *second, *emulated))
+    assert relative.native_partition(broken) == "" and relative.with_ratios(broken) == broken
+
+
 def test_a_baseline_of_an_older_version_has_no_ratios(known):
     entries = {
         key: replace(

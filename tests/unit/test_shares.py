@@ -43,6 +43,18 @@ def test_a_selected_case_that_the_session_lacks_is_missed(known):
     assert ("incomplete", *lost.key) in {(one.name, *one.key) for one in report.verdicts}
 
 
+def test_a_weight_of_a_check_that_the_session_lacks_or_skipped_is_none_too_many(known):
+    whole = parsed(100)
+    session = replace(whole, cases=(), skipped=(), promised=len(whole.cases))
+    for pattern in ("pingpong", "pingpong:startup_latency"):
+        weighted = Shares.of((), [f"{pattern}=2"])
+        assert weighted.of_session(session, known) == session
+        assert Shares.of([pattern], ()).of_session(session, known).promised == len(whole.cases)
+    skipped = replace(session, skipped=(whole.cases[0].where,))
+    assert Shares.of((), ["pingpong=2"]).of_session(skipped) == skipped
+    assert "changes nothing" in Shares.of((), ["pingpong=2"]).note(None)
+
+
 def test_few_variables_find_smaller_changes():
     sessions = [parsed(number, cv=0.08) for number in range(12)]
     noisy = record.record(sessions, Baseline("lab", "lab.yaml", {}))[0]

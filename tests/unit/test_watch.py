@@ -98,6 +98,18 @@ def test_sessions_of_one_day_count_as_one(known, monkeypatch):
     assert finds(600) > 1.3 * finds(86400)
 
 
+def test_an_earlier_value_of_zero_leaves_its_session_out(known):
+    broken, *_ = earlier = [night(number) for number in range(42, 48)]
+    cases = [
+        replace(case, values=tuple(replace(one, samples=(0.0,) * 3) for one in case.values))
+        for case in broken.cases
+    ]
+    tonight = night(48)
+    found = watched(known, [replace(broken, cases=tuple(cases)), *earlier[1:]], tonight)
+    without = watched(known, earlier[1:], tonight)
+    assert found.verdicts == without.verdicts
+
+
 def test_sessions_since_the_baseline_are_those_after_its_last_one(known):
     inside = [night(number) for number in (5, 11)]
     after = [night(number) for number in (12, 13)]
