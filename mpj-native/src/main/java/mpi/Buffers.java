@@ -147,6 +147,8 @@ final class Buffers {
         };
         if (!segment.scope().isAlive())
             throw new MPIException("the arena of the buffer has been closed");
+        if (!segment.isAccessibleBy(Thread.currentThread()))
+            throw new MPIException("the arena of the buffer is confined to another thread");
         return segment;
     }
 

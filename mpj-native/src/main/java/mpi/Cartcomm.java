@@ -131,7 +131,7 @@ public class Cartcomm extends Intracomm {
         for (int i = 0; i < n; i++) Native.putInt(words + 4L * i, remain_dims[i] ? 1 : 0);
         MPIException.check(Native.call(Native.CART_SUB, handle, words, scratch.out));
         long created = Native.getHandle(scratch.out);
-        return created == Native.COMM_NULL ? null : new Cartcomm(created);
+        return created == Native.COMM_NULL ? null : from(new Cartcomm(created));
     }
 
     /**

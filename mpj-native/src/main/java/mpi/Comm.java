@@ -146,10 +146,15 @@ public class Comm implements Cloneable {
         return Native.getHandle(scratch.out);
     }
 
+    /** Gives a communicator that is made from this one its error handler. */
+    final <T extends Comm> T from(T made) throws MPIException {
+        made.Errhandler_set(errhandler); // not all libraries do
+        return made;
+    }
+
     /** Takes over what a duplicate has of its original. */
-    final <T extends Comm> T like(T copy) {
-        Comm other = copy;
-        other.errhandler = errhandler;
+    final <T extends Comm> T like(T copy) throws MPIException {
+        Comm other = from(copy);
         if (attributes != null) other.attributes = new HashMap<>(attributes);
         return copy;
     }
@@ -383,7 +388,8 @@ public class Comm implements Cloneable {
             Native.RECV, memory, elements, datatype.handle, source, tag, handle, scratch.status));
         long bytes = Status.bytes(scratch.status, scratch);
         if (elements > 0 && memory == scratch.receive(0))
-            Buffers.unpack(buf, offset, bytes / datatype.bytes, datatype, memory);
+            Buffers.unpack(
+                buf, offset, Math.min(bytes / datatype.bytes, elements), datatype, memory);
         Reference.reachabilityFence(buf);
         return Status.of(scratch.status, bytes);
     }
@@ -468,7 +474,8 @@ public class Comm implements Cloneable {
             to, room, recvtype.handle, source, recvtag, handle, scratch.status));
         long bytes = Status.bytes(scratch.status, scratch);
         if (room > 0 && to == scratch.receive(0))
-            Buffers.unpack(recvbuf, recvoffset, bytes / recvtype.bytes, recvtype, to);
+            Buffers.unpack(
+                recvbuf, recvoffset, Math.min(bytes / recvtype.bytes, room), recvtype, to);
         Reference.reachabilityFence(sendbuf);
         Reference.reachabilityFence(recvbuf);
         return Status.of(scratch.status, bytes);
@@ -502,7 +509,8 @@ public class Comm implements Cloneable {
         scratch.received(Native.call(Native.SENDRECV, from, elements, datatype.handle, dest,
             sendtag, to, elements, datatype.handle, source, recvtag, handle, scratch.status));
         long bytes = Status.bytes(scratch.status, scratch);
-        if (elements > 0) Buffers.unpack(buf, offset, bytes / datatype.bytes, datatype, to);
+        if (elements > 0)
+            Buffers.unpack(buf, offset, Math.min(bytes / datatype.bytes, elements), datatype, to);
         return Status.of(scratch.status, bytes);
     }
 
@@ -873,6 +881,6 @@ public class Comm implements Cloneable {
             throw new MPIException("the tag " + tag + " is not from 0 to " + MPI.mostTag);
         MPIException.check(Native.call(Native.INTERCOMM_CREATE, local_comm.handle, local_leader,
             handle, remote_leader, tag, scratch.out));
-        return new Intercomm(Native.getHandle(scratch.out));
+        return local_comm.from(new Intercomm(Native.getHandle(scratch.out)));
     }
 }

@@ -55,7 +55,7 @@ public class Datatype {
     /** One run of `extent` elements, so that items follow each other without gaps. */
     final boolean plain;
     private final boolean basic;
-    private boolean committed;
+    private boolean committed, freed;
     private long item;
 
     /** A basic type of so many elements. */
@@ -119,6 +119,7 @@ public class Datatype {
         /** Adds `count` items of a type that follow each other, the first at `offset`. */
         void add(Datatype type, long offset, int count) throws MPIException {
             if (type == null) throw new MPIException("the old datatype is null");
+            type.notFreed();
             if (count < 0) throw new MPIException("the block length " + count + " is negative");
             if (count == 0) return;
             if (type.kind == Kind.LB || type.kind == Kind.UB) {
@@ -323,14 +324,20 @@ public class Datatype {
     }
 
     /** Makes the type ready for messages. */
-    public void Commit() {
+    public void Commit() throws MPIException {
+        notFreed();
         committed = true;
+    }
+
+    private void notFreed() throws MPIException {
+        if (freed) throw new MPIException("the datatype has been freed");
     }
 
     /** Ends the use of a derived type. Messages under way are not affected. */
     public synchronized void Free() throws MPIException {
         if (basic) throw new MPIException("a basic datatype cannot be freed");
-        committed = false;
+        notFreed();
+        freed = true;
         if (item == 0) return;
         MPI.enter();
         Op.forget(item);
@@ -347,8 +354,8 @@ public class Datatype {
 
     static Datatype usable(Datatype type) throws MPIException {
         if (type == null) throw new MPIException("the datatype is null");
-        if (!type.committed)
-            throw new MPIException("the datatype is not committed, or has been freed");
+        type.notFreed();
+        if (!type.committed) throw new MPIException("the datatype is not committed");
         if (type.kind == Kind.LB || type.kind == Kind.UB)
             throw new MPIException("the datatype is only a marker for bounds");
         return type;

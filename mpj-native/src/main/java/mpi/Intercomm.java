@@ -32,6 +32,6 @@ public class Intercomm extends Comm {
     public Intracomm Merge(boolean high) throws MPIException {
         Scratch scratch = enter();
         MPIException.check(Native.call(Native.INTERCOMM_MERGE, handle, high ? 1 : 0, scratch.out));
-        return new Intracomm(Native.getHandle(scratch.out));
+        return from(new Intracomm(Native.getHandle(scratch.out)));
     }
 }

@@ -24,7 +24,7 @@ public class Intracomm extends Comm {
     /* ---- other communicators */
 
     private Intracomm orNull(long handle) throws MPIException {
-        return handle == Native.COMM_NULL ? null : new Intracomm(handle);
+        return handle == Native.COMM_NULL ? null : from(new Intracomm(handle));
     }
 
     /**
@@ -70,7 +70,7 @@ public class Intracomm extends Comm {
         MPIException.check(Native.call(Native.CART_CREATE, handle, dims.length, words,
             words + 4L * dims.length, reorder ? 1 : 0, scratch.out));
         long created = Native.getHandle(scratch.out);
-        return created == Native.COMM_NULL ? null : new Cartcomm(created);
+        return created == Native.COMM_NULL ? null : from(new Cartcomm(created));
     }
 
     /**
@@ -89,7 +89,7 @@ public class Intracomm extends Comm {
         MPIException.check(Native.call(Native.GRAPH_CREATE, handle, index.length, words,
             words + 4L * index.length, reorder ? 1 : 0, scratch.out));
         long created = Native.getHandle(scratch.out);
-        return created == Native.COMM_NULL ? null : new Graphcomm(created);
+        return created == Native.COMM_NULL ? null : from(new Graphcomm(created));
     }
 
     /* ---- what the operations share */
@@ -118,6 +118,11 @@ public class Intracomm extends Comm {
             if (written) Buffers.checkWritable(buf, start, counts[r], type);
             else Buffers.check(buf, start, counts[r], type);
         }
+    }
+
+    /** The program may change its own arrays while they are checked and used. */
+    private static int[] copy(int[] values) {
+        return values == null ? null : values.clone();
     }
 
     private static int at(int offset, int displacement, Datatype type) throws MPIException {
@@ -308,6 +313,8 @@ public class Intracomm extends Comm {
     public void Gatherv(Object sendbuf, int sendoffset, int sendcount, Datatype sendtype,
         Object recvbuf, int recvoffset, int[] recvcounts, int[] displs, Datatype recvtype, int root)
         throws MPIException {
+        recvcounts = copy(recvcounts);
+        displs = copy(displs);
         Scratch scratch = enter();
         requireRank(root, "root");
         boolean receives = Rank() == root;
@@ -389,6 +396,8 @@ public class Intracomm extends Comm {
     public void Scatterv(Object sendbuf, int sendoffset, int[] sendcounts, int[] displs,
         Datatype sendtype, Object recvbuf, int recvoffset, int recvcount, Datatype recvtype,
         int root) throws MPIException {
+        sendcounts = copy(sendcounts);
+        displs = copy(displs);
         Scratch scratch = enter();
         requireRank(root, "root");
         boolean sends = Rank() == root;
@@ -462,6 +471,8 @@ public class Intracomm extends Comm {
     public void Allgatherv(Object sendbuf, int sendoffset, int sendcount, Datatype sendtype,
         Object recvbuf, int recvoffset, int[] recvcounts, int[] displs, Datatype recvtype)
         throws MPIException {
+        recvcounts = copy(recvcounts);
+        displs = copy(displs);
         Scratch scratch = enter();
         int sent = Buffers.check(sendbuf, sendoffset, sendcount, sendtype);
         checkParts(recvbuf, recvoffset, recvcounts, displs, recvtype, true);
@@ -534,6 +545,10 @@ public class Intracomm extends Comm {
     public void Alltoallv(Object sendbuf, int sendoffset, int[] sendcounts, int[] sdispls,
         Datatype sendtype, Object recvbuf, int recvoffset, int[] recvcounts, int[] rdispls,
         Datatype recvtype) throws MPIException {
+        sendcounts = copy(sendcounts);
+        sdispls = copy(sdispls);
+        recvcounts = copy(recvcounts);
+        rdispls = copy(rdispls);
         Scratch scratch = enter();
         checkParts(sendbuf, sendoffset, sendcounts, sdispls, sendtype, false);
         checkParts(recvbuf, recvoffset, recvcounts, rdispls, recvtype, true);
@@ -591,9 +606,8 @@ public class Intracomm extends Comm {
         long operation = op.handleFor(datatype), type = op.typeOf(datatype);
         long from = Buffers.source(sendbuf, sendoffset, count, elements, datatype, scratch);
         long to = receives ? Buffers.target(recvbuf, recvoffset, elements, datatype, scratch) : 0;
-        MPIException.check(Native.call(
+        op.check(Native.call(
             Native.REDUCE, from, to, op.countOf(datatype, count), type, operation, root, handle));
-        op.rethrow();
         if (receives) deliver(recvbuf, recvoffset, elements, datatype, to, scratch);
         Reference.reachabilityFence(sendbuf);
     }
@@ -647,9 +661,8 @@ public class Intracomm extends Comm {
         long operation = op.handleFor(datatype), type = op.typeOf(datatype);
         long from = Buffers.source(sendbuf, sendoffset, count, elements, datatype, scratch);
         long to = Buffers.target(recvbuf, recvoffset, elements, datatype, scratch);
-        MPIException.check(
+        op.check(
             Native.call(function, from, to, op.countOf(datatype, count), type, operation, handle));
-        op.rethrow();
         deliver(recvbuf, recvoffset, elements, datatype, to, scratch);
         Reference.reachabilityFence(sendbuf);
     }
@@ -667,6 +680,7 @@ public class Intracomm extends Comm {
      */
     public void Reduce_scatter(Object sendbuf, int sendoffset, Object recvbuf, int recvoffset,
         int[] recvcounts, Datatype datatype, Op op) throws MPIException {
+        recvcounts = copy(recvcounts);
         Scratch scratch = enter();
         int ranks = Size();
         Datatype.usable(datatype);
@@ -694,9 +708,7 @@ public class Intracomm extends Comm {
             Native.putInt(words + 4L * r, op.countOf(datatype, recvcounts[r]));
         long from = Buffers.source(sendbuf, sendoffset, count, elements, datatype, scratch);
         long to = Buffers.target(recvbuf, recvoffset, room, datatype, scratch);
-        MPIException.check(
-            Native.call(Native.REDUCE_SCATTER, from, to, words, type, operation, handle));
-        op.rethrow();
+        op.check(Native.call(Native.REDUCE_SCATTER, from, to, words, type, operation, handle));
         deliver(recvbuf, recvoffset, room, datatype, to, scratch);
         Reference.reachabilityFence(sendbuf);
     }

@@ -88,7 +88,7 @@ public class MPI {
 
     static int mostTag;
 
-    private static final int BEFORE = 0, RUNNING = 1, AFTER = 2;
+    private static final int BEFORE = 0, STARTING = 1, RUNNING = 2, AFTER = 3;
     private static volatile int state = BEFORE;
     private static int provided;
     /** The only thread that may call MPI; null where all may. */
@@ -99,11 +99,16 @@ public class MPI {
 
     /** Throws unless MPI is running and this thread may use it. */
     static void enter() throws MPIException {
-        if (state != RUNNING)
-            throw new MPIException(
-                state == BEFORE ? "MPI.Init has not been called" : "MPI.Finalize has been called");
+        if (state != RUNNING) refuse();
         if (only != null && Thread.currentThread() != only)
             throw new MPIException("the MPI library allows calls from the thread of MPI.Init only");
+    }
+
+    /** Throws unless this thread is in MPI.Init. */
+    private static void refuse() throws MPIException {
+        if (state == BEFORE) throw new MPIException("MPI.Init has not been called");
+        if (state == AFTER) throw new MPIException("MPI.Finalize has been called");
+        if (!Thread.holdsLock(MPI.class)) throw new MPIException("MPI.Init has not returned yet");
     }
 
     /**
@@ -119,7 +124,7 @@ public class MPI {
         MPIException.check(Native.call(Native.INIT_THREAD, 0, 0, wantedThreads(), scratch.out));
         provided = Native.getInt(scratch.out);
         if (provided < THREAD_SERIALIZED) only = Thread.currentThread();
-        state = RUNNING;
+        state = STARTING;
         long world = Native.ABI.handle("COMM_WORLD"), self = Native.ABI.handle("COMM_SELF");
         for (long comm : new long[] {world, self})
             MPIException.check(Native.call(Native.SET_ERRHANDLER, comm, ERRORS_RETURN.handle));
@@ -129,6 +134,7 @@ public class MPI {
         mostTag = most == null ? 32767 : (Integer) most;
         // For programs that are written for any library of this interface.
         System.setProperty("mpi.library.version", "mpj-native over " + Get_library_version());
+        state = RUNNING; // last: other threads may wait for it
         return args;
     }
 
@@ -153,7 +159,7 @@ public class MPI {
 
     /** {@return whether {@link #Init} has been called} */
     public static boolean Initialized() {
-        return state != BEFORE;
+        return state >= RUNNING;
     }
 
     /** {@return whether {@link #Finalize} has been called} */

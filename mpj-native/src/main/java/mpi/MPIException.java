@@ -10,10 +10,12 @@ public class MPIException extends RuntimeException {
     private static final long serialVersionUID = 1;
     /** The native library's error code; -1 where no native call was made. */
     private final int code;
+    /** The standard's class of the error; -1 where no native call was made. */
+    private final int errorClass;
 
     /** An error without a message. */
     public MPIException() {
-        code = -1;
+        code = errorClass = -1;
     }
 
     /**
@@ -23,7 +25,7 @@ public class MPIException extends RuntimeException {
      */
     public MPIException(String message) {
         super(message);
-        code = -1;
+        code = errorClass = -1;
     }
 
     /**
@@ -33,17 +35,18 @@ public class MPIException extends RuntimeException {
      */
     public MPIException(Throwable cause) {
         super(cause);
-        code = -1;
+        code = errorClass = -1;
     }
 
     MPIException(String message, Throwable cause) {
         super(message, cause);
-        code = -1;
+        code = errorClass = -1;
     }
 
-    private MPIException(int code, String message) {
+    private MPIException(int code, int errorClass, String message) {
         super(message);
         this.code = code;
+        this.errorClass = errorClass;
     }
 
     /** Throws what a native call returned, unless that is success. */
@@ -57,16 +60,17 @@ public class MPIException extends RuntimeException {
         int failed = Native.call(Native.ERROR_STRING, code, text, length);
         String said = failed != 0 ? "error " + code + " of the MPI library"
                                   : Native.string(text, Native.getInt(length));
-        MPIException error = new MPIException(code, said);
+        int errorClass =
+            Native.call(Native.ERROR_CLASS, code, length) == 0 ? Native.getInt(length) : code;
         // MPICH 5.0.2 names another class in the text of its libmpi_abi.
-        if (error.Get_error_class() == Native.ERR_TRUNCATE && !said.contains("runcated"))
-            return new MPIException(code, "the message was truncated: " + said);
-        return error;
+        if (errorClass == Native.ERR_TRUNCATE && !said.contains("runcated"))
+            said = "the message was truncated: " + said;
+        return new MPIException(code, errorClass, said);
     }
 
     /** What the native library would say of a message that is too long for its buffer. */
     static MPIException truncated(long bytes, long room) {
-        return new MPIException(Native.ERR_TRUNCATE,
+        return new MPIException(Native.ERR_TRUNCATE, Native.ERR_TRUNCATE,
             "the message was truncated: it has " + bytes + " bytes, and the buffer " + room);
     }
 
@@ -82,8 +86,6 @@ public class MPIException extends RuntimeException {
      * {@return the standard's class of the error; -1 for an error found before a native call}
      */
     public int Get_error_class() {
-        if (code < 0) return -1;
-        long out = Scratch.get().out;
-        return Native.call(Native.ERROR_CLASS, code, out) == 0 ? Native.getInt(out) : code;
+        return errorClass;
     }
 }

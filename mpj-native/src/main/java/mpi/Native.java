@@ -174,7 +174,8 @@ final class Native {
      * Whether the library may write a long message past the end of a shorter buffer: Open MPI to
      * 5.0.11 does so from its eager limit on, within a node.
      */
-    static final boolean OVERRUNS = SYMBOLS != null && version(SYMBOLS).contains("Open MPI");
+    static final boolean OVERRUNS =
+        ABI instanceof Abi.OpenMpi || SYMBOLS != null && version(SYMBOLS).contains("Open MPI");
 
     private Native() {}
 
@@ -242,8 +243,12 @@ final class Native {
             throw new Abi.Unusable("it has no function MPI_Init_thread, so it is no MPI library");
         // By its name, as the standard's interface comes with a library of its own. That library
         // may depend on the implementation's, whose symbols are then found too.
-        if (Path.of(library).getFileName().toString().startsWith("libmpi_abi"))
+        if (Path.of(library).getFileName().toString().startsWith("libmpi_abi")) {
+            if (symbols.find("MPI_Abi_get_version").isEmpty())
+                throw new Abi.Unusable("its interface is older than MPI 5.0, and has other "
+                    + "constants. Take the MPI library that it belongs to");
             return new Abi.Standard();
+        }
         if (symbols.find("ompi_mpi_comm_world").isPresent()) return new Abi.OpenMpi(symbols);
         String version = version(symbols);
         for (String known : List.of("MPICH", "Intel", "MVAPICH", "CRAY"))

@@ -40,10 +40,12 @@ final class Objects {
             int[] places = places(offset, count, type);
             stream.writeInt(places.length);
             for (int place : places) stream.writeObject(((Object[]) buf)[place]);
-        } catch (IOException | RuntimeException error) {
+            stream.flush();
+            return bytes.toByteArray();
+        } catch (IOException | RuntimeException | StackOverflowError | OutOfMemoryError
+            | LinkageError error) {
             throw new MPIException("the objects cannot be serialized: " + error, error);
         }
-        return bytes.toByteArray();
     }
 
     /** Finds classes where the program's are, which need not be where this library's are. */
@@ -78,7 +80,8 @@ final class Objects {
             return objects;
         } catch (MPIException known) {
             throw known;
-        } catch (IOException | ClassNotFoundException | RuntimeException error) {
+        } catch (IOException | ClassNotFoundException | RuntimeException | StackOverflowError
+            | OutOfMemoryError | LinkageError error) {
             throw new MPIException("the objects of a message cannot be read: " + error, error);
         }
     }
@@ -210,7 +213,23 @@ final class Objects {
     }
 
     private static final String ELSEWHERE =
-        "another rank cannot serialize its objects, or the message would be too long there";
+        "another rank cannot serialize its objects, or has no memory for those of others";
+
+    /** Throws on all ranks, where one has a failure. */
+    private static void agree(Intracomm comm, MPIException failure) throws MPIException {
+        int[] failed = {failure == null ? 0 : 1};
+        comm.Allreduce(failed, 0, failed, 0, 1, MPI.INT, MPI.MAX);
+        if (failure != null) throw failure;
+        if (failed[0] != 0) throw new MPIException(ELSEWHERE);
+    }
+
+    private static byte[] allocate(int bytes) throws MPIException {
+        try {
+            return new byte[bytes];
+        } catch (OutOfMemoryError error) {
+            throw new MPIException("no memory for " + bytes + " bytes of objects", error);
+        }
+    }
 
     /**
      * Sends bytes to each rank and returns those from each. Throws on all ranks where one fails.
@@ -225,7 +244,7 @@ final class Objects {
             byte[][] messages = serialized.messages();
             for (int r = 0; r < ranks; r++)
                 counts[r] = messages[r] == null ? 0 : messages[r].length;
-            all = new byte[starts(counts, starts)];
+            all = allocate(starts(counts, starts));
             for (int r = 0; r < ranks; r++)
                 if (counts[r] > 0) System.arraycopy(messages[r], 0, all, starts[r], counts[r]);
         } catch (MPIException error) {
@@ -234,14 +253,11 @@ final class Objects {
         }
         comm.Alltoall(counts, 0, 1, MPI.INT, from, 0, 1, MPI.INT);
         try {
-            got = new byte[starts(from, fromStarts)];
+            got = allocate(starts(from, fromStarts));
         } catch (MPIException error) {
             failure = error;
         }
-        int[] failed = {failure == null ? 0 : 1};
-        comm.Allreduce(failed, 0, failed, 0, 1, MPI.INT, MPI.MAX);
-        if (failure != null) throw failure;
-        if (failed[0] != 0) throw new MPIException(ELSEWHERE);
+        agree(comm, failure);
         comm.Alltoallv(all, 0, counts, starts, MPI.BYTE, got, 0, from, fromStarts, MPI.BYTE);
         return split(got, from, fromStarts);
     }
@@ -267,8 +283,8 @@ final class Objects {
     private static byte[][] gather(Intracomm comm, Object buf, int offset, int count, Datatype type)
         throws MPIException {
         int ranks = comm.Size();
-        int[] mine = {-1}, counts = new int[ranks], starts = new int[ranks];
-        byte[] message = {};
+        int[] mine = {0}, counts = new int[ranks], starts = new int[ranks];
+        byte[] message = {}, all = {};
         MPIException failure = null;
         try {
             message = bytes(buf, offset, count, type);
@@ -277,10 +293,12 @@ final class Objects {
             failure = error;
         }
         comm.Allgather(mine, 0, 1, MPI.INT, counts, 0, 1, MPI.INT);
-        if (failure != null) throw failure;
-        for (int bytes : counts)
-            if (bytes < 0) throw new MPIException(ELSEWHERE);
-        byte[] all = new byte[starts(counts, starts)];
+        try {
+            all = allocate(starts(counts, starts));
+        } catch (MPIException error) {
+            failure = error;
+        }
+        agree(comm, failure);
         comm.Allgatherv(message, 0, mine[0], MPI.BYTE, all, 0, counts, starts, MPI.BYTE);
         return split(all, counts, starts);
     }
@@ -288,7 +306,7 @@ final class Objects {
     static void bcast(Intracomm comm, Object buf, int offset, int count, Datatype type, int root)
         throws MPIException {
         boolean sends = comm.Rank() == root;
-        int[] length = {-1};
+        int[] length = {0};
         byte[] message = {};
         MPIException failure = null;
         try {
@@ -300,9 +318,12 @@ final class Objects {
             failure = error;
         }
         comm.Bcast(length, 0, 1, MPI.INT, root);
-        if (failure != null) throw failure;
-        if (length[0] < 0) throw new MPIException(ELSEWHERE);
-        if (!sends) message = new byte[length[0]];
+        try {
+            if (!sends) message = allocate(length[0]);
+        } catch (MPIException error) {
+            failure = error;
+        }
+        agree(comm, failure);
         comm.Bcast(message, 0, length[0], MPI.BYTE, root);
         if (!sends) store(message, buf, offset, count, type);
     }

@@ -58,12 +58,17 @@ public class Op {
     public synchronized void Free() throws MPIException {
         MPI.enter();
         if (!name.isEmpty()) throw new MPIException("a predefined operation cannot be freed");
+        notFreed();
         freed = true;
         if (called == 0) return;
         Scratch scratch = Scratch.get();
         Native.putHandle(scratch.out, called);
         MPIException.check(Native.call(Native.OP_FREE, scratch.out));
         called = 0;
+    }
+
+    private void notFreed() throws MPIException {
+        if (freed) throw new MPIException("the operation has been freed");
     }
 
     /**
@@ -118,13 +123,16 @@ public class Op {
                 throw new MPIException(name + " is not defined for BOOLEAN");
             if (logical && (type.kind == Datatype.Kind.FLOAT || type.kind == Datatype.Kind.DOUBLE))
                 throw new MPIException(name + " is not defined for " + type.kind);
+            // The native type of BOOLEAN has the logical operations alone, which do the same.
+            if (type.kind == Datatype.Kind.BOOLEAN && name.startsWith("B"))
+                return Native.ABI.handle("L" + name.substring(1));
             return handle;
         }
         return upcalled();
     }
 
     private long upcalled() throws MPIException {
-        if (freed) throw new MPIException("the operation has been freed");
+        notFreed();
         if (called != 0) return called;
         try {
             MethodHandle method = Native.lookup().findVirtual(Caller.class, "call",
@@ -188,7 +196,8 @@ public class Op {
             type.last + Math.max(0, shift) + start(type, count), "elements of the items");
     }
 
-    void requireObjects() throws MPIException {
+    synchronized void requireObjects() throws MPIException {
+        notFreed();
         if (!name.isEmpty())
             throw new MPIException(name + " is not defined for objects: give an Op of your own");
     }
@@ -197,16 +206,19 @@ public class Op {
     void apply(Object in, Object inout, int count, Datatype type) throws MPIException {
         try {
             function.Call(in, 0, inout, 0, count, type);
-        } catch (RuntimeException thrown) {
+        } catch (Exception | StackOverflowError | LinkageError thrown) {
             throw new MPIException("the operation's function threw " + thrown, thrown);
         }
     }
 
-    /** Throws what the function threw in the native call that has returned. */
-    void rethrow() throws MPIException {
+    /** Throws what the function threw in the native call that has returned, else its error. */
+    void check(int code) throws MPIException {
         Caller called = caller;
-        if (called == null || called.failure == null) return;
-        Throwable thrown = called.failure;
+        Throwable thrown = called == null ? null : called.failure;
+        if (thrown == null) {
+            MPIException.check(code);
+            return;
+        }
         called.failure = null;
         throw new MPIException("the operation's function threw " + thrown, thrown);
     }

@@ -2,6 +2,7 @@
 package mpi;
 
 import java.nio.Buffer;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.IntUnaryOperator;
 
 /**
@@ -24,6 +25,9 @@ public class Request {
     final boolean staged;
     boolean active = true;
     private volatile boolean cancelled;
+    /** The last call for several requests, of which this was one. */
+    private long call;
+    private static final AtomicLong CALLS = new AtomicLong();
 
     // Requests of buffers in place are listed, so that a buffer outlives its message even if the
     // program drops both.
@@ -81,11 +85,15 @@ public class Request {
 
     /** Gives back the memory; the native library does not use it any more. */
     void release() {
-        if (memory == 0) return;
+        long place;
+        synchronized (this) { // also where a program completes a request twice at once
+            place = memory;
+            memory = 0;
+        }
+        if (place == 0) return;
         if (room != null) room.give();
-        else if (staged) Pool.give(memory, (long) elements * type.bytes);
+        else if (staged) Pool.give(place, (long) elements * type.bytes);
         else unlist();
-        memory = 0;
     }
 
     /** Whether the native library knows nothing of the request yet. */
@@ -221,10 +229,18 @@ public class Request {
     }
 
     /** Writes the handles of all requests to native memory. */
-    private static void put(Request[] requests, long address) {
-        for (int i = 0; i < requests.length; i++)
-            Native.putHandle(address + (long) i * Native.HANDLE_BYTES,
-                requests[i] == null ? Native.REQUEST_NULL : requests[i].handle);
+    private static void put(Request[] requests, long address) throws MPIException {
+        long call = CALLS.incrementAndGet();
+        for (int i = 0; i < requests.length; i++) {
+            Request request = requests[i];
+            long handle = request == null ? Native.REQUEST_NULL : request.handle;
+            if (handle != Native.REQUEST_NULL) {
+                if (request.call == call)
+                    throw new MPIException("request " + i + " is in the array twice");
+                request.call = call;
+            }
+            Native.putHandle(address + (long) i * Native.HANDLE_BYTES, handle);
+        }
     }
 
     private static void clear(long statuses, int n) {

@@ -23,7 +23,9 @@ import java.util.stream.Stream;
  */
 final class Room {
     private static final long READ_WRITE = 3, PRIVATE_ANONYMOUS_NORESERVE = 0x4022;
-    private static final long DONTNEED = 4;
+    private static final long DONTNEED = 4, NOHUGEPAGE = 15;
+    /** A shorter room gets no large page, which the system may give it for its first byte. */
+    private static final long LARGE_PAGE = 1 << 21;
     private static final long PAGE = 4096;
     /** Address space for all rooms. Each gets a part of what is left. */
     private static final long MOST = 1L << 44;
@@ -45,7 +47,10 @@ final class Room {
         this.bytes = bytes;
         all = reserve(bytes);
         address = map(all);
-        if (address != -1) return;
+        if (address != -1) {
+            if (bytes < LARGE_PAGE) advise(NOHUGEPAGE);
+            return;
+        }
         release(all);
         throw new OutOfMemoryError("no native memory for a message of " + bytes + " bytes");
     }
@@ -100,8 +105,12 @@ final class Room {
 
     /** After a too long message: returns to the system what it took. */
     void discard() {
+        advise(DONTNEED);
+    }
+
+    private void advise(long what) {
         try {
-            long ignored = (long) MADVISE.invokeExact(address, all, DONTNEED);
+            long ignored = (long) MADVISE.invokeExact(address, all, what);
         } catch (Throwable thrown) {
             throw Native.broken(thrown);
         }

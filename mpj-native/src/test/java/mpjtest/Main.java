@@ -16,9 +16,10 @@ import mpi.MPIException;
  * run each test; rank 0 prints a line for each. The exit status is 1 if any failed.
  */
 public final class Main {
-    private static final List<Class<?>> CLASSES = List.of(MessagesTest.class, RequestsTest.class,
-        DatatypesTest.class, CollectivesTest.class, ReductionsTest.class, GroupsTest.class,
-        TopologiesTest.class, ObjectsTest.class, ErrorsTest.class, ThreadsTest.class);
+    private static final List<Class<?>> CLASSES =
+        List.of(MessagesTest.class, RequestsTest.class, DatatypesTest.class, CollectivesTest.class,
+            ReductionsTest.class, GroupsTest.class, TopologiesTest.class, ObjectsTest.class,
+            ErrorsTest.class, EdgesTest.class, ThreadsTest.class);
 
     static Intracomm world;
     static int rank, ranks;

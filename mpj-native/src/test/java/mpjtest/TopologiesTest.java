@@ -63,6 +63,52 @@ public final class TopologiesTest {
             () -> world.Create_cart(new int[] {1}, new boolean[2], false));
     }
 
+    /** Two dimensions, of which the second is periodic: each rank meets its neighbours. */
+    public static void grid() throws MPIException {
+        int[] dims = new int[2];
+        Cartcomm.Dims_create(ranks, dims);
+        Cartcomm grid = world.Create_cart(dims, new boolean[] {false, true}, true);
+        int me = grid.Rank(); // it may be another one than in the world
+        for (int r = 0; r < ranks; r++) same(r, grid.Rank(grid.Coords(r)));
+        int[] here = grid.Coords(me);
+        same(grid.Rank(new int[] {here[0], dims[1] - 1}), grid.Rank(new int[] {here[0], -1}));
+        for (int direction = 0; direction < 2; direction++)
+            for (int by : new int[] {1, -1, 2, 0, dims[0]}) {
+                ShiftParms shift = grid.Shift(direction, by);
+                same(neighbour(grid, dims, here, direction, by), shift.rank_dest);
+                same(neighbour(grid, dims, here, direction, -by), shift.rank_source);
+                int[] got = {-1};
+                grid.Sendrecv(new int[] {me}, 0, 1, MPI.INT, shift.rank_dest, 1, got, 0, 1, MPI.INT,
+                    shift.rank_source, 1);
+                same(shift.rank_source == MPI.PROC_NULL ? -1 : shift.rank_source, got[0]);
+            }
+        Cartcomm point = grid.Sub(new boolean[2]); // Open MPI gives most ranks null
+        holds(point == null || point.Size() == 1, "no dimension is left");
+        same(dims[1], grid.Sub(new boolean[] {false, true}).Size());
+        int place = grid.Map(new int[] {1}, new boolean[1]);
+        same(me == 0 ? 0 : MPI.UNDEFINED, place);
+    }
+
+    private static int neighbour(Cartcomm grid, int[] dims, int[] here, int direction, int by)
+        throws MPIException {
+        int[] there = here.clone();
+        there[direction] += by;
+        boolean outside = there[0] < 0 || there[0] >= dims[0];
+        return outside ? MPI.PROC_NULL : grid.Rank(there);
+    }
+
+    /** Edges in one direction, two of them to the same node, and a node without any. */
+    public static void unevenGraph() throws MPIException {
+        int[] index = new int[ranks], edges = new int[2 * (ranks - 1)];
+        for (int r = 1; r < ranks; r++) {
+            index[r] = 2 * r;
+            edges[2 * r - 2] = edges[2 * r - 1] = r - 1;
+        }
+        Graphcomm graph = world.Create_graph(index, edges, false);
+        same(0, graph.Neighbours(0).length);
+        for (int r = 1; r < ranks; r++) same(new int[] {r - 1, r - 1}, graph.Neighbours(r));
+    }
+
     public static void ranksOutsideGetNull() throws MPIException {
         Cartcomm one = world.Create_cart(new int[] {1}, new boolean[1], false);
         same(rank == 0, one != null);
