@@ -312,8 +312,9 @@ public final class EdgesTest {
         Request receive = world.Irecv(to, 0, 1, MPI.INT, previous(world), 4);
         world.Send(new int[] {rank}, 0, 1, MPI.INT, next(world), 4);
         // Messages of one pair keep their order: when this one is here, so is the other.
-        world.Send(new int[] {0}, 0, 1, MPI.INT, next(world), 5);
+        Request send = world.Isend(new int[] {0}, 0, 1, MPI.INT, next(world), 5);
         world.Recv(new int[1], 0, 1, MPI.INT, previous(world), 5);
+        send.Wait();
         receive.Cancel();
         Status status = receive.Wait();
         holds(!status.Test_cancelled(), "the message had arrived");
