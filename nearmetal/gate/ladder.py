@@ -62,8 +62,8 @@ def _notes(session: Session, before: Session | None) -> Iterable[str]:
     option = foreign.repeats(plan.LEVEL_REPEATS, session.cases)
     if before is None:
         yield (
-            "no baseline, and no earlier session to compare with: judged against expectations alone. The "
-            "next session is compared with this one"
+            "no baseline, and no earlier session to compare with: judged against expectations "
+            "alone. The next session is compared with this one"
         )
     else:
         yield (
