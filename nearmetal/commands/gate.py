@@ -175,6 +175,5 @@ def _moved_since(
         point
         for point in found
         if point.session in later
-        or point.creeps
-        and (point.check, point.partition, point.environ) in judged
+        or (point.creeps and (point.check, point.partition, point.environ) in judged)
     ]
