@@ -6,6 +6,8 @@ Choose both before a look at the values, and keep them: who selects the variable
 finds too many.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -33,7 +35,7 @@ class Shares:
     weights: Mapping[str, float] = field(default_factory=dict)  #: pattern -> weight; else 1
 
     @classmethod
-    def of(cls, only: Iterable[str], weights: Iterable[str]) -> "Shares":
+    def of(cls, only: Iterable[str], weights: Iterable[str]) -> Shares:
         """From the options' words; a weight is `PATTERN=NUMBER`. Raises SharesError."""
         found = {}
         for text in weights:
