@@ -78,15 +78,12 @@ def since_baseline(session: Session, known: baseline.Baseline, database: Databas
 
     Cases that were measured again have their fresh samples alone.
     """
-    past: list[Session] = []
-    again: dict[str, list[Session]] = {}
-    for one in results.sessions(database, kinds=("campaign", "confirmation")):
-        if one.kind == "confirmation":
-            again.setdefault(one.confirms, []).append(one)
-        elif one.system == session.system and one.order <= session.order:
-            past.append(one)
-    later = watch.since(known, past)
-    return [confirm.with_fresh(one, again.get(one.uuid, [])) for one in later]
+    past = [
+        one
+        for one in results.sessions(database)
+        if one.system == session.system and one.order <= session.order
+    ]
+    return confirm.with_confirmations(watch.since(known, past), database)
 
 
 @dataclass(frozen=True)

@@ -61,3 +61,12 @@ def only(data: dict, chosen) -> dict:
     data = copy.deepcopy(data)
     data["runs"][0]["testcases"] = [case for case in data["runs"][0]["testcases"] if chosen(case)]
     return data
+
+
+def disturbed(cases: list[dict], node: str = "n1", again: bool = False) -> None:
+    """Note in stored cases that something else used a node in the first repeat.
+
+    :arg again: the repeat ran again, so that its sample does not count.
+    """
+    for case in cases:
+        case["disturbed"] = [[1, again, ["waited", 0.4, f"the ranks waited 40 % on {node}"]]]

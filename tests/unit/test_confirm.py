@@ -14,7 +14,7 @@ from nearmetal.gate.baseline import Baseline
 from nearmetal.gate.confirm import Bounds
 from nearmetal.gate.session import judge_session
 from nearmetal.lab.namespaces import wait_until
-from tests.support.campaigns import campaign
+from tests.support.campaigns import campaign, disturbed
 from tests.support.recorded import store
 from tests.support.said import lacking
 
@@ -119,9 +119,6 @@ def test_a_case_that_fails_is_incomplete_and_the_others_go_on(monkeypatch, known
     assert all(CASE not in wanted for wanted in cluster.asked[1:])
 
 
-DISTURBED = [[1, False, ["waited", 0.4, "the ranks waited 40 % on n1"]]]
-
-
 def stored(tmp_path, *sessions: dict) -> results.Database:
     return results.Database(store(tmp_path / "results.db", *sessions))
 
@@ -129,8 +126,7 @@ def stored(tmp_path, *sessions: dict) -> results.Database:
 def test_fresh_repeats_that_something_disturbed_neither_confirm_nor_clear(tmp_path, monkeypatch):
     data, later = campaign(130), campaign(131)
     later["session_info"]["nearmetal_confirms"] = data["session_info"]["uuid"]
-    for case in later["runs"][0]["testcases"]:
-        case["disturbed"] = DISTURBED
+    disturbed(later["runs"][0]["testcases"])
     database = stored(tmp_path, data)
     session = results.load_session(database)
 

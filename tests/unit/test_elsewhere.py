@@ -8,7 +8,7 @@ from nearmetal.errors import NearmetalError
 from nearmetal.gate import elsewhere, record, rerun
 from nearmetal.gate.baseline import Baseline
 from nearmetal.gate.session import judge_session
-from tests.support.campaigns import campaign
+from tests.support.campaigns import campaign, disturbed
 from tests.support.recorded import store
 
 SLOWER = ("", "emulated", "mpich", "startup_latency")
@@ -54,8 +54,7 @@ def test_other_nodes_tell_a_node_from_the_system(tmp_path, known, factor, said):
 
 def test_other_nodes_that_were_disturbed_tell_nothing(tmp_path, known):
     other = on(["n3", "n4"], 101, "00000100-campaign/elsewhere", steps=[(SLOWER, 1.3)])
-    for case in other["runs"][0]["testcases"]:
-        case["disturbed"] = [[1, False, ["waited", 0.4, "the ranks waited 40 % on n3"]]]
+    disturbed(other["runs"][0]["testcases"], "n3")
     report, database = reported(tmp_path, known, other)
     assert elsewhere.notes(report, known, database) == []
 

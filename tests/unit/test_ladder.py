@@ -8,7 +8,7 @@ from nearmetal import results
 from nearmetal.cli import main
 from nearmetal.commands import expect
 from nearmetal.gate import ladder
-from tests.support.campaigns import campaign, only
+from tests.support.campaigns import campaign, disturbed, only
 from tests.support.recorded import session, store
 from tests.support.said import lacking
 
@@ -80,8 +80,7 @@ def test_the_session_before_is_the_newest_with_most_of_the_cases(gate):
 
 def test_a_disturbed_case_is_neither_ok_nor_regressed(gate):
     later = campaign(2)
-    [case, *_] = later["runs"][0]["testcases"]
-    case["disturbed"] = [[1, False, ["waited", 0.4, "the ranks waited 40 % on n1"]]]
+    disturbed(later["runs"][0]["testcases"][:1])
     code, out, names = gate(campaign(1), later)
     assert code == 2 and len(names["disturbed"]) == 4 and "waited 40 % on n1" in out
     assert not lacking(names["disturbed"][0]["reason"], "waited 40 %", "n1")
@@ -89,16 +88,14 @@ def test_a_disturbed_case_is_neither_ok_nor_regressed(gate):
 
 def test_a_disturbed_case_is_disturbed_though_nothing_bounds_its_variables(gate):
     first = campaign(1)
-    [case, *_] = first["runs"][0]["testcases"]
-    case["disturbed"] = [[1, False, ["waited", 0.4, "the ranks waited 40 % on n1"]]]
+    disturbed(first["runs"][0]["testcases"][:1])
     code, _, names = gate(first)
     assert code == 2 and len(names["disturbed"]) == 4 and names["not judged"]
 
 
 def test_what_deviates_in_a_disturbed_case_is_disturbed_with_the_deviation_in_its_reason(gate):
     data = session("session_lab")
-    for case in data["runs"][0]["testcases"]:
-        case["disturbed"] = [[1, False, ["waited", 0.4, "the ranks waited 40 % on n1"]]]
+    disturbed(data["runs"][0]["testcases"])
     code, _, names = gate(slow_native(data))
     assert code == 2 and "deviates" not in names
     reasons = [one["reason"] for one in names["disturbed"] if one["partition"] == "passthrough"]
@@ -108,8 +105,8 @@ def test_what_deviates_in_a_disturbed_case_is_disturbed_with_the_deviation_in_it
 
 def test_what_no_disturbance_explains_deviates_in_a_disturbed_case_too():
     data = session("session_lab")
+    disturbed(data["runs"][0]["testcases"])
     for case in data["runs"][0]["testcases"]:
-        case["disturbed"] = [[1, False, ["waited", 0.4, "the ranks waited 40 % on n1"]]]
         case["compiler"] = "gcc 14.2.0 -O0"
     parsed = results.parse_session(data, "here")
     found = expect.deviations(parsed, expect.read_partitions("lab"))
@@ -120,8 +117,7 @@ def test_what_no_disturbance_explains_deviates_in_a_disturbed_case_too():
 
 def test_a_repeat_that_ran_again_disturbs_nothing(gate):
     later = campaign(2)
-    [case, *_] = later["runs"][0]["testcases"]
-    case["disturbed"] = [[1, True, ["waited", 0.4, "the ranks waited 40 % on n1"]]]
+    disturbed(later["runs"][0]["testcases"][:1], again=True)
     code, _, names = gate(campaign(1), later)
     assert code == 0 and "disturbed" not in names
 
