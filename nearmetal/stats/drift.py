@@ -63,30 +63,44 @@ def effective(baselines: Sequence[Sequence[Sequence[float]]], variables: float) 
 def of_day(shifts: np.ndarray, within: np.ndarray, drifts: np.ndarray) -> float:
     """Factor by which a day shifts the variables farther than the baseline's days did; 1 or more.
 
-    A bad day shifts variables both ways, and a regression one way. So only the variables that got
-    better count: half of them on any day, and hardly any that a regression moved.
+    A bad day shifts variables both ways; a regression or an improvement moves its variables one
+    way. So the day must show in the variables that got better, and the side that moved less gives
+    the factor.
 
     :arg shifts: (variables,), logarithms of the changes; above 0 is worse.
     :arg within: standard errors of the shifts by the noise between repeats.
     :arg drifts: as `effective` gives them.
     """
-    better = (shifts < 0) & (within + drifts > 0)
+    judged = within + drifts > 0
+    better, worse = judged & (shifts < 0), judged & (shifts > 0)
     count = np.count_nonzero(better)
     if count < LEAST_BETTER or not drifts[better].any():
         return 1.0
-    far, noise, days = -shifts[better], within[better], drifts[better]
-
-    def apart(factor: float) -> float:
-        return float(np.median(far / np.hypot(noise, factor * days)))
-
     # The density of |x| at its median, for a standard normal x, is 0.6356.
     error = 1 / (2 * 0.6356 * math.sqrt(count))
-    if apart(1.0) <= MEDIAN + BEYOND * error:
+    if _apart(shifts[better], within[better], drifts[better]) <= MEDIAN + BEYOND * error:
+        return 1.0
+    return min(
+        _factor(shifts[side], within[side], drifts[side])
+        for side in (better, worse)
+        if drifts[side].any()
+    )
+
+
+def _apart(shifts: np.ndarray, within: np.ndarray, drifts: np.ndarray) -> float:
+    """How far shifts of one side are from 0, in standard deviations: their median."""
+    return float(np.median(np.abs(shifts) / np.hypot(within, drifts)))
+
+
+def _factor(shifts: np.ndarray, within: np.ndarray, drifts: np.ndarray) -> float:
+    """The factor of the drifts, from 1 to MOST_OF_A_DAY, that explains shifts of one side."""
+    if _apart(shifts, within, drifts) <= MEDIAN:
         return 1.0
     low, high = 1.0, MOST_OF_A_DAY
     for _ in range(HALVINGS):
         middle = (low + high) / 2
-        low, high = (middle, high) if apart(middle) > MEDIAN else (low, middle)
+        far = _apart(shifts, within, middle * drifts) > MEDIAN
+        low, high = (middle, high) if far else (low, middle)
     return high
 
 
