@@ -94,6 +94,16 @@ def _resembling(memory: float) -> Callable:
     return of
 
 
+def _ties(rng, shape) -> np.ndarray:
+    return np.exp(0.05 * np.round(rng.normal(0, 0.03, shape) / 0.05))
+
+
+def _alike(rng, shape) -> np.ndarray:
+    """All variables of a repeat have 90 % of their variance in common."""
+    common = rng.normal(0, 0.03 * math.sqrt(0.9), (1, *shape[1:]))
+    return np.exp(common + rng.normal(0, 0.03 * math.sqrt(0.1), shape))
+
+
 def _slow_launches(rng, shape) -> np.ndarray:
     return np.exp(rng.normal(0, 0.03, shape)) * np.where(rng.random(shape) < 0.1, 3.0, 1.0)
 
@@ -105,6 +115,8 @@ SHAPES = [
     Shape("repeats resemble the ones before (AR 0.7)", _resembling(0.7)),
     Shape("repeats resemble the ones before (AR 0.9)", _resembling(0.9)),
     Shape("10 % of launches three times slower", _slow_launches),
+    Shape("values come in steps of 5 %", _ties),
+    Shape("variables have 90 % of their noise in common", _alike),
 ]
 
 

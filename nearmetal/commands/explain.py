@@ -4,6 +4,7 @@ import json
 
 from nearmetal.commands import judging
 from nearmetal.commands.common import of_each_system, session_of, write
+from nearmetal.errors import NearmetalError
 from nearmetal.explain import render
 from nearmetal.gate.render import headline, subject, together
 from nearmetal.gate.verdict import GateReport
@@ -12,14 +13,23 @@ from nearmetal.gate.verdict import GateReport
 def run(arguments) -> int:
     """Judge a session as `nearmetal gate` does, and print what probably made it worse."""
     reports: list[GateReport] = []
-    code = of_each_system(
-        arguments,
-        lambda one: _of_system(one, reports),
-        lambda system, error: reports.append(judging.not_judged(system, error)),
-    )
+    try:
+        code = of_each_system(
+            arguments,
+            lambda one: _of_system(one, reports),
+            lambda system, error: reports.append(judging.not_judged(system, error)),
+        )
+    except NearmetalError as error:  # a file of yesterday would say what is not known today
+        system = (arguments.system or [""])[0]
+        _write(arguments, [judging.not_judged(system, error)], error.exit_code)
+        raise
+    _write(arguments, reports, code)
+    return code
+
+
+def _write(arguments, reports: list[GateReport], code: int) -> None:
     whole = together(list(map(render.document, reports)), code)
     write(arguments.json, lambda: json.dumps(whole, indent=1) + "\n")
-    return code
 
 
 def _of_system(arguments, reports: list[GateReport]) -> int:

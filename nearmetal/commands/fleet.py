@@ -8,6 +8,7 @@ from dataclasses import replace
 from nearmetal import results
 from nearmetal.again import Again
 from nearmetal.commands.common import refuse_same, session_of, tell, write
+from nearmetal.errors import NearmetalError
 from nearmetal.fleet import fabric, findings, render
 from nearmetal.fleet.findings import AnySweep
 from nearmetal.fleet.render import Swept
@@ -24,6 +25,27 @@ def run(arguments) -> int:
     """1 if a node, switch or link is slower than the others or failed, or if slots beside traffic
     were not done; else 2 if a second sweep cannot judge what the first one shows; 0 otherwise."""
     refuse_same((arguments.json, arguments.openmetrics, arguments.nhc))
+    try:
+        session, found = _found(arguments)
+    except NearmetalError as error:  # files of yesterday would say what is not known today
+        none = Session("", "", arguments.system or "", ())
+        write(arguments.json, lambda: render.document(none, [], str(error)))
+        write(arguments.openmetrics, lambda: render.openmetrics(none, []))
+        raise
+    for one in found:
+        print(render.text(one))
+    for line in render.actions(found):
+        print(line)
+    write(arguments.json, lambda: render.document(session, found))
+    write(arguments.openmetrics, lambda: render.openmetrics(session, found))
+    write(arguments.nhc, lambda: render.nhc(found))
+    if any(one.found or one.undone for one in found):
+        return 1
+    return 2 if any(one.unknown for one in found) else 0
+
+
+def _found(arguments) -> tuple[Session, list[Swept]]:
+    """The session and its sweeps, after `--confirm` ran a second one. Raises NearmetalError."""
     session = session_of(arguments)
     sweeps = sweeps_of(session)
     if not sweeps:
@@ -40,17 +62,7 @@ def run(arguments) -> int:
             if findings.of(one, error)
         }
         sweep_again(arguments, session, suspected, database)
-    found = swept(database, session, sweeps)
-    for one in found:
-        print(render.text(one))
-    for line in render.actions(found):
-        print(line)
-    write(arguments.json, lambda: render.document(session, found))
-    write(arguments.openmetrics, lambda: render.openmetrics(session, found))
-    write(arguments.nhc, lambda: render.nhc(found))
-    if any(one.found or one.undone for one in found):
-        return 1
-    return 2 if any(one.unknown for one in found) else 0
+    return session, swept(database, session, sweeps)
 
 
 def sweeps_of(session: Session) -> Sweeps:

@@ -146,8 +146,11 @@ def nhc(swept: Sequence[Swept]) -> str:
     return "".join(f"{line}\n" for line in ["# Written by nearmetal fleet.", *lines])
 
 
-def document(session: Session, swept: Sequence[Swept]) -> str:
-    """JSON for programs."""
+def document(session: Session, swept: Sequence[Swept], error: str = "") -> str:
+    """JSON for programs.
+
+    :arg error: why nothing is known of the fleet, "": it is.
+    """
     sweeps = [
         {
             "check": one.case.check,
@@ -178,7 +181,8 @@ def document(session: Session, swept: Sequence[Swept]) -> str:
         for one in swept
     ]
     head = {"schema": SCHEMA, "session": session.uuid, "started": session.started}
-    return json.dumps({**head, "system": session.system, "sweeps": sweeps}, indent=2) + "\n"
+    head |= {"system": session.system, "error": error}
+    return json.dumps({**head, "sweeps": sweeps}, indent=2) + "\n"
 
 
 def openmetrics(session: Session, swept: Sequence[Swept]) -> str:

@@ -451,6 +451,18 @@ def test_rules_that_cannot_be_read_cost_the_gate_no_verdict(command, monkeypatch
     assert "not explained: causes.yaml: rules.0: damaged" in out
 
 
+def test_an_error_leaves_no_causes_of_yesterday(command, monkeypatch, tmp_path):
+    def damaged():
+        raise rules.RulesError("causes.yaml: rules.0: damaged")
+
+    monkeypatch.setattr(rules, "load", damaged)
+    (tmp_path / "out.json").write_text("{}")
+    code, _, document = command("explain", **CAUSES["MTU"])
+    assert code == document["exit_code"] == 3 and document["causes"] == []
+    [judged] = document["judged"]
+    assert judged["word"] == "incomplete" and "damaged" in judged["reason"]
+
+
 def test_a_first_session_that_deviates_is_explained_by_its_layers(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("RFM_REFERENCE_PREFIX", str(tmp_path / "none"))
     first = session(1, repeats=10, steps=[(("intranode", "", "latency"), 100.0)])

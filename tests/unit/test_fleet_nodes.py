@@ -260,6 +260,21 @@ def test_monitors_read_the_metric(run, tmp_path):
     assert " n3 || die 1 'nearmetal fleet: takes" in files[1].read_text()
 
 
+def test_an_error_leaves_no_files_of_yesterday(run, tmp_path):
+    """But a slow node stays out of service."""
+    database = store(tmp_path / "a.db", session_of_nodes(nodes_of({(2, "noise"): 40.0})))
+    files = {form: tmp_path / form for form in ("json", "openmetrics", "nhc")}
+    words = [word for form, path in files.items() for word in (f"--{form}", path)]
+    assert run("fleet", "--database", database, *words)[0] == 1
+    before = files["nhc"].read_text()
+    code, _, err = run("fleet", "--database", database, *words, "--since", "2099-01-01")
+    assert code == 2
+    said = json.loads(files["json"].read_text())
+    assert said["error"] in err and "since 2099" in said["error"] and not said["sweeps"]
+    assert "{" not in files["openmetrics"].read_text()
+    assert files["nhc"].read_text() == before
+
+
 @pytest.mark.parametrize(
     "changed",
     [
