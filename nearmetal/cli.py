@@ -13,10 +13,10 @@ from nearmetal.errors import NearmetalError, of_system
 from nearmetal.gate.verdict import MEASURED_AGAIN
 from nearmetal.stats import plan
 
-EPILOG = """exit codes: 0 clean or done; 1 a regression; 2 no verdict (a case, value, repeat,
+EPILOG = """exit codes: 0 clean or done; 1 a regression or a deviation; 2 no verdict (a case, value, repeat,
 baseline or the newest session is missing, disturbed or inconclusive); 3 bad usage, unreadable
 input, or an unforeseen error.
-Only a regression ends with 1. Ctrl-C ends with 130, and a closed output pipe with 141."""
+Ctrl-C ends with 130, and a closed output pipe with 141."""
 
 #: What most commands make of several databases.
 ONE_HISTORY = "their sessions are one history, and copies of a session count once"

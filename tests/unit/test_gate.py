@@ -551,15 +551,13 @@ def test_a_second_session_is_compared_with_the_first(monkeypatch, capsys, tmp_pa
 
 
 def test_changes_are_not_confirmed_without_a_baseline(monkeypatch, capsys, tmp_path):
-    arguments = ["gate", "--confirm"]
-    arguments += ["--json", str(tmp_path / "gate.json")]
-    code, out, err = run(
-        monkeypatch, capsys, tmp_path, tmp_path, *arguments, sessions=[campaign(111)]
-    )
-    assert code == 2 and not lacking(err, "lab", "no baseline", "nearmetal baseline record")
-    # The verdict of the session is there all the same.
-    assert "00000111-campaign" in out
-    assert json.loads((tmp_path / "gate.json").read_text())["judged"]
+    """The exit code is that of the verdict all the same."""
+    arguments = ["gate", "--confirm", "--json", str(tmp_path / "gate.json")]
+    sessions = [campaign(111), campaign(112, steps=[(SLOWER, 2.0)])]
+    code, out, err = run(monkeypatch, capsys, tmp_path, tmp_path, *arguments, sessions=sessions)
+    assert code == 1 and not lacking(err, "lab", "no baseline", "nearmetal baseline record")
+    assert "00000112-campaign" in out
+    assert json.loads((tmp_path / "gate.json").read_text())["exit_code"] == 1
 
 
 def test_a_baseline_grows_by_sessions_that_are_ok(monkeypatch, capsys, tmp_path):
