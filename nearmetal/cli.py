@@ -13,9 +13,9 @@ from nearmetal.errors import NearmetalError, of_system
 from nearmetal.gate.verdict import MEASURED_AGAIN
 from nearmetal.stats import plan
 
-EPILOG = """exit codes: 0 clean or done; 1 a regression or a deviation; 2 no verdict (a case, value, repeat,
-baseline or the newest session is missing, disturbed or inconclusive); 3 bad usage, unreadable
-input, or an unforeseen error.
+EPILOG = """exit codes: 0 clean or done; 1 a regression or a deviation; 2 no verdict (a case, value,
+repeat, baseline or the newest session is missing, disturbed or inconclusive); 3 bad usage,
+unreadable input, or an unforeseen error.
 Ctrl-C ends with 130, and a closed output pipe with 141."""
 
 #: What most commands make of several databases.
@@ -412,14 +412,14 @@ def _gate(commands) -> None:
     )
     gate.add_argument(
         "--most",
-        type=int,
+        type=_repeats,
         default=32,
         metavar="N",
         help="fresh repeats of a case with --confirm (default: %(default)s)",
     )
     gate.add_argument(
         "--rounds",
-        type=int,
+        type=_positive,
         default=4,
         metavar="N",
         help="runs of ReFrame with --confirm, each of all open cases (default: %(default)s)",
@@ -517,10 +517,25 @@ def _fleet(commands) -> None:
         fleet.add_argument(f"--{name}", type=Path, metavar="FILE", help=f"write {reader}")
 
 
+def _positive(text: str) -> int:
+    """A number of 1 or more. Raises ArgumentTypeError."""
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r}: give a number of 1 or more")
+    return int(text)
+
+
+def _repeats(text: str) -> int:
+    """A number of repeats that an analysis needs, or more. Raises ArgumentTypeError."""
+    least = plan.CONFIRMATION_ANALYSES[0]
+    if not text.isdecimal() or int(text) < least:
+        raise argparse.ArgumentTypeError(f"{text!r}: fewer than {least} repeats decide nothing")
+    return int(text)
+
+
 def _seconds(text: str) -> float:
-    """The seconds of a text such as `2h`. Raises ValueError."""
+    """The seconds of a text such as `2h`. Raises ArgumentTypeError."""
     found = re.fullmatch(r"(\d+)([smh])", text)
-    if not found:
+    if not found or not int(found[1]):
         raise argparse.ArgumentTypeError(f"{text!r} is no time: give one such as 90m or 2h")
     return int(found[1]) * {"s": 1, "m": 60, "h": 3600}[found[2]]
 

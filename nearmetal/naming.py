@@ -47,3 +47,8 @@ def _without(display_name: str, unwanted) -> str:
         return "" if unwanted(parameter[1]) else parameter[0]
 
     return PARAMETER.sub(kept, display_name)
+
+
+def step_of(value: object) -> str | int | float:
+    """A parameter's value as a key of a reference file, as ReFrame 4.10 makes it by `$index`."""
+    return value if isinstance(value, (str, int, float)) else str(value)

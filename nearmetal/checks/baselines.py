@@ -12,6 +12,7 @@ import reframe.utility.typecheck as typ
 import yaml
 from reframe.core.exceptions import PerformanceError, ReframeError
 
+from nearmetal import naming
 from nearmetal.checkout import BASELINES
 from nearmetal.checks.settings import NO_BASELINE
 from nearmetal.checks.versions import HAS_REFERENCE_FILES, Plugin
@@ -19,8 +20,8 @@ from nearmetal.site import foreign
 
 #: Directory of the baselines, unless RFM_REFERENCE_PREFIX names another one.
 DIRECTORY = BASELINES
-#: Format of a baseline file (references/baseline-schema.yaml). Files without it are of format 1,
-#: which bounded some references on the wrong side.
+#: Format of a baseline file (nearmetal/gate/baseline-schema.yaml). Files without it are of
+#: format 1, which bounded some references on the wrong side.
 FORMAT = 2
 
 
@@ -34,7 +35,7 @@ def recorded_references(data: dict, check) -> dict[str, tuple]:
     }
     for step in place.get("$index", ()):
         value = known[step] if step in known else getattr(check, step)
-        place = place.get(value if isinstance(value, (str, int, float)) else str(value), {})
+        place = place.get(naming.step_of(value), {})
     plain = {name: one[2] if one[0] == "$xfail" else one for name, one in place.items()}
     return {name: tuple(one) for name, one in plain.items()}
 

@@ -40,6 +40,7 @@ def record(arguments) -> int:
     from nearmetal.gate import record as recording
     from nearmetal.site import obsolete
 
+    _refuse_pairs(arguments)
     system = system_of(arguments)
     directory = arguments.directory or baseline.directory()
     path = directory / f"{system}.yaml"
@@ -77,6 +78,21 @@ def record(arguments) -> int:
     return 0
 
 
+def _refuse_pairs(arguments) -> None:
+    """Raise BaselineError for an option that another one makes void."""
+    of_references = arguments.form == "reframe"
+    sessions = arguments.session or arguments.since
+    for void, fault in [
+        (arguments.session and arguments.since, "--session and --since: give one of them"),
+        (arguments.add and arguments.since, "--add and --since: give --session with --add"),
+        (arguments.output and not of_references, "--output is of --as reframe"),
+        (arguments.only_bounds and sessions, "--only-bounds uses no session"),
+        (arguments.only_bounds and arguments.add, "--only-bounds and --add: give one of them"),
+    ]:
+        if void:
+            raise baseline.BaselineError(f"{fault}. Fix: leave the other one out")
+
+
 def _to_add(arguments, before: baseline.Baseline) -> tuple[list[Session], list[str]]:
     """The sessions that `--add` adds, oldest first, and notes on those that are left out.
 
@@ -85,16 +101,14 @@ def _to_add(arguments, before: baseline.Baseline) -> tuple[list[Session], list[s
     """
     from nearmetal.commands import judging  # not at the top: NumPy and SciPy
     from nearmetal.gate import record as recording
+    from nearmetal.gate import watch
 
     system = before.system
     if arguments.session:
         found = recording.choose(arguments.database, system, arguments.session)
     else:
-        found = [
-            one
-            for one in results.sessions(arguments.database)
-            if one.system == system and one.started > max(before.sessions.values(), default="")
-        ]
+        past = [one for one in results.sessions(arguments.database) if one.system == system]
+        found = watch.since(before, past)
     chosen, notes = [], []
     for session in found:
         why = "is in the baseline already" if session.uuid in before.sessions else ""
@@ -139,15 +153,18 @@ def _sick(system: str, sessions: list[Session]) -> list[str]:
 
 def _write_references(arguments, system: str, directory: Path) -> int:
     """Write references of ReFrame's from history, and no baseline."""
-    from nearmetal.gate import references  # not at the top: NumPy and SciPy
+    from nearmetal.gate import record as recording  # not at the top: NumPy and SciPy
+    from nearmetal.gate import references
 
     since = seconds(arguments.since) if arguments.since else 0.0
-    named = arguments.session or [""]
-    sessions = [
-        one
-        for one in results.sessions(arguments.database)
-        if one.system == system and one.time >= since and one.uuid.startswith(tuple(named))
-    ]
+    if arguments.session:
+        sessions = recording.choose(arguments.database, system, arguments.session)
+    else:
+        sessions = [
+            one
+            for one in results.sessions(arguments.database)
+            if one.system == system and one.time >= since
+        ]
     found, notes = references.entries(sessions)
     path = arguments.output or directory / f"{system}.references.yaml"
     write(path, lambda: references.text(system, found, path))

@@ -15,6 +15,8 @@ from nearmetal.results import Session
 
 #: Options that name one system's session, or run its ReFrame.
 OF_ONE_SYSTEM = ("session", "confirm")
+#: A smaller number of --since is an ISO date such as 20261121.
+LEAST_SECONDS = 1e9
 #: Exit codes, the worst first: a regression is certain, whatever else is unknown.
 WORST = (1, 3, 2, 0)
 
@@ -114,7 +116,7 @@ def seconds(text: str) -> float:
 
     Raises ResultsError: neither seconds since 1970 nor an ISO date."""
     try:
-        if text.replace(".", "", 1).isdecimal():
+        if text.replace(".", "", 1).isdecimal() and float(text) >= LEAST_SECONDS:
             return float(text)
         return datetime.fromisoformat(text).timestamp()
     except (ValueError, OverflowError):

@@ -138,7 +138,8 @@ def _judge(session: Session, partitions: dict[str, Partition]) -> int:
     """Print what deviates in a session; 1 if something does."""
     found = deviations(session, partitions)
     for one in found:
-        place = f"{one.case.partition} with {one.case.environ}"
+        place = "@".join(filter(None, [one.case.partition, one.case.node]))
+        place += f" with {one.case.environ}"
         print(f"{called(one.case)} on {place}: {one}")
     cases = sum(case.measured for case in session.cases)
     print(f"session {session.uuid}: {cases} measured cases, {len(found)} deviations")
@@ -191,5 +192,6 @@ def _measured(
                 {value.variable: value.samples for value in case.values if value.samples},
                 case.facts,
                 {value.variable: value.unit for value in case.values},
+                case.node,
             ),
         )

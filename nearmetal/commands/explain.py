@@ -4,7 +4,6 @@ import json
 
 from nearmetal.commands import judging
 from nearmetal.commands.common import of_each_system, session_of, write
-from nearmetal.errors import NearmetalError
 from nearmetal.explain import render
 from nearmetal.gate.render import headline, subject, together
 from nearmetal.gate.verdict import GateReport
@@ -19,9 +18,9 @@ def run(arguments) -> int:
             lambda one: _of_system(one, reports),
             lambda system, error: reports.append(judging.not_judged(system, error)),
         )
-    except NearmetalError as error:  # a file of yesterday would say what is not known today
-        system = (arguments.system or [""])[0]
-        _write(arguments, [judging.not_judged(system, error)], error.exit_code)
+    except Exception as error:  # a file of yesterday would say what is not known today
+        report = judging.not_judged((arguments.system or [""])[0], error)
+        _write(arguments, [report], getattr(error, "exit_code", 3))
         raise
     _write(arguments, reports, code)
     return code

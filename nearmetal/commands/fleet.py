@@ -8,7 +8,6 @@ from dataclasses import replace
 from nearmetal import results
 from nearmetal.again import Again
 from nearmetal.commands.common import refuse_same, session_of, tell, write
-from nearmetal.errors import NearmetalError
 from nearmetal.fleet import fabric, findings, render
 from nearmetal.fleet.findings import AnySweep
 from nearmetal.fleet.render import Swept
@@ -27,9 +26,9 @@ def run(arguments) -> int:
     refuse_same((arguments.json, arguments.openmetrics, arguments.nhc))
     try:
         session, found = _found(arguments)
-    except NearmetalError as error:  # files of yesterday would say what is not known today
-        none = Session("", "", arguments.system or "", ())
-        write(arguments.json, lambda: render.document(none, [], str(error)))
+    except Exception as error:  # files of yesterday would say what is not known today
+        none, why = Session("", "", arguments.system or "", ()), str(error) or repr(error)
+        write(arguments.json, lambda: render.document(none, [], why))
         write(arguments.openmetrics, lambda: render.openmetrics(none, []))
         raise
     for one in found:
@@ -45,7 +44,7 @@ def run(arguments) -> int:
 
 
 def _found(arguments) -> tuple[Session, list[Swept]]:
-    """The session and its sweeps, after `--confirm` ran a second one. Raises NearmetalError."""
+    """The session and its sweeps, after `--confirm` ran a second one."""
     session = session_of(arguments)
     sweeps = sweeps_of(session)
     if not sweeps:

@@ -11,7 +11,6 @@ from dataclasses import replace
 from nearmetal import history, results
 from nearmetal.commands import judging
 from nearmetal.commands.common import of_each_system, refuse_same, session_of, tell, write
-from nearmetal.errors import NearmetalError
 from nearmetal.gate import baseline, confirm, elsewhere, render, rerun, shares, watch
 from nearmetal.gate.verdict import GateReport
 from nearmetal.results import Session
@@ -32,8 +31,10 @@ def run(arguments) -> int:
             lambda one: _of_system(one, reports),
             lambda system, error: reports.append(judging.not_judged(system, error)),
         )
-    except NearmetalError as error:  # files of yesterday would say what is not known today
-        code = error.exit_code
+    except BrokenPipeError:  # nobody reads the tables, and nothing is wrong
+        raise
+    except Exception as error:  # files of yesterday would say what is not known today
+        code = getattr(error, "exit_code", 3)
         if not reports:
             reports.append(judging.not_judged((arguments.system or [""])[0], error))
         _alert(arguments.alert, reports, code)
@@ -170,7 +171,7 @@ def _moved_since(
     ]
     later = {one.uuid for one in watch.since(known, past)}
     found = history.change_points(past)
-    judged = {case.key for case in session.cases}
+    judged = {case.where for case in session.cases}
     return [
         point
         for point in found

@@ -49,9 +49,9 @@ def judged(
     return expected.held(ladder.judge_without_baseline(session, before, bounded))
 
 
-def not_judged(system: str, error: NearmetalError) -> GateReport:
+def not_judged(system: str, error: Exception) -> GateReport:
     """The report on a system without a session that can be judged."""
-    lacking = Verdict("", "", "", "", "", "incomplete", reason=str(error))
+    lacking = Verdict("", "", "", "", "", "incomplete", reason=str(error) or repr(error))
     return GateReport(Session("", "", system, ()), (lacking,))
 
 

@@ -48,6 +48,7 @@ class Measured:
     samples: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     facts: Mapping = field(default_factory=dict)
     units: Mapping[str, str] = field(default_factory=dict)
+    node: str = ""  #: of `--distribute`
 
 
 @dataclass(frozen=True)

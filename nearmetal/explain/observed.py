@@ -71,7 +71,7 @@ def observe(
 
     :arg elsewhere: further signs by partition, of what other nodes showed (gate/elsewhere.py).
     """
-    verdicts = [one for one in report.verdicts if not relative.is_ratio(one.variable)]
+    verdicts = _without_ratios(report.verdicts)
     cases = {case.where: case for case in report.session.cases}
     found = []
     for partition in dict.fromkeys(one.partition for one in verdicts if calls(one)):
@@ -79,6 +79,23 @@ def observe(
         seen = _partition(partition, own, cases, before, rules)
         further = (elsewhere or {}).get(partition, {})
         found.append(replace(seen, signs={**seen.signs, **further}))
+    return found
+
+
+def _without_ratios(verdicts: Iterable[Verdict]) -> list[Verdict]:
+    """The verdicts on variables; a ratio that got worse stands in for one that did not show it."""
+    worse = {
+        (*one.where, relative.plain(one.variable)): one
+        for one in verdicts
+        if relative.is_ratio(one.variable) and calls(one)
+    }
+    found = []
+    for one in verdicts:
+        ratio = worse.get((*one.where, one.variable))
+        if ratio and not calls(one):
+            found.append(replace(ratio, variable=one.variable))
+        elif not relative.is_ratio(one.variable):
+            found.append(one)
     return found
 
 

@@ -21,6 +21,8 @@ def support(score: float) -> str:
 
 def table(report: GateReport) -> str:
     """The causes as a table, with their evidence."""
+    if not report.causes and report.verdict != "clean":
+        return "no cause can be given: nothing that got worse, failed or was disturbed has a layer"
     if not report.causes:
         return "nothing got worse, so there is nothing to explain"
     rows: list[list[str]] = []

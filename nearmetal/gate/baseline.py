@@ -17,13 +17,13 @@ import os
 import statistics
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timezone
 from pathlib import Path
 
 import jsonschema
 import yaml
 
-from nearmetal import choices, clean, files, metrics, results, strict_yaml
+from nearmetal import choices, clean, files, metrics, naming, results, strict_yaml
 from nearmetal.checkout import BASELINES, PACKAGE
 from nearmetal.errors import NearmetalError
 from nearmetal.stats import plan
@@ -136,11 +136,6 @@ class Baseline:
         entries = self.entries.values()
         return {uuid: when for entry in entries for uuid, when in entry.sessions.items()}
 
-    @property
-    def days(self) -> int:
-        """Number of different days (UTC) on which the recorded sessions began."""
-        return len({day_of(start) for start in self.sessions.values()})
-
     def directed(self, session: results.Session) -> results.Session:
         """The session; values without a direction get the one of the baseline."""
         if not any(entry.better for entry in self.entries.values()):
@@ -171,8 +166,9 @@ class Baseline:
 
 
 def day_of(start: str) -> str:
-    """The day of a session's start: `20260801` of `20260801T101500+0000`."""
-    return start[:8]
+    """The day (UTC) of a session's start: `20260801` of `20260801T101500+0000`."""
+    time = time_of(start)
+    return start[:8] if time is None else f"{datetime.fromtimestamp(time, timezone.utc):%Y%m%d}"
 
 
 def time_of(start: str) -> float | None:
@@ -223,7 +219,10 @@ def load(system: str, where: Path | None = None, any_bounds: bool = False) -> Ba
         written with other samples.
     """
     path = (where or directory()) / f"{system}.yaml"
-    again = f"restore it from git, or write it anew: `nearmetal baseline record --system {system}`"
+    again = (
+        f"restore {path.name} and {system}.launches.json from git, or remove {path} and write both "
+        f"anew: `nearmetal baseline record --system {system}`"
+    )
     bounds_only = f"`nearmetal baseline record --system {system} --only-bounds` corrects them"
     data = _read(path, system, again)
     _check_format(data, path, bounds_only, any_bounds)
@@ -330,7 +329,7 @@ def _check_bounds(references: dict, directions: dict, where: str, fix: str) -> N
 def _find(data: dict, key: Key, parameters: dict, system: str) -> dict:
     """A case's references: {variable: [value, lower, upper, unit]}; empty if there are none."""
     found = data.get(key[0].split()[0])
-    for step in (f"{system}:{key[1]}", key[2], *map(_hashable, parameters.values())):
+    for step in (f"{system}:{key[1]}", key[2], *map(naming.step_of, parameters.values())):
         found = found.get(step) if isinstance(found, dict) else None
     entries = found if isinstance(found, dict) else {}
     plain = {
@@ -338,10 +337,6 @@ def _find(data: dict, key: Key, parameters: dict, system: str) -> dict:
         for name, entry in entries.items()
     }
     return {name: entry for name, entry in plain.items() if isinstance(entry, list)}
-
-
-def _hashable(value):
-    return value if isinstance(value, str | int | float | None) else str(value)
 
 
 def _contradiction(case: dict, sessions: dict, references: dict, samples) -> str:
@@ -438,7 +433,7 @@ def add_references(document: dict, system: str, key: Key, entry: Entry) -> None:
     check, partition, environ = key
     index = ["$partition", "$environ", *entry.parameters]
     place = document.setdefault(check.split()[0], {"$index": index})
-    for step in (f"{system}:{partition}", environ, *entry.parameters.values()):
+    for step in (f"{system}:{partition}", environ, *map(naming.step_of, entry.parameters.values())):
         place = place.setdefault(step, {})
     for name in sorted(entry.values):
         unit = entry.units[name]

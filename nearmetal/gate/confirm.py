@@ -22,9 +22,9 @@ from nearmetal.choices import some
 from nearmetal.compare import percent
 from nearmetal.gate import relative, rerun
 from nearmetal.gate.session import Fresh
-from nearmetal.gate.verdict import CHANGED, MEASURED_AGAIN, GateReport, Verdict, Where
+from nearmetal.gate.verdict import CHANGED, MEASURED_AGAIN, UNCHANGED, GateReport, Verdict, Where
 from nearmetal.results import Case, Database, Session, confirmations
-from nearmetal.stats.plan import LEAST_UNCHANGED
+from nearmetal.stats.plan import CONFIRMATION_ANALYSES, LEAST_UNCHANGED
 
 
 @dataclass(frozen=True)
@@ -217,7 +217,7 @@ def _vanished(
     grouped: dict[Where, list[str]] = {}
     for one in report.verdicts:
         before = seen.get((one.where, one.variable))
-        if before is None or one.name in CHANGED or _why_lost(one, state.lost):
+        if before is None or one.name not in UNCHANGED or _why_lost(one, state.lost):
             continue
         change = percent(before.change) if before.change is not None else before.name
         grouped.setdefault(one.where, []).append(f"{one.variable} {change}")
@@ -282,7 +282,8 @@ def with_fresh(session: Session, again: list[Session]) -> Session:
         for one in case.values:
             samples = fresh.get((*case.where, one.variable))
             if samples:
-                one = replace(one, samples=tuple(samples), value=statistics.median(samples))
+                value = statistics.median(samples)
+                one = replace(one, samples=tuple(samples), value=value, within=())
             values.append(one)
         cases.append(replace(case, values=tuple(values)))
     return replace(session, cases=tuple(cases))
@@ -334,7 +335,8 @@ def _repeats(one: Verdict, fresh: Fresh, bounds: Bounds, is_last: bool = False) 
     """Fresh repeats that a variable needs next; 0 if too few are left for an analysis."""
     left = bounds.most - len(fresh.get((*one.where, one.variable), ()))
     if one.name in CHANGED:
-        return min(one.fresh or LEAST_UNCHANGED, left) if left > 0 else 0
+        least = CONFIRMATION_ANALYSES[0]
+        return min(one.fresh or LEAST_UNCHANGED, left) if left >= least else 0
     if one.wanted is None:
         return 0
     reachable = [count for count in one.later if one.repeats < count <= one.repeats + left]

@@ -80,13 +80,16 @@ def signs(report: GateReport, baseline: Baseline, database: Database) -> dict[st
 def _seen(
     report: GateReport, baseline: Baseline, database: Database
 ) -> Iterable[tuple[Verdict, _Seen, str]]:
-    """Each regressed variable that was measured on other nodes, with what these showed."""
+    """Each regressed variable that was measured on other nodes, with what these showed.
+
+    One that regressed and is beyond an expectation is called `deviates`.
+    """
     cases = {case.where: case for case in report.session.cases}
     measured = list(_measured(report, database))
     drifting = drifts(baseline) if measured else {}
     for again in measured:
         for one in report.verdicts:
-            if one.where != again.where or one.name != "regressed":
+            if one.where != again.where or one.name not in ("regressed", "deviates"):
                 continue
             seen = _judged(one, again, baseline, drifting)
             if seen:

@@ -11,6 +11,7 @@ A rung is what a variable is judged against. Each verdict names its rung:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
@@ -25,6 +26,8 @@ from nearmetal.stats import plan, two_sessions
 from nearmetal.stats.judge import Decision, JudgeError
 
 EXPECTATION, SESSION_BEFORE = "expectation", "session before"
+#: The change that counts where the typical one is two_sessions.LEAST.
+DIFFERENT = math.expm1(two_sessions.DISTANCE * math.log1p(two_sessions.LEAST))
 #: Variables by case that an expectation bounds.
 Bounded = Mapping[Where, frozenset[str]]
 
@@ -54,10 +57,15 @@ def judge_without_baseline(
             f"the session lacks {lacking} of the {session.promised} cases that ReFrame selected"
         )
         verdicts.append(Verdict("", "", "", "", "", "incomplete", reason=reason, rung=""))
-    return GateReport(session, _sorted(verdicts), tuple(_notes(session, before)))
+    finds = [one.finds for one in verdicts if one.rung == SESSION_BEFORE and one.finds]
+    least = max(finds, default=two_sessions.LEAST)
+    return GateReport(session, _sorted(verdicts), tuple(_notes(session, before, least)))
 
 
-def _notes(session: Session, before: Session | None) -> Iterable[str]:
+def _notes(session: Session, before: Session | None, least: float) -> Iterable[str]:
+    """
+    :arg least: the change, as a fraction, beyond which one against the session before counts.
+    """
     record = f"`nearmetal baseline record --system {session.system}`"
     option = foreign.repeats(plan.LEVEL_REPEATS, session.cases)
     if before is None:
@@ -69,8 +77,14 @@ def _notes(session: Session, before: Session | None) -> Iterable[str]:
         yield (
             f"no baseline: judged against session {before.uuid} of {before.started}, and against "
             "expectations. How much sessions differ without a cause is unknown, so that only "
-            f"changes of more than {100 * two_sessions.LEAST:.0f} % count"
+            f"changes of more than {100 * least:.0f} % count"
         )
+        if least > DIFFERENT:
+            yield (
+                "Most variables changed since that session by more than "
+                f"{100 * two_sessions.LEAST:.0f} %, so that nobody knows what a usual change is. "
+                "Fix: run again on the unchanged system, and compare with this session"
+            )
         there = {*(case.where for case in session.cases), *session.skipped}
         gone = [" | ".join(case.where) for case in before.cases if case.where not in there]
         if gone:
@@ -180,8 +194,8 @@ def held_against(
         places = [
             place
             for place, verdict in enumerate(verdicts)
-            if (verdict.check.split(" ", 1)[0], verdict.partition, verdict.environ)
-            == (case.check, case.partition, case.environ)
+            if (verdict.check.split(" ", 1)[0], verdict.partition, verdict.node, verdict.environ)
+            == (case.check, case.partition, case.node, case.environ)
             and _parameters(verdict.check) == dict(case.parameters)
             and verdict.variable == one.variable
         ]
@@ -218,7 +232,14 @@ def _of_case(one: Deviation, cases: Mapping[Where, Case]) -> Verdict:
     case = one.case
     name = " ".join([case.check, *(f"%{key}={value}" for key, value in case.parameters.items())])
     verdict = Verdict(
-        name, case.partition, case.environ, one.variable, "", "deviates", rung=EXPECTATION
+        name,
+        case.partition,
+        case.environ,
+        one.variable,
+        "",
+        "deviates",
+        node=case.node,
+        rung=EXPECTATION,
     )
     return _beyond(verdict, one, cases.get(verdict.where))
 

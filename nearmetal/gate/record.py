@@ -30,8 +30,9 @@ def choose(
     """
     database = Database.of(database)
     if named:
-        found = [results.load_session(database, uuid=uuid) for uuid in dict.fromkeys(named)]
-        return sorted(found, key=lambda one: one.order)
+        loaded = (results.load_session(database, uuid=uuid) for uuid in named)
+        found = {one.uuid: one for one in loaded}  # two names may be of one session
+        return sorted(found.values(), key=lambda one: one.order)
     results.newest(database, system)  # raises if the newest one is not readable
     keys: set[Key] = set()
     chosen: list[Session] = []

@@ -18,14 +18,22 @@ from tabulate import tabulate
 from nearmetal import clean, compare, limits, nearness
 from nearmetal.choices import some
 from nearmetal.compare import number, percent, plain
-from nearmetal.gate.verdict import MEASURED_AGAIN, VERDICT_NAMES, GateReport, Likely, Verdict
+from nearmetal.gate.verdict import (
+    MEASURED_AGAIN,
+    RUNGS,
+    UNCHANGED,
+    VERDICT_NAMES,
+    GateReport,
+    Likely,
+    Verdict,
+)
 
 #: Version of the JSON document, which the schema beside this file describes.
 FORMAT = 1
 #: Keys of the JSON document that differ from the names of a verdict's attributes.
 KEYS = {"environ": "environment", "name": "word", "repeats": "launches"}
 #: Verdicts whose variables the table leaves out.
-QUIET = ("watched", "ok")
+QUIET = UNCHANGED
 #: Attributes of a verdict that the document leaves out: they steer `--confirm`.
 INTERNAL = ("fresh", "better", "later", "set_aside")
 #: Most likely causes in the outputs for people.
@@ -138,7 +146,7 @@ def reasons(report: GateReport) -> list[str]:
     lines = [f"{reason} ({some(variables)})" for reason, variables in grouped.items()]
     changed: dict[tuple, list[str]] = {}
     for one in report.verdicts:
-        if one.name in MEASURED_AGAIN["suspicious"]:
+        if one.name in (*MEASURED_AGAIN["suspicious"], "deviates"):
             for name, (then, now) in (one.facts or {}).items():
                 changed.setdefault((name, then, now), []).append(one.place)
     lines += [
@@ -146,8 +154,10 @@ def reasons(report: GateReport) -> list[str]:
         for (name, then, now), where in changed.items()
     ]
     names = {one.name for one in report.verdicts}
-    if report.confirmed:
-        names -= {"inconclusive"}  # that step is done
+    if report.confirmed or not any(
+        one.name == "inconclusive" and one.rung in RUNGS[-2:] for one in report.verdicts
+    ):
+        names -= {"inconclusive"}  # that step is done, or needs a baseline
     return [*lines, *(text for name, text in ADVICE.items() if name in names), *report.notes]
 
 
@@ -215,9 +225,9 @@ def _document(report: GateReport, evidence: list[dict]) -> dict:
 
 
 def together(documents: list[dict], code: int) -> dict:
-    """One document: that of the one system, or those of several with their exit code."""
+    """One document: that of the one system, or those of several; with the command's exit code."""
     if len(documents) == 1:
-        return documents[0]
+        return {**documents[0], "exit_code": code}
     return {"format": FORMAT, "exit_code": code, "systems": documents}
 
 
@@ -312,8 +322,9 @@ def _markdown(report: GateReport, disturbances: Sequence[str]) -> str:
     def block(ones):
         return [cells(HEADERS), cells(["---"] * len(HEADERS)), *(cells(row(one)) for one in ones)]
 
-    loud = [one for one in report.verdicts if one.name not in ("ok", "not judged")]
-    rest = [one for one in report.verdicts if one.name in ("ok", "not judged")]
+    quiet = (*QUIET, "not judged")
+    loud = [one for one in report.verdicts if one.name not in quiet]
+    rest = [one for one in report.verdicts if one.name in quiet]
     lines = [
         f"### Nearmetal: {headline(report)}",
         "",

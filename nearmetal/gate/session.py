@@ -298,6 +298,9 @@ def _value(value: Value, entry: Entry, campaign: _Campaign, facts: dict) -> Verd
         return _unjudged(value, reason)
     if not entry.is_positive(variable):
         return _unjudged(value, "its baseline holds a value of 0 or less, which has no ratio")
+    if entry.lower_is_better(variable) is None:
+        reason = "its direction was not known when the baseline was recorded. Fix: record it anew"
+        return _unjudged(value, reason)
     if entry.noise[variable].finds is None:
         reason = "too noisy when the baseline was recorded (`nearmetal baseline show`)"
         return _unjudged(value, reason)
@@ -334,7 +337,15 @@ def _value(value: Value, entry: Entry, campaign: _Campaign, facts: dict) -> Verd
         better=value.better,
         later=decision.later,
         set_aside=decision.set_aside,
+        reason=OPPOSED if decision.opposed else "",
     )
+
+
+#: Why no further repeats are asked for.
+OPPOSED = (
+    "fresh repeats show the opposite of the session's, so that more repeats decide nothing. Fix: "
+    "find what changes from hour to hour, and run a new session"
+)
 
 
 def _decision(

@@ -50,6 +50,12 @@ class Shares:
                     "such as 'hpcc=0.1'"
                 )
             found[pattern] = weight
+        for pattern in (*only, *found):
+            if relative.is_ratio(pattern):
+                raise SharesError(
+                    f"{pattern!r}: a ratio to native is judged with its variable. Fix: give "
+                    f"{relative.plain(pattern)!r}"
+                )
         return cls(tuple(only), found)
 
     def selects(self, check: str, variable: str = "") -> bool:

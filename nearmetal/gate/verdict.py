@@ -21,6 +21,8 @@ VERDICT_NAMES = (
 )
 #: Verdicts on a variable that changed.
 CHANGED = ("regressed", "improved")
+#: Verdicts on a variable that did not.
+UNCHANGED = ("ok", "watched")
 #: Value of `--confirm` -> verdicts whose cases it measures again. The second is the default.
 MEASURED_AGAIN = {
     "changed": CHANGED,

@@ -7,12 +7,13 @@ suspicious.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
 from nearmetal.gate import relative
-from nearmetal.gate.baseline import Baseline, Entry
+from nearmetal.gate.baseline import Baseline, Entry, time_of
 from nearmetal.gate.session import Drifts, Fresh, drifts, weight_of
 from nearmetal.gate.verdict import RUNGS, VERDICT_NAMES, GateReport, Verdict
 from nearmetal.results import Case, Session
@@ -33,8 +34,9 @@ def since(baseline: Baseline, past: Iterable[Session]) -> list[Session]:
     last = max((at for at, one in enumerate(known) if one.uuid in recorded), default=-1)
     if last >= 0:
         return known[last + 1 :]
-    before = max(recorded.values(), default="")  # the baseline is of another database
-    return [one for one in known if one.started > before]
+    times = map(time_of, recorded.values())  # the baseline is of another database
+    before = max((one for one in times if one is not None), default=-math.inf)
+    return [one for one in known if one.time > before]
 
 
 def watched(

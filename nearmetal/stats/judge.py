@@ -35,7 +35,7 @@ from nearmetal.stats.plan import (
     alpha,
     day_error,
 )
-from nearmetal.stats.sequential import UNDECIDED, Decisions
+from nearmetal.stats.sequential import OPPOSITE, UNDECIDED, Decisions
 
 
 class JudgeError(ValueError):
@@ -61,6 +61,7 @@ class Decision:
     #: inconclusive: numbers of samples of the analyses to come, counted as `wanted` is
     later: tuple[int, ...] = ()
     set_aside: bool = False  #: the first samples showed a change, so that fresh ones alone decide
+    opposed: bool = False  #: fresh samples show the opposite of the first ones
 
 
 @dataclass(frozen=True)
@@ -147,6 +148,7 @@ def judge_in_two_stages(
         wanted=decision.wanted and before + decision.wanted,
         later=tuple(before + count for count in decision.later),
         set_aside=True,
+        opposed=both.side[0] == OPPOSITE,
     )
 
 
@@ -224,7 +226,7 @@ def _decision(found: Decisions, test: _Test, new: np.ndarray) -> Decision:
         wanted = looks.next_analysis(
             shift, count, test.errors, test.alpha, float(found.detectable[0]), test.analyses
         )
-    elif side:
+    elif side in (1, -1):
         fresh = looks.fresh_analysis(shift, test.errors)
     return Decision(
         _name(side, test.lower_is_better),
@@ -241,7 +243,7 @@ def _decision(found: Decisions, test: _Test, new: np.ndarray) -> Decision:
 
 
 def _name(side: int, lower_is_better: bool) -> str:
-    if side == UNDECIDED:
+    if side in (UNDECIDED, OPPOSITE):
         return "inconclusive"
     if side == 0:
         return "ok"

@@ -4,9 +4,12 @@ import math
 from functools import lru_cache
 
 import numpy as np
+from scipy import special
 
 #: Variance of the Hodges-Lehmann estimate relative to the mean, for normal noise (Lehmann, 1963).
 INEFFICIENCY = math.pi / 3
+#: Logarithm of the number of orders of two samples that a float holds, with a margin.
+MOST_ORDERS = 600.0
 #: Efficiency of the median absolute deviation for normal noise (Rousseeuw and Croux, Alternatives
 #: to the median absolute deviation, JASA 88, 1993, section 2).
 SPREAD_EFFICIENCY = 0.3674
@@ -92,7 +95,14 @@ def signed_rank(differences: np.ndarray) -> float:
 
 @lru_cache
 def mann_whitney(new: int, base: int) -> np.ndarray:
-    """P(U >= u) for every u: coefficients of the Gaussian binomial (Mann and Whitney, 1947)."""
+    """P(U >= u) for every u: coefficients of the Gaussian binomial (Mann and Whitney, 1947).
+
+    Beyond MOST_ORDERS, by the normal approximation with its correction for continuity.
+    """
+    orders = special.gammaln(new + base + 1) - special.gammaln(new + 1) - special.gammaln(base + 1)
+    if orders > MOST_ORDERS:
+        deviation = math.sqrt(new * base * (new + base + 1) / 12)
+        return special.ndtr((new * base / 2 + 0.5 - np.arange(new * base + 1)) / deviation)
     counts = np.zeros(new * base + 1)
     counts[0] = 1
     for i in range(1, new + 1):
@@ -115,7 +125,8 @@ def wilcoxon(count: int) -> np.ndarray:
 
 
 def _upper(counts: np.ndarray) -> np.ndarray:
-    return np.cumsum((counts / counts.sum())[::-1])[::-1]
+    # Rounding may leave a chance of -1e-16.
+    return np.clip(np.cumsum((counts / counts.sum())[::-1])[::-1], 0, 1)
 
 
 def _order(sorted_values: np.ndarray, deviation: float) -> tuple[float, float]:

@@ -21,6 +21,8 @@ from nearmetal.stats.plan import (
 
 #: Side of a trial that is not yet decided.
 UNDECIDED = 2
+#: Side of a trial whose fresh samples show the opposite of the first ones: no more can decide it.
+OPPOSITE = 3
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,7 @@ def reach(alpha: float, samples: int) -> float:
 class Decisions:
     """Decisions on many trials; each array has one entry for each trial."""
 
-    side: np.ndarray  #: 1 a higher value, -1 a lower one, 0 unchanged, UNDECIDED
+    side: np.ndarray  #: 1 a higher value, -1 a lower one, 0 unchanged, UNDECIDED, OPPOSITE
     count: np.ndarray  #: number of samples used
     shift: np.ndarray  #: estimate at the deciding analysis
     p: np.ndarray  #: p-value of the shift's direction at the deciding analysis
@@ -163,7 +165,7 @@ def decide_in_two_stages(
         CONFIRMATION_ANALYSES,
     )
     opposite = held.side == -found.side[rows]
-    side[rows] = np.where(opposite, UNDECIDED, held.side)
+    side[rows] = np.where(opposite, OPPOSITE, held.side)
     count[rows], shift[rows], p[rows] = found.count[rows] + held.count, held.shift, held.p
     return Decisions(side, count, shift, p, found.detectable)
 

@@ -9,6 +9,8 @@ a session are judged together:
   empirical Bayes methods for assessing differential expression, 2004, section 3.3).
 - A change must be significant by a t-test on logarithms, at an equal part of the campaign's error
   rate.
+- Where the typical change is beyond LEAST itself, the whole system changed, or sessions differ that
+  much: nobody knows which. A variable that changed so is inconclusive then, and not ok.
 
 `make bench-gate` measures the error rates (table "two sessions").
 """
@@ -65,15 +67,26 @@ def judge(variables: Sequence[Samples]) -> list[Decision | JudgeError]:
     variances = [_variance(before, now) for _, _, before, now in usable]
     common = float(np.median([variance for variance, _ in variances]))
     typical = 1.4826 * float(np.median(np.abs(shifts)))
-    least = math.log1p(LEAST)
+    least = unchanged = math.log1p(LEAST)
     if len(usable) >= LEAST_VARIABLES:
         least = max(least, DISTANCE * typical)
+        unchanged = least if typical < unchanged else unchanged
+    bounds = _Bounds(least, unchanged, len(usable))
     for (place, one, before, now), shift, (variance, freedom) in zip(usable, shifts, variances):
         freedom += PRIOR
         variance = (PRIOR * common + (freedom - PRIOR) * variance) / freedom
         error = math.sqrt(variance * (1 / len(before) + 1 / len(now)))
-        found[place] = _decision(one, shift, error, freedom, least, len(usable))
+        found[place] = _decision(one, shift, error, freedom, bounds)
     return found
+
+
+@dataclass(frozen=True)
+class _Bounds:
+    """What holds for all variables of a session; bounds are of logarithms of changes."""
+
+    changed: float  #: a change is beyond it
+    unchanged: float  #: an unchanged variable is below it
+    variables: int
 
 
 def _logs(values: Sequence[float]) -> np.ndarray:
@@ -97,14 +110,14 @@ def _variance(before: np.ndarray, now: np.ndarray) -> tuple[float, float]:
 
 
 def _decision(
-    one: Samples, shift: float, error: float, freedom: float, least: float, variables: int
+    one: Samples, shift: float, error: float, freedom: float, bounds: _Bounds
 ) -> Decision:
     p = float(special.stdtr(freedom, -abs(shift) / error)) if error else float(shift == 0)
     reach = float(special.stdtrit(freedom, 0.975)) * error
     name = "inconclusive"
-    if p <= CAMPAIGN_ERROR / variables / 2 and abs(shift) > least:
+    if p <= CAMPAIGN_ERROR / bounds.variables / 2 and abs(shift) > bounds.changed:
         name = "regressed" if (shift > 0) == one.lower_is_better else "improved"
-    elif abs(shift) + reach < least:
+    elif abs(shift) + reach < bounds.unchanged:
         name = "ok"
     return Decision(
         name,
@@ -112,5 +125,5 @@ def _decision(
         (math.expm1(shift - reach), math.expm1(shift + reach)),
         p,
         len(one.now),
-        math.expm1(least),
+        math.expm1(bounds.changed),
     )

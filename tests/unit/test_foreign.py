@@ -301,7 +301,6 @@ def test_the_stored_cases_of_reframe_4_7_agree_with_its_sessions(tmp_path):
         len(run["testcases"]) for one in recorded_sessions("4.7.4") for run in one["runs"]
     )
     assert len(list(results.sessions(path))) == len(recorded_sessions("4.7.4"))
-    assert Baseline("generic", path, {}).days == 0
 
 
 @pytest.mark.parametrize("system", sorted(SABOTAGED))
