@@ -79,7 +79,7 @@ def record(arguments) -> int:
 
 
 def _refuse_pairs(arguments) -> None:
-    """Raise BaselineError for an option that another one makes void."""
+    """Raise NearmetalError for an option that another one makes void."""
     of_references = arguments.form == "reframe"
     sessions = arguments.session or arguments.since
     for void, fault in [
@@ -90,7 +90,7 @@ def _refuse_pairs(arguments) -> None:
         (arguments.only_bounds and arguments.add, "--only-bounds and --add: give one of them"),
     ]:
         if void:
-            raise baseline.BaselineError(f"{fault}. Fix: leave the other one out")
+            raise NearmetalError(f"{fault}. Fix: leave the other one out")
 
 
 def _to_add(arguments, before: baseline.Baseline) -> tuple[list[Session], list[str]]:

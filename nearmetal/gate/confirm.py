@@ -217,7 +217,7 @@ def _vanished(
     grouped: dict[Where, list[str]] = {}
     for one in report.verdicts:
         before = seen.get((one.where, one.variable))
-        if before is None or one.name not in UNCHANGED or _why_lost(one, state.lost):
+        if before is None or not _is_gone(one, before) or _why_lost(one, state.lost):
             continue
         change = percent(before.change) if before.change is not None else before.name
         grouped.setdefault(one.where, []).append(f"{one.variable} {change}")
@@ -231,6 +231,13 @@ def _vanished(
         )
         for where, variables in grouped.items()
     ]
+
+
+def _is_gone(one: Verdict, before: Verdict) -> bool:
+    """Whether fresh repeats do not show the change. A few of them may leave it undecided."""
+    if one.name == "watched" and one.change is not None and before.change is not None:
+        return abs(one.change) < abs(before.change) / 2
+    return one.name in UNCHANGED
 
 
 def _left(

@@ -14,7 +14,7 @@ from nearmetal.checks import disturbance
 from nearmetal.cli import main
 from nearmetal.explain import before, curves, observed, order, render, rules
 from nearmetal.facts import OF_HYPERVISOR
-from nearmetal.gate import baseline, record
+from nearmetal.gate import baseline, record, relative
 from nearmetal.gate.baseline import Baseline
 from nearmetal.gate.session import judge_session
 from tests.support.layers import CHECKS, SIZES, session, variables
@@ -486,3 +486,14 @@ def test_other_nodes_and_a_new_revision_hide_no_cause(explain, name):
     given["facts"] = {**given.get("facts", {}), "revision": "abc", "foreign_processes": "a b"}
     names = [one.name for one in explain(**given)]
     assert name in names[:2]
+
+
+def test_a_ratio_that_got_worse_stands_in_for_its_variable(known):
+    """As where all partitions drift, and one of them a little more."""
+    now = parsed(session(100, repeats=10, steps=MPI))
+    report = judge_session(now, known)
+    worse = [one for one in report.verdicts if one.name == "regressed"]
+    ratios = [replace(one, variable=one.variable + relative.SUFFIX) for one in worse]
+    own = [replace(one, name="inconclusive") if one in worse else one for one in report.verdicts]
+    [seen] = observed.observe(replace(report, verdicts=(*own, *ratios)), {}, RULES)
+    assert [*seen.worse] == [" ".join([*one.where, one.variable]) for one in worse]

@@ -160,3 +160,9 @@ def test_show_says_how_many_days_and_which_span_a_baseline_has(
     titles = re.split(r"  +", head.strip())
     found = [dict(zip(titles, re.split(r"  +", row.strip()))) for row in rows]
     assert {(one["sessions"], one["days"], one["span"]) for one in found} == {("12", days, span)}
+
+
+def test_a_day_is_one_of_utc():
+    assert baseline.day_of("20260801T013000+0200") == "20260731"
+    assert baseline.day_of("20260801T013000+0000") == "20260801"
+    assert baseline.day_of("yesterday") == "yesterda"

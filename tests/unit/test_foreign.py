@@ -10,7 +10,6 @@ from nearmetal import results
 from nearmetal.again import Again
 from nearmetal.cli import main
 from nearmetal.gate import baseline, record, rerun
-from nearmetal.gate.baseline import Baseline
 from nearmetal.results import reruns
 from nearmetal.results.directions import Directions, DirectionsError
 from tests.support.foreign_sessions import (

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+from datetime import datetime
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -17,6 +18,8 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from nearmetal import results
 from nearmetal.cli import main
+from nearmetal.commands import judging
+from nearmetal.commands.common import seconds
 from nearmetal.gate import baseline, record, relative, rerun
 from nearmetal.gate import render as verdicts
 from nearmetal.gate.baseline import Baseline
@@ -743,3 +746,71 @@ def test_help_of_every_command_teaches():
             [sys.executable, "-m", "nearmetal", *words, "--help"], capture_output=True, text=True
         )
         assert done.returncode == 0 and "exit codes: 0 clean" in done.stdout
+
+
+def test_an_unforeseen_error_leaves_no_clean_file_either(monkeypatch, capsys, tmp_path, references):
+    def unreadable(system):
+        raise PermissionError("baselines: permission denied")
+
+    monkeypatch.setattr(judging, "baseline_of", unreadable)
+    file, told = tmp_path / "gate.json", tmp_path / "told.json"
+    file.write_text("clean")
+    words = ("gate", "--json", str(file), "--alert", f"tee {told}")
+    code, _, err = run(monkeypatch, capsys, tmp_path, references, *words, sessions=[campaign(115)])
+    assert code == 3 and "permission denied" in err
+    document = json.loads(file.read_text())
+    assert document["exit_code"] == 3 and "permission denied" in document["judged"][0]["reason"]
+    assert json.loads(told.read_text()) == document
+
+
+def test_one_session_by_two_names_is_recorded_once(monkeypatch, capsys, tmp_path):
+    words = ["baseline", "record", "--session", "00000001", "--session", "00000001-campaign"]
+    one = [campaign(1, launches=20)]
+    code, out, err = run(monkeypatch, capsys, tmp_path, tmp_path, *words, sessions=one)
+    assert code == 0 and "from 1 session" in out, err
+    assert baseline.load("lab", tmp_path).sessions
+
+
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        (["--session", "00000001", "--since", "2025-01-01"], "--session and --since"),
+        (["--add", "--since", "2025-01-01"], "--add and --since"),
+        (["--output", "x"], "--as reframe"),
+        (["--only-bounds", "--session", "00000001"], "--only-bounds"),
+        (["--as", "reframe", "--session", "nope", "--session", "00000001"], "nope"),
+    ],
+    ids=lambda one: one if isinstance(one, str) else "",
+)
+def test_an_option_of_record_that_another_makes_void_is_refused(
+    monkeypatch, capsys, tmp_path, words, said
+):
+    code, _, err = run(
+        *(monkeypatch, capsys, tmp_path, tmp_path, "baseline", "record"),
+        *words,
+        sessions=[campaign(1, launches=20)],
+    )
+    assert code == 3 and said in err, err
+
+
+def test_since_reads_a_date_without_hyphens():
+    assert seconds("20261121") == datetime(2026, 11, 21).timestamp()
+    assert seconds("1790000000.5") == 1790000000.5
+
+
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        (["--most", "2"], "fewer than 3 repeats"),
+        (["--rounds", "0"], "1 or more"),
+        (["--within", "0m"], "no time"),
+    ],
+    ids=lambda one: " ".join(one) if isinstance(one, list) else "",
+)
+def test_a_bound_that_allows_nothing_is_refused(monkeypatch, capsys, tmp_path, words, said):
+    code, _, err = run(
+        *(monkeypatch, capsys, tmp_path, tmp_path, "gate", "--confirm"),
+        *words,
+        sessions=[campaign(1)],
+    )
+    assert code == 3 and said in err

@@ -153,3 +153,23 @@ def test_a_baseline_by_session_and_a_flat_one_without_drift_judge_alike():
 def test_confirmation_without_fresh_launches_is_refused():
     with pytest.raises(JudgeError, match="no sample"):
         judge.judge_in_two_stages(BASE, fresh(1.1, 5), [], True)
+
+
+def test_fresh_samples_that_show_the_opposite_end_the_confirmation():
+    found = judge.judge_in_two_stages(BASE, fresh(1.2, 5), fresh(0.8, 20), True, variables=200)
+    assert (found.name, found.opposed) == ("inconclusive", True)
+    assert found.wanted is None and found.later == ()
+    open_still = judge.judge_in_two_stages(
+        BASE, fresh(1.2, 5), [9.8, 10.6, 10.4], True, variables=200
+    )
+    assert open_still.name == "inconclusive" and not open_still.opposed and open_still.later
+
+
+@pytest.mark.parametrize("new, base", [(32, 500), (480, 960), (75, 5000)])
+def test_p_values_of_large_samples_are_those_of_the_normal_approximation(new, base):
+    found = ranks.mann_whitney(new, base)
+    assert np.isfinite(found).all() and found.min() >= 0 and found[0] == pytest.approx(1)
+    deviation = np.sqrt(new * base * (new + base + 1) / 12)
+    for far in (0.0, 1.0, 2.0, 3.0):
+        at = int(new * base / 2 + far * deviation)
+        assert found[at] == pytest.approx(stats.norm.sf(far), rel=0.1)

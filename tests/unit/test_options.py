@@ -8,7 +8,8 @@ from collections import Counter
 import pytest
 
 from nearmetal import command, compare, history, naming, results
-from nearmetal.gate import baseline, record, selection
+from nearmetal.commands import expect
+from nearmetal.gate import baseline, ladder, record, selection
 from nearmetal.gate.baseline import Baseline
 from nearmetal.gate.session import judge_session
 from nearmetal.results import reruns
@@ -354,3 +355,15 @@ def test_options_are_written_as_reframe_reads_them():
         ).given("names")
         is None
     )
+
+
+def test_what_deviates_on_one_node_deviates_there_alone(known):
+    data = clones(campaign(100), [f"%.part=lab:{{}} %.nid={node}" for node in NODES])
+    data["session_info"]["cmdline"] += " --distribute"
+    for case in data["runs"][0]["testcases"]:
+        if "nid=n2" in case["display_name"] and first(case):
+            case["compiler"] = "gcc 14.2.0 -O0"
+    session = results.parse_session(data, "here")
+    beyond = expect.deviations(session, expect.read_partitions("lab"))
+    report = ladder.held_against(judge_session(session, known), beyond)
+    assert {one.place for one in report.verdicts if one.name == "deviates"} == {"native@n2"}

@@ -109,3 +109,10 @@ def test_a_pattern_that_matches_nothing_is_refused(pattern, said):
 def test_a_weight_that_is_none_is_refused(text):
     with pytest.raises(SharesError, match="Fix: give PATTERN=NUMBER"):
         Shares.of((), [text])
+
+
+def test_a_ratio_is_chosen_with_its_variable():
+    with pytest.raises(SharesError, match="pingpong:startup_latency'"):
+        Shares.of(["pingpong:startup_latency_over_native"], [])
+    with pytest.raises(SharesError, match="ratio"):
+        Shares.of([], ["*_over_native=2"])

@@ -92,3 +92,9 @@ def test_a_case_that_failed_again_has_not_vanished(history):
     for case in again["runs"][0]["testcases"]:
         case |= {"result": "fail", "fail_phase": "sanity", "fail_reason": "cut off"}
     assert "vanished" not in history(slow, again)
+
+
+def test_what_fresh_repeats_do_not_decide_has_not_vanished(history):
+    slow = on(["n1", "n2"], 13, steps=[(SLOWER, 1.3)])
+    again = on(["n1", "n2"], 14, uuid(slow), launches=2, steps=[(SLOWER, 1.3)])
+    assert "vanished" not in history(slow, again)
