@@ -12,6 +12,7 @@ only a regression called ok is one.
 """
 
 import argparse
+import itertools
 import os
 import re
 import shutil
@@ -57,6 +58,8 @@ PARTITIONS = ("native", "emulated")
 FOUND = ("regressed", "improved", "incomplete")
 #: Verdicts by which the gate says that it does not know.
 UNDECIDED = ("inconclusive", "not judged")
+#: Further sessions of a baseline with disturbances.
+SPARE = 2
 
 
 @dataclass(frozen=True)
@@ -435,7 +438,7 @@ def prepare(
     spread: float = 0.0,
 ) -> None:
     """Record the baseline, from this number of sessions of each selection. `settings` as in
-    `campaign`.
+    `campaign`. Where disturbances leave too few samples of a variable, from up to SPARE more.
 
     :arg spread: least number of seconds between the starts of two sessions.
     """
@@ -444,12 +447,17 @@ def prepare(
     before = list(results.sessions(PLACE / "results.db")) if (PLACE / "results.db").exists() else []
     known = baseline.Baseline(SYSTEM, PLACE / "baselines" / f"{SYSTEM}.yaml", {})
     notes: list[str] = []
+    of_selections = itertools.groupby(before, lambda one: {case.key for case in one.cases})
+    stored = [list(sessions) for _, sessions in of_selections]
     for place, only in enumerate(selections):
-        sessions = before[place * count : (place + 1) * count]
-        for number in range(len(sessions), count):
+        sessions = stored[place] if place < len(stored) else []
+        while len(sessions) < count or (
+            len(sessions) < count + SPARE and record.least_samples(sessions) < plan.LEAST_BASELINE
+        ):
             if sessions:
                 wait(sessions[-1].time + spread)
-            say(f"baseline: session {number + 1} of {count}")
+            more = " (a disturbance left too few samples)" if len(sessions) >= count else ""
+            say(f"baseline: session {len(sessions) + 1} of {count}{more}")
             sessions.append(campaign(repeats, only, settings))
         known, more = record.record(sessions, known, leave_out_noisy=True)
         notes += more

@@ -48,7 +48,7 @@ def choose(
         if (
             since is None
             and len(chosen) >= plan.BASELINE_SESSIONS
-            and _repeats(chosen) >= plan.LEAST_BASELINE
+            and least_samples(chosen) >= plan.LEAST_BASELINE
         ):
             break
     if not chosen:
@@ -58,8 +58,8 @@ def choose(
     return chosen[::-1]
 
 
-def _repeats(sessions: list[Session]) -> int:
-    """The least number of samples that a variable has in all sessions together."""
+def least_samples(sessions: list[Session]) -> int:
+    """The least number of undisturbed samples that a variable has in all sessions together."""
     found: Counter[tuple] = Counter()
     for session in sessions:
         for case in session.cases:

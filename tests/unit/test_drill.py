@@ -12,6 +12,7 @@ from nearmetal import results
 from nearmetal.explain import order, rules
 from nearmetal.gate.verdict import Likely
 from nearmetal.stats import plan
+from tests.support.campaigns import disturbed
 from tests.support.layers import session
 from tests.support.paths import CHECKOUT
 from tests.support.recorded import store
@@ -59,9 +60,12 @@ class Lab:
 
     def __init__(self, where: Path):
         self.where, self.sessions, self.now, self.healed = where, [], {}, 0
+        self.disturbed: set[int] = set()  #: numbers of campaigns
 
     def campaign(self, repeats: int, only: dict | None = None, settings=()) -> results.Session:
         data = session(len(self.sessions), repeats=repeats, **self.now)
+        if len(self.sessions) in self.disturbed:
+            disturbed(data["runs"][0]["testcases"][:1])
         database = self.where / "results.db"
         there = list(results.sessions(database)) if database.exists() else []
         self.sessions.append(data)
@@ -130,6 +134,20 @@ def test_sessions_of_the_baseline_start_as_far_apart_as_wanted(tmp_path, monkeyp
     explain.drill.prepare(4, 5, [None], spread=600)
     starts = [one["session_info"]["time_start_unix"] for one in lab.sessions]
     assert until == [start + 600 for start in starts[:-1]]
+
+
+def test_a_disturbed_session_of_the_baseline_is_measured_once_more(tmp_path, monkeypatch):
+    lab, said = Lab(tmp_path), []
+    lab.disturbed = {1}
+    for name, stand_in in (
+        *(("campaign", lab.campaign), ("wait", lambda until: None), ("say", said.append)),
+        *(("PLACE", tmp_path), ("SYSTEM", "lab")),
+    ):
+        monkeypatch.setattr(explain.drill, name, stand_in)
+    explain.drill.prepare(4, 5, [None])
+    assert len(lab.sessions) == 5 and "too few samples" in " ".join(said)
+    explain.drill.prepare(4, 5, [None])
+    assert len(lab.sessions) == 5
 
 
 @pytest.mark.parametrize("sessions", [1, 3, 4, 12])
