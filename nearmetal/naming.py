@@ -5,6 +5,8 @@ ReFrame's own options add parameters to a test whose names begin with a point, a
 `-P sizes=1,2` adds `%.sizes=1` where `sizes` is a variable of the check.
 """
 
+from __future__ import annotations
+
 import functools
 import re
 from dataclasses import dataclass
