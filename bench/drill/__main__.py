@@ -456,8 +456,8 @@ def prepare(
         ):
             if sessions:
                 wait(sessions[-1].time + spread)
-            more = " (a disturbance left too few samples)" if len(sessions) >= count else ""
-            say(f"baseline: session {len(sessions) + 1} of {count}{more}")
+            why = " (a disturbance left too few samples)" if len(sessions) >= count else ""
+            say(f"baseline: session {len(sessions) + 1} of {count}{why}")
             sessions.append(campaign(repeats, only, settings))
         known, more = record.record(sessions, known, leave_out_noisy=True)
         notes += more

@@ -10,6 +10,7 @@ from nearmetal.expectations.entries import Expectation
 from nearmetal.expectations.expression import Names, UnknownValue
 from nearmetal.expectations.judge import Deviation, Measured, Place
 from nearmetal.results import Case, Session, parameters
+from nearmetal.results.session import place as place_of
 from nearmetal.site.configuration import configure_partition
 from nearmetal.site.described import described
 
@@ -138,9 +139,8 @@ def _judge(session: Session, partitions: dict[str, Partition]) -> int:
     """Print what deviates in a session; 1 if something does."""
     found = deviations(session, partitions)
     for one in found:
-        place = "@".join(filter(None, [one.case.partition, one.case.node]))
-        place += f" with {one.case.environ}"
-        print(f"{called(one.case)} on {place}: {one}")
+        where = place_of(one.case.partition, one.case.node)
+        print(f"{called(one.case)} on {where} with {one.case.environ}: {one}")
     cases = sum(case.measured for case in session.cases)
     print(f"session {session.uuid}: {cases} measured cases, {len(found)} deviations")
     return 1 if found else 0
