@@ -14,6 +14,9 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 LEFT_OUT = pytest.StashKey[int]()
 
+#: Seconds. A set-up, test or teardown that took longer is named as it ends.
+LONG = 60
+
 
 @pytest.fixture
 def open_path():
@@ -48,3 +51,20 @@ def pytest_terminal_summary(terminalreporter, config):
         terminalreporter.write_line(
             f"left out: {count} tests marked `whole`; `make test-all` runs them"
         )
+
+
+class LongTests:
+    """Names what took long as it ends: a run that is killed prints no durations."""
+
+    def __init__(self, reporter):
+        self.reporter = reporter
+
+    def pytest_runtest_logreport(self, report):
+        if report.duration > LONG:
+            said = f" {report.when} of {report.nodeid.split('/')[-1]}: {report.duration:.0f} s "
+            self.reporter.write(said)
+
+
+def pytest_configure(config):
+    if reporter := config.pluginmanager.get_plugin("terminalreporter"):
+        config.pluginmanager.register(LongTests(reporter))

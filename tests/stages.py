@@ -115,7 +115,7 @@ class End:
 
 def call(stage: Stage, command: Sequence[str]) -> int:
     """The exit code of a command of the stage."""
-    print(f"== {stage.name}: {shlex.join(command)}", flush=True)
+    print(f"== {stage.name}, {time.strftime('%H:%M:%S')}: {shlex.join(command)}", flush=True)
     environment = {**os.environ, **dict(stage.settings)}
     return subprocess.run(command, cwd=CHECKOUT, env=environment, check=False).returncode
 

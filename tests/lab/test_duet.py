@@ -97,6 +97,8 @@ def test_java_and_c_are_each_built_and_launched_as_their_own(lab, prefix, a, b):
         "-S",
         "pairs=2",
         "-S",
+        "java_warm_up=1",
+        "-S",
         f"environs={a},{b}",
     )
     assert halves(case, 2) and missing == ()
@@ -130,6 +132,8 @@ def test_c_and_java_over_one_mpi_library(lab, prefix):
         f"environs={a},{b}",
         "-S",
         "java_buffers=off_heap",
+        "-S",
+        "java_warm_up=1",
         "-S",
         "java_heap_mb=256",
     )

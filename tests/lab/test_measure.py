@@ -152,7 +152,8 @@ def test_java_is_measured_over_a_nic_passed_through(lab):
     """Over the emulated one, `ec2:cc` measures it below; over the native one, test_links.py."""
     prefix = fresh_prefix(lab, "java")
     chosen = ["--system", "lab:passthrough", "-p", "^mpj$", "-n", "^(pingpong|npb%benchmark=ft)"]
-    done = lab.reframe("-r", *chosen, *ONE_LAUNCH, prefix=prefix, timeout=900)
+    options = [*ONE_LAUNCH, "-S", "java_warm_up=1"]
+    done = lab.reframe("-r", *chosen, *options, prefix=prefix, timeout=900)
     assert "Ran 3/3 test case(s)" in done.stdout and done.returncode == 0, done.stdout
     database = prefix / "results.db"
     assert_java(cases(database), load_session(database), "passthrough")
