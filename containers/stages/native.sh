@@ -3,4 +3,5 @@
 set -eu
 java=/opt/nearmetal/share/java
 sh /mpj-native/build.sh "$java/library"
-javac -cp "$java/library" -sourcepath /src/java -d "$java/classes.native" /src/java/*.java
+javac --add-modules jdk.incubator.vector -cp "$java/library" -sourcepath /src/java -d "$java/classes.native" \
+    /src/java/*.java /src/java/vectors/*.java

@@ -35,6 +35,8 @@ SCHEDULERS_LINE = re.compile(
     r"(srun|slurmstepd)[^:]*(: error)?: "
     r"(launch|Job step|got SIG|forcing|Terminating|.*Exited with exit code|\*\*\* )"
 )
+#: What a JVM writes to stderr whenever a program uses its vectors.
+JVMS_LINE = re.compile("WARNING: Using incubator modules: ")
 
 
 def last_words(stderr: str, stdout: str) -> str:
@@ -48,7 +50,7 @@ def last_words(stderr: str, stdout: str) -> str:
         return [
             line.strip()
             for line in text.splitlines()
-            if line.strip() and not SCHEDULERS_LINE.match(line)
+            if line.strip() and not SCHEDULERS_LINE.match(line) and not JVMS_LINE.match(line)
         ]
 
     errors, output = lines(stderr), lines(stdout)[-3:]

@@ -1,6 +1,7 @@
 """mpj-native: its own tests on both MPI libraries, errors without a library, and signals."""
 
 import os
+import re
 import signal
 import subprocess
 import time
@@ -9,10 +10,12 @@ import pytest
 
 from nearmetal.checks.parsing.npb import parse_npb
 from nearmetal.checks.parsing.pingpong import parse_imb
-from tests.support.mpj_native import LIBRARIES, NATIVE, compiled
+from tests.support.mpj_native import LIBRARIES, NATIVE, Built, compiled
 from tests.support.paths import JAVA, SOURCES
 from tests.support.programs import MPI, hosts_named_on
 from tests.support.said import lacking
+
+VECTORS = ["--add-modules", "jdk.incubator.vector"]
 
 
 @pytest.fixture(scope="module")
@@ -105,6 +108,31 @@ def test_programs_of_the_checks_run_unchanged(programs, mpi):
     done = programs.run(mpi, 2, "-Dnearmetal.warm_up=0.5", "CG", "S")
     assert done.returncode == 0, done.stdout + done.stderr
     assert parse_npb(done.stdout)[0].processes == 2
+
+
+@pytest.fixture(scope="module")
+def vectors(programs, tmp_path_factory):
+    """The same programs, and CG's class for vectors."""
+    built = Built(programs.library, tmp_path_factory.mktemp("vectors"))
+    command = ["javac", *VECTORS, "-cp", f"{built.library}:{programs.classes}", "-d", built.classes]
+    source = SOURCES / "java" / "vectors" / "CGVectors.java"
+    subprocess.run([*command, source, JAVA / "Products.java"], check=True)
+    return Built(f"{built.library}:{programs.classes}", built.classes)
+
+
+def test_cg_by_vectors_is_cg(vectors):
+    products = subprocess.run(
+        vectors.java("Products", jvm=VECTORS), capture_output=True, text=True, check=True
+    )
+    assert products.stdout == "same products\n"
+    done = vectors.run("openmpi", 1, "CG", "S", jvm=[*VECTORS, "-Dnearmetal.warm_up=0.5"])
+    assert done.returncode == 0 and parse_npb(done.stdout), done.stdout + done.stderr
+    assert re.search("# nearmetal product: (vectors|elements)\n", done.stdout)
+
+
+def test_cg_does_without_vectors(programs):
+    done = programs.run("openmpi", 1, "-Dnearmetal.warm_up=0.5", "CG", "S")
+    assert done.returncode == 0 and "# nearmetal product: elements\n" in done.stdout
 
 
 @pytest.mark.parametrize("slurm, node", [("n1", "n1"), ("n1.example.org", "n1.example.org")])

@@ -320,6 +320,14 @@ def test_a_run_from_an_image_of_older_sources_says_so_and_goes_on(site):
     assert done.returncode == 0 and "Ran 1/1 test case(s)" in done.stdout
 
 
+def test_only_what_has_a_class_for_vectors_is_compiled_with_their_module():
+    native = SimpleNamespace(name="mpj-native", features=["mpj_native"], extras={})
+    *_, vectors = build_commands(native, "CG")
+    assert "--add-modules jdk.incubator.vector" in vectors and "CGVectors.java" in vectors
+    for program in ("PingPong", "Meet.java"):
+        assert not any("incubator" in command for command in build_commands(native, program))
+
+
 def test_programs_in_java_are_where_the_image_has_them():
     assert build_commands(environ("mpj-native"), "PingPong") == ["true"]
     java = "/opt/nearmetal/share/java"

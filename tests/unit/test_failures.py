@@ -42,6 +42,11 @@ def test_stdout_speaks_where_stderr_holds_only_the_schedulers_words():
     assert last_words(stderr, "one\n\ntwo\nthree\nfour\n") == "two / three / four"
 
 
+def test_what_every_jvm_with_vectors_says_is_left_out():
+    stderr = "WARNING: Using incubator modules: jdk.incubator.vector\nCG: out of memory\n"
+    assert last_words(2 * stderr, "") == "CG: out of memory / CG: out of memory"
+
+
 def test_of_many_words_the_first_and_the_last_stay():
     assert last_words("one\ntwo\nthree\nfour\n", "") == "one / two / ... / four"
     assert len(last_words("x" * 10000, "")) == 400

@@ -110,3 +110,11 @@ def test_how_the_jvms_were_set():
     assert not lacking(parse_jvm(unsettled).warm_up, "not everywhere", "java_warm_up")
     assert parse_jvm(line + line.replace("256", "64")).settings.count(" | ") == 1
     assert parse_jvm(recorded("npb")) is None
+
+
+def test_by_what_cg_multiplied():
+    line = "# nearmetal jvm: library=native device=mpi heap=256MB gc=serial pages=default\n"
+    by = "# nearmetal product: {}\n".format
+    assert parse_jvm(line).product == ""
+    assert parse_jvm(line + 2 * by("vectors")).product == "vectors"
+    assert parse_jvm(line + by("vectors") + by("elements")).product == "elements, vectors"

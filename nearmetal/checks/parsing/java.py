@@ -10,6 +10,7 @@ from nearmetal.checks.parsing import ParseError, words_of
 #: Settings that jvm.sh prints for each launch, and the line that a program prints about its
 #: warm-up. `buffers` is there where they are not arrays.
 SETTINGS, BUFFERS = "library device heap gc pages", " buffers"
+PRODUCT = "# nearmetal product: "
 WARM_UP = re.compile(r"# nearmetal warm_up\w*: stable=(yes|no) .*")
 
 
@@ -20,6 +21,7 @@ class JvmRun:
     settings: str  #: such as `library=express device=niodev heap=256MB gc=serial pages=default`
     warm_up: str  #: whether the JIT compiler was idle when the clock started
     did: list[dict] = field(default_factory=list)  #: the settings of each launch, by name
+    product: str = ""  #: by what CG multiplied: `vectors`, `elements` or `elements, vectors`
 
 
 def parse_jvm(text: str) -> JvmRun | None:
@@ -41,4 +43,5 @@ def parse_jvm(text: str) -> JvmRun | None:
         warm_up = "not told"
     elif "no" in stable:
         warm_up = "not everywhere settled: raise java_warm_up"
-    return JvmRun(" | ".join(dict.fromkeys(settings)), warm_up, did)
+    products = sorted({line.removeprefix(PRODUCT) for line in lines if line.startswith(PRODUCT)})
+    return JvmRun(" | ".join(dict.fromkeys(settings)), warm_up, did, ", ".join(products))

@@ -23,6 +23,8 @@ from nearmetal.site import srun_mpj  # registers the launcher, whoever wrote the
 HOMES = {"express": "MPJ_HOME", "fastmpj": "FMPJ_HOME"}
 #: Sources of mpj-native, and the script that compiles them.
 NATIVE = CHECKOUT / "mpj-native"
+#: What checks compile from.
+SOURCES = CHECKOUT / "reframe_checks" / "src"
 #: Shell part of the launcher, in the build directory.
 SCRIPT = "java/launch/jvm.sh"
 
@@ -75,6 +77,7 @@ def build_commands(environ, program: str) -> list[str]:
         return [
             *_native_library(environ, launcher),
             f"{of_java_home} -cp {launcher} -sourcepath java -d {classes} {shlex.quote(source)}",
+            *_vectors(of_java_home, f"{launcher}:{classes}", classes, program),
         ]
     home, javac = HOMES[library(environ)], f"{javac} --release 17"
     commands = [
@@ -90,6 +93,17 @@ def build_commands(environ, program: str) -> list[str]:
         # The library's own niodev listens on all networks of a node.
         commands += [f'java -cp "{launcher}:${home}/lib/mpj.jar" launch.Confine {launcher}']
     return commands
+
+
+def _vectors(javac: str, path: str, directory: str, program: str) -> list[str]:
+    """The command that compiles a program's class for vectors, where the JDK has their module."""
+    source = f"java/vectors/{program}Vectors.java"
+    if not (SOURCES / source).is_file():
+        return []
+    module = "jdk.incubator.vector"
+    there = f'"${{JAVA_HOME:+$JAVA_HOME/bin/}}java" --list-modules | grep -q {module}'
+    compile_it = f"{javac} --add-modules {module} -cp {path} -d {directory} {source}"
+    return [f"if {there}; then {compile_it}; fi"]
 
 
 def _native_library(environ, directory: str) -> list[str]:
@@ -244,4 +258,5 @@ def facts_of_jvms(runtimes, text: str) -> dict:
     for did in ran.did:
         if all(request.differences(each, did) for each in asked):
             request.expect(asked[0] if asked else {"launched": "no JVM"}, did)
-    return {"jvm": ran.settings, "jvm.warm_up": ran.warm_up}
+    product = {"jvm.product": ran.product} if ran.product else {}
+    return {"jvm": ran.settings, "jvm.warm_up": ran.warm_up, **product}

@@ -16,6 +16,8 @@ public final class CG extends Npb {
     private static final double[] ZETA = {
         8.5971775078648, 10.362595087124, 17.130235054029, 22.712745482631, 28.973605592845};
     private static final double RCOND = 0.1;
+    // of both products, and what the one by vectors has to gain
+    private static final double TRIAL_SECONDS = 2, TRIAL_GAIN = 0.05;
 
     private int n, rows, columns, myRow, myColumn, firstRow, rowCount, firstColumn, columnCount,
         across, steps;
@@ -25,6 +27,13 @@ public final class CG extends Npb {
     private final double[] few = new double[2], fewOthers = new double[2];
     private int[] start, column;
     private double[] value;
+    private Product product = CG::multiply;
+
+    /** product = matrix vector; row i has the entries from start[i] to start[i + 1]. */
+    interface Product {
+        void multiply(
+            int rows, int[] start, int[] column, double[] value, double[] vector, double[] product);
+    }
 
     private CG(Program program) {
         super(program, "CG", "floating point");
@@ -206,8 +215,8 @@ public final class CG extends Npb {
     }
 
     /**
-     * The plain loop: C2 unrolls it itself, and less is left over of short rows than with several
-     * sums at once. The processor adds up several rows at a time.
+     * Element by element: C2 unrolls it itself, and less is left over of short rows than with
+     * several sums at once. The processor adds up several rows at a time.
      */
     private static void multiply(
         int rows, int[] start, int[] column, double[] value, double[] vector, double[] product) {
@@ -218,13 +227,43 @@ public final class CG extends Npb {
         }
     }
 
+    /** The product by vectors; null where the JVM or the build has no jdk.incubator.vector. */
+    private static Product vectors() {
+        try {
+            return (Product) Class.forName("CGVectors").getDeclaredConstructor().newInstance();
+        } catch (ReflectiveOperationException | LinkageError missing) {
+            return null;
+        }
+    }
+
+    /**
+     * Takes the product by vectors if it is quicker, on the slowest process: some processors take
+     * elements by an index one after the other. The least time of each counts, which is one after
+     * the JIT compiler.
+     */
+    private void chooseProduct() throws MPIException {
+        final Product[] products = {product, vectors()};
+        final double[] least = {Double.MAX_VALUE, Double.MAX_VALUE}, slowest = new double[2];
+        final double begin = now();
+        for (int run = 0; products[1] != null && (run < 10 || now() - begin < TRIAL_SECONDS); run++)
+            for (int i = 0; i < 2; i++) {
+                final double from = now();
+                products[i].multiply(rowCount, start, column, value, x, w);
+                least[i] = Math.min(least[i], now() - from);
+            }
+        world.Allreduce(least, 0, slowest, 0, 2, MPI.DOUBLE, MPI.MAX);
+        final boolean better = slowest[1] < slowest[0] * (1 - TRIAL_GAIN);
+        if (better) product = products[1];
+        if (rank == 0) Program.print("# nearmetal product: %s%n", better ? "vectors" : "elements");
+    }
+
     private static void add(double[] to, int from, double[] more, int count) {
         for (int i = 0; i < count; i++) to[from + i] += more[i];
     }
 
     /** result = A vector, both split over the columns. */
     private void apply(double[] vector, double[] result) throws MPIException {
-        multiply(rowCount, start, column, value, vector, w);
+        product.multiply(rowCount, start, column, value, vector, w);
         // The last step of a wide grid makes only what this process and its partner pass on.
         final int left = startOf(2 * myRow + 1, 2 * rows) - firstRow;
         final boolean low = myColumn % 2 == 0;
@@ -308,6 +347,7 @@ public final class CG extends Npb {
         other = new double[longest];
         final double[] residual = new double[iterations], zeta = new double[iterations];
         Arrays.fill(x, 1);
+        chooseProduct();
         warmUp(() -> powerStep(residual, zeta, 0));
         Arrays.fill(x, 1);
         clockStart();

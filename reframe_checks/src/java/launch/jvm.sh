@@ -95,6 +95,8 @@ case $warm_up in *[!0-9.]* | '' | *.*.* | .) fail "--warm-up=$warm_up is no numb
 jvm="-Xms${heap}m -Xmx${heap}m -XX:+AlwaysPreTouch -XX:-UsePerfData -Dnearmetal.warm_up=$warm_up"
 case $gc in serial) jvm="$jvm -XX:+UseSerialGC" ;; parallel) jvm="$jvm -XX:+UseParallelGC" ;; esac
 case $pages in transparent) jvm="$jvm -XX:+UseTransparentHugePages" ;; explicit) jvm="$jvm -XX:+UseLargePages" ;; esac
+# A program's class for vectors is there where the JDK that compiled it has their module.
+[ ! -f "$classes/$1Vectors.class" ] || jvm="$jvm --add-modules jdk.incubator.vector"
 told=
 [ "$buffers" = heap ] || { jvm="$jvm -Dnearmetal.buffers=$buffers" told=" buffers=$buffers"; }
 # Once a launch, by the rank that is always there.
