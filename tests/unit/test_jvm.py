@@ -195,6 +195,7 @@ def test_mpj_native(site):
     assert said == "# nearmetal jvm: library=native device=mpi heap=100MB gc=serial pages=default"
     assert started == [
         *COMMON,
+        "-Dmpi.threads=single",
         "--enable-native-access=ALL-UNNAMED",
         "-cp",
         "launch.classes:classes",

@@ -117,7 +117,8 @@ esac
 # shellcheck disable=SC2086 # $jvm is a list of options
 case $library-$device in
     native-mpi)
-        exec "$java" $jvm --enable-native-access=ALL-UNNAMED -cp "$launch:$classes" "$@" ;;
+        # MPI as our programs in C have it, which call it from one thread.
+        exec "$java" $jvm -Dmpi.threads=single --enable-native-access=ALL-UNNAMED -cp "$launch:$classes" "$@" ;;
     express-niodev)
         exec "$java" $jvm -Dnearmetal.device=niodev -Dnearmetal.port="$port" -Dnearmetal.ports=16 "-Dnearmetal.hosts=$hosts" \
             -Dnearmetal.patience="$patience" -cp "$launch:$lib/mpj.jar:$log4j:$classes" launch.NearmetalRun "$@" ;;
