@@ -61,8 +61,7 @@ class LongTests:
 
     def pytest_runtest_logreport(self, report):
         if report.duration > LONG:
-            said = f" {report.when} of {report.nodeid.split('/')[-1]}: {report.duration:.0f} s "
-            self.reporter.write(said)
+            self.reporter.write(f" {report.when} of {report.nodeid}: {report.duration:.0f} s ")
 
 
 def pytest_configure(config):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from nearmetal.checkout import CHECKOUT
+from nearmetal.checkout import SOURCES
 from nearmetal.checks import provenance
 from nearmetal.checks.provenance import ProvenanceError
 from nearmetal.cluster import node
@@ -13,7 +13,7 @@ from nearmetal.errors import NearmetalError
 from nearmetal.init.gather import Cluster, Inspected
 
 #: The facts that every check records.
-PROVENANCE = CHECKOUT / "reframe_checks" / "src" / "provenance.sh"
+PROVENANCE = SOURCES / "provenance.sh"
 #: Runs both scripts, whose paths follow.
 BOTH = ("sh", "-c", 'sh "$1" && sh "$2"', "sh")
 #: Minutes of a job in Slurm.

@@ -118,3 +118,5 @@ def test_by_what_cg_multiplied():
     assert parse_jvm(line).product == ""
     assert parse_jvm(line + 2 * by("vectors")).product == "vectors"
     assert parse_jvm(line + by("vectors") + by("elements")).product == "elements, vectors"
+    with pytest.raises(ParseError, match="by what CG multiplied"):
+        parse_jvm(line + by("vec"))

@@ -9,7 +9,7 @@ import re
 import shlex
 from pathlib import Path
 
-from nearmetal.checkout import CHECKOUT
+from nearmetal.checkout import CHECKOUT, SOURCES
 from nearmetal.checks.parsing import ParseError, request
 from nearmetal.checks.parsing.java import parse_jvm
 from nearmetal.checks.programs import presence
@@ -23,8 +23,6 @@ from nearmetal.site import srun_mpj  # registers the launcher, whoever wrote the
 HOMES = {"express": "MPJ_HOME", "fastmpj": "FMPJ_HOME"}
 #: Sources of mpj-native, and the script that compiles them.
 NATIVE = CHECKOUT / "mpj-native"
-#: What checks compile from.
-SOURCES = CHECKOUT / "reframe_checks" / "src"
 #: Shell part of the launcher, in the build directory.
 SCRIPT = "java/launch/jvm.sh"
 
