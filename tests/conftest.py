@@ -64,6 +64,8 @@ class LongTests:
             self.reporter.write(f" {report.when} of {report.nodeid}: {report.duration:.0f} s ")
 
 
-def pytest_configure(config):
-    if reporter := config.pluginmanager.get_plugin("terminalreporter"):
-        config.pluginmanager.register(LongTests(reporter))
+def pytest_sessionstart(session):
+    # When pytest_configure is called here, there is no reporter yet.
+    manager = session.config.pluginmanager
+    if reporter := manager.get_plugin("terminalreporter"):
+        manager.register(LongTests(reporter))

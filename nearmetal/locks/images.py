@@ -110,6 +110,11 @@ def other_origin(locked: dict, here: dict) -> list[str]:
     return words
 
 
+def is_uncommitted(entry: dict) -> bool:
+    """Whether an image was built from changes that no commit holds."""
+    return entry["revision"].endswith("-dirty")
+
+
 def faults() -> list[str]:
     """Why the committed lock is unfit for a release: a sentence a fault, with file and fix."""
     lock, found = Path("containers/images.lock"), []
@@ -120,7 +125,7 @@ def faults() -> list[str]:
             continue
         entry = entries[stack]
         words = other_origin(entry, made_from(stack, entry["software"]))
-        if entry["revision"].endswith("-dirty"):
+        if is_uncommitted(entry):
             words.append("it was built from uncommitted changes")
         found += [f"{lock}: {stack}: {each}. Fix: make images-lock" for each in words]
     extra = sorted(entries.keys() - set(STACKS))
@@ -131,6 +136,8 @@ def faults() -> list[str]:
 def differences(old: dict, new: dict) -> list[str]:
     """In words what is in one image and not in the other."""
     words = other_origin(old, new)
+    if old.get("revision") != new.get("revision"):
+        words.append(f"revision {new['revision']} instead of {old.get('revision', 'unknown')}")
     before, after = old["packages"], new["packages"]
     words += [
         f"{name} {after.get(name, 'is gone')}"
@@ -257,7 +264,11 @@ def build_all(stacks, asked, lock_anew, say) -> int:
         for stack in stacks:
             software = software_of(entries.get(stack), asked)
             here, old = made_from(stack, software), entries.get(stack)
-            unchanged = old is not None and not other_origin(old, here)
+            unchanged = (
+                old is not None
+                and not other_origin(old, here)
+                and not (lock_anew and is_uncommitted(old))
+            )
             if (
                 old is not None
                 and unchanged
@@ -301,6 +312,8 @@ def build_all(stacks, asked, lock_anew, say) -> int:
                     "from.\n" + yaml.safe_dump(entries, width=128),
                 )
                 say("\n  ".join([f"{said}, locked", *(differences(old, new) if old else [])]))
+                if is_uncommitted(new):
+                    say(f"  of uncommitted changes: commit {stack}'s sources, and lock it again")
             else:
                 other.append(stack)
                 say(

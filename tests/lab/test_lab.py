@@ -373,18 +373,38 @@ def test_nodes_have_a_congestion_control_of_their_own(running_lab):
         assert name.strip() in CONGESTION_CONTROLS
 
 
+#: Two at a time: of a link, and of a daemon that does not need this link to be named.
+AT_ONCE = [
+    ("a switch is gone", "the database is gone"),
+    ("a switch is stopped", "the database is stopped"),
+    ("a plug is gone", "the database keeps nothing"),
+    ("a bridge is down", "slurmdbd is stopped"),
+    ("a bridge has lost a port", "munged is stopped"),
+    ("a macvlan is down", "slurmd is stopped"),
+    ("a node has lost its address", "a user's process is left over"),
+    ("a node has lost its route", "slurmctld is gone"),
+    ("the controller has lost a leg",),
+    ("classes are apart",),
+]
+
+
+def test_each_fault_is_introduced():
+    assert sorted(fault for faults in AT_ONCE for fault in faults) == sorted(FAULTS)
+
+
 @pytest.mark.whole
-@pytest.mark.parametrize("fault", FAULTS)
-def test_status_names_a_fault_and_up_heals_it(running_lab, fault):
-    node, script, said = FAULTS[fault]
+@pytest.mark.parametrize("faults", AT_ONCE, ids=" and ".join)
+def test_status_names_faults_and_up_heals_them(running_lab, faults):
     namespaces = Namespaces(running_lab.checkout)
     first = namespaces.state
     assert first and running_lab("status").returncode == 0
-    namespaces.run("sh", "-c", script, node=node, check=False)
+    for node, script, _ in map(FAULTS.get, faults):
+        namespaces.run("sh", "-c", script, node=node, check=False)
     status = running_lab("status", check=False, timeout=200)
-    assert status.returncode == 1 and said in status.stdout and "make lab-up" in status.stdout
+    said = [FAULTS[fault][2] for fault in faults]
+    assert status.returncode == 1 and not lacking(status.stdout, *said, "make lab-up")
     healed = up(running_lab)
-    assert "lab: healing: " in healed and said in healed and "again" not in healed
+    assert not lacking(healed, "lab: healing: ", *said) and "again" not in healed
     assert namespaces.state == first and running_lab("status").returncode == 0
 
 

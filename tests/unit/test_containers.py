@@ -180,6 +180,48 @@ def test_an_image_is_built_from_what_is_asked_for_or_else_as_locked(tmp_path, mo
     ]
 
 
+@pytest.mark.parametrize(
+    "now, anew, asked",
+    [
+        ("0123456789ab", True, "0123456789ab"),
+        ("0123456789ab", False, "ba9876543210-dirty"),
+        ("ba9876543210-dirty", True, "ba9876543210-dirty"),
+    ],
+)
+def test_what_was_locked_of_uncommitted_changes_is_locked_anew_of_a_commit(
+    tmp_path, monkeypatch, now, anew, asked
+):
+    said = []
+    old = yaml.safe_load((CONTAINERS / "images.lock").read_text())["mpich"]
+    old |= images.made_from("mpich", old["software"]) | {"revision": "ba9876543210-dirty"}
+    (tmp_path / "images.lock").write_text(yaml.safe_dump({"mpich": old}))
+
+    class Copier:
+        def __init__(self, say):
+            pass
+
+        def image(self, stack, software, revision, epoch):
+            image = tmp_path / "built.sif"
+            image.write_text(revision)
+            digest = "sha256:" + hashlib.sha256(revision.encode()).hexdigest()
+            return image, old | {"revision": revision, "digest": digest}
+
+        def close(self):
+            pass
+
+    monkeypatch.setenv("NEARMETAL_IMAGES", str(tmp_path / "images"))
+    monkeypatch.setattr(images, "refuse_unsuitable_host", lambda: None)
+    monkeypatch.setattr(images, "Builder", Copier)
+    monkeypatch.setattr(images, "revision_of", lambda paths: (now, 1))
+    code = images.build_all(["mpich"], None, anew, said.append)
+    assert (tmp_path / "images" / "mpich.sif").read_text() == asked
+    locked = images.read_lock(tmp_path / "images.lock")["mpich"]["revision"]
+    assert (code, locked) == ((0, asked) if anew else (3, old["revision"]))
+    assert any("not reproducible" in line for line in said) == (old["revision"] == asked)
+    warned = any("of uncommitted changes: commit mpich's sources" in line for line in said)
+    assert warned == (anew and asked.endswith("-dirty"))
+
+
 def test_an_image_of_other_sources_is_no_irreproducible_build():
     old = {"software": "debian", "sources": "s" * 64, "inputs": "a" * 64, "packages": {}}
     [words] = images.differences(old, {**old, "sources": "t" * 64})

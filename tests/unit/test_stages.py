@@ -1,10 +1,14 @@
 """Failed tests of a stage that measures run once more, and are named."""
 
+import os
+import re
+import subprocess
 import sys
 
 import pytest
 
 import tests.stages as stages
+from tests.support.paths import CHECKOUT
 
 #: Each test fails as often as its number says.
 TESTS = """
@@ -37,6 +41,26 @@ def stage(tmp_path):
         )
 
     return stage_of
+
+
+def test_a_long_part_of_a_test_is_named_as_it_ends(tmp_path):
+    (tmp_path / "conftest.py").write_text(
+        "from tests import conftest\n"
+        "from tests.conftest import pytest_sessionstart\n"
+        "conftest.LONG = 0.1\n"
+    )
+    (tmp_path / "test_made_up.py").write_text(
+        "import time\ndef test_short(): pass\ndef test_long(): time.sleep(0.2)\n"
+    )
+    words = ["-m", "pytest", "--rootdir", str(tmp_path), "-o", "addopts=", str(tmp_path)]
+    done = subprocess.run(
+        [sys.executable, *words],
+        env={**os.environ, "PYTHONPATH": str(CHECKOUT)},
+        capture_output=True,
+        text=True,
+    )
+    [named] = re.findall(r" (\w+) of \S+::(\w+): \d+ s ", done.stdout)
+    assert named == ("call", "test_long") and done.returncode == 0, done.stdout
 
 
 def test_tests_of_an_earlier_run_are_forgotten(stage, tmp_path):

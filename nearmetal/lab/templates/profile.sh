@@ -15,6 +15,6 @@ export NEARMETAL_LAB_GUESTS={{ hardware.guests }} NEARMETAL_LAB_SWITCHES={{ hard
 export NEARMETAL_LAB_FLEET=yes
 {% endif -%}
 export PATH=/opt/nearmetal/bin:$PATH
-# Python writes no byte code into the checkout, which may belong to another user.
-export PYTHONDONTWRITEBYTECODE=1
+# Python keeps byte code here, and writes none into the checkout, which may belong to another user.
+export PYTHONPYCACHEPREFIX=$HOME/.cache/python
 . /etc/profile.d/modules.sh
