@@ -17,6 +17,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,6 +44,9 @@ class Stage:
     again: Sequence[str] = ()
     #: Where pytest keeps the tests that failed.
     cache: Path = CHECKOUT / ".pytest_cache"
+    #: Whether it runs beside the next stages, until the first one that waits for it.
+    beside: bool = False
+    waits: bool = False
 
 
 #: More failed tests than this are no accident of a busy machine. A fixture fails all of its tests.
@@ -71,17 +75,19 @@ def tier(directory: str, *words: str) -> list[str]:
     return [*PYTEST, *words, *OPTIONS, f"tests/{directory}"]
 
 
-def measured(name: str, directory: str, *words: str) -> Stage:
+def measured(name: str, directory: str, *words: str, waits: bool = False) -> Stage:
     """Tests that measure. Failed ones run once more, one at a time."""
     command = tier(directory, *words)
-    return Stage(name, [*command, FORGET], again=[*command, FAILED, "-n", "0"])
+    return Stage(name, [*command, FORGET], again=[*command, FAILED, "-n", "0"], waits=waits)
 
 
 SETS = {
     "test": [
+        # Three minutes on a host that has none, most of them of one processor.
+        Stage("node image", [sys.executable, "-m", "nearmetal.lab", "image"], beside=True),
         Stage("lint", [*MAKE, "lint"]),
         Stage("unit", tier("unit", "-n", "auto")),
-        measured("host", "host", "-n", "auto"),
+        measured("host", "host", "-n", "auto", waits=True),
         Stage("lab up", [*MAKE, "lab-up"]),
         on_a_node("node", "not whole"),
         measured("browser", "browser", "-m", "not whole"),
@@ -113,11 +119,34 @@ class End:
     unsteady: list[str]
 
 
+def announce(stage: Stage, command: Sequence[str]) -> dict[str, str]:
+    """Say what begins; its environment variables."""
+    print(f"== {stage.name}, {time.strftime('%H:%M:%S')}: {shlex.join(command)}", flush=True)
+    return {**os.environ, **dict(stage.settings)}
+
+
 def call(stage: Stage, command: Sequence[str]) -> int:
     """The exit code of a command of the stage."""
-    print(f"== {stage.name}, {time.strftime('%H:%M:%S')}: {shlex.join(command)}", flush=True)
-    environment = {**os.environ, **dict(stage.settings)}
+    environment = announce(stage, command)
     return subprocess.run(command, cwd=CHECKOUT, env=environment, check=False).returncode
+
+
+def run_beside(stage: Stage) -> tuple[End, str]:
+    """How a stage ended that runs beside others, and what it printed."""
+    started = time.monotonic()
+    done = subprocess.run(
+        stage.command,
+        cwd=CHECKOUT,
+        env=announce(stage, stage.command),
+        check=False,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    )
+    result = "failed" if done.returncode else "passed"
+    return End(stage.name, result, time.monotonic() - started, []), done.stdout
 
 
 def failed_tests(cache: Path) -> list[str]:
@@ -140,14 +169,39 @@ def run(stage: Stage) -> End:
     return End(stage.name, result, time.monotonic() - started, unsteady)
 
 
+def run_all(stages: Sequence[Stage]) -> list[End]:
+    """Run them; their ends, in the order in which they were waited for."""
+    ends: list[End] = []
+    with ThreadPoolExecutor() as pool:
+        beside: list[Future[tuple[End, str]]] = []
+
+        def wait() -> None:
+            for future in beside:
+                end, printed = future.result()
+                print(f"== {end.stage} printed:\n{printed}", flush=True)
+                ends.append(end)
+            beside.clear()
+
+        for stage in stages:
+            if stage.beside:
+                beside.append(pool.submit(run_beside, stage))
+                continue
+            if stage.waits:
+                wait()
+            ends.append(run(stage))
+        wait()
+    return ends
+
+
 def main() -> int:
     names = sys.argv[1:]
     if not names or set(names) - set(SETS):
         print(f"usage: python -m tests.stages {'|'.join(SETS)} ...", file=sys.stderr)
         return 2
-    ends = [run(stage) for name in names for stage in SETS[name]]
+    started = time.monotonic()
+    ends = run_all([stage for name in names for stage in SETS[name]])
     rows = [(end.stage, end.result, f"{end.seconds:.0f} s") for end in ends]
-    total = sum(end.seconds for end in ends)
+    total = time.monotonic() - started
     print(tabulate([*rows, ("together", "", f"{total:.0f} s")], ["stage", "end", "took"]))
     for name in (name for end in ends for name in end.unsteady):
         print(f"passed only when repeated: {name}")

@@ -94,3 +94,25 @@ def test_a_stage_that_measures_nothing_runs_once(stage):
 def test_what_passes_runs_once(stage):
     end = stages.run(stage(0))
     assert (end.result, end.unsteady) == ("passed", [])
+
+
+def test_a_stage_beside_others_ends_before_the_one_that_waits_for_it(tmp_path, capfd):
+    def stage(name, code, **settings):
+        return stages.Stage(name, [sys.executable, "-c", code], **settings)
+
+    there = f"{str(tmp_path / 'there')!r}"
+    wait = f"import os, time\nwhile not os.path.exists({there}): time.sleep(0.01)\n"
+    ends = stages.run_all(
+        [
+            stage("beside", f"{wait}print('built'); raise SystemExit(1)", beside=True),
+            stage("first", f"open({there}, 'w')"),
+            stage("second", "print('tested')", waits=True),
+        ]
+    )
+    assert [(end.stage, end.result) for end in ends] == [
+        ("first", "passed"),
+        ("beside", "failed"),
+        ("second", "passed"),
+    ]
+    printed = capfd.readouterr().out
+    assert printed.index("built") < printed.index("tested")
