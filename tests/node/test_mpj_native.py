@@ -119,6 +119,18 @@ def vectors(programs, tmp_path_factory):
     return Built(f"{built.library}:{programs.classes}", built.classes)
 
 
+def test_vectors_that_the_processor_lacks_are_not_tried(vectors):
+    """Java computes them itself: the trial of class B took three minutes."""
+    refused = subprocess.run(
+        vectors.java("Products", jvm=[*VECTORS, "-XX:UseAVX=1"]), capture_output=True, text=True
+    )
+    assert refused.returncode == 1 and "no vectors of 256 bits" in refused.stderr, refused.stderr
+    jvm = [*VECTORS, "-XX:UseAVX=1", "-Dnearmetal.warm_up=0.5"]
+    done = vectors.run("openmpi", 1, "CG", "S", jvm=jvm)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "# nearmetal product: elements\n" in done.stdout
+
+
 def test_cg_by_vectors_is_cg(vectors):
     products = subprocess.run(
         vectors.java("Products", jvm=VECTORS), capture_output=True, text=True, check=True

@@ -212,6 +212,19 @@ def test_mpj_native_with_direct_buffers(site):
     assert parse_jvm(said).did[0]["buffers"] == "off_heap"
 
 
+@pytest.mark.parametrize("here", [True, False])
+def test_the_module_of_vectors_is_asked_for_where_the_nodes_jdk_has_it(site, here):
+    options = ("--library=native", "--heap=100", "--launch=launch.classes")
+    assert "--add-modules" not in site.started(*options, "CG", "S")
+    site.add("classes/CGVectors.class", "")
+    java = site.directory / "bin" / "java"
+    there = f'[ "$1" != --describe-module ] || exit {0 if here else 1}\n'
+    java.write_text(java.read_text().replace("\n", f"\n{there}", 1))
+    started = site.started(*options, "CG", "S")
+    assert ("--add-modules" in started) == here
+    assert "--add-modules" not in site.started(*options, "EP", "S")
+
+
 def test_fastmpj_between_nodes(site):
     started = site.started("--library=fastmpj", "--heap=100", "--hosts={}-ib", "Hello", "3")
     jars = ("runtime", "mpj", "xxdev", "jhwloc", "niodev")

@@ -95,8 +95,10 @@ case $warm_up in *[!0-9.]* | '' | *.*.* | .) fail "--warm-up=$warm_up is no numb
 jvm="-Xms${heap}m -Xmx${heap}m -XX:+AlwaysPreTouch -XX:-UsePerfData -Dnearmetal.warm_up=$warm_up"
 case $gc in serial) jvm="$jvm -XX:+UseSerialGC" ;; parallel) jvm="$jvm -XX:+UseParallelGC" ;; esac
 case $pages in transparent) jvm="$jvm -XX:+UseTransparentHugePages" ;; explicit) jvm="$jvm -XX:+UseLargePages" ;; esac
-# A program's class for vectors is there where the JDK that compiled it has their module.
-[ ! -f "$classes/$1Vectors.class" ] || jvm="$jvm --add-modules jdk.incubator.vector"
+# A program's class for vectors is there where the JDK that compiled it has their module. This node's may lack it.
+if [ -f "$classes/$1Vectors.class" ] && "$java" --describe-module jdk.incubator.vector > /dev/null 2>&1; then
+    jvm="$jvm --add-modules jdk.incubator.vector"
+fi
 told=
 [ "$buffers" = heap ] || { jvm="$jvm -Dnearmetal.buffers=$buffers" told=" buffers=$buffers"; }
 # Once a launch, by the rank that is always there.

@@ -10,6 +10,14 @@ import jdk.incubator.vector.VectorSpecies;
 final class CGVectors implements CG.Product {
     private static final VectorSpecies<Double> FOUR = DoubleVector.SPECIES_256;
 
+    /**
+     * Java computes longer vectors than the processor's element by element, which takes minutes.
+     */
+    CGVectors() {
+        if (DoubleVector.SPECIES_PREFERRED.length() < FOUR.length())
+            throw new UnsupportedOperationException("the processor has no vectors of 256 bits");
+    }
+
     private static double row(int from, int to, int[] column, double[] value, double[] vector) {
         DoubleVector lanes = DoubleVector.zero(FOUR);
         int k = from;
