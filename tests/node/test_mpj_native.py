@@ -175,13 +175,14 @@ def test_a_wrong_library_is_reported_in_a_sentence(tests, library, sentences):
 
 
 @pytest.mark.parametrize("how", ["short", "long", "request"])
-def test_a_rank_that_waits_runs_other_threads_and_ends_by_sigterm(programs, how):
-    """One rank alone, as a singleton of Open MPI, waits for a message that nobody sends."""
+@pytest.mark.parametrize("mpi", ["openmpi", "mpich"])
+def test_a_rank_that_waits_runs_other_threads_and_ends_by_sigterm(programs, mpi, how):
+    """One rank alone, a singleton of MPI, waits for a message that nobody sends."""
     process = subprocess.Popen(
         programs.java("Wait", how),
         stdout=subprocess.PIPE,
         text=True,
-        env=os.environ | {"MPJ_NATIVE_LIBRARY": "libmpi.so.40"},
+        env=os.environ | {"MPJ_NATIVE_LIBRARY": LIBRARIES[mpi]},
     )
     try:
         # The other thread has collected garbage while the first one waits.
