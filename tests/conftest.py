@@ -1,8 +1,10 @@
 """A test's tier is the directory that it is in; `whole` marks what `make test` leaves out."""
 
+import os
 import shutil
 import signal
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,10 @@ TIERS = ("unit", "host", "node", "lab", "browser")
 # A background job of a shell ignores SIGINT, and so would every program that a test interrupts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+#: Seconds since 1970 from which on no test marked `whole` begins. A run that is ended by others
+#: says nothing of what it left out.
+UNTIL = float(os.environ.get("NEARMETAL_TEST_UNTIL", "inf"))
+LATE = pytest.StashKey[list]()
 LEFT_OUT = pytest.StashKey[int]()
 
 #: Seconds. A set-up, test or teardown that took longer is named as it ends.
@@ -46,7 +52,18 @@ def pytest_deselected(items):
         stash[LEFT_OUT] = stash.get(LEFT_OUT, 0) + len(whole)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    """Before the fixtures: leave out what would begin too late."""
+    if time.time() > UNTIL and item.get_closest_marker("whole"):
+        item.config.stash.setdefault(LATE, []).append(item.nodeid)
+        pytest.skip("it did not begin before NEARMETAL_TEST_UNTIL: this machine is slow")
+
+
 def pytest_terminal_summary(terminalreporter, config):
+    if late := config.stash.get(LATE, []):
+        names = "\n  ".join(late)
+        terminalreporter.write_line(f"not begun, as time was over ({len(late)}):\n  {names}")
     if count := config.stash.get(LEFT_OUT, 0):
         terminalreporter.write_line(
             f"left out: {count} tests marked `whole`; `make test-all` runs them"

@@ -102,9 +102,10 @@ SETS = {
         Stage("lab up", [*MAKE, "lab-up"]),
         on_a_node("node whole", "whole"),
         measured("browser whole", "browser", "-m", "whole"),
-        measured("lab whole", "lab", "-m", "whole"),
         Stage("versions", [*MAKE, "versions"]),
         Stage("drills", [*MAKE, "drill", f"DRILL=--once {DRILLS}"]),
+        # Last: where time is over, its tests that have not begun are named and left out.
+        measured("lab whole", "lab", "-m", "whole"),
     ],
 }
 

@@ -22,6 +22,8 @@ PARTITIONS = list(CARRIERS)
 SHORT_STREAM = ["-S", "stream.elements=20000000", "-S", "stream_numa.ntimes=2"]
 #: Of each case; `ec2:cc` is measured with the default.
 ONE_LAUNCH = ["-S", "repeats=1", *SHORT_STREAM, "--max-retries=2"]
+#: Checks of one node, and those whose messages others send as well.
+NO_LINK = "^(stream|osnoise|affinity|npb%benchmark=(cg|ep|is|mg)|nwchem|gromacs|lammps)"
 VARIABLES = ["startup_latency", "latency_1KiB", "bandwidth_64KiB", "peak_bandwidth"]
 
 
@@ -43,7 +45,7 @@ def assert_all_ran_but_namd(said: str, database) -> None:
 def whole_selection(lab):
     """What the lab's links differ by: its prefix.
 
-    Java warms up for long, and what uses one node alone is measured on `ec2:cc` below.
+    Java warms up for long, and what no link changes is measured on `ec2:cc` below.
     """
     prefix = fresh_prefix(lab, "whole_selection")
     # Open MPI 5.0.7 crashes in MPI_Init between nodes once in a hundred launches
@@ -55,7 +57,7 @@ def whole_selection(lab):
         "-p",
         "^(openmpi|mpich|gnu)$",
         "-x",
-        "^(stream|osnoise)",
+        NO_LINK,
         *ONE_LAUNCH,
         prefix=prefix,
         timeout=2400,
@@ -207,11 +209,7 @@ def test_the_comparison_ends_the_demo(whole_selection):
 #: Repeats of checks whose own together take ten minutes. Fewer show as much here; the default is a
 #: matter of tests/host/test_settings.py.
 LONG = {"npb": 1, "collectives": 1, "pingpong": 1, "stream": 2, "stream_numa": 1}
-FEWER = [
-    *(f"-S {check}.repeats={repeats}" for check, repeats in LONG.items()),
-    *SHORT_STREAM,
-    "-S java_warm_up=1",
-]
+FEWER = [*(f"-S {check}.repeats={repeats}" for check, repeats in LONG.items()), *SHORT_STREAM]
 
 
 def test_the_command_that_everything_serves(lab):

@@ -116,3 +116,29 @@ def test_a_stage_beside_others_ends_before_the_one_that_waits_for_it(tmp_path, c
     ]
     printed = capfd.readouterr().out
     assert printed.index("built") < printed.index("tested")
+
+
+@pytest.mark.parametrize("until, begun", [(0, 1), (2**40, 2)])
+def test_what_would_begin_too_late_is_left_out_and_named(tmp_path, until, begun):
+    (tmp_path / "conftest.py").write_text(
+        "from tests.conftest import pytest_runtest_setup, pytest_terminal_summary\n"
+    )
+    (tmp_path / "test_made_up.py").write_text(
+        "import pytest\n"
+        "@pytest.fixture\n"
+        "def begun(): print('begun')\n"
+        "def test_short(begun): pass\n"
+        "@pytest.mark.whole\n"
+        "def test_long(begun): pass\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-rs", "-s", "--rootdir", str(tmp_path), str(tmp_path)],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(CHECKOUT), "NEARMETAL_TEST_UNTIL": str(until)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0 and done.stdout.count("begun\n") == begun, done.stdout
+    assert ("not begun, as time was over (1):\n  test_made_up.py::test_long" in done.stdout) == (
+        begun == 1
+    )
