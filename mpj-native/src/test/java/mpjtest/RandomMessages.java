@@ -136,8 +136,7 @@ public final class RandomMessages {
         if (rank == 0)
             System.out.println("# mpj-native: random messages as the model says: seed=" + seed
                 + " rounds=" + round + " messages=" + messages + " megabytes=" + (bytes >> 20)
-                + " ranks=" + ranks + " over "
-                + MPI.Get_library_version().split("[,\n]")[0].replaceAll("\\s+", " "));
+                + " ranks=" + ranks + " over " + MPI.Get_library_version().split(",| MPICH ")[0]);
         System.out.flush();
     }
 
