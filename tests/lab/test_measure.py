@@ -42,12 +42,12 @@ def assert_all_ran_but_namd(said: str, database) -> None:
 
 
 @pytest.fixture(scope="module")
-def whole_selection(lab):
+def on_links(lab):
     """What the lab's links differ by: its prefix.
 
     Java warms up for long, and what no link changes is measured on `ec2:cc` below.
     """
-    prefix = fresh_prefix(lab, "whole_selection")
+    prefix = fresh_prefix(lab, "on_links")
     # Open MPI 5.0.7 crashes in MPI_Init between nodes once in a hundred launches
     # (open-mpi/ompi#12495): such a case fails, as it should, and is run again.
     done = lab.reframe(
@@ -78,11 +78,11 @@ def whole_selection(lab):
 
 
 @pytest.fixture(scope="module")
-def values(whole_selection):
+def values(on_links):
     """Its values by check, environment, partition and variable."""
     return {
         (v.check, v.environ, v.partition, v.variable): v.value
-        for v in load_session(whole_selection / "results.db").values
+        for v in load_session(on_links / "results.db").values
     }
 
 
@@ -116,8 +116,8 @@ def test_links_differ_as_they_should(values):
         )
 
 
-def test_the_transport_that_carried_the_bytes_is_recorded(whole_selection):
-    for case in cases(whole_selection / "results.db"):
+def test_the_transport_that_carried_the_bytes_is_recorded(on_links):
+    for case in cases(on_links / "results.db"):
         name = case["display_name"]
         if "intranode" in name or "hpcc" in name:
             assert case["transport"] == "shared memory"
@@ -164,8 +164,8 @@ def test_java_is_measured_over_a_nic_passed_through(lab):
     assert_java(cases(database), load_session(database), "passthrough")
 
 
-def test_every_case_says_what_it_was_measured_on(whole_selection):
-    for case in cases(whole_selection / "results.db"):
+def test_every_case_says_what_it_was_measured_on(on_links):
+    for case in cases(on_links / "results.db"):
         for fact in (
             "kernel",
             "hypervisor",
@@ -187,7 +187,7 @@ def test_every_case_says_what_it_was_measured_on(whole_selection):
         assert case["samples"] and all(len(values) == 1 for values in case["samples"].values())
 
 
-def test_the_comparison_ends_the_demo(whole_selection):
+def test_the_comparison_ends_the_demo(on_links):
     done = subprocess.run(
         [
             sys.executable,
@@ -195,7 +195,7 @@ def test_the_comparison_ends_the_demo(whole_selection):
             "nearmetal",
             "compare",
             "--database",
-            whole_selection / "results.db",
+            on_links / "results.db",
         ],
         capture_output=True,
         text=True,
