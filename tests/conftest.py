@@ -1,6 +1,5 @@
 """A test's tier is the directory that it is in; `whole` marks what `make test` leaves out."""
 
-import os
 import shutil
 import signal
 import tempfile
@@ -9,14 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.late import UNTIL, until
+
 TIERS = ("unit", "host", "node", "lab", "browser")
 
 # A background job of a shell ignores SIGINT, and so would every program that a test interrupts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-#: Seconds since 1970 from which on no test marked `whole` begins. A run that is ended by others
-#: says nothing of what it left out.
-UNTIL = float(os.environ.get("NEARMETAL_TEST_UNTIL", "inf"))
 LATE = pytest.StashKey[list]()
 LEFT_OUT = pytest.StashKey[int]()
 
@@ -55,9 +53,9 @@ def pytest_deselected(items):
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item):
     """Before the fixtures: leave out what would begin too late."""
-    if time.time() > UNTIL and item.get_closest_marker("whole"):
+    if time.time() > until() and item.get_closest_marker("whole"):
         item.config.stash.setdefault(LATE, []).append(item.nodeid)
-        pytest.skip("it did not begin before NEARMETAL_TEST_UNTIL: this machine is slow")
+        pytest.skip(f"it did not begin before {UNTIL}: this machine is slow")
 
 
 def pytest_terminal_summary(terminalreporter, config):

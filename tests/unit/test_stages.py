@@ -8,6 +8,7 @@ import sys
 import pytest
 
 import tests.stages as stages
+from tests.support.late import UNTIL
 from tests.support.paths import CHECKOUT
 
 #: Each test fails as often as its number says.
@@ -76,6 +77,18 @@ def test_what_fails_once_runs_again_and_is_named(stage):
     assert end.unsteady == ["tests/lab/test_made_up.py::test_it[1-1]"]
 
 
+def test_what_fails_late_runs_again_however_late_it_is(tmp_path, monkeypatch):
+    """A test that is left out has not passed."""
+    monkeypatch.setenv(UNTIL, "0")
+    cache = tmp_path / "v" / "cache" / "lastfailed"
+    cache.parent.mkdir(parents=True)
+    cache.write_text('{"a test": true}')
+    fail = [sys.executable, "-c", "raise SystemExit(1)"]
+    again = [sys.executable, "-c", f"import os; assert os.environ['{UNTIL}'] == 'inf'"]
+    end = stages.run(stages.Stage("late", fail, again=again, cache=tmp_path))
+    assert (end.result, end.unsteady) == ("passed", ["a test"])
+
+
 def test_what_fails_twice_fails(stage):
     end = stages.run(stage(0, 1, 2))
     assert (end.result, end.unsteady) == ("failed", [])
@@ -134,7 +147,7 @@ def test_what_would_begin_too_late_is_left_out_and_named(tmp_path, until, begun)
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-rs", "-s", "--rootdir", str(tmp_path), str(tmp_path)],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(CHECKOUT), "NEARMETAL_TEST_UNTIL": str(until)},
+        env={**os.environ, "PYTHONPATH": str(CHECKOUT), UNTIL: str(until)},
         capture_output=True,
         text=True,
     )
