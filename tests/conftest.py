@@ -15,6 +15,8 @@ TIERS = ("unit", "host", "node", "lab", "browser")
 # A background job of a shell ignores SIGINT, and so would every program that a test interrupts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+#: Its tests come first where time may be over: they are what a person types.
+BEFORE_OTHERS = "test_measure.py"
 LATE = pytest.StashKey[list]()
 LEFT_OUT = pytest.StashKey[int]()
 
@@ -40,6 +42,8 @@ def pytest_collection_modifyitems(items):
         tier = item.path.relative_to(Path(__file__).parent).parts[0]
         if tier in TIERS:
             item.add_marker(getattr(pytest.mark, tier))
+    if until() < float("inf"):
+        items.sort(key=lambda item: item.path.name != BEFORE_OTHERS)
 
 
 def pytest_deselected(items):
