@@ -59,7 +59,7 @@ def pytest_runtest_setup(item):
     """Before the fixtures: leave out what would begin too late."""
     if time.time() > until() and item.get_closest_marker("whole"):
         item.config.stash.setdefault(LATE, []).append(item.nodeid)
-        pytest.skip(f"it did not begin before {UNTIL}: this machine is slow")
+        pytest.skip(f"it did not begin before {UNTIL}, which a slow machine misses: unset, it runs")
 
 
 def pytest_terminal_summary(terminalreporter, config):
