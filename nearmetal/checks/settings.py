@@ -274,9 +274,11 @@ class JavaSettings(Plugin):
     #: Megabytes of a JVM's heap. Default: the partition's `java_heap_mb` (extras), or half of the
     #: JVM's part of the job's memory. :type: int
     java_heap_mb = setting(int, 0, extra="java_heap_mb", least=16)
-    #: The collector. Default: the environment's `java_gc` (extras), or `auto`: serial for less than
-    #: 1792 MB or one core. :values: `auto`, `serial`, `parallel`
-    java_gc = setting(str, "auto", environ_extra="java_gc", choices=("auto", "serial", "parallel"))
+    #: The collector. Default: the environment's `java_gc` (extras), or `auto`: G1 for mpj-native,
+    #: else serial for less than 1792 MB or one core. :values: `auto`, `serial`, `parallel`, `g1`
+    java_gc = setting(
+        str, "auto", environ_extra="java_gc", choices=("auto", "serial", "parallel", "g1")
+    )
     #: Memory pages. Default: the environment's `java_pages` (extras), or `default`. `explicit`
     #: uses the node's reserved large pages. :values: `default`, `transparent`, `explicit`
     java_pages = setting(

@@ -10,7 +10,7 @@ import pytest
 
 from nearmetal.checks.parsing.npb import parse_npb
 from nearmetal.checks.parsing.pingpong import parse_imb
-from tests.support.mpj_native import LIBRARIES, NATIVE, Built, compiled
+from tests.support.mpj_native import JVM, LIBRARIES, NATIVE, SERIAL, Built, compiled
 from tests.support.paths import JAVA, SOURCES
 from tests.support.programs import MPI, hosts_named_on
 from tests.support.said import lacking
@@ -35,12 +35,39 @@ def programs(tmp_path_factory):
 
 @pytest.mark.parametrize("mpi", ["openmpi", "mpich"])
 @pytest.mark.parametrize(
-    "ranks", [2, *(pytest.param(ranks, marks=pytest.mark.whole) for ranks in (1, 3, 4))]
+    "ranks, jvm",
+    [
+        (2, JVM),
+        *(pytest.param(ranks, JVM, marks=pytest.mark.whole) for ranks in (1, 3, 4)),
+        pytest.param(2, SERIAL, marks=pytest.mark.whole),
+    ],
 )
-def test_every_method_does_what_the_standard_says(tests, mpi, ranks):
-    done = tests.run(mpi, ranks, "mpjtest.Main")
+def test_every_method_does_what_the_standard_says(tests, mpi, ranks, jvm):
+    done = tests.run(mpi, ranks, "mpjtest.Main", jvm=jvm)
     assert done.returncode == 0, done.stdout + done.stderr
     assert f" 0 failed on {ranks} ranks with " in done.stdout, done.stdout
+
+
+@pytest.mark.parametrize("mpi", ["openmpi", "mpich"])
+def test_the_heap_is_collected_around_an_array_that_is_being_sent(tests, mpi, tmp_path):
+    log = tmp_path / "collections"
+    done = tests.run(
+        mpi, 1, "mpjtest.Main", "PinsTest.collectorWhileSending", jvm=[*JVM, f"-Xlog:gc:{log}"]
+    )
+    assert " 1 passed, 0 failed " in done.stdout, done.stdout + done.stderr
+    assert "(Evacuation Failure: Pinned)" in log.read_text()
+
+
+def test_jni_finds_no_fault(tests):
+    done = tests.run(
+        "openmpi",
+        1,
+        "mpjtest.Main",
+        "PinsTest.collectorBetweenOperations",
+        jvm=[*JVM, "-Xcheck:jni"],
+    )
+    assert " 1 passed, 0 failed " in done.stdout, done.stdout + done.stderr
+    assert "in native method" not in done.stdout + done.stderr  # an error or a warning
 
 
 @pytest.mark.parametrize("mpi", ["openmpi", "mpich"])

@@ -13,7 +13,9 @@ from tests.support.programs import MPI
 NATIVE = CHECKOUT / "mpj-native"
 LIBRARIES = {"openmpi": "libmpi.so.40", "mpich": "libmpich.so.12"}
 #: The JVMs of a test share two cores.
-JVM = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m"]
+JVM = ["-XX:+UseG1GC", "-XX:TieredStopAtLevel=1", "-Xmx256m"]
+#: The same, but arrays cannot be pinned.
+SERIAL = ["-XX:+UseSerialGC", *JVM[1:]]
 
 
 @dataclass(frozen=True)

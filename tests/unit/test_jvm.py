@@ -192,9 +192,10 @@ def test_mpj_native(site):
     """It needs neither a library's directory nor ports."""
     options = ("--library=native", "--heap=100", "--launch=launch.classes")
     said, _, *started = site.started(*options, "Hello", "3", MPJ_HOME=None, FMPJ_HOME=None)
-    assert said == "# nearmetal jvm: library=native device=mpi heap=100MB gc=serial pages=default"
+    assert said == "# nearmetal jvm: library=native device=mpi heap=100MB gc=g1 pages=default"
     assert started == [
-        *COMMON,
+        *COMMON[:-1],
+        "-XX:+UseG1GC",
         "-Dmpi.threads=single",
         "--enable-native-access=ALL-UNNAMED",
         "-cp",
@@ -207,7 +208,7 @@ def test_mpj_native(site):
 def test_mpj_native_with_direct_buffers(site):
     options = ("--library=native", "--heap=100", "--launch=launch.classes", "--buffers=off_heap")
     said, _, *started = site.started(*options, "Hello")
-    assert said.endswith(" gc=serial pages=default buffers=off_heap")
+    assert said.endswith(" gc=g1 pages=default buffers=off_heap")
     assert "-Dnearmetal.buffers=off_heap" in started
     assert parse_jvm(said).did[0]["buffers"] == "off_heap"
 
@@ -343,7 +344,7 @@ def test_jobs_have_ports_of_their_own(site):
     "options, settings, facts",
     [
         ([], {}, ["name of the class"]),
-        (["--gc=g1", "Hello"], {}, ["--gc=g1", "option"]),
+        (["--gc=g2", "Hello"], {}, ["--gc=g2", "option"]),
         (
             ["--heap=600", "Hello"],
             {},
@@ -486,7 +487,7 @@ def test_fastmpj_is_launched_as_the_other_library_is(dry):
             "java_device=smp",
             ["hello.java_device is 'smp'", "command line", "niodev, threads"],
         ),
-        ("java_gc=g1", ["hello.java_gc is 'g1'", "command line", "auto, serial, parallel"]),
+        ("java_gc=zgc", ["hello.java_gc is 'zgc'", "command line", "auto, serial, parallel, g1"]),
         (
             "java_pages=huge",
             ["hello.java_pages is 'huge'", "command line", "default, transparent, explicit"],

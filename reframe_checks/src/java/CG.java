@@ -245,7 +245,7 @@ public final class CG extends Npb {
         final Product[] products = {product, vectors()};
         final double[] least = {Double.MAX_VALUE, Double.MAX_VALUE}, slowest = new double[2];
         final double begin = now();
-        // Ten of each at least, but fewer where the matrix is so large that they take long.
+        // Where the time is over before ten of each, up to ten times as long.
         for (int run = 0; products[1] != null; run++) {
             final double spent = now() - begin;
             if (spent > (run < 10 ? 10 * TRIAL_SECONDS : TRIAL_SECONDS)) break;

@@ -304,13 +304,18 @@ final class Program {
      * must not end later.
      */
     static void awaitCompiler() {
+        awaitCompiler(1000); // longer than a compilation on a core that others want too
+    }
+
+    /** The same, where none of the ranks keeps a core busy. */
+    static void awaitCompiler(int restMs) {
         final long start = System.nanoTime();
         long before = -1;
         for (long jit = compilingMs(); jit != before && System.nanoTime() - start < PATIENCE_NS;
             jit = compilingMs()) {
             before = jit;
             try {
-                Thread.sleep(1000); // longer than a compilation on a core that others want too
+                Thread.sleep(restMs);
             } catch (InterruptedException ended) {
                 Thread.currentThread().interrupt();
                 return;

@@ -22,7 +22,7 @@ while [ $# -gt 0 ]; do
         --device=niodev | --device=threads) device=$value ;;
         --ranks=*) ranks=$value ;;
         --heap=*) heap=$value ;;
-        --gc=auto | --gc=serial | --gc=parallel) gc=$value ;;
+        --gc=auto | --gc=serial | --gc=parallel | --gc=g1) gc=$value ;;
         --pages=default | --pages=transparent | --pages=explicit) pages=$value ;;
         --ports=*) ports=$value ;;
         --hosts=*) hosts=$value ;;
@@ -87,13 +87,15 @@ share=$((memory / most))
 whole heap "$heap" 16 99999999
 [ "$heap" -le "$share" ] || fail "a heap of $heap MB is above the $share MB that a JVM has of this allocation ($memory MB a" \
     "node, $most JVMs on it): ask for more memory or give a smaller java_heap_mb."
-# Threads that collect in parallel cost more than they give where there is little to collect, or one core.
+# mpj-native sends long arrays without a copy where the collector is G1. For the others, threads that collect in parallel cost more
+# than they give where there is little to collect, or one core.
+[ "$gc$library" != autonative ] || gc=g1
 [ "$gc" != auto ] || { [ "$heap" -ge 1792 ] && [ "$(nproc)" -gt 1 ] && gc=parallel || gc=serial; }
 
 case $warm_up in *[!0-9.]* | '' | *.*.* | .) fail "--warm-up=$warm_up is no number of seconds." ;; esac
 
 jvm="-Xms${heap}m -Xmx${heap}m -XX:+AlwaysPreTouch -XX:-UsePerfData -Dnearmetal.warm_up=$warm_up"
-case $gc in serial) jvm="$jvm -XX:+UseSerialGC" ;; parallel) jvm="$jvm -XX:+UseParallelGC" ;; esac
+case $gc in serial) jvm="$jvm -XX:+UseSerialGC" ;; parallel) jvm="$jvm -XX:+UseParallelGC" ;; g1) jvm="$jvm -XX:+UseG1GC" ;; esac
 case $pages in transparent) jvm="$jvm -XX:+UseTransparentHugePages" ;; explicit) jvm="$jvm -XX:+UseLargePages" ;; esac
 # A program's class for vectors is there where the JDK that compiled it has their module. This node's may lack it.
 if [ -f "$classes/$1Vectors.class" ] && "$java" --describe-module jdk.incubator.vector > /dev/null 2>&1; then

@@ -20,13 +20,14 @@ import java.nio.ShortBuffer;
  * them is checked here, before a native call.
  *
  * <p>The native library reads and writes direct buffers and native segments in place, unless the
- * datatype has gaps. All others are copied to native memory and back.
+ * datatype has gaps. So it does long arrays where they can be pinned ({@link Pins}). All others are
+ * copied to native memory and back.
  */
 final class Buffers {
     private static final ValueLayout.OfByte BYTE = ValueLayout.JAVA_BYTE;
 
-    /** From so many bytes on, C's memcpy is quicker. */
-    private static final int MANY_BYTES = 1 << 12;
+    /** Longer arrays are copied by C's memcpy, which is quicker, if they are not used in place. */
+    static final int MANY_BYTES = 1 << 12;
 
     private Buffers() {}
 
@@ -158,16 +159,31 @@ final class Buffers {
         return segment(buf).address() + (long) offset * type.bytes;
     }
 
-    /** Native memory with what is to be sent: the buffer's own, or a copy. */
+    /**
+     * Memory with what is to be sent: the buffer's own, or a copy. {@link Scratch#done} follows
+     * the call.
+     */
     static long source(Object buf, int offset, int count, int elements, Datatype type,
         Scratch scratch) throws MPIException {
         if (elements == 0) return scratch.out;
+        if (pinnable(buf, elements, type, scratch))
+            return scratch.pin(buf) + (long) offset * type.bytes;
         long address = buf.getClass().isArray() ? 0 : inPlace(buf, offset, type);
         if (address == 0) {
             address = scratch.send((long) elements * type.bytes);
             pack(buf, offset, count, type, address);
         }
         return address;
+    }
+
+    /** Whether this is an array that the library can use in place, and a copy would take longer. */
+    static boolean pinnable(Object buf, long elements, Datatype type, Scratch scratch) {
+        return elements * type.bytes >= MANY_BYTES && plainArray(buf, type) && scratch.canPin();
+    }
+
+    /** Whether this is an array whose items are as they are in native memory. */
+    static boolean plainArray(Object buf, Datatype type) {
+        return type.plain && buf.getClass().isArray() && !(buf instanceof boolean[]);
     }
 
     /**
@@ -188,7 +204,7 @@ final class Buffers {
     }
 
     private static boolean byMemcpy(Object buf, int elements, Datatype type) {
-        return (long) elements * type.bytes >= MANY_BYTES && !(buf instanceof boolean[]);
+        return (long) elements * type.bytes > MANY_BYTES && !(buf instanceof boolean[]);
     }
 
     /** Copies checked items to native memory, one element after the other. */

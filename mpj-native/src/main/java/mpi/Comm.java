@@ -24,7 +24,7 @@ import java.util.Map;
  * segments in place.
  */
 public class Comm implements Cloneable {
-    /** Longer messages into arrays are matched first, then received without a copy. */
+    /** Longer messages into arrays that cannot be pinned are matched, then received in place. */
     private static final int LONG_BYTES = 1 << 16;
 
     /** Keys of {@link #Attr_put} start here, above those of every native library. */
@@ -284,7 +284,7 @@ public class Comm implements Cloneable {
             return;
         }
         long memory = Buffers.source(buf, offset, count, elements, datatype, scratch);
-        MPIException.check(Native.call(mode, memory, elements, datatype.handle, dest, tag, handle));
+        scratch.sent(Native.call(mode, memory, elements, datatype.handle, dest, tag, handle));
         Reference.reachabilityFence(buf);
     }
 
@@ -309,7 +309,7 @@ public class Comm implements Cloneable {
         }
         long memory = Buffers.source(buf, offset, count, elements, datatype, scratch);
         // The method handle is a constant here, so that the JIT compiler makes a direct call.
-        MPIException.check(
+        scratch.sent(
             Native.call(Native.SEND, memory, elements, datatype.handle, dest, tag, handle));
         Reference.reachabilityFence(buf);
     }
@@ -378,8 +378,10 @@ public class Comm implements Cloneable {
         if (datatype.ofObjects())
             return Objects.receive(
                 this, buf, offset, count, elements, datatype, source, tag, scratch);
-        if (elements * (long) datatype.bytes > LONG_BYTES && datatype.plain
-            && buf.getClass().isArray() && !(buf instanceof boolean[]) && !Op.mayCallBack())
+        long size = elements * (long) datatype.bytes;
+        if (size > Buffers.MANY_BYTES && Buffers.pinnable(buf, elements, datatype, scratch))
+            return receivePinned(buf, offset, elements, datatype, source, tag, scratch);
+        if (size > LONG_BYTES && Buffers.plainArray(buf, datatype) && !Op.mayCallBack())
             return receiveLong(buf, offset, elements, datatype, source, tag, scratch);
         long memory = Buffers.target(buf, offset, elements, datatype, scratch);
         if (Native.OVERRUNS && memory != scratch.receive(0))
@@ -406,6 +408,19 @@ public class Comm implements Cloneable {
         scratch.received(
             Native.call(Native.MRECV, memory, longs, MPI.LONG.handle, scratch.out, scratch.status));
         throw MPIException.truncated(bytes, room);
+    }
+
+    /** Has the native library write the message into a pinned array, no byte past its end. */
+    private Status receivePinned(Object buf, int offset, int elements, Datatype datatype,
+        int source, int tag, Scratch scratch) throws MPIException {
+        if (Native.OVERRUNS) match(elements, datatype, source, tag, scratch);
+        long memory = scratch.pin(buf) + (long) offset * datatype.bytes;
+        scratch.received(Native.OVERRUNS
+                ? Native.call(
+                      Native.MRECV, memory, elements, datatype.handle, scratch.out, scratch.status)
+                : Native.call(Native.RECV, memory, elements, datatype.handle, source, tag, handle,
+                      scratch.status));
+        return Status.of(scratch.status, Status.bytes(scratch.status, scratch));
     }
 
     /**
@@ -786,7 +801,7 @@ public class Comm implements Cloneable {
         int room = outbuf.length - position;
         long to = scratch.receive(room);
         Native.putInt(scratch.out, 0);
-        MPIException.check(Native.call(
+        scratch.sent(Native.call(
             Native.PACK, from, elements, datatype.handle, to, room, scratch.out, handle));
         int packed = Native.getInt(scratch.out);
         Buffers.unpack(outbuf, position, packed, MPI.BYTE, to);

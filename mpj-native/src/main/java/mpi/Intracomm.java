@@ -134,12 +134,11 @@ public class Intracomm extends Comm {
     }
 
     /**
-     * Writes the counts and displacements that the native library gets, in elements; returns all
-     * elements where they are packed, -1 where they are in place.
+     * Writes the counts and displacements that the native library gets, in elements; returns how
+     * many elements there are.
      */
-    private long layOut(int ranks, Object buf, int[] counts, int[] displs, Datatype type,
-        long words) throws MPIException {
-        boolean inPlace = partsInPlace(buf, type);
+    private static long layOut(int ranks, boolean inPlace, int[] counts, int[] displs,
+        Datatype type, long words) throws MPIException {
         long all = 0;
         for (int r = 0; r < ranks; r++) {
             long elements = (long) counts[r] * type.size;
@@ -149,14 +148,19 @@ public class Intracomm extends Comm {
             Native.putInt(words + 4L * (ranks + r), Datatype.fits(start, "start of a part"));
             all += elements;
         }
-        return inPlace ? -1 : all;
+        return all;
     }
 
     private long sourceOfParts(Object buf, int offset, int[] counts, int[] displs, Datatype type,
         long words, Scratch scratch) throws MPIException {
         int ranks = Size();
-        long all = layOut(ranks, buf, counts, displs, type, words);
-        if (all < 0) return Buffers.inPlace(buf, offset, type);
+        long items = 0;
+        for (int r = 0; r < ranks; r++) items += counts[r];
+        boolean pinned = Buffers.pinnable(buf, items * type.size, type, scratch);
+        boolean inPlace = pinned || partsInPlace(buf, type);
+        long all = layOut(ranks, inPlace, counts, displs, type, words);
+        if (pinned) return scratch.pin(buf) + (long) offset * type.bytes;
+        if (inPlace) return Buffers.inPlace(buf, offset, type);
         long memory = scratch.send(all * type.bytes), at = memory;
         for (int r = 0; r < ranks; r++) {
             if (counts[r] == 0 || type.size == 0) continue;
@@ -168,8 +172,9 @@ public class Intracomm extends Comm {
 
     private long targetOfParts(Object buf, int offset, int[] counts, int[] displs, Datatype type,
         long words, Scratch scratch) throws MPIException {
-        long all = layOut(Size(), buf, counts, displs, type, words);
-        return all < 0 ? Buffers.inPlace(buf, offset, type) : scratch.receive(all * type.bytes);
+        boolean inPlace = partsInPlace(buf, type);
+        long all = layOut(Size(), inPlace, counts, displs, type, words);
+        return inPlace ? Buffers.inPlace(buf, offset, type) : scratch.receive(all * type.bytes);
     }
 
     private void unpackParts(Object buf, int offset, int[] counts, int[] displs, Datatype type,
@@ -253,7 +258,7 @@ public class Intracomm extends Comm {
         }
         long memory = sends ? Buffers.source(buf, offset, count, elements, type, scratch)
                             : Buffers.target(buf, offset, elements, type, scratch);
-        MPIException.check(Native.call(Native.BCAST, memory, elements, type.handle, root, handle));
+        scratch.sent(Native.call(Native.BCAST, memory, elements, type.handle, root, handle));
         if (!sends) deliver(buf, offset, elements, type, memory, scratch);
         Reference.reachabilityFence(buf);
     }
@@ -289,7 +294,7 @@ public class Intracomm extends Comm {
         }
         long from = Buffers.source(sendbuf, sendoffset, sendcount, sent, sendtype, scratch);
         long to = receives ? Buffers.target(recvbuf, recvoffset, room, recvtype, scratch) : 0;
-        MPIException.check(Native.call(Native.GATHER, from, sent, sendtype.handle, to,
+        scratch.sent(Native.call(Native.GATHER, from, sent, sendtype.handle, to,
             receives ? room / Size() : 0, receives ? recvtype.handle : sendtype.handle, root,
             handle));
         if (receives) deliver(recvbuf, recvoffset, room, recvtype, to, scratch);
@@ -333,7 +338,7 @@ public class Intracomm extends Comm {
         long to = receives
             ? targetOfParts(recvbuf, recvoffset, recvcounts, displs, recvtype, words, scratch)
             : 0;
-        MPIException.check(Native.call(Native.GATHERV, from, sent, sendtype.handle, to, words,
+        scratch.sent(Native.call(Native.GATHERV, from, sent, sendtype.handle, to, words,
             words + 4L * ranks, receives ? recvtype.handle : sendtype.handle, root, handle));
         if (receives) unpackParts(recvbuf, recvoffset, recvcounts, displs, recvtype, to);
         Reference.reachabilityFence(sendbuf);
@@ -373,7 +378,7 @@ public class Intracomm extends Comm {
             ? Buffers.source(sendbuf, sendoffset, sendcount * Size(), sent, sendtype, scratch)
             : 0;
         long to = Buffers.target(recvbuf, recvoffset, room, recvtype, scratch);
-        MPIException.check(Native.call(Native.SCATTER, from, sends ? sent / Size() : 0,
+        scratch.sent(Native.call(Native.SCATTER, from, sends ? sent / Size() : 0,
             sends ? sendtype.handle : recvtype.handle, to, room, recvtype.handle, root, handle));
         deliver(recvbuf, recvoffset, room, recvtype, to, scratch);
         Reference.reachabilityFence(sendbuf);
@@ -416,7 +421,7 @@ public class Intracomm extends Comm {
             ? sourceOfParts(sendbuf, sendoffset, sendcounts, displs, sendtype, words, scratch)
             : 0;
         long to = Buffers.target(recvbuf, recvoffset, room, recvtype, scratch);
-        MPIException.check(Native.call(Native.SCATTERV, from, words, words + 4L * ranks,
+        scratch.sent(Native.call(Native.SCATTERV, from, words, words + 4L * ranks,
             sends ? sendtype.handle : recvtype.handle, to, room, recvtype.handle, root, handle));
         deliver(recvbuf, recvoffset, room, recvtype, to, scratch);
         Reference.reachabilityFence(sendbuf);
@@ -449,8 +454,8 @@ public class Intracomm extends Comm {
         }
         long from = Buffers.source(sendbuf, sendoffset, sendcount, sent, sendtype, scratch);
         long to = Buffers.target(recvbuf, recvoffset, room, recvtype, scratch);
-        MPIException.check(Native.call(Native.ALLGATHER, from, sent, sendtype.handle, to,
-            room / Size(), recvtype.handle, handle));
+        scratch.sent(Native.call(Native.ALLGATHER, from, sent, sendtype.handle, to, room / Size(),
+            recvtype.handle, handle));
         deliver(recvbuf, recvoffset, room, recvtype, to, scratch);
         Reference.reachabilityFence(sendbuf);
     }
@@ -487,7 +492,7 @@ public class Intracomm extends Comm {
         long words = scratch.words(8L * ranks);
         long from = Buffers.source(sendbuf, sendoffset, sendcount, sent, sendtype, scratch);
         long to = targetOfParts(recvbuf, recvoffset, recvcounts, displs, recvtype, words, scratch);
-        MPIException.check(Native.call(Native.ALLGATHERV, from, sent, sendtype.handle, to, words,
+        scratch.sent(Native.call(Native.ALLGATHERV, from, sent, sendtype.handle, to, words,
             words + 4L * ranks, recvtype.handle, handle));
         unpackParts(recvbuf, recvoffset, recvcounts, displs, recvtype, to);
         Reference.reachabilityFence(sendbuf);
@@ -522,7 +527,7 @@ public class Intracomm extends Comm {
         }
         long from = Buffers.source(sendbuf, sendoffset, sendcount * ranks, sent, sendtype, scratch);
         long to = Buffers.target(recvbuf, recvoffset, room, recvtype, scratch);
-        MPIException.check(Native.call(Native.ALLTOALL, from, sent / ranks, sendtype.handle, to,
+        scratch.sent(Native.call(Native.ALLTOALL, from, sent / ranks, sendtype.handle, to,
             room / ranks, recvtype.handle, handle));
         deliver(recvbuf, recvoffset, room, recvtype, to, scratch);
         Reference.reachabilityFence(sendbuf);
@@ -564,8 +569,8 @@ public class Intracomm extends Comm {
         long from =
             sourceOfParts(sendbuf, sendoffset, sendcounts, sdispls, sendtype, words, scratch);
         long to = targetOfParts(recvbuf, recvoffset, recvcounts, rdispls, recvtype, more, scratch);
-        MPIException.check(Native.call(Native.ALLTOALLV, from, words, words + 4L * ranks,
-            sendtype.handle, to, more, more + 4L * ranks, recvtype.handle, handle));
+        scratch.sent(Native.call(Native.ALLTOALLV, from, words, words + 4L * ranks, sendtype.handle,
+            to, more, more + 4L * ranks, recvtype.handle, handle));
         unpackParts(recvbuf, recvoffset, recvcounts, rdispls, recvtype, to);
         Reference.reachabilityFence(sendbuf);
         Reference.reachabilityFence(recvbuf);
@@ -606,8 +611,8 @@ public class Intracomm extends Comm {
         long operation = op.handleFor(datatype), type = op.typeOf(datatype);
         long from = Buffers.source(sendbuf, sendoffset, count, elements, datatype, scratch);
         long to = receives ? Buffers.target(recvbuf, recvoffset, elements, datatype, scratch) : 0;
-        op.check(Native.call(
-            Native.REDUCE, from, to, op.countOf(datatype, count), type, operation, root, handle));
+        op.check(scratch.done(Native.call(
+            Native.REDUCE, from, to, op.countOf(datatype, count), type, operation, root, handle)));
         if (receives) deliver(recvbuf, recvoffset, elements, datatype, to, scratch);
         Reference.reachabilityFence(sendbuf);
     }
@@ -661,8 +666,8 @@ public class Intracomm extends Comm {
         long operation = op.handleFor(datatype), type = op.typeOf(datatype);
         long from = Buffers.source(sendbuf, sendoffset, count, elements, datatype, scratch);
         long to = Buffers.target(recvbuf, recvoffset, elements, datatype, scratch);
-        op.check(
-            Native.call(function, from, to, op.countOf(datatype, count), type, operation, handle));
+        op.check(scratch.done(
+            Native.call(function, from, to, op.countOf(datatype, count), type, operation, handle)));
         deliver(recvbuf, recvoffset, elements, datatype, to, scratch);
         Reference.reachabilityFence(sendbuf);
     }
@@ -708,7 +713,8 @@ public class Intracomm extends Comm {
             Native.putInt(words + 4L * r, op.countOf(datatype, recvcounts[r]));
         long from = Buffers.source(sendbuf, sendoffset, count, elements, datatype, scratch);
         long to = Buffers.target(recvbuf, recvoffset, room, datatype, scratch);
-        op.check(Native.call(Native.REDUCE_SCATTER, from, to, words, type, operation, handle));
+        op.check(scratch.done(
+            Native.call(Native.REDUCE_SCATTER, from, to, words, type, operation, handle)));
         deliver(recvbuf, recvoffset, room, datatype, to, scratch);
         Reference.reachabilityFence(sendbuf);
     }

@@ -24,6 +24,7 @@ final class Scratch {
     private Scratch inner;
     private MemorySegment holdsRoom;
     private long roomBytes;
+    private Pins pins;
 
     /** Memory that a longer one replaces. */
     private static final class Region {
@@ -97,9 +98,31 @@ final class Scratch {
         return room.address;
     }
 
+    /** Whether this thread can pin arrays. A virtual one can move to another thread of JNI. */
+    boolean canPin() {
+        return Pins.USABLE && !Thread.currentThread().isVirtual();
+    }
+
+    /** The address of an array, which stays there until the call is done. */
+    long pin(Object array) {
+        if (pins == null) pins = new Pins();
+        return pins.pin(array);
+    }
+
+    /** What follows each call with memory of {@link Buffers#source}; returns the call's code. */
+    int done(int code) {
+        if (pins != null) pins.unpin();
+        return code;
+    }
+
+    /** Checks the code of a call that has sent. */
+    void sent(int code) throws MPIException {
+        MPIException.check(done(code));
+    }
+
     /** Checks the code of a call that has received. */
     void received(int code) throws MPIException {
-        if (code == 0) return;
+        if (done(code) == 0) return;
         if (room != null) room.discard();
         throw MPIException.of(code);
     }

@@ -19,7 +19,7 @@ public final class Main {
     private static final List<Class<?>> CLASSES =
         List.of(MessagesTest.class, RequestsTest.class, DatatypesTest.class, CollectivesTest.class,
             ReductionsTest.class, GroupsTest.class, TopologiesTest.class, ObjectsTest.class,
-            ErrorsTest.class, EdgesTest.class, ThreadsTest.class);
+            ErrorsTest.class, EdgesTest.class, ThreadsTest.class, PinsTest.class);
 
     static Intracomm world;
     static int rank, ranks;
