@@ -86,6 +86,7 @@ final class Pins {
             21, 22, 23);
         WeakReference<Object> kept = new WeakReference<>(array);
         long fresh = Jni.handle(array);
+        if (fresh == 0) throw new OutOfMemoryError("no native memory for a handle of an array");
         if (handles[place] != 0) Jni.forget(environment, handles[place]);
         arrays[place] = kept;
         handles[place] = fresh;
