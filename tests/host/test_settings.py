@@ -230,7 +230,7 @@ def test_parameterized_by_the_command_line(tmp_path, extras):
 
 def test_what_is_not_allowed_fails_the_case_and_says_all(tmp_path):
     wrong = {"max_time": "abc", "repeats": "0", "npb_class": "D", "tcp.sizes": "1,2"}
-    wrong |= {"rdma.device": "../x", "seconds": "inf", "java_gc": "g1", "rdma.gid_index": "1.5"}
+    wrong |= {"rdma.device": "../x", "seconds": "inf", "java_gc": "g2", "rdma.gid_index": "1.5"}
     given = [f"{name}={value}" for name, value in wrong.items()]
     settled = settle(tmp_path, {}, {}, *given)
     for name, value in wrong.items():
