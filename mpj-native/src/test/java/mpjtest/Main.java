@@ -31,6 +31,28 @@ public final class Main {
         void run() throws MPIException;
     }
 
+    /** A thread that runs a part of a test. */
+    static final class Part {
+        private final Thread thread;
+        private volatile Throwable failure;
+
+        Part(Thread.Builder builder, Body body) {
+            thread = builder.start(() -> {
+                try {
+                    body.run();
+                } catch (Throwable thrown) {
+                    failure = thrown;
+                }
+            });
+        }
+
+        /** Waits for its end, and fails as it failed. */
+        void end() throws InterruptedException {
+            thread.join();
+            if (failure != null) throw new AssertionError(failure);
+        }
+    }
+
     public static void main(String[] arguments) throws Exception {
         String[] names = MPI.Init(arguments);
         world = MPI.COMM_WORLD;

@@ -8,7 +8,6 @@ import static mpjtest.Main.rank;
 import static mpjtest.Main.same;
 import static mpjtest.Main.world;
 
-import java.util.concurrent.atomic.AtomicReference;
 import mpi.MPI;
 import mpi.MPIException;
 
@@ -34,21 +33,14 @@ public final class PinsTest {
     /** A send waits while another thread collects; its array is what is received then. */
     public static void collectorWhileSending() throws MPIException, InterruptedException {
         if (MPI.Query_thread() != MPI.THREAD_MULTIPLE) return;
-        AtomicReference<Throwable> failure = new AtomicReference<>();
         for (int round = 0; round < 3; round++) {
             int[] to = young(-1), from = young(round);
-            Thread receiver = new Thread(() -> {
-                try {
-                    collect();
-                    world.Recv(to, 0, INTS, MPI.INT, rank, 61);
-                } catch (Throwable thrown) {
-                    failure.set(thrown);
-                }
+            Main.Part receiver = new Main.Part(Thread.ofPlatform(), () -> {
+                collect();
+                world.Recv(to, 0, INTS, MPI.INT, rank, 61);
             });
-            receiver.start();
             world.Ssend(from, 0, INTS, MPI.INT, rank, 61);
-            receiver.join();
-            if (failure.get() != null) throw new AssertionError(failure.get());
+            receiver.end();
             same(young(round), to);
         }
     }
@@ -107,39 +99,32 @@ public final class PinsTest {
 
     /** Sends to the end of the stack: an overflow is an error as any other, and ends no JVM. */
     public static void stackOverflow() throws InterruptedException {
-        AtomicReference<Throwable> failure = new AtomicReference<>();
         for (int size = 400; size < 600; size += 5) {
-            Thread thread = new Thread(null, () -> {
-                try {
-                    sendAndDescend();
-                } catch (StackOverflowError expected) {
-                    return;
-                } catch (Throwable thrown) {
-                    failure.set(thrown);
-                }
-            }, "deep", size << 10);
-            thread.start();
-            thread.join();
+            new Main
+                .Part(Thread.ofPlatform().stackSize(size << 10),
+                    () -> {
+                        try {
+                            sendAndDescend();
+                        } catch (StackOverflowError expected) {
+                            return;
+                        }
+                    })
+                .end();
         }
         holds(depth > 1000, "sends of one another: " + depth);
-        if (failure.get() != null) throw new AssertionError(failure.get());
     }
 
     /** A virtual thread sends as any other. */
     public static void virtualThread() throws InterruptedException {
-        AtomicReference<Throwable> failure = new AtomicReference<>();
         int[] to = new int[INTS];
-        Thread thread = Thread.ofVirtual().start(() -> {
-            try {
-                if (MPI.Query_thread() != MPI.THREAD_MULTIPLE) return;
-                world.Sendrecv(
-                    young(9), 0, INTS, MPI.INT, rank, 65, to, 0, INTS, MPI.INT, rank, 65);
-                same(young(9), to);
-            } catch (Throwable thrown) {
-                failure.set(thrown);
-            }
-        });
-        thread.join();
-        if (failure.get() != null) throw new AssertionError(failure.get());
+        new Main
+            .Part(Thread.ofVirtual(),
+                () -> {
+                    if (MPI.Query_thread() != MPI.THREAD_MULTIPLE) return;
+                    world.Sendrecv(
+                        young(9), 0, INTS, MPI.INT, rank, 65, to, 0, INTS, MPI.INT, rank, 65);
+                    same(young(9), to);
+                })
+            .end();
     }
 }

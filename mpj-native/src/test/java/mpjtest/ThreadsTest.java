@@ -61,21 +61,14 @@ public final class ThreadsTest {
         for (int n : new int[] {1, 50000}) {
             int[] to = new int[n], from = new int[n];
             from[n - 1] = 8;
-            AtomicReference<Throwable> failure = new AtomicReference<>();
-            Thread sender = new Thread(() -> {
-                try {
-                    System.gc(); // needs all threads at a safepoint, the one that receives too
-                    System.gc();
-                    world.Send(from, 0, n, MPI.INT, rank, 60);
-                } catch (Throwable thrown) {
-                    failure.set(thrown);
-                }
+            Main.Part sender = new Main.Part(Thread.ofPlatform(), () -> {
+                System.gc(); // needs all threads at a safepoint, the one that receives too
+                System.gc();
+                world.Send(from, 0, n, MPI.INT, rank, 60);
             });
-            sender.start();
             world.Recv(to, 0, n, MPI.INT, rank, 60);
-            sender.join();
+            sender.end();
             same(8, to[n - 1]);
-            if (failure.get() != null) throw new AssertionError(failure.get());
         }
     }
 
