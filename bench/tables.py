@@ -177,8 +177,8 @@ def _repeats(rng, cv: float, plan) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def _errors(logs: np.ndarray, variables: int) -> sequential.Errors:
     noise, none = ranks.spread(logs), np.zeros(len(logs))
-    sessions = logs.shape[1] // bench_noise.SESSION
-    return sequential.Errors(noise, logs.shape[1], none, sessions, day_error(variables))
+    days = logs.shape[1] // bench_noise.SESSION
+    return sequential.Errors(noise, logs.shape[1], none, days, day_error(variables))
 
 
 def _confirmed(logs, first, fresh, variables: int) -> sequential.Decisions:
@@ -190,7 +190,7 @@ def _confirmed(logs, first, fresh, variables: int) -> sequential.Decisions:
         alpha(variables),
         CONFIRMATION_ERROR,
         errors.drift,
-        errors.sessions,
+        errors.days,
         errors.day_error,
     )
 

@@ -17,6 +17,7 @@ import jsonschema
 
 from nearmetal import strict_yaml
 from nearmetal.checkout import REFERENCES
+from nearmetal.expectations import sentence
 
 RULES = REFERENCES / "disturbance.yaml"
 MARK = re.compile(r"# nearmetal repeat: (\d+)\s*")
@@ -37,10 +38,11 @@ SCHEMA = {
             "most": {"type": "number", "minimum": 0},
             "why": {"type": "string", "minLength": 1},
             "link_classes": {"type": "array", "minItems": 1, "items": {"type": "string"}},
+            "unless": {"type": "string", "pattern": "^[A-Za-z_]\\w*$"},
             "worst": {"enum": ["lowest"]},
             "cause": {"type": "string", "minLength": 1},
         },
-        "dependentRequired": {"most": ["why"], "link_classes": ["most"]},
+        "dependentRequired": {"most": ["why"], "link_classes": ["most"], "unless": ["most"]},
     },
 }
 
@@ -57,6 +59,7 @@ class Rule:
     cause: str  #: in words, with {percent}, {number} and {detail}
     most: float | None = None  #: None: it is recorded, and judged by nobody
     link_classes: tuple[str, ...] = ()  #: where the limit holds; (): everywhere
+    unless: str = ""  #: environment variable of the job that lifts the limit
     worst: Callable[[float, float], float] = max  #: of two nodes' values, the one of the repeat
 
 
@@ -97,6 +100,7 @@ def rules(path: Path = RULES) -> dict[str, Rule]:
             rule["cause"],
             rule.get("most"),
             tuple(rule.get("link_classes", ())),
+            rule.get("unless", ""),
             min if rule.get("worst") else max,
         )
         for name, rule in data.items()
@@ -113,9 +117,10 @@ def rules(path: Path = RULES) -> dict[str, Rule]:
 
 
 def limits(found: Mapping[str, Rule], link_class: str) -> str:
-    """The limits for a class of link as disturbed.awk takes them: `stolen=0.02 waited=0.1`."""
+    """The limits for a class of link as disturbed.awk takes them: `stolen=0.02 waited=0.1=NAME`,
+    where NAME is an environment variable that lifts the limit."""
     return " ".join(
-        f"{one.name}={one.most:g}"
+        f"{one.name}={one.most:g}" + (one.unless and f"={one.unless}")
         for one in found.values()
         if one.most is not None and link_class in (one.link_classes or [link_class])
     )
@@ -199,7 +204,8 @@ def _cause(rule: Rule, said: list[tuple[float, str, str]]) -> Cause:
 def _said(rule: Rule, value: float, detail: str) -> str:
     """`47 % of processor time went to other processes: reframe, cc1`."""
     names = ", ".join(map(_process, filter(None, detail.split(","))))
-    return rule.cause.format(percent=f"{100 * value:.3g}", number=f"{value:.3g}", detail=names)
+    percent, number = sentence.number(100 * value), sentence.number(value)
+    return rule.cause.format(percent=percent, number=number, detail=names)
 
 
 def _process(text: str) -> str:

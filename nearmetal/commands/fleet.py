@@ -31,13 +31,15 @@ def run(arguments) -> int:
         write(arguments.json, lambda: render.document(none, [], why))
         write(arguments.openmetrics, lambda: render.openmetrics(none, []))
         raise
-    for one in found:
-        print(render.text(one))
-    for line in render.actions(found):
-        print(line)
-    write(arguments.json, lambda: render.document(session, found))
-    write(arguments.openmetrics, lambda: render.openmetrics(session, found))
-    write(arguments.nhc, lambda: render.nhc(found))
+    try:
+        for one in found:
+            print(render.text(one))
+        for line in render.actions(found):
+            print(line)
+    finally:  # also if nobody reads the text
+        write(arguments.json, lambda: render.document(session, found))
+        write(arguments.openmetrics, lambda: render.openmetrics(session, found))
+        write(arguments.nhc, lambda: render.nhc(found))
     if any(one.found or one.undone for one in found):
         return 1
     return 2 if any(one.unknown for one in found) else 0

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from nearmetal import history, results
 from nearmetal.commands import judging
-from nearmetal.commands.common import of_each_system, refuse_same, session_of, tell, write
+from nearmetal.commands.common import refuse_same, session_of, tell, write
 from nearmetal.gate import baseline, confirm, elsewhere, render, rerun, shares, watch
 from nearmetal.gate.verdict import GateReport
 from nearmetal.results import Session
@@ -24,23 +24,13 @@ def run(arguments) -> int:
     outputs = arguments.json, arguments.junit, arguments.markdown, arguments.openmetrics
     refuse_same(outputs)
     reports: list[GateReport] = []
-    code = 3  # that of an interruption
-    try:
-        code = of_each_system(
-            arguments,
-            lambda one: _of_system(one, reports),
-            lambda system, error: reports.append(judging.not_judged(system, error)),
-        )
-    except BrokenPipeError:  # nobody reads the tables, and nothing is wrong
-        raise
-    except Exception as error:  # files of yesterday would say what is not known today
-        code = getattr(error, "exit_code", 3)
-        if not reports:
-            reports.append(judging.not_judged((arguments.system or [""])[0], error))
-        _alert(arguments.alert, reports, code)
-        raise
-    finally:  # the files are written even if nobody reads the tables
-        _write(arguments, reports, code)
+    code = judging.of_each(
+        arguments,
+        reports,
+        lambda one: _of_system(one, reports),
+        lambda code: _write(arguments, reports, code),
+        lambda code: _alert(arguments.alert, reports, code),
+    )
     _alert(arguments.alert, reports, code)
     if arguments.confirm and not reports[0].confirmed:
         system = reports[0].session.system
@@ -89,11 +79,10 @@ def _write(arguments, reports: list[GateReport], code: int = 0) -> None:
 
     :arg code: the exit code, for several reports.
     """
-    if reports:
-        write(arguments.json, lambda: _document(reports, code))
-        write(arguments.junit, lambda: render.junit(reports))
-        write(arguments.markdown, lambda: "\n".join(map(render.markdown, reports)))
-        write(arguments.openmetrics, lambda: render.openmetrics(reports, judging.numbers_of))
+    write(arguments.json, lambda: _document(reports, code))
+    write(arguments.junit, lambda: render.junit(reports))
+    write(arguments.markdown, lambda: "\n".join(map(render.markdown, reports)))
+    write(arguments.openmetrics, lambda: render.openmetrics(reports, judging.numbers_of))
 
 
 def _document(reports: list[GateReport], code: int) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from argparse import Namespace
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 from nearmetal import limits, results
 from nearmetal.choices import some
 from nearmetal.commands import expect
+from nearmetal.commands.common import of_each_system
 from nearmetal.errors import NearmetalError
 from nearmetal.expectations.entries import ExpectationError
 from nearmetal.explain import before, observed, order, rules
@@ -51,8 +53,44 @@ def judged(
 
 def not_judged(system: str, error: Exception) -> GateReport:
     """The report on a system without a session that can be judged."""
-    lacking = Verdict("", "", "", "", "", "incomplete", reason=str(error) or repr(error))
-    return GateReport(Session("", "", system, ()), (lacking,))
+    unknown = Verdict.incomplete(str(error) or repr(error))
+    return GateReport(Session("", "", system, ()), (unknown,))
+
+
+def of_each(
+    arguments,
+    reports: list[GateReport],
+    judge: Callable[[Namespace], int],
+    write: Callable[[int], None],
+    failed: Callable[[int], None] = lambda code: None,
+) -> int:
+    """The worst exit code of a command that judges the systems of --system.
+
+    :arg reports: receives the report on each system, also on one with an error.
+    :arg judge: the command for one system. It adds its report before it prints.
+    :arg write: writes the files of the reports, with the exit code: also after an error, as files
+        of yesterday would say what is not known today.
+    :arg failed: called with the exit code of an error that ends the command.
+    """
+    code = 3  # that of an interruption
+    try:
+        code = of_each_system(
+            arguments,
+            judge,
+            lambda system, error: reports.append(not_judged(system, error)),
+        )
+    except BrokenPipeError:  # nobody reads the tables, and nothing is wrong
+        raise
+    except Exception as error:
+        code = getattr(error, "exit_code", 3)
+        if not reports:
+            reports.append(not_judged((arguments.system or [""])[0], error))
+        failed(code)
+        raise
+    finally:  # also if nobody reads the tables
+        if reports:
+            write(code)
+    return code
 
 
 def by_baseline(

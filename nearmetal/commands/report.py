@@ -135,6 +135,6 @@ def _report(arguments, session: Session, missing: str) -> GateReport | None:
     report = judging.explained_if_possible(report, known, arguments.database)
     report = replace(report, notes=(*report.notes, *arguments.database.notes()))
     if missing:
-        lacking = Verdict("", "", "", "", "", "incomplete", reason=missing)
-        report = replace(report, verdicts=(lacking, *report.verdicts))
+        verdicts = Verdict.incomplete(missing), *report.verdicts
+        report = replace(report, verdicts=verdicts)
     return report

@@ -35,9 +35,10 @@ def _printed(part: Expression, names: Names) -> str:
         return "?"
 
 
-def number(value: float) -> str:
-    """A number to three digits, and no power of ten below a million."""
-    return f"{value:.0f}" if 1000 <= abs(value) < 1e6 else f"{value:.3g}"
+def number(value: float, digits: int = 3) -> str:
+    """A number to so many digits, and no power of ten below a million."""
+    rounded = f"{value:.{digits}g}"
+    return f"{value:.0f}" if "e+" in rounded and abs(value) < 1e6 else rounded
 
 
 def parse(text: str) -> Sentence:

@@ -14,6 +14,7 @@ import jsonschema
 from nearmetal import strict_yaml
 from nearmetal.checkout import REFERENCES
 from nearmetal.errors import NearmetalError
+from nearmetal.expectations import sentence
 
 RULES = REFERENCES / "causes.yaml"
 SCHEMA = Path(__file__).with_name("causes-schema.yaml")
@@ -44,7 +45,7 @@ class Quantity:
         return self.says.format(then=self._number(then), now=self._number(now))
 
     def _number(self, value: float) -> str:
-        return f"{100 * value:.2g} %" if self.percent else f"{value:.3g}"
+        return f"{sentence.number(100 * value, 2)} %" if self.percent else sentence.number(value)
 
 
 @dataclass(frozen=True)

@@ -244,16 +244,16 @@ def load(system: str, where: Path | None = None, any_bounds: bool = False) -> Ba
         if fault:
             raise BaselineError(f"{path}: {name}: {fault}. Fix: {again}")
         entries[key] = Entry(
-            case["recorded"],
-            {uuid: meta["sessions"][uuid] for uuid in case["sessions"]},
-            {**meta["facts"].get(key[1], {}), **case["facts"]},
-            case["parameters"],
-            {variable: reference[3] for variable, reference in references.items()},
-            {variable: reference[0] for variable, reference in references.items()},
-            {variable: Noise(**noise) for variable, noise in case["noise"].items()},
-            samples[name],
-            {quantity: (one[0], one[1]) for quantity, one in case.get("evidence", {}).items()},
-            better,
+            recorded=case["recorded"],
+            sessions={uuid: meta["sessions"][uuid] for uuid in case["sessions"]},
+            facts={**meta["facts"].get(key[1], {}), **case["facts"]},
+            parameters=case["parameters"],
+            units={variable: reference[3] for variable, reference in references.items()},
+            values={variable: reference[0] for variable, reference in references.items()},
+            noise={variable: Noise(**noise) for variable, noise in case["noise"].items()},
+            samples=samples[name],
+            evidence={of: (one[0], one[1]) for of, one in case.get("evidence", {}).items()},
+            better=better,
         )
     return Baseline(system, path, entries)
 

@@ -20,7 +20,7 @@ from nearmetal.choices import some
 from nearmetal.expectations.judge import Deviation
 from nearmetal.gate import foreign
 from nearmetal.gate.session import undisturbed
-from nearmetal.gate.verdict import VERDICT_NAMES, GateReport, Verdict, Where
+from nearmetal.gate.verdict import VERDICT_NAMES, GateReport, Verdict, Where, lacking
 from nearmetal.results import Case, Session, Value
 from nearmetal.stats import plan, two_sessions
 from nearmetal.stats.judge import Decision, JudgeError
@@ -47,16 +47,9 @@ def judge_without_baseline(
             verdicts += _of_expectations(case, bounded.get(case.where, frozenset()))
         else:
             reason = f"failed: {' '.join((case.failure or '').split())[:300]}"
-            verdicts.append(
-                Verdict(*case.key, "", "", "incomplete", reason=reason, node=case.node, rung="")
-            )
+            verdicts.append(Verdict.incomplete(reason, case.key, node=case.node, rung=""))
     verdicts = _with_the_session_before(verdicts, session, earlier)
-    lacking = session.promised - len(session.cases) - len(session.skipped)
-    if lacking > 0:
-        reason = (
-            f"the session lacks {lacking} of the {session.promised} cases that ReFrame selected"
-        )
-        verdicts.append(Verdict("", "", "", "", "", "incomplete", reason=reason, rung=""))
+    verdicts += lacking(session, rung="")
     finds = [one.finds for one in verdicts if one.rung == SESSION_BEFORE and one.finds]
     least = max(finds, default=two_sessions.LEAST)
     return GateReport(session, _sorted(verdicts), tuple(_notes(session, before, least)))
@@ -98,8 +91,8 @@ def _notes(session: Session, before: Session | None, least: float) -> Iterable[s
         "changes; sessions on eight days also show how much days differ"
     )
     yield from session.notes
-    if lacking := foreign.note(session.cases):
-        yield lacking
+    if alone := foreign.note(session.cases):
+        yield alone
 
 
 def _of_expectations(case: Case, bounded: frozenset[str]) -> list[Verdict]:
@@ -115,18 +108,13 @@ def _of_expectations(case: Case, bounded: frozenset[str]) -> list[Verdict]:
 
 
 def _verdict(case: Case, value: Value, name: str, rung: str) -> Verdict:
-    return Verdict(
-        case.check,
-        case.partition,
-        case.environ,
-        value.variable,
-        value.unit,
+    return Verdict.on(
+        value,
         name,
-        value.value,
+        value=value.value,
         repeats=len(value.samples),
         node=case.node,
         rung=rung,
-        better=value.better,
     )
 
 
@@ -206,7 +194,7 @@ def held_against(
             verdicts[place] = _beyond(found, one, cases.get(found.where))
     if broken:
         reason = f"the session was not held against expectations: {broken}"
-        verdicts.append(Verdict("", "", "", "", "", "incomplete", reason=reason, rung=EXPECTATION))
+        verdicts.append(Verdict.incomplete(reason, rung=EXPECTATION))
     return replace(report, verdicts=_sorted(verdicts))
 
 
@@ -232,12 +220,12 @@ def _of_case(one: Deviation, cases: Mapping[Where, Case]) -> Verdict:
     case = one.case
     name = " ".join([case.check, *(f"%{key}={value}" for key, value in case.parameters.items())])
     verdict = Verdict(
-        name,
-        case.partition,
-        case.environ,
-        one.variable,
-        "",
-        "deviates",
+        check=name,
+        partition=case.partition,
+        environ=case.environ,
+        variable=one.variable,
+        unit="",
+        name="deviates",
         node=case.node,
         rung=EXPECTATION,
     )

@@ -316,19 +316,19 @@ def _entry(
             None,
         )
     return Entry(
-        date.today().isoformat(),
-        {
+        recorded=date.today().isoformat(),
+        sessions={
             **(earlier.sessions if earlier else {}),
             **{session.uuid: session.started for session in sessions},
         },
-        {**_facts(cases[-1]), **_nodes(cases, earlier)},
-        cases[0].parameters,
-        {value.variable: value.unit for value in cases[0].values if value.variable in values},
-        values,
-        noise,
-        samples,
-        _evidence(cases, earlier),
-        {
+        facts={**_facts(cases[-1]), **_nodes(cases, earlier)},
+        parameters=cases[0].parameters,
+        units={value.variable: value.unit for value in cases[0].values if value.variable in values},
+        values=values,
+        noise=noise,
+        samples=samples,
+        evidence=_evidence(cases, earlier),
+        better={
             value.variable: value.better
             for value in cases[0].values
             if value.variable in values and _needs_direction(value)

@@ -93,14 +93,14 @@ def _entry(sessions: dict[str, str], parameters: dict, found: dict[str, _Found])
         spread = float(ranks.spread(np.log(together)[None])[0]) if min(together) > 0 else 0.0
         noise[name] = Noise(spread, len(together), None, None)
     return Entry(
-        date.today().isoformat(),
-        sessions,
-        {},
-        parameters,
-        {name: one.unit for name, one in found.items()},
-        values,
-        noise,
-        {name: one.samples for name, one in found.items()},
+        recorded=date.today().isoformat(),
+        sessions=sessions,
+        facts={},
+        parameters=parameters,
+        units={name: one.unit for name, one in found.items()},
+        values=values,
+        noise=noise,
+        samples={name: one.samples for name, one in found.items()},
         better={name: one.better for name, one in found.items() if one.better},
     )
 

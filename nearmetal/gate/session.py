@@ -14,7 +14,7 @@ from nearmetal.facts import changed_facts
 from nearmetal.gate import foreign, relative
 from nearmetal.gate.baseline import Baseline, Entry, Key
 from nearmetal.gate.selection import promised
-from nearmetal.gate.verdict import CHANGED, RUNGS, VERDICT_NAMES, GateReport, Verdict
+from nearmetal.gate.verdict import CHANGED, RUNGS, VERDICT_NAMES, GateReport, Verdict, lacking
 from nearmetal.naming import parse
 from nearmetal.results import Case, Session, Value
 from nearmetal.stats import drift, judge, plan, ranks
@@ -82,12 +82,7 @@ def judge_session(
         entry = baseline.entries.get(case.key)
         verdicts += [replace(one, node=case.node) for one in _case(case, entry, campaign)]
     verdicts = _without_natives_changes(verdicts, relative.native_partition(session))
-    lacking = session.promised - len(session.cases) - len(session.skipped)
-    if lacking > 0:
-        reason = (
-            f"the session lacks {lacking} of the {session.promised} cases that ReFrame selected"
-        )
-        verdicts.append(Verdict("", "", "", "", "", "incomplete", reason=reason))
+    verdicts += lacking(session)
     few = few_days(baseline, [(one.key, one.variable) for one in verdicts])
     if few:
         few = _FEW_DAYS.format(few=few, system=session.system)
@@ -235,14 +230,14 @@ def weight_of(session: Session, baseline: Baseline) -> float:
 
 def _missing(key: Key) -> Verdict:
     reason = "the selection promises this case, but the session lacks it"
-    return Verdict(*key, "", "", "incomplete", reason=reason)
+    return Verdict.incomplete(reason, key)
 
 
 def _case(case: Case, entry: Entry | None, campaign: _Campaign) -> list[Verdict]:
     """The verdicts on a case's variables."""
     if not case.measured:
         reason = f"failed: {gist(case.failure or '')}"
-        return [Verdict(*case.key, "", "", "incomplete", reason=reason)]
+        return [Verdict.incomplete(reason, case.key)]
     if entry is None and case.varied:
         reason = "-P set variables of its check, and a baseline holds no such case"
         return [_unjudged(value, reason) for value in case.values]
@@ -276,9 +271,9 @@ def _lost(case: Case, entry: Entry) -> list[Verdict]:
     return [
         Verdict(
             *case.key,
-            name,
-            entry.units[name],
-            "not judged" if relative.is_ratio(name) else "incomplete",
+            variable=name,
+            unit=entry.units[name],
+            name="not judged" if relative.is_ratio(name) else "incomplete",
             baseline=entry.values[name],
             reason=(
                 "the session has no undisturbed native case to compare with"
@@ -316,25 +311,20 @@ def _value(value: Value, entry: Entry, campaign: _Campaign, facts: dict) -> Verd
         decision = _decision(value, entry, campaign, fresh)
     except judge.JudgeError as error:
         return _incomplete(value, str(error))
-    return Verdict(
-        value.check,
-        value.partition,
-        value.environ,
-        variable,
-        value.unit,
+    return Verdict.on(
+        value,
         decision.name,
-        statistics.median(fresh if decision.set_aside else [*value.samples, *fresh]),
-        entry.values[variable],
-        decision.change,
-        decision.interval,
-        decision.p,
-        len(value.samples) + len(fresh),
-        decision.detectable,
-        decision.wanted,
+        value=statistics.median(fresh if decision.set_aside else [*value.samples, *fresh]),
+        baseline=entry.values[variable],
+        change=decision.change,
+        interval=decision.interval,
+        p=decision.p,
+        repeats=len(value.samples) + len(fresh),
+        finds=decision.detectable,
+        wanted=decision.wanted,
         facts=facts,
         rung=RUNGS[-2] if len(entry.by_day(variable)) < plan.LEAST_DAYS else RUNGS[-1],
         fresh=decision.fresh,
-        better=value.better,
         later=decision.later,
         set_aside=decision.set_aside,
         reason=OPPOSED if decision.opposed else "",
@@ -369,19 +359,10 @@ def _unrecorded(value: Value, case: Case, what: str) -> Verdict:
 
 
 def _incomplete(value: Value, reason: str) -> Verdict:
-    where = value.check, value.partition, value.environ, value.variable, value.unit
-    return Verdict(*where, "incomplete", reason=reason)
+    return Verdict.on(value, "incomplete", reason=reason)
 
 
 def _unjudged(value: Value, reason: str) -> Verdict:
-    return Verdict(
-        value.check,
-        value.partition,
-        value.environ,
-        value.variable,
-        value.unit,
-        "not judged",
-        value.value,
-        repeats=len(value.samples),
-        reason=reason,
+    return Verdict.on(
+        value, "not judged", value=value.value, repeats=len(value.samples), reason=reason
     )

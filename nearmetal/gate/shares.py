@@ -89,10 +89,8 @@ class Shares:
         # A failed case has no values. One that passed, but with no selected value, is not judged.
         cases = tuple(case for case in cases if case.values or not case.measured)
         skipped = tuple(key for key in session.skipped if self.selects(key[0]))
-        lacking = max(0, session.promised - len(session.cases) - len(session.skipped))
-        return replace(
-            session, cases=cases, skipped=skipped, promised=len(cases) + len(skipped) + lacking
-        )
+        promised = len(cases) + len(skipped) + session.lacks
+        return replace(session, cases=cases, skipped=skipped, promised=promised)
 
     def of_baseline(self, known: Baseline) -> Baseline:
         """The baseline with its selected variables alone, and all variables' weights.

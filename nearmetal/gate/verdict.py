@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nearmetal import metrics
-from nearmetal.results import Session, place
+from nearmetal.results import Session, Value, place
 
 #: Verdicts on a variable, worst first.
 VERDICT_NAMES = (
@@ -68,6 +68,17 @@ class Verdict:
     #: the session's own samples showed a change, so that fresh ones alone decide
     set_aside: bool = False
 
+    @classmethod
+    def on(cls, one: Value, name: str, **more) -> Verdict:
+        """A verdict on a value."""
+        where = one.check, one.partition, one.environ
+        return cls(*where, one.variable, one.unit, name, better=one.better, **more)
+
+    @classmethod
+    def incomplete(cls, reason: str, key: Where = ("", "", ""), **more) -> Verdict:
+        """A case that is missing, or a whole session that lacks something (no `key`)."""
+        return cls(*key, "", "", "incomplete", reason=reason, **more)
+
     @property
     def lower_is_better(self) -> bool | None:
         """None for a variable without direction."""
@@ -87,6 +98,14 @@ class Verdict:
     def where(self) -> Where:
         """Identity of the case in its session."""
         return self.check, self.place, self.environ
+
+
+def lacking(session: Session, **more) -> list[Verdict]:
+    """The verdict on the cases that ReFrame selected and the session lacks; [] if it has all."""
+    if not session.lacks:
+        return []
+    of = f"{session.lacks} of the {session.promised} cases that ReFrame selected"
+    return [Verdict.incomplete(f"the session lacks {of}", **more)]
 
 
 @dataclass(frozen=True)

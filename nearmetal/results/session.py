@@ -222,6 +222,11 @@ class Session:
         return self.system == other.system and self.order < other.order
 
     @property
+    def lacks(self) -> int:
+        """Number of the selected cases that it neither holds nor skipped."""
+        return max(0, self.promised - len(self.cases) - len(self.skipped))
+
+    @property
     def ahead(self) -> bool:
         """Whether its start is in the future: the clock was ahead then, or is behind now."""
         return self.time > time.time() + CLOCKS_DIFFER

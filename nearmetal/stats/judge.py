@@ -25,8 +25,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import special
 
-from nearmetal.stats import drift as days
 from nearmetal.stats import looks, ranks, sequential
+from nearmetal.stats.drift import effective
 from nearmetal.stats.plan import (
     ANALYSES,
     CONFIRMATION_ANALYSES,
@@ -57,7 +57,7 @@ class Decision:
     wanted: int | None = None
     #: regressed, improved: fresh samples that probably show the change again
     fresh: int | None = None
-    drift: float = 0.0  #: allowed between sessions, as a fraction
+    drift: float = 0.0  #: allowed between days, as a fraction
     #: inconclusive: numbers of samples of the analyses to come, counted as `wanted` is
     later: tuple[int, ...] = ()
     set_aside: bool = False  #: the first samples showed a change, so that fresh ones alone decide
@@ -69,7 +69,7 @@ class _Test:
     """What the decisions on one variable share."""
 
     base: np.ndarray  #: logarithms of the baseline's samples
-    sessions: int  #: number of sessions in the baseline
+    days: int  #: number of days in the baseline
     alpha: float  #: error rate of an analysis
     day_error: float
     drift: float
@@ -80,7 +80,7 @@ class _Test:
     def errors(self) -> sequential.Errors:
         noise = ranks.spread(self.base[None])
         return sequential.Errors(
-            noise, len(self.base), np.array([self.drift]), self.sessions, self.day_error
+            noise, len(self.base), np.array([self.drift]), self.days, self.day_error
         )
 
 
@@ -89,7 +89,7 @@ def judge(
 ) -> Decision:
     """Judge one variable of a campaign.
 
-    :arg baseline: sessions with one value for each repeat, or the values of a single session. At
+    :arg baseline: days with one value for each repeat, or the values of a single day. At
         least LEAST_BASELINE values, positive, any unit.
     :arg samples: values of one session in the order of measurement, same unit. Values beyond the
         last analysis are not used until the next one is reached.
@@ -129,7 +129,7 @@ def judge_in_two_stages(
         test.alpha,
         CONFIRMATION_ERROR,
         np.array([test.drift]),
-        test.sessions,
+        test.days,
         test.day_error,
     )
     if alone.side[0] == UNDECIDED:
@@ -153,20 +153,20 @@ def judge_in_two_stages(
 
 
 def _test(baseline, lower_is_better: bool, variables: float, drift: float | None) -> _Test:
-    sessions, base = baseline_of(baseline, variables)
-    drift = _drift(sessions, variables, drift)
+    days, base = baseline_of(baseline, variables)
+    drift = _drift(days, variables, drift)
     day = day_error(variables)
-    return _Test(base, len(sessions), alpha(variables), day, drift, lower_is_better)
+    return _Test(base, len(days), alpha(variables), day, drift, lower_is_better)
 
 
-def _drift(sessions: list, variables: float, drift: float | None) -> float:
-    return float(days.effective([sessions], variables)[0]) if drift is None else drift
+def _drift(days: list, variables: float, drift: float | None) -> float:
+    return float(effective([days], variables)[0]) if drift is None else drift
 
 
 def _decided(test: _Test, new: np.ndarray) -> Decisions:
     drift = np.array([test.drift])
     return sequential.decide(
-        test.base[None], new[None], test.alpha, drift, test.sessions, test.day_error
+        test.base[None], new[None], test.alpha, drift, test.days, test.day_error
     )
 
 
@@ -175,13 +175,13 @@ def detectable_change(baseline, variables: float = 1, drift: float | None = None
 
     None above DETECTABLE[1]. Arguments and errors are as for `judge`.
     """
-    sessions, base = baseline_of(baseline, variables)
-    drift = _drift(sessions, variables, drift)
+    days, base = baseline_of(baseline, variables)
+    drift = _drift(days, variables, drift)
     errors = sequential.Errors(
         ranks.spread(base[None]),
         len(base),
         np.array([drift]),
-        len(sessions),
+        len(days),
         day_error(variables),
     )
     return _fraction(errors.detectable(alpha(variables)))
@@ -193,17 +193,17 @@ def _fraction(shift: np.ndarray) -> float | None:
 
 
 def baseline_of(baseline, variables: float) -> tuple[list, np.ndarray]:
-    """The baseline's sessions, and the logarithms of all their samples."""
+    """The baseline's days, and the logarithms of all their samples."""
     if variables < 1:
         raise JudgeError(f"a campaign has at least one variable, not {variables}")
-    sessions = [baseline] if not len(baseline) or np.ndim(baseline[0]) == 0 else list(baseline)
-    base = np.concatenate([positive_logs(session, "baseline") for session in sessions])
+    days = [baseline] if not len(baseline) or np.ndim(baseline[0]) == 0 else list(baseline)
+    base = np.concatenate([positive_logs(day, "baseline") for day in days])
     if len(base) < LEAST_BASELINE:
         raise JudgeError(
             f"the baseline holds {len(base)} samples; at least {LEAST_BASELINE} are needed. "
             "Fix: record more sessions"
         )
-    return [session for session in sessions if len(session)], base
+    return [day for day in days if len(day)], base
 
 
 def positive_logs(values, what: str) -> np.ndarray:
@@ -231,7 +231,7 @@ def _decision(found: Decisions, test: _Test, new: np.ndarray) -> Decision:
     return Decision(
         _name(side, test.lower_is_better),
         math.expm1(shift),
-        _interval(test.base, new[:count], shift, _day(test.drift, test.sessions)),
+        _interval(test.base, new[:count], shift, _day(test.drift, test.days)),
         float(found.p[0]),
         count,
         _fraction(found.detectable),
@@ -250,9 +250,9 @@ def _name(side: int, lower_is_better: bool) -> str:
     return "regressed" if (side > 0) == lower_is_better else "improved"
 
 
-def _day(drift: float, sessions: int) -> float:
+def _day(drift: float, days: int) -> float:
     """Half the 95 % interval of a day's shift."""
-    return drift * math.sqrt(1 + 1 / sessions) * float(special.ndtri(0.975))
+    return drift * math.sqrt(1 + 1 / days) * float(special.ndtri(0.975))
 
 
 def _interval(base: np.ndarray, new: np.ndarray, shift: float, day: float) -> tuple[float, float]:

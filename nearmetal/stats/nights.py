@@ -21,8 +21,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
-from nearmetal.stats import drift as days
 from nearmetal.stats import ranks, sequential
+from nearmetal.stats.drift import effective
 from nearmetal.stats.judge import JudgeError, baseline_of, positive_logs
 from nearmetal.stats.plan import DETECTABLE, POWER, THRESHOLD
 
@@ -56,7 +56,7 @@ def watch(
 ) -> Watch:
     """Judge one variable by the last sessions together.
 
-    :arg baseline: sessions with one value for each repeat.
+    :arg baseline: days with one value for each repeat.
     :arg nights: sessions since the baseline, oldest first, with one value for each repeat.
     :arg variables: number of variables in the campaign.
     :arg drift: drift between days as a fraction, as for `judge`.
@@ -64,15 +64,15 @@ def watch(
         day of its own.
     :raises JudgeError: no sample, or a value that is not positive and finite.
     """
-    sessions, base = baseline_of(baseline, variables)
+    recorded, base = baseline_of(baseline, variables)
     if drift is None:
-        drift = float(days.effective([sessions], variables)[0])
+        drift = float(effective([recorded], variables)[0])
     logs = [positive_logs(night, "samples") for night in nights]
     if not logs or not len(logs[-1]):
         raise JudgeError("no sample to judge")
     error = NIGHT_ERROR / variables / len(WINDOWS)
     drifting = np.array([drift])
-    known = days_of(list(map(len, sessions)), range(len(sessions)))
+    known = days_of(list(map(len, recorded)), range(len(recorded)))
     pools = pools_of(base[None], [night[None] for night in logs], drifting, known, error, dates)
     better = -1 if lower_is_better else 1
     for alpha, names in ((error, ("regressed", "improved")), (SUSPICION * error / NIGHT_ERROR, ())):
@@ -89,13 +89,14 @@ def pools_of(
     base: np.ndarray,
     nights: Sequence[np.ndarray],
     drift: np.ndarray,
-    sessions: float,
+    known: float,
     day_error: float,
     dates: Sequence[Hashable] | None = None,
 ) -> list[Pool]:
     """The pools of the last sessions, for many variables at once.
 
-    :arg base: logarithms of the baseline, (trials, samples), of this number of days (`days_of`).
+    :arg base: logarithms of the baseline, (trials, samples).
+    :arg known: number of days of the baseline (`days_of`).
     :arg nights: logarithms of each session, (trials, repeats), oldest first.
     :arg drift: (trials,), standard deviation between days.
     :arg day_error: chance that the shifts of days alone are called a change by one pool.
@@ -109,7 +110,7 @@ def pools_of(
             np.concatenate(nights[-count:], axis=1),
             count,
             drift,
-            sessions,
+            known,
             day_error,
             days_of(sizes[-count:], dates[-count:]),
         )
@@ -139,9 +140,9 @@ class Pool:
     new: np.ndarray
     nights: int  #: number of sessions
     drift: np.ndarray
-    sessions: float  #: days of the baseline
+    known: float  #: number of days of the baseline
     day_error: float
-    days: float  #: of the pooled sessions, as `days_of` counts them
+    days: float  #: number of days of the pooled sessions (`days_of`)
 
     @functools.cached_property
     def test(self) -> tuple[np.ndarray, np.ndarray]:
@@ -157,7 +158,7 @@ class Pool:
     @functools.cached_property
     def between(self) -> np.ndarray:
         """Standard error of the shift by the drift between days."""
-        return self.drift * math.sqrt(1 / self.sessions + 1 / self.days)
+        return self.drift * math.sqrt(1 / self.known + 1 / self.days)
 
     @functools.cached_property
     def threshold(self) -> np.ndarray:

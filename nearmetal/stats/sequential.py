@@ -32,7 +32,7 @@ class Errors:
     noise: np.ndarray  #: standard deviation between samples, (trials,)
     samples: int  #: number of samples in the baseline
     drift: np.ndarray  #: standard deviation between days, (trials,), as drift.effective gives it
-    sessions: int  #: number of days in the baseline
+    days: int  #: number of days in the baseline
     day_error: float  #: chance that a day's shift alone is called a change
 
     def within_session(self, count: int) -> np.ndarray:
@@ -41,7 +41,7 @@ class Errors:
 
     def with_drift(self, count: int) -> np.ndarray:
         """Standard error with the day's own shift, which more samples of that day do not reduce."""
-        drift = self.drift * math.sqrt(1 + 1 / self.sessions)
+        drift = self.drift * math.sqrt(1 + 1 / self.days)
         return np.hypot(self.within_session(count), drift)
 
     def threshold(self, count: int) -> np.ndarray:
@@ -94,20 +94,20 @@ def decide(
     new: np.ndarray,
     alpha: float,
     drift: np.ndarray,
-    sessions: int,
+    days: int,
     day_error: float,
     analyses: tuple[int, ...] = ANALYSES,
 ) -> Decisions:
     """Compare new samples with a baseline at each interim analysis that they reach.
 
-    :arg base: (trials, samples), of this number of sessions.
+    :arg base: (trials, samples), of so many `days`.
     :arg new: (trials, samples), in the order of measurement.
     :arg alpha: error rate of each analysis.
     :arg drift: (trials,), standard deviation between days.
-    :arg sessions: number of days in the baseline.
+    :arg days: number of days in the baseline.
     :arg day_error: chance that a day's shift alone is called a change.
     """
-    errors = Errors(ranks.spread(base), base.shape[1], drift, sessions, day_error)
+    errors = Errors(ranks.spread(base), base.shape[1], drift, days, day_error)
     detectable, reached = errors.detectable(alpha), new.shape[1]
     side, count = np.full(len(base), UNDECIDED), np.full(len(base), reached)
     shift, p = np.zeros(len(base)), np.ones(len(base))
@@ -137,7 +137,7 @@ def decide_in_two_stages(
     alpha: float,
     confirmation_error: float,
     drift: np.ndarray,
-    sessions: int,
+    days: int,
     day_error: float,
 ) -> Decisions:
     """Compare in two stages; arguments as for `decide`.
@@ -146,13 +146,13 @@ def decide_in_two_stages(
     CONFIRMATION_ANALYSES. An undecided trial continues with the samples of both stages, in order.
     An unchanged trial stays unchanged.
     """
-    found = decide(base, first, alpha, drift, sessions, day_error)
+    found = decide(base, first, alpha, drift, days, day_error)
     side, count, shift, p = (
         array.copy() for array in (found.side, found.count, found.shift, found.p)
     )
     rows = np.flatnonzero(found.side == UNDECIDED)
     together = np.concatenate([first[rows], fresh[rows]], axis=1)
-    both = decide(base[rows], together, alpha, drift[rows], sessions, day_error)
+    both = decide(base[rows], together, alpha, drift[rows], days, day_error)
     side[rows], count[rows], shift[rows], p[rows] = both.side, both.count, both.shift, both.p
     rows = np.flatnonzero(np.abs(found.side) == 1)
     held = decide(
@@ -160,7 +160,7 @@ def decide_in_two_stages(
         fresh[rows],
         confirmation_error / len(CONFIRMATION_ANALYSES),
         drift[rows],
-        sessions,
+        days,
         day_error,
         CONFIRMATION_ANALYSES,
     )

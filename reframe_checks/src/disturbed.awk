@@ -1,9 +1,10 @@
 # Was a repeat disturbed? From provenance.sh's facts and its counters before and after it, and from what the ranks say at
 # their end.
-#   awk -f disturbed.awk -v repeat=N -v limits='stolen=0.02 ...' part=facts provenance.before part=before FILE part=after FILE \
+#   awk -f disturbed.awk -v repeat=N -v limits='stolen=0.02 waited=0.1=NAME ...' part=facts provenance.before part=before FILE part=after FILE \
 #       part=output FILE
 # Prints `repeat N HOST QUANTITY NUMBER [DETAIL]` for each quantity that is known, `disturbed N HOST QUANTITY NUMBER LIMIT
 # [DETAIL]` for each above its limit, and `unknown N HOST WORDS` for each node of the facts whose counters were lost.
+# The environment variable NAME lifts a limit, unless it is 0, no or false.
 # Exit status: 0 if none is above its limit, 1 if one is.
 # What each quantity is: reframe_checks/references/disturbance.yaml. nearmetal/checks/disturbance.py reads the output.
 
@@ -180,7 +181,8 @@ END {
     n = split(limits, word, " ")
     for (i = 1; i <= n; i++) {
         split(word[i], pair, "=")
-        limit[pair[1]] = pair[2]
+        lifts = pair[3] == "" ? "" : tolower(ENVIRON[pair[3]])
+        if (lifts ~ /^(0|no?|f(alse)?)?$/) limit[pair[1]] = pair[2]
     }
     # provenance.sh prints the last of them last: a snapshot without it was cut off.
     needed = split("clock.uptime count.cpu.busy count.cpu.idle count.cpu.steal lo.rx_bytes", need, " ")

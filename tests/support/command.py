@@ -1,8 +1,17 @@
 """The `nearmetal` command in tests."""
 
+import io
+
 import pytest
 
 from nearmetal.cli import main
+
+
+class Unread(io.StringIO):
+    """Standard output whose reader has gone."""
+
+    def write(self, text: str) -> int:
+        raise BrokenPipeError
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ def test_every_quantity_of_the_script_has_a_rule_and_the_other_way_round():
 
 
 def test_the_limits_are_those_of_the_rules():
-    limits = dict(pair.split("=") for pair in disturbance.limits(rules(), "native").split())
+    limits = dict(pair.split("=")[:2] for pair in disturbance.limits(rules(), "native").split())
     assert {name: float(most) for name, most in limits.items()} == {
         rule.name: rule.most for rule in rules().values() if rule.most is not None
     }
@@ -191,6 +191,19 @@ def test_two_ranks_on_one_of_64_cores_are_the_ones_that_count(tmp_path):
     most = rules()["waited"].most
     status, text = decided(tmp_path, snapshot(1), snapshot(4), output, f"waited={most}")
     assert status == 1 and f"disturbed 1 n1 waited 0.5 {most}\n" in text
+
+
+@pytest.mark.parametrize(
+    "value, judged", [(None, 1), ("0", 1), ("false", 1), ("1", 0), ("true", 0)]
+)
+def test_ranks_that_yield_wait_by_choice(tmp_path, monkeypatch, value, judged):
+    if value:
+        monkeypatch.setenv("OMPI_MCA_mpi_yield_when_idle", value)
+    output = "# nearmetal repeat: 1\n" + USAGE.format("n1", 5, 5, 5) * 2
+    limits = disturbance.limits(rules(), "emulated")
+    status, text = decided(tmp_path, snapshot(1), snapshot(4), output, limits)
+    assert status == judged and ("disturbed 1 n1 waited" in text) == judged
+    assert "repeat 1 n1 waited 0.5\n" in text
 
 
 def test_two_threads_on_one_of_64_cores_are_the_ones_that_count(tmp_path):
@@ -365,6 +378,11 @@ def test_a_sentence_says_of_which_repeats_nothing_is_known():
     first, second = disturbance.not_known(repeats)
     assert not lacking(first, "repeat 1, 2 on n2", "count.cpu.busy is missing", "provenance.sh")
     assert not lacking(second, "repeat 3 on n1", "clock")
+
+
+def test_a_cause_is_said_without_powers_of_ten():
+    [repeat] = parse("disturbed 1 n1 involuntary 12345.6 1000\n", rules())
+    assert repeat.causes[0].text == "the kernel switched ranks 12346 times a second on n1"
 
 
 def run_repeats(place, snapshots: str) -> list[disturbance.Repeat]:

@@ -17,6 +17,8 @@ from nearmetal.facts import OF_HYPERVISOR
 from nearmetal.gate import baseline, record, relative
 from nearmetal.gate.baseline import Baseline
 from nearmetal.gate.session import judge_session
+from nearmetal.unforeseen import NOBODY_READS
+from tests.support.command import Unread
 from tests.support.layers import CHECKS, SIZES, session, variables
 from tests.support.paths import CHECKOUT, SOURCES
 from tests.support.recorded import store
@@ -461,6 +463,12 @@ def test_an_error_leaves_no_causes_of_yesterday(command, monkeypatch, tmp_path):
     assert code == document["exit_code"] == 3 and document["causes"] == []
 
 
+def test_causes_are_written_even_if_nobody_reads_them(command, monkeypatch):
+    monkeypatch.setattr("sys.stdout", Unread())
+    code, _, document = command("explain", **CAUSES["MTU"])
+    assert code == NOBODY_READS and document["causes"][0]["cause"] == "MTU"
+
+
 def test_a_first_session_that_deviates_is_explained_by_its_layers(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("RFM_REFERENCE_PREFIX", str(tmp_path / "none"))
     first = session(1, repeats=10, steps=[(("intranode", "", "latency"), 100.0)])
@@ -468,6 +476,18 @@ def test_a_first_session_that_deviates_is_explained_by_its_layers(tmp_path, monk
     monkeypatch.setattr("sys.argv", ["nearmetal", "explain", "--database", str(database)])
     assert main() == 1
     assert not lacking(capsys.readouterr().out, "deviates", "within/small", "native")
+
+
+@pytest.mark.parametrize(
+    "name, value, said",
+    [
+        ("memory_used", 0.997, "100 %"),
+        ("memory_used", 0.0523, "5.2 %"),
+        ("involuntary", 12345.0, "12345"),
+    ],
+)
+def test_evidence_is_said_without_powers_of_ten(name, value, said):
+    assert said in RULES.evidence[name].said(0.0, value)
 
 
 @pytest.mark.parametrize("score, word", [(5.0, "strong"), (2.5, "fair"), (1.0, "weak"), (0.0, "")])

@@ -15,7 +15,8 @@ from nearmetal.checks.parsing.nodes import SILENT, parse_nodes
 from nearmetal.fleet import blame, findings, nodes, repeats
 from nearmetal.fleet.sweep import SweepError
 from nearmetal.results import CONFIRMS, parse_session
-from tests.support.command import run  # noqa: F401 (a fixture)
+from nearmetal.unforeseen import NOBODY_READS
+from tests.support.command import Unread, run  # noqa: F401 (a fixture)
 from tests.support.damage import damaged
 from tests.support.recorded import recorded, store
 from tests.support.sweeps import links_of, nodes_of, session, session_of_nodes
@@ -273,6 +274,15 @@ def test_an_error_leaves_no_files_of_yesterday(run, tmp_path):
     assert said["error"] in err and "since 2099" in said["error"] and not said["sweeps"]
     assert "{" not in files["openmetrics"].read_text()
     assert files["nhc"].read_text() == before
+
+
+def test_files_are_written_even_if_nobody_reads_the_text(run, tmp_path, monkeypatch):
+    database = store(tmp_path / "a.db", session_of_nodes(nodes_of({(2, "noise"): 40.0})))
+    files = {form: tmp_path / form for form in ("json", "openmetrics", "nhc")}
+    words = [word for form, path in files.items() for word in (f"--{form}", path)]
+    monkeypatch.setattr("sys.stdout", Unread())
+    assert run("fleet", "--database", database, *words)[0] == NOBODY_READS
+    assert all("n3" in path.read_text() for path in files.values())
 
 
 @pytest.mark.parametrize(
