@@ -17,6 +17,7 @@ from dataclasses import replace
 
 from nearmetal import naming
 from nearmetal.choices import some
+from nearmetal.compare import gist
 from nearmetal.expectations.judge import Deviation
 from nearmetal.gate import foreign
 from nearmetal.gate.session import undisturbed
@@ -46,7 +47,7 @@ def judge_without_baseline(
         if case.measured:
             verdicts += _of_expectations(case, bounded.get(case.where, frozenset()))
         else:
-            reason = f"failed: {' '.join((case.failure or '').split())[:300]}"
+            reason = f"failed: {gist(case.failure or '')}"
             verdicts.append(Verdict.incomplete(reason, case.key, node=case.node, rung=""))
     verdicts = _with_the_session_before(verdicts, session, earlier)
     verdicts += lacking(session, rung="")

@@ -131,6 +131,19 @@ def test_evidence_that_was_lost_is_said_at_the_top_and_is_no_good_value(gate):
     assert code == 0 and not lacking(top, "evidence unknown: whether something", "repeat 1 on n1")
 
 
+def test_a_failed_case_has_its_reason_without_the_rules_around_output(gate):
+    later = campaign(2)
+    later["runs"][0]["testcases"][0] |= {
+        "result": "fail",
+        "fail_phase": "compile",
+        "fail_reason": "build error: exit code: 1\n--- rfm_build.err ---\n-----\nno compiler\n",
+        "perfvalues": {},
+    }
+    code, _, names = gate(campaign(1), later)
+    reasons = {one["reason"] for one in names["incomplete"]}
+    assert code == 2 and "failed: build error: exit code: 1 / no compiler" in reasons
+
+
 def skipping(data: dict, count: int, reason) -> dict:
     """The session with its first cases skipped for a reason."""
     for case in data["runs"][0]["testcases"][:count]:
