@@ -134,7 +134,7 @@ def few_days(baseline: Baseline, variables: Iterable[tuple[Key, str]]) -> str:
         count = len(baseline.sessions)
         said = f"{count} session{'s' * (count != 1)} on {said}"
     return (
-        f"the baseline{part} is of {said}, fewer than {plan.LEAST_DAYS}: how much days differ is "
+        f"the baseline{part} is of {said}, fewer than {plan.LEAST_DAYS} days: how much days differ is "
         f"not known, and at least {_range(drift)} % is assumed"
     )
 

@@ -105,10 +105,39 @@ def test_the_bench_from_baseline_to_summary(tmp_path, monkeypatch):
     assert explain.run(list(SHOWS), 2, 2, False, said.append) == 1
     text = "\n".join(said)
     assert not lacking(text, "held out of the making", "A/A: 0 of 2", "all: 4 right, 2 not found")
-    assert lab.healed == 6 and len(lab.sessions) == explain.SESSIONS + 2 + 6
+    assert lab.healed == 6 and len(lab.sessions) == explain.SESSIONS + 2 + 6 + 2
     said.clear()
     assert explain.run_again(list(SHOWS), said.append) == 1
     assert "all: 2 right, 1 not found of 3" in said[-1] and lab.healed == 6
+
+
+@pytest.mark.parametrize(
+    "undone, answer",
+    [
+        ({"inconclusive": 49, "ok": 40, "not judged": 11}, explain.MOVED),
+        ({"inconclusive": 9, "ok": 38, "watched": 2}, explain.SILENT),
+    ],
+)
+def test_what_is_not_found_counts_only_where_the_machine_is_that_of_the_baseline(
+    undone, answer, monkeypatch
+):
+    def report(drill):
+        names = undone if drill["name"].endswith(", undone") else {"inconclusive": 49}
+        verdicts = [SimpleNamespace(name=name) for name in names for _ in range(names[name])]
+        return SimpleNamespace(causes=(), verdicts=verdicts)
+
+    monkeypatch.setattr(explain.drill, "introduce", lambda drill: None)
+    monkeypatch.setattr(explain.drill, "heal", lambda: None)
+    monkeypatch.setattr(explain, "explained_now", report)
+    monkeypatch.setattr(explain.render, "headline", lambda report: "")
+    said = []
+    drill = {"name": "MTU", "what": "a smaller MTU", "causes": ["MTU"], "lab": ""}
+    outcomes = [explain.try_out(drill, False, said.append), outcome(explain.FIRST)]
+    assert outcomes[0].answer == answer and not explain.accepted(outcomes, [])
+    text = explain.summary(outcomes, [])
+    assert f"all: 1 right, 1 {answer} of 2" in text
+    moved = answer == explain.MOVED
+    assert ("right first: 100 % of 1" in text) == moved == ("without --keep" in text)
 
 
 def test_a_cause_that_was_gone_at_the_end_shows_nothing(tmp_path, monkeypatch):
