@@ -196,6 +196,7 @@ def test_mpj_native(site):
     assert started == [
         *COMMON[:-1],
         "-XX:+UseG1GC",
+        "-XX:-UseCountedLoopSafepoints",
         "-Dmpi.threads=single",
         "--enable-native-access=ALL-UNNAMED",
         "-cp",

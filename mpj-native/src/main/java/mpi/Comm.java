@@ -390,8 +390,7 @@ public class Comm implements Cloneable {
             Native.RECV, memory, elements, datatype.handle, source, tag, handle, scratch.status));
         long bytes = Status.bytes(scratch.status, scratch);
         if (elements > 0 && memory == scratch.receive(0))
-            Buffers.unpack(
-                buf, offset, Math.min(bytes / datatype.bytes, elements), datatype, memory);
+            Buffers.received(buf, offset, elements, datatype, bytes, memory);
         Reference.reachabilityFence(buf);
         return Status.of(scratch.status, bytes);
     }
@@ -489,8 +488,7 @@ public class Comm implements Cloneable {
             to, room, recvtype.handle, source, recvtag, handle, scratch.status));
         long bytes = Status.bytes(scratch.status, scratch);
         if (room > 0 && to == scratch.receive(0))
-            Buffers.unpack(
-                recvbuf, recvoffset, Math.min(bytes / recvtype.bytes, room), recvtype, to);
+            Buffers.received(recvbuf, recvoffset, room, recvtype, bytes, to);
         Reference.reachabilityFence(sendbuf);
         Reference.reachabilityFence(recvbuf);
         return Status.of(scratch.status, bytes);
@@ -524,8 +522,7 @@ public class Comm implements Cloneable {
         scratch.received(Native.call(Native.SENDRECV, from, elements, datatype.handle, dest,
             sendtag, to, elements, datatype.handle, source, recvtag, handle, scratch.status));
         long bytes = Status.bytes(scratch.status, scratch);
-        if (elements > 0)
-            Buffers.unpack(buf, offset, Math.min(bytes / datatype.bytes, elements), datatype, to);
+        if (elements > 0) Buffers.received(buf, offset, elements, datatype, bytes, to);
         return Status.of(scratch.status, bytes);
     }
 

@@ -57,8 +57,8 @@ final class Pins {
             boolean right = ALL.get(LONG, pins.pin(array)) == array[0];
             pins.unpin();
             return right;
-        } catch (RuntimeException | LinkageError | StackOverflowError unknown) {
-            // such as a JDK without management
+        } catch (RuntimeException | LinkageError | VirtualMachineError unknown) {
+            // such as a JDK without management, or no thread left
             return false;
         }
     }

@@ -116,8 +116,7 @@ public class Request {
             if (cancelled && Status.cancelled(status, scratch)) return Status.ofCancelled(status);
             if (!receives) return Status.empty(); // the native one is not defined
             long bytes = Status.bytes(status, scratch);
-            if (staged)
-                Buffers.unpack(buf, offset, Math.min(bytes / type.bytes, elements), type, memory);
+            if (staged) Buffers.received(buf, offset, elements, type, bytes, memory);
             return Status.of(status, bytes);
         } finally {
             cancelled = false;
