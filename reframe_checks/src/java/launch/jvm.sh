@@ -95,7 +95,7 @@ whole heap "$heap" 16 99999999
 case $warm_up in *[!0-9.]* | '' | *.*.* | .) fail "--warm-up=$warm_up is no number of seconds." ;; esac
 
 jvm="-Xms${heap}m -Xmx${heap}m -XX:+AlwaysPreTouch -XX:-UsePerfData -Dnearmetal.warm_up=$warm_up"
-# As the other collectors have it, G1 gets loops that do not stop for it: CG's rows are short, and stops cost 5 % of its rate.
+# As the other collectors have it, loops do not stop for G1. In short loops, as CG has them, that costs time.
 case $gc in
     serial) jvm="$jvm -XX:+UseSerialGC" ;;
     parallel) jvm="$jvm -XX:+UseParallelGC" ;;
