@@ -134,8 +134,8 @@ def few_days(baseline: Baseline, variables: Iterable[tuple[Key, str]]) -> str:
         count = len(baseline.sessions)
         said = f"{count} session{'s' * (count != 1)} on {said}"
     return (
-        f"the baseline{part} is of {said}, fewer than {plan.LEAST_DAYS} days: how much days differ is "
-        f"not known, and at least {_range(drift)} % is assumed"
+        f"the baseline{part} is of {said}, fewer than {plan.LEAST_DAYS} days: how much days differ "
+        f"is not known, and at least {_range(drift)} % is assumed"
     )
 
 
