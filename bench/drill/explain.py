@@ -319,8 +319,8 @@ def summary(outcomes: Sequence[Outcome], explained: Sequence[bool]) -> str:
                 lines[-1] += f" of {comparable}"
     if any(one.answer == MOVED for one in outcomes):
         lines.append(
-            "not comparable: twice, the gate decided less than half of the variables. The machine "
-            "is not that of the baseline. Run these again without --keep, when nothing else runs"
+            "not comparable: the gate decided less than half of the variables, so the machine is "
+            "not that of the baseline. Run these again without --keep, when nothing else runs"
         )
     return "\n".join(lines)
 
