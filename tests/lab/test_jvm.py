@@ -48,3 +48,23 @@ def test_two_threads_say_hello(lab, prefix):
 def test_a_rank_that_throws_ends_the_job_and_is_quoted(lab, prefix):
     said = say_hello(lab, prefix, "--system", "lab:native", "-S", "what=throw")
     assert re.search(r"FAILED with exit code \d+: .*rank 1 on native2: Hello died of ", said), said
+
+
+@pytest.mark.whole
+def test_every_method_works_between_two_nodes(lab, prefix):
+    """Receives from another node take another way through mpj-native than those within one."""
+    native = shlex.quote(f"{lab.checkout}/mpj-native")
+    script = f"""
+        cd {shlex.quote(str(prefix))}
+        sh {native}/build.sh library
+        javac -cp library -d classes {native}/src/test/java/mpjtest/*.java
+        run() {{
+            MPJ_NATIVE_LIBRARY=libmpi.so.40 srun --quiet -p native -N2 --mpi=pmix "$@"
+        }}
+        java="java -Xmx96m -XX:+UseG1GC --enable-native-access=ALL-UNNAMED -cp library:classes"
+        run -n 2 $java mpjtest.Main
+        run -n 3 $java mpjtest.RandomMessages 2 20261128
+    """
+    said = lab("exec", f"sh -eu -c {shlex.quote(script)}", check=False, timeout=300).stdout
+    assert " 0 failed on 2 ranks with Open MPI " in said, said
+    assert "random messages as the model says: seed=20261128 " in said, said

@@ -59,6 +59,7 @@ abstract class Abi {
                 case "GROUP_NULL" -> 0x108;
                 case "GROUP_EMPTY" -> 0x109;
                 case "MESSAGE_NULL" -> 0x128;
+                case "INFO_NULL" -> 0x130;
                 case "ERRORS_ARE_FATAL" -> 0x141;
                 case "ERRORS_RETURN" -> 0x143;
                 case "REQUEST_NULL" -> 0x180;
@@ -95,6 +96,7 @@ abstract class Abi {
                 case "UNEQUAL" -> 204;
                 case "CART" -> 211;
                 case "GRAPH" -> 212;
+                case "COMM_TYPE_SHARED" -> 221;
                 case "TAG_UB" -> 501;
                 case "IO" -> 502;
                 case "HOST" -> 503;
@@ -136,6 +138,7 @@ abstract class Abi {
                 case "GROUP_NULL" -> 0x08000000;
                 case "GROUP_EMPTY" -> 0x48000000;
                 case "MESSAGE_NULL", "REQUEST_NULL" -> 0x2c000000;
+                case "INFO_NULL" -> 0x1c000000;
                 case "ERRORS_ARE_FATAL" -> 0x54000000;
                 case "ERRORS_RETURN" -> 0x54000001;
                 case "DATATYPE_NULL" -> 0x0c000000;
@@ -161,7 +164,7 @@ abstract class Abi {
                 case "ANY_TAG", "PROC_NULL" -> -1;
                 case "UNDEFINED" -> -32766;
                 case "THREAD_SINGLE", "IDENT" -> 0;
-                case "THREAD_FUNNELED", "CONGRUENT", "GRAPH" -> 1;
+                case "THREAD_FUNNELED", "CONGRUENT", "GRAPH", "COMM_TYPE_SHARED" -> 1;
                 case "THREAD_SERIALIZED", "SIMILAR", "CART" -> 2;
                 case "THREAD_MULTIPLE", "UNEQUAL" -> 3;
                 case "TAG_UB" -> 0x64400001;
@@ -190,9 +193,9 @@ abstract class Abi {
         long handle(String constant) {
             String symbol = switch (constant) {
                 case "COMM_NULL", "COMM_WORLD", "COMM_SELF", "GROUP_NULL", "GROUP_EMPTY",
-                    "ERRORS_ARE_FATAL", "ERRORS_RETURN", "DATATYPE_NULL", "PACKED", "BYTE", "FLOAT",
-                    "DOUBLE", "2INT", "C_BOOL", "INT8_T", "INT16_T", "UINT16_T", "INT32_T",
-                    "INT64_T" ->
+                    "ERRORS_ARE_FATAL", "ERRORS_RETURN", "INFO_NULL", "DATATYPE_NULL", "PACKED",
+                    "BYTE", "FLOAT", "DOUBLE", "2INT", "C_BOOL", "INT8_T", "INT16_T", "UINT16_T",
+                    "INT32_T", "INT64_T" ->
                     "ompi_mpi_" + constant.toLowerCase(java.util.Locale.ROOT);
                 case "REQUEST_NULL" -> "ompi_request_null";
                 case "MESSAGE_NULL" -> "ompi_message_null";
@@ -213,7 +216,7 @@ abstract class Abi {
                 case "ANY_SOURCE", "ANY_TAG" -> -1;
                 case "PROC_NULL" -> -2;
                 case "UNDEFINED" -> -32766;
-                case "THREAD_SINGLE", "IDENT", "TAG_UB" -> 0;
+                case "THREAD_SINGLE", "IDENT", "TAG_UB", "COMM_TYPE_SHARED" -> 0;
                 case "THREAD_FUNNELED", "CONGRUENT", "CART", "HOST" -> 1;
                 case "THREAD_SERIALIZED", "SIMILAR", "GRAPH", "IO" -> 2;
                 case "THREAD_MULTIPLE", "UNEQUAL", "WTIME_IS_GLOBAL" -> 3;

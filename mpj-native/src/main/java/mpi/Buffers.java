@@ -240,7 +240,7 @@ final class Buffers {
     /** Copies a message of so many bytes from native memory into a buffer of `room` elements. */
     static void received(Object buf, int offset, int room, Datatype type, long bytes, long address)
         throws MPIException {
-        unpack(buf, offset, Math.min(bytes / type.bytes, room), type, address);
+        if (room > 0) unpack(buf, offset, Math.min(bytes / type.bytes, room), type, address);
     }
 
     /** Copies so many elements back from native memory; they need not be whole items. */

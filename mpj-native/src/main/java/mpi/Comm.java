@@ -36,6 +36,8 @@ public class Comm implements Cloneable {
     private final int peers, size, rank;
     private Errhandler errhandler = MPI.ERRORS_RETURN;
     private Map<Integer, Object> attributes;
+    /** Where its peers are; null before the first message that depends on it. */
+    private Node node;
     /** Receives of objects that have not completed, in the order of their calls. */
     final ArrayDeque<Objects.Receive> objectReceives = new ArrayDeque<>();
 
@@ -378,21 +380,35 @@ public class Comm implements Cloneable {
         if (datatype.ofObjects())
             return Objects.receive(
                 this, buf, offset, count, elements, datatype, source, tag, scratch);
-        long size = elements * (long) datatype.bytes;
-        if (size > Buffers.MANY_BYTES && Buffers.pinnable(buf, elements, datatype, scratch))
-            return receivePinned(buf, offset, elements, datatype, source, tag, scratch);
-        if (size > LONG_BYTES && Buffers.plainArray(buf, datatype) && !Op.mayCallBack())
-            return receiveLong(buf, offset, elements, datatype, source, tag, scratch);
-        long memory = Buffers.target(buf, offset, elements, datatype, scratch);
-        if (Native.OVERRUNS && memory != scratch.receive(0))
-            return receiveInPlace(memory, buf, elements, datatype, source, tag, scratch);
+        long size = elements * (long) datatype.bytes, memory;
+        if (size > Buffers.MANY_BYTES && arrivesWhole(size, source, scratch)) {
+            memory = scratch.receive(size);
+        } else {
+            if (size > Buffers.MANY_BYTES && Buffers.pinnable(buf, elements, datatype, scratch))
+                return receivePinned(buf, offset, elements, datatype, source, tag, scratch);
+            if (size > LONG_BYTES && Buffers.plainArray(buf, datatype) && !Op.mayCallBack())
+                return receiveLong(buf, offset, elements, datatype, source, tag, scratch);
+            memory = Buffers.target(buf, offset, elements, datatype, scratch);
+            if (Native.OVERRUNS && memory != scratch.receive(0))
+                return receiveInPlace(memory, buf, elements, datatype, source, tag, scratch);
+        }
         scratch.received(Native.call(
             Native.RECV, memory, elements, datatype.handle, source, tag, handle, scratch.status));
         long bytes = Status.bytes(scratch.status, scratch);
-        if (elements > 0 && memory == scratch.receive(0))
+        if (memory == scratch.receive(0))
             Buffers.received(buf, offset, elements, datatype, bytes, memory);
         Reference.reachabilityFence(buf);
         return Status.of(scratch.status, bytes);
+    }
+
+    /**
+     * Whether a message has to be guarded, and comes from another node in one piece: then a copy
+     * is the cheaper guard.
+     */
+    private boolean arrivesWhole(long bytes, int source, Scratch scratch) throws MPIException {
+        if (!Native.OVERRUNS || bytes > Node.MOST_BYTES || source < 0) return false;
+        if (node == null) node = new Node(peers);
+        return node.elsewhere(this, source, scratch);
     }
 
     /** Waits for a message, of which `scratch` then knows the status; returns its bytes. */
@@ -487,7 +503,7 @@ public class Comm implements Cloneable {
         scratch.received(Native.call(Native.SENDRECV, from, sent, sendtype.handle, dest, sendtag,
             to, room, recvtype.handle, source, recvtag, handle, scratch.status));
         long bytes = Status.bytes(scratch.status, scratch);
-        if (room > 0 && to == scratch.receive(0))
+        if (to == scratch.receive(0))
             Buffers.received(recvbuf, recvoffset, room, recvtype, bytes, to);
         Reference.reachabilityFence(sendbuf);
         Reference.reachabilityFence(recvbuf);
@@ -522,7 +538,7 @@ public class Comm implements Cloneable {
         scratch.received(Native.call(Native.SENDRECV, from, elements, datatype.handle, dest,
             sendtag, to, elements, datatype.handle, source, recvtag, handle, scratch.status));
         long bytes = Status.bytes(scratch.status, scratch);
-        if (elements > 0) Buffers.received(buf, offset, elements, datatype, bytes, to);
+        Buffers.received(buf, offset, elements, datatype, bytes, to);
         return Status.of(scratch.status, bytes);
     }
 

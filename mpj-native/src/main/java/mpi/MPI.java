@@ -130,6 +130,7 @@ public class MPI {
             MPIException.check(Native.call(Native.SET_ERRHANDLER, comm, ERRORS_RETURN.handle));
         COMM_WORLD = new Intracomm(world);
         COMM_SELF = new Intracomm(self);
+        Node.find(world, scratch);
         Object most = COMM_WORLD.Attr_get(TAG_UB);
         mostTag = most == null ? 32767 : (Integer) most;
         // For programs that are written for any library of this interface.
