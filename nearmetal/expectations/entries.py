@@ -34,7 +34,8 @@ FACTS = ("cpus", "numa_nodes", "mem_total_kb")
 #: Names of numbers that follow from facts (hardware.py).
 DERIVED = ("core_gflops", "nic_gbps", "carrier_mtu", "core_threads", "modules_gbps")
 #: The judged variable, and the least and the most of its repeats.
-JUDGED = ("value", "least_sample", "most_sample")
+OF_REPEATS = ("least_sample", "most_sample")
+JUDGED = ("value", *OF_REPEATS)
 #: All of these.
 NUMBERS = (*OF_EXTRAS, *FACTS, *DERIVED, *JUDGED)
 #: Keys of bounds, and the word that drops one.

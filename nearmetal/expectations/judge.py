@@ -13,6 +13,7 @@ from nearmetal.expectations.entries import (
     EXTRAS,
     FACTS,
     JUDGED,
+    OF_REPEATS,
     Expectation,
     ExpectationError,
     Other,
@@ -87,6 +88,11 @@ class Deviation:
         of = self.expectation.of
         measured = of.over_own or bool(of.names & set(JUDGED))
         return bool(self.variable) or (measured and self.expectation.fact is None)
+
+    @property
+    def of_repeats(self) -> bool:
+        """Whether it is about single repeats, which the median need not follow."""
+        return bool(self.expectation.of.names & set(OF_REPEATS))
 
 
 def selects(one: Expectation, place: Place) -> bool:

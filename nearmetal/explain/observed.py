@@ -152,7 +152,7 @@ def state(one: Verdict) -> str:
     if one.name == "regressed" or _has_failed(one):
         return WORSE
     if one.name == "deviates" and not one.interval:
-        return WORSE
+        return UNKNOWN if one.of_repeats else WORSE
     if one.name in ("ok", "watched"):
         return SAME
     if one.name == "improved":

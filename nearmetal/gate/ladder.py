@@ -209,6 +209,7 @@ def _beyond(verdict: Verdict, one: Deviation, case: Case | None) -> Verdict:
         name="disturbed" if causes and one.of_values else "deviates",
         reason="; ".join(filter(None, reasons)),
         rung=EXPECTATION,
+        of_repeats=one.of_repeats and (verdict.of_repeats or verdict.name != "deviates"),
     )
 
 

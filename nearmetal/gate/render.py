@@ -35,7 +35,7 @@ KEYS = {"environ": "environment", "name": "word", "repeats": "launches"}
 #: Verdicts whose variables the table leaves out.
 QUIET = UNCHANGED
 #: Attributes of a verdict that the document leaves out: they steer `--confirm`.
-INTERNAL = ("fresh", "better", "later", "set_aside")
+INTERNAL = ("fresh", "better", "later", "set_aside", "of_repeats")
 #: Most likely causes in the outputs for people.
 LIKELY = 6
 HEADERS = (

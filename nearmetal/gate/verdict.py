@@ -67,6 +67,8 @@ class Verdict:
     later: tuple[int, ...] = ()
     #: the session's own samples showed a change, so that fresh ones alone decide
     set_aside: bool = False
+    #: deviates: single repeats do, and the median need not
+    of_repeats: bool = False
 
     @classmethod
     def on(cls, one: Value, name: str, **more) -> Verdict:

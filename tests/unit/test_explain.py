@@ -12,9 +12,10 @@ import yaml
 from nearmetal import results, settings
 from nearmetal.checks import disturbance
 from nearmetal.cli import main
+from nearmetal.commands import expect
 from nearmetal.explain import before, curves, observed, order, render, rules
 from nearmetal.facts import OF_HYPERVISOR
-from nearmetal.gate import baseline, record, relative
+from nearmetal.gate import baseline, ladder, record, relative
 from nearmetal.gate.baseline import Baseline
 from nearmetal.gate.session import judge_session
 from nearmetal.unforeseen import NOBODY_READS
@@ -210,6 +211,29 @@ def test_a_value_that_deviates_as_in_the_baseline_is_not_explained(known):
     report = judge_session(now, known)
     deviating = [replace(one, name="deviates") for one in report.verdicts]
     assert observed.observe(replace(report, verdicts=tuple(deviating)), {}, RULES) == []
+
+
+def test_a_stray_repeat_is_no_layer_that_got_worse():
+    """Such a repeat within a node, in a drill with MTU 576, was blamed on the MPI library."""
+    slower = [(("internode", "mpich", "latency"), 1.1)]
+    data = session(100, repeats=5, steps=slower, facts={"nic.eth0.mtu": "576"})
+    for case in data["runs"][0]["testcases"]:
+        if case["display_name"].endswith("intranode") and case["environ"] == "openmpi":
+            samples = case["samples"]["latency_1KiB"]
+            samples[samples.index(max(samples))] *= 100
+    now = parsed(data)
+    bare = ladder.judge_without_baseline(now, None, {})
+    report = ladder.held_against(bare, expect.deviations(now, expect.read_partitions("lab")))
+    [stray] = [one for one in report.verdicts if one.name == "deviates"]
+    assert "something else ran during one of them" in stray.reason
+    [seen] = observed.observe(report, {}, RULES)
+    assert seen.of("worse") == () and "within/small" in seen.layers
+    suspect = replace(seen, layers={**seen.layers, "mpi/small": "suspect", "tcp/small": "same"})
+    changed = replace(suspect, facts={"nic.eth0.mtu": ("1500", "576")})
+    for what in (suspect, changed):
+        [cause] = order.likely_causes([what], RULES)
+        assert cause.name == order.UNKNOWN
+        assert stray.reason in cause.evidence
 
 
 def test_a_case_that_failed_has_the_facts_that_it_recorded(explain):
