@@ -21,6 +21,7 @@ from pathlib import Path
 import yaml
 from tabulate import tabulate
 
+from bench import distance
 from bench.__main__ import interval
 from bench.drill import __main__ as drill
 from nearmetal import files, results
@@ -43,6 +44,8 @@ PARTITION = "native"
 SESSIONS, REPEATS = 4, 5
 #: TCP with two sizes: each takes some two seconds of a repeat.
 QUICK = ("-S", "tcp.sizes=1024,65536")
+#: Seconds in which the host may be seen to move processors.
+WATCHED = 20
 #: Answers, from the best.
 FIRST, THIRD, LATER, DONT_KNOW, WRONG, SILENT, MOVED, FAILED = ANSWERS = (
     *("right", "among three", "later", "don't know", "wrong", "not found", "not comparable"),
@@ -84,6 +87,7 @@ def run(
     chosen, left_out = possible(chosen)
     for name in left_out:
         say(f"left out, since this machine cannot have it: {name}")
+    say(distance.watched(WATCHED))
     record(chosen, keep, spread)
     explained = [quiet(number, unchanged, say) for number in range(unchanged)]
     outcomes = [try_out(one, one["name"] in held, say) for one in chosen for _ in range(times)]

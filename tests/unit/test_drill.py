@@ -102,9 +102,16 @@ def test_the_bench_from_baseline_to_summary(tmp_path, monkeypatch):
     monkeypatch.setattr(explain.drill, "PLACE", tmp_path)
     monkeypatch.setattr(explain.drill, "SYSTEM", "lab")
     monkeypatch.setattr(explain.drill, "say", said.append)
+    monkeypatch.setattr(explain.distance, "watched", "watched for {} s".format)
     assert explain.run(list(SHOWS), 2, 2, False, said.append) == 1
     text = "\n".join(said)
-    assert not lacking(text, "held out of the making", "A/A: 0 of 2", "all: 4 right, 2 not found")
+    assert not lacking(
+        text,
+        "held out of the making",
+        "watched for 20 s",
+        "A/A: 0 of 2",
+        "all: 4 right, 2 not found",
+    )
     assert lab.healed == 6 and len(lab.sessions) == explain.SESSIONS + 2 + 6
     said.clear()
     assert explain.run_again(list(SHOWS), said.append) == 1

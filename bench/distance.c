@@ -1,0 +1,88 @@
+/*
+ * How far two processors are apart: prints the time in ns in which they hand over a cache line,
+ * once each half second. Usage: distance FIRST SECOND NUMBER      (two processors; how many times
+ * are printed) Build: cc -O2 -pthread distance.c -o distance
+ */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+/* The least of some batches counts: in the others something else ran. */
+enum { BATCHES = 20, ROUND_TRIPS = 1000 };
+
+static _Alignas(128) atomic_int turn;
+
+static double now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
+}
+
+static void run_on(int processor)
+{
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(processor, &one);
+    if (pthread_setaffinity_np(pthread_self(), sizeof one, &one)) {
+        fprintf(stderr, "distance: this process may not run on processor %d\n", processor);
+        exit(2);
+    }
+}
+
+static void hand_over(int mine) { atomic_store_explicit(&turn, mine, memory_order_release); }
+
+static void wait_for(int mine)
+{
+    while (atomic_load_explicit(&turn, memory_order_acquire) != mine);
+}
+
+static void *answer(void *processor)
+{
+    run_on(*(int *)processor);
+    for (int i = 0; i < BATCHES * ROUND_TRIPS; i++) {
+        wait_for(2 * i + 1);
+        hand_over(2 * i + 2);
+    }
+    return NULL;
+}
+
+static double distance(void)
+{
+    double least = 0;
+    for (int batch = 0; batch < BATCHES; batch++) {
+        const double start = now();
+        for (int i = batch * ROUND_TRIPS; i < (batch + 1) * ROUND_TRIPS; i++) {
+            hand_over(2 * i + 1);
+            wait_for(2 * i + 2);
+        }
+        const double each = (now() - start) / (2 * ROUND_TRIPS);
+        if (!batch || each < least) least = each;
+    }
+    return least;
+}
+
+int main(int count, char **words)
+{
+    if (count != 4) {
+        fprintf(stderr, "usage: distance FIRST SECOND NUMBER\n");
+        return 2;
+    }
+    int second = atoi(words[2]);
+    run_on(atoi(words[1]));
+    for (int left = atoi(words[3]); left > 0; left--) {
+        pthread_t other;
+        atomic_store(&turn, 0);
+        if (pthread_create(&other, NULL, answer, &second)) return 1;
+        printf("%.0f\n", distance());
+        fflush(stdout);
+        pthread_join(other, NULL);
+        const struct timespec pause = {.tv_nsec = 480000000};
+        nanosleep(&pause, NULL);
+    }
+    return 0;
+}

@@ -1,0 +1,98 @@
+"""Does the host move this machine's processors? `python -m bench.distance`
+
+A virtual processor that the host moves to cores with another last-level cache is farther from the
+others: a cache line takes longer to reach them. MPI within and between nodes of the lab then takes
+several times as long, for seconds or minutes, and nothing else shows why.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+#: Factor between the least and the largest distance from which the processors have moved.
+MOVED = 2
+
+
+def distances(seconds: int) -> list[float]:
+    """The time in ns in which the first two processors hand over a cache line, twice a second.
+
+    Raises OSError without a compiler or a second processor, and CalledProcessError where one fails.
+    """
+    processors = sorted(os.sched_getaffinity(0))
+    if len(processors) < 2:
+        raise OSError("this process has a single processor, so nothing can be far from it")
+    first, second = processors[:2]
+    source = Path(__file__).with_suffix(".c")
+    with tempfile.TemporaryDirectory() as directory:
+        program = f"{directory}/distance"
+        build = ["cc", "-O2", "-pthread", source, "-o", program]
+        subprocess.run(build, check=True, capture_output=True, text=True)
+        words = [program, str(first), str(second), str(2 * seconds)]
+        done = subprocess.run(words, check=True, capture_output=True, text=True)
+    return [float(line) for line in done.stdout.split()]
+
+
+def said(found: Sequence[float]) -> str:
+    """What the distances mean, in words."""
+    least, most = min(found), max(found)
+    span = f"two processors hand over a cache line in {least:.0f} to {most:.0f} ns"
+    if not moved(found):
+        return f"{span}: they stayed where they are"
+    far = sum(one >= MOVED * least for one in found) / len(found)
+    return (
+        f"{span}, and in {100 * far:.0f} % of {len(found)} times they are far apart: the host "
+        "moves them between caches. Latency and bandwidth differ by several times. Measure on a "
+        "machine whose processors stay, or pin them on the host"
+    )
+
+
+def moved(found: Sequence[float]) -> bool:
+    """Whether the processors were nearer to each other at one time than at another."""
+    return max(found) >= MOVED * min(found)
+
+
+def watched(seconds: int) -> str:
+    """What the distances of so many seconds mean, or why they are not known."""
+    try:
+        return said(distances(seconds))
+    except (OSError, subprocess.CalledProcessError) as error:
+        return f"whether the host moves processors is not known: {reason(error)}"
+
+
+def reason(error: OSError | subprocess.CalledProcessError) -> str:
+    """What went wrong, in words."""
+    return getattr(error, "stderr", None) or str(error)
+
+
+def main() -> int:
+    """0: they stayed. 1: they moved. 2: not known."""
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.distance",
+        description="Measure how far two processors are apart, twice a second. Exit status: 0 if "
+        "they stay, 1 if the host moves them, 2 if that is not known.",
+    )
+    parser.add_argument(
+        "seconds",
+        type=int,
+        nargs="?",
+        default=60,
+        choices=range(1, 86401),
+        metavar="SECONDS",
+        help="from 1 to 86400 (default: %(default)s)",
+    )
+    seconds = parser.parse_args().seconds
+    try:
+        found = distances(seconds)
+    except (OSError, subprocess.CalledProcessError) as error:
+        print(f"distance: {reason(error)}", file=sys.stderr)
+        return 2
+    print(said(found))
+    return int(moved(found))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
