@@ -95,7 +95,7 @@ whole heap "$heap" 16 99999999
 case $warm_up in *[!0-9.]* | '' | *.*.* | .) fail "--warm-up=$warm_up is no number of seconds." ;; esac
 
 jvm="-Xms${heap}m -Xmx${heap}m -XX:+AlwaysPreTouch -XX:-UsePerfData -Dnearmetal.warm_up=$warm_up"
-# Loops that can stop for G1 are slower where they are short, as in CG. With the other collectors, loops do not stop either.
+# Loops that can stop for G1 are slower where they are short, as in CG. No other collector has them.
 case $gc in
     serial) jvm="$jvm -XX:+UseSerialGC" ;;
     parallel) jvm="$jvm -XX:+UseParallelGC" ;;

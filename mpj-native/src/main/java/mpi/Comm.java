@@ -381,7 +381,7 @@ public class Comm implements Cloneable {
             return Objects.receive(
                 this, buf, offset, count, elements, datatype, source, tag, scratch);
         long size = elements * (long) datatype.bytes, memory;
-        if (size > Buffers.MANY_BYTES && arrivesWhole(size, source, scratch)) {
+        if (size > Buffers.MANY_BYTES && arrivesWhole(size, source)) {
             memory = scratch.receive(size);
         } else {
             if (size > Buffers.MANY_BYTES && Buffers.pinnable(buf, elements, datatype, scratch))
@@ -405,10 +405,10 @@ public class Comm implements Cloneable {
      * Whether a message has to be guarded, and comes from another node in one piece: then a copy
      * is the cheaper guard.
      */
-    private boolean arrivesWhole(long bytes, int source, Scratch scratch) throws MPIException {
+    private boolean arrivesWhole(long bytes, int source) throws MPIException {
         if (!Native.OVERRUNS || bytes > Node.MOST_BYTES || source < 0) return false;
         if (node == null) node = new Node(peers);
-        return node.elsewhere(this, source, scratch);
+        return node.elsewhere(this, source);
     }
 
     /** Waits for a message, of which `scratch` then knows the status; returns its bytes. */

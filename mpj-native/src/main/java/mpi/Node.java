@@ -14,8 +14,8 @@ final class Node {
     static final int MOST_BYTES = 1 << 15;
 
     private static final byte HERE = 1, ELSEWHERE = 2;
-    /** The group of this node's processes. */
-    private static long group = Native.GROUP_NULL;
+    /** This node's processes. */
+    private static Group here;
 
     /** For each peer of a communicator, HERE, ELSEWHERE, or 0: not asked yet. */
     private final byte[] places;
@@ -29,30 +29,24 @@ final class Node {
         if (!Native.OVERRUNS) return;
         MPIException.check(Native.call(Native.COMM_SPLIT_TYPE, world,
             Native.integer("COMM_TYPE_SHARED"), 0, Native.ABI.handle("INFO_NULL"), scratch.out));
-        long node = Native.getHandle(scratch.out);
-        MPIException.check(Native.call(Native.COMM_GROUP, node, scratch.out));
-        group = Native.getHandle(scratch.out);
-        Native.putHandle(scratch.out, node);
-        MPIException.check(Native.call(Native.COMM_FREE, scratch.out));
+        Intracomm node = new Intracomm(Native.getHandle(scratch.out));
+        here = node.Group();
+        node.Free();
     }
 
     /** Whether a peer is on another node; a call is needed only once for each. */
-    boolean elsewhere(Comm comm, int peer, Scratch scratch) throws MPIException {
-        if (places[peer] == 0) places[peer] = place(comm, peer, scratch);
+    boolean elsewhere(Comm comm, int peer) throws MPIException {
+        if (places[peer] == 0) places[peer] = place(comm, peer);
         return places[peer] == ELSEWHERE;
     }
 
-    private static byte place(Comm comm, int peer, Scratch scratch) throws MPIException {
-        MPIException.check(Native.call(Native.COMM_TEST_INTER, comm.handle, scratch.out));
-        boolean inter = Native.getInt(scratch.out) != 0;
-        MPIException.check(Native.call(
-            inter ? Native.COMM_REMOTE_GROUP : Native.COMM_GROUP, comm.handle, scratch.out));
-        long peers = Native.getHandle(scratch.out), found = scratch.out + 16;
-        Native.putInt(scratch.out + 8, peer);
-        int code = Native.call(Native.GROUP_TRANSLATE, peers, 1, scratch.out + 8, group, found);
-        Native.putHandle(scratch.out, peers);
-        MPIException.check(Native.call(Native.GROUP_FREE, scratch.out));
-        MPIException.check(code);
-        return Native.getInt(found) == MPI.UNDEFINED ? ELSEWHERE : HERE;
+    private static byte place(Comm comm, int peer) throws MPIException {
+        Group peers = comm instanceof Intercomm inter ? inter.Remote_group() : comm.Group();
+        try {
+            int rank = Group.Translate_ranks(peers, new int[] {peer}, here)[0];
+            return rank == MPI.UNDEFINED ? ELSEWHERE : HERE;
+        } finally {
+            peers.Free();
+        }
     }
 }
