@@ -1,7 +1,10 @@
 /*
  * How far two processors are apart: prints the time in ns in which they hand over a cache line,
- * once each half second. Usage: distance FIRST SECOND NUMBER      (two processors; how many times
- * are printed) Build: cc -O2 -pthread distance.c -o distance
+ * NUMBER times, once each half second.
+ *
+ * Usage: distance FIRST SECOND NUMBER
+ *
+ * Build: cc -O2 -pthread distance.c -o distance
  */
 #define _GNU_SOURCE
 #include <pthread.h>

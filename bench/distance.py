@@ -20,7 +20,7 @@ MOVED = 2
 def distances(seconds: int) -> list[float]:
     """The time in ns in which the first two processors hand over a cache line, twice a second.
 
-    Raises OSError without a compiler or a second processor, and CalledProcessError where one fails.
+    Raises OSError without a compiler or a second processor, or where one of them fails.
     """
     processors = sorted(os.sched_getaffinity(0))
     if len(processors) < 2:
@@ -29,11 +29,16 @@ def distances(seconds: int) -> list[float]:
     source = Path(__file__).with_suffix(".c")
     with tempfile.TemporaryDirectory() as directory:
         program = f"{directory}/distance"
-        build = ["cc", "-O2", "-pthread", source, "-o", program]
-        subprocess.run(build, check=True, capture_output=True, text=True)
-        words = [program, str(first), str(second), str(2 * seconds)]
-        done = subprocess.run(words, check=True, capture_output=True, text=True)
-    return [float(line) for line in done.stdout.split()]
+        _output("cc", "-O2", "-pthread", str(source), "-o", program)
+        found = _output(program, str(first), str(second), str(2 * seconds))
+    return [float(line) for line in found.split()]
+
+
+def _output(*command: str) -> str:
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise OSError(done.stderr.strip() or f"{command[0]} ended with {done.returncode}")
+    return done.stdout
 
 
 def said(found: Sequence[float]) -> str:
@@ -59,13 +64,8 @@ def watched(seconds: int) -> str:
     """What the distances of so many seconds mean, or why they are not known."""
     try:
         return said(distances(seconds))
-    except (OSError, subprocess.CalledProcessError) as error:
-        return f"whether the host moves processors is not known: {reason(error)}"
-
-
-def reason(error: OSError | subprocess.CalledProcessError) -> str:
-    """What went wrong, in words."""
-    return getattr(error, "stderr", None) or str(error)
+    except OSError as error:
+        return f"whether the host moves processors is not known: {error}"
 
 
 def main() -> int:
@@ -87,8 +87,8 @@ def main() -> int:
     seconds = parser.parse_args().seconds
     try:
         found = distances(seconds)
-    except (OSError, subprocess.CalledProcessError) as error:
-        print(f"distance: {reason(error)}", file=sys.stderr)
+    except OSError as error:
+        print(f"distance: {error}", file=sys.stderr)
         return 2
     print(said(found))
     return int(moved(found))

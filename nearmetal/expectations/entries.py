@@ -33,8 +33,9 @@ OF_EXTRAS = (*EXTRAS, "node_memory_gb")
 FACTS = ("cpus", "numa_nodes", "mem_total_kb")
 #: Names of numbers that follow from facts (hardware.py).
 DERIVED = ("core_gflops", "nic_gbps", "carrier_mtu", "core_threads", "modules_gbps")
-#: The judged variable, and the least and the most of its repeats.
+#: The least and the most of the judged variable's repeats.
 OF_REPEATS = ("least_sample", "most_sample")
+#: The judged variable, and these.
 JUDGED = ("value", *OF_REPEATS)
 #: All of these.
 NUMBERS = (*OF_EXTRAS, *FACTS, *DERIVED, *JUDGED)

@@ -81,15 +81,15 @@ def _support(rule: Rule, seen: Observed) -> float:
     moved = [name for name in rule.evidence if name in seen.evidence]
     worse = seen.of(WORSE)  # a fact or a suspected layer explains nothing where nothing got worse
     support = 0.0
-    if _facts(rule, seen):
-        support += FACT * bool(worse)
+    if worse and _facts(rule, seen):
+        support += FACT
     if moved:
         disturbed = any(name in seen.disturbed for name in moved)
         support += (DISTURBED if disturbed else MOVED) + FURTHER * (len(moved) - 1)
     if _failures(rule, seen):
         support += FACT
-    if fits_alone(rule, seen):
-        support += LAYERS * bool(worse)
+    if worse and fits_alone(rule, seen):
+        support += LAYERS
     if support:
         support += FURTHER * sum(name in seen.evidence for name in rule.beside)
     signs = SIGN * sum(name in seen.signs for name in rule.signs)
