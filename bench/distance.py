@@ -72,8 +72,8 @@ def main() -> int:
     """0: they stayed. 1: they moved. 2: not known."""
     parser = argparse.ArgumentParser(
         prog="python -m bench.distance",
-        description="Measure how far two processors are apart, twice a second. Exit status: 0 if "
-        "they stay, 1 if the host moves them, 2 if that is not known.",
+        description="Keep two processors busy, and measure how far they are apart twice a second. "
+        "Exit status: 0 if they stay, 1 if the host moves them, 2 if that is not known.",
     )
     parser.add_argument(
         "seconds",

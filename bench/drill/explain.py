@@ -198,10 +198,15 @@ def selections(drills: Sequence[dict]) -> list[dict]:
 def quiet(number: int, unchanged: int, say: Callable[[str], None]) -> bool:
     """Whether a campaign without a change is explained."""
     say(f"unchanged {number + 1} of {unchanged}")
-    causes = explained_now({"name": "unchanged"}).causes
-    for one in causes:
+    report = explained_now({"name": "unchanged"})
+    for one in report.causes:
         say(f"  {render.likely_line(one)}")
-    return bool(causes)
+    return names_a_cause(report)
+
+
+def names_a_cause(report: GateReport) -> bool:
+    """Whether the explanation is more than "don't know"."""
+    return any(one.name != UNKNOWN for one in report.causes)
 
 
 def explained_now(one: dict) -> GateReport:
@@ -257,10 +262,11 @@ def try_out(one: dict, held: bool, say: Callable[[str], None]) -> Outcome:
 
 
 def differs(report: GateReport) -> bool:
-    """Whether the machine is not that of the baseline: nothing is explained, and the gate decides
-    less than half of the variables. A guest of a busy host may get other cores for minutes."""
+    """Whether the machine is not that of the baseline: no cause is named, and the gate decides less
+    than half of the variables. A guest of a busy host may get other cores for minutes."""
     names = Counter(one.name for one in report.verdicts)
-    return not report.causes and names["inconclusive"] > names["ok"] + names["watched"]
+    decided = names["ok"] + names["watched"]
+    return not names_a_cause(report) and names["inconclusive"] > decided
 
 
 def judged(one: dict, held: bool, report: GateReport, started: float, say) -> Outcome:

@@ -129,6 +129,9 @@ DECIDED, UNDECIDED = {"inconclusive": 9, "ok": 38, "watched": 2}, {"inconclusive
         ([UNDECIDED, UNDECIDED], explain.MOVED),
         ([UNDECIDED, {"MTU": 2, **DECIDED}], explain.FIRST),
         ([{"MTU": 2, **UNDECIDED}], explain.FIRST),
+        ([{"unknown": 2, **DECIDED}], explain.DONT_KNOW),
+        ([{"unknown": 2, **UNDECIDED}, {"MTU": 2, **DECIDED}], explain.FIRST),
+        ([{"unknown": 2, **UNDECIDED}] * 2, explain.MOVED),
     ],
 )
 def test_a_campaign_on_another_machine_than_the_baselines_is_measured_once_more(
@@ -139,7 +142,7 @@ def test_a_campaign_on_another_machine_than_the_baselines_is_measured_once_more(
     def report(drill):
         names = left.pop(0)
         verdicts = [SimpleNamespace(name=name) for name in names for _ in range(names[name])]
-        causes = named("MTU") if "MTU" in names else []
+        causes = [one for name in ("MTU", "unknown") if name in names for one in named(name)]
         return SimpleNamespace(causes=causes, verdicts=verdicts)
 
     monkeypatch.setattr(explain.drill, "introduce", lambda drill: None)
@@ -154,6 +157,14 @@ def test_a_campaign_on_another_machine_than_the_baselines_is_measured_once_more(
     text = explain.summary(outcomes, [])
     moved = answer == explain.MOVED
     assert ("right first: 100 % of 1" in text) == moved == ("without --keep" in text)
+
+
+@pytest.mark.parametrize("names, explained", [([], False), (["unknown"], False), (["MTU"], True)])
+def test_an_unchanged_campaign_is_explained_by_a_named_cause_alone(names, explained, monkeypatch):
+    report = SimpleNamespace(causes=named(*names))
+    monkeypatch.setattr(explain, "explained_now", lambda drill: report)
+    said = []
+    assert explain.quiet(0, 1, said.append) == explained and len(said) == 1 + len(names)
 
 
 def test_a_cause_that_was_gone_at_the_end_shows_nothing(tmp_path, monkeypatch):
