@@ -2,8 +2,8 @@
  * How far two processors are apart: prints the time in ns in which they hand over a cache line,
  * NUMBER times, twice a second.
  *
- * Both are busy in between, as in a job of MPI. A host moves busy virtual processors more often
- * than idle ones, and for longer.
+ * Both are busy in between, as in a job of MPI: a host may let idle virtual processors stay, and
+ * move busy ones.
  *
  * Usage: distance FIRST SECOND NUMBER
  *
