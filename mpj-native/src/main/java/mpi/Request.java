@@ -127,6 +127,7 @@ public class Request {
     private void fail(int code, long left) throws MPIException {
         handle = left;
         active = false;
+        cancelled = false;
         if (room != null) room.discard();
         if (handle == Native.REQUEST_NULL) release();
         throw MPIException.of(code);
@@ -168,6 +169,7 @@ public class Request {
         MPI.enter();
         if (handle == Native.REQUEST_NULL || !active)
             throw new MPIException("there is no communication under way to cancel");
+        if (cancelled) return; // a second call crashes Open MPI 4.1 where the first one cancelled
         Scratch scratch = Scratch.get();
         Native.putHandle(scratch.out, handle);
         cancelled = true; // before another thread's Wait can complete it
