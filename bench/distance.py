@@ -13,6 +13,9 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from nearmetal import lab
+
+SOURCE = Path(lab.__file__).parent / "processors.c"
 #: Factor between the least and the largest distance from which the processors have moved.
 MOVED = 2
 
@@ -22,15 +25,12 @@ def distances(seconds: int) -> list[float]:
 
     Raises OSError without a compiler or a second processor, or where one of them fails.
     """
-    processors = sorted(os.sched_getaffinity(0))
-    if len(processors) < 2:
+    if len(os.sched_getaffinity(0)) < 2:
         raise OSError("this process has a single processor, so nothing can be far from it")
-    first, second = processors[:2]
-    source = Path(__file__).with_suffix(".c")
     with tempfile.TemporaryDirectory() as directory:
-        program = f"{directory}/distance"
-        _output("cc", "-O2", "-pthread", str(source), "-o", program)
-        found = _output(program, str(first), str(second), str(2 * seconds))
+        program = f"{directory}/processors"
+        _output("cc", "-O2", "-pthread", str(SOURCE), "-o", program)
+        found = _output(program, "distance", str(2 * seconds))
     return [float(line) for line in found.split()]
 
 

@@ -11,7 +11,6 @@
 # Slurm drains the node of an epilog that fails, so this one always succeeds.
 PATH=/usr/sbin:/usr/bin:/sbin:/bin
 action=${1:-end} uid=${2:-${SLURM_JOB_UID:-}}
-[ "$action" = list ] || /etc/slurm/prolog.sh end
 [ -n "$uid" ] && [ "$uid" -ne 0 ] || exit 0
 
 other_job() {
@@ -35,11 +34,6 @@ other_job && exit 0
 if [ "$action" = list ]; then
     left_over | sort -k 2 | awk '{ printf "%s%s (process %s)", between, $2, $1; between = ", " }'
     exit 0
-fi
-if [ -z "${SLURM_JOB_ID:-}" ]; then # jobs whose epilog never ran, as after a crash
-    for holder in /run/nearmetal-awake.*; do
-        [ ! -e "$holder" ] || SLURM_JOB_ID=${holder##*.} /etc/slurm/prolog.sh end
-    done
 fi
 tries=50
 while ! other_job && left=$(left_over) && [ -n "$left" ] && [ $tries -gt 0 ]; do

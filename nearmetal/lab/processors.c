@@ -1,0 +1,263 @@
+/*
+ * Keeps processors awake and together while MPI runs, and measures how far two are apart.
+ *
+ * A host moves virtual processors between caches. Far apart, they hand over a cache line in several
+ * times the time, for seconds or minutes. They come together if one sleeps and the other wakes it,
+ * again and again: a host starts a process that was woken near the one that woke it. They sleep only
+ * while no process holds /dev/cpu_dma_latency (PM QoS).
+ *
+ * Usage: processors distance NUMBER
+ *            prints the time in ns in which the first two processors hand over a cache line, NUMBER
+ *            times, twice a second
+ *        processors together SECONDS
+ *            brings them together within this time. Prints their distance and how often one slept.
+ *            Exit status 1: they are far apart
+ *        processors serve SOCKET SECONDS
+ *            keeps all processors awake while a client is connected to SOCKET, which it makes. To a
+ *            new client it sends one byte, having brought the first two together. With 0 seconds it
+ *            does not try that
+ *
+ * Both are busy before each measurement, as in a job of MPI: a host may let idle ones stay, and move
+ * busy ones.
+ *
+ * Build: cc -O2 -pthread processors.c -o processors
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+/* The least of some batches counts: in the others something else ran. */
+enum { BATCHES = 20, ROUND_TRIPS = 1000 };
+static const double SECOND_NS = 1e9;
+static const double PERIOD_NS = 5e8;
+/* Processors with a common cache take 20 to 60 ns. Those of two caches take more. */
+static const double FAR_NS = 80;
+/* One sleep, and how long there are sleeps between two measurements. Of 0.05 to 50 ms, a sleep of
+   0.3 ms brought them together soonest. */
+static const double SLEEP_NS = 3e5, SLEEPS_NS = 5e7;
+/* Busy ones are moved within this time, if they are. */
+static const double BUSY_NS = 3e7;
+/* Nodes of one launch ask within a moment of one another: one answer is for all. */
+static const double SAME_LAUNCH_NS = 5e8;
+/* After a try that failed, none for so long: a job waits for a small part of its time. */
+static const double PATIENCE_NS = 6e10;
+enum { CLIENTS = 256 };
+
+/* What the first processor asks of the second: nothing, to hand over a cache line, to wake it. */
+enum { NOTHING, LINE, WAKE, END };
+static _Alignas(128) atomic_int asked;
+static _Alignas(128) atomic_int awake;
+
+static double now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec * SECOND_NS + (double)time.tv_nsec;
+}
+
+static void busy_until(double end)
+{
+    while (now() < end);
+}
+
+static void fail(const char *what)
+{
+    fprintf(stderr, "processors: %s: %s\n", what, strerror(errno));
+    exit(2);
+}
+
+static void run_on(int nth)
+{
+    static cpu_set_t all;
+    static int known;
+    if (!known++ && sched_getaffinity(0, sizeof all, &all)) fail("sched_getaffinity");
+    for (int processor = 0; processor < CPU_SETSIZE; processor++) {
+        if (!CPU_ISSET(processor, &all) || nth--) continue;
+        cpu_set_t one;
+        CPU_ZERO(&one);
+        CPU_SET(processor, &one);
+        errno = pthread_setaffinity_np(pthread_self(), sizeof one, &one);
+        if (errno) fail("pthread_setaffinity_np");
+        return;
+    }
+    fprintf(stderr, "processors: this process has a single processor\n");
+    exit(2);
+}
+
+static void ask(int what) { atomic_store_explicit(&asked, what, memory_order_release); }
+
+static void wait_for_answer(void)
+{
+    while (atomic_load_explicit(&asked, memory_order_acquire) != NOTHING);
+}
+
+static void futex(int operation, int value)
+{
+    syscall(SYS_futex, &awake, operation, value, NULL, NULL, 0);
+}
+
+/* The second processor, which is busy throughout. */
+static void *answer(void *none)
+{
+    run_on(1);
+    for (;;) {
+        int what;
+        while ((what = atomic_load_explicit(&asked, memory_order_acquire)) == NOTHING);
+        if (what == END) return none;
+        if (what == WAKE) {
+            busy_until(now() + SLEEP_NS);
+            atomic_store(&awake, 1);
+            futex(FUTEX_WAKE_PRIVATE, 1);
+        }
+        ask(NOTHING);
+    }
+}
+
+static pthread_t start(void)
+{
+    pthread_t other;
+    run_on(0);
+    ask(NOTHING);
+    errno = pthread_create(&other, NULL, answer, NULL);
+    if (errno) fail("pthread_create");
+    return other;
+}
+
+static double distance(void)
+{
+    double least = 0;
+    for (int batch = 0; batch < BATCHES; batch++) {
+        const double begun = now();
+        for (int i = 0; i < ROUND_TRIPS; i++) {
+            ask(LINE);
+            wait_for_answer();
+        }
+        const double each = (now() - begun) / (2 * ROUND_TRIPS);
+        if (!batch || each < least) least = each;
+    }
+    return least;
+}
+
+static void sleep_until(double end)
+{
+    while (now() < end) {
+        atomic_store(&awake, 0);
+        ask(WAKE);
+        while (!atomic_load(&awake)) futex(FUTEX_WAIT_PRIVATE, 0);
+        wait_for_answer();
+    }
+}
+
+static int watch(int number)
+{
+    start();
+    for (; number > 0; number--) {
+        const double next = now() + PERIOD_NS;
+        printf("%.0f\n", distance());
+        fflush(stdout);
+        busy_until(next);
+    }
+    return 0;
+}
+
+static int bring_together(int seconds)
+{
+    const double begun = now();
+    const pthread_t other = start();
+    double found;
+    int tries = 0;
+    for (;; tries++) {
+        busy_until(now() + BUSY_NS);
+        found = distance();
+        if (found <= FAR_NS || now() >= begun + seconds * SECOND_NS) break;
+        sleep_until(now() + SLEEPS_NS);
+    }
+    ask(END);
+    pthread_join(other, NULL);
+    if (tries) printf("%.0f ns after %d tries, %.2f s\n", found, tries, (now() - begun) / SECOND_NS);
+    else printf("%.0f ns\n", found);
+    fflush(stdout);
+    return found > FAR_NS;
+}
+
+/* The device that keeps all processors awake as long as it is open. */
+static int keep_awake(void)
+{
+    const int32_t longest_us = 0;
+    const int device = open("/dev/cpu_dma_latency", O_WRONLY | O_CLOEXEC);
+    if (device < 0 || write(device, &longest_us, sizeof longest_us) < 0) fail("/dev/cpu_dma_latency");
+    return device;
+}
+
+static int listen_at(const char *path)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    const int server = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (strlen(path) >= sizeof address.sun_path) errno = ENAMETOOLONG, fail(path);
+    strcpy(address.sun_path, path);
+    unlink(path);
+    umask(077);
+    if (server < 0 || bind(server, (struct sockaddr *)&address, sizeof address) || listen(server, 64))
+        fail(path);
+    return server;
+}
+
+static void serve(const char *path, int seconds)
+{
+    struct pollfd watched[1 + CLIENTS] = {{listen_at(path), POLLIN, 0}};
+    int clients = 0, device = -1;
+    double last = -PATIENCE_NS, wait = 0;
+    for (;;) {
+        watched[0].events = clients < CLIENTS ? POLLIN : 0;
+        if (poll(watched, 1 + clients, -1) < 0 && errno != EINTR) fail("poll");
+        /* A client sends nothing: what there is to read is its end. */
+        for (int i = clients; i > 0; i--) {
+            if (!watched[i].revents) continue;
+            close(watched[i].fd);
+            watched[i] = watched[clients--];
+        }
+        if (!clients && device >= 0) {
+            close(device);
+            device = -1;
+        }
+        if (!watched[0].revents) continue;
+        const int client = accept4(watched[0].fd, NULL, NULL, SOCK_CLOEXEC);
+        if (client < 0) continue;
+        if (seconds && now() >= last + wait) {
+            if (device >= 0) close(device);
+            wait = bring_together(seconds) ? PATIENCE_NS : SAME_LAUNCH_NS;
+            last = now();
+            device = -1;
+        }
+        if (device < 0) device = keep_awake();
+        watched[++clients] = (struct pollfd){client, POLLIN, 0};
+        /* Where it fails, poll says that the client is gone. */
+        (void)!send(client, "", 1, MSG_NOSIGNAL);
+    }
+}
+
+int main(int count, char **words)
+{
+    if (count == 3 && !strcmp(words[1], "distance")) return watch(atoi(words[2]));
+    if (count == 3 && !strcmp(words[1], "together")) return bring_together(atoi(words[2]));
+    if (count == 4 && !strcmp(words[1], "serve")) serve(words[2], atoi(words[3]));
+    fprintf(stderr, "usage: processors distance NUMBER\n"
+                    "       processors together SECONDS\n"
+                    "       processors serve SOCKET SECONDS\n");
+    return 2;
+}
