@@ -50,8 +50,8 @@ def said(found: Sequence[float]) -> str:
     far = sum(one >= MOVED * least for one in found) / len(found)
     return (
         f"{span}, and in {100 * far:.0f} % of {len(found)} times they are far apart: the host "
-        "moves them between caches. Latency and bandwidth differ by several times. Measure on a "
-        "machine whose processors stay, or pin them on the host"
+        "moves them between caches. Latency and bandwidth differ by several times. The lab brings "
+        "two processors together before each launch. Elsewhere, pin them on the host"
     )
 
 

@@ -3,8 +3,8 @@
  *
  * A host moves virtual processors between caches. Far apart, they hand over a cache line in several
  * times the time, for seconds or minutes. They come together if one sleeps and the other wakes it,
- * again and again: a host starts a process that was woken near the one that woke it. They sleep only
- * while no process holds /dev/cpu_dma_latency (PM QoS).
+ * again and again: a host starts a process that was woken near the one that woke it. They sleep
+ * only while no process holds /dev/cpu_dma_latency (PM QoS).
  *
  * Usage: processors distance NUMBER
  *            prints the time in ns in which the first two processors hand over a cache line, NUMBER
@@ -17,8 +17,8 @@
  *            new client it sends one byte, having brought the first two together. With 0 seconds it
  *            does not try that
  *
- * Both are busy before each measurement, as in a job of MPI: a host may let idle ones stay, and move
- * busy ones.
+ * Both are busy before each measurement, as in a job of MPI: a host may let idle ones stay, and
+ * move busy ones.
  *
  * Build: cc -O2 -pthread processors.c -o processors
  */
@@ -70,10 +70,7 @@ static double now(void)
     return (double)time.tv_sec * SECOND_NS + (double)time.tv_nsec;
 }
 
-static void busy_until(double end)
-{
-    while (now() < end);
-}
+static void busy_until(double end) { while (now() < end); }
 
 static void fail(const char *what)
 {
@@ -189,7 +186,8 @@ static int bring_together(int seconds)
     }
     ask(END);
     pthread_join(other, NULL);
-    if (tries) printf("%.0f ns after %d tries, %.2f s\n", found, tries, (now() - begun) / SECOND_NS);
+    if (tries)
+        printf("%.0f ns after %d tries, %.2f s\n", found, tries, (now() - begun) / SECOND_NS);
     else printf("%.0f ns\n", found);
     fflush(stdout);
     return found > FAR_NS;
@@ -200,7 +198,8 @@ static int keep_awake(void)
 {
     const int32_t longest_us = 0;
     const int device = open("/dev/cpu_dma_latency", O_WRONLY | O_CLOEXEC);
-    if (device < 0 || write(device, &longest_us, sizeof longest_us) < 0) fail("/dev/cpu_dma_latency");
+    if (device < 0 || write(device, &longest_us, sizeof longest_us) < 0)
+        fail("/dev/cpu_dma_latency");
     return device;
 }
 
@@ -212,7 +211,8 @@ static int listen_at(const char *path)
     strcpy(address.sun_path, path);
     unlink(path);
     umask(077);
-    if (server < 0 || bind(server, (struct sockaddr *)&address, sizeof address) || listen(server, 64))
+    if (server < 0 || bind(server, (struct sockaddr *)&address, sizeof address) ||
+        listen(server, 64))
         fail(path);
     return server;
 }
@@ -256,8 +256,9 @@ int main(int count, char **words)
     if (count == 3 && !strcmp(words[1], "distance")) return watch(atoi(words[2]));
     if (count == 3 && !strcmp(words[1], "together")) return bring_together(atoi(words[2]));
     if (count == 4 && !strcmp(words[1], "serve")) serve(words[2], atoi(words[3]));
-    fprintf(stderr, "usage: processors distance NUMBER\n"
-                    "       processors together SECONDS\n"
-                    "       processors serve SOCKET SECONDS\n");
+    fprintf(stderr,
+            "usage: processors distance NUMBER\n"
+            "       processors together SECONDS\n"
+            "       processors serve SOCKET SECONDS\n");
     return 2;
 }

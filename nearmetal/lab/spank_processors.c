@@ -5,8 +5,8 @@
  *
  * Usage, in plugstack.conf: optional /etc/slurm/spank_processors.so SOCKET
  *
- * A step runs without it where nothing answers, and its node's slurmd.log says so. Without the socket
- * it asks nothing: virtual machines have a kernel of their own.
+ * A step runs without it where nothing answers, and its node's slurmd.log says so. Without the
+ * socket it asks nothing: virtual machines have a kernel of their own.
  *
  * Build: cc -shared -fPIC spank_processors.c -o spank_processors.so
  */

@@ -495,32 +495,52 @@ def test_a_job_leaves_no_process_and_no_shared_memory(running_lab):
     assert running_lab.run("sinfo -h -t drain,drng,down -o %N").strip() == ""
 
 
-@pytest.mark.skipif(not AWAKE.exists(), reason=f"this kernel has no {AWAKE}")
-def test_processors_are_kept_awake_while_a_job_runs(running_lab):
-    job = running_lab.run(
-        "sbatch --parsable -o /dev/null -p native -w native1 --wrap 'sleep 60'"
-    ).strip()
-    try:
-        holder = f"/run/nearmetal-awake.{job}"
-        begun = f"timeout 30 sh -c 'until [ -s {holder} ]; do sleep 0.1; done'"
-        # What an epilog of another job does, which ended late.
-        other = "SLURM_JOB_ID=999999 SLURM_JOB_UID=1 sh /etc/slurm/epilog.sh"
-        held = f'process=$(cat {holder}); echo $process $(readlink "/proc/$process/fd/3")'
-        look = f"{begun} && {other} && {held}"
-        process, device = running_lab.run(look, node="native1", root=True).split()
-        assert device == str(AWAKE)
-    finally:
-        running_lab.run(f"scancel {job}; while squeue -h | grep -q .; do sleep 0.1; done")
-    look = f"ls -d {holder} /proc/{process} 2> /dev/null"
-    assert running_lab.run(look, node="native1", root=True, check=False) == ""
+#: What lasts until the processors may sleep, or may not.
+MAY_SLEEP = f"[ $(od -An -td4 -N4 {AWAKE}) != 0 ]"
+UNTIL_ASLEEP = f"timeout 30 sh -c 'until {MAY_SLEEP}; do sleep 0.1; done'"
+UNTIL_AWAKE = f"timeout 30 sh -c 'while {MAY_SLEEP}; do sleep 0.1; done'"
+
+
+@pytest.fixture
+def sleeper(running_lab):
+    """A job of 60 s on two nodes, which has begun. Before it, the processors might sleep."""
+    running_lab.run(UNTIL_ASLEEP, root=True)
+    wrap = "srun sleep 60"
+    running_lab.run(f"sbatch -D /tmp -o /dev/null -p native -N 2 --wrap '{wrap}'")
+    begun = "timeout 30 sh -c 'until pgrep -x sleep -u nearmetal; do sleep 0.1; done'"
+    running_lab.run(begun, node="native2", root=True)
+    yield
+    running_lab.run("scancel -u $USER; while squeue -h | grep -q .; do sleep 0.1; done")
 
 
 @pytest.mark.skipif(not AWAKE.exists(), reason=f"this kernel has no {AWAKE}")
-def test_what_keeps_processors_awake_ends_without_the_epilog_of_its_job(running_lab):
-    ended = "sh /etc/slurm/epilog.sh end 1; ls /run/nearmetal-awake.* 2> /dev/null"
-    for number in ("1", "2"):
-        running_lab.run(f"SLURM_JOB_ID={number} sh /etc/slurm/prolog.sh", node="native1", root=True)
-    assert running_lab.run(ended, node="native1", root=True, check=False) == ""
+@pytest.mark.parametrize("end", ["scancel -u nearmetal", "pkill -KILL -x slurmstepd"])
+def test_processors_are_kept_awake_while_a_step_runs_and_sleep_however_it_ends(
+    running_lab, sleeper, end
+):
+    running_lab.run(UNTIL_AWAKE, root=True)
+    if end.startswith("pkill"):
+        for node in ("native1", "native2"):
+            running_lab.run(end, node=node, root=True)
+    else:
+        running_lab.run(end)
+    running_lab.run(UNTIL_ASLEEP, root=True)
+
+
+@pytest.mark.skipif(not AWAKE.exists(), reason=f"this kernel has no {AWAKE}")
+def test_a_launch_runs_while_nothing_keeps_processors_awake_and_up_heals_that(running_lab):
+    log = "/var/log/slurm/processors.log"
+    launch = "srun --quiet -p native -N 2 hostname"
+    assert running_lab.run(f"{launch} | sort").split() == ["native1", "native2"]
+    if os.cpu_count() == 2 and "hypervisor" in Path("/proc/cpuinfo").read_text():
+        assert re.search(r"^\d+ ns", running_lab.run(f"cat {log}", root=True))
+    running_lab.run("pkill -KILL -x processors", root=True)
+    assert "fault: login: processors is gone" in running_lab("status", check=False).stdout
+    assert running_lab.run(f"{launch} | sort").split() == ["native1", "native2"]
+    said = running_lab.run("tail -n 20 /var/log/slurm/slurmd.log", node="native1", root=True)
+    assert "processors are not kept awake: /run/nearmetal/processors: Connection refused" in said
+    up(running_lab)
+    assert running_lab("status").returncode == 0
 
 
 def test_the_memory_of_all_file_systems_is_less_than_half_of_the_hosts(running_lab):
