@@ -236,7 +236,7 @@ def node_states(topology: Topology, namespaces: Namespaces) -> dict[str, str]:
 
     Empty without the daemons that know it, for which `sinfo` would wait.
     """
-    there = "pgrep -x munged > /dev/null && pgrep -x slurmctld > /dev/null"
+    there = "pgrep -x munged > /dev/null && pgrep -x 'slurmctld(-wlm)?' > /dev/null"
     sinfo = "sinfo --noheader --Node --format='%N %t'"
     out = namespaces.run("sh", "-c", f"{there} && {sinfo}", node=topology.controller, check=False)
     return dict(line.split() for line in out.splitlines() if line.strip())

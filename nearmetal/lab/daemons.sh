@@ -9,9 +9,10 @@ patience=20
 # Where the host has the device by which processors stay awake.
 awake=/dev/cpu_dma_latency
 
-running() { pgrep -x "$1" > /dev/null; }
+# Debian's Slurm has other names (slurmd-wlm) after `scontrol reconfigure`.
+running() { pgrep -x "$1(-wlm)?" > /dev/null; }
 stopped() { # DAEMON: by a signal
-    case $(ps -o stat= -C "$1") in T*) ;; *) false ;; esac
+    case $(ps -o stat= -C "$1,$1-wlm") in T*) ;; *) false ;; esac
 }
 within() { timeout --kill-after=1 "$patience" "$@" > /dev/null 2>&1; }
 until_ready() { # SECONDS NAME COMMAND...: repeat the command until it succeeds; fail after SECONDS
@@ -43,8 +44,8 @@ answers() { # DAEMON
 
 end() { # DAEMON: kill it, even if it is stopped or hangs
     running "$1" || return 0
-    pkill -KILL -x "$1" || :
-    until_ready 10 "the end of $1" sh -c "! pgrep -x $1"
+    pkill -KILL -x "$1(-wlm)?" || :
+    until_ready 10 "the end of $1" sh -c "! pgrep -x '$1(-wlm)?'"
 }
 
 registered() { # whether slurmdbd knows slurmctld's address, without which it records no job

@@ -543,6 +543,14 @@ def test_a_launch_runs_while_nothing_keeps_processors_awake_and_up_heals_that(ru
     assert running_lab("status").returncode == 0
 
 
+def test_the_lab_is_well_after_slurm_read_its_configuration_again(running_lab):
+    running_lab.run("scontrol reconfigure", root=True)
+    wait_until(lambda: running_lab("status", check=False).returncode == 0, 20, "a lab that is well")
+    running_lab.run("pkill -STOP -x 'slurmd(-wlm)?'", node="native1", root=True)
+    assert "fault: native1: slurmd is stopped" in running_lab("status", check=False).stdout
+    up(running_lab)
+
+
 def test_the_memory_of_all_file_systems_is_less_than_half_of_the_hosts(running_lab):
     """Of each node those that are memory, a file system that is seen at several places being
     one."""
