@@ -222,7 +222,7 @@ static void serve(const char *path, int seconds)
 {
     struct pollfd watched[1 + CLIENTS] = {{listen_at(path), POLLIN, 0}};
     int clients = 0, device = -1;
-    double last = -PATIENCE_NS, wait = 0;
+    double next_try = 0;
     for (;;) {
         watched[0].events = clients < CLIENTS ? POLLIN : 0;
         if (poll(watched, 1 + clients, -1) < 0 && errno != EINTR) fail("poll");
@@ -239,11 +239,11 @@ static void serve(const char *path, int seconds)
         if (!watched[0].revents) continue;
         const int client = accept4(watched[0].fd, NULL, NULL, SOCK_CLOEXEC);
         if (client < 0) continue;
-        if (seconds && now() >= last + wait) {
+        if (seconds && now() >= next_try) {
             if (device >= 0) close(device);
-            wait = bring_together(seconds) ? PATIENCE_NS : SAME_LAUNCH_NS;
-            last = now();
             device = -1;
+            const int apart = bring_together(seconds);
+            next_try = now() + (apart ? PATIENCE_NS : SAME_LAUNCH_NS);
         }
         if (device < 0) device = keep_awake();
         watched[++clients] = (struct pollfd){client, POLLIN, 0};
