@@ -41,14 +41,15 @@ def judged(suspects: Sequence[Suspect], fit: Fit, slowness: np.ndarray) -> Judge
     A suspect's median is compared with that of the healthy links. What healthy nodes differ by
     nature is known from the first sweep. The whole error is plan.CONFIRMATION_ERROR, shared
     equally. A suspect without a fresh value is not judged, and none is without healthy links.
+    The ends of a suspected link are healthy nodes: noise makes a link of most nodes suspected.
 
     :arg fit: of the first sweep, which knows how healthy nodes and near and far links differ.
     :arg slowness: (n, n) fresh values, as of the first sweep (model.fit).
     """
-    held = {node for one in suspects for node in one.nodes}
+    held = {node for one in suspects if one.kind != "link" for node in one.nodes}
     quiet = [node for node in range(len(fit.out)) if node not in held]
     senders = quiet[:: -(-len(quiet) // MOST_SENDERS) or 1]
-    healthy = _known(_shifts(fit, slowness, held, senders, quiet))
+    healthy = _known(_of_healthy(suspects, fit, slowness, held, senders, quiet))
     if len(healthy) < LEAST_HEALTHY:
         return [], list(suspects)
     noise, natural = float(spread(healthy)), natural_variance(fit.out, errors(fit))
@@ -96,6 +97,26 @@ def judged_nodes(suspects: Sequence[Suspect], effects: np.ndarray) -> Judged:
         if p <= CONFIRMATION_ERROR / len(suspects) and shift > math.log1p(THRESHOLD):
             found.append(replace(one, change=math.expm1(shift), p=p))
     return found, unknown
+
+
+def _of_healthy(
+    suspects: Sequence[Suspect],
+    fit: Fit,
+    slowness: np.ndarray,
+    held: set[int],
+    senders: Sequence[int],
+    quiet: Sequence[int],
+) -> np.ndarray:
+    """Shifts of the links between healthy nodes, (senders, quiet); NaN for suspected links."""
+    shifts = _shifts(fit, slowness, held, senders, quiet)
+    rows, columns = (
+        {node: place for place, node in enumerate(nodes)} for nodes in (senders, quiet)
+    )
+    for one in suspects:
+        for sender, receiver in (one.nodes, one.nodes[::-1]) if one.kind == "link" else ():
+            if sender in rows and receiver in columns:
+                shifts[rows[sender], columns[receiver]] = np.nan
+    return shifts
 
 
 def _of(

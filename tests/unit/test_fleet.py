@@ -121,6 +121,20 @@ def test_what_is_slow_again_is_confirmed_and_what_is_quick_again_is_not(fault):
     assert one.change == pytest.approx(fault[2] - 1, abs=0.05)
 
 
+def test_noise_in_a_link_of_most_nodes_hides_no_slow_node():
+    fault = ([3], EVERY, 1.2)
+    noise = [([i], [i + 1], 1.5) for i in (1, 4, 6, 8, 10)] + [([0], [2], 1.5)]
+    fit = model.fit(fleet(10, fault, *noise))
+    suspects = blame.of_links(fit)
+    assert {node for one in suspects for node in one.nodes} == set(EVERY)
+    found, unknown = again.judged(suspects, fit, fleet(11, fault))
+    assert [(one.kind, one.nodes) for one in found] == [("node", (3,))]
+    assert not unknown
+    # A link that is slow in both sweeps is not among the healthy ones, nor hides others.
+    found, unknown = again.judged(suspects, fit, fleet(11, fault, *noise))
+    assert {one.nodes for one in found} == {one.nodes for one in suspects} and not unknown
+
+
 def test_without_healthy_links_nothing_is_judged():
     fit = model.fit(fleet(10, ([3], EVERY, 1.2)))
     suspects = blame.of_links(fit)
