@@ -10,7 +10,7 @@ import math
 import pwd
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import jsonschema
@@ -114,6 +114,21 @@ def rules(path: Path = RULES) -> dict[str, Rule]:
                 "{detail} alone"
             ) from None
     return found
+
+
+def with_limits(found: Mapping[str, Rule], own: Mapping[str, float]) -> dict[str, Rule]:
+    """The rules with a site's own limits, which hold on every class of link.
+
+    Raises EvidenceError for what no rule is of.
+    """
+    if unknown := sorted(set(own) - set(found)):
+        raise EvidenceError(
+            f"{', '.join(unknown)}: no such quantity. Fix: name one of {', '.join(sorted(found))}"
+        )
+    replaced = {
+        name: replace(found[name], most=float(most), link_classes=()) for name, most in own.items()
+    }
+    return {**found, **replaced}
 
 
 def limits(found: Mapping[str, Rule], link_class: str) -> str:

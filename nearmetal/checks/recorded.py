@@ -12,7 +12,7 @@ import reframe.core.builtins as builtin
 from reframe.core.exceptions import PerformanceError, SanityError
 
 from nearmetal.checks import disturbance, failures, provenance
-from nearmetal.checks.settings import MAX_PENDING_TIME, MAX_TIME_LIMIT
+from nearmetal.checks.settings import DISTURBED_ABOVE, MAX_PENDING_TIME, MAX_TIME_LIMIT
 from nearmetal.checks.versions import Plugin
 
 
@@ -84,8 +84,14 @@ class Recorded(Plugin):
             raise PerformanceError(f"{text}: see {self.stagedir}/{self.stdout}")
 
     def limits_of_disturbance(self) -> str:
-        """The limits of the partition's class of link, quoted for the shell."""
-        return shlex.quote(disturbance.limits(disturbance.rules(), self.link_class))
+        """The limits of the partition's class of link and its own ones, quoted for the shell."""
+        own = DISTURBED_ABOVE.of(self.current_partition, {})
+        try:
+            rules = disturbance.with_limits(disturbance.rules(), own)
+        except disturbance.EvidenceError as error:
+            where = f"disturbed_above in the extras of {self.current_partition.fullname}"
+            raise SanityError(f"{where}: {error}") from None
+        return shlex.quote(disturbance.limits(rules, self.link_class))
 
     def _snapshots(self):
         try:

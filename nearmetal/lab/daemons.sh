@@ -108,8 +108,8 @@ if [ "$role" = login ] && [ -w $awake ] && ! answers processors; then
     # A host moves the processors of its guests. Tried with two of them only.
     seconds=0
     if [ "$(nproc)" = 2 ] && grep -qw hypervisor /proc/cpuinfo; then seconds=5; fi
-    rm -f /run/nearmetal/processors
-    setsid /etc/slurm/processors serve /run/nearmetal/processors $seconds \
+    rm -f /run/nearmetal/processors /run/nearmetal/counters
+    setsid /etc/slurm/processors serve /run/nearmetal/processors $seconds /run/nearmetal/counters \
         > /var/log/slurm/processors.log 2>&1 < /dev/null 9>&- &
     until_ready 10 processors answers processors
 fi

@@ -12,10 +12,11 @@
  *        processors together SECONDS
  *            brings them together within this time. Prints their distance and how often one slept.
  *            Exit status 1: they are far apart
- *        processors serve SOCKET SECONDS
+ *        processors serve SOCKET SECONDS COUNTERS
  *            keeps all processors awake while a client is connected to SOCKET, which it makes. To a
- *            new client it sends one byte, having brought the first two together. With 0 seconds it
- *            does not try that
+ *            new client it sends one byte, having brought the first two together. The file COUNTERS
+ *            has the time in us in which they were far apart all the same. With 0 seconds it
+ *            does neither
  *
  * Both are busy before each measurement, as in a job of MPI: a host may let idle ones stay, and
  * move busy ones.
@@ -41,8 +42,9 @@
 #include <time.h>
 #include <unistd.h>
 
-/* The least of some batches counts: in the others something else ran. */
-enum { BATCHES = 10, ROUND_TRIPS = 500 };
+/* The least of some batches counts: in the others something else ran. While a program is measured,
+   fewer round trips must do. */
+enum { BATCHES = 10, ROUND_TRIPS = 500, QUICK_BATCHES = 3, QUICK_ROUND_TRIPS = 50 };
 static const double SECOND_NS = 1e9;
 static const double PERIOD_NS = 5e8;
 /* Processors with a common cache take 20 to 60 ns. Those of two caches take more. */
@@ -57,12 +59,23 @@ static const double BUSY_NS = 3e7, BUSY_BETWEEN_NS = 1e7;
 static const double SAME_LAUNCH_NS = 5e8;
 /* After a try that failed, none for so long: a job waits for a small part of its time. */
 static const double PATIENCE_NS = 6e10;
+/* While clients are connected, time between two looks. */
+static const double LOOK_NS = 1e8;
 enum { CLIENTS = 256 };
 
-/* What the first processor asks of the second: nothing, to hand over a cache line, to wake it. */
-enum { NOTHING, LINE, WAKE, END };
-static _Alignas(128) atomic_int asked;
-static _Alignas(128) atomic_int awake;
+/* What the first processor asks of the second: nothing, to hand over a cache line, to wake it, to
+   sleep until a time. */
+enum { NOTHING, LINE, WAKE, REST, END };
+/* One thread on each of the first two processors. */
+typedef struct {
+    _Alignas(128) atomic_int asked;
+    _Alignas(128) atomic_int awake;
+    double rest_until;
+} Pair;
+
+static cpu_set_t processors;
+/* Whether clients are connected, and the processors are not just brought together. */
+static atomic_int watched;
 
 static double now(void)
 {
@@ -81,11 +94,8 @@ static void fail(const char *what)
 
 static void run_on(int nth)
 {
-    static cpu_set_t all;
-    static int known;
-    if (!known++ && sched_getaffinity(0, sizeof all, &all)) fail("sched_getaffinity");
     for (int processor = 0; processor < CPU_SETSIZE; processor++) {
-        if (!CPU_ISSET(processor, &all) || nth--) continue;
+        if (!CPU_ISSET(processor, &processors) || nth--) continue;
         cpu_set_t one;
         CPU_ZERO(&one);
         CPU_SET(processor, &one);
@@ -97,76 +107,88 @@ static void run_on(int nth)
     exit(2);
 }
 
-static void ask(int what) { atomic_store_explicit(&asked, what, memory_order_release); }
-
-static void wait_for_answer(void)
+static void ask(Pair *pair, int what)
 {
-    while (atomic_load_explicit(&asked, memory_order_acquire) != NOTHING);
+    atomic_store_explicit(&pair->asked, what, memory_order_release);
 }
 
-static void futex(int operation, int value)
+static void wait_for_answer(Pair *pair)
 {
-    syscall(SYS_futex, &awake, operation, value, NULL, NULL, 0);
+    while (atomic_load_explicit(&pair->asked, memory_order_acquire) != NOTHING);
+}
+
+static void futex(Pair *pair, int operation, int value)
+{
+    syscall(SYS_futex, &pair->awake, operation, value, NULL, NULL, 0);
+}
+
+static void rest(double until)
+{
+    const time_t seconds = (time_t)(until / SECOND_NS);
+    const struct timespec time = {seconds, (long)(until - (double)seconds * SECOND_NS)};
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &time, NULL) == EINTR);
 }
 
 /* The second processor. It waits for what is asked, and is busy meanwhile. */
-static void *answer(void *none)
+static void *answer(void *its_pair)
 {
+    Pair *pair = its_pair;
     run_on(1);
     for (;;) {
         int what;
-        while ((what = atomic_load_explicit(&asked, memory_order_acquire)) == NOTHING);
-        if (what == END) return none;
+        while ((what = atomic_load_explicit(&pair->asked, memory_order_acquire)) == NOTHING);
+        if (what == END) return NULL;
+        if (what == REST) rest(pair->rest_until);
         if (what == WAKE) {
             nanosleep(&(struct timespec){0, (long)SLEEP_NS}, NULL);
-            atomic_store(&awake, 1);
-            futex(FUTEX_WAKE_PRIVATE, 1);
+            atomic_store(&pair->awake, 1);
+            futex(pair, FUTEX_WAKE_PRIVATE, 1);
         }
-        ask(NOTHING);
+        ask(pair, NOTHING);
     }
 }
 
-static pthread_t start(void)
+static pthread_t start(void *(*run)(void *), void *what)
 {
-    pthread_t other;
-    run_on(0);
-    ask(NOTHING);
-    errno = pthread_create(&other, NULL, answer, NULL);
+    pthread_t thread;
+    errno = pthread_create(&thread, NULL, run, what);
     if (errno) fail("pthread_create");
-    return other;
+    return thread;
 }
 
-static double distance(void)
+static double distance(Pair *pair, int batches, int round_trips)
 {
     double least = 0;
-    for (int batch = 0; batch < BATCHES; batch++) {
+    for (int batch = 0; batch < batches; batch++) {
         const double begun = now();
-        for (int i = 0; i < ROUND_TRIPS; i++) {
-            ask(LINE);
-            wait_for_answer();
+        for (int i = 0; i < round_trips; i++) {
+            ask(pair, LINE);
+            wait_for_answer(pair);
         }
-        const double each = (now() - begun) / (2 * ROUND_TRIPS);
+        const double each = (now() - begun) / (2 * round_trips);
         if (!batch || each < least) least = each;
     }
     return least;
 }
 
-static void sleep_until(double end)
+static void sleep_until(Pair *pair, double end)
 {
     while (now() < end) {
-        atomic_store(&awake, 0);
-        ask(WAKE);
-        while (!atomic_load(&awake)) futex(FUTEX_WAIT_PRIVATE, 0);
-        wait_for_answer();
+        atomic_store(&pair->awake, 0);
+        ask(pair, WAKE);
+        while (!atomic_load(&pair->awake)) futex(pair, FUTEX_WAIT_PRIVATE, 0);
+        wait_for_answer(pair);
     }
 }
 
 static int watch(int number)
 {
-    start();
+    static Pair pair;
+    run_on(0);
+    start(answer, &pair);
     for (; number > 0; number--) {
         const double next = now() + PERIOD_NS;
-        printf("%.0f\n", distance());
+        printf("%.0f\n", distance(&pair, BATCHES, ROUND_TRIPS));
         fflush(stdout);
         busy_until(next);
     }
@@ -175,23 +197,54 @@ static int watch(int number)
 
 static int bring_together(int seconds)
 {
+    static Pair pair;
     const double begun = now();
-    const pthread_t other = start();
     double found;
     int tries = 0;
+    run_on(0);
+    ask(&pair, NOTHING);
+    const pthread_t other = start(answer, &pair);
     for (;; tries++) {
         busy_until(now() + (tries ? BUSY_BETWEEN_NS : BUSY_NS));
-        found = distance();
+        found = distance(&pair, BATCHES, ROUND_TRIPS);
         if (found <= FAR_NS || now() >= begun + seconds * SECOND_NS) break;
-        sleep_until(now() + SLEEPS_NS);
+        sleep_until(&pair, now() + SLEEPS_NS);
     }
-    ask(END);
+    ask(&pair, END);
     pthread_join(other, NULL);
     if (tries)
         printf("%.0f ns after %d tries, %.2f s\n", found, tries, (now() - begun) / SECOND_NS);
     else printf("%.0f ns\n", found);
     fflush(stdout);
     return found > FAR_NS;
+}
+
+/* Adds up the time in which watched processors are far apart. Both threads go before all others:
+   a look takes 0.1 ms. */
+static _Noreturn void *look(void *its_file)
+{
+    static Pair pair;
+    const int *file = its_file;
+    const struct sched_param first = {.sched_priority = 1};
+    double apart_us = 0;
+    /* It finds its processor before this thread is first on its own. */
+    const pthread_t other = start(answer, &pair);
+    run_on(0);
+    ask(&pair, LINE);
+    wait_for_answer(&pair);
+    errno = pthread_setschedparam(other, SCHED_FIFO, &first);
+    if (!errno) errno = pthread_setschedparam(pthread_self(), SCHED_FIFO, &first);
+    if (errno) perror("processors: SCHED_FIFO");
+    for (pair.rest_until = now();; pair.rest_until += LOOK_NS) {
+        char text[40];
+        ask(&pair, REST);
+        rest(pair.rest_until);
+        wait_for_answer(&pair);
+        const int length = snprintf(text, sizeof text, "apart_us %-20.0f\n", apart_us);
+        if (pwrite(*file, text, (size_t)length, 0) != length) fail("the file of the counters");
+        if (atomic_load(&watched) && distance(&pair, QUICK_BATCHES, QUICK_ROUND_TRIPS) > FAR_NS)
+            apart_us += LOOK_NS / 1e3;
+    }
 }
 
 /* The device that keeps all processors awake as long as it is open. */
@@ -202,6 +255,15 @@ static int keep_awake(void)
     if (device < 0 || write(device, &longest_us, sizeof longest_us) < 0)
         fail("/dev/cpu_dma_latency");
     return device;
+}
+
+/* Begins a line of the log. */
+static void print_time(void)
+{
+    char text[32];
+    const time_t seconds = time(NULL);
+    strftime(text, sizeof text, "%F %T", localtime(&seconds));
+    printf("%s ", text);
 }
 
 static int listen_at(const char *path)
@@ -218,35 +280,48 @@ static int listen_at(const char *path)
     return server;
 }
 
+static void count_in(const char *path)
+{
+    static int file;
+    unlink(path);
+    file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    if (file < 0 || fchmod(file, 0644)) fail(path);
+    start(look, &file);
+}
+
 static void serve(const char *path, int seconds)
 {
-    struct pollfd watched[1 + CLIENTS] = {{listen_at(path), POLLIN, 0}};
+    struct pollfd polled[1 + CLIENTS] = {{listen_at(path), POLLIN, 0}};
     int clients = 0, device = -1;
     double next_try = 0;
     for (;;) {
-        watched[0].events = clients < CLIENTS ? POLLIN : 0;
-        if (poll(watched, 1 + clients, -1) < 0 && errno != EINTR) fail("poll");
+        polled[0].events = clients < CLIENTS ? POLLIN : 0;
+        if (poll(polled, 1 + clients, -1) < 0 && errno != EINTR) fail("poll");
         /* A client sends nothing: what there is to read is its end. */
         for (int i = clients; i > 0; i--) {
-            if (!watched[i].revents) continue;
-            close(watched[i].fd);
-            watched[i] = watched[clients--];
+            if (!polled[i].revents) continue;
+            close(polled[i].fd);
+            polled[i] = polled[clients--];
         }
         if (!clients && device >= 0) {
+            atomic_store(&watched, 0);
             close(device);
             device = -1;
         }
-        if (!watched[0].revents) continue;
-        const int client = accept4(watched[0].fd, NULL, NULL, SOCK_CLOEXEC);
+        if (!polled[0].revents) continue;
+        const int client = accept4(polled[0].fd, NULL, NULL, SOCK_CLOEXEC);
         if (client < 0) continue;
         if (seconds && now() >= next_try) {
             if (device >= 0) close(device);
             device = -1;
+            atomic_store(&watched, 0);
+            print_time();
             const int apart = bring_together(seconds);
             next_try = now() + (apart ? PATIENCE_NS : SAME_LAUNCH_NS);
         }
         if (device < 0) device = keep_awake();
-        watched[++clients] = (struct pollfd){client, POLLIN, 0};
+        atomic_store(&watched, 1);
+        polled[++clients] = (struct pollfd){client, POLLIN, 0};
         /* Where it fails, poll says that the client is gone. */
         (void)!send(client, "", 1, MSG_NOSIGNAL);
     }
@@ -254,12 +329,16 @@ static void serve(const char *path, int seconds)
 
 int main(int count, char **words)
 {
+    if (sched_getaffinity(0, sizeof processors, &processors)) fail("sched_getaffinity");
     if (count == 3 && !strcmp(words[1], "distance")) return watch(atoi(words[2]));
     if (count == 3 && !strcmp(words[1], "together")) return bring_together(atoi(words[2]));
-    if (count == 4 && !strcmp(words[1], "serve")) serve(words[2], atoi(words[3]));
+    if (count == 5 && !strcmp(words[1], "serve")) {
+        if (atoi(words[3])) count_in(words[4]);
+        serve(words[2], atoi(words[3]));
+    }
     fprintf(stderr,
             "usage: processors distance NUMBER\n"
             "       processors together SECONDS\n"
-            "       processors serve SOCKET SECONDS\n");
+            "       processors serve SOCKET SECONDS COUNTERS\n");
     return 2;
 }

@@ -30,9 +30,12 @@ int slurm_spank_init(spank_t spank, int count, char **words)
     strcpy(address.sun_path, words[0]);
     /* It stays open: this process is the step's. */
     const int server = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ssize_t answered = -1;
     if (server >= 0) setsockopt(server, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-    if (server < 0 || connect(server, (struct sockaddr *)&address, sizeof address) ||
-        read(server, &ready, 1) != 1)
-        slurm_error("processors are not kept awake: %s: %s", words[0], strerror(errno));
+    if (server >= 0 && !connect(server, (struct sockaddr *)&address, sizeof address))
+        answered = read(server, &ready, 1);
+    if (answered != 1)
+        slurm_error("processors are not kept awake: %s: %s", words[0],
+                    answered ? strerror(errno) : "it ended before its answer");
     return 0;
 }
