@@ -57,8 +57,9 @@ static const double SLEEP_NS = 3e5, SLEEPS_NS = 5e7;
 static const double BUSY_NS = 3e7, BUSY_BETWEEN_NS = 1e7;
 /* Nodes of one launch ask within a moment of one another: one answer is for all. */
 static const double SAME_LAUNCH_NS = 5e8;
-/* After a try that failed, none for so long: a job waits for a small part of its time. */
-static const double PATIENCE_NS = 6e10;
+/* After a try that failed, none for so long, and twice as long after each further one: where the
+   processors stay far apart, jobs wait for a small part of their time. */
+static const double PATIENCE_NS = 4e9, MOST_PATIENCE_NS = 6.4e10;
 /* While clients are connected, time between two looks. */
 static const double LOOK_NS = 1e8;
 enum { CLIENTS = 256 };
@@ -293,7 +294,7 @@ static void serve(const char *path, int seconds)
 {
     struct pollfd polled[1 + CLIENTS] = {{listen_at(path), POLLIN, 0}};
     int clients = 0, device = -1;
-    double next_try = 0;
+    double next_try = 0, patience = PATIENCE_NS;
     for (;;) {
         polled[0].events = clients < CLIENTS ? POLLIN : 0;
         if (poll(polled, 1 + clients, -1) < 0 && errno != EINTR) fail("poll");
@@ -317,7 +318,8 @@ static void serve(const char *path, int seconds)
             atomic_store(&watched, 0);
             print_time();
             const int apart = bring_together(seconds);
-            next_try = now() + (apart ? PATIENCE_NS : SAME_LAUNCH_NS);
+            next_try = now() + (apart ? patience : SAME_LAUNCH_NS);
+            patience = !apart ? PATIENCE_NS : patience < MOST_PATIENCE_NS ? 2 * patience : patience;
         }
         if (device < 0) device = keep_awake();
         atomic_store(&watched, 1);

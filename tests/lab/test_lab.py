@@ -495,6 +495,9 @@ def test_a_job_leaves_no_process_and_no_shared_memory(running_lab):
     assert running_lab.run("sinfo -h -t drain,drng,down -o %N").strip() == ""
 
 
+COUNTERS = "sh reframe_checks/src/provenance.sh counters"
+#: Whether a host may move this machine's two processors.
+TWO_OF_A_GUEST = os.cpu_count() == 2 and "hypervisor" in Path("/proc/cpuinfo").read_text()
 #: What lasts until the processors may sleep, or may not.
 MAY_SLEEP = f"[ $(od -An -td4 -N4 {AWAKE}) != 0 ]"
 UNTIL_ASLEEP = f"timeout 30 sh -c 'until {MAY_SLEEP}; do sleep 0.1; done'"
@@ -519,6 +522,8 @@ def test_processors_are_kept_awake_while_a_step_runs_and_sleep_however_it_ends(
     running_lab, sleeper, end
 ):
     running_lab.run(UNTIL_AWAKE, root=True)
+    counted = re.findall(r"count\.apart_us=\d+", running_lab.run(COUNTERS, node="native2"))
+    assert len(counted) == TWO_OF_A_GUEST
     if end.startswith("pkill"):
         for node in ("native1", "native2"):
             running_lab.run(end, node=node, root=True)
@@ -532,7 +537,7 @@ def test_a_launch_runs_while_nothing_keeps_processors_awake_and_up_heals_that(ru
     log = "/var/log/slurm/processors.log"
     launch = "srun --quiet -p native -N 2 hostname"
     assert running_lab.run(f"{launch} | sort").split() == ["native1", "native2"]
-    if os.cpu_count() == 2 and "hypervisor" in Path("/proc/cpuinfo").read_text():
+    if TWO_OF_A_GUEST:
         assert re.search(r"^[\d-]+ [\d:]+ \d+ ns", running_lab.run(f"cat {log}", root=True))
     running_lab.run("pkill -KILL -x processors", root=True)
     assert "fault: login: processors is gone" in running_lab("status", check=False).stdout

@@ -97,6 +97,7 @@ CAUSES = {
         "evidence": {"waited": 0.5, "involuntary": 900.0},
     },
     "hypervisor takes time": {"steps": BUSY, "evidence": {"stolen": 0.3, "waited": 0.2}},
+    "host moves processors": {"steps": [*WITHIN, *MPI, *TCP], "evidence": {"apart": 0.6}},
     "governor": {"steps": [*BUSY, *STREAM], "facts": {"governor": "powersave"}},
     "page size": {"steps": STREAM, "facts": {"thp": "never"}},
     "compiler or its flags": {"steps": STREAM, "facts": {"compiler": "GCC 14.2.0 -O0"}},
