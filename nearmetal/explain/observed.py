@@ -20,7 +20,8 @@ from nearmetal.stats.plan import THRESHOLD
 
 #: States of a variable or layer, from the most to the least telling.
 WORSE, SUSPECT, BETTER, SAME, UNKNOWN = "worse", "suspect", "better", "same", "unknown"
-ORDER = (WORSE, SUSPECT, BETTER, SAME, UNKNOWN)
+HIDDEN = "hidden"  #: by a disturbance
+ORDER = (WORSE, SUSPECT, BETTER, SAME, UNKNOWN, HIDDEN)
 #: Verdicts that call for an explanation.
 EXPLAINED = ("regressed", "deviates", "disturbed")
 #: Prefix of an incomplete verdict on a case that ran and failed.
@@ -125,13 +126,19 @@ def _partition(
     evidence = _evidence(pairs, rules)
     for case, _ in pairs:
         evidence |= {cause.rule: cause.text for cause in case.disturbed}
+    disturbed = frozenset(cause.rule for case, _ in pairs for cause in case.disturbed)
+    layers = _layers(verdicts, cases, rules)
+    if WORSE in layers.values():
+        # Cases that it did not disturb got worse too: it is not why.
+        for name in filter(rules.hides, disturbed):
+            del evidence[name]
     return Observed(
         partition,
-        _layers(verdicts, rules),
+        layers,
         tuple(_named(one) for one in verdicts if calls(one)),
         _facts(pairs),
         evidence,
-        frozenset(cause.rule for case, _ in pairs for cause in case.disturbed),
+        disturbed & evidence.keys(),
         {
             **_nodes(verdicts, cases, before),
             **_environments(verdicts, rules),
@@ -141,6 +148,12 @@ def _partition(
         tuple(one.reason.removeprefix(FAILED) for one in verdicts if _has_failed(one))
         + tuple(one.reason for one in verdicts if one.name == "deviates"),
     )
+
+
+def _hidden(one: Verdict, cases: Mapping[Where, Case], rules: Rules) -> bool:
+    """Whether all that disturbed a variable hides what its layer does."""
+    causes = cases[one.where].disturbed if one.where in cases else ()
+    return one.name == "disturbed" and all(rules.hides(cause.rule) for cause in causes)
 
 
 def _named(one: Verdict) -> str:
@@ -167,13 +180,15 @@ def state(one: Verdict) -> str:
     return SAME if most < SUSPECTED else UNKNOWN
 
 
-def _layers(verdicts: Iterable[Verdict], rules: Rules) -> dict[str, str]:
+def _layers(
+    verdicts: Iterable[Verdict], cases: Mapping[Where, Case], rules: Rules
+) -> dict[str, str]:
     """The state of each layer that was measured: the most telling of its variables."""
     found: dict[str, str] = {}
     for one in verdicts:
+        own = HIDDEN if _hidden(one, cases, rules) else state(one)
         for layer in _layers_of(one, rules):
-            states = (state(one), found.get(layer, UNKNOWN))
-            found[layer] = min(states, key=ORDER.index)
+            found[layer] = min(own, found.get(layer, own), key=ORDER.index)
     return found
 
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from nearmetal.explain.observed import SAME, SUSPECT, WORSE, Observed
+from nearmetal.explain.observed import HIDDEN, SAME, SUSPECT, WORSE, Observed
 from nearmetal.explain.rules import Rule, Rules, covers
 from nearmetal.gate.verdict import Likely
 
@@ -110,11 +110,13 @@ def fits_alone(rule: Rule, seen: Observed) -> bool:
 
 
 def _is_same(layer: str, parts: set[str], seen: Observed) -> bool:
-    """Whether a layer was measured and did not get worse.
+    """Whether a layer was measured and did not get worse, or a disturbance hides what it does.
 
     Where it has the parts that got worse elsewhere, such as large messages, those count.
     """
     own = {name: state for name, state in seen.layers.items() if covers((layer,), name)}
+    if own and set(own.values()) == {HIDDEN}:
+        return True
     alike = [state for name, state in own.items() if name.partition("/")[2] in parts]
     if WORSE in own.values() or SUSPECT in own.values():
         return False

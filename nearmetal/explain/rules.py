@@ -35,6 +35,8 @@ class Quantity:
     says: str
     percent: bool = False
     link_classes: tuple[str, ...] = ()  #: where it counts; (): everywhere
+    #: whether a case that it disturbed says nothing of layers
+    hides: bool = False
 
     def counts(self, link_class: str) -> bool:
         """Whether it is evidence on partitions of a class of link."""
@@ -91,6 +93,10 @@ class Rules:
             if all(re.fullmatch(pattern, name) for pattern, name in named):
                 return one["layer"]
         return NONE
+
+    def hides(self, quantity: str) -> bool:
+        """Whether a case that the quantity disturbed says nothing of layers."""
+        return quantity in self.evidence and self.evidence[quantity].hides
 
     @property
     def names(self) -> set[str]:

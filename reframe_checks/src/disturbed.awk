@@ -203,9 +203,7 @@ END {
         elapsed = grown(host, "clock.uptime")
         stolen(host, elapsed)
         unexplained(host)
-        apart = grown(host, "count.apart_us")
-        # Of less than a second, one look of the daemon is a large part.
-        if (apart >= 0) say(host, "apart", apart / 1e6 / elapsed, "", elapsed < 1)
+        say_time(host, "apart", "count.apart_us", elapsed)
         say_time(host, "pressure", "count.pressure_us", elapsed)
         say_time(host, "memory_pressure", "count.memory_pressure_us", elapsed)
         say_time(host, "io_pressure", "count.io_pressure_us", elapsed)

@@ -467,7 +467,7 @@ def test_a_check_has_the_limits_of_its_partition_and_refuses_unknown_ones():
 
 
 def test_processors_that_the_host_moved_apart_are_recorded_and_judged_by_a_sites_limit(tmp_path):
-    for seconds, limit, status in ((2, "apart=0.1", 1), (2, "", 0), (0.5, "apart=0.1", 0)):
+    for seconds, limit, status in ((2, "apart=0.1", 1), (2, "", 0), (0.5, "apart=0.1", 1)):
         counters = [
             snapshot(start, **{"count.apart_us": us})
             for start, us in ((1, 400000), (1 + seconds, 700000))

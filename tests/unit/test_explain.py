@@ -313,6 +313,22 @@ def test_a_disturbance_is_explained_by_its_cause(explain, past, known):
 
 
 @pytest.mark.parametrize(
+    "steps, names",
+    [([], ["host moves processors"]), ([*TCP, *MPI], ["link or switch"])],
+)
+def test_moved_processors_are_no_cause_of_what_got_worse_beside_them(past, known, steps, names):
+    """The host moved them while MPI within a node was measured."""
+    data = session(100, repeats=10, steps=[*steps, *WITHIN])
+    for case in data["runs"][0]["testcases"]:
+        if "intranode" in case["display_name"]:
+            text = "the host had moved the processors apart in 99 % of the time on native1"
+            case["disturbed"] = [[number, False, ["apart", 0.99, text]] for number in range(1, 11)]
+    now = parsed(data)
+    seen = observed.observe(judge_session(now, known), before.before(now, known, ()), RULES)
+    assert [one.name for one in order.likely_causes(seen, RULES)] == names
+
+
+@pytest.mark.parametrize(
     "link_class, first", [("native", "other processes"), ("emulated", "link or switch")]
 )
 def test_a_switch_that_is_a_process_of_the_machine_is_no_other_process(
