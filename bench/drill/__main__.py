@@ -12,7 +12,6 @@ only a regression called ok is one.
 """
 
 import argparse
-import itertools
 import os
 import re
 import shutil
@@ -452,10 +451,8 @@ def prepare(
     before = list(results.sessions(PLACE / "results.db")) if (PLACE / "results.db").exists() else []
     known = baseline.Baseline(SYSTEM, PLACE / "baselines" / f"{SYSTEM}.yaml", {})
     notes: list[str] = []
-    of_selections = itertools.groupby(before, lambda one: {case.key for case in one.cases})
-    stored = [list(sessions) for _, sessions in of_selections]
-    for place, only in enumerate(selections):
-        sessions = stored[place] if place < len(stored) else []
+    for only in selections:
+        sessions = [one for one in before if measures(one, only)]
         while len(sessions) < count or (
             len(sessions) < count + SPARE and record.least_samples(sessions) < plan.LEAST_BASELINE
         ):
@@ -471,6 +468,18 @@ def prepare(
         say(f"baseline: {note}")
     most = max(drifts(known).values(), default=0.0)
     say(f"baseline: {known.variables} variables judged, drift {100 * most:.1f} % at most")
+
+
+def measures(session: results.Session, only: dict | None) -> bool:
+    """Whether a stored session is one of a selection."""
+    if only is None:
+        return True
+    checks = {one.check.partition(" ")[0] for one in session.cases}
+    return all(name.partition("%")[0] in checks for name in only["checks"]) and all(
+        only.get("partition", one.partition) == one.partition
+        and re.search(only.get("environs", ENVIRONMENTS), one.environ)
+        for one in session.cases
+    )
 
 
 def wait(until: float) -> None:

@@ -217,6 +217,21 @@ def test_a_disturbed_session_of_the_baseline_is_measured_once_more(tmp_path, mon
     assert len(lab.sessions) == 5
 
 
+@pytest.mark.parametrize(
+    "changed, kept",
+    [
+        ({}, True),
+        ({"partition": "emulated"}, False),
+        ({"environs": "^(openmpi|openmpi-sif|gnu)$"}, False),  # it has MPICH
+        ({"checks": ("tcp", "hpcc")}, False),
+    ],
+)
+def test_a_kept_session_is_of_the_selection_that_it_measured(changed, kept):
+    only = {"checks": ("tcp", "npb%benchmark=ep"), "partition": "native"}
+    only |= {"environs": "^(openmpi|mpich|gnu)$", **changed}
+    assert explain.drill.measures(results.parse_session(session(1), "here"), only) == kept
+
+
 @pytest.mark.parametrize("sessions", [1, 3, 4, 12])
 def test_a_baseline_of_any_number_of_sessions_has_enough_samples(sessions):
     repeats = explain.drill.baseline_repeats(sessions)
