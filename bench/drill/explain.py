@@ -47,8 +47,6 @@ SESSIONS, REPEATS = 4, 5
 QUICK = ("-S", "tcp.sizes=1024,65536", "-S", "spare_repeats=4")
 #: Seconds in which the host may be seen to move processors.
 WATCHED = 20
-#: The rule that the lab's count of moved processors supports.
-HOST_MOVES = "host moves processors"
 #: Answers, from the best.
 FIRST, THIRD, LATER, DONT_KNOW, WRONG, SILENT, MOVED, FAILED = ANSWERS = (
     *("right", "among three", "later", "don't know", "wrong", "not found", "not comparable"),
@@ -208,8 +206,8 @@ def quiet(number: int, unchanged: int, say: Callable[[str], None]) -> bool:
 
 
 def names_a_cause(report: GateReport) -> bool:
-    """Whether the explanation is more than "don't know", and than what the lab saw the host do."""
-    return any(one.name not in (UNKNOWN, HOST_MOVES) for one in report.causes)
+    """Whether the explanation is more than "don't know"."""
+    return any(one.name != UNKNOWN for one in report.causes)
 
 
 def explained_now(one: dict) -> GateReport:
@@ -269,7 +267,7 @@ def differs(report: GateReport) -> bool:
     than half of the variables. A guest of a busy host may get other cores for minutes."""
     names = Counter(one.name for one in report.verdicts)
     decided = names["ok"] + names["watched"]
-    return not names_a_cause(report) and names["inconclusive"] + names["disturbed"] > decided
+    return not names_a_cause(report) and names["inconclusive"] > decided
 
 
 def judged(one: dict, held: bool, report: GateReport, started: float, say) -> Outcome:

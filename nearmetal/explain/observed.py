@@ -153,7 +153,8 @@ def _partition(
 def _hidden(one: Verdict, cases: Mapping[Where, Case], rules: Rules) -> bool:
     """Whether all that disturbed a variable hides what its layer does."""
     causes = cases[one.where].disturbed if one.where in cases else ()
-    return one.name == "disturbed" and all(rules.hides(cause.rule) for cause in causes)
+    hides = bool(causes) and all(rules.hides(cause.rule) for cause in causes)
+    return one.name == "disturbed" and hides
 
 
 def _named(one: Verdict) -> str:
