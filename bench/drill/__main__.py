@@ -54,8 +54,8 @@ MOST_FRESH, LEAST_FRESH = 32, plan.CONFIRMATION_ANALYSES[0]
 #: large. The drill needs no rate of the memory, but a rate that its changes move.
 STREAM = ["-S", "stream.elements=20000000"]
 PARTITIONS = ("native", "emulated")
-#: Beside the limits of all systems: the host may move the processors apart for a tenth of a repeat.
-DISTURBED_ABOVE = {"apart": 0.1}
+#: Extras of every partition, beside those of the lab. A kind of drill sets what it needs.
+EXTRAS: dict = {}
 FOUND = ("regressed", "improved", "incomplete")
 #: Verdicts by which the gate says that it does not know.
 UNDECIDED = ("inconclusive", "not judged")
@@ -103,10 +103,7 @@ def write_system(environ: dict | None = None, site: dict | None = None) -> None:
         "partitions": [p for p in data["partitions"] if p["name"] in PARTITIONS],
     }
     for partition in data["partitions"]:
-        partition["extras"] |= {
-            "disturbed_above": DISTURBED_ABOVE,
-            **(site or {}).get(partition["name"], {}),
-        }
+        partition["extras"] |= EXTRAS | (site or {}).get(partition["name"], {})
     if environ:
         data["environments"] = [environ]
     files.write(PLACE / "systems" / f"{SYSTEM}.yaml", yaml.safe_dump(data))

@@ -6,6 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import yaml
 
 from bench.drill import explain
 from nearmetal import results
@@ -166,6 +167,48 @@ def test_an_unchanged_campaign_is_explained_by_a_named_cause_alone(names, explai
     monkeypatch.setattr(explain, "explained_now", lambda drill: report)
     said = []
     assert explain.quiet(0, 1, said.append) == explained and len(said) == 1 + len(names)
+
+
+@pytest.mark.parametrize(
+    "campaigns, explained",
+    [
+        ([[explain.HOST], []], False),
+        ([[explain.HOST], ["MTU"]], True),
+        ([[explain.HOST], [explain.HOST]], True),
+        ([["MTU", explain.HOST]], True),
+    ],
+)
+def test_an_unchanged_campaign_that_the_host_alone_disturbed_is_measured_once_more(
+    campaigns, explained, monkeypatch
+):
+    left = [SimpleNamespace(causes=named(*names)) for names in campaigns]
+    monkeypatch.setattr(explain, "explained_now", lambda drill: left.pop(0))
+    monkeypatch.setattr(explain.render, "likely_line", lambda cause: cause.name)
+    said = []
+    assert explain.quiet(0, 1, said.append) == explained and not left
+    again = [line for line in said if "once more" in line]
+    assert again == [f"  measured once more: {explain.HOST}"] * (len(campaigns) - 1)
+
+
+def test_the_cause_of_a_move_by_the_host_is_a_rule():
+    assert explain.HOST in {rule.name for rule in rules.load().rules}
+
+
+def test_only_the_drills_of_explain_limit_what_the_host_moves(tmp_path, monkeypatch):
+    monkeypatch.setattr(explain.drill, "PLACE", tmp_path)
+    monkeypatch.setattr(explain.drill, "EXTRAS", {})
+
+    def limits():
+        explain.drill.write_system()
+        [file] = (tmp_path / "systems").iterdir()
+        return [one["extras"].get("disturbed_above") for one in partitions(file)]
+
+    def partitions(file):
+        return yaml.safe_load(file.read_text())["partitions"]
+
+    assert set(map(str, limits())) == {"None"}
+    explain.choose(None)
+    assert all(one == explain.DISTURBED_ABOVE for one in limits())
 
 
 def test_a_cause_that_was_gone_at_the_end_shows_nothing(tmp_path, monkeypatch):
