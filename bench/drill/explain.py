@@ -204,11 +204,11 @@ def selections(drills: Sequence[dict]) -> list[dict]:
 def quiet(number: int, unchanged: int, say: Callable[[str], None]) -> bool:
     """Whether a campaign without a change is explained.
 
-    One that only the host disturbed is measured once more, as one with a cause is.
+    One that the host disturbed is measured once more, as one with a cause is.
     """
     say(f"unchanged {number + 1} of {unchanged}")
     report = explained_now({"name": "unchanged"})
-    if {one.name for one in report.causes} == {HOST}:
+    if moved_by_host(report):
         say(f"  measured once more: {render.likely_line(report.causes[0])}")
         report = explained_now({"name": "unchanged"})
     for one in report.causes:
@@ -250,7 +250,7 @@ def try_out(one: dict, held: bool, say: Callable[[str], None]) -> Outcome:
     try:
         drill.introduce(ready)
         report = explained_now(one)
-        if differs(report):
+        if differs(report) or moved_by_host(report):
             say(f"  measured once more: {render.headline(report)}")
             report = explained_now(one)
         if "lasts" in ready:
@@ -271,6 +271,11 @@ def try_out(one: dict, held: bool, say: Callable[[str], None]) -> Outcome:
         if ready.keys() & {"lab", "environ", "site"}:
             drill.heal()
     return judged(one, held, report, started, say)
+
+
+def moved_by_host(report: GateReport) -> bool:
+    """Whether the first cause is that the host moved the processors, which says: run it again."""
+    return bool(report.causes) and report.causes[0].name == HOST
 
 
 def differs(report: GateReport) -> bool:

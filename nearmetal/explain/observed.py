@@ -5,6 +5,7 @@ Pure functions of a gate's report, and of what the cases were like before (`Befo
 
 from __future__ import annotations
 
+import math
 import re
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
@@ -129,7 +130,7 @@ def _partition(
     disturbed = frozenset(cause.rule for case, _ in pairs for cause in case.disturbed)
     layers = _layers(verdicts, cases, rules)
     if WORSE in layers.values():
-        # Cases that it did not disturb got worse too: it is not why.
+        # So did what it did not disturb, or more than it can do: it is not why.
         for name in filter(rules.hides, disturbed):
             del evidence[name]
     return Observed(
@@ -151,10 +152,20 @@ def _partition(
 
 
 def _hidden(one: Verdict, cases: Mapping[Where, Case], rules: Rules) -> bool:
-    """Whether all that disturbed a variable hides what its layer does."""
+    """Whether what disturbed a variable hides what its layer does: it may be all that is wrong."""
     causes = cases[one.where].disturbed if one.where in cases else ()
-    hides = bool(causes) and all(rules.hides(cause.rule) for cause in causes)
-    return one.name == "disturbed" and hides
+    times = [rules.hides(cause.rule) for cause in causes]
+    return one.name == "disturbed" and bool(times) and all(times) and _times(one) <= max(times)
+
+
+def _times(one: Verdict) -> float:
+    """How many times worse than before a variable is at least; 1 if that is not known."""
+    if not one.interval:
+        return 1.0
+    least, most = sorted(one.interval)
+    if one.lower_is_better:
+        return max(1.0, 1 + least)
+    return max(1.0, 1 / (1 + most)) if most > -1 else math.inf
 
 
 def _named(one: Verdict) -> str:

@@ -9,8 +9,9 @@ from nearmetal.explain.rules import Rule, Rules, covers
 from nearmetal.gate.verdict import Likely
 
 #: Support of a rule by a changed fact or a failure's text, by a quantity that disturbed repeats,
-#: by one that moved, by each further one, by a sign, and by the pattern of layers alone.
-FACT, DISTURBED, MOVED, FURTHER, SIGN, LAYERS = 3.0, 3.0, 2.0, 0.5, 1.0, 1.5
+#: by one that moved, by each further one, by a sign, by the pattern of layers alone, and by a changed
+#: fact where nothing shows that a layer got worse, since a disturbance hides it.
+FACT, DISTURBED, MOVED, FURTHER, SIGN, LAYERS, UNSEEN = 3.0, 3.0, 2.0, 0.5, 1.0, 1.5, 1.5
 #: Factor of a score for each thing that speaks against the rule.
 AGAINST = 0.5
 #: Least score of a cause that is named. Below it the answer is "don't know".
@@ -81,8 +82,9 @@ def _support(rule: Rule, seen: Observed) -> float:
     moved = [name for name in rule.evidence if name in seen.evidence]
     worse = seen.of(WORSE)  # a fact or a suspected layer explains nothing where nothing got worse
     support = 0.0
-    if worse and _facts(rule, seen):
-        support += FACT
+    if _facts(rule, seen):
+        unseen = any(covers(rule.moves, layer) for layer in seen.of(HIDDEN))
+        support += FACT if worse else UNSEEN * unseen
     if moved:
         disturbed = any(name in seen.disturbed for name in moved)
         support += (DISTURBED if disturbed else MOVED) + FURTHER * (len(moved) - 1)

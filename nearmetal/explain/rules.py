@@ -35,8 +35,8 @@ class Quantity:
     says: str
     percent: bool = False
     link_classes: tuple[str, ...] = ()  #: where it counts; (): everywhere
-    #: whether a case that it disturbed says nothing of layers
-    hides: bool = False
+    #: times by which it makes a variable worse at most, if what it disturbed says nothing of layers
+    hides: float = 0.0
 
     def counts(self, link_class: str) -> bool:
         """Whether it is evidence on partitions of a class of link."""
@@ -94,9 +94,10 @@ class Rules:
                 return one["layer"]
         return NONE
 
-    def hides(self, quantity: str) -> bool:
-        """Whether a case that the quantity disturbed says nothing of layers."""
-        return quantity in self.evidence and self.evidence[quantity].hides
+    def hides(self, quantity: str) -> float:
+        """The times up to which a worse variable says nothing of layers if the quantity disturbed
+        it; 0 if it says as much as any."""
+        return self.evidence[quantity].hides if quantity in self.evidence else 0.0
 
     @property
     def names(self) -> set[str]:

@@ -133,6 +133,8 @@ DECIDED, UNDECIDED = {"inconclusive": 9, "ok": 38, "watched": 2}, {"inconclusive
         ([{"unknown": 2, **DECIDED}], explain.DONT_KNOW),
         ([{"unknown": 2, **UNDECIDED}, {"MTU": 2, **DECIDED}], explain.FIRST),
         ([{"unknown": 2, **UNDECIDED}] * 2, explain.MOVED),
+        ([{explain.HOST: 2, "ok": 9}, {"MTU": 2, **DECIDED}], explain.FIRST),
+        ([{explain.HOST: 2, "ok": 9}] * 2, explain.WRONG),
         ([{"disturbed": 49, "ok": 40}], explain.SILENT),  # no excuse: a cause may disturb all
     ],
 )
@@ -144,7 +146,9 @@ def test_a_campaign_on_another_machine_than_the_baselines_is_measured_once_more(
     def report(drill):
         names = left.pop(0)
         verdicts = [SimpleNamespace(name=name) for name in names for _ in range(names[name])]
-        causes = [one for name in ("MTU", "unknown") if name in names for one in named(name)]
+        causes = [
+            one for name in ("MTU", "unknown", explain.HOST) if name in names for one in named(name)
+        ]
         return SimpleNamespace(causes=causes, verdicts=verdicts)
 
     monkeypatch.setattr(explain.drill, "introduce", lambda drill: None)
@@ -175,10 +179,11 @@ def test_an_unchanged_campaign_is_explained_by_a_named_cause_alone(names, explai
         ([[explain.HOST], []], False),
         ([[explain.HOST], ["MTU"]], True),
         ([[explain.HOST], [explain.HOST]], True),
+        ([[explain.HOST, "MTU"], []], False),
         ([["MTU", explain.HOST]], True),
     ],
 )
-def test_an_unchanged_campaign_that_the_host_alone_disturbed_is_measured_once_more(
+def test_an_unchanged_campaign_that_the_host_disturbed_is_measured_once_more(
     campaigns, explained, monkeypatch
 ):
     left = [SimpleNamespace(causes=named(*names)) for names in campaigns]
