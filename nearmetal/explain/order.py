@@ -9,8 +9,8 @@ from nearmetal.explain.rules import Rule, Rules, covers
 from nearmetal.gate.verdict import Likely
 
 #: Support of a rule by a changed fact or a failure's text, by a quantity that disturbed repeats,
-#: by one that moved, by each further one, by a sign, by the pattern of layers alone, and by a changed
-#: fact where nothing shows that a layer got worse, since a disturbance hides it.
+#: by one that moved, by each further one, by a sign, by the pattern of layers alone, and by a
+#: changed fact where a disturbance hides whether its layer got worse.
 FACT, DISTURBED, MOVED, FURTHER, SIGN, LAYERS, UNSEEN = 3.0, 3.0, 2.0, 0.5, 1.0, 1.5, 1.5
 #: Factor of a score for each thing that speaks against the rule.
 AGAINST = 0.5
