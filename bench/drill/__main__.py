@@ -293,7 +293,7 @@ def main() -> int:
         "--explain",
         action="store_true",
         help="introduce the causes of causes.yaml instead, each --times times: does `nearmetal "
-        "explain` name the right one? (two hours with --times 1)",
+        "explain` name the right one? (two and a half hours with --times 1)",
     )
     parser.add_argument(
         "--times", type=int, default=2, help="with --explain (default: %(default)s)"
