@@ -154,8 +154,8 @@ def _partition(
 def _hidden(one: Verdict, cases: Mapping[Where, Case], rules: Rules) -> bool:
     """Whether what disturbed a variable hides what its layer does: it may be all that is wrong."""
     causes = cases[one.where].disturbed if one.where in cases else ()
-    times = [rules.hides(cause.rule) for cause in causes]
-    return one.name == "disturbed" and bool(times) and all(times) and _times(one) <= max(times)
+    most = min((rules.hides(cause.rule) for cause in causes), default=0.0)
+    return one.name == "disturbed" and _times(one) <= most
 
 
 def _times(one: Verdict) -> float:
