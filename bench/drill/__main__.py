@@ -461,7 +461,8 @@ def prepare(
         known, more = record.record(sessions, known, leave_out_noisy=True)
         notes += more
     baseline.save(known)
-    for note in notes:
+    # Each selection repeats the notes on the cases of those before it.
+    for note in dict.fromkeys(notes):
         say(f"baseline: {note}")
     most = max(drifts(known).values(), default=0.0)
     say(f"baseline: {known.variables} variables judged, drift {100 * most:.1f} % at most")

@@ -256,6 +256,24 @@ def test_a_disturbed_session_of_the_baseline_is_measured_once_more(tmp_path, mon
     assert len(lab.sessions) == 5
 
 
+def test_a_note_on_the_baseline_is_said_once(tmp_path, monkeypatch):
+    lab, said = Lab(tmp_path), []
+    for name, stand_in in (
+        *(("campaign", lab.campaign), ("wait", lambda until: None), ("say", said.append)),
+        *(("PLACE", tmp_path), ("SYSTEM", "lab")),
+    ):
+        monkeypatch.setattr(explain.drill, name, stand_in)
+    recorded = explain.drill.record.record
+
+    def noisy(*arguments, **options):
+        known, notes = recorded(*arguments, **options)
+        return known, [*notes, "tcp is too noisy"]
+
+    monkeypatch.setattr(explain.drill.record, "record", noisy)
+    explain.drill.prepare(4, 5, [None, None])
+    assert said.count("baseline: tcp is too noisy") == 1
+
+
 @pytest.mark.parametrize(
     "changed, kept",
     [
