@@ -94,15 +94,22 @@ SHOWS = {
 }
 
 
+def in_place_of_the_lab(monkeypatch, lab, wait=lambda until: None, say=lambda line: None):
+    """Drills run their campaigns in this stand-in."""
+    for name, stand_in in (
+        *(("campaign", lab.campaign), ("wait", wait), ("say", say)),
+        *(("PLACE", lab.where), ("SYSTEM", "lab")),
+    ):
+        monkeypatch.setattr(explain.drill, name, stand_in)
+
+
 def test_the_bench_from_baseline_to_summary(tmp_path, monkeypatch):
     lab, said = Lab(tmp_path), []
     monkeypatch.setenv("NEARMETAL_SYSTEMS_PATH", "")
     monkeypatch.setenv("RFM_REFERENCE_PREFIX", "")
-    for name in ("campaign", "introduce", "heal"):
+    in_place_of_the_lab(monkeypatch, lab, say=said.append)
+    for name in ("introduce", "heal"):
         monkeypatch.setattr(explain.drill, name, getattr(lab, name))
-    monkeypatch.setattr(explain.drill, "PLACE", tmp_path)
-    monkeypatch.setattr(explain.drill, "SYSTEM", "lab")
-    monkeypatch.setattr(explain.drill, "say", said.append)
     monkeypatch.setattr(explain.distance, "watched", "watched for {} s".format)
     assert explain.run(list(SHOWS), 2, 2, False, said.append) == 1
     text = "\n".join(said)
@@ -232,11 +239,7 @@ def test_a_cause_that_was_gone_at_the_end_shows_nothing(tmp_path, monkeypatch):
 
 def test_sessions_of_the_baseline_start_as_far_apart_as_wanted(tmp_path, monkeypatch):
     lab, until = Lab(tmp_path), []
-    for name, stand_in in (
-        *(("campaign", lab.campaign), ("wait", until.append), ("say", lambda line: None)),
-        *(("PLACE", tmp_path), ("SYSTEM", "lab")),
-    ):
-        monkeypatch.setattr(explain.drill, name, stand_in)
+    in_place_of_the_lab(monkeypatch, lab, wait=until.append)
     explain.drill.prepare(4, 5, [None], spread=600)
     starts = [one["session_info"]["time_start_unix"] for one in lab.sessions]
     assert until == [start + 600 for start in starts[:-1]]
@@ -245,11 +248,7 @@ def test_sessions_of_the_baseline_start_as_far_apart_as_wanted(tmp_path, monkeyp
 def test_a_disturbed_session_of_the_baseline_is_measured_once_more(tmp_path, monkeypatch):
     lab, said = Lab(tmp_path), []
     lab.disturbed = {1}
-    for name, stand_in in (
-        *(("campaign", lab.campaign), ("wait", lambda until: None), ("say", said.append)),
-        *(("PLACE", tmp_path), ("SYSTEM", "lab")),
-    ):
-        monkeypatch.setattr(explain.drill, name, stand_in)
+    in_place_of_the_lab(monkeypatch, lab, say=said.append)
     explain.drill.prepare(4, 5, [None])
     assert len(lab.sessions) == 5 and "too few samples" in " ".join(said)
     explain.drill.prepare(4, 5, [None])
@@ -258,11 +257,7 @@ def test_a_disturbed_session_of_the_baseline_is_measured_once_more(tmp_path, mon
 
 def test_a_note_on_the_baseline_is_said_once(tmp_path, monkeypatch):
     lab, said = Lab(tmp_path), []
-    for name, stand_in in (
-        *(("campaign", lab.campaign), ("wait", lambda until: None), ("say", said.append)),
-        *(("PLACE", tmp_path), ("SYSTEM", "lab")),
-    ):
-        monkeypatch.setattr(explain.drill, name, stand_in)
+    in_place_of_the_lab(monkeypatch, lab, say=said.append)
     recorded = explain.drill.record.record
 
     def noisy(*arguments, **options):
