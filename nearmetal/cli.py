@@ -16,7 +16,8 @@ from nearmetal.stats import plan
 EPILOG = """exit codes: 0 clean or done; 1 a regression or a deviation; 2 no verdict (a case, value,
 repeat, baseline or the newest session is missing, disturbed or inconclusive); 3 bad usage,
 unreadable input, or an unforeseen error.
-Ctrl-C ends with 130, and a closed output pipe with 141."""
+A signal ends with 128 and its number: Ctrl-C with 130, SIGTERM with 143, a closed output pipe with
+141."""
 
 #: What most commands make of several databases.
 ONE_HISTORY = "their sessions are one history, and copies of a session count once"
@@ -608,6 +609,7 @@ def main() -> int:
     # Sessions are millions of small objects in no circle, which the collector would visit
     # repeatedly.
     gc.disable()
+    unforeseen.end_by_signals()
     return unforeseen.guarded(lambda: run(arguments), "nearmetal")
 
 

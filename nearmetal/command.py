@@ -9,7 +9,9 @@ import contextlib
 import functools
 import io
 import shlex
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 
 class CommandError(ValueError):
@@ -26,14 +28,12 @@ class Command:
         """The value of an option by ReFrame's name, such as `names` of -n; None: not given."""
         return getattr(self.options, name, None)
 
-    def words(self, leave_out=()) -> list[str]:
-        """The options as words for another command line, without those named in `leave_out`."""
-        found = []
+    def actions(self) -> Iterator[tuple[argparse.Action, Any]]:
+        """Each given option of ReFrame's parser, and its value."""
         for action in _parser()._actions:
             value = self.given(action.dest)
-            if value is not None and action.dest not in leave_out:
-                found += _words(action, value)
-        return found
+            if value is not None:
+                yield action, value
 
 
 def parse(line: str) -> Command:
@@ -48,8 +48,8 @@ def parse(line: str) -> Command:
         raise CommandError(str(error)) from None
 
 
-def _words(action: argparse.Action, value) -> list[str]:
-    """Words that the parser reads as this value of an option."""
+def words_of(action: argparse.Action, value) -> list[str]:
+    """Words for another command line that the parser reads as this value of an option."""
     flag = max(action.option_strings, key=len)
     if isinstance(action, argparse._CountAction):
         return [flag] * value

@@ -1,6 +1,7 @@
 """The end of a command after an unforeseen error: never with a verdict's exit code."""
 
 import os
+import signal
 import sys
 import traceback
 
@@ -8,11 +9,30 @@ import traceback
 UNFORESEEN = 3
 #: Least Python of the commands that judge and report, for their packages.
 JUDGES = (3, 11)
-#: What a shell reports of a process that SIGINT or SIGPIPE ended.
-INTERRUPTED, NOBODY_READS = 128 + 2, 128 + 13
+#: What a shell reports of a process that SIGPIPE ended.
+NOBODY_READS = 128 + signal.SIGPIPE
 #: The option that adds the traceback to the one line.
 OPTION = "--debug"
 HELP = "with an unforeseen error, print the traceback as well"
+
+
+class Ended(KeyboardInterrupt):
+    """A signal asks the command to end. What cleans up after Ctrl-C does so here, too."""
+
+    def __init__(self, number: int):
+        super().__init__(signal.Signals(number).name)
+        self.number = number
+
+
+def end_by_signals() -> None:
+    """Make SIGTERM and SIGHUP end this process as Ctrl-C does. `nohup` still ignores SIGHUP."""
+
+    def end(number, frame):
+        raise Ended(number)
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, end)
 
 
 def guarded(run, name: str, code: int = UNFORESEEN) -> int:
@@ -26,9 +46,9 @@ def guarded(run, name: str, code: int = UNFORESEEN) -> int:
         # Here, as Python would end with another code if its own flush failed.
         sys.stdout.flush()
         return status
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as error:
         print(f"{name}: interrupted", file=sys.stderr)
-        return INTERRUPTED
+        return 128 + getattr(error, "number", signal.SIGINT)
     except BrokenPipeError:
         _stop_writing()
         return NOBODY_READS

@@ -127,6 +127,11 @@ def reframe() -> list[str]:
     ]
 
 
+def checks() -> Path:
+    """The checks of this checkout, or of the patched one."""
+    return (PATCHED if PATCHED.is_dir() else CHECKOUT) / "reframe_checks"
+
+
 def campaign(
     repeats: int = REPEATS, only: dict | None = None, settings: Sequence[str] = ()
 ) -> results.Session:
@@ -142,9 +147,8 @@ def campaign(
     selection = ["--system", place, "-p", environs, *names, "-S", f"repeats={repeats}", *STREAM]
     selection += settings
     started = time.time()
-    checks = (PATCHED if PATCHED.is_dir() else CHECKOUT) / "reframe_checks"
     done = subprocess.run(
-        [*reframe(), "-c", str(checks), "-r", *selection],
+        [*reframe(), "-c", str(checks()), "-r", *selection],
         text=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -166,7 +170,7 @@ def judged(session: results.Session, most: int) -> GateReport:
         judge,
         {},
         database,
-        reframe(),
+        [*reframe(), "-c", str(checks())],
         confirm.Bounds(most),
         lambda line: say(f"  {line}"),
         "changed",

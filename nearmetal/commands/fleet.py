@@ -24,12 +24,12 @@ def run(arguments) -> int:
     """1 if a node, switch or link is slower than the others or failed, or if slots beside traffic
     were not done; else 2 if a second sweep cannot judge what the first one shows; 0 otherwise."""
     refuse_same((arguments.json, arguments.openmetrics, arguments.nhc))
+    if arguments.confirm:
+        _write_unknown(arguments, "`nearmetal fleet --confirm` has not ended")
     try:
         session, found = _found(arguments)
-    except Exception as error:  # files of yesterday would say what is not known today
-        none, why = Session("", "", arguments.system or "", ()), str(error) or repr(error)
-        write(arguments.json, lambda: render.document(none, [], why))
-        write(arguments.openmetrics, lambda: render.openmetrics(none, []))
+    except Exception as error:
+        _write_unknown(arguments, str(error) or repr(error))
         raise
     try:
         for one in found:
@@ -43,6 +43,13 @@ def run(arguments) -> int:
     if any(one.found or one.undone for one in found):
         return 1
     return 2 if any(one.unknown for one in found) else 0
+
+
+def _write_unknown(arguments, why: str) -> None:
+    """Files that say why nothing is known. Those of yesterday would say what may be wrong today."""
+    none = Session("", "", arguments.system or "", ())
+    write(arguments.json, lambda: render.document(none, [], why))
+    write(arguments.openmetrics, lambda: render.openmetrics(none, []))
 
 
 def _found(arguments) -> tuple[Session, list[Swept]]:

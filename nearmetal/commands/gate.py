@@ -74,15 +74,22 @@ def _of_system(arguments, reports: list[GateReport]) -> int:
     return report.exit_code
 
 
-def _write(arguments, reports: list[GateReport], code: int = 0) -> None:
+def _write(arguments, reports: list[GateReport], code: int) -> None:
     """The reports in the requested formats.
 
-    :arg code: the exit code, for several reports.
+    :arg code: the exit code of the command.
     """
+    # The command's code says more than the verdict: an error may have ended the command.
+    reports = [replace(one, ended=code) for one in reports] if len(reports) == 1 else reports
     write(arguments.json, lambda: _document(reports, code))
     write(arguments.junit, lambda: render.junit(reports))
     write(arguments.markdown, lambda: "\n".join(map(render.markdown, reports)))
     write(arguments.openmetrics, lambda: render.openmetrics(reports, judging.numbers_of))
+
+
+def _write_unconfirmed(arguments, report: GateReport) -> None:
+    """The report on the way. These files stay if the command is killed before its end."""
+    _write(arguments, [report], report.exit_code)
 
 
 def _document(reports: list[GateReport], code: int) -> str:
@@ -121,7 +128,7 @@ def _confirmed(arguments, report: GateReport, known: baseline.Baseline) -> GateR
     def say(line: str) -> None:
         print(line, flush=True)
 
-    _write(arguments, [report])
+    _write_unconfirmed(arguments, report)
     began = time.monotonic()
     judge, fresh = (
         judging.by_baseline(session, known, database),
@@ -136,7 +143,7 @@ def _confirmed(arguments, report: GateReport, known: baseline.Baseline) -> GateR
         confirm.Bounds(arguments.most, arguments.rounds, arguments.within),
         say,
         arguments.confirm,
-        lambda so_far: _write(arguments, [expected.held(so_far)]),
+        lambda so_far: _write_unconfirmed(arguments, expected.held(so_far)),
     )
     left = arguments.within and arguments.within - (time.monotonic() - began)
     elsewhere.measure(again, database, reframe, _nodes(session.system), say, left)

@@ -212,6 +212,7 @@ def _document(report: GateReport, evidence: list[dict]) -> dict:
         "format": FORMAT,
         "verdict": report.verdict,
         "exit_code": report.exit_code,
+        "confirmed": report.confirmed,
         "notes": list(report.notes),
         "session": {
             "uuid": report.session.uuid,
@@ -287,6 +288,9 @@ def _suite(report: GateReport) -> ElementTree.Element:
         errors=str(outcomes.count("error")),
         skipped=str(outcomes.count("skipped")),
     )
+    properties = ElementTree.SubElement(suite, "properties")
+    for name, value in (("exit_code", report.exit_code), ("confirmed", _yes(report.confirmed))):
+        ElementTree.SubElement(properties, "property", name=name, value=str(value))
     for one in report.verdicts:
         case = ElementTree.SubElement(
             suite,
@@ -299,6 +303,10 @@ def _suite(report: GateReport) -> ElementTree.Element:
             message = f"{one.name}: " + (one.reason or ", ".join(filter(None, row(one)[5:])))
             ElementTree.SubElement(case, kind, message=message)
     return suite
+
+
+def _yes(is_true: bool) -> str:
+    return "yes" if is_true else "no"
 
 
 def escaped(text) -> str:
@@ -329,6 +337,7 @@ def _markdown(report: GateReport, disturbances: Sequence[str]) -> str:
         f"### Nearmetal: {headline(report)}",
         "",
         escaped(subject(report)),
+        f"Exit code {report.exit_code}; confirmed by fresh repeats: {_yes(report.confirmed)}.",
         "",
         *(f"- {escaped(line)}" for line in disturbances),
         "",
@@ -394,6 +403,14 @@ class _Gauges:
         self.session = self._gauge(
             "nearmetal_session_info", "1 for the judged session.", ("system", "uuid", "verdict")
         )
+        self.code = self._gauge(
+            "nearmetal_exit_code",
+            "Exit code of the command, or of its verdict so far.",
+            ("system",),
+        )
+        self.confirmed = self._gauge(
+            "nearmetal_confirmed", "1 if --confirm has ended, 0 if not.", ("system",)
+        )
         self.start = self._gauge(
             "nearmetal_session_start_seconds", "Start of the session.", ("system",)
         )
@@ -409,6 +426,8 @@ def _add(report: GateReport, near: nearness.Nearness | None, gauges: _Gauges) ->
     if near is not None:
         _nearness(gauges, session.system, near)
     gauges.session.labels(session.system, session.uuid, report.verdict).set(1)
+    gauges.code.labels(session.system).set(report.exit_code)
+    gauges.confirmed.labels(session.system).set(report.confirmed)
     if session.uuid:
         gauges.start.labels(session.system).set(session.time)
     for one in report.verdicts:

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from nearmetal import again, naming
@@ -24,7 +24,7 @@ from nearmetal.command import CommandError, parse
 from nearmetal.compare import gist
 from nearmetal.errors import NearmetalError
 from nearmetal.facts import nodes_in
-from nearmetal.gate.selection import CHOOSING
+from nearmetal.gate import orphans, trusted
 from nearmetal.gate.verdict import Where
 from nearmetal.results import CONFIRMS, ELSEWHERE, Case, Database, Session, confirmations
 
@@ -43,14 +43,35 @@ class ConfirmError(NearmetalError):
 
 
 def reframe_of(session: Session, database: Path | Database) -> list[str]:
-    """The command that starts ReFrame where the session ran: here, or in this host's lab."""
+    """The command that starts ReFrame where the session ran: here, or in this host's lab.
+
+    In the lab, ReFrame runs as the lab's user, to whom the results belong. Python gets `-P`, which
+    keeps modules of the working directory out.
+
+    :raises ConfirmError: the database is of another user.
+    """
     if not ran_in_lab(session):
+        _refuse_of_another_user(session, database)
         return ["reframe"]
     settings = {name: os.environ[name] for name in PASSED if name in os.environ}
     settings |= _beside(session, database)
-    where = [f"--chdir={session.directory}"] if session.directory else []
     words = [f"{name}={value}" for name, value in settings.items()]
-    return [sys.executable, "-m", "nearmetal.lab", "exec", "env", *where, *words, "reframe"]
+    return [sys.executable, "-P", "-m", "nearmetal.lab", "exec", "env", *words, "reframe"]
+
+
+def _refuse_of_another_user(session: Session, database: Path | Database) -> None:
+    """Raise ConfirmError if somebody else could choose what ReFrame would run."""
+    file = Database.of(database).file_of(session).path
+    try:
+        owner = file.stat().st_uid
+    except OSError:  # the reader of the database names it
+        return
+    if owner != os.geteuid():
+        raise ConfirmError(
+            f"{file} belongs to {orphans.user(owner)}, and a database says what ReFrame runs. "
+            f"Fix: let {orphans.user(owner)} run this command, or say with --reframe which "
+            "command starts ReFrame, as which user"
+        )
 
 
 def _beside(session: Session, database: Path | Database) -> dict[str, str]:
@@ -124,7 +145,8 @@ def _measured(
     elsewhere: bool,
 ) -> dict[Where, Case | str]:
     before = len(confirmations(database, session, elsewhere))
-    words = arguments(session, wanted, ELSEWHERE if elsewhere else "")
+    words = arguments(session, wanted, ELSEWHERE if elsewhere else "", reframe)
+    _refuse_beside_another(session)
     code, output = _start(session, [*reframe, *words], seconds, _beside(session, database))
     database.refresh()
     after = confirmations(database, session, elsewhere)[before:]
@@ -142,6 +164,16 @@ def _measured(
     }
 
 
+def _refuse_beside_another(session: Session) -> None:
+    """Raise ConfirmError if a ReFrame already measures the session's cases again."""
+    for one in orphans.of_session(session.uuid):
+        raise ConfirmError(
+            f"ReFrame (process {one.process} of {one.owner}) measures cases of session "
+            f"{session.uuid} already: another command started it, or one that was killed. Fix: "
+            f"wait for its end, or end it and its jobs by `kill -INT {one.process}`"
+        )
+
+
 def _why_not(case: Case) -> str:
     """Why a fresh measurement of a case does not count."""
     if case.measured:
@@ -152,19 +184,22 @@ def _why_not(case: Case) -> str:
 def _start(
     session: Session, command: list[str], seconds: float | None, settings: dict[str, str]
 ) -> tuple[int, str]:
-    """Exit code and output of ReFrame. Raises ConfirmError if it cannot be started."""
-    known = session.directory and Path(session.directory).is_dir()
+    """Exit code and output of ReFrame. Raises ConfirmError if it cannot be started.
+
+    ReFrame stays in the foreground of a terminal, where `sudo` can ask for a password and Ctrl-C
+    reaches both. Otherwise it is a group of its own, which is interrupted as a whole.
+    """
+    own_group = seconds is not None or not _has_terminal()
     try:
         process = subprocess.Popen(
             command,
-            cwd=session.directory if known else None,
             env={**os.environ, **settings},
             text=True,
             errors="replace",
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            start_new_session=seconds is not None,
+            start_new_session=own_group,
         )
     except OSError as error:
         raise ConfirmError(
@@ -178,42 +213,63 @@ def _start(
                 output, _ = process.communicate(timeout=patience)
                 return process.returncode, output
             except subprocess.TimeoutExpired:
-                os.killpg(process.pid, number)  # ReFrame cancels its jobs
-            except BaseException:
-                _end(process, seconds is not None)
+                _signal(process, number)  # ReFrame cancels its jobs
+            except BaseException as error:
+                _end(process, own_group or type(error) is not KeyboardInterrupt)
                 raise
         output, _ = process.communicate()
     return process.returncode, output
 
 
-def _end(process: subprocess.Popen, has_own_session: bool) -> None:
-    """End ReFrame after Ctrl-C. The terminal does not send it to a session of its own."""
-    if has_own_session:
-        os.killpg(process.pid, signal.SIGINT)
+def _has_terminal() -> bool:
+    """Whether a terminal sends Ctrl-C to all processes of its foreground."""
     try:
-        process.communicate(timeout=PATIENCE)
-    except subprocess.TimeoutExpired:
-        process.kill()
+        os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True
 
 
-def arguments(session: Session, wanted: Mapping[Where, Again], suffix: str = "") -> list[str]:
-    """ReFrame's arguments for fresh repeats of some cases: those of the session's command, with the
-    selection replaced. Either all of the cases have a node that `--distribute` chose, or none.
-    Either all are of checks of others, or none. Those repeat by `--reruns`, on any nodes."""
+def _signal(process: subprocess.Popen, number: int) -> None:
+    """Send a signal to ReFrame, and to its group if it has one of its own."""
+    if process.poll() is not None:
+        return
+    if os.getpgid(process.pid) == process.pid:
+        os.killpg(process.pid, number)
+    else:
+        process.send_signal(number)
+
+
+def _end(process: subprocess.Popen, interrupt: bool) -> None:
+    """Let ReFrame cancel its jobs and end.
+
+    :arg interrupt: whether no terminal has interrupted it.
+    """
+    if interrupt:
+        _signal(process, signal.SIGINT)
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            process.communicate(timeout=PATIENCE)
+            return
+        except subprocess.TimeoutExpired:
+            _signal(process, number)
+
+
+def arguments(
+    session: Session, wanted: Mapping[Where, Again], suffix: str = "", reframe: Sequence[str] = ()
+) -> list[str]:
+    """ReFrame's arguments for fresh repeats of some cases: the harmless options of the session's
+    command, with the selection replaced. Either all of the cases have a node that `--distribute`
+    chose, or none. Either all are of checks of others, or none. Those repeat by `--reruns`, on any
+    nodes.
+
+    :arg reframe: the command that starts ReFrame, which may give refused options by itself.
+    :raises ConfirmError: the command has an option that a database may not choose.
+    """
     cases = {case.where: case for case in session.cases if case.where in wanted}
-    try:
-        command = parse(session.command)
-    except CommandError as error:
-        raise ConfirmError(
-            f"the command of session {session.uuid} cannot be read ({error}), so its options "
-            f"cannot be used again: {session.command}"
-        ) from None
-    words = [
-        word
-        for word in command.words(leave_out=CHOOSING)
-        if not re.match(r"--setvar=(.+\.)?repeats=", word)
-    ]
+    words = _words_of(session, reframe)
     nodes = list(dict.fromkeys(case.node for case in cases.values() if case.node))
+    _refuse_odd_nodes([*nodes, *_nodes_of_all(wanted)])
     if nodes:
         words = [word for word in words if not _chooses_nodes(word)]
         words += ["--distribute=all", "-J", f"nodelist={','.join(nodes)}"]
@@ -226,13 +282,50 @@ def arguments(session: Session, wanted: Mapping[Where, Again], suffix: str = "")
         for where, case in cases.items()
     }
     return [
+        "--run",
         *words,
-        *("--system", f"{session.system}{only}"),
+        f"--system={session.system}{only}",
         *_each("-p", (case.environ for case in cases.values())),
         *_each("-n", (name.replace(" ", "") for name in plain.values())),
         *(_reruns(wanted) if foreign else ("-S", f"again={again.write(keys)}")),
         *("--session-extras", f"{CONFIRMS}={session.uuid}{suffix}"),
     ]
+
+
+def _words_of(session: Session, reframe: Sequence[str]) -> list[str]:
+    """The harmless options of the session's command. Raises ConfirmError."""
+    try:
+        command = parse(session.command)
+    except CommandError as error:
+        raise ConfirmError(
+            f"the command of session {session.uuid} cannot be read ({error}), so its options "
+            f"cannot be used again: {session.command}"
+        ) from None
+    rebuilt = trusted.rebuild(command, session.directory, reframe)
+    if rebuilt.refused:
+        raise ConfirmError(
+            f"the database says that session {session.uuid} ran with "
+            f"{shlex.join(rebuilt.refused)}, and --confirm takes no such option from a database. "
+            f"Fix: if you trust it, add {trusted.how_to_give(rebuilt.refused)}"
+        )
+    return list(rebuilt.words)
+
+
+def _nodes_of_all(wanted: Mapping[Where, Again]) -> Iterable[str]:
+    """All nodes that cases want or avoid."""
+    for one in wanted.values():
+        yield from one.nodes
+        yield from one.without
+
+
+def _refuse_odd_nodes(nodes: Iterable[str]) -> None:
+    """Raise ConfirmError for what is no node's name: it would be an option of the job's script."""
+    for node in nodes:
+        if not trusted.NODE.fullmatch(node):
+            raise ConfirmError(
+                f"the database names a node {node!r}, which is no name of a node. Fix: delete the "
+                "session"
+            )
 
 
 def _reruns(wanted: Mapping[Where, Again]) -> list[str]:

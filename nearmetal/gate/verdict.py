@@ -130,6 +130,7 @@ class GateReport:
     notes: tuple[str, ...] = ()
     confirmed: bool = False  #: whether `--confirm` has done what it could
     causes: tuple[Likely, ...] = ()  #: of what got worse, likeliest first on each partition
+    ended: int | None = None  #: exit code of the command; None: the verdict's
 
     @property
     def verdict(self) -> str:
@@ -149,4 +150,6 @@ class GateReport:
 
     @property
     def exit_code(self) -> int:
+        if self.ended is not None:
+            return self.ended
         return {"clean": 0, "regressed": 1, "deviates": 1, "incomplete": 2}[self.verdict]

@@ -212,8 +212,10 @@ def main() -> int:
         return 1
     if os.geteuid() != 0:
         # Only namespaces and mounts need root. -B: root writes no byte code into the checkout.
+        # -P: root imports nothing from the working directory.
         keep = "--preserve-env=NEARMETAL_CACHE,NEARMETAL_MIRROR"
-        os.execvp("sudo", ["sudo", keep, sys.executable, "-B", *sys.argv])
+        python = [sys.executable, "-B", "-P", "-m", "nearmetal.lab"]
+        os.execvp("sudo", ["sudo", keep, *python, *sys.argv[1:]])
     os.umask(0o022)
 
     def say(text):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 
@@ -54,7 +55,7 @@ def test_a_sabotage_of_a_check_of_others_is_found_and_confirmed_by_reruns(site, 
     assert done.returncode == 0, done.stdout
     recorded = site(*nearmetal("baseline", "record", "--leave-out-noisy"))
     assert recorded.returncode == 0, recorded.stderr
-    again = " ".join(f"'{word}'" for word in REFRAME)
+    again = shlex.join([*map(str, REFRAME), "-c", str(CHECKS)])
     gate = nearmetal("gate", "--confirm", "--reframe", again, "--json", tmp_path / "gate.json")
     site(*reframe("-n", "loops", "--reruns=6"), SLOWER="6")
     well = site(*gate)

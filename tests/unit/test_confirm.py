@@ -15,6 +15,7 @@ from nearmetal.gate.confirm import Bounds
 from nearmetal.gate.session import judge_session
 from nearmetal.lab.namespaces import wait_until
 from tests.support.campaigns import campaign, disturbed
+from tests.support.paths import CHECKOUT
 from tests.support.recorded import store
 from tests.support.said import lacking
 
@@ -288,7 +289,7 @@ def test_reframe_is_called_with_the_sessions_own_options_but_for_its_selection()
     text = found["vars"].pop().removeprefix("again=")
     assert again.read(text) == {(*CASE, ""): wanted[CASE]}
     assert found == {
-        "checkpath": ["reframe_checks"],
+        "checkpath": [str(CHECKOUT / "reframe_checks")],
         "run": True,
         "vars": ["pingpong.suite=imb"],
         "system": "lab:emulated",
@@ -322,7 +323,7 @@ def test_a_case_is_measured_again_on_its_node_whatever_its_session_ran(options):
         ("pingpong %placement=internode", "emulated", "mpich", "n7"): Again(7)
     }
     assert found == {
-        "checkpath": ["reframe_checks"],
+        "checkpath": [str(CHECKOUT / "reframe_checks")],
         "run": True,
         "verbose": 2,
         "system": "lab:emulated",

@@ -275,10 +275,14 @@ def test_too_few_samples_name_the_option_that_gives_more(run, tmp_path):
     assert code == 2 and "--reruns=19" in err and "-S repeats" not in err
 
 
+#: What `--reframe` says of a suite that is not in this checkout.
+OWN_CHECKS = ["reframe", "-c", "checks.py"]
+
+
 def test_foreign_cases_are_measured_again_by_reruns():
     session = parsed(campaign(1))
     wanted = {case.where: Again(7) for case in session.cases}
-    words = rerun.arguments(session, wanted)
+    words = rerun.arguments(session, wanted, reframe=OWN_CHECKS)
     assert "--reruns=6" in words and not any(word.startswith("again=") for word in words)
     assert words[words.index("-n") + 1] == "^stream_like$"
     assert f"{results.CONFIRMS}={session.uuid}" in words
@@ -287,7 +291,8 @@ def test_foreign_cases_are_measured_again_by_reruns():
 
 def test_foreign_cases_of_one_repeat_need_no_reruns():
     session = parsed(campaign(1))
-    words = rerun.arguments(session, {case.where: Again(1) for case in session.cases})
+    wanted = {case.where: Again(1) for case in session.cases}
+    words = rerun.arguments(session, wanted, reframe=OWN_CHECKS)
     assert not any(word.startswith("--reruns") for word in words)
 
 

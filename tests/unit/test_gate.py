@@ -706,11 +706,11 @@ def test_a_session_of_the_lab_is_confirmed_in_the_lab_without_being_told(monkeyp
     database = tmp_path / "results.db"
     assert rerun.reframe_of(ran_on("login"), database) == [
         sys.executable,
+        "-P",
         "-m",
         "nearmetal.lab",
         "exec",
         "env",
-        "--chdir=/srv/checkout",
         "RFM_PREFIX=/srv/prefix",
         f"RFM_SQLITE_DB_FILE={database}",
         f"RFM_REPORT_FILE={tmp_path}/reports/run-report-{{sessionid}}.json",

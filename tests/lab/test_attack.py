@@ -1,0 +1,90 @@
+"""The lab's user attacks root, who reads its results: by what a session names, and by files."""
+
+import os
+import subprocess
+
+import pytest
+
+from nearmetal import files
+from tests.support.campaigns import campaign
+from tests.support.paths import CHECKOUT
+from tests.support.recorded import store
+from tests.support.sweeps import links_of, session
+
+#: Names that Python or ReFrame could load from a working directory.
+PLANTED = (
+    *("nearmetal/__init__.py", "nearmetal/lab/__init__.py", "nearmetal/lab/__main__.py"),
+    *("sitecustomize.py", "usercustomize.py", "settings.py", "evil_settings.py", "evil_check.py"),
+    *("reframe.py", "reframe/__init__.py", "json.py", "argparse.py"),
+)
+SLOWER = ("", "emulated", "mpich", "startup_latency")
+#: Command lines of a session: one that names the attacker's files, and one that looks well.
+EVIL = "reframe -C {place}/evil_settings.py -c {place}/evil_check.py -r --system lab"
+PLAIN = "reframe -c reframe_checks -r --system lab"
+
+
+@pytest.fixture
+def attacked(lab, prefix, tmp_path):
+    """The attacker's directory, and the file that only root could make there."""
+    mark = tmp_path / "root was here"
+    code = f"open({str(mark)!r}, 'w').close()"
+    for name in PLANTED:
+        lab.run(f'mkdir -p {prefix}/{name.rpartition("/")[0]} && echo "{code}" > {prefix}/{name}')
+    lab.run(f"printf '#!/bin/sh\\ntouch \"{mark}\"\\n' > {prefix}/reframe.sh")
+    lab.run(f"chmod 755 {prefix}/reframe.sh && ln -s {prefix}/reframe.sh {prefix}/bash")
+    return prefix, mark
+
+
+def with_info(data: dict, **info) -> dict:
+    data["session_info"] |= info
+    return data
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="attacks root: run it as root")
+@pytest.mark.parametrize("line", [EVIL, PLAIN], ids=["evil options", "evil directory"])
+@pytest.mark.parametrize("host", ["login", "login17"])
+def test_no_command_of_root_runs_what_the_labs_user_planted(lab, attacked, tmp_path, line, host):
+    place, mark = attacked
+    info = {"hostname": host, "workdir": str(place), "cmdline": line.format(place=place)}
+    healthy = [with_info(campaign(number), **info) for number in range(12)]
+    slow = with_info(campaign(117, steps=[(SLOWER, 1.3)]), **info)
+    links = links_of({(0, 1): (60, 3, 3)})
+    swept = with_info(session(links, 118), **info)
+    own = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(tmp_path),
+        "RFM_PREFIX": str(place),
+        "RFM_REFERENCE_PREFIX": str(place / "baselines"),
+    }
+
+    def run(*words) -> None:
+        for directory in (CHECKOUT, place):
+            done = subprocess.run(
+                [CHECKOUT / ".venv" / "bin" / "nearmetal", *words],
+                cwd=directory,
+                env=own,
+                stdin=subprocess.DEVNULL,
+                text=True,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                timeout=120,
+            )
+            assert done.returncode in (0, 1, 2, 3), done.stdout
+            assert "unforeseen" not in done.stdout, done.stdout
+            assert not mark.exists(), done.stdout
+
+    def stored(*sessions) -> None:
+        files.copy(store(tmp_path / f"{len(sessions)}.db", *sessions), place / "results.db")
+
+    stored(*healthy)
+    run("baseline", "record")
+    stored(*healthy, slow)
+    for words in (["gate", "--confirm"], ["gate", "--confirm=all"]):
+        run(*words, "--within", "5s", "--json", str(place / "gate.json"))
+    for name in ("report", "explain", "duet", "compare", "history", "export", "baseline"):
+        outputs = {"export": ["--csv", str(place / "x.csv")], "baseline": ["check"]}
+        run(name, *outputs.get(name, []))
+    run("doctor", "lab", "--no-jobs", "--directory", str(place / "doctor"))
+    run("init", "planted", "--no-jobs", "--directory", str(place / "systems"))
+    stored(*healthy, slow, swept)
+    run("fleet", "--confirm", "--within", "5s")
