@@ -5,6 +5,7 @@ SIGKILL ends the command before it can end its ReFrame, which goes on and stores
 
 from __future__ import annotations
 
+import os
 import pwd
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -32,6 +33,8 @@ def of_session(uuid: str) -> Iterator[Orphan]:
             words = (place / "cmdline").read_bytes().decode(errors="replace").split("\0")
             owner = place.stat().st_uid
         except OSError:  # it has ended
+            continue
+        if os.geteuid() not in (0, owner):  # a stranger could call any process so
             continue
         # An interpreter's first word is its own name. Shells and wrappers have other names.
         names = [Path(word).name for word in words[:3]]
