@@ -25,10 +25,16 @@ def unknown(name: str | None, known: Iterable[str], are: str = "known are") -> s
 
 
 def unknown_value(what: str, value, known: Iterable) -> str:
-    """Sentence on an unknown value: `the key 'b' is unknown; did you mean a? Known: a, c`."""
+    """Sentence on an unknown value: `the key 'b' is unknown; did you mean a? Known: a, c`.
+
+    Of many known values, it has the ones most similar to the unknown one.
+    """
     guess = did_you_mean(value, known)
     ending = f"; {guess}" if guess else "."
-    return f"{what} {value!r} is unknown{ending} Known: {', '.join(map(str, known))}"
+    names = [str(one) for one in known]
+    if len(names) > MOST:
+        names.sort(key=lambda name: _likeness(name, value), reverse=True)
+    return f"{what} {value!r} is unknown{ending} Known: {some(names, MOST)}"
 
 
 def did_you_mean(name, known: Iterable) -> str:
@@ -39,10 +45,10 @@ def did_you_mean(name, known: Iterable) -> str:
 
 def nearest(name, known: Iterable, cutoff: float = 0.6) -> list[str]:
     """The known names most similar to this one, whatever their case; [] if none is similar."""
-
-    def likeness(one) -> float:
-        return difflib.SequenceMatcher(None, str(one).lower(), str(name).lower()).ratio()
-
-    by_name = {str(one): likeness(one) for one in known}
+    by_name = {str(one): _likeness(one, name) for one in known}
     best = max(by_name.values(), default=0)
     return [one for one, ratio in by_name.items() if ratio == best] if best >= cutoff else []
+
+
+def _likeness(one, other) -> float:
+    return difflib.SequenceMatcher(None, str(one).lower(), str(other).lower()).ratio()

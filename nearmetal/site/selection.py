@@ -13,7 +13,7 @@ from reframe.core.runtime import runtime
 from reframe.frontend.executors import Runner
 from reframe.frontend.executors.policies import SerialExecutionPolicy
 
-from nearmetal import command
+from nearmetal import choices, command
 from nearmetal.checkout import CHECKOUT
 from nearmetal.site import foreign
 from nearmetal.site.described import environments_file
@@ -21,6 +21,8 @@ from nearmetal.site.site_files import read_environments
 
 #: The page that says how a site gives features.
 FEATURES = "docs/cluster.md#features"
+#: The page that lists the settings of each check.
+SETTINGS = "docs/checks.md"
 #: Directory of the shipped environments of Spack.
 SPACK_ENV = CHECKOUT / "spack-env"
 #: Feature that no software gives -> what gives it.
@@ -151,6 +153,48 @@ def lacking(specs: list[str], have: list[set[str]]) -> str:
     return " or ".join(" and ".join(sorted(one)) for one in wanted) if all(wanted) else ""
 
 
+def unknown_variable(classes: set) -> str:
+    """What is wrong with the first `-S` that sets nothing in our checks; '' if none is wrong.
+
+    ReFrame only warns, and measures for minutes what nobody asked for.
+
+    :arg classes: of the chosen checks.
+    """
+    ours = sorted((one for one in classes if hasattr(one, "no_baseline")), key=_name)
+    for text in asked_variables():
+        place = text.partition("=")[0]
+        test, _, name = place.rpartition(".")
+        meant = [one for one in ours if not test or one.__name__ == test.partition(".")[0]]
+        if meant and not any(_has(one, place) for one in meant):
+            names = " or ".join(map(_name, meant)) if test else "no chosen check"
+            verb = "has no variable" if test else "has a variable"
+            known = [known for one in meant for known in one.var_space.vars]
+            guess = choices.did_you_mean(name, known)
+            hint = f"; {guess}" if guess else "."
+            return f"-S {text}: {names} {verb} {name!r}{hint} Fix: correct -S ({SETTINGS})"
+    return ""
+
+
+def asked_variables() -> list[str]:
+    """The values of all options `-S`."""
+    try:
+        return command.parse(shlex.join(sys.argv)).given("vars") or []
+    except command.CommandError:
+        return []
+
+
+def _name(check: type) -> str:
+    return check.__name__
+
+
+def _has(check: Any, place: str) -> bool:
+    """Whether a check has the variable of `-S [CHECK.][FIXTURE.]NAME`."""
+    words = place.split(".")
+    if words[0] == check.__name__:
+        words = words[1:]
+    return words[0] in check.var_space or words[0] in check.fixture_space
+
+
 class RefusingRunner(Runner):
     """ReFrame's runner, which fails a run of no test case, or of checks that are not there.
 
@@ -164,6 +208,7 @@ class RefusingRunner(Runner):
         fault = absent_checks()
         if not fault and not testcases:
             fault = why_nothing()
+        fault = fault or unknown_variable({type(case.check) for case in testcases})
         if fault:
             raise ReframeError(fault)
         for line in told(chosen(self.nowhere)):

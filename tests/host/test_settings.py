@@ -15,6 +15,7 @@ from reframe.core.exceptions import SanityError
 
 from nearmetal.checks import settings as module
 from nearmetal.checks.settings import MESSAGE_SIZES, NUMBERS, Allowed
+from nearmetal.site import selection
 from tests.support.paths import CHECKOUT
 
 PACKAGE = CHECKOUT / "reframe_checks"
@@ -158,6 +159,23 @@ def test_there_are_settings_of_every_check_and_many_have_a_key():
     assert {"pingpong_max_time", "tcp_sizes", "rdma_device", "bind_to", "npb_class"} <= {
         key for *_, key in KEYS
     }
+
+
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        (["-S", "npb.problem_class=S"], "npb has no variable 'problem_class'; did you mean"),
+        (["-Snpb_clas=S"], "no chosen check has a variable 'npb_clas'; did you mean npb_class?"),
+        (["--setvar=npb.npb_class=S", "-S", "npb_class=W", "-S", "java_gc=g1"], ""),
+        (["-S", "time_limit=1m", "-S", "stream.elements=9", "-S", "theirs.anything=1"], ""),
+    ],
+)
+def test_a_variable_that_no_chosen_check_has_ends_the_run(monkeypatch, words, said):
+    """ReFrame only warns, and would measure another class than was asked for."""
+    monkeypatch.setattr(sys, "argv", ["reframe", "-r", *words])
+    fault = selection.unknown_variable({CHECKS["npb"], CHECKS["pingpong"], str})
+    assert fault.startswith("-S ") == bool(said) and said in fault
+    assert not fault or "Fix: correct -S (docs/checks.md)" in fault
 
 
 def test_without_a_word_from_anybody_each_has_its_default(tmp_path):
