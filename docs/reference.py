@@ -1,7 +1,8 @@
-"""The generated reference: parts of checks.md and keys.md that Sphinx makes from the source.
+"""The generated reference: the part of checks.md that Sphinx makes, and the page keys.md.
 
 The checks' part comes from docstrings and `#:` comments.
-The keys' part comes from the schema of a system's file.
+The page of the keys comes from the schema of a system's file. `python -m docs.reference` writes it,
+as people read it in a checkout.
 The source is read and not imported: the documentation's virtual environment has no ReFrame.
 """
 
@@ -28,6 +29,12 @@ TITLES = {
     "Environment": "environment",
     "Extras of an environment": "environ_extras",
 }
+#: The page of these keys, and its beginning.
+KEYS = ROOT / "docs" / "keys.md"
+HEAD_OF_KEYS = """# Keys of a system's file
+
+These tables are made from `nearmetal/site/schema.yaml`, which checks every system's file.
+The sentence beside a key is the fix that an error prints. `make docs-keys` writes them."""
 #: What is said of a key without a sentence of its own.
 REFRAME = "as in ReFrame's configuration"
 #: Dictionaries in a check that a setting chooses from.
@@ -172,10 +179,10 @@ def _escaped(text: str) -> str:
 
 
 def keys(schema: Path = SCHEMA) -> str:
-    """The keys of a system's file as Markdown, each with what to write."""
+    """The page of the keys of a system's file, each with what to write."""
     document = yaml.safe_load(schema.read_text(encoding="utf-8"))
     rules = document["$defs"]
-    parts = ["## System", _keys(document["properties"], rules)]
+    parts = [HEAD_OF_KEYS, "## System", _keys(document["properties"], rules)]
     for title, name in TITLES.items():
         parts += [f"## {title}", _keys(rules[name]["properties"], rules)]
     return "\n\n".join(parts) + "\n"
@@ -193,7 +200,6 @@ def _keys(properties: dict, rules: dict) -> str:
 #: Page -> (the line that the reference replaces, what makes the reference).
 PARTS = {
     "checks": ("<!-- The reference of checks: `make docs` puts it here. -->", page),
-    "keys": ("<!-- The keys of a system's file: `make docs` puts them here. -->", keys),
 }
 
 
@@ -211,3 +217,7 @@ def _insert(app, name: str, source: list[str]) -> None:
     if mark not in source[0]:
         raise ValueError(f"docs/{name}.md lacks the line {mark!r}: put it where the reference goes")
     source[0] = source[0].replace(mark, part())
+
+
+if __name__ == "__main__":
+    KEYS.write_text(keys(), encoding="utf-8")

@@ -5,6 +5,20 @@ from pathlib import Path
 PACKAGE = Path(__file__).resolve().parent
 
 
+def is_checkout(directory: Path) -> bool:
+    """Whether a directory is a checkout of Nearmetal."""
+    return all((directory / name).is_dir() for name in ("reframe_checks", "nearmetal"))
+
+
+def other_checkout() -> Path | None:
+    """The checkout around the working directory, if this package is of another one."""
+    here = Path.cwd()
+    for directory in (here, *here.parents):
+        if is_checkout(directory):
+            return None if directory == CHECKOUT.resolve() else directory
+    return None
+
+
 def _checkout() -> Path:
     beside = PACKAGE.parent
     return beside if (beside / "reframe_checks").is_dir() else Path.cwd()

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from nearmetal import clean, results, unforeseen
+from nearmetal.checkout import CHECKOUT, other_checkout
 from nearmetal.errors import NearmetalError, of_system
 from nearmetal.gate.verdict import MEASURED_AGAIN
 from nearmetal.stats import plan
@@ -633,12 +634,24 @@ def _open_databases(arguments) -> None:
     arguments.database = arguments.databases[0]
 
 
+def _refuse_in_another_checkout() -> None:
+    """Raise NearmetalError where this command would read another checkout's results."""
+    other = other_checkout()
+    if other:
+        raise NearmetalError(
+            f"this command is of the checkout {CHECKOUT}, but {other} is another one, with results "
+            f"of its own. Fix: use the virtual environment of {other}, or run "
+            f"`pip install --no-deps --no-build-isolation -e {other}` in this one"
+        )
+
+
 def run(arguments) -> int:
     """The exit code of a command. The database's notes are printed on stderr in any case."""
     module, function = arguments.run.split(".")
     command = getattr(importlib.import_module(f"nearmetal.commands.{module}"), function)
     arguments.databases = []
     try:
+        _refuse_in_another_checkout()
         if getattr(arguments, "reads", True):
             _open_databases(arguments)
         return command(arguments)

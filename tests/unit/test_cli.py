@@ -170,3 +170,16 @@ def test_a_place_that_cannot_be_written_ends_a_command_with_3(monkeypatch, capsy
     monkeypatch.setattr("nearmetal.commands.doctor.run", refuse)
     monkeypatch.setattr("sys.argv", ["nearmetal", "doctor", "lab"])
     assert main() == 3 and f"{tmp_path}: Permission denied. Fix: " in capsys.readouterr().err
+
+
+def test_a_command_of_another_checkout_is_refused(tmp_path, monkeypatch, capsys):
+    """It would judge the results of its own checkout, whoever stands in this one."""
+    for name in ("reframe_checks", "nearmetal", "docs"):
+        (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path / "docs")
+    monkeypatch.setattr(sys, "argv", ["nearmetal", "gate"])
+    assert main() == 3
+    said = capsys.readouterr().err
+    assert f"the checkout {CHECKOUT}" in said and f"-e {tmp_path}" in said
+    (tmp_path / "reframe_checks").rmdir()
+    assert main() == 2 or "another one" not in capsys.readouterr().err

@@ -300,7 +300,7 @@ def with_environment(**keys) -> dict:
             "here:batch: extras",
             "core_per_node",
             "cores_per_node",
-            "nodes",
+            "ranks_per_node",
         ),
         (a_system(rdma_devise="x"), "here:batch: extras", "rdma_devise", "rdma_device", "rdma"),
         (changed(scheduler="slrum"), "here:batch: scheduler", "slrum", "slurm", "squeue"),
