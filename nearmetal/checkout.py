@@ -1,5 +1,7 @@
 """Where a checkout's data is, for code that may also be installed without one."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parent
