@@ -173,10 +173,11 @@ pictures: .venv/ready ## draw README's pictures: the lab, and the report of the 
 	@.venv/bin/python -m docs.pictures
 
 COMPILE = .venv/bin/uv pip compile --quiet --universal --generate-hashes --no-header --python-version 3.11 pyproject.toml
-lock: .venv/ready ## write every requirements.lock anew, from pyproject.toml and the files requirements.in
+lock: .venv/ready ## write every requirements*.lock anew, from pyproject.toml and the files requirements.in
 	.venv/bin/python -m pip install --quiet uv
 	$(COMPILE) --extra test --extra report --extra pages --extra parallel -o requirements.lock
 	$(COMPILE) --extra test --extra report -o nearmetal/lab/requirements.lock
+	$(COMPILE) --extra install --extra report --constraint requirements.lock -o requirements-login.lock
 	$(COMPILE:pyproject.toml=) --group lint --constraint requirements.lock -o requirements-lint.lock
 	.venv/bin/uv pip compile --quiet --generate-hashes --no-header --python-version 3.11 \
 	    --overrides site-config/aws/overrides.txt site-config/aws/requirements.in -o site-config/aws/requirements.lock

@@ -69,7 +69,7 @@ install_nearmetal() {
     check_settings
     trap 'fail 2 "Nearmetal could not be installed into $PWD/.venv; the reason is above"' ERR
     python3 -m venv .venv
-    .venv/bin/pip install --require-hashes --no-deps -r requirements.lock
+    .venv/bin/pip install --require-hashes --no-deps -r requirements-login.lock
     .venv/bin/pip install --no-deps --no-build-isolation -e .
 }
 

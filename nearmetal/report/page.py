@@ -198,7 +198,7 @@ def _library() -> str:
     except (ModuleNotFoundError, FileNotFoundError) as error:
         raise ReportError(
             "plotly, which draws the report, is not installed: run `make .venv/ready`, "
-            "or install requirements.lock"
+            "or install requirements-login.lock"
         ) from error
 
 
