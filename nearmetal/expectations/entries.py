@@ -134,7 +134,7 @@ def load(directory: Path = REFERENCES / "expected") -> dict[str, Expectation]:
 
 def _read(path: Path, validator) -> Iterator[Expectation]:
     try:
-        data = strict_yaml.load(path.read_bytes())
+        data = strict_yaml.read(path)
     except (OSError, strict_yaml.YamlError) as error:
         raise ExpectationError(f"{path}: cannot be read as YAML: {error}") from None
     for fault in validator.iter_errors(data):

@@ -115,7 +115,7 @@ def covers(names: tuple[str, ...], layer: str) -> bool:
 def load(path: Path = RULES) -> Rules:
     """The rules. Raises RulesError."""
     try:
-        data = strict_yaml.load(path.read_bytes())
+        data = strict_yaml.read(path)
     except (OSError, strict_yaml.YamlError) as error:
         raise RulesError(f"{path}: cannot be read as YAML: {error}") from None
     schema = strict_yaml.load(SCHEMA.read_bytes())

@@ -21,9 +21,10 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 import jsonschema
+import orjson
 import yaml
 
-from nearmetal import choices, clean, files, metrics, naming, results, strict_yaml
+from nearmetal import choices, clean, files, metrics, naming, results, shape, strict_yaml
 from nearmetal.checkout import BASELINES, PACKAGE
 from nearmetal.errors import NearmetalError
 from nearmetal.stats import plan
@@ -36,6 +37,10 @@ LOWEST = 0.9
 #: Format of the file. Format 1 had no number and could bound the wrong side; it is refused, here
 #: and in nearmetal/checks/baselines.py.
 FORMAT = 2
+#: Most bytes of the file with the samples.
+MOST_SAMPLES = 256 << 20
+#: End of the name of the file with the samples.
+LAUNCHES = ".launches.json"
 HEADER = """# The baseline of {}, written by `nearmetal baseline record`; read and commit its diff.
 # At the end are ReFrame's references: [median over all repeats, lower and upper bound as
 # fractions, unit].
@@ -211,6 +216,14 @@ def directory() -> Path:
     return BASELINES if BASELINES.parent.is_dir() and not beside.is_dir() else beside
 
 
+def path_of(system: str, where: Path | None = None, ending: str = ".yaml") -> Path:
+    """A system's file among the baselines. Raises BaselineError for a name that is no file's."""
+    try:
+        return (where or directory()) / naming.file_of(system, ending)
+    except naming.NoFileNameError as error:
+        raise BaselineError(f"the system's name: {error}") from None
+
+
 def load(system: str, where: Path | None = None, any_bounds: bool = False) -> Baseline:
     """A system's baseline.
 
@@ -218,7 +231,7 @@ def load(system: str, where: Path | None = None, any_bounds: bool = False) -> Ba
     :raises BaselineError: there is no file, it violates the schema, it has wrong bounds, or it was
         written with other samples.
     """
-    path = (where or directory()) / f"{system}.yaml"
+    path = path_of(system, where)
     again = (
         f"restore {path.name} and {system}.launches.json from git, or remove {path} and write both "
         f"anew: `nearmetal baseline record --system {system}`"
@@ -228,7 +241,7 @@ def load(system: str, where: Path | None = None, any_bounds: bool = False) -> Ba
     _check_format(data, path, bounds_only, any_bounds)
     _check_schema(data, path, again)
     meta = data["baseline"]
-    samples = _read_samples(path.with_name(f"{system}.launches.json"), meta, path, again)
+    samples = _read_samples(path_of(system, path.parent, LAUNCHES), meta, path, again)
     entries = {}
     for name, case in meta["cases"].items():
         key = tuple(name.split(" | "))
@@ -260,7 +273,7 @@ def load(system: str, where: Path | None = None, any_bounds: bool = False) -> Ba
 
 def _read(path: Path, system: str, fix: str):
     try:
-        return strict_yaml.load(path.read_bytes())
+        return strict_yaml.read(path)
     except FileNotFoundError:
         there = [other.stem for other in path.parent.glob("*.yaml")]
         hint = f" ({choices.unknown(system, there, 'baselines here are of')})" if there else ""
@@ -268,7 +281,7 @@ def _read(path: Path, system: str, fix: str):
             f"{path}: {system} has no baseline. Fix: `nearmetal baseline record --system {system}` "
             f"after some sessions, or set RFM_REFERENCE_PREFIX to the baselines' directory{hint}"
         ) from None
-    except (OSError, strict_yaml.YamlError) as error:
+    except strict_yaml.YamlError as error:
         raise BaselineError(f"{path}: cannot be read as YAML: {error}. Fix: {fix}") from error
 
 
@@ -282,16 +295,19 @@ def _check_schema(data, path: Path, fix: str) -> None:
 
 
 def _read_samples(beside: Path, meta: dict, path: Path, fix: str) -> dict:
-    """The samples, with a verified digest. Raises BaselineError."""
+    """The samples by case, with a verified digest. Raises BaselineError."""
     try:
-        text = beside.read_bytes()
+        text = files.read(beside, MOST_SAMPLES)
     except OSError as error:
         raise BaselineError(f"{beside}: {error.strerror}. Fix: {fix}") from None
     if hashlib.sha256(text).hexdigest() != meta["launches_sha256"]:
         raise BaselineError(
             f"{beside}: not the samples that {path.name} was written with (SHA-256). Fix: {fix}"
         )
-    return json.loads(text)
+    try:
+        return dict(shape.mapping(orjson.loads(text), "the file"))
+    except (orjson.JSONDecodeError, shape.ShapeError) as error:
+        raise BaselineError(f"{beside}: {error}. Fix: {fix}") from None
 
 
 def _check_format(data, path: Path, fix: str, any_bounds: bool) -> None:
@@ -380,7 +396,7 @@ def documents(baseline: Baseline) -> list[tuple[Path, str]]:
         allow_unicode=True,
     )
     return [
-        (baseline.path.with_name(f"{baseline.system}.launches.json"), samples),
+        (path_of(baseline.system, baseline.path.parent, LAUNCHES), samples),
         (baseline.path, HEADER.format(baseline.system) + text),
     ]
 
