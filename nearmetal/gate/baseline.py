@@ -15,9 +15,9 @@ import json
 import math
 import os
 import statistics
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timezone
+from datetime import date, datetime, timezone
 from pathlib import Path
 
 import jsonschema
@@ -179,8 +179,9 @@ def day_of(start: str) -> str:
 def time_of(start: str) -> float | None:
     """Seconds since 1970 of a session's start; None for a text that is no time."""
     try:
-        return datetime.strptime(start, "%Y%m%dT%H%M%S%z").timestamp()
-    except ValueError:
+        # In UTC, where a start in the year 9999 may have no date.
+        return datetime.strptime(start, "%Y%m%dT%H%M%S%z").astimezone(timezone.utc).timestamp()
+    except (ValueError, OverflowError):
         return None
 
 
@@ -246,6 +247,9 @@ def load(system: str, where: Path | None = None, any_bounds: bool = False) -> Ba
     for name, case in meta["cases"].items():
         key = tuple(name.split(" | "))
         references = _find(data, key, case["parameters"], system)
+        wrong = [variable for variable, one in references.items() if not _is_reference(one)]
+        if wrong:
+            raise BaselineError(f"{path}: {name}: {wrong[0]} has no reference. Fix: {again}")
         if set(references) != set(case["noise"]):
             raise BaselineError(
                 f"{path}: {name}: references and noise are of different variables. Fix: {again}"
@@ -286,12 +290,29 @@ def _read(path: Path, system: str, fix: str):
 
 
 def _check_schema(data, path: Path, fix: str) -> None:
+    if isinstance(data, dict):
+        for place in _keys_of_no_text({**dict.fromkeys(data), "baseline": data.get("baseline")}):
+            raise BaselineError(f"{path}: the key {place} is no text. Fix: {fix}")
     schema = strict_yaml.load((PACKAGE / "gate" / "baseline-schema.yaml").read_bytes())
     for fault in jsonschema.Draft202012Validator(schema).iter_errors(data):
         place = ".".join(map(str, fault.absolute_path)) or "the file"
         raise BaselineError(
             f"{path}: {place}: {fault.message[:300]}. Fix: {fault.schema.get('description', fix)}"
         )
+
+
+def _keys_of_no_text(data: dict, place: str = "") -> Iterator[str]:
+    """Places of keys that are no text. YAML has others, which a schema does not look at."""
+    for key, value in data.items():
+        if not isinstance(key, str):
+            yield f"{place}{key!r}"
+        if isinstance(value, dict):
+            yield from _keys_of_no_text(value, f"{place}{key}.")
+
+
+def _is_reference(found: list) -> bool:
+    """Whether it is a value, its bounds and its unit. Their types follow from the schema."""
+    return len(found) == 4 and isinstance(found[0], (int, float))
 
 
 def _read_samples(beside: Path, meta: dict, path: Path, fix: str) -> dict:
@@ -349,20 +370,28 @@ def _find(data: dict, key: Key, parameters: dict, system: str) -> dict:
         found = found.get(step) if isinstance(found, dict) else None
     entries = found if isinstance(found, dict) else {}
     plain = {
-        name: entry[2] if isinstance(entry, list) and entry[0] == "$xfail" else entry
+        name: entry[2] if isinstance(entry, list) and entry[:1] == ["$xfail"] else entry
         for name, entry in entries.items()
     }
     return {name: entry for name, entry in plain.items() if isinstance(entry, list)}
 
 
 def _contradiction(case: dict, sessions: dict, references: dict, samples) -> str:
-    """How a case contradicts its samples; '' if it does not."""
+    """How a case contradicts the calendar, its sessions or its samples; '' if it does not."""
+    if not _is_date(case["recorded"]):
+        return f"recorded is {case['recorded']}, which is no date"
     unknown = [uuid for uuid in case["sessions"] if uuid not in sessions]
     if unknown:
         return f"session {unknown[0]} is not among the baseline's sessions"
     if not isinstance(samples, dict) or set(samples) != set(case["noise"]):
         return "its samples are of other variables"
     for name, values in samples.items():
+        try:
+            empty = () in shape.rows(values, name)
+        except shape.ShapeError as error:
+            return f"its samples: {error}"
+        if empty:
+            return f"{name} has a session without samples"
         together = [sample for session in values for sample in session]
         if len(values) != len(case["sessions"]):
             return f"{name} has samples of {len(values)} sessions, not of {len(case['sessions'])}"
@@ -372,6 +401,13 @@ def _contradiction(case: dict, sessions: dict, references: dict, samples) -> str
         if value != float(f"{middle:.6g}"):
             return f"{name} is {value}, but the median of its samples is {middle:.6g}"
     return ""
+
+
+def _is_date(text: str) -> bool:
+    try:
+        return bool(date.fromisoformat(text))
+    except ValueError:
+        return False
 
 
 def save(baseline: Baseline) -> None:
