@@ -201,9 +201,9 @@ def _parsed(place: str, name: str, entry: dict) -> Expectation:
 def _check_pattern(place: str, pattern: str) -> None:
     try:
         re.compile(pattern)
-    except re.error as error:
+    except (re.error, OverflowError, RecursionError) as error:
         raise ExpectationError(
-            f"{place}: {pattern!r} is no regular expression ({error}). Fix: correct it"
+            f"{place}: {pattern[:80]!r} is no regular expression ({error}). Fix: correct it"
         ) from None
 
 
