@@ -123,10 +123,10 @@ class ResultsFile:
             _refuse_contradictions(session, data, uuid, start, self._stored_cases)
             return session
         except sqlite3.DatabaseError as error:
-            if _code(error) == TOOBIG:
-                reason = f"it has more than {MOST_BYTES} bytes"
-            else:
-                reason = f"its place in the file is damaged ({error})"
+            if _code(error) != TOOBIG:
+                return BadSession(uuid, row, f"its place in the file is damaged ({error})")
+            [(found,)] = self._rows("SELECT uuid FROM sessions WHERE rowid = ?", (row,))
+            uuid, reason = _text(found), f"it has more than {MOST_BYTES} bytes"
         except orjson.JSONDecodeError as error:
             reason = f"not valid JSON ({error})"
         except ResultsError as error:

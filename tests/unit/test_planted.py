@@ -8,7 +8,7 @@ import signal
 import pytest
 from reframe.core.exceptions import ConfigError
 
-from nearmetal import published, results, strict_yaml
+from nearmetal import published, results
 from nearmetal.checks import disturbance
 from nearmetal.expectations import entries
 from nearmetal.explain import rules
@@ -90,7 +90,6 @@ def place(recorded, tmp_path):
 @pytest.mark.parametrize(
     "name, read, own",
     [
-        ("x.yaml", strict_yaml.read, strict_yaml.YamlError),
         ("x.yaml", site_files.read_yaml, ConfigError),
         ("x.yaml", site_files.read_environments, ConfigError),
         ("x.yaml", results.Directions.read, results.DirectionsError),
@@ -109,7 +108,7 @@ def test_each_reader_ends_with_its_own_error(place, name, read, own, kind):
     if name == "x.yaml":
         (place / "lab.yaml").unlink()
     plant(place / name, kind)
-    with at_most(2), pytest.raises(own, match=f"{name}|is reached|is a|is not") as error:
+    with at_most(2), pytest.raises(own, match=name) as error:
         read(place / name)
     assert "Fix: " in str(error.value) and "swordfish" not in str(error.value)
 
