@@ -250,7 +250,7 @@ def _not_ordinary(walk: _Walk, found: os.stat_result) -> UnsafePathError:
 
 
 def _refuse_to_read(walk: _Walk, found: os.stat_result, most: int | None) -> None:
-    """Raise UnsafePathError for a stranger's link, for what is no ordinary file, and for its size."""
+    """Raise UnsafePathError for a stranger's link, a file that is not ordinary, or a large one."""
     if not stat.S_ISREG(found.st_mode):
         raise _not_ordinary(walk, found)
     if walk.owners - {0, os.geteuid(), found.st_uid}:

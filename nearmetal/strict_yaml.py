@@ -70,10 +70,7 @@ def _refuse_deep(text: str) -> None:
         depth += isinstance(event, yaml.CollectionStartEvent)
         depth -= isinstance(event, yaml.CollectionEndEvent)
         if depth > MOST_LEVELS:
-            raise YamlError(
-                f"line {event.start_mark.line + 1}: more than {MOST_LEVELS} levels. "
-                "Fix: write fewer"
-            )
+            raise YamlError(f"it has more than {MOST_LEVELS} levels. Fix: write fewer")
 
 
 def _refuse_silent_faults(node, known: dict[int, int]) -> int:

@@ -132,7 +132,9 @@ def _selected(key: Key, asked: dict, command: Command) -> bool:
     only = asked["system"].partition(":")[2]
     return (
         only in ("", partition)
-        and any(_in_time(pattern, re.compile(pattern).match, environ) for pattern in asked["environs"])
+        and any(
+            _in_time(pattern, re.compile(pattern).match, environ) for pattern in asked["environs"]
+        )
         and _named(check, command)
         and not _replaced(check, command)
     )

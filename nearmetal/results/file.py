@@ -54,7 +54,7 @@ CAUSES = {
     LOCKED: _LOCKED,
     CANTOPEN: _CLOSED,
     PERM: _CLOSED,
-    INTERRUPT: f"answers no query within {PATIENCE:.0f} s. Fix: restore it from a copy, or remove it",
+    INTERRUPT: f"answers no query within {PATIENCE:.0f} s. Fix: restore it from a copy",
     IOERR: "cannot be read from the disk. Fix: read the file system's log",
     CORRUPT: "is damaged or truncated. Fix: restore it from a copy, or remove it",
     NOTADB: _FOREIGN,
@@ -211,7 +211,7 @@ class ResultsFile:
             if (1,) in found:
                 found += self._answer(connection, of_columns, (name,))
             if (0,) in found:
-                raise ResultsError(f"{self}: {_FOREIGN}: it computes {name}, which is no plain table")
+                raise ResultsError(f"{self}: {_FOREIGN} ({name} is computed, and no plain table)")
 
     def _refuse_unusable_file(self) -> None:
         if not self.path.exists():

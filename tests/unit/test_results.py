@@ -339,7 +339,7 @@ def test_a_database_that_computes_a_table_is_refused(tmp_path, run, table, how):
 def test_a_query_without_end_is_given_up(tmp_path, monkeypatch):
     monkeypatch.setattr(results_file, "PATIENCE", 0.1)
     file = results_file.ResultsFile(store(tmp_path / "results.db", OLD))
-    with pytest.raises(results.ResultsError, match="answers no query .*Fix: "):
+    with pytest.raises(results.ResultsError, match=r"answers no query .*Fix: "):
         file._rows(ENDLESS.format("count(*)"))
 
 
