@@ -8,7 +8,7 @@ A writer follows a link only in a directory where nobody but root and this proce
 A file appears by a rename within its directory, and belongs to that directory's owner.
 
 A reader follows a link of root, of this process's user, or of the owner of the file that it leads
-to. Whoever planted any other link could not read that file, and errors may quote it.
+to. Any other link may lead to a file that the link's owner cannot read, and errors quote files.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def read(path: Path | str, most: int = MOST_BYTES) -> bytes:
     A FIFO, a device, a directory, a link of a stranger and a larger file are refused, unread.
     """
     with opened(path, most) as source:
-        return source.read(os.fstat(source.fileno()).st_size)
+        return source.read(min(most, os.fstat(source.fileno()).st_size))
 
 
 @contextmanager
@@ -161,7 +161,7 @@ class _Walk:
             name = parts.pop(0)
             found = self._found(name)
             if found is not None and stat.S_ISLNK(found.st_mode):
-                parts = self._target(name, found) + parts
+                parts = self._target(name) + parts
             elif parts or self.whole:
                 self._enter(name, found)
             else:
@@ -173,8 +173,9 @@ class _Walk:
         except FileNotFoundError:
             return None
 
-    def _target(self, name: str, found: os.stat_result) -> list[str]:
+    def _target(self, name: str) -> list[str]:
         """Parts of a link's target. For an absolute target, the walk returns to `/`."""
+        found, target = self._link(name)
         sticky = os.fstat(self.directory).st_mode & stat.S_ISVTX
         own = found.st_uid in (0, os.geteuid())
         self.owners.add(found.st_uid)
@@ -186,10 +187,17 @@ class _Walk:
         self._links += 1
         if self._links > MOST_LINKS:
             raise UnsafePathError(self.path, f"{name} is a link in a circle. Fix: remove the link")
-        target = os.readlink(name, dir_fd=self.directory)
         if target.startswith("/"):
             self._replace(os.open("/", PASS))
         return [part for part in target.split("/") if part]
+
+    def _link(self, name: str) -> tuple[os.stat_result, str]:
+        """A link and its target: both of one link, though another may take its place meanwhile."""
+        link = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=self.directory)
+        try:
+            return os.fstat(link), os.readlink("", dir_fd=link)
+        finally:
+            os.close(link)
 
     def _enter(self, name: str, found: os.stat_result | None) -> None:
         if found is None and self.make and name != "..":
