@@ -1,20 +1,30 @@
-"""Writes files whole or not at all, and never through a link of another user.
+"""Reads ordinary files alone, and writes files whole, never through a planted link.
 
-Root writes below `results/`, which belongs to the user whose jobs run in the lab. That user may
-create a link at any time. So a path is opened one directory at a time (`openat`, O_NOFOLLOW). A
-link is followed only in a directory where nobody but root and this process can create one. A file
-appears by a rename within its directory, and belongs to that directory's owner.
+Root reads and writes below `results/`, which belongs to the user whose jobs run in the lab. That
+user may create a link, a FIFO or a device's link at any time. So a path is opened one directory at
+a time (`openat`, O_NOFOLLOW).
+
+A writer follows a link only in a directory where nobody but root and this process can create one.
+A file appears by a rename within its directory, and belongs to that directory's owner.
+
+A reader follows a link of root, of this process's user, or of the owner of the file that it leads
+to. Any other link may lead to a file that the link's owner cannot read, and errors quote files.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import stat
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import BinaryIO
 
+#: Most bytes of a file, unless its reader says otherwise.
+MOST_BYTES = 64 << 20
 #: Most links in a path, which is also the kernel's limit. More are taken as a circle.
 MOST_LINKS = 40
 #: Paths of this process's own open files, such as /dev/stdout. No file is created there.
@@ -28,10 +38,44 @@ DEEPEST = 100
 
 
 class UnsafePathError(OSError):
-    """A path leads through a link or a special file that another user may have planted."""
+    """A path leads through a link or a special file that another user may have planted, or to a
+    file that is too large."""
 
     def __init__(self, path, what: str):
-        super().__init__(f"{path}: {what}")
+        super().__init__(errno.EINVAL, what, str(path))
+
+    def __str__(self) -> str:
+        return f"{self.filename}: {self.strerror}"
+
+
+def read(path: Path | str, most: int = MOST_BYTES) -> bytes:
+    """The bytes of an ordinary file. Raises OSError.
+
+    A FIFO, a device, a directory, a link of a stranger and a larger file are refused, unread.
+    """
+    with opened(path, most) as source:
+        return source.read(min(most, os.fstat(source.fileno()).st_size))
+
+
+@contextmanager
+def opened(path: Path | str, most: int | None = MOST_BYTES) -> Iterator[BinaryIO]:
+    """An ordinary file, open for reading, with the rules of `read`. Raises OSError.
+
+    :arg most: None: of any size.
+    """
+    with _walked(path, most) as walk:
+        # O_NONBLOCK: if a FIFO took the file's place meanwhile, it has no writer to wait for.
+        flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+        file = os.open(walk.name, flags, dir_fd=walk.directory)
+    with open(file, "rb") as source:
+        _refuse_to_read(walk, os.fstat(file), most)
+        yield source
+
+
+def refuse_unsafe(path: Path | str) -> None:
+    """Raise OSError where `opened` does, before another program opens the path by itself."""
+    with _walked(path, None):
+        pass
 
 
 def write(path: Path | str, data: str | bytes) -> None:
@@ -84,11 +128,15 @@ class _Walk:
     path: Path | str
     whole: bool = False  #: whether the last part is a directory, which is entered too
     make: bool = True  #: whether missing directories are made
+    reads: bool = False  #: whether the links' owners are judged at the end, by `_refuse_to_read`
+    owners: set[int] = field(init=False, default_factory=set)  #: of the followed links
     directory: int = field(init=False)
     name: str = field(init=False, default="")
 
     def __post_init__(self):
         self.path = os.path.abspath(self.path)
+        if "\0" in self.path:
+            raise UnsafePathError(self.path, "has a null character. Fix: give another path")
         self._links = 0
         self.directory = os.open("/", PASS)
         try:
@@ -113,7 +161,7 @@ class _Walk:
             name = parts.pop(0)
             found = self._found(name)
             if found is not None and stat.S_ISLNK(found.st_mode):
-                parts = self._target(name, found) + parts
+                parts = self._target(name) + parts
             elif parts or self.whole:
                 self._enter(name, found)
             else:
@@ -125,11 +173,13 @@ class _Walk:
         except FileNotFoundError:
             return None
 
-    def _target(self, name: str, found: os.stat_result) -> list[str]:
+    def _target(self, name: str) -> list[str]:
         """Parts of a link's target. For an absolute target, the walk returns to `/`."""
+        found, target = self._link(name)
         sticky = os.fstat(self.directory).st_mode & stat.S_ISVTX
         own = found.st_uid in (0, os.geteuid())
-        if not self.trusted and not (sticky and own):
+        self.owners.add(found.st_uid)
+        if not (self.reads or self.trusted or (sticky and own)):
             raise UnsafePathError(
                 self.path,
                 f"{name} is a link in a directory that others can write. Fix: remove the link",
@@ -137,10 +187,17 @@ class _Walk:
         self._links += 1
         if self._links > MOST_LINKS:
             raise UnsafePathError(self.path, f"{name} is a link in a circle. Fix: remove the link")
-        target = os.readlink(name, dir_fd=self.directory)
         if target.startswith("/"):
             self._replace(os.open("/", PASS))
         return [part for part in target.split("/") if part]
+
+    def _link(self, name: str) -> tuple[os.stat_result, str]:
+        """A link and its target: both of one link, though another may take its place meanwhile."""
+        link = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=self.directory)
+        try:
+            return os.fstat(link), os.readlink("", dir_fd=link)
+        finally:
+            os.close(link)
 
     def _enter(self, name: str, found: os.stat_result | None) -> None:
         if found is None and self.make and name != "..":
@@ -183,6 +240,39 @@ def _named(path: Path | str):
 
 
 @contextmanager
+def _walked(path: Path | str, most: int | None) -> Iterator[_Walk]:
+    """The directory and name of an ordinary file. Raises OSError."""
+    with _named(path):
+        walk = _Walk(path, make=False, reads=True)
+        try:
+            found = os.stat(walk.name or ".", dir_fd=walk.directory, follow_symlinks=False)
+            _refuse_to_read(walk, found, most)
+            yield walk
+        finally:
+            walk.close()
+
+
+def _not_ordinary(walk: _Walk, found: os.stat_result) -> UnsafePathError:
+    kind = "a directory" if stat.S_ISDIR(found.st_mode) else "not an ordinary file"
+    return UnsafePathError(walk.path, f"is {kind}. Fix: remove it, or give another path")
+
+
+def _refuse_to_read(walk: _Walk, found: os.stat_result, most: int | None) -> None:
+    """Raise UnsafePathError for a stranger's link, a file that is not ordinary, or a large one."""
+    if not stat.S_ISREG(found.st_mode):
+        raise _not_ordinary(walk, found)
+    if walk.owners - {0, os.geteuid(), found.st_uid}:
+        raise UnsafePathError(
+            walk.path, "is reached by a link of another user than its owner. Fix: remove the link"
+        )
+    if most is not None and found.st_size > most:
+        raise UnsafePathError(
+            walk.path,
+            f"has {found.st_size} bytes, and at most {most} are read. Fix: make it smaller",
+        )
+
+
+@contextmanager
 def _sink(path: Path | str):
     """An open file that gets its path once all data is written."""
     if str(path).startswith(OPEN_FILES):
@@ -208,8 +298,7 @@ def _is_special(walk: _Walk) -> bool:
     if stat.S_ISREG(found.st_mode):
         return False
     if stat.S_ISDIR(found.st_mode) or not walk.trusted:
-        kind = "a directory" if stat.S_ISDIR(found.st_mode) else "not an ordinary file"
-        raise UnsafePathError(walk.path, f"is {kind}. Fix: remove it, or give another path")
+        raise _not_ordinary(walk, found)
     return True
 
 

@@ -1,4 +1,4 @@
-"""A test's display name in ReFrame, taken apart.
+"""A test's display name in ReFrame, taken apart; and the file of what has a name.
 
 ReFrame's own options add parameters to a test whose names begin with a point, and clone the test:
 `--repeat=N` adds `%.repeat_no=0`, `--distribute` adds `%.part=lab:native %.nid=native1`, and
@@ -13,6 +13,14 @@ from dataclasses import dataclass
 
 #: One parameter of a display name; a value may hold spaces.
 PARAMETER = re.compile(r" %([^\s=]+)=(.*?)(?= %[^\s=]+=|$)")
+#: What a file's name holds of a name: no separator, no point, nothing that a shell takes apart.
+OF_NO_FILE = re.compile(r"[^A-Za-z0-9_-]")
+#: Most characters of a name that a file's name holds.
+MOST_OF_FILE = 80
+
+
+class NoFileNameError(ValueError):
+    """A name is none of a file. The message says it, with the fix."""
 
 
 @dataclass(frozen=True)
@@ -54,3 +62,21 @@ def _without(display_name: str, unwanted) -> str:
 def step_of(value: object) -> str | int | float:
     """A parameter's value as a key of a reference file, as ReFrame 4.10 makes it by `$index`."""
     return value if isinstance(value, (str, int, float)) else str(value)
+
+
+def stem(name: str) -> str:
+    """The name as the name of a file, with `_` for what may not stand there. Two may be equal."""
+    return OF_NO_FILE.sub("_", name)[:MOST_OF_FILE] or "_"
+
+
+def file_of(name: str, ending: str) -> str:
+    """The file of what alone has this name, in no other directory. Raises NoFileNameError.
+
+    A name may be stored text: `../x` and `/x` are refused.
+    """
+    if stem(name) != name:
+        raise NoFileNameError(
+            f"{name!r} is no name of a file. Fix: take at most {MOST_OF_FILE} letters, digits, "
+            "_ and -"
+        )
+    return name + ending

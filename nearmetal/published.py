@@ -105,7 +105,7 @@ def load(directory: Path = REFERENCES / "published") -> list[Figure]:
     figures = []
     for path in sorted(directory.glob("*.yaml")):
         try:
-            data = strict_yaml.load(path.read_bytes())
+            data = strict_yaml.read(path)
         except (OSError, strict_yaml.YamlError) as error:
             raise PublishedError(f"{path}: cannot be read as YAML: {error}") from error
         for fault in validator.iter_errors(data):

@@ -63,6 +63,14 @@ def number(data: Mapping, key: str, place: str, default: float | None = None) ->
     raise wrong(f"{place}.{key}", "a number", found)
 
 
+def texts(data: Mapping, key: str, place: str) -> list[str]:
+    """A list of texts."""
+    found = sequence(data.get(key), f"{place}.{key}")
+    if not set(map(type, found)) <= {str}:
+        raise wrong(f"{place}.{key}", "a list of texts", found)
+    return list(found)
+
+
 def numbers(data, place: str) -> tuple[float, ...]:
     """A list of numbers as a tuple. Databases hold millions, so no loop in Python."""
     if type(data) is not list or not set(map(type, data)) <= NUMBERS:

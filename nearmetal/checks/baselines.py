@@ -12,7 +12,7 @@ import reframe.utility.typecheck as typ
 import yaml
 from reframe.core.exceptions import PerformanceError, ReframeError
 
-from nearmetal import naming
+from nearmetal import files, naming
 from nearmetal.checkout import BASELINES
 from nearmetal.checks.settings import NO_BASELINE
 from nearmetal.checks.versions import HAS_REFERENCE_FILES, Plugin
@@ -62,11 +62,12 @@ class Baselined(Plugin):
     def take_references_from_the_baseline(self):
         named = runtime.runtime().get_option("general/0/reference_prefix")
         named = named or os.environ.get("RFM_REFERENCE_PREFIX")  # older ReFrame lacks the option
-        self._baseline = Path(named or DIRECTORY, f"{self.current_system.name}.yaml")
+        file = naming.file_of(self.current_system.name, ".yaml")
+        self._baseline = Path(named or DIRECTORY, file)
         self._unreferenced = []
         if self.no_baseline:
             self.no_baseline_of = "check"
-        if self._baseline.is_file():
+        if self.has_baseline():
             self._read_baseline()
         elif not self.no_baseline:
             self.no_baseline = self._reason_of_partition() or self._reason_of_configuration()
@@ -84,7 +85,7 @@ class Baselined(Plugin):
     def _read_baseline(self) -> None:
         record = f"`nearmetal baseline record --system {self.current_system.name}"
         try:
-            data = yaml.safe_load(self._baseline.read_text())
+            data = yaml.safe_load(files.read(self._baseline))
             if HAS_REFERENCE_FILES:
                 named: dict = {"$ref": str(self._baseline)}
                 self.reference = named
@@ -105,8 +106,11 @@ class Baselined(Plugin):
             )
 
     def has_baseline(self) -> bool:
-        """Whether the system has a baseline, which holds the references then."""
-        return self._baseline.is_file()
+        """Whether the system has a baseline, which holds the references then.
+
+        What is no ordinary file counts as one, so that reading it fails the case.
+        """
+        return os.path.lexists(self._baseline)
 
     def expected_references(self) -> dict[str, tuple]:
         """References of variables without a baseline (nearmetal/checks/expected.py)."""

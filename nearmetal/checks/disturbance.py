@@ -88,7 +88,7 @@ class Repeat:
 def rules(path: Path = RULES) -> dict[str, Rule]:
     """The rules by quantity. Raises EvidenceError, which names file and key."""
     try:
-        data = strict_yaml.load(path.read_bytes())
+        data = strict_yaml.read(path)
     except (OSError, strict_yaml.YamlError) as error:
         raise EvidenceError(f"{path}: cannot be read as YAML: {error}") from None
     for fault in jsonschema.Draft202012Validator(SCHEMA).iter_errors(data):

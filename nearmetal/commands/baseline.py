@@ -43,7 +43,7 @@ def record(arguments) -> int:
     _refuse_pairs(arguments)
     system = system_of(arguments)
     directory = arguments.directory or baseline.directory()
-    path = directory / f"{system}.yaml"
+    path = baseline.path_of(system, directory)
     if arguments.only_bounds:
         return _write_bounds(system, directory)
     if arguments.form == "reframe":
@@ -166,7 +166,7 @@ def _write_references(arguments, system: str, directory: Path) -> int:
             if one.system == system and one.time >= since
         ]
     found, notes = references.entries(sessions)
-    path = arguments.output or directory / f"{system}.references.yaml"
+    path = arguments.output or baseline.path_of(system, directory, ".references.yaml")
     write(path, lambda: references.text(system, found, path))
     for note in notes:
         print(f"note: {note}")

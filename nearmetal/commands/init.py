@@ -11,7 +11,7 @@ from pathlib import Path
 
 from reframe.core.exceptions import ConfigError
 
-from nearmetal import choices, files, strict_yaml
+from nearmetal import choices, files, naming, strict_yaml
 from nearmetal.checkout import CHECKOUT
 from nearmetal.cluster.ask import Asker
 from nearmetal.commands.common import tell
@@ -110,7 +110,10 @@ def place_of(name: str, directory: Path | None) -> Path:
             "a letter or _"
         )
     directory = (directory or obsolete.directories()[0]).absolute()
-    path = directory / f"{name}.yaml"
+    try:
+        path = directory / naming.file_of(name, ".yaml")
+    except naming.NoFileNameError as error:
+        raise NearmetalError(str(error)) from None
     for taken in (path, path.with_suffix(".yml")):
         if os.path.lexists(taken):
             raise NearmetalError(

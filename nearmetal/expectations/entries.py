@@ -134,7 +134,7 @@ def load(directory: Path = REFERENCES / "expected") -> dict[str, Expectation]:
 
 def _read(path: Path, validator) -> Iterator[Expectation]:
     try:
-        data = strict_yaml.load(path.read_bytes())
+        data = strict_yaml.read(path)
     except (OSError, strict_yaml.YamlError) as error:
         raise ExpectationError(f"{path}: cannot be read as YAML: {error}") from None
     for fault in validator.iter_errors(data):
@@ -201,9 +201,9 @@ def _parsed(place: str, name: str, entry: dict) -> Expectation:
 def _check_pattern(place: str, pattern: str) -> None:
     try:
         re.compile(pattern)
-    except re.error as error:
+    except (re.error, OverflowError, RecursionError) as error:
         raise ExpectationError(
-            f"{place}: {pattern!r} is no regular expression ({error}). Fix: correct it"
+            f"{place}: {pattern[:80]!r} is no regular expression ({error}). Fix: correct it"
         ) from None
 
 

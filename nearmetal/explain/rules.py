@@ -115,11 +115,12 @@ def covers(names: tuple[str, ...], layer: str) -> bool:
 def load(path: Path = RULES) -> Rules:
     """The rules. Raises RulesError."""
     try:
-        data = strict_yaml.load(path.read_bytes())
+        data = strict_yaml.read(path)
     except (OSError, strict_yaml.YamlError) as error:
         raise RulesError(f"{path}: cannot be read as YAML: {error}") from None
     schema = strict_yaml.load(SCHEMA.read_bytes())
-    checker = jsonschema.FormatChecker(["regex"])
+    checker = jsonschema.FormatChecker([])
+    checker.checks("regex", (re.error, OverflowError, RecursionError))(_is_expression)
     validator = jsonschema.Draft202012Validator(schema, format_checker=checker)
     for fault in validator.iter_errors(data):
         place = ".".join(map(str, fault.absolute_path)) or "the file"
@@ -132,6 +133,11 @@ def load(path: Path = RULES) -> Rules:
     for place, fault in _faults(found):
         raise RulesError(f"{path}: {place}: {fault}")
     return found
+
+
+def _is_expression(pattern: object) -> bool:
+    """Raises what `re` does on a pattern that is none, or is too large."""
+    return not isinstance(pattern, str) or bool(re.compile(pattern))
 
 
 def _tuples(data: Mapping) -> dict[str, Any]:

@@ -114,7 +114,10 @@ def read(case: Case) -> Sweep:
             int(shape.number(case.links, key, where)) for key in ("rounds", "repeats")
         )
         dead = shape.mapping(case.links.get("dead"), f"{where}.dead")
-        failed = {_pair(pair): clean.line(str(why[-1])) for pair, why in dead.items()}
+        failed = {
+            _pair(pair): clean.line(str(shape.sequence(why, f"{where}.dead")[-1]))
+            for pair, why in dead.items()
+        }
         named = shape.sequence(case.links.get("switches", []), f"{where}.switches")
         switches = tuple(clean.line(str(name)) for name in named)
         odd = odd_of(shape.mapping(case.links.get("odd", {}), f"{where}.odd"), f"{where}.odd")

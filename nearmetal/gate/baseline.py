@@ -15,15 +15,16 @@ import json
 import math
 import os
 import statistics
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timezone
+from datetime import date, datetime, timezone
 from pathlib import Path
 
 import jsonschema
+import orjson
 import yaml
 
-from nearmetal import choices, clean, files, metrics, naming, results, strict_yaml
+from nearmetal import choices, clean, files, metrics, naming, results, shape, strict_yaml
 from nearmetal.checkout import BASELINES, PACKAGE
 from nearmetal.errors import NearmetalError
 from nearmetal.stats import plan
@@ -36,6 +37,10 @@ LOWEST = 0.9
 #: Format of the file. Format 1 had no number and could bound the wrong side; it is refused, here
 #: and in nearmetal/checks/baselines.py.
 FORMAT = 2
+#: Most bytes of the file with the samples.
+MOST_SAMPLES = 256 << 20
+#: End of the name of the file with the samples.
+LAUNCHES = ".launches.json"
 HEADER = """# The baseline of {}, written by `nearmetal baseline record`; read and commit its diff.
 # At the end are ReFrame's references: [median over all repeats, lower and upper bound as
 # fractions, unit].
@@ -174,8 +179,9 @@ def day_of(start: str) -> str:
 def time_of(start: str) -> float | None:
     """Seconds since 1970 of a session's start; None for a text that is no time."""
     try:
-        return datetime.strptime(start, "%Y%m%dT%H%M%S%z").timestamp()
-    except ValueError:
+        # In UTC, where a start in the year 9999 may have no date.
+        return datetime.strptime(start, "%Y%m%dT%H%M%S%z").astimezone(timezone.utc).timestamp()
+    except (ValueError, OverflowError):
         return None
 
 
@@ -211,6 +217,14 @@ def directory() -> Path:
     return BASELINES if BASELINES.parent.is_dir() and not beside.is_dir() else beside
 
 
+def path_of(system: str, where: Path | None = None, ending: str = ".yaml") -> Path:
+    """A system's file among the baselines. Raises BaselineError for a name that is no file's."""
+    try:
+        return (where or directory()) / naming.file_of(system, ending)
+    except naming.NoFileNameError as error:
+        raise BaselineError(f"the system's name: {error}") from None
+
+
 def load(system: str, where: Path | None = None, any_bounds: bool = False) -> Baseline:
     """A system's baseline.
 
@@ -218,7 +232,7 @@ def load(system: str, where: Path | None = None, any_bounds: bool = False) -> Ba
     :raises BaselineError: there is no file, it violates the schema, it has wrong bounds, or it was
         written with other samples.
     """
-    path = (where or directory()) / f"{system}.yaml"
+    path = path_of(system, where)
     again = (
         f"restore {path.name} and {system}.launches.json from git, or remove {path} and write both "
         f"anew: `nearmetal baseline record --system {system}`"
@@ -228,11 +242,14 @@ def load(system: str, where: Path | None = None, any_bounds: bool = False) -> Ba
     _check_format(data, path, bounds_only, any_bounds)
     _check_schema(data, path, again)
     meta = data["baseline"]
-    samples = _read_samples(path.with_name(f"{system}.launches.json"), meta, path, again)
+    samples = _read_samples(path_of(system, path.parent, LAUNCHES), meta, path, again)
     entries = {}
     for name, case in meta["cases"].items():
         key = tuple(name.split(" | "))
         references = _find(data, key, case["parameters"], system)
+        wrong = [variable for variable, one in references.items() if not _is_reference(one)]
+        if wrong:
+            raise BaselineError(f"{path}: {name}: {wrong[0]} has no reference. Fix: {again}")
         if set(references) != set(case["noise"]):
             raise BaselineError(
                 f"{path}: {name}: references and noise are of different variables. Fix: {again}"
@@ -260,7 +277,7 @@ def load(system: str, where: Path | None = None, any_bounds: bool = False) -> Ba
 
 def _read(path: Path, system: str, fix: str):
     try:
-        return strict_yaml.load(path.read_bytes())
+        return strict_yaml.read(path)
     except FileNotFoundError:
         there = [other.stem for other in path.parent.glob("*.yaml")]
         hint = f" ({choices.unknown(system, there, 'baselines here are of')})" if there else ""
@@ -268,11 +285,14 @@ def _read(path: Path, system: str, fix: str):
             f"{path}: {system} has no baseline. Fix: `nearmetal baseline record --system {system}` "
             f"after some sessions, or set RFM_REFERENCE_PREFIX to the baselines' directory{hint}"
         ) from None
-    except (OSError, strict_yaml.YamlError) as error:
+    except strict_yaml.YamlError as error:
         raise BaselineError(f"{path}: cannot be read as YAML: {error}. Fix: {fix}") from error
 
 
 def _check_schema(data, path: Path, fix: str) -> None:
+    if isinstance(data, dict):
+        for place in _keys_of_no_text({**dict.fromkeys(data), "baseline": data.get("baseline")}):
+            raise BaselineError(f"{path}: the key {place} is no text. Fix: {fix}")
     schema = strict_yaml.load((PACKAGE / "gate" / "baseline-schema.yaml").read_bytes())
     for fault in jsonschema.Draft202012Validator(schema).iter_errors(data):
         place = ".".join(map(str, fault.absolute_path)) or "the file"
@@ -281,17 +301,34 @@ def _check_schema(data, path: Path, fix: str) -> None:
         )
 
 
+def _keys_of_no_text(data: dict, place: str = "") -> Iterator[str]:
+    """Places of keys that are no text. YAML has others, which a schema does not look at."""
+    for key, value in data.items():
+        if not isinstance(key, str):
+            yield f"{place}{key!r}"
+        if isinstance(value, dict):
+            yield from _keys_of_no_text(value, f"{place}{key}.")
+
+
+def _is_reference(found: list) -> bool:
+    """Whether it is a value, its bounds and its unit. Their types follow from the schema."""
+    return len(found) == 4 and isinstance(found[0], (int, float))
+
+
 def _read_samples(beside: Path, meta: dict, path: Path, fix: str) -> dict:
-    """The samples, with a verified digest. Raises BaselineError."""
+    """The samples by case, with a verified digest. Raises BaselineError."""
     try:
-        text = beside.read_bytes()
+        text = files.read(beside, MOST_SAMPLES)
     except OSError as error:
         raise BaselineError(f"{beside}: {error.strerror}. Fix: {fix}") from None
     if hashlib.sha256(text).hexdigest() != meta["launches_sha256"]:
         raise BaselineError(
             f"{beside}: not the samples that {path.name} was written with (SHA-256). Fix: {fix}"
         )
-    return json.loads(text)
+    try:
+        return dict(shape.mapping(orjson.loads(text), "the file"))
+    except (orjson.JSONDecodeError, shape.ShapeError) as error:
+        raise BaselineError(f"{beside}: {error}. Fix: {fix}") from None
 
 
 def _check_format(data, path: Path, fix: str, any_bounds: bool) -> None:
@@ -333,20 +370,28 @@ def _find(data: dict, key: Key, parameters: dict, system: str) -> dict:
         found = found.get(step) if isinstance(found, dict) else None
     entries = found if isinstance(found, dict) else {}
     plain = {
-        name: entry[2] if isinstance(entry, list) and entry[0] == "$xfail" else entry
+        name: entry[2] if isinstance(entry, list) and entry[:1] == ["$xfail"] else entry
         for name, entry in entries.items()
     }
     return {name: entry for name, entry in plain.items() if isinstance(entry, list)}
 
 
 def _contradiction(case: dict, sessions: dict, references: dict, samples) -> str:
-    """How a case contradicts its samples; '' if it does not."""
+    """How a case contradicts the calendar, its sessions or its samples; '' if it does not."""
+    if not _is_date(case["recorded"]):
+        return f"recorded is {case['recorded']}, which is no date"
     unknown = [uuid for uuid in case["sessions"] if uuid not in sessions]
     if unknown:
         return f"session {unknown[0]} is not among the baseline's sessions"
     if not isinstance(samples, dict) or set(samples) != set(case["noise"]):
         return "its samples are of other variables"
     for name, values in samples.items():
+        try:
+            empty = () in shape.rows(values, name)
+        except shape.ShapeError as error:
+            return f"its samples: {error}"
+        if empty:
+            return f"{name} has a session without samples"
         together = [sample for session in values for sample in session]
         if len(values) != len(case["sessions"]):
             return f"{name} has samples of {len(values)} sessions, not of {len(case['sessions'])}"
@@ -356,6 +401,13 @@ def _contradiction(case: dict, sessions: dict, references: dict, samples) -> str
         if value != float(f"{middle:.6g}"):
             return f"{name} is {value}, but the median of its samples is {middle:.6g}"
     return ""
+
+
+def _is_date(text: str) -> bool:
+    try:
+        return bool(date.fromisoformat(text))
+    except ValueError:
+        return False
 
 
 def save(baseline: Baseline) -> None:
@@ -380,7 +432,7 @@ def documents(baseline: Baseline) -> list[tuple[Path, str]]:
         allow_unicode=True,
     )
     return [
-        (baseline.path.with_name(f"{baseline.system}.launches.json"), samples),
+        (path_of(baseline.system, baseline.path.parent, LAUNCHES), samples),
         (baseline.path, HEADER.format(baseline.system) + text),
     ]
 

@@ -1,12 +1,16 @@
 """The cases that a session should hold, from its command. A session without one is incomplete."""
 
+import contextlib
 import functools
 import hashlib
 import re
+import signal
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
-from nearmetal import naming
+from nearmetal import files, naming
 from nearmetal.command import Command, CommandError, parse
 from nearmetal.gate.baseline import Baseline, Key
 from nearmetal.results import Session
@@ -23,22 +27,35 @@ OPAQUE = (
     "restore_session",
     "mode",
 )
-#: Options that choose cases or set how often ReFrame runs them.
-CHOOSING = (
-    "system",
-    "prgenv",
-    "names",
-    "exclude_names",
-    "failed",
-    "restore_session",
-    "repeat",
-    "distribute",
-    "parameterize",
-    "reruns",
-    "duration",
-)
-
 CLASS = re.compile(r"^class (\w+)", re.MULTILINE)
+#: Seconds of processor time for all that a stored command chooses by: expressions and files.
+PATIENCE = 2.0
+#: Most bytes of a file of checks.
+MOST_BYTES = 4 << 20
+#: What Python raises on an expression that is none, or too large a one.
+NO_EXPRESSION = (re.error, OverflowError, RecursionError)
+
+
+class TooSlow(Exception):
+    """PATIENCE is over. The message names what was evaluated last."""
+
+
+@contextlib.contextmanager
+def _limited() -> Iterator[None]:
+    """Raise TooSlow in the body after PATIENCE. `re` looks for signals while it matches."""
+    if threading.current_thread() is not threading.main_thread():
+        raise TooSlow("an expression outside the main thread, where it has no time limit")
+
+    def end(*_):
+        raise TooSlow("the files of -c")
+
+    before = signal.signal(signal.SIGPROF, end)
+    signal.setitimer(signal.ITIMER_PROF, PATIENCE)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before or signal.SIG_DFL)
 
 
 def promised(session: Session, baseline: Baseline) -> tuple[set[Key], str]:
@@ -46,10 +63,16 @@ def promised(session: Session, baseline: Baseline) -> tuple[set[Key], str]:
     try:
         command = parse(session.command)
         asked = _asked(session, command)
-        keys = {key for key in baseline.entries if _selected(key, asked, command)}
-        elsewhere = {key for key in keys if not _defined(key[0].split()[0], session, asked)}
-    except (CommandError, re.error) as error:
+        with _limited():
+            keys = {key for key in baseline.entries if _selected(key, asked, command)}
+            elsewhere = {key for key in keys if not _defined(key[0].split()[0], session, asked)}
+    except (CommandError, *NO_EXPRESSION) as error:
         return set(), f"the session's command cannot be read ({error}): {session.command}"
+    except TooSlow as error:
+        return set(), (
+            f"the session's command takes too long to evaluate ({error}), so a missing case is not "
+            f"noticed: {session.command}"
+        )
     except OSError as error:
         return set(), (
             f"the file {error.filename} of -c cannot be read ({error.strerror}), so a missing case "
@@ -94,10 +117,20 @@ def _selected(key: Key, asked: dict, command: Command) -> bool:
     only = asked["system"].partition(":")[2]
     return (
         only in ("", partition)
-        and any(re.match(pattern, environ) for pattern in asked["environs"])
+        and any(
+            _in_time(pattern, re.compile(pattern).match, environ) for pattern in asked["environs"]
+        )
         and _named(check, command)
         and not _replaced(check, command)
     )
+
+
+def _in_time(pattern: str, match: Callable, where) -> bool:
+    """Whether a stored expression matches. Raises TooSlow, which names it."""
+    try:
+        return bool(match(where))
+    except TooSlow:
+        raise TooSlow(pattern) from None
 
 
 def _named(check: str, command: Command) -> bool:
@@ -110,8 +143,8 @@ def _named(check: str, command: Command) -> bool:
     names = [name for name in command.given("names") or () if "@" not in name]
     excluded = [name for name in command.given("exclude_names") or () if "@" not in name]
     try:
-        chosen = bool(not names or have_any_name(names)(case))
-        return chosen and all(have_not_name(name)(case) for name in excluded)
+        chosen = not names or _in_time("|".join(names), have_any_name(names), case)
+        return chosen and all(_in_time(name, have_not_name(name), case) for name in excluded)
     except ReframeError as error:  # no regular expression
         raise CommandError(str(error)) from None
 
@@ -147,10 +180,10 @@ def _defined(check: str, session: Session, asked: dict) -> bool:
 @functools.lru_cache(maxsize=8)
 def _classes(paths: tuple[str, ...]) -> frozenset[str]:
     """Names of the classes in files and directories. Raises OSError."""
-    files = [
+    found = [
         file
         for path in map(Path, paths)
         for file in (path.rglob("*.py") if path.is_dir() else [path])
     ]
-    texts = (file.read_text(errors="replace") for file in files)
+    texts = (files.read(file, MOST_BYTES).decode(errors="replace") for file in found)
     return frozenset(name for text in texts for name in CLASS.findall(text))

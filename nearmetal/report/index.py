@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from nearmetal import naming
 from nearmetal.gate.verdict import GateReport
 from nearmetal.report import overview, page, summary
 from nearmetal.results import Session
@@ -25,7 +25,7 @@ class Entry:
 
 def file_of(system: str, taken: Iterable[str]) -> str:
     """A name for the system's page that no other has: a foreign database may hold any name."""
-    stem = re.sub(r"[^A-Za-z0-9_-]", "_", system)[:80] or "_"
+    stem = naming.stem(system)
     names = [f"{stem}.html", *(f"{stem}-{number}.html" for number in range(2, 10000))]
     return next(name for name in names if name not in {"index.html", *taken})
 

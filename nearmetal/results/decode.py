@@ -11,6 +11,7 @@ from types import MappingProxyType
 import orjson
 
 from nearmetal import clean, metrics, naming, settings, shape
+from nearmetal.facts import PASSING
 from nearmetal.results import reruns
 from nearmetal.results.session import (
     CONFIRMS,
@@ -93,7 +94,7 @@ def _parse_session(data: Mapping, origin) -> Session:
         len(cases) + len(skipped) + missing,
         shape.text(info, "workdir", "session_info", ""),
         shape.text(info, CONFIRMS, "session_info", ""),
-        next((_selection(case, places) for case in every if case.get("selection")), {}),
+        next(filter(None, (_selection(case, places[id(case)]) for case in every)), {}),
         clean.name(shape.text(info, "hostname", "session_info", "")),
         reasons=reasons,
     )
@@ -106,12 +107,16 @@ def _with_settings(case: Case, line: str) -> Case:
     return replace(case, facts={**case.facts, **settings.fact(line, case.check.split()[0])})
 
 
-def _selection(case: Mapping, places: dict[int, str]) -> dict:
-    """The requested selection, as the checks recorded it. Raises ShapeError."""
-    found = case["selection"]
-    if found == shape.UNDEFINED:
+def _selection(case: Mapping, place: str) -> dict:
+    """The requested selection, as site/selection.py recorded it; {} if it is not stored.
+
+    Raises ShapeError.
+    """
+    if _is_foreign(case) or not case.get("selection") or case["selection"] == shape.UNDEFINED:
         return {}
-    return dict(shape.mapping(found, f"{places[id(case)]}.selection"))
+    found = shape.mapping(case["selection"], f"{place}.selection")
+    lists = {key: shape.texts(found, key, f"{place}.selection") for key in ("environs", "paths")}
+    return {"system": shape.text(found, "system", f"{place}.selection", ""), **lists}
 
 
 def _placed(data: Mapping) -> Iterator[tuple[str, Mapping]]:
@@ -135,7 +140,6 @@ def parse_case(case: dict, place: str = "case") -> Case:
     name = naming.parse(clean.name(texts[0]))
     where = name.check, clean.name(texts[1]), clean.name(texts[2])
     passed = case["result"] == "pass"
-    named = list(map(case.get, FACTS))
     failure = shape.text(case, "fail_reason", place, "") or FAILED.get(
         case["result"], case["result"]
     )
@@ -144,9 +148,9 @@ def parse_case(case: dict, place: str = "case") -> Case:
         where[2],
         where[1],
         _values(case, where, name.node, place),
-        _facts(orjson.dumps([{**_nodes(case), **_ours(case, "facts", place)}, named])),
+        _facts_of(case, place),
         _curves(case, place),
-        None if passed else clean.text(failure),
+        None if passed else clean.text(failure) or case["result"],
         None if passed else clean.line(shape.text(case, "fail_phase", place, "")) or None,
         clean.every({key: case.get(key, text) for key, text in parameters(where[0]).items()}),
         _own_exemption(case, place),
@@ -215,10 +219,7 @@ def _texts(case: Mapping, key: str, place: str) -> tuple[str, ...]:
     found = case.get(key)
     if found is None or found == shape.UNDEFINED:
         return ()
-    texts = shape.sequence(found, f"{place}.{key}")
-    if not all(type(one) is str for one in texts):
-        raise shape.wrong(f"{place}.{key}", "a list of texts", found)
-    return tuple(map(clean.line, texts))
+    return tuple(map(clean.line, shape.texts(case, key, place)))
 
 
 def _workload(case: Mapping, place: str) -> dict:
@@ -338,13 +339,31 @@ def _curves(case: Mapping, place: str) -> dict[str, dict[int, tuple[float, ...]]
     }
 
 
+def _facts_of(case: Mapping, place: str) -> dict[str, str]:
+    """A case's facts. Raises ShapeError."""
+    named = {name: case[name] for name in FACTS if case.get(name)}
+    if _is_foreign(case):  # whose attributes of these names are its own
+        named = {name: value for name, value in named.items() if type(value) is str}
+    try:
+        packed = orjson.dumps({**_nodes(case), **_ours(case, "facts", place), **named})
+        return _facts(packed)
+    except ShapeError as error:
+        raise ShapeError(f"{place}.facts.{error}") from None
+
+
 @functools.lru_cache(maxsize=4096)
 def _facts(packed: bytes) -> dict[str, str]:
-    """A case's facts from JSON. Equal facts share one dictionary, to save time and memory."""
-    facts, named = orjson.loads(packed)
-    return clean.every(
-        {**(facts or {}), **{name: value for name, value in zip(FACTS, named) if value}}
-    )
+    """Facts from JSON. Equal facts share one dictionary, to save time and memory.
+
+    Raises ShapeError.
+    """
+    found = orjson.loads(packed)
+    for name, value in found.items():
+        if name in PASSING and type(value) is list:
+            value = " ".join(shape.texts(found, name, ""))
+        if type(value) is not str:
+            raise shape.wrong(name, "a text", value)
+    return clean.every(found)
 
 
 def _cases(

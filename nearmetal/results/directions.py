@@ -37,10 +37,10 @@ class Directions:
 
         fix = "Fix: write lines such as `score: more`, with a unit or CHECK:VARIABLE"
         try:
-            data = strict_yaml.load(path.read_bytes())
+            data = strict_yaml.read(path)
         except FileNotFoundError:
             return cls()
-        except (OSError, strict_yaml.YamlError) as error:
+        except strict_yaml.YamlError as error:
             raise DirectionsError(f"{path}: cannot be read as YAML: {error}. {fix}") from error
         if not isinstance(data, dict):
             raise DirectionsError(f"{path}: not a mapping. {fix}")

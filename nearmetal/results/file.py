@@ -6,6 +6,7 @@ import contextlib
 import json
 import math
 import sqlite3
+import time
 import weakref
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import orjson
 
+from nearmetal import files
 from nearmetal.results import decode
 from nearmetal.results.session import (
     CLOCKS_DIFFER,
@@ -24,9 +26,25 @@ from nearmetal.results.session import (
 )
 
 #: SQLite's primary error codes. Python names them, and its errors have them, since 3.11.
-OK, ERROR, PERM, BUSY, LOCKED, IOERR, CORRUPT, CANTOPEN, NOTADB = 0, 1, 3, 5, 6, 10, 11, 14, 26
+ERROR, PERM, BUSY, LOCKED, INTERRUPT, IOERR, CORRUPT = 1, 3, 5, 6, 9, 10, 11
+CANTOPEN, TOOBIG, NOTADB = 14, 18, 26
 #: Words of an error's text, for a Python without its code.
-BY_TEXT = {"locked": BUSY, "malformed": CORRUPT, "unable to open": CANTOPEN, "I/O": IOERR}
+BY_TEXT = {
+    "locked": BUSY,
+    "interrupted": INTERRUPT,
+    "malformed": CORRUPT,
+    "unable to open": CANTOPEN,
+    "too big": TOOBIG,
+    "I/O": IOERR,
+}
+#: Seconds of a query, and SQLite's steps after which they are looked at.
+PATIENCE, STEPS = 60.0, 100_000
+#: Most bytes of a session.
+MOST_BYTES = 256 << 20
+#: ReFrame's tables.
+TABLES = ("sessions", "testcases")
+#: Ends of the names of files that SQLite reads beside a database.
+BESIDE = ("-journal", "-wal", "-shm")
 #: Error code -> what is wrong with the file, and the fix.
 _LOCKED = "is locked by another process. Fix: try again when no ReFrame stores results"
 _CLOSED = "cannot be opened. Fix: let this user read the file and its directory"
@@ -36,6 +54,7 @@ CAUSES = {
     LOCKED: _LOCKED,
     CANTOPEN: _CLOSED,
     PERM: _CLOSED,
+    INTERRUPT: f"answers no query within {PATIENCE:.0f} s. Fix: restore it from a copy",
     IOERR: "cannot be read from the disk. Fix: read the file system's log",
     CORRUPT: "is damaged or truncated. Fix: restore it from a copy, or remove it",
     NOTADB: _FOREIGN,
@@ -104,7 +123,10 @@ class ResultsFile:
             _refuse_contradictions(session, data, uuid, start, self._stored_cases)
             return session
         except sqlite3.DatabaseError as error:
-            return BadSession(uuid, row, f"its place in the file is damaged ({error})")
+            if _code(error) != TOOBIG:
+                return BadSession(uuid, row, f"its place in the file is damaged ({error})")
+            [(found,)] = self._rows("SELECT uuid FROM sessions WHERE rowid = ?", (row,))
+            uuid, reason = _text(found), f"it has more than {MOST_BYTES} bytes"
         except orjson.JSONDecodeError as error:
             reason = f"not valid JSON ({error})"
         except ResultsError as error:
@@ -117,8 +139,8 @@ class ResultsFile:
         """One row. Raises sqlite3.DatabaseError if the row is damaged, and ResultsError if the file
         is."""
         query = "SELECT uuid, session_start_unix, json_blob FROM sessions WHERE rowid = ?"
-        with self._errors(but=CORRUPT):
-            return self._connected().execute(query, (row,)).fetchone()
+        found = self._rows(query, (row,), but=(CORRUPT, TOOBIG))
+        return found[0] if found else None
 
     def _read_stored_cases(self) -> None:
         """Read ReFrame's second table: (name, system, partition, environment) of each case.
@@ -129,32 +151,36 @@ class ResultsFile:
             "SELECT rowid, session_uuid, name, system, partition, environ FROM testcases "
             "WHERE rowid > ?"
         )
-        with self._errors():
-            try:
-                rows = self._connected().execute(query, (self._last_case,)).fetchall()
-            except sqlite3.OperationalError as error:
-                if _code(error) != ERROR:
-                    raise
-                self._stored_cases = None
-                return
+        try:
+            rows = self._rows(query, (self._last_case,), but=(ERROR,))
+        except sqlite3.OperationalError:
+            self._stored_cases = None
+            return
         found = self._stored_cases or {}
         for place, uuid, *case in rows:
             found.setdefault(_text(uuid), []).append(tuple(map(_text, case)))
             self._last_case = max(self._last_case, place)
         self._stored_cases = found
 
-    def _rows(self, query: str, values: tuple = ()) -> list[tuple]:
-        with self._errors():
-            return self._connected().execute(query, values).fetchall()
+    def _rows(self, query: str, values: tuple = (), but: tuple[int, ...] = ()) -> list[tuple]:
+        """Raises ResultsError, and sqlite3.Error of these primary codes."""
+        with self._errors(but):
+            return self._answer(self._connected(), query, values)
+
+    def _answer(self, connection: sqlite3.Connection, query: str, values: tuple) -> list[tuple]:
+        """All rows of a query, which ends after PATIENCE. Raises sqlite3.Error."""
+        until = time.monotonic() + PATIENCE
+        connection.set_progress_handler(lambda: time.monotonic() > until, STEPS)
+        return connection.execute(query, values).fetchall()
 
     @contextlib.contextmanager
-    def _errors(self, but: int = OK) -> Iterator[None]:
-        """Raise ResultsError for each error of SQLite, except for this primary error code."""
+    def _errors(self, but: tuple[int, ...]) -> Iterator[None]:
+        """Raise ResultsError for each error of SQLite, except for these primary error codes."""
         try:
             yield
         except sqlite3.Error as error:
             code = _code(error)
-            if code == but:
+            if code in but:
                 raise
             cause = CAUSES.get(code, "cannot be read")
             raise ResultsError(f"{self}: {cause} (SQLite: {error})") from error
@@ -162,25 +188,53 @@ class ResultsFile:
     def _connected(self) -> sqlite3.Connection:
         """The connection, which only reads. Raises ResultsError, sqlite3.Error."""
         if self._connection is None:
-            self._refuse_missing_or_empty_file()
+            self._refuse_unusable_file()
             # A URI, with `%`, `#` and `?` of the path quoted.
             uri = f"{self.path.resolve().as_uri()}?mode=ro"
-            self._connection = sqlite3.connect(uri, uri=True)
+            connection = sqlite3.connect(uri, uri=True)
             # Bytes: text that is not UTF-8 is then an error of its session only.
-            self._connection.text_factory = bytes
-            weakref.finalize(self, self._connection.close)
+            connection.text_factory = bytes
+            weakref.finalize(self, connection.close)
+            if hasattr(connection, "setlimit"):  # novermin: since Python 3.11
+                connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MOST_BYTES)
+            self._refuse_computed_tables(connection)
+            self._connection = connection
         return self._connection
 
-    def _refuse_missing_or_empty_file(self) -> None:
-        if not self.path.is_file():
+    def _refuse_computed_tables(self, connection: sqlite3.Connection) -> None:
+        """Raise ResultsError for a view, a virtual table or a generated column: it may be endless.
+        Raises sqlite3.Error."""
+        query = "SELECT type = 'table' AND rootpage > 0 FROM sqlite_master WHERE lower(name) = ?"
+        of_columns = "SELECT 0 FROM pragma_table_xinfo(?) WHERE hidden"
+        for name in TABLES:
+            found = self._answer(connection, query, (name,))
+            if (1,) in found:
+                found += self._answer(connection, of_columns, (name,))
+            if (0,) in found:
+                raise ResultsError(f"{self}: {_FOREIGN} ({name} is computed, and no plain table)")
+
+    def _refuse_unusable_file(self) -> None:
+        if not self.path.exists():
             raise ResultsError(
                 f"{self}: no results database; run `reframe -c reframe_checks -r` first"
             )
+        self._refuse_planted_files()
         if self.path.stat().st_size == 0:
             raise ResultsError(
                 f"{self}: is empty (0 bytes), and ReFrame stores nothing in such a file. "
                 "Fix: remove it; ReFrame then makes a new one"
             )
+
+    def _refuse_planted_files(self) -> None:
+        """Raise ResultsError for what SQLite would wait for, or a stranger's link leads to."""
+        beside = [Path(f"{self.path.resolve()}{end}") for end in BESIDE]
+        for path in (self.path, *beside):
+            try:
+                files.refuse_unsafe(path)
+            except files.UnsafePathError as error:
+                raise ResultsError(str(error)) from None
+            except OSError:
+                continue  # it is not there, or SQLite says what is wrong with it
 
 
 def _text(value) -> str:

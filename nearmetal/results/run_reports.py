@@ -8,6 +8,7 @@ from pathlib import Path
 
 import orjson
 
+from nearmetal import files
 from nearmetal.results.database import Database
 from nearmetal.results.decode import parse_session
 from nearmetal.results.file import ResultsFile, systems_and_kind
@@ -15,6 +16,8 @@ from nearmetal.results.session import BadSession, ResultsError, Session
 
 #: Number of bytes at the beginning of a report that hold the id of its session.
 HEAD = 4096
+#: Most bytes of a report.
+MOST_BYTES = 256 << 20
 
 
 def unstored_runs(
@@ -28,18 +31,19 @@ def unstored_runs(
     seen: set[Path] = set()
     for source in sorted(database.files, key=lambda one: one is not own):
         for directory in _directories(source):
-            reports = [file for file in _reports(directory) if file not in seen]
-            seen.update(reports)
-            yield from _unstored(database, session, reports, source is own)
+            reports = [file for file in _reports(directory) if file.resolve() not in seen]
+            seen.update(file.resolve() for file in reports)
+            yield from _unstored(database, session, reports, source)
 
 
 def _unstored(
-    database: Database, session: Session, reports: list[Path], are_own: bool
+    database: Database, session: Session, reports: list[Path], source: ResultsFile
 ) -> Iterator[tuple[Path, Session | BadSession]]:
     """The runs of one directory's reports, newest first.
 
-    :arg are_own: whether the session's own file is the reports' database.
+    :arg source: the reports' database.
     """
+    are_own = source is database.file_of(session)
     unstored, after = [], False
     for file in reports:
         place = database.place(_uuid_of_report(file))
@@ -49,7 +53,7 @@ def _unstored(
             after = are_own
             break
     for file in unstored:
-        run = _run_of_report(file)
+        run = _run_of_report(file, source)
         # If no report is of this session or one before it in its file, only the start times give
         # the order.
         started = run.time if isinstance(run, Session) else _modified(file)
@@ -67,12 +71,15 @@ def _directories(source: ResultsFile) -> list[Path]:
 
 
 def _reports(directory: Path) -> list[Path]:
-    """The report files of a directory, highest number first. Each directory has its own numbers."""
+    """The report files of a directory, highest number first. Each directory has its own numbers.
+
+    ReFrame's own link to the newest report is left out.
+    """
     numbered = {}
     for file in directory.glob("*.json"):
         number = re.fullmatch(r".*?(\d+)", file.stem)
         if number and not file.is_symlink():
-            numbered[file.resolve()] = int(number[1])
+            numbered[file] = int(number[1])
     return sorted(numbered, key=lambda file: numbered[file], reverse=True)
 
 
@@ -86,24 +93,35 @@ def _modified(file: Path) -> float:
 def _uuid_of_report(file: Path) -> str:
     """The id of a report's session; empty if it has none."""
     try:
-        with open(file, "rb") as opened:
+        with files.opened(file, most=None) as opened:
             found = re.search(rb'"uuid": ?"([^"]+)"', opened.read(HEAD))
     except OSError:
         return ""
     return found[1].decode(errors="replace") if found else ""
 
 
-def _run_of_report(file: Path) -> Session | BadSession | None:
+def _run_of_report(file: Path, source: ResultsFile) -> Session | BadSession | None:
     """The run of a report; None for a dry run, which ReFrame reports but does not store."""
     blob = b""
     try:
-        blob = file.read_bytes()
+        blob = files.read(file, MOST_BYTES)
         data = orjson.loads(blob)
         return None if _is_dry(data) else parse_session(data, file)
     except FileNotFoundError:  # deleted meanwhile
         return None
-    except (OSError, ResultsError, orjson.JSONDecodeError) as error:
-        return BadSession("", 0, str(error), *systems_and_kind(blob))
+    except (OSError, orjson.JSONDecodeError) as error:
+        reason = str(error)
+    except ResultsError as error:
+        reason = str(error) if _of_one_owner(file, source.path) else "is no session of ReFrame's"
+    return BadSession("", 0, reason, *systems_and_kind(blob))
+
+
+def _of_one_owner(file: Path, database: Path) -> bool:
+    """Whether an error may quote the file. A stored path may lead to a file of another user."""
+    try:
+        return file.stat().st_uid == database.stat().st_uid
+    except OSError:
+        return False
 
 
 def _is_dry(data) -> bool:

@@ -19,6 +19,7 @@ from reframe.core.exceptions import ConfigError
 
 from nearmetal import choices, command
 from nearmetal.site import (
+    obsolete,
     places,
     prun,  # noqa: F401 - the import registers the launcher
     selection,
@@ -164,6 +165,38 @@ def refuse_unusable_scheduler(asked: str, systems: list[dict], files: dict[str, 
                 ) from None
 
 
+def read_new_system(path: Path, common: dict, files: dict[str, Path]) -> dict:
+    """A system's file, if none before it describes the system; else {}. Raises ConfigError.
+
+    :arg files: the files before it, by system.
+    """
+    system = read_system(path, common)
+    refuse(path, errors_of_this_reframe(system, rfm.VERSION))
+    name = system["name"]
+    if name in files:
+        if files[name].parent == path.parent:
+            raise ConfigError(
+                f"{path}: system {name!r} is already defined in {files[name]}. Fix: rename one"
+            )
+        return {}  # a site's own is what it wants, not ours
+    modules = system.setdefault("modules_system", "envmod")
+    if unknown := versions.refused_modules_system(modules, rfm.VERSION):
+        raise ConfigError(f"{path}: {name}: {unknown}")
+    return system
+
+
+def refuse_damaged(asked: str, files: dict[str, Path], damaged: dict[Path, ConfigError]) -> None:
+    """Raise the error of a file that may describe the requested system. Warn of other files.
+
+    :arg files: the readable files by system.
+    """
+    name = asked.partition(":")[0]
+    for path, error in damaged.items():
+        if name not in files or obsolete.may_describe(path, name):
+            raise error
+        obsolete.tell_once(f"left out: {error}")
+
+
 def configure(here: Path, directories: list[Path], results: str) -> dict:
     """The whole configuration. ReFrame takes the first system whose host names match: directories
     in that order."""
@@ -171,6 +204,7 @@ def configure(here: Path, directories: list[Path], results: str) -> dict:
     systems: list[dict] = []
     environments = list(common.values())
     files: dict[str, Path] = {}
+    damaged: dict[Path, ConfigError] = {}
     for directory in directories:
         # ReFrame loads this file from its own directory, so that a relative path would mean another
         # place than typed.
@@ -180,18 +214,14 @@ def configure(here: Path, directories: list[Path], results: str) -> dict:
                 "NEARMETAL_SYSTEMS_PATH"
             )
         for path in sorted(directory.glob("*.y*ml")):
-            system = read_system(path, common)
-            refuse(path, errors_of_this_reframe(system, rfm.VERSION))
-            name, modules = system["name"], system.get("modules_system", "envmod")
-            if name in files:
-                if files[name].parent == directory:
-                    raise ConfigError(
-                        f"{path}: system {name!r} is already defined in {files[name]}. Fix: "
-                        "rename one"
-                    )
-                continue  # a site's own is what it wants, not ours
-            if unknown := versions.refused_modules_system(modules, rfm.VERSION):
-                raise ConfigError(f"{path}: {name}: {unknown}")
+            try:
+                system = read_new_system(path, common, files)
+            except ConfigError as error:
+                damaged[path] = error
+                continue
+            if not system:
+                continue
+            name, modules = system["name"], system["modules_system"]
             files[name] = path
             environments += [
                 {**common.get(own["name"], {}), **own, "target_systems": [name]}
@@ -209,6 +239,7 @@ def configure(here: Path, directories: list[Path], results: str) -> dict:
                 }
             )
     options = asked()
+    refuse_damaged(requested_system(options, os.environ), files, damaged)
     if not has_further_configuration(sys.argv[1:], os.environ):
         refuse_unknown_system(requested_system(options, os.environ), systems, files)
     refuse_unusable_scheduler(requested_system(options, os.environ), systems, files)

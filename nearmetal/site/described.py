@@ -1,5 +1,6 @@
 """A system as its file describes it, for commands beside ReFrame."""
 
+import os
 from pathlib import Path
 
 from reframe.core.exceptions import ConfigError
@@ -14,13 +15,15 @@ class NotDescribed(NearmetalError):
 
 
 def described(system: str) -> tuple[Path, dict, dict]:
-    """A system's file, what it holds, and the environments. Raises NearmetalError."""
+    """A system's file, what it holds, and the environments. Raises NearmetalError.
+
+    A damaged file of another system is said on stderr.
+    """
     found = obsolete.file_of(system)
-    if damaged := [path for path in obsolete.unreadable() if not found or path.stem == system]:
-        raise NearmetalError(
-            f"{damaged[0]}: cannot be read as YAML, and may describe the system {system!r}. "
-            "Fix: correct or remove the file"
-        )
+    for path, sentence in obsolete.damaged():
+        if obsolete.may_describe(path, system):
+            raise NearmetalError(f"the system {system!r} may be described there: {sentence}")
+        obsolete.tell_once(sentence)
     if found is None:
         looked = ", ".join(dict.fromkeys(map(str, obsolete.directories())))
         raise NotDescribed(
@@ -38,4 +41,4 @@ def described(system: str) -> tuple[Path, dict, dict]:
 def environments_file() -> Path:
     """The file of the environments that all systems share."""
     places = [directory.parent / "environments.yaml" for directory in obsolete.directories()]
-    return next((path for path in places if path.is_file()), places[-1])
+    return next((path for path in places if os.path.lexists(path)), places[-1])

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
+import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import yaml
 
+from nearmetal import files, strict_yaml
 from nearmetal.checkout import CHECKOUT
 
 SYSTEMS = CHECKOUT / "site-config" / "systems"
@@ -50,7 +53,8 @@ def systems() -> Iterator[tuple[str, dict]]:
 def system_of(host: str) -> str:
     """The first system whose `hostnames` match this host, as ReFrame chooses one; '' if none."""
     for name, document in systems():
-        for pattern in document.get("hostnames") or ():
+        hostnames = document.get("hostnames")
+        for pattern in hostnames if isinstance(hostnames, list) else ():
             try:
                 if re.match(str(pattern), host):
                     return name
@@ -60,26 +64,44 @@ def system_of(host: str) -> str:
 
 
 def _readable(places: Iterable[Path]) -> Iterator[tuple[Path, dict]]:
-    for directory in places:
-        for path in sorted(directory.glob("*.y*ml")):
-            try:
-                data = yaml.safe_load(path.read_text())
-            except (OSError, UnicodeDecodeError, yaml.YAMLError):
-                continue  # ReFrame says what is wrong with it
-            if isinstance(data, dict):
-                yield path, data
+    for path, data, _ in _documents(places):
+        if isinstance(data, dict):  # else ReFrame says what is wrong with it
+            yield path, data
 
 
-def unreadable() -> list[Path]:
-    """Files of systems that cannot be read as YAML."""
-    found = []
-    for directory in dict.fromkeys(directories()):
+def damaged() -> Iterator[tuple[Path, str]]:
+    """Each file of a system that is not readable, and a sentence on it."""
+    for path, data, why in _documents(directories()):
+        if not isinstance(data, dict):
+            fix = "" if "Fix:" in why else ". Fix: correct or remove the file"
+            yield path, f"{path}: cannot be read as YAML: {why or 'it holds no mapping'}{fix}"
+
+
+def _documents(places: Iterable[Path]) -> Iterator[tuple[Path, object, str]]:
+    """Each file of a system with its document, or with the reason why it cannot be read."""
+    for directory in dict.fromkeys(places):
         for path in sorted(directory.glob("*.y*ml")):
             try:
-                yaml.safe_load(path.read_text())
-            except (OSError, UnicodeDecodeError, yaml.YAMLError):
-                found.append(path)
-    return found
+                yield path, strict_yaml.read(path), ""
+            except (OSError, strict_yaml.YamlError) as error:
+                yield path, None, str(error)
+
+
+def may_describe(path: Path, system: str) -> bool:
+    """Whether a damaged file may be the one of a system, by its own name or by its key `name`."""
+    if path.stem == system:
+        return True
+    line = rf"^name:\s*[\"']?{re.escape(system)}[\"']?\s*(#.*)?$"
+    try:
+        return bool(re.search(line.encode(), files.read(path), re.MULTILINE))
+    except OSError:
+        return False  # it holds no text that ReFrame could read either
+
+
+@functools.cache  # ReFrame reads a configuration twice, and a command a system's file several times
+def tell_once(sentence: str) -> None:
+    """Print a sentence on a file that is left out, on stderr."""
+    print(f"nearmetal: {sentence}", file=sys.stderr)
 
 
 def obsolete(system: str) -> list[str]:
@@ -89,14 +111,10 @@ def obsolete(system: str) -> list[str]:
     if found is None:
         return []
     path, data = found
-    partitions = [
-        str(partition.get("name"))
-        for partition in data.get("partitions") or []
-        if isinstance(partition, dict) and "no_baseline" in (partition.get("extras") or {})
-    ]
+    partitions = [str(one.get("name")) for one in _partitions(data) if _has_no_baseline(one)]
     if not partitions:
         return []
-    document = yaml.compose(path.read_text())
+    document = yaml.compose(files.read(path))
     lines = sorted(set(_lines(document, "no_baseline")))
     where = f"line{'s' * (len(lines) > 1)} {', '.join(map(str, lines))}"
     return [
@@ -105,6 +123,16 @@ def obsolete(system: str) -> list[str]:
             f"{system} has a baseline, so that the key excuses nothing any more"
         )
     ]
+
+
+def _partitions(data: dict) -> list[dict]:
+    found = data.get("partitions")
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+
+
+def _has_no_baseline(partition: dict) -> bool:
+    extras = partition.get("extras")
+    return isinstance(extras, dict) and "no_baseline" in extras
 
 
 def _lines(node: yaml.Node | None, key: str) -> Iterator[int]:

@@ -27,7 +27,7 @@ NEEDED_EXTRAS = {
 def read_yaml(path: Path):
     """A file's content. Raises ConfigError."""
     try:
-        return strict_yaml.load(path.read_bytes())
+        return strict_yaml.read(path)
     except (OSError, strict_yaml.YamlError) as error:
         raise ConfigError(f"{path}: cannot be read as YAML: {error}") from None
 

@@ -1,7 +1,9 @@
 """`nearmetal baseline`: what it writes, what ReFrame and the gate read again, and what it
 refuses."""
 
+import hashlib
 import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -211,6 +213,77 @@ def test_launches_that_are_not_those_it_was_written_with_are_refused(known):
     beside.write_text(json.dumps(data))
     with pytest.raises(BaselineError, match=r"lab.yaml"):
         baseline.load("lab", known.path.parent)
+
+
+def rewritten(known, samples: bytes) -> None:
+    """Other samples, with the digest that they have."""
+    known.path.with_name("lab.launches.json").write_bytes(samples)
+    text, digest = known.path.read_text(), hashlib.sha256(samples).hexdigest()
+    known.path.write_text(re.sub("launches_sha256: .*", f"launches_sha256: {digest}", text))
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (lambda samples: b"[", "launches.json: "),
+        (lambda samples: b"[]", "the file is .*, not an object"),
+        (lambda samples: samples.replace(b": [[", b": [[true, ", 1), "not a list of lists of"),
+        (lambda samples: samples.replace(b": [[", b': [["x", ', 1), "not a list of lists of"),
+        (lambda samples: samples.replace(b": [[", b": [[1e999, ", 1), "launches.json: "),
+        (lambda samples: samples.replace(b": [[", b": [[], [", 1), "a session without samples"),
+        (lambda samples: samples.replace(b": [[", b": [5, [", 1), "not a list of lists of"),
+    ],
+)
+def test_samples_of_a_wrong_type_are_refused(known, change, message):
+    samples = known.path.with_name("lab.launches.json").read_bytes()
+    rewritten(known, change(samples))
+    with pytest.raises(BaselineError, match=f"{message}.*Fix: "):
+        baseline.load("lab", known.path.parent)
+
+
+def in_document(*keys, value):
+    """Function: set a value of the baseline's document; a function of the old one may give it."""
+
+    def change(data):
+        for key in keys[:-1]:
+            data = data[[*data][-1]] if key is ANY else data[key]
+        last = [*data][-1] if keys[-1] is ANY else keys[-1]
+        data[last] = value
+
+    return change
+
+
+ANY = object()
+OF_CASE = "baseline", "cases", ANY
+OF_REFERENCE = "pingpong", ANY, ANY, ANY, ANY
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (in_document(*OF_CASE, "recorded", value="2026-02-30"), "which is no date"),
+        (in_document(*OF_CASE, "facts", value={"nodes": 5}), "facts.nodes: 5"),
+        (in_document(*OF_CASE, "facts", value={5: "x"}), "the key .*5 is no text"),
+        (in_document(5, value={}), "the key 5 is no text"),
+        (in_document("baseline", "sessions", value={1: "x"}), "the key baseline.sessions.1"),
+        (in_document("baseline", "cases", value={" | a | b": {}}), "CHECK"),
+        (in_document(*OF_REFERENCE, value=[]), "has no reference"),
+        (in_document(*OF_REFERENCE, value=["a", "b"]), "has no reference"),
+        (in_document(*OF_REFERENCE, value=["a", None, None, "us"]), "pingpong"),
+    ],
+)
+def test_a_document_of_a_wrong_type_is_refused(known, change, message):
+    data = yaml.safe_load(known.path.read_text())
+    change(data)
+    known.path.write_text(yaml.safe_dump(data))
+    with pytest.raises(BaselineError, match=message) as error:
+        baseline.load("lab", known.path.parent)
+    assert "Fix: " in str(error.value)
+
+
+@pytest.mark.parametrize("start", ["99991231T235959-2300", "00010101T000000+2300", "yesterday"])
+def test_a_start_that_is_no_time_is_a_day_of_its_own(start):
+    assert baseline.time_of(start) is None and baseline.day_of(start) == start[:8]
 
 
 def test_no_baseline_says_how_to_get_one(tmp_path):

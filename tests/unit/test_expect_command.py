@@ -8,6 +8,7 @@ import yaml
 from nearmetal import results
 from nearmetal.cli import main
 from nearmetal.commands import expect
+from nearmetal.site import obsolete
 from tests.support.recorded import session, store
 
 EXTRAS = {"link_class": "native", "link_type": "ethernet", "link_speed_gbps": 10}
@@ -33,6 +34,28 @@ def describe(directory, system="here", environs=("gnu",), **extras):
     partition["extras"] = {**EXTRAS, "hypervisor": "none", **extras}
     document = {"name": system, "hostnames": [], "partitions": [partition]}
     (directory / f"{system}.yaml").write_text(yaml.safe_dump(document))
+
+
+@pytest.mark.parametrize("damage", ["name: x\ndescr: 2026-02-30\n", "name: [", "- a\n", ""])
+def test_a_damaged_file_stops_only_what_it_may_describe(command, tmp_path, damage):
+    describe(tmp_path)
+    path = tmp_path / "other.yaml"
+    path.write_text(damage)
+    code, out, err = command("here")
+    assert code == 0 and out.startswith("here:batch")
+    assert err.startswith(f"nearmetal: {path}: cannot be read as YAML: ") and "Fix: " in err
+    assert len(err.splitlines()) == 1
+    code, _, err = command("nowhere")
+    assert code == 3 and "no file describes the system 'nowhere'" in err
+    code, _, err = command("other")
+    assert code == 3 and f"'other' may be described there: {path}: " in err
+
+
+@pytest.mark.parametrize("key", ["hostnames: 5", "partitions: 5", "partitions: [{extras: 5}]"])
+def test_what_a_file_says_of_baselines_is_read_whatever_else_it_holds(tmp_path, monkeypatch, key):
+    monkeypatch.setenv("NEARMETAL_SYSTEMS_PATH", str(tmp_path))
+    (tmp_path / "other.yaml").write_text(f"name: other\n{key}\n")
+    assert obsolete.obsolete("other") == [] and obsolete.system_of("no-such-host-1") == ""
 
 
 def test_a_partitions_bounds_are_listed_with_reason_and_source(command):

@@ -340,3 +340,68 @@ def test_an_image_and_its_lock_are_not_written_through_links(theirs, secret):
     with pytest.raises(files.UnsafePathError):
         files.copy(__file__, theirs / "mpich.sif")
     assert secret.read_text() == "root's"
+
+
+# Reading.
+
+
+def linked(directory, target, owner: int):
+    """A link in the directory, of this owner."""
+    path = directory / "link"
+    path.symlink_to(target)
+    os.chown(path, owner, owner, follow_symlinks=False)
+    return path
+
+
+def test_an_ordinary_file_is_read_up_to_the_limit(tmp_path):
+    (tmp_path / "file").write_text("text")
+    assert files.read(tmp_path / "file", most=4) == b"text"
+    with pytest.raises(files.UnsafePathError, match=r"file: has 4 bytes, and at most 3.*Fix: "):
+        files.read(tmp_path / "file", most=3)
+    with pytest.raises(FileNotFoundError, match="absent/file"):
+        files.read(tmp_path / "absent" / "file")
+    with pytest.raises(files.UnsafePathError, match="null character"):
+        files.read("a\0b")
+
+
+@pytest.mark.parametrize("path", ["/dev/zero", "/dev/null", "/dev", "/"])
+def test_what_is_no_ordinary_file_is_not_read(path):
+    with pytest.raises(files.UnsafePathError, match=f"^{path}: is .*Fix: "):
+        files.read(path)
+
+
+@as_root
+@pytest.mark.parametrize(
+    "of_link, of_file, is_read",
+    [
+        (0, 0, True),
+        (0, STRANGER, True),
+        (STRANGER, STRANGER, True),
+        (STRANGER, 0, False),
+        (STRANGER, STRANGER + 1, False),
+    ],
+)
+@pytest.mark.parametrize("through_directory", [True, False])
+def test_a_link_is_followed_to_a_file_of_its_owner(
+    theirs, secret, of_link, of_file, is_read, through_directory
+):
+    os.chown(secret, of_file, of_file)
+    path = linked(theirs, secret.parent if through_directory else secret, of_link)
+    path = path / secret.name if through_directory else path
+    if is_read:
+        assert files.read(path) == b"root's"
+        return
+    for reading in (files.read, files.refuse_unsafe):
+        with pytest.raises(files.UnsafePathError, match=r"link of another user.*Fix: remove"):
+            reading(path)
+
+
+@as_root
+def test_an_ordinary_user_reads_through_links_of_root_and_of_ones_own(theirs, secret):
+    for owner_of_link in (0, STRANGER):
+        path = linked(theirs, secret, owner_of_link)
+        line = f"from nearmetal import files; print(files.read({str(path)!r}))"
+        words = ["setpriv", f"--reuid={STRANGER}", "--clear-groups", sys.executable, "-c", line]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        assert "root's" in done.stdout, done.stderr
+        path.unlink()

@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from nearmetal import naming
 from nearmetal.report.index import file_of
 from tests.support.campaigns import campaign
 from tests.support.command import run  # noqa: F401 (a fixture)
@@ -48,3 +49,27 @@ def test_a_database_without_a_session_is_said(run, tmp_path):
 )
 def test_files_are_names_of_their_own(system, taken, file):
     assert file_of(system, taken) == file
+
+
+@pytest.mark.parametrize("name", ["../x", "/x", "a/b", "..", "", "a.b", "a b", "a\0b", "x" * 81])
+def test_a_name_that_is_no_files_is_refused(name):
+    assert naming.stem(name) != name
+    with pytest.raises(naming.NoFileNameError, match="Fix: "):
+        naming.file_of(name, ".yaml")
+
+
+def test_a_plain_name_is_the_files():
+    assert naming.file_of("lab_2-b", ".yaml") == "lab_2-b.yaml"
+
+
+@pytest.mark.parametrize("system", ["../x", "{}/x", "a/b"])
+@pytest.mark.parametrize("options", [[], ["--as", "reframe"], ["--only-bounds"]])
+def test_no_baseline_is_written_elsewhere(run, tmp_path, system, options):
+    system = system.format(tmp_path)
+    sessions = [on(system, number) for number in range(12)]
+    database = store(tmp_path / "results.db", *sessions)
+    before = sorted(tmp_path.parent.rglob("*"))
+    words = ["baseline", "record", *options, "--database", database]
+    code, _, errors = run(*words, "--directory", tmp_path / "baselines")
+    assert code == 2 and "is no name of a file. Fix: " in errors
+    assert sorted(tmp_path.parent.rglob("*")) == before

@@ -2,9 +2,11 @@
 `--duration` and retries make of a case, and which cases a command line selects."""
 
 import copy
+import os
 import shlex
 import statistics
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -307,6 +309,44 @@ def test_a_command_that_cannot_be_read_is_said(known, options, capfd):
     chosen, note = keys(known, options)
     assert chosen == set() and "cannot be read" in note
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("option", ["-n", "-x", "-p"])
+def test_a_stored_expression_without_end_is_given_up_and_named(known, monkeypatch, option):
+    monkeypatch.setattr(selection, "PATIENCE", 0.1)
+    pattern = f"{'(.*)' * 60}!"
+    chosen, note = keys(known, f"-r {option} '{pattern}'")
+    assert chosen == set() and "takes too long" in note and f"({pattern})" in note
+    assert "missing case is not noticed" in note
+    asked = {"system": "lab", "environs": [pattern], "paths": []}
+    assert f"({pattern})" in keys(known, "-r", asked)[1]
+
+
+@pytest.mark.parametrize("pattern", ["a{99999999999}", "(" * 3000 + ")" * 3000])
+@pytest.mark.parametrize("option", ["-n", "-p"])
+def test_a_stored_expression_that_is_too_large_is_said(known, option, pattern):
+    chosen, note = keys(known, f"-r {option} '{pattern}'")
+    assert chosen == set() and "cannot be read" in note
+
+
+def test_without_a_time_limit_no_stored_expression_is_evaluated(known):
+    with ThreadPoolExecutor() as pool:
+        chosen, note = pool.submit(keys, known, "-r").result()
+    assert chosen == set() and "outside the main thread" in note
+
+
+def test_no_file_of_a_stored_command_is_waited_for(known, tmp_path):
+    os.mkfifo(tmp_path / "fifo.py")
+    for path in ("/dev/zero", tmp_path / "fifo.py", tmp_path, "gone\0.py"):
+        asked = {"system": "", "environs": [".*"], "paths": [str(path)]}
+        chosen, note = keys(known, f"-c {path} -r", None if path is tmp_path else asked)
+        assert chosen == set() and "cannot be read" in note and "not noticed" in note
+
+
+def test_a_stored_directory_of_endless_files_is_given_up(known, monkeypatch):
+    monkeypatch.setattr(selection, "PATIENCE", 0.05)
+    chosen, note = keys(known, "-c / -r")
+    assert chosen == set() and "takes too long to evaluate (the files of -c)" in note
 
 
 def test_what_was_selected_by_variables_is_read_from_the_cases(known):

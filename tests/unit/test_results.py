@@ -17,6 +17,7 @@ from nearmetal import results
 from nearmetal.cli import main
 from nearmetal.gate import baseline, record
 from nearmetal.gate.baseline import Baseline
+from nearmetal.results import file as results_file
 from tests.support.campaigns import campaign
 from tests.support.recorded import session, store
 
@@ -305,6 +306,101 @@ def test_a_database_that_cannot_be_read_is_called_what_it_is(tmp_path, run, dama
     code, _, err = run("compare", "--database", database)
     assert code == 3 and named in err and str(database) in err and len(err.splitlines()) == 1
     del kept
+
+
+ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT {} FROM n"
+COLUMNS = {
+    "sessions": "i AS uuid, i AS session_start_unix, i AS json_blob, i AS report_file",
+    "testcases": "i AS session_uuid, i AS name, i AS system, i AS partition, i AS environ",
+}
+
+
+def computing(path, table: str, how: str):
+    """The database with a view, a virtual table or a generated column in place of a table."""
+    made = {
+        "view": f"CREATE VIEW {table} AS {ENDLESS.format(COLUMNS[table])}",
+        "virtual": f"CREATE VIRTUAL TABLE {table} USING fts5(x)",
+        "generated": f"CREATE TABLE {table} (x, uuid AS (x || x))",
+    }
+    with sqlite3.connect(path) as connection:
+        connection.execute(f"DROP TABLE {table}")
+        connection.execute(made[how])
+    return path
+
+
+@pytest.mark.parametrize("how", ["view", "virtual", "generated"])
+@pytest.mark.parametrize("table", COLUMNS)
+def test_a_database_that_computes_a_table_is_refused(tmp_path, run, table, how):
+    database = computing(store(tmp_path / "results.db", OLD), table, how)
+    code, _, err = run("compare", "--database", database)
+    assert code == 3 and f"{database}: is not a results database" in err and table in err
+
+
+def test_a_query_without_end_is_given_up(tmp_path, monkeypatch):
+    monkeypatch.setattr(results_file, "PATIENCE", 0.1)
+    file = results_file.ResultsFile(store(tmp_path / "results.db", OLD))
+    with pytest.raises(results.ResultsError, match=r"answers no query .*Fix: "):
+        file._rows(ENDLESS.format("count(*)"))
+
+
+def test_a_session_that_is_too_large_is_named(tmp_path, run, monkeypatch):
+    database = store(tmp_path / "results.db", OLD)
+    monkeypatch.setattr(results_file, "MOST_BYTES", 10_000)
+    code, _, err = run("compare", "--database", database)
+    assert code == 2 and "has more than 10000 bytes" in err and OLD["session_info"]["uuid"] in err
+
+
+def test_a_report_elsewhere_of_another_user_is_not_quoted(tmp_path, run):
+    database = store(tmp_path / "results.db", OLD)
+    (tmp_path / "elsewhere").mkdir()
+    file = tmp_path / "elsewhere" / "x1.json"
+    file.write_text('{"session_info": {"data_version": "swordfish"}}')
+    with sqlite3.connect(database) as connection:
+        connection.execute("UPDATE sessions SET report_file = ?", (str(file),))
+    assert "swordfish" in run("compare", "--database", database)[2]
+    os.chown(database, 64771, -1)
+    code, out, err = run("compare", "--database", database)
+    assert code == 2 and "x1.json" in err and "swordfish" not in out + err
+
+
+@pytest.mark.parametrize(
+    "change, named",
+    [
+        ({"selection": {"system": 1, "environs": [], "paths": []}}, "selection.system"),
+        ({"selection": {"system": "lab", "environs": "x", "paths": []}}, "selection.environs"),
+        ({"selection": {"system": "lab", "environs": [1], "paths": []}}, "selection.environs"),
+        ({"selection": {"system": "lab", "environs": []}}, "selection.paths"),
+        ({"selection": ["lab"]}, "selection"),
+        ({"facts": {"nodes": 5}}, "facts.nodes"),
+        ({"facts": {"nodes": ["n1", None]}}, "nodes"),
+        ({"facts": {"gpus": ["a"]}}, "facts.gpus"),
+        ({"facts": {"cpus": 8}}, "facts.cpus"),
+        ({"compiler": {"gcc": 14}}, "facts.compiler"),
+    ],
+)
+def test_a_wrong_type_is_an_error_of_the_session(change, named):
+    data = session("session_lab")
+    for case in data["runs"][0]["testcases"]:
+        case |= {"samples": {}, **change}
+    with pytest.raises(results.ResultsError, match=rf"testcases\.\d+\..*{named} is .*, not a"):
+        results.parse_session(data, "here")
+
+
+def test_what_a_check_of_others_calls_by_our_names_is_its_own():
+    data = session("session_lab")
+    for case in data["runs"][0]["testcases"]:
+        case |= {"selection": [1], "compiler": 14, "image": "x"}
+        case.pop("facts")
+        case.pop("samples", None)
+    found = results.parse_session(data, "here")
+    assert found.selection == {} and "compiler" not in found.cases[0].facts
+    assert found.cases[0].facts["image"] == "x"
+
+
+def test_a_failure_of_control_characters_alone_is_called_by_its_result():
+    data = session("session_lab")
+    data["runs"][0]["testcases"][0] |= {"result": "fail", "fail_reason": "\x1b[0m"}
+    assert results.parse_session(data, "here").failures[0].failure == "fail"
 
 
 def test_a_database_that_the_user_may_not_read_is_called_so(open_path):

@@ -166,6 +166,8 @@ def test_the_command_names_who_is_slow(run, tmp_path, links, code, says):
         links_of(dead=[]),
         links_of() | {"nodes": ["n1", "n2", "n3", "n4", "n5", "n1"]},
         links_of(dead={"n1 n2": []}),
+        links_of(dead={"n1 n2": 5}),
+        links_of(dead={"n1 n2": None}),
         links_of(dead={"n1 $(id)": ["no answer"]}),
         links_of(nodes=["n1", "n2", "n 3", "n4", "n5", "n6"]),
         links_of(switches=["a", "b"]),

@@ -246,7 +246,7 @@ def test_a_wrong_extra_is_rejected_with_its_place_and_fix(settings, tmp_path, ex
         ("name: here\nname: there\n", r"site\.yaml: .*YAML"),
         ("descr: 2026-13-45\n", r"site\.yaml: .*YAML"),
         ("name: \x00", r"site\.yaml: .*YAML"),
-        ("site: &a [*a]\n", r"'site' is unknown"),
+        ("site: &a [*a]\n", r"an alias stands within its own anchor"),
         ("? [a]\n: b\n", r"site\.yaml"),
         ("1: b\n", r"the key 1 is unknown"),
         (
@@ -267,6 +267,46 @@ def test_a_malformed_file_is_rejected(settings, tmp_path, text, message):
     (tmp_path / "site.yaml").write_text(text)
     with pytest.raises(ConfigError, match=message):
         configure(settings, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "damage", ["name: here\ndescr: 2026-02-30\n", "name: other\n", "name: [", "- a\n"]
+)
+@pytest.mark.parametrize(
+    "asked, file, is_refused",
+    [
+        ("lab", "site.yaml", False),
+        ("lab:native", "site.yaml", False),
+        ("", "site.yaml", True),
+        ("here", "site.yaml", True),
+        ("lab", "lab.yaml", True),
+    ],
+)
+def test_a_damaged_file_stops_only_what_it_may_describe(
+    settings, tmp_path, monkeypatch, capsys, damage, asked, file, is_refused
+):
+    monkeypatch.setenv("RFM_SYSTEM", asked)
+    (tmp_path / file).write_text(damage)
+
+    def systems():
+        found = settings.configure(SITE_CONFIG, [tmp_path, OURS], "/results")["systems"]
+        return {one["name"] for one in found}
+
+    if is_refused:
+        with pytest.raises(ConfigError, match=str(tmp_path / file)):
+            systems()
+        return
+    assert systems() == set(PARTITIONS)
+    assert f"left out: {tmp_path / file}:" in capsys.readouterr().err
+
+
+def test_a_damaged_file_of_the_name_that_is_asked_for_is_found_by_its_text(
+    settings, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("RFM_SYSTEM", "lab")
+    (tmp_path / "site.yaml").write_text("name: 'lab' # ours\ndescr: 2026-02-30\n")
+    with pytest.raises(ConfigError, match=r"site\.yaml"):
+        settings.configure(SITE_CONFIG, [tmp_path, OURS], "/results")
 
 
 def test_every_fault_is_told_at_once(settings, tmp_path):
