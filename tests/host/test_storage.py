@@ -189,6 +189,36 @@ def test_a_database_that_breaks_during_the_run_fails_it_at_its_end(whole, place)
     assert "PASSED" in said and f"{database}: " in said
 
 
+@pytest.fixture
+def other_run(place):
+    """Another run of the check in the background, which has just set its case up."""
+    process = subprocess.Popen(
+        [*RUN, "-r", "-S", "osnoise.seconds=8"],
+        cwd=CHECKOUT,
+        env=environment(place),
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    script = place / "results" / "stage" / "here" / "native" / "gnu" / "osnoise" / "rfm_job.sh"
+    while not script.exists():
+        assert process.poll() is None, process.stdout.read()
+    yield process
+    process.wait(timeout=60)
+
+
+def test_a_run_in_the_stage_directories_of_another_is_refused(place, other_run):
+    for option in ("-r", "--dry-run"):
+        code, out = run(place, option)
+        assert code == 1 and not lacking(out, f"process {other_run.pid} of ", "Fix: wait"), out
+        assert "[ RUN" not in out
+    for options in (["-l"], ["-r", f"--stage={place}/stage"]):
+        code, out = run(place, *options)
+        assert code == 0, out
+    out = other_run.communicate()[0]
+    assert other_run.returncode == 0, out
+
+
 @pytest.mark.parametrize(
     "options, settings",
     [(["--dry-run"], {}), (["-l"], {}), (["-r"], {"RFM_ENABLE_RESULTS_STORAGE": "0"})],
