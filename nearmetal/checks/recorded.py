@@ -10,6 +10,7 @@ from pathlib import Path
 
 import reframe.core.builtins as builtin
 from reframe.core.exceptions import PerformanceError, SanityError
+from reframe.core.runtime import runtime
 
 from nearmetal.checks import disturbance, failures, provenance
 from nearmetal.checks.settings import DISTURBED_ABOVE, MAX_PENDING_TIME, MAX_TIME_LIMIT
@@ -121,5 +122,14 @@ class Recorded(Plugin):
             raise self._failure(f"{name} cannot be read: {error.strerror}") from None
 
     def _failure(self, message: str) -> SanityError:
-        causes = failures.full(self.stagedir) + failures.disturbance(self.stagedir)
-        return SanityError(f"{message}{causes} (files: {self.stagedir})")
+        cause = self._full_disk(message)
+        message += failures.disturbance(self.stagedir)
+        return SanityError(f"{cause}{message} (files: {self.stagedir})")
+
+    def _full_disk(self, message: str) -> str:
+        """The beginning of an error where a full disk is the cause, or ''."""
+        stage = self.stagedir or runtime().stage_prefix  # where ReFrame could not even make it
+        files = [Path(stage, str(name)) for name in (self.stderr, self.build_stderr)]
+        texts = [file.read_text(errors="replace") for file in files if file.is_file()]
+        cause = failures.full(stage, "\n".join([*texts, message]))
+        return f"{cause}; " if cause else ""

@@ -230,6 +230,46 @@ def test_what_stores_nothing_needs_no_database(place, options, settings):
     assert code == 0 and "no session" not in out and "did not store" not in out, out
 
 
+FILLS = """
+import reframe as rfm
+from reframe.core.builtins import run_before
+from reframe_checks.osnoise import osnoise as tested
+
+
+@rfm.simple_test
+class fills(tested):
+    '''Fills the file system of its stage directory.'''
+
+    sourcesdir = "{sources}"
+
+    @run_before("run")
+    def fill_it(self):
+        self.prerun_cmds += ["{fill}"]
+"""
+MAKES_SPACE = "head -c 9M /dev/zero > x 2> /tmp/$$ || (rm x; cat /tmp/$$; rm /tmp/$$; seq 4) >&2; exit 1"
+
+
+@pytest.mark.parametrize(
+    "fill, size, named",
+    [
+        ("head -c 9M /dev/zero > x || true", "3m", "the file system of {stage} is full. Fix: "),
+        (MAKES_SPACE, "3m", "a disk was full, or its quota used up (head: error writing"),
+        ("", "100k", "the file system of {stage} is full. Fix: "),
+    ],
+    ids=["during the job", "and has space again", "from the start"],
+)
+def test_a_full_stage_directory_is_the_reason(place, fill, size, named):
+    sources = CHECKOUT / "reframe_checks" / "src"
+    (place / "check.py").write_text(FILLS.format(sources=sources, fill=fill))
+    only = [*REFRAME, "-c", str(place / "check.py"), "-S", "fills.seconds=0.1", "-r"]
+    before = f"mount -t tmpfs -o size={size} tmpfs {place}/results"
+    code, out = run(place, command=only, before=before, PYTHONPATH=str(CHECKOUT))
+    [session] = results.sessions(place / "database" / "results.db")
+    stage = place / "results" / "stage" / "here" / "native" / "gnu" / "fills"
+    [why] = [case.failure for case in session.cases]
+    assert code == 1 and f"error: {named.format(stage=stage)}" in why, out
+
+
 CHECK = """
 import reframe as rfm
 from reframe.core.builtins import performance_function, run_before
