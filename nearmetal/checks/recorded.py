@@ -6,6 +6,7 @@ import math
 import shlex
 import statistics
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import reframe.core.builtins as builtin
@@ -15,6 +16,9 @@ from reframe.core.runtime import runtime
 from nearmetal.checks import disturbance, failures, provenance
 from nearmetal.checks.settings import DISTURBED_ABOVE, MAX_PENDING_TIME, MAX_TIME_LIMIT
 from nearmetal.checks.versions import Plugin
+
+#: Most characters of a job's stderr that are searched for a full disk.
+MOST = 1 << 20
 
 
 def rounded(value: float) -> float:
@@ -129,7 +133,9 @@ class Recorded(Plugin):
     def _full_disk(self, message: str) -> str:
         """The beginning of an error where a full disk is the cause, or ''."""
         stage = self.stagedir or runtime().stage_prefix  # where ReFrame could not even make it
-        files = [Path(stage, str(name)) for name in (self.stderr, self.build_stderr)]
-        texts = [file.read_text(errors="replace") for file in files if file.is_file()]
+        texts = []
+        for name in (self.stderr, self.build_stderr):
+            with suppress(OSError), open(Path(stage, str(name)), errors="replace") as file:
+                texts.append(file.read(MOST))
         cause = failures.full(stage, "\n".join([*texts, message]))
         return f"{cause}; " if cause else ""

@@ -246,7 +246,9 @@ class fills(tested):
     def fill_it(self):
         self.prerun_cmds += ["{fill}"]
 """
-MAKES_SPACE = "head -c 9M /dev/zero > x 2> /tmp/$$ || (rm x; cat /tmp/$$; rm /tmp/$$; seq 4) >&2; exit 1"
+MAKES_SPACE = (
+    "head -c 9M /dev/zero > x 2> /tmp/$$ || (rm x; cat /tmp/$$; rm /tmp/$$; seq 4) >&2; exit 1"
+)
 
 
 @pytest.mark.parametrize(

@@ -557,7 +557,9 @@ def test_a_launch_runs_while_nothing_keeps_processors_awake_and_up_heals_that(ru
     assert running_lab.run(f"{launch} | sort").split() == ["native1", "native2"]
     if TWO_OF_A_GUEST:
         assert re.search(r"^[\d-]+ [\d:]+ \d+ ns", running_lab.run(f"cat {log}", root=True))
-    namesake = "cp /bin/sleep /tmp/processors; setsid /tmp/processors 99 < /dev/null > /dev/null 2>&1 &"
+    namesake = (
+        "cp /bin/sleep /tmp/processors; setsid /tmp/processors 99 < /dev/null > /dev/null 2>&1 &"
+    )
     running_lab.run(namesake)
     running_lab.run("pkill -KILL -U root -x processors", root=True)
     assert "fault: login: processors is gone" in running_lab("status", check=False).stdout
