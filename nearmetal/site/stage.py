@@ -9,7 +9,7 @@ import socket
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -58,25 +58,25 @@ def _claim(runs: Path, directories: set[str], dry: bool) -> IO | None:
 
 
 def _refuse_shared(file: Path, prefix: Path, directories: set[str]) -> None:
-    """Raise ReframeError if a living run has one of the directories; remove a dead run's record."""
-    try:
-        record = open(file)
-    except FileNotFoundError:  # its run has just ended
-        return
-    with record:
-        try:
-            fcntl.flock(record, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            other = json.load(record)
-        else:
-            file.unlink(missing_ok=True)
-            return
-    for shared in sorted(directories & set(other["directories"])):
+    """Raise ReframeError if a living run has one of the directories."""
+    other = _living(file)
+    for shared in sorted(directories & set(other.get("directories", ()))):
         raise ReframeError(
             f"another ReFrame works in {prefix / shared}, and this run would empty it: process "
             f"{other['pid']} of {other['user']} on {other['host']}, since {other['since']}. Fix: "
             "wait for it, end it, or give this run another RFM_PREFIX or --prefix"
         )
+
+
+def _living(file: Path) -> dict:
+    """What a run recorded; {} if it has ended. The record of a killed run is removed."""
+    with suppress(FileNotFoundError), open(file) as record:
+        try:
+            fcntl.flock(record, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return json.load(record)
+        file.unlink()
+    return {}
 
 
 def _record(runs: Path, directories: set[str]) -> IO:

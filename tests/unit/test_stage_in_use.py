@@ -22,9 +22,8 @@ def begins(prefix, *directories: str, dry: bool = False) -> bool:
 
 @pytest.mark.parametrize("dry", [False, True])
 def test_a_shared_directory_is_refused_and_its_run_named(tmp_path, dry):
-    with stage.claimed(str(tmp_path), {MINE, "other"}):
-        with pytest.raises(ReframeError) as refused:
-            begins(tmp_path, "mine", MINE, dry=dry)
+    with stage.claimed(str(tmp_path), {MINE, "other"}), pytest.raises(ReframeError) as refused:
+        begins(tmp_path, "mine", MINE, dry=dry)
     who = f"process {os.getpid()} of {getpass.getuser()} on {socket.gethostname()}, since "
     assert not lacking(str(refused.value), str(tmp_path / MINE), who, "Fix: wait", "RFM_PREFIX")
     assert begins(tmp_path, MINE)
