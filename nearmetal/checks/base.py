@@ -15,7 +15,13 @@ import reframe as rfm
 import reframe.core.builtins as builtin
 import reframe.utility.sanity as sn
 from reframe.core.backends import getlauncher
-from reframe.core.exceptions import ConfigError, PerformanceError, SanityError
+from reframe.core.exceptions import (
+    BuildError,
+    ConfigError,
+    PerformanceError,
+    PipelineError,
+    SanityError,
+)
 from reframe.core.meta import RegressionTestMeta
 from reframe.core.runtime import valid_sysenv_comb
 
@@ -43,6 +49,8 @@ from nearmetal.facts import UNKNOWN, of_hypervisor
 from nearmetal.site import foreign, selection
 
 selection.refuse_empty_runs()
+#: What ReFrame raises where a phase of a case fails.
+FAILURES = (BuildError, PerformanceError, PipelineError, SanityError)
 
 
 @functools.cache  # one run measures one revision
@@ -572,7 +580,20 @@ class NearmetalCheck(  # type: ignore[call-arg]
         """ReFrame's setup. It creates the build's job, so the place of the build is set before."""
         if BUILD_ON_NODES.of(partition, False):
             self.build_locally = False
-        super().setup(partition, environ, **job_opts)
+        begin = functools.partial(super().setup, partition, environ, **job_opts)
+        self._with_full_disk(begin)
+
+    def compile(self):
+        """ReFrame's build. A failure also names a full disk."""
+        self._with_full_disk(super().compile)
+
+    def compile_wait(self):
+        """ReFrame's wait for the build. A failure also names a full disk."""
+        self._with_full_disk(super().compile_wait)
+
+    def run(self):
+        """ReFrame's submission. A failure also names a full disk."""
+        self._with_full_disk(super().run)
 
     def skip(self, msg=None):
         """ReFrame's skip. The reason is stored, which ReFrame only prints."""
@@ -597,9 +618,19 @@ class NearmetalCheck(  # type: ignore[call-arg]
         check = super().check_performance
         self._with_disturbance(lambda: self.check_against_expectations(check))
 
+    def _with_full_disk(self, phase) -> None:
+        try:
+            phase()
+        except (OSError, *FAILURES) as error:
+            cause = self._full_disk(str(error))
+            if not cause or cause in str(error):
+                raise
+            kind = type(error) if isinstance(error, FAILURES) else PipelineError
+            raise kind(f"{cause}{error}") from None
+
     def _with_disturbance(self, check) -> None:
         try:
-            check()
+            self._with_full_disk(check)
         except (SanityError, PerformanceError) as error:
             told = "" if self.is_dry_run() else failures.disturbance(self.stagedir)
             if not told or told in str(error):

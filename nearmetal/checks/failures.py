@@ -1,7 +1,7 @@
 """Explain why a job failed, from its state and its output."""
 
+import os
 import re
-import shutil
 from pathlib import Path
 
 from nearmetal.checks import provenance
@@ -35,6 +35,12 @@ SCHEDULERS_LINE = re.compile(
     r"(srun|slurmstepd)[^:]*(: error)?: "
     r"(launch|Job step|got SIG|forcing|Terminating|.*Exited with exit code|\*\*\* )"
 )
+#: The kernel's words where a file cannot grow. It says the same of namespaces and of watches.
+NO_SPACE = re.compile(
+    r"^(?!.*(unshare|namespace|inotify)).*(No space left on device|Disk quota exceeded)"
+)
+#: A file system with less free space in bytes counts as full.
+LEAST_SPACE = 1 << 20
 #: What a JVM writes to stderr whenever a program uses its vectors.
 JVMS_LINE = re.compile("WARNING: Using incubator modules: ")
 
@@ -79,16 +85,21 @@ def explain(
     )
 
 
-def full(directory) -> str:
-    """A clause of an error, if the file system of a directory is full. '' otherwise.
+def full(directory, text: str = "") -> str:
+    """A sentence on the full disk that made a job fail, with the fix. '' if there is no sign of it.
 
-    No other message reports what a job loses on a full file system.
+    :arg text: what the job and its failure say. A disk may have space again, or have a quota.
     """
-    return (
-        f"; the file system of {directory} is full"
-        if shutil.disk_usage(directory).free < 1 << 20
-        else ""
-    )
+    place = next(one for one in (Path(directory), *Path(directory).parents) if one.exists())
+    disk = os.statvfs(place)
+    lines = [line.strip()[:200] for line in text.splitlines() if NO_SPACE.search(line)]
+    if disk.f_bavail * disk.f_frsize < LEAST_SPACE or (disk.f_files and not disk.f_favail):
+        what = f"the file system of {directory} is full"
+    elif lines:
+        what = f"a disk was full, or its quota used up ({lines[0]})"
+    else:
+        return ""
+    return f"{what}. Fix: free space there, or give another RFM_PREFIX or --stage"
 
 
 def disturbance(directory) -> str:

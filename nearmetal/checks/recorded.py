@@ -6,14 +6,19 @@ import math
 import shlex
 import statistics
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import reframe.core.builtins as builtin
 from reframe.core.exceptions import PerformanceError, SanityError
+from reframe.core.runtime import runtime
 
 from nearmetal.checks import disturbance, failures, provenance
 from nearmetal.checks.settings import DISTURBED_ABOVE, MAX_PENDING_TIME, MAX_TIME_LIMIT
 from nearmetal.checks.versions import Plugin
+
+#: Most characters of a job's stderr that are searched for a full disk.
+MOST = 1 << 20
 
 
 def rounded(value: float) -> float:
@@ -121,5 +126,16 @@ class Recorded(Plugin):
             raise self._failure(f"{name} cannot be read: {error.strerror}") from None
 
     def _failure(self, message: str) -> SanityError:
-        causes = failures.full(self.stagedir) + failures.disturbance(self.stagedir)
-        return SanityError(f"{message}{causes} (files: {self.stagedir})")
+        cause = self._full_disk(message)
+        message += failures.disturbance(self.stagedir)
+        return SanityError(f"{cause}{message} (files: {self.stagedir})")
+
+    def _full_disk(self, message: str) -> str:
+        """The beginning of an error where a full disk is the cause, or ''."""
+        stage = self.stagedir or runtime().stage_prefix  # where ReFrame could not even make it
+        texts = []
+        for name in (self.stderr, self.build_stderr):
+            with suppress(OSError), open(Path(stage, str(name)), errors="replace") as file:
+                texts.append(file.read(MOST))
+        cause = failures.full(stage, "\n".join([*texts, message]))
+        return f"{cause}; " if cause else ""

@@ -9,11 +9,12 @@ patience=20
 # Where the host has the device by which processors stay awake.
 awake=/dev/cpu_dma_latency
 
+# Those of the daemons: a process of the lab's user may have a daemon's name.
+owners=root,munge,mysql,slurm
 # Debian's Slurm has other names (slurmd-wlm) after `scontrol reconfigure`.
-running() { pgrep -x "$1(-wlm)?" > /dev/null; }
-stopped() { # DAEMON: by a signal
-    case $(ps -o stat= -C "$1,$1-wlm") in T*) ;; *) false ;; esac
-}
+running() { pgrep -U $owners -x "$1(-wlm)?" > /dev/null; }
+ended() { ! running "$1"; }
+stopped() { pgrep -U $owners --runstates T -x "$1(-wlm)?" > /dev/null; } # by a signal
 within() { timeout --kill-after=1 "$patience" "$@" > /dev/null 2>&1; }
 until_ready() { # SECONDS NAME COMMAND...: repeat the command until it succeeds; fail after SECONDS
     tries=$(($1 * 20)) what=$2
@@ -44,8 +45,8 @@ answers() { # DAEMON
 
 end() { # DAEMON: kill it, even if it is stopped or hangs
     running "$1" || return 0
-    pkill -KILL -x "$1(-wlm)?" || :
-    until_ready 10 "the end of $1" sh -c "! pgrep -x '$1(-wlm)?'"
+    pkill -KILL -U $owners -x "$1(-wlm)?" || :
+    until_ready 10 "the end of $1" ended "$1"
 }
 
 registered() { # whether slurmdbd knows slurmctld's address, without which it records no job

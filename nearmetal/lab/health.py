@@ -28,7 +28,7 @@ class Job:
     user: str
     state: str
     nodes: str
-    orphan: str  #: why nobody waits for the job any more; empty if somebody may
+    orphan: str  #: why the job cannot end well; empty if it may
 
     def __str__(self) -> str:
         where = f" on {self.nodes}" if self.nodes else ""
@@ -186,14 +186,16 @@ def queue(topology: Topology, namespaces: Namespaces) -> list[Job]:
     for line in out:
         fields = line.split("|", 8)
         if len(fields) == 9:
-            jobs.append(_job(namespaces, fields, starts))
+            jobs.append(_job(topology, namespaces, fields, starts))
         elif line.count(" ") == 1:
             name, when = line.split()
             starts[name].append(int(when))
     return jobs
 
 
-def _job(namespaces: Namespaces, fields: list[str], starts: dict[str, list[int]]) -> Job:
+def _job(
+    topology: Topology, namespaces: Namespaces, fields: list[str], starts: dict[str, list[int]]
+) -> Job:
     """A line of the queue as a job.
 
     :arg starts: the times that QUEUE prints before the queue, by the name before each.
@@ -207,10 +209,34 @@ def _job(namespaces: Namespaces, fields: list[str], starts: dict[str, list[int]]
             orphan = f"the {client} that waited for it is gone"
     elif state == "RUNNING" and starts["now"][0] - int(begun) > TOLERANCE_SECONDS:
         orphan = _lost_script(namespaces, number, host)
+    if state == "RUNNING" and not orphan:
+        orphan = _lost_daemon(topology, namespaces, number, nodes)
     return Job(number, name.strip(), user, state, nodes, orphan)
 
 
 def _lost_script(namespaces: Namespaces, job: str, host: str) -> str:
     """Why a running job is an orphan; empty if its batch script runs."""
-    daemons = namespaces.run("pgrep", "-a", "-x", "slurmstepd", node=host, check=False)
+    # A user can give a process any name, but not root as its owner.
+    daemons = namespaces.run("pgrep", "-U", "0", "-a", "-x", "slurmstepd", node=host, check=False)
     return "" if f"[{job}." in daemons else f"its script no longer runs on {host}"
+
+
+#: Prints the steps of job $1 whose slurmstepd was killed on this node: one that ends by itself
+#: removes its socket. Each step is looked at twice, as one may be ending.
+LOST_DAEMONS = r"""
+lost() { # SOCKET
+    [ -S "$1" ] && ! grep -q " $1\$" /proc/net/unix
+}
+for socket in /var/lib/slurm/slurmd/"$(hostname)_$1".*; do
+    lost "$socket" && sleep 1 && lost "$socket" && echo "$socket"
+done
+"""
+
+
+def _lost_daemon(topology: Topology, namespaces: Namespaces, job: str, nodes: str) -> str:
+    """Why a running job hangs; empty if no slurmstepd of its steps was killed."""
+    expand = ("scontrol", "show", "hostnames", nodes)
+    for node in namespaces.run(*expand, node=topology.controller, check=False).split():
+        if namespaces.run("sh", "-s", job, node=node, stdin=LOST_DAEMONS, check=False):
+            return f"its slurmstepd on {node} is gone"
+    return ""

@@ -121,6 +121,10 @@ class Database:
         self._index()
         return self._by_uuid.get(uuid)
 
+    def stores_by_now(self, uuid: str) -> bool:
+        """Whether a file has stored this session since its rows were read."""
+        return any(uuid == new for file in self.files for _, new in file.rows(self._last[file]))
+
     def file_of(self, session: Session) -> ResultsFile:
         """The first file that holds the session, else the first of all."""
         stored = self._index().get(session.stored) if len(self.files) > 1 else None

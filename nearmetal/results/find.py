@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from nearmetal import choices
 from nearmetal.results.database import Database
-from nearmetal.results.run_reports import unstored_runs
+from nearmetal.results.run_reports import is_stored_by_now, unstored_runs
 from nearmetal.results.session import ELSEWHERE, BadSession, NewestError, ResultsError, Session
 
 if TYPE_CHECKING:
@@ -162,6 +162,8 @@ def _refuse_if_a_newer_run_was_not_stored(
             if not _holds(run, kinds) or system not in (None, run.system):
                 continue
             what = f"the session of a later run is not stored: {run.uuid}, started {run.started}"
+        if is_stored_by_now(database, file):
+            continue
         raise NewestError(
             f"{database}: {what} ({file}). Fix: let ReFrame's user write the database and run "
             f"again; --session {session.uuid[:8]} takes the newest that is stored. If the session "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +19,8 @@ from nearmetal.results.session import BadSession, ResultsError, Session
 HEAD = 4096
 #: Most bytes of a report.
 MOST_BYTES = 256 << 20
+#: Seconds after the last change of a report in which ReFrame stores the session.
+STORES_WITHIN = 5
 
 
 def unstored_runs(
@@ -59,6 +62,17 @@ def _unstored(
         started = run.time if isinstance(run, Session) else _modified(file)
         if run and (after or started > session.time):
             yield file, run
+
+
+def is_stored_by_now(database: Database, file: Path) -> bool:
+    """Whether the session of a report is stored, now or soon: ReFrame writes the report first."""
+    patience = min(STORES_WITHIN, STORES_WITHIN - (time.time() - _modified(file)))
+    until = time.monotonic() + patience
+    while not (stored := database.stores_by_now(_uuid_of_report(file))):
+        if time.monotonic() > until:
+            break
+        time.sleep(0.1)
+    return stored
 
 
 def _directories(source: ResultsFile) -> list[Path]:

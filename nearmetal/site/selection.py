@@ -15,7 +15,7 @@ from reframe.frontend.executors.policies import SerialExecutionPolicy
 
 from nearmetal import choices, command
 from nearmetal.checkout import CHECKOUT
-from nearmetal.site import foreign
+from nearmetal.site import foreign, stage
 from nearmetal.site.described import environments_file
 from nearmetal.site.site_files import read_environments
 
@@ -217,7 +217,12 @@ class RefusingRunner(Runner):
         places = sorted(ours, key=lambda partition: partition.fullname)
         for line in foreign.notes(places, isinstance(self.policy, SerialExecutionPolicy)):
             getlogger().info(f"Another configuration: {line}")
-        super().runall(testcases, restored_cases)
+        directories = {
+            "/".join((*one.partition.fullname.split(":"), one.environ.name, one.check.short_name))
+            for one in testcases
+        }
+        with stage.claimed(runtime().stage_prefix, directories, self.policy.dry_run_mode):
+            super().runall(testcases, restored_cases)
 
 
 def chosen(checks: dict[str, str]) -> dict[str, str]:

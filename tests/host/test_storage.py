@@ -189,6 +189,36 @@ def test_a_database_that_breaks_during_the_run_fails_it_at_its_end(whole, place)
     assert "PASSED" in said and f"{database}: " in said
 
 
+@pytest.fixture
+def other_run(place):
+    """Another run of the check in the background, which has just set its case up."""
+    process = subprocess.Popen(
+        [*RUN, "-r", "-S", "osnoise.seconds=8"],
+        cwd=CHECKOUT,
+        env=environment(place),
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    script = place / "results" / "stage" / "here" / "native" / "gnu" / "osnoise" / "rfm_job.sh"
+    while not script.exists():
+        assert process.poll() is None, process.stdout.read()
+    yield process
+    process.wait(timeout=60)
+
+
+def test_a_run_in_the_stage_directories_of_another_is_refused(place, other_run):
+    for option in ("-r", "--dry-run"):
+        code, out = run(place, option)
+        assert code == 1 and not lacking(out, f"process {other_run.pid} of ", "Fix: wait"), out
+        assert "[ RUN" not in out
+    for options in (["-l"], ["-r", f"--stage={place}/stage"]):
+        code, out = run(place, *options)
+        assert code == 0, out
+    out = other_run.communicate()[0]
+    assert other_run.returncode == 0, out
+
+
 @pytest.mark.parametrize(
     "options, settings",
     [(["--dry-run"], {}), (["-l"], {}), (["-r"], {"RFM_ENABLE_RESULTS_STORAGE": "0"})],
@@ -198,6 +228,48 @@ def test_what_stores_nothing_needs_no_database(place, options, settings):
     (place / "database" / "results.db").write_bytes(b"")
     code, out = run(place, *options, **settings)
     assert code == 0 and "no session" not in out and "did not store" not in out, out
+
+
+FILLS = """
+import reframe as rfm
+from reframe.core.builtins import run_before
+from reframe_checks.osnoise import osnoise as tested
+
+
+@rfm.simple_test
+class fills(tested):
+    '''Fills the file system of its stage directory.'''
+
+    sourcesdir = "{sources}"
+
+    @run_before("run")
+    def fill_it(self):
+        self.prerun_cmds += ["{fill}"]
+"""
+MAKES_SPACE = (
+    "head -c 9M /dev/zero > x 2> /tmp/$$ || (rm x; cat /tmp/$$; rm /tmp/$$; seq 4) >&2; exit 1"
+)
+
+
+@pytest.mark.parametrize(
+    "fill, size, named",
+    [
+        ("head -c 9M /dev/zero > x || true", "3m", "the file system of {stage} is full. Fix: "),
+        (MAKES_SPACE, "3m", "a disk was full, or its quota used up (head: error writing"),
+        ("", "100k", "the file system of {stage} is full. Fix: "),
+    ],
+    ids=["during the job", "and has space again", "from the start"],
+)
+def test_a_full_stage_directory_is_the_reason(place, fill, size, named):
+    sources = CHECKOUT / "reframe_checks" / "src"
+    (place / "check.py").write_text(FILLS.format(sources=sources, fill=fill))
+    only = [*REFRAME, "-c", str(place / "check.py"), "-S", "fills.seconds=0.1", "-r"]
+    before = f"mount -t tmpfs -o size={size} tmpfs {place}/results"
+    code, out = run(place, command=only, before=before, PYTHONPATH=str(CHECKOUT))
+    [session] = results.sessions(place / "database" / "results.db")
+    stage = place / "results" / "stage" / "here" / "native" / "gnu" / "fills"
+    [why] = [case.failure for case in session.cases]
+    assert code == 1 and f"error: {named.format(stage=stage)}" in why, out
 
 
 CHECK = """

@@ -363,6 +363,24 @@ FAULTS = {
         ),
         "left-over processes of nearmetal: sleep",
     ),
+    "a left-over process has slurmstepd's name": (
+        "native1",
+        (
+            "cp /bin/sleep /tmp/slurmstepd; runuser -u nearmetal -- setsid bash -c "
+            "'exec -a \"slurmstepd: [99999.0]\" /tmp/slurmstepd 1000' < /dev/null > /dev/null 2>&1 "
+            "& until pgrep -x slurmstepd; do sleep 0.05; done"
+        ),
+        "left-over processes of nearmetal: slurmstepd",
+    ),
+    "the slurmstepd of a running step is gone": (
+        "native1",
+        (
+            "runuser -u nearmetal -- sbatch -D /tmp -o /dev/null -p native -N 2 "
+            "--wrap 'srun sleep 300'; until pgrep -x sleep -u nearmetal; do sleep 0.05; done; "
+            "pkill -KILL -f '^slurmstepd: .[0-9]+[.]0.'"
+        ),
+        "running on native[1-2]: its slurmstepd on native1 is gone",
+    ),
 }
 
 
@@ -383,8 +401,8 @@ AT_ONCE = [
     ("a macvlan is down", "slurmd is stopped"),
     ("a node has lost its address", "a user's process is left over"),
     ("a node has lost its route", "slurmctld is gone"),
-    ("the controller has lost a leg",),
-    ("classes are apart",),
+    ("the controller has lost a leg", "the slurmstepd of a running step is gone"),
+    ("classes are apart", "a left-over process has slurmstepd's name"),
 ]
 
 
@@ -539,13 +557,18 @@ def test_a_launch_runs_while_nothing_keeps_processors_awake_and_up_heals_that(ru
     assert running_lab.run(f"{launch} | sort").split() == ["native1", "native2"]
     if TWO_OF_A_GUEST:
         assert re.search(r"^[\d-]+ [\d:]+ \d+ ns", running_lab.run(f"cat {log}", root=True))
-    running_lab.run("pkill -KILL -x processors", root=True)
+    namesake = (
+        "cp /bin/sleep /tmp/processors; setsid /tmp/processors 99 < /dev/null > /dev/null 2>&1 &"
+    )
+    running_lab.run(namesake)
+    running_lab.run("pkill -KILL -U root -x processors", root=True)
     assert "fault: login: processors is gone" in running_lab("status", check=False).stdout
     assert running_lab.run(f"{launch} | sort").split() == ["native1", "native2"]
     said = running_lab.run("tail -n 20 /var/log/slurm/slurmd.log", node="native1", root=True)
     assert "processors are not kept awake: /run/nearmetal/processors: Connection refused" in said
     up(running_lab)
     assert running_lab("status").returncode == 0
+    running_lab.run("pkill -u nearmetal -x processors")
 
 
 def test_the_lab_is_well_after_slurm_read_its_configuration_again(running_lab):

@@ -26,6 +26,12 @@ SCHEMA = yaml.safe_load((CHECKOUT / "nearmetal/gate/gate-schema.yaml").read_text
 SLOWER = [(("", "", "", "startup_latency"), 1.3)]
 
 
+@pytest.fixture(autouse=True)
+def reports_are_old(monkeypatch):
+    """No command waits for the session of a report that a test has just written."""
+    monkeypatch.setattr("nearmetal.results.run_reports.STORES_WITHIN", 0)
+
+
 def on(system: str, number: int, **options) -> dict:
     data = campaign(number, **options)
     for case in data["runs"][0]["testcases"]:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from nearmetal.checks.failures import STATES, explain, last_words
+from nearmetal.checks import failures
+from nearmetal.checks.failures import STATES, explain, full, last_words
 from tests.support.said import lacking
 
 HUNG = """pingpong: rank 0 has had no answer from rank 1 for 5 s at messages of 4194304 bytes: that rank hangs, or the network between them lost it.
@@ -76,3 +77,28 @@ def test_a_job_that_said_nothing():
 @pytest.mark.parametrize("code, words", [(132, ""), (1, "srun: error: n1: Illegal instruction")])
 def test_a_program_for_another_cpu_is_named(code, words):
     assert "another CPU" in explain("pingpong", 7, ["n1"], "FAILED", code, words)
+
+
+WRITES = "cp: error writing '/scratch/x': "
+
+
+@pytest.mark.parametrize(
+    "text, named",
+    [
+        (f"one\n{WRITES}No space left on device\nthree\nfour\n", f"({WRITES}No space"),
+        (f"{WRITES}Disk quota exceeded\n", f"({WRITES}Disk quota"),
+    ],
+)
+def test_a_disk_that_was_full_is_named_by_the_line_that_says_so(tmp_path, text, named):
+    assert not lacking(full(tmp_path, text), "a disk was full", named, "Fix: free space")
+
+
+def test_a_file_system_that_is_full_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(failures, "LEAST_SPACE", 1 << 60)
+    said = full(tmp_path / "not" / "yet")
+    assert not lacking(said, f"the file system of {tmp_path}/not/yet is full", "RFM_PREFIX")
+
+
+@pytest.mark.parametrize("text", ["", "a table", "unshare failed: No space left on device"])
+def test_no_disk_is_named_where_none_is_full(tmp_path, text):
+    assert full(tmp_path, text) == ""

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from datetime import UTC, datetime
+from pathlib import Path
 
 import orjson
 import pytest
@@ -63,11 +64,14 @@ def spoil(database, uuid: str, how: str) -> None:
         connection.execute("UPDATE sessions SET json_blob = ? WHERE uuid = ?", (changed, uuid))
 
 
-def report(database, data: dict, number: int) -> None:
-    """The report that ReFrame writes of a session, beside the database."""
+def report(database, data: dict, number: int) -> Path:
+    """The report that ReFrame wrote of a session an hour ago, beside the database."""
     directory = database.parent / "reports"
     directory.mkdir(exist_ok=True)
-    (directory / f"run-report-{number}.json").write_text(json.dumps(data, indent=2))
+    file = directory / f"run-report-{number}.json"
+    file.write_text(json.dumps(data, indent=2))
+    os.utime(file, (NOW - 3600, NOW - 3600))
+    return file
 
 
 @pytest.fixture(scope="module")
@@ -241,10 +245,29 @@ def test_a_newer_run_that_was_not_stored_is_named(tmp_path, run, command):
         assert run(command, "--database", database, "--session", "00000002")[0] == 0
 
 
+def test_a_session_that_another_run_stores_after_its_report_is_not_missing(tmp_path, monkeypatch):
+    """A command reads the rows, a report that is written half, and then the database again."""
+    file = store(tmp_path / "results.db", OLD)
+    report(file, OLD, 0)
+    newer = report(file, NEW, 1)
+    whole = newer.read_text()
+    newer.write_text(whole[: len(whole) // 2])
+
+    def meanwhile(_):
+        newer.write_text(whole)
+        store(file, NEW)
+
+    monkeypatch.setattr("nearmetal.results.run_reports.time.sleep", meanwhile)
+    found = results.newest(file)
+    assert found and found.uuid == OLD["session_info"]["uuid"]
+
+
 def test_a_damaged_report_of_a_newer_run_is_named(tmp_path, run):
     database = store(tmp_path / "results.db", OLD)
     report(database, OLD, 0)
-    (database.parent / "reports" / "run-report-1.json").write_text("")
+    damaged = report(database, NEW, 1)
+    damaged.write_text("")
+    os.utime(damaged, (0, 0))
     code, _, err = run("gate", "--database", database)
     assert code == 2 and "run-report-1.json" in err
 

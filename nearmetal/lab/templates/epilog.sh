@@ -13,8 +13,8 @@ PATH=/usr/sbin:/usr/bin:/sbin:/bin
 action=${1:-end} uid=${2:-${SLURM_JOB_UID:-}}
 [ -n "$uid" ] && [ "$uid" -ne 0 ] || exit 0
 
-other_job() {
-    pgrep -a -x slurmstepd | grep -v "\[${SLURM_JOB_ID:-none}\." | grep -q '\[[0-9]'
+other_job() { # by its slurmstepd, which is root's: a user can give a process any name
+    pgrep -U 0 -a -x slurmstepd | grep -v "\[${SLURM_JOB_ID:-none}\." | grep -q '\[[0-9]'
 }
 
 left_over() { # lines `PID COMMAND`
