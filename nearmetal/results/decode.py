@@ -116,7 +116,9 @@ def _selection(case: Mapping, place: str) -> dict:
         return {}
     found = shape.mapping(case["selection"], f"{place}.selection")
     lists = {key: shape.texts(found, key, f"{place}.selection") for key in ("environs", "paths")}
-    return {"system": shape.text(found, "system", f"{place}.selection", ""), **lists}
+    names = ("system", "database")
+    texts = {key: shape.text(found, key, f"{place}.selection", "") for key in names}
+    return {**texts, **lists}
 
 
 def _placed(data: Mapping) -> Iterator[tuple[str, Mapping]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import os
 import re
 import time
 from collections.abc import Iterator
@@ -9,11 +11,11 @@ from pathlib import Path
 
 import orjson
 
-from nearmetal import files
+from nearmetal import command, files
 from nearmetal.results.database import Database
 from nearmetal.results.decode import parse_session
 from nearmetal.results.file import ResultsFile, systems_and_kind
-from nearmetal.results.session import BadSession, ResultsError, Session
+from nearmetal.results.session import CLOCKS_DIFFER, BadSession, ResultsError, Session
 
 #: Number of bytes at the beginning of a report that hold the id of its session.
 HEAD = 4096
@@ -26,13 +28,13 @@ STORES_WITHIN = 5
 def unstored_runs(
     database: Database, session: Session
 ) -> Iterator[tuple[Path, Session | BadSession]]:
-    """Yield (report file, run) of each run after the session that the database lacks, newest first.
+    """Yield (report file, run) of each run after the session that no database holds, newest first.
 
-    ReFrame numbers its reports in ascending order, so that the clock does not matter.
+    The times and ids inside the reports decide, whatever their names are. Runs of other suites are
+    left out, and those that another database holds.
     """
-    own = database.file_of(session)
     seen: set[Path] = set()
-    for source in sorted(database.files, key=lambda one: one is not own):
+    for source in database.files:
         for directory in _directories(source):
             reports = [file for file in _reports(directory) if file.resolve() not in seen]
             seen.update(file.resolve() for file in reports)
@@ -46,26 +48,56 @@ def _unstored(
 
     :arg source: the reports' database.
     """
-    are_own = source is database.file_of(session)
-    unstored, after = [], False
-    for file in reports:
-        place = database.place(_uuid_of_report(file))
-        if place is None:
-            unstored.append(file)
-        elif place <= session.stored:
-            after = are_own
-            break
-    for file in unstored:
+    began = min(session.time, time.time()) - CLOCKS_DIFFER
+    recent = [file for file in reports if _modified(file) >= began]
+    uuids = {file: _uuid_of_report(file) for file in recent}
+    # A clock that was wrong then does not matter where the session has a report, too.
+    own = min((_modified(file) for file in recent if uuids[file] == session.uuid), default=math.inf)
+    for file in recent:
+        if database.place(uuids[file]) is not None:
+            continue
         run = _run_of_report(file, source)
-        # If no report is of this session or one before it in its file, only the start times give
-        # the order.
         started = run.time if isinstance(run, Session) else _modified(file)
-        if run and (after or started > session.time):
+        is_later = started > session.time or _modified(file) > own
+        if run and is_later and not _is_of_others(run, session, source):
             yield file, run
+
+
+def _is_of_others(run: Session | BadSession, session: Session, source: ResultsFile) -> bool:
+    """Whether a run is of another suite than the session, or stored in another database."""
+    if isinstance(run, BadSession):
+        return False
+    return _suite(run) != _suite(session) or _is_stored_elsewhere(run, source)
+
+
+def _suite(session: Session) -> frozenset[Path] | None:
+    """The files of the checks of others that a session ran; None: it ran ours."""
+    if not session.cases or not all(case.foreign for case in session.cases):
+        return None
+    try:
+        paths = command.parse(session.command).given("checkpath") or ()
+    except command.CommandError:
+        paths = ()
+    return frozenset(Path(os.path.abspath(Path(session.directory, path))) for path in paths)
+
+
+def _is_stored_elsewhere(run: Session, source: ResultsFile) -> bool:
+    """Whether another database holds the run: one beside this one, or the one that it names."""
+    named = run.selection.get("database", "")
+    others = {*source.path.parent.glob("*.db"), *([Path(named)] if named else [])}
+    for path in others - {source.path}:
+        try:
+            if any(uuid == run.uuid for _, uuid in ResultsFile(path).rows()):
+                return True
+        except ResultsError:  # it is no database
+            continue
+    return False
 
 
 def is_stored_by_now(database: Database, file: Path) -> bool:
     """Whether the session of a report is stored, now or soon: ReFrame writes the report first."""
+    if not file.is_file():  # ReFrame writes no other
+        return False
     patience = min(STORES_WITHIN, STORES_WITHIN - (time.time() - _modified(file)))
     until = time.monotonic() + patience
     while not (stored := database.stores_by_now(_uuid_of_report(file))):
@@ -85,16 +117,9 @@ def _directories(source: ResultsFile) -> list[Path]:
 
 
 def _reports(directory: Path) -> list[Path]:
-    """The report files of a directory, highest number first. Each directory has its own numbers.
-
-    ReFrame's own link to the newest report is left out.
-    """
-    numbered = {}
-    for file in directory.glob("*.json"):
-        number = re.fullmatch(r".*?(\d+)", file.stem)
-        if number and not file.is_symlink():
-            numbered[file] = int(number[1])
-    return sorted(numbered, key=lambda file: numbered[file], reverse=True)
+    """The report files of a directory, the newest first, without ReFrame's link to the newest."""
+    found = [file for file in directory.glob("*.json") if not file.is_symlink()]
+    return sorted(found, key=_modified, reverse=True)
 
 
 def _modified(file: Path) -> float:

@@ -12,6 +12,7 @@ from reframe.core.logging import getlogger
 from reframe.core.runtime import runtime
 from reframe.frontend.executors import Runner
 from reframe.frontend.executors.policies import SerialExecutionPolicy
+from reframe.utility import osext
 
 from nearmetal import choices, command
 from nearmetal.checkout import CHECKOUT
@@ -51,6 +52,7 @@ def recorded() -> dict:
     config = runtime().site_config
     return {
         "system": config.subconfig_system,
+        "database": osext.expandvars(config.get("storage/0/sqlite_db_file") or ""),
         "environs": config.get("general/0/valid_env_names") or [".*"],
         "paths": [str(Path(path).resolve()) for path in config.get("general/0/check_search_path")],
     }

@@ -20,6 +20,7 @@ from nearmetal.gate import baseline, record
 from nearmetal.gate.baseline import Baseline
 from nearmetal.results import file as results_file
 from tests.support.campaigns import campaign
+from tests.support.foreign_sessions import recorded_sessions
 from tests.support.recorded import session, store
 
 DAY = 86400
@@ -262,12 +263,51 @@ def test_a_session_that_another_run_stores_after_its_report_is_not_missing(tmp_p
     assert found and found.uuid == OLD["session_info"]["uuid"]
 
 
+@pytest.mark.parametrize("name", ["run-report-{}", "nightly-{}", "report-2026-12-0{}"])
+def test_the_time_inside_a_report_decides_whatever_its_name_is(tmp_path, run, name):
+    """A date in a name is no number, and one that sorts before others may be of the newest run."""
+    database = store(tmp_path / "results.db", OLD, NEW)
+    for number, data in ((9, OLD), (8, NEW), (1, at(7, NOW - DAY))):
+        file = report(database, data, number)
+        file.rename(file.with_name(f"{name.format(number)}.json"))
+    code, _, err = run("gate", "--database", database)
+    assert code == 2 and "00000007-campaign" in err and f"{name.format(1)}.json" in err
+
+
+@pytest.mark.parametrize("where", ["other.db", "elsewhere/results.db"])
+def test_a_later_run_that_another_database_holds_is_not_missing(tmp_path, run, where):
+    """Two databases may share one directory of reports."""
+    database, later = store(tmp_path / "results.db", OLD), at(7, NOW - DAY)
+    other = tmp_path / where
+    other.parent.mkdir(exist_ok=True)
+    selection = {"system": "lab", "environs": [".*"], "paths": [], "database": str(other)}
+    for case in later["runs"][0]["testcases"]:
+        case["selection"] = selection
+    report(database, later, 7)
+    assert "00000007-campaign" in run("compare", "--database", database)[2]
+    store(other, later)
+    assert "00000007" not in run("compare", "--database", database)[2]
+
+
+def test_a_later_run_of_another_suite_is_not_missing(tmp_path, run):
+    [first, *_] = recorded_sessions("4.10.4")
+    other = copy.deepcopy(first)
+    info = other["session_info"]
+    info |= {"uuid": "other-suite", "time_start_unix": info["time_start_unix"] + DAY}
+    info["time_start"] = time.strftime("%Y%m%dT%H%M%S+0000", time.gmtime(info["time_start_unix"]))
+    database = store(tmp_path / "results.db", first)
+    report(database, other, 7)
+    assert "other-suite" in run("compare", "--database", database)[2]
+    info["cmdline"] = "reframe -c other_suite -r"
+    report(database, other, 7)
+    assert "other-suite" not in run("compare", "--database", database)[2]
+
+
 def test_a_damaged_report_of_a_newer_run_is_named(tmp_path, run):
     database = store(tmp_path / "results.db", OLD)
     report(database, OLD, 0)
     damaged = report(database, NEW, 1)
     damaged.write_text("")
-    os.utime(damaged, (0, 0))
     code, _, err = run("gate", "--database", database)
     assert code == 2 and "run-report-1.json" in err
 
