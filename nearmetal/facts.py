@@ -2,8 +2,10 @@
 
 import re
 
+#: Names of the nodes, and what differs between them.
+NODES, DIFFERENCES = "nodes", "differs_between_nodes"
 #: Facts that differ from run to run and explain nothing.
-PASSING = {"nodes", "differs_between_nodes"}
+PASSING = {NODES, DIFFERENCES}
 
 #: Facts that older baselines and sessions lack.
 LATER = {

@@ -11,7 +11,7 @@ from types import MappingProxyType
 import orjson
 
 from nearmetal import clean, metrics, naming, settings, shape
-from nearmetal.facts import PASSING
+from nearmetal.facts import DIFFERENCES, NODES
 from nearmetal.results import reruns
 from nearmetal.results.session import (
     CONFIRMS,
@@ -350,7 +350,7 @@ def _facts_of(case: Mapping, place: str) -> dict[str, str]:
         packed = orjson.dumps({**_nodes(case), **_ours(case, "facts", place), **named})
         return _facts(packed)
     except ShapeError as error:
-        raise ShapeError(f"{place}.facts.{error}") from None
+        raise ShapeError(f"{place}.facts{error}") from None
 
 
 @functools.lru_cache(maxsize=4096)
@@ -361,10 +361,10 @@ def _facts(packed: bytes) -> dict[str, str]:
     """
     found = orjson.loads(packed)
     for name, value in found.items():
-        if name in PASSING and type(value) is list:
-            value = " ".join(shape.texts(found, name, ""))
-        if type(value) is not str:
-            raise shape.wrong(name, "a text", value)
+        if name == NODES and type(value) is list:
+            shape.texts(found, name, "")
+        elif name != DIFFERENCES and type(value) is not str:
+            raise shape.wrong(f".{name}", "a text", value)
     return clean.every(found)
 
 

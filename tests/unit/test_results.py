@@ -435,7 +435,7 @@ def test_a_report_elsewhere_of_another_user_is_not_quoted(tmp_path, run):
         ({"selection": {"system": "lab", "environs": []}}, "selection.paths"),
         ({"selection": ["lab"]}, "selection"),
         ({"facts": {"nodes": 5}}, "facts.nodes"),
-        ({"facts": {"nodes": ["n1", None]}}, "nodes"),
+        ({"facts": {"nodes": ["n1", None]}}, "facts.nodes"),
         ({"facts": {"gpus": ["a"]}}, "facts.gpus"),
         ({"facts": {"cpus": 8}}, "facts.cpus"),
         ({"compiler": {"gcc": 14}}, "facts.compiler"),
