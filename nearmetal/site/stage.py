@@ -42,7 +42,8 @@ def claimed(prefix: str, directories: set[str], dry: bool = False) -> Iterator[N
         yield
     finally:
         if record:
-            record.close()
+            with suppress(FileNotFoundError):  # somebody removed the stage directory
+                record.close()
 
 
 def _claim(runs: Path, directories: set[str], dry: bool) -> IO | None:

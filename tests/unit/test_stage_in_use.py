@@ -2,6 +2,7 @@
 
 import getpass
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -38,6 +39,11 @@ def test_runs_in_other_directories_go_on(tmp_path):
 def test_a_dry_run_holds_nothing(tmp_path):
     with stage.claimed(str(tmp_path), {MINE}, dry=True):
         assert not list(tmp_path.iterdir()) and begins(tmp_path, MINE)
+
+
+def test_a_run_outlives_its_record(tmp_path):
+    with stage.claimed(str(tmp_path), {MINE}):
+        shutil.rmtree(tmp_path / stage.RUNS)
 
 
 def test_a_killed_run_holds_nothing(tmp_path):
