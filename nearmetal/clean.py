@@ -14,24 +14,32 @@ from dataclasses import fields, is_dataclass, replace
 #: strings, single letters.
 ESCAPES = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
-    r"|(?:\x1b\]|\x9d)[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c)"
-    r"|(?:\x1b[PX^_]|[\x90\x98\x9e\x9f])[^\x1b\x9c\n]*(?:\x1b\\|\x9c)"
+    r"|(?:\x1b\]|\x9d)[^\x07\x1b\x9c\x9d\n]*(?:\x07|\x1b\\|\x9c)"
+    r"|(?:\x1b[PX^_]|[\x90\x98\x9e\x9f])[^\x1b\x90\x98\x9c\x9e\x9f\n]*(?:\x1b\\|\x9c)"
     r"|\x1b[ -/]*[0-Z\\`-~]"
 )
-#: Control characters, line separators, marks that turn the direction of text, and what is no
-#: character at all.
+#: What nobody sees (Unicode's Default_Ignorable_Code_Point, and marks of annotations): signs of
+#: direction, joiners, blanks without width, variation selectors, tags. Joiners and selectors that
+#: Persian or a picture needs are among them: with any of these, two names look like one.
+INVISIBLE = (
+    r"\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
+    r"\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
+    r"\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+)
+#: Control characters, line separators, what nobody sees, and what is no character at all.
 UNSAFE = re.compile(
-    r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
+    rf"[\x00-\x1f\x7f-\x9f\u2028\u2029{INVISIBLE}\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]"
 )
 
 
 def _visible(found: re.Match) -> str:
     code = ord(found[0])
+    if code > 0xFFFF:
+        return f"\\U{code:08x}"
     return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
 
 
 @functools.lru_cache(maxsize=1 << 16)
-@functools.lru_cache(maxsize=4096)
 def name(text: str) -> str:
     """A name on one line. Control characters are written out (`\\x1b`): names stay distinct."""
     return UNSAFE.sub(_visible, text)

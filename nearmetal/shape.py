@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import reprlib
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 
@@ -11,13 +13,19 @@ UNDEFINED = "<undefined>"
 NUMBERS = {int, float}
 
 
+#: Shows the beginning of a value: all of a deep or large one may take more than there is.
+BRIEF = reprlib.Repr()
+BRIEF.maxlevel, BRIEF.maxdict, BRIEF.maxlist, BRIEF.maxtuple = 4, 20, 20, 20
+BRIEF.maxstring = BRIEF.maxlong = BRIEF.maxother = 60
+
+
 class ShapeError(ValueError):
     """A value has another type than the format declares; the message names its place."""
 
 
 def wrong(place: str, wanted: str, found) -> ShapeError:
     """The error for a place that holds something else than wanted."""
-    text = repr(found)
+    text = BRIEF.repr(found)
     return ShapeError(f"{place} is {text if len(text) <= 60 else text[:57] + '...'}, not {wanted}")
 
 
@@ -56,7 +64,7 @@ def name(data: Mapping, key: str, place: str) -> str:
 def number(data: Mapping, key: str, place: str, default: float | None = None) -> float:
     """A finite number; the default, if there is one, stands for an absent key."""
     found = data.get(key)
-    if found is not None and type(found) in NUMBERS:
+    if found is not None and type(found) in NUMBERS and abs(found) <= sys.float_info.max:
         return found
     if (found is None or found == UNDEFINED) and default is not None:
         return default
@@ -69,6 +77,16 @@ def texts(data: Mapping, key: str, place: str) -> list[str]:
     if not set(map(type, found)) <= {str}:
         raise wrong(f"{place}.{key}", "a list of texts", found)
     return list(found)
+
+
+def count(data: Mapping, key: str, place: str, most: int) -> int:
+    """A whole number from 1 to `most`."""
+    found = data.get(key)
+    if type(found) is float and found.is_integer():
+        found = int(found)
+    if type(found) is int and 1 <= found <= most:
+        return found
+    raise wrong(f"{place}.{key}", f"a whole number from 1 to {most}", found)
 
 
 def numbers(data, place: str) -> tuple[float, ...]:

@@ -14,6 +14,7 @@ from reframe.core.exceptions import PerformanceError, SanityError
 from reframe.core.runtime import runtime
 
 from nearmetal.checks import disturbance, failures, provenance
+from nearmetal.checks.parsing import MOST_CHARACTERS, brief
 from nearmetal.checks.settings import DISTURBED_ABOVE, MAX_PENDING_TIME, MAX_TIME_LIMIT
 from nearmetal.checks.versions import Plugin
 
@@ -119,15 +120,22 @@ class Recorded(Plugin):
 
     def _read(self, name, missing=None) -> str:
         try:
-            return Path(self.stagedir, str(name)).read_text(errors="replace")
+            with Path(self.stagedir, str(name)).open(errors="replace") as file:
+                text = file.read(MOST_CHARACTERS + 1)
         except OSError as error:
             if missing is not None:
                 return missing
             raise self._failure(f"{name} cannot be read: {error.strerror}") from None
+        if len(text) > MOST_CHARACTERS:
+            raise SanityError(
+                f"{name} has more than {MOST_CHARACTERS} characters: a program wrote without end. "
+                f"Fix: read the beginning of {self.stagedir}/{name}, and rerun"
+            )
+        return text
 
     def _failure(self, message: str) -> SanityError:
         cause = self._full_disk(message)
-        message += failures.disturbance(self.stagedir)
+        message = brief(message) + failures.disturbance(self.stagedir)
         return SanityError(f"{cause}{message} (files: {self.stagedir})")
 
     def _full_disk(self, message: str) -> str:

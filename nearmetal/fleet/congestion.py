@@ -62,9 +62,9 @@ def read(case: Case) -> Congestion:
     try:
         nodes = sweep.hosts(data, where)
         victims = sweep.hosts(data, where, "victims")
-        repeats = int(shape.number(data, "repeats", where))
+        repeats = shape.count(data, "repeats", where, sweep.MOST_REPEATS)
         traffic = shape.text(data, "traffic", where)
-        if traffic not in KINDS or not 1 < len(nodes) < sweep.MOST_NODES or repeats < 1:
+        if traffic not in KINDS or not 1 < len(nodes) < sweep.MOST_NODES:
             raise ValueError(f"{repeats} repeats of {len(nodes)} nodes with traffic {traffic!r}")
         if not victims or not set(victims) < set(nodes):
             raise ValueError(f"{len(victims)} victims of {len(nodes)} nodes")

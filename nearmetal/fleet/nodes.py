@@ -21,6 +21,8 @@ from nearmetal.node_metrics import LOST, METRICS, RATE, Metric
 from nearmetal.results import Case
 from nearmetal.stats.ranks import spread
 
+#: Most values of a metric: 100 repeats of the largest sweep.
+MOST_VALUES = 100 * sweep.MOST_NODES
 WORDS = {metric.name: metric.words for metric in METRICS}
 
 
@@ -120,8 +122,8 @@ def read(case: Case) -> NodeSweep:
     where, data = f"{' | '.join(case.where)}: node_values", case.node_values
     try:
         nodes = sweep.hosts(data, where)
-        repeats = int(shape.number(data, "repeats", where))
-        if not 1 < len(nodes) < sweep.MOST_NODES or repeats < 1:
+        repeats = shape.count(data, "repeats", where, sweep.MOST_REPEATS)
+        if not 1 < len(nodes) < sweep.MOST_NODES or repeats * len(nodes) > MOST_VALUES:
             raise ValueError(f"{repeats} repeats of {len(nodes)} nodes")
         values = {
             name: _matrix(data, name, (repeats, len(nodes)), f"{where}.{name}") for name in WORDS
@@ -140,7 +142,8 @@ def read(case: Case) -> NodeSweep:
 
 def _matrix(data: Mapping, name: str, form: tuple[int, int], where: str) -> np.ndarray:
     """The values of a metric, (repeats, n). Raises ShapeError, ValueError and others."""
-    found = sweep.unpacked(shape.mapping(data.get(name), where), where).astype(float)
+    packed = shape.mapping(data.get(name), where)
+    found = sweep.unpacked(packed, form[0] * form[1], where).astype(float)
     if name == "noise" and np.nanmax(found, initial=0) >= 100:
         raise ValueError(f"{where} is 100 % or more")
     return found.reshape(form)

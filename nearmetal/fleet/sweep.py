@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import math
 import re
 import zlib
 from collections import Counter
@@ -23,10 +22,16 @@ from nearmetal.results import Case
 MEASURES = LATENCY, BANDWIDTH = "start-up latency", "bandwidth"
 #: Most nodes of a sweep: more are taken for damage.
 MOST_NODES = 100_000
+#: Most nodes of a sweep of links, which takes two matrices, and most links: all of 8192 nodes.
+MOST_LINKED, MOST_LINKS = 20_000, 1 << 25
+#: Most repeats: more are taken for damage.
+MOST_REPEATS = 1_000_000
 #: Node -> fact -> its value, that of most nodes, and how many nodes have that.
 Odd = dict[str, dict[str, tuple[str, str, int]]]
 #: Nodes that did not start the program, and why. They are none of the sweep's nodes.
 Refused = dict[str, str]
+#: Smallest values of a sweep in any unit: with any code, `least` stays a number of 32 bits.
+LEAST, MOST = 1e-20, 1e20
 HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,252}")
 
 
@@ -110,39 +115,43 @@ def read(case: Case) -> Sweep:
     where = f"{' | '.join(case.where)}: links"
     try:
         nodes = hosts(case.links, where)
-        rounds, repeats = (
-            int(shape.number(case.links, key, where)) for key in ("rounds", "repeats")
-        )
-        dead = shape.mapping(case.links.get("dead"), f"{where}.dead")
-        failed = {
-            _pair(pair): clean.line(str(shape.sequence(why, f"{where}.dead")[-1]))
-            for pair, why in dead.items()
-        }
+        rounds = shape.count(case.links, "rounds", where, MOST_NODES)
+        repeats = shape.count(case.links, "repeats", where, MOST_REPEATS)
+        links = _links(len(nodes), rounds)
+        failed = _failed(shape.mapping(case.links.get("dead"), f"{where}.dead"), f"{where}.dead")
         named = shape.sequence(case.links.get("switches", []), f"{where}.switches")
         switches = tuple(clean.line(str(name)) for name in named)
         odd = odd_of(shape.mapping(case.links.get("odd", {}), f"{where}.odd"), f"{where}.odd")
         refused = refused_of(case.links, where)
         us, gbps_there, gbps_back = (
-            unpacked(shape.mapping(case.links.get(key), f"{where}.{key}"), f"{where}.{key}")
+            unpacked(shape.mapping(case.links.get(key), f"{where}.{key}"), links, f"{where}.{key}")
             for key in ("latency_us", "gbps", "gbps_back")
         )
     except (shape.ShapeError, binascii.Error, zlib.error, ValueError, LookupError) as error:
         raise SweepError(f"{where}: the stored values cannot be read ({error})") from None
     if len(switches) not in (0, len(nodes)):
         raise SweepError(f"{where}: {len(switches)} switches of {len(nodes)} nodes: rerun")
-    if not 1 < len(nodes) < MOST_NODES or not 0 < rounds < len(nodes) + len(nodes) % 2:
-        raise SweepError(f"{where}: {rounds} rounds of {len(nodes)} nodes are stored: rerun")
     first, second = np.array(circle.pairs(len(nodes), rounds)).T
-    for values in (us, gbps_there, gbps_back):
-        if len(first) != len(values):
-            raise SweepError(
-                f"{where}: the values of {len(values)} links instead of {len(first)} are stored: "
-                "rerun"
-            )
     latency, gbps = _unknown(len(nodes))
     latency[first, second] = latency[second, first] = us
     gbps[first, second], gbps[second, first] = gbps_there, gbps_back
     return Sweep(nodes, latency, gbps, repeats, failed, odd, switches, refused)
+
+
+def _links(nodes: int, rounds: int) -> int:
+    """Number of links in so many rounds. Raises ValueError for more than a sweep can have."""
+    links = rounds * (nodes // 2)
+    if not 1 < nodes <= MOST_LINKED or rounds >= nodes + nodes % 2 or links > MOST_LINKS:
+        raise ValueError(f"{rounds} rounds of {nodes} nodes are stored: rerun")
+    return links
+
+
+def _failed(dead: Mapping, where: str) -> dict[tuple[str, str], str]:
+    """Links that failed, and the last reason of each. Raises ShapeError and others."""
+    return {
+        _pair(pair): clean.line(str(shape.sequence(why, f"{where}.{pair}")[-1]))
+        for pair, why in dead.items()
+    }
 
 
 def _unknown(count: int) -> np.ndarray:
@@ -150,16 +159,31 @@ def _unknown(count: int) -> np.ndarray:
     return np.full((2, count, count), np.nan, dtype=np.float32)
 
 
-def unpacked(data: Mapping, where: str) -> np.ndarray:
-    """The values of checks/fleet.py's `packed`, (m,). Raises ShapeError, ValueError and others."""
+def unpacked(data: Mapping, count: int, where: str) -> np.ndarray:
+    """The values of checks/fleet.py's `packed`, (count,). Raises ShapeError, ValueError and
+    others."""
     least = shape.number(data, "least", where)
-    if not 0 < least < math.inf:
-        raise ValueError(f"{where}.least is {least}")
-    planes = zlib.decompress(base64.b64decode(shape.text(data, "codes", where), validate=True))
+    if not LEAST <= least <= MOST:
+        raise ValueError(f"{where}.least is {least}, not from {LEAST:g} to {MOST:g}")
+    planes = _inflated(shape.text(data, "codes", where), 2 * count, where)
     low, high = np.frombuffer(planes, dtype=np.uint8).reshape(2, -1).astype(np.uint16)
     codes = low + 256 * high
     values = least * np.exp((codes.astype(float) - 1) / circle.STEPS)
     return np.where(codes > 0, values, np.nan).astype(np.float32)
+
+
+def _inflated(text: str, size: int, where: str) -> bytes:
+    """So many bytes. Raises ValueError and others before more than that take memory."""
+    # zlib adds at most a part in a thousand to what it cannot compress, and base64 a third.
+    if len(text) > 2 * size + 1024:
+        raise ValueError(f"{where}.codes has {len(text)} characters for {size} bytes: rerun")
+    inflater = zlib.decompressobj()
+    found = inflater.decompress(base64.b64decode(text, validate=True), size + 1)
+    if len(found) > size:
+        raise ValueError(f"{where}.codes holds more than {size // 2} values: rerun")
+    if len(found) < size or not inflater.eof:
+        raise ValueError(f"{where}.codes holds {len(found) // 2} values instead of {size // 2}")
+    return found
 
 
 def host(name: str) -> str:
@@ -204,6 +228,6 @@ def odd_of(data: Mapping, where: str) -> Odd:
             place = f"{where}.{node}.{fact}"
             named = dict(zip(("value", "most", "count"), shape.sequence(told, place)))
             value, most = (clean.line(shape.text(named, key, place)) for key in ("value", "most"))
-            count = int(shape.number(named, "count", place))
+            count = shape.count(named, "count", place, MOST_NODES)
             found.setdefault(host(node), {})[clean.line(fact)] = value, most, count
     return found

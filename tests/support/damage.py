@@ -87,12 +87,12 @@ def _replace(text: str, places, source: random.Random, by) -> str:
     return text[:place] + source.choice(by) + text[place + 1 :]
 
 
-def _replace_span(text: str, pattern: str, source: random.Random) -> str:
+def _replace_span(text: str, pattern: str, source: random.Random, by=INTRUDERS) -> str:
     spans = [found.span() for found in re.finditer(pattern, text)]
     if not spans:
         return text
     start, end = source.choice(spans)
-    return text[:start] + source.choice(INTRUDERS) + text[end:]
+    return text[:start] + source.choice(by) + text[end:]
 
 
 def damaged_bytes(data: bytes, count: int, seed: int = 17) -> Iterator[tuple[str, bytes]]:
@@ -127,3 +127,79 @@ def block_moved(data: bytes, source: random.Random, size: int = 512) -> bytes:
 
 def file_longer(data: bytes, source: random.Random) -> bytes:
     return data + source.randbytes(source.randrange(1, 5000))
+
+
+#: Lengths of a line, below and above the longest that parsers read; lines of a long text; and how
+#: often a token or line is repeated.
+LENGTHS, LINES, REPEATED = (100_000, 200_000), 200_000, 50_000
+#: What a long line and many short lines consist of.
+LETTERS = ("A", " ", "9", "\t", "#", ",", "=", "A ", "9 ", "9.9 ", "a=1 ", "[", "{", ":", "%", "é")
+#: Numbers of which no output holds as many things, and numbers too long to read.
+ABSURD = ("20000000", "100000000000000000", "1e300", "9" * 10_000, "0." + "9" * 10_000, "0e999")
+#: Beginnings of deep documents.
+DEEP = ("[", '{"a":', '[{"a":', "(", "- ", "? ")
+
+
+def hostile(text: str, count: int, part: float = 1, seed: int = 17) -> Iterator[tuple[str, str]]:
+    """Yield `count` copies of a text that may stop or fill its reader, each with its kind.
+
+    :arg part: of the lengths and numbers above.
+    """
+    source = random.Random(seed)
+    for number in range(count):
+        kind = HOSTILE[number % len(HOSTILE)]
+        yield kind.__name__, kind(text, source, part)
+
+
+def line_long(text: str, source: random.Random, part: float) -> str:
+    return _insert_line(text, source, _filled(source, part))
+
+
+def line_extended(text: str, source: random.Random, part: float) -> str:
+    return _repeat_span(text, r".*\S", source, lambda line: _filled(source, part))
+
+
+def lines_many(text: str, source: random.Random, part: float) -> str:
+    return _insert_line(text, source, "\n".join([source.choice(LETTERS)] * round(LINES * part)))
+
+
+def token_repeated(text: str, source: random.Random, part: float) -> str:
+    return _repeat_span(text, r"\w+|[^\w\n]", source, lambda token: token * round(REPEATED * part))
+
+
+def line_repeated(text: str, source: random.Random, part: float) -> str:
+    return _repeat_span(text, r".+\n", source, lambda line: line * round(REPEATED * part))
+
+
+def count_absurd(text: str, source: random.Random, part: float) -> str:
+    return _replace_span(text, r"\d+(?:\.\d+)?", source, ABSURD)
+
+
+def nested_deep(text: str, source: random.Random, part: float) -> str:
+    return _replace_span(text, r"\w+", source, [opening * round(LINES * part) for opening in DEEP])
+
+
+def _filled(source: random.Random, part: float) -> str:
+    """A line without its end."""
+    length = round(source.choice(LENGTHS) * part)
+    return (source.choice(LETTERS) * length)[:length]
+
+
+def _insert_line(text: str, source: random.Random, line: str) -> str:
+    lines = text.splitlines(keepends=True)
+    lines.insert(source.randrange(len(lines) + 1), f"{line}\n")
+    return "".join(lines)
+
+
+def _repeat_span(text: str, pattern: str, source: random.Random, more) -> str:
+    """The text with `more` of what the pattern finds behind it."""
+    spans = [found.span() for found in re.finditer(pattern, text)]
+    if not spans:
+        return text
+    start, end = source.choice(spans)
+    return text[:end] + more(text[start:end]) + text[end:]
+
+
+HOSTILE = (
+    line_long, line_extended, lines_many, token_repeated, line_repeated, count_absurd, nested_deep,
+)  # fmt: skip

@@ -23,13 +23,14 @@ from nearmetal.gate.session import judge_session
 from nearmetal.gate.verdict import GateReport, Verdict
 from nearmetal.report import page as report
 from tests.support.campaigns import LAB, campaign
+from tests.support.limits import limited
 from tests.support.made_up_campaign import data as drawn_of
 from tests.support.paths import RECORDED
 from tests.support.recorded import store
 
 #: A coloured line, a title for the terminal's window, a cleared screen, a bell, C1, and what turns
 #: text around.
-NASTY = "\x1b[31;1mred\x1b[0m\x1b]0;title\x07\x1b[2J\r\x08\x00\x7f\x9b31m\u202e\u2028\ufffe|<script>\tend"  # noqa: E501
+NASTY = "\x1b[31;1mred\x1b[0m\x1b]0;title\x07\x1b[2J\r\x08\x00\x7f\x9b31m\u202e\u200f\u2028\ufffe|<script>\tend"  # noqa: E501
 LINES = f"first\nclean: nothing got worse\n{NASTY}"
 
 
@@ -38,8 +39,8 @@ def controls(text: str, lines: bool = True) -> set[str]:
     return {
         character
         for character in text
-        if unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp")
-        or character in "\u202a\u202b\u202c\u202d\u202e\ufffe\uffff"
+        if unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp")
+        or character in "\ufffe\uffff"
         if not (lines and character == "\n")
     }
 
@@ -257,6 +258,23 @@ def test_names_that_differ_in_a_control_character_alone_stay_two():
 def test_terminal_sequences_go_and_the_rest_is_written_out(text, plain):
     assert clean.text(text) == plain
     assert clean.text(clean.text(text)) == plain
+
+
+#: Signs of format with a shape, of Arabic, Syriac, Kaithi and hieroglyphs.
+SHAPES = {*range(0x600, 0x606), 0x6DD, 0x70F, 0x890, 0x891, 0x8E2, 0x110BD, 0x110CD}
+SHAPES |= {*range(0x13430, 0x13440)}
+
+
+def test_what_nobody_sees_is_written_out():
+    formats = [code for code in range(0x110000) if unicodedata.category(chr(code)) == "Cf"]
+    shown = {code for code in formats if clean.name(chr(code)) == chr(code)}
+    assert shown == SHAPES & {*formats} and len(formats) > 100
+    assert clean.text("\u200ea\u061cb\ufe0f\U000e0041") == "\\u200ea\\u061cb\\ufe0f\\U000e0041"
+
+
+@pytest.mark.parametrize("start", ["\x9d", "\x90", "\x1b]", "\x1bP", "\x9b0", "\x1b[ ", "\x9d\x90"])
+def test_sequences_without_end_take_no_time(start):
+    limited(clean.text, start * 100_000)
 
 
 def test_numbers_and_structure_stay():

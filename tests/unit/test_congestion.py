@@ -231,6 +231,7 @@ def ratios(*of_victims) -> dict:
         {"victims": ["n9", "n6"]},
         {"traffic": "broadcast"},
         {"repeats": 0},
+        {"repeats": 10**12},
         {"ratios": {}},
         {"ratios": ratios(1.0)},
         {"ratios": ratios(1.0, -1.0)},

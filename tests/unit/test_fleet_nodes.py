@@ -295,6 +295,8 @@ def test_files_are_written_even_if_nobody_reads_the_text(run, tmp_path, monkeypa
         {"repeats": 0},
         {"repeats": 4},
         {"repeats": "many"},
+        {"repeats": 2.5},
+        {"repeats": 10**12},
         {"memory": {}},
         {"memory": {"least": 1, "codes": "?"}},
         {"noise": fleet.packed([150.0] * 24)},

@@ -23,12 +23,15 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import redirect_stderr, redirect_stdout
 
+import orjson
 import pytest
 from reframe.core.exceptions import ConfigError
 
 from nearmetal import published, results
 from nearmetal.checkout import REFERENCES
 from nearmetal.cli import main
+from nearmetal.fleet import findings
+from nearmetal.fleet.sweep import SweepError
 from nearmetal.gate import baseline, record
 from nearmetal.gate.baseline import Baseline, BaselineError
 from nearmetal.lab import topology
@@ -37,9 +40,18 @@ from nearmetal.locks import images_lock
 from nearmetal.locks import spack as locks
 from nearmetal.site import configuration as settings
 from tests.support.campaigns import campaign
-from tests.support.damage import damaged, damaged_bytes
+from tests.support.damage import HOSTILE, damaged, damaged_bytes, hostile
+from tests.support.limits import expect_held
 from tests.support.paths import CHECKOUT
 from tests.support.recorded import store
+from tests.support.sweeps import (
+    beside_traffic,
+    links_of,
+    nodes_of,
+    session_of_congestion,
+    session_of_nodes,
+)
+from tests.support.sweeps import session as session_with
 
 #: How many times as many copies as each test names; a tenth, unless told otherwise.
 TIMES = float(os.environ.get("NEARMETAL_FUZZ", "0.1"))
@@ -84,6 +96,16 @@ def counted(
     assert not wrong, "\n".join([f"{name}: {len(wrong)}", *wrong[:40]])
     assert ends["own error"], name
     return ends
+
+
+#: Part of a hostile text that YAML has: PyYAML reads a megabyte in seconds, and nesting slower.
+YAML = 0.04
+
+
+def held(name: str, text: str, read: Callable, own: tuple, part: float = 1) -> None:
+    """Read copies that may stop or fill the reader; fail where one does, or gives a traceback."""
+    copies = hostile(text, times(10 * len(HOSTILE), len(HOSTILE)), part)
+    expect_held(name, copies, read, own)
 
 
 def values(sessions: list) -> list:
@@ -135,6 +157,7 @@ def test_session(tmp_path, sessions):
 
     text = json.dumps(sessions[1], indent=1)
     counted("session", damaged(text, times(1000)), read, (results.ResultsError,), same)
+    held("session", text, read, (results.ResultsError,))
     # Damage where it hurts: in values, samples and names.
     short = json.dumps(sessions[1])
     cases = [at for at in range(len(short)) if short.startswith('"perfvalues"', at)]
@@ -202,6 +225,8 @@ def test_baseline(tmp_path, references):
     for name, count in (("lab.launches.json", 200), ("lab.yaml", 300)):
         text = (references / name).read_text()
         counted(name, damaged(text, times(count)), read(name), (BaselineError,), same)
+        part = YAML if name.endswith(".yaml") else 1
+        held(name, text, read(name), (BaselineError,), part)
         shutil.copy(references / name, tmp_path)
 
 
@@ -238,6 +263,35 @@ def test_gate(tmp_path, references, monkeypatch):
         *((kind, (whole, text)) for kind, text in damaged(known, times(40))),
     ]
     counted("gate", copies, read, (results.ResultsError,), lambda code: code == 0)
+    held("gate, session", whole, lambda text: read((text, known)), (results.ResultsError,))
+    held("gate, baseline", known, lambda text: read((whole, text)), (results.ResultsError,), YAML)
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        session_with(links_of()),
+        session_of_nodes(nodes_of()),
+        session_of_congestion(beside_traffic()),
+    ],
+    ids=["links", "nodes", "congestion"],
+)
+def test_sweeps(stored):
+    """The values of nodes and links in a session: those of the first case."""
+    case = stored["runs"][0]["testcases"][0]
+    name = next(name for name in ("links", "node_values", "congestion") if case.get(name))
+    text = json.dumps(case[name], indent=1)
+
+    def read(copied):
+        try:
+            case[name] = orjson.loads(copied.encode("utf-8", "surrogatepass"))
+            [first, *_] = results.parse_session(stored, "here").cases
+        except (orjson.JSONDecodeError, results.ResultsError) as error:
+            raise SweepError(str(error)) from None
+        return findings.read(first)
+
+    counted(name, damaged(text, times(500)), read, (SweepError,))
+    held(name, text, read, (SweepError,))
 
 
 def test_published(tmp_path):
@@ -252,6 +306,7 @@ def test_published(tmp_path):
 
         text = source.read_text()
         counted(source.name, damaged(text, times(200)), read, (published.PublishedError,))
+        held(source.name, text, read, (published.PublishedError,), YAML)
         path.unlink()
 
 
@@ -272,9 +327,12 @@ def test_systems(tmp_path):
         path = tmp_path / "systems" / name
         text = (systems / name).read_text()
         counted(name, damaged(text, times(150)), read(path), (ConfigError,))
+        held(name, text, read(path), (ConfigError,), YAML)
         path.write_text(text)
     path = tmp_path / "environments.yaml"
-    counted(path.name, damaged(path.read_text(), times(150)), read(path), (ConfigError,))
+    text = path.read_text()
+    counted(path.name, damaged(text, times(150)), read(path), (ConfigError,))
+    held(path.name, text, read(path), (ConfigError,), YAML)
 
 
 def test_topology(tmp_path):
@@ -293,6 +351,7 @@ def test_topology(tmp_path):
 
     own = (topology.TopologyError, HardwareError)
     counted("topology.toml", damaged(text, times(1000)), read, own)
+    held("topology.toml", text, read, own)
 
 
 def test_images_lock(tmp_path):
@@ -304,6 +363,7 @@ def test_images_lock(tmp_path):
 
     text = (CHECKOUT / "containers" / "images.lock").read_text()
     counted("images.lock", damaged(text, times(100)), read, (images_lock.ImagesError,))
+    held("images.lock", text, read, (images_lock.ImagesError,), YAML)
 
 
 def test_spack_locks(tmp_path):
@@ -326,6 +386,7 @@ def test_spack_locks(tmp_path):
             return found
 
         counted(name, damaged(text, times(count)), read, (locks.LockError,))
+        held(name, text, read, (locks.LockError,), YAML)
         path.write_text(text)
 
 

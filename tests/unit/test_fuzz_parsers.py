@@ -15,13 +15,16 @@ tests/unit/test_fuzz_parsers.py
 """
 
 import dataclasses
+import importlib
 import os
+import pkgutil
 import re
 from types import SimpleNamespace
 
 import pytest
 
-from nearmetal.checks import failures, provenance
+from nearmetal.checks import disturbance, failures, parsing, provenance
+from nearmetal.checks.disturbance import without_usage
 from nearmetal.checks.parsing import ParseError, request
 from nearmetal.checks.parsing.binding import (
     bound_percent,
@@ -31,6 +34,7 @@ from nearmetal.checks.parsing.binding import (
     parse_bindings,
 )
 from nearmetal.checks.parsing.collectives import parse_collectives
+from nearmetal.checks.parsing.congestion import parse_congestion
 from nearmetal.checks.parsing.duet import parse_duet
 from nearmetal.checks.parsing.eigen import parse_eigen
 from nearmetal.checks.parsing.gromacs import parse_gromacs
@@ -39,17 +43,22 @@ from nearmetal.checks.parsing.hpcg import parse_hpcg
 from nearmetal.checks.parsing.java import parse_jvm
 from nearmetal.checks.parsing.lammps import parse_lammps
 from nearmetal.checks.parsing.launch import parse_launch
+from nearmetal.checks.parsing.links import parse_links
 from nearmetal.checks.parsing.namd import parse_namd
+from nearmetal.checks.parsing.nodes import parse_nodes
 from nearmetal.checks.parsing.npb import parse_npb
 from nearmetal.checks.parsing.nwchem import parse_nwchem
 from nearmetal.checks.parsing.osnoise import parse_noise
+from nearmetal.checks.parsing.osu import parse_osu
 from nearmetal.checks.parsing.parallel_io import parse_ior, parse_mdtest
 from nearmetal.checks.parsing.perftest import parse_perftest, parse_rdma
 from nearmetal.checks.parsing.pingpong import parse_imb
 from nearmetal.checks.parsing.qperf import parse_qperf, parse_tcp
 from nearmetal.checks.parsing.spack import disagreements, parse_installed
+from nearmetal.checks.parsing.storage import parse_storage
 from nearmetal.checks.parsing.stream import parse_numa, parse_stream
-from tests.support.damage import damaged
+from tests.support.damage import HOSTILE, damaged, hostile
+from tests.support.limits import expect_held
 from tests.support.recorded import namd, recorded
 
 COUNT = int(os.environ.get("NEARMETAL_FUZZ_INPUTS", "240"))
@@ -484,6 +493,94 @@ def test_damaged_lists_of_installed_packages(counts):
         return {key: (package.name, package.version) for key, package in installed.items()}
 
     fuzz("spack", text, read, (), counts)
+
+
+#: Reader -> its output: those above and those that no damage test reads.
+READERS = {
+    **{case.name: (case.parse, case.text) for case in CASES},
+    "jvm": (parse_jvm, recorded("java_pingpong")),
+    "duet": (lambda text: parse_duet(text, 2), recorded("duet_pingpong")),
+    "binding": (lambda text: differs(parse_binding(text), "core"), recorded("binding_core")),
+    "bindings": (lambda text: parse_bindings(text, 4), recorded("affinity_openmpi_core")),
+    "spack": (parse_installed, recorded("spack_find")),
+    "links": (parse_links, without_usage(recorded("links"))),
+    "nodes": (parse_nodes, without_usage(recorded("nodes"))),
+    "congestion": (parse_congestion, without_usage(recorded("congestion"))),
+    "storage": (parse_storage, without_usage(recorded("storage"))),
+    "osu": (
+        lambda text: parse_osu(text, [(1, 8192, 9), (16384, 1 << 22, 9)]),
+        recorded("osu_mpich"),
+    ),
+    "disturbance": (lambda text: disturbance.parse(text, RULES), recorded("disturbed")),
+    "provenance": (
+        lambda text: provenance.snapshots(text, AFTER),
+        recorded("provenance-rxe-before"),
+    ),
+}
+RULES = disturbance.rules()
+OWN = ParseError, provenance.ProvenanceError, disturbance.EvidenceError
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_hostile_output_neither_stops_nor_fills_its_reader(name):
+    read, text = READERS[name]
+    read(text)
+    expect_held(name, hostile(text, max(len(HOSTILE), COUNT // 40)), read, OWN)
+
+
+def replaced(name: str, old: str, new: str) -> str:
+    """A reader's output with another text in one place."""
+    text = READERS[name][1]
+    assert old in text
+    return text.replace(old, new, 1)
+
+
+TASKS = [f"host task={number} cores={number} of=40000 numa=0 of_numa=1" for number in range(40_000)]
+TITLE = "NAS Parallel Benchmarks 3.4"
+COPIES = "".join(f"{number} {number}.00\n" for number in range(1, 60_000))
+WHOLE_FILE = "Begin of Summary section.\nMessage Size: 2000000 Byte\n"
+#: Reader and output: each stopped or filled it in its own way.
+CRAFTED = {
+    "ranks that are not there": ("launch", replaced("launch", "processes=2", "processes=20000000")),
+    "repeats that are not there": ("nodes", replaced("nodes", "repeats=1", "repeats=20000000")),
+    "rounds that are not there": ("links", replaced("links", "rounds=", "rounds=10000000")),
+    "threads that are not there": ("stream", replaced("stream", "threads: ", "threads: 10000000")),
+    "words in a head": ("perftest", replaced("perftest", "#bytes", f"#bytes {'A' * 100_000}")),
+    "brackets in a head": ("perftest", replaced("perftest", "#bytes", f"#bytes {'A[' * 50_000}")),
+    "a title of one word": ("npb", replaced("npb", TITLE, f"{TITLE} {'A' * 100_000}")),
+    "levels of fio": ("storage", replaced("storage", '"jobs" : ', '"jobs" : ' + "[" * 100_000)),
+    "levels of IOR": ("ior", replaced("ior", '"tests": ', '"tests": ' + "[" * 100_000)),
+    "lines of a launch": (
+        "duet",
+        replaced("duet", "pair=0 variant=a\n", "pair=0 variant=a\n" + COPIES),
+    ),
+    "tasks of a node": ("binding", "\n".join(TASKS)),
+    "rows of a table": ("osu", "# OSU MPI Latency Test\n" + COPIES),
+    "sections of HPCC": ("hpcc", replaced("hpcc", "Begin of", WHOLE_FILE * 20_000 + "Begin of")),
+    "blanks of NWChem": ("nwchem", replaced("nwchem", "Total times", " " * 100_000 + "x")),
+    "a size beyond all numbers": (
+        "lammps",
+        replaced("lammps", "(0 0 0) to (", "(0 0 0) to (1e200"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CRAFTED)
+def test_crafted_output_neither_stops_nor_fills_its_reader(name):
+    reader, text = CRAFTED[name]
+    expect_held(name, [(reader, text)], READERS[reader][0], OWN)
+
+
+def test_every_parser_is_bounded():
+    modules = [importlib.import_module(f"{parsing.__name__}.{found.name}") for found in MODULES]
+    parsers = [
+        value for one in modules for name, value in vars(one).items() if name[:6] == "parse_"
+    ]
+    assert len(parsers) >= 30
+    assert [parser for parser in parsers if not hasattr(parser, "__wrapped__")] == []
+
+
+MODULES = list(pkgutil.iter_modules(parsing.__path__))
 
 
 BEFORE, AFTER = recorded("provenance-rxe-before"), recorded("provenance-rxe-after")

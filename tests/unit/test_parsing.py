@@ -1,10 +1,13 @@
 """Parsers read recorded real output (tests/recorded/README.md), and refuse damaged output."""
 
 import re
+from types import SimpleNamespace
 
 import pytest
+from reframe.core.exceptions import SanityError
 
-from nearmetal.checks.parsing import ParseError
+from nearmetal.checks import recorded as reading
+from nearmetal.checks.parsing import LONGEST_LINE, LONGEST_MESSAGE, MOST_LINES, ParseError
 from nearmetal.checks.parsing.pingpong import parse_imb
 from nearmetal.checks.parsing.qperf import parse_qperf, parse_tcp
 from nearmetal.checks.parsing.stream import Binding, parse_stream
@@ -296,3 +299,31 @@ def test_recorded_files_tell_nothing_of_the_machine():
         assert not re.search(
             r"(?<!\w)/(tmp|work|root|home)/|https?://", path.read_text(errors="replace")
         ), path.name
+
+
+@pytest.mark.parametrize(
+    "text, says",
+    [
+        (f"a\n{'b' * LONGEST_LINE}c\n", "line 2 of the output has 131073 characters.* 131072"),
+        (f"a\nb {'9' * 301} c\n", "a number in line 2 of the output has 301 digits.* 300"),
+        ("\n" * (MOST_LINES + 1), "the output has 4000001 lines.* 4000000"),
+    ],
+)
+def test_what_no_program_prints_is_refused_with_its_measure_and_a_fix(text, says):
+    with pytest.raises(ParseError, match=f"{says}.*Fix: "):
+        parse_imb(text)
+
+
+def test_an_error_quotes_the_beginning_and_the_end_of_a_long_line():
+    said = str(ParseError(f"begin{'x' * 100_000}end"))
+    assert said.startswith("begin") and said.endswith("end") and len(said) <= LONGEST_MESSAGE + 5
+
+
+def test_an_output_without_end_is_not_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(reading, "MOST_CHARACTERS", 1000)
+    check = SimpleNamespace(stagedir=tmp_path)
+    (tmp_path / "out").write_text("x" * 1000)
+    assert len(reading.Recorded._read(check, "out")) == 1000
+    (tmp_path / "out").write_text("x" * 1001)
+    with pytest.raises(SanityError, match=r"out has more than 1000 characters.*Fix: "):
+        reading.Recorded._read(check, "out")

@@ -1,6 +1,7 @@
 """A sweep of all nodes: the program's output, what a database holds of it, and who is named."""
 
 import base64
+import functools
 import json
 import math
 import shlex
@@ -114,9 +115,9 @@ def test_what_is_stored_is_what_was_measured():
 
 def test_stored_values_are_those_of_before_to_a_small_part_of_a_percent():
     values = [1e-3, 7.5, math.nan, 8e4, 20.0]
-    found = sweep.unpacked(fleet.packed(values), "here")
+    found = sweep.unpacked(fleet.packed(values), len(values), "here")
     assert found == pytest.approx(values, rel=3e-4, nan_ok=True)
-    assert np.isnan(sweep.unpacked(fleet.packed([math.nan] * 3), "here")).all()
+    assert np.isnan(sweep.unpacked(fleet.packed([math.nan] * 3), 3, "here")).all()
 
 
 SLOW = {pair: (40, 4.5, 4.5) for pair in pairs(6, 5) if 2 in pair}
@@ -186,6 +187,35 @@ def test_damaged_values_are_named_with_their_case(run, tmp_path, links):
     assert code == 3 and "links" in errors and "Traceback" not in errors, errors
     [case, *_] = parse_session(session(links), "here").cases
     with pytest.raises(SweepError):
+        sweep.read(case)
+
+
+def codes(data: bytes, **changed) -> dict:
+    """Stored values of these bytes."""
+    return {"least": 9, "codes": base64.b64encode(zlib.compress(data)).decode(), **changed}
+
+
+MANY = [f"n{number}" for number in range(sweep.MOST_LINKED + 1)]
+
+
+@pytest.mark.parametrize(
+    "links, says",
+    [
+        (links_of(gbps=codes(bytes(1 << 24))), "characters for 30 bytes"),
+        (links_of(gbps=codes(bytes(1 << 16))), "holds more than 15 values"),
+        (links_of(gbps=codes(bytes(28))), "holds 14 values instead of 15"),
+        (links_of(gbps=codes(bytes(30), least=1e300)), "least is 1e[+]300"),
+        (links_of(nodes=MANY), "5 rounds of 20001 nodes"),
+        (links_of(nodes=MANY[:12000], rounds=11999), "11999 rounds of 12000 nodes"),
+        (links_of(repeats=10**18), "repeats is 1000000000000000000, not a whole number from 1"),
+        (links_of(rounds=4.5), "rounds is 4.5, not a whole number"),
+        (links_of(dead={"n1 n2": 5}), "dead.n1 n2 is 5, not a list"),
+        (links_of(dead=functools.reduce(lambda deep, _: [deep], range(2000), [])), "not an object"),
+    ],
+)
+def test_values_that_would_fill_the_memory_are_refused_before_they_do(links, says):
+    [case, *_] = parse_session(session(links), "here").cases
+    with pytest.raises(SweepError, match=says):
         sweep.read(case)
 
 

@@ -8,19 +8,118 @@ A parser refuses damaged output. Each number passes `whole`, `positive` or `real
 program prints twice (a mean and its parts, a time and its rate) must `agree`. Each launch has a
 `did`: the parameters that the program reports. The check compares them with those that it requested
 (`request.py`).
+
+No output may stop or fill a command. Each parser is `bounded`. What it builds grows with the output
+and not with a count that the output claims (`backed`). Each pattern takes time in proportion to its
+line.
 """
 
+from __future__ import annotations
+
+import functools
+import json
 import math
 import re
 
-NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3})?", re.ASCII)
+NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,3})?", re.ASCII)
 WHOLE = re.compile(r"\d{1,18}", re.ASCII)
 #: Last line of our programs' output.
 END = "# nearmetal complete"
 
 
+#: Most characters and lines of an output, beyond those of 8192 nodes with 128 partners each.
+MOST_CHARACTERS, MOST_LINES = 1 << 28, 4_000_000
+#: Most characters of a line. The longest is a list of 20,000 ranks.
+LONGEST_LINE = 1 << 17
+#: Most digits of a number: Python refuses to read one of 4301, and 309 are infinite.
+MOST_DIGITS = 300
+#: Deepest JSON: fio's and IOR's have seven levels.
+DEEPEST = 100
+#: Most values that a launch may claim for each line that it prints. Nodes that fail print less.
+CLAIMED_A_LINE = 100
+#: Most characters of an error.
+LONGEST_MESSAGE = 2000
+#: What ends a line (str.splitlines).
+ENDS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
+TOO_LONG = re.compile(rf"^.{{{LONGEST_LINE + 1}}}", re.M)
+TOO_MANY_DIGITS = re.compile(rf"(?<!\d)\d{{{MOST_DIGITS + 1},}}")
+BRACKETS = re.compile(r"[][{}]")
+
+
 class ParseError(ValueError):
     """The output cannot be used. The message says what is missing or wrong, and what to do."""
+
+    def __init__(self, message: str):
+        super().__init__(brief(message))
+
+
+def brief(message: str) -> str:
+    """The message; its beginning and its end if it quotes a long line."""
+    if len(message) <= LONGEST_MESSAGE:
+        return message
+    half = LONGEST_MESSAGE // 2
+    return f"{message[:half]} ... {message[-half:]}"
+
+
+def bounded(parse):
+    """Decorator of a parser: no text can stop or fill it. It raises ParseError for such a text."""
+
+    @functools.wraps(parse)
+    def run(text: str, *further):
+        expect_bounds(text)
+        try:
+            return parse(text, *further)
+        except ArithmeticError as error:
+            raise ParseError(
+                f"a figure of the output is beyond all measurements ({error}): digits were "
+                "damaged; rerun"
+            ) from None
+
+    return run
+
+
+def expect_bounds(text: str) -> None:
+    """Raise ParseError if a text is longer than any output, or has a longer line or number."""
+    _expect_at_most(len(text), MOST_CHARACTERS, "the output has", "characters")
+    _expect_at_most(sum(map(text.count, ENDS)), MOST_LINES, "the output has", "lines")
+    if found := TOO_LONG.search(text):
+        number = text.count("\n", 0, found.start()) + 1
+        line = text[found.start() :].partition("\n")[0]
+        _expect_at_most(len(line), LONGEST_LINE, f"line {number} of the output has", "characters")
+    if found := TOO_MANY_DIGITS.search(text):
+        number = text.count("\n", 0, found.start()) + 1
+        what = f"a number in line {number} of the output has"
+        _expect_at_most(len(found[0]), MOST_DIGITS, what, "digits")
+
+
+def _expect_at_most(count: int, most: int, what: str, unit: str) -> None:
+    if count > most:
+        raise ParseError(
+            f"{what} {count} {unit}, but the most are {most}: it is damaged, or another program "
+            "wrote into it. Fix: see the job's stdout and stderr, and rerun"
+        )
+
+
+def backed(claimed: int, lines: list[str], what: str) -> None:
+    """Raise ParseError if a launch claims far more values than it prints lines.
+
+    :arg claimed: lines of a launch in which every node answers.
+    """
+    if claimed > CLAIMED_A_LINE * len(lines):
+        raise ParseError(
+            f"{what} claims {claimed} values, but prints {len(lines)} lines: digits were damaged; "
+            "rerun"
+        )
+
+
+def document(text: str, program: str):
+    """The JSON document that a program printed. Raises ParseError if it is too deep, and
+    ValueError."""
+    depth = 0
+    for found in BRACKETS.finditer(text):
+        depth += 1 if found[0] in "[{" else -1
+        _expect_at_most(depth, DEEPEST, f"the document of {program} has", "levels")
+    return json.loads(text)
 
 
 def real(text: str, what: str, finite: bool = True) -> float:
@@ -159,7 +258,8 @@ def facts_of(lines: list[str], needed: tuple = (), program: str = "the program")
 def expect_ranks(facts: dict[str, str], processes: int, program: str) -> None:
     """Raise ParseError unless every rank of a launch reports its place once."""
     ranks = {key: text for key, text in facts.items() if key.startswith("rank ")}
-    if set(ranks) != {f"rank {rank}" for rank in range(processes)}:
+    # The number comes first: it may be damaged, and names for all ranks would fill the memory.
+    if len(ranks) != processes or any(f"rank {rank}" not in ranks for rank in range(processes)):
         raise ParseError(
             f"{program} ran on {processes} processes, but {len(ranks)} ranks report their place: "
             "lines were lost; rerun"

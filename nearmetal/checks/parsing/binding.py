@@ -2,9 +2,8 @@
 
 import re
 from dataclasses import dataclass
-from itertools import combinations
 
-from nearmetal.checks.parsing import ParseError, whole
+from nearmetal.checks.parsing import ParseError, bounded, whole
 
 LINE = re.compile(r"(\S+) task=(\d+) cores=([\d,]*) of=(\d+) numa=([\d,]*) of_numa=(\d+)", re.ASCII)
 
@@ -19,6 +18,7 @@ class Place:
     node_numa: int  #: number of the node's NUMA nodes that the job may use
 
 
+@bounded
 def parse_binding(text: str) -> list[Place]:
     """The place of every task, ordered by task number. Raises ParseError for any other line, and if
     there are no tasks."""
@@ -48,6 +48,7 @@ def parse_binding(text: str) -> list[Place]:
     return places
 
 
+@bounded
 def parse_bindings(text: str, processes: int) -> list[list[Place]]:
     """The places of each of several launches on so many processes. Raises ParseError as
     `parse_binding`, and if a launch is cut off."""
@@ -111,14 +112,11 @@ def differs(places: list[Place], wanted: str, threads: int = 1) -> str:
                 f"task {place.task} on {place.host} may run on {len(place.numa)} NUMA nodes "
                 "instead of one"
             )
-    if wanted == "core":
-        for one, other in combinations(places, 2):
-            if one.host == other.host and one.cores & other.cores:
-                return (
-                    f"tasks {one.task} and {other.task} share core {min(one.cores & other.cores)} "
-                    f"of {one.host}"
-                )
-    return ""
+    groups = shared(places) if wanted == "core" else []
+    if not groups:
+        return ""
+    host, tasks, cores = groups[0]
+    return f"tasks {tasks[0]} and {tasks[1]} share core {cores[0]} of {host}"
 
 
 def shared(places: list[Place]) -> list[tuple[str, list[int], list[int]]]:

@@ -8,6 +8,7 @@ from nearmetal.checks.parsing import (
     END,
     WHOLE,
     ParseError,
+    bounded,
     expect_ranks,
     facts_of,
     launches_of,
@@ -182,6 +183,7 @@ def _check_ours(run: CollectivesRun, lines: list[str], rows: dict[str, list[_Row
                 )
 
 
+@bounded
 def parse_collectives(text: str) -> list[CollectivesRun]:
     """Every launch in the output of IMB-MPI1 or of ``src/collectives.c``, in order.
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import statistics
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from nearmetal.checks.parsing import (
     ParseError,
+    backed,
+    bounded,
     hosts_of,
     launches_of,
     positive,
@@ -56,6 +59,11 @@ class Launch:
     failed: dict[int, list[str]] = field(default_factory=dict)
     facts: dict[str, str] = field(default_factory=dict)
     did: dict = field(default_factory=dict)  #: parameters that the program reports
+
+    @cached_property
+    def ranks_of_victims(self) -> frozenset[int]:
+        """The victims, for a look-up whose time does not grow with their number."""
+        return frozenset(self.victims)
 
     def alone_us(self, metric: str) -> dict[int, float]:
         """Victim -> the median over its rounds without traffic."""
@@ -211,7 +219,7 @@ def _is_slot(named: list[str], launch: Launch, rounds: int) -> bool:
     """Whether a line's first words are of a slot, or of the tail of slots."""
     kind, rank, metric, *further = named
     role = "generator" if kind == "generator" else "victim"
-    of_rank = "victim" if int(rank) in launch.victims else "generator"
+    of_rank = "victim" if int(rank) in launch.ranks_of_victims else "generator"
     numbers = further[: 1 - (kind == "tail")]
     states = further[len(numbers) :]
     return (
@@ -232,8 +240,9 @@ def _victims(text: str, ranks: int, count: int) -> tuple[int, ...]:
 
 def _keep(launch: Launch, told: dict[tuple, object], rounds: int) -> None:
     """Store what was told of each slot, and why there is nothing of others. Raises ParseError."""
+    answering = {key[1] for key in told}
     for rank in range(len(launch.nodes)):
-        if not any(key[1] == rank for key in told):
+        if rank not in answering:
             launch.failed[rank] = [SILENT]
             continue
         pause = told.get(("pause", rank))
@@ -242,7 +251,7 @@ def _keep(launch: Launch, told: dict[tuple, object], rounds: int) -> None:
         launch.pauses[rank] = pause
         for metric in NAMES:
             numbers = [str(number) for number in range(rounds)]
-            if rank in launch.victims:
+            if rank in launch.ranks_of_victims:
                 for state in STATES:
                     slots = [told.get(("victim", rank, metric, one, state)) for one in numbers]
                     done = _done(launch, rank, slots)
@@ -277,6 +286,7 @@ def _parse_launch(lines: list[str]) -> Launch:
     count = whole(given["victims"], "the number of victims", 2)
     launch = Launch(nodes, _victims(facts["victims"], ranks, count), facts=facts, did=did)
     rounds = whole(given["rounds"], "the number of rounds", 1)
+    backed(len(NAMES) * len(STATES) * ranks * rounds, lines, "congestion")
     told: dict[tuple, object] = {}
     for line in lines:
         words = line.split()
@@ -289,6 +299,7 @@ def _parse_launch(lines: list[str]) -> Launch:
     return launch
 
 
+@bounded
 def parse_congestion(text: str) -> list[Launch]:
     """Every launch in the output of ``src/congestion.c``, in order.
 

@@ -4,7 +4,7 @@ that names its pair and variant."""
 import re
 from dataclasses import dataclass
 
-from nearmetal.checks.parsing import ParseError
+from nearmetal.checks.parsing import ParseError, bounded
 
 MARK = re.compile(r"# nearmetal duet: pair=(\d+) variant=([ab])")
 
@@ -34,15 +34,22 @@ def order(pairs: int) -> list[tuple[int, str]]:
     return [(pair, variant) for pair in range(pairs) for variant in ("ba" if pair % 2 else "ab")]
 
 
+@bounded
 def parse_duet(text: str, pairs: int) -> list[Launch]:
     """The launches with their output, in the order of measurement. Raises ParseError if one is
     missing or out of order."""
-    launches, wanted = [], order(pairs)
+    wanted = order(pairs)
+    marks: list[re.Match] = []
+    outputs: list[list[str]] = []
     for line in text.splitlines(keepends=True):
         if found := MARK.fullmatch(line.strip()):
-            launches.append(Launch(int(found[1]), found[2], ""))
-        elif launches:
-            launches[-1] = Launch(launches[-1].pair, launches[-1].variant, launches[-1].text + line)
+            marks.append(found)
+            outputs.append([])
+        elif outputs:
+            outputs[-1].append(line)
+    launches = [
+        Launch(int(mark[1]), mark[2], "".join(lines)) for mark, lines in zip(marks, outputs)
+    ]
     for position, (launch, (pair, variant)) in enumerate(zip(launches, wanted), 1):
         if (launch.pair, launch.variant) != (pair, variant):
             raise ParseError(

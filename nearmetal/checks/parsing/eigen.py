@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from nearmetal.checks.parsing import (
     END,
     ParseError,
+    bounded,
     expect_ranks,
     fact,
     facts_of,
@@ -125,6 +126,7 @@ def _parse_eigen(lines: list[str]) -> EigenRun:
     return run
 
 
+@bounded
 def parse_eigen(text: str) -> list[EigenRun]:
     """Every launch of ``eigen`` in the output, in order.
 

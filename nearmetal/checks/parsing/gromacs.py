@@ -6,7 +6,16 @@ import math
 import re
 from dataclasses import dataclass, field
 
-from nearmetal.checks.parsing import ParseError, agree, launches_of, positive, real, unit, whole
+from nearmetal.checks.parsing import (
+    ParseError,
+    agree,
+    bounded,
+    launches_of,
+    positive,
+    real,
+    unit,
+    whole,
+)
 
 #: Largest relative drift of the total energy in a run at constant energy. A correct run has 0.02 %
 #: or less.
@@ -200,6 +209,7 @@ def _payload(text: str, processes: int, steps: int) -> int:
     return int(times * atoms * 12 * steps)
 
 
+@bounded
 def parse_gromacs(text: str) -> list[GromacsRun]:
     """Every launch in (concatenated) logs of mdrun, in order.
 

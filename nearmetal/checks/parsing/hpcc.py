@@ -1,9 +1,11 @@
 """Output of the HPC Challenge benchmark: the summary section of ``hpccoutf.txt``."""
 
+from __future__ import annotations
+
 import re
 from dataclasses import dataclass, replace
 
-from nearmetal.checks.parsing import ParseError, agree, positive, unit, whole
+from nearmetal.checks.parsing import ParseError, agree, bounded, positive, unit, whole
 
 #: Our variable -> HPCC's key, and the factor to our unit.
 VARIABLES = {
@@ -83,20 +85,28 @@ BODY = {
     ),
     "RandomlyOrderedRingBandwidth_GBytes": (
         "LatencyBandwidth",
-        r"Message Size: +2000000 Byte\n(?:.*\n)*?Avg Random Order Bandwidth: +(\S+) MB/s",
+        (
+            r"Message Size: +2000000 Byte\n(?:(?!Message Size).*\n)*?"
+            r"Avg Random Order Bandwidth: +(\S+) MB/s"
+        ),
         1e-3,
     ),
 }
+
+
+def _section(body: str, name: str) -> str | None:
+    """The lines of a section of HPCC's output; None unless it begins and ends."""
+    title = f"\nBegin of {name} section."
+    begin = body.find(title)
+    end = body.find(f"\nEnd of {name} section.", begin)
+    return body[begin + len(title) : end + 1] if 0 <= begin < end else None
 
 
 def _check_body(reported: dict[str, str], body: str) -> None:
     """Raise ParseError unless each figure of the summary is, within its digits, that of its
     section."""
     for key, (section, line, factor) in BODY.items():
-        found = re.search(
-            rf"^Begin of {section} section\.(.*?)^End of {section}", body, re.S | re.M
-        )
-        given = re.search(rf"^{line}", found[1], re.M) if found else None
+        given = re.search(rf"^{line}", _section(body, section) or "", re.M)
         if not given:
             raise ParseError(
                 f"HPCC's section {section} does not give {key}: it was cut off, or another "
@@ -165,6 +175,7 @@ def _parse_summary(text: str, body: str) -> HpccRun:
     return HpccRun(processes, counts["HPL_N"], values, f"HPCC {version}", did)
 
 
+@bounded
 def parse_hpcc(text: str) -> list[HpccRun]:
     """Every launch in (concatenated) ``hpccoutf.txt``, in order.
 
@@ -174,12 +185,9 @@ def parse_hpcc(text: str) -> list[HpccRun]:
     """
     begins = [found.start() for found in re.finditer(BEGIN, text, re.M)]
     bodies = [text[start:end] for start, end in zip(begins, [*begins[1:], len(text)])]
-    sections = [
-        re.search(r"^Begin of Summary section\.(.*?)^End of Summary section\.", body, re.S | re.M)
-        for body in bodies
-    ]
+    sections = [_section(body, "Summary") for body in bodies]
     ended = len(re.findall(r"^End of Summary section\.", text, re.M))
-    whole_sections = [section for section in sections if section]
+    whole_sections = [section for section in sections if section is not None]
     if not bodies or len(whole_sections) != len(bodies) or ended != len(bodies):
         raise ParseError(
             f"HPCC began {len(bodies)} times and ended {ended} times: it was cut off (time limit, "
@@ -190,4 +198,4 @@ def parse_hpcc(text: str) -> list[HpccRun]:
             f"HPL's residual is too large ({failed.strip()}): the machine or its BLAS computes "
             "wrongly"
         )
-    return [_parse_summary(section[1], body) for section, body in zip(whole_sections, bodies)]
+    return [_parse_summary(section, body) for section, body in zip(whole_sections, bodies)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from nearmetal.checks.parsing import ParseError, agree, launches_of, positive, real, whole
+from nearmetal.checks.parsing import ParseError, agree, bounded, launches_of, positive, real, whole
 
 #: HPCG prints six significant digits.
 DIGITS = 1e-5
@@ -193,6 +193,7 @@ def _parse(lines: list[str]) -> HpcgRun:
     )
 
 
+@bounded
 def parse_hpcg(text: str) -> list[HpcgRun]:
     """Every launch in (concatenated) reports of HPCG, in order.
 

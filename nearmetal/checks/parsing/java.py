@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from nearmetal.checks.parsing import ParseError, words_of
+from nearmetal.checks.parsing import ParseError, bounded, words_of
 
 #: Settings that jvm.sh prints for each launch. `buffers` is there where they are not arrays.
 SETTINGS, BUFFERS = "library device heap gc pages", " buffers"
@@ -24,6 +24,7 @@ class JvmRun:
     product: str = ""  #: by what CG multiplied: `vectors`, `elements` or `elements, vectors`
 
 
+@bounded
 def parse_jvm(text: str) -> JvmRun | None:
     """Settings of the JVMs; None if no Java program ran. Raises ParseError for a damaged line."""
     lines = text.splitlines()

@@ -4,7 +4,16 @@ import math
 import re
 from dataclasses import dataclass, field
 
-from nearmetal.checks.parsing import ParseError, agree, launches_of, positive, real, unit, whole
+from nearmetal.checks.parsing import (
+    ParseError,
+    agree,
+    bounded,
+    launches_of,
+    positive,
+    real,
+    unit,
+    whole,
+)
 
 #: Energy of an atom in the initial lattice, from LAMMPS's own log of in.lj (any size).
 LATTICE_ENERGY = -6.7733681
@@ -102,7 +111,8 @@ def _parse(lines: list[str]) -> LammpsRun:
     agree("LAMMPS's number of processes", processes, math.prod(counts), 0)
     seconds = positive(loop[1], "the loop time of LAMMPS")
     _check_rate(text, seconds, steps, unit(loop[1]))
-    if [row[0] for row in rows] != list(range(0, steps + 1, 10)):
+    wanted = range(0, steps + 1, 10)
+    if len(rows) != len(wanted) or any(row[0] != step for row, step in zip(rows, wanted)):
         raise ParseError(
             f"the table of LAMMPS lacks steps of 0, 10, ... {steps}: lines were lost; rerun"
         )
@@ -155,6 +165,7 @@ def _check_rate(text: str, seconds: float, steps: int, rounding: float) -> None:
     agree("LAMMPS's timesteps/s", rate, steps / seconds, within)
 
 
+@bounded
 def parse_lammps(text: str) -> list[LammpsRun]:
     """Every launch in the output of LAMMPS on ``src/apps/lj.lmp``, in order.
 

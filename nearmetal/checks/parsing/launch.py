@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from nearmetal.checks.parsing import (
     END,
     ParseError,
+    bounded,
     expect_ranks,
     facts_of,
     launches_of,
@@ -45,6 +46,7 @@ def _parse_launch(lines: list[str]) -> Launch:
     return Launch(processes, seconds, within, facts, {"ranks": processes})
 
 
+@bounded
 def parse_launch(text: str) -> list[Launch]:
     """Every launch in the output of ``src/launch.c``, in order. Raises ParseError on truncated or
     non-numeric results."""

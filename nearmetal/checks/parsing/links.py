@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 
 from nearmetal.checks.parsing import (
     ParseError,
+    backed,
+    bounded,
     hosts_of,
     launches_of,
     positive,
@@ -73,6 +75,8 @@ def _parse_launch(lines: list[str]) -> Launch:
     nodes = hosts_of(facts, ranks)
     launch = Launch(nodes, facts=facts, did=did)
     repeats = whole(given["repeats"], "the number of repeats", 1)
+    rounds = whole(given["rounds"], "the number of rounds", 1)
+    backed(rounds * (ranks // 2) * repeats, lines, "links")
     told: dict[tuple[tuple[int, int], int], object] = {}
     for line in lines:
         if not line.startswith("link "):
@@ -83,7 +87,7 @@ def _parse_launch(lines: list[str]) -> Launch:
             told[pair, repeat] = found
         elif not isinstance(found, str):
             raise ParseError(f"the link {line!r} was printed twice: lines were mixed; rerun")
-    for pair in pairs(ranks, whole(given["rounds"], "the number of rounds", 1)):
+    for pair in pairs(ranks, rounds):
         for repeat in range(repeats):
             found = told.pop((pair, repeat), SILENT)
             if isinstance(found, Link):
@@ -96,6 +100,7 @@ def _parse_launch(lines: list[str]) -> Launch:
     return launch
 
 
+@bounded
 def parse_links(text: str) -> list[Launch]:
     """Every launch in the output of ``src/links.c``, in order.
 

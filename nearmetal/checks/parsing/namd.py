@@ -6,7 +6,16 @@ import math
 import re
 from dataclasses import dataclass, field
 
-from nearmetal.checks.parsing import ParseError, agree, launches_of, positive, real, unit, whole
+from nearmetal.checks.parsing import (
+    ParseError,
+    agree,
+    bounded,
+    launches_of,
+    positive,
+    real,
+    unit,
+    whole,
+)
 
 
 @dataclass(frozen=True)
@@ -117,6 +126,7 @@ def _benchmarks(lines: list[str], cpus: str) -> list[float]:
     return seconds
 
 
+@bounded
 def parse_namd(text: str) -> list[NamdRun]:
     """Every launch in the output of NAMD, in order.
 

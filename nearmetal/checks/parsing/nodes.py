@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 from nearmetal.checks.parsing import (
     ParseError,
+    backed,
+    bounded,
     launches_of,
     positive,
     real,
@@ -93,6 +95,7 @@ def _parse_launch(lines: list[str]) -> Launch:
         )
     launch = Launch(tuple(hosts), tuple(hosts.values()), facts=facts, did=did)
     repeats = whole(given["repeats"], "the number of repeats", 1)
+    backed(len(NAMES) * len(hosts) * repeats, lines, "nodes")
     told: dict[tuple[int, int, str], float | str] = {}
     for line in lines:
         if line.startswith("node "):
@@ -111,6 +114,7 @@ def _parse_launch(lines: list[str]) -> Launch:
     return launch
 
 
+@bounded
 def parse_nodes(text: str) -> list[Launch]:
     """Every launch in the output of ``src/nodes.c``, in order.
 

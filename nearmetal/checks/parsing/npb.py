@@ -8,6 +8,7 @@ from nearmetal.checks.parsing import (
     END,
     ParseError,
     agree,
+    bounded,
     decimals,
     expect_ranks,
     fact,
@@ -129,7 +130,7 @@ def _check_head(kernel: str, table: dict[str, str], lines: list[str]) -> None:
     """Raise ParseError unless the table agrees with the title and the number of processes that were
     printed before the run."""
     title = re.search(
-        r"([\w-]+)(?: MPI\+OpenMP)? Benchmark$", next(filter(TITLED.search, lines), "")
+        r"(?<![\w-])([\w-]+)(?: MPI\+OpenMP)? Benchmark$", next(filter(TITLED.search, lines), "")
     )
     if not title or title[1] != kernel:
         raise ParseError(
@@ -250,6 +251,7 @@ def _expect_same_work(runs: list[NpbRun]) -> None:
         agree(f"the operations of {where}", work, same, rounding)
 
 
+@bounded
 def parse_npb(text: str) -> list[NpbRun]:
     """Every launch in the output of an MPI program of the NAS Parallel Benchmarks, in order. The
     program is official (NPB or NPB-MZ) or ours.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from nearmetal.checks.parsing import ParseError, launches_of, positive, unit, whole
+from nearmetal.checks.parsing import ParseError, bounded, launches_of, positive, unit, whole
 
 #: Largest sum of the forces over all atoms, in atomic units per component. The exact sum is zero,
 #: and six decimals are printed.
@@ -53,7 +53,7 @@ def _parse(lines: list[str]) -> NwchemRun:
     table = re.search(r"mp2 ENERGY GRADIENTS(.*)", text, re.S)
     wall = _only(text, r"^ *Total times  cpu: .* wall: +(\S+)s$")
     if not (begin and end and processes and energy and table and wall):
-        said = re.search(r"^ *(.*(?:error|failed|insufficient).*)$", text, re.M | re.I)
+        said = re.search(r"^(.*(?:error|failed|insufficient).*)$", text, re.M | re.I)
         raise ParseError(
             "the output of NWChem stops before its end"
             + (f" ({said[1].strip()})" if said else "")
@@ -108,6 +108,7 @@ def _only(text: str, pattern: str) -> re.Match | None:
     return found[0] if found else None
 
 
+@bounded
 def parse_nwchem(text: str) -> list[NwchemRun]:
     """Every launch in the output of NWChem on one of ``src/apps/water_*.nw``, in order.
 

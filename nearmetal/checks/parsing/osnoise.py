@@ -6,6 +6,7 @@ from nearmetal.checks.parsing import (
     END,
     ParseError,
     agree,
+    bounded,
     fact,
     facts_of,
     launches_of,
@@ -168,6 +169,7 @@ def _parse_noise(lines: list[str]) -> NoiseRun:
     return run
 
 
+@bounded
 def parse_noise(text: str) -> list[NoiseRun]:
     """Every launch in the output of ``src/osnoise.c``, in order, with the detours of each CPU from
     a fixed quantum of work.

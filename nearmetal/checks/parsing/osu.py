@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nearmetal.checks.parsing import ParseError, decimals, launches_of, positive, whole
+from nearmetal.checks.parsing import ParseError, bounded, decimals, launches_of, positive, whole
 from nearmetal.checks.parsing.pingpong import PingPong, Row, expect_sizes
 
 HEAD = "# OSU MPI Latency Test"
 
 
+@bounded
 def parse_osu(text: str, ranges: Sequence[tuple[int, int, int]]) -> list[PingPong]:
     """Every repeat in the output: one launch of ``osu_latency`` for each range of sizes.
 
@@ -54,7 +55,7 @@ def _table(lines: list[str]) -> dict[int, float]:
                 "lines were mixed; rerun"
             )
         size = whole(words[0], "a message size", 1)
-        if size <= max(table, default=0):
+        if size <= next(reversed(table), 0):
             raise ParseError(f"{size} bytes after {max(table)}: two launches wrote into one table")
         table[size] = positive(words[1], f"the latency at {size} bytes")
         decimals(words[1], 2, f"the latency at {size} bytes")

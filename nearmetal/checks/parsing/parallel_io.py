@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass, field
 
@@ -10,7 +9,9 @@ from nearmetal.checks.parsing import (
     END,
     ParseError,
     agree,
+    bounded,
     decimals,
+    document,
     facts_of,
     launches_of,
     positive,
@@ -39,6 +40,7 @@ class Launch:
     did: dict = field(default_factory=dict)  #: parameters that the program reports
 
 
+@bounded
 def parse_ior(text: str) -> list[Launch]:
     """Every launch of IOR 4 (``-O summaryFormat=JSON``, one write and one read), in order.
 
@@ -48,6 +50,7 @@ def parse_ior(text: str) -> list[Launch]:
     return [_parse_ior(lines) for lines in launches_of(text, START, "IOR", strip=False)]
 
 
+@bounded
 def parse_mdtest(text: str) -> list[Launch]:
     """Every launch of mdtest 4 (``-F``, one iteration), in order.
 
@@ -77,11 +80,11 @@ def _parse_ior(lines: list[str]) -> Launch:
     launch = _begun(lines, "IOR")
     text = "\n".join(line for line in lines if not line.startswith("#"))
     try:
-        document = json.loads(text[text.index("{") : text.rindex("}") + 1])
-        _expect_version("IOR", document["Version"])
-        [test] = document["tests"]
+        found = document(text[text.index("{") : text.rindex("}") + 1], "IOR")
+        _expect_version("IOR", found["Version"])
+        [test] = found["tests"]
         asked, results = test["Parameters"], test["Results"]
-        summary = {one["operation"]: one for one in document["summary"]}
+        summary = {one["operation"]: one for one in found["summary"]}
         if [one["access"] for one in results] != ["write", "read"] or list(summary) != [
             "write",
             "read",
@@ -110,7 +113,7 @@ def _parse_ior(lines: list[str]) -> Launch:
             f"IOR's document cannot be read ({type(error).__name__}: {error}): lines were lost; "
             "rerun, and look at the job's stderr"
         ) from None
-    launch.facts["program"] = f"IOR {document['Version']}"
+    launch.facts["program"] = f"IOR {found['Version']}"
     return launch
 
 

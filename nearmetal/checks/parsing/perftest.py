@@ -9,6 +9,7 @@ from nearmetal.checks.parsing import (
     WHOLE,
     ParseError,
     agree,
+    bounded,
     launches_of,
     positive,
     real,
@@ -21,7 +22,7 @@ OPERATIONS = {"RDMA_Read": "read", "RDMA_Write": "write", "Send": "send"}
 QUANTITIES = {"Latency": "lat", "BW": "bw"}
 #: Column that is taken as the result, by quantity.
 COLUMNS = {"lat": "t_typical[usec]", "bw": "BW average[Gb/sec]"}
-COLUMN = re.compile(r"#\w+|(?:BW |[\d.]+% )?\w+\[[^]]+\]")
+COLUMN = re.compile(r"(?<![\w.])(?:#\w+|(?:BW |[\d.]+% )?\w+\[[^][]+\])")
 RULE = re.compile(r"-{20,}")
 
 
@@ -66,6 +67,7 @@ class Rdma:
         return int(self.settings["Mtu"].removesuffix("[B]"))
 
 
+@bounded
 def parse_perftest(text: str) -> list[Table]:
     """The tables of ``ib_{read,write,send}_lat`` and ``ib_{read,write,send}_bw --report_gbits``,
     with one message size each or all (``-a``).
@@ -134,7 +136,7 @@ def _add_row(table, line):
     size, iterations = int(words[0]), whole(words[1], "the iterations of perftest", 1)
     if size in table.values:
         raise ParseError(f"{table.program} gives {size} bytes twice in one table")
-    if size <= max(table.values, default=0):
+    if size <= next(reversed(table.values), 0):
         raise ParseError(
             f"{table.program} gives {size} bytes after a larger size: lines were mixed; rerun"
         )
@@ -179,6 +181,7 @@ def _check_rate(row: dict[str, str], value: float, where: str) -> None:
         agree(where, value, computed, unit(rate) * bits + unit(row[COLUMNS["bw"]]))
 
 
+@bounded
 def parse_rdma(text: str) -> list[Rdma]:
     """Every launch in the output of ``src/rdma.sh``, in order. The script prints the ports that it
     chose before perftest's tables. Raises ParseError."""

@@ -7,6 +7,7 @@ from nearmetal.checks.parsing import (
     WHOLE,
     ParseError,
     agree,
+    bounded,
     decimals,
     expect_ranks,
     fact,
@@ -135,7 +136,7 @@ def _read_lines(lines: list[str]) -> PingPong:
             launch.complete, in_table = True, False
         elif in_table and line and not line.startswith("#"):
             size, row = _pingpong_row(line, lines[0].startswith("# nearmetal"))
-            if size <= max(launch.rows, default=-1):
+            if size <= next(reversed(launch.rows), -1):
                 raise ParseError(
                     f"{size} bytes after {max(launch.rows)}: two launches wrote into one table"
                 )
@@ -226,7 +227,7 @@ def _check_imb(launch: PingPong, lines: list[str]) -> None:
     expect_sizes(launch, low, high)
     if 0 not in launch.rows:
         raise ParseError("the row of 0 bytes is missing: lines were lost; rerun")
-    most = int(launch.did.get("iter", 1000))
+    most = whole(str(launch.did.get("iter", 1000)), "IMB's option -iter")
     for size, row in launch.rows.items():
         if row.repetitions > most:
             raise ParseError(
@@ -257,6 +258,7 @@ def _parse_pingpong(lines: list[str]) -> PingPong:
     return launch
 
 
+@bounded
 def parse_imb(text: str) -> list[PingPong]:
     """Every launch in the output of IMB-MPI1 PingPong or of ``src/pingpong.c``, in order.
 

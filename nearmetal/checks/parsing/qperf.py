@@ -3,7 +3,15 @@
 import re
 from dataclasses import dataclass, field
 
-from nearmetal.checks.parsing import END, ParseError, facts_of, launches_of, positive, whole
+from nearmetal.checks.parsing import (
+    END,
+    ParseError,
+    bounded,
+    facts_of,
+    launches_of,
+    positive,
+    whole,
+)
 
 
 @dataclass
@@ -18,6 +26,7 @@ class Qperf:
     did: dict = field(default_factory=dict)  #: parameters that the program reports
 
 
+@bounded
 def parse_qperf(text: str) -> Qperf:
     """The results of ``qperf -t 1 -uu -ub -e 6 -vu -oo msg_size:1:4M:*2 HOST tcp_lat tcp_bw``, or
     of any other pair of a _lat and a _bw test.
@@ -105,6 +114,7 @@ def _seconds(test: str, number: str, time_unit: str) -> float:
     return positive(number, f"the time of {test}") / 1e9
 
 
+@bounded
 def parse_tcp(text: str) -> list[Qperf]:
     """Every launch in the output of ``src/tcp.sh``, in order. The script prints a first and a last
     line around qperf's output. Raises ParseError."""

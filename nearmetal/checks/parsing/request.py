@@ -3,6 +3,7 @@ launch), for every check."""
 
 import math
 import re
+from collections import deque
 
 from nearmetal.checks.parsing import ParseError
 
@@ -11,15 +12,15 @@ def options(words: list[str]) -> dict:
     """The options of a command line by name. Further words are in ``arguments``."""
     asked: dict = {}
     arguments = []
-    rest = [str(word) for word in words]
+    rest = deque(map(str, words))
     while rest:
-        word = rest.pop(0)
+        word = rest.popleft()
         if not re.match(r"--?[a-z]", word):
             arguments.append(word)
             continue
         name, equals, value = word.lstrip("-").partition("=")
         if not equals and rest and not re.match(r"--?[a-z]", rest[0]):
-            value = rest.pop(0)
+            value = rest.popleft()
         asked[name.replace("-", "_")] = value
     return {**asked, **({"arguments": " ".join(arguments)} if arguments else {})}
 

@@ -4,7 +4,7 @@ locks."""
 import re
 from dataclasses import dataclass
 
-from nearmetal.checks.parsing import ParseError
+from nearmetal.checks.parsing import ParseError, bounded
 
 #: Argument of `spack find --format`.
 FORMAT = "{name} {version} {hash}"
@@ -20,6 +20,7 @@ class Installed:
     hash: str
 
 
+@bounded
 def parse_installed(text: str) -> dict[str, Installed]:
     """Installed packages by hash, from the output of ``spack find --format`` with FORMAT. Raises
     ParseError for any other line, and if there are no packages."""

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 
-from nearmetal.checks.parsing import END, ParseError, agree, facts_of, launches_of, numbers_of
+from nearmetal.checks.parsing import (
+    END,
+    ParseError,
+    agree,
+    bounded,
+    document,
+    facts_of,
+    launches_of,
+    numbers_of,
+)
 
 #: Job -> the direction of its requests, and the bytes of each.
 JOBS = {
@@ -65,8 +73,8 @@ def _parse_launch(lines: list[str]) -> Launch:
     text = "\n".join(line for line in lines if not line.startswith("#"))
     try:
         # fio may print a sentence before its document.
-        document = json.loads(text[text.index("{") :])
-        launch.jobs = {one["jobname"]: _job(one) for one in document["jobs"]}
+        found = document(text[text.index("{") :], "fio")
+        launch.jobs = {one["jobname"]: _job(one) for one in found["jobs"]}
     except ParseError:
         raise
     except (ValueError, LookupError, TypeError) as error:
@@ -81,6 +89,7 @@ def _parse_launch(lines: list[str]) -> Launch:
     return launch
 
 
+@bounded
 def parse_storage(text: str) -> list[Launch]:
     """Every launch in the output of ``src/storage.sh``, in order.
 

@@ -9,6 +9,7 @@ from nearmetal.checks.parsing import (
     END,
     ParseError,
     agree,
+    bounded,
     decimals,
     fact,
     facts_of,
@@ -114,16 +115,16 @@ WORDS = {"copy": 2, "scale": 2, "add": 3, "triad": 3}
 RATES = re.compile(r"(Copy|Scale|Add|Triad):(.*)")
 
 
-def _cpus(text: str) -> set[int]:
-    """The CPUs of a list such as ``0-3,8``."""
-    cpus: set[int] = set()
+def _cpus(text: str) -> list[range]:
+    """The CPUs of a list such as ``0-3,8``, which ascends."""
+    cpus: list[range] = []
     for part in text.split(","):
         first, dash, last = part.partition("-")
         begin = whole(first, "a CPU")
         end = whole(last, "a CPU") if dash else begin
-        if end - begin >= 1 << 20:
+        if end < begin or (cpus and begin < cpus[-1].stop):
             raise ParseError(f"the list of CPUs {text!r} is damaged: rerun")
-        cpus.update(range(begin, end + 1))
+        cpus.append(range(begin, end + 1))
     return cpus
 
 
@@ -136,7 +137,8 @@ def _binding(table: StreamTable, value: str) -> None:
         raise ParseError(f"thread {found[1]} has two bindings: lines were mixed; rerun")
     if place.allowed >= 0:
         cpus = _cpus(place.cpus)
-        if len(cpus) != place.allowed or (place.cpu >= 0 and place.cpu not in cpus):
+        known = place.cpu < 0 or any(place.cpu in part for part in cpus)
+        if sum(map(len, cpus)) != place.allowed or not known:
             raise ParseError(f"{value!r} contradicts itself: digits were damaged; rerun")
     table.bindings[int(found[1])] = place
 
@@ -161,7 +163,7 @@ def _rate(table: StreamTable, function: str, words: list[str], elements: int) ->
 
 def _check_table(table: StreamTable, threads: int, ntimes: int, elements: int) -> None:
     whole_table = len(table.rates) == 4 and set(table.passes) == set(table.rates)
-    bound = set(table.bindings) == set(range(threads))
+    bound = len(table.bindings) == threads and max(table.bindings) == threads - 1
     if not whole_table or not bound or not table.validated:
         raise ParseError(
             f"the table of {threads} threads lacks a function, its passes, a binding or the "
@@ -240,6 +242,7 @@ def _parse_stream(lines: list[str]) -> StreamRun:
     return run
 
 
+@bounded
 def parse_stream(text: str) -> list[StreamRun]:
     """Every launch in the output of ``src/stream.c``, in order, with the best rates of each thread
     count in MB/s (1e6 byte/s).
@@ -271,6 +274,7 @@ class NumaRun:
         return sum(table.rates[function] for table in self.tables[kind])
 
 
+@bounded
 def parse_numa(text: str) -> list[NumaRun]:
     """Every launch in the output of ``src/numa.sh``, in order.
 
