@@ -529,7 +529,7 @@ class NearmetalCheck(  # type: ignore[call-arg]
     @builtin.sanity_function
     def output_is_whole(self):
         try:
-            text = self._measured(self._read(self.stdout))
+            text = provenance.by_node(self._measured(self._read(self.stdout)), self._counters[0])
             self.read_output(text)
             self.expect_what_was_asked()
             self.facts = {**self.facts, **facts_of_jvms(self.runtimes, text)}
