@@ -366,6 +366,7 @@ class NearmetalCheck(  # type: ignore[call-arg]
     def surround_with_provenance_and_repeat(self):
         # A lost rank ends the step, and a failed command ends the job. Neither is a short run.
         self.env_vars["SLURM_KILL_BAD_EXIT"] = "1"
+        self.use_the_c_locale()
         prepare = [
             *self.runtime.arrival(),
             *getattr(self.job.launcher, "start", []),  # daemons, of `prun`
