@@ -32,7 +32,7 @@ def on_path(place: Path, awk: str) -> str:
 
 
 @pytest.mark.parametrize("awk", AWKS)
-def test_no_locale_changes_what_a_job_records(site, german, tmp_path, awk):  # noqa: F811
+def test_no_locale_changes_what_a_job_records(site, german, tmp_path, awk):
     words = reframe("-n", "^loops$", "-S", "repeats=2", checks=MEASURED)
     done = site(*words, **german, PATH=on_path(tmp_path, awk))
     assert done.returncode == 0, done.stdout

@@ -577,7 +577,9 @@ def test_a_damaged_line_of_a_process_names_nothing(line):
 
 
 def test_full_file_systems_are_told():
-    told = disturbance(parse(marked("a full_file_systems=/tmp /dev/shm\nb full_file_systems=none\n")), {})
+    told = disturbance(
+        parse(marked("a full_file_systems=/tmp /dev/shm\nb full_file_systems=none\n")), {}
+    )
     assert told == "full file systems on a: /tmp /dev/shm"
 
 

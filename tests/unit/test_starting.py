@@ -23,7 +23,8 @@ srun: error: Application launch failed: {TIMED_OUT}
 srun: Job step aborted: Waiting up to 7 seconds for job step to finish.
 """
 WITHOUT = "".join(
-    f"{task}: # nearmetal started {name}\n" for task, name in enumerate(one for one in HOSTS if one != "fleet3")
+    f"{task}: # nearmetal started {name}\n"
+    for task, name in enumerate(one for one in HOSTS if one != "fleet3")
 )
 
 
@@ -72,7 +73,10 @@ def starting(place, least: int, *steps: tuple[str, str]) -> subprocess.Completed
             {"fleet3": TIMED_OUT},
         ),
         (
-            [("0: # nearmetal started fleet1\n", HANGS), (WITHOUT.replace("started fleet5", "?"), "")],
+            [
+                ("0: # nearmetal started fleet1\n", HANGS),
+                (WITHOUT.replace("started fleet5", "?"), ""),
+            ],
             "3 --nodes=3 --exclude=fleet3,fleet5",
             {"fleet3": TIMED_OUT, "fleet5": "it said nothing"},
         ),

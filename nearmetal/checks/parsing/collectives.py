@@ -60,9 +60,7 @@ class _Row:
 def _row(line: str, operation: str, processes: int) -> _Row:
     words = ["0", *line.split()] if operation == "Barrier" else line.split()
     if len(words) != 5 or not (WHOLE.fullmatch(words[0]) and WHOLE.fullmatch(words[1])):
-        raise ParseError(
-            f"{line!r} is not a row of the table of {operation}: {OTHERS}"
-        )
+        raise ParseError(f"{line!r} is not a row of the table of {operation}: {OTHERS}")
     size, repetitions = int(words[0]), whole(words[1], "the repetitions", 1)
     where = f"{operation} of {size} bytes"
     least, most, mean = (positive(word, where) for word in words[2:])

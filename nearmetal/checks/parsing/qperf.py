@@ -3,7 +3,15 @@
 import re
 from dataclasses import dataclass, field
 
-from nearmetal.checks.parsing import END, ParseError, facts_of, foreign, launches_of, positive, whole
+from nearmetal.checks.parsing import (
+    END,
+    ParseError,
+    facts_of,
+    foreign,
+    launches_of,
+    positive,
+    whole,
+)
 
 
 @dataclass
