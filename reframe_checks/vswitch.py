@@ -1,5 +1,6 @@
 """The same program on one host as 1, 2 and 4 guests."""
 
+import re
 import shlex
 
 import reframe as rfm
@@ -167,7 +168,7 @@ class vswitch(Payload, NearmetalCheck):
         )
         # The applications do not report their hosts.
         self.prerun_cmds += [
-            f"{self.launch_on(count, 'uname -n')} > guests_{count}.out" for count in self.counts
+            f"{self.launch_on(count, 'sh task.sh')} > guests_{count}.out" for count in self.counts
         ]
         self.postrun_cmds += self.problem.clean_up()
         self.executable_opts = self.problem.options()
@@ -185,7 +186,8 @@ class vswitch(Payload, NearmetalCheck):
     def _expect_guests(self) -> None:
         """Raise SanityError if the step on some guests ran on other numbers of them."""
         for count in self.counts:
-            names = self._read(f"guests_{count}.out").split()
+            text = self._read(f"guests_{count}.out")
+            names = re.findall(r"^# nearmetal task: \d+ (\S+) ", text, re.M)
             each = sorted({names.count(name) for name in names})
             if len(set(names)) != count or each != [self.processes // count]:
                 raise SanityError(

@@ -374,6 +374,7 @@ class NearmetalCheck(  # type: ignore[call-arg]
     def surround_with_provenance_and_repeat(self):
         # A lost rank ends the step, and a failed command ends the job. Neither is a short run.
         self.env_vars["SLURM_KILL_BAD_EXIT"] = "1"
+        self.use_the_c_locale()
         prepare = [
             *self.runtime.arrival(),
             *getattr(self.job.launcher, "start", []),  # daemons, of `prun`
@@ -537,7 +538,7 @@ class NearmetalCheck(  # type: ignore[call-arg]
     @builtin.sanity_function
     def output_is_whole(self):
         try:
-            text = self._measured(self._read(self.stdout))
+            text = provenance.by_node(self._measured(self._read(self.stdout)), self._counters[0])
             self.read_output(text)
             self.expect_what_was_asked()
             self.facts = {**self.facts, **facts_of_jvms(self.runtimes, text)}

@@ -45,7 +45,8 @@ class Measured(Recorded):
             shutil.copy(SOURCES / name, self.stagedir)
         probe = f"{ON_EACH_NODE if chosen.by_slurm(self) else ''}sh provenance.sh"
         call = f"{self.repeats} {self.spare_repeats} {self.limits_of_disturbance()}"
-        self.prerun_cmds = ["stage=$PWD", *self.prerun_cmds, "one_launch() {"]
+        begin = ["one_launch() {", *self.use_the_c_locale()]
+        self.prerun_cmds = ["stage=$PWD", *self.prerun_cmds, *begin]
         self.postrun_cmds += [
             *("}", "there=$PWD", 'cd "$stage"', f"snapshot() {{ {probe} counters; }}"),
             *(f"{probe} > provenance.before", ". ./measured.sh"),

@@ -21,7 +21,15 @@ SHARE = 0.05
 #: Least payload in bytes. The launch of a job sends some 100 kB, which must stay far below SHARE.
 LEAST_PAYLOAD = 10_000_000
 
-LINE = re.compile(r"(\S+) ([^\s=]+)=(.*\S)\s*")
+#: What each line of provenance.sh begins with. Lines of others have no such mark.
+MARK = "# nearmetal node: "
+LINE = re.compile(rf"{MARK}(\S+) ([^\s=]+)=(.*\S)\s*")
+#: Key of the number of lines that a node printed.
+LINES = "lines"
+#: Key of the host's name, which programs report. The node's name in Slurm may be another one.
+HOST = "machine.host"
+#: A host's name in the lines of our programs.
+REPORTED_HOST = re.compile(r"^(# nearmetal (?:port: \d+ |.*\bhost=))(\S+)", re.M)
 LARGE_PAGES = "vm.large_page_bytes"
 #: The form of the keys and values of each counter, and of what else is no fact of the node.
 COUNTS = (
@@ -30,7 +38,7 @@ COUNTS = (
     (r"clock\.uptime", r"\d{1,12}\.\d{1,9}|unknown"),
     (r"process\..+", r"\d{1,9} \d{1,15}"),
     (r"count\..+", r"\d{1,20}"),
-    (r"machine\..+", r"[\w-]{1,64}"),
+    (r"machine\..+", r"[\w.-]{1,255}"),
 )
 COUNTER = re.compile("|".join(keys for keys, _ in COUNTS))
 PROCESS = re.compile(r"process\.(?P<uid>\d+)\.(?P<command>.+)")
@@ -81,18 +89,25 @@ class Transport:
 
 
 def parse(text: str) -> Nodes:
-    """The facts of each host, from lines ``<host> <key>=<value>`` in any order.
+    """The facts of each node, from lines ``# nearmetal node: <node> <key>=<value>`` in any order.
 
-    Raises ProvenanceError if there is no line, if a line has another form, or if a host reports a
-    key twice (the script then ran twice).
+    Lines of others, such as those of a prolog, are skipped. Raises ProvenanceError if there is no
+    line of ours, if one has another form or was lost, or if a node reports a key twice (the script
+    then ran twice).
     """
     nodes: Nodes = {}
+    printed: Counter[str] = Counter()
+    told: Counter[str] = Counter()
     for number, line in enumerate(text.splitlines(), 1):
-        if not line.strip():
+        if MARK not in line:
             continue
         if not (match := LINE.fullmatch(line)):
-            raise ProvenanceError(f"line {number} is not `<host> <key>=<value>`: {line!r}")
+            raise ProvenanceError(f"line {number} is not `{MARK}<node> <key>=<value>`: {line!r}")
         host, key, value = match.groups()
+        printed[host] += 1
+        if key == LINES:
+            told[host] += int(value) if re.fullmatch(r"[0-9]{1,9}", value) else -1
+            continue
         if key in nodes.setdefault(host, {}):
             raise ProvenanceError(
                 f"line {number}: {host} reports {key} twice: run provenance.sh once on each node"
@@ -100,7 +115,22 @@ def parse(text: str) -> Nodes:
         nodes[host][key] = value
     if not nodes:
         raise ProvenanceError("no facts: provenance.sh printed nothing, so it did not run")
+    _expect_all_lines(printed, told)
     return nodes
+
+
+def _expect_all_lines(printed: Counter[str], told: Counter[str]) -> None:
+    for host, count in printed.items():
+        if host not in told:
+            raise ProvenanceError(f"{host} does not report {LINES}: its last lines were lost")
+        if count != told[host]:
+            raise ProvenanceError(f"{host} reports {told[host]} lines, but {count} are here")
+
+
+def by_node(text: str, nodes: Nodes) -> str:
+    """An output of our programs with the name of the node wherever they report that of its host."""
+    names = {facts[HOST]: node for node, facts in nodes.items() if HOST in facts}
+    return REPORTED_HOST.sub(lambda found: found[1] + names.get(found[2], found[2]), text)
 
 
 def snapshots(before: str, after: str) -> tuple[Nodes, Nodes]:

@@ -238,7 +238,8 @@ class Scaling(Payload):
     def check_binding(self) -> None:
         """Raise SanityError if the processes ran on other cores than requested."""
         try:
-            places = parse_binding(self._read("binding.out"))
+            text = provenance.by_node(self._read("binding.out"), self._counters[0])
+            places = parse_binding(text)
         except ParseError as error:
             raise self._failure(f"binding.out: {error}") from None
         processes, threads = self.placed()

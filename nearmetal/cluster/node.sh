@@ -1,18 +1,21 @@
 #!/bin/sh
 # What a system's file needs of a node beyond the facts of provenance.sh, and in its form:
-# one line a fact, `<node> <key>=<value>`. Needs no root.
+# one line a fact, `# nearmetal node: <node> <key>=<value>`. Needs no root.
 #   srun --ntasks=1 sh node.sh
 # nearmetal/cluster/node.py reads what this prints.
 
 LC_ALL=C
 PATH=$PATH:/usr/sbin:/sbin
 export LC_ALL PATH
-# As in provenance.sh: the name is the one in this namespace, and without a domain that Slurm's name has not.
+lines=0
+# What Slurm calls this node, as in provenance.sh. No launcher but srun starts this script.
 read -r name < /proc/sys/kernel/hostname
-case ${SLURMD_NODENAME:-} in *.*) host=$name ;; *) host=${name%%.*} ;; esac
+node=${SLURMD_NODENAME:-}
+[ "${node%%.*}" = "${name%%.*}" ] || [ "${node:+${SLURM_PROCID:-}}" ] || node=${name%%.*}
 
 fact() { # KEY VALUE
-    printf '%s %s=%s\n' "$host" "$1" "${2:-unknown}"
+    printf '# nearmetal node: %s %s=%s\n' "$node" "$1" "${2:-unknown}"
+    lines=$((lines + 1))
 }
 
 file_fact() { # KEY FILE
@@ -52,12 +55,13 @@ own_interface() {
     address=$(getent ahostsv4 "${SLURMD_NODENAME:-$name}" 2>/dev/null)
     address=${address%%[!0-9.]*}
     [ -n "$address" ] || return 0
-    ip -o -4 address show 2>/dev/null | while read -r _ name _ own _; do
+    nic=$(ip -o -4 address show 2>/dev/null | while read -r _ name _ own _; do
         case $name,${own%/*} in
             lo,*) ;;
-            *,"$address") fact address_nic "$name"; break ;;
+            *,"$address") echo "$name"; break ;;
         esac
-    done
+    done)
+    [ -z "$nic" ] || fact address_nic "$nic"
 }
 
 for directory in /sys/class/net/*; do
@@ -80,3 +84,4 @@ version=$(java -version 2>&1 | sed -n 's/^.* version "\([^"]*\)".*/\1/p')
 fact java_version "$version"
 if unshare --user true 2>/dev/null; then namespaces=yes; else namespaces=no; fi
 fact user_namespaces "$namespaces"
+fact lines "$((lines + 1))"

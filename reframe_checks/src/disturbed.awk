@@ -19,7 +19,7 @@ part == "output" && /^# nearmetal usage: / {
         equal = index($i, "=")
         said[substr($i, 1, equal - 1)] = substr($i, equal + 1)
     }
-    host = said["host"]
+    host = said["host"] in node ? node[said["host"]] : said["host"]
     cpu[host] += said["cpu"]
     involuntary[host] += said["involuntary"]
     lines++
@@ -38,13 +38,16 @@ part == "output" && /^# nearmetal usage: / {
         if (!(host in worst) || one > worst[host]) worst[host] = one
     }
 }
-part != "output" && NF > 1 {
+part != "output" && sub(/^# nearmetal node: /, "") { # all other lines are of a prolog or a library
     equal = index($2, "=")
-    key = $1 SUBSEP substr($2, 1, equal - 1)
+    name = substr($2, 1, equal - 1)
+    key = $1 SUBSEP name
     value = substr($0, index($0, "=") + 1)
+    printed[part, $1]++
     if (part == "facts") {
         facts[key] = value
         expected[$1] = 1
+        if (name == "machine.host") node[value] = $1
     } else if (part == "before") before[key] = value
     else {
         after[key] = value
@@ -65,6 +68,8 @@ function lacking(host, snapshot,    i) { # the first key that a whole snapshot h
 function lost(host,    name, key, part_of) { # words on what of its evidence is missing; "": nothing
     if (name = lacking(host, before)) return name " is missing before it"
     if (name = lacking(host, after)) return name " is missing after it"
+    if (printed["before", host] != before[host, "lines"]) return "lines are missing before it"
+    if (printed["after", host] != after[host, "lines"]) return "lines are missing after it"
     for (key in before) {
         split(key, part_of, SUBSEP)
         if (part_of[1] == host && part_of[2] ~ /^count\./ && !(key in after)) return part_of[2] " is missing after it"
@@ -185,7 +190,7 @@ END {
         if (lifts ~ /^(0|no?|f(alse)?)?$/) limit[pair[1]] = pair[2]
     }
     # provenance.sh prints the last of them last: a snapshot without it was cut off.
-    needed = split("clock.uptime count.cpu.busy count.cpu.idle count.cpu.steal lo.rx_bytes", need, " ")
+    needed = split("clock.uptime count.cpu.busy count.cpu.idle count.cpu.steal lo.rx_bytes lines", need, " ")
     for (host in hosts) expected[host] = 1
     for (host in expected) {
         words = lost(host)

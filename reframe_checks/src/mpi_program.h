@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 #include "program.h"
 #include "usage.h"
 
@@ -33,16 +34,14 @@ static inline int start_mpi(int *argc, char ***argv, int threads, int *ranks)
 }
 
 struct place { /* where a rank runs */
-    char host[MPI_MAX_PROCESSOR_NAME];
+    char host[256]; /* the kernel's name of it: that of the library may lack its domain */
     int cpu, allowed_cpus; /* -1: the kernel did not say */
 };
 
 static struct place this_place(void)
 {
     struct place place = {.cpu = sched_getcpu(), .allowed_cpus = -1};
-    int length;
-    MPI_Get_processor_name(place.host, &length);
-    name_node(place.host);
+    gethostname(place.host, sizeof place.host - 1);
     const int limit = 1 << 16; /* a fixed cpu_set_t is refused above 1024 CPUs */
     cpu_set_t *set = CPU_ALLOC(limit);
     if (set && sched_getaffinity(0, CPU_ALLOC_SIZE(limit), set) == 0)

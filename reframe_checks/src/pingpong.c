@@ -75,7 +75,7 @@ static const struct number OPTIONS[] = {
 /* A rank that hangs must end as a sentence and not as a job that sits out its
  * time limit.  Each phase of a size re-arms the alarm; the text is made ready
  * beforehand, because a signal handler may only write. */
-static char stall_text[256];
+static char stall_text[512];
 
 static void stalled(int signal)
 {
@@ -91,9 +91,8 @@ static void expect_start(int argc, char **argv)
     speaks = 0;
     parse_numbers(argc, argv, HELP, OPTIONS);
     optind = 0; /* getopt begins again */
-    char host[64] = "?";
+    char host[256] = "?";
     gethostname(host, sizeof host - 1);
-    name_node(host);
     snprintf(stall_text, sizeof stall_text,
              "pingpong: MPI has not started within %ld s on %s: another rank hangs or does not "
              "start, or the network between them lost a message.\n",

@@ -16,11 +16,4 @@
 /* Exit statuses; a launch that ends with none of them was ended by a signal or by MPI. */
 enum { HELP_GIVEN = 1, USAGE_ERROR = 2, WRONG_RESULT = 3, STALLED = 4 };
 
-/* A host's name becomes that of the node in Slurm, which has no domain at most sites. */
-static inline void name_node(char *host)
-{
-    const char *const slurm = getenv("SLURMD_NODENAME");
-    if (!slurm || !strchr(slurm, '.')) host[strcspn(host, ".")] = '\0';
-}
-
 #endif

@@ -1,5 +1,6 @@
 #!/bin/sh
-# What this node is: one line a fact, `<node> <key>=<value>`, all lines in one write.
+# What this node is: one line a fact, `# nearmetal node: <node> <key>=<value>`, all lines in one write. A prolog or a library may
+# print lines beside them. The last line, `lines`, has the number of our lines.
 #   srun --ntasks-per-node=1 sh provenance.sh            every fact
 #   srun --ntasks-per-node=1 sh provenance.sh counters   only the counters, in some ten ms
 # A fact that can't be had is `unknown`.  Needs no root.  reframe_checks/provenance.py reads what this prints.
@@ -13,6 +14,7 @@
 for local_rank in "${OMPI_COMM_WORLD_LOCAL_RANK:-}" "${MPI_LOCALRANKID:-}" "${PALS_LOCAL_RANKID:-}" \
     "${FLUX_TASK_LOCAL_ID:-}" "${JSM_NAMESPACE_LOCAL_RANK:-}"; do
     [ "${local_rank:-0}" = 0 ] || exit 0
+    launched=${launched-}$local_rank
 done
 
 LC_ALL=C
@@ -28,7 +30,8 @@ first_line() { # FILE: its first line into $value, `unknown` if it can't be read
 }
 
 fact() { # KEY VALUE
-    out="$out$host $1=${2:-unknown}$newline"
+    out="$out# nearmetal node: $node $1=${2:-unknown}$newline"
+    lines=$((lines + 1))
 }
 
 file_fact() { # KEY FILE
@@ -720,10 +723,21 @@ EOF
     fact full_file_systems "${full:-none}"
 }
 
-out='' lo_tx='' lo_rx=''
+# What Slurm calls this node, into $node. A launcher other than srun may pass on the name of another node.
+node_name() { # HOST
+    node=${SLURMD_NODENAME:-}
+    [ "${node%%.*}" != "${1%%.*}" ] || return 0
+    case $launched,$SLURM_PROCID,$node in
+        ,[0-9]*,?*) ;; # srun started us
+        *) node=${1%%.*} ;;
+    esac
+}
+
+out='' lines=0 lo_tx='' lo_rx=''
 first_line /proc/sys/kernel/hostname
-# The node's name in Slurm, which has no domain at most sites.
-case ${SLURMD_NODENAME:-} in *.*) host=$value ;; *) host=${value%%.*} ;; esac
+node_name "$value"
+# Programs report this name of the host. With it, nearmetal/checks/provenance.py and disturbed.awk find the node's name.
+[ -n "${1:-}" ] || fact machine.host "$value"
 case $1 in
     counters)
         process_counters
@@ -744,4 +758,5 @@ case $1 in
 esac
 fact lo.tx_bytes "$lo_tx"
 fact lo.rx_bytes "$lo_rx"
+fact lines "$((lines + 1))"
 printf '%s' "$out" | dd obs=65536 2>/dev/null # bash writes line by line

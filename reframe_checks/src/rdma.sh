@@ -1,7 +1,8 @@
 #!/bin/sh
 # RDMA between two nodes by perftest, one task a node:
 #   srun -N2 -n2 sh task.sh > tasks.out
-#   srun -N2 -n2 rdma.sh port [DEVICE[/PORT]] > rdma.ports        each node's port: `TASK HOST DEVICE/PORT LINK_LAYER`
+#   srun -N2 -n2 rdma.sh port [DEVICE[/PORT]] > rdma.ports        each node's port:
+#                                                                 `# nearmetal port: TASK HOST DEVICE/PORT LINK_LAYER`
 #   srun -N2 -n2 rdma.sh OPERATION ITERATIONS GID_INDEX SIZE...   latency and bandwidth between these two
 # OPERATION is read, write or send; GID_INDEX is `-` where perftest shall choose. Task 1 serves, task 0 measures.
 set -eu
@@ -25,7 +26,7 @@ if [ "$1" = port ]; then
         case $wanted in '' | "$port" | "${port%/*}") ;; *) continue ;; esac
         [ "${state#*: }" = ACTIVE ] || continue
         read -r layer < "$directory/link_layer"
-        echo "$task $host $port $layer"
+        echo "# nearmetal port: $task $host $port $layer"
         exit
     done
     [ -n "$seen" ] || fail "$host has no RDMA device: is its driver loaded (ls /sys/class/infiniband)?"
@@ -36,15 +37,17 @@ fi
 operation=$1 iterations=$2 gid_index=$3
 shift 3
 # perftest itself does not compare them.
-[ "$(cut -d ' ' -f 4 rdma.ports | sort -u | wc -l)" -eq 1 ] ||
-    fail "the nodes' RDMA ports have different link layers ($(cut -d ' ' -f 2- rdma.ports | paste -s -d ,)): name like ones" \
+# A prolog may print other lines.
+ports=$(grep '^# nearmetal port: ' rdma.ports) || fail "rdma.ports names no port: see the job's stderr"
+[ "$(echo "$ports" | cut -d ' ' -f 7 | sort -u | wc -l)" -eq 1 ] ||
+    fail "the nodes' RDMA ports have different link layers ($(echo "$ports" | cut -d ' ' -f 5- | paste -s -d , -)): name like ones" \
          "by rdma_device in the partition's extras"
 for quantity in lat bw; do
     command -v "ib_${operation}_$quantity" > /dev/null ||
         fail "ib_${operation}_$quantity is not on PATH on $host: install the package perftest"
 done
 meet
-port=$(sed -n "s/^$task [^ ]* \([^ ]*\) .*/\1/p" rdma.ports)
+port=$(echo "$ports" | sed -n "s/^# nearmetal port: $task [^ ]* \([^ ]*\) .*/\1/p")
 words=$(mktemp)
 trap 'rm -f "$words"' EXIT
 
@@ -75,7 +78,7 @@ perftest() { # QUANTITY SIZE: task 1 serves one client and ends, task 0 is it
 
 if [ "$task" -eq 0 ]; then
     echo '# nearmetal program: rdma 1'
-    sed 's/^/# nearmetal port: /' rdma.ports
+    echo "$ports"
 fi
 for size; do
     perftest lat "$size"

@@ -10,6 +10,7 @@ part == "known" { known[$1] = $0; next }
         $0 = substr($0, RLENGTH + 1)
     }
 }
+part == "out" && !sub(/^# nearmetal /, "") { next } # of a prolog or a library
 part == "out" && $1 == "started" { started[$2] }
 part == "out" && $1 == "refused" {
     name = $2

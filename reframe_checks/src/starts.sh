@@ -1,5 +1,5 @@
 #!/bin/sh
-# Whether this node starts a program: prints `started NODE`, or `refused NODE WHY`.
+# Whether this node starts a program: prints `# nearmetal started NODE`, or `# nearmetal refused NODE WHY`.
 #   srun --ntasks-per-node=1 sh starts.sh COMMAND [ARGUMENT...]
 # The command must end with 0. A library that the loader calls `not found` in its output, or one that is too old, is a fault, too.
 node=${SLURMD_NODENAME:-$(uname -n)}
@@ -10,7 +10,7 @@ case $said in
         said=$(printf '%s\n' "$said" | grep -e '=> not found' -e ' not found (required by ') status=1 ;;
 esac
 if [ "$status" = 0 ]; then
-    echo "started $node"
+    echo "# nearmetal started $node"
 else
-    echo "refused $node $(printf '%s\n' "${said:-its exit code is $status}" | tail -n 1 | tr -s '\t ' ' ')"
+    echo "# nearmetal refused $node $(printf '%s\n' "${said:-its exit code is $status}" | tail -n 1 | tr -s '\t ' ' ')"
 fi

@@ -76,7 +76,6 @@ static inline void usage_print(void)
     const int known = now.wait >= 0 && usage_start.wait >= 0;
     char host[256] = "";
     gethostname(host, sizeof host - 1);
-    name_node(host);
     printf(
         "# nearmetal usage: host=%s wall=%.6f cpu=%.6f all=%.6f wait=%.6f worst=%.6f "
         "involuntary=%ld major=%ld\n",

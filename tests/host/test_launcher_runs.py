@@ -110,6 +110,8 @@ def test_each_scheduler_with_each_launcher(scripts, scheduler, launcher):
     assert f"    {starts} {binds} sh binding.sh\n" in affinity
     # The facts of the nodes: by srun in Slurm, whatever starts the program.
     slurm = sign == "#SBATCH"
+    for script in (tcp, affinity):
+        assert script.index("\nexport LC_ALL=C\n") < script.index("\nset -e\n")
     assert ("srun --mpi=none " in tcp) == slurm
     assert ("\nprte --daemonize " in tcp) == (launcher == "prun")
     assert ("--overlap" in tcp) == (slurm and launcher == "prun")

@@ -103,7 +103,7 @@ def test_an_application_runs_where_its_feature_is(tmp_path, application, options
     assert environ == "openmpi" and steps(script, launch) == ["4", "2", "1"]
     first, _, _ = script.partition("launch() {")
     for count in (4, 2, 1):
-        [line] = re.findall(rf"^srun .* uname -n > guests_{count}.out$", first, re.M)
+        [line] = re.findall(rf"^srun .* sh task\.sh > guests_{count}.out$", first, re.M)
         assert f"--nodes={count} --ntasks=8 --ntasks-per-node={8 // count}" in line
         assert ("--nodelist=" in line) == (count < 4)
     if application == "gromacs":

@@ -5,9 +5,12 @@ from types import SimpleNamespace
 import pytest
 from reframe.core.exceptions import SanityError
 
+from nearmetal.checks import provenance
 from nearmetal.checks.parsing import ParseError
 from nearmetal.checks.parsing.binding import bound_percent, faults, parse_bindings, shared
+from nearmetal.checks.scaling import Scaling
 from reframe_checks.affinity import affinity
+from tests.support.marked import marked
 from tests.support.recorded import recorded
 from tests.support.said import lacking
 
@@ -42,7 +45,7 @@ def test_processes_that_share_cores_are_named_with_them(name, cores):
 
 
 def line(task: int, cores: str, of: int = 128, numa: str = "0") -> str:
-    return f"n1 task={task} cores={cores} of={of} numa={numa} of_numa=2\n"
+    return f"# nearmetal binding: host=n1 task={task} cores={cores} of={of} numa={numa} of_numa=2\n"
 
 
 def test_many_numbers_are_ranges():
@@ -110,3 +113,23 @@ def test_the_check_refuses_another_number_of_processes_on_a_node():
     with pytest.raises(SanityError) as error:
         read(recorded(BOUND[0]), ranks_per_node=4)
     assert not lacking(str(error.value), "2 processes", "native1", "instead of 4", "mpirun")
+
+
+@pytest.mark.parametrize("host", ["cn-001.alpine.example.org", "cn-001", "other-name"])
+def test_bindings_are_those_of_the_jobs_nodes_whatever_their_hosts_are_called(host):
+    """Launchers other than srun leave no name but the host's."""
+    nodes = provenance.parse(marked(f"cn-001 machine.host={host}\n"))
+    case = SimpleNamespace(
+        _counters=(nodes, nodes),
+        _read=lambda name: "".join(line(task, str(task)) for task in (0, 1)).replace("n1", host),
+        _failure=SanityError,
+        placed=lambda: (2, 1),
+        nodes_expected=0,
+        num_nodes=1,
+        facts={"nodes": ["cn-001"]},
+        binding="core",
+    )
+    Scaling.check_binding(case)
+    case.facts = {"nodes": ["cn-002"]}
+    with pytest.raises(SanityError, match=r"lists cn-001, but the job ran on cn-002"):
+        Scaling.check_binding(case)

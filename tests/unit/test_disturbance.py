@@ -12,6 +12,7 @@ from nearmetal.checks import disturbance
 from nearmetal.checks.base import NearmetalCheck
 from nearmetal.checks.disturbance import EvidenceError, measured, parse, rules
 from tests.support.campaigns import campaign
+from tests.support.marked import FOREIGN, between_lines, marked
 from tests.support.paths import RECORDED, SOURCES
 from tests.support.said import lacking
 
@@ -107,11 +108,16 @@ USAGE = "# nearmetal usage: host={} wall=1 cpu={} all={} wait={} involuntary=0 m
 
 def decided(tmp_path, before: str, after: str, output: str, limits: str, facts: str = WHOLE):
     """Exit status and output of disturbed.awk."""
-    parts = {"facts": facts, "before": before, "after": after, "output": output}
+    parts = {"facts": marked(facts), "before": marked(before), "after": marked(after)}
+    return judged(tmp_path, **parts, output=output, limits=limits)
+
+
+def judged(tmp_path, limits: str = "", awk=("awk",), **parts: str):
+    """Exit status and output of disturbed.awk, by one of the programs that run it."""
     for name, text in parts.items():
         (tmp_path / name).write_text(text)
     done = subprocess.run(
-        ["awk", "-v", "repeat=1", "-v", f"limits={limits}", "-f", SOURCES / "disturbed.awk"]
+        [*awk, "-v", "repeat=1", "-v", f"limits={limits}", "-f", SOURCES / "disturbed.awk"]
         + [word for name in parts for word in (f"part={name}", name)],
         cwd=tmp_path,
         text=True,
@@ -355,6 +361,28 @@ def test_a_node_that_is_lost_and_a_counter_that_vanishes_are_unknown(tmp_path):
     assert "unknown 1 n1 count.pgmajfault is missing after it\n" in text
 
 
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_lines_of_others_are_skipped_and_a_lost_line_is_not(tmp_path, when):
+    parts = {"facts": marked(WHOLE), "before": marked(snapshot(1)), "after": marked(snapshot(2))}
+    output = "# nearmetal repeat: 1\n" + USAGE.format("n1", 2, 2, 0)
+    for line in FOREIGN:
+        between = {name: between_lines(text, line) for name, text in parts.items()}
+        assert judged(tmp_path, **between, output=output) == judged(
+            tmp_path, **parts, output=output
+        )
+    parts[when] = without(parts[when], "count.cpu.interrupts")
+    text = judged(tmp_path, **parts, output=output)[1]
+    assert f"unknown 1 n1 lines are missing {when} it\n" in text
+
+
+def test_a_long_host_name_is_that_of_its_node(tmp_path):
+    """The programs report the host's name, and Slurm has a shorter one for the node."""
+    facts = WHOLE + "n1 machine.host=n1.alpine.example.org\n"
+    output = "# nearmetal repeat: 1\n" + USAGE.format("n1.alpine.example.org", 2, 2, 2)
+    text = decided(tmp_path, snapshot(1), snapshot(2), output, "waited=0.4", facts)[1]
+    assert "disturbed 1 n1 waited 0.5 0.4\n" in text and "example.org" not in text
+
+
 def test_the_memory_in_use_is_that_before_the_repeat(tmp_path):
     counters = (snapshot(at, **{"count.memory_used_ppm": ppm}) for at, ppm in ((1, 980000), (2, 9)))
     text = decided(tmp_path, *counters, "", "")[1]
@@ -391,8 +419,8 @@ def run_repeats(place, snapshots: str) -> list[disturbance.Repeat]:
     """What repeats.sh records of two repeats, with this shell function as `snapshot`."""
     for name in ("repeats.sh", "disturbed.awk"):
         (place / name).write_text((SOURCES / name).read_text())
-    (place / "provenance.before").write_text(WHOLE + snapshot(1))
-    (place / "after").write_text(snapshot(2))
+    (place / "provenance.before").write_text(marked(WHOLE + snapshot(1)))
+    (place / "after").write_text(marked(snapshot(2)))
     script = f"set -e; launch() {{ :; }}; {snapshots}; . ./repeats.sh; repeats 2 1 '' out"
     with (place / "out").open("w") as out:
         subprocess.run(["sh", "-c", script], cwd=place, stdout=out, check=True)
@@ -419,8 +447,8 @@ def test_a_case_with_a_lost_snapshot_has_unknown_evidence_and_does_not_fail(tmp_
     text = decided(tmp_path, snapshot(1), damage(snapshot(2)), output, "waited=0.4")[1]
     files = {
         "disturbed.out": f"{text}again 1\nrepeat 2 n1 busy 1\n",
-        "evidence.0": snapshot(1),
-        "evidence.1": damage(snapshot(2)),
+        "evidence.0": marked(snapshot(1)),
+        "evidence.1": damage(marked(snapshot(2))),
     }
 
     class Case:

@@ -19,6 +19,7 @@ from nearmetal.cli import main
 from tests.support import foreign_sessions
 from tests.support.campaigns import with_medians
 from tests.support.command import run  # noqa: F401 (a fixture)
+from tests.support.marked import marked
 from tests.support.measured import printed, rows
 from tests.support.paths import SOURCES
 from tests.support.recorded import recorded, session, store
@@ -131,8 +132,10 @@ def test_each_launch_is_judged_by_the_counters_of_the_one_before(tmp_path):
         (tmp_path / name).write_text((SOURCES / name).read_text())
     counters = "n1 clock.uptime=%d\nn1 count.cpu.busy=0\nn1 count.cpu.idle=%d\n"
     counters += "n1 count.cpu.steal=0\nn1 count.nic_errors=%d\nn1 lo.rx_bytes=0\n"
-    (tmp_path / "provenance.before").write_text(counters % (1, 1, 0))
-    count = f"printf '{counters}'".replace("\n", "\\n") + " $((turn+2)) $((turn+2)) $((turn/2))"
+    (tmp_path / "provenance.before").write_text(marked(counters) % (1, 1, 0))
+    count = (
+        f"printf '{marked(counters)}'".replace("\n", "\\n") + " $((turn+2)) $((turn+2)) $((turn/2))"
+    )
     usage = "echo '# nearmetal usage: host=n1 wall=2 cpu=1 all=1 wait=%s'"
     variants = {"a": ((), [usage % 0], count), "b": ((), [usage % 1], count)}
     functions = script.functions(variants, "waited=0.4 out")

@@ -134,7 +134,7 @@ def brief(value: str | list[str]) -> str | None:
         (put(r"^( +64 +1000 +)\S+", r"\1-0.2", IMB), ["latency", "64 bytes", "is -0.2"]),
         (put(r"^( +64 +1000 +)\S+", r"\1***", IMB), ["latency", "64 bytes", "'***'"]),
         (put(r"^( +64) +1000 ", r"\1 0 ", IMB), ["'64 0 ", "not a row"]),
-        (put(r"^( +64 .*)$", r"\1\nWARNING: link flapped", OURS), ["'WARNING: link flapped'"]),
+        (put(r"^( +64 .*)$", r"\1\nWARNING: link flapped", IMB), ["'WARNING: link flapped'"]),
         (put(r"^( +64 .*)$", r"\1\n\1", IMB), ["64 bytes after 64"]),
         (put(r" us=\S+", " us=", OURS), ["nearmetal batches: bytes=1 us='", "parts"]),
         (put(r" us=\S+", " us=1,0", OURS), ["part of 1 ", "is 0"]),

@@ -6,13 +6,14 @@ import re
 import pytest
 
 from nearmetal.checks.parsing import ParseError, npb
-from nearmetal.checks.parsing.binding import differs, parse_binding
+from nearmetal.checks.parsing.binding import MARK, differs, parse_binding, parse_bindings
 from nearmetal.checks.parsing.collectives import OPERATIONS, parse_collectives
 from nearmetal.checks.parsing.eigen import parse_eigen
 from nearmetal.checks.parsing.hpcc import VARIABLES, parse_hpcc
 from nearmetal.checks.parsing.launch import parse_launch
 from nearmetal.checks.parsing.npb import parse_npb
 from nearmetal.checks.parsing.osnoise import parse_noise
+from tests.support.marked import FOREIGN, between_lines
 from tests.support.recorded import recorded
 from tests.support.said import lacking
 
@@ -291,7 +292,8 @@ def test_damaged_hpcc(damage, facts):
 
 
 def place(task, cores, of=4, numa="0", of_numa=2, host="n1"):
-    return f"{host} task={task} cores={cores} of={of} numa={numa} of_numa={of_numa}\n"
+    numbers = f"cores={cores} of={of} numa={numa} of_numa={of_numa}"
+    return f"# nearmetal binding: host={host} task={task} {numbers}\n"
 
 
 def test_recorded_launches():
@@ -376,7 +378,14 @@ def test_bindings_of_two_threads(lines, wanted, facts):
     assert bool(said) == bool(facts) and not lacking(said, *facts)
 
 
-@pytest.mark.parametrize("text", ["", "hwloc-bind: not found\n", "n1 task=0 cores=0 of=4 numa=0\n"])
+@pytest.mark.parametrize("line", FOREIGN)
+def test_lines_of_others_are_no_bindings(line):
+    text = recorded("affinity_openmpi_core")
+    assert parse_binding(between_lines(text, line)) == parse_binding(text)
+    assert parse_bindings(between_lines(text, line), 4) == parse_bindings(text, 4)
+
+
+@pytest.mark.parametrize("text", ["", "hwloc-bind: not found\n", f"{MARK}host=n1 task=0 cores=0\n"])
 def test_what_tells_of_no_task_is_refused(text):
     with pytest.raises(ParseError):
         parse_binding(text)

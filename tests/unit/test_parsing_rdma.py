@@ -239,7 +239,8 @@ def test_a_node_without_a_device_says_so(tmp_path):
     ],
 )
 def test_what_cannot_be_measured_is_told_in_one_sentence(tmp_path, ports, facts):
-    (tmp_path / "rdma.ports").write_text(ports)
+    marked = "".join(f"# nearmetal port: {line}\n" for line in ports.splitlines())
+    (tmp_path / "rdma.ports").write_text(f"Welcome to the node\n{marked}")
     done = rdma_sh(tmp_path, "nothing", "10", "-", "1")
     assert done.returncode == 2 and not lacking(done.stderr, *facts)
     assert done.stderr.count("\n") == 1

@@ -21,6 +21,7 @@ from nearmetal.checks import provenance
 from nearmetal.checks.provenance import (
     COUNTER,
     LEAST_PAYLOAD,
+    MARK,
     Nodes,
     ProvenanceError,
     common,
@@ -33,6 +34,7 @@ from nearmetal.checks.provenance import (
 )
 from nearmetal.cluster import node as node_facts
 from nearmetal.facts import of_hypervisor
+from tests.support.marked import FOREIGN, between_lines, marked
 from tests.support.paths import RECORDED, SOURCES
 from tests.support.said import lacking
 
@@ -242,11 +244,13 @@ def test_common():
     "text, message",
     [
         ("", "printed nothing"),
-        (" \n", "printed nothing"),
-        ("a kernel=6.1\na cp", "line 2 .*'a cp'"),
-        ("a kernel=", "line 1"),
-        ("slurmstepd: error: x=1", "line 1"),
-        ("a k=1\nb k=1\na k=1\n", "line 3: a reports k twice"),
+        ("slurmstepd: error: x=1\n", "printed nothing"),
+        (f"{MARK}a kernel=6.1\n{MARK}a cp", "line 2 .*a cp'"),
+        (f"{MARK}a kernel=", "line 1"),
+        (f"Welcome{MARK}a kernel=6.1\n", "line 1"),
+        (marked("a k=1\nb k=1\na k=1\n"), "line 3: a reports k twice"),
+        (f"{MARK}a kernel=6.1\n", "a does not report lines"),
+        (f"{MARK}a kernel=6.1\n{MARK}a lines=3\n", "a reports 3 lines, but 2 are here"),
     ],
 )
 def test_malformed(text, message):
@@ -254,8 +258,21 @@ def test_malformed(text, message):
         parse(text)
 
 
+@pytest.mark.parametrize("line", FOREIGN)
+def test_lines_of_others_are_no_facts(line):
+    text = (RECORDED / "provenance-guests.txt").read_text()
+    assert parse(between_lines(text, line)) == parse(text)
+
+
+@pytest.mark.parametrize("host", ["cn-001.alpine.example.org", "other-name"])
+def test_an_output_names_the_node_of_each_host(host):
+    nodes = parse(marked(f"cn-001 machine.host={host}\ncn-002 machine.host=cn-002\n"))
+    text = "# nearmetal rank 0: host={0} cpu=0\n# nearmetal port: 1 {0} a/1 Ethernet\nhost={1}\n"
+    assert provenance.by_node(text.format(host, host), nodes) == text.format("cn-001", host)
+
+
 def test_values_keep_their_spaces_and_signs():
-    assert parse("n1 cpu_model=A = B  c\nn1.x dmi=-\n") == {
+    assert parse(marked("n1 cpu_model=A = B  c\nn1.x dmi=-\n")) == {
         "n1": {"cpu_model": "A = B  c"},
         "n1.x": {"dmi": "-"},
     }
@@ -326,17 +343,18 @@ def test_the_rate_of_the_memory_modules_is_udevs(tmp_path, shell, text, rate):
 
 
 @pytest.mark.parametrize(
-    "slurm, node",
+    "slurm, task, node",
     [
-        ("", "n1"),
-        ("n1", "n1"),
-        ("n2", "n1"),  # of another launcher than srun, which passes on that of the first node
-        ("n1.example.org", "n1.example.org"),
+        ("", "", "n1"),
+        ("n1", "0", "n1"),
+        ("n2", "", "n1"),  # of another launcher than srun, which passes on that of the first node
+        ("n1.example.org", "0", "n1.example.org"),
+        ("cn-001", "0", "cn-001"),  # NodeName=cn-001 NodeHostName=n1.example.org
     ],
 )
-def test_a_node_has_its_name_in_slurm(tmp_path, slurm, node):
+def test_a_node_has_its_name_in_slurm(tmp_path, slurm, task, node):
     (tmp_path / "hostname").write_text("n1.example.org\n")
-    own = os.environ | {"SLURMD_NODENAME": slurm}
+    own = os.environ | {"SLURMD_NODENAME": slurm, "SLURM_PROCID": task}
     for script in (SCRIPT, NODE):
         text = script.read_text().replace("/proc/sys/kernel/hostname", str(tmp_path / "hostname"))
         (tmp_path / script.name).write_text(text)
@@ -509,7 +527,7 @@ def seen(uptime: float, host: str = "a", **ticks: tuple[int, int, float]) -> Nod
     lines = [f"{host} clock.uptime={uptime}", f"{host} process_view=all"]
     for command, (uid, number, seconds) in ticks.items():
         lines.append(f"{host} process.{uid}.{command}={number} {round(seconds * TICK)}")
-    return parse("\n".join(lines))
+    return parse(marked("\n".join(lines)))
 
 
 def test_a_foreign_process_is_told_by_what_it_used_during_the_job():
@@ -553,13 +571,15 @@ def test_of_a_job_that_was_ended_users_processes_are_told_by_what_they_had_used(
     ["process.0.x=1", "process.0.x=1 2 3", "process.0.x=a b", "process.x=1 2", "process.=1 2"],
 )
 def test_a_damaged_line_of_a_process_names_nothing(line):
-    nodes = parse(f"a clock.uptime=5\na {line}\n")
+    nodes = parse(marked(f"a clock.uptime=5\na {line}\n"))
     assert foreign_processes(nodes, nodes) == [] and disturbance(nodes, {}) == ""
-    assert disturbance(nodes, parse(f"a clock.uptime=yes\na {line}\n")) == ""
+    assert disturbance(nodes, parse(marked(f"a clock.uptime=yes\na {line}\n"))) == ""
 
 
 def test_full_file_systems_are_told():
-    told = disturbance(parse("a full_file_systems=/tmp /dev/shm\nb full_file_systems=none\n"), {})
+    told = disturbance(
+        parse(marked("a full_file_systems=/tmp /dev/shm\nb full_file_systems=none\n")), {}
+    )
     assert told == "full file systems on a: /tmp /dev/shm"
 
 
@@ -630,7 +650,7 @@ def test_the_script_reads_settings_of_the_kernel_and_of_mpi_libraries():
 
 def test_a_job_that_failed_has_the_facts_of_its_first_snapshot():
     text = "n2 kernel=6\nn1 kernel=6\nn1 lo.tx_bytes=1\nn2 lo.tx_bytes=2\n"
-    found = provenance.of_nodes(text)
+    found = provenance.of_nodes(marked(text))
     assert found == {"kernel": "6", "differs_between_nodes": [], "nodes": ["n1", "n2"]}
     assert provenance.of_nodes("") == provenance.of_nodes("damaged") == {}
 

@@ -5,16 +5,17 @@ import subprocess
 import pytest
 
 from nearmetal.checks import fleet
+from tests.support.marked import between_lines
 from tests.support.paths import SOURCES
 
 HOSTS = [f"fleet{number}" for number in range(1, 6)]
-STARTED = "".join(f"{task}: started {name}\n" for task, name in enumerate(HOSTS))
-LACKING = STARTED.replace("2: started fleet3\n", "")
+STARTED = "".join(f"{task}: # nearmetal started {name}\n" for task, name in enumerate(HOSTS))
+LACKING = STARTED.replace("2: # nearmetal started fleet3\n", "")
 NO_DIRECTORY = """\
 2: /usr/bin/sh: 0: cannot open starts.sh: No such file
 srun: error: fleet3: task 2: Exited with exit code 2
 """
-LIBRARY = LACKING + "2: refused fleet3 libmpich.so.12 => not found\n"
+LIBRARY = LACKING + "2: # nearmetal refused fleet3 libmpich.so.12 => not found\n"
 TIMED_OUT = "Socket timed out on send/recv operation"
 HANGS = f"""\
 srun: error: Task launch for StepId=2.0 failed on node fleet3: {TIMED_OUT}
@@ -22,7 +23,8 @@ srun: error: Application launch failed: {TIMED_OUT}
 srun: Job step aborted: Waiting up to 7 seconds for job step to finish.
 """
 WITHOUT = "".join(
-    f"{task}: started {name}\n" for task, name in enumerate(one for one in HOSTS if one != "fleet3")
+    f"{task}: # nearmetal started {name}\n"
+    for task, name in enumerate(one for one in HOSTS if one != "fleet3")
 )
 
 
@@ -53,6 +55,7 @@ def starting(place, least: int, *steps: tuple[str, str]) -> subprocess.Completed
     [
         ([(STARTED, "")], "5 ", {}),
         ([(STARTED, "slurmstepd: error: some warning\n")], "5 ", {}),
+        ([(between_lines(STARTED, "0: refused fleet1 by a banner"), "")], "5 ", {}),
         (
             [(LACKING, NO_DIRECTORY)],
             "4 --nodes=4 --exclude=fleet3",
@@ -70,7 +73,10 @@ def starting(place, least: int, *steps: tuple[str, str]) -> subprocess.Completed
             {"fleet3": TIMED_OUT},
         ),
         (
-            [("0: started fleet1\n", HANGS), (WITHOUT.replace("started fleet5", "?"), "")],
+            [
+                ("0: # nearmetal started fleet1\n", HANGS),
+                (WITHOUT.replace("started fleet5", "?"), ""),
+            ],
             "3 --nodes=3 --exclude=fleet3,fleet5",
             {"fleet3": TIMED_OUT, "fleet5": "it said nothing"},
         ),

@@ -11,6 +11,7 @@ from tests.support.said import lacking
 
 SOURCES = CHECKOUT / "reframe_checks" / "src"
 HERE = os.uname().nodename
+TASK = "# nearmetal task: "
 #: What a batch script of Slurm has, and with it what other launchers than srun may pass on.
 BATCH = {"SLURM_JOB_ID": "41234", "SLURM_PROCID": "0", "SLURMD_NODENAME": "n1"}
 
@@ -65,16 +66,21 @@ def test_without_a_launcher_there_is_no_number(tmp_path):
     ],
 )
 def test_a_task_says_where_it_is_and_on_which_port(tmp_path, environment, line):
-    assert sh(tmp_path, "sh task.sh", **environment).stdout == f"{line}\n"
+    assert sh(tmp_path, "sh task.sh", **environment).stdout == f"{TASK}{line}\n"
 
 
 def test_a_task_without_a_jobs_number_takes_a_port_all_the_same(tmp_path):
-    number, host, port = sh(tmp_path, "sh task.sh", PMI_RANK="0").stdout.split()
+    number, host, port = sh(tmp_path, "sh task.sh", PMI_RANK="0").stdout.split()[3:]
     assert (number, host) == ("0", HERE) and 20000 <= int(port) < 30000
 
 
+def all_marked(mark: str, text: str) -> str:
+    """Each line with the mark, among lines of a prolog that have none."""
+    return "".join(f"1 user is here\n{mark}{line}\n" for line in text.splitlines())
+
+
 def meet(directory, tasks: str, **environment) -> subprocess.CompletedProcess:
-    (directory / "tasks.out").write_text(tasks)
+    (directory / "tasks.out").write_text(all_marked(TASK, tasks))
     return sh(directory, ". ./task.sh; meet; echo $server $tcp_port", **environment)
 
 
@@ -108,7 +114,7 @@ def test_tasks_that_cannot_meet_say_why(tmp_path, tasks, environment, facts):
 def test_tcp_serves_in_task_1_and_measures_in_task_0(tmp_path, number, words):
     (tmp_path / "qperf").write_text("#!/bin/sh\necho qperf $*\n")
     (tmp_path / "qperf").chmod(0o755)
-    (tmp_path / "tasks.out").write_text("0 n1 20007\n1 n2 20007\n")
+    (tmp_path / "tasks.out").write_text(all_marked(TASK, "0 n1 20007\n1 n2 20007\n"))
     path = f"{tmp_path}:/usr/bin:/bin"
     done = sh(tmp_path, "sh tcp.sh 1 1024", PATH=path, OMPI_COMM_WORLD_RANK=number)
     assert done.returncode == 0 and words in done.stdout, done.stderr
@@ -121,8 +127,9 @@ def test_rdma_serves_in_task_1_and_measures_in_task_0(tmp_path, number, server):
     for name in ("ib_send_lat", "ib_send_bw"):
         (tmp_path / name).write_text(f"#!/bin/sh\necho {name} $* >> called.{number}\n")
         (tmp_path / name).chmod(0o755)
-    (tmp_path / "tasks.out").write_text("0 n1 20007\n1 n2 20007\n")
-    (tmp_path / "rdma.ports").write_text("1 h2 b/2 Ethernet\n0 h1 a/1 Ethernet\n")
+    (tmp_path / "tasks.out").write_text(all_marked(TASK, "0 n1 20007\n1 n2 20007\n"))
+    ports = "1 h2 b/2 Ethernet\n0 h1 a/1 Ethernet\n"
+    (tmp_path / "rdma.ports").write_text(all_marked("# nearmetal port: ", ports))
     path = f"{tmp_path}:/usr/bin:/bin"
     done = sh(tmp_path, "sh rdma.sh send 5 - 1024", PATH=path, PMI_RANK=number)
     assert done.returncode == 0, done.stderr

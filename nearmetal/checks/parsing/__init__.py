@@ -188,15 +188,59 @@ def agree(what: str, one: float, other: float, within: float) -> None:
         )
 
 
+#: What a line of JSON looks like if a program writes a value a line.
+JSON_LINE = re.compile(r'".*|[][{}, ]*|-?\d[\d.eE+-]*,?|true,?|false,?|null,?|')
+#: The end of an error about a line that a program does not print.
+OTHERS = (
+    "the program failed here, lines were mixed, or a library or the site printed it. Fix: see the "
+    "job's stderr; have others print to stderr or nothing (such as UCX_LOG_LEVEL=error), and rerun"
+)
+
+
+def foreign(line: str, program: str) -> ParseError:
+    """The error about a line within a program's output that the program does not print."""
+    return ParseError(f"{line[:200]!r} stands in the output of {program}: {OTHERS}")
+
+
+def unreadable(text: str, program: str, error: Exception) -> ParseError:
+    """The error about a JSON document. It quotes a line of others, if there is one."""
+    for line in text[max(0, text.find("{")) :].splitlines():
+        if not JSON_LINE.fullmatch(line.strip()):
+            return foreign(line.strip(), program)
+    return ParseError(
+        f"{program}'s document cannot be read ({type(error).__name__}: {error}): lines were lost; "
+        "rerun, and look at the job's stderr"
+    )
+
+
+def own_lines(lines: list[str]) -> list[str]:
+    """The lines of a complete launch of ours whose rows begin with a number.
+
+    A library may print others between them. A row that is lost is missed by the table's sizes.
+    """
+    if END not in lines:
+        return lines
+    own = []
+    for line in lines:
+        first = line.partition(" ")[0]
+        if not first or first.startswith("#") or NUMBER.fullmatch(first):
+            own.append(line)
+    return own
+
+
 def launches_of(text: str, start: str, program: str, strip: bool = True) -> list[list[str]]:
-    """The lines of each launch. Lines before the first launch (of a launcher or of `module`) are
-    dropped."""
+    """The lines of each launch. Lines of others before a launch (of a launcher, a prolog or
+    `module`) and after the last line of ours are dropped."""
     launches: list[list[str]] = []
+    ended = False
     for line in text.splitlines():
         if re.match(start, line):
             launches.append([])
-        if launches:
+        if line.startswith("# nearmetal program: "):
+            ended = False
+        if launches and not (ended and "# nearmetal" not in line):
             launches[-1].append(line.strip() if strip else line.rstrip())
+        ended = ended or line.strip() == END
     if not launches:
         hint = (
             "it is empty"

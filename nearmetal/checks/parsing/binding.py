@@ -5,7 +5,11 @@ from dataclasses import dataclass
 
 from nearmetal.checks.parsing import ParseError, bounded, whole
 
-LINE = re.compile(r"(\S+) task=(\d+) cores=([\d,]*) of=(\d+) numa=([\d,]*) of_numa=(\d+)", re.ASCII)
+#: What each line of binding.sh begins with. Lines of others have no such mark.
+MARK = "# nearmetal binding: "
+LINE = re.compile(
+    rf"{MARK}host=(\S+) task=(\d+) cores=([\d,]*) of=(\d+) numa=([\d,]*) of_numa=(\d+)", re.ASCII
+)
 
 
 @dataclass(frozen=True)
@@ -20,10 +24,10 @@ class Place:
 
 @bounded
 def parse_binding(text: str) -> list[Place]:
-    """The place of every task, ordered by task number. Raises ParseError for any other line, and if
-    there are no tasks."""
+    """The place of every task, ordered by task number. Lines without our mark are skipped. Raises
+    ParseError for a damaged line, and if there are no tasks."""
     places = []
-    for line in filter(str.strip, text.splitlines()):
+    for line in _ours(text):
         if not (found := LINE.fullmatch(line.strip())):
             raise ParseError(
                 f"{line!r} is not the binding of a task: is hwloc installed on every node?"
@@ -52,7 +56,7 @@ def parse_binding(text: str) -> list[Place]:
 def parse_bindings(text: str, processes: int) -> list[list[Place]]:
     """The places of each of several launches on so many processes. Raises ParseError as
     `parse_binding`, and if a launch is cut off."""
-    lines = list(filter(str.strip, text.splitlines()))
+    lines = _ours(text)
     if not lines or len(lines) % processes:
         raise ParseError(
             f"{len(lines)} tasks reported their binding instead of {processes} in each launch: "
@@ -60,6 +64,10 @@ def parse_bindings(text: str, processes: int) -> list[list[Place]]:
         )
     starts = range(0, len(lines), processes)
     return [parse_binding("\n".join(lines[start : start + processes])) for start in starts]
+
+
+def _ours(text: str) -> list[str]:
+    return [line for line in text.splitlines() if MARK.strip() in line]
 
 
 def _place(line: str, host, task, cores, of, numa, of_numa) -> Place:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from nearmetal.checks.parsing import (
     END,
+    OTHERS,
     WHOLE,
     ParseError,
     bounded,
@@ -13,6 +14,7 @@ from nearmetal.checks.parsing import (
     facts_of,
     launches_of,
     numbers_of,
+    own_lines,
     positive,
     unit,
     whole,
@@ -59,10 +61,7 @@ class _Row:
 def _row(line: str, operation: str, processes: int) -> _Row:
     words = ["0", *line.split()] if operation == "Barrier" else line.split()
     if len(words) != 5 or not (WHOLE.fullmatch(words[0]) and WHOLE.fullmatch(words[1])):
-        raise ParseError(
-            f"{line!r} is not a row of the table of {operation}: it failed at this size; see the "
-            "job's stderr"
-        )
+        raise ParseError(f"{line!r} is not a row of the table of {operation}: {OTHERS}")
     size, repetitions = int(words[0]), whole(words[1], "the repetitions", 1)
     where = f"{operation} of {size} bytes"
     least, most, mean = (positive(word, where) for word in words[2:])
@@ -142,6 +141,8 @@ def _expect_sizes(tables: dict[str, list[_Row]], first: int, largest: int) -> No
 
 
 def _parse_collectives(lines: list[str]) -> CollectivesRun:
+    if ours := lines[0].startswith("# nearmetal"):
+        lines = own_lines(lines)
     tables, complete = _tables(lines)
     read = {operation: _rows(operation, table) for operation, table in tables.items()}
     rows = {operation: table for operation, (_, table) in read.items()}
@@ -155,7 +156,7 @@ def _parse_collectives(lines: list[str]) -> CollectivesRun:
             "launch: rerun"
         )
     run = CollectivesRun(numbers.pop(), complete=complete)
-    if lines[0].startswith("# nearmetal"):
+    if ours:
         _check_ours(run, lines, rows)
     else:
         run.did = imb_call(lines)

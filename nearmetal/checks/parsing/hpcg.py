@@ -44,10 +44,12 @@ class _Report:
     """Figures by HPCG's names. Raises ParseError for one that is missing."""
 
     def __init__(self, lines: list[str]):
-        # The figures of the coarse grids have the same names on each level.
-        pairs = [
-            line.split("=", 1) for line in lines if "=" in line and "::Coarse Grids" not in line
-        ]
+        pairs = []
+        for line in lines:
+            name, equals, value = line.partition("=")
+            # The figures of the coarse grids have the same names on each level.
+            if equals and (name == "version" or "::" in name) and "::Coarse Grids" not in name:
+                pairs.append((name, value))
         self._found = dict(pairs)
         if len(pairs) != len(self._found):
             raise ParseError("HPCG prints a figure twice: lines of two launches were mixed; rerun")

@@ -134,4 +134,4 @@ def parse_namd(text: str) -> list[NamdRun]:
     balanced the load. Raises ParseError on truncated output, a missing benchmark time, and energies
     that are not numbers.
     """
-    return [_parse(lines) for lines in launches_of(text, r"Info: NAMD \d", "NAMD")]
+    return [_parse(lines) for lines in launches_of(text, r"Info: NAMD (?:\d|Git-)", "NAMD")]

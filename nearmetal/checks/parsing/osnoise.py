@@ -11,6 +11,7 @@ from nearmetal.checks.parsing import (
     facts_of,
     launches_of,
     numbers_of,
+    own_lines,
     real,
     whole,
     words_of,
@@ -150,7 +151,7 @@ def _parse_noise(lines: list[str]) -> NoiseRun:
         )
     run.facts = facts_of(lines, ("compiler", "method"), "osnoise")
     run.did = numbers_of(run.facts["method"], "the method of osnoise", "seconds steps cpus")
-    _read_table(run, lines)
+    _read_table(run, own_lines(lines))
     if len(run.cores) != run.did["cpus"]:
         raise ParseError(
             f"{len(run.cores)} of {run.did['cpus']:.0f} CPUs are in the table: lines were lost; "

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nearmetal.checks.parsing import ParseError, bounded, decimals, launches_of, positive, whole
+from nearmetal.checks.parsing import (
+    NUMBER,
+    OTHERS,
+    ParseError,
+    bounded,
+    decimals,
+    foreign,
+    launches_of,
+    positive,
+    whole,
+)
 from nearmetal.checks.parsing.pingpong import PingPong, Row, expect_sizes
 
 HEAD = "# OSU MPI Latency Test"
@@ -45,15 +55,18 @@ def _powers_of_two(least: int, most: int) -> list[int]:
 def _table(lines: list[str]) -> dict[int, float]:
     """Latencies in us by size. Raises ParseError."""
     table: dict[int, float] = {}
+    others = ""
     for line in lines:
         if not line or line.startswith("#"):
             continue
         words = line.split()
+        if not NUMBER.fullmatch(words[0]):
+            others = others or line
+            continue
+        if others:  # within the table
+            raise foreign(others, "osu_latency")
         if len(words) != 2:
-            raise ParseError(
-                f"{line!r} is not a row of osu_latency (bytes, us): it failed at this size, or "
-                "lines were mixed; rerun"
-            )
+            raise ParseError(f"{line!r} is not a row of osu_latency (bytes, us): {OTHERS}")
         size = whole(words[0], "a message size", 1)
         if size <= next(reversed(table), 0):
             raise ParseError(f"{size} bytes after {max(table)}: two launches wrote into one table")

@@ -15,6 +15,7 @@ from nearmetal.checks.parsing import (
     facts_of,
     launches_of,
     positive,
+    unreadable,
     whole,
 )
 
@@ -109,10 +110,7 @@ def _parse_ior(lines: list[str]) -> Launch:
     except ParseError:
         raise
     except (ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
-        raise ParseError(
-            f"IOR's document cannot be read ({type(error).__name__}: {error}): lines were lost; "
-            "rerun, and look at the job's stderr"
-        ) from None
+        raise unreadable(text, "IOR", error) from None
     launch.facts["program"] = f"IOR {found['Version']}"
     return launch
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from nearmetal.checks.parsing import (
     END,
+    OTHERS,
     WHOLE,
     ParseError,
     agree,
@@ -131,7 +132,8 @@ def _add_row(table, line):
         WHOLE.fullmatch(words[0]) and WHOLE.fullmatch(words[1])
     ):
         raise ParseError(
-            f"{line!r} is not a row of the table of {table.program}: the run was cut off"
+            f"{line!r} is not a row of the table of {table.program}: the run was cut off, or "
+            f"{OTHERS}"
         )
     size, iterations = int(words[0]), whole(words[1], "the iterations of perftest", 1)
     if size in table.values:

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from nearmetal.checks.parsing import (
     END,
+    OTHERS,
     WHOLE,
     ParseError,
     agree,
@@ -14,6 +15,7 @@ from nearmetal.checks.parsing import (
     facts_of,
     launches_of,
     numbers_of,
+    own_lines,
     parts,
     positive,
     real,
@@ -103,9 +105,8 @@ def _pingpong_row(line: str, ours: bool) -> tuple[int, Row]:
         or not int(words[1])
     ):
         raise ParseError(
-            f"{line!r} is not a row of a PingPong table (bytes, repetitions, us, MB/s): the "
-            "program failed at this size, or lines were mixed; rerun, with a longer time limit if "
-            "it says time-out"
+            f"{line!r} is not a row of a PingPong table (bytes, repetitions, us, MB/s): {OTHERS}, "
+            "with a longer time limit if it says time-out"
         )
     size = int(words[0])
     latency = positive(words[2], f"the latency at {size} bytes")
@@ -123,6 +124,8 @@ def _pingpong_row(line: str, ours: bool) -> tuple[int, Row]:
 
 def _read_lines(lines: list[str]) -> PingPong:
     launch, in_table = PingPong(), False
+    if ours := lines[0].startswith("# nearmetal"):
+        lines = own_lines(lines)
     for line in lines:
         key, _ = fact(line)
         if line.startswith("#bytes"):
@@ -135,7 +138,7 @@ def _read_lines(lines: list[str]) -> PingPong:
         elif line in (END, "# All processes entering MPI_Finalize"):
             launch.complete, in_table = True, False
         elif in_table and line and not line.startswith("#"):
-            size, row = _pingpong_row(line, lines[0].startswith("# nearmetal"))
+            size, row = _pingpong_row(line, ours)
             if size <= next(reversed(launch.rows), -1):
                 raise ParseError(
                     f"{size} bytes after {max(launch.rows)}: two launches wrote into one table"

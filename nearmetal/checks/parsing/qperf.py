@@ -8,6 +8,7 @@ from nearmetal.checks.parsing import (
     ParseError,
     bounded,
     facts_of,
+    foreign,
     launches_of,
     positive,
     whole,
@@ -87,18 +88,22 @@ def _tests(text: str) -> list[tuple[str, dict[str, tuple[str, str]]]]:
     """Each test's name and its figures with their units. Raises ParseError for any other line
     between them."""
     tests: list[tuple[str, dict]] = []
+    others = ""
     for line in map(str.rstrip, text.splitlines()):
         name = re.fullmatch(r"(\w+):", line, re.ASCII)
         if name:
+            _expect_none(others)
             if not name[1].endswith(("_lat", "_bw")):
                 raise ParseError(
                     f"{name[1]} is not a _lat or _bw test of qperf: lines were damaged; rerun"
                 )
             tests.append((name[1], {}))
         elif tests and line.strip() and not line.startswith("#"):
+            if not line[0].isspace():
+                others = others or line  # no error after qperf's output
+                continue
+            _expect_none(others)
             value = VALUE.fullmatch(line.strip())
-            if not value and not line[0].isspace():
-                break  # output of other programs after qperf's
             if not value or value[1] in tests[-1][1]:
                 raise ParseError(
                     f"{line.strip()!r} is not a line of {tests[-1][0]}, or appears twice: run "
@@ -106,6 +111,11 @@ def _tests(text: str) -> list[tuple[str, dict[str, tuple[str, str]]]]:
                 )
             tests[-1][1][value[1]] = value[2], value[3] or ""
     return tests
+
+
+def _expect_none(others: str) -> None:
+    if others:
+        raise foreign(others, "qperf")
 
 
 def _seconds(test: str, number: str, time_unit: str) -> float:

@@ -13,6 +13,7 @@ from nearmetal.checks.parsing import (
     facts_of,
     launches_of,
     numbers_of,
+    unreadable,
 )
 
 #: Job -> the direction of its requests, and the bytes of each.
@@ -72,16 +73,13 @@ def _parse_launch(lines: list[str]) -> Launch:
     launch.did = numbers_of(launch.facts["method"], "the method of storage", "megabytes seconds")
     text = "\n".join(line for line in lines if not line.startswith("#"))
     try:
-        # fio may print a sentence before its document.
-        found = document(text[text.index("{") :], "fio")
+        # fio and others may print a sentence before its document, and after it.
+        found = document(text[text.index("{") : text.rindex("}") + 1], "fio")
         launch.jobs = {one["jobname"]: _job(one) for one in found["jobs"]}
     except ParseError:
         raise
     except (ValueError, LookupError, TypeError) as error:
-        raise ParseError(
-            f"fio's document cannot be read ({type(error).__name__}: {error}): lines were lost; "
-            "rerun, and look at the job's stderr"
-        ) from None
+        raise unreadable(text, "fio", error) from None
     if list(launch.jobs) != list(JOBS):
         raise ParseError(
             f"fio ran {', '.join(launch.jobs) or 'no job'} instead of {', '.join(JOBS)}: rerun"

@@ -189,12 +189,10 @@ final class Program {
             .orElse("");
     }
 
-    /** The node's name in Slurm, which has no domain at most sites; "": the kernel did not say. */
+    /** The kernel's name of this host; "": it did not say. */
     static String host() {
         // the library's asks the resolver, which may know none
-        final String host = read("/proc/sys/kernel/hostname").strip();
-        final String slurm = System.getenv().getOrDefault("SLURMD_NODENAME", "");
-        return slurm.contains(".") ? host : host.replaceFirst("\\..*", "");
+        return read("/proc/sys/kernel/hostname").strip();
     }
 
     /** On which CPU this thread is; -1: the kernel did not say. */
