@@ -6,6 +6,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import uuid
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -129,7 +130,9 @@ def place(tmp_path, monkeypatch, references):
 def planted(place: Path, **info) -> Path:
     """A database whose newest session is slower, and says this of itself."""
     slow = campaign(117, steps=[(SLOWER, 1.2)])
-    slow["session_info"] |= {"hostname": "login17", "workdir": str(place), **info}
+    # An id of its own: tests run side by side, and a ReFrame is known by its session.
+    slow["session_info"] |= {"uuid": str(uuid.uuid4()), "hostname": "login17"}
+    slow["session_info"] |= {"workdir": str(place), **info}
     return store(place / "results.db", slow)
 
 
