@@ -11,6 +11,7 @@ import yaml
 
 #: libyaml's, where PyYAML has it: ten times as fast.
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 MERGE, FLOAT = "tag:yaml.org,2002:merge", "tag:yaml.org,2002:float"
 
 
