@@ -6,12 +6,13 @@ Each fault is a YamlError.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import yaml
 
 #: libyaml's, where PyYAML has it: ten times as fast.
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 MERGE, FLOAT = "tag:yaml.org,2002:merge", "tag:yaml.org,2002:float"
 
 

@@ -132,7 +132,7 @@ def plot(
     :arg y: title, and whether the axis is logarithmic.
     :arg order: categories of x.
     """
-    found = {
+    found: dict[str, Any] = {
         "id": name,
         "title": title,
         "x": {"title": x[0], "kind": x[1], "order": list(order)},

@@ -44,7 +44,7 @@ def _counts(sizes: Sizes) -> tuple[tuple[Counts, Counts], ...]:
     """The counts of each pair, on the base and elsewhere."""
     _, state, _ = random.Random(SEED).getstate()
     generator = np.random.RandomState()
-    generator.set_state(("MT19937", state[:-1], state[-1]))
+    generator.set_state(("MT19937", np.array(state[:-1], np.uint32), state[-1], 0, 0.0))
     found = []
     for base, other in sizes:
         numbers = generator.random_sample((DRAWS, base + other))
