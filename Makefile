@@ -9,7 +9,7 @@ ifneq ($(shell id -u),$(shell stat -c %u .))
 export PYTHONDONTWRITEBYTECODE := 1
 endif
 
-.PHONY: help docs-coverage docs-keys demo campaign test test-whole test-all unit lab-up lab-status lab-shell lab-exec lab-down lab-clean bench-gate bench-fleet bench-kernels bench-evidence bench-stored drill lock \
+.PHONY: help docs-coverage docs-keys demo campaign test test-whole test-all unit lab-up lab-status lab-shell lab-exec lab-down lab-clean bench-gate bench-fleet bench-kernels bench-evidence bench-stored bench-large drill lock \
         spack-check spack-lock spack-cache images images-lock release-check aws-check versions lint lint-python lint-types lint-imports lint-c lint-shell lint-yaml format \
         docs docs-links pictures
 
@@ -116,6 +116,9 @@ bench-evidence: .venv/ready ## what recording evidence costs our ping-pong and C
 
 bench-stored: .venv/ready ## bytes of each session in DATABASE, with evidence and without
 	@.venv/bin/python -m bench.stored '$(or $(DATABASE),results/results.db)'
+
+bench-large: .venv/ready ## seconds and memory of the commands on large databases
+	@.venv/bin/python -m bench.large
 
 bench-gate: .venv/ready ## how often the gate errs: false alarms, power and launches, by simulation (a quarter of an hour)
 	@.venv/bin/python -m bench

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
 import polars
+import polars.selectors as cs
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.openmetrics.exposition import generate_latest
 from prometheus_client.registry import Collector, CollectorRegistry
@@ -33,14 +34,22 @@ COLUMNS: dict[str, polars.DataType] = {
     "disturbed": polars.String(),  #: why the case's repeats were disturbed
     "failure": polars.String(),  #: why the case failed
 }
+#: Columns that differ between the rows of a case.
+OF_SAMPLES = ("variable", "unit", "better", "repeat", "value")
+#: Text that a spreadsheet takes for a formula, unless it is a number (OWASP, CSV Injection).
+FORMULA, NUMBER = r"^[=+\-@\t\r]", r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 #: Labels of a series, as the gate's OpenMetrics has them.
 LABELS = ("system", "partition", "node", "environment", "check", "variable", "unit")
 #: Better values in words, by `Value.lower_is_better`.
 BETTER = {True: "less", False: "more", None: None}
 
 
-def table(sessions: Iterable[Session], facts: Iterable[str] = ()) -> polars.DataFrame:
-    """One row a sample, in the order of storage; an unknown text is null.
+#: Least number of rows of a part of the table, but the last one.
+ROWS = 50_000
+
+
+def parts(sessions: Iterable[Session], facts: Iterable[str] = ()) -> Iterator[polars.DataFrame]:
+    """The table in parts: one row a sample, in the order of storage; an unknown text is null.
 
     A case without values has one row without variable, so that its failure is not lost.
 
@@ -48,18 +57,29 @@ def table(sessions: Iterable[Session], facts: Iterable[str] = ()) -> polars.Data
     """
     facts = tuple(dict.fromkeys(facts))
     schema = COLUMNS | {f"fact_{name}": polars.String() for name in facts}
-    rows = []
+    columns: dict[str, list] = {name: [] for name in schema}
     for session in sessions:
-        of_session = (
-            session.system,
-            session.uuid,
-            datetime.fromtimestamp(session.time, UTC),
-            session.kind,
-        )
+        of_session = _of_session(session)
         for case in session.cases:
-            told = tuple(_text(case.facts.get(name)) for name in facts)
-            rows += [(*of_session, *row, *told) for row in _rows(case)]
-    return polars.DataFrame(rows, schema, orient="row")
+            of_case = of_session | _of_case(case)
+            of_case |= {f"fact_{name}": _text(case.facts.get(name)) for name in facts}
+            _add(columns, of_case, _samples_of(case))
+        if len(columns["value"]) >= ROWS:
+            yield polars.DataFrame(columns, schema)
+            columns = {name: [] for name in schema}
+    yield polars.DataFrame(columns, schema)
+
+
+def _add(columns: dict[str, list], whole: Mapping[str, object], samples: Sequence[tuple]) -> None:
+    """Add a case's rows to the columns.
+
+    :arg whole: what all of its rows have, by column.
+    :arg samples: of each row, what the columns OF_SAMPLES have.
+    """
+    for name, value in whole.items():
+        columns[name] += [value] * len(samples)
+    for name, values in zip(OF_SAMPLES, zip(*samples)):
+        columns[name] += values
 
 
 def absent(sessions: Iterable[Session], facts: Iterable[str]) -> list[str]:
@@ -77,26 +97,57 @@ def _text(fact) -> str | None:
     return json.dumps(fact, sort_keys=True)
 
 
-def _rows(case: Case) -> Iterable[tuple]:
-    disturbed = "; ".join(cause.text for cause in case.disturbed) or None
-    where = (case.partition, case.link_class or None, case.node or None, case.environ, case.check)
-    if not case.values:
-        yield (*where, None, None, None, None, None, disturbed, case.failure)
+def _of_session(session: Session) -> dict[str, object]:
+    return {
+        "system": session.system,
+        "session": session.uuid,
+        "started": datetime.fromtimestamp(session.time, UTC),
+        "kind": session.kind,
+    }
+
+
+def _of_case(case: Case) -> dict[str, object]:
+    return {
+        "partition": case.partition,
+        "link_class": case.link_class or None,
+        "node": case.node or None,
+        "environment": case.environ,
+        "check": case.check,
+        "disturbed": "; ".join(cause.text for cause in case.disturbed) or None,
+        "failure": case.failure,
+    }
+
+
+def _samples_of(case: Case) -> list[tuple]:
+    """What each row of a case has in the columns OF_SAMPLES."""
+    rows = []
     for value in case.values:
         named = value.variable, value.unit, BETTER[value.lower_is_better]
-        for number, sample in enumerate(value.samples or (value.value,), 1):
-            yield (*where, *named, number, sample, disturbed, case.failure)
+        rows += [(*named, number, sample) for number, sample in enumerate(_samples(value), 1)]
+    return rows or [(None,) * len(OF_SAMPLES)]
 
 
-def csv(frame: polars.DataFrame) -> str:
-    """The table as CSV, times as ISO 8601 with zone, null as nothing."""
-    return frame.write_csv(datetime_format="%Y-%m-%dT%H:%M:%S%:z")
+def csv(tables: Iterable[polars.DataFrame]) -> Iterator[bytes]:
+    """The parts of the table as CSV, times as ISO 8601 with zone, null as nothing."""
+    for number, frame in enumerate(tables):
+        safe = frame.with_columns(_inert(cs.string()))
+        text = safe.write_csv(include_header=not number, datetime_format="%Y-%m-%dT%H:%M:%S%:z")
+        yield text.encode()
 
 
-def parquet(frame: polars.DataFrame) -> bytes:
+def _inert(column: polars.Expr) -> polars.Expr:
+    """Texts that no spreadsheet takes for a formula."""
+    formula = column.str.contains(FORMULA) & ~column.str.contains(NUMBER)
+    return polars.when(formula).then(column.str.replace("^", "'")).otherwise(column)
+
+
+def parquet(tables: Iterable[polars.DataFrame]) -> bytes:
     """The table as Parquet, compressed by zstd."""
+    # A text is repeated in many rows. As a category, it takes four bytes in each.
+    small = [frame.with_columns(cs.string().cast(polars.Categorical)) for frame in tables]
+    texts = cs.categorical().cast(polars.String)
     sink = io.BytesIO()
-    frame.write_parquet(sink)
+    polars.concat([frame.lazy().with_columns(texts) for frame in small]).sink_parquet(sink)
     return sink.getvalue()
 
 

@@ -17,7 +17,7 @@ import errno
 import os
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -85,9 +85,14 @@ def write(path: Path | str, data: str | bytes) -> None:
     device of this name is refused. An existing hard link is replaced. In a directory of our own,
     `write` uses all of these as `open` does.
     """
-    data = data.encode("utf-8") if isinstance(data, str) else data
+    write_parts(path, [data.encode("utf-8") if isinstance(data, str) else data])
+
+
+def write_parts(path: Path | str, parts: Iterable[bytes]) -> None:
+    """Write a file of several parts, with the rules of `write`. Raises OSError."""
     with _sink(path) as sink:
-        sink.write(data)
+        for part in parts:
+            sink.write(part)
 
 
 def copy(source: Path | str, path: Path | str) -> None:

@@ -199,6 +199,8 @@ def levels(values: np.ndarray, error: float) -> list[tuple[int, int, int, float]
 
     :arg values: (sessions,).
     """
+    if least_p(len(values)) > error:
+        return []
     places, p_value = proposed(values), functools.cache(functools.partial(_p, values))
     while places:
         ends = [0, *places, len(values)]
@@ -223,9 +225,14 @@ def proposed(values: np.ndarray) -> list[int]:
 def least_sessions(held: int) -> int:
     """Fewest sessions in which the rank test can be significant, for this number of series."""
     count = 2
-    while 2 / math.comb(count, count // 2) > ERROR / held / count:
+    while least_p(count) > ERROR / held / count:
         count += 1
     return count
+
+
+def least_p(sessions: int) -> float:
+    """The least p that the exact rank test can give in so many sessions."""
+    return 2 / math.comb(sessions, sessions // 2)
 
 
 def _moved(values: np.ndarray, start: int, middle: int, end: int) -> bool:

@@ -13,7 +13,7 @@ from nearmetal.expectations import entries
 from nearmetal.expectations.expression import Expression, Names, UnknownValue
 from nearmetal.nearness import LEFT_OUT, WITHOUT_RULE, Nearness, aspect, name_of, of_session
 from nearmetal.results import Case, Session, Value, base_first
-from nearmetal.stats.nearness import Pair, shares
+from nearmetal.stats.nearness import Pair, bootstrap, shares
 
 RULES = Path(__file__).with_name("limits.yaml")
 KEYS = {"aspect", "check", "variable", "limit", "of", "best"}
@@ -64,16 +64,18 @@ def nearness(session: Session, numbers: Numbers) -> Nearness:
     :arg numbers: extras of each partition that are numbers, such as its link's rate.
     """
     places = base_first(session, (case.place for case in session.cases if case.measured))
+    pairs_of: dict[str, list[Pair]] = {place: [] for place in places}
+    unknown: dict[str, list[str]] = {place: [] for place in places}
+    for case in session.cases:
+        if case.measured:
+            found, more = _pairs(case, numbers.get(case.partition, {}))
+            pairs_of[case.place] += found
+            unknown[case.place] += more
+    missing = [line for lines in unknown.values() for line in lines]
+    draw = bootstrap(sum(map(len, pairs_of.values())))
     by_place: dict[str, dict] = {}
-    missing: list[str] = []
-    for place in places:
-        pairs = []
-        for case in session.cases:
-            if case.measured and case.place == place:
-                found, more = _pairs(case, numbers.get(case.partition, {}))
-                pairs += found
-                missing += more
-        found_shares, _ = shares(pairs)
+    for place, pairs in pairs_of.items():
+        found_shares, _ = shares(pairs, draw)
         by_place[place] = {share.aspect: share for share in found_shares}
     order = list(dict.fromkeys(rule["aspect"] for rule in rules()))
     without = _measured(session) - set(order)

@@ -39,7 +39,7 @@ class Name:
         return {name[1:]: value for name, value in found if name.startswith(".")}
 
 
-@functools.lru_cache(maxsize=4096)
+@functools.lru_cache(maxsize=65536)
 def parse(display_name: str) -> Name:
     """The parts of a display name such as `osnoise %.repeat_no=1 %.part=lab:cc %.nid=n7`."""
     found = dict(PARAMETER.findall(display_name))

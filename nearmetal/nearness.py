@@ -12,7 +12,7 @@ from tabulate import tabulate
 from nearmetal import choices, strict_yaml
 from nearmetal.errors import NearmetalError
 from nearmetal.results import Case, Session, Value
-from nearmetal.stats.nearness import Pair, Remark, Share, shares
+from nearmetal.stats.nearness import Bootstrap, Pair, Remark, Share, bootstrap, shares
 
 RULES = Path(__file__).with_name("aspects.yaml")
 #: Aspect of variables that are left out for a reason, and of those without a rule.
@@ -33,6 +33,7 @@ def rules() -> list[dict]:
     return found
 
 
+@functools.lru_cache(maxsize=65536)
 def aspect(check: str, variable: str) -> str:
     """The aspect of a variable; LEFT_OUT or WITHOUT_RULE where it has none."""
     for rule in rules():
@@ -47,9 +48,26 @@ def name_of(case: Case, value: Value) -> str:
     return f"{case.check} {case.environ} {value.variable}"
 
 
-def between(session: Session, base: str, place: str) -> tuple[list[Share], list[Remark]]:
-    """Shares of the base that are left on a partition, and remarks on variables."""
-    on_base, on_place = _values(session, base), _values(session, place)
+#: Check, environment, variable and unit of a partition's values.
+ByKey = dict[tuple[str, str, str, str], Value]
+
+
+def by_place(session: Session) -> dict[str, ByKey]:
+    """The session's values of each partition."""
+    found: dict[str, ByKey] = {}
+    for value in session.values:
+        key = value.check, value.environ, value.variable, value.unit
+        found.setdefault(value.place, {})[key] = value
+    return found
+
+
+def between(
+    on_base: ByKey, on_place: ByKey, draw: Bootstrap | None = None
+) -> tuple[list[Share], list[Remark]]:
+    """Shares of the base that are left on a partition, and remarks on variables.
+
+    :arg draw: of nearmetal.stats.nearness.shares.
+    """
     pairs, remarks = [], []
     for key in dict.fromkeys([*on_base, *on_place]):
         check, environ, variable, _ = key
@@ -64,16 +82,8 @@ def between(session: Session, base: str, place: str) -> tuple[list[Share], list[
             pairs.append(
                 Pair(found, name, _samples(first), _samples(second), either.lower_is_better)
             )
-    found_shares, more = shares(pairs)
+    found_shares, more = shares(pairs, draw)
     return found_shares, remarks + more
-
-
-def _values(session: Session, place: str) -> dict[tuple, Value]:
-    return {
-        (value.check, value.environ, value.variable, value.unit): value
-        for value in session.values
-        if value.place == place
-    }
 
 
 def _samples(value: Value | None) -> tuple[float, ...]:
@@ -103,20 +113,22 @@ class Nearness:
 def of_session(session: Session, columns: list[str]) -> Nearness:
     """The nearness of a session's partitions to the first of them."""
     base, *others = columns
-    by_place: dict[str, dict[str, Share]] = {}
+    values = by_place(session)
+    draw = bootstrap(sum(map(len, values.values())))
+    shares_of: dict[str, dict[str, Share]] = {}
     remarks: dict[tuple[str, bool], list[str]] = {}
     for place in others:
-        found, more = between(session, base, place)
-        by_place[place] = {share.aspect: share for share in found}
+        found, more = between(values.get(base, {}), values.get(place, {}), draw)
+        shares_of[place] = {share.aspect: share for share in found}
         for remark in more:
             remarks.setdefault((remark.reason, remark.counted), []).append(
                 f"{remark.name} on {place}"
             )
-    aspects = list(dict.fromkeys(name for found in by_place.values() for name in found))
+    aspects = list(dict.fromkeys(name for found in shares_of.values() for name in found))
     return Nearness(
         base,
         tuple(others),
-        tuple((name, tuple(by_place[place].get(name) for place in others)) for name in aspects),
+        tuple((name, tuple(shares_of[place].get(name) for place in others)) for name in aspects),
         tuple(
             f"{'counted' if counted else 'not counted'}, since {reason}: {choices.some(names)}"
             for (reason, counted), names in remarks.items()

@@ -163,7 +163,14 @@ def comparable(
 ) -> bool:
     """Whether a figure has the same workload as a measured variable, and is no ratio."""
     name, named, known = workload(check, settings, variable, numbers)
-    if (figure.check, figure.variable) != (check, name) or figure.relative_to is not None:
+    if (figure.check, figure.variable) != (check, name):
+        return False
+    return _is_of(figure, named, known)
+
+
+def _is_of(figure: Figure, named: Mapping, known: Mapping) -> bool:
+    """Whether a figure of a variable has its workload, as `workload` gives it, and is no ratio."""
+    if figure.relative_to is not None:
         return False
     given = {key: value for key, value in figure.parameters.items() if key in WORKLOAD}
     told = {*given, "processes", "threads"} if "cores" in given else given
@@ -178,17 +185,16 @@ def _same(published, measured) -> bool:
 
 def beside(session: Session | None, figures: list[Figure]) -> Iterator[tuple[Case, Value, Figure]]:
     """Each measured variable with each figure that may be shown beside it."""
-    by_check: dict[str, list[Figure]] = {}
+    figures_of: dict[tuple[str, str], list[Figure]] = {}
     for figure in per_step(figures):
-        by_check.setdefault(figure.check, []).append(figure)
+        figures_of.setdefault((figure.check, figure.variable), []).append(figure)
     for case in _measured(session):
-        check = case.check.split(" ", 1)[0]
+        check, settings = case.check.split(" ", 1)[0], parameters(case.check)
         for value in case.values:
-            for figure in by_check.get(check, ()):
-                same = comparable(
-                    figure, check, parameters(case.check), value.variable, case.workload
-                )
-                if same and metrics.unit(figure.unit) == metrics.unit(value.unit):
+            name, named, known = workload(check, settings, value.variable, case.workload)
+            for figure in figures_of.get((check, name), ()):
+                same = metrics.unit(figure.unit) == metrics.unit(value.unit)
+                if same and _is_of(figure, named, known):
                     yield case, value, figure
 
 

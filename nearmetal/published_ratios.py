@@ -5,8 +5,9 @@ Pure functions. A ratio of the session is one of medians, between two of its cas
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from nearmetal import metrics, published
@@ -45,6 +46,10 @@ PAGES = "small pages"
 WHOLE = "theoretical peak"
 
 
+#: Most ratios of the session beside a published one: of N and M nodes there are N times M.
+MOST = 500
+
+
 @dataclass(frozen=True)
 class Here:
     """A session's own ratio."""
@@ -61,6 +66,7 @@ class Beside:
 
     figure: Figure
     here: tuple[Here, ...]
+    more: bool = False  #: whether the session has more than MOST of them
 
 
 def beside(session: Session | None, figures: Iterable[Figure]) -> list[Beside]:
@@ -69,14 +75,21 @@ def beside(session: Session | None, figures: Iterable[Figure]) -> list[Beside]:
     A figure whose ratio the session cannot show, such as one of two settings of a hypervisor, has
     none.
     """
-    cases = [case for case in session.cases if case.measured] if session else []
-    checks = {_check(case) for case in cases}
-    return [
-        Beside(figure, tuple(_here(figure, session, cases)))
-        for figure in figures
-        if figure.relative_to is not None and figure.check in checks and session
-        if figure.variable not in published.BENDS
-    ]
+    if session is None:
+        return []
+    by_check: dict[str, list[Case]] = {}
+    for case in session.cases:
+        if case.measured:
+            by_check.setdefault(_check(case), []).append(case)
+    classes = _Classes.of(session)
+    found = []
+    for figure in figures:
+        shown = figure.relative_to is not None and figure.variable not in published.BENDS
+        if shown and figure.check in by_check:
+            own = [case for case in by_check[figure.check] if not case.disturbed]
+            here = tuple(itertools.islice(_here(figure, classes, own), MOST + 1))
+            found.append(Beside(figure, here[:MOST], len(here) > MOST))
+    return found
 
 
 @dataclass(frozen=True)
@@ -147,8 +160,25 @@ def _check(case: Case) -> str:
     return case.check.split(" ", 1)[0]
 
 
-def _here(figure: Figure, session: Session, cases: list[Case]) -> Iterable[Here]:
-    own = [case for case in cases if _check(case) == figure.check and not case.disturbed]
+@dataclass(frozen=True)
+class _Classes:
+    """Which cases of a session ran on partitions of a class."""
+
+    first: str  #: the partition that stands for the native one
+
+    @classmethod
+    def of(cls, session: Session) -> _Classes:
+        names = base_first(session, (case.partition for case in session.cases))
+        return cls(names[0] if names else "")
+
+    def holds(self, case: Case, link_class: str) -> bool:
+        if case.link_class:
+            return case.link_class == link_class
+        native = link_class == "native" and case.partition == self.first
+        return case.partition == link_class or native
+
+
+def _here(figure: Figure, classes: _Classes, own: list[Case]) -> Iterator[Here]:
     if figure.relative_to == WHOLE:
         for case in own:
             for value in case.values:
@@ -163,43 +193,44 @@ def _here(figure: Figure, session: Session, cases: list[Case]) -> Iterable[Here]
         return
     match, ratio = kind
     quantity = NAMES.get(match[1], match[1]) if match.re.groups else None
-    for case, other, processes in _counterparts(figure, session, own):
-        for value in case.values:
-            base = _base(value, other, processes)
-            if base is None or not _same(figure, case, value, quantity) or base.value <= 0:
-                continue
-            yield Here(case.place, case.environ, value.variable, ratio(value, base))
+    counterparts = _counterparts(figure, classes, own)
+    for case in own:
+        values = [value for value in case.values if _same(figure, case, value, quantity)]
+        for other, processes in counterparts(case) if values else ():
+            for value in values:
+                base = _base(value, other, processes)
+                if base is not None and base.value > 0:
+                    yield Here(case.place, case.environ, value.variable, ratio(value, base))
 
 
 def _counterparts(
-    figure: Figure, session: Session, cases: list[Case]
-) -> Iterable[tuple[Case, Case, str]]:
-    """Cases, and those that a figure's ratio has them compared with; processes of the latter."""
+    figure: Figure, classes: _Classes, cases: list[Case]
+) -> Callable[[Case], Iterator[tuple[Case, str]]]:
+    """Function: case -> the cases that a figure compares it with, and their processes."""
     relative = str(figure.relative_to)
     link_class = relative.rsplit(maxsplit=1)[-1]
-    of_native = figure.partition == "native"
+    of_native = figure.partition == NATIVE
+    processes = PROCESSES.fullmatch(relative)
+    small: dict[tuple, list[Case]] = {}
+    of_class: dict[tuple, list[Case]] = {}
     for case in cases:
-        if found := PROCESSES.fullmatch(relative):
-            yield case, case, found[1]
+        if parameters(case.check).get("page_size") == "small":
+            small.setdefault((case.place, case.environ), []).append(case)
+        if classes.holds(case, link_class):
+            of_class.setdefault((case.check, case.environ), []).append(case)
+
+    def found(case: Case) -> Iterator[tuple[Case, str]]:
+        if processes:
+            yield case, processes[1]
         elif relative == PAGES and parameters(case.check).get("page_size") == "large":
-            for other in cases:
-                small = parameters(other.check).get("page_size") == "small"
-                if small and (other.place, other.environ) == (case.place, case.environ):
-                    yield case, other, ""
-        elif link_class in BASES:
-            for other in cases:
-                same = (other.check, other.environ) == (case.check, case.environ)
-                fits = _is(session, other, link_class) and _is(session, case, "native") == of_native
-                if same and other.place != case.place and fits:
-                    yield case, other, ""
+            for other in small.get((case.place, case.environ), ()):
+                yield other, ""
+        elif link_class in BASES and classes.holds(case, NATIVE) == of_native:
+            for other in of_class.get((case.check, case.environ), ()):
+                if other.place != case.place:
+                    yield other, ""
 
-
-def _is(session: Session, case: Case, link_class: str) -> bool:
-    """Whether a case ran on a partition of this class."""
-    if case.link_class:
-        return case.link_class == link_class
-    first = base_first(session, (one.partition for one in session.cases))[0]
-    return case.partition == link_class or (link_class == "native" and case.partition == first)
+    return found
 
 
 def _base(value: Value, other: Case, processes: str) -> Value | None:

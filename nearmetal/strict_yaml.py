@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -15,6 +16,7 @@ from nearmetal import files
 
 #: libyaml's, where PyYAML has it: ten times as fast.
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 MERGE = "tag:yaml.org,2002:merge"
 FLOAT, INT = "tag:yaml.org,2002:float", "tag:yaml.org,2002:int"
 #: Most parts of a document, where an alias counts as often as it stands there.

@@ -147,3 +147,9 @@ def write(path: Path | None, render) -> None:
     """Write what `render` returns, if there is a path. All output files are written here."""
     if path:
         files.write(path, render())
+
+
+def write_parts(path: Path | None, render: Callable[[], Iterable[bytes]]) -> None:
+    """Write the parts that `render` returns as one file, if there is a path."""
+    if path:
+        files.write_parts(path, render())

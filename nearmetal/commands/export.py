@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from nearmetal import export, results
-from nearmetal.commands.common import newest_is_missing, refuse_same, seconds, write
+from nearmetal.commands.common import newest_is_missing, refuse_same, seconds, write, write_parts
 from nearmetal.results import Database, ResultsError, Session
 
 
@@ -29,11 +29,10 @@ def run(arguments) -> int:
             "Fix: give an earlier --since"
         )
     if arguments.csv or arguments.parquet:
-        frame = export.table(found, arguments.fact)
         for name in export.absent(found, arguments.fact):
             print(f"nearmetal: no case has the fact {name}: its column is empty", file=sys.stderr)
-        write(arguments.csv, lambda: export.csv(frame))
-        write(arguments.parquet, lambda: export.parquet(frame))
+        write_parts(arguments.csv, lambda: export.csv(export.parts(found, arguments.fact)))
+        write(arguments.parquet, lambda: export.parquet(export.parts(found, arguments.fact)))
     write(arguments.openmetrics, lambda: export.openmetrics(found))
     return 2 if missing else 0
 

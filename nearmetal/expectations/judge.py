@@ -22,6 +22,8 @@ from nearmetal.expectations.expression import Expression, Names, UnknownValue
 
 #: Parameters of checks that do not have them in their names.
 DEFAULTS = {"placement": "internode"}
+#: Keys of extras by which links are the same.
+LINK = ("link_type", "link_speed_gbps")
 #: Values of the parameter `place`, and the key of extras with the class of the directory's device.
 PLACES, DEVICE = ("local", "shared", "scratch"), "storage_{place}_device"
 
@@ -137,7 +139,7 @@ def _with(features: frozenset[str], wanted: Iterable[str]) -> bool:
 def applies(one: Expectation, case: Measured) -> bool:
     """Whether an expectation is about a case."""
     return (
-        bool({case.check, "*"} & set(one.checks))
+        (case.check in one.checks or "*" in one.checks)
         and _has(case.parameters, one.parameters)
         and selects(one, case.place)
         and _on_device(one, case)
@@ -181,11 +183,12 @@ def references(
     Raises ExpectationError if no value is within the bounds of a variable.
     """
     limits: dict[str, list[_Limit]] = {}
+    names = _names(case)
     for one in expectations:
-        if not (one.plain and applies(one, case)):
+        if not (applies(one, case) and one.plain):
             continue
         try:
-            found = bounds(one, _names(case))
+            found = bounds(one, names)
         except UnknownValue:
             continue
         for name in variables:
@@ -230,17 +233,58 @@ def _tightest(variable: str, limits: list[_Limit], place: Place) -> Bounds:
     return Bounds(least, most)
 
 
+class Others:
+    """The cases of a session, for expectations over several of them."""
+
+    def __init__(self, session: Iterable[Measured]):
+        self._cases: dict[tuple[str, ...], list[Measured]] = {}  #: by each trait
+        self._medians: dict[tuple, float | None] = {}
+        for case in session:
+            parameters = {**DEFAULTS, **case.parameters}
+            for trait in _traits(case.check, parameters, case.environ, case.partition):
+                self._cases.setdefault(trait, []).append(case)
+
+    def median(self, other: Other, case: Measured, variable: str) -> float | None:
+        """The median of a variable over the cases that `other` names; None without one.
+
+        Judged cases that ask for the same cases share it.
+        """
+        traits = tuple(_asked(other, case))
+        key = id(other), variable, traits, tuple(map(case.place.extras.get, LINK))
+        if key not in self._medians:
+            few = min((self._cases.get(trait, []) for trait in traits), key=len)
+            values = [
+                each.values[variable]
+                for each in few
+                if variable in each.values and _is(each, other, case)
+            ]
+            self._medians[key] = statistics.median(values) if values else None
+        return self._medians[key]
+
+
+def _traits(
+    check: str, parameters: Mapping, environ: str | None, partition: str | None
+) -> Iterator[tuple[str, ...]]:
+    """What a case is chosen by: each is a key of an index."""
+    yield (check,)
+    if environ is not None:
+        yield check, "environ", environ
+    if partition is not None:
+        yield check, "partition", partition
+    for name, value in parameters.items():
+        yield check, "parameter", name, str(value)
+
+
 def deviations(
     expectations: Iterable[Expectation],
     case: Measured,
-    session: Iterable[Measured] | None = None,
+    session: Others | None = None,
 ) -> list[Deviation]:
     """What of a case is beyond expectations.
 
     :arg session: all cases, for expectations over several cases; None: only those over one.
     """
-    session = None if session is None else list(session)
-    found = []
+    found, numbers = [], _numbers(case)
     for one in expectations:
         if one.of_session is (session is None) or not applies(one, case):
             continue
@@ -248,12 +292,13 @@ def deviations(
             found += _of_fact(one, case)
             continue
         for variable in _judged(one, case):
-            names = _names(case, variable)
-            for others in _others(one, case, variable, session or ()):
-                said = _said(one, Names({**names.numbers, **others}, names.own))
-                if said:
-                    found.append(Deviation(one, case, variable, said))
-                    break
+            others = _others(one, case, variable, session)
+            if others is None:
+                continue
+            names = _names(case, variable, numbers)
+            said = _said(one, Names({**names.numbers, **others}, names.own))
+            if said:
+                found.append(Deviation(one, case, variable, said))
     return found
 
 
@@ -274,12 +319,12 @@ def of_session(
 
     :arg expectations_of: by partition, with the site's own bounds.
     """
-    return [
-        one
-        for case in session
-        for cases in (None, session)
-        for one in deviations(expectations_of.get(case.partition, {}).values(), case, cases)
-    ]
+    others, found = Others(session), []
+    for case in session:
+        expectations = expectations_of.get(case.partition, {}).values()
+        found += deviations(expectations, case)
+        found += deviations(expectations, case, others)
+    return found
 
 
 def _judged(one: Expectation, case: Measured) -> list[str]:
@@ -305,10 +350,22 @@ def _said(one: Expectation, names: Names) -> str:
     return one.sentence.said(names) if low or high else ""
 
 
-def _names(case: Measured, variable: str = "") -> Names:
+def _numbers(case: Measured) -> dict[str, object]:
+    """What the names of an expectation mean for all variables of a case."""
     numbers = of_extras(case.place.extras)
     numbers |= {key: _number(case.facts[key]) for key in FACTS if key in case.facts}
     numbers |= {key: number for key, number in hardware.numbers(case.facts).items() if number}
+    return numbers
+
+
+def _names(
+    case: Measured, variable: str = "", numbers: Mapping[str, object] | None = None
+) -> Names:
+    """What the names of an expectation mean.
+
+    :arg numbers: `_numbers` of the case, for a caller that has them.
+    """
+    numbers = dict(_numbers(case) if numbers is None else numbers)
     if variable in case.values:
         samples = case.samples.get(variable) or (case.values[variable],)
         numbers |= {
@@ -334,20 +391,26 @@ def _number(fact) -> object:
 
 
 def _others(
-    one: Expectation, case: Measured, variable: str, session: Iterable[Measured]
-) -> Iterator[dict[str, float]]:
-    """The values of other cases; nothing where one of them was not measured."""
+    one: Expectation, case: Measured, variable: str, session: Others | None
+) -> dict[str, float] | None:
+    """The values of other cases; None where one of them was not measured."""
     found = {}
     for name, other in one.others.items():
-        values = [
-            each.values[other.variable or variable]
-            for each in session
-            if _is(each, other, case) and (other.variable or variable) in each.values
-        ]
-        if not values:
-            return
-        found[name] = statistics.median(values)
-    yield found
+        value = session.median(other, case, other.variable or variable) if session else None
+        if value is None:
+            return None
+        found[name] = value
+    return found
+
+
+def _asked(other: Other, case: Measured) -> Iterator[tuple[str, ...]]:
+    """The traits of the cases that a judged case is compared with."""
+    return _traits(
+        other.check or case.check,
+        _parameters(other, case),
+        case.environ if other.environ == "same" else None,
+        case.partition if other.link_class is None else None,
+    )
 
 
 def _parameters(other: Other, case: Measured) -> Mapping:
@@ -368,5 +431,5 @@ def _is(each: Measured, other: Other, case: Measured) -> bool:
     if other.link_class is None:
         return each.partition == case.partition
     extras, own = each.place.extras, case.place.extras
-    same_link = all(extras.get(k) == own.get(k) for k in ("link_type", "link_speed_gbps"))
+    same_link = all(extras.get(key) == own.get(key) for key in LINK)
     return extras.get("link_class") == other.link_class and same_link

@@ -10,6 +10,7 @@ Two files in reframe_checks/references/baselines (or RFM_REFERENCE_PREFIX), by b
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import math
@@ -170,12 +171,14 @@ class Baseline:
         )
 
 
+@functools.lru_cache(maxsize=4096)
 def day_of(start: str) -> str:
     """The day (UTC) of a session's start: `20260801` of `20260801T101500+0000`."""
     time = time_of(start)
     return start[:8] if time is None else f"{datetime.fromtimestamp(time, timezone.utc):%Y%m%d}"
 
 
+@functools.lru_cache(maxsize=4096)
 def time_of(start: str) -> float | None:
     """Seconds since 1970 of a session's start; None for a text that is no time."""
     try:
@@ -452,10 +455,10 @@ def _samples_as_json(entries: dict[Key, Entry]) -> str:
 def _metadata(baseline: Baseline, samples: str) -> dict:
     """The key `baseline` of the file."""
     entries, sessions = baseline.entries, baseline.sessions
-    common = {
-        partition: _common([entry.facts for key, entry in entries.items() if key[1] == partition])
-        for partition in sorted({key[1] for key in entries})
-    }
+    facts: dict[str, list[dict[str, str]]] = {}
+    for key, entry in entries.items():
+        facts.setdefault(key[1], []).append(entry.facts)
+    common = {partition: _common(facts[partition]) for partition in sorted(facts)}
     return {
         "format": FORMAT,
         "system": baseline.system,
@@ -501,7 +504,7 @@ def _common(facts: list[dict[str, str]]) -> dict[str, str]:
     }
 
 
-class _Dumper(yaml.SafeDumper):
+class _Dumper(strict_yaml.DUMPER):
     """YAML without anchors, so that each line of a diff is complete."""
 
     def ignore_aliases(self, data):

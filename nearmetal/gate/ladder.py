@@ -178,19 +178,16 @@ def held_against(
     """
     verdicts = list(report.verdicts)
     cases = {case.where: case for case in report.session.cases}
+    places: dict[tuple, list[int]] = {}
+    for place, verdict in enumerate(verdicts):
+        places.setdefault(_of_verdict(verdict), []).append(place)
     for one in deviations:
-        case = one.case
-        places = [
-            place
-            for place, verdict in enumerate(verdicts)
-            if (verdict.check.split(" ", 1)[0], verdict.partition, verdict.node, verdict.environ)
-            == (case.check, case.partition, case.node, case.environ)
-            and _parameters(verdict.check) == dict(case.parameters)
-            and verdict.variable == one.variable
-        ]
-        if not places:
+        key = _of_deviation(one)
+        if key not in places:
+            places[key] = [len(verdicts)]
             verdicts.append(_of_case(one, cases))
-        for place in places:
+            continue
+        for place in places[key]:
             found = verdicts[place]
             verdicts[place] = _beyond(found, one, cases.get(found.where))
     if broken:
@@ -213,8 +210,17 @@ def _beyond(verdict: Verdict, one: Deviation, case: Case | None) -> Verdict:
     )
 
 
-def _parameters(check: str) -> dict[str, str]:
-    return dict(naming.PARAMETER.findall(check))
+def _of_verdict(one: Verdict) -> tuple:
+    """What a verdict shares with the deviations that are about it."""
+    check = one.check.split(" ", 1)[0]
+    parameters = frozenset(dict(naming.PARAMETER.findall(one.check)).items())
+    return check, one.partition, one.node, one.environ, one.variable, parameters
+
+
+def _of_deviation(one: Deviation) -> tuple:
+    case = one.case
+    parameters = frozenset(case.parameters.items())
+    return case.check, case.partition, case.node, case.environ, one.variable, parameters
 
 
 def _of_case(one: Deviation, cases: Mapping[Where, Case]) -> Verdict:

@@ -93,14 +93,17 @@ def record(
             f"Fix: `reframe -c reframe_checks -r --system {before.system}` first"
         )
     sessions = [relative.with_ratios(before.directed(session)) for session in sessions]
-    keys = {case.key for session in sessions for case in session.cases}
+    found: dict[Key, list[tuple[Session, Case]]] = {}
     for session in sessions:
-        _refuse_unsuitable(session, keys, before.system)
+        for key, case in _first_cases(session).items():
+            found.setdefault(key, []).append((session, case))
+    for session in sessions:
+        _refuse_unsuitable(session, set(found), before.system)
     entries, notes = {}, []
-    for key in sorted(keys):
-        kept, left_out = _undisturbed(key, sessions)
+    for key in sorted(found):
+        measured, left_out = _undisturbed(key, found[key])
         notes += left_out
-        cases = [_case(session, key) for session in kept]
+        kept, cases = [session for session, _ in measured], [case for _, case in measured]
         notes += _refuse_changed_facts(key, cases, kept)
         earlier = before.entries.get(key) if add else None
         if earlier:
@@ -193,25 +196,31 @@ def _recordable(case: Case) -> bool:
     return case.measured and bool(case.unreferenced or case.unexpected)
 
 
-def _case(session: Session, key: Key) -> Case:
-    return next(case for case in session.cases if case.key == key)
+def _first_cases(session: Session) -> dict[Key, Case]:
+    """The session's cases by key; of several, the first."""
+    return {case.key: case for case in reversed(session.cases)}
 
 
-def _undisturbed(key: Key, sessions: list[Session]) -> tuple[list[Session], list[str]]:
+def _undisturbed(
+    key: Key, measured: list[tuple[Session, Case]]
+) -> tuple[list[tuple[Session, Case]], list[str]]:
     """The sessions in which nothing disturbed the case, and a note on each of the others.
 
     Raises BaselineError if it was disturbed in all of them.
+
+    :arg measured: the case in each session.
     """
-    kept, notes, why, name = [], [], "", " | ".join(key)
-    for session in sessions:
-        if causes := _case(session, key).disturbed:
+    kept: list[tuple[Session, Case]] = []
+    notes, why, name = [], "", " | ".join(key)
+    for session, case in measured:
+        if causes := case.disturbed:
             why = causes[0].text
             notes.append(
                 f"{name}: session {session.uuid} is left out, since something else used the "
                 f"nodes: {why}"
             )
         else:
-            kept.append(session)
+            kept.append((session, case))
     if not kept:
         raise BaselineError(
             f"{name}: something else used the nodes in all sessions: {why}. Fix: end it, and run "
@@ -284,9 +293,13 @@ def _entry(
         )
     samples: dict[str, list[list[float]]] = {}
     values: dict[str, float] = {}
+    by_variable: dict[str, list[Value]] = {}
+    for case in cases:
+        for value in case.values:
+            by_variable.setdefault(value.variable, []).append(value)
     for value in cases[0].values:
         variable = value.variable
-        found = [other for case in cases for other in case.values if other.variable == variable]
+        found = by_variable[variable]
         where = f"{' | '.join(key)}: {variable}"
         # A ratio that a session or the earlier baseline lacks is left out.
         lacks = len(found) != len(cases) or (earlier and variable not in before)

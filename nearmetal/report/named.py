@@ -203,10 +203,12 @@ LABELS = {
 def drawn(session, page: str) -> list[dict]:
     """The plots of a page. None for checks that the session did not measure."""
     found: dict[tuple[Rule, str, str], dict[tuple[str, str], dict]] = {}
-    for case in plots.measured(session):
-        for rule in RULES:
-            if (rule.page, rule.check) != (page, summary.base_name(case.check)):
-                continue
+    rules: dict[str, list[Rule]] = {}
+    for rule in RULES:
+        if rule.page == page:
+            rules.setdefault(rule.check, []).append(rule)
+    for case in plots.measured(session, tuple(rules)):
+        for rule in rules[summary.base_name(case.check)]:
             where = case.place, " ".join([case.environ, *summary.parameters(case.check).values()])
             for value in case.values:
                 if match := re.fullmatch(rule.pattern, value.variable):
@@ -247,7 +249,11 @@ def _plot(session, rule: Rule, title: str, unit: str, lines: dict[tuple[str, str
         title,
         (rule.x, "category" if labels else "count"),
         (summary.unit(unit), rule.log),
-        [plots.line(session, *where, unit, points, labels) for where, points in lines.items()],
+        [
+            # A line of a partition has its own place alone.
+            plots.line(session, *where, unit, points, list(points) if by_partition else labels)
+            for where, points in lines.items()
+        ],
         [],
         order=labels,
     )

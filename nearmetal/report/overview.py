@@ -234,7 +234,10 @@ def published(session, figures) -> list[dict]:
             "figure": f"{one.figure.text} {_unit(one.figure.unit)}".strip(),
             "software": one.figure.software,
             "where": f"{one.figure.document}, {one.figure.where}",
-            "here": [_ratio_here(here, one.figure.unit) for here in one.here],
+            "here": [
+                *(_ratio_here(here, one.figure.unit) for here in one.here),
+                *([f"and more: the first {len(one.here)} are listed"] if one.more else []),
+            ],
         }
         for one in published_ratios.beside(session, figures)
     ]

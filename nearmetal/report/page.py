@@ -12,7 +12,7 @@ import base64
 import gzip
 import hashlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
@@ -29,6 +29,8 @@ from nearmetal.report import history, named, overview, plots, summary
 
 ASSETS = Path(__file__).parent / "assets"
 SCRIPTS = ("tabs.js", "plots.js", "fleet.js", "history.js")
+#: Most partitions in the columns of a table. `--distribute` makes each node one.
+MOST_COLUMNS = 500
 #: Published figures that a page lists, by check.
 CONTEXT = {
     "network": ("pingpong", "tcp", "rdma"),
@@ -92,11 +94,12 @@ def render(
     }
     over_time = collector.plot(changes)
     swept = fleet_page.drawn(fleet[shown["fleet"].uuid]) if fleet and shown["fleet"] else []
-    columns = {
+    places = {
         page: overview.partitions(shown[page] or subject, base)
         for page in ("overhead", "provenance")
     }
-    everywhere = list(dict.fromkeys([*columns["overhead"], *(key[1] for key in collector.series)]))
+    columns = {page: found[:MOST_COLUMNS] for page, found in places.items()}
+    everywhere = list(dict.fromkeys([*places["overhead"], *(key[1] for key in collector.series)]))
     rows = collector.rows(over_time, changes)
     facts, all_facts = collector.facts()
     data = {
@@ -123,6 +126,7 @@ def render(
             nearness=overview.nearness(shown["overhead"] or subject, columns["overhead"], numbers),
             ratios=overview.published(subject, figures),
             columns=columns,
+            all_columns={page: len(found) for page, found in places.items()},
             steps=overview.STEPS,
             heat=overview.heat_map(shown["overhead"], columns["overhead"]),
             changes=[(c, history.sentence(c)) for c in changes],
@@ -173,6 +177,7 @@ def environment() -> jinja2.Environment:
         number=summary.number,
         named=summary.named,
         code=_code,
+        places=_places,
     )
     return environment
 
@@ -187,6 +192,12 @@ def _shown(value):
 def _code(text: str) -> markupsafe.Markup:
     """Escaped text, with parts between backticks as code."""
     return markupsafe.Markup(re.sub(r"`([^`]*)`", r"<code>\1</code>", str(markupsafe.escape(text))))
+
+
+def _places(lines: Iterable[Mapping]) -> Iterator:
+    """The places on the x axis of a plot's lines."""
+    for line in lines:
+        yield from line["x"]
 
 
 def _library() -> str:

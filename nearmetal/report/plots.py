@@ -11,10 +11,11 @@ mark is a published figure (`mark`), and each bend a published message size (`be
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from nearmetal import published, published_ratios, speedup
+from nearmetal.published import Figure
 from nearmetal.report import summary
 from nearmetal.results import base_first
 
@@ -24,6 +25,8 @@ SIZES = {
     "bandwidth_64KiB": 65536,
     "peak_bandwidth": 4 * 2**20,
 }
+#: Most lines of a plot. `--distribute` gives one a node.
+MOST_LINES = 200
 LATENCY, BANDWIDTH = "half_round_trip_us", "bandwidth_gbps"
 NETWORK = ("pingpong", "tcp", "rdma")
 READ = "round_trip_us"
@@ -129,42 +132,47 @@ def plot(
     :arg y: title, and whether the axis is logarithmic.
     :arg order: categories of x.
     """
-    return {
+    found: dict[str, Any] = {
         "id": name,
         "title": title,
         "x": {"title": x[0], "kind": x[1], "order": list(order)},
         "y": {"title": y[0], "log": y[1]},
-        "lines": lines,
+        "lines": lines[:MOST_LINES],
         "marks": marks,
         "places": list(dict.fromkeys(mark["place"] for mark in marks)),
         "bends": list(bends),
     }
+    if len(lines) > MOST_LINES:
+        found["all_lines"] = len(lines)
+    return found
 
 
 def network(session, figures) -> list[dict]:
     """Latency and bandwidth against message size: figures 4 and 5 of the messaging paper."""
     found: dict[str, tuple[list, list]] = {place: ([], []) for place in PLACES}
-    for case in session.cases if session else ():
-        if case.measured and summary.base_name(case.check) in NETWORK:
-            place = published.placement(case)
-            for lines, unit, points in zip(
-                found.setdefault(place, ([], [])), ("us", "Gb/s"), _by_size(case)
-            ):
-                if points:
-                    lines.append(line(session, case.place, stack(case), unit, points))
+    sizes_of = {case.where: _by_size(case) for case in measured(session, NETWORK)}
+    for case in measured(session, NETWORK):
+        place = published.placement(case)
+        for lines, unit, points in zip(
+            found.setdefault(place, ([], [])), ("us", "Gb/s"), sizes_of[case.where]
+        ):
+            if points:
+                lines.append(line(session, case.place, stack(case), unit, points))
     at = {"startup_latency": 0, "peak_bandwidth": 1}
     marks_of: dict[str, tuple[list, list]] = {place: ([], []) for place in found}
     for case, value, figure in published.beside(session, figures):
-        if figure.check in NETWORK and value.variable in at and _reaches(case, value.variable):
-            marks = marks_of[published.placement(case)][at[value.variable]]
-            marks.append(mark(figure, SIZES[value.variable]))
-    bends_of: dict[tuple[str, str], list] = {}
+        which = at.get(value.variable) if figure.check in NETWORK else None
+        # Only where the case measured the message size for which the figure was published.
+        if which is not None and SIZES[value.variable] in sizes_of[case.where][which]:
+            placed = marks_of[published.placement(case)][which]
+            placed.append((figure, SIZES[value.variable]))
+    bends_of: dict[tuple[str, str], dict[int, Figure]] = {}
     for case, figure in published.bends(session, figures):
         where = published.placement(case), published.BENDS[figure.variable]
-        bends_of.setdefault(where, []).append(bend(figure))
+        bends_of.setdefault(where, {})[id(figure)] = figure
     plots = []
     for place, both in found.items():
-        marks = [distinct(ones) for ones in marks_of[place]]
+        marks = [_marks(placed) for placed in marks_of[place]]
         for name, title, lines, seen in zip(
             ("Latency", "Bandwidth"), ("half round trip, µs", "Gb/s"), both, marks
         ):
@@ -177,10 +185,11 @@ def network(session, figures) -> list[dict]:
                         (title, True),
                         lines,
                         seen,
-                        distinct(bends_of.get((place, name.lower()), [])),
+                        distinct(list(map(bend, bends_of.get((place, name.lower()), {}).values()))),
                     )
                 )
-    return [*plots, *_reads(session), *_overheads(session, figures), *_collectives(session)]
+    overheads = _overheads(session, figures, sizes_of)
+    return [*plots, *_reads(session), *overheads, *_collectives(session)]
 
 
 def _reads(session) -> list[dict]:
@@ -219,23 +228,24 @@ def _collectives(session) -> list[dict]:
     ]
 
 
-def _overheads(session, figures) -> list[dict]:
+def _overheads(session, figures, sizes_of: Mapping[tuple, tuple[dict, dict]]) -> list[dict]:
     """Overhead over the base partition against message size, for each placement.
 
     Overhead is the ratio of half round trips of one check and environment: 2 is twice the time. A
     factor of 1.3, which five decades of latency hide, is seen here. Published figures of the
     start-up latency and of the peak bandwidth stand at the smallest and largest messages.
+
+    :arg sizes_of: `_by_size` of each case.
     """
     cases = measured(session, NETWORK)
     places = base_first(session, (case.place for case in cases)) if cases else []
     if len(places) < 2:
         return []
-    latencies = {(case.where, published.placement(case)): _by_size(case)[0] for case in cases}
     lines: dict[str, list] = {}
     for case in cases:
         placement = published.placement(case)
-        base = latencies.get(((case.check, places[0], case.environ), placement))
-        own = latencies[case.where, placement]
+        base, _ = sizes_of.get((case.check, places[0], case.environ), ({}, {}))
+        own, _ = sizes_of[case.where]
         if case.place == places[0] or not base:
             continue
         points = {size: _divided(own[size], base[size]) for size in own if size in base}
@@ -298,13 +308,16 @@ def _divided(own: summary.Summary, base: summary.Summary) -> summary.Summary:
 
 def distinct(marks: list[dict]) -> list[dict]:
     """Each published figure once, even if several partitions and stacks measured it."""
-    return [one for index, one in enumerate(marks) if one not in marks[:index]]
+    found: dict[tuple, dict] = {}
+    for one in marks:
+        found.setdefault(tuple(one.items()), one)
+    return list(found.values())
 
 
-def _reaches(case, variable: str) -> bool:
-    """Whether a case measured the message size for which a figure of the variable was published."""
-    latency, bandwidth = _by_size(case)
-    return SIZES[variable] in (latency if variable == "startup_latency" else bandwidth)
+def _marks(placed: Iterable[tuple]) -> list[dict]:
+    """The marks of published figures, each with its x. Each is made once."""
+    once = {(id(figure), x): (figure, x) for figure, x in placed}
+    return distinct([mark(figure, x) for figure, x in once.values()])
 
 
 def stack(case) -> str:
@@ -363,7 +376,7 @@ def has_no_curves(session) -> bool:
 
 def memory(session, figures) -> list[dict]:
     """STREAM's functions against threads; RandomAccess and HPL by page size."""
-    plots = []
+    plots, beside = [], list(published.beside(session, figures))
     for function in ("copy", "scale", "add", "triad"):
         lines: dict[tuple[str, str], dict] = {}
         for case in measured(session, ("stream",)):
@@ -373,11 +386,11 @@ def memory(session, figures) -> list[dict]:
                 if found:
                     points = lines.setdefault((case.place, name), {})
                     points[int(found[1])] = summary.summarize(value.samples, value.value)
-        marks = [
-            mark(figure, figure.parameters["threads"])
-            for _, value, figure in published.beside(session, figures)
+        marks = _marks(
+            (figure, figure.parameters["threads"])
+            for _, value, figure in beside
             if figure.check == "stream" and re.fullmatch(rf"{function}_\d+", value.variable)
-        ]
+        )
         plots.append(
             plot(
                 f"stream-{function}",
@@ -385,7 +398,7 @@ def memory(session, figures) -> list[dict]:
                 ("threads", "count"),
                 ("MB/s", False),
                 [line(session, *where, "MB/s", points) for where, points in lines.items()],
-                distinct(marks),
+                marks,
             )
         )
     for variable, title, unit in (
@@ -402,11 +415,11 @@ def memory(session, figures) -> list[dict]:
                     lines.setdefault((case.place, name), {})[size] = summary.summarize(
                         value.samples, value.value
                     )
-        marks = [
-            mark(figure, figure.parameters["page_size"])
-            for _, value, figure in published.beside(session, figures)
+        marks = _marks(
+            (figure, figure.parameters["page_size"])
+            for _, value, figure in beside
             if value.variable == variable and "page_size" in figure.parameters
-        ]
+        )
         plots.append(
             plot(
                 f"pages-{variable}",
@@ -414,7 +427,7 @@ def memory(session, figures) -> list[dict]:
                 ("page size", "category"),
                 (unit, False),
                 [line(session, *where, unit, points, PAGES) for where, points in lines.items()],
-                distinct(marks),
+                marks,
                 order=PAGES,
             )
         )
@@ -473,7 +486,7 @@ def kernels(session, figures) -> list[dict]:
     for case, value, figure in published.beside(session, figures):
         of = keys.get((value.variable, case.key))
         if of:
-            marks_of.setdefault(of, []).append(mark(figure, figure.parameters["processes"]))
+            marks_of.setdefault(of, []).append((figure, figure.parameters["processes"]))
     return [
         plot(
             f"{quantity}-{name}-{size}{threads}",
@@ -481,7 +494,7 @@ def kernels(session, figures) -> list[dict]:
             ("processes", "count"),
             (summary.unit(unit), quantity != "efficiency"),
             [line(session, *where, unit, points) for where, points in lines.items()],
-            distinct(marks_of.get((name, size, threads, quantity, unit), [])),
+            _marks(marks_of.get((name, size, threads, quantity, unit), [])),
         )
         for (name, size, threads, quantity, unit), lines in found.items()
     ]

@@ -87,7 +87,7 @@ def named(session) -> str:
     return f"{session.uuid[:8]}, {date(session.started)}"
 
 
-@lru_cache
+@lru_cache(maxsize=65536)
 def base_name(check: str) -> str:
     return check.split(" ", 1)[0]
 

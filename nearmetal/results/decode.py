@@ -130,7 +130,7 @@ def _placed(data: Mapping) -> Iterator[tuple[str, Mapping]]:
             yield f"{place}.{index}", shape.mapping(case, f"{place}.{index}")
 
 
-@functools.lru_cache
+@functools.lru_cache(maxsize=65536)
 def parameters(check: str) -> Mapping[str, str]:
     """The parameters in a display name, as text: `pingpong %placement=internode` has one."""
     return MappingProxyType(dict(naming.PARAMETER.findall(check)))

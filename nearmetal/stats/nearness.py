@@ -14,12 +14,13 @@ from __future__ import annotations
 import math
 import random
 import statistics
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-#: Without NumPy, whose import takes longer than all else that `nearmetal compare` does.
 DRAWS = 1000
 SEED = 19
+#: Variables from which NumPy draws.
+MANY = 60
 #: Part of the draws inside the interval.
 LEVEL = 0.95
 ONCE = "one repeat: its spread is unknown"
@@ -65,11 +66,31 @@ class Remark:
     counted: bool  #: whether it is in the share all the same
 
 
-def shares(pairs: Iterable[Pair]) -> tuple[list[Share], list[Remark]]:
+#: Function: pairs -> sum of their logarithms of shares in each draw, ascending.
+Bootstrap = Callable[[Sequence[Pair]], list[float]]
+
+
+def bootstrap(variables: int) -> Bootstrap:
+    """The bootstrap for a session of so many variables.
+
+    NumPy's import takes longer than all else that `nearmetal compare` does with few.
+    """
+    if variables < MANY:
+        return drawn
+    from nearmetal.stats import bootstrap as many
+
+    return many.drawn
+
+
+def shares(
+    pairs: Iterable[Pair], draw: Bootstrap | None = None
+) -> tuple[list[Share], list[Remark]]:
     """Shares in the order of the aspects' first usable variables, and remarks on variables.
 
     A variable with one repeat has no spread, and would hide that of its aspect. It counts only
     where its aspect has no other.
+
+    :arg draw: the bootstrap; default: Python's.
     """
     usable: dict[str, list[Pair]] = {}
     remarks = []
@@ -82,7 +103,8 @@ def shares(pairs: Iterable[Pair]) -> tuple[list[Share], list[Remark]]:
         repeated = [pair for pair in of_it if not pair.once]
         usable[aspect] = repeated or of_it
         remarks += [Remark(pair.name, ONCE, not repeated) for pair in of_it if pair.once]
-    return [_share(aspect, of_it) for aspect, of_it in usable.items()], remarks
+    draw = draw or drawn
+    return [_share(aspect, of_it, draw) for aspect, of_it in usable.items()], remarks
 
 
 def _fault(pair: Pair) -> str:
@@ -97,15 +119,21 @@ def _fault(pair: Pair) -> str:
     return ""
 
 
-def _share(aspect: str, pairs: list[Pair]) -> Share:
+def _share(aspect: str, pairs: list[Pair], draw: Bootstrap) -> Share:
     value = math.exp(sum(_log_share(pair) for pair in pairs) / len(pairs))
     if any(pair.once for pair in pairs):
         return Share(aspect, value, None, len(pairs))
-    generator = random.Random(SEED)
-    drawn = [_drawn(pair, generator) for pair in pairs]
-    means = sorted(math.exp(sum(logs) / len(pairs)) for logs in zip(*drawn))
+    sums = draw(pairs)
     tail = round(DRAWS * (1 - LEVEL) / 2)
-    return Share(aspect, value, (means[tail], means[-1 - tail]), len(pairs))
+    low, high = (math.exp(sums[place] / len(pairs)) for place in (tail, -1 - tail))
+    return Share(aspect, value, (low, high), len(pairs))
+
+
+def drawn(pairs: Sequence[Pair]) -> list[float]:
+    """Sum of the pairs' logarithms of shares in each draw, ascending."""
+    generator = random.Random(SEED)
+    logs = [_drawn(pair, generator) for pair in pairs]
+    return sorted(map(sum, zip(*logs)))
 
 
 def _log_share(pair: Pair) -> float:

@@ -8,6 +8,7 @@ that the checks store. Prints the numbers of sessions, of samples, and of all va
 """
 
 import argparse
+import functools
 import sqlite3
 import statistics
 import sys
@@ -45,6 +46,7 @@ def made_up(template: bytes, number: int, launches: int, whole: bool = False, ca
     testcases = data["runs"][0]["testcases"]
     if cases:
         testcases[:] = cases(testcases)
+        info["num_cases"] = len(testcases)
     for case in testcases:
         around = {name: statistics.median(samples) for name, samples in case["samples"].items()}
         for name, level in around.items():
@@ -62,6 +64,43 @@ def made_up(template: bytes, number: int, launches: int, whole: bool = False, ca
         if whole and "startup_latency" in around:
             case["curves"] = {"half_round_trip_us": curve(around, random, launches)}
     return data
+
+
+def of_cases(count: int):
+    """Function for `made_up`: `count` cases, as of one check with a parameter of many values."""
+    return functools.partial(_clones, count, " %tag={}")
+
+
+def of_nodes(count: int):
+    """Function for `made_up`: the check of one environment on each of `count` nodes, as with
+    `--distribute`."""
+    return functools.partial(_clones_of_one, count, " %.part=lab:native %.nid=n{}")
+
+
+def _clones(count: int, suffix: str, testcases: list[dict]) -> list[dict]:
+    """The test cases under as many names as make `count` of them."""
+    made = []
+    for number in range(-(-count // len(testcases))):
+        made += [_named(case, suffix.format(number)) for case in testcases]
+    return made[:count]
+
+
+def _clones_of_one(count: int, suffix: str, testcases: list[dict]) -> list[dict]:
+    return _clones(count, suffix, testcases[:1])
+
+
+def _named(case: dict, suffix: str) -> dict:
+    """A copy of the test case whose name has a suffix."""
+    name = case["display_name"] + suffix
+    copied = {key: dict(case[key]) for key in ("samples", "facts")}
+    copied["perfvalues"] = {key: list(entry) for key, entry in case["perfvalues"].items()}
+    return {**case, **copied, "display_name": name, "name": name}
+
+
+def of_sessions(path: Path, sessions: int, cases, launches: int = 7) -> Path:
+    """Write a database of so many sessions of cases that `of_cases` or `of_nodes` makes."""
+    template = TEMPLATE.read_bytes()
+    return store(path, (made_up(template, at, launches, cases=cases) for at in range(sessions)))
 
 
 def curve(around: dict[str, float], random, launches: int) -> dict[str, list[float]]:

@@ -32,6 +32,7 @@ def a_case(check="pingpong", values=None, placement="internode", environ=MPI, **
 
 
 def names(case, session=None):
+    session = None if session is None else judge.Others(session)
     return [one.expectation.name for one in judge.deviations(SHIPPED.values(), case, session)]
 
 
@@ -300,7 +301,7 @@ def test_mpi_far_below_tcp_did_not_use_it(tcp, mpi, deviates):
 def test_a_node_within_is_no_slower_than_between(within, between, link, deviates):
     case = a_case(values={"peak_bandwidth": within}, placement="intranode", link_type=link)
     other = a_case(values={"peak_bandwidth": between}, link_type=link)
-    found = judge.deviations(SHIPPED.values(), case, [case, other])
+    found = judge.deviations(SHIPPED.values(), case, judge.Others([case, other]))
     assert [one.expectation.name for one in found] == ["within_above_between"] * deviates
     assert not deviates or "within a node 4 Gb/s, between nodes 9 Gb/s" in str(found[0])
 

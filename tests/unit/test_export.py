@@ -24,6 +24,14 @@ def series(text: str) -> dict[str, list]:
     return {one.name: one.samples for one in text_string_to_metric_families(text)}
 
 
+def table(sessions, facts=()) -> polars.DataFrame:
+    return polars.concat(export.parts(sessions, facts))
+
+
+def csv(tables) -> bytes:
+    return b"".join(export.csv(tables))
+
+
 def failed(number: int) -> dict:
     """A campaign whose first case failed without values."""
     data = campaign(number)
@@ -55,15 +63,48 @@ def test_every_sample_is_a_row_of_both_tables(run, tmp_path):
 
 
 def test_a_failed_case_is_a_row_with_its_reason():
-    frame = export.table([parse_session(failed(1), "here")])
+    frame = table([parse_session(failed(1), "here")])
     [row] = frame.filter(polars.col("variable").is_null()).rows(named=True)
     assert row["failure"] and row["value"] is None and row["check"]
-    again = polars.read_csv(export.csv(frame).encode(), infer_schema=False)
+    again = polars.read_csv(csv([frame]), infer_schema=False)
     assert again["failure"].to_list() == frame["failure"].to_list()
 
 
+def test_a_table_of_many_parts_is_that_of_one(monkeypatch):
+    sessions = [parse_session(campaign(number), "here") for number in range(3)]
+    whole = table(sessions, ["kernel"])
+    monkeypatch.setattr(export, "ROWS", 1)
+    parts = list(export.parts(sessions, ["kernel"]))
+    assert len(parts) == 4 and polars.concat(parts).equals(whole)
+    assert csv(parts) == csv([whole])
+    again = polars.read_parquet(export.parquet(parts))
+    assert again.schema == whole.schema and again.equals(whole)
+
+
+def test_a_table_without_rows_has_its_columns():
+    parts = list(export.parts([]))
+    assert csv(parts).decode().strip().split(",") == list(export.COLUMNS)
+    assert polars.read_parquet(export.parquet(parts)).columns == list(export.COLUMNS)
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+cmd", "-cmd|' /C calc'!A1", "@SUM(A1)", "\t=1", "\r=1"])
+def test_a_text_is_no_formula_of_a_spreadsheet(text):
+    frame = table([parse_session(campaign(1), "here")]).with_columns(failure=polars.lit(text))
+    [read] = set(polars.read_csv(csv([frame]), infer_schema=False)["failure"])
+    assert read == f"'{text}"
+    assert set(polars.read_parquet(export.parquet([frame]))["failure"]) == {text}
+
+
+@pytest.mark.parametrize("text", ["-1.5e-3", "+2", "a=b", "", "'=1"])
+def test_other_texts_of_a_table_stay(text):
+    frame = table([parse_session(campaign(1), "here")]).with_columns(failure=polars.lit(text))
+    values = frame.with_columns(value=-frame["value"])
+    read = polars.read_csv(csv([values]), schema_overrides={"failure": polars.String})
+    assert set(read["failure"]) == {text} and (read["value"] < 0).all()
+
+
 def test_facts_become_columns():
-    frame = export.table([parse_session(campaign(1), "here")], ["kernel", "no_such", "kernel"])
+    frame = table([parse_session(campaign(1), "here")], ["kernel", "no_such", "kernel"])
     assert frame.columns[-2:] == ["fact_kernel", "fact_no_such"]
     assert frame["fact_kernel"].null_count() == 0
     assert frame["fact_no_such"].null_count() == frame.height
@@ -114,7 +155,7 @@ def test_a_failed_case_is_seen_in_the_series():
 @pytest.mark.parametrize("version", foreign_sessions.VERSIONS)
 def test_sessions_of_other_suites_are_exported(version):
     sessions = [parse_session(one, "here") for one in foreign_sessions.recorded_sessions(version)]
-    frame = export.table(sessions)
+    frame = table(sessions)
     assert frame.filter(polars.col("value").is_not_null()).height
     assert series(export.openmetrics(sessions))["nearmetal_value"]
 

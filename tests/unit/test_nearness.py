@@ -1,8 +1,12 @@
 """Shares of bare metal: one direction, intervals, and variables that cannot be counted."""
 
+import random
+
 import pytest
 
 from nearmetal import nearness, results
+from nearmetal.stats import bootstrap
+from nearmetal.stats import nearness as stats_nearness
 from nearmetal.stats.nearness import Pair, shares
 from tests.support.recorded import session
 
@@ -74,8 +78,9 @@ def test_data_give_the_aspect(check, variable, aspect):
 
 def test_a_recorded_session_has_shares_and_each_way_is_the_inverse():
     lab = results.parse_session(session("session_lab"), "here")
-    there, _ = nearness.between(lab, "native", "emulated")
-    back, _ = nearness.between(lab, "emulated", "native")
+    values = nearness.by_place(lab)
+    there, _ = nearness.between(values["native"], values["emulated"])
+    back, _ = nearness.between(values["emulated"], values["native"])
     assert {share.aspect for share in there} == {"start-up latency", "bandwidth"}
     assert [share.value * other.value for share, other in zip(there, back)] == [
         pytest.approx(1)
@@ -85,3 +90,15 @@ def test_a_recorded_session_has_shares_and_each_way_is_the_inverse():
         text.startswith("share of native left")
         and nearness.render(nearness.of_session(lab, ["native"])) == ""
     )
+
+
+@pytest.mark.parametrize("sizes", [((5, 5),), ((7, 6), (2, 3)), ((300, 4), (5, 20), (6, 7))])
+def test_numpy_draws_what_python_draws(sizes):
+    draw = random.Random(1)
+    pairs = [
+        Pair(
+            "a", "x", *(tuple(draw.uniform(1, 2) for _ in range(n)) for n in both), bool(number % 2)
+        )
+        for number, both in enumerate(sizes)
+    ]
+    assert bootstrap.drawn(pairs) == pytest.approx(stats_nearness.drawn(pairs), abs=1e-12)
