@@ -20,8 +20,13 @@ from nearmetal.choices import some
 from nearmetal.compare import gist
 from nearmetal.expectations.judge import Deviation
 from nearmetal.gate import foreign
-from nearmetal.gate.session import undisturbed
-from nearmetal.gate.verdict import VERDICT_NAMES, GateReport, Verdict, Where, lacking
+from nearmetal.gate.session import (
+    changed_without_direction,
+    line_of_direction,
+    undisturbed,
+    without_direction,
+)
+from nearmetal.gate.verdict import CHANGED, VERDICT_NAMES, GateReport, Verdict, Where, lacking
 from nearmetal.results import Case, Session, Value
 from nearmetal.stats import plan, two_sessions
 from nearmetal.stats.judge import Decision, JudgeError
@@ -129,7 +134,7 @@ def _with_the_session_before(
         case = earlier.get(one.where)
         now = _value(cases[one.where], one.variable) if one.where in cases else None
         then = _value(case, one.variable) if case and case.counts else None
-        if not now or not then or now.unit != then.unit or now.lower_is_better is None:
+        if not now or not then or now.unit != then.unit:
             continue
         pairs.append((now, then))
         places.append(place)
@@ -140,9 +145,11 @@ def _with_the_session_before(
         ]
     )
     found = list(verdicts)
-    for place, (_, then), decision in zip(places, pairs, decisions):
+    for place, (now, then), decision in zip(places, pairs, decisions):
         if isinstance(decision, Decision):
             one = _compared(verdicts[place], then, decision)
+            if now.lower_is_better is None:
+                one = _without_direction(verdicts[place], then, decision)
             found[place] = undisturbed(one, cases[one.where])
         elif isinstance(decision, JudgeError) and verdicts[place].name == "not judged":
             found[place] = replace(verdicts[place], reason=str(decision))
@@ -165,6 +172,15 @@ def _compared(one: Verdict, then: Value, decision: Decision) -> Verdict:
         reason="",
         rung=SESSION_BEFORE,
     )
+
+
+def _without_direction(one: Verdict, then: Value, decision: Decision) -> Verdict:
+    """The verdict on a variable without direction: incomplete if it changed either way."""
+    if decision.name not in CHANGED:
+        return one
+    unjudged = replace(one, reason=without_direction(one.unit), rung=SESSION_BEFORE)
+    fix = f". Fix: {line_of_direction(one.unit)}"
+    return changed_without_direction(unjudged, decision, then.value, fix)
 
 
 def held_against(

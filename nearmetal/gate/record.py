@@ -14,7 +14,7 @@ from nearmetal import metrics, results, settings
 from nearmetal.facts import changed_facts, nodes_in
 from nearmetal.gate import foreign, relative
 from nearmetal.gate.baseline import MAY_DIFFER, Baseline, BaselineError, Entry, Key, Noise
-from nearmetal.gate.session import drifts, few_days
+from nearmetal.gate.session import drifts, few_days, line_of_direction, without_direction
 from nearmetal.results import FACTS, Case, Database, Session, Value
 from nearmetal.stats import judge, plan, ranks
 
@@ -377,9 +377,9 @@ def _with_detectable_changes(baseline: Baseline, leave_out: bool, notes: list[st
             detectable = None
             if entry.lower_is_better(name) is None:
                 notes.append(
-                    f"{name} of {' | '.join(key)} stays unjudged: nothing says whether more or "
-                    f"less {entry.units[name]!r} is better. A line `{entry.units[name]}: more` in "
-                    f"{baseline.path.with_name(results.FILE_OF_DIRECTIONS)} says it"
+                    f"{name} of {' | '.join(key)} stays unjudged: "
+                    f"{without_direction(entry.units[name])}. "
+                    f"Fix: {line_of_direction(entry.units[name])}, and record anew"
                 )
             elif not entry.is_positive(name):
                 notes.append(

@@ -3,6 +3,7 @@
 import json
 import re
 import sqlite3
+from dataclasses import replace
 
 import pytest
 
@@ -189,6 +190,52 @@ def test_a_regression_of_any_variable_is_found_and_an_unchanged_session_is_clean
     verdicts = json.loads((tmp_path / "gate.json").read_text())["judged"]
     worse = {one["variable"] for one in verdicts if one["word"] == "regressed"}
     assert worse == {"marks", "score"}
+
+
+@pytest.mark.parametrize("factor", [0.1, 10.0])
+@pytest.mark.parametrize("recorded", [True, False], ids=["baseline", "session before"])
+def test_a_change_without_direction_is_not_clean_and_names_the_fix(
+    run, tmp_path, factor, recorded
+):
+    """Nobody knows whether `marks` should grow or fall."""
+    database = store(tmp_path / "results.db", campaign(0), campaign(1, marks=factor))
+    if recorded:
+        code, out, _ = run("baseline", "record", "--session", "00000000", "--database", database)
+        assert code == 0 and "`marks: less` or `marks: more`" in said(out)
+    code, out, _ = run("gate", "--database", database, "--json", tmp_path / "gate.json")
+    judged = json.loads((tmp_path / "gate.json").read_text())["judged"]
+    [one] = [one for one in judged if one["variable"] == "marks"]
+    assert code == 2 and one["word"] == "incomplete"
+    assert one["change"] == pytest.approx(factor - 1, rel=0.1)
+    assert "`marks: less` or `marks: more` into" in one["reason"]
+    assert f"{tmp_path / 'baselines' / 'better.yaml'}" in one["reason"]
+
+
+def test_a_baseline_without_directions_hides_no_change(run, tmp_path):
+    """A unit may have got its direction since the baseline was recorded."""
+    database = store(tmp_path / "results.db", campaign(0), campaign(1), campaign(2, marks=10.0))
+    run("baseline", "record", "--session", "00000000", "--database", database)
+    (tmp_path / "baselines" / "better.yaml").write_text("marks: less\n")
+    assert run("gate", "--session", "00000001", "--database", database)[0] == 0
+    code, out, _ = run("gate", "--database", database)
+    assert code == 2 and "it changed, and its direction was not known" in said(out)
+
+
+def test_a_baseline_that_did_not_know_a_unit_hides_no_change(references_of_copy_bw, run):
+    code, out, _ = run("gate", "--database", references_of_copy_bw)
+    assert code == 2 and "it changed, and its direction was not known" in said(out)
+
+
+@pytest.fixture
+def references_of_copy_bw(run, tmp_path):
+    """A database with a slow session, and a baseline that does not judge its variable."""
+    database = store(tmp_path / "results.db", campaign(0), campaign(1, copy_bw=0.1))
+    run("baseline", "record", "--session", "00000000", "--database", database)
+    known = baseline.load("generic", tmp_path / "baselines")
+    [(key, entry)] = known.entries.items()
+    noise = {name: replace(one, finds=None) for name, one in entry.noise.items()}
+    baseline.save(replace(known, entries={key: replace(entry, noise=noise)}))
+    return database
 
 
 def test_a_direction_that_contradicts_the_baselines_is_incomplete(run, tmp_path):
