@@ -9,7 +9,7 @@ from pathlib import Path
 import orjson
 
 from nearmetal.results.database import Database
-from nearmetal.results.decode import parse_session
+from nearmetal.results.decode import loads, parse_session
 from nearmetal.results.file import ResultsFile, systems_and_kind
 from nearmetal.results.session import BadSession, ResultsError, Session
 
@@ -98,7 +98,7 @@ def _run_of_report(file: Path) -> Session | BadSession | None:
     blob = b""
     try:
         blob = file.read_bytes()
-        data = orjson.loads(blob)
+        data = loads(blob)
         return None if _is_dry(data) else parse_session(data, file)
     except FileNotFoundError:  # deleted meanwhile
         return None
