@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from nearmetal import metrics, results, settings
+from nearmetal.compare import gist
 from nearmetal.facts import changed_facts, nodes_in
 from nearmetal.gate import foreign, relative
 from nearmetal.gate.baseline import MAY_DIFFER, Baseline, BaselineError, Entry, Key, Noise
@@ -169,13 +170,8 @@ def _refuse_unsuitable(session: Session, keys: set[Key], system: str) -> None:
     reason = unfit(session)
     if reason:
         raise BaselineError(f"{name} {reason}. Fix: name other sessions with --session")
-    failures = [case for case in session.failures if not _recordable(case)]
-    if failures:
-        case = failures[0]
-        raise BaselineError(
-            f"{name} failed: {case.check} on {case.partition} with {case.environ}: "
-            f"{(case.failure or '').splitlines()[0]}. Fix: name other sessions with --session"
-        )
+    if reason := failed(session):
+        raise BaselineError(f"{name} {reason}. Fix: name other sessions with --session")
     missing = keys - {case.key for case in session.cases}
     if missing:
         raise BaselineError(
@@ -183,6 +179,15 @@ def _refuse_unsuitable(session: Session, keys: set[Key], system: str) -> None:
             f"such as {' | '.join(min(missing))}. Fix: name sessions of one selection "
             "with --session"
         )
+
+
+def failed(session: Session) -> str:
+    """Which case of a session failed, and why; '' if none did."""
+    for case in session.failures:
+        if not _recordable(case):
+            where = f"{case.check} on {case.partition} with {case.environ}"
+            return f"failed: {where}: {gist(case.failure or '').rstrip('.')}"
+    return ""
 
 
 def _recordable(case: Case) -> bool:

@@ -264,10 +264,11 @@ def _case(case: Case, entry: Entry | None, campaign: _Campaign) -> list[Verdict]
     ratios = [value for value in case.values if value.variable in entry.noise and value not in own]
     for value in [*own, *ratios]:
         if value.variable in entry.noise:
-            verdicts.append(undisturbed(_value(value, entry, campaign, facts), case))
+            verdicts.append(undisturbed(_value(value, entry, campaign), case))
         else:
             verdicts.append(_unrecorded(value, case, "this variable"))
-    return verdicts + _lost(case, entry)
+    # Also of a variable that is not judged: what changed on the nodes is no less true.
+    return [replace(one, facts=facts) for one in verdicts + _lost(case, entry)]
 
 
 def undisturbed(verdict: Verdict, case: Case) -> Verdict:
@@ -300,7 +301,7 @@ def _lost(case: Case, entry: Entry) -> list[Verdict]:
     ]
 
 
-def _value(value: Value, entry: Entry, campaign: _Campaign, facts: dict) -> Verdict:
+def _value(value: Value, entry: Entry, campaign: _Campaign) -> Verdict:
     variable, unit = value.variable, entry.units[value.variable]
     if value.lower_is_better is None:
         unjudged = _unjudged(value, without_direction(value.unit))
@@ -336,7 +337,6 @@ def _value(value: Value, entry: Entry, campaign: _Campaign, facts: dict) -> Verd
         repeats=len(value.samples) + len(fresh),
         finds=decision.detectable,
         wanted=decision.wanted,
-        facts=facts,
         rung=RUNGS[-2] if len(entry.by_day(variable)) < plan.LEAST_DAYS else RUNGS[-1],
         fresh=decision.fresh,
         later=decision.later,

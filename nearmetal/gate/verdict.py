@@ -47,7 +47,7 @@ class Verdict:
     variable: str
     unit: str
     name: str  #: one of VERDICT_NAMES
-    value: float | None = None  #: median of the samples, in unit
+    value: float | None = None  #: median of the samples that decided, in unit
     baseline: float | None = None  #: median of the baseline's samples, in unit
     change: float | None = None  #: as a fraction; > 0 is a higher value
     interval: tuple[float, float] | None = None  #: of the change, 95 %
@@ -69,6 +69,8 @@ class Verdict:
     set_aside: bool = False
     #: deviates: single repeats do, and the median need not
     of_repeats: bool = False
+    #: number of repeats of all sessions together that decided; 0: the session's own did
+    pooled: int = 0
 
     @classmethod
     def on(cls, one: Value, name: str, **more) -> Verdict:
