@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from tabulate import tabulate
 
-from nearmetal import binding, choices, limits, nearness, speedup
+from nearmetal import binding, choices, limits, naming, nearness, speedup
 from nearmetal.facts import factors_that_differ
 from nearmetal.results import Case, ResultsError, Session, Value, base_first, worst
 
@@ -156,7 +156,7 @@ def number(value: float | None) -> str:
 
 def plain(check: str) -> str:
     """A check's name without the percent signs that ReFrame sets before parameters."""
-    return check.replace(" %", " ")
+    return naming.PARAMETER.sub(r" \1=\2", check)
 
 
 def percent(fraction: float | None) -> str:

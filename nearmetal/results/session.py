@@ -112,7 +112,7 @@ class Case:
     )  #: of the check's name: {"placement": "internode"}
     no_baseline: str = ""  #: the check's own reason for having no reference
     ended: float = 0.0  #: end of its job, seconds since 1970; 0: unknown
-    fixture: bool = False  #: whether it only prepares others (reframe_checks/spack.py)
+    fixture: bool = False  #: whether it only prepares others (checks/spack_install.py)
     unreferenced: tuple[str, ...] = ()  #: variables that failed because the baseline lacks them
     unexpected: tuple[str, ...] = ()  #: expectations that it failed by, and by nothing else
     workload: dict = field(default_factory=dict)  #: processes, nodes, ... (decode.WORKLOAD)
@@ -205,7 +205,7 @@ class Session:
     promised: int = 0  #: cases that ReFrame selected
     directory: str = ""  #: working directory of ReFrame
     confirms: str = ""  #: id of the session whose cases it measured again (gate/confirm.py)
-    #: the requested selection, as its checks recorded it (checks/selection.py); {}: not recorded
+    #: the requested selection, as its checks recorded it (site/selection.py); {}: not recorded
     selection: dict = field(default_factory=dict)
     host: str = ""  #: host on which ReFrame ran
     #: `skipped` case -> the reason that its check gave
