@@ -68,12 +68,14 @@ def table(session: Session, columns: list[str]) -> tuple[list[list], list[str]]:
     values_of = _with_speedups(session)
     cells = {(v.check, v.environ, v.variable, v.unit, v.place): v.value for v in values_of}
     directions = {(v.check, v.environ, v.variable, v.unit): v.lower_is_better for v in values_of}
+    failed_as_expected = {(one.check, one.environ, one.place) for one in session.cases if one.xfail}
     rows, missing = [], []
     for key in dict.fromkeys(key[:4] for key in cells):
         check, environ, variable, unit = key
         values = [cells.get((*key, column)) for column in columns]
         for column, value in zip(columns, values):
-            if value is None and unit != speedup.UNIT:
+            expected = (check, environ, column) in failed_as_expected
+            if value is None and unit != speedup.UNIT and not expected:
                 missing.append(f"{check} {environ} {variable} on {column}")
         rows.append([*key, *values, *_overheads(values, directions[key])])
         if variable.startswith("efficiency_") and values[0] is not None and len(columns) > 1:
@@ -344,7 +346,8 @@ def render(
     )
     text = "\n\n".join(filter(None, [text, _bindings(session), factors(session, columns)]))
     title = f"session {session.uuid} on {session.system}, {session.started}"
-    cautions = "\n".join([*session.told_of_processors, *disturbed(session)])
+    told = [*session.told_of_processors, *session.told_of_expected_failures]
+    cautions = "\n".join([*told, *disturbed(session)])
     legend = ["=: the repeats of both overlap."] if " =" in text else []
     if failing:
         legend.append("!: a value of a case that failed by its reference.")

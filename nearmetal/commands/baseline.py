@@ -30,7 +30,7 @@ HEADERS = (
 )
 
 #: Verdicts of a session that `--add` takes.
-ADDED = {"ok", "watched", "not judged", "inconclusive"}
+ADDED = {"ok", "watched", "xfail", "not judged", "inconclusive"}
 
 
 def record(arguments) -> int:

@@ -99,11 +99,17 @@ def record(
         _refuse_unsuitable(session, keys, before.system)
     entries, notes = {}, []
     for key in sorted(keys):
-        kept, left_out = _undisturbed(key, sessions)
+        passed, failing, said = _expected_failures(key, sessions)
+        notes += said
+        if not passed:
+            continue
+        kept, left_out = _undisturbed(key, passed)
         notes += left_out
-        cases = [_case(session, key) for session in kept]
+        cases = [_without(_case(session, key), failing) for session in kept]
         notes += _refuse_changed_facts(key, cases, kept)
         earlier = before.entries.get(key) if add else None
+        if earlier:
+            earlier = _entry_without(earlier, failing)
         if earlier:
             notes += _refuse_other_facts(key, earlier, cases)
         entries[key] = _entry(key, cases, kept, earlier)
@@ -200,6 +206,34 @@ def _recordable(case: Case) -> bool:
 
 def _case(session: Session, key: Key) -> Case:
     return next(case for case in session.cases if case.key == key)
+
+
+def _expected_failures(
+    key: Key, sessions: list[Session]
+) -> tuple[list[Session], set[str], list[str]]:
+    """The sessions with values of a case beside its expected failures; these failures as variables,
+    and as notes."""
+    cases = [_case(session, key) for session in sessions]
+    failing = {one.variable for case in cases for one in case.values if one.expected}
+    passed = [
+        session
+        for session, case in zip(sessions, cases)
+        if not case.xfail or _without(case, failing).values
+    ]
+    reasons = dict.fromkeys(case.xfail for case in cases if case.xfail)
+    what = f"{', '.join(sorted(failing))} of {' | '.join(key)}" if failing else " | ".join(key)
+    return passed, failing, [f"xfail: {what} is left out: {reason}" for reason in reasons]
+
+
+def _without(case: Case, variables: set[str]) -> Case:
+    """The case without some variables."""
+    return replace(case, values=tuple(one for one in case.values if one.variable not in variables))
+
+
+def _entry_without(entry: Entry, variables: set[str]) -> Entry:
+    """The entry without the samples of some variables."""
+    samples = {name: of for name, of in entry.samples.items() if name not in variables}
+    return replace(entry, samples=samples)
 
 
 def _undisturbed(key: Key, sessions: list[Session]) -> tuple[list[Session], list[str]]:

@@ -272,7 +272,7 @@ def _entry(one: Verdict) -> dict:
 
 
 def junit(reports: Sequence[GateReport]) -> str:
-    """JUnit XML: regressed is a failure, incomplete an error, not judged skipped."""
+    """JUnit XML: regressed is a failure, incomplete an error, not judged and xfail skipped."""
     suites = list(map(_suite, reports))
     root = suites[0]
     if len(suites) > 1:
@@ -290,6 +290,7 @@ def _suite(report: GateReport) -> ElementTree.Element:
         "incomplete": "error",
         "disturbed": "error",
         "inconclusive": "error",
+        "xfail": "skipped",
         "not judged": "skipped",
     }
     outcomes = [kinds.get(one.name) for one in report.verdicts]
@@ -343,7 +344,7 @@ def _markdown(report: GateReport, disturbances: Sequence[str]) -> str:
     def block(ones):
         return [cells(HEADERS), cells(["---"] * len(HEADERS)), *(cells(row(one)) for one in ones)]
 
-    quiet = (*QUIET, "not judged")
+    quiet = (*QUIET, "not judged", "xfail")
     loud = [one for one in report.verdicts if one.name not in quiet]
     rest = [one for one in report.verdicts if one.name in quiet]
     lines = [

@@ -9,14 +9,22 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from nearmetal.compare import gist
 from nearmetal.facts import changed_facts
 from nearmetal.gate import foreign, relative
 from nearmetal.gate.baseline import Baseline, Entry, Key, directory
 from nearmetal.gate.selection import promised
-from nearmetal.gate.verdict import CHANGED, RUNGS, VERDICT_NAMES, GateReport, Verdict, lacking
+from nearmetal.gate.verdict import (
+    CHANGED,
+    EXPECTED,
+    RUNGS,
+    VERDICT_NAMES,
+    GateReport,
+    Verdict,
+    lacking,
+    unexpected_pass,
+)
 from nearmetal.naming import parse
-from nearmetal.results import FILE_OF_DIRECTIONS, Case, Session, Value
+from nearmetal.results import FILE_OF_DIRECTIONS, XFAIL, Case, Session, Value
 from nearmetal.stats import drift, judge, plan, ranks
 
 #: Fresh samples of a session's confirmations, by check, place, environment and variable.
@@ -223,7 +231,7 @@ def _shifts(session: Session, baseline: Baseline) -> dict[bool, list[tuple]]:
 def _shift(value: Value, entry: Entry) -> tuple[float, float] | None:
     """None for a variable that is not judged."""
     noise = entry.noise.get(value.variable)
-    if noise is None or noise.finds is None or value.lower_is_better is None:
+    if value.expected or noise is None or noise.finds is None or value.lower_is_better is None:
         return None
     recorded = [one for day in entry.by_day(value.variable) for one in day]
     if value.unit != entry.units[value.variable] or not all(one > 0 for one in value.samples):
@@ -250,21 +258,28 @@ def _missing(key: Key) -> Verdict:
 def _case(case: Case, entry: Entry | None, campaign: _Campaign) -> list[Verdict]:
     """The verdicts on a case's variables."""
     if not case.measured:
-        reason = f"failed: {gist(case.failure or '')}"
-        return [Verdict.incomplete(reason, case.key)]
+        return [Verdict.unmeasured(case)]
     if entry is None and case.varied:
         reason = "-P set variables of its check, and a baseline holds no such case"
         return [_unjudged(value, reason) for value in case.values]
     own = [value for value in case.values if not relative.is_ratio(value.variable)]
     if entry is None:
-        return [_unrecorded(value, case, "this case") for value in own]
+        return [
+            _unjudged(value, case.xfail or EXPECTED, XFAIL)
+            if value.expected == XFAIL
+            else unexpected_pass(_unrecorded(value, case, "this case"), value)
+            for value in own
+        ]
     facts = changed_facts(entry.facts, case.facts)
     verdicts = []
     # A baseline of an older version, or of one partition, has no ratios.
     ratios = [value for value in case.values if value.variable in entry.noise and value not in own]
     for value in [*own, *ratios]:
-        if value.variable in entry.noise:
-            verdicts.append(undisturbed(_value(value, entry, campaign), case))
+        if value.expected == XFAIL:
+            verdicts.append(_unjudged(value, case.xfail or EXPECTED, XFAIL))
+        elif value.variable in entry.noise:
+            one = undisturbed(_value(value, entry, campaign), case)
+            verdicts.append(unexpected_pass(one, value))
         else:
             verdicts.append(_unrecorded(value, case, "this variable"))
     # Also of a variable that is not judged: what changed on the nodes is no less true.
@@ -414,9 +429,7 @@ def changed_without_direction(
     )
 
 
-def _decision(
-    value: Value, entry: Entry, campaign: _Campaign, variables: float
-) -> judge.Decision:
+def _decision(value: Value, entry: Entry, campaign: _Campaign, variables: float) -> judge.Decision:
     """The decision on a value, with its fresh samples.
 
     :arg variables: number of variables that share the error.
@@ -442,7 +455,5 @@ def _incomplete(value: Value, reason: str) -> Verdict:
     return Verdict.on(value, "incomplete", reason=reason)
 
 
-def _unjudged(value: Value, reason: str) -> Verdict:
-    return Verdict.on(
-        value, "not judged", value=value.value, repeats=len(value.samples), reason=reason
-    )
+def _unjudged(value: Value, reason: str, name: str = "not judged") -> Verdict:
+    return Verdict.on(value, name, value=value.value, repeats=len(value.samples), reason=reason)

@@ -16,6 +16,8 @@ from nearmetal.results import reruns
 from nearmetal.results.session import (
     CONFIRMS,
     FACTS,
+    XFAIL,
+    XPASS,
     Case,
     Cause,
     Disturbed,
@@ -36,6 +38,9 @@ WORKLOAD = {
     "num_tasks_per_node": "processes_per_node",
     "megabytes": "megabytes",
 }
+#: Beginning of ReFrame's reason for a case that passes, though it is expected to fail. Its result
+#: is `fail`.
+UNEXPECTED = "unexpected success error: "
 #: ReFrame's results of a case.
 OUTCOMES = ("pass", "fail", "xfail", "xpass", "abort", "skip", "fail_deps", "<unknown>")
 #: Variables that had another name: check and name then, name and unit now.
@@ -178,6 +183,7 @@ def parse_case(case: dict, place: str = "case") -> Case:
         curves,
         failure and clean.text(failure),
         phase,
+        _xfail(case, name.check, place),
         clean.every({key: case.get(key, text) for key, text in parameters(where[0]).items()}),
         _own_exemption(case, place),
         shape.number(case, "job_completion_time_unix", place, 0.0),
@@ -198,12 +204,29 @@ def parse_case(case: dict, place: str = "case") -> Case:
 
 
 def _failure(case: Mapping, place: str) -> tuple[str | None, str | None]:
-    """Reason and phase of a case's failure; None if it passed. Raises ShapeError."""
-    if case["result"] == "pass":
+    """Reason and phase of a case's failure; None if it passed, or failed as expected.
+
+    Raises ShapeError.
+    """
+    if case["result"] in ("pass", XFAIL):
         return None, None
     reason = shape.text(case, "fail_reason", place, "")
+    if case["result"] == XPASS or reason.startswith(UNEXPECTED):
+        told = reason.removeprefix(UNEXPECTED)
+        reason = f"{XPASS}: it passed, though it is expected to fail: {told}. Fix: end its xfail"
     phase = clean.line(shape.text(case, "fail_phase", place, "")) or None
     return reason or FAILED.get(case["result"], case["result"]), phase
+
+
+def _xfail(case: Mapping, check: str, place: str) -> str:
+    """The reason of an expected failure; '' for any other outcome. Raises ShapeError."""
+    if case["result"] != XFAIL:
+        return ""
+    reason = clean.line(shape.text(case, "fail_reason", place, ""))
+    if reason:
+        return reason
+    file = clean.line(shape.text(case, "filename", place, "") or "its file")
+    return f"it failed as expected. ReFrame stores no reason: see the xfail of {check} in {file}"
 
 
 def _disturbances(case: Mapping, place: str) -> tuple[Disturbed, ...]:
@@ -338,9 +361,13 @@ def _values(case: Mapping, where: tuple[str, str, str], node: str, place: str) -
         if not samples and _is_foreign(case):
             samples = (value,)  # one launch
         better = metrics.of_bounds(*entry[2:4])
+        expected = entry[5] if entry[5:] in ([XFAIL], [XPASS]) else ""
         name, unit = RENAMED.get((where[0].split(" ", 1)[0], name), (name, unit))
         values.append(
-            Value(*where, clean.name(name), value, clean.name(unit), samples, within, node, better)
+            Value(
+                *(*where, clean.name(name), value, clean.name(unit)),
+                *(samples, within, node, better, expected),
+            )
         )
     _refuse_values_beside_their_samples(values, place)
     lost = sorted(set(map(clean.name, all_samples)) - stored)

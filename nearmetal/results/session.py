@@ -34,6 +34,10 @@ ELSEWHERE = "/elsewhere"
 CLOCKS_DIFFER = 60
 
 
+#: ReFrame's words for an expected failure, and for one that passed.
+XFAIL, XPASS = "xfail", "xpass"
+
+
 class ResultsError(NearmetalError):
     """The database or one of its sessions is not usable."""
 
@@ -57,6 +61,8 @@ class Value:
     node: str = ""
     #: metrics.LESS or MORE, where the unit does not say it (results/directions.py)
     better: str = metrics.UNKNOWN
+    #: XFAIL if its reference is missed as expected, XPASS if it is met unexpectedly
+    expected: str = ""
 
     @property
     def place(self) -> str:
@@ -107,6 +113,8 @@ class Case:
     failure: str | None  #: reason; None: it passed
     #: ReFrame's phase of the failure; "performance": measured completely, but beyond its reference
     phase: str | None
+    #: reason of its expected failure, by its sanity or by references; "": none
+    xfail: str = ""
     parameters: dict = field(
         default_factory=dict
     )  #: of the check's name: {"placement": "internode"}
@@ -188,7 +196,9 @@ class Case:
     @property
     def measured(self) -> bool:
         """Whether its values are judged: it passed, or is only beyond its reference."""
-        return self.failure is None or (self.phase == "performance" and bool(self.values))
+        if self.failure is None:
+            return bool(self.values) or not self.xfail
+        return self.phase == "performance" and bool(self.values)
 
 
 @dataclass(frozen=True)
@@ -271,6 +281,15 @@ class Session:
             f"{', '.join(others)}: their values do not compare. Run the guests with KVM"
         )
         return [said]
+
+    @property
+    def told_of_expected_failures(self) -> list[str]:
+        """A sentence on each case that failed as expected."""
+        return [
+            f"xfail: {case.check} on {case.place} with {case.environ}: {case.xfail}"
+            for case in self.cases
+            if case.xfail
+        ]
 
     @property
     def notes(self) -> list[str]:

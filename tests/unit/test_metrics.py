@@ -69,7 +69,20 @@ MORE = (
     *("IOPS", "kIOPS", "IO/s", "Mop/s", "GTEPS", "tokens/s", "samples/sec", "GB/s/node"),
 )
 #: An amount, an unknown word, and words whose case makes them something else.
-WITHOUT = ("MB", "GiB", "count", "nodes", "W", "C", "GHz", "loops/ms", "errors/s", "mb/s", "%", "s/s")
+WITHOUT = (
+    "MB",
+    "GiB",
+    "count",
+    "nodes",
+    "W",
+    "C",
+    "GHz",
+    "loops/ms",
+    "errors/s",
+    "mb/s",
+    "%",
+    "s/s",
+)
 
 
 @pytest.mark.parametrize(

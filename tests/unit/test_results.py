@@ -148,7 +148,7 @@ def test_an_odd_value_fails_its_case_alone(tmp_path, run, key, word):
     """A value, or a sample of it."""
     database = store(tmp_path / "results.db", OLD, NEW)
     with_odd(database, key, word)
-    code, out, err = run("gate", "--database", database, "--json", tmp_path / "gate.json")
+    code, _, err = run("gate", "--database", database, "--json", tmp_path / "gate.json")
     judged = json.loads((tmp_path / "gate.json").read_text())["judged"]
     [bad] = [one for one in judged if one["word"] == "incomplete"]
     assert code == 2 and "skipped" not in err and bad["partition"] == "native"
