@@ -1,5 +1,7 @@
 """A session from the JSON that ReFrame stores. A wrong type or a contradiction is an error."""
 
+from __future__ import annotations
+
 import functools
 import json
 import math
