@@ -16,7 +16,7 @@ from tabulate import tabulate
 
 from nearmetal import binding, choices, limits, naming, nearness, speedup
 from nearmetal.facts import factors_that_differ
-from nearmetal.results import Case, ResultsError, Session, Value, base_first, worst
+from nearmetal.results import XPASS, Case, ResultsError, Session, Value, base_first, worst
 
 
 def side_by_side(sessions: list[Session]) -> Session:
@@ -185,7 +185,12 @@ def failed(session: Session) -> list[str]:
 
 def beyond(session: Session) -> list[str]:
     """A line for each measured case that failed by its reference."""
-    return [_failure(case) for case in session.failures if case.measured]
+    lines = []
+    for case in session.failures:
+        if case.measured:
+            is_beyond = all(value.expected != XPASS for value in case.values)
+            lines.append(f"{'beyond its reference: ' * is_beyond}{_failure(case)}")
+    return lines
 
 
 def _failure(case: Case) -> str:

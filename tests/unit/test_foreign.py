@@ -460,3 +460,9 @@ def test_an_expected_failure_is_no_missing_value_of_compare(run, tmp_path):
     database = store(tmp_path / "results.db", expected(0, *AS_EXPECTED))
     code, out, err = run("compare", "--database", database)
     assert code == 0 and "xfail: broken_as_expected on default with builtin: it failed" in out, err
+
+
+def test_compare_calls_an_unexpected_pass_by_its_name(run, tmp_path):
+    database = store(tmp_path / "results.db", expected(0, AFTER_ALL[0]))
+    code, _, err = run("compare", "--database", database)
+    assert code == 1 and "xpass: it passed, though" in err and "beyond its reference" not in err
