@@ -397,8 +397,9 @@ def _gate(commands) -> None:
         "gate.run",
         "judge a session against the baseline",
         "Each variable is ok, watched (by several sessions), regressed, improved, deviates, "
-        "disturbed, inconclusive (too few repeats), incomplete or not judged. The chance that an "
-        f"unchanged campaign raises any alarm is {100 * plan.CAMPAIGN_ERROR:.0f} %. Run it "
+        "disturbed, inconclusive (too few repeats), incomplete or not judged. From "
+        f"{plan.LEAST_DAYS} days on, at most {100 * plan.ANY_ALARM:.0f} % of the sessions of an "
+        "unchanged system have a regressed variable. Run it "
         "after `reframe -c reframe_checks -r`. Several systems have a verdict each; the exit code "
         "is the worst.",
         systems=True,

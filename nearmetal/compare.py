@@ -15,9 +15,9 @@ from dataclasses import replace
 
 from tabulate import tabulate
 
-from nearmetal import binding, choices, limits, nearness, speedup
+from nearmetal import binding, choices, limits, naming, nearness, speedup
 from nearmetal.facts import factors_that_differ
-from nearmetal.results import Case, ResultsError, Session, Value, base_first, worst
+from nearmetal.results import XPASS, Case, ResultsError, Session, Value, base_first, worst
 
 
 def side_by_side(sessions: list[Session]) -> Session:
@@ -69,12 +69,14 @@ def table(session: Session, columns: list[str]) -> tuple[list[list], list[str]]:
     values_of = _with_speedups(session)
     cells = {(v.check, v.environ, v.variable, v.unit, v.place): v.value for v in values_of}
     directions = {(v.check, v.environ, v.variable, v.unit): v.lower_is_better for v in values_of}
+    failed_as_expected = {(one.check, one.environ, one.place) for one in session.cases if one.xfail}
     rows, missing = [], []
     for key in dict.fromkeys(key[:4] for key in cells):
         check, environ, variable, unit = key
         values = [cells.get((*key, column)) for column in columns]
         for column, value in zip(columns, values):
-            if value is None and unit != speedup.UNIT:
+            expected = (check, environ, column) in failed_as_expected
+            if value is None and unit != speedup.UNIT and not expected:
                 missing.append(f"{check} {environ} {variable} on {column}")
         rows.append([*key, *values, *_overheads(values, directions[key])])
         if variable.startswith("efficiency_") and values[0] is not None and len(columns) > 1:
@@ -159,7 +161,7 @@ def number(value: float | None) -> str:
 
 def plain(check: str) -> str:
     """A check's name without the percent signs that ReFrame sets before parameters."""
-    return check.replace(" %", " ")
+    return naming.PARAMETER.sub(r" \1=\2", check)
 
 
 def percent(fraction: float | None) -> str:
@@ -186,7 +188,12 @@ def failed(session: Session) -> list[str]:
 
 def beyond(session: Session) -> list[str]:
     """A line for each measured case that failed by its reference."""
-    return [_failure(case) for case in session.failures if case.measured]
+    lines = []
+    for case in session.failures:
+        if case.measured:
+            is_beyond = all(value.expected != XPASS for value in case.values)
+            lines.append(f"{'beyond its reference: ' * is_beyond}{_failure(case)}")
+    return lines
 
 
 def _failure(case: Case) -> str:
@@ -348,7 +355,8 @@ def render(
     )
     text = "\n\n".join(filter(None, [text, _bindings(session), factors(session, columns)]))
     title = f"session {session.uuid} on {session.system}, {session.started}"
-    cautions = "\n".join([*session.told_of_processors, *disturbed(session)])
+    told = [*session.told_of_processors, *session.told_of_expected_failures]
+    cautions = "\n".join([*told, *disturbed(session)])
     legend = ["=: the repeats of both overlap."] if " =" in text else []
     if failing:
         legend.append("!: a value of a case that failed by its reference.")

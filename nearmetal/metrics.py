@@ -1,15 +1,25 @@
 """Units of performance variables: better direction, conversion, and printed name.
 
-This table is the only place that knows units. A unit that it lacks has no direction, so that
-nothing is judged by it. `tests/test_metrics.py` fails for a check whose unit is not here.
+A unit is read by its parts, which units.yaml lists: `MBytes/sec` is an amount over a time. A unit
+with an unknown part has no direction, so that nothing is judged by it. tests/unit/test_metrics.py
+fails for a check with such a unit.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import functools
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
 
+FILE = Path(__file__).with_name("units.yaml")
 #: Which values of a unit are better; "" where the unit alone does not say.
 LESS, MORE, UNKNOWN = "less", "more", ""
+#: What separates the parts of a unit.
+SEPARATOR = re.compile(r"\s*/\s*|\s+per\s+")
+#: Letters from which a spelling counts in any case. Shorter ones differ by it: `B` and `b`.
+ANY_CASE = 4
 
 
 def of_bounds(lower: float | None, upper: float | None) -> str:
@@ -21,11 +31,10 @@ def of_bounds(lower: float | None, upper: float | None) -> str:
 
 @dataclass(frozen=True)
 class Unit:
-    name: str  #: as a check's performance function gives it
+    name: str = field(compare=False)  #: as a check's performance function gives it
     better: str  #: LESS, MORE or UNKNOWN
     quantity: str  #: units of one quantity convert into each other
     scale: float = 1.0  #: in the quantity's base unit, such as 1e-6 for us in seconds
-    symbol: str | None = None  #: as reports print it; None: its name
 
     @property
     def lower_is_better(self) -> bool | None:
@@ -36,96 +45,100 @@ class Unit:
         """The same, with LESS or MORE where the unit does not say."""
         return {LESS: True, MORE: False}.get(self.better or better)
 
-    @property
-    def printed(self) -> str:
-        return self.name if self.symbol is None else self.symbol
+
+@dataclass(frozen=True)
+class _Part:
+    """What a part of a unit is: `MB` and `s` in MB/s."""
+
+    kind: str  #: time, amount, rate, place, energy or power
+    quantity: str
+    scale: float
 
 
-#: Decimal prefixes of rates, and the binary ones of bytes.
-PREFIXES = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
-BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}
-
-
-def _rates(quantity: str, stem: str, scale: float = 1.0) -> list[Unit]:
-    """A rate with each decimal prefix, such as B/s, kB/s, MB/s."""
-    return [
-        Unit(prefix + stem, MORE, quantity, scale * factor) for prefix, factor in PREFIXES.items()
-    ]
-
-
-TABLE = [
-    # Times
-    Unit("ns", LESS, "time", 1e-9),
-    Unit("us", LESS, "time", 1e-6, "µs"),
-    Unit("ms", LESS, "time", 1e-3),
-    Unit("s", LESS, "time"),
-    Unit("min", LESS, "time", 60.0),
-    Unit("h", LESS, "time", 3600.0),
-    Unit("s/step", LESS, "time of a step"),
-    # Losses
-    Unit("% lost", LESS, "lost share"),
-    Unit("% spread", LESS, "spread"),
-    Unit("points", LESS, "lost efficiency"),
-    Unit("detours/s", LESS, "disturbance"),
-    Unit("x sockets", LESS, "cost over plain sockets"),
-    Unit("x time alone", LESS, "time beside traffic"),
-    # Ratios to the native partition (nearmetal/gate/relative.py)
-    Unit("x native time", LESS, "time over native"),
-    Unit("x native rate", MORE, "rate over native"),
-    # Shares of what is possible
-    Unit("% of ideal", MORE, "efficiency"),
-    Unit("% of peak", MORE, "share of peak"),
-    Unit("% of DGEMM", MORE, "share of DGEMM"),
-    # Gains of more processes (nearmetal/speedup.py)
-    Unit("x fewest processes", MORE, "speed-up"),
-    # Rates
-    Unit("IO/s", MORE, "requests"),
-    *_rates("bandwidth", "B/s", 8.0),
-    *[Unit(f"{p}B/s", MORE, "bandwidth", 8 * factor) for p, factor in BINARY.items()],
-    *_rates("bandwidth", "b/s"),
-    *_rates("bandwidth", "bit/s"),
-    *_rates("bandwidth", "bps"),
-    *_rates("floating-point rate", "flop/s"),
-    *_rates("floating-point rate", "flops"),
-    *_rates("floating-point rate", "Flop/s"),
-    *_rates("floating-point rate", "Flops"),
-    *_rates("floating-point rate", "FLOPS"),
-    *_rates("floating-point rate", "FLOP/s"),
-    *_rates("operations", "op/s"),
-    *_rates("operations", "ops/s"),
-    *_rates("operations", "OPS"),
-    *_rates("updates", "UP/s"),
-    *[
-        Unit(f"{name}/s", MORE, name)
-        for name in (
-            "timesteps",
-            "steps",
-            "iterations",
-            "updates",
-            "cells",
-            "messages",
-            "packets",
-            "requests",
-            "transactions",
-            "samples",
-            "images",
-            "tokens",
-        )
-    ],
-    Unit("ns/day", MORE, "simulated time"),
-    # Numbers whose variable, and not whose unit, says what is better
-    Unit("B", UNKNOWN, "message size"),
-    Unit("1", UNKNOWN, "ratio", symbol=""),
-    Unit("%", UNKNOWN, "ratio", 0.01),
-]
-UNITS = {unit.name: unit for unit in TABLE}
-
-
+@functools.lru_cache(maxsize=4096)
 def unit(name) -> Unit:
-    """The unit of that name; one without direction where the table lacks it."""
-    return UNITS.get(str(name)) or Unit(str(name), UNKNOWN, str(name))
+    """The unit of that name, read by its parts; one without direction where a part is unknown."""
+    text = str(name)
+    return _whole(text) or _by_parts(text) or Unit(text, UNKNOWN, text)
+
+
+def is_known(name) -> bool:
+    """Whether the unit can be read, with or without a direction."""
+    text = str(name)
+    return bool(_whole(text) or _by_parts(text))
 
 
 def printed(name) -> str:
     """A unit's name as reports print it: `µs` for us, nothing for 1."""
-    return unit(name).printed
+    return _data()["printed"].get(str(name), str(name))
+
+
+@functools.cache
+def _data() -> dict:
+    from nearmetal import strict_yaml  # not at the top: PyYAML, which few commands use
+
+    return strict_yaml.load(FILE.read_bytes())
+
+
+def _whole(text: str) -> Unit | None:
+    found = _data()["whole"].get(text)
+    return Unit(text, *found) if found else None
+
+
+def _by_parts(text: str) -> Unit | None:
+    """The unit; None if one of its parts is unknown."""
+    parts = []
+    for word in SEPARATOR.split(text.strip()):
+        part = _part(word)
+        if part is None:
+            return None
+        parts.append(part)
+    kinds = [part.kind for part in parts]
+    if kinds[:2] == ["rate", "time"]:
+        del parts[1]  # `Gflops/s`: the plural of an amount is spelled as a rate
+    scale = parts[0].scale
+    for part in parts[1:]:
+        scale /= part.scale
+    better = _data()["better"].get("/".join(kinds), UNKNOWN)
+    return Unit(text, better, "/".join(part.quantity for part in parts), scale)
+
+
+def _part(text: str) -> _Part | None:
+    """A part of a unit, with its prefix; None if it is unknown."""
+    for prefix, factor, stem in _split(text):
+        key = stem.lower() if len(stem) >= ANY_CASE else stem
+        entry = _spellings().get(key)
+        if entry is not None and prefix in _prefixes(entry):
+            return _Part(entry["kind"], entry["quantity"], factor * entry.get("scale", 1.0))
+    return None
+
+
+def _split(text: str) -> Iterator[tuple[str, float, str]]:
+    """Each prefix that the text may begin with, its factor and the rest; first without prefix."""
+    yield "", 1.0, text
+    for prefixes in _data()["prefixes"].values():
+        for prefix, factor in prefixes.items():
+            head, rest = text[: len(prefix)], text[len(prefix) :]
+            if len(prefix) >= ANY_CASE:
+                head = head.lower()
+            if head == prefix:
+                yield prefix, factor, rest
+
+
+def _prefixes(entry: dict) -> set[str]:
+    """The prefixes that a part takes; "" is none."""
+    found = {""}
+    for name in entry.get("prefixes", ()):
+        found.update(_data()["prefixes"][name])
+    return found
+
+
+@functools.cache
+def _spellings() -> dict[str, dict]:
+    """Spelling of a part -> its entry."""
+    found = {}
+    for entry in _data()["parts"]:
+        for spelling in entry["spellings"]:
+            key = spelling.lower() if len(spelling) >= ANY_CASE else spelling
+            found[key] = entry
+    return found

@@ -1,6 +1,6 @@
 """Published figures: context beside measured values. No verdict depends on them.
 
-Data in reframe_checks/references/published/, one file a document, by references/schema.yaml.
+Data in reframe_checks/references/published/, one file a document, by published-schema.yaml.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import reprlib
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,10 +24,38 @@ class ShapeError(ValueError):
     """A value has another type than the format declares; the message names its place."""
 
 
+class OddValueError(ShapeError):
+    """A single value is no finite number, in a list or object of the right type."""
+
+
 def wrong(place: str, wanted: str, found) -> ShapeError:
     """The error for a place that holds something else than wanted."""
+    return ShapeError(_said(place, wanted, found))
+
+
+def _said(place: str, wanted: str, found) -> str:
     text = BRIEF.repr(found)
-    return ShapeError(f"{place} is {text if len(text) <= 60 else text[:57] + '...'}, not {wanted}")
+    return f"{place} is {text if len(text) <= 60 else text[:57] + '...'}, not {wanted}"
+
+
+def is_odd(value) -> bool:
+    """Whether a value is what a check may give by mistake: a text, a truth value, null, or what is
+    not finite."""
+    if type(value) in NUMBERS:
+        return not math.isfinite(value)
+    return value is None or type(value) in (str, bool)
+
+
+def odd(place: str, value) -> OddValueError:
+    """The error for a value that is no finite number."""
+    return OddValueError(_said(place, "a finite number", value))
+
+
+def refuse_odd(values: Iterable, place: str) -> None:
+    """Raise OddValueError for the first odd value of a list."""
+    for number, value in enumerate(values):
+        if is_odd(value):
+            raise odd(f"{place}.{number}", value)
 
 
 def mapping(data, place: str) -> Mapping:
@@ -91,16 +120,22 @@ def count(data: Mapping, key: str, place: str, most: int) -> int:
 
 def numbers(data, place: str) -> tuple[float, ...]:
     """A list of numbers as a tuple. Databases hold millions, so no loop in Python."""
-    if type(data) is not list or not set(map(type, data)) <= NUMBERS:
+    if type(data) is not list:
+        raise wrong(place, "a list of numbers", data)
+    if not set(map(type, data)) <= NUMBERS:
+        refuse_odd(data, place)
         raise wrong(place, "a list of numbers", data)
     return tuple(data)
 
 
 def rows(data, place: str) -> tuple[tuple[float, ...], ...]:
     """A list of lists of numbers as tuples."""
-    lists = type(data) is list and set(map(type, data)) <= {list}
-    if lists and set(map(type, chain.from_iterable(data))) <= NUMBERS:
+    if type(data) is not list or not set(map(type, data)) <= {list}:
+        raise wrong(place, "a list of lists of numbers", data)
+    if set(map(type, chain.from_iterable(data))) <= NUMBERS:
         return tuple(map(tuple, data))
+    for number, row in enumerate(data):
+        refuse_odd(row, f"{place}.{number}")
     raise wrong(place, "a list of lists of numbers", data)
 
 

@@ -224,7 +224,7 @@ def _said(rule: Rule, value: float, detail: str) -> str:
 
 
 def _process(text: str) -> str:
-    """`64770.nearmetal` as `reframe (user alice)`."""
+    """`1000.reframe` as `reframe (alice)`."""
     uid, dot, command = text.partition(".")
     if not dot or not uid.isdecimal():
         return text

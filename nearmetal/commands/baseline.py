@@ -30,7 +30,7 @@ HEADERS = (
 )
 
 #: Verdicts of a session that `--add` takes.
-ADDED = {"ok", "watched", "not judged", "inconclusive"}
+ADDED = {"ok", "watched", "xfail", "not judged", "inconclusive"}
 
 
 def record(arguments) -> int:
@@ -117,6 +117,7 @@ def _to_add(arguments, before: baseline.Baseline) -> tuple[list[Session], list[s
             report = judging.judged(session, before, arguments.database)
             counts = {one.name for one in report.verdicts} - ADDED
             why = f"is not ok: {', '.join(sorted(counts))}" if counts else ""
+            why = why or recording.failed(session)
         if why:
             notes.append(f"session {session.uuid} is left out: it {why}")
         else:

@@ -27,7 +27,7 @@ def run(arguments) -> int:
     print_missing(missing)
     beyond = compare.beyond(session)
     for line in beyond:
-        print(f"beyond its reference: {line}", file=sys.stderr)
+        print(line, file=sys.stderr)
     if missing:
         return 2
     return 1 if beyond else 0

@@ -22,7 +22,8 @@ Sweeps = dict[Where, tuple[Case, AnySweep]]
 
 def run(arguments) -> int:
     """1 if a node, switch or link is slower than the others or failed, or if slots beside traffic
-    were not done; else 2 if a second sweep cannot judge what the first one shows; 0 otherwise."""
+    were not done; else 2 if a second sweep cannot judge what the first one shows, or if the nodes
+    are too few to name one; 0 otherwise."""
     refuse_same((arguments.json, arguments.openmetrics, arguments.nhc))
     if arguments.confirm:
         _write_unknown(arguments, "`nearmetal fleet --confirm` has not ended")
@@ -42,7 +43,7 @@ def run(arguments) -> int:
         write(arguments.nhc, lambda: render.nhc(found))
     if any(one.found or one.undone for one in found):
         return 1
-    return 2 if any(one.unknown for one in found) else 0
+    return 2 if any(one.unknown or one.too_few for one in found) else 0
 
 
 def _write_unknown(arguments, why: str) -> None:

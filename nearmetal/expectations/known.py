@@ -135,8 +135,8 @@ def _of_parameters(key: str, names: Iterable[str], wanted: Mapping) -> Iterator[
 
 def _of_variables(entry: Mapping) -> Iterator[tuple[str, str]]:
     unit = entry.get("unit")
-    if unit is not None and unit not in metrics.UNITS:
-        yield "unit", choices.unknown_value("the unit", unit, metrics.UNITS)
+    if unit is not None and not metrics.is_known(unit):
+        yield "unit", choices.unknown_value("the unit", unit, _units())
         return
     known = variables(entry["checks"])
     pattern = entry.get("variables")
@@ -148,6 +148,12 @@ def _of_variables(entry: Mapping) -> Iterator[tuple[str, str]]:
     units = {known[name] for name in _matching(pattern, known)}
     if unit is not None and unit not in units:
         yield "unit", f"the variables {pattern!r} have the unit {' or '.join(sorted(units))}"
+
+
+def _units() -> list[str]:
+    """The units of the shipped checks' variables."""
+    found = {unit for check in checks().values() for unit in (check.variables or {}).values()}
+    return sorted(found)
 
 
 def _matching(pattern: str, known: Iterable[str]) -> list[str]:

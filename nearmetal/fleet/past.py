@@ -81,6 +81,22 @@ def slowest(found: Sequence[Way], count: int) -> list[int]:
     return list(map(int, np.argsort(-worst, kind="stable")[:count]))
 
 
+def least_measured(one: AnySweep) -> int:
+    """The number of nodes with a value, in the way that fewest nodes have one."""
+    return min((int(np.isfinite(way.effects).sum()) for way in ways(one)), default=0)
+
+
+def outlier(one: AnySweep) -> str:
+    """The node that is farthest behind the median, in which way and by how much, in words."""
+    found = [
+        (part.value, f"{one.nodes[node]} {part.value:+.0f} % ({way.words})")
+        for way in ways(one)
+        for node in range(len(one.nodes))
+        if (part := percent(way, node))
+    ]
+    return max(found, default=(0.0, "no node has a value"))[1]
+
+
 class Collector:
     """Collects what some nodes added in sweeps, without keeping the sweeps."""
 

@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry, Gauge
 from prometheus_client.openmetrics.exposition import generate_latest
 from tabulate import tabulate
 
+from nearmetal.fleet import again, past
 from nearmetal.fleet.congestion import Congestion
 from nearmetal.fleet.fabric import Fabric
 from nearmetal.fleet.findings import AnySweep, Finding, by_node
@@ -22,6 +23,8 @@ from nearmetal.results import Case, Session, date
 
 #: Version of the JSON document.
 SCHEMA = 1
+#: Fewest nodes of which one can be named: three healthy ones show that it is slow again.
+LEAST_NODES = again.LEAST_HEALTHY + 1
 #: What a reason may hold: Slurm and NHC pass it on to shells.
 UNSAFE = re.compile(r"[^A-Za-z0-9 .,:%()-]")
 
@@ -52,10 +55,23 @@ class Swept:
         return isinstance(self.sweep, Congestion) and bool(self.sweep.undone)
 
     @property
+    def too_few(self) -> bool:
+        """Whether nothing is found, and the nodes are too few to name one of them."""
+        if self.found or isinstance(self.sweep, Congestion):
+            return False
+        return past.least_measured(self.sweep) < LEAST_NODES
+
+    @property
     def nobody(self) -> str:
-        """That nobody is slow, in words."""
+        """That nobody is slow, or that nobody knows, in words."""
         if isinstance(self.sweep, Congestion):
             return "no node is known to have failed" if self.undone else "no node failed"
+        if self.too_few:
+            return (
+                f"too few nodes to name one: {past.least_measured(self.sweep)} were measured, and "
+                f"{LEAST_NODES} are needed. Farthest behind: {past.outlier(self.sweep)}. Fix: "
+                "sweep more nodes, or look at that node"
+            )
         who = "node" if isinstance(self.sweep, NodeSweep) else "node or link"
         return f"no {who} is slower"
 
@@ -160,6 +176,7 @@ def document(session: Session, swept: Sequence[Swept], error: str = "") -> str:
             "repeats": one.sweep.repeats,
             "left_out": one.case.facts.get("left_out", "none"),
             "confirmed": one.confirmed,
+            "too_few_nodes": one.too_few,
             "switches": dict(zip(one.sweep.nodes, one.sweep.switches)),
             "kept_of_alone": one.fabric.kept if one.fabric else None,
             "beside_traffic": (

@@ -17,12 +17,25 @@ from dataclasses import replace
 
 from nearmetal import naming
 from nearmetal.choices import some
-from nearmetal.compare import gist
 from nearmetal.expectations.judge import Deviation
 from nearmetal.gate import foreign
-from nearmetal.gate.session import undisturbed
-from nearmetal.gate.verdict import VERDICT_NAMES, GateReport, Verdict, Where, lacking
-from nearmetal.results import Case, Session, Value
+from nearmetal.gate.session import (
+    changed_without_direction,
+    line_of_direction,
+    undisturbed,
+    without_direction,
+)
+from nearmetal.gate.verdict import (
+    CHANGED,
+    EXPECTED,
+    VERDICT_NAMES,
+    GateReport,
+    Verdict,
+    Where,
+    lacking,
+    unexpected_pass,
+)
+from nearmetal.results import XFAIL, Case, Session, Value
 from nearmetal.stats import plan, two_sessions
 from nearmetal.stats.judge import Decision, JudgeError
 
@@ -42,18 +55,29 @@ def judge_without_baseline(
     :arg bounded: variables that an expectation bounds; those beyond it are added by `held_against`.
     """
     earlier = {(case.where): case for case in before.cases} if before else {}
+    cases = {case.where: case for case in session.cases}
     verdicts = []
     for case in sorted(session.cases, key=lambda case: case.where):
         if case.measured:
             verdicts += _of_expectations(case, bounded.get(case.where, frozenset()))
         else:
-            reason = f"failed: {gist(case.failure or '')}"
-            verdicts.append(Verdict.incomplete(reason, case.key, node=case.node, rung=""))
+            verdicts.append(Verdict.unmeasured(case, node=case.node, rung=""))
     verdicts = _with_the_session_before(verdicts, session, earlier)
+    verdicts = [_with_expected(one, cases.get(one.where)) for one in verdicts]
     verdicts += lacking(session, rung="")
     finds = [one.finds for one in verdicts if one.rung == SESSION_BEFORE and one.finds]
     least = max(finds, default=two_sessions.LEAST)
     return GateReport(session, _sorted(verdicts), tuple(_notes(session, before, least)))
+
+
+def _with_expected(one: Verdict, case: Case | None) -> Verdict:
+    """The verdict; XFAIL, or incomplete for XPASS, as ReFrame marked the variable."""
+    value = _value(case, one.variable) if case else None
+    if value is None or case is None:
+        return one
+    if value.expected == XFAIL:
+        return _verdict(case, value, XFAIL, "", reason=case.xfail or EXPECTED)
+    return unexpected_pass(one, value)
 
 
 def _notes(session: Session, before: Session | None, least: float) -> Iterable[str]:
@@ -108,7 +132,7 @@ def _of_expectations(case: Case, bounded: frozenset[str]) -> list[Verdict]:
     ]
 
 
-def _verdict(case: Case, value: Value, name: str, rung: str) -> Verdict:
+def _verdict(case: Case, value: Value, name: str, rung: str, reason: str = "") -> Verdict:
     return Verdict.on(
         value,
         name,
@@ -116,6 +140,7 @@ def _verdict(case: Case, value: Value, name: str, rung: str) -> Verdict:
         repeats=len(value.samples),
         node=case.node,
         rung=rung,
+        reason=reason,
     )
 
 
@@ -129,7 +154,7 @@ def _with_the_session_before(
         case = earlier.get(one.where)
         now = _value(cases[one.where], one.variable) if one.where in cases else None
         then = _value(case, one.variable) if case and case.counts else None
-        if not now or not then or now.unit != then.unit or now.lower_is_better is None:
+        if not now or not then or now.unit != then.unit:
             continue
         pairs.append((now, then))
         places.append(place)
@@ -140,9 +165,11 @@ def _with_the_session_before(
         ]
     )
     found = list(verdicts)
-    for place, (_, then), decision in zip(places, pairs, decisions):
+    for place, (now, then), decision in zip(places, pairs, decisions):
         if isinstance(decision, Decision):
             one = _compared(verdicts[place], then, decision)
+            if now.lower_is_better is None:
+                one = _without_direction(verdicts[place], then, decision)
             found[place] = undisturbed(one, cases[one.where])
         elif isinstance(decision, JudgeError) and verdicts[place].name == "not judged":
             found[place] = replace(verdicts[place], reason=str(decision))
@@ -165,6 +192,15 @@ def _compared(one: Verdict, then: Value, decision: Decision) -> Verdict:
         reason="",
         rung=SESSION_BEFORE,
     )
+
+
+def _without_direction(one: Verdict, then: Value, decision: Decision) -> Verdict:
+    """The verdict on a variable without direction: incomplete if it changed either way."""
+    if decision.name not in CHANGED:
+        return one
+    unjudged = replace(one, reason=without_direction(one.unit), rung=SESSION_BEFORE)
+    fix = f". Fix: {line_of_direction(one.unit)}"
+    return changed_without_direction(unjudged, decision, then.value, fix)
 
 
 def held_against(

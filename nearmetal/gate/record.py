@@ -11,10 +11,11 @@ from pathlib import Path
 import numpy as np
 
 from nearmetal import metrics, results, settings
+from nearmetal.compare import gist
 from nearmetal.facts import changed_facts, nodes_in
 from nearmetal.gate import foreign, relative
 from nearmetal.gate.baseline import MAY_DIFFER, Baseline, BaselineError, Entry, Key, Noise
-from nearmetal.gate.session import drifts, few_days
+from nearmetal.gate.session import drifts, few_days, line_of_direction, without_direction
 from nearmetal.results import FACTS, Case, Database, Session, Value
 from nearmetal.stats import judge, plan, ranks
 
@@ -101,11 +102,18 @@ def record(
         _refuse_unsuitable(session, set(found), before.system)
     entries, notes = {}, []
     for key in sorted(found):
-        measured, left_out = _undisturbed(key, found[key])
+        passed, failing, said = _expected_failures(key, found[key])
+        notes += said
+        if not passed:
+            continue
+        measured, left_out = _undisturbed(key, passed)
         notes += left_out
-        kept, cases = [session for session, _ in measured], [case for _, case in measured]
+        kept = [session for session, _ in measured]
+        cases = [_without(case, failing) for _, case in measured]
         notes += _refuse_changed_facts(key, cases, kept)
         earlier = before.entries.get(key) if add else None
+        if earlier:
+            earlier = _entry_without(earlier, failing)
         if earlier:
             notes += _refuse_other_facts(key, earlier, cases)
         entries[key] = _entry(key, cases, kept, earlier)
@@ -172,13 +180,8 @@ def _refuse_unsuitable(session: Session, keys: set[Key], system: str) -> None:
     reason = unfit(session)
     if reason:
         raise BaselineError(f"{name} {reason}. Fix: name other sessions with --session")
-    failures = [case for case in session.failures if not _recordable(case)]
-    if failures:
-        case = failures[0]
-        raise BaselineError(
-            f"{name} failed: {case.check} on {case.partition} with {case.environ}: "
-            f"{(case.failure or '').splitlines()[0]}. Fix: name other sessions with --session"
-        )
+    if reason := failed(session):
+        raise BaselineError(f"{name} {reason}. Fix: name other sessions with --session")
     missing = keys - {case.key for case in session.cases}
     if missing:
         raise BaselineError(
@@ -186,6 +189,15 @@ def _refuse_unsuitable(session: Session, keys: set[Key], system: str) -> None:
             f"such as {' | '.join(min(missing))}. Fix: name sessions of one selection "
             "with --session"
         )
+
+
+def failed(session: Session) -> str:
+    """Which case of a session failed, and why; '' if none did."""
+    for case in session.failures:
+        if not _recordable(case):
+            where = f"{case.check} on {case.partition} with {case.environ}"
+            return f"failed: {where}: {gist(case.failure or '').rstrip('.')}"
+    return ""
 
 
 def _recordable(case: Case) -> bool:
@@ -199,6 +211,37 @@ def _recordable(case: Case) -> bool:
 def _first_cases(session: Session) -> dict[Key, Case]:
     """The session's cases by key; of several, the first."""
     return {case.key: case for case in reversed(session.cases)}
+
+
+def _expected_failures(
+    key: Key, measured: list[tuple[Session, Case]]
+) -> tuple[list[tuple[Session, Case]], set[str], list[str]]:
+    """The sessions with values of a case beside its expected failures; these failures as variables,
+    and as notes.
+
+    :arg measured: the case in each session.
+    """
+    cases = [case for _, case in measured]
+    failing = {one.variable for case in cases for one in case.values if one.expected}
+    passed = [
+        (session, case)
+        for session, case in measured
+        if not case.xfail or _without(case, failing).values
+    ]
+    reasons = dict.fromkeys(case.xfail for case in cases if case.xfail)
+    what = f"{', '.join(sorted(failing))} of {' | '.join(key)}" if failing else " | ".join(key)
+    return passed, failing, [f"xfail: {what} is left out: {reason}" for reason in reasons]
+
+
+def _without(case: Case, variables: set[str]) -> Case:
+    """The case without some variables."""
+    return replace(case, values=tuple(one for one in case.values if one.variable not in variables))
+
+
+def _entry_without(entry: Entry, variables: set[str]) -> Entry:
+    """The entry without the samples of some variables."""
+    samples = {name: of for name, of in entry.samples.items() if name not in variables}
+    return replace(entry, samples=samples)
 
 
 def _undisturbed(
@@ -390,9 +433,9 @@ def _with_detectable_changes(baseline: Baseline, leave_out: bool, notes: list[st
             detectable = None
             if entry.lower_is_better(name) is None:
                 notes.append(
-                    f"{name} of {' | '.join(key)} stays unjudged: nothing says whether more or "
-                    f"less {entry.units[name]!r} is better. A line `{entry.units[name]}: more` in "
-                    f"{baseline.path.with_name(results.FILE_OF_DIRECTIONS)} says it"
+                    f"{name} of {' | '.join(key)} stays unjudged: "
+                    f"{without_direction(entry.units[name])}. "
+                    f"Fix: {line_of_direction(entry.units[name])}, and record anew"
                 )
             elif not entry.is_positive(name):
                 notes.append(

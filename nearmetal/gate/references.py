@@ -62,7 +62,9 @@ def entries(sessions: Iterable[Session]) -> tuple[dict[Key, Entry], list[str]]:
             variables = found.setdefault(case.key, {})
             for value in case.values:
                 one = variables.setdefault(value.variable, _Found(value.unit, value.better))
-                if value.unit == one.unit and value.samples:  # the newest session's unit
+                if (
+                    value.unit == one.unit and value.samples and not value.expected
+                ):  # the newest session's unit
                     one.samples.append(list(value.samples))
     kept, few = {}, []
     for key, variables in sorted(found.items()):

@@ -18,6 +18,7 @@ from tabulate import tabulate
 from nearmetal import clean, compare, limits, nearness
 from nearmetal.choices import some
 from nearmetal.compare import number, percent, plain
+from nearmetal.gate.baseline import MAY_DIFFER
 from nearmetal.gate.verdict import (
     MEASURED_AGAIN,
     RUNGS,
@@ -35,7 +36,7 @@ KEYS = {"environ": "environment", "name": "word", "repeats": "launches"}
 #: Verdicts whose variables the table leaves out.
 QUIET = UNCHANGED
 #: Attributes of a verdict that the document leaves out: they steer `--confirm`.
-INTERNAL = ("fresh", "better", "later", "set_aside", "of_repeats")
+INTERNAL = ("fresh", "better", "later", "set_aside", "of_repeats", "pooled")
 #: Most likely causes in the outputs for people.
 LIKELY = 6
 HEADERS = (
@@ -104,7 +105,7 @@ def when(report: GateReport) -> str:
 
 
 def row(one: Verdict) -> list[str]:
-    wanted = f" of {one.wanted} wanted" if one.wanted else ""
+    repeats = f"{one.repeats} of {one.wanted} wanted" if one.wanted else f"{_repeats(one) or ''}"
     interval = f"{percent(one.interval[0])} to {percent(one.interval[1])}" if one.interval else ""
     return [
         one.name,
@@ -119,8 +120,13 @@ def row(one: Verdict) -> list[str]:
         percent(one.change) if one.change is not None else "",
         interval,
         f"{100 * one.finds:.0f} %" if one.finds else "",
-        f"{one.repeats}{wanted}" if one.repeats else "",
+        repeats,
     ]
+
+
+def _repeats(one: Verdict) -> int:
+    """Number of repeats whose median is the row's value."""
+    return one.pooled or one.repeats
 
 
 def likely(report: GateReport) -> list[str]:
@@ -144,21 +150,27 @@ def reasons(report: GateReport) -> list[str]:
             variable = " ".join(filter(None, [*one.where, one.variable]))
             grouped.setdefault(f"{one.name}: {one.reason}", []).append(variable)
     lines = [f"{reason} ({some(variables)})" for reason, variables in grouped.items()]
-    changed: dict[tuple, list[str]] = {}
-    for one in report.verdicts:
-        if one.name in (*MEASURED_AGAIN["suspicious"], "deviates"):
-            for name, (then, now) in (one.facts or {}).items():
-                changed.setdefault((name, then, now), []).append(one.place)
-    lines += [
-        f"changed since the baseline: {name}: {then} -> {now} ({', '.join(dict.fromkeys(where))})"
-        for (name, then, now), where in changed.items()
-    ]
+    lines += _changed_facts(report)
     names = {one.name for one in report.verdicts}
     if report.confirmed or not any(
         one.name == "inconclusive" and one.rung in RUNGS[-2:] for one in report.verdicts
     ):
         names -= {"inconclusive"}  # that step is done, or needs a baseline
     return [*lines, *(text for name, text in ADVICE.items() if name in names), *report.notes]
+
+
+def _changed_facts(report: GateReport) -> list[str]:
+    """A line for each fact that changed. Facts that may differ stand beside a change alone."""
+    changed: dict[tuple, list[str]] = {}
+    for one in report.verdicts:
+        suspicious = one.name in (*MEASURED_AGAIN["suspicious"], "deviates")
+        for name, (then, now) in (one.facts or {}).items():
+            if suspicious or name not in MAY_DIFFER:
+                changed.setdefault((name, then, now), []).append(one.place)
+    return [
+        f"changed since the baseline: {name}: {then} -> {now} ({', '.join(dict.fromkeys(where))})"
+        for (name, then, now), where in changed.items()
+    ]
 
 
 def table(report: GateReport, every: bool = False) -> str:
@@ -255,11 +267,12 @@ def _entry(one: Verdict) -> dict:
         if isinstance(value, float) and not math.isfinite(value):
             value = None
         entry[KEYS.get(name, name)] = value
+    entry[KEYS["repeats"]] = _repeats(one)
     return entry
 
 
 def junit(reports: Sequence[GateReport]) -> str:
-    """JUnit XML: regressed is a failure, incomplete an error, not judged skipped."""
+    """JUnit XML: regressed is a failure, incomplete an error, not judged and xfail skipped."""
     suites = list(map(_suite, reports))
     root = suites[0]
     if len(suites) > 1:
@@ -277,6 +290,7 @@ def _suite(report: GateReport) -> ElementTree.Element:
         "incomplete": "error",
         "disturbed": "error",
         "inconclusive": "error",
+        "xfail": "skipped",
         "not judged": "skipped",
     }
     outcomes = [kinds.get(one.name) for one in report.verdicts]
@@ -330,7 +344,7 @@ def _markdown(report: GateReport, disturbances: Sequence[str]) -> str:
     def block(ones):
         return [cells(HEADERS), cells(["---"] * len(HEADERS)), *(cells(row(one)) for one in ones)]
 
-    quiet = (*QUIET, "not judged")
+    quiet = (*QUIET, "not judged", "xfail")
     loud = [one for one in report.verdicts if one.name not in quiet]
     rest = [one for one in report.verdicts if one.name in quiet]
     lines = [

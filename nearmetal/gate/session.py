@@ -9,14 +9,22 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from nearmetal.compare import gist
 from nearmetal.facts import changed_facts
 from nearmetal.gate import foreign, relative
-from nearmetal.gate.baseline import Baseline, Entry, Key
+from nearmetal.gate.baseline import Baseline, Entry, Key, directory
 from nearmetal.gate.selection import promised
-from nearmetal.gate.verdict import CHANGED, RUNGS, VERDICT_NAMES, GateReport, Verdict, lacking
+from nearmetal.gate.verdict import (
+    CHANGED,
+    EXPECTED,
+    RUNGS,
+    VERDICT_NAMES,
+    GateReport,
+    Verdict,
+    lacking,
+    unexpected_pass,
+)
 from nearmetal.naming import parse
-from nearmetal.results import Case, Session, Value
+from nearmetal.results import FILE_OF_DIRECTIONS, XFAIL, Case, Session, Value
 from nearmetal.stats import drift, judge, plan, ranks
 
 #: Fresh samples of a session's confirmations, by check, place, environment and variable.
@@ -59,6 +67,20 @@ class _Campaign:
     def variables(self, check: str, variable: str) -> float:
         """Number of variables with which this one shares the campaign's error, by its weight."""
         return max(1.0, self.weight / self.known.weigh(check, variable))
+
+    def also_unjudged(self, check: str, variable: str) -> float:
+        """The same, where the variables that the baseline does not judge count too."""
+        entries = self.known.entries.values()
+        unjudged = sum(len(entry.noise) - entry.judged for entry in entries)
+        return self.variables(check, variable) + unjudged
+
+    def drift(self, value: Value) -> float:
+        """Drift of the value's variable between days."""
+        return self.drifts[(value.check, value.partition, value.environ), value.variable]
+
+    def fresh_of(self, value: Value) -> list[float]:
+        """The variable's fresh samples."""
+        return self.fresh.get((value.check, value.place, value.environ, value.variable), [])
 
 
 def judge_session(
@@ -209,7 +231,7 @@ def _shifts(session: Session, baseline: Baseline) -> dict[bool, list[tuple]]:
 def _shift(value: Value, entry: Entry) -> tuple[float, float] | None:
     """None for a variable that is not judged."""
     noise = entry.noise.get(value.variable)
-    if noise is None or noise.finds is None or value.lower_is_better is None:
+    if value.expected or noise is None or noise.finds is None or value.lower_is_better is None:
         return None
     recorded = [one for day in entry.by_day(value.variable) for one in day]
     if value.unit != entry.units[value.variable] or not all(one > 0 for one in value.samples):
@@ -236,24 +258,32 @@ def _missing(key: Key) -> Verdict:
 def _case(case: Case, entry: Entry | None, campaign: _Campaign) -> list[Verdict]:
     """The verdicts on a case's variables."""
     if not case.measured:
-        reason = f"failed: {gist(case.failure or '')}"
-        return [Verdict.incomplete(reason, case.key)]
+        return [Verdict.unmeasured(case)]
     if entry is None and case.varied:
         reason = "-P set variables of its check, and a baseline holds no such case"
         return [_unjudged(value, reason) for value in case.values]
     own = [value for value in case.values if not relative.is_ratio(value.variable)]
     if entry is None:
-        return [_unrecorded(value, case, "this case") for value in own]
+        return [
+            _unjudged(value, case.xfail or EXPECTED, XFAIL)
+            if value.expected == XFAIL
+            else unexpected_pass(_unrecorded(value, case, "this case"), value)
+            for value in own
+        ]
     facts = changed_facts(entry.facts, case.facts)
     verdicts = []
     # A baseline of an older version, or of one partition, has no ratios.
     ratios = [value for value in case.values if value.variable in entry.noise and value not in own]
     for value in [*own, *ratios]:
-        if value.variable in entry.noise:
-            verdicts.append(undisturbed(_value(value, entry, campaign, facts), case))
+        if value.expected == XFAIL:
+            verdicts.append(_unjudged(value, case.xfail or EXPECTED, XFAIL))
+        elif value.variable in entry.noise:
+            one = undisturbed(_value(value, entry, campaign), case)
+            verdicts.append(unexpected_pass(one, value))
         else:
             verdicts.append(_unrecorded(value, case, "this variable"))
-    return verdicts + _lost(case, entry)
+    # Also of a variable that is not judged: what changed on the nodes is no less true.
+    return [replace(one, facts=facts) for one in verdicts + _lost(case, entry)]
 
 
 def undisturbed(verdict: Verdict, case: Case) -> Verdict:
@@ -286,16 +316,16 @@ def _lost(case: Case, entry: Entry) -> list[Verdict]:
     ]
 
 
-def _value(value: Value, entry: Entry, campaign: _Campaign, facts: dict) -> Verdict:
+def _value(value: Value, entry: Entry, campaign: _Campaign) -> Verdict:
     variable, unit = value.variable, entry.units[value.variable]
     if value.lower_is_better is None:
-        reason = f"neither its unit {value.unit!r} nor a reference says whether less is better"
-        return _unjudged(value, reason)
+        unjudged = _unjudged(value, without_direction(value.unit))
+        return _unless_it_changed(unjudged, value, entry, campaign)
     if not entry.is_positive(variable):
         return _unjudged(value, "its baseline holds a value of 0 or less, which has no ratio")
-    if entry.lower_is_better(variable) is None:
+    if _had_no_direction(value, entry, campaign):
         reason = "its direction was not known when the baseline was recorded. Fix: record it anew"
-        return _unjudged(value, reason)
+        return _unless_it_changed(_unjudged(value, reason), value, entry, campaign)
     if entry.noise[variable].finds is None:
         reason = "too noisy when the baseline was recorded (`nearmetal baseline show`)"
         return _unjudged(value, reason)
@@ -306,9 +336,9 @@ def _value(value: Value, entry: Entry, campaign: _Campaign, facts: dict) -> Verd
         return _incomplete(value, f"{here} is better, but {there} in the baseline")
     if not value.samples:
         return _incomplete(value, "the session holds none of its samples")
-    fresh = campaign.fresh.get((value.check, value.place, value.environ, variable), [])
+    fresh, variables = campaign.fresh_of(value), campaign.variables(value.check, variable)
     try:
-        decision = _decision(value, entry, campaign, fresh)
+        decision = _decision(value, entry, campaign, variables)
     except judge.JudgeError as error:
         return _incomplete(value, str(error))
     return Verdict.on(
@@ -322,7 +352,6 @@ def _value(value: Value, entry: Entry, campaign: _Campaign, facts: dict) -> Verd
         repeats=len(value.samples) + len(fresh),
         finds=decision.detectable,
         wanted=decision.wanted,
-        facts=facts,
         rung=RUNGS[-2] if len(entry.by_day(variable)) < plan.LEAST_DAYS else RUNGS[-1],
         fresh=decision.fresh,
         later=decision.later,
@@ -338,12 +367,76 @@ OPPOSED = (
 )
 
 
-def _decision(
-    value: Value, entry: Entry, campaign: _Campaign, fresh: list[float]
-) -> judge.Decision:
+def _had_no_direction(value: Value, entry: Entry, campaign: _Campaign) -> bool:
+    """Whether the baseline does not judge the variable for want of a direction alone."""
+    variable = value.variable
+    if entry.lower_is_better(variable) is None:
+        return True
+    if entry.noise[variable].finds is not None:
+        return False
+    count = campaign.also_unjudged(value.check, variable)
+    drift = campaign.drift(value)
+    return judge.detectable_change(entry.by_day(variable), count, drift) is not None
+
+
+def _unless_it_changed(
+    unjudged: Verdict, value: Value, entry: Entry, campaign: _Campaign
+) -> Verdict:
+    """The verdict on a variable without direction; incomplete if it changed either way."""
+    variable = value.variable
+    if value.unit != entry.units[variable]:
+        return unjudged
+    try:
+        count = campaign.also_unjudged(value.check, variable)
+        decision = _decision(value, entry, campaign, count)
+    except judge.JudgeError:
+        return unjudged
+    if decision.name not in CHANGED:
+        return unjudged
+    fix = ""
+    if value.lower_is_better is None:
+        fix = f". Fix: {line_of_direction(value.unit)}"
+    return changed_without_direction(unjudged, decision, entry.values[variable], fix)
+
+
+def without_direction(unit: str) -> str:
+    """Why a variable of this unit is not judged."""
+    return f"neither its unit {unit!r} nor a reference says whether less is better"
+
+
+def line_of_direction(unit: str) -> str:
+    """What gives a unit its direction."""
+    return f"write `{unit}: less` or `{unit}: more` into {directory() / FILE_OF_DIRECTIONS}"
+
+
+def changed_without_direction(
+    unjudged: Verdict, decision: judge.Decision, before: float, fix: str
+) -> Verdict:
+    """The verdict `incomplete` on a variable that changed, for better or for worse.
+
+    :arg before: the value that it is compared with.
+    """
+    reason = f"it changed, and {unjudged.reason}{fix}"
+    return replace(
+        unjudged,
+        name="incomplete",
+        baseline=before,
+        change=decision.change,
+        interval=decision.interval,
+        p=decision.p,
+        finds=decision.detectable,
+        reason=reason,
+    )
+
+
+def _decision(value: Value, entry: Entry, campaign: _Campaign, variables: float) -> judge.Decision:
+    """The decision on a value, with its fresh samples.
+
+    :arg variables: number of variables that share the error.
+    """
     recorded, better = entry.by_day(value.variable), bool(value.lower_is_better)
-    own = campaign.drifts[(value.check, value.partition, value.environ), value.variable]
-    terms = campaign.variables(value.check, value.variable), own
+    terms = variables, campaign.drift(value)
+    fresh = campaign.fresh_of(value)
     if fresh:
         return judge.judge_in_two_stages(recorded, value.samples, fresh, better, *terms)
     return judge.judge(recorded, value.samples, better, *terms)
@@ -362,7 +455,5 @@ def _incomplete(value: Value, reason: str) -> Verdict:
     return Verdict.on(value, "incomplete", reason=reason)
 
 
-def _unjudged(value: Value, reason: str) -> Verdict:
-    return Verdict.on(
-        value, "not judged", value=value.value, repeats=len(value.samples), reason=reason
-    )
+def _unjudged(value: Value, reason: str, name: str = "not judged") -> Verdict:
+    return Verdict.on(value, name, value=value.value, repeats=len(value.samples), reason=reason)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nearmetal import metrics
-from nearmetal.results import Session, Value, place
+from nearmetal.compare import gist
+from nearmetal.results import XFAIL, XPASS, Case, Session, Value, place
 
 #: Verdicts on a variable, worst first.
 VERDICT_NAMES = (
@@ -15,10 +16,13 @@ VERDICT_NAMES = (
     "disturbed",
     "inconclusive",
     "improved",
+    "xfail",
     "not judged",
     "watched",
     "ok",
 )
+#: Why a variable is XFAIL, in a case that failed by another one.
+EXPECTED = "it misses its reference as expected"
 #: Verdicts on a variable that changed.
 CHANGED = ("regressed", "improved")
 #: Verdicts on a variable that did not.
@@ -47,7 +51,7 @@ class Verdict:
     variable: str
     unit: str
     name: str  #: one of VERDICT_NAMES
-    value: float | None = None  #: median of the samples, in unit
+    value: float | None = None  #: median of the samples that decided, in unit
     baseline: float | None = None  #: median of the baseline's samples, in unit
     change: float | None = None  #: as a fraction; > 0 is a higher value
     interval: tuple[float, float] | None = None  #: of the change, 95 %
@@ -56,7 +60,7 @@ class Verdict:
     finds: float | None = None  #: minimum detectable change as a fraction
     #: inconclusive: repeats that probably decide; None: no number of repeats would
     wanted: int | None = None
-    reason: str = ""  #: why it deviates, or is incomplete, disturbed or not judged
+    reason: str = ""  #: why it deviates, or is incomplete, disturbed, xfail or not judged
     facts: dict[str, tuple[str, str]] | None = None  #: changed since the baseline: (then, now)
     node: str = ""  #: given by `--distribute`
     rung: str = "baseline"  #: one of RUNGS
@@ -69,6 +73,8 @@ class Verdict:
     set_aside: bool = False
     #: deviates: single repeats do, and the median need not
     of_repeats: bool = False
+    #: number of repeats of all sessions together that decided; 0: the session's own did
+    pooled: int = 0
 
     @classmethod
     def on(cls, one: Value, name: str, **more) -> Verdict:
@@ -80,6 +86,14 @@ class Verdict:
     def incomplete(cls, reason: str, key: Where = ("", "", ""), **more) -> Verdict:
         """A case that is missing, or a whole session that lacks something (no `key`)."""
         return cls(*key, "", "", "incomplete", reason=reason, **more)
+
+    @classmethod
+    def unmeasured(cls, case: Case, **more) -> Verdict:
+        """A case without values: it failed, or failed as expected."""
+        if case.failure is None:
+            unit = variable = ""
+            return cls(*case.key, variable, unit, XFAIL, reason=case.xfail, **more)
+        return cls.incomplete(f"failed: {gist(case.failure)}", case.key, **more)
 
     @property
     def lower_is_better(self) -> bool | None:
@@ -100,6 +114,14 @@ class Verdict:
     def where(self) -> Where:
         """Identity of the case in its session."""
         return self.check, self.place, self.environ
+
+
+def unexpected_pass(verdict: Verdict, value: Value) -> Verdict:
+    """The verdict; incomplete for a variable that passed, though it is expected to fail."""
+    if value.expected != XPASS or verdict.name in ("regressed", "deviates"):
+        return verdict
+    reason = "xpass: it meets a reference that it is expected to miss. Fix: end its xfail"
+    return replace(verdict, name="incomplete", wanted=None, reason=reason)
 
 
 def lacking(session: Session, **more) -> list[Verdict]:

@@ -8,6 +8,7 @@ suspicious.
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -130,6 +131,7 @@ def _judged(
     if found.name == "watched" and found.finds is None:
         return one  # no change of a sensible size would be seen
     start = samples[-found.sessions][0]
+    pool = [value for of in values[-found.sessions :] for value in of]
     count = "this session" if found.sessions == 1 else f"{found.sessions} sessions since {start}"
     reason = {
         "watched": f"no change over {count}",
@@ -138,6 +140,8 @@ def _judged(
     return replace(
         one,
         name=found.name,
+        value=statistics.median(pool),
+        pooled=len(pool),
         change=found.change,
         interval=found.interval,
         p=found.p,

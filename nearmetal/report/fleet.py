@@ -41,8 +41,8 @@ def _sweep(number: int, one: Swept) -> dict:
         "left_out": one.case.facts.get("left_out", "none"),
         "confirmed": one.confirmed,
         "findings": [(found, summary.date(found.since)) for found in one.found],
-        "nobody": one.nobody.capitalize()
-        + ("." if isinstance(one.sweep, Congestion) else " than the others."),
+        "nobody": _nobody(one),
+        "too_few": one.too_few,
         "gone": one.gone,
         "fabric": one.fabric,
         "odd": render.odd(one.sweep),
@@ -50,6 +50,14 @@ def _sweep(number: int, one: Swept) -> dict:
         "past": _past(number, one),
         **of_kind,
     }
+
+
+def _nobody(one: Swept) -> str:
+    """That nobody is slow, as a sentence."""
+    said = one.nobody[0].upper() + one.nobody[1:]
+    if one.too_few or isinstance(one.sweep, Congestion):
+        return f"{said}."
+    return f"{said} than the others."
 
 
 def _of_links(number: int, sweep: Sweep) -> dict:

@@ -18,6 +18,7 @@ SYMBOLS = {
     "disturbed": "≈",
     "inconclusive": "?",
     "improved": "▲",
+    "xfail": "∅",
     "not judged": "–",
     "watched": "◔",
     "ok": "✓",

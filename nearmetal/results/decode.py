@@ -1,6 +1,9 @@
 """A session from the JSON that ReFrame stores. A wrong type or a contradiction is an error."""
 
+from __future__ import annotations
+
 import functools
+import json
 import math
 import statistics
 from collections import Counter
@@ -16,6 +19,8 @@ from nearmetal.results import reruns
 from nearmetal.results.session import (
     CONFIRMS,
     FACTS,
+    XFAIL,
+    XPASS,
     Case,
     Cause,
     Disturbed,
@@ -36,12 +41,37 @@ WORKLOAD = {
     "num_tasks_per_node": "processes_per_node",
     "megabytes": "megabytes",
 }
+#: Beginning of ReFrame's reason for a case that passes, though it is expected to fail. Its result
+#: is `fail`.
+UNEXPECTED = "unexpected success error: "
 #: ReFrame's results of a case.
 OUTCOMES = ("pass", "fail", "xfail", "xpass", "abort", "skip", "fail_deps", "<unknown>")
 #: Variables that had another name: check and name then, name and unit now.
 RENAMED = {("hpcc", "hpl_share"): ("hpl_of_dgemm", "% of DGEMM")}
 #: A value is the median of its samples: to six significant digits, or as Python computes it.
 DIGITS, EXACT = 6, 1e-9
+
+
+def loads(blob: bytes) -> dict:
+    """A session's JSON. NaN and Infinity, which JSON lacks and ReFrame stores, become texts.
+
+    Raises orjson.JSONDecodeError.
+    """
+    try:
+        return orjson.loads(blob)
+    except orjson.JSONDecodeError:
+        try:
+            found = json.loads(blob.decode(), parse_constant=str, parse_float=_float)
+            return orjson.loads(orjson.dumps(found))  # refuses lone surrogates
+        except (AttributeError, ValueError, TypeError, RecursionError):
+            pass  # the first error says what is wrong
+        raise
+
+
+def _float(text: str) -> float | str:
+    """The number; the text itself where it is too large for one."""
+    number = float(text)
+    return number if math.isfinite(number) else text
 
 
 def parse_session(data: dict, origin) -> Session:
@@ -141,19 +171,27 @@ def parse_case(case: dict, place: str = "case") -> Case:
     texts = [shape.name(case, key, place) for key in ("display_name", "environ", "partition")]
     name = naming.parse(clean.name(texts[0]))
     where = name.check, clean.name(texts[1]), clean.name(texts[2])
-    passed = case["result"] == "pass"
-    failure = shape.text(case, "fail_reason", place, "") or FAILED.get(
-        case["result"], case["result"]
-    )
+    failure, phase = _failure(case, place)
+    values: tuple[Value, ...] = ()
+    curves: dict[str, dict[int, tuple[float, ...]]] = {}
+    try:
+        values = _values(case, where, name.node, place)
+        curves = _curves(case, place)
+    except shape.OddValueError as error:
+        # Other cases are whole. Of this one, nobody knows what else is wrong.
+        values, phase = (), None
+        odd = f"{error}. Fix: let the check give a finite number"
+        failure = "; ".join(filter(None, [odd, failure]))
     return Case(
         where[0],
         where[2],
         where[1],
-        _values(case, where, name.node, place),
+        values,
         _facts_of(case, place),
-        _curves(case, place),
-        None if passed else clean.text(failure) or case["result"],
-        None if passed else clean.line(shape.text(case, "fail_phase", place, "")) or None,
+        curves,
+        failure and (clean.text(failure) or case["result"]),
+        phase,
+        _xfail(case, name.check, place),
         clean.every({key: case.get(key, text) for key, text in parameters(where[0]).items()}),
         _own_exemption(case, place),
         shape.number(case, "job_completion_time_unix", place, 0.0),
@@ -171,6 +209,32 @@ def parse_case(case: dict, place: str = "case") -> Case:
         node_values=dict(_ours(case, "node_values", place)),
         congestion=dict(_ours(case, "congestion", place)),
     )
+
+
+def _failure(case: Mapping, place: str) -> tuple[str | None, str | None]:
+    """Reason and phase of a case's failure; None if it passed, or failed as expected.
+
+    Raises ShapeError.
+    """
+    if case["result"] in ("pass", XFAIL):
+        return None, None
+    reason = shape.text(case, "fail_reason", place, "")
+    if case["result"] == XPASS or reason.startswith(UNEXPECTED):
+        told = reason.removeprefix(UNEXPECTED)
+        reason = f"{XPASS}: it passed, though it is expected to fail: {told}. Fix: end its xfail"
+    phase = clean.line(shape.text(case, "fail_phase", place, "")) or None
+    return reason or FAILED.get(case["result"], case["result"]), phase
+
+
+def _xfail(case: Mapping, check: str, place: str) -> str:
+    """The reason of an expected failure; '' for any other outcome. Raises ShapeError."""
+    if case["result"] != XFAIL:
+        return ""
+    reason = clean.line(shape.text(case, "fail_reason", place, ""))
+    if reason:
+        return reason
+    file = clean.line(shape.text(case, "filename", place, "") or "its file")
+    return f"it failed as expected. ReFrame stores no reason: see the xfail of {check} in {file}"
 
 
 def _disturbances(case: Mapping, place: str) -> tuple[Disturbed, ...]:
@@ -288,6 +352,8 @@ def _values(case: Mapping, where: tuple[str, str, str], node: str, place: str) -
         value, unit, name = entry[0], entry[4], _variable(key)
         if value is None and case["result"] != "pass":
             continue  # the case failed before it had this value
+        if value is not None and shape.is_odd(value):
+            raise shape.odd(f"{here}.0", value)
         if type(value) not in shape.NUMBERS:
             raise shape.wrong(f"{here}.0", "a number", value)
         if type(unit) is not str:
@@ -300,9 +366,13 @@ def _values(case: Mapping, where: tuple[str, str, str], node: str, place: str) -
         if not samples and _is_foreign(case):
             samples = (value,)  # one launch
         better = metrics.of_bounds(*entry[2:4])
+        expected = entry[5] if entry[5:] in ([XFAIL], [XPASS]) else ""
         name, unit = RENAMED.get((where[0].split(" ", 1)[0], name), (name, unit))
         values.append(
-            Value(*where, clean.name(name), value, clean.name(unit), samples, within, node, better)
+            Value(
+                *(*where, clean.name(name), value, clean.name(unit)),
+                *(samples, within, node, better, expected),
+            )
         )
     _refuse_values_beside_their_samples(values, place)
     lost = sorted(set(map(clean.name, all_samples)) - stored)

@@ -103,7 +103,7 @@ class ResultsFile:
             found, others = self._row_of_session(row), other._row_of_session(other_row)
             if found is None or others is None or found[2] == others[2]:
                 return True
-            return orjson.loads(found[2]) == orjson.loads(others[2])
+            return decode.loads(found[2]) == decode.loads(others[2])
         except (sqlite3.DatabaseError, orjson.JSONDecodeError):
             return False
 
@@ -118,7 +118,7 @@ class ResultsFile:
             if found is None:
                 return None
             uuid, start, blob = _text(found[0]), found[1], found[2]
-            data = orjson.loads(blob)
+            data = decode.loads(blob)
             session = replace(decode.parse_session(data, self.path), stored=row)
             _refuse_contradictions(session, data, uuid, start, self._stored_cases)
             return session

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from nearmetal import command
-from nearmetal.results.session import Case, Value
+from nearmetal.results.session import XFAIL, Case, Value
 
 #: ReFrame's reason for ending a case at the end of its `--duration`.
 OUT_OF_TIME = "aborted due to RunSessionTimeout"
@@ -42,7 +42,7 @@ def outcomes(runs: list[dict], line: str) -> dict[Identity, list[dict]]:
             if retry:
                 earlier.clear()
             earlier.append(case)
-        failed = {key for key, case in cases.items() if case["result"] != "pass"}
+        failed = {key for key, case in cases.items() if case["result"] not in ("pass", XFAIL)}
     return found
 
 
@@ -83,6 +83,7 @@ def merged(runs: Sequence[Case]) -> Case:
         curves=curves,
         failure="; ".join(reasons) or None,
         phase=min(phases - {"performance"}, key=str, default=min(phases, key=str, default=None)),
+        xfail="; ".join(dict.fromkeys(run.xfail for run in runs if run.xfail)),
         no_baseline=next((run.no_baseline for run in runs if run.no_baseline), ""),
         ended=max(run.ended for run in runs),
         unreferenced=tuple(dict.fromkeys(name for run in runs for name in run.unreferenced)),
@@ -122,6 +123,8 @@ def _all_samples(runs: Sequence[Case]) -> tuple[Value, ...]:
                 samples=samples,
                 within=sum(parts, ()) if all(parts) else (),
                 better=next((value.better for value in values if value.better), ""),
+                # XPASS comes last by name: one run that passed unexpectedly is a failure.
+                expected=max(value.expected for value in values),
             )
         )
     return tuple(found)

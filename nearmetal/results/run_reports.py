@@ -13,7 +13,7 @@ import orjson
 
 from nearmetal import command, files
 from nearmetal.results.database import Database
-from nearmetal.results.decode import parse_session
+from nearmetal.results.decode import loads, parse_session
 from nearmetal.results.file import ResultsFile, systems_and_kind
 from nearmetal.results.session import CLOCKS_DIFFER, BadSession, ResultsError, Session
 
@@ -144,7 +144,7 @@ def _run_of_report(file: Path, source: ResultsFile) -> Session | BadSession | No
     blob = b""
     try:
         blob = files.read(file, MOST_BYTES)
-        data = orjson.loads(blob)
+        data = loads(blob)
         return None if _is_dry(data) else parse_session(data, file)
     except FileNotFoundError:  # deleted meanwhile
         return None

@@ -34,6 +34,10 @@ ELSEWHERE = "/elsewhere"
 CLOCKS_DIFFER = 60
 
 
+#: ReFrame's words for an expected failure, and for one that passed.
+XFAIL, XPASS = "xfail", "xpass"
+
+
 class ResultsError(NearmetalError):
     """The database or one of its sessions is not usable."""
 
@@ -57,6 +61,8 @@ class Value:
     node: str = ""
     #: metrics.LESS or MORE, where the unit does not say it (results/directions.py)
     better: str = metrics.UNKNOWN
+    #: XFAIL if its reference is missed as expected, XPASS if it is met unexpectedly
+    expected: str = ""
 
     @property
     def place(self) -> str:
@@ -107,12 +113,14 @@ class Case:
     failure: str | None  #: reason; None: it passed
     #: ReFrame's phase of the failure; "performance": measured completely, but beyond its reference
     phase: str | None
+    #: reason of its expected failure, by its sanity or by references; "": none
+    xfail: str = ""
     parameters: dict = field(
         default_factory=dict
     )  #: of the check's name: {"placement": "internode"}
     no_baseline: str = ""  #: the check's own reason for having no reference
     ended: float = 0.0  #: end of its job, seconds since 1970; 0: unknown
-    fixture: bool = False  #: whether it only prepares others (reframe_checks/spack.py)
+    fixture: bool = False  #: whether it only prepares others (checks/spack_install.py)
     unreferenced: tuple[str, ...] = ()  #: variables that failed because the baseline lacks them
     unexpected: tuple[str, ...] = ()  #: expectations that it failed by, and by nothing else
     workload: dict = field(default_factory=dict)  #: processes, nodes, ... (decode.WORKLOAD)
@@ -188,7 +196,9 @@ class Case:
     @property
     def measured(self) -> bool:
         """Whether its values are judged: it passed, or is only beyond its reference."""
-        return self.failure is None or (self.phase == "performance" and bool(self.values))
+        if self.failure is None:
+            return bool(self.values) or not self.xfail
+        return self.phase == "performance" and bool(self.values)
 
 
 @dataclass(frozen=True)
@@ -205,7 +215,7 @@ class Session:
     promised: int = 0  #: cases that ReFrame selected
     directory: str = ""  #: working directory of ReFrame
     confirms: str = ""  #: id of the session whose cases it measured again (gate/confirm.py)
-    #: the requested selection, as its checks recorded it (checks/selection.py); {}: not recorded
+    #: the requested selection, as its checks recorded it (site/selection.py); {}: not recorded
     selection: dict = field(default_factory=dict)
     host: str = ""  #: host on which ReFrame ran
     #: `skipped` case -> the reason that its check gave
@@ -271,6 +281,15 @@ class Session:
             f"{', '.join(others)}: their values do not compare. Run the guests with KVM"
         )
         return [said]
+
+    @property
+    def told_of_expected_failures(self) -> list[str]:
+        """A sentence on each case that failed as expected."""
+        return [
+            f"xfail: {case.check} on {case.place} with {case.environ}: {case.xfail}"
+            for case in self.cases
+            if case.xfail
+        ]
 
     @property
     def notes(self) -> list[str]:

@@ -3,7 +3,7 @@
 # print lines beside them. The last line, `lines`, has the number of our lines.
 #   srun --ntasks-per-node=1 sh provenance.sh            every fact
 #   srun --ntasks-per-node=1 sh provenance.sh counters   only the counters, in some ten ms
-# A fact that can't be had is `unknown`.  Needs no root.  reframe_checks/provenance.py reads what this prints.
+# A fact that can't be had is `unknown`.  Needs no root.  nearmetal/checks/provenance.py reads what this prints.
 #
 # Interfaces and their counters come from /proc/net/dev, which is always that of our own network namespace; /sys shows
 # the one of whoever mounted it, so it is asked only where its interface index is the one that `ip` reports.

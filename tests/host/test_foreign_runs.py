@@ -14,6 +14,7 @@ from tests.support.paths import CHECKOUT
 
 CHECKS = CHECKOUT / "tests" / "support" / "foreign" / "checks.py"
 MEASURED = CHECKS.with_name("measured.py")
+EXPECTED = CHECKS.with_name("expected.py")
 REFRAME = [sys.executable, "-c", "from reframe.frontend.cli import main; main()", "--nocolor"]
 
 
@@ -66,6 +67,19 @@ def test_a_sabotage_of_a_check_of_others_is_found_and_confirmed_by_reruns(site, 
     [one] = json.loads((tmp_path / "gate.json").read_text())["judged"]
     assert (one["variable"], one["word"]) == ("speed", "regressed") and one["launches"] > 7
     assert slow.stdout.count("no facts of the nodes and no evidence: loops") == 1
+
+
+def test_expected_failures_leave_the_rest_to_the_baseline_and_the_gate(site):
+    """ReFrame passes, so the gate does; it fails for an unexpected pass, so the gate does too."""
+    failing = reframe("-n", "as_expected", "--reruns=19", checks=EXPECTED)
+    assert site(*failing).returncode == 0
+    recorded = site(*nearmetal("baseline", "record", "--leave-out-noisy"))
+    assert recorded.returncode == 0, recorded.stderr
+    words = ["gate", "--only", "slow_as_expected*", "--all"]
+    assert "xfail" in site(*nearmetal(*words)).stdout
+    assert site(*reframe("-n", "after_all", checks=EXPECTED)).returncode == 1
+    passed = site(*nearmetal("gate", "--all"))
+    assert passed.returncode == 2 and "xpass" in passed.stdout, passed.stdout
 
 
 def only_case(database) -> results.Case:

@@ -16,6 +16,18 @@ from tests.support.said import lacking
 COLUMNS = ["native", "passthrough", "emulated"]
 
 
+@pytest.mark.parametrize(
+    "check, shown",
+    [
+        ("npb %benchmark=cg %.size=1", "npb benchmark=cg .size=1"),
+        ("hpcg %spec=hpcg@3.1 %gcc@12", "hpcg spec=hpcg@3.1 %gcc@12"),
+        ("hpcg %spec=%gcc@12 %threads=2", "hpcg spec=%gcc@12 threads=2"),
+    ],
+)
+def test_a_name_loses_the_percent_signs_of_its_parameters_alone(check, shown):
+    assert compare.plain(check) == shown
+
+
 @pytest.fixture
 def command(tmp_path, monkeypatch, capsys):
     """Runs the command on a database of the given sessions: (exit code, output, errors)."""

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from docs import links, pictures, reference
+from nearmetal.stats import nights, plan
 from tests.support.paths import CHECKOUT
 
 README = CHECKOUT / "README.md"
@@ -223,3 +224,12 @@ def test_the_reference_is_made_without_reframe():
         "import sys; sys.modules['reframe'] = None; from docs import reference; reference.page()"
     )
     subprocess.run([sys.executable, "-c", program], cwd=CHECKOUT, check=True)
+
+
+def test_readme_docs_and_help_say_one_chance_of_a_false_alarm():
+    assert pytest.approx(0.05 + nights.NIGHT_ERROR) == plan.ANY_ALARM
+    words = [sys.executable, "-m", "nearmetal", "gate", "--help"]
+    told = subprocess.run(words, text=True, capture_output=True, check=True).stdout
+    promise = f"at most {100 * plan.ANY_ALARM:.0f} % of the sessions of an unchanged system have"
+    for text in (README.read_text(), (DOCS / "statistics.md").read_text(), told):
+        assert promise in " ".join(text.split())

@@ -3,6 +3,7 @@
 import json
 import re
 import sqlite3
+from dataclasses import replace
 
 import pytest
 
@@ -16,6 +17,7 @@ from tests.support.foreign_sessions import (
     VERSIONS,
     by_command,
     campaign,
+    expected,
     recorded_sessions,
     suites,
 )
@@ -191,6 +193,50 @@ def test_a_regression_of_any_variable_is_found_and_an_unchanged_session_is_clean
     assert worse == {"marks", "score"}
 
 
+@pytest.mark.parametrize("factor", [0.1, 10.0])
+@pytest.mark.parametrize("recorded", [True, False], ids=["baseline", "session before"])
+def test_a_change_without_direction_is_not_clean_and_names_the_fix(run, tmp_path, factor, recorded):
+    """Nobody knows whether `marks` should grow or fall."""
+    database = store(tmp_path / "results.db", campaign(0), campaign(1, marks=factor))
+    if recorded:
+        code, out, _ = run("baseline", "record", "--session", "00000000", "--database", database)
+        assert code == 0 and "`marks: less` or `marks: more`" in said(out)
+    code, out, _ = run("gate", "--database", database, "--json", tmp_path / "gate.json")
+    judged = json.loads((tmp_path / "gate.json").read_text())["judged"]
+    [one] = [one for one in judged if one["variable"] == "marks"]
+    assert code == 2 and one["word"] == "incomplete"
+    assert one["change"] == pytest.approx(factor - 1, rel=0.1)
+    assert "`marks: less` or `marks: more` into" in one["reason"]
+    assert f"{tmp_path / 'baselines' / 'better.yaml'}" in one["reason"]
+
+
+def test_a_baseline_without_directions_hides_no_change(run, tmp_path):
+    """A unit may have got its direction since the baseline was recorded."""
+    database = store(tmp_path / "results.db", campaign(0), campaign(1), campaign(2, marks=10.0))
+    run("baseline", "record", "--session", "00000000", "--database", database)
+    (tmp_path / "baselines" / "better.yaml").write_text("marks: less\n")
+    assert run("gate", "--session", "00000001", "--database", database)[0] == 0
+    code, out, _ = run("gate", "--database", database)
+    assert code == 2 and "it changed, and its direction was not known" in said(out)
+
+
+def test_a_baseline_that_did_not_know_a_unit_hides_no_change(references_of_copy_bw, run):
+    code, out, _ = run("gate", "--database", references_of_copy_bw)
+    assert code == 2 and "it changed, and its direction was not known" in said(out)
+
+
+@pytest.fixture
+def references_of_copy_bw(run, tmp_path):
+    """A database with a slow session, and a baseline that does not judge its variable."""
+    database = store(tmp_path / "results.db", campaign(0), campaign(1, copy_bw=0.1))
+    run("baseline", "record", "--session", "00000000", "--database", database)
+    known = baseline.load("generic", tmp_path / "baselines")
+    [(key, entry)] = known.entries.items()
+    noise = {name: replace(one, finds=None) for name, one in entry.noise.items()}
+    baseline.save(replace(known, entries={key: replace(entry, noise=noise)}))
+    return database
+
+
 def test_a_direction_that_contradicts_the_baselines_is_incomplete(run, tmp_path):
     later = campaign(1)
     for one in later["runs"]:
@@ -332,3 +378,91 @@ def found(run, database, directory) -> set[str]:
     run("gate", "--database", database, "--json", directory / "gate.json")
     verdicts = json.loads((directory / "gate.json").read_text())["judged"]
     return {one["variable"] for one in verdicts if one["word"] == "regressed"}
+
+
+AS_EXPECTED = ("slow_as_expected", "broken_as_expected")
+AFTER_ALL = ("quick_after_all", "mended_after_all")
+
+
+def judged(run, database, tmp_path) -> tuple[int, str, dict[tuple[str, str], dict]]:
+    """Exit code, output, and verdicts by check and variable."""
+    code, out, err = run("gate", "--database", database, "--json", tmp_path / "gate.json")
+    found = json.loads((tmp_path / "gate.json").read_text())["judged"]
+    return code, out + err, {(one["check"], one["variable"]): one for one in found}
+
+
+def test_an_expected_failure_blocks_neither_the_baseline_nor_the_verdict_of_the_rest(run, tmp_path):
+    sessions = [expected(number, *AS_EXPECTED) for number in range(2)]
+    database = store(tmp_path / "results.db", *sessions)
+    record = ("baseline", "record", "--database", database)
+    code, out, err = run(*record, "--session", "00000000")
+    assert code == 0, err
+    assert "xfail: copy_bw of slow_as_expected | default | builtin is left out: it failed" in out
+    assert "xfail: broken_as_expected | default | builtin is left out: it failed" in out
+    [(key, entry)] = baseline.load("generic", tmp_path / "baselines").entries.items()
+    assert key[0] == "slow_as_expected" and set(entry.samples) == {"part_bw"}
+    code, out, verdicts = judged(run, database, tmp_path)
+    assert code == 0 and said(out).startswith("nothing got worse: 2 xfail, 1 ok"), out
+    slow, broken = verdicts["slow_as_expected", "copy_bw"], verdicts["broken_as_expected", ""]
+    assert slow["word"] == broken["word"] == "xfail" and slow["value"] > 0
+    assert "see the xfail of broken_as_expected in checks/expected.py" in broken["reason"]
+    assert verdicts["slow_as_expected", "part_bw"]["word"] == "ok"
+    assert run(*record, "--add")[0] == 0
+
+
+def test_a_regression_beside_an_expected_failure_is_one(run, tmp_path):
+    worse = expected(1, *AS_EXPECTED, part_bw=0.5)
+    database = store(tmp_path / "results.db", expected(0, *AS_EXPECTED), worse)
+    run("baseline", "record", "--session", "00000000", "--database", database)
+    code, _, verdicts = judged(run, database, tmp_path)
+    assert code == 1 and verdicts["slow_as_expected", "part_bw"]["word"] == "regressed"
+
+
+def test_a_reason_that_is_stored_is_shown(run, tmp_path):
+    data = expected(0, *AS_EXPECTED)
+    for one in data["runs"]:
+        for case in one["testcases"]:
+            case["fail_reason"] = "ticket 17"
+    session = parsed(data)
+    assert {case.xfail for case in session.cases} == {"ticket 17"} and not session.failures
+    _, out, _ = judged(run, store(tmp_path / "results.db", data), tmp_path)
+    assert "xfail: ticket 17 (broken_as_expected" in said(out)
+
+
+@pytest.mark.parametrize("recorded", [True, False], ids=["baseline", "none"])
+def test_an_unexpected_pass_is_a_failure_as_reframe_means_it(run, tmp_path, recorded):
+    database = store(tmp_path / "results.db", expected(0, AS_EXPECTED[0]), expected(1, *AFTER_ALL))
+    if recorded:
+        run("baseline", "record", "--session", "00000000", "--database", database)
+    code, _, verdicts = judged(run, database, tmp_path)
+    quick, mended = verdicts["quick_after_all", "copy_bw"], verdicts["mended_after_all", ""]
+    assert code == 2 and quick["word"] == mended["word"] == "incomplete"
+    assert "ticket 20: no memory is left" in mended["reason"]
+    assert quick["reason"].startswith("xpass: ") and "Fix: end its xfail" in quick["reason"]
+    code, _, err = run("baseline", "record", "--session", "00000001", "--database", database)
+    assert code == 2 and "xpass: it passed, though it is expected to fail" in said(err)
+
+
+def test_one_unexpected_pass_among_expected_failures_fails_the_case():
+    data = expected(0, AS_EXPECTED[0], runs=3)
+    passed = expected(0, AFTER_ALL[0], runs=1)["runs"][0]["testcases"][0]
+    name = dict.fromkeys(("name", "display_name", "unique_name"), AS_EXPECTED[0])
+    data["runs"][1]["testcases"] = [{**passed, **name}]
+    case = only_case(data)
+    assert case.failure.startswith("run 2 of 3: xpass: ") and case.measured
+    assert {one.variable: one.expected for one in case.values} == {
+        "copy_bw": "xpass",
+        "part_bw": "",
+    }
+
+
+def test_an_expected_failure_is_no_missing_value_of_compare(run, tmp_path):
+    database = store(tmp_path / "results.db", expected(0, *AS_EXPECTED))
+    code, out, err = run("compare", "--database", database)
+    assert code == 0 and "xfail: broken_as_expected on default with builtin: it failed" in out, err
+
+
+def test_compare_calls_an_unexpected_pass_by_its_name(run, tmp_path):
+    database = store(tmp_path / "results.db", expected(0, AFTER_ALL[0]))
+    code, _, err = run("compare", "--database", database)
+    assert code == 1 and "xpass: it passed, though" in err and "beyond its reference" not in err

@@ -286,10 +286,16 @@ def test_nothing_judged_is_not_clean(references):
 def test_facts_that_changed_stand_beside_the_deviation_they_may_explain(references):
     report = judged(references, campaign(108, steps=[(SLOWER, 1.2)], launches=10, kernel="7.0.0"))
     [line] = [one for one in verdicts.table(report).splitlines() if "changed since" in one]
-    assert re.search(r"kernel: \S+ -> 7\.0\.0 \(emulated\)", line)
-    assert "changed since" not in verdicts.table(
-        judged(references, campaign(108, launches=10, kernel="7.0.0"))
-    )
+    assert re.search(r"kernel: \S+ -> 7\.0\.0 \(.*emulated.*\)", line)
+
+
+@pytest.mark.parametrize("fact, is_said", [("kernel", True), ("revision", False)])
+def test_facts_that_changed_stay_as_a_note_where_all_is_ok(references, fact, is_said):
+    """But for facts that may differ between the sessions of a baseline."""
+    report = judged(references, campaign(108, launches=10, **{fact: "7.0.0"}))
+    assert report.verdict == "clean"
+    assert ("-> 7.0.0 (" in verdicts.table(report)) == is_said
+    assert ("-> 7.0.0 (" in verdicts.markdown(report)) == is_said
 
 
 @pytest.fixture
@@ -580,6 +586,27 @@ def test_a_baseline_grows_by_sessions_that_are_ok(monkeypatch, capsys, tmp_path)
     assert {len(sessions) for sessions in samples} == {2}
     code, _, err = run(monkeypatch, capsys, tmp_path, tmp_path, *record, "--add", sessions=sessions)
     assert code == 2 and not lacking(err, "no session to add", "00000003-campaign")
+
+
+def test_add_leaves_out_a_session_that_failed_and_is_ok_by_fresh_repeats(
+    monkeypatch, capsys, tmp_path
+):
+    """ReFrame failed a case by its reference, and the gate's fresh repeats cleared it."""
+    failed = campaign(2)
+    failed["runs"][0]["testcases"][0] |= {
+        "result": "fail",
+        "fail_phase": "performance",
+        "fail_reason": "performance error: \n    failed to meet reference(s): startup_latency=9 us",
+    }
+    sessions = [campaign(1, launches=20), failed, campaign(3)]
+    record = ["baseline", "record", "--system", "lab"]
+    recorded = [*record, "--session", "00000001"]
+    assert run(monkeypatch, capsys, tmp_path, tmp_path, *recorded, sessions=sessions)[0] == 0
+    added = [*record, "--add"]
+    code, out, err = run(monkeypatch, capsys, tmp_path, tmp_path, *added, sessions=sessions)
+    assert code == 0 and "from 2 sessions" in out, err
+    said = "session 00000002-campaign is left out: it failed: pingpong %placement=internode on"
+    assert not lacking(out, said, "startup_latency=9 us")
 
 
 def test_baseline_commands_from_recording_to_a_changed_system(monkeypatch, capsys, tmp_path):

@@ -1,4 +1,4 @@
-"""One table of units: every unit that a check uses is in it, and whatever needs a direction asks
+"""One place knows units: it reads every unit that a check uses, and whatever needs a direction asks
 it."""
 
 import re
@@ -16,11 +16,11 @@ CI = Path(metrics.__file__).parent
 TAKEN_OVER = {"duet/base.py", "measured.py"}
 
 
-def test_every_unit_of_every_check_is_in_the_table():
+def test_every_unit_of_every_check_is_known():
     found = units_of_checks.units()
     assert len(found.units) > 10
-    unknown = {unit: places for unit, places in found.units.items() if unit not in metrics.UNITS}
-    assert not unknown, "add them to nearmetal/metrics.py"
+    unknown = {unit: places for unit, places in found.units.items() if not metrics.is_known(unit)}
+    assert not unknown, "add their parts to nearmetal/units.yaml"
 
 
 def test_every_unit_of_a_check_can_be_read_from_its_source():
@@ -46,14 +46,71 @@ def test_every_unit_of_a_check_says_what_is_better():
 def test_a_new_check_with_an_unknown_unit_is_found(tmp_path, source, unit):
     (tmp_path / "new.py").write_text(f"def name_variables(self):\n    {source}\n")
     assert set(units_of_checks.units(tmp_path).units) == {unit}
-    assert unit not in metrics.UNITS
+    assert not metrics.is_known(unit)
 
 
-def test_every_unit_of_published_figures_is_in_the_table():
+def test_every_unit_of_published_figures_is_known():
     schema = yaml.safe_load((CI / "published-schema.yaml").read_text())
-    assert set(map(str, schema["$defs"]["figure"]["properties"]["unit"]["enum"])) <= set(
-        metrics.UNITS
-    )
+    units = schema["$defs"]["figure"]["properties"]["unit"]["enum"]
+    assert units and all(map(metrics.is_known, units))
+
+
+#: Units of ReFrame's hpctestlib and of the public suites of CSCS, EESSI and excalibur-tests.
+LESS = (
+    *("s", "sec", "seconds", "Seconds", "usec", "us", "µs", "μs", "ms", "microseconds", "minutes"),
+    *("min", "h", "hours", "s/timestep", "s/step", "sec/step", "seconds per iteration", "ms/iter"),
+    *("days/ns",),
+)
+MORE = (
+    *("MB/sec", "MBytes/sec", "MB/second", "MBytes/second", "MB/s", "MiB/s", "Mbit/s", "Gb/s"),
+    *("GBps", "Gbps", "KB/s", "GFLOPS", "GFlop/s", "GFLOP/s", "GFLop/s", "GF/s", "Gflops/s"),
+    *("Gflops", "Gflops/seconds", "Tflop/s", "img/sec", "images/s", "timesteps/s", "ns/day"),
+    *("MLUPS", "MLUP/s", "GUP/s", "GUPS", "MDOF/s", "Mcells/s", "katom-step/s", "iter/s", "it/s"),
+    *("IOPS", "kIOPS", "IO/s", "Mop/s", "GTEPS", "tokens/s", "samples/sec", "GB/s/node"),
+)
+#: An amount, an unknown word, and words whose case makes them something else.
+WITHOUT = (
+    "MB",
+    "GiB",
+    "count",
+    "nodes",
+    "W",
+    "C",
+    "GHz",
+    "loops/ms",
+    "errors/s",
+    "mb/s",
+    "%",
+    "s/s",
+)
+
+
+@pytest.mark.parametrize(
+    "units, better",
+    [(LESS, metrics.LESS), (MORE, metrics.MORE), (WITHOUT, metrics.UNKNOWN)],
+    ids=["less", "more", "without a direction"],
+)
+def test_units_of_public_suites_have_a_direction_by_their_parts(units, better):
+    found = {unit: metrics.unit(unit).better for unit in units}
+    assert found == dict.fromkeys(units, better)
+
+
+@pytest.mark.parametrize(
+    "one, other",
+    [
+        ("usec", "us"),
+        ("MBytes/sec", "MB/s"),
+        ("Gflops/seconds", "GFLOPS"),
+        ("s/timestep", "seconds per step"),
+    ],
+)
+def test_spellings_of_one_unit_are_equal(one, other):
+    assert metrics.unit(one) == metrics.unit(other)
+
+
+def test_each_spelling_is_of_one_part():
+    spellings = [one for entry in metrics._data()["parts"] for one in entry["spellings"]]
+    assert len(spellings) == len(set(spellings)) == len(metrics._spellings())
 
 
 @pytest.mark.parametrize("path", [*CI.rglob("*.py"), *CI.rglob("*.js")], ids=lambda path: path.name)
@@ -86,7 +143,7 @@ def test_a_lower_bound_keeps_a_rate_of_nothing_from_passing():
 
 
 def test_the_gate_the_references_and_the_table_agree_on_every_unit():
-    for unit in metrics.UNITS:
+    for unit in (*LESS, *MORE, *WITHOUT):
         value = results.Value("c", "e", "p", "v", 1.0, unit)
         lower, upper = baseline.bounds(metrics.unit(unit).lower_is_better, 0.01)
         assert value.lower_is_better == {(True, False): True, (False, True): False}.get(

@@ -4,6 +4,7 @@ is not taken for new."""
 import copy
 import json
 import os
+import re
 import sqlite3
 import subprocess
 import sys
@@ -27,8 +28,6 @@ DAY = 86400
 #: What a session must not hold, as ReFrame writes it, and what is there instead of it in a whole
 #: one.
 SPOILT = {
-    "NaN": ('"time_total": 1.5', '"time_total": NaN'),
-    "infinity": ('"time_total": 1.5', '"time_total": -Infinity'),
     "lone surrogate": ('"descr": "whole"', '"descr": "\\ud800"'),
     "no number": ('"time_total": 1.5, "perfvalues"', '"time_total": 1.5, "perfvalues": 7, "other"'),
     "no object": ('{"session_info"', '[{"session_info"'),
@@ -134,9 +133,48 @@ def test_a_bad_newest_session_is_incomplete_and_no_older_one_stands_for_it(
         assert "newest session cannot" in page
 
 
+#: A value that is no finite number, as it stands in ReFrame's text.
+ODD = ('"12.5"', "true", "NaN", "-Infinity", "1e999")
+
+
+def with_odd(database, key: str, word: str) -> None:
+    """Replace the first number below a key of the newest session's first case."""
+    with sqlite3.connect(database) as connection:
+        [(row, text)] = connection.execute(
+            "SELECT rowid, json_blob FROM sessions ORDER BY rowid DESC LIMIT 1"
+        )
+        changed = re.sub(rf'("{key}": ?\[+)[^,\]]+', rf"\g<1>{word}", text, count=1)
+        assert changed != text
+        connection.execute("UPDATE sessions SET json_blob = ? WHERE rowid = ?", (changed, row))
+
+
+@pytest.mark.parametrize("word", ODD)
+@pytest.mark.parametrize("key", ["lab:native:startup_latency", "startup_latency"])
+def test_an_odd_value_fails_its_case_alone(tmp_path, run, key, word):
+    """A value, or a sample of it."""
+    database = store(tmp_path / "results.db", OLD, NEW)
+    with_odd(database, key, word)
+    code, _, err = run("gate", "--database", database, "--json", tmp_path / "gate.json")
+    judged = json.loads((tmp_path / "gate.json").read_text())["judged"]
+    [bad] = [one for one in judged if one["word"] == "incomplete"]
+    assert code == 2 and "skipped" not in err and bad["partition"] == "native"
+    assert re.search(rf"{key}\.0 is '?{word.strip(chr(34))}'?, not a finite", bad["reason"], re.I)
+    assert "Fix: " in bad["reason"] and sum(one["word"] == "ok" for one in judged) > 20
+
+
+@pytest.mark.parametrize("word", ODD[2:])
+def test_a_number_that_json_lacks_harms_nothing_where_nobody_reads_it(tmp_path, run, word):
+    data = copy.deepcopy(NEW)
+    data["runs"][0]["testcases"][0]["time_sanity"] = [1.5]
+    database = store(tmp_path / "results.db", OLD, data)
+    with_odd(database, "time_sanity", word)
+    code, _, err = run("gate", "--database", database)
+    assert code == 0 and "skipped" not in err
+
+
 def test_a_bad_session_of_another_system_does_not_matter(tmp_path, run):
     database = store(tmp_path / "results.db", OLD, at(3, NOW - DAY, system="other"))
-    spoil(database, "00000003-campaign", "NaN")
+    spoil(database, "00000003-campaign", "no object")
     code, _, err = run("gate", "--database", database, "--system", "lab")
     assert code == 0 and "00000003-campaign on other" in err
     assert run("gate", "--database", database)[0] == 2

@@ -4,6 +4,7 @@ import base64
 import functools
 import json
 import math
+import re
 import shlex
 import sys
 import zlib
@@ -32,7 +33,7 @@ from tests.support.command import run  # noqa: F401 (a fixture)
 from tests.support.damage import damaged
 from tests.support.paths import CHECKOUT
 from tests.support.recorded import recorded, store
-from tests.support.sweeps import links_of, session
+from tests.support.sweeps import links_of, nodes_of, session, session_of_nodes
 
 LINKS = without_usage(recorded("links"))
 
@@ -146,6 +147,27 @@ def test_the_command_names_who_is_slow(run, tmp_path, links, code, says):
     database = store(tmp_path / "results.db", session(links))
     ended, out, _ = run("fleet", "--database", database)
     assert ended == code and all(text in out for text in says), out
+
+
+FEW = [
+    (session(links_of({(0, 2): (20, 1.5, 9), (1, 2): (20, 1.5, 9)}, count=3)), "n3", "receives"),
+    (session_of_nodes(nodes_of({(2, "memory"): 175.0}, count=3)), "n3", "memory"),
+]
+
+
+@pytest.mark.parametrize("data, node, way", FEW, ids=["links", "nodes"])
+def test_a_fleet_too_small_to_name_a_node_is_not_healthy(run, tmp_path, data, node, way):
+    database = store(tmp_path / "results.db", data)
+    code, out, _ = run("fleet", "--database", database, "--json", tmp_path / "fleet.json")
+    assert code == 2 and "too few nodes to name one: 3 were measured, and 4 are needed" in out
+    [line] = [line for line in out.splitlines() if "Farthest behind" in line]
+    assert re.search(rf"Farthest behind: {node} \+\d+ % \(.*{re.escape(way)}", line), line
+    [sweep] = json.loads((tmp_path / "fleet.json").read_text())["sweeps"]
+    assert sweep["too_few_nodes"] and sweep["findings"] == []
+    page = tmp_path / "report.html"
+    run("report", "--database", database, "--output", page)
+    [box] = re.findall(r'<p class="note[^>]*>Too few nodes to name one[^<]*', page.read_text())
+    assert "good" not in box and "Farthest behind: " in box
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,23 @@ def test_a_noisy_system_is_green_and_says_what_would_have_been_seen(known):
     assert "watched" in render.table(report) and render.document(report)["exit_code"] == 0
 
 
+def test_a_row_shows_the_values_that_its_change_is_made_of(known):
+    """Tonight alone is far off by chance; the pool is not."""
+    tonight = night(20, steps=[(SLOWER, 1.4)])
+    nights = [night(number) for number in range(13, 20)]
+    report = watched(known, nights, tonight)
+    decided = [one for one in report.verdicts if "sessions since" in one.reason]
+    assert decided
+    for one in decided:
+        assert one.value / one.baseline - 1 == pytest.approx(one.change, abs=0.04)
+        assert one.pooled > one.repeats == 3
+        assert render.row(one)[-1].startswith(str(one.pooled)) or one.wanted
+    document = render.document(report)["judged"]
+    assert {one["launches"] for one in document if "sessions since" in one["reason"]} == {
+        one.pooled for one in decided
+    }
+
+
 def test_a_change_of_all_sessions_is_found_together(known):
     nights = [night(number, steps=[(SLOWER, 1.12)]) for number in range(30, 38)]
     alone = judge_session(nights[-1], known)
