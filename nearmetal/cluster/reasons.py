@@ -9,12 +9,14 @@ from pathlib import Path
 
 from nearmetal import strict_yaml
 
+#: What Slurm's commands write before a refusal: `srun: error: Unable to allocate resources: `.
+BEFORE = re.compile(r".*(?:error: |allocate resources: |submission failed: )")
 FILE = Path(__file__).resolve().parent / "reasons.yaml"
 
 
 @dataclass(frozen=True)
 class Reason:
-    like: re.Pattern[str]
+    like: re.Pattern[str]  #: how Slurm's words begin
     means: str
     fix: str
     passes: bool = False  #: whether the job starts later by itself
@@ -35,6 +37,10 @@ def known() -> list[Reason]:
 
 
 def reason_of(text: str) -> Reason | None:
-    """What Slurm's words on a job that does not start mean; None if they are not known."""
-    plain = re.sub(r"(?<=[a-z])_(?=[a-z])", " ", text)
-    return next((one for one in known() if one.like.search(plain)), None)
+    """What Slurm's words on a job that does not start mean; None if they are not known.
+
+    :arg text: the reason of a pending job, or the errors of srun or sbatch.
+    """
+    lines = [BEFORE.sub("", line).replace("_", " ") for line in text.splitlines()]
+    found = (one for one in known() if any(map(one.like.match, lines)))
+    return next(found, None)

@@ -529,7 +529,8 @@ def _memory(
     guess = _differing([each.memory_mb for each in nodes], "MB of memory")
     limited, limit, why = limits.memory(one, nodes, cluster.config)
     if limit:
-        lines.add(6, key, _gb(limited << 20), limit, guess or why)
+        doubts = "; ".join(filter(None, [guess, why]))
+        lines.add(6, key, _gb(limited << 20), limit, doubts)
         return
     if known.isdecimal() and not doubt and not guess:
         lines.add(6, key, _gb(int(known) * 1024), f"{origin}: MemTotal")

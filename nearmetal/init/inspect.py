@@ -15,6 +15,7 @@ from nearmetal.checks import provenance
 from nearmetal.checks.provenance import ProvenanceError
 from nearmetal.cluster import node, reasons, slurm
 from nearmetal.cluster.ask import Answer, Asker, last_line
+from nearmetal.cluster.slurm import Partition
 from nearmetal.errors import NearmetalError
 from nearmetal.init.gather import Cluster, Inspected
 
@@ -26,8 +27,9 @@ MARK = "@nearmetal-init "
 END = re.compile(r"lines=(\d+)")
 #: A name that no other job of the user has, by which Slurm is asked why it waits.
 JOB = f"nearmetal-init-{os.getpid()}"
-#: Minutes of a job in Slurm.
+#: Minutes of a job in Slurm, where the partition allows as many.
 MINUTES = 5
+UNITS = {"d": 1440, "h": 60, "m": 1, "s": 1 / 60}
 #: Seconds for a job once it has its node: a node of a cloud boots first.
 BOOT = 900
 
@@ -55,18 +57,25 @@ def groups(cluster: Cluster, chosen: Sequence[str]) -> list[list[str]]:
     return list(by_nodes.values())
 
 
-def command(partition: str, access: Sequence[str], seconds: int, least_nodes: int = 1) -> list[str]:
+def command(one: Partition, access: Sequence[str], seconds: int) -> list[str]:
     """The command that prints the facts of one node of a partition.
 
     :arg access: further options of srun, such as an account.
     :arg seconds: after which a job that has no node yet is given up.
-    :arg least_nodes: of a job of the partition.
     """
+    number = one.limits.get("MinNodes", 1)
     return [
-        *("srun", f"--partition={partition}", *access),
-        *(f"--nodes={least_nodes}", f"--ntasks={least_nodes}", f"--time={MINUTES}"),
-        *("--mpi=none", f"--immediate={seconds}", f"--job-name={JOB}", *scripts()),
+        *("srun", f"--partition={one.name}", *access, f"--nodes={number}", f"--ntasks={number}"),
+        *(f"--time={minutes(one)}", "--mpi=none", f"--immediate={seconds}"),
+        *(f"--job-name={JOB}", *scripts()),
     ]
+
+
+def minutes(one: Partition) -> int:
+    """Minutes of a job: Slurm never starts one that asks for more than the partition allows."""
+    parts = re.findall(r"(\d+)([dhms])", one.time_limit)
+    most = sum(int(number) * UNITS[unit] for number, unit in parts)
+    return min(MINUTES, max(1, int(most))) if parts else MINUTES
 
 
 @dataclass
@@ -110,11 +119,11 @@ def inspect(
 
     :arg access: further options of srun by partition.
     """
-    limits = {one.name: one.limits for one in cluster.partitions}
+    partitions = {one.name: one for one in cluster.partitions}
     for names in together:
         first = names[0]
         tell(f"inspecting a node of {', '.join(names)} (srun, at most {seconds} s in the queue)")
-        words = command(first, access[first], seconds, limits[first].get("MinNodes", 1))
+        words = command(partitions[first], access[first], seconds)
         found = _facts(words, seconds + BOOT, asker, tell)
         if isinstance(found, str):
             asker.unread.append(f"no node of {', '.join(names)} was inspected: {found}")

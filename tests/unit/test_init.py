@@ -12,7 +12,8 @@ from nearmetal import cli
 from nearmetal.cluster import modules
 from nearmetal.cluster.ask import Asker
 from nearmetal.cluster.modules import Available
-from nearmetal.init import describe, lines
+from nearmetal.cluster.slurm import Partition
+from nearmetal.init import describe, inspect, lines
 from nearmetal.init.gather import Cluster, Inspected
 from nearmetal.site import described as site_files
 from nearmetal.site.site_files import read_environments, read_system
@@ -406,6 +407,14 @@ def test_a_job_that_never_starts_is_given_up_at_once(init, tmp_path, monkeypatch
     code, _, err = init("guests", "--yes", "--wait=10m")
     assert code == 2 and not lacking(err, "no node of main", "the job does not start", said)
     assert "no node of private" in err and len(site.submitted()) == 2
+
+
+@pytest.mark.parametrize(
+    ("limit", "minutes"), [("", 5), ("1d", 5), ("1m30s", 1), ("30s", 1), ("4m", 4)]
+)
+def test_the_job_of_init_is_within_the_partitions_time_limit(limit, minutes):
+    words = inspect.command(Partition("p", True, limit), [], 300)
+    assert f"--time={minutes}" in words
 
 
 def test_a_job_that_waits_says_so_once(init, tmp_path, monkeypatch):
