@@ -179,7 +179,7 @@ def _further_libraries(
             if key != "name":
                 one.differs[key] = (value, "nearmetal/init/libraries.yaml", "")
         _mpi_type(cluster, one, library)
-        if name == "intelmpi":
+        if name == "intelmpi" and _srun_starts(cluster, one):
             _pmi_library(one, somewhere)
         found.append(one)
     return found
@@ -188,16 +188,13 @@ def _further_libraries(
 def _pmi_library(one: Environment, somewhere: Inspected | None) -> None:
     """Add the library by which Intel MPI speaks with srun."""
     pairs, _, guess = one.differs["env_vars"]
-    kind = dict(pairs).get("SLURM_MPI_TYPE")  # type: ignore[call-overload]
-    if kind != "pmi2":
+    if ["SLURM_MPI_TYPE", "pmi2"] not in pairs:  # type: ignore[operator]
         return
     path = somewhere.facts.get("library.pmi2", "none") if somewhere else "none"
-    if somewhere and path not in node.NONE:
-        origin = f"libpmi2.so is {path} ({somewhere.origin})"
-    else:
+    origin = f"{somewhere.origin}: libpmi2.so" if somewhere else ""
+    if path in node.NONE:
         path = "libpmi2.so"
         guess = guess or "Slurm's libpmi2.so was not found on a node: write its path"
-        origin = ""
     one.differs["env_vars"] = ([*pairs, ["I_MPI_PMI_LIBRARY", path]], origin, guess)  # type: ignore[misc]
 
 
@@ -501,8 +498,8 @@ def _cores_per_node(
 
     :arg seen: cores that a node has by itself; 0 if it was not asked.
     """
-    cores = min(limits.cores(one, each) for each in nodes)
     smallest = min(nodes, key=lambda each: limits.cores(one, each))
+    cores = limits.cores(one, smallest)
     origin = f"{nodes_origin}: CoresPerSocket"
     if smallest.kept_cores:
         origin += f", less {smallest.kept_cores} that Slurm keeps (CoreSpecCount)"
