@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import shlex
 import subprocess
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 #: Seconds for a command that only reads.
@@ -14,6 +15,19 @@ PATIENCE = 60
 GRACE = 10
 #: Variables of Slurm that a user sets for all jobs.
 KEPT = ("SLURM_CONF", "SLURM_CLUSTERS", "SLURM_ACCOUNT", "SLURM_QOS", "SLURM_RESERVATION")
+#: Beginnings of variables that change which job a command means, or which columns it prints.
+DROPPED = ("SLURM_", "SINFO_", "SQUEUE_", "SCONTROL_", "SACCT_")
+#: What makes commands answer in English. Lmod reads its own variable, then LANG; it ignores LC_ALL.
+#: A site's file of messages for Lmod would replace the English ones.
+ENGLISH = {
+    "LC_ALL": "C",
+    "LANG": "C",
+    "LANGUAGE": "C",
+    "LMOD_OVERRIDE_LANG": "en",
+    "LMOD_SITE_MSG_FILE": os.devnull,
+}
+#: Seconds until a command that waits is looked after; each time twice as many, up to the second.
+LOOK = (0.5, 15)
 
 
 def environment(own: Mapping[str, str]) -> dict[str, str]:
@@ -22,9 +36,9 @@ def environment(own: Mapping[str, str]) -> dict[str, str]:
     `srun` would start a step of that job, and not a job of its own.
     """
     kept = {
-        name: text for name, text in own.items() if not name.startswith("SLURM_") or name in KEPT
+        name: text for name, text in own.items() if not name.startswith(DROPPED) or name in KEPT
     }
-    return {**kept, "LC_ALL": "C"}
+    return {**kept, **ENGLISH}
 
 
 @dataclass(frozen=True)
@@ -45,8 +59,13 @@ class Asker:
 
     unread: list[str] = field(default_factory=list)
 
-    def run(self, words: Sequence[str], seconds: float = PATIENCE) -> Answer | str:
-        """The answer of a command, or why there is none."""
+    def run(
+        self, words: Sequence[str], seconds: float = PATIENCE, stop: Callable[[], str] | None = None
+    ) -> Answer | str:
+        """The answer of a command, or why there is none.
+
+        :arg stop: is called again and again. A text ends the command, and is why.
+        """
         try:
             process = subprocess.Popen(
                 words,
@@ -63,14 +82,13 @@ class Asker:
             return error.strerror or str(error)
         with process:
             try:
-                output, errors = process.communicate(timeout=seconds)
-            except subprocess.TimeoutExpired:
-                _end(process)
-                return f"no answer within {seconds:.0f} s"
+                answer = _answer(process, seconds, stop)
             except BaseException:
                 _end(process)
                 raise
-        return Answer(output, errors, process.returncode)
+            if isinstance(answer, str):
+                _end(process)
+        return answer
 
     def ask(self, words: Sequence[str], seconds: float = PATIENCE) -> Answer | None:
         """The answer of a command that succeeds; None after a sentence in `unread`."""
@@ -80,6 +98,23 @@ class Asker:
         why = answer if isinstance(answer, str) else last_line(answer.both) or "it failed"
         self.unread.append(f"`{shlex.join(words)}`: {why}")
         return None
+
+
+def _answer(
+    process: subprocess.Popen, seconds: float, stop: Callable[[], str] | None
+) -> Answer | str:
+    """The answer of a command within some seconds, or why it has to be ended."""
+    end = time.monotonic() + seconds
+    pause, longest = LOOK if stop else (seconds, seconds)
+    while (left := end - time.monotonic()) > 0:
+        try:
+            output, errors = process.communicate(timeout=min(pause, left))
+            return Answer(output, errors, process.returncode)
+        except subprocess.TimeoutExpired:
+            pause = min(2 * pause, longest)
+        if stop and (why := stop()):
+            return why
+    return f"no answer within {seconds:.0f} s"
 
 
 def _end(process: subprocess.Popen) -> None:

@@ -8,16 +8,26 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from nearmetal import strict_yaml
+from nearmetal import choices, strict_yaml
 from nearmetal.cluster.ask import Answer, Asker
 
 SOFTWARE = Path(__file__).resolve().parent / "software.yaml"
 #: Oldest version of environment-modules that ReFrame supports.
 OLDEST = (4, 1)
+#: Most lines of a list that are quoted where they are not understood.
+MOST_UNREAD = 3
 #: Oldest JDK that mpj-native runs on: `java.lang.foreign` is final there.
 NATIVE_JDK = 22
 ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
-NAME = re.compile(r"[\w.+-][\w.+/@~^%=-]*")
+NAME = r"[\w.+-][\w.+/@~^%=-]*"
+#: What follows a name: `(default)`, `(D:latest)`, ` <aL>`, `{fabric=ofi}`, ` [L]`.
+TAG = r"\([^()]*\)|<[^<>]*>|\{[^{}]*\}|\[[^\[\]]*\]"
+#: A module in a terse list.
+LISTED = re.compile(rf"({NAME})((?:\s*(?:{TAG}))*)")
+#: Words of a tag by which a site marks its default version.
+DEFAULT = {"default", "D"}
+#: Lines of a terse list that name no module: directories, sections, code for Python.
+NO_NAME = re.compile(r".*[:/]|-{3,}.*-{3,}|import \w+|_mlstatus = .*|os\.environ\b.*|")
 #: What may stand before a version: the compiler that built it, `/gcc`, `/gcc/64`, `/gcc-12.2`.
 COMPILERS = (
     r"(?:/(?:gcc|gnu|ge|intel|oneapi|aocc|nvhpc|nvidia|pgi|clang|llvm|cce)[\w.+-]*(?:/64)?)*"
@@ -43,21 +53,26 @@ class Available:
     default: bool = False  #: the site marks this version as its default
 
 
-def available(text: str) -> list[Available]:
-    """The modules of `module -t avail` or `module -t spider`, in their order, each once.
+def available(text: str) -> tuple[list[Available], list[str]]:
+    """The modules of `module -t avail` or `-t spider`, and the lines that are not understood.
 
-    Left out are directories (`/opt/modules:`), names without a version that Lmod lists before
-    their versions (`gcc/`), and messages.
+    The modules are in their order, each once. Left out are directories (`/opt/modules:`) and names
+    without a version that Lmod lists before their versions (`gcc/`).
     """
     found: dict[str, Available] = {}
-    for line in ESCAPE.sub("", text).splitlines():
-        name, mark, _ = line.strip().partition("(")
-        is_default = bool(mark) and bool(re.search(r"\(([^)]*:)?(default|D)[:)]", line))
-        if NAME.fullmatch(name) and not name.endswith(("/", "=")):
-            found.setdefault(name, Available(name, is_default))
+    unread: list[str] = []
+    for line in map(str.strip, ESCAPE.sub("", text).splitlines()):
+        if NO_NAME.fullmatch(line):
+            continue
+        listed = LISTED.fullmatch(line)
+        if not listed:
+            unread.append(line)
+            continue
+        is_default = not DEFAULT.isdisjoint(re.findall(r"[^\s,:(){}<>\[\]]+", listed[2]))
+        found.setdefault(listed[1], Available(listed[1], is_default))
     # Lmod's spider lists `gcc` beside `gcc/12`.
     parents = {name.rpartition("/")[0] for name in found}
-    return [one for name, one in found.items() if name not in parents]
+    return [one for name, one in found.items() if name not in parents], unread
 
 
 def prerequisites(text: str) -> list[str] | None:
@@ -168,15 +183,28 @@ class Modules:
     def names(self, asker: Asker) -> list[Available]:
         """The modules that can be loaded, in a hierarchy also those below others."""
         if self.kind == "spack":
-            answer = asker.ask([*self.command, "find", "--format", "{name}@{version}"])
-            return available(answer.output) if answer else []
+            return self._listed(["find", "--format", "{name}@{version}"], asker)
         if not self.command:
             return []
-        answer = asker.ask([*self.command, "-t", "avail"])
-        found = available(answer.both) if answer else []
-        if self.kind == "lmod" and (more := asker.ask([*self.command, "-t", "spider"])):
+        found = self._listed(["-t", "avail"], asker)
+        if self.kind == "lmod":
             known = {one.name for one in found}
-            found += [one for one in available(more.both) if one.name not in known]
+            more = self._listed(["-t", "spider"], asker)
+            found += [one for one in more if one.name not in known]
+        return found
+
+    def _listed(self, words: list[str], asker: Asker) -> list[Available]:
+        """The modules that a command lists. A line that names none is in `asker.unread`."""
+        answer = asker.ask([*self.command, *words])
+        if not answer:
+            return []
+        found, unread = available(answer.output if self.kind == "spack" else answer.both)
+        if unread:
+            asker.unread.append(
+                f"`module {' '.join(words)}`: no name of a module was understood in "
+                f"{choices.some([repr(line[:80]) for line in unread], MOST_UNREAD)}. Fix: if one "
+                "names a module that you need, add it to `modules` of `environments` by hand"
+            )
         return found
 
     def needed(self, name: str, asker: Asker) -> list[str]:
@@ -185,6 +213,11 @@ class Modules:
             return [name]
         answer = asker.run([*self.command, "spider", name])
         first = prerequisites(answer.both) if isinstance(answer, Answer) else None
+        if first is None and (why := self.refusal([name], asker)):
+            asker.unread.append(
+                f"`module spider {name}` does not tell what to load first, and alone it cannot be "
+                f"loaded ({why}). Fix: add what it needs to `modules` before {name}"
+            )
         return [*(first or []), name]
 
     def refusal(self, names: list[str], asker: Asker) -> str:

@@ -42,11 +42,17 @@ def known() -> dict:
     return strict_yaml.load((HERE / "nics.yaml").read_bytes())
 
 
-def hypervisor(facts: Mapping[str, str]) -> str:
-    """The hypervisor as a system's file names it; '' if the facts do not tell."""
+def hypervisor(facts: Mapping[str, str]) -> tuple[str, str]:
+    """The hypervisor as a system's file names it, and why it is a guess; '' if it is none."""
     word = facts.get("hypervisor", "unknown")
-    named = known()["hypervisors"].get(word, word)
-    return "" if named == "unknown" else named
+    guess = ""
+    if word == "unknown":
+        guess = "the node does not tell whether it is a VM; write none for bare metal"
+    elif word == "vm-other":
+        guess = "the node is a VM, and does not tell of which hypervisor"
+    elif facts.get("command.systemd-detect-virt") == "none":
+        guess = "by DMI, CPU flags and /sys/hypervisor: systemd-detect-virt is missing"
+    return known()["hypervisors"].get(word, word), guess
 
 
 def is_guest(facts: Mapping[str, str]) -> bool:

@@ -75,10 +75,17 @@ route=$(ip -o -4 route show default 2>/dev/null)
 case $route in
     *' dev '*) route=${route#* dev }; fact default_nic "${route%% *}" ;;
 esac
-for command in apptainer singularity gcc java javac mpicc ompi_info mpichversion qperf ib_write_bw; do
+for command in apptainer singularity gcc java javac mpicc ompi_info mpichversion qperf ib_write_bw systemd-detect-virt; do
     found=$(command -v "$command" 2>/dev/null)
     fact "command.$command" "${found:-none}"
 done
+# Slurm's library by which other MPI libraries speak with srun.
+pmi2=$(ldconfig -p 2>/dev/null | sed -n '/libpmi2\.so/s/.* => //p' | head -n 1)
+srun=$(command -v srun 2>/dev/null)
+for directory in "${srun%/bin/srun}/lib64" "${srun%/bin/srun}/lib" /usr/lib64 /usr/lib; do
+    [ -n "$pmi2" ] || [ ! -e "$directory/libpmi2.so" ] || pmi2=$directory/libpmi2.so
+done
+fact library.pmi2 "${pmi2:-none}"
 # `openjdk version "25.0.1" 2025-10-21`
 version=$(java -version 2>&1 | sed -n 's/^.* version "\([^"]*\)".*/\1/p')
 fact java_version "$version"

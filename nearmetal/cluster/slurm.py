@@ -8,15 +8,29 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-#: Columns of the command that replaces `scontrol show node` where users may not run it.
-SINFO = "%R|%N|%X|%Y|%Z|%m|%T|%l"
+#: Columns of the command that replaces `scontrol show node` where users may not run it: partition,
+#: node, sockets, cores, threads, memory, state, time limit; then of the partition: state, range of
+#: a job's nodes, whether root alone may use it, most CPUs of a job on a node.
+SINFO = "%R|%N|%X|%Y|%Z|%m|%T|%l|%a|%s|%r|%B"
+#: Columns of `sacctmgr show assoc`.
+ASSOC = "account,qos,defaultqos"
+#: Limits of a partition that are kept where Slurm states them; memory is in MB.
+LIMITS = (
+    *("MinNodes", "MaxNodes", "MaxCPUsPerNode", "MaxCPUsPerSocket"),
+    *("DefMemPerCPU", "DefMemPerNode", "MaxMemPerCPU", "MaxMemPerNode"),
+)
 FIELD = re.compile(r"(?:^|\s)([A-Z][\w:/]*)=(\S*)")
 #: Slurm's words for no value.
 NOTHING = {"", "(null)", "N/A", "n/a", "NONE", "None", "none"}
 #: Words of a node's state that keep jobs away, by their beginning. `POWERED_DOWN` does not.
-AWAY = ("DOWN", "DRAIN", "FAIL", "MAINT", "ERROR", "UNKNOWN", "FUTURE", "NOT_RESPONDING")
+AWAY = (
+    *("DOWN", "DRAIN", "FAIL", "MAINT", "ERROR", "UNKNOWN", "FUTURE", "NOT_RESPONDING"),
+    "INVAL",
+)
+#: Signs behind a state in sinfo, as scontrol names them.
+SIGNS = {"*": "+NOT_RESPONDING", "$": "+MAINTENANCE"}
 TIME = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)")
 #: Most hosts of a list: more are taken for damage.
 MOST_HOSTS = 100_000
@@ -27,11 +41,14 @@ SETTING = re.compile(r"(\w+)\s+= (.*?)\s*")
 class Node:
     name: str
     sockets: int
-    cores: int  #: physical cores of the node
+    cores: int  #: physical cores that a job can have
     threads: int  #: hardware threads of a core
-    memory_mb: int
+    memory_mb: int  #: that a job can have
     partitions: tuple[str, ...]
     state: str
+    kept_cores: int = 0  #: physical cores that Slurm keeps from jobs (CoreSpecCount)
+    kept_mb: int = 0  #: memory that Slurm keeps from jobs (MemSpecLimit)
+    cpus_of_core: int = 1  #: CPUs that Slurm counts for a core
 
     @property
     def usable(self) -> bool:
@@ -61,8 +78,16 @@ class Partition:
     up: bool
     time_limit: str  #: such as `1d` or `2h30m`; '' without a limit
     accounts: tuple[str, ...] = ()  #: that may use it; (): all
-    most_nodes: int = 0  #: of a job; 0: no limit
     hidden: bool = False  #: whether Slurm's commands leave it out
+    state: str = "UP"
+    denied_accounts: tuple[str, ...] = ()
+    qos: tuple[str, ...] = ()  #: that may use it; (): all
+    denied_qos: tuple[str, ...] = ()
+    submit_hosts: tuple[str, ...] = ()  #: where jobs may be submitted; (): everywhere
+    needs_reservation: bool = False
+    root_only: bool = False
+    limits: Mapping[str, int] = field(default_factory=dict)  #: of LIMITS, those that are stated
+    origin: str = "scontrol show partition"
 
 
 def _away(word: str) -> bool:
@@ -88,40 +113,62 @@ def records(text: str) -> list[dict[str, str]]:
 
 def nodes(text: str) -> list[Node]:
     """Nodes of `scontrol --oneliner show node`."""
-    found = []
-    for fields in records(text):
-        if "NodeName" not in fields:
-            continue
-        sockets, threads = _count(fields, "Sockets", 1), _count(fields, "ThreadsPerCore", 1)
-        by_parts = sockets * _count(fields, "CoresPerSocket", 0)
-        processors = _count(fields, "CPUTot", 0)
-        found.append(
-            Node(
-                fields["NodeName"],
-                sockets,
-                by_parts or max(1, processors // threads),
-                threads,
-                _count(fields, "RealMemory", 0),
-                _names(fields.get("Partitions", "")),
-                fields.get("State", "UNKNOWN").upper(),
-            )
-        )
-    return found
+    return [_node(fields) for fields in records(text) if "NodeName" in fields]
+
+
+def _node(fields: Mapping[str, str]) -> Node:
+    sockets, threads = _count(fields, "Sockets", 1), _count(fields, "ThreadsPerCore", 1)
+    processors = _count(fields, "CPUTot", 0)
+    cores = sockets * _count(fields, "CoresPerSocket", 0) or max(1, processors // threads)
+    processors = processors or cores * threads
+    kept = _count(fields, "CoreSpecCount", 0)
+    if left := _count(fields, "CPUEfctv", 0):
+        kept = cores - cores * left // processors
+    kept_mb = _count(fields, "MemSpecLimit", 0)
+    return Node(
+        fields["NodeName"],
+        sockets,
+        max(1, cores - kept),
+        threads,
+        max(0, _count(fields, "RealMemory", 0) - kept_mb),
+        _names(fields.get("Partitions", "")),
+        fields.get("State", "UNKNOWN").upper(),
+        kept,
+        kept_mb,
+        max(1, processors // cores),
+    )
 
 
 def partitions(text: str) -> list[Partition]:
     """Partitions of `scontrol --oneliner show partition`."""
-    return [
-        Partition(
-            fields["PartitionName"],
-            fields.get("State", "UP") == "UP",
-            time_limit(fields.get("MaxTime", "")),
-            tuple(name for name in _names(fields.get("AllowAccounts", "ALL")) if name != "ALL"),
-            _number(fields.get("MaxNodes", "")),
-        )
-        for fields in records(text)
-        if "PartitionName" in fields
-    ]
+    return [_partition(fields) for fields in records(text) if "PartitionName" in fields]
+
+
+def _partition(fields: Mapping[str, str]) -> Partition:
+    def listed(key: str) -> tuple[str, ...]:
+        return tuple(name for name in _names(fields.get(key, "")) if name != "ALL")
+
+    submit_hosts = fields.get("AllocNodes", "ALL")
+    return Partition(
+        fields["PartitionName"],
+        fields.get("State", "UP") == "UP",
+        time_limit(fields.get("MaxTime", "")),
+        listed("AllowAccounts"),
+        state=fields.get("State", "UP"),
+        denied_accounts=listed("DenyAccounts"),
+        qos=listed("AllowQos"),
+        denied_qos=listed("DenyQos"),
+        submit_hosts=() if submit_hosts == "ALL" else tuple(hosts(submit_hosts)),
+        needs_reservation=fields.get("ReqResv") == "YES",
+        root_only=fields.get("RootOnly") == "YES",
+        limits=limits(fields),
+    )
+
+
+def limits(fields: Mapping[str, str]) -> dict[str, int]:
+    """The limits of a partition, or of slurm.conf, that Slurm states."""
+    found = {key: _number(fields.get(key, "")) for key in LIMITS}
+    return {key: number for key, number in found.items() if number}
 
 
 def of_sinfo(text: str) -> tuple[list[Partition], list[Node]]:
@@ -132,8 +179,8 @@ def of_sinfo(text: str) -> tuple[list[Partition], list[Node]]:
         cells = [cell.strip() for cell in line.split("|")]
         if len(cells) != len(SINFO.split("|")):
             continue
-        partition, name, *numbers, state, limit = cells
-        places.setdefault(partition, Partition(partition, True, time_limit(limit)))
+        partition, name, *numbers, state = cells[:7]
+        places.setdefault(partition, _partition_of_sinfo(partition, *cells[7:]))
         sockets, cores, threads, memory = (_number(text) for text in numbers)
         earlier = found[name].partitions if name in found else ()
         found[name] = Node(
@@ -143,9 +190,31 @@ def of_sinfo(text: str) -> tuple[list[Partition], list[Node]]:
             threads or 1,
             memory,
             (*earlier, partition),
-            state.upper(),
+            _state_of_sinfo(state),
+            cpus_of_core=threads or 1,
         )
     return list(places.values()), list(found.values())
+
+
+def _partition_of_sinfo(
+    name: str, longest: str, state: str, sizes: str, root_only: str, most_cpus: str
+) -> Partition:
+    least, _, most = sizes.partition("-")
+    stated = {"MinNodes": least, "MaxNodes": most or least, "MaxCPUsPerNode": most_cpus}
+    return Partition(
+        name,
+        state == "up",
+        time_limit(longest),
+        state=state.upper(),
+        root_only=root_only == "yes",
+        limits=limits(stated),
+        origin="sinfo",
+    )
+
+
+def _state_of_sinfo(state: str) -> str:
+    """A node's state in the words of scontrol: `idle$` is in a reservation for maintenance."""
+    return state[:-1].upper() + SIGNS.get(state[-1:], state[-1:].upper())
 
 
 def switches(text: str) -> dict[str, str]:
@@ -218,9 +287,21 @@ def mpi_types(text: str) -> list[str]:
 
 
 def accounts(text: str) -> list[str]:
-    """Accounts of a user, from `sacctmgr --noheader --parsable2 show assoc format=account`."""
+    """Accounts of a user, from `sacctmgr --noheader --parsable2 show assoc format=ASSOC`."""
     found = (line.split("|")[0].strip() for line in text.splitlines())
     return list(dict.fromkeys(filter(None, found)))
+
+
+def qos(text: str) -> list[str]:
+    """QOS of a user, the default first, from the text that `accounts` reads."""
+    found: dict[str, None] = {}
+    for line in text.splitlines():
+        _, names, default = (line + "||").split("|")[:3]
+        allowed = [name.strip() for name in names.split(",") if name.strip()]
+        if default.strip() in allowed:
+            found = dict.fromkeys([default.strip()]) | found
+        found |= dict.fromkeys(allowed)
+    return list(found)
 
 
 def time_limit(text: str) -> str:

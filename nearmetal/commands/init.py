@@ -6,6 +6,7 @@ import os
 import shlex
 import socket
 import sys
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from nearmetal.checkout import CHECKOUT
 from nearmetal.cluster.ask import Asker
 from nearmetal.commands.common import tell
 from nearmetal.errors import NearmetalError
-from nearmetal.init import describe, inspect
+from nearmetal.init import admitted, describe, inspect
 from nearmetal.init.gather import Cluster, gather
 from nearmetal.init.lines import Lines, comment
 from nearmetal.locks import images_lock
@@ -33,14 +34,16 @@ def run(arguments) -> int:
     cluster = gather(asker)
     name = arguments.name or describe.name_of(cluster.config.get("ClusterName", "cluster"))
     path = place_of(name, arguments.directory)
-    wanted, left_out = describe.chosen_partitions(cluster, known_partitions(cluster, arguments))
+    known = known_partitions(cluster, arguments)
+    wanted, left_out = describe.chosen_partitions(cluster, known, arguments.access)
     if not wanted:
         raise NearmetalError("; ".join(left_out) or "no partition is left")
+    access = {one.name: admitted.access_of(cluster, one, arguments.access) for one in wanted}
     together = inspect.groups(cluster, [one.name for one in wanted])
     if inspects is None:
-        inspects = agreed(together)
+        inspects = agreed(together, access)
     if inspects:
-        inspect.inspect(cluster, together, arguments.access, arguments.wait, asker, tell)
+        inspect.inspect(cluster, together, access, arguments.wait, asker, tell)
     if any(one.name not in cluster.inspected for one in wanted):
         inspect.inspect_login_node(cluster, asker)
     images = with_image(common)
@@ -74,16 +77,17 @@ def may_submit(arguments) -> bool | None:
     )
 
 
-def agreed(together: list[list[str]]) -> bool:
-    """Whether the user agrees to the jobs."""
+def agreed(together: list[list[str]], access: Mapping[str, Sequence[str]]) -> bool:
+    """Whether the user agrees to the jobs.
+
+    :arg access: options of srun by partition.
+    """
     if not together:
         return False
     print("One node of each partition is inspected, by a job on one core for some seconds:")
     for names in together:
-        print(
-            f"  srun -p {names[0]}"
-            + (f"  (the same nodes: {', '.join(names[1:])})" * (len(names) > 1))
-        )
+        others = f"  (the same nodes: {', '.join(names[1:])})" if names[1:] else ""
+        print(f"  {shlex.join(['srun', '-p', names[0], *access[names[0]]])}{others}")
     print(
         "Submit? Without these jobs the facts of the nodes are guessed. [y/N] ", end="", flush=True
     )

@@ -6,11 +6,13 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from nearmetal import choices
+from nearmetal import choices, strict_yaml
 from nearmetal.cluster import node, slurm
 from nearmetal.cluster.modules import COMPILERS, NATIVE_JDK, jdk
 from nearmetal.cluster.slurm import Node, Partition
+from nearmetal.init import admitted, limits
 from nearmetal.init.gather import Cluster, Inspected
 from nearmetal.init.lines import Lines
 
@@ -18,7 +20,13 @@ NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]*")
 #: Most patterns of host names.
 MOST_PATTERNS = 8
 #: Environment -> names for srun's `--mpi`, the preferred first.
-MPI_TYPES = {"openmpi": ("pmix", "pmi2"), "mpich": ("pmi2", "pmix", "cray_shasta")}
+MPI_TYPES = {
+    "openmpi": ("pmix", "pmi2"),
+    "mpich": ("pmi2", "pmix", "cray_shasta"),
+    "intelmpi": ("pmi2", "pmix"),
+    "mvapich": ("pmi2", "pmix"),
+    "hpcx": ("pmix", "pmi2"),
+}
 #: Open MPI from this version on starts by PMIx alone.
 PMIX_ALONE = 5
 #: Environment -> the command that shows its library on a node's PATH.
@@ -29,6 +37,10 @@ NATIVE = {"mpj-native": "openmpi", "mpj-native-mpich": "mpich"}
 #: Most modules of a kind that the file's head lists.
 MOST_MODULES = 6
 CRAY = {"cc": "cc", "cxx": "CC", "ftn": "ftn"}
+#: Environments of libraries that environments.yaml lacks.
+LIBRARIES = Path(__file__).resolve().parent / "libraries.yaml"
+#: Time in the queue after which a case is given up.
+PENDING = "1h"
 NO_BASELINE = "the system is new; delete this key after `nearmetal baseline record`"
 
 
@@ -55,27 +67,25 @@ def patterns(names: Sequence[str]) -> list[str]:
     return [f"^{shape.replace(chr(92) + '-', '-')}(\\.|$)" for shape, _ in shapes.most_common()]
 
 
-def chosen_partitions(cluster: Cluster, wanted: Sequence[str]) -> tuple[list[Partition], list[str]]:
-    """The partitions to describe, and a sentence on each that is left out."""
+def chosen_partitions(
+    cluster: Cluster, wanted: Sequence[str], access: Sequence[str] = ()
+) -> tuple[list[Partition], list[str]]:
+    """The partitions to describe, and a sentence on each that is left out.
+
+    :arg wanted: names of the only ones to describe, also where Slurm may refuse the user there.
+    :arg access: further options of srun and sbatch, such as an account.
+    """
     kept, left_out = [], []
     for one in cluster.partitions:
         if wanted and one.name not in wanted:
             continue
-        refused = one.accounts and cluster.accounts and not {*one.accounts} & {*cluster.accounts}
-        if refused and not wanted:
-            left_out.append(
-                f"the partition {one.name} is left out: none of your accounts may use it "
-                f"({', '.join(one.accounts)} may). If one of yours is below these: "
-                f"--partition={one.name}"
-            )
-        elif one.hidden and not wanted:
-            left_out.append(
-                f"the partition {one.name} is left out: it is hidden. Fix: --partition={one.name}"
-            )
+        refused = "" if wanted else admitted.refusal(cluster, one, access)
+        if refused:
+            left_out.append(f"the partition {one.name} is left out: {refused}")
         elif not cluster.nodes_of(one.name):
             left_out.append(f"the partition {one.name} is left out: it has no node")
         elif not one.up:
-            left_out.append(f"the partition {one.name} is left out: it is not UP")
+            left_out.append(f"the partition {one.name} is left out: its state is {one.state}")
         else:
             kept.append(one)
     return kept, left_out
@@ -107,7 +117,7 @@ def describe(
         lines.open(0, "environments", "what differs from site-config/environments.yaml")
         for environment in environments:
             _environment(lines, environment)
-    lines.open(0, "partitions", "scontrol show partition")
+    lines.open(0, "partitions", wanted[0].origin)
     taken: list[str] = []
     for one in wanted:
         plain = name_of(one.name)
@@ -146,12 +156,46 @@ def environments_of(
         ]
 
     found = of("openmpi", "mpich")
+    found += _further_libraries(cluster, common, somewhere)
     if native := _native(cluster, common, found, somewhere):
         found.append(native)
     found += of(*JAVA)
     if gnu := _gnu(cluster, somewhere):
         found.append(gnu)
     return found
+
+
+def _further_libraries(
+    cluster: Cluster, common: Mapping[str, dict], somewhere: Inspected | None
+) -> list[Environment]:
+    """Environments of the MPI libraries of libraries.yaml, whole, as no other file has them."""
+    found = []
+    for library in strict_yaml.load(LIBRARIES.read_bytes()):
+        name = library["name"]
+        if name in common or name not in cluster.software:
+            continue
+        one = _of_module(cluster, name, {"name": name})
+        for key, value in library.items():
+            if key != "name":
+                one.differs[key] = (value, "nearmetal/init/libraries.yaml", "")
+        _mpi_type(cluster, one, library)
+        if name == "intelmpi" and _srun_starts(cluster, one):
+            _pmi_library(one, somewhere)
+        found.append(one)
+    return found
+
+
+def _pmi_library(one: Environment, somewhere: Inspected | None) -> None:
+    """Add the library by which Intel MPI speaks with srun."""
+    pairs, _, guess = one.differs["env_vars"]
+    if ["SLURM_MPI_TYPE", "pmi2"] not in pairs:  # type: ignore[operator]
+        return
+    path = somewhere.facts.get("library.pmi2", "none") if somewhere else "none"
+    origin = f"{somewhere.origin}: libpmi2.so" if somewhere else ""
+    if path in node.NONE:
+        path = "libpmi2.so"
+        guess = guess or "Slurm's libpmi2.so was not found on a node: write its path"
+    one.differs["env_vars"] = ([*pairs, ["I_MPI_PMI_LIBRARY", path]], origin, guess)  # type: ignore[misc]
 
 
 def _gnu(cluster: Cluster, somewhere: Inspected | None) -> Environment | None:
@@ -303,12 +347,13 @@ def _partition(
     platform, modules, platform_origin = _platform(cluster, inspected)
     names = [environment.name for environment in environments]
     names += images if platform else []
-    lines.add(2, "- name", name, "scontrol show partition: PartitionName")
+    lines.add(2, "- name", name, f"{one.origin}: its name")
     _scheduler(lines, cluster, environments)
-    given = "; --access" if access else ""
+    origin = one.origin + ("; --access" if access else "")
     if len(cluster.accounts) > 1:
-        given += f"; sacctmgr: your accounts are {', '.join(cluster.accounts)}"
-    lines.add(4, "access", [f"-p {one.name}", *access], f"scontrol show partition{given}")
+        origin += f"; sacctmgr: your accounts are {', '.join(cluster.accounts)}"
+    further, doubt = admitted.options(cluster, one, access)
+    lines.add(4, "access", [f"-p {one.name}", *access, *further], origin, doubt)
     origins = [f"{each.name}: {each.origin or each.guess}" for each in environments]
     # A partition has at least one environment: without a compiler none of ours can be used.
     guess = "" if names else "neither an MPI library nor gcc was found"
@@ -356,7 +401,7 @@ def _types(cluster: Cluster, one: Environment) -> tuple[str, ...]:
 
 def _features(environs: Sequence[str]) -> dict[str, bool]:
     return {
-        "mpi": any(name.startswith(("openmpi", "mpich")) for name in environs),
+        "mpi": any(name.startswith(tuple(MPI_TYPES)) for name in environs),
         "java": any(name.startswith(("mpj", "fastmpj")) for name in environs),
     }
 
@@ -386,12 +431,12 @@ def _extras(lines: Lines, cluster: Cluster, one: Partition, inspected: Inspected
             doubt = "no node was inspected"
     origin = source.origin if source else ""
     _link(lines, facts, origin, doubt)
-    name = node.hypervisor(facts)
-    guess = doubt or ("" if name else "the node does not tell whether it is a VM")
-    lines.add(6, "hypervisor", name or "none", f"{origin}: hypervisor", guess)
+    name, guess = node.hypervisor(facts)
+    lines.add(6, "hypervisor", name, f"{origin}: hypervisor", doubt or guess)
     _hardware(lines, cluster, one, facts, origin, doubt)
     if one.time_limit:
-        lines.add(6, "max_time_limit", one.time_limit, "scontrol show partition: MaxTime")
+        lines.add(6, "max_time_limit", one.time_limit, f"{one.origin}: its time limit")
+    lines.add(6, "max_pending_time", PENDING, "nearmetal init; a case that waits longer fails")
     lines.add(6, "no_baseline", NO_BASELINE, "nearmetal init")
     document = f"{cluster.nodes_origin}; {origin or 'no node was inspected'}"
     lines.add(6, "source", document, "nearmetal init")
@@ -430,21 +475,46 @@ def _hardware(
     instance = re.fullmatch(r"Amazon EC2 (\w+\.[\w-]+)", facts.get("dmi", ""))
     if instance and not doubt:
         lines.add(6, "instance_type", instance[1], f"{origin}: dmi")
-    if 0 < one.most_nodes < len(nodes):
-        lines.add(6, "nodes", one.most_nodes, "scontrol show partition: MaxNodes")
-    else:
-        lines.add(6, "nodes", len(nodes), cluster.nodes_origin)
-    cores = min(each.cores for each in nodes)
-    guess = _differing([each.cores for each in nodes], "cores")
-    seen = _cores(facts)
-    if not doubt and seen and seen != cores:
-        guess = guess or f"Slurm says {cores} cores, and the node {seen}"
-    lines.add(6, "cores_per_node", cores, f"{cluster.nodes_origin}: CoresPerSocket", guess)
-    _memory(lines, nodes, facts, cluster, origin, doubt)
+    _nodes(lines, one, len(nodes), cluster.nodes_origin)
+    _cores_per_node(lines, one, nodes, cluster.nodes_origin, 0 if doubt else _cores(facts))
+    _memory(lines, one, nodes, facts, cluster, origin, doubt)
+
+
+def _nodes(lines: Lines, one: Partition, number: int, origin: str) -> None:
+    """The nodes that a job can have. The partition's least number of them has no key."""
+    most, least = one.limits.get("MaxNodes", number), one.limits.get("MinNodes", 1)
+    if most < number:
+        number, origin = most, f"{one.origin}: MaxNodes"
+    guess = ""
+    if least > 1:
+        guess = f"jobs have at least {least} nodes (MinNodes): checks of fewer do not start"
+    lines.add(6, "nodes", number, origin, guess)
+
+
+def _cores_per_node(
+    lines: Lines, one: Partition, nodes: Sequence[Node], nodes_origin: str, seen: int
+) -> None:
+    """The cores of a node that a job can have.
+
+    :arg seen: cores that a node has by itself; 0 if it was not asked.
+    """
+    smallest = min(nodes, key=lambda each: limits.cores(one, each))
+    cores = limits.cores(one, smallest)
+    origin = f"{nodes_origin}: CoresPerSocket"
+    if smallest.kept_cores:
+        origin += f", less {smallest.kept_cores} that Slurm keeps (CoreSpecCount)"
+    if cores < smallest.cores:
+        origin = f"{one.origin}: {limits.of_cores(one)}"
+    guess = _differing([limits.cores(one, each) for each in nodes], "cores")
+    has = smallest.cores + smallest.kept_cores
+    if seen and seen != has:
+        guess = guess or f"Slurm says {has} cores, and the node {seen}"
+    lines.add(6, "cores_per_node", cores, origin, guess)
 
 
 def _memory(
     lines: Lines,
+    one: Partition,
     nodes: Sequence[Node],
     facts: Mapping[str, str],
     cluster: Cluster,
@@ -454,6 +524,11 @@ def _memory(
     key = "guest_memory_gb" if node.is_guest(facts) else "memory_gb"
     known = facts.get("mem_total_kb", "")
     guess = _differing([each.memory_mb for each in nodes], "MB of memory")
+    limited, limit, why = limits.memory(one, nodes, cluster.config)
+    if limit:
+        doubts = "; ".join(filter(None, [guess, why]))
+        lines.add(6, key, _gb(limited << 20), limit, doubts)
+        return
     if known.isdecimal() and not doubt and not guess:
         lines.add(6, key, _gb(int(known) * 1024), f"{origin}: MemTotal")
         return

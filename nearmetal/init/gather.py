@@ -16,7 +16,10 @@ from nearmetal.cluster.slurm import Node, Partition
 from nearmetal.errors import NearmetalError
 
 #: Kinds of modules that environments load.
-LOADED = ("openmpi", "mpich", "mpj", "fastmpj", "gcc", "java", "apptainer")
+LOADED = (
+    *("openmpi", "mpich", "intelmpi", "mvapich", "hpcx"),
+    *("mpj", "fastmpj", "gcc", "java", "apptainer"),
+)
 
 
 @dataclass
@@ -39,6 +42,7 @@ class Cluster:
     config: Mapping[str, str] = field(default_factory=dict)
     mpi_types: list[str] = field(default_factory=list)
     accounts: list[str] = field(default_factory=list)
+    qos: list[str] = field(default_factory=list)  #: of the user, the default first
     modules: Modules = field(default_factory=lambda: Modules("nomod", "none was found"))
     #: Modules by kind of software (software.yaml), the preferred one first.
     software: Mapping[str, list[Available]] = field(default_factory=dict)
@@ -61,8 +65,10 @@ def gather(asker: Asker) -> Cluster:
     cluster.mpi_types = answers.mpi_types(asker)
     if slurm.has_accounting(cluster.config):
         words = ["sacctmgr", "--noheader", "--parsable2", "show", "assoc"]
-        answer = asker.ask([*words, f"user={getpass.getuser()}", "format=account"])
-        cluster.accounts = slurm.accounts(answer.output) if answer else []
+        answer = asker.ask([*words, f"user={getpass.getuser()}", f"format={slurm.ASSOC}"])
+        associations = answer.output if answer else ""
+        cluster.accounts = slurm.accounts(associations)
+        cluster.qos = slurm.qos(associations)
     cluster.modules = Modules.found(os.environ, asker)
     cluster.software = modules.of_kinds(cluster.modules.names(asker))
     cluster.loads = {

@@ -2,34 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import getpass
+import os
+import re
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 from nearmetal.checkout import SOURCES
 from nearmetal.checks import provenance
 from nearmetal.checks.provenance import ProvenanceError
-from nearmetal.cluster import node
-from nearmetal.cluster.ask import Asker
+from nearmetal.cluster import node, reasons, slurm
+from nearmetal.cluster.ask import Answer, Asker, last_line
+from nearmetal.cluster.slurm import Partition
 from nearmetal.errors import NearmetalError
 from nearmetal.init.gather import Cluster, Inspected
 
 #: The facts that every check records.
 PROVENANCE = SOURCES / "provenance.sh"
-#: Runs both scripts, whose paths follow.
-BOTH = ("sh", "-c", 'sh "$1" && sh "$2"', "sh")
-#: Minutes of a job in Slurm.
+#: Prints both scripts' lines behind MARK, and then their number.
+SCRIPT = Path(__file__).resolve().parent / "inspect.sh"
+MARK = "@nearmetal-init "
+END = re.compile(r"lines=(\d+)")
+#: A name that no other job of the user has, by which Slurm is asked why it waits.
+JOB = f"nearmetal-init-{os.getpid()}"
+#: Minutes of a job in Slurm, where the partition allows as many.
 MINUTES = 5
+UNITS = {"d": 1440, "h": 60, "m": 1, "s": 1 / 60}
 #: Seconds for a job once it has its node: a node of a cloud boots first.
 BOOT = 900
 
 
 def scripts() -> list[str]:
-    """Paths of the scripts. Raises NearmetalError outside of a checkout."""
+    """The command that prints a node's facts. Raises NearmetalError outside of a checkout."""
     if not PROVENANCE.is_file():
         raise NearmetalError(
             f"there is no {PROVENANCE}. Fix: run this in a checkout of Nearmetal's repository, "
             "or give --no-jobs"
         )
-    return [str(PROVENANCE), str(node.SCRIPT)]
+    return ["sh", str(SCRIPT), str(PROVENANCE), str(node.SCRIPT)]
 
 
 def groups(cluster: Cluster, chosen: Sequence[str]) -> list[list[str]]:
@@ -45,48 +57,106 @@ def groups(cluster: Cluster, chosen: Sequence[str]) -> list[list[str]]:
     return list(by_nodes.values())
 
 
-def command(partition: str, access: Sequence[str], seconds: int) -> list[str]:
+def command(one: Partition, access: Sequence[str], seconds: int) -> list[str]:
     """The command that prints the facts of one node of a partition.
 
     :arg access: further options of srun, such as an account.
     :arg seconds: after which a job that has no node yet is given up.
     """
+    number = one.limits.get("MinNodes", 1)
     return [
-        *("srun", f"--partition={partition}", *access),
-        *("--nodes=1", "--ntasks=1", f"--time={MINUTES}", "--mpi=none", f"--immediate={seconds}"),
-        *("--job-name=nearmetal-init", *BOTH, *scripts()),
+        *("srun", f"--partition={one.name}", *access, f"--nodes={number}", f"--ntasks={number}"),
+        *(f"--time={minutes(one)}", "--mpi=none", f"--immediate={seconds}"),
+        *(f"--job-name={JOB}", *scripts()),
     ]
+
+
+def minutes(one: Partition) -> int:
+    """Minutes of a job: Slurm never starts one that asks for more than the partition allows."""
+    parts = re.findall(r"(\d+)([dhms])", one.time_limit)
+    most = sum(int(number) * UNITS[unit] for number, unit in parts)
+    return min(MINUTES, max(1, int(most))) if parts else MINUTES
+
+
+@dataclass
+class Waiting:
+    """Asks Slurm why the job waits, while it waits."""
+
+    asker: Asker
+    tell: Callable[[str], None]
+    told: str = ""  #: why the job waits, in words
+
+    def __call__(self) -> str:
+        """Why the job never starts; '' while it may."""
+        words = ["squeue", "--noheader", f"--name={JOB}", "--states=PENDING", "--format=%r"]
+        answer = self.asker.run([*words, f"--user={getpass.getuser()}"])
+        if not isinstance(answer, Answer) or answer.code != 0:
+            return ""
+        text = answer.output.strip()
+        if text in slurm.NOTHING:
+            return ""
+        reason = reasons.reason_of(text)
+        why = f"Slurm's reason is {text}"
+        if reason:
+            why = f"{why}: {reason.means}. Fix: {reason.fix}"
+        if reason and not reason.passes:
+            return f"the job does not start. {why}"
+        if not self.told:
+            self.tell(f"the job waits. {why}")
+        self.told = why
+        return ""
 
 
 def inspect(
     cluster: Cluster,
     together: Sequence[list[str]],
-    access: Sequence[str],
+    access: Mapping[str, Sequence[str]],
     seconds: int,
     asker: Asker,
     tell: Callable[[str], None],
 ) -> None:
-    """Inspect one node of each group of partitions, and keep its facts in the cluster."""
+    """Inspect one node of each group of partitions, and keep its facts in the cluster.
+
+    :arg access: further options of srun by partition.
+    """
+    partitions = {one.name: one for one in cluster.partitions}
     for names in together:
+        first = names[0]
         tell(f"inspecting a node of {', '.join(names)} (srun, at most {seconds} s in the queue)")
-        words = command(names[0], access, seconds)
-        if not (answer := asker.ask(words, seconds + BOOT)):
-            asker.unread[-1] = f"no node of {', '.join(names)} was inspected: {asker.unread[-1]}"
-            continue
-        found = facts_of(answer.output)
+        words = command(partitions[first], access[first], seconds)
+        found = _facts(words, seconds + BOOT, asker, tell)
         if isinstance(found, str):
             asker.unread.append(f"no node of {', '.join(names)} was inspected: {found}")
             continue
         host, facts = found
-        origin = f"srun -p {names[0]}, on {host}"
+        origin = f"srun -p {first}, on {host}"
         cluster.inspected |= dict.fromkeys(names, Inspected(host, facts, origin))
+
+
+def _facts(
+    words: list[str], seconds: float, asker: Asker, tell: Callable[[str], None]
+) -> tuple[str, dict[str, str]] | str:
+    """The node's name and its facts by a job, or why there are none."""
+    waiting = Waiting(asker, tell)
+    answer = asker.run(words, seconds, waiting)
+    if isinstance(answer, Answer) and answer.code == 0:
+        return facts_of(answer.output)
+    if isinstance(answer, str):
+        return f"`{shlex.join(words)}`: {answer}"
+    why = last_line(answer.both) or "it failed"
+    refused = reasons.reason_of(answer.errors)
+    if waiting.told:
+        why += f". The job waited: {waiting.told}"
+    elif refused:
+        why += f": {refused.means}. Fix: {refused.fix}"
+    return f"`{shlex.join(words)}`: {why}"
 
 
 def inspect_login_node(cluster: Cluster, asker: Asker) -> None:
     """Keep the facts of this login node, by which partitions are guessed."""
     if not PROVENANCE.is_file():
         return
-    answer = asker.ask([*BOTH, *scripts()])
+    answer = asker.ask(scripts())
     if not answer:
         return
     found = facts_of(answer.output)
@@ -98,8 +168,9 @@ def inspect_login_node(cluster: Cluster, asker: Asker) -> None:
 
 def facts_of(text: str) -> tuple[str, dict[str, str]] | str:
     """The node's name and its facts, or why there are none."""
-    # A prolog may print lines of its own.
-    lines = [line for line in text.splitlines() if provenance.LINE.fullmatch(line)]
+    lines = marked(text)
+    if isinstance(lines, str):
+        return lines
     try:
         nodes = provenance.parse("\n".join(lines))
     except ProvenanceError as error:
@@ -107,3 +178,15 @@ def facts_of(text: str) -> tuple[str, dict[str, str]] | str:
     if len(nodes) != 1:
         return f"facts of {len(nodes)} nodes instead of one"
     return next(iter(nodes.items()))
+
+
+def marked(text: str) -> list[str] | str:
+    """The lines behind MARK, or why they are not all there. Text of others is left out."""
+    lines = [line.partition(MARK)[2] for line in text.splitlines() if MARK in line]
+    end = END.fullmatch(lines.pop()) if lines else None
+    if not end:
+        quoted = repr(last_line(text)) if text.strip() else "nothing"
+        return f"the job's output does not end with our line; it ends with {quoted}"
+    if int(end[1]) != len(lines):
+        return f"the job printed {end[1]} lines of facts, and {len(lines)} arrived"
+    return lines

@@ -1,10 +1,14 @@
 """What the texts of Slurm, of modules systems and of a node say of a cluster."""
 
+import functools
+import os
+import subprocess
+
 import pytest
 
 from nearmetal.checks import provenance
-from nearmetal.cluster import modules, node, slurm
-from nearmetal.cluster.ask import Answer, Asker, environment
+from nearmetal.cluster import modules, node, reasons, slurm
+from nearmetal.cluster.ask import ENGLISH, Answer, Asker, environment
 from nearmetal.cluster.modules import Available
 from nearmetal.init import inspect
 from tests.support.clusters import HERE, SITES, text
@@ -49,6 +53,58 @@ def test_a_node_is_usable_by_its_state(state, usable):
     assert one.usable is usable and one.cores == 4 and one.busy is state.startswith("MIX")
 
 
+@pytest.mark.parametrize(
+    ("fields", "cores", "kept", "memory"),
+    [
+        ("CPUTot=64 CPUEfctv=56 CoreSpecCount=8 CoresPerSocket=32 Sockets=2", 56, 8, 1000),
+        ("CPUTot=128 CPUEfctv=112 CoresPerSocket=32 Sockets=2 ThreadsPerCore=2", 56, 8, 1000),
+        ("CPUTot=64 CPUEfctv=56 CoresPerSocket=32 Sockets=2 ThreadsPerCore=2", 56, 8, 1000),
+        ("CPUTot=64 CoreSpecCount=8 CoresPerSocket=32 Sockets=2", 56, 8, 1000),
+        ("CPUTot=4 MemSpecLimit=100", 4, 0, 900),
+        ("CPUTot=4 CPUEfctv=4 CoreSpecCount=0 MemSpecLimit=(null)", 4, 0, 1000),
+    ],
+)
+def test_a_node_has_what_slurm_leaves_to_jobs(fields, cores, kept, memory):
+    [one] = slurm.nodes(f"NodeName=a {fields} RealMemory=1000 State=IDLE Partitions=p\n")
+    assert (one.cores, one.kept_cores, one.memory_mb) == (cores, kept, memory)
+
+
+def test_a_partition_keeps_every_limit_that_slurm_states():
+    [one] = slurm.partitions(
+        "PartitionName=p MinNodes=2 MaxNodes=8 MaxCPUsPerNode=48 MaxCPUsPerSocket=UNLIMITED "
+        "DefMemPerCPU=4000 MaxMemPerNode=200000 State=UP\n"
+    )
+    assert one.limits == {
+        "MinNodes": 2,
+        "MaxNodes": 8,
+        "MaxCPUsPerNode": 48,
+        "DefMemPerCPU": 4000,
+        "MaxMemPerNode": 200000,
+    }
+
+
+@pytest.mark.parametrize(
+    ("state", "usable"),
+    [
+        *(("idle", True), ("idle~", True), ("mixed-", True), ("allocated", True)),
+        *(("inval", False), ("drained", False), ("drained*", False), ("draining", False)),
+        *(("idle*", False), ("idle$", False), ("maint", False)),
+    ],
+)
+def test_a_node_of_sinfo_is_usable_by_its_state(state, usable):
+    _, [one] = slurm.of_sinfo(f"p|n1|1|4|1|100|{state}|1:00|up|1-4|no|UNLIMITED\n")
+    assert one.usable is usable
+    [one] = slurm.nodes("NodeName=a CPUTot=4 State=IDLE+INVALID_REG Partitions=p\n")
+    assert not one.usable
+
+
+@pytest.mark.parametrize("available", ["up", "down", "drain", "inact"])
+def test_a_partition_of_sinfo_has_its_own_state_and_limits(available):
+    [one], _ = slurm.of_sinfo(f"p|n1|1|4|1|100|idle|1:00|{available}|2-8|yes|3\n")
+    assert one.up is (available == "up") and one.root_only and one.origin == "sinfo"
+    assert one.limits == {"MinNodes": 2, "MaxNodes": 8, "MaxCPUsPerNode": 3}
+
+
 def test_partitions_have_limits_states_and_accounts():
     found = {one.name: one for one in slurm.partitions(text("infiniband", "scontrol_partition"))}
     assert [found[name].time_limit for name in ("batch", "debug", "fat")] == ["2d", "30m", ""]
@@ -66,7 +122,8 @@ def test_sinfo_is_enough_for_partitions_and_nodes():
         (2, 2, True),
     ]
     assert not nodes[-1].usable
-    both, [shared] = slurm.of_sinfo("a|n1|1|4|1|100|idle|1:00\nb|n1|1|4|1|100|idle|1:00\nnoise\n")
+    line = "n1|1|4|1|100|idle|1:00|up|1-4|no|UNLIMITED"
+    both, [shared] = slurm.of_sinfo(f"a|{line}\nb|{line}\nnoise\n")
     assert len(both) == 2 and shared.partitions == ("a", "b")
 
 
@@ -143,11 +200,48 @@ def test_accounts_are_listed_once():
     assert slurm.accounts(text("guests", "sacctmgr_assoc")) == ["biology"]
 
 
+def test_the_default_qos_is_first():
+    lines = "physics|long,normal|normal\nchem|long,debug|\n"
+    assert slurm.qos(lines) == ["normal", "long", "debug"]
+    assert slurm.qos(text("guests", "sacctmgr_assoc")) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "means", "passes"),
+    [
+        ("AccountNotAllowed", "account", False),
+        ("Job's account not permitted to use this partition (p allows a not b)", "account", False),
+        ("Job's_account_not_permitted_to_use_this_partition", "account", False),
+        ("Invalid account or account/partition combination specified", "account", False),
+        ("Job's QOS not permitted to use this partition", "QOS", False),
+        ("QOSMinGRES", "limit of your account or QOS", False),
+        ("QOSMaxJobsPerUserLimit", "reach its limit", True),
+        ("AssocGrpCPUMinutesLimit", "used up", False),
+        ("srun: error: Unable to allocate resources: Access/permission denied", "group", False),
+        ("sbatch: error: Batch job submission failed: Invalid qos specification", "QOS", False),
+        ("srun: error: Unable to allocate resources: Requested nodes are busy", "busy", True),
+        ("PartitionConfig", "does not take such jobs", False),
+        ("PartitionTimeLimit", "time limit", False),
+        ("PartitionNodeLimit", "number of nodes", False),
+        ("PartitionInactive", "no jobs now", False),
+        ("ReqNodeNotAvail, UnavailableNodes:n1", "down, drained", True),
+        ("Reservation", "has not begun", True),
+        ("ReservationDeleted", "not there", False),
+        ("Resources", "busy", True),
+        ("Priority", "busy", True),
+    ],
+)
+def test_a_reason_of_slurm_has_its_meaning_and_its_fix(words, means, passes):
+    found = reasons.reason_of(words)
+    assert means in found.means and found.fix and found.passes is passes
+    assert reasons.reason_of("a reason of tomorrow") is None
+
+
 # Modules
 
 
 def test_modules_are_names_without_directories_and_messages():
-    found = modules.available(
+    found, unread = modules.available(
         "/opt/modules:\ngcc/\ngcc/12\n\x1b[1mgcc/13\x1b[0m(default)\nOpenMPI/4.1.5-GCC-12.3.0\n"
         "Lmod Warning: the cache is old\n_mlstatus = True\nos.environ['A']='b'\ndot\n"
     )
@@ -157,6 +251,25 @@ def test_modules_are_names_without_directories_and_messages():
         Available("OpenMPI/4.1.5-GCC-12.3.0"),
         Available("dot"),
     ]
+    assert unread == ["Lmod Warning: the cache is old"]
+
+
+@pytest.mark.parametrize(
+    ("line", "default"),
+    [
+        *(("gcc/13 <L>", False), ("gcc/13(default) <aL>", True), ("gcc/13 <kL:S>", False)),
+        *(("gcc/13 (L,D)", True), ("gcc/13(D:latest)", True), ("gcc/13 (E)", False)),
+        *(("gcc/13{fabric=ofi}", False), ("gcc/13 {D} [x] <L>", True), ("gcc/13 <D>", True)),
+        *(("gcc/13(@latest)", False), ("  gcc/13(default:x) ", True)),
+    ],
+)
+def test_a_name_and_its_default_survive_any_tag(line, default):
+    assert modules.available(f"/modules:\n{line}\n") == ([Available("gcc/13", default)], [])
+
+
+@pytest.mark.parametrize("line", ["gcc/13 <L", "gcc/13 ??", "module: command not found", "*/1"])
+def test_a_line_that_names_no_module_is_reported(line):
+    assert modules.available(f"/modules:\n{line}\ngcc/12\n") == ([Available("gcc/12")], [line])
 
 
 @pytest.mark.parametrize(
@@ -180,7 +293,11 @@ def test_modules_are_names_without_directories_and_messages():
         ("compiler", "PrgEnv-gnu/8.5.0"),
         ("gcc", "gnu12/12.3.0"),
         ("gcc", "GCC/12.3.0"),
-        ("other_mpi", "impi/2021.9.0-intel-compilers-2023.1.0"),
+        ("intelmpi", "impi/2021.9.0-intel-compilers-2023.1.0"),
+        ("intelmpi", "intel-oneapi-mpi/2021.13"),
+        ("mvapich", "mvapich2/2.3.7"),
+        ("hpcx", "hpcx-ompi/2.18"),
+        ("other_mpi", "spectrum-mpi/10.4"),
     ],
 )
 def test_software_is_recognized_by_the_names_that_sites_use(kind, name):
@@ -240,7 +357,24 @@ def test_efa_has_no_rate_in_the_kernel():
     link = node.link_of(facts)
     assert (link.link_class, link.link_type, link.speed_gbps) == ("sriov", "efa", "unknown")
     assert not link.rdma and "link_speed_gbps" in dict(link.guessed)
-    assert node.hypervisor(facts) == "nitro"
+    assert node.hypervisor(facts) == ("nitro", "")
+
+
+@pytest.mark.parametrize(
+    ("facts", "name", "guessed"),
+    [
+        ({"hypervisor": "kvm"}, "kvm", False),
+        ({"hypervisor": "none"}, "none", False),
+        ({"hypervisor": "none", "command.systemd-detect-virt": "none"}, "none", True),
+        ({"hypervisor": "kvm", "command.systemd-detect-virt": "none"}, "kvm", True),
+        ({"hypervisor": "vm-other"}, "vm-other", True),
+        ({"hypervisor": "unknown"}, "unknown", True),
+        ({}, "unknown", True),
+    ],
+)
+def test_a_hypervisor_that_is_not_known_is_not_none(facts, name, guessed):
+    found, guess = node.hypervisor(facts)
+    assert found == name and bool(guess) is guessed
 
 
 def a_nic(driver: str, **facts) -> dict[str, str]:
@@ -308,7 +442,7 @@ PARSERS = {
     "sinfo": slurm.of_sinfo,
     "srun_mpi": slurm.mpi_types,
     "sacctmgr_assoc": slurm.accounts,
-    "module_avail": lambda damaged: modules.of_kinds(modules.available(damaged)),
+    "module_avail": lambda damaged: modules.of_kinds(modules.available(damaged)[0]),
     "module_spider_openmpi_5.0.3": modules.prerequisites,
 }
 
@@ -321,9 +455,15 @@ def test_damaged_output_is_read_without_an_error(name, parser):
                 parser(copy)
 
 
+def as_printed(text: str) -> str:
+    """The text as a job's inspect.sh prints it."""
+    lines = text.splitlines()
+    return "".join(f"{inspect.MARK}{line}\n" for line in [*lines, f"lines={len(lines)}"])
+
+
 def test_damaged_facts_give_a_link_or_the_parsers_own_error():
     for site in SITES:
-        for _, copy in damaged(text(site, "node"), 200):
+        for _, copy in damaged(as_printed(text(site, "node")), 200):
             found = inspect.facts_of(copy)
             if not isinstance(found, str):
                 link = node.link_of(found[1])
@@ -335,7 +475,7 @@ def test_damaged_facts_give_a_link_or_the_parsers_own_error():
 
 def test_a_command_is_no_step_of_a_job_that_we_are_in():
     own = {"SLURM_JOB_ID": "1", "SLURM_NNODES": "2", "SLURM_CONF": "/etc/x", "HOME": "/h"}
-    assert environment(own) == {"SLURM_CONF": "/etc/x", "HOME": "/h", "LC_ALL": "C"}
+    assert environment(own) == {"SLURM_CONF": "/etc/x", "HOME": "/h", **ENGLISH}
 
 
 def test_a_command_that_fails_is_a_sentence(tmp_path):
@@ -346,3 +486,53 @@ def test_a_command_that_fails_is_a_sentence(tmp_path):
     failed, missing, slow = asker.unread
     assert failed.endswith(": last") and "PATH" in missing and "no answer" in slow
     assert isinstance(asker.ask(["true"]), Answer) and len(asker.unread) == 3
+
+
+def test_a_command_that_waits_is_ended_with_the_reason():
+    calls = iter(["", "it never starts"])
+    assert Asker().run(["sleep", "60"], 30, lambda: next(calls)) == "it never starts"
+    assert Asker().run(["true"], 30, lambda: "too late").code == 0
+
+
+def test_commands_answer_in_english_and_in_slurms_own_columns():
+    own = {"LANG": "de_DE", "LANGUAGE": "de", "LMOD_OVERRIDE_LANG": "fr", "SQUEUE_FORMAT": "%i"}
+    assert environment(own) == ENGLISH
+    assert ENGLISH["LMOD_OVERRIDE_LANG"] == "en" and "SQUEUE_FORMAT" not in ENGLISH
+
+
+# What a job of init prints
+
+
+@functools.cache
+def printed() -> str:
+    """What a job prints on this host."""
+    return subprocess.check_output(inspect.scripts(), text=True)
+
+
+BANNER = "=====\nJob ID=4711\nSLURM_JOB_ID = 4711\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [("", ""), (BANNER, ""), ("", BANNER), (BANNER, BANNER), ("no end", "x")]
+)
+def test_text_of_a_site_is_no_fact(before, after):
+    lines = printed().splitlines(keepends=True)
+    between = "".join([*lines[:2], BANNER, *lines[2:]])
+    host, facts = inspect.facts_of(printed())
+    assert "kernel" in facts and "user_namespaces" in facts
+    for output in (printed(), between):
+        assert inspect.facts_of(f"{before}{output}{after}") == (host, facts)
+
+
+@pytest.mark.parametrize(
+    ("lost", "why"), [(1, "lines of facts, and"), (-1, "does not end with our line")]
+)
+def test_a_lost_line_of_a_job_is_noticed(lost, why):
+    lines = printed().splitlines(keepends=True)
+    del lines[lost]
+    assert why in inspect.facts_of("".join(lines))
+
+
+def test_of_several_tasks_the_first_prints():
+    env = {**os.environ, "SLURM_PROCID": "1"}
+    assert subprocess.check_output(inspect.scripts(), text=True, env=env) == ""

@@ -167,6 +167,12 @@ def test_each_make_target_that_a_page_names_exists(page):
     assert set(named) <= set(targets)
 
 
+@pytest.mark.parametrize("page", links.pages(), ids=lambda page: str(page.relative_to(CHECKOUT)))
+def test_a_pattern_of_names_has_no_blank(page):
+    # ReFrame matches `-n` with names without blanks: `npb%benchmark=cg`.
+    assert not re.findall(r"-n '[^']* [^']*'", code(page))
+
+
 def code(page: Path) -> str:
     """What a page sets as code, in backquotes or as a block."""
     tokens = links.MARKDOWN.parse(page.read_text())

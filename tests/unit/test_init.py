@@ -10,8 +10,10 @@ import yaml
 
 from nearmetal import cli
 from nearmetal.cluster import modules
+from nearmetal.cluster.ask import Asker
 from nearmetal.cluster.modules import Available
-from nearmetal.init import describe, lines
+from nearmetal.cluster.slurm import Partition
+from nearmetal.init import describe, inspect, lines
 from nearmetal.init.gather import Cluster, Inspected
 from nearmetal.site import described as site_files
 from nearmetal.site.site_files import read_environments, read_system
@@ -41,12 +43,13 @@ def init(tmp_path, monkeypatch, capsys):
 
 
 def a_site(tmp_path, monkeypatch, **texts):
-    """The site `guests` with other texts."""
-    stage("guests", tmp_path, monkeypatch)
+    """The site `guests` with other texts, on PATH."""
+    staged = stage("guests", tmp_path, monkeypatch)
     shutil.copytree(CHECKOUT / "tests/support/clusters/guests", tmp_path / "site")
     for name, text in texts.items():
         (tmp_path / "site" / f"{name}.txt").write_text(text)
     monkeypatch.setenv("CLUSTER", str(tmp_path / "site"))
+    return staged
 
 
 def written(init, name: str) -> dict:
@@ -286,6 +289,216 @@ def test_a_hidden_partition_is_taken_only_by_name(init, tmp_path, monkeypatch):
     assert (partition["name"], partition["extras"]["nodes"]) == ("own", 1)
 
 
+def with_partition(fields: str) -> dict[str, str]:
+    """Texts of the site `guests` whose partition `private` has other fields, and its nodes."""
+    main, private = site_text("guests", "scontrol_partition").splitlines()
+    private = private.replace("AllowAccounts=physics,chem", "AllowAccounts=ALL")
+    for field in fields.split():
+        key = field.partition("=")[0]
+        private = re.sub(rf" {key}=\S*", "", private) + f" {field}"
+    nodes = site_text("guests", "scontrol_node").replace(
+        "Partitions=main", "Partitions=main,private"
+    )
+    return {"scontrol_partition": f"{main}\n{private}\n", "scontrol_node": nodes}
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ("AllowAccounts=physics,chem", "physics, chem may"),
+        ("AllowAccounts=ALL DenyAccounts=biology", "biology may not"),
+        ("AllowQos=urgent", "none of your QOS may use it (urgent may). Fix: --access=--qos=NAME"),
+        ("DenyQos=normal,long", "none of your QOS may use it (normal, long may not)"),
+        ("ReqResv=YES", "--access=--reservation=NAME"),
+        ("RootOnly=YES", "only root may use it"),
+        ("AllocNodes=else[1-2]", "only from else1, else2"),
+        ("State=INACTIVE", "its state is INACTIVE"),
+    ],
+)
+def test_a_partition_that_the_user_may_not_use_is_left_out(
+    init, tmp_path, monkeypatch, fields, said
+):
+    texts = with_partition(fields)
+    a_site(tmp_path, monkeypatch, sacctmgr_assoc="biology|normal,long|normal\n", **texts)
+    code, _, err = init("guests", "--yes")
+    assert code == 0 and not lacking(err, "partition private is left out", said)
+    assert [one["name"] for one in written(init, "guests")["partitions"]] == ["main"]
+    taken = init("guests", "mine", "--yes", "--partition=private")[0] == 0
+    assert taken is ("State" not in fields)
+
+
+@pytest.mark.parametrize(
+    ("fields", "given", "access", "guessed"),
+    [
+        ("AllowAccounts=chem", [], ["--account=chem"], True),
+        ("DenyAccounts=biology", [], ["--account=chem"], True),
+        ("AllowAccounts=chem", ["--account=chem"], ["--account=chem"], False),
+        ("AllowQos=long", [], ["--qos=long"], True),
+        ("AllowQos=long,normal", [], [], False),
+        ("DenyQos=long", [], [], False),
+        ("DenyQos=normal", ["-q long"], ["-q long"], False),
+        ("ReqResv=YES", ["--reservation=me"], ["--reservation=me"], False),
+    ],
+)
+def test_the_option_that_lets_the_user_in_is_written(
+    init, tmp_path, monkeypatch, fields, given, access, guessed
+):
+    associations = "biology|normal,long|normal\nchem|normal,long|normal\n"
+    texts = with_partition(fields)
+    site = a_site(tmp_path, monkeypatch, sacctmgr_assoc=associations, **texts)
+    words = [f"--access={option}" for option in given]
+    assert init("guests", "--yes", "--partition=private", *words)[0] == 0
+    [partition] = written(init, "guests")["partitions"]
+    assert partition["access"] == ["-p private", *access]
+    [line] = re.findall(r" access: .*", (init.directory / "guests.yaml").read_text())
+    assert ("guessed" in line) is guessed
+    assert set(" ".join(access).split()) <= set(site.submitted()[0].split())
+
+
+@pytest.mark.parametrize(
+    ("of_partition", "of_node", "key", "value", "comment"),
+    [
+        ("", "CPUEfctv=6 CoreSpecCount=2", "cores_per_node", 6, "2 that Slurm keeps"),
+        ("MaxCPUsPerNode=4", "", "cores_per_node", 4, "MaxCPUsPerNode=4"),
+        ("MaxCPUsPerSocket=3", "", "cores_per_node", 3, "MaxCPUsPerSocket=3"),
+        ("MinNodes=2", "", "nodes", 2, "guessed: .*at least 2 nodes"),
+        ("MaxNodes=1", "", "nodes", 1, "MaxNodes"),
+        ("MaxMemPerNode=20000", "", "guest_memory_gb", 21, "MaxMemPerNode=20000"),
+        ("MaxMemPerCPU=2000", "", "guest_memory_gb", 17, "MaxMemPerCPU=2000"),
+        ("DefMemPerCPU=2500", "", "guest_memory_gb", 21, "guessed: .*DefMemPerCPU=2500"),
+        ("", "MemSpecLimit=6000", "guest_memory_gb", 26, "MemSpecLimit=6000"),
+        ("", "", "guest_memory_gb", 33, "MemTotal"),
+    ],
+)
+def test_what_a_job_can_have_is_described(
+    init, tmp_path, monkeypatch, of_partition, of_node, key, value, comment
+):
+    texts = with_partition(of_partition)
+    for field in of_node.split():
+        texts["scontrol_node"] = texts["scontrol_node"].replace("CPUTot=8", f"CPUTot=8 {field}")
+    site = a_site(tmp_path, monkeypatch, **texts)
+    assert init("guests", "--yes", "--partition=private")[0] == 0
+    assert written(init, "guests")["partitions"][0]["extras"][key] == value
+    [line] = re.findall(rf" {key}: .*", (init.directory / "guests.yaml").read_text())
+    assert re.search(comment, line) and ("guessed" in line) is comment.startswith("guessed")
+    assert ("--nodes=2 --ntasks=2" in site.submitted()[0]) is ("MinNodes" in of_partition)
+
+
+def test_a_limit_of_slurm_conf_counts_where_the_partition_has_none(init, tmp_path, monkeypatch):
+    config = site_text("guests", "scontrol_config") + "MaxMemPerNode           = 20000\n"
+    a_site(tmp_path, monkeypatch, scontrol_config=config)
+    assert init("guests", "--yes")[0] == 0
+    assert written(init, "guests")["partitions"][0]["extras"]["guest_memory_gb"] == 21
+
+
+@pytest.mark.parametrize(
+    ("reason", "said"),
+    [
+        ("PartitionConfig", "PartitionConfig: the partition does not take such jobs"),
+        ("Job's account not permitted to use this partition", "--access=--account=NAME"),
+        ("QOSNotAllowed", "--access=--qos=NAME"),
+    ],
+)
+def test_a_job_that_never_starts_is_given_up_at_once(init, tmp_path, monkeypatch, reason, said):
+    texts = with_partition("")
+    apart = texts["scontrol_node"].replace("main,private", "main", 1)
+    texts["scontrol_node"] = apart.replace("main,private", "private")
+    site = a_site(tmp_path, monkeypatch, pending=f"{reason}\n", **texts)
+    code, _, err = init("guests", "--yes", "--wait=10m")
+    assert code == 2 and not lacking(err, "no node of main", "the job does not start", said)
+    assert "no node of private" in err and len(site.submitted()) == 2
+
+
+@pytest.mark.parametrize(
+    ("limit", "minutes"), [("", 5), ("1d", 5), ("1m30s", 1), ("30s", 1), ("4m", 4)]
+)
+def test_the_job_of_init_is_within_the_partitions_time_limit(limit, minutes):
+    words = inspect.command(Partition("p", True, limit), [], 300)
+    assert f"--time={minutes}" in words
+
+
+def test_a_job_that_waits_says_so_once(init, tmp_path, monkeypatch):
+    monkeypatch.setattr("nearmetal.cluster.ask.LOOK", (0.1, 0.1))
+    monkeypatch.setattr("nearmetal.init.inspect.BOOT", 0)
+    a_site(tmp_path, monkeypatch, pending="Resources\n")
+    code, _, err = init("guests", "--yes", "--wait=1s")
+    assert code == 2 and err.count("the job waits. Slurm's reason is Resources") == 1
+    assert not lacking(err, "the nodes are busy", "--wait 30m", "no answer within 1 s")
+
+
+def test_a_refusal_names_the_option_that_answers_it(init, tmp_path, monkeypatch):
+    words = "srun: error: Unable to allocate resources: Invalid account or account/partition "
+    a_site(tmp_path, monkeypatch, refused=f"{words}combination specified\n")
+    code, _, err = init("guests", "--yes")
+    assert code == 2 and not lacking(err, "combination specified", "--access=--account=NAME")
+
+
+def test_text_of_a_prolog_is_no_fact_of_a_node(init, tmp_path, monkeypatch):
+    banner = "=====\nJob ID=4711\nSLURM_JOB_ID = 4711\n"
+    a_site(tmp_path, monkeypatch, before=banner, after=banner)
+    assert init("guests", "--yes")[0] == 0
+    assert "on vm-a1" in (init.directory / "guests.yaml").read_text()
+
+
+def test_a_hierarchy_is_read_in_every_language(init, monkeypatch):
+    for name, text in (("LANG", "de_DE.UTF-8"), ("LMOD_OVERRIDE_LANG", "de")):
+        monkeypatch.setenv(name, text)
+    assert init("infiniband", "--yes", lmod=True)[0] == 0
+    [openmpi] = written(init, "hpc-example")["environments"]
+    assert openmpi["modules"] == ["gcc/12.2.0", "openmpi/5.0.3"]
+
+
+def test_a_hierarchy_that_is_not_understood_is_reported(tmp_path):
+    lmod = tmp_path / "lmod"
+    lmod.write_text("#!/bin/sh\necho ERROR: load something first >&2\n")
+    lmod.chmod(0o755)
+    asker = Asker()
+    site = modules.Modules("lmod", "LMOD_CMD is set", (str(lmod), "python"))
+    assert site.needed("openmpi/5", asker) == ["openmpi/5"]
+    assert not lacking(asker.unread[0], "module spider openmpi/5", "load something", "Fix: ")
+
+
+def test_every_case_has_a_limit_of_time_in_the_queue(init):
+    init("guests", "--yes")
+    assert written(init, "guests")["partitions"][0]["extras"]["max_pending_time"] == "1h"
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "variables"),
+    [
+        ("impi/2021.9.0", "intelmpi", {"I_MPI_PMI_LIBRARY": "libpmi2.so"}),
+        ("mvapich2/2.3.7", "mvapich", {}),
+    ],
+)
+def test_other_mpi_libraries_are_described_whole(
+    init, tmp_path, monkeypatch, module, name, variables
+):
+    a_site(tmp_path, monkeypatch, module_avail=f"{module} <L>\n")
+    assert init("guests", "--yes")[0] == 0
+    system = written(init, "guests")
+    [environment] = system["environments"]
+    assert (environment["name"], environment["modules"]) == (name, [module])
+    assert (environment["cc"], environment["features"]) == ("mpicc", ["mpi"])
+    assert dict(environment["env_vars"]) == {"SLURM_MPI_TYPE": "pmi2", **variables}
+    [partition] = system["partitions"]
+    assert name in partition["environs"] and partition["features"] == ["mpi"]
+    assert partition["launcher"] == "srun"
+
+
+def test_the_library_of_slurms_pmi_is_that_of_a_node():
+    facts = {"library.pmi2": "/opt/slurm/lib/libpmi2.so"}
+    found = environments(facts=facts, intelmpi=["impi/2021.9.0"])["intelmpi"]
+    value, origin, guess = found.differs["env_vars"]
+    assert dict(value)["I_MPI_PMI_LIBRARY"] == facts["library.pmi2"] and not guess
+    assert "srun" in origin
+
+
+def test_comments_name_sinfo_where_it_alone_answered(init):
+    init("cloud", "mine", "--yes")
+    text = (init.directory / "mine.yaml").read_text().partition("\nname:")[2]
+    assert "scontrol show partition" not in text and "# sinfo: its name" in text
+
+
 def test_a_partition_of_other_accounts_is_taken_by_name(init, tmp_path, monkeypatch):
     nodes = site_text("guests", "scontrol_node")
     nodes = nodes.replace("Partitions=main", "Partitions=main,private")
@@ -329,8 +542,8 @@ class Terminal(io.StringIO):
 @pytest.mark.parametrize(("answer", "jobs"), [("y\n", 1), ("n\n", 0), ("\n", 0), ("", 0)])
 def test_on_a_terminal_it_asks_before_it_submits(init, monkeypatch, answer, jobs):
     monkeypatch.setattr(io, "StringIO", Terminal)
-    out = init("guests", stdin=answer)[1]
-    assert "srun -p main" in out and "[y/N]" in out
+    out = init("guests", "--access=--account=me", stdin=answer)[1]
+    assert "srun -p main --account=me" in out and "[y/N]" in out
     assert len(init.stage.submitted()) == jobs
     assert (init.directory / "guests.yaml").exists()
 

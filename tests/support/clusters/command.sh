@@ -18,11 +18,27 @@ case "$name $*" in
     'sinfo '*) show sinfo ;;
     'sacctmgr '*) show sacctmgr_assoc ;;
     'srun --mpi=list') show srun_mpi ;;
-    'srun '*) echo "$*" >> "$CLUSTER_JOBS"; show node ;;
+    'srun '*)
+        echo "$*" >> "$CLUSTER_JOBS"
+        [ ! -e "$CLUSTER/pending.txt" ] || exec sleep 60
+        [ ! -e "$CLUSTER/refused.txt" ] || { cat "$CLUSTER/refused.txt" >&2; exit 1; }
+        [ -e "$CLUSTER/node.txt" ] || show node
+        for word; do case $word in */inspect.sh) inspect=$word ;; esac; done
+        printf 'cat "%s/node.txt"\n' "$CLUSTER" > "$CLUSTER_JOBS.sh"
+        cat "$CLUSTER/before.txt" 2>/dev/null
+        sh "$inspect" "$CLUSTER_JOBS.sh"
+        cat "$CLUSTER/after.txt" 2>/dev/null
+        exit 0 ;;
+    'squeue '*) show pending ;;
     'modulecmd python -V') echo 'Modules Release 5.2.0 (2022-11-08)' >&2 ;;
     *' -t avail') show module_avail >&2 ;;
     *' -t spider') show module_spider >&2 ;;
-    *' spider '*) show "module_spider_$(echo "$3" | tr / _)" >&2 ;;
+    *' spider '*)
+        # Lmod's own order of variables; it does not read LC_ALL.
+        case ${LMOD_OVERRIDE_LANG:-${LANG:-en}} in
+            de*) ( show "module_spider_$(echo "$3" | tr / _)" ) | sed 's/You will need.*/Sie müssen alle Module laden:/' >&2 ;;
+            *) show "module_spider_$(echo "$3" | tr / _)" >&2 ;;
+        esac ;;
     *' load '*)
         shift 2
         for module; do
