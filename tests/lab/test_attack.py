@@ -1,6 +1,7 @@
 """The lab's user attacks root, who reads its results: by what a session names, and by files."""
 
 import os
+import shlex
 import subprocess
 
 import pytest
@@ -26,13 +27,19 @@ PLAIN = "reframe -c reframe_checks -r --system lab"
 @pytest.fixture
 def attacked(lab, prefix, tmp_path):
     """The attacker's directory, and the file that only root could make there."""
-    mark = tmp_path / "root was here"
+    mark = tmp_path / "root-was-here"
     code = f"open({str(mark)!r}, 'w').close()"
     for name in PLANTED:
-        lab.run(f'mkdir -p {prefix}/{name.rpartition("/")[0]} && echo "{code}" > {prefix}/{name}')
-    lab.run(f"printf '#!/bin/sh\\ntouch \"{mark}\"\\n' > {prefix}/reframe.sh")
-    lab.run(f"chmod 755 {prefix}/reframe.sh && ln -s {prefix}/reframe.sh {prefix}/bash")
+        plant(lab, prefix / name, code)
+    plant(lab, prefix / "bash", f"#!/bin/sh\ntouch {shlex.quote(str(mark))}\n")
+    lab.run(f"chmod 755 {shlex.quote(str(prefix / 'bash'))}")
     return prefix, mark
+
+
+def plant(lab, path, text: str) -> None:
+    """Write a file as the lab's user."""
+    place, name = shlex.quote(str(path.parent)), shlex.quote(str(path))
+    lab.run(f"mkdir -p {place} && printf %s {shlex.quote(text)} > {name}")
 
 
 def with_info(data: dict, **info) -> dict:
@@ -41,7 +48,7 @@ def with_info(data: dict, **info) -> dict:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="attacks root: run it as root")
-@pytest.mark.parametrize("line", [EVIL, PLAIN], ids=["evil options", "evil directory"])
+@pytest.mark.parametrize("line", [EVIL, PLAIN], ids=["options", "directory"])
 @pytest.mark.parametrize("host", ["login", "login17"])
 def test_no_command_of_root_runs_what_the_labs_user_planted(lab, attacked, tmp_path, line, host):
     place, mark = attacked
