@@ -9,7 +9,8 @@ let chosen = null;
 const NAMES = ["check", "partition", "environment", "variable"];  // as a series' key has them
 
 function fill(select, names, wanted) {
-  select.replaceChildren(...names.map(name => new Option(name.replace(/ %(?=[^\s=]+=)/g, " "), name)));
+  select.replaceChildren(
+    ...names.map(name => new Option(name.replace(/ %(?=[^\s=]+=)/g, " "), name)));
   if (names.includes(wanted)) select.value = wanted;
   return select.value;
 }
