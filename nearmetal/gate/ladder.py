@@ -23,6 +23,7 @@ from nearmetal.gate.session import (
     changed_without_direction,
     line_of_direction,
     undisturbed,
+    unmeasured,
     without_direction,
 )
 from nearmetal.gate.verdict import (
@@ -61,7 +62,7 @@ def judge_without_baseline(
         if case.measured:
             verdicts += _of_expectations(case, bounded.get(case.where, frozenset()))
         else:
-            verdicts.append(Verdict.unmeasured(case, node=case.node, rung=""))
+            verdicts.append(unmeasured(case, node=case.node, rung=""))
     verdicts = _with_the_session_before(verdicts, session, earlier)
     verdicts = [_with_expected(one, cases.get(one.where)) for one in verdicts]
     verdicts += lacking(session, rung="")

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from nearmetal.compare import gist
 from nearmetal.facts import changed_facts
 from nearmetal.gate import foreign, relative
 from nearmetal.gate.baseline import Baseline, Entry, Key, directory
@@ -258,7 +259,7 @@ def _missing(key: Key) -> Verdict:
 def _case(case: Case, entry: Entry | None, campaign: _Campaign) -> list[Verdict]:
     """The verdicts on a case's variables."""
     if not case.measured:
-        return [Verdict.unmeasured(case)]
+        return [unmeasured(case)]
     if entry is None and case.varied:
         reason = "-P set variables of its check, and a baseline holds no such case"
         return [_unjudged(value, reason) for value in case.values]
@@ -284,6 +285,14 @@ def _case(case: Case, entry: Entry | None, campaign: _Campaign) -> list[Verdict]
             verdicts.append(_unrecorded(value, case, "this variable"))
     # Also of a variable that is not judged: what changed on the nodes is no less true.
     return [replace(one, facts=facts) for one in verdicts + _lost(case, entry)]
+
+
+def unmeasured(case: Case, **more) -> Verdict:
+    """The verdict on a case without values: it failed, or failed as expected."""
+    if case.failure is None:
+        unit = variable = ""
+        return Verdict(*case.key, variable, unit, XFAIL, reason=case.xfail, **more)
+    return Verdict.incomplete(f"failed: {gist(case.failure)}", case.key, **more)
 
 
 def undisturbed(verdict: Verdict, case: Case) -> Verdict:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from nearmetal import metrics
-from nearmetal.compare import gist
-from nearmetal.results import XFAIL, XPASS, Case, Session, Value, place
+from nearmetal.results import XPASS, Session, Value, place
 
 #: Verdicts on a variable, worst first.
 VERDICT_NAMES = (
@@ -86,14 +85,6 @@ class Verdict:
     def incomplete(cls, reason: str, key: Where = ("", "", ""), **more) -> Verdict:
         """A case that is missing, or a whole session that lacks something (no `key`)."""
         return cls(*key, "", "", "incomplete", reason=reason, **more)
-
-    @classmethod
-    def unmeasured(cls, case: Case, **more) -> Verdict:
-        """A case without values: it failed, or failed as expected."""
-        if case.failure is None:
-            unit = variable = ""
-            return cls(*case.key, variable, unit, XFAIL, reason=case.xfail, **more)
-        return cls.incomplete(f"failed: {gist(case.failure)}", case.key, **more)
 
     @property
     def lower_is_better(self) -> bool | None:

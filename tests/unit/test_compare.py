@@ -63,7 +63,7 @@ def test_a_loss_of_parallel_efficiency_is_a_row_of_its_own():
         results.Value("npb", "openmpi", partition, "efficiency_B_16", value, "% of ideal")
         for partition, value in zip(COLUMNS, (95.0, 93.0, 81.0))
     ]
-    rows, missing = compare.table(SimpleNamespace(values=measured), COLUMNS)
+    rows, missing = compare.table(SimpleNamespace(cases=(), values=measured), COLUMNS)
     assert missing == [] and rows[1] == [
         "npb",
         "openmpi",
@@ -88,7 +88,7 @@ def test_a_speed_up_stands_beside_its_parallel_efficiency():
             ("efficiency_B_8x4", share, "% of ideal", (share,)),
         )
     ]
-    session = SimpleNamespace(values=measured)
+    session = SimpleNamespace(cases=(), values=measured)
     rows, missing = compare.table(session, ["native", "emulated"])
     [row] = [row for row in rows if row[2].startswith("speedup_")]
     assert row == ["npb", "openmpi", "speedup_B_8", "x fewest processes", 3.2, 1.6, 2.0]
