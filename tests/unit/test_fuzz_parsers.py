@@ -22,7 +22,8 @@ from types import SimpleNamespace
 import pytest
 
 from nearmetal.checks import failures, provenance
-from nearmetal.checks.parsing import ParseError, request
+from nearmetal.checks.disturbance import without_usage
+from nearmetal.checks.parsing import OTHERS, ParseError, request
 from nearmetal.checks.parsing.binding import (
     bound_percent,
     differs,
@@ -31,6 +32,7 @@ from nearmetal.checks.parsing.binding import (
     parse_bindings,
 )
 from nearmetal.checks.parsing.collectives import parse_collectives
+from nearmetal.checks.parsing.congestion import parse_congestion
 from nearmetal.checks.parsing.duet import parse_duet
 from nearmetal.checks.parsing.eigen import parse_eigen
 from nearmetal.checks.parsing.gromacs import parse_gromacs
@@ -39,17 +41,22 @@ from nearmetal.checks.parsing.hpcg import parse_hpcg
 from nearmetal.checks.parsing.java import parse_jvm
 from nearmetal.checks.parsing.lammps import parse_lammps
 from nearmetal.checks.parsing.launch import parse_launch
+from nearmetal.checks.parsing.links import parse_links
 from nearmetal.checks.parsing.namd import parse_namd
+from nearmetal.checks.parsing.nodes import parse_nodes
 from nearmetal.checks.parsing.npb import parse_npb
 from nearmetal.checks.parsing.nwchem import parse_nwchem
 from nearmetal.checks.parsing.osnoise import parse_noise
+from nearmetal.checks.parsing.osu import parse_osu
 from nearmetal.checks.parsing.parallel_io import parse_ior, parse_mdtest
 from nearmetal.checks.parsing.perftest import parse_perftest, parse_rdma
 from nearmetal.checks.parsing.pingpong import parse_imb
 from nearmetal.checks.parsing.qperf import parse_qperf, parse_tcp
 from nearmetal.checks.parsing.spack import disagreements, parse_installed
+from nearmetal.checks.parsing.storage import parse_storage
 from nearmetal.checks.parsing.stream import parse_numa, parse_stream
 from tests.support.damage import damaged
+from tests.support.marked import FOREIGN
 from tests.support.recorded import namd, recorded
 
 COUNT = int(os.environ.get("NEARMETAL_FUZZ_INPUTS", "240"))
@@ -520,3 +527,41 @@ def test_words_of_srun_and_images_are_quoted_whatever_they_are(counts):
         words = failures.last_words(bad, "")
         assert len(words) <= 400
         assert failures.explain("pingpong", 1, ["native1"], "FAILED", 2, words)
+
+
+OSU = [(1, 8192, 1000), (16384, 4194304, 100)]
+MORE = [
+    *(
+        Case(parse.__name__, without_usage(recorded(name)), parse)
+        for name, parse in (
+            ("links", parse_links),
+            ("nodes", parse_nodes),
+            ("congestion", parse_congestion),
+        )
+    ),
+    Case("fio", recorded("storage"), parse_storage),
+    Case("osu", recorded("osu_mpich"), lambda text: parse_osu(text, OSU)),
+]
+#: Outputs that hold a table or a document of others. GROMACS writes its log into a file.
+QUOTED = re.compile(r".*IMB|rdma .*|q?perf.*|tcp|ior|fio|osu")
+TESTED = [case for case in [*CASES, *MORE] if case.name != "gromacs"]
+
+
+@pytest.mark.parametrize("case", TESTED, ids=lambda case: case.name)
+def test_a_line_of_others_changes_no_value_and_is_quoted_where_it_is_refused(case):
+    good, lines = values(case.parse(case.text)), case.text.splitlines(True)
+    for at in range(0, len(lines) + 1, max(1, len(lines) // 40)):
+        line = FOREIGN[at % len(FOREIGN)]
+        text = "".join([*lines[:at], f"{line}\n", *lines[at:]])
+        try:
+            assert values(case.parse(text)) == good
+        except ParseError as error:
+            assert QUOTED.fullmatch(case.name) and 0 < at < len(lines)
+            assert line[:60] in str(error) and OTHERS in str(error)
+
+
+@pytest.mark.parametrize("line", FOREIGN)
+@pytest.mark.parametrize("case", TESTED, ids=lambda case: case.name)
+def test_lines_of_others_around_an_output_are_skipped(case, line):
+    text = f"{line}\n{case.text.rstrip()}\n{line}\n{line}\n"
+    assert values(case.parse(text)) == values(case.parse(case.text))
