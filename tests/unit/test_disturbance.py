@@ -12,6 +12,7 @@ from nearmetal.checks import disturbance
 from nearmetal.checks.base import NearmetalCheck
 from nearmetal.checks.disturbance import EvidenceError, measured, parse, rules
 from tests.support.campaigns import campaign
+from tests.support.evidence import USAGE, WHOLE, cpu, decided, judged, snapshot
 from tests.support.marked import FOREIGN, between_lines, marked
 from tests.support.paths import RECORDED, SOURCES
 from tests.support.said import lacking
@@ -102,50 +103,6 @@ def test_a_wrong_rule_is_named_with_file_and_key(tmp_path, text, facts):
     assert not lacking(str(error.value), str(path), *facts)
 
 
-WHOLE = "n1 process_view=all\nn1 machine.boot=a-1\nn1 machine.part=whole\n"
-USAGE = "# nearmetal usage: host={} wall=1 cpu={} all={} wait={} involuntary=0 major=0\n"
-
-
-def decided(tmp_path, before: str, after: str, output: str, limits: str, facts: str = WHOLE):
-    """Exit status and output of disturbed.awk."""
-    parts = {"facts": marked(facts), "before": marked(before), "after": marked(after)}
-    return judged(tmp_path, **parts, output=output, limits=limits)
-
-
-def judged(tmp_path, limits: str = "", awk=("awk",), **parts: str):
-    """Exit status and output of disturbed.awk, by one of the programs that run it."""
-    for name, text in parts.items():
-        (tmp_path / name).write_text(text)
-    done = subprocess.run(
-        [*awk, "-v", "repeat=1", "-v", f"limits={limits}", "-f", SOURCES / "disturbed.awk"]
-        + [word for name in parts for word in (f"part={name}", name)],
-        cwd=tmp_path,
-        text=True,
-        capture_output=True,
-        check=False,
-    )
-    assert not done.stderr
-    return done.returncode, done.stdout
-
-
-def snapshot(seconds: float, host: str = "n1", **counts) -> str:
-    """The counters of a node. Its processors rest, unless the counts say otherwise."""
-    found = {
-        "clock.uptime": seconds,
-        "count.cpu.busy": 0,
-        "count.cpu.idle": int(100 * seconds),
-        "count.cpu.steal": 0,
-        "count.cpu.interrupts": 0,
-        **counts,
-        "lo.rx_bytes": 0,
-    }
-    return "".join(f"{host} {key}={value}\n" for key, value in found.items())
-
-
-def cpu(**ticks) -> dict:
-    return {f"count.cpu.{name}": number for name, number in ticks.items()}
-
-
 def test_the_script_judges_growth_by_its_limits(tmp_path):
     counters = snapshot(100), snapshot(101, **{"count.nic_errors": 3})
     assert "nic_errors" not in decided(tmp_path, *counters, "", "nic_errors=0")[1]
@@ -224,8 +181,8 @@ def test_two_threads_on_one_of_64_cores_are_the_ones_that_count(tmp_path):
 
 def test_a_short_run_and_a_jvm_are_not_judged_by_their_waiting(tmp_path):
     usage = "# nearmetal usage: host=n1 wall=2 cpu={} {}={} involuntary=0\n"
-    for cpu, name, wait in ((0.4, "wait", 0.4), (2, "jvm_wait", 2), (2, "wait", -1)):
-        output = "# nearmetal repeat: 1\n" + usage.format(cpu, name, wait)
+    for used, name, wait in ((0.4, "wait", 0.4), (2, "jvm_wait", 2), (2, "wait", -1)):
+        output = "# nearmetal repeat: 1\n" + usage.format(used, name, wait)
         status, text = decided(tmp_path, snapshot(1), snapshot(4), output, "waited=0.1")
         assert status == 0 and "waited " not in text
         assert ("waited_jvm 0.5" in text) == (name == "jvm_wait")

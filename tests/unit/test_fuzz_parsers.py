@@ -25,7 +25,7 @@ import pytest
 
 from nearmetal.checks import disturbance, failures, parsing, provenance
 from nearmetal.checks.disturbance import without_usage
-from nearmetal.checks.parsing import ParseError, request
+from nearmetal.checks.parsing import OTHERS, ParseError, request
 from nearmetal.checks.parsing.binding import (
     bound_percent,
     differs,
@@ -59,6 +59,7 @@ from nearmetal.checks.parsing.storage import parse_storage
 from nearmetal.checks.parsing.stream import parse_numa, parse_stream
 from tests.support.damage import HOSTILE, damaged, hostile
 from tests.support.limits import expect_held
+from tests.support.marked import FOREIGN
 from tests.support.recorded import namd, recorded
 
 COUNT = int(os.environ.get("NEARMETAL_FUZZ_INPUTS", "240"))
@@ -617,3 +618,41 @@ def test_words_of_srun_and_images_are_quoted_whatever_they_are(counts):
         words = failures.last_words(bad, "")
         assert len(words) <= 400
         assert failures.explain("pingpong", 1, ["native1"], "FAILED", 2, words)
+
+
+OSU = [(1, 8192, 1000), (16384, 4194304, 100)]
+MORE = [
+    *(
+        Case(parse.__name__, without_usage(recorded(name)), parse)
+        for name, parse in (
+            ("links", parse_links),
+            ("nodes", parse_nodes),
+            ("congestion", parse_congestion),
+        )
+    ),
+    Case("fio", recorded("storage"), parse_storage),
+    Case("osu", recorded("osu_mpich"), lambda text: parse_osu(text, OSU)),
+]
+#: Outputs that hold a table or a document of others. GROMACS writes its log into a file.
+QUOTED = re.compile(r".*IMB|rdma .*|q?perf.*|tcp|ior|fio|osu")
+TESTED = [case for case in [*CASES, *MORE] if case.name != "gromacs"]
+
+
+@pytest.mark.parametrize("case", TESTED, ids=lambda case: case.name)
+def test_a_line_of_others_changes_no_value_and_is_quoted_where_it_is_refused(case):
+    good, lines = values(case.parse(case.text)), case.text.splitlines(True)
+    for at in range(0, len(lines) + 1, max(1, len(lines) // 40)):
+        line = FOREIGN[at % len(FOREIGN)]
+        text = "".join([*lines[:at], f"{line}\n", *lines[at:]])
+        try:
+            assert values(case.parse(text)) == good
+        except ParseError as error:
+            assert QUOTED.fullmatch(case.name) and 0 < at < len(lines)
+            assert line[:60] in str(error) and OTHERS in str(error)
+
+
+@pytest.mark.parametrize("line", FOREIGN)
+@pytest.mark.parametrize("case", TESTED, ids=lambda case: case.name)
+def test_lines_of_others_around_an_output_are_skipped(case, line):
+    text = f"{line}\n{case.text.rstrip()}\n{line}\n{line}\n"
+    assert values(case.parse(text)) == values(case.parse(case.text))

@@ -229,3 +229,8 @@ def test_damaged_namd(damage, facts):
     with pytest.raises(ParseError) as error:
         parse_namd(damage(namd()))
     assert not lacking(str(error.value), *facts)
+
+
+def test_namd_of_a_revision_is_namd():
+    [run] = parse_namd(namd().replace("NAMD 2.14", "NAMD Git-2023-02-10"))
+    assert run.facts["application"] == "NAMD Git-2023-02-10 for Linux-x86_64-MPI"

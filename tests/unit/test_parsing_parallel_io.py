@@ -82,3 +82,9 @@ def test_damaged_output_of_mdtest_is_refused(old, new, says):
     with pytest.raises(ParseError) as error:
         parse_mdtest(damaged)
     assert not lacking(str(error.value), *says)
+
+
+def test_a_document_that_lost_a_line_is_not_called_foreign():
+    text = recorded("ior").replace("]", "", 1)
+    with pytest.raises(ParseError, match="lines were lost"):
+        parse_ior(text)

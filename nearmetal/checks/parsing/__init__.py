@@ -204,7 +204,7 @@ def foreign(line: str, program: str) -> ParseError:
 
 def unreadable(text: str, program: str, error: Exception) -> ParseError:
     """The error about a JSON document. It quotes a line of others, if there is one."""
-    for line in text[max(0, text.find("{")) :].splitlines():
+    for line in text[max(0, text.find("{")) : text.rfind("}") + 1].splitlines():
         if not JSON_LINE.fullmatch(line.strip()):
             return foreign(line.strip(), program)
     return ParseError(
@@ -216,31 +216,29 @@ def unreadable(text: str, program: str, error: Exception) -> ParseError:
 def own_lines(lines: list[str]) -> list[str]:
     """The lines of a complete launch of ours whose rows begin with a number.
 
-    A library may print others between them. A row that is lost is missed by the table's sizes.
+    A library may print others between them, and a site behind them. A row that is lost is missed by
+    the table's sizes.
     """
     if END not in lines:
         return lines
-    own = []
+    own, ended = [], False
     for line in lines:
         first = line.partition(" ")[0]
-        if not first or first.startswith("#") or NUMBER.fullmatch(first):
+        if line.startswith("#") or (NUMBER.fullmatch(first) and not ended):
             own.append(line)
+        ended = ended or line == END
     return own
 
 
 def launches_of(text: str, start: str, program: str, strip: bool = True) -> list[list[str]]:
-    """The lines of each launch. Lines of others before a launch (of a launcher, a prolog or
-    `module`) and after the last line of ours are dropped."""
+    """The lines of each launch. Lines before the first launch (of a launcher, a prolog or `module`)
+    are dropped."""
     launches: list[list[str]] = []
-    ended = False
     for line in text.splitlines():
         if re.match(start, line):
             launches.append([])
-        if line.startswith("# nearmetal program: "):
-            ended = False
-        if launches and not (ended and "# nearmetal" not in line):
+        if launches:
             launches[-1].append(line.strip() if strip else line.rstrip())
-        ended = ended or line.strip() == END
     if not launches:
         hint = (
             "it is empty"

@@ -27,6 +27,7 @@ NUMBERS = {
     "Eigenvalues known": "known",
     "Time in seconds": "seconds",
 }
+KNOWN = {*NUMBERS, "Verification", "Largest error", "Largest residual"}
 WHOLE = set(NUMBERS.values()) - {"seconds"}
 
 
@@ -58,7 +59,7 @@ def _table(lines: list[str]) -> dict[str, str]:
     table: dict[str, str] = {}
     for line in lines:
         key, equals, value = line.partition(" = ")
-        if not equals or line.startswith("#"):
+        if not equals or key.strip() not in KNOWN:
             continue
         if key.strip() in table:
             raise ParseError(f"eigen gives {key.strip()} twice: lines were mixed; rerun")
