@@ -227,8 +227,8 @@ def rewritten(known, samples: bytes) -> None:
     [
         (lambda samples: b"[", "launches.json: "),
         (lambda samples: b"[]", "the file is .*, not an object"),
-        (lambda samples: samples.replace(b": [[", b": [[true, ", 1), "not a list of lists of"),
-        (lambda samples: samples.replace(b": [[", b': [["x", ', 1), "not a list of lists of"),
+        (lambda samples: samples.replace(b": [[", b": [[true, ", 1), "True, not a finite number"),
+        (lambda samples: samples.replace(b": [[", b': [["x", ', 1), "'x', not a finite number"),
         (lambda samples: samples.replace(b": [[", b": [[1e999, ", 1), "launches.json: "),
         (lambda samples: samples.replace(b": [[", b": [[], [", 1), "a session without samples"),
         (lambda samples: samples.replace(b": [[", b": [5, [", 1), "not a list of lists of"),
