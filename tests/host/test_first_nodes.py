@@ -72,11 +72,12 @@ def jobs(tmp_path_factory):
     ]
     (directory / "systems/here.yaml").write_text(yaml.safe_dump({**SITE, "partitions": partitions}))
     command = [sys.executable, "-c", "from reframe.frontend.cli import main; main()", "--nocolor"]
-    options = ["--dry-run", "--system=here", "-S", "partitions=one,two"]
+    options = ["--dry-run", "--system=here"]
     for setting in ("instances=2", "socket=1", "processes=4", "megabytes=100"):
         options += ["-S", f"hpcc.{setting}"]
     done = []
-    for suite in (["-c", "reframe_checks"], ["-c", "reframe_checks/duet", "-p", "openmpi"]):
+    duets = ["-c", "reframe_checks/duet", "-p", "openmpi", "-S", "partitions=one,two"]
+    for suite in (["-c", "reframe_checks"], duets):
         prefix = directory / suite[1].replace("/", "-")
         settings = {
             "RFM_CONFIG_PATH": "site-config",

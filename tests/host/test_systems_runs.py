@@ -68,7 +68,7 @@ def test_a_sites_own_system_replaces_ours_of_the_same_name(tmp_path):
 
 def test_a_key_that_is_there_twice_is_named_with_its_line(tmp_path):
     (tmp_path / "site.yaml").write_text("name: here\nhostnames: []\nname: there\n")
-    failed = reframe("--system=lab", "--show-config", NEARMETAL_SYSTEMS_PATH=str(tmp_path))
+    failed = reframe("--system=here", "--show-config", NEARMETAL_SYSTEMS_PATH=str(tmp_path))
     said = failed.stdout + failed.stderr
     assert failed.returncode == 1
     assert "line 3" in said and "the key 'name'" in said and "site.yaml" in said

@@ -158,7 +158,13 @@ def a_check(guests: dict, **further):
     return fake
 
 
-RIGHT = {2: "vm1\nvm2\n", 1: "vm1\nvm1\n"}
+def on(*guests: str) -> str:
+    """What `task.sh` prints of tasks on these guests, between lines of the site."""
+    lines = [f"# nearmetal task: {task} {guest} 20001" for task, guest in enumerate(guests)]
+    return "\n".join(["=====", *lines, "Job ID=4711", ""])
+
+
+RIGHT = {2: on("vm1", "vm2"), 1: on("vm1", "vm1")}
 
 
 def test_launches_of_an_application_are_grouped_by_guests():
@@ -170,7 +176,9 @@ def test_launches_of_an_application_are_grouped_by_guests():
     assert fake.payload_bytes() == runs[2].payload_bytes
 
 
-@pytest.mark.parametrize("guests", [{2: "vm1\nvm1\n"}, {2: "vm1\nvm2\nvm2\n"}, {1: "vm1\nvm2\n"}])
+@pytest.mark.parametrize(
+    "guests", [{2: on("vm1", "vm1")}, {2: on("vm1", "vm2", "vm2")}, {1: on("vm1", "vm2")}]
+)
 def test_other_guests_than_asked_for_are_refused(guests):
     with pytest.raises(SanityError, match=r"2 processes on [12] guests ran on vm1"):
         vswitch.read_output(a_check({**RIGHT, **guests}), TWO + TWO)
