@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from argparse import Namespace
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -26,7 +27,7 @@ LOOK_BACK = 20
 
 def baseline_of(system: str) -> baseline.Baseline | None:
     """The system's baseline; None if it has none. Raises BaselineError for one that is damaged."""
-    if not (baseline.directory() / f"{system}.yaml").exists():
+    if not os.path.lexists(baseline.path_of(system)):
         return None
     return baseline.load(system)
 

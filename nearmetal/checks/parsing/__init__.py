@@ -27,8 +27,8 @@ WHOLE = re.compile(r"\d{1,18}", re.ASCII)
 END = "# nearmetal complete"
 
 
-#: Most characters and lines of an output, beyond those of 8192 nodes with 128 partners each.
-MOST_CHARACTERS, MOST_LINES = 1 << 28, 4_000_000
+#: Most characters and lines of an output, beyond those of all pairs of 2048 nodes in three repeats.
+MOST_CHARACTERS, MOST_LINES = 1 << 29, 10_000_000
 #: Most characters of a line. The longest is a list of 20,000 ranks.
 LONGEST_LINE = 1 << 17
 #: Most digits of a number: Python refuses to read one of 4301, and 309 are infinite.
