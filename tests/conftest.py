@@ -17,6 +17,8 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 #: Its tests come first where time may be over: they are what a person types.
 BEFORE_OTHERS = "test_measure.py"
+#: Longest text that is part of a test's name as it stands.
+LONGEST_ID = 300
 LATE = pytest.StashKey[list]()
 LEFT_OUT = pytest.StashKey[int]()
 
@@ -88,3 +90,10 @@ def pytest_sessionstart(session):
     manager = session.config.pluginmanager
     if reporter := manager.get_plugin("terminalreporter"):
         manager.register(LongTests(reporter))
+
+
+def pytest_make_parametrize_id(config, val, argname):
+    """A long text's part of a test's name: its length, not its megabytes."""
+    if isinstance(val, (str, bytes)) and len(val) > LONGEST_ID:
+        return f"{argname} of {len(val)}"
+    return None

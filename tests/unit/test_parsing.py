@@ -308,7 +308,6 @@ def test_recorded_files_tell_nothing_of_the_machine():
         (f"a\nb {'9' * 301} c\n", "a number in line 2 of the output has 301 digits.* 300"),
         ("\n" * (MOST_LINES + 1), f"the output has {MOST_LINES + 1} lines.* {MOST_LINES}"),
     ],
-    ids=["characters", "digits", "lines"],  # not the megabytes themselves
 )
 def test_what_no_program_prints_is_refused_with_its_measure_and_a_fix(text, says):
     with pytest.raises(ParseError, match=f"{says}.*Fix: "):
