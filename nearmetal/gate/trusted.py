@@ -102,12 +102,22 @@ def _path(text: str, directory: str) -> str:
     beginning = ":" if text.startswith(":") else ""  # of a file that replaces the others
     try:
         path = Path(directory or CHECKOUT, text.removeprefix(":")).resolve()
-        places = [place.resolve() for place in _places()]
+        is_ours = any(_is_of(path, place.resolve()) for place in _places())
     except (OSError, ValueError, RuntimeError):  # no path at all, or links in a circle
         return ""
-    if any(path.is_relative_to(place) for place in places):
-        return f"{beginning}{path}"
-    return ""
+    return f"{beginning}{path}" if is_ours else ""
+
+
+def _is_of(path: Path, place: Path) -> bool:
+    """Whether a path is below a directory, and of its owner, of root or of this user.
+
+    Results may be below it, which are another user's. Raises OSError.
+    """
+    if not path.is_relative_to(place):
+        return False
+    owners = {0, os.geteuid(), place.stat().st_uid}
+    below = [one for one in (path, *path.parents) if one.is_relative_to(place)]
+    return all(one.stat().st_uid in owners for one in below)
 
 
 def _places() -> list[Path]:

@@ -92,9 +92,24 @@ def test_what_only_selects_or_prints_is_left_out():
 
 def test_files_of_the_users_own_configuration_are_taken(tmp_path, monkeypatch):
     (tmp_path / "link").symlink_to("/etc")
+    (tmp_path / "own.py").touch()
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "evil.py").touch()
     monkeypatch.setenv("RFM_CONFIG_PATH", f":{tmp_path}")
     assert rebuilt(f"-C {tmp_path}/own.py").words == (f"--config-file={tmp_path}/own.py",)
     assert rebuilt(f"-C {tmp_path}/link/own.py").refused
+    assert rebuilt(f"-C {tmp_path}/absent.py").refused
+    assert rebuilt(f"-C {tmp_path}/results/evil.py").words
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives a directory away: run it as root")
+def test_files_of_another_user_below_the_configuration_are_refused(tmp_path, monkeypatch):
+    """Results may be there, to which the lab's user writes."""
+    (tmp_path / "results").mkdir()
+    os.chown(tmp_path / "results", 12345, 12345)
+    (tmp_path / "results" / "evil.py").touch()
+    monkeypatch.setenv("RFM_CONFIG_PATH", str(tmp_path))
+    assert rebuilt(f"-C {tmp_path}/results/evil.py").refused
 
 
 @pytest.mark.parametrize("node", ["n1 --output=x", "n1\nrm", "-x", "n1;id", ""])
