@@ -268,7 +268,7 @@ def test_a_template_that_lacks_a_fact_says_so(tmp_path):
         ("rack1", "rack,1", ["nodes.native1", "`class` and `features`", "rack1"]),
         ('features = ["rack1"]', "memory = 1", ["nodes.native1", "`class` and `features`"]),
         ("bare-metal", "bare metal", ["classes.native", "`features` is not a list of names"]),
-        ("alpine.", "Alpine_", ["classes.passthrough", "`domain` is 'Alpine_example.org'"]),
+        ('"alpine.', '"Alpine_', ["classes.passthrough", "`domain` is 'Alpine_example.org'"]),
         ("slot = 4", "slot = 0", ["classes.native", "`gres`", "{ slot = 4 }", "1 to 1000"]),
         ("slot = 4", "slot = true", ["classes.native", "`gres`", "{ slot = 4 }"]),
         ("native1 ", "Native_1 ", ["nodes.Native_1", "not a valid", "lower-case"]),
