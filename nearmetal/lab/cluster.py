@@ -58,7 +58,7 @@ def files(topology: Topology, namespaces: Namespaces) -> dict[str, tuple[str, in
     ]:
         etc = f"files/{name}/etc"
         result |= {
-            f"{etc}/hostname": (f"{name}\n", 0o644),
+            f"{etc}/hostname": (f"{node.host if node else name}\n", 0o644),
             f"{etc}/hosts": (topology.render("hosts", hosts=topology.hosts(node)), 0o644),
             f"{etc}/slurm/slurm.conf": (topology.render("slurm.conf", **facts), 0o644),
             f"{etc}/slurm/cgroup.conf": (

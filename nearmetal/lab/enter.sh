@@ -58,6 +58,7 @@ if [ -n "$files" ]; then
     mkdir "$root/run/nearmetal"
     mount --bind "$shared/run" "$root/run/nearmetal"
     cp -a "$files/." "$root/"
+    hostname -F "$root/etc/hostname" # with its domain
 else
     mkdir -p "$root/lab/image" "$root/lab/base" "$root/lab/run"
     mkdir -p "$root/lab/shared/home" "$root/lab/shared/scratch" "$root/lab/shared/run"

@@ -122,7 +122,7 @@ def _answers(namespaces: Namespaces, name: str) -> bool:
         text=True,
         stdin=subprocess.DEVNULL,
     )
-    return done.returncode == 0 and done.stdout.strip() == name
+    return done.returncode == 0 and done.stdout.strip().partition(".")[0] == name
 
 
 def _daemons(
@@ -227,7 +227,8 @@ LOST_DAEMONS = r"""
 lost() { # SOCKET
     [ -S "$1" ] && ! grep -q " $1\$" /proc/net/unix
 }
-for socket in /var/lib/slurm/slurmd/"$(hostname)_$1".*; do
+host=$(hostname)
+for socket in /var/lib/slurm/slurmd/"${host%%.*}_$1".*; do
     lost "$socket" && sleep 1 && lost "$socket" && echo "$socket"
 done
 """

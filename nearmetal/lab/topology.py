@@ -22,8 +22,10 @@ NETWORK = ipaddress.IPv4Network("10.77.0.0/16")
 SECTIONS = ("cluster", "classes", "nodes", "vm")
 #: Names of nodes, classes and the cluster, which become host names and network devices.
 NAME = r"[a-z][a-z0-9-]{0,30}"
+#: Names that points join, or nothing.
+DOMAIN = rf"({NAME}(\.{NAME})*)?"
 #: Keys that a class may have, beside `link` and `partitions`.
-OPTIONAL = {"on_demand", "features", "gres"}
+OPTIONAL = {"on_demand", "features", "gres", "domain"}
 #: Keys of [cluster] that name a script of the user's own -> its file in /etc/slurm, where
 #: slurm.conf finds it.
 SCRIPTS = {
@@ -55,6 +57,7 @@ class LinkClass:
     on_demand: bool = False  #: whether options of the lab's start say how many nodes it has
     features: tuple[str, ...] = ()  #: of its nodes in Slurm
     gres: tuple[tuple[str, int], ...] = ()  #: resources that Slurm counts on each of its nodes
+    domain: str = ""  #: of its nodes' host names; "": they have none
 
     @property
     def gateway(self) -> str:
@@ -83,6 +86,12 @@ class Node:
     link_class: LinkClass
     address: str
     own_features: tuple[str, ...] = ()
+
+    @property
+    def host(self) -> str:
+        """Its host name, which may have a domain. Slurm knows the node without it."""
+        domain = self.link_class.domain
+        return f"{self.name}.{domain}" if domain else self.name
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -212,10 +221,12 @@ class Topology:
         """
         gateway = (seen_from.link_class if seen_from else self.classes[0]).gateway
         given_away = seen_from and seen_from.virtual and self.hardware.devices
-        return [(self.controller, gateway)] + [
-            (node.name, node.passed_through if given_away and node.virtual else node.address)
-            for node in self.nodes
-        ]
+        found = [(self.controller, gateway)]
+        for node in self.nodes:
+            names = node.name if node.host == node.name else f"{node.host} {node.name}"
+            address = node.passed_through if given_away and node.virtual else node.address
+            found.append((names, address))
+        return found
 
 
 def load(path: Path = SHIPPED, vm: dict | None = None, fleet: int = 0) -> Topology:
@@ -270,8 +281,8 @@ def load(path: Path = SHIPPED, vm: dict | None = None, fleet: int = 0) -> Topolo
         if not isinstance(entry, dict) or entry.keys() - OPTIONAL != {"link", "partitions"}:
             raise wrong(
                 f"classes.{name}",
-                "needs exactly `link` and `partitions`, and may have `on_demand`, `features` and "
-                "`gres`",
+                "needs exactly `link` and `partitions`, and may have `on_demand`, `features`, "
+                "`gres` and `domain`",
                 'for example { link = "bridge", partitions = ["x"] }',
             )
         on_demand = entry.get("on_demand", False)
@@ -285,6 +296,11 @@ def load(path: Path = SHIPPED, vm: dict | None = None, fleet: int = 0) -> Topolo
                 f"classes.{name}",
                 "`gres` is not a table of names and counts",
                 f"write {{ slot = 4 }}; a count is 1 to {MOST_GRES}",
+            )
+        domain = entry.get("domain", "")
+        if not isinstance(domain, str) or not re.fullmatch(DOMAIN, domain):
+            raise wrong(
+                f"classes.{name}", f"`domain` is {domain!r}", 'write one such as "example.org"'
             )
         if not re.fullmatch(NAME, name):
             raise wrong(
@@ -323,6 +339,7 @@ def load(path: Path = SHIPPED, vm: dict | None = None, fleet: int = 0) -> Topolo
             *(name, entry["link"], partitions, subnet, on_demand),
             tuple(features),
             tuple(gres.items()),
+            domain,
         )
 
     hardware = None if vm is None else machines.choose(data.get("vm", {}), vm)

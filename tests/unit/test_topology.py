@@ -41,7 +41,9 @@ def test_every_node_has_an_address_of_its_own_on_the_segment_of_its_class(tmp_pa
 def test_a_node_more_is_one_line_and_reaches_slurm_and_hosts(tmp_path):
     plan = load(tmp_path, SHIPPED + 'native3 = "native"\n')
     [node] = [node for node in plan.nodes if node.name == "native3"]
-    assert f"NodeName=native3 NodeAddr={node.address} " in plan.render("slurm.conf", **FACTS)
+    assert f"NodeName=native3 NodeHostname=native3 NodeAddr={node.address} " in plan.render(
+        "slurm.conf", **FACTS
+    )
     assert "PartitionName=native Nodes=native1,native2,native3 " in plan.render(
         "slurm.conf", **FACTS
     )
@@ -65,6 +67,14 @@ def test_slurm_conf_has_every_partition_and_the_hosts_facts(tmp_path):
     ]
     assert "PartitionName=cc Nodes=emulated1,emulated2 " in conf
     assert conf.count("CPUs=4 RealMemory=8000") == 14
+
+
+def test_a_host_name_may_have_a_domain_that_slurm_does_not_know(tmp_path):
+    plan = load(tmp_path, SHIPPED)
+    [node] = [one for one in plan.nodes if one.name == "passthrough1"]
+    assert node.host == "passthrough1.alpine.example.org"
+    assert f"NodeName=passthrough1 NodeHostname={node.host} " in plan.render("slurm.conf", **FACTS)
+    assert (f"{node.host} passthrough1", node.address) in plan.hosts(None)
 
 
 def test_features_and_counted_resources_reach_slurm(tmp_path):
@@ -123,7 +133,10 @@ def test_virtual_machines_are_there_only_where_they_are_asked_for_and_change_nob
     assert [node.name for node in plan.guests] == ["vm1", "vm2"] and "vm1" not in plan.spaces
     assert plan.nodes[: len(plain.nodes)] == plain.nodes and plan.spaces == plain.spaces
     conf = plan.render("slurm.conf", **FACTS)
-    assert "PartitionName=vm Nodes=vm1,vm2 " in conf and "NodeName=vm1 NodeAddr=10.77.5.2 " in conf
+    assert (
+        "PartitionName=vm Nodes=vm1,vm2 " in conf
+        and "NodeName=vm1 NodeHostname=vm1 NodeAddr=10.77.5.2 " in conf
+    )
     assert conf.count("CPUs=3 RealMemory=1536") == 2 and conf.count("CPUs=4 RealMemory=8000") == 14
     assert "SlurmdTimeout=60\n" in conf and "SlurmdTimeout=10\n" in plain.render(
         "slurm.conf", **FACTS
@@ -230,7 +243,7 @@ def test_a_template_that_lacks_a_fact_says_so(tmp_path):
         ),
         ('"cc"', '"native"', ["classes.emulated", "partition 'native'", "class 'native'"]),
         (
-            '{ link = "macvlan", partitions = ["passthrough"] }',
+            '{ link = "macvlan", partitions = ["passthrough"], domain = "alpine.example.org" }',
             '"macvlan"',
             ["classes.passthrough", "exactly `link`", "`partitions`"],
         ),
@@ -255,6 +268,7 @@ def test_a_template_that_lacks_a_fact_says_so(tmp_path):
         ("rack1", "rack,1", ["nodes.native1", "`class` and `features`", "rack1"]),
         ('features = ["rack1"]', "memory = 1", ["nodes.native1", "`class` and `features`"]),
         ("bare-metal", "bare metal", ["classes.native", "`features` is not a list of names"]),
+        ('"alpine.', '"Alpine_', ["classes.passthrough", "`domain` is 'Alpine_example.org'"]),
         ("slot = 4", "slot = 0", ["classes.native", "`gres`", "{ slot = 4 }", "1 to 1000"]),
         ("slot = 4", "slot = true", ["classes.native", "`gres`", "{ slot = 4 }"]),
         ("native1 ", "Native_1 ", ["nodes.Native_1", "not a valid", "lower-case"]),

@@ -17,6 +17,7 @@ if [ "${1:-}" = list ]; then
     exit 0
 fi
 node=$(hostname)
+node=${node%%.*}
 faults=$(full | awk '{ printf "%s%s", between, $0; between = "; " }')
 if [ -z "$faults" ] && [ ! -e "$drained" ]; then exit 0; fi
 known=$(scontrol --oneliner show node "$node") || exit 0
