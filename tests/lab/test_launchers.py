@@ -1,6 +1,8 @@
 """Our checks where a site has another scheduler or launcher than the lab's default: Slurm without
 accounting, MPI's own mpirun, and PRRTE's prun. lab.yaml has a partition of each."""
 
+import shlex
+
 import pytest
 
 from nearmetal.results import load_session
@@ -11,6 +13,24 @@ QUICK = ["-S", "repeats=1", "-S", "stream.elements=1000000", "-S", "tcp.sizes=10
 BETWEEN = ("tcp", "pingpong%placement=internode")
 
 
+#: A site's TaskProlog, as Slurm's own sample: srun prints its lines before those of each task.
+PROLOG = """#!/bin/sh
+echo "print ====="
+echo "print SLURM_JOB_ID = $SLURM_JOB_ID"
+echo "print [1732874023.4] [n01:4711:0] mpool.c:55 UCX WARN object was not returned"
+"""
+
+
+@pytest.fixture
+def banner(lab, prefix) -> dict[str, str]:
+    """The variables of a user whose tasks begin with such lines."""
+    script = prefix / "task_prolog"
+    lab.run(f"printf %s {shlex.quote(PROLOG)} > {script} && chmod 755 {script}")
+    said = lab.run(f"SLURM_TASK_PROLOG={script} srun --quiet -p native hostname")
+    assert said.startswith("=====\nSLURM_JOB_ID = ")
+    return {"SLURM_TASK_PROLOG": str(script)}
+
+
 @pytest.mark.parametrize(
     "partition, names, cases",
     [
@@ -19,13 +39,14 @@ BETWEEN = ("tcp", "pingpong%placement=internode")
         ("prun", (*BETWEEN, "affinity"), 3),
     ],
 )
-def test_our_checks_pass(lab, prefix, partition, names, cases):
+def test_our_checks_pass_below_lines_of_the_site(lab, prefix, banner, partition, names, cases):
     done = lab.reframe(
         *("-r", "--system", f"lab:{partition}"),
         *(word for name in names for word in ("-n", f"^{name}$")),
         *QUICK,
         prefix=prefix,
         **THERE,
+        **banner,
     )
     assert done.returncode == 0, done.stdout
     session = load_session(prefix / "results.db")
