@@ -35,7 +35,8 @@ def run(arguments) -> int:
         system.ask_slurm()
     print(f"{name}: {path}")
     found = [*here.findings(schedulers), *described.findings(system)]
-    for one in together(found):
+    printed = together(found)
+    for one in printed:
         print(f"missing: {one}", flush=True)
     if not found:
         print("ok: commands, versions, partitions and modules")
@@ -43,8 +44,8 @@ def run(arguments) -> int:
         print("smoke cases were not run (--no-jobs)")
     elif smokes_anywhere(system, found):
         directory = arguments.directory or results.default_database().parent / "doctor"
-        found += run_smoke_cases(system, found, directory.absolute(), arguments.wait)
-    return summary(name, found, arguments.no_jobs)
+        printed += run_smoke_cases(system, found, directory.absolute(), arguments.wait)
+    return summary(name, len(printed), arguments.no_jobs)
 
 
 def system_of_host() -> str:
@@ -98,7 +99,7 @@ def run_smoke_cases(
         environs = environs_to_try(partition, known)
         for case in smoke.plan(partition, environs, system.environments):
             tell(f"running {case.check.strip('^$')} on {name} with {', '.join(case.environs)}")
-            ran = smoke.run(system.name, name, case, directory, wait)
+            ran = smoke.run(system.name, name, case, directory, wait, tell)
             for line in smoke.lines_of(ran, name, case):
                 print(line, flush=True)
             for finding in ran.findings:
@@ -107,10 +108,13 @@ def run_smoke_cases(
     return found
 
 
-def summary(name: str, found: Sequence[Finding], without_jobs: bool) -> int:
-    """Print the end, and return the exit code."""
-    if found:
-        print(f"{name}: findings: {len(together(found))}; cases that they concern do not run")
+def summary(name: str, findings: int, without_jobs: bool) -> int:
+    """Print the end, and return the exit code.
+
+    :arg findings: number of the lines that were printed.
+    """
+    if findings:
+        print(f"{name}: findings: {findings}; cases that they concern do not run")
         return 2
     print(f"{name}: nothing is missing" + (" as far as no job shows it" * without_jobs))
     if not without_jobs:

@@ -6,6 +6,7 @@ import pytest
 import yaml
 
 from nearmetal import cli
+from nearmetal.checks import waiting
 from nearmetal.doctor import described, here, smoke
 from nearmetal.doctor.finding import Finding, together
 from nearmetal.results import Case
@@ -325,7 +326,7 @@ WORDS = {
     'The following module(s) are unknown: "foo/1"': ("no module foo/1", "modules"),
     "These module(s) exist but cannot be loaded as requested": ("another one", "module spider"),
     "could not find a sane TMod4 installation": ("TMod4", "modules_system"),
-    "sbatch: error: invalid partition specified: bathc": ("the partition", "access"),
+    "sbatch: error: invalid partition specified: bathc": ("no such partition", "access"),
     "sbatch: error: Invalid account or account/partition combination": ("account", "--account"),
     "Slurm accounting storage is disabled": ("no accounting", "squeue"),
     "FATAL: while creating user namespace: unshare: Operation not permitted": (
@@ -341,8 +342,8 @@ WORDS = {
     "rfm_job.sh: 9: no-such-cc: not found": ("no no-such-cc", "modules"),
     "apptainer: command not found": ("no apptainer", "container_platforms"),
     "job cancelled because it was blocked due to reason: PartitionDown": (
-        "blocks the job (PartitionDown)",
-        "sinfo -R",
+        "(PartitionDown): the partition takes or starts no jobs now",
+        "leave it out",
     ),
     "image.sh: srun offers no pmix here (none pmi2): Slurm was built without it": (
         "no MPI type pmix",
@@ -365,6 +366,41 @@ WORDS = {
     "task 0 on n1 may run on 1 of 2 cores, although it should be unbound": (
         "other cores",
         "bind_to",
+    ),
+    "task 0 on n1 may run on 2 of 2 cores: it is not bound (binding=core): check how the launcher": (
+        "not bound as `bind_to` says",
+        "TaskPlugin",
+    ),
+    "task 1 on n1 may run on 2 of 2 cores: it is not bound: launch with `srun --cpu-bind=cores`": (
+        "not bound",
+        "bind_to: none",
+    ),
+    "srun: error: plugin_load_from_file: dlopen(/usr/lib64/slurm/mpi_pmix.so): libpmix.so.2: cannot "
+    "open shared object file: No such file or directory": (
+        "cannot load its library (libpmix.so.2)",
+        "launcher",
+    ),
+    "srun: error: Couldn't load specified plugin name for mpi/pmix: Dlopen of plugin file failed": (
+        "cannot load its library (pmix)",
+        "administrators",
+    ),
+    "./launch: error while loading shared libraries: libmpi.so.40: cannot open shared object": (
+        "library libmpi.so.40",
+        "modules",
+    ),
+    "slurmstepd: error: execve(): /work/stage/launch: Exec format error": (
+        "built for another processor",
+        "build_on_nodes",
+    ),
+    "slurmstepd: error: execve(): /work/stage/launch: Permission denied": (
+        "may not run /work/stage/launch",
+        "noexec",
+    ),
+    "rfm_job.sh: line 12: ./launch: Permission denied": ("may not run ./launch", "RFM_PREFIX"),
+    "slurmstepd: error: execve(): launch: No such file or directory": ("does not see", "PREFIX"),
+    "mktemp: failed to create '/tmp/x.Y': No space left on device": (
+        "/tmp of a node is full",
+        "TMPDIR",
     ),
     "sh: 1: hwloc-bind: not found": ("no hwloc", "bind_to"),
     "mpj-native: javac 21 is too old: load the module of a JDK (22 or newer)": (
@@ -395,8 +431,67 @@ def test_a_failed_case_lacks_what_its_words_say(words):
 
 
 def test_each_cause_is_found_by_some_words():
-    found = [next(row for row in smoke.causes() if row[0].search(words)) for words in WORDS]
-    assert set(smoke.causes()) - set(found) == set()
+    rows = [[row for row in smoke.causes() if row[0].search(words)] for words in WORDS]
+    assert set(smoke.causes()) == {found[0] for found in rows if found}
+
+
+#: Refusals of sbatch (Slurm 22.05 and 24.11) -> the key that answers each.
+REFUSALS = {
+    "Invalid account or account/partition combination specified": "access: [--account=NAME]",
+    "Job's account not permitted to use this partition (main allows hpc not bio)": "--account=",
+    "Invalid qos specification": "access: [--qos=NAME]",
+    "Job's QOS not permitted to use this partition": "--qos=",
+    "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)": "QOS",
+    "User's group not permitted to use this partition": "access",
+    "Access/permission denied": "access",
+    "Requested time limit is invalid (missing or exceeds some limit)": "max_time_limit",
+    "Node count specification invalid": "nodes",
+    "Requested node configuration is not available": "cores_per_node",
+    "Memory specification can not be satisfied": "resources",
+    "Invalid generic resource (gres) specification": "resources",
+    "Invalid partition name specified": "access",
+    "Requested reservation is invalid": "--reservation",
+    "Invalid feature specification": "--constraint",
+    "Jobs need --comment=PROJECT here": "access",
+}
+
+
+@pytest.mark.parametrize("words", REFUSALS)
+def test_a_refusal_of_sbatch_is_quoted_with_the_key_that_answers_it(words, tmp_path):
+    said = waiting.refusal(f"sbatch: error: Batch job submission failed: {words}\n")
+    case = Case("launch", "b", "gnu", (), {}, {}, f"pipeline error: {said} (files: /x)", "run")
+    found = smoke.of_case(case, "", tmp_path)
+    assert words in found.what and REFUSALS[words] in found.fix
+    assert "files" not in found.fix and "/x" not in found.fix
+
+
+def test_words_of_a_sites_plugin_are_quoted_too():
+    said = waiting.refusal(
+        "sbatch: error: Give a project by --comment\n"
+        "sbatch: error: Batch job submission failed: Unspecified error\n"
+    )
+    assert "(Give a project by --comment / Unspecified error). Fix: " in said
+
+
+#: Without the program's own words: srun says how each task ended.
+COLLATERAL = """srun: error: n1: task 0: Exited with exit code 17
+srun: launch/slurm: _step_signal: Terminating StepId=7.1
+srun: error: n2: task 1: Killed
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        (COLLATERAL, None),
+        ("srun: error: n2: task 1: Killed\n", "memory is short"),
+        ("a.out: error while loading shared libraries: libx.so: no\n" + COLLATERAL, "libx.so"),
+        ("sh: 1: hwloc-bind: not found\nslurmstepd: error: Detected 1 oom_kill event\n", "hwloc"),
+    ],
+)
+def test_the_first_failure_counts(text, what):
+    found = smoke.explained(text)
+    assert found is None if what is None else what in found[0]
 
 
 def test_a_failure_that_no_rule_knows_is_quoted(tmp_path):
