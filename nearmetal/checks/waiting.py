@@ -60,7 +60,9 @@ class Waiting:
         """Why ReFrame cancelled the job; '' if it did not."""
         if not getattr(job, "is_cancelling", False):
             return ""
-        limit = f"max_pending_time, {job.max_pending_time:g} s" if job.max_pending_time else "allowed"
+        limit = (
+            f"max_pending_time, {job.max_pending_time:g} s" if job.max_pending_time else "allowed"
+        )
         return f"it waited in the queue for longer than {limit}. {self.reason}".rstrip(". ")
 
 

@@ -1,6 +1,7 @@
 """`nearmetal doctor`: what a system lacks to run the checks, each with its fix."""
 
 import os
+import shutil
 import socket
 from collections.abc import Sequence
 from pathlib import Path
@@ -35,6 +36,9 @@ def run(arguments) -> int:
         system.ask_slurm()
     print(f"{name}: {path}")
     found = [*here.findings(schedulers), *described.findings(system)]
+    directory = arguments.directory or results.default_database().parent / "doctor"
+    if shutil.which("reframe"):
+        found += here.configuration(name, str(path), smoke.environment(directory.absolute()))
     printed = together(found)
     for one in printed:
         print(f"missing: {one}", flush=True)
@@ -43,7 +47,6 @@ def run(arguments) -> int:
     if arguments.no_jobs:
         print("smoke cases were not run (--no-jobs)")
     elif smokes_anywhere(system, found):
-        directory = arguments.directory or results.default_database().parent / "doctor"
         printed += run_smoke_cases(system, found, directory.absolute(), arguments.wait)
     return summary(name, len(printed), arguments.no_jobs)
 
@@ -56,9 +59,10 @@ def system_of_host() -> str:
     if name := obsolete.system_of(host):
         return name
     names = [name for name, _ in obsolete.systems()]
+    unread = "".join(f"\n  {sentence}" for _, sentence in obsolete.damaged())
     raise NearmetalError(
         f"no system's `hostnames` match this host, {host}: "
-        f"{choices.unknown(None, names)}. Fix: nearmetal doctor SYSTEM, or nearmetal init"
+        f"{choices.unknown(None, names)}. Fix: nearmetal doctor SYSTEM, or nearmetal init{unread}"
     )
 
 

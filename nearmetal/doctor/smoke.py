@@ -39,7 +39,9 @@ MOST_LINES = 8
 #: Seconds for ReFrame to cancel its jobs.
 GRACE = 30
 #: Slurm's words on a job that it does not take.
-SLURMS = re.compile(r"(?:\b(?:sbatch|srun): error|submission failed|due to reason): (?P<words>[^/]+)")
+SLURMS = re.compile(
+    r"(?:\b(?:sbatch|srun): error|submission failed|due to reason): (?P<words>[^/]+)"
+)
 #: The sentences of nearmetal/checks/waiting.py, with their fix.
 OWN = re.compile(
     r"((?:Slurm never starts|sbatch refused|it waited in the queue).*?)"
@@ -85,8 +87,8 @@ def plan(partition: dict, environs: Sequence[str], known: Mapping[str, dict]) ->
 def command(system: str, partition: str, smoke: Smoke, wait: int) -> list[str]:
     """ReFrame's command for one smoke case of each environment. Spack installs nothing."""
     short = ("repeats=1", "spare_repeats=0", "spack_missing=skip")
-    short += (f"max_pending_time={wait}s", f"time_limit={LIMIT}s")
-    settings = (*smoke.settings, *short)
+    limits = (f"max_pending_time={wait}s", f"time_limit={LIMIT}s")
+    settings = (*smoke.settings, *short, *limits)
     names = "|".join(re.escape(name) for name in smoke.environs)
     beside = Path(sys.executable).with_name("reframe")
     reframe = shutil.which("reframe") or str(beside)
@@ -281,10 +283,14 @@ def explained(text: str) -> tuple[str, str] | None:
 def _refused(line: str) -> tuple[str, str] | None:
     """Why Slurm refuses the job, and the fix, by reasons.yaml; None if the line is no refusal."""
     found = SLURMS.search(line)
-    known = reasons.reason_of(found["words"]) if found else None
+    if not found:
+        return None
+    words = found["words"].strip()
+    known = reasons.reason_of(words)
+    # What passes is a refusal only where ReFrame has ended the job for it.
     if known is None or (known.passes and "due to reason" not in line):
         return None
-    return f"Slurm does not take the job ({found['words'].strip()}): {known.means}", known.fix
+    return f"Slurm does not take the job ({words}): {known.means}", known.fix
 
 
 def of_case(case: Case, text: str, stage: Path) -> Finding:

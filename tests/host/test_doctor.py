@@ -1,4 +1,4 @@
-"""`nearmetal doctor` with its smoke cases: a real ReFrame, without a scheduler or with a stand-in."""
+"""`nearmetal doctor` with its smoke cases: a real ReFrame, also with a stand-in for Slurm."""
 
 import os
 import subprocess

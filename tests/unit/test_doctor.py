@@ -1,15 +1,19 @@
 """`nearmetal doctor`: what is found without a job, and what a failed case lacks by its words."""
 
 import importlib.metadata
+import sys
+from pathlib import Path
 
 import pytest
 import yaml
 
 from nearmetal import cli
 from nearmetal.checks import waiting
-from nearmetal.doctor import described, here, smoke
+from nearmetal.cluster.slurm import Partition
+from nearmetal.doctor import contradicted, described, here, smoke
 from nearmetal.doctor.finding import Finding, together
 from nearmetal.results import Case
+from nearmetal.site import obsolete
 from nearmetal.site.site_files import read_environments
 from tests.support.clusters import stage
 from tests.support.paths import CHECKOUT
@@ -39,6 +43,12 @@ SITES = {
 }
 #: Site -> environments of its partition.
 ENVIRONS = {"guests": ["openmpi", "mpich", "gnu"], "infiniband": ["openmpi", "gnu"]}
+
+
+EXTRAS = (
+    *("cores_per_node", "ranks_per_node", "nodes", "max_time_limit", "guest_memory_gb"),
+    "hypervisor",
+)
 
 
 @pytest.fixture
@@ -73,7 +83,9 @@ def a_system(site: str, **changes) -> dict:
             "link_speed_gbps": 10,
             "hypervisor": "none",
             "cores_per_node": 8,
+            **{key: told[key] for key in EXTRAS if key in told},
         },
+        **{key: told[key] for key in ("features",) if key in told},
         **{key: told[key] for key in ("scheduler", "access", "environs")},
     }
     if "container_platforms" in told:
@@ -94,7 +106,7 @@ def test_a_file_that_fits_lacks_nothing(doctor, site):
 
 
 @pytest.mark.parametrize(
-    "option", ["--cpus-per-task=4", "--gpus-per-node=4", "--account=my-project", "--qos=high-prio"]
+    "option", ["--cpus-per-task=4", "--gpus-per-node=4", "--wckey=my-project", "--qos=high-prio"]
 )
 def test_an_option_with_a_p_in_it_names_no_partition(doctor, option):
     code, out, _ = doctor("guests", access=["-p main", option])
@@ -156,6 +168,85 @@ def test_what_is_missing_is_named_with_its_fix(doctor, site, changes, words):
     assert code == 2
     lines = [line for line in out.splitlines() if line.startswith("missing: ")]
     assert any(all(word in line for word in [*words, "Fix: "]) for line in lines), out
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"cores_per_node": 64}, ["cores_per_node is 64, but Slurm has 8"]),
+        ({"ranks_per_node": 9}, ["ranks_per_node is 9, but Slurm has 8"]),
+        ({"nodes": 30}, ["nodes is 30, but Slurm has 2"]),
+        ({"max_time_limit": "1d"}, ["max_time_limit is 1d", "allows 12h"]),
+        ({"guest_memory_gb": 310}, ["guest_memory_gb is 310"]),
+        ({"access": ["-p main", "--account=biologie"]}, ["'biologie'", "did you mean biology?"]),
+        ({"access": ["-p private"]}, ["admits no account of yours (biology)"]),
+    ],
+)
+def test_what_slurm_contradicts_is_named(doctor, changes, words):
+    code, out, _ = doctor("guests", **changes)
+    [line] = [line for line in out.splitlines() if line.startswith("missing: ")]
+    assert code == 2 and not lacking(line, *words, "Fix: ", "mine.yaml")
+
+
+def test_an_unknown_qos_is_named():
+    slurms = contradicted.Slurms([Partition("main", True, "")], [], {"qos": ["normal", "high"]})
+    partition = {"name": "batch", "access": ["-p main -q hihg"], "extras": {}}
+    [found] = contradicted.findings("mine.yaml", partition, slurms)
+    assert not lacking(str(found), "your qos 'hihg' is unknown", "did you mean high?", "--qos")
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"hypervisor": "kvmm"}, ["hypervisor", "'kvmm' is unknown", "did you mean kvm?"]),
+        ({"hostnames": ["*login*"]}, ["hostnames: '*login*' is no regular expression", "`.*`"]),
+    ],
+)
+def test_a_value_that_cannot_be_meant_is_refused(doctor, changes, words):
+    code, _, err = doctor("guests", **changes)
+    assert code == 3 and not lacking(err, *words, "mine.yaml", "Fix: ")
+
+
+@pytest.mark.parametrize("place", ["site-config", "/nowhere/site-config"])
+def test_a_configuration_path_that_holds_from_here_alone_is_named(place):
+    [found] = [one for one in here.findings([], {"RFM_CONFIG_PATH": place}) if place in one.what]
+    assert "relative or not there" in found.what and "export RFM_CONFIG_PATH=/" in found.fix
+
+
+def test_what_the_installed_reframe_refuses_is_repeated(doctor, tmp_path):
+    doctor("guests")
+    (tmp_path / "bin" / "reframe").unlink()
+    (tmp_path / "bin" / "reframe").symlink_to(Path(sys.executable).with_name("reframe"))
+    code, out, _ = doctor("guests", features=["1_node"])
+    [line] = [line for line in out.splitlines() if line.startswith("missing: ")]
+    assert code == 2 and not lacking(line, "mine.yaml", "'1_node' has a digit first", "Fix: rename")
+    assert doctor("guests")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (b"name: mine\nname: other\n", ["line 2: the key 'name' is there twice"]),
+        (b"name: x\n\thostnames: []\n", ["line 2: a tab indents it", "write blanks"]),
+        (b"name: x\ndescr: gr\xfcn\n", ["line 2: the byte 0xfc is not UTF-8", "iconv"]),
+    ],
+)
+@pytest.mark.parametrize("system", [["mine"], ["another"], []])
+def test_a_damaged_file_is_named_with_its_line(
+    doctor, tmp_path, monkeypatch, capsys, text, words, system
+):
+    doctor("guests")
+    (tmp_path / "systems" / "damaged.yaml").write_bytes(text)
+    (tmp_path / "systems" / "mine.yaml").unlink()
+    monkeypatch.setattr("sys.argv", ["nearmetal", "doctor", "--no-jobs", *system])
+    obsolete.tell_once.cache_clear()
+    assert cli.main() == 3
+    assert not lacking(capsys.readouterr().err, "damaged.yaml", *words)
+
+
+def test_the_printed_findings_are_counted(doctor):
+    _, out, _ = doctor("guests", cores_per_node=64, nodes=30, modules_system="lmod")
+    assert f"findings: {out.count('missing: ')};" in out
 
 
 @pytest.mark.parametrize("told", ["no", "yes", ""])
@@ -367,7 +458,7 @@ WORDS = {
         "other cores",
         "bind_to",
     ),
-    "task 0 on n1 may run on 2 of 2 cores: it is not bound (binding=core): check how the launcher": (
+    "task 0 on n1 may run on 2 of 2 cores: it is not bound (binding=core): check how": (
         "not bound as `bind_to` says",
         "TaskPlugin",
     ),
@@ -375,8 +466,8 @@ WORDS = {
         "not bound",
         "bind_to: none",
     ),
-    "srun: error: plugin_load_from_file: dlopen(/usr/lib64/slurm/mpi_pmix.so): libpmix.so.2: cannot "
-    "open shared object file: No such file or directory": (
+    "srun: error: plugin_load_from_file: dlopen(/usr/lib64/slurm/mpi_pmix.so): libpmix.so.2: "
+    "cannot open shared object file: No such file or directory": (
         "cannot load its library (libpmix.so.2)",
         "launcher",
     ),
