@@ -39,9 +39,7 @@ MOST_LINES = 8
 #: Seconds for ReFrame to cancel its jobs.
 GRACE = 30
 #: Slurm's words on a job that it does not take.
-SLURMS = re.compile(
-    r"(?:\b(?:sbatch|srun): error|submission failed|due to reason): (?P<words>[^/]+)"
-)
+SLURMS = re.compile(r"(?:\b(?:sbatch|srun): error|submission failed|due to reason): (?P<words>.+)")
 #: The sentences of nearmetal/checks/waiting.py, with their fix.
 OWN = re.compile(
     r"((?:Slurm never starts|sbatch refused|it waited in the queue).*?)"

@@ -1,6 +1,7 @@
 """`nearmetal doctor`: what is found without a job, and what a failed case lacks by its words."""
 
 import importlib.metadata
+import os
 import sys
 from pathlib import Path
 
@@ -521,6 +522,14 @@ def test_a_failed_case_lacks_what_its_words_say(words):
     assert found and [part in text for part, text in zip(WORDS[words], found)] == [True, True]
 
 
+def test_where_srun_speaks_pmi2_alone_another_launcher_is_the_fix(doctor):
+    environments = [{"name": "openmpi", "modules": ["mpi/openmpi-x86_64"]}]
+    _, out, _ = doctor("guests", environments=environments)
+    alone = smoke.explained("process(es) instead of 2 know of each other")
+    for text in (out, alone[1]):
+        assert not lacking(text, "launcher", "mpirun", "in a partition entry of its own")
+
+
 def test_each_cause_is_found_by_some_words():
     rows = [[row for row in smoke.causes() if row[0].search(words)] for words in WORDS]
     assert set(smoke.causes()) == {found[0] for found in rows if found}
@@ -562,6 +571,45 @@ def test_words_of_a_sites_plugin_are_quoted_too():
         "sbatch: error: Batch job submission failed: Unspecified error\n"
     )
     assert "(Give a project by --comment / Unspecified error). Fix: " in said
+
+
+@pytest.mark.parametrize("words", [words for words in REFUSALS if "comment" not in words])
+def test_a_refusal_in_a_jobs_own_output_is_known_too(words):
+    found = smoke.explained(f"sbatch: error: Batch job submission failed: {words}")
+    assert found and words in found[0] and REFUSALS[words] in found[1]
+
+
+def test_a_case_that_hangs_is_ended_and_says_its_progress(monkeypatch):
+    monkeypatch.setattr(smoke, "PROGRESS", 0.1)
+    monkeypatch.setattr(smoke, "LOOK", 0.1)
+    told = []
+    words = ["sh", "-c", "echo 'Waiting: x: the nodes are busy'; exec sleep 60"]
+    said = smoke._watched(words, {"PATH": "/bin:/usr/bin"}, 0.7, told.append)
+    assert "ReFrame had no end within 1 s" in said
+    assert told.count("Waiting: x: the nodes are busy") == 1
+    assert any(line.startswith("still running, for ") for line in told)
+
+
+def test_a_case_of_some_seconds_has_minutes_and_no_more():
+    case = smoke.Smoke("^launch$", ("gnu",), ())
+    assert f"time_limit={smoke.LIMIT}s" in smoke.command("site", "all", case, 60)
+    assert smoke.LIMIT <= 120
+
+
+def test_outputs_are_ordinary_files_of_which_the_beginning_is_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(smoke, "MOST", 5)
+    (tmp_path / "rfm_job.err").write_text("a long text")
+    os.mkfifo(tmp_path / "rfm_job.out")
+    (tmp_path / "rfm_build.out").mkdir()
+    assert smoke.outputs(tmp_path, 0) == {".err": "a lon", ".out": "\n"}
+
+
+def test_the_stderr_of_a_failed_case_is_shown():
+    case = smoke.Smoke("^launch$", ("gnu",), ())
+    ran = smoke.Ran(errors={"gnu": "\n".join(map(str, range(20)))})
+    first, *lines = smoke.lines_of(ran, "batch", case)
+    assert first == "stderr of launch on batch with gnu:"
+    assert len(lines) == smoke.MOST_LINES + 1 and lines[-2:] == ["    ...", "    19"]
 
 
 #: Without the program's own words: srun says how each task ended.
