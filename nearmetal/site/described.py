@@ -29,7 +29,7 @@ def described(system: str) -> tuple[Path, dict, dict]:
         looked = ", ".join(dict.fromkeys(map(str, obsolete.directories())))
         fix = "correct the name" if not damaged else f"correct {damaged[0][0]}, or the name"
         raise NotDescribed(
-            f"no readable file describes the system {system!r}. Fix: {fix}, or add it to one "
+            f"no file describes the system {system!r}. Fix: {fix}, or add it to one "
             f"of {looked}, or set NEARMETAL_SYSTEMS_PATH"
         )
     try:
