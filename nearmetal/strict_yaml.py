@@ -43,9 +43,9 @@ def read(path: Path, most: int = files.MOST_BYTES):
 
 def load(text: str | bytes):
     """The document of a text. Raises YamlError."""
+    if isinstance(text, bytes):
+        text = _decoded(text)
     try:
-        if isinstance(text, bytes):
-            text = text.decode("utf-8")
         _refuse_deep(text)
         loader = LOADER(text)
         try:
@@ -55,12 +55,36 @@ def load(text: str | bytes):
         finally:
             loader.dispose()
     except yaml.YAMLError as error:
-        raise YamlError(" ".join(str(error).split())) from None
+        raise YamlError(_indented_by_a_tab(text, error) or " ".join(str(error).split())) from None
     except YamlError:
         raise
     # PyYAML's constructors raise whatever Python does on a date, a number or a key that is none.
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise YamlError(f"{type(error).__name__}: {error}") from None
+
+
+def _decoded(text: bytes) -> str:
+    """The text of UTF-8. Raises YamlError."""
+    try:
+        return text.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = text.count(b"\n", 0, error.start) + 1
+        raise YamlError(
+            f"line {line}: the byte 0x{text[error.start]:02x} is not UTF-8. Fix: store the file "
+            "as UTF-8 (`iconv -f latin1 -t utf-8`)"
+        ) from None
+
+
+def _indented_by_a_tab(text: str, error: yaml.YAMLError) -> str:
+    """The fault of a line that a tab indents, where YAML's reader stopped; '' if none does."""
+    mark = getattr(error, "problem_mark", None)
+    lines = text.split("\n")
+    if mark is None or mark.line >= len(lines):
+        return ""
+    line = lines[mark.line]
+    if "\t" not in line[: len(line) - len(line.lstrip())]:
+        return ""
+    return f"line {mark.line + 1}: a tab indents it, which YAML refuses. Fix: write blanks"
 
 
 def _refuse_deep(text: str) -> None:

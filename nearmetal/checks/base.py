@@ -10,6 +10,7 @@ import math
 import re
 import shlex
 import subprocess
+from pathlib import Path
 
 import reframe as rfm
 import reframe.core.builtins as builtin
@@ -26,7 +27,7 @@ from reframe.core.meta import RegressionTestMeta
 from reframe.core.runtime import valid_sysenv_comb
 
 from nearmetal.checkout import CHECKOUT
-from nearmetal.checks import chosen, disturbance, failures, provenance, storage
+from nearmetal.checks import chosen, disturbance, failures, provenance, storage, waiting
 from nearmetal.checks.baselines import Baselined
 from nearmetal.checks.expected import Expected
 from nearmetal.checks.launchers import binding_options
@@ -45,6 +46,7 @@ from nearmetal.checks.settings import (
     nodes_of,
     setting,
 )
+from nearmetal.checks.waiting import Waiting
 from nearmetal.facts import UNKNOWN, of_hypervisor
 from nearmetal.site import foreign, selection
 
@@ -268,6 +270,9 @@ class NearmetalCheck(  # type: ignore[call-arg]
 
     @builtin.run_after("setup")
     def keep_to_what_the_site_allows(self):
+        who = f"{self.display_name} on {self.current_partition.fullname}"
+        who += f" with {self.current_environ.name}"
+        self._waiting, self._waits_for_the_build = Waiting(who), Waiting(f"the build of {who}")
         self.selection = selection.recorded()
         self.link_class = LINK_CLASS.of(self.current_partition, "")
         self._refuse_a_run_that_cannot_be_stored()
@@ -483,20 +488,26 @@ class NearmetalCheck(  # type: ignore[call-arg]
         states, code = self.job.state.split(","), self.job.exitcode
         state = next((state for state in states if state not in ("COMPLETED", "SUCCESS")), "")
         # ReFrame's scheduler `squeue`, for sites without accounting, reports no exit code.
-        if not state and code in (0, None):
+        if not state and (code == 0 or (code is None and self._reached_its_end())):
             return
         state = state or states[0]
         if state == "NODE_FAIL":
             # Slurm requeues a job that could not start, even if the site forbids requeueing.
             # ReFrame would not notice the second run.
             self.job.scheduler.cancel(self.job)
-        errors, output = (self._read(name, missing="") for name in (self.stderr, self.stdout))
-        words = failures.last_words(errors, output)
         raise self._failure(
             failures.explain(
-                type(self).__name__, self.job.jobid, self.job.nodelist, state, code, words, errors
+                *(type(self).__name__, self.job.jobid, self.job.nodelist, state, code),
+                *(self._last_words(), self._read(self.stderr, missing="")),
+                self._waiting.why_cancelled(self.job),
+                accounting=self.job.scheduler.registered_name != "squeue",
             )
         )
+
+    def _reached_its_end(self) -> bool:
+        """Whether the job's script took its last snapshot, which `set -e` keeps from a failed
+        one."""
+        return Path(self.stagedir, "provenance.after").exists()
 
     def nodes_that_start(self) -> int:
         """Number of the job's nodes that have to answer."""
@@ -586,15 +597,25 @@ class NearmetalCheck(  # type: ignore[call-arg]
 
     def compile(self):
         """ReFrame's build. A failure also names a full disk."""
-        self._with_full_disk(super().compile)
+        self._with_full_disk(functools.partial(waiting.submitted, super().compile))
 
     def compile_wait(self):
         """ReFrame's wait for the build. A failure also names a full disk."""
         self._with_full_disk(super().compile_wait)
 
+    def compile_complete(self):
+        """ReFrame's look at the build, which may wait for a node."""
+        self._waits_for_the_build.look(self.build_job)
+        return super().compile_complete()
+
     def run(self):
-        """ReFrame's submission. A failure also names a full disk."""
-        self._with_full_disk(super().run)
+        """ReFrame's submission. A failure names a full disk, or the key that sbatch refuses."""
+        self._with_full_disk(functools.partial(waiting.submitted, super().run))
+
+    def run_complete(self):
+        """ReFrame's look at the job. It says once why the job waits."""
+        self._waiting.look(self.job)
+        return super().run_complete()
 
     def skip(self, msg=None):
         """ReFrame's skip. The reason is stored, which ReFrame only prints."""

@@ -17,7 +17,7 @@ STATES = {
         "`sinfo -R`"
     ),
     "OUT_OF_MEMORY": "it ran out of memory",
-    "CANCELLED": "somebody or something cancelled it: see `sacct -j {jobid}` and slurmctld's log",
+    "CANCELLED": "somebody or something cancelled it: see {log}",
     "BOOT_FAIL": "a node did not boot",
     "DEADLINE": "its deadline passed",
 }
@@ -35,10 +35,20 @@ SCHEDULERS_LINE = re.compile(
     r"(srun|slurmstepd)[^:]*(: error)?: "
     r"(launch|Job step|got SIG|forcing|Terminating|.*Exited with exit code|\*\*\* )"
 )
+#: What srun writes about a task that ended badly: its number, and how it ended.
+TASK_ENDED = re.compile(r"srun: error: \S+: tasks? [\d,-]+: (?P<how>\w+)")
+#: How tasks end that Slurm ends itself, because another one failed.
+ENDED_BY_SLURM = ("Killed", "Terminated")
+#: Most characters of a failure's quotation.
+MOST = 400
 #: The kernel's words where a file cannot grow. It says the same of namespaces and of watches.
 NO_SPACE = re.compile(
     r"^(?!.*(unshare|namespace|inotify)).*(No space left on device|Disk quota exceeded)"
 )
+#: Directories for temporary files, which each node has for itself.
+TEMPORARY = ("/tmp", "/var/tmp", "/dev/shm")
+#: A path in such a line.
+PATH = re.compile(r"(?<![\w.])/[\w.+/-]+")
 #: A file system with less free space in bytes counts as full.
 LEAST_SPACE = 1 << 20
 #: What a JVM writes to stderr whenever a program uses its vectors.
@@ -52,37 +62,70 @@ def last_words(stderr: str, stdout: str) -> str:
     stderr holds only the scheduler's lines, they are the last three of stdout.
     """
 
-    def lines(text):
-        return [
-            line.strip()
-            for line in text.splitlines()
-            if line.strip() and not SCHEDULERS_LINE.match(line) and not JVMS_LINE.match(line)
-        ]
-
-    errors, output = lines(stderr), lines(stdout)[-3:]
+    errors, output = _lines(stderr), _lines(stdout)[-3:]
     if len(errors) > 3:
         errors = [*errors[:2], "...", errors[-1]]
-    return " / ".join(errors or output)[:400]
+    return shortened(" / ".join(errors or output))
+
+
+def _lines(text: str) -> list[str]:
+    """The lines that the job's programs wrote."""
+    found = [line.strip() for line in without_consequences(text).splitlines()]
+    left_out = (SCHEDULERS_LINE, JVMS_LINE)
+    return [line for line in found if line and not any(one.match(line) for one in left_out)]
+
+
+def without_consequences(text: str) -> str:
+    """The text without srun's lines on tasks that it ended because another one had failed."""
+    kept, has_failed = [], False
+    for line in text.splitlines():
+        ended = TASK_ENDED.search(line)
+        if not (ended and has_failed and ended["how"] in ENDED_BY_SLURM):
+            kept.append(line)
+        has_failed = has_failed or bool(ended)
+    return "\n".join(kept)
+
+
+def shortened(text: str, most: int = MOST) -> str:
+    """The text; its beginning, up to the end of a word, if it is longer."""
+    if len(text) <= most:
+        return text
+    cut = text[: most - 4]
+    return f"{cut.rpartition(' ')[0] or cut} ..."
 
 
 def explain(
-    check: str, jobid, nodes: list[str], state: str, code, words: str, errors: str = ""
+    check: str,
+    jobid,
+    nodes: list[str],
+    state: str,
+    code,
+    words: str,
+    errors: str = "",
+    why: str = "",
+    accounting: bool = True,
 ) -> str:
     """The reason why a job failed, from its state and its last lines.
 
     :arg check: class of the check.
     :arg errors: its whole stderr, which may show a known bug of a library.
+    :arg why: the reason for which ReFrame cancelled it.
+    :arg accounting: whether Slurm keeps exit codes, and `sacct` finds the job.
     """
-    causes = [STATES[state].format(check=check, jobid=jobid)] if state in STATES else []
+    log = f"`sacct -j {jobid}` and slurmctld's log" if accounting else "slurmctld's log"
+    causes = [why] if why else []
+    if state in STATES and not why:
+        causes.append(STATES[state].format(check=check, log=log))
     if "illegal instruction" in words.lower() or code == ILLEGAL_INSTRUCTION:
         causes.append("the program or a library was compiled for another CPU (illegal instruction)")
     causes += [bug for function, bug in KNOWN_BUGS.items() if function in errors]
     if words:
         causes.append(f"its last words: {words}")
-    return (
-        f"job {jobid} on {', '.join(nodes) or 'no node'} ended as {state} with exit code {code}: "
-        + ("; ".join(causes) or "it said nothing")
-    )
+    how = f"ended as {state} with exit code {code}"
+    if not accounting and state == "COMPLETED":
+        how = "ended early (without accounting, Slurm keeps no exit code)"
+    said = "; ".join(causes) or "it said nothing"
+    return f"job {jobid} on {', '.join(nodes) or 'no node'} {how}: {said}"
 
 
 def full(directory, text: str = "") -> str:
@@ -92,14 +135,28 @@ def full(directory, text: str = "") -> str:
     """
     place = next(one for one in (Path(directory), *Path(directory).parents) if one.exists())
     disk = os.statvfs(place)
-    lines = [line.strip()[:200] for line in text.splitlines() if NO_SPACE.search(line)]
+    lines = [shortened(line.strip(), 200) for line in text.splitlines() if NO_SPACE.search(line)]
     if disk.f_bavail * disk.f_frsize < LEAST_SPACE or (disk.f_files and not disk.f_favail):
         what = f"the file system of {directory} is full"
+    elif lines and (other := _elsewhere(lines[0], place)):
+        return (
+            f"the file system of {other} on a node was full, or its quota used up ({lines[0]}). "
+            "Fix: free space there, or name another directory as TMPDIR in the partition's env_vars"
+        )
     elif lines:
         what = f"a disk was full, or its quota used up ({lines[0]})"
     else:
         return ""
     return f"{what}. Fix: free space there, or give another RFM_PREFIX or --stage"
+
+
+def _elsewhere(line: str, place: Path) -> str:
+    """The directory for temporary files that a line names; '' if it names none, or the results'."""
+    paths = [Path(path) for path in PATH.findall(line)]
+    for one in TEMPORARY:
+        if not place.is_relative_to(one) and any(path.is_relative_to(one) for path in paths):
+            return one
+    return ""
 
 
 def disturbance(directory) -> str:

@@ -137,13 +137,20 @@ class Recorded(Plugin):
         except OSError as error:
             if missing is not None:
                 return missing
-            raise self._failure(f"{name} cannot be read: {error.strerror}") from None
+            words = self._last_words()
+            said = f"the job's last words: {words}; " if words else ""
+            raise self._failure(f"{said}{name} cannot be read: {error.strerror}") from None
         if len(text) > MOST_CHARACTERS:
             raise SanityError(
                 f"{name} has more than {MOST_CHARACTERS} characters: a program wrote without end. "
                 f"Fix: read the beginning of {self.stagedir}/{name}, and rerun"
             )
         return text
+
+    def _last_words(self) -> str:
+        """The most informative lines that the job wrote; '' if it wrote none."""
+        errors, output = (self._read(name, missing="") for name in (self.stderr, self.stdout))
+        return failures.last_words(errors, output)
 
     def _failure(self, message: str) -> SanityError:
         cause = self._full_disk(message)

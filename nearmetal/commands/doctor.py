@@ -1,6 +1,7 @@
 """`nearmetal doctor`: what a system lacks to run the checks, each with its fix."""
 
 import os
+import shutil
 import socket
 from collections.abc import Sequence
 from pathlib import Path
@@ -35,16 +36,19 @@ def run(arguments) -> int:
         system.ask_slurm()
     print(f"{name}: {path}")
     found = [*here.findings(schedulers), *described.findings(system)]
-    for one in together(found):
+    directory = arguments.directory or results.default_database().parent / "doctor"
+    if shutil.which("reframe"):
+        found += here.configuration(name, str(path), smoke.environment(directory.absolute()))
+    printed = together(found)
+    for one in printed:
         print(f"missing: {one}", flush=True)
     if not found:
         print("ok: commands, versions, partitions and modules")
     if arguments.no_jobs:
         print("smoke cases were not run (--no-jobs)")
     elif smokes_anywhere(system, found):
-        directory = arguments.directory or results.default_database().parent / "doctor"
-        found += run_smoke_cases(system, found, directory.absolute(), arguments.wait)
-    return summary(name, found, arguments.no_jobs)
+        printed += run_smoke_cases(system, found, directory.absolute(), arguments.wait)
+    return summary(name, len(printed), arguments.no_jobs)
 
 
 def system_of_host() -> str:
@@ -55,9 +59,10 @@ def system_of_host() -> str:
     if name := obsolete.system_of(host):
         return name
     names = [name for name, _ in obsolete.systems()]
+    unread = "".join(f"\n  {sentence}" for _, sentence in obsolete.damaged())
     raise NearmetalError(
         f"no system's `hostnames` match this host, {host}: "
-        f"{choices.unknown(None, names)}. Fix: nearmetal doctor SYSTEM, or nearmetal init"
+        f"{choices.unknown(None, names)}. Fix: nearmetal doctor SYSTEM, or nearmetal init{unread}"
     )
 
 
@@ -98,7 +103,7 @@ def run_smoke_cases(
         environs = environs_to_try(partition, known)
         for case in smoke.plan(partition, environs, system.environments):
             tell(f"running {case.check.strip('^$')} on {name} with {', '.join(case.environs)}")
-            ran = smoke.run(system.name, name, case, directory, wait)
+            ran = smoke.run(system.name, name, case, directory, wait, tell)
             for line in smoke.lines_of(ran, name, case):
                 print(line, flush=True)
             for finding in ran.findings:
@@ -107,10 +112,13 @@ def run_smoke_cases(
     return found
 
 
-def summary(name: str, found: Sequence[Finding], without_jobs: bool) -> int:
-    """Print the end, and return the exit code."""
-    if found:
-        print(f"{name}: findings: {len(together(found))}; cases that they concern do not run")
+def summary(name: str, findings: int, without_jobs: bool) -> int:
+    """Print the end, and return the exit code.
+
+    :arg findings: number of the lines that were printed.
+    """
+    if findings:
+        print(f"{name}: findings: {findings}; cases that they concern do not run")
         return 2
     print(f"{name}: nothing is missing" + (" as far as no job shows it" * without_jobs))
     if not without_jobs:

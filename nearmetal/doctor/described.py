@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import getpass
 import re
 import shutil
 from collections.abc import Iterator, Mapping
@@ -14,6 +15,7 @@ from nearmetal.cluster import answers, node, slurm
 from nearmetal.cluster.ask import Answer, Asker, last_line
 from nearmetal.cluster.modules import NATIVE_JDK, Modules, jdk, software
 from nearmetal.cluster.slurm import Node, Partition
+from nearmetal.doctor import contradicted
 from nearmetal.doctor.finding import Finding
 from nearmetal.locks import images_lock
 
@@ -40,6 +42,7 @@ class Described:
     partitions: list[Partition] = field(default_factory=list)
     nodes: list[Node] = field(default_factory=list)
     mpi_types: list[str] = field(default_factory=list)
+    mine: dict[str, list[str]] = field(default_factory=dict)  #: the user's accounts and QOS
 
     @functools.cached_property
     def has_user_namespaces(self) -> bool | None:
@@ -63,6 +66,18 @@ class Described:
         self.config = answers.settings(self.asker)
         self.partitions, self.nodes, _ = answers.partitions_and_nodes(self.asker)
         self.mpi_types = answers.mpi_types(self.asker)
+        words = ["sacctmgr", "--noheader", "--parsable2", "show", "assoc"]
+        words += [f"user={getpass.getuser()}", f"format={slurm.ASSOC}"]
+        answer = self.asker.run(words) if self.enforces_accounts else ""
+        if isinstance(answer, Answer) and answer.code == 0:
+            text = answer.output
+            self.mine = {"account": slurm.accounts(text), "qos": slurm.qos(text)}
+
+    @property
+    def enforces_accounts(self) -> bool:
+        """Whether Slurm refuses the job of an account that is not the user's."""
+        enforced = self.config.get("AccountingStorageEnforce", "associations")
+        return slurm.has_accounting(self.config) is not False and enforced != "none"
 
 
 def findings(system: Described) -> Iterator[Finding]:
@@ -115,7 +130,13 @@ def partition_of_slurm(system: Described, partition: dict) -> Iterator[Finding]:
         return
     options = " ".join(partition.get("access", ()))
     last = OPTION.findall(options)[-1:]
-    for wanted in ",".join(last).split(",") if last else []:
+    names = ",".join(last).split(",") if last else []
+    reached = [known[name] for name in names if name in known]
+    if reached:
+        nodes = [node for node in system.nodes if {*node.partitions} & {*names}]
+        slurms = contradicted.Slurms(reached, nodes, system.mine)
+        yield from contradicted.findings(system.path, partition, slurms)
+    for wanted in names:
         if wanted not in known:
             unknown = choices.unknown_value("the partition", wanted, known)
             yield Finding(
@@ -172,7 +193,8 @@ def mpi_type(system: Described, partition: dict, environment: dict) -> Iterator[
     yield Finding(
         f"srun has no MPI type {wanted}, which SLURM_MPI_TYPE names; it has {listed}",
         f"set SLURM_MPI_TYPE of {environment['name']} to the one that its MPI library was built "
-        f"for, in `env_vars` of `environments` in {system.path}",
+        f"for, in `env_vars` of `environments` in {system.path}; if srun lacks it, write another "
+        "`launcher`, such as mpirun, in a partition entry of its own for this environment",
         partition["name"],
         environment["name"],
     )

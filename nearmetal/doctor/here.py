@@ -4,8 +4,10 @@ import importlib.metadata
 import os
 import re
 import shutil
+import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 
 from nearmetal.checkout import CHECKOUT
 from nearmetal.doctor.finding import Finding
@@ -23,6 +25,8 @@ COMMANDS = {
     "sge": ("qsub", "qstat", "qdel"),
     "oar": ("oarsub", "oarstat", "oardel"),
 }
+#: Seconds for ReFrame to load its configuration.
+PATIENCE = 120
 #: Lines of pyproject.toml, which Python 3.9 cannot read as TOML.
 PYTHON = re.compile(r'^requires-python = "(.*)"$', re.MULTILINE)
 PACKAGES = re.compile(r"^dependencies = \[(.*)\]$", re.MULTILINE)
@@ -41,6 +45,14 @@ def findings(schedulers: Iterable[str], environment=os.environ) -> Iterator[Find
             f"export RFM_CONFIG_PATH={CHECKOUT / 'site-config'}",
             blocks=False,
         )
+    for place in filter(None, environment.get("RFM_CONFIG_PATH", "").split(":")):
+        if not Path(place).is_absolute() or not Path(place).exists():
+            yield Finding(
+                f"RFM_CONFIG_PATH has {place}, which is relative or not there, so that `reframe` "
+                "finds it from some directories or from none",
+                f"export RFM_CONFIG_PATH={CHECKOUT / 'site-config'}",
+                blocks=False,
+            )
     if not shutil.which("reframe"):
         yield Finding("`reframe` is not on PATH", "activate the virtual environment", blocks=False)
     for scheduler in dict.fromkeys(schedulers):
@@ -50,6 +62,33 @@ def findings(schedulers: Iterable[str], environment=os.environ) -> Iterator[Find
                 f"the scheduler {scheduler} needs {', '.join(missing)}, which PATH lacks",
                 "run this on a login node, or add their directory to PATH",
             )
+
+
+def configuration(system: str, path: str, variables: Mapping[str, str]) -> Iterator[Finding]:
+    """What the installed ReFrame says of the configuration that it cannot load."""
+    words = [str(shutil.which("reframe")), "--nocolor", "--system", system]
+    words += ["--show-config=systems/0/name"]
+    try:
+        done = subprocess.run(
+            words,
+            env=dict(variables),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            timeout=PATIENCE,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        yield Finding(f"ReFrame cannot load the configuration ({error})", "run `reframe -V`")
+        return
+    if done.returncode == 0:
+        return
+    said = " ".join(done.stdout.split())
+    what, _, fix = said[max(0, said.find("failed to load")) :].partition(". Fix: ")
+    yield Finding(
+        f"ReFrame refuses the configuration of {system}: {what}", fix or f"correct {path}"
+    )
 
 
 def versions() -> Iterator[Finding]:

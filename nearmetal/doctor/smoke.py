@@ -8,13 +8,17 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from nearmetal import results, strict_yaml
+from nearmetal import clean, files, results, strict_yaml
 from nearmetal.checkout import CHECKOUT
+from nearmetal.checks import failures
+from nearmetal.cluster import reasons
 from nearmetal.doctor.finding import Finding
 from nearmetal.results import Case, Database, ResultsError
 
@@ -22,8 +26,27 @@ CAUSES = Path(__file__).resolve().parent / "causes.yaml"
 CHECKS = CHECKOUT / "reframe_checks"
 #: ReFrame's line on a skipped case: its environment, and the reason.
 SKIPPED = re.compile(r"^\[ +SKIP +\] .*@\S+\+(\S+) \[(.*)\]$", re.MULTILINE)
-#: Most characters of a job's output that are read.
-MOST = 100_000
+#: Most bytes of a job's output that are read.
+MOST = 1 << 20
+#: Seconds for a case of some seconds, with a JVM and a slow file system. Slurm ends it then.
+LIMIT = 120
+#: Seconds for ReFrame to load the checks and to compile, and for Slurm to end a job.
+BESIDE = 180
+#: Seconds until doctor says that a case still runs; and until it looks for ReFrame's lines.
+PROGRESS, LOOK = 30, 1
+#: Most lines of a job's stderr that are shown.
+MOST_LINES = 8
+#: Seconds for ReFrame to cancel its jobs.
+GRACE = 30
+#: Slurm's words on a job that it does not take.
+SLURMS = re.compile(r"(?:\b(?:sbatch|srun): error|submission failed|due to reason): (?P<words>.+)")
+#: The sentences of nearmetal/checks/waiting.py, with their fix.
+OWN = re.compile(
+    r"((?:Slurm never starts|sbatch refused|it waited in the queue).*?)"
+    r"\. Fix: (.*?)(?: \(files: \S+\))?$"
+)
+#: ReFrame's line on a case that waits (nearmetal/checks/waiting.py).
+WAITS = "Waiting: "
 
 
 @dataclass(frozen=True)
@@ -61,8 +84,9 @@ def plan(partition: dict, environs: Sequence[str], known: Mapping[str, dict]) ->
 
 def command(system: str, partition: str, smoke: Smoke, wait: int) -> list[str]:
     """ReFrame's command for one smoke case of each environment. Spack installs nothing."""
-    short = ("repeats=1", "spare_repeats=0", "spack_missing=skip", f"max_pending_time={wait}s")
-    settings = (*smoke.settings, *short)
+    short = ("repeats=1", "spare_repeats=0", "spack_missing=skip")
+    limits = (f"max_pending_time={wait}s", f"time_limit={LIMIT}s")
+    settings = (*smoke.settings, *short, *limits)
     names = "|".join(re.escape(name) for name in smoke.environs)
     beside = Path(sys.executable).with_name("reframe")
     reframe = shutil.which("reframe") or str(beside)
@@ -96,51 +120,114 @@ def environment(directory: Path) -> dict[str, str]:
 class Ran:
     """What became of the smoke cases of one partition."""
 
-    passed: tuple[str, ...]  #: environments
-    findings: tuple[Finding, ...]
+    passed: tuple[str, ...] = ()  #: environments
+    findings: tuple[Finding, ...] = ()
+    errors: Mapping[str, str] = field(default_factory=dict)  #: environment -> its jobs' stderr
 
 
-def run(system: str, partition: str, smoke: Smoke, directory: Path, wait: int) -> Ran:
-    """Run the smoke cases. ReFrame's output and the jobs' stay in the directory."""
+def run(
+    system: str,
+    partition: str,
+    smoke: Smoke,
+    directory: Path,
+    wait: int,
+    tell: Callable[[str], None],
+) -> Ran:
+    """Run the smoke cases. ReFrame's output and the jobs' stay in the directory.
+
+    :arg tell: is called with a sentence on progress.
+    """
     database = directory / "results.db"
     before, started = _newest(database, system), time.time()
     words = command(system, partition, smoke, wait)
+    seconds = len(smoke.environs) * (wait + LIMIT) + BESIDE
     try:
-        done = subprocess.run(
-            words,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            env=environment(directory),
-        )
+        said = _watched(words, environment(directory), seconds, tell)
     except OSError as error:
-        return Ran(
-            (),
-            (
-                Finding(
-                    f"{words[0]} cannot be started: {error.strerror}",
-                    "activate the virtual environment",
-                    partition,
-                ),
-            ),
-        )
+        what = f"{words[0]} cannot be started: {error.strerror}"
+        return Ran(findings=(Finding(what, "activate the virtual environment", partition),))
     after = _newest(database, system)
     if before and after and after.uuid == before.uuid:
         after = None  # ReFrame stored no case
     cases = {case.environ: case for case in after.cases} if after else {}
-    passed, found = [], []
+    passed, found, errors = [], [], {}
     for name in smoke.environs:
-        case = cases.get(name)
-        if case is None:
-            found.append(of_output(done.stdout, partition, name))
-        elif ran(case):
+        case, stage = cases.get(name), directory / "stage" / system / partition / name
+        if case and ran(case):
             passed.append(name)
+            continue
+        texts = outputs(stage, started)
+        errors[name] = texts.get(".err", "")
+        if case:
+            found.append(of_case(case, "\n".join(texts.values()), stage))
         else:
-            stage = directory / "stage" / system / partition / name
-            found.append(of_case(case, outputs(stage, started), stage))
-    return Ran(tuple(passed), tuple(found))
+            found.append(of_output(said, partition, name))
+    return Ran(tuple(passed), tuple(found), errors)
+
+
+def _watched(
+    words: list[str], variables: dict[str, str], seconds: float, tell: Callable[[str], None]
+) -> str:
+    """The output of ReFrame, which is ended after some seconds. Raises OSError."""
+    with tempfile.TemporaryFile() as sink:
+        process = subprocess.Popen(
+            words, stdin=subprocess.DEVNULL, stdout=sink, stderr=subprocess.STDOUT, env=variables
+        )
+
+        def output() -> str:
+            return os.pread(sink.fileno(), MOST, 0).decode(errors="replace")
+
+        try:
+            if not _ends(process, output, seconds, tell):
+                return f"{output()}\nERROR: ReFrame had no end within {seconds:.0f} s\n"
+            return output()
+        finally:
+            _end(process)
+
+
+def _ends(
+    process: subprocess.Popen,
+    output: Callable[[], str],
+    seconds: float,
+    tell: Callable[[str], None],
+) -> bool:
+    """Whether ReFrame ends within some seconds. Its lines on waiting cases are told at once."""
+    begin = time.monotonic()
+    told, due = 0, PROGRESS
+    while (passed := time.monotonic() - begin) < seconds:
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(LOOK)
+        waiting = [line for line in output().splitlines() if line.startswith(WAITS)]
+        for line in waiting[told:]:
+            tell(line)
+        told = len(waiting)
+        if process.returncode is not None:
+            return True
+        if passed > due:
+            tell(f"still running, for {passed:.0f} s of at most {seconds:.0f}")
+            due += PROGRESS
+    return False
+
+
+def _end(process: subprocess.Popen) -> None:
+    """End ReFrame if it still runs. It cancels its jobs at SIGTERM."""
+    if process.poll() is not None:
+        return
+    process.terminate()
+    try:
+        process.wait(GRACE)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _beginning(path: Path) -> str:
+    """The beginning of an ordinary file; '' of another one."""
+    try:
+        with files.opened(path, None) as opened:
+            return opened.read(MOST).decode(errors="replace")
+    except OSError:
+        return ""
 
 
 def ran(case: Case) -> bool:
@@ -157,17 +244,14 @@ def _newest(database: Path, system: str) -> results.Session | None:
         return None
 
 
-def outputs(stage: Path, since: float) -> str:
-    """What the jobs below a directory wrote since a time, in seconds since 1970."""
-    texts = []
+def outputs(stage: Path, since: float) -> dict[str, str]:
+    """What the jobs below a directory wrote since a time, in seconds since 1970, by suffix."""
+    texts: dict[str, list[str]] = {".err": [], ".out": []}
     for path in sorted(stage.rglob("rfm_*")):
-        try:
-            if path.suffix in (".err", ".out") and path.stat().st_mtime >= since - 1:
-                with open(path, errors="replace") as opened:
-                    texts.append(opened.read(MOST))
-        except OSError:
-            continue
-    return "\n".join(texts)
+        with suppress(OSError):
+            if path.suffix in texts and path.lstat().st_mtime >= since - 1:
+                texts[path.suffix].append(_beginning(path))
+    return {suffix: "\n".join(found) for suffix, found in texts.items()}
 
 
 @functools.cache
@@ -180,38 +264,71 @@ def causes() -> list[tuple[re.Pattern, str, str]]:
 
 
 def explained(text: str) -> tuple[str, str] | None:
-    """What is missing and the fix, by what a failed case wrote; None if no rule knows it."""
-    for pattern, what, fix in causes():
-        if match := pattern.search(text):
-            groups = {name: value or "" for name, value in match.groupdict().items()}
-            return what.format(**groups), fix
+    """What is missing and the fix, by what a failed case wrote; None if no rule knows it.
+
+    The first line that a rule knows counts: what follows a failure is often its consequence.
+    """
+    for line in failures.without_consequences(text).splitlines():
+        for pattern, what, fix in causes():
+            if match := pattern.search(line):
+                groups = {name: value or "" for name, value in match.groupdict().items()}
+                return what.format(**groups), fix
+        if refused := _refused(line):
+            return refused
     return None
+
+
+def _refused(line: str) -> tuple[str, str] | None:
+    """Why Slurm refuses the job, and the fix, by reasons.yaml; None if the line is no refusal."""
+    found = SLURMS.search(line)
+    if not found:
+        return None
+    words = found["words"].strip()
+    known = reasons.reason_of(words)
+    # What passes is a refusal only where ReFrame has ended the job for it.
+    if known is None or (known.passes and "due to reason" not in line):
+        return None
+    return f"Slurm does not take the job ({words}): {known.means}", known.fix
 
 
 def of_case(case: Case, text: str, stage: Path) -> Finding:
     """The finding of a smoke case that failed."""
-    failure = " ".join((case.failure or "").split())
-    if known := explained(f"{failure}\n{text}"):
-        return Finding(*known, case.partition, case.environ)
-    what = f"the smoke case {case.check} failed: {failure[:300]}".rstrip(".")
-    return Finding(what, f"read the job's files below {stage}", case.partition, case.environ)
+    failure = case.failure or ""
+    place = case.partition, case.environ
+    flat = " ".join(failure.split())
+    if own := OWN.search(flat):
+        return Finding(own[1], own[2], *place)
+    last_words = failure.replace(" / ", "\n")
+    if known := explained(f"{last_words}\n{text}"):
+        return Finding(*known, *place)
+    what = f"the smoke case {case.check} failed: {failures.shortened(flat)}".rstrip(".")
+    return Finding(what, f"read the job's files below {stage}", *place)
 
 
 def of_output(text: str, partition: str, environ: str) -> Finding:
     """The finding of a case that ReFrame did not run, from ReFrame's output."""
     reasons = {match[1]: match[2] for match in SKIPPED.finditer(text)}
     if environ in reasons:
-        what = f"the smoke case is skipped: {reasons[environ][:300]}".rstrip(".")
+        what = f"the smoke case is skipped: {failures.shortened(reasons[environ])}".rstrip(".")
         return Finding(what, "follow the reason", partition, environ)
     if known := explained(text):
         return Finding(*known, partition, environ)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     errors = [line for line in lines if "error" in line.lower()]
-    what = f"ReFrame ran no smoke case: {(errors or lines or ['it wrote nothing'])[0][:300]}"
+    first = (errors or lines or ["it wrote nothing"])[0]
+    what = f"ReFrame ran no smoke case: {failures.shortened(first)}"
     return Finding(what.rstrip("."), "run `reframe -l` with this --system", partition, environ)
 
 
 def lines_of(found: Ran, partition: str, smoke: Smoke) -> Iterator[str]:
-    """Lines on the environments whose case passed."""
+    """Lines on the environments whose case passed, and the stderr of the others' jobs."""
+    check = smoke.check.strip("^$")
     for name in found.passed:
-        yield f"ok: {partition}, {name}: {smoke.check.strip('^$')} ran"
+        yield f"ok: {partition}, {name}: {check} ran"
+    for name, errors in found.errors.items():
+        lines = [line.rstrip() for line in errors.splitlines() if line.strip()]
+        if lines:
+            yield f"stderr of {check} on {partition} with {name}:"
+        if len(lines) > MOST_LINES:
+            lines = [*lines[: MOST_LINES - 1], "...", lines[-1]]
+        yield from (f"    {failures.shortened(clean.line(line), 200)}" for line in lines)

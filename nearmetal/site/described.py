@@ -20,14 +20,16 @@ def described(system: str) -> tuple[Path, dict, dict]:
     A damaged file of another system is said on stderr.
     """
     found = obsolete.file_of(system)
-    for path, sentence in obsolete.damaged():
+    damaged = list(obsolete.damaged())
+    for path, sentence in damaged:
         if obsolete.may_describe(path, system):
             raise NearmetalError(f"the system {system!r} may be described there: {sentence}")
         obsolete.tell_once(sentence)
     if found is None:
         looked = ", ".join(dict.fromkeys(map(str, obsolete.directories())))
+        fix = "correct the name" if not damaged else f"correct {damaged[0][0]}, or the name"
         raise NotDescribed(
-            f"no file describes the system {system!r}. Fix: correct the name, or add it to one "
+            f"no file describes the system {system!r}. Fix: {fix}, or add it to one "
             f"of {looked}, or set NEARMETAL_SYSTEMS_PATH"
         )
     try:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import functools
 import os
+import pwd
 import sys
 from pathlib import Path
 
 from reframe.core.exceptions import ConfigError
+
+#: What a run writes below the directory of results.
+WRITTEN = ("results.db", "stage", "output", "reports", "perflogs")
 
 
 def owner(path: Path) -> int:
@@ -15,6 +19,39 @@ def owner(path: Path) -> int:
     while not path.exists():
         path = path.parent
     return path.stat().st_uid
+
+
+def refuse_results_of_another(directory: Path) -> None:
+    """Raise ConfigError where this user cannot write results, which are another user's.
+
+    ReFrame would store no session, and later commands would show that user's.
+    """
+    for path in (directory, *(directory / name for name in WRITTEN)):
+        place = next(one for one in (path, *path.parents) if _exists(one))
+        if os.access(place, os.W_OK | (os.X_OK if place.is_dir() else 0)):
+            continue
+        raise ConfigError(
+            f"{place} belongs to the user {_name(place)}, and {_name(None)} cannot write there, so "
+            "that no session would be stored. Fix: export RFM_PREFIX=DIRECTORY, a directory of "
+            "your own on a file system that all nodes mount"
+        )
+
+
+def _exists(path: Path) -> bool:
+    """Whether a path is there; false where this user may not ask."""
+    try:
+        return path.exists()
+    except PermissionError:
+        return False
+
+
+def _name(path: Path | None) -> str:
+    """Name of the user that owns a path, or of this process's; the number without a name."""
+    number = os.geteuid() if path is None else path.stat().st_uid
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return str(number)
 
 
 @functools.cache
@@ -25,6 +62,10 @@ def results(prefix: str | None, checkout: Path, home: Path | None = None) -> str
     files, and could plant a link that root would write through.
     """
     wanted = Path(prefix) if prefix else checkout / "results"
+    # Whoever names the places of stage directories or sessions has chosen them.
+    elsewhere = any(map(os.environ.get, ("RFM_SQLITE_DB_FILE", "RFM_STAGE_DIR")))
+    if os.geteuid() != 0 and not elsewhere:
+        refuse_results_of_another(wanted.absolute())
     if os.geteuid() != 0 or owner(wanted.absolute()) == 0:
         return str(wanted)
     if prefix:

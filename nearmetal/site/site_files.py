@@ -4,6 +4,7 @@ ReFrame's own errors name neither the file nor the fix, and some names it never 
 """
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
@@ -144,6 +145,21 @@ def errors_of_names(document: dict, common: dict[str, dict], definitions: dict) 
         ]
         errors += errors_of_features(where, partition, of_partitions)
         errors += missing_extras(where, partition, environments)
+        errors += errors_of_hypervisor(where, partition, definitions["hypervisors"]["enum"])
+    return errors
+
+
+def errors_of_hosts(document: dict) -> list[str]:
+    """Patterns of host names that are no regular expressions, such as the shell's `*login*`."""
+    errors = []
+    for pattern in document["hostnames"]:
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            errors.append(
+                f"{document['name']}: hostnames: {pattern!r} is no regular expression ({error}). "
+                "Fix: write `.*` for the shell's `*`"
+            )
     return errors
 
 
@@ -162,6 +178,18 @@ def errors_of_features(where: str, described: dict, known: list[str]) -> list[st
                 f"write `site: {{{name}: 1}}` in extras instead, which is a feature too"
             )
     return errors
+
+
+def errors_of_hypervisor(where: str, partition: dict, known: list[str]) -> list[str]:
+    """A hypervisor that is nearly a known one. Others are a site's own."""
+    name = partition["extras"]["hypervisor"]
+    like = choices.nearest(name, known, cutoff=0.75)
+    if not like or any(re.fullmatch(rf"{re.escape(one)}(-.*)?", name) for one in known):
+        return []
+    guess = " or ".join(like)
+    return [
+        f"{where}: extras.hypervisor: {name!r} is unknown; did you mean {guess}? Fix: correct it"
+    ]
 
 
 def errors_of_this_reframe(system: dict, version: str) -> list[str]:
@@ -222,7 +250,7 @@ def check_system(path: Path, document, common: dict[str, dict]) -> dict:
     """The contents of a system's file, as `read_system` returns them. Raises ConfigError."""
     schema = read_yaml(SCHEMA)
     refuse(path, schema_errors(document, schema))
-    errors = errors_of_names(document, common, schema["$defs"])
+    errors = errors_of_names(document, common, schema["$defs"]) + errors_of_hosts(document)
     refuse(path, errors + errors_of_own_keys(document, schema["$defs"]))
     document["partitions"] = [
         partition

@@ -91,3 +91,24 @@ def test_root_writes_into_its_own_results_as_ever(checkout):
     os.chown(checkout / "results", 0, 0)
     done = dry_run(checkout, "--system", "here:native", "-n", "^tcp")
     assert done.returncode == 0 and (checkout / "results" / "stage").is_dir(), done.stdout
+
+
+@pytest.mark.parametrize("mode", [0o700, 0o755, 0o777])
+def test_results_of_another_user_are_refused_before_the_run(open_path, mode):
+    first, results = 12345, open_path / "results"
+    results.mkdir()
+    (results / "results.db").write_text("")
+    for path in (results / "results.db", results):
+        os.chown(path, first, first)
+    results.chmod(mode)
+    program = (
+        "import os, pathlib, sys; from nearmetal.site import places; "
+        f"os.setgroups([]); os.setgid({STRANGER}); os.setuid({STRANGER}); "
+        "print(places.results(None, pathlib.Path(sys.argv[1])))"
+    )
+    words = [sys.executable, "-c", program, open_path]
+    done = subprocess.run(words, cwd=CHECKOUT, text=True, capture_output=True)
+    said = done.stderr.splitlines()[-1]
+    what = "results/results.db" if mode == 0o777 else "results"
+    assert f"{open_path}/{what} belongs to the user {first}, and {STRANGER} cannot write" in said
+    assert "Fix: export RFM_PREFIX=" in said

@@ -1,14 +1,20 @@
 """`nearmetal doctor`: what is found without a job, and what a failed case lacks by its words."""
 
 import importlib.metadata
+import os
+import sys
+from pathlib import Path
 
 import pytest
 import yaml
 
 from nearmetal import cli
-from nearmetal.doctor import described, here, smoke
+from nearmetal.checks import waiting
+from nearmetal.cluster.slurm import Partition
+from nearmetal.doctor import contradicted, described, here, smoke
 from nearmetal.doctor.finding import Finding, together
 from nearmetal.results import Case
+from nearmetal.site import obsolete
 from nearmetal.site.site_files import read_environments
 from tests.support.clusters import stage
 from tests.support.paths import CHECKOUT
@@ -38,6 +44,12 @@ SITES = {
 }
 #: Site -> environments of its partition.
 ENVIRONS = {"guests": ["openmpi", "mpich", "gnu"], "infiniband": ["openmpi", "gnu"]}
+
+
+EXTRAS = (
+    *("cores_per_node", "ranks_per_node", "nodes", "max_time_limit", "guest_memory_gb"),
+    "hypervisor",
+)
 
 
 @pytest.fixture
@@ -72,7 +84,9 @@ def a_system(site: str, **changes) -> dict:
             "link_speed_gbps": 10,
             "hypervisor": "none",
             "cores_per_node": 8,
+            **{key: told[key] for key in EXTRAS if key in told},
         },
+        **{key: told[key] for key in ("features",) if key in told},
         **{key: told[key] for key in ("scheduler", "access", "environs")},
     }
     if "container_platforms" in told:
@@ -93,7 +107,7 @@ def test_a_file_that_fits_lacks_nothing(doctor, site):
 
 
 @pytest.mark.parametrize(
-    "option", ["--cpus-per-task=4", "--gpus-per-node=4", "--account=my-project", "--qos=high-prio"]
+    "option", ["--cpus-per-task=4", "--gpus-per-node=4", "--wckey=my-project", "--qos=high-prio"]
 )
 def test_an_option_with_a_p_in_it_names_no_partition(doctor, option):
     code, out, _ = doctor("guests", access=["-p main", option])
@@ -155,6 +169,85 @@ def test_what_is_missing_is_named_with_its_fix(doctor, site, changes, words):
     assert code == 2
     lines = [line for line in out.splitlines() if line.startswith("missing: ")]
     assert any(all(word in line for word in [*words, "Fix: "]) for line in lines), out
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"cores_per_node": 64}, ["cores_per_node is 64, but Slurm has 8"]),
+        ({"ranks_per_node": 9}, ["ranks_per_node is 9, but Slurm has 8"]),
+        ({"nodes": 30}, ["nodes is 30, but Slurm has 2"]),
+        ({"max_time_limit": "1d"}, ["max_time_limit is 1d", "allows 12h"]),
+        ({"guest_memory_gb": 310}, ["guest_memory_gb is 310"]),
+        ({"access": ["-p main", "--account=biologie"]}, ["'biologie'", "did you mean biology?"]),
+        ({"access": ["-p private"]}, ["admits no account of yours (biology)"]),
+    ],
+)
+def test_what_slurm_contradicts_is_named(doctor, changes, words):
+    code, out, _ = doctor("guests", **changes)
+    [line] = [line for line in out.splitlines() if line.startswith("missing: ")]
+    assert code == 2 and not lacking(line, *words, "Fix: ", "mine.yaml")
+
+
+def test_an_unknown_qos_is_named():
+    slurms = contradicted.Slurms([Partition("main", True, "")], [], {"qos": ["normal", "high"]})
+    partition = {"name": "batch", "access": ["-p main -q hihg"], "extras": {}}
+    [found] = contradicted.findings("mine.yaml", partition, slurms)
+    assert not lacking(str(found), "your qos 'hihg' is unknown", "did you mean high?", "--qos")
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"hypervisor": "kvmm"}, ["hypervisor", "'kvmm' is unknown", "did you mean kvm?"]),
+        ({"hostnames": ["*login*"]}, ["hostnames: '*login*' is no regular expression", "`.*`"]),
+    ],
+)
+def test_a_value_that_cannot_be_meant_is_refused(doctor, changes, words):
+    code, _, err = doctor("guests", **changes)
+    assert code == 3 and not lacking(err, *words, "mine.yaml", "Fix: ")
+
+
+@pytest.mark.parametrize("place", ["site-config", "/nowhere/site-config"])
+def test_a_configuration_path_that_holds_from_here_alone_is_named(place):
+    [found] = [one for one in here.findings([], {"RFM_CONFIG_PATH": place}) if place in one.what]
+    assert "relative or not there" in found.what and "export RFM_CONFIG_PATH=/" in found.fix
+
+
+def test_what_the_installed_reframe_refuses_is_repeated(doctor, tmp_path):
+    doctor("guests")
+    (tmp_path / "bin" / "reframe").unlink()
+    (tmp_path / "bin" / "reframe").symlink_to(Path(sys.executable).with_name("reframe"))
+    code, out, _ = doctor("guests", features=["1_node"])
+    [line] = [line for line in out.splitlines() if line.startswith("missing: ")]
+    assert code == 2 and not lacking(line, "mine.yaml", "'1_node' has a digit first", "Fix: rename")
+    assert doctor("guests")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (b"name: mine\nname: other\n", ["line 2: the key 'name' is there twice"]),
+        (b"name: x\n\thostnames: []\n", ["line 2: a tab indents it", "write blanks"]),
+        (b"name: x\ndescr: gr\xfcn\n", ["line 2: the byte 0xfc is not UTF-8", "iconv"]),
+    ],
+)
+@pytest.mark.parametrize("system", [["mine"], ["another"], []])
+def test_a_damaged_file_is_named_with_its_line(
+    doctor, tmp_path, monkeypatch, capsys, text, words, system
+):
+    doctor("guests")
+    (tmp_path / "systems" / "damaged.yaml").write_bytes(text)
+    (tmp_path / "systems" / "mine.yaml").unlink()
+    monkeypatch.setattr("sys.argv", ["nearmetal", "doctor", "--no-jobs", *system])
+    obsolete.tell_once.cache_clear()
+    assert cli.main() == 3
+    assert not lacking(capsys.readouterr().err, "damaged.yaml", *words)
+
+
+def test_the_printed_findings_are_counted(doctor):
+    _, out, _ = doctor("guests", cores_per_node=64, nodes=30, modules_system="lmod")
+    assert f"findings: {out.count('missing: ')};" in out
 
 
 @pytest.mark.parametrize("told", ["no", "yes", ""])
@@ -325,7 +418,7 @@ WORDS = {
     'The following module(s) are unknown: "foo/1"': ("no module foo/1", "modules"),
     "These module(s) exist but cannot be loaded as requested": ("another one", "module spider"),
     "could not find a sane TMod4 installation": ("TMod4", "modules_system"),
-    "sbatch: error: invalid partition specified: bathc": ("the partition", "access"),
+    "sbatch: error: invalid partition specified: bathc": ("no such partition", "access"),
     "sbatch: error: Invalid account or account/partition combination": ("account", "--account"),
     "Slurm accounting storage is disabled": ("no accounting", "squeue"),
     "FATAL: while creating user namespace: unshare: Operation not permitted": (
@@ -341,8 +434,8 @@ WORDS = {
     "rfm_job.sh: 9: no-such-cc: not found": ("no no-such-cc", "modules"),
     "apptainer: command not found": ("no apptainer", "container_platforms"),
     "job cancelled because it was blocked due to reason: PartitionDown": (
-        "blocks the job (PartitionDown)",
-        "sinfo -R",
+        "(PartitionDown): the partition takes or starts no jobs now",
+        "leave it out",
     ),
     "image.sh: srun offers no pmix here (none pmi2): Slurm was built without it": (
         "no MPI type pmix",
@@ -365,6 +458,41 @@ WORDS = {
     "task 0 on n1 may run on 1 of 2 cores, although it should be unbound": (
         "other cores",
         "bind_to",
+    ),
+    "task 0 on n1 may run on 2 of 2 cores: it is not bound (binding=core): check how": (
+        "not bound as `bind_to` says",
+        "TaskPlugin",
+    ),
+    "task 1 on n1 may run on 2 of 2 cores: it is not bound: launch with `srun --cpu-bind=cores`": (
+        "not bound",
+        "bind_to: none",
+    ),
+    "srun: error: plugin_load_from_file: dlopen(/usr/lib64/slurm/mpi_pmix.so): libpmix.so.2: "
+    "cannot open shared object file: No such file or directory": (
+        "cannot load its library (libpmix.so.2)",
+        "launcher",
+    ),
+    "srun: error: Couldn't load specified plugin name for mpi/pmix: Dlopen of plugin file failed": (
+        "cannot load its library (pmix)",
+        "administrators",
+    ),
+    "./launch: error while loading shared libraries: libmpi.so.40: cannot open shared object": (
+        "library libmpi.so.40",
+        "modules",
+    ),
+    "slurmstepd: error: execve(): /work/stage/launch: Exec format error": (
+        "built for another processor",
+        "build_on_nodes",
+    ),
+    "slurmstepd: error: execve(): /work/stage/launch: Permission denied": (
+        "may not run /work/stage/launch",
+        "noexec",
+    ),
+    "rfm_job.sh: line 12: ./launch: Permission denied": ("may not run ./launch", "RFM_PREFIX"),
+    "slurmstepd: error: execve(): launch: No such file or directory": ("does not see", "PREFIX"),
+    "mktemp: failed to create '/tmp/x.Y': No space left on device": (
+        "/tmp of a node is full",
+        "TMPDIR",
     ),
     "sh: 1: hwloc-bind: not found": ("no hwloc", "bind_to"),
     "mpj-native: javac 21 is too old: load the module of a JDK (22 or newer)": (
@@ -394,9 +522,115 @@ def test_a_failed_case_lacks_what_its_words_say(words):
     assert found and [part in text for part, text in zip(WORDS[words], found)] == [True, True]
 
 
+def test_where_srun_speaks_pmi2_alone_another_launcher_is_the_fix(doctor):
+    environments = [{"name": "openmpi", "modules": ["mpi/openmpi-x86_64"]}]
+    _, out, _ = doctor("guests", environments=environments)
+    alone = smoke.explained("process(es) instead of 2 know of each other")
+    for text in (out, alone[1]):
+        assert not lacking(text, "launcher", "mpirun", "in a partition entry of its own")
+
+
 def test_each_cause_is_found_by_some_words():
-    found = [next(row for row in smoke.causes() if row[0].search(words)) for words in WORDS]
-    assert set(smoke.causes()) - set(found) == set()
+    rows = [[row for row in smoke.causes() if row[0].search(words)] for words in WORDS]
+    assert set(smoke.causes()) == {found[0] for found in rows if found}
+
+
+#: Refusals of sbatch (Slurm 22.05 and 24.11) -> the key that answers each.
+REFUSALS = {
+    "Invalid account or account/partition combination specified": "access: [--account=NAME]",
+    "Job's account not permitted to use this partition (main allows hpc not bio)": "--account=",
+    "Invalid qos specification": "access: [--qos=NAME]",
+    "Job's QOS not permitted to use this partition": "--qos=",
+    "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)": "QOS",
+    "User's group not permitted to use this partition": "access",
+    "Access/permission denied": "access",
+    "Requested time limit is invalid (missing or exceeds some limit)": "max_time_limit",
+    "Node count specification invalid": "nodes",
+    "Requested node configuration is not available": "cores_per_node",
+    "Memory specification can not be satisfied": "resources",
+    "Invalid generic resource (gres) specification": "resources",
+    "Invalid partition name specified": "access",
+    "Requested reservation is invalid": "--reservation",
+    "Invalid feature specification": "--constraint",
+    "Jobs need --comment=PROJECT here": "access",
+}
+
+
+@pytest.mark.parametrize("words", REFUSALS)
+def test_a_refusal_of_sbatch_is_quoted_with_the_key_that_answers_it(words, tmp_path):
+    said = waiting.refusal(f"sbatch: error: Batch job submission failed: {words}\n")
+    case = Case("launch", "b", "gnu", (), {}, {}, f"pipeline error: {said} (files: /x)", "run")
+    found = smoke.of_case(case, "", tmp_path)
+    assert words in found.what and REFUSALS[words] in found.fix
+    assert "files" not in found.fix and "/x" not in found.fix
+
+
+def test_words_of_a_sites_plugin_are_quoted_too():
+    said = waiting.refusal(
+        "sbatch: error: Give a project by --comment\n"
+        "sbatch: error: Batch job submission failed: Unspecified error\n"
+    )
+    assert "(Give a project by --comment / Unspecified error). Fix: " in said
+
+
+@pytest.mark.parametrize("words", [words for words in REFUSALS if "comment" not in words])
+def test_a_refusal_in_a_jobs_own_output_is_known_too(words):
+    found = smoke.explained(f"sbatch: error: Batch job submission failed: {words}")
+    assert found and words in found[0] and REFUSALS[words] in found[1]
+
+
+def test_a_case_that_hangs_is_ended_and_says_its_progress(monkeypatch):
+    monkeypatch.setattr(smoke, "PROGRESS", 0.1)
+    monkeypatch.setattr(smoke, "LOOK", 0.1)
+    told = []
+    words = ["sh", "-c", "echo 'Waiting: x: the nodes are busy'; exec sleep 60"]
+    said = smoke._watched(words, {"PATH": "/bin:/usr/bin"}, 0.7, told.append)
+    assert "ReFrame had no end within 1 s" in said
+    assert told.count("Waiting: x: the nodes are busy") == 1
+    assert any(line.startswith("still running, for ") for line in told)
+
+
+def test_a_case_of_some_seconds_has_minutes_and_no_more():
+    case = smoke.Smoke("^launch$", ("gnu",), ())
+    assert f"time_limit={smoke.LIMIT}s" in smoke.command("site", "all", case, 60)
+    assert smoke.LIMIT <= 120
+
+
+def test_outputs_are_ordinary_files_of_which_the_beginning_is_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(smoke, "MOST", 5)
+    (tmp_path / "rfm_job.err").write_text("a long text")
+    os.mkfifo(tmp_path / "rfm_job.out")
+    (tmp_path / "rfm_build.out").mkdir()
+    assert smoke.outputs(tmp_path, 0) == {".err": "a lon", ".out": "\n"}
+
+
+def test_the_stderr_of_a_failed_case_is_shown():
+    case = smoke.Smoke("^launch$", ("gnu",), ())
+    ran = smoke.Ran(errors={"gnu": "\n".join(map(str, range(20)))})
+    first, *lines = smoke.lines_of(ran, "batch", case)
+    assert first == "stderr of launch on batch with gnu:"
+    assert len(lines) == smoke.MOST_LINES + 1 and lines[-2:] == ["    ...", "    19"]
+
+
+#: Without the program's own words: srun says how each task ended.
+COLLATERAL = """srun: error: n1: task 0: Exited with exit code 17
+srun: launch/slurm: _step_signal: Terminating StepId=7.1
+srun: error: n2: task 1: Killed
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        (COLLATERAL, None),
+        ("srun: error: n2: task 1: Killed\n", "memory is short"),
+        ("a.out: error while loading shared libraries: libx.so: no\n" + COLLATERAL, "libx.so"),
+        ("sh: 1: hwloc-bind: not found\nslurmstepd: error: Detected 1 oom_kill event\n", "hwloc"),
+    ],
+)
+def test_the_first_failure_counts(text, what):
+    found = smoke.explained(text)
+    assert found is None if what is None else what in found[0]
 
 
 def test_a_failure_that_no_rule_knows_is_quoted(tmp_path):

@@ -102,3 +102,32 @@ def test_a_file_system_that_is_full_is_named(tmp_path, monkeypatch):
 @pytest.mark.parametrize("text", ["", "a table", "unshare failed: No space left on device"])
 def test_no_disk_is_named_where_none_is_full(tmp_path, text):
     assert full(tmp_path, text) == ""
+
+
+def test_a_full_directory_for_temporary_files_is_not_the_results(tmp_path, monkeypatch):
+    monkeypatch.setattr(failures, "TEMPORARY", ("/scratch",))
+    said = full(tmp_path, f"{WRITES}No space left on device")
+    assert not lacking(said, "/scratch on a node", "TMPDIR") and "RFM_PREFIX" not in said
+
+
+def test_what_slurm_ended_after_a_failure_is_left_out():
+    others = "srun: error: n2: tasks 1-3: Killed\n"
+    assert last_words(f"srun: error: n1: task 0: Exited with exit code 17\n{others}", "") == ""
+    assert last_words(others, "") == others.strip()
+
+
+def test_words_are_cut_between_words():
+    assert last_words("word " * 1000, "").endswith("word ...")
+
+
+def test_without_accounting_the_last_words_come_first():
+    said = explain("tcp", 7, ["n1"], "COMPLETED", None, "no libx.so", accounting=False)
+    assert not lacking(said, "job 7 on n1 ended early", "its last words: no libx.so")
+    assert "None" not in said
+    said = explain("tcp", 7, ["n1"], "CANCELLED", None, "", accounting=False)
+    assert "sacct" not in said and "slurmctld's log" in said
+
+
+def test_a_job_that_reframe_cancelled_was_cancelled_by_nobody_else():
+    said = explain("tcp", 7, [], "CANCELLED", 0, "", why="it waited for longer than 5 s")
+    assert "it waited for longer" in said and "somebody" not in said
