@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 from collections.abc import Iterable
 
 #: Most names in a hint.
@@ -33,7 +34,7 @@ def unknown_value(what: str, value, known: Iterable) -> str:
     ending = f"; {guess}" if guess else "."
     names = [str(one) for one in known]
     if len(names) > MOST:
-        names.sort(key=lambda name: _likeness(name, value), reverse=True)
+        names.sort(key=lambda name: _likeness(name, str(value)), reverse=True)
     return f"{what} {value!r} is unknown{ending} Known: {some(names, MOST)}"
 
 
@@ -45,10 +46,11 @@ def did_you_mean(name, known: Iterable) -> str:
 
 def nearest(name, known: Iterable, cutoff: float = 0.6) -> list[str]:
     """The known names most similar to this one, whatever their case; [] if none is similar."""
-    by_name = {str(one): _likeness(one, name) for one in known}
+    by_name = {str(one): _likeness(str(one), str(name)) for one in known}
     best = max(by_name.values(), default=0)
     return [one for one, ratio in by_name.items() if ratio == best] if best >= cutoff else []
 
 
-def _likeness(one, other) -> float:
-    return difflib.SequenceMatcher(None, str(one).lower(), str(other).lower()).ratio()
+@functools.lru_cache(maxsize=1 << 14)  # a file may have one wrong name in many places
+def _likeness(one: str, other: str) -> float:
+    return difflib.SequenceMatcher(None, one.lower(), other.lower()).ratio()

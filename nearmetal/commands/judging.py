@@ -8,7 +8,7 @@ from argparse import Namespace
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
-from nearmetal import limits, results
+from nearmetal import limits, naming, results
 from nearmetal.choices import some
 from nearmetal.commands import expect
 from nearmetal.commands.common import of_each_system
@@ -27,8 +27,8 @@ LOOK_BACK = 20
 
 def baseline_of(system: str) -> baseline.Baseline | None:
     """The system's baseline; None if it has none. Raises BaselineError for one that is damaged."""
-    if not os.path.lexists(baseline.path_of(system)):
-        return None
+    if naming.stem(system) != system or not os.path.lexists(baseline.path_of(system)):
+        return None  # a name that is none of a file has no baseline
     return baseline.load(system)
 
 
