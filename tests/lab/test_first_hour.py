@@ -17,7 +17,13 @@ SAME = {"scheduler", "launcher", "access", "features", "container_platforms"}
 SAME |= {f"extras.{key}" for key in ("link_class", "link_type", "link_speed_gbps")}
 #: Images may be built or not. The host may be a virtual machine, and init says so of its nodes.
 #: A person wrote less time than the partitions allow, and other words for a source and a NIC.
-DIFFERENT = {"environs", "extras.hypervisor", "extras.max_time_limit", "extras.nic_model"}
+DIFFERENT = {
+    "extras.max_pending_time",
+    "environs",
+    "extras.hypervisor",
+    "extras.max_time_limit",
+    "extras.nic_model",
+}
 DIFFERENT |= {"extras.source", "extras.no_baseline"}
 #: lab.yaml leaves these out, since they are those of whatever machine carries the lab.
 ADDED = {f"extras.{key}" for key in ("cpu", "nodes", "cores_per_node", "memory_gb")}
