@@ -48,7 +48,9 @@ def with_info(data: dict, **info) -> dict:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="attacks root: run it as root")
-@pytest.mark.parametrize("host, line", [("login", PLAIN), ("login17", EVIL)])
+@pytest.mark.parametrize(
+    "host, line", [("login", PLAIN), ("login17", EVIL)], ids=["directory", "options"]
+)
 def test_no_command_of_root_runs_what_the_labs_user_planted(lab, attacked, tmp_path, host, line):
     place, mark = attacked
     info = {"hostname": host, "workdir": str(place), "cmdline": line.format(place=place)}
