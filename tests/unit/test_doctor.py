@@ -480,12 +480,12 @@ WORDS = {
         "library libmpi.so.40",
         "modules",
     ),
-    "slurmstepd: error: execve(): /work/stage/launch: Exec format error": (
+    "slurmstepd: error: execve(): /scratch/stage/launch: Exec format error": (
         "built for another processor",
         "build_on_nodes",
     ),
-    "slurmstepd: error: execve(): /work/stage/launch: Permission denied": (
-        "may not run /work/stage/launch",
+    "slurmstepd: error: execve(): /scratch/stage/launch: Permission denied": (
+        "may not run /scratch/stage/launch",
         "noexec",
     ),
     "rfm_job.sh: line 12: ./launch: Permission denied": ("may not run ./launch", "RFM_PREFIX"),
