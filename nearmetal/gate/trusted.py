@@ -49,8 +49,8 @@ NODE = re.compile(r"\w[\w.-]*", re.ASCII)
 SETTING = re.compile(r"^    (\w+) = (?:\w+\.)?setting\(", re.MULTILINE)
 #: Variables that are no settings, and as harmless.
 VARIABLES = ("suite", "num_tasks", "time_limit", "max_pending_time")
-#: Settings whose value chooses how often a case runs, which the new run says by itself.
-REPEATS = ("repeats",)
+#: The setting that chooses how often a case runs, which the new run says by itself.
+REPEATS = "repeats"
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def _of_option(action: Action, value, directory: str) -> Iterator[tuple[str, str
             path = _path(text, directory)
             yield word, f"{option}={path}" if path else ""
         elif action.dest == "vars":
-            if not _sets_repeats(text):
+            if _name_of(text) != REPEATS:
                 yield word, word if _is_setting(text) else ""
         elif action.dest == "job_options":
             yield word, word if JOB_OPTION.fullmatch(text) else ""
@@ -126,15 +126,16 @@ def _places() -> list[Path]:
     return [CHECKOUT / "reframe_checks", CHECKOUT / "site-config", *map(Path, configured)]
 
 
-def _sets_repeats(text: str) -> bool:
+def _name_of(text: str) -> str:
+    """The variable that a text of `-S` sets, without its check."""
     place, _, _ = text.partition("=")
-    return place.rpartition(".")[2] in REPEATS
+    return place.rpartition(".")[2]
 
 
 def _is_setting(text: str) -> bool:
     """Whether the text of `-S` gives a plain value to a setting of our checks."""
     place, _, value = text.partition("=")
-    _, _, name = place.rpartition(".")
+    name = _name_of(text)
     known = name in VARIABLES or name in _settings()
     return bool(known and PLAIN.fullmatch(place) and PLAIN.fullmatch(value))
 
