@@ -27,7 +27,7 @@ def test_lab_up_hands_over_what_root_left_in_results(lab, prefix):
         (prefix / name).mkdir(parents=True)
         (prefix / name / "file").touch()
     arguments = ("--dry-run", "--system", "lab:native", "-n", "^tcp")
-    assert "Permission denied" in lab.reframe(*arguments, prefix=prefix).stdout
+    assert "belongs to the user root" in lab.reframe(*arguments, prefix=prefix).stdout
     lab("up", "--vm", "none")
     done = lab.reframe(*arguments, prefix=prefix)
     assert "Ran 1/1 test case(s)" in done.stdout and done.returncode == 0, done.stdout
