@@ -18,13 +18,14 @@ KEPT = ("SLURM_CONF", "SLURM_CLUSTERS", "SLURM_ACCOUNT", "SLURM_QOS", "SLURM_RES
 #: Beginnings of variables that change which job a command means, or which columns it prints.
 DROPPED = ("SLURM_", "SINFO_", "SQUEUE_", "SCONTROL_", "SACCT_")
 #: What makes commands answer in English. Lmod reads its own variable, then LANG; it ignores LC_ALL.
-#: A site's file of messages for Lmod would replace the English ones.
+#: A site's file of messages for Lmod would replace the English ones; of a path without a file it
+#: reads none. It stops at an empty file.
 ENGLISH = {
     "LC_ALL": "C",
     "LANG": "C",
     "LANGUAGE": "C",
     "LMOD_OVERRIDE_LANG": "en",
-    "LMOD_SITE_MSG_FILE": os.devnull,
+    "LMOD_SITE_MSG_FILE": f"{os.devnull}/none",
 }
 #: Seconds until a command that waits is looked after; each time twice as many, up to the second.
 LOOK = (0.5, 15)

@@ -498,6 +498,8 @@ def test_commands_answer_in_english_and_in_slurms_own_columns():
     own = {"LANG": "de_DE", "LANGUAGE": "de", "LMOD_OVERRIDE_LANG": "fr", "SQUEUE_FORMAT": "%i"}
     assert environment(own) == ENGLISH
     assert ENGLISH["LMOD_OVERRIDE_LANG"] == "en" and "SQUEUE_FORMAT" not in ENGLISH
+    # Lmod 8.7.60 ends at an empty file, "[C]: in ?".
+    assert not os.path.exists(ENGLISH["LMOD_SITE_MSG_FILE"])
 
 
 # What a job of init prints
