@@ -151,7 +151,8 @@ def _named(check: str, command: Command) -> bool:
 
 def _hashcode(check: str) -> str:
     """ReFrame's hash of a check with this display name: `-n /1953a4fc` selects by it."""
-    name, *parameters = check.split(" %")
+    name = naming.PARAMETER.sub("", check)
+    parameters = [f"{key}={value}" for key, value in naming.PARAMETER.findall(check)]
     return hashlib.sha256("".join([name, *sorted(parameters)]).encode()).hexdigest()[:8]
 
 

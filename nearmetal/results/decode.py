@@ -174,9 +174,11 @@ def parse_case(case: dict, place: str = "case") -> Case:
     failure, phase = _failure(case, place)
     values: tuple[Value, ...] = ()
     curves: dict[str, dict[int, tuple[float, ...]]] = {}
+    evidence: tuple[dict[str, float], ...] = ()
     try:
         values = _values(case, where, name.node, place)
         curves = _curves(case, place)
+        evidence = _evidence(case, place)
     except shape.OddValueError as error:
         # Other cases are whole. Of this one, nobody knows what else is wrong.
         values, phase = (), None
@@ -202,7 +204,7 @@ def parse_case(case: dict, place: str = "case") -> Case:
         name.node,
         link_class=clean.line(shape.text(case, "link_class", place, "")),
         disturbances=_disturbances(case, place),
-        evidence=_evidence(case, place),
+        evidence=evidence,
         unknown_evidence=_texts(case, "unknown_evidence", place),
         foreign=_is_foreign(case),
         links=dict(_ours(case, "links", place)),

@@ -2,6 +2,7 @@
 `--duration` and retries make of a case, and which cases a command line selects."""
 
 import copy
+import hashlib
 import os
 import shlex
 import statistics
@@ -293,6 +294,13 @@ def test_a_case_is_selected_by_the_hash_that_reframe_prints_of_it(known):
     # ReFrame 4.10.4 lists it as `pingpong %placement=internode /HASH`.
     name = selection._hashcode(CASE[0])
     assert len(keys(known, f"-r -n /{name}")[0]) == 6 and keys(known, "-r -n /00000000")[0] == set()
+
+
+def test_the_hash_of_a_case_minds_values_with_a_percent_sign():
+    # ReFrame's own hash: of the name and the sorted parameters, joined.
+    check = "osu %spec=osu %gcc@12 %size=8"
+    text = "osu" + "size=8" + "spec=osu %gcc@12"
+    assert selection._hashcode(check) == hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
 @pytest.mark.parametrize(

@@ -162,6 +162,18 @@ def test_an_odd_value_fails_its_case_alone(tmp_path, run, key, word):
     assert "Fix: " in bad["reason"] and sum(one["word"] == "ok" for one in judged) > 20
 
 
+@pytest.mark.parametrize("word", ODD)
+def test_odd_evidence_fails_its_case_alone(tmp_path, run, word):
+    data = copy.deepcopy(NEW)
+    data["runs"][0]["testcases"][0]["evidence"] = {"stolen": [0.1, 0.2]}
+    database = store(tmp_path / "results.db", OLD, data)
+    with_odd(database, "stolen", word)
+    code, _, err = run("gate", "--database", database, "--json", tmp_path / "gate.json")
+    judged = json.loads((tmp_path / "gate.json").read_text())["judged"]
+    [bad] = [one for one in judged if one["word"] == "incomplete"]
+    assert code == 2 and "skipped" not in err and "evidence.stolen.0 is" in bad["reason"]
+
+
 @pytest.mark.parametrize("word", ODD[2:])
 def test_a_number_that_json_lacks_harms_nothing_where_nobody_reads_it(tmp_path, run, word):
     data = copy.deepcopy(NEW)
@@ -608,7 +620,7 @@ def test_evidence_of_the_repeats_that_have_it():
     assert results.parse_session(session("session_lab"), "here").cases[0].quantities == {}
 
 
-@pytest.mark.parametrize("evidence", [{"stolen": "much"}, {"stolen": ["much"]}, [1]])
+@pytest.mark.parametrize("evidence", [{"stolen": "much"}, {"stolen": [[1]]}, [1]])
 def test_damaged_evidence_is_named(evidence):
     with pytest.raises(results.ResultsError, match="evidence"):
         results.parse_session(with_evidence(evidence), "here")
