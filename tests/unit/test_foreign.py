@@ -23,7 +23,7 @@ from tests.support.foreign_sessions import (
 )
 from tests.support.recorded import store
 
-#: Variables that a sabotage of one check made worse: docs/foreign.md has what it was.
+#: Variables that a sabotage of one check made worse: bench/results/foreign.md has both sabotages.
 SABOTAGED = {"eessi": {"inv"}, "here": {"copy_bw", "triad_bw"}}
 
 
