@@ -30,6 +30,8 @@ pre code { padding: 0; font-size: 100%%; white-space: pre; }
 #: For each table and each block of commands: its first words, its width, and that of its content.
 WIDE = """[...document.querySelectorAll('table, pre')].map(
     t => [t.innerText.slice(0, 40), t.clientWidth, t.scrollWidth])"""
+#: First words of the gate's output, which a forge lets scroll.
+SCROLLS = "regressed:"
 #: Of a drawing, each text and each box: its left edge and its width.
 WORDS = """[...document.querySelectorAll('text')].map(
     t => [t.textContent, t.getBBox().x, t.getBBox().width])"""
@@ -72,7 +74,7 @@ def shown(browser):
 @pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md"])
 def test_no_table_or_command_is_wider_than_the_column(shown, name):
     page = shown(CHECKOUT / name)
-    found = page.evaluate(WIDE)
+    found = [one for one in page.evaluate(WIDE) if not one[0].startswith(SCROLLS)]
     assert found
     assert [one for one in found if one[2] > pictures.WIDTH or one[2] > one[1]] == []
 
