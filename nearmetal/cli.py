@@ -265,7 +265,7 @@ def _compare(commands) -> None:
         "compare",
         "compare.run",
         "partitions side by side, with ratios to the first",
-        "Begins with the share of the first partition that is left, by aspect. Then one row a "
+        "Begins with the performance relative to the first partition, by aspect. Then one row a "
         "check, environment and variable; one column a partition, or a node of --distribute; "
         "overheads over the first. Several sessions, systems or databases stand side by side.",
         systems=True,
@@ -410,8 +410,8 @@ def _gate(commands) -> None:
         nargs="?",
         const="suspicious",
         choices=list(MEASURED_AGAIN),
-        help="measure cases again, with ReFrame: what changed; what is suspicious, which is that "
-        "and what is inconclusive (default); or all that is not ok, what is watched too",
+        help="measure cases again, with ReFrame: changed; suspicious (changed and inconclusive, the "
+        "default); or all (watched, too)",
     )
     gate.add_argument(
         "--most",
