@@ -8,7 +8,10 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 ROOT = Path(__file__).parent.parent
-PAGES = ("*.md", "docs/*.md", "site-config/aws/*.md", "tests/recorded/*.md")
+PAGES = (
+    *("*.md", "docs/*.md", "bench/results/*.md"),
+    *("mpj-native/*.md", "site-config/aws/*.md", "tests/recorded/*.md"),
+)
 #: CommonMark and tables: what a forge renders.
 MARKDOWN = MarkdownIt("commonmark").enable("table")
 #: Links from a page of docs/ to a file outside.

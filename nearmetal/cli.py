@@ -410,8 +410,8 @@ def _gate(commands) -> None:
         nargs="?",
         const="suspicious",
         choices=list(MEASURED_AGAIN),
-        help="measure cases again, with ReFrame: changed; suspicious (changed and inconclusive, the "
-        "default); or all (watched, too)",
+        help="measure cases again, with ReFrame: changed; suspicious (changed and inconclusive, "
+        "the default); or all that is not ok, which also re-measures watched variables",
     )
     gate.add_argument(
         "--most",

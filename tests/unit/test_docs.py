@@ -17,6 +17,7 @@ from tests.support.paths import CHECKOUT
 README = CHECKOUT / "README.md"
 CONTRIBUTING = CHECKOUT / "CONTRIBUTING.md"
 DOCS = CHECKOUT / "docs"
+MPJ_NATIVE = CHECKOUT / "mpj-native/README.md"
 SCHEMA = yaml.safe_load((CHECKOUT / "nearmetal/site/schema.yaml").read_text())
 #: Package -> what CONTRIBUTING calls it, where that differs.
 SHORT = {
@@ -43,6 +44,8 @@ def checks() -> dict[str, type]:
 
 
 CHECKS = checks()
+#: What a log of runs has: numbers of runs, and days.
+LOG = re.compile(r"\b[Rr]uns? \d+\b|\b[Ss]ince run\b|\b\d{1,2} [A-Z][a-z]+ 202\d\b")
 #: Directories whose files pages name.
 DIRECTORIES = "nearmetal|reframe_checks|site-config|spack-env|containers|bench|ci|tests"
 PARTS_OF_README = [
@@ -171,6 +174,13 @@ def test_each_make_target_that_a_page_names_exists(page):
 def test_a_pattern_of_names_has_no_blank(page):
     # ReFrame matches `-n` with names without blanks: `npb%benchmark=cg`.
     assert not re.findall(r"-n '[^']* [^']*'", code(page))
+
+
+@pytest.mark.parametrize(
+    "page", [README, MPJ_NATIVE, *sorted(DOCS.glob("*.md"))], ids=lambda page: page.stem
+)
+def test_no_page_is_a_log_of_runs(page):
+    assert LOG.findall(page.read_text()) == [], "records of runs belong to bench/results/"
 
 
 def code(page: Path) -> str:
