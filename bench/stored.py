@@ -15,6 +15,8 @@ from pathlib import Path
 import orjson
 from tabulate import tabulate
 
+from nearmetal import own
+
 KEYS = ("evidence", "disturbed", "unknown_evidence")
 HEAD = ["session", "cases", "repeats", "bytes", "without evidence", "growth", "bytes a repeat"]
 
@@ -57,6 +59,7 @@ def main(arguments=None) -> int:
     )
     parser.add_argument("database", type=Path)
     database = parser.parse_args(arguments).database
+    own.become_owner([database])
     if not database.is_file():
         parser.error(f"{database} is no file")
     with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as connection:

@@ -3,12 +3,13 @@
 import argparse
 import gc
 import importlib
+import os
 import re
 import shlex
 import sys
 from pathlib import Path
 
-from nearmetal import clean, results, unforeseen
+from nearmetal import clean, own, results, unforeseen
 from nearmetal.checkout import CHECKOUT, other_checkout
 from nearmetal.errors import NearmetalError, of_system
 from nearmetal.gate.verdict import MEASURED_AGAIN
@@ -635,6 +636,35 @@ def _open_databases(arguments) -> None:
     arguments.database = arguments.databases[0]
 
 
+def _places(arguments) -> list[Path]:
+    """The places of the results that the command reads or writes."""
+    if getattr(arguments, "reads", True):
+        return arguments.database or [results.default_database()]
+    if arguments.directory:
+        return [arguments.directory]
+    if arguments.command == "doctor":
+        return [results.default_database()]
+    from nearmetal.site import obsolete  # not at the top: ReFrame, which `--help` does not use
+
+    return obsolete.directories()[:1]
+
+
+def _become_owner(arguments) -> None:
+    """Let root go on as the owner of the results, before anything of them is read.
+
+    With --confirm this may end here: the lab runs the whole command, as nobody else may enter it
+    later.
+    """
+    user = own.owner_of(_places(arguments))
+    if user is None or os.geteuid() != 0:
+        return
+    if getattr(arguments, "confirm", None) and not arguments.reframe:
+        from nearmetal.commands import in_lab
+
+        in_lab.run_there(arguments, user)
+    own.become(user)
+
+
 def _refuse_in_another_checkout() -> None:
     """Raise NearmetalError where this command would read another checkout's results."""
     other = other_checkout()
@@ -653,6 +683,7 @@ def run(arguments) -> int:
     arguments.databases = []
     try:
         _refuse_in_another_checkout()
+        _become_owner(arguments)
         if getattr(arguments, "reads", True):
             _open_databases(arguments)
         return command(arguments)

@@ -24,7 +24,7 @@ FIXES = {
     **dict.fromkeys((errno.EACCES, errno.EPERM), "name another place, or let {user} use this one"),
     errno.EROFS: "name another place: this one cannot be written",
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "make space there, or name another place"),
-    **dict.fromkeys((errno.ENOENT, errno.ENOTDIR, errno.EISDIR), "correct the path"),
+    **dict.fromkeys((errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST), "correct the path"),
 }
 
 

@@ -27,7 +27,7 @@ import yaml
 from tabulate import tabulate
 
 from bench.__main__ import interval
-from nearmetal import files, results
+from nearmetal import files, own, results
 from nearmetal.commands import judging
 from nearmetal.gate import baseline, confirm, record
 from nearmetal.gate import render as verdicts
@@ -91,6 +91,7 @@ def namespaces(*words: str) -> None:
     subprocess.run([*LAB, *words], check=True, stdout=subprocess.DEVNULL)
 
 
+@own.as_owner(PLACE)
 def write_system(environ: dict | None = None, site: dict | None = None) -> None:
     """Write the system's file: two of the lab's partitions.
 
@@ -200,6 +201,7 @@ def introduce(drill: dict) -> None:
         patch(*drill["patch"])
 
 
+@own.as_owner(PLACE)
 def patch(name: str, old: str, new: str) -> None:
     """Copy the checks and their package to PATCHED, with the replacement in one file."""
     text = (CHECKOUT / "reframe_checks" / name).read_text()
@@ -448,7 +450,8 @@ def prepare(
     :arg spread: least number of seconds between the starts of two sessions.
     """
     write_system()
-    files.make_directory(PLACE / "baselines")
+    with own.as_owner(PLACE):
+        (PLACE / "baselines").mkdir(exist_ok=True)
     before = list(results.sessions(PLACE / "results.db")) if (PLACE / "results.db").exists() else []
     known = baseline.Baseline(SYSTEM, PLACE / "baselines" / f"{SYSTEM}.yaml", {})
     notes: list[str] = []
@@ -464,7 +467,8 @@ def prepare(
             sessions.append(campaign(repeats, only, settings))
         known, more = record.record(sessions, known, leave_out_noisy=True)
         notes += more
-    baseline.save(known)
+    with own.as_owner(PLACE):
+        baseline.save(known)
     # Each selection repeats the notes on the cases of those before it.
     for note in dict.fromkeys(notes):
         say(f"baseline: {note}")

@@ -24,7 +24,7 @@ from tabulate import tabulate
 from bench import distance
 from bench.__main__ import interval
 from bench.drill import __main__ as drill
-from nearmetal import files, results
+from nearmetal import files, own, results
 from nearmetal.commands import judging
 from nearmetal.explain.order import UNKNOWN
 from nearmetal.gate import render
@@ -175,9 +175,15 @@ def record(drills: Sequence[dict], keep: bool, spread: float = 0.0) -> None:
     if not keep:
         shutil.rmtree(drill.PLACE, ignore_errors=True)
     elif recorded().exists():
-        files.copy(recorded(), drill.PLACE / "results.db")
+        copy(recorded(), drill.PLACE / "results.db")
     drill.prepare(SESSIONS, REPEATS, selections(drills), QUICK, spread)
-    files.copy(drill.PLACE / "results.db", recorded())
+    copy(drill.PLACE / "results.db", recorded())
+
+
+@own.as_owner(drill.PLACE)
+def copy(source: Path, path: Path) -> None:
+    """Copy a database of the drill, with a missing directory above it."""
+    files.copy(source, path)
 
 
 def recorded() -> Path:
@@ -223,10 +229,9 @@ def names_a_cause(report: GateReport) -> bool:
 
 def explained_now(one: dict) -> GateReport:
     """The report on a campaign of the lab as it is now, with its likely causes."""
-    files.copy(recorded(), drill.PLACE / "results.db")
+    copy(recorded(), drill.PLACE / "results.db")
     drill.campaign(REPEATS, selection(one), QUICK)
-    kept(one["name"]).parent.mkdir(exist_ok=True)
-    files.copy(drill.PLACE / "results.db", kept(one["name"]))
+    copy(drill.PLACE / "results.db", kept(one["name"]))
     return report_of(kept(one["name"]))
 
 

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from nearmetal import choices, files, results
+from nearmetal import choices, results
 from nearmetal.cluster.ask import Asker
 from nearmetal.cluster.modules import Modules
 from nearmetal.commands.common import tell
@@ -98,7 +98,7 @@ def run_smoke_cases(
     system: Described, known: Sequence[Finding], directory: Path, wait: int
 ) -> list[Finding]:
     """Run a short case on each partition with each environment. Returns what is missing."""
-    files.make_directory(directory)
+    directory.mkdir(parents=True, exist_ok=True)
     found: list[Finding] = []
     for partition in system.document["partitions"]:
         name = partition["name"]

@@ -30,6 +30,8 @@ from nearmetal.results import CONFIRMS, ELSEWHERE, Case, Database, Session, conf
 
 #: Topology of this checkout's lab, a virtual cluster on this host.
 TOPOLOGY = CHECKOUT / "site-config" / "lab" / "topology.toml"
+#: The command that runs others in the lab. -P keeps modules of the working directory out.
+LAB_EXEC = (sys.executable, "-P", "-m", "nearmetal.lab", "exec")
 #: Environment variables that are passed to the lab.
 PASSED = ("RFM_PREFIX", "RFM_REFERENCE_PREFIX", "NEARMETAL_SYSTEMS_PATH", "NEARMETAL_IMAGES")
 #: Seconds for which an interrupted ReFrame may cancel its jobs.
@@ -45,8 +47,7 @@ class ConfirmError(NearmetalError):
 def reframe_of(session: Session, database: Path | Database) -> list[str]:
     """The command that starts ReFrame where the session ran: here, or in this host's lab.
 
-    In the lab, ReFrame runs as the lab's user, to whom the results belong. Python gets `-P`, which
-    keeps modules of the working directory out.
+    In the lab, ReFrame runs as the lab's user, to whom the results belong.
 
     :raises ConfirmError: the database is of another user.
     """
@@ -56,7 +57,7 @@ def reframe_of(session: Session, database: Path | Database) -> list[str]:
     settings = {name: os.environ[name] for name in PASSED if name in os.environ}
     settings |= _beside(session, database)
     words = [f"{name}={value}" for name, value in settings.items()]
-    return [sys.executable, "-P", "-m", "nearmetal.lab", "exec", "env", *words, "reframe"]
+    return [*LAB_EXEC, "env", *words, "reframe"]
 
 
 def _refuse_of_another_user(session: Session, database: Path | Database) -> None:

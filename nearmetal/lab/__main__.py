@@ -11,6 +11,8 @@ import shlex
 import signal
 import subprocess
 import sys
+from contextlib import suppress
+from pathlib import Path
 
 from nearmetal.lab import cache, cluster, conditions, health, image, layer, topology
 from nearmetal.lab.hardware import ACCELERATORS, HardwareError, refuse_what_the_host_lacks
@@ -79,6 +81,31 @@ def shell_command(namespaces: Namespaces, arguments) -> list[str]:
         "--command",
         f'cd "$NEARMETAL_CHECKOUT" && {line}',
     ]
+
+
+def run(words: list[str]) -> int:
+    """Exit code of a command in the lab. What ends this process ends the command too."""
+    process = subprocess.Popen(words)
+
+    def end(number, frame):
+        with suppress(OSError):  # it has ended
+            # runuser ends its command at SIGINT and SIGTERM alone.
+            os.kill(innermost(process.pid), signal.SIGTERM if number == signal.SIGHUP else number)
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, end)
+    code = process.wait()
+    return code if code >= 0 else 128 - code
+
+
+def innermost(pid: int) -> int:
+    """The process within several `nsenter` that passes a signal on to the user's command."""
+    while Path(f"/proc/{pid}/comm").read_text().strip() != "runuser":
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        if not children:
+            break
+        pid = int(children[0])
+    return pid
 
 
 def asked_of_guests(arguments, namespaces: Namespaces) -> dict | None:
@@ -206,6 +233,8 @@ def main() -> int:
             "options --vm-... need virtual machines: give --vm and a NIC, for example --vm virtio"
         )
     try:
+        if arguments.command in ("shell", "exec"):
+            Namespaces().enter()  # a lab that is down needs no root to say it
         conditions.refuse_without_root()
     except LabError as error:
         print(f"lab: {error}", file=sys.stderr)
@@ -249,7 +278,7 @@ def main() -> int:
         elif arguments.command == "status":
             return status(namespaces, plan)
         else:
-            return subprocess.run(shell_command(namespaces, arguments)).returncode
+            return run(shell_command(namespaces, arguments))
     except (LabError, topology.TopologyError, HardwareError, image.ImageError) as error:
         print(f"lab: {error}", file=sys.stderr)
         return 1

@@ -269,7 +269,7 @@ def up(
             name: list(sizes) for name, sizes in memory_kb(topology, host_memory_mb()).items()
         },
     }
-    ownership.settle(namespaces.checkout, *owner(namespaces), say)
+    ownership.settle(namespaces.checkout, *owner(namespaces))
     why, found = _why_restart(namespaces, facts), None
     try:
         if namespaces.state and not why:

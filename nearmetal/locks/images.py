@@ -20,7 +20,7 @@ from pathlib import Path
 
 import yaml
 
-from nearmetal import files
+from nearmetal import files, own
 from nearmetal.checkout import CHECKOUT
 from nearmetal.lab import conditions
 from nearmetal.locks import sif, sources
@@ -188,16 +188,16 @@ def main(words=None) -> int:
         )
     if arguments.check:
         return check()
-    own = shutil.which("apptainer") is not None
+    has_apptainer = shutil.which("apptainer") is not None
     try:
-        if not own:
+        if not has_apptainer:
             conditions.refuse_without_root()
         elif os.geteuid() != 0:
             conditions.refuse_without_user_namespaces(os.geteuid(), os.getegid())
     except conditions.LabError as error:
         print(f"images: {error}", file=sys.stderr)
         return 1
-    if os.geteuid() != 0 and not own:
+    if os.geteuid() != 0 and not has_apptainer:
         # Namespaces for a builder that this host lacks; the build itself is an ordinary user's
         # there.
         os.execvp(
@@ -258,8 +258,10 @@ def software_of(entry: dict | None, asked: str | None) -> str:
 
 def build_all(stacks, asked, lock_anew, say) -> int:
     place, lock = directory(), lock_path()
-    files.make_directory(place)
-    entries, builder, other = read_lock(lock), None, []
+    with own.as_owner(place):
+        place.mkdir(parents=True, exist_ok=True)
+        entries = read_lock(lock)
+    builder, other = None, []
     try:
         for stack in stacks:
             software = software_of(entries.get(stack), asked)
@@ -296,7 +298,8 @@ def build_all(stacks, asked, lock_anew, say) -> int:
             started = time.monotonic()
             path, new = builder.image(stack, software, revision, epoch)
             new["inputs"] = here["inputs"]
-            files.copy(path, place / f"{stack}.sif")
+            with open(path, "rb") as image, own.as_owner(place):
+                files.write_parts(place / f"{stack}.sif", iter(lambda: image.read(1 << 20), b""))
             said = (
                 f"{label(stack, new)}: {new['bytes'] / 1e6:.0f} MB in "
                 f"{time.monotonic() - started:.0f} s, "
@@ -306,11 +309,12 @@ def build_all(stacks, asked, lock_anew, say) -> int:
                 say(f"{said}, as locked")
             elif lock_anew:
                 entries[stack] = new
-                files.write(
-                    lock,
-                    "# Written by `make images-lock`: what each image is, and what it was built "
-                    "from.\n" + yaml.safe_dump(entries, width=128),
-                )
+                with own.as_owner(lock):
+                    files.write(
+                        lock,
+                        "# Written by `make images-lock`: what each image is, and what it was "
+                        "built from.\n" + yaml.safe_dump(entries, width=128),
+                    )
                 say("\n  ".join([f"{said}, locked", *(differences(old, new) if old else [])]))
                 if is_uncommitted(new):
                     say(f"  of uncommitted changes: commit {stack}'s sources, and lock it again")

@@ -218,20 +218,20 @@ class ResultsFile:
             raise ResultsError(
                 f"{self}: no results database; run `reframe -c reframe_checks -r` first"
             )
-        self._refuse_planted_files()
+        self._refuse_unfit_files()
         if self.path.stat().st_size == 0:
             raise ResultsError(
                 f"{self}: is empty (0 bytes), and ReFrame stores nothing in such a file. "
                 "Fix: remove it; ReFrame then makes a new one"
             )
 
-    def _refuse_planted_files(self) -> None:
-        """Raise ResultsError for what SQLite would wait for, or a stranger's link leads to."""
+    def _refuse_unfit_files(self) -> None:
+        """Raise ResultsError for what SQLite would wait for."""
         beside = [Path(f"{self.path.resolve()}{end}") for end in BESIDE]
         for path in (self.path, *beside):
             try:
-                files.refuse_unsafe(path)
-            except files.UnsafePathError as error:
+                files.refuse_unfit(path)
+            except files.UnfitFileError as error:
                 raise ResultsError(str(error)) from None
             except OSError:
                 continue  # it is not there, or SQLite says what is wrong with it

@@ -56,7 +56,7 @@ def _unstored(
     for file in recent:
         if database.place(uuids[file]) is not None:
             continue
-        run = _run_of_report(file, source)
+        run = _run_of_report(file)
         started = run.time if isinstance(run, Session) else _modified(file)
         is_later = started > session.time or _modified(file) > own
         if run and is_later and not _is_of_others(run, session, source):
@@ -139,7 +139,7 @@ def _uuid_of_report(file: Path) -> str:
     return found[1].decode(errors="replace") if found else ""
 
 
-def _run_of_report(file: Path, source: ResultsFile) -> Session | BadSession | None:
+def _run_of_report(file: Path) -> Session | BadSession | None:
     """The run of a report; None for a dry run, which ReFrame reports but does not store."""
     blob = b""
     try:
@@ -148,19 +148,9 @@ def _run_of_report(file: Path, source: ResultsFile) -> Session | BadSession | No
         return None if _is_dry(data) else parse_session(data, file)
     except FileNotFoundError:  # deleted meanwhile
         return None
-    except (OSError, orjson.JSONDecodeError) as error:
+    except (OSError, orjson.JSONDecodeError, ResultsError) as error:
         reason = str(error)
-    except ResultsError as error:
-        reason = str(error) if _of_one_owner(file, source.path) else "is no session of ReFrame's"
     return BadSession("", 0, reason, *systems_and_kind(blob))
-
-
-def _of_one_owner(file: Path, database: Path) -> bool:
-    """Whether an error may quote the file. A stored path may lead to a file of another user."""
-    try:
-        return file.stat().st_uid == database.stat().st_uid
-    except OSError:
-        return False
 
 
 def _is_dry(data) -> bool:

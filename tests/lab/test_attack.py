@@ -6,8 +6,8 @@ import subprocess
 
 import pytest
 
-from nearmetal import files
 from tests.support.campaigns import campaign
+from tests.support.lab import give
 from tests.support.paths import CHECKOUT
 from tests.support.recorded import store
 from tests.support.sweeps import links_of, session
@@ -82,7 +82,8 @@ def test_no_command_of_root_runs_what_the_labs_user_planted(lab, attacked, tmp_p
             assert not mark.exists(), done.stdout
 
     def stored(*sessions) -> None:
-        files.copy(store(tmp_path / f"{len(sessions)}.db", *sessions), place / "results.db")
+        made = store(tmp_path / f"{len(sessions)}.db", *sessions)
+        give(place / "results.db", made.read_bytes())
 
     stored(*healthy)
     run("baseline", "record")

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from nearmetal import files
 from tests.support.campaigns import campaign
+from tests.support.lab import give
 from tests.support.paths import CHECKOUT
 from tests.support.recorded import store
 
@@ -20,21 +20,6 @@ def of_root(directory) -> list[str]:
 
 
 @as_root
-def test_lab_up_hands_over_what_root_left_in_results(lab, prefix):
-    """As a dry run of root's did: stage and output directories in which no case could be made any
-    more."""
-    for name in ("stage/lab/native/gnu/tcp", "output", "perflogs", "reports"):
-        (prefix / name).mkdir(parents=True)
-        (prefix / name / "file").touch()
-    arguments = ("--dry-run", "--system", "lab:native", "-n", "^tcp")
-    assert "belongs to the user root" in lab.reframe(*arguments, prefix=prefix).stdout
-    lab("up", "--vm", "none")
-    done = lab.reframe(*arguments, prefix=prefix)
-    assert "Ran 1/1 test case(s)" in done.stdout and done.returncode == 0, done.stdout
-    assert of_root(prefix) == [] and of_root(CHECKOUT / "results" / "baselines") == []
-
-
-@as_root
 def test_lab_up_refuses_a_link_in_place_of_results(other_lab, tmp_path):
     results = other_lab.checkout / "results"
     results.symlink_to(tmp_path)
@@ -44,10 +29,46 @@ def test_lab_up_refuses_a_link_in_place_of_results(other_lab, tmp_path):
     assert tmp_path.stat().st_uid == 0 and not list(tmp_path.iterdir())
 
 
+@as_root
+def test_lab_up_hands_over_what_root_left_in_results(other_lab):
+    """As a dry run of root's did, in which no case could be made any more."""
+    results = other_lab.checkout / "results"
+    for name in ("stage/lab/native/gnu/tcp", "output", "perflogs", "reports"):
+        (results / name).mkdir(parents=True)
+        (results / name / "file").touch()
+    other_lab("up", "--vm", "none", timeout=600)
+    done = other_lab.reframe(*("--dry-run", "--system", "lab:native", "-n", "^tcp"), prefix=results)
+    assert "Ran 1/1 test case(s)" in done.stdout and done.returncode == 0, done.stdout
+    assert of_root(results) == []
+
+
+@as_root
+def test_roots_commands_go_on_as_the_labs_user(lab, prefix, tmp_path):
+    """Its outputs are that user's, and none goes where only root may write."""
+    made = store(tmp_path / "results.db", *map(campaign, range(1, 13)))
+    give(prefix / "results.db", made.read_bytes())
+
+    def nearmetal(*words) -> subprocess.CompletedProcess:
+        return subprocess.run(
+            [sys.executable, "-m", "nearmetal", *words],
+            env={**os.environ, "RFM_PREFIX": str(prefix), "RFM_REFERENCE_PREFIX": str(prefix)},
+            cwd=CHECKOUT,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+
+    assert nearmetal("report").returncode == 0 and nearmetal("baseline", "record").returncode == 0
+    assert (prefix / "report.html").stat().st_size and of_root(prefix) == []
+    refused = nearmetal("gate", "--json", CHECKOUT / "gate.json")
+    assert refused.returncode == 3 and not (CHECKOUT / "gate.json").exists()
+    assert "Permission denied. Fix: name another place, or let" in refused.stdout
+
+
 @pytest.mark.whole
 def test_readmes_gate_commands_can_be_typed_in_the_lab(lab, prefix, tmp_path):
     before = store(tmp_path / "results.db", *map(campaign, range(1, 13)))
-    files.copy(before, prefix / "results.db")
+    give(prefix / "results.db", before.read_bytes())
 
     def nearmetal(words: str) -> subprocess.CompletedProcess:
         places = f"RFM_PREFIX={prefix} RFM_REFERENCE_PREFIX={prefix}/baselines"

@@ -166,7 +166,7 @@ def test_from_sessions_to_a_confirmed_verdict(lab, prefix):
     # No analysis has two repeats, and the verdict says what they would have shown.
     assert judged.returncode in (0, 2), judged.stdout + judged.stderr
     settled = nearmetal("gate", "--confirm=all", "--most", "4", "--all")
-    assert "nearmetal.lab exec env" in settled.stdout and "--reframe" in settled.stdout
+    assert "by `reframe`" in settled.stdout and "--reframe" in settled.stdout
     assert "confirm: round 1 of at most 4: 1 case, " in settled.stdout, settled.stderr
     assert settled.returncode in (0, 1, 2) and settled.stderr == ""
     stored = [

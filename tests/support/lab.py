@@ -7,6 +7,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from nearmetal import files, own
 from tests.support.paths import CHECKOUT
 
 #: Directory of the images that tests build. The lab's nodes see it.
@@ -70,6 +71,12 @@ def fresh_prefix(lab: Lab, name: str) -> Path:
     quoted = shlex.quote(str(directory))
     lab.run(f"rm -rf {quoted} && mkdir -p {quoted}")
     return directory
+
+
+def give(path: Path, data: bytes) -> None:
+    """Write a file that belongs to the owner of the results."""
+    with own.as_owner(path):
+        files.write(path, data)
 
 
 def make_images(*words, directory=IMAGES) -> subprocess.CompletedProcess:

@@ -463,19 +463,6 @@ def test_a_session_that_is_too_large_is_named(tmp_path, run, monkeypatch):
     assert code == 2 and "has more than 10000 bytes" in err and OLD["session_info"]["uuid"] in err
 
 
-def test_a_report_elsewhere_of_another_user_is_not_quoted(tmp_path, run):
-    database = store(tmp_path / "results.db", OLD)
-    (tmp_path / "elsewhere").mkdir()
-    file = tmp_path / "elsewhere" / "x1.json"
-    file.write_text('{"session_info": {"data_version": "swordfish"}}')
-    with sqlite3.connect(database) as connection:
-        connection.execute("UPDATE sessions SET report_file = ?", (str(file),))
-    assert "swordfish" in run("compare", "--database", database)[2]
-    os.chown(database, 64771, -1)
-    code, out, err = run("compare", "--database", database)
-    assert code == 2 and "x1.json" in err and "swordfish" not in out + err
-
-
 @pytest.mark.parametrize(
     "change, named",
     [
