@@ -644,7 +644,7 @@ def _places(arguments) -> list[Path]:
         return [arguments.directory]
     if arguments.command == "doctor":
         return [results.default_database()]
-    from nearmetal.site import obsolete  # not at the top: ReFrame, which `--help` does not use
+    from nearmetal.site import obsolete  # not at the top: YAML, which `--help` does not use
 
     return obsolete.directories()[:1]
 
@@ -655,8 +655,8 @@ def _become_owner(arguments) -> None:
     With --confirm this may end here: the lab runs the whole command, as nobody else may enter it
     later.
     """
-    user = own.owner_of(_places(arguments))
-    if user is None or os.geteuid() != 0:
+    user = own.owner_of(_places(arguments)) if os.geteuid() == 0 else None
+    if user is None:
         return
     if getattr(arguments, "confirm", None) and not arguments.reframe:
         from nearmetal.commands import in_lab

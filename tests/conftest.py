@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from nearmetal import cli
 from tests.support.late import UNTIL, until
 
 TIERS = ("unit", "host", "node", "lab", "browser")
@@ -24,6 +25,12 @@ LEFT_OUT = pytest.StashKey[int]()
 
 #: Seconds. A set-up, test or teardown that took longer is named as it ends.
 LONG = 60
+
+
+@pytest.fixture(autouse=True)
+def stays_root(monkeypatch):
+    """A command within a test's process leaves that process the user that it is."""
+    monkeypatch.setattr(cli, "_become_owner", lambda arguments: None)
 
 
 @pytest.fixture

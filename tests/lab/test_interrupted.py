@@ -227,3 +227,20 @@ def test_a_removal_that_is_killed_leaves_nothing_that_is_taken_for_whole(small, 
         "image-1.complete",
         "lock",
     ]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_the_command_in_the_lab_too(lab, prefix, number):
+    """A command with --confirm is one, and cancels its jobs."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "nearmetal.lab", "exec", f"touch {prefix}/started; exec sleep 300"],
+        cwd=CHECKOUT,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    until((prefix / "started").exists)
+    below = descendants(process.pid)
+    process.send_signal(number)
+    assert process.wait(30) in (130, 143)
+    until(lambda: not any(identity(pid) == (pid, start) for pid, start in below))
