@@ -91,7 +91,6 @@ def namespaces(*words: str) -> None:
     subprocess.run([*LAB, *words], check=True, stdout=subprocess.DEVNULL)
 
 
-@own.as_owner(PLACE)
 def write_system(environ: dict | None = None, site: dict | None = None) -> None:
     """Write the system's file: two of the lab's partitions.
 
@@ -107,7 +106,8 @@ def write_system(environ: dict | None = None, site: dict | None = None) -> None:
         partition["extras"] |= EXTRAS | (site or {}).get(partition["name"], {})
     if environ:
         data["environments"] = [environ]
-    files.write(PLACE / "systems" / f"{SYSTEM}.yaml", yaml.safe_dump(data))
+    with own.as_owner(PLACE):
+        files.write(PLACE / "systems" / f"{SYSTEM}.yaml", yaml.safe_dump(data))
 
 
 def reframe() -> list[str]:
@@ -201,17 +201,17 @@ def introduce(drill: dict) -> None:
         patch(*drill["patch"])
 
 
-@own.as_owner(PLACE)
 def patch(name: str, old: str, new: str) -> None:
     """Copy the checks and their package to PATCHED, with the replacement in one file."""
     text = (CHECKOUT / "reframe_checks" / name).read_text()
     if old not in text:
         raise SystemExit(f"drill: {name} does not contain {old!r}: correct drills.yaml")
-    for top in COPIED:
-        for path in (CHECKOUT / top).rglob("*"):
-            if path.is_file() and "__pycache__" not in path.parts:
-                files.copy(path, PATCHED / path.relative_to(CHECKOUT))
-    files.write(PATCHED / "reframe_checks" / name, text.replace(old, new))
+    with own.as_owner(PLACE):
+        for top in COPIED:
+            for path in (CHECKOUT / top).rglob("*"):
+                if path.is_file() and "__pycache__" not in path.parts:
+                    files.copy(path, PATCHED / path.relative_to(CHECKOUT))
+        files.write(PATCHED / "reframe_checks" / name, text.replace(old, new))
 
 
 def heal() -> None:

@@ -180,10 +180,10 @@ def record(drills: Sequence[dict], keep: bool, spread: float = 0.0) -> None:
     copy(drill.PLACE / "results.db", recorded())
 
 
-@own.as_owner(drill.PLACE)
 def copy(source: Path, path: Path) -> None:
     """Copy a database of the drill, with a missing directory above it."""
-    files.copy(source, path)
+    with own.as_owner(drill.PLACE):
+        files.copy(source, path)
 
 
 def recorded() -> Path:
