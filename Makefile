@@ -188,14 +188,15 @@ lock: .venv/ready ## write every requirements*.lock anew, from pyproject.toml an
 	    docs/requirements.in -o docs/requirements.lock
 
 # Root goes on as the owner of results, who must be able to run this Python: none below /root, where there is another.
-FIT = /usr/bin/python3 -c 'import ensurepip, sys; sys.exit(sys.version_info < (3, 11))' 2> /dev/null
-PYTHON_FOR_ALL = $(shell case $$(realpath "$$(command -v python3)") in (/root/*) $(FIT) && echo /usr/bin/python3 || echo python3 ;; (*) echo python3 ;; esac)
+FIT = /usr/bin/python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))'
 
 # Everything Python lives here; the stamp is younger than what it was made from.
 .venv/ready: requirements.lock pyproject.toml nearmetal/lab/host-packages.txt
 	@sh nearmetal/lab/host.sh
 	@echo "virtual environment: installing the locked packages into .venv"
-	@$(PYTHON_FOR_ALL) -m venv .venv
+	@python=python3; \
+	    case $$(realpath "$$(command -v python3)") in /root/*) ! $(FIT) || python=/usr/bin/python3;; esac; \
+	    $$python -m venv .venv
 	@.venv/bin/python -m pip install --quiet --require-hashes --no-deps --requirement requirements.lock
 	@.venv/bin/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
