@@ -34,7 +34,7 @@ campaign: lab-up ## everything on SYSTEM (default: lab), with progress and an es
 STAGES = @sh nearmetal/lab/host.sh test-packages.txt && .venv/bin/python -m tests.stages
 test test-whole test-all: export PYTEST := $(value PYTEST)
 
-test: .venv/ready .venv/aws/ready ## lint, and the tests of every change (20 minutes); PYTEST='-k drained' some
+test: .venv/ready ## lint, and the tests of every change (20 minutes); PYTEST='-k drained' some
 	$(STAGES) test
 
 test-whole: .venv/ready .venv/aws/ready ## what `make test` leaves out: whole selections, guests, images, all faults, a drill (60 minutes)
@@ -43,8 +43,8 @@ test-whole: .venv/ready .venv/aws/ready ## what `make test` leaves out: whole se
 test-all: .venv/ready .venv/aws/ready ## both of them (80 minutes)
 	$(STAGES) test whole
 
-unit: .venv/ready .venv/aws/ready ## only the tests that start no other program for long (a minute)
-	@.venv/bin/python -m pytest -n auto $(PYTEST) tests/unit
+unit: .venv/ready ## only the tests that start no other program for long (a minute)
+	@.venv/bin/python -m pytest -n auto -m "not whole" $(PYTEST) tests/unit
 
 # Each tool is one target, so that `make -k lint` goes on after the first finding. Caches stay out of the checkout.
 LINT := .venv/lint/bin

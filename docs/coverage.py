@@ -5,6 +5,7 @@ Each row is full, weaker or absent. What the data do not support is a fault, and
 """
 
 import ast
+import functools
 import re
 import sys
 from collections import Counter
@@ -119,14 +120,17 @@ def _is_variable(check: str, name: str) -> bool:
     return any(word.search(text) for path in paths if path.is_file() for text in _names(path))
 
 
-def _names(path: Path):
+@functools.cache
+def _names(path: Path) -> list[str]:
     """Names of functions and texts in a module, without docstrings."""
     module = ast.parse(path.read_text(encoding="utf-8"))
+    names = []
     for node in ast.walk(module):
         if isinstance(node, ast.FunctionDef):
-            yield node.name
+            names.append(node.name)
         elif isinstance(node, ast.Constant) and "\n" not in str(node.value):
-            yield str(node.value)
+            names.append(str(node.value))
+    return names
 
 
 def faults(rows: list[Row], figures: list[Figure], checks: dict[str, str]) -> list[str]:

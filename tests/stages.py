@@ -88,8 +88,8 @@ SETS = {
         # Three minutes on a host that has none, most of them of one processor.
         Stage("node image", [sys.executable, "-m", "nearmetal.lab", "image"], beside=True),
         Stage("lint", [*MAKE, "lint"]),
-        Stage("unit", tier("unit", "-n", "auto")),
-        measured("host", "host", "-n", "auto", waits=True),
+        Stage("unit", tier("unit", "-n", "auto", "-m", "not whole")),
+        measured("host", "host", "-n", "auto", "-m", "not whole", waits=True),
         Stage("lab up", [*MAKE, "lab-up"]),
         on_a_node("node", "not whole"),
         measured("browser", "browser", "-m", "not whole"),
@@ -97,10 +97,11 @@ SETS = {
     ],
     "whole": [
         Stage(
-            "fuzz",
-            tier("unit/test_fuzz.py", "-n", "auto"),
-            (("NEARMETAL_FUZZ", "1"),),
+            "unit whole",
+            tier("unit", "-n", "auto", "-m", "whole or fuzz"),
+            (("NEARMETAL_FUZZ", "1"), ("NEARMETAL_FUZZ_INPUTS", "240")),
         ),
+        measured("host whole", "host", "-m", "whole"),
         Stage("lab up", [*MAKE, "lab-up"]),
         on_a_node("node whole", "whole"),
         measured("browser whole", "browser", "-m", "whole"),

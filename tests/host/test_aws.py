@@ -142,6 +142,7 @@ def said(tmp_path_factory) -> dict[str, str]:
     }
 
 
+@pytest.mark.whole
 def test_the_configuration_is_what_parallelcluster_takes_and_the_system_says():
     done = check()
     lines = done.stdout.splitlines()
@@ -167,6 +168,15 @@ def test_the_configuration_is_what_parallelcluster_takes_and_the_system_says():
     } == placeholders
 
 
+@pytest.mark.whole
+def test_a_systems_file_that_cannot_be_read_is_named(tmp_path):
+    (tmp_path / "mine.yaml").write_text("name: mine\npartitions: [{name: a}]\n")
+    done = check("--system", tmp_path / "mine.yaml")
+    assert done.returncode == 1 and "mine.yaml: " in done.stdout
+    assert "Traceback" not in done.stdout
+
+
+@pytest.mark.whole
 @pytest.mark.parametrize("name", WRONG)
 def test_what_is_wrong_is_named_with_its_line_and_the_fix(said, name):
     old, new, where, message = WRONG[name]

@@ -34,6 +34,7 @@ def test_a_thousand_trials_keep_the_promises():
         assert not bench_gate.broken("CV 2 %", rows)
 
 
+@pytest.mark.whole
 def test_a_short_run_measures_every_promise_and_shows_every_method(monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", SHORT)
     bench_gate.main()

@@ -53,6 +53,8 @@ from tests.support.sweeps import (
 )
 from tests.support.sweeps import session as session_with
 
+pytestmark = pytest.mark.fuzz
+
 #: How many times as many copies as each test names; a tenth, unless told otherwise.
 TIMES = float(os.environ.get("NEARMETAL_FUZZ", "0.1"))
 
@@ -100,10 +102,13 @@ def counted(
 
 #: Part of a hostile text that YAML has: PyYAML reads a megabyte in seconds, and nesting slower.
 YAML = 0.04
+#: Part of its length below the full number of copies.
+SHORT = 0.05
 
 
 def held(name: str, text: str, read: Callable, own: tuple, part: float = 1) -> None:
     """Read copies that may stop or fill the reader; fail where one does, or gives a traceback."""
+    part *= 1 if TIMES >= 1 else SHORT
     copies = hostile(text, times(10 * len(HOSTILE), len(HOSTILE)), part)
     expect_held(name, copies, read, own)
 
@@ -418,6 +423,7 @@ for name, source in (("cluster.yaml", cluster), ("ec2.yaml", system)):
 """  # noqa: E501
 
 
+@pytest.mark.whole
 def test_cluster_on_aws(tmp_path):
     """The recipe for EC2, and the system's file beside it, as ParallelCluster's own loader and
     schema read them."""

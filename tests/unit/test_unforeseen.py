@@ -2,13 +2,10 @@
 means nothing else."""
 
 import os
-import shutil
 import subprocess
 import sys
 
 import pytest
-
-from tests.support.paths import CHECKOUT
 
 #: Command by name: its module, its code for the unforeseen, and a module that breaks when it is
 #: called.
@@ -45,24 +42,3 @@ def test_an_unforeseen_error_has_a_code_of_its_own(tmp_path, command, options):
     assert f"{command}: unforeseen KeyError" in done.stderr and "--debug" in done.stderr
     assert ("Traceback" in done.stderr) == bool(options)
     assert options or len(done.stderr.splitlines()) == 1
-
-
-def test_a_systems_file_that_the_aws_check_cannot_read_is_named(tmp_path):
-    aws = CHECKOUT / "site-config" / "aws"
-    shutil.copy(aws / "cluster.yaml", tmp_path)
-    (tmp_path / "mine.yaml").write_text("name: mine\npartitions: [{name: a}]\n")
-    done = subprocess.run(
-        [
-            CHECKOUT / ".venv/aws/bin/python",
-            "-m",
-            "nearmetal.aws",
-            "--system",
-            tmp_path / "mine.yaml",
-        ],
-        cwd=CHECKOUT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 1 and "mine.yaml: " in done.stdout
-    assert "Traceback" not in done.stderr
