@@ -39,9 +39,9 @@ class Partition:
         """Raise ExpectationError if no value is within the bounds of a shipped check's variable."""
         places = {place.environ_features: place for place in self.places.values()}
         for place in places.values():
+            selected = [one for one in self.expectations.values() if judge.selects(one, place)]
             for check, chosen, variables in known.cases():
-                case = Measured(check, place, chosen)
-                judge.references(self.expectations.values(), case, variables)
+                judge.references(selected, Measured(check, place, chosen), variables)
 
     def applying(self) -> list[Expectation]:
         """Those that select it with at least one of its environments."""

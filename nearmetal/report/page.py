@@ -9,6 +9,7 @@ two scripts, by hash, and no connection.
 from __future__ import annotations
 
 import base64
+import functools
 import gzip
 import hashlib
 import re
@@ -109,7 +110,7 @@ def render(
         "fleet": [one for sweep in swept for one in sweep["maps"]],
         "fleet_past": [sweep["past"] for sweep in swept if sweep["past"]],
     }
-    library = _library()
+    library, library_hash = _library()
     script = "\n".join((ASSETS / name).read_text(encoding="utf-8") for name in SCRIPTS)
     return (
         environment()
@@ -155,13 +156,14 @@ def render(
             style=(ASSETS / "page.css").read_text(encoding="utf-8"),
             script=script,
             script_hash=_hash(script),
-            library_hash=_hash(library),
-            library=_packed(library.encode()),
+            library_hash=library_hash,
+            library=library,
             data=_packed(orjson.dumps(data, option=orjson.OPT_NON_STR_KEYS)),
         )
     )
 
 
+@functools.cache  # it keeps the compiled template
 def environment() -> jinja2.Environment:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(ASSETS),
@@ -200,10 +202,11 @@ def _places(lines: Iterable[Mapping]) -> Iterator:
         yield from line["x"]
 
 
-def _library() -> str:
-    """plotly.js from the Python package."""
+@functools.cache
+def _library() -> tuple[str, str]:
+    """plotly.js from the Python package, packed, and its hash."""
     try:
-        return (resources.files("plotly") / "package_data" / "plotly.min.js").read_text(
+        script = (resources.files("plotly") / "package_data" / "plotly.min.js").read_text(
             encoding="utf-8"
         )
     except (ModuleNotFoundError, FileNotFoundError) as error:
@@ -211,6 +214,7 @@ def _library() -> str:
             "plotly, which draws the report, is not installed: run `make .venv/ready`, "
             "or install requirements-login.lock"
         ) from error
+    return _packed(script.encode()), _hash(script)
 
 
 def _hash(script: str) -> str:

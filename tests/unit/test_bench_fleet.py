@@ -10,7 +10,14 @@ from bench import fleet_nodes
 SWEEPS, MOST = 100, 13
 
 
-@pytest.mark.parametrize("noise, tail", [(0.02, None), (0.10, None), (0.05, 3)])
+@pytest.mark.parametrize(
+    "noise, tail",
+    [
+        pytest.param(0.02, None, marks=pytest.mark.whole),
+        pytest.param(0.10, None, marks=pytest.mark.whole),
+        (0.05, 3),
+    ],
+)
 def test_few_whole_sweeps_of_healthy_nodes_raise_an_alarm(noise, tail):
     """Latency and bandwidth, alone and together, of sixteen nodes that differ by nature."""
     found = bench.rows(np.random.default_rng(1), 16, "", 0, 0, SWEEPS, noise, tail)

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -38,15 +39,21 @@ def imported(*words) -> set[str]:
     return set(json.loads(done.stdout.rpartition("modules ")[2]))
 
 
-@pytest.fixture
-def sites(tmp_path, monkeypatch):
-    """A database of twelve campaigns and a newer one with their baseline."""
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A database of twelve campaigns and a newer one, and beside it their baseline."""
+    place = tmp_path_factory.mktemp("sites")
     sessions = [*map(campaign, range(12)), campaign(12, launches=10)]
     parsed = [results.parse_session(data, "here") for data in sessions[:12]]
-    after, _ = record.record(parsed, Baseline("lab", tmp_path / "lab.yaml", {}))
+    after, _ = record.record(parsed, Baseline("lab", place / "lab.yaml", {}))
     baseline.save(after)
-    monkeypatch.setenv("RFM_REFERENCE_PREFIX", str(tmp_path))
-    return store(tmp_path / "results.db", *sessions)
+    return store(place / "results.db", *sessions)
+
+
+@pytest.fixture
+def sites(made, monkeypatch):
+    monkeypatch.setenv("RFM_REFERENCE_PREFIX", str(made.parent))
+    return made
 
 
 @pytest.mark.parametrize(
@@ -103,13 +110,13 @@ def test_a_command_opens_the_database_once_and_decodes_each_session_once(
     assert len(reads) == sessions and set(reads.values()) == {1}
 
 
-def test_after_a_confirmation_only_the_new_session_is_read(sites, monkeypatch, reads):
+def test_after_a_confirmation_only_the_new_session_is_read(sites, tmp_path, reads):
     """ReFrame is a program that stores one more session, which confirms the newest."""
     [session] = [one for one in results.sessions(sites) if one.uuid.startswith("00000012")]
     again = campaign(20)
     again["session_info"][results.CONFIRMS] = session.uuid
-    copy = sites.with_name("again.db")
-    store(copy, again)
+    copy = store(tmp_path / "again.db", again)
+    sites = shutil.copy(sites, tmp_path)
     reads.clear()
     database = results.Database(sites)
     assert confirm.fresh_samples(session, database) == {}

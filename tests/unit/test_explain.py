@@ -56,7 +56,7 @@ def known(past, tmp_path_factory) -> Baseline:
     return baseline.load("lab", where)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def explain(past, known):
     """The likely causes of a session with these steps, facts and evidence."""
     earlier = list(map(parsed, past))

@@ -2,8 +2,6 @@
 
 import ast
 
-import pytest
-
 from tests.support.paths import CHECKOUT
 
 FILES = sorted((CHECKOUT / "tests").rglob("*.py"))
@@ -24,9 +22,8 @@ def imported(path) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.name}")
-def test_no_test_imports_another(path):
-    for name in imported(path):
+def test_no_test_imports_another():
+    for path, name in ((path, name) for path in FILES for name in imported(path)):
         assert not name.startswith("."), f"{path}: {name}: import from tests.support by full name"
         parts = name.split(".")
         assert parts[0] != "tests" or parts[1] not in TIERS, f"{path}: {name}: see tests/support"

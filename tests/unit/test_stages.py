@@ -22,13 +22,26 @@ def test_it(number, times):
     file.write_text("x" * (failed + 1))
     assert failed >= times
 """
+#: Stands in for pytest: its runs fail so many tests each.
+RUNS = """
+import json, pathlib, sys
+cache, *runs = sys.argv[1:]
+done = pathlib.Path(cache, "done")
+number = len(done.read_text()) if done.exists() else 0
+done.write_text("x" * (number + 1))
+failed = [f"test {one}" for one in range(int(runs[number]))]
+last = pathlib.Path(cache, "v", "cache", "lastfailed")
+last.parent.mkdir(parents=True, exist_ok=True)
+last.write_text(json.dumps(dict.fromkeys(failed, True)))
+raise SystemExit(bool(failed))
+"""
 
 
 @pytest.fixture
 def stage(tmp_path):
     """A stage of tests that fail as often as its arguments say."""
 
-    def stage_of(*times, repeated=True):
+    def stage_of(*times):
         directory = tmp_path / "tests" / "lab"
         directory.mkdir(parents=True)
         (directory / "test_made_up.py").write_text(TESTS.format(times=times))
@@ -37,9 +50,20 @@ def stage(tmp_path):
         return stages.Stage(
             "made up",
             [*command, stages.FORGET],
-            again=[*command, stages.FAILED] if repeated else (),
+            again=[*command, stages.FAILED],
             cache=tmp_path / ".pytest_cache",
         )
+
+    return stage_of
+
+
+@pytest.fixture
+def runs(tmp_path):
+    """A stage whose runs fail so many tests each."""
+
+    def stage_of(*failures, repeated=True):
+        command = [sys.executable, "-S", "-c", RUNS, str(tmp_path), *map(str, failures)]
+        return stages.Stage("made up", command, again=command if repeated else (), cache=tmp_path)
 
     return stage_of
 
@@ -64,14 +88,10 @@ def test_a_long_part_of_a_test_is_named_as_it_ends(tmp_path):
     assert named == ("call", "test_long") and done.returncode == 0, done.stdout
 
 
-def test_tests_of_an_earlier_run_are_forgotten(stage, tmp_path):
+def test_what_fails_once_runs_again_and_tests_of_an_earlier_run_are_forgotten(stage, tmp_path):
     last = tmp_path / ".pytest_cache" / "v" / "cache" / "lastfailed"
     last.parent.mkdir(parents=True)
     last.write_text('{"tests/lab/test_gone.py::test_it": true}')
-    assert stages.run(stage(1)).unsteady == ["tests/lab/test_made_up.py::test_it[0-1]"]
-
-
-def test_what_fails_once_runs_again_and_is_named(stage):
     end = stages.run(stage(0, 1))
     assert end.result == "passed"
     assert end.unsteady == ["tests/lab/test_made_up.py::test_it[1-1]"]
@@ -89,23 +109,21 @@ def test_what_fails_late_runs_again_however_late_it_is(tmp_path, monkeypatch):
     assert (end.result, end.unsteady) == ("passed", ["a test"])
 
 
-def test_what_fails_twice_fails(stage):
-    end = stages.run(stage(0, 1, 2))
+@pytest.mark.parametrize(
+    "failures, repeated",
+    [
+        ((2, 1), True),
+        ((stages.MOST_REPEATED + 1, 0), True),  # no accident
+        ((1, 0), False),  # it measures nothing
+    ],
+)
+def test_what_fails_twice_and_what_is_not_repeated_fails(runs, failures, repeated):
+    end = stages.run(runs(*failures, repeated=repeated))
     assert (end.result, end.unsteady) == ("failed", [])
 
 
-def test_many_failures_are_no_accident(stage):
-    end = stages.run(stage(*[1] * (stages.MOST_REPEATED + 1)))
-    assert (end.result, end.unsteady) == ("failed", [])
-
-
-def test_a_stage_that_measures_nothing_runs_once(stage):
-    end = stages.run(stage(0, 1, repeated=False))
-    assert (end.result, end.unsteady) == ("failed", [])
-
-
-def test_what_passes_runs_once(stage):
-    end = stages.run(stage(0))
+def test_what_passes_runs_once(runs):
+    end = stages.run(runs(0))
     assert (end.result, end.unsteady) == ("passed", [])
 
 
