@@ -1,22 +1,30 @@
-"""What the checkout holds is read once in each worker: it does not change while tests run."""
+"""What many tests read is parsed once in each worker."""
 
 import functools
+import pickle
 
 import pytest
 
-from nearmetal import published
+from nearmetal import published, strict_yaml
 from nearmetal.expectations import entries
 
 
 @pytest.fixture(scope="session", autouse=True)
-def shipped_files_are_read_once():
+def files_are_parsed_once():
     with pytest.MonkeyPatch.context() as patch:
         for module in (published, entries):
-            patch.setattr(module, "load", reading_once(module.load))
+            patch.setattr(module, "load", of_checkout_once(module.load))
+        patch.setattr(strict_yaml, "load", of_text_once(strict_yaml.load))
         yield
 
 
-def reading_once(load):
-    """The function, which keeps what it returns without an argument."""
-    shipped = functools.cache(load)
-    return lambda *arguments: load(*arguments) if arguments else shipped()
+def of_checkout_once(load):
+    """A function that keeps what it returns without an argument: it reads the checkout."""
+    kept = functools.cache(load)
+    return lambda *arguments: load(*arguments) if arguments else kept()
+
+
+def of_text_once(load):
+    """A function that keeps what it returns of a text, and returns copies."""
+    kept = functools.lru_cache(500)(lambda text: pickle.dumps(load(text)))
+    return lambda text: pickle.loads(kept(text))

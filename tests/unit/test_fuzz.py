@@ -1,8 +1,8 @@
 """Every reader of a file, on damaged copies of that file: its own error or the same values, and
 never a traceback.
 
-Which copies is fixed (tests/support/damage.py); how many follows from what a reader costs. The
-unit tests read a tenth of that, `make test-all` all. For more of them:
+Which copies is fixed (tests/support/damage.py); how many follows from what a reader costs. `make
+test` reads a tenth of that, and short hostile copies; `make test-all` all. For more of them:
 
     NEARMETAL_FUZZ=5 .venv/bin/python -m pytest -s tests/unit/test_fuzz.py
 

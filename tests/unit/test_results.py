@@ -113,10 +113,15 @@ def test_a_bad_session_is_skipped_and_named_once(tmp_path, run, how):
     assert OLD["session_info"]["uuid"] in run("gate", "--database", database)[1]
 
 
-@pytest.mark.parametrize("how", SPOILT)
-@pytest.mark.parametrize("command", ["compare", "gate", "history", "report"])
+@pytest.mark.parametrize(
+    "command, how",
+    [
+        *(("compare", how) for how in SPOILT),
+        *((command, "cut off") for command in ("gate", "history", "report")),
+    ],
+)
 def test_a_bad_newest_session_is_incomplete_and_no_older_one_stands_for_it(
-    tmp_path, run, how, command
+    tmp_path, run, command, how
 ):
     database = store(tmp_path / "results.db", OLD, NEW)
     spoil(database, NEW["session_info"]["uuid"], how)
