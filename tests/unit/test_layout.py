@@ -23,7 +23,8 @@ def imported(path) -> set[str]:
 
 
 def test_no_test_imports_another():
-    for path, name in ((path, name) for path in FILES for name in imported(path)):
+    names = [(path, name) for path in FILES for name in imported(path)]
+    for path, name in names:
         assert not name.startswith("."), f"{path}: {name}: import from tests.support by full name"
         parts = name.split(".")
         assert parts[0] != "tests" or parts[1] not in TIERS, f"{path}: {name}: see tests/support"
