@@ -135,9 +135,12 @@ def test_a_healthy_fleet_names_nobody(run, tmp_path):
 
 
 def test_few_sweeps_of_healthy_nodes_name_anybody():
-    """Noise between repeats of 3 %, and nodes that differ by 1 %: at most 5 % of the sweeps."""
+    """Noise between repeats of 3 %, and nodes that differ by 1 %: at most 5 % of the sweeps.
+
+    A rate of 10 % fails with 99 %.
+    """
     rng, alarms = np.random.default_rng(7), 0
-    for _ in range(400):
+    for _ in range(200):
         times = np.exp(rng.normal(0, 0.01, 8) + rng.normal(0, 0.03, (5, 3, 8)))
         values = {
             name: 50 * (1 - 1 / (1.2 * one)) if name == "noise" else 1 / one
@@ -145,7 +148,7 @@ def test_few_sweeps_of_healthy_nodes_name_anybody():
         }
         one = nodes.NodeSweep(tuple("abcdefgh"), values, 3, {}, {})
         alarms += bool(findings.of(one, findings.error_of([one])))
-    assert alarms <= 0.05 * 400
+    assert alarms <= 0.05 * 200
 
 
 @pytest.mark.parametrize("count", [8, 128])

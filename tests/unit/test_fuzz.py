@@ -2,7 +2,7 @@
 never a traceback.
 
 Which copies is fixed (tests/support/damage.py); how many follows from what a reader costs. `make
-test` reads a tenth of that, and short hostile copies; `make test-all` all. For more of them:
+test` reads a twentieth of that, and short hostile copies; `make test-all` all. For more of them:
 
     NEARMETAL_FUZZ=5 .venv/bin/python -m pytest -s tests/unit/test_fuzz.py
 
@@ -55,8 +55,8 @@ from tests.support.sweeps import session as session_with
 
 pytestmark = pytest.mark.fuzz
 
-#: How many times as many copies as each test names; a tenth, unless told otherwise.
-TIMES = float(os.environ.get("NEARMETAL_FUZZ", "0.1"))
+#: How many times as many copies as each test names; a twentieth, unless told otherwise.
+TIMES = float(os.environ.get("NEARMETAL_FUZZ", "0.05"))
 
 
 def times(count: int, least: int = 10) -> int:
