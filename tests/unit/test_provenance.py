@@ -279,7 +279,7 @@ def test_values_keep_their_spaces_and_signs():
 
 
 @pytest.mark.skipif(not Path("/proc/net/dev").exists(), reason="needs Linux")
-@pytest.mark.parametrize("shell", ["sh", "dash", "bash"])
+@pytest.mark.parametrize("shell", ["sh", "bash"])
 def test_the_script_here(shell):
     if not shutil.which(shell):
         pytest.skip(f"no {shell} on this machine")
@@ -697,7 +697,8 @@ def test_the_jobs_processor_time_is_that_of_its_cgroup(root, keeper):
         place.mkdir()
     try:
         script = (
-            'echo $$ > "$1/cgroup.procs"; timeout 0.1 sh -c "while :; do :; done"; sh "$2" counters'
+            'echo $$ > "$1/cgroup.procs"; i=0; while [ $i -lt 100000 ]; do i=$((i + 1)); done; '
+            'sh "$2" counters'
         )
         done = subprocess.run(
             ["sh", "-c", script, "sh", step, SCRIPT], capture_output=True, text=True, check=True
