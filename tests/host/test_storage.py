@@ -7,12 +7,13 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from nearmetal import results
-from tests.support.paths import CHECKOUT
+from tests.support.paths import CHECKOUT, SOURCES
 from tests.support.said import lacking
 
 SITE = """
@@ -166,57 +167,66 @@ def test_the_commands_see_that_the_newest_run_was_not_stored(place):
     assert done.returncode == 0, done.stderr
 
 
-def test_a_database_that_breaks_during_the_run_fails_it_at_its_end(whole, place):
-    database = Path(shutil.copy(whole, place / "database"))
+WAITS = """
+import reframe as rfm
+from reframe.core.builtins import run_before
+from reframe_checks.osnoise import osnoise as tested
+
+
+@rfm.simple_test
+class osnoise(tested):
+    '''Of the same name. Its job waits for a file.'''
+
+    sourcesdir = "{sources}"
+
+    @run_before("run")
+    def wait(self):
+        self.prerun_cmds += ["until [ -e {place}/go ]; do sleep 0.1; done"]
+"""
+
+
+@pytest.fixture
+def waiting(place):
+    """A run that has set its case up, and ends once the file `go` exists."""
+    (place / "waits.py").write_text(WAITS.format(sources=SOURCES, place=place))
     process = subprocess.Popen(
-        [*RUN, "-r", "-S", "osnoise.seconds=3"],
+        [*REFRAME, "-c", str(place / "waits.py"), "-S", "osnoise.seconds=0.1", "-r"],
         cwd=CHECKOUT,
-        env=environment(place),
+        env=environment(place, PYTHONPATH=str(CHECKOUT)),
         text=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
     )
-    said = ""
-    while "[ RUN" not in said:
-        said += process.stdout.readline()
     # The job's script is there once the case is set up, and the database looked at.
     script = place / "results" / "stage" / "here" / "native" / "gnu" / "osnoise" / "rfm_job.sh"
     while not script.exists():
         assert process.poll() is None, process.stdout.read()
+        time.sleep(0.05)
+    yield process
+    (place / "go").touch()
+    process.communicate(timeout=60)
+
+
+def test_a_database_that_breaks_during_the_run_fails_it_at_its_end(place, waiting):
+    database = place / "database" / "results.db"
     database.write_bytes(b"")
-    said += process.stdout.read()
-    assert process.wait() == 1, said
+    (place / "go").touch()
+    said, _ = waiting.communicate(timeout=60)
+    assert waiting.returncode == 1, said
     assert "PASSED" in said and f"{database}: " in said
 
 
-@pytest.fixture
-def other_run(place):
-    """Another run of the check in the background, which has just set its case up."""
-    process = subprocess.Popen(
-        [*RUN, "-r", "-S", "osnoise.seconds=8"],
-        cwd=CHECKOUT,
-        env=environment(place),
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    )
-    script = place / "results" / "stage" / "here" / "native" / "gnu" / "osnoise" / "rfm_job.sh"
-    while not script.exists():
-        assert process.poll() is None, process.stdout.read()
-    yield process
-    process.wait(timeout=60)
-
-
-def test_a_run_in_the_stage_directories_of_another_is_refused(place, other_run):
+def test_a_run_in_the_stage_directories_of_another_is_refused(place, waiting):
     for option in ("-r", "--dry-run"):
         code, out = run(place, option)
-        assert code == 1 and not lacking(out, f"process {other_run.pid} of ", "Fix: wait"), out
+        assert code == 1 and not lacking(out, f"process {waiting.pid} of ", "Fix: wait"), out
         assert "[ RUN" not in out
-    for options in (["-l"], ["-r", f"--stage={place}/stage"]):
+    for options in (["-l"], ["--dry-run", f"--stage={place}/stage"]):
         code, out = run(place, *options)
         assert code == 0, out
-    out = other_run.communicate()[0]
-    assert other_run.returncode == 0, out
+    (place / "go").touch()
+    out, _ = waiting.communicate(timeout=60)
+    assert waiting.returncode == 0, out
 
 
 @pytest.mark.parametrize(
@@ -261,8 +271,7 @@ MAKES_SPACE = (
     ids=["during the job", "and has space again", "from the start"],
 )
 def test_a_full_stage_directory_is_the_reason(place, fill, size, named):
-    sources = CHECKOUT / "reframe_checks" / "src"
-    (place / "check.py").write_text(FILLS.format(sources=sources, fill=fill))
+    (place / "check.py").write_text(FILLS.format(sources=SOURCES, fill=fill))
     only = [*REFRAME, "-c", str(place / "check.py"), "-S", "fills.seconds=0.1", "-r"]
     before = f"mount -t tmpfs -o size={size} tmpfs {place}/results"
     code, out = run(place, command=only, before=before, PYTHONPATH=str(CHECKOUT))
@@ -272,43 +281,44 @@ def test_a_full_stage_directory_is_the_reason(place, fill, size, named):
     assert code == 1 and f"error: {named.format(stage=stage)}" in why, out
 
 
-CHECK = """
+BROKEN = """
 import reframe as rfm
 from reframe.core.builtins import performance_function, run_before
 from reframe_checks.osnoise import osnoise as tested
 
 
-@rfm.simple_test
-class broken(tested):
+class broken(tested, special=True):
     '''Measures something that is no number.'''
 
     sourcesdir = "{sources}"
 
     @performance_function("us")
     def startup(self):
-        return self.over_launches("startup", {values}, {within})
+        return self.over_launches("startup", self.gives, self.gives_within)
 
     @run_before("performance")
     def keep_curves(self):
-        self.curves = {{"latency_us": {{8: {curve}}}}}
+        self.curves = {{"latency_us": {{8: self.gives_curve}}}}
 """
+#: A check of it by name: its values, those within a repeat, and its curve; what is said of it.
+BROKEN_CHECKS = {
+    "nan": ("[1.0, float('nan')]", "[]", "[1.0]", "startup is nan"),
+    "infinite": ("[float('inf')]", "[]", "[1.0]", "startup is inf"),
+    "within": ("[1.0]", "[[1.0, float('-inf')]]", "[1.0]", "startup is -inf"),
+    "curve": ("[1.0]", "[]", "[1.0, float('inf')]", "latency_us is inf"),
+}
 
 
-@pytest.mark.parametrize(
-    "values, within, curve, named",
-    [
-        ("[1.0, float('nan')]", "[]", "[1.0]", "startup is nan"),
-        ("[float('inf')]", "[]", "[1.0]", "startup is inf"),
-        ("[1.0]", "[[1.0, float('-inf')]]", "[1.0]", "startup is -inf"),
-        ("[1.0]", "[]", "[1.0, float('inf')]", "latency_us is inf"),
-    ],
-)
-def test_what_is_no_number_is_refused_before_it_is_stored(place, values, within, curve, named):
-    sources = CHECKOUT / "reframe_checks" / "src"
-    text = CHECK.format(sources=sources, values=values, within=within, curve=curve)
+def test_what_is_no_number_is_refused_before_it_is_stored(place):
+    text = BROKEN.format(sources=SOURCES)
+    for name, (values, within, curve, _) in BROKEN_CHECKS.items():
+        text += f"\n\n@rfm.simple_test\nclass {name}(broken):\n    gives = {values}\n"
+        text += f"    gives_within = {within}\n    gives_curve = {curve}\n"
     (place / "check.py").write_text(text)
-    only = [*REFRAME, "-c", str(place / "check.py"), "-S", "broken.seconds=0.1", "-r"]
+    only = [*REFRAME, "-c", str(place / "check.py"), "-S", "seconds=0.1", "-r"]
     code, out = run(place, command=only, PYTHONPATH=str(CHECKOUT))
-    assert code == 1 and named in out, out
+    assert code == 1, out
     [session] = results.sessions(place / "database" / "results.db")
-    assert [named in case.failure for case in session.cases] == [True]
+    assert {case.check for case in session.cases} == set(BROKEN_CHECKS)
+    for case in session.cases:
+        assert BROKEN_CHECKS[case.check][-1] in case.failure

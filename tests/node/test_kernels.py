@@ -6,6 +6,7 @@ Run in the lab, as tests/node/test_sources.py.
 
 import os
 import re
+import shutil
 
 import pytest
 
@@ -14,8 +15,9 @@ from nearmetal.checks.parsing.eigen import parse_eigen
 from nearmetal.checks.parsing.npb import parse_npb
 from nearmetal.checks.parsing.osnoise import parse_noise
 from nearmetal.checks.parsing.stream import parse_numa
+from tests.node.conftest import slepc
 from tests.support.paths import SOURCES
-from tests.support.programs import MPI, build, run
+from tests.support.programs import MPI, STRICT, build, run
 from tests.support.said import lacking
 
 KERNELS = ["cg", "ep", "ft", "is", "mg"]
@@ -38,50 +40,10 @@ ALLTOALL = DAMAGED % (
 )
 
 
-@pytest.fixture(scope="module")
-def kernels(mpi, tmp_path_factory):
-    """Launcher, and the five programs of one MPI by name."""
-    compiler, launcher = mpi
-    directory = tmp_path_factory.mktemp("npb")
-    return launcher, {
-        name: build(compiler, [SOURCES / "npb" / f"{name}.c"], directory / name) for name in KERNELS
-    }
-
-
-@pytest.fixture(scope="module")
-def collectives(mpi, tmp_path_factory):
-    compiler, launcher = mpi
-    return (
-        compiler,
-        launcher,
-        build(
-            compiler,
-            [SOURCES / "collectives.c"],
-            tmp_path_factory.mktemp("collectives") / "collectives",
-        ),
-    )
-
-
-def launch(kernels, name, letter, processes):
-    launcher, programs = kernels
-    return run([*launcher, "-n", processes, programs[name], letter])
-
-
-@pytest.fixture(scope="module")
-def patient_kernels(tmp_path_factory):
-    """The same of Open MPI, whose processes yield when there are more of them than cores; MPICH's
-    would take minutes."""
-    directory = tmp_path_factory.mktemp("npb")
-    return MPI["openmpi"], {
-        name: build("mpicc.openmpi", [SOURCES / "npb" / f"{name}.c"], directory / name)
-        for name in KERNELS
-    }
-
-
-@pytest.mark.parametrize("processes", [1, 2, 4])
+@pytest.mark.parametrize("mpi, processes", [("openmpi", 1), ("mpich", 2), ("openmpi", 4)])
 @pytest.mark.parametrize("name", KERNELS)
-def test_class_s_verifies(kernels, name, processes):
-    done = launch(kernels, name, "S", processes)
+def test_class_s_verifies(launch, name, mpi, processes):
+    done = launch(mpi, processes, f"npb/{name}", "S")
     assert done.returncode == 0, done.stdout + done.stderr
     [result] = parse_npb(done.stdout)
     assert (result.kernel, result.npb_class, result.processes) == (name.upper(), "S", processes)
@@ -91,16 +53,14 @@ def test_class_s_verifies(kernels, name, processes):
 
 @pytest.mark.whole
 @pytest.mark.parametrize("name", KERNELS)
-def test_many_processes(patient_kernels, name):
+def test_class_w_verifies_on_many_processes(launch, name):
     """Class W of FT has 32 planes, so that 64 processes share them two by two; CG's grid is square,
-    and MG, split in all three directions, gathers the levels that are too small to be split."""
-    done = launch(patient_kernels, name, "W", 64)
+    and MG, split in all three directions, gathers the levels that are too small to be split.
+
+    With Open MPI, whose processes yield when there are more of them than cores; MPICH's would take
+    minutes."""
+    done = launch("openmpi", 64, f"npb/{name}", "W")
     assert done.returncode == 0, done.stdout + done.stderr
-
-
-@pytest.mark.parametrize("name", KERNELS)
-def test_class_w_verifies(kernels, name):
-    assert launch(kernels, name, "W", 2).returncode == 0
 
 
 @pytest.mark.parametrize(
@@ -111,57 +71,40 @@ def test_class_w_verifies(kernels, name):
         ("S", 3, ["class S", "1, 2, 4", "up to 128", "not on 3"]),
     ],
 )
-def test_what_a_kernel_cannot_do_it_says(kernels, letter, processes, facts):
+def test_what_a_kernel_cannot_do_it_says(launch, letter, processes, facts):
     for name in KERNELS:
-        done = launch(kernels, name, letter, processes)
+        done = launch("mpich", processes, f"npb/{name}", letter)
         assert done.returncode != 0
         [said] = [line for line in done.stderr.splitlines() if line.startswith("npb ")]
         assert said.startswith(f"npb {name.upper()}: ") and not lacking(said, *facts), said
 
 
-def test_too_little_memory_is_said_before_any_is_taken(kernels):
-    launcher, programs = kernels
-    done = run(
-        ["sh", "-c", 'ulimit -v 3000000; exec "$@"', "sh", *launcher, "-n", 1, programs["ft"], "C"]
-    )
+def test_too_little_memory_is_said_before_any_is_taken(programs):
+    command = [*MPI["openmpi"], "-n", 1, programs["openmpi", "npb/ft"], "C"]
+    done = run(["sh", "-c", 'ulimit -v 3000000; exec "$@"', "sh", *command])
     assert done.returncode != 0
     facts = ["npb FT: class C", "1 processes", "4295 MB", "MB left"]
     assert not lacking(done.stderr, *facts), done.stderr
 
 
-def test_help(kernels):
-    launcher, programs = kernels
+def test_help(launch):
     for name in KERNELS:
-        done = run([*launcher, "-n", 1, programs[name], "--help"])
+        done = launch("mpich", 1, f"npb/{name}", "--help")
         assert done.returncode == 0 and "Exit status: 0 verified" in done.stdout
 
 
-def test_a_wrong_result_is_a_failure_whatever_its_speed(mpi, tmp_path):
-    compiler, launcher = mpi
+def test_a_wrong_result_is_a_failure_whatever_its_speed(tmp_path):
     (tmp_path / "damaged.c").write_text(ALLTOALL)
-    program = build(compiler, [SOURCES / "npb" / "ft.c", tmp_path / "damaged.c"], tmp_path / "ft")
-    done = run([*launcher, "-n", 2, program, "S"])
+    program = build("mpich", "npb/ft.c", tmp_path / "ft", tmp_path / "damaged.c")
+    done = run([*MPI["mpich"], "-n", 2, program, "S"])
     assert done.returncode != 0 and "UNSUCCESSFUL" in done.stdout
     assert "npb FT: class S" in done.stderr
 
 
-@pytest.mark.parametrize("processes", [2, 3, pytest.param(4, marks=pytest.mark.whole)])
-def test_collectives_measure_and_verify(collectives, processes):
-    _, launcher, program = collectives
-    done = run(
-        [
-            *launcher,
-            "-n",
-            processes,
-            program,
-            "--max-bytes",
-            4096,
-            "--max-time",
-            0.01,
-            "--iterations",
-            20,
-        ]
-    )
+@pytest.mark.parametrize("mpi, processes", [("mpich", 2), ("openmpi", 3)])
+def test_collectives_measure_and_verify(launch, mpi, processes):
+    few = ["--max-bytes", 4096, "--max-time", 0.01, "--iterations", 20]
+    done = launch(mpi, processes, "collectives", *few)
     assert done.returncode == 0, done.stderr
     [result] = parse_collectives(done.stdout)
     assert result.processes == processes and set(result.slowest_us) == set(OPERATIONS)
@@ -171,13 +114,11 @@ def test_collectives_measure_and_verify(collectives, processes):
     )
 
 
-def test_a_damaged_collective_is_noticed(collectives, tmp_path):
-    compiler, launcher, _ = collectives
+def test_a_damaged_collective_is_noticed(tmp_path):
     (tmp_path / "damaged.c").write_text(ALLTOALL)
-    program = build(
-        compiler, [SOURCES / "collectives.c", tmp_path / "damaged.c"], tmp_path / "collectives"
-    )
-    done = run([*launcher, "-n", 2, program, "--max-bytes", 64])
+    sources = "collectives.c", tmp_path / "collectives", tmp_path / "damaged.c"
+    program = build("openmpi", *sources)
+    done = run([*MPI["openmpi"], "-n", 2, program, "--max-bytes", 64])
     assert done.returncode != 0 and "Alltoall with 16 bytes" in done.stderr
 
 
@@ -191,9 +132,8 @@ def test_a_damaged_collective_is_noticed(collectives, tmp_path):
         (2, ["x"], ["'x'", "only options", "--help"]),
     ],
 )
-def test_what_collectives_cannot_do_they_say(collectives, processes, options, facts):
-    _, launcher, program = collectives
-    done = run([*launcher, "-n", processes, program, *options])
+def test_what_collectives_cannot_do_they_say(launch, processes, options, facts):
+    done = launch("mpich", processes, "collectives", *options)
     assert done.returncode != 0
     [said] = [line for line in done.stderr.splitlines() if line.startswith("collectives: ")]
     assert not lacking(said, *facts), said
@@ -203,31 +143,19 @@ def test_what_collectives_cannot_do_they_say(collectives, processes, options, fa
 SMALL = ["--side", 12, "--points", 32]
 
 
-def build_eigen(program, *sources):
-    libraries = run(
-        ["pkg-config", "--cflags", "--libs", "slepc"]
-    ).stdout.split()  # after what needs them
-    return build("mpicc.openmpi", [SOURCES / "eigen.c", *sources, *libraries], program)
-
-
-@pytest.fixture(scope="module")
-def eigen(tmp_path_factory):
-    return build_eigen(tmp_path_factory.mktemp("eigen") / "eigen")
-
-
 @pytest.mark.parametrize(
     "processes, options, groups",
     [
         (1, [], 1),
         (2, [], 2),
-        (2, ["--groups", 1], 1),
-        (4, ["--groups", 2], 2),
         (3, [], 1),
-        (2, ["--points", 44], 2),
+        (4, ["--groups", 2], 2),
+        pytest.param(2, ["--groups", 1], 1, marks=pytest.mark.whole),
+        pytest.param(2, ["--points", 44], 2, marks=pytest.mark.whole),
     ],
 )
-def test_eigen_finds_what_is_known(eigen, processes, options, groups):
-    done = run([*MPI["openmpi"], "-n", processes, eigen, *SMALL, *options], OMP_NUM_THREADS="1")
+def test_eigen_finds_what_is_known(launch, processes, options, groups):
+    done = launch("openmpi", processes, "eigen", *SMALL, *options, OMP_NUM_THREADS="1")
     assert done.returncode == 0, done.stdout + done.stderr
     [result] = parse_eigen(done.stdout)
     assert (result.processes, result.groups, result.side, result.found, result.threads) == (
@@ -243,67 +171,39 @@ def test_eigen_finds_what_is_known(eigen, processes, options, groups):
     )
 
 
-def test_eigen_reads_back_its_threads(eigen):
+def test_eigen_reads_back_its_threads_and_no_settings_of_who_runs_it(programs, tmp_path):
+    """These would change what is measured."""
+    (tmp_path / ".petscrc").write_text("-nep_ciss_blocksize 1\n")
+    here = ["sh", "-c", 'cd "$1"; shift; exec "$@"', "sh", tmp_path]
+    one = [*MPI["openmpi"], "--bind-to", "none", "-n", 1, programs["openmpi", "eigen"], *SMALL]
     done = run(
-        [*MPI["openmpi"], "--bind-to", "none", "-n", 1, eigen, *SMALL],
+        [*here, *one],
+        HOME=str(tmp_path),
         OMP_NUM_THREADS="2",
         OMP_WAIT_POLICY="passive",
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert parse_eigen(done.stdout)[0].threads == 2
-
-
-def test_eigen_is_nobodys_own(eigen, tmp_path):
-    """Settings of the one who runs it would change what is measured."""
-    (tmp_path / ".petscrc").write_text("-nep_ciss_blocksize 1\n")
-    done = run(
-        [
-            "sh",
-            "-c",
-            'cd "$1"; shift; exec "$@"',
-            "sh",
-            tmp_path,
-            *MPI["openmpi"],
-            "-n",
-            1,
-            eigen,
-            *SMALL,
-        ],
-        HOME=str(tmp_path),
-        OMP_NUM_THREADS="1",
         PETSC_OPTIONS="-log_view -nep_ciss_blocksize 1",
     )
-    assert (
-        done.returncode == 0
-        and parse_eigen(done.stdout)[0].found == 17
-        and "PETSc Performance" not in done.stdout
-    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    [result] = parse_eigen(done.stdout)
+    assert (result.found, result.threads) == (17, 2)
+    assert "PETSc Performance" not in done.stdout
 
 
 def test_a_wrong_eigenvalue_is_a_failure(tmp_path):
-    (tmp_path / "damaged.c").write_text(
-        DAMAGED
-        % (
-            (
-                "Allreduce(const void *from, void *to, int n, MPI_Datatype type, MPI_Op op, "
-                "MPI_Comm comm)"
-            ),
-            "Allreduce(from, to, n, type, op, comm)",
-            "n > 500 && n < 1500",
-        )
-    )  # the projections, of rank 26
-    done = run(
-        [*MPI["openmpi"], "-n", 2, build_eigen(tmp_path / "eigen", tmp_path / "damaged.c"), *SMALL],
-        OMP_NUM_THREADS="1",
+    call = (
+        "Allreduce(const void *from, void *to, int n, MPI_Datatype type, MPI_Op op, MPI_Comm comm)"
     )
-    assert (
-        done.returncode != 0
-        and "UNSUCCESSFUL" in done.stdout
-        and "# nearmetal complete" not in done.stdout
-    )
-    assert re.search(r"^eigen: \d+ of 17 eigenvalues .*wrong by up to ", done.stderr, re.M), (
-        done.stderr
-    )
+    # The projections, of rank 26.
+    projections = "n > 500 && n < 1500"
+    given = "Allreduce(from, to, n, type, op, comm)"
+    (tmp_path / "damaged.c").write_text(DAMAGED % (call, given, projections))
+    sources = "eigen.c", tmp_path / "eigen", tmp_path / "damaged.c", *slepc()
+    program = build("openmpi", *sources)
+    done = run([*MPI["openmpi"], "-n", 2, program, *SMALL], OMP_NUM_THREADS="1")
+    assert done.returncode != 0 and "UNSUCCESSFUL" in done.stdout
+    assert "# nearmetal complete" not in done.stdout
+    wrong = r"^eigen: \d+ of 17 eigenvalues .*wrong by up to "
+    assert re.search(wrong, done.stderr, re.M), done.stderr
 
 
 @pytest.mark.parametrize(
@@ -317,23 +217,21 @@ def test_a_wrong_eigenvalue_is_a_failure(tmp_path):
         (2, ["S"], ["'S'", "only options", "--help"]),
     ],
 )
-def test_what_eigen_cannot_do_it_says(eigen, processes, options, facts):
-    done = run([*MPI["openmpi"], "-n", processes, eigen, *options])
+def test_what_eigen_cannot_do_it_says(launch, processes, options, facts):
+    done = launch("openmpi", processes, "eigen", *options)
     assert done.returncode != 0
     [said] = [line for line in done.stderr.splitlines() if line.startswith("eigen: ")]
     assert not lacking(said, *facts), said
 
 
-def test_help_of_eigen(eigen):
-    done = run([*MPI["openmpi"], "-n", 2, eigen, "--help"])
+def test_help_of_eigen(launch):
+    done = launch("openmpi", 2, "eigen", "--help")
     assert done.returncode == 0 and done.stdout.count("Exit status: 0 all eigenvalues found") == 1
 
 
-@pytest.fixture(scope="module")
-def osnoise(tmp_path_factory):
-    return build(
-        "cc", [SOURCES / "osnoise.c"], tmp_path_factory.mktemp("osnoise") / "osnoise", "-pthread"
-    )
+@pytest.fixture
+def osnoise(programs):
+    return programs["serial", "osnoise"]
 
 
 def test_osnoise_finds_detours_on_every_cpu(osnoise):
@@ -352,7 +250,7 @@ def test_a_neighbour_on_its_core_is_a_detour(osnoise):
         [
             "sh",
             "-c",
-            'taskset -c 0 "$0" --seconds 3 > /dev/null & taskset -c 0 "$0" --seconds 1; wait',
+            'taskset -c 0 "$0" --seconds 60 > /dev/null & taskset -c 0 "$0" --seconds 1; kill $!',
             osnoise,
         ]
     )
@@ -379,9 +277,9 @@ def test_what_osnoise_cannot_do_it_says(osnoise, options, facts):
     assert done.stderr.count("\n") == 1 and not lacking(done.stderr, *facts), done.stderr
 
 
-@pytest.fixture(scope="module")
-def pages(tmp_path_factory):
-    return build("cc", [SOURCES / "pages.c"], tmp_path_factory.mktemp("pages") / "pages")
+@pytest.fixture
+def pages(programs):
+    return programs["serial", "pages"]
 
 
 def test_pages_are_what_was_asked_for(pages, tmp_path):
@@ -393,7 +291,8 @@ def test_pages_are_what_was_asked_for(pages, tmp_path):
         '    while (fgets(line, sizeof line, file)) if (strstr(line, "AnonHugePages")) fputs(line, stdout);\n'  # noqa: E501
         "    return memory[0] != 1;\n}\n"
     )
-    take = build("cc", [tmp_path / "take.c"], tmp_path / "take")
+    take = tmp_path / "take"
+    assert run(["cc", *STRICT, "-O2", tmp_path / "take.c", "-o", take]).returncode == 0
     huge = {size: int(run([pages, size, take]).stdout.split()[1]) for size in ("small", "large")}
     assert huge["small"] == 0 and huge["large"] > 200_000, huge
 
@@ -422,10 +321,10 @@ exec "$@"
 """  # noqa: E501
 
 
-def test_streams_by_numa_node(tmp_path):
+def test_streams_by_numa_node(programs, tmp_path):
     """Where the nodes are two, as this machine's aren't: what is started on which, and that all of
     it is read."""
-    build("cc", [SOURCES / "stream.c"], tmp_path / "program", "-fopenmp")
+    shutil.copy(programs["serial", "stream"], tmp_path / "program")
     # Short arrays: by STREAM's rule, six instances take two minutes where the cache is large.
     short = '#!/bin/sh\nexec ./program --elements 1000000 "$@"\n'
     for name, text in {"numactl": NUMACTL, "stream": short}.items():

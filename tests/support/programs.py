@@ -4,12 +4,14 @@ import os
 import re
 import subprocess
 
-import pytest
-
 from nearmetal.checks.disturbance import without_usage
+from nearmetal.checks.programs import flags_of
+from tests.support.paths import SOURCES
 
-STRICT = ["-std=c11", "-O2", "-Wall", "-Wextra", "-Werror"]
+STRICT = ["-std=c11", "-Wall", "-Wextra", "-Werror"]
+#: Launchers of the MPI libraries. Debian installs both libraries under these names.
 MPI = {"openmpi": ["mpirun.openmpi", "--oversubscribe"], "mpich": ["mpirun.mpich"]}
+COMPILERS = {**{library: f"mpicc.{library}" for library in MPI}, "serial": "cc"}
 
 
 def run(command, **environment):
@@ -45,13 +47,10 @@ def hosts_named_on(name, command, **environment):
     return set(named)
 
 
-def build(compiler, sources, program, *flags):
-    result = run([compiler, *STRICT, *flags, *sources, "-o", program, "-lm"])
+def build(library, source, program, *further):
+    """Compile a source of ours as users do, and further sources or libraries with it."""
+    flags = flags_of().get(source, ("-O2",))
+    words = [COMPILERS[library], *STRICT, *flags, SOURCES / source, *further, "-o", program, "-lm"]
+    result = run(words)
     assert result.returncode == 0, result.stderr
     return program
-
-
-@pytest.fixture(scope="module", params=["openmpi", "mpich"])
-def mpi(request):
-    """(compiler, launcher) of an MPI library. Debian installs both libraries under these names."""
-    return f"mpicc.{request.param}", MPI[request.param]
