@@ -55,6 +55,8 @@ class Stage:
 MOST_REPEATED = 10
 #: Options of pytest that forget which tests failed before, and that run these alone.
 FORGET, FAILED = "--cache-clear", "--last-failed"
+#: All cores, and the tests of a module on one: its fixtures serve all of them.
+TOGETHER = ("-n", "auto", "--dist", "loadfile")
 #: Cache for the lab's user, who writes nothing into the checkout.
 NODE_CACHE = CHECKOUT / "results" / "tests" / "node_cache"
 
@@ -89,7 +91,7 @@ SETS = {
         Stage("node image", [sys.executable, "-m", "nearmetal.lab", "image"], beside=True),
         Stage("lint", [*MAKE, "lint"]),
         Stage("unit", tier("unit", "-n", "auto", "-m", "not whole")),
-        measured("host", "host", "-n", "auto", "-m", "not whole", waits=True),
+        measured("host", "host", "-m", "not whole", *TOGETHER, waits=True),
         Stage("lab up", [*MAKE, "lab-up"]),
         on_a_node("node", "not whole"),
         measured("browser", "browser", "-m", "not whole"),
@@ -101,7 +103,7 @@ SETS = {
             tier("unit", "-n", "auto", "-m", "whole or fuzz"),
             (("NEARMETAL_FUZZ", "1"), ("NEARMETAL_FUZZ_INPUTS", "240")),
         ),
-        measured("host whole", "host", "-m", "whole"),
+        measured("host whole", "host", "-m", "whole", *TOGETHER),
         Stage("lab up", [*MAKE, "lab-up"]),
         on_a_node("node whole", "whole"),
         measured("browser whole", "browser", "-m", "whole"),

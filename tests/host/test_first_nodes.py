@@ -72,12 +72,13 @@ def jobs(tmp_path_factory):
     ]
     (directory / "systems/here.yaml").write_text(yaml.safe_dump({**SITE, "partitions": partitions}))
     command = [sys.executable, "-c", "from reframe.frontend.cli import main; main()", "--nocolor"]
-    options = ["--dry-run", "--system=here"]
+    options = ["--dry-run"]
     for setting in ("instances=2", "socket=1", "processes=4", "megabytes=100"):
         options += ["-S", f"hpcc.{setting}"]
     done = []
-    duets = ["-c", "reframe_checks/duet", "-p", "openmpi", "-S", "partitions=one,two"]
-    for suite in (["-c", "reframe_checks"], duets):
+    all_checks = ["-c", "reframe_checks", "--system=here:one"]
+    duets = ["-c", "reframe_checks/duet", "--system=here", "-p", "openmpi"]
+    for suite in (all_checks, [*duets, "-S", "partitions=one,two"]):
         prefix = directory / suite[1].replace("/", "-")
         settings = {
             "RFM_CONFIG_PATH": "site-config",

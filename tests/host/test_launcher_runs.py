@@ -61,8 +61,8 @@ def dry(directory: Path, schedulers) -> subprocess.CompletedProcess:
     own = {k: v for k, v in os.environ.items() if not k.startswith(("RFM_", "NEARMETAL_"))}
     return subprocess.run(
         [
-            *(Path(sys.executable).with_name("reframe"), "--nocolor", "-c", "reframe_checks"),
-            *("--dry-run", "--system=here", "-n", "^(tcp|affinity)"),
+            *(Path(sys.executable).with_name("reframe"), "--nocolor", "--dry-run"),
+            *("-c", "reframe_checks/tcp.py", "-c", "reframe_checks/affinity.py", "--system=here"),
         ],
         cwd=CHECKOUT,
         env={

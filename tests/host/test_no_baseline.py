@@ -2,6 +2,7 @@
 scheduler."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -62,9 +63,15 @@ class Site:
         self.directory = directory
         self.database = directory / "results" / "results.db"
         self.baseline = directory / "baselines" / "here.yaml"
-        (directory / "baselines").mkdir()
-        (directory / "checks.py").write_text(CHECK)
+
+    def make(self) -> "Site":
+        (self.directory / "baselines").mkdir()
+        (self.directory / "checks.py").write_text(CHECK)
         self.describe(no_baseline=REASON)
+        return self
+
+    def copy(self, directory: Path) -> "Site":
+        return Site(Path(shutil.copytree(self.directory, directory / "site")))
 
     def describe(self, **extras) -> None:
         """Write the system's file with these extras."""
@@ -108,22 +115,34 @@ class Site:
         return self._run("-m", "nearmetal", *words, "--system", "here")
 
 
-@pytest.fixture
-def here(tmp_path):
-    return Site(tmp_path)
-
-
-@pytest.fixture
-def recorded(here):
+@pytest.fixture(scope="module")
+def with_baseline(tmp_path_factory):
     """With a baseline of `old` on partition `one` alone."""
-    code, out = here.reframe("-r", "-n", "old", system="here:one")
+    site = Site(tmp_path_factory.mktemp("recorded")).make()
+    code, out = site.reframe("-r", "-n", "old", system="here:one")
     assert code == 0, out
-    here.recorded = here.nearmetal("baseline", "record")
-    assert here.recorded[0] == 0, here.recorded[1]
-    return here
+    code, site.said = site.nearmetal("baseline", "record")
+    assert code == 0, site.said
+    return site
 
 
-def test_without_a_baseline_the_partition_excuses_and_without_a_reason_the_case_fails(here):
+@pytest.fixture
+def recorded(with_baseline, tmp_path):
+    """A copy, which a test may change."""
+    return with_baseline.copy(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def with_new_cases(with_baseline, tmp_path_factory):
+    """After a run of both checks on both partitions."""
+    site = with_baseline.copy(tmp_path_factory.mktemp("new"))
+    site.said = {mode: site.reframe(mode) for mode in ("--dry-run", "-r")}
+    site.gate = site.nearmetal("gate")
+    return site
+
+
+def test_without_a_baseline_the_partition_excuses_and_without_a_reason_the_case_fails(tmp_path):
+    here = Site(tmp_path).make()
     code, out = here.reframe("-r", "-n", "old", system="here:one")
     assert code == 0, out
     [case] = results.load_session(here.database).cases
@@ -135,49 +154,52 @@ def test_without_a_baseline_the_partition_excuses_and_without_a_reason_the_case_
         assert "`no_baseline: <reason>`" in out
 
 
-def test_record_names_file_line_and_partitions_of_the_keys_to_delete(recorded):
-    file = recorded.directory / "systems" / "here.yaml"
-    [note] = [line for line in recorded.recorded[1].splitlines() if "no_baseline" in line]
+def test_record_names_file_line_and_partitions_of_the_keys_to_delete(with_baseline, recorded):
+    file = with_baseline.directory / "systems" / "here.yaml"
+    [note] = [line for line in with_baseline.said.splitlines() if "no_baseline" in line]
     assert note.startswith(f"note: {file}, line") and "extras of one, two" in note
     lines = file.read_text().splitlines()
     [named] = [int(word.rstrip(":")) for word in note.split() if word.rstrip(":").isdecimal()]
     assert "no_baseline" in lines[named - 1]
-    assert note in recorded.nearmetal("baseline", "check")[1]
+    assert note in with_baseline.nearmetal("baseline", "check")[1]
     recorded.describe()
     assert "no_baseline" not in recorded.nearmetal("baseline", "check")[1]
 
 
 @pytest.mark.parametrize(
-    "selection, where",
-    [(["-n", "old"], "here:two"), (["-n", "new"], "here:one")],
+    "check, partition",
+    [("old", "two"), ("new", "one")],
     ids=["new partition", "new check"],
 )
-def test_with_a_baseline_the_partition_excuses_nothing(recorded, selection, where):
-    for mode in ("--dry-run", "-r"):
-        code, out = recorded.reframe(mode, *selection, system=where)
+def test_with_a_baseline_the_partition_excuses_nothing(with_new_cases, check, partition):
+    for code, out in with_new_cases.said.values():
         assert code == 1 and "here.yaml" in out, out
-        assert not lacking(out, f"`no_baseline` in the extras of {where} ", "excuses nothing")
+        key = f"`no_baseline` in the extras of here:{partition} "
+        assert not lacking(out, key, "excuses nothing")
         assert "`nearmetal baseline record --system here`" in out
-    [case] = results.load_session(recorded.database).cases
+    [case] = [
+        case
+        for case in results.load_session(with_new_cases.database).cases
+        if (case.check, case.partition) == (check, partition)
+    ]
     assert case.unreferenced == ("efficiency",) and case.measured and len(case.values) == 1
-    code, out = recorded.nearmetal("gate")
+    code, out = with_new_cases.gate
     assert code == 2 and "baseline lacks this case" in out, out
 
 
-def test_what_is_in_the_baseline_passes_whatever_the_key(recorded):
-    code, out = recorded.reframe("-r", "-n", "old", system="here:one")
-    assert code == 0, out
-    code, out = recorded.nearmetal("gate")
-    assert code == 0, out
+def test_what_is_in_the_baseline_passes_whatever_the_key(with_new_cases):
+    cases = results.load_session(with_new_cases.database).cases
+    passed = [(case.check, case.partition) for case in cases if not case.failure]
+    assert len(cases) == 4 and passed == [("old", "one")]
 
 
-def test_a_new_partition_gets_into_the_baseline_from_its_failed_cases(recorded):
-    assert recorded.reframe("-r", "-n", "old")[0] == 1
-    code, out = recorded.nearmetal("baseline", "record")
-    assert code == 0 and not lacking(out, "2 cases", "2 variables", "1 sessions"), out
-    code, out = recorded.reframe("-r", "-n", "old")
+def test_new_cases_get_into_the_baseline_from_their_failures(with_new_cases, tmp_path):
+    site = with_new_cases.copy(tmp_path)
+    code, out = site.nearmetal("baseline", "record")
+    assert code == 0 and not lacking(out, "4 cases", "4 variables", "1 sessions"), out
+    code, out = site.reframe("-r")
     assert code == 0, out
-    assert recorded.nearmetal("gate")[0] == 0
+    assert site.nearmetal("gate")[0] == 0
 
 
 def test_a_reason_on_the_command_line_excuses_one_run(recorded):

@@ -42,7 +42,7 @@ def checkout(tmp_path):
 def dry_run(checkout: Path, *words: str, **settings: str) -> subprocess.CompletedProcess:
     reframe = Path(sys.executable).with_name("reframe")
     return subprocess.run(
-        [reframe, "--nocolor", "-c", "reframe_checks", "--dry-run", *words],
+        [reframe, "--nocolor", "-c", "reframe_checks/tcp.py", "--dry-run", *words],
         cwd=checkout,
         text=True,
         stdin=subprocess.DEVNULL,
@@ -59,7 +59,7 @@ def dry_run(checkout: Path, *words: str, **settings: str) -> subprocess.Complete
 
 
 def test_roots_dry_run_leaves_nothing_in_another_users_results(checkout):
-    done = dry_run(checkout, "--system", "here:native", "-n", "^tcp")
+    done = dry_run(checkout, "--system", "here:native")
     assert "Ran 1/1 test case(s)" in done.stdout and done.returncode == 0, done.stdout
     [said] = [line for line in done.stdout.splitlines() if line.startswith("nearmetal: ")]
     assert f"{checkout}/results belongs to user {STRANGER}" in said
@@ -73,7 +73,7 @@ def test_roots_dry_run_follows_no_link_of_another_user(checkout, tmp_path):
     (tmp_path / "secret").mkdir()
     for name in ("stage", "output", "perflogs", "reports"):
         (checkout / "results" / name).symlink_to(tmp_path / "secret")
-    said = dry_run(checkout, "--system", "here:native", "-n", "^tcp").stdout
+    said = dry_run(checkout, "--system", "here:native").stdout
     assert "Ran 1/1 test case(s)" in said and not list((tmp_path / "secret").iterdir())
     shutil.rmtree(said.partition("goes to ")[2].splitlines()[0])
 
@@ -89,7 +89,7 @@ def test_a_prefix_of_another_user_is_refused_with_the_fix(checkout, below):
 
 def test_root_writes_into_its_own_results_as_ever(checkout):
     os.chown(checkout / "results", 0, 0)
-    done = dry_run(checkout, "--system", "here:native", "-n", "^tcp")
+    done = dry_run(checkout, "--system", "here:native")
     assert done.returncode == 0 and (checkout / "results" / "stage").is_dir(), done.stdout
 
 

@@ -59,7 +59,7 @@ def dry_run(directory, *options, **extras):
         "RFM_RESOLVE_MODULE_CONFLICTS": "0",
     }
     command = [sys.executable, "-c", "from reframe.frontend.cli import main; main()", "--nocolor"]
-    suite = ["-c", "reframe_checks", "-n", "^vswitch$", "--dry-run", "--system=here"]
+    suite = ["-c", "reframe_checks/vswitch.py", "--dry-run", "--system=here"]
     done = subprocess.run(
         [*command, *suite, *(word for option in options for word in ("-S", f"vswitch.{option}"))],
         cwd=CHECKOUT,

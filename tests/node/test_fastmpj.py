@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.jvm_ranks import JVM, STEP, ends
+from tests.support.jvm_ranks import JAVAC, JVM, STEP, ends
 from tests.support.paths import JAVA, SOURCES
 
 #: Package of the stand-in in each jar that the launcher asks for.
@@ -47,7 +47,7 @@ def home(tmp_path_factory):
         return Path(real)
     directory = tmp_path_factory.mktemp("fastmpj")
     (directory / "lib").mkdir()
-    shell(directory, "javac", "-d", "classes", *(JAVA / "fastmpj").rglob("*.java"))
+    shell(directory, *JAVAC, "-d", "classes", *(JAVA / "fastmpj").rglob("*.java"))
     for name, package in JARS.items():
         with zipfile.ZipFile(directory / f"lib/{name}.jar", "w") as jar:
             for path in directory.glob(f"classes/{package}/**/*.class"):
@@ -60,8 +60,8 @@ def built(tmp_path_factory, home):
     """A directory with the launcher's classes and those of Meet."""
     directory = tmp_path_factory.mktemp("meet")
     launcher = sorted((SOURCES / "java/launch").glob("*.java"))
-    shell(directory, "javac", "--release", "17", "-d", "launch.classes", *launcher)
-    shell(directory, "javac", "-cp", home / "lib/mpj.jar", "-d", "classes", JAVA / "Meet.java")
+    shell(directory, *JAVAC, "--release", "17", "-d", "launch.classes", *launcher)
+    shell(directory, *JAVAC, "-cp", home / "lib/mpj.jar", "-d", "classes", JAVA / "Meet.java")
     return directory
 
 
@@ -106,7 +106,7 @@ def port_of(size, job=7, first=18000, last=24991):
     return first + job % ((last - first + 1) // slot) * slot + LAUNCHERS
 
 
-@pytest.mark.parametrize("size", [1, 2, 9, 16])
+@pytest.mark.parametrize("size", [1, 9, pytest.param(16, marks=pytest.mark.whole)])
 def test_ranks_meet_on_two_ports_each_with_a_small_heap(ranks, built, size):
     done = all_of(ranks, size)
     hosts = ",".join(["127.0.0.1"] * size)

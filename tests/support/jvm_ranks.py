@@ -10,6 +10,8 @@ from nearmetal.checks.disturbance import without_usage
 from tests.support.paths import JAVA, SOURCES
 
 JVM = SOURCES / "java" / "launch" / "jvm.sh"
+#: A compiler that lives for a second is not worth compiling.
+JAVAC = ["javac", "-J-XX:TieredStopAtLevel=1", "-J-XX:+UseSerialGC"]
 #: Environment of a rank in a step of srun.
 STEP = {
     "SLURM_JOB_ID": "7",
@@ -31,7 +33,7 @@ def built(tmp_path_factory):
     library, tests = f"{home}/lib/mpj.jar", JAVA
     for command in (
         [
-            "javac",
+            *JAVAC,
             "-Xlint:all",
             "-Werror",
             "--release",
@@ -42,7 +44,7 @@ def built(tmp_path_factory):
             tests / "Pure.java",
         ],
         [
-            "javac",
+            *JAVAC,
             "-Xlint:all",
             "-Werror",
             "--release",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nearmetal.checks.disturbance import without_usage
+from tests.support.jvm_ranks import JAVAC
 from tests.support.paths import CHECKOUT
 from tests.support.programs import MPI
 
@@ -45,7 +46,7 @@ class Built:
 def compiled(directory: Path, *sources) -> Built:
     """The library, and classes compiled against it."""
     built = Built(directory / "library", directory / "classes")
-    strict = ["javac", "-Xlint:all", "-Werror", "--release", "22", "-cp", built.library]
+    strict = [*JAVAC, "-Xlint:all", "-Werror", "--release", "22", "-cp", built.library]
     for command in (
         ["sh", NATIVE / "build.sh", built.library],
         [*strict, "-d", built.classes, *sources],

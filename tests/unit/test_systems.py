@@ -21,6 +21,7 @@ from nearmetal.lab import hardware
 from nearmetal.site import configuration as configuration_module
 from nearmetal.site import places, site_files, versions
 from tests.support.paths import CHECKOUT
+from tests.support.said import lacking
 from tests.support.systems import a_system
 
 SITE_CONFIG = CHECKOUT / "site-config"
@@ -699,3 +700,32 @@ def test_results_go_into_the_checkout(monkeypatch):
     results = f"{SITE_CONFIG.parent}/results"
     assert configuration["storage"][0]["sqlite_db_file"] == f"{results}/results.db"
     assert {system["prefix"] for system in configuration["systems"]} == {results}
+
+
+@pytest.mark.parametrize(
+    "asked, words",
+    [
+        ("nosuch", ["'nosuch' is unknown", "ec2", "lab", "RFM_SYSTEM", "NEARMETAL_SYSTEMS_PATH"]),
+        ("ec3", ["'ec3' is unknown", "did you mean ec2?", str(SITE_CONFIG / "systems")]),
+        (
+            "ec2:nosuch",
+            [str(SITE_CONFIG / "systems" / "ec2.yaml"), "'nosuch' is unknown", "cc, cc-sriov, efa"],
+        ),
+        ("lab:natve", [str(SITE_CONFIG / "systems" / "lab.yaml"), "did you mean native?"]),
+        (
+            "lab:vm",
+            [str(SITE_CONFIG / "systems" / "lab.yaml"), "NEARMETAL_LAB_VM=virtio", "only_with"],
+        ),
+        (
+            "lab:mpirun",
+            [str(SITE_CONFIG / "systems" / "lab.yaml"), "NEARMETAL_LAB_LAUNCHERS=yes", "only_with"],
+        ),
+    ],
+)
+def test_an_unknown_system_or_partition_is_named_with_the_known_ones(
+    settings, monkeypatch, asked, words
+):
+    monkeypatch.setenv("RFM_SYSTEM", asked)
+    with pytest.raises(ConfigError) as refused:
+        settings.configure(SITE_CONFIG, [SITE_CONFIG / "systems"], "/results")
+    assert not lacking(str(refused.value), *words)
