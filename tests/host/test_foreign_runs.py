@@ -55,6 +55,7 @@ def nearmetal(*words) -> list:
     return [sys.executable, "-m", "nearmetal", *words]
 
 
+@pytest.mark.whole
 def test_a_sabotage_of_a_check_of_others_is_found_and_confirmed_by_reruns(site, tmp_path):
     """Fresh launches do not show what is over by then, and show again what is not."""
     done = site(*reframe("-n", "loops", "--reruns=19"))
@@ -198,7 +199,10 @@ def on_path(place: Path, awk: str) -> str:
     return f"{place}:{os.environ['PATH']}"
 
 
-@pytest.mark.parametrize("awk", AWKS)
+@pytest.mark.parametrize(
+    "awk",
+    ["mawk", *(pytest.param(name, marks=pytest.mark.whole) for name in ("gawk", "busybox"))],
+)
 def test_no_locale_changes_what_a_job_records(site, german, tmp_path, awk):
     words = reframe("-n", "^loops$", "-S", "repeats=2", checks=MEASURED)
     done = site(*words, **german, PATH=on_path(tmp_path, awk))

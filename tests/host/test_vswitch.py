@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -15,6 +16,7 @@ from reframe_checks.lammps import Liquid
 from reframe_checks.vswitch import PROBLEMS, vswitch
 from tests.support.paths import CHECKOUT
 from tests.support.recorded import recorded
+from tests.support.said import lacking
 
 SITE = {
     "name": "here",
@@ -44,33 +46,69 @@ SITE = {
 }
 
 
-def dry_run(directory, *options, **extras):
-    """What ReFrame says, and the job scripts by environment."""
-    [partition] = SITE["partitions"]
-    partition = {**partition, "extras": {**partition["extras"], **extras}}
-    (directory / "systems").mkdir()
-    (directory / "systems/here.yaml").write_text(
-        yaml.safe_dump({**SITE, "partitions": [partition]})
-    )
-    settings = {
-        "RFM_CONFIG_PATH": "site-config",
-        "NEARMETAL_SYSTEMS_PATH": str(directory / "systems"),
-        "RFM_PREFIX": str(directory),
-        "RFM_RESOLVE_MODULE_CONFLICTS": "0",
-    }
-    command = [sys.executable, "-c", "from reframe.frontend.cli import main; main()", "--nocolor"]
-    suite = ["-c", "reframe_checks/vswitch.py", "--dry-run", "--system=here"]
-    done = subprocess.run(
-        [*command, *suite, *(word for option in options for word in ("-S", f"vswitch.{option}"))],
-        cwd=CHECKOUT,
-        check=False,
-        capture_output=True,
-        text=True,
-        stdin=subprocess.DEVNULL,
-        env={**os.environ, **settings},
-    )
-    paths = (directory / "stage").glob("here/guests/*/*/rfm_job.sh")
-    return done.stdout, {path.parent.parent.name: path.read_text() for path in paths}
+#: Extras by partition.
+OF_PARTITIONS = {
+    "npb": {},
+    "gromacs": {"vswitch_application": "gromacs"},
+    "gromacs-c": {"vswitch_application": "gromacs", "vswitch_size": "C"},
+    "namd": {"vswitch_application": "namd", "namd_input": str(CHECKOUT / "README.md")},
+    "namd-alone": {"vswitch_application": "namd"},
+}
+
+
+class DryRun:
+    """What ReFrame says, and the job scripts by partition and environment."""
+
+    def __init__(self, directory: Path, partitions: dict, *options: str):
+        [partition] = SITE["partitions"]
+        made = [
+            {**partition, "name": name, "extras": {**partition["extras"], **extras}}
+            for name, extras in partitions.items()
+        ]
+        (directory / "systems").mkdir()
+        (directory / "systems/here.yaml").write_text(yaml.safe_dump({**SITE, "partitions": made}))
+        settings = {
+            "RFM_CONFIG_PATH": "site-config",
+            "NEARMETAL_SYSTEMS_PATH": str(directory / "systems"),
+            "RFM_PREFIX": str(directory),
+            "RFM_RESOLVE_MODULE_CONFLICTS": "0",
+        }
+        start = ["-c", "from reframe.frontend.cli import main; main()", "--nocolor"]
+        suite = ["-c", "reframe_checks/vswitch.py", "--dry-run", "--system=here"]
+        given = [word for option in options for word in ("-S", f"vswitch.{option}")]
+        done = subprocess.run(
+            [sys.executable, *start, *suite, *given],
+            cwd=CHECKOUT,
+            check=False,
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            env={**os.environ, **settings},
+        )
+        self.said = done.stdout
+        self.scripts = {
+            path.parts[-4:-2]: path.read_text()
+            for path in (directory / "stage").glob("here/*/*/*/rfm_job.sh")
+        }
+
+    def of(self, partition: str) -> dict[str, str]:
+        """Job scripts of a partition by environment."""
+        return {
+            environ: script for (name, environ), script in self.scripts.items() if name == partition
+        }
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """A dry run where each partition's extras choose the application."""
+    return DryRun(tmp_path_factory.mktemp("site"), OF_PARTITIONS)
+
+
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory):
+    """A dry run where the command line chooses it."""
+    options = ("application=lammps", "size=W", "program=my lmp")
+    return DryRun(tmp_path_factory.mktemp("asked"), {"npb": {}}, *options)
 
 
 def steps(script: str, program: str) -> list[str]:
@@ -78,58 +116,50 @@ def steps(script: str, program: str) -> list[str]:
     return re.findall(rf"^    srun .*--nodes=(\d) .*{re.escape(program)}", script, re.M)
 
 
-def test_a_kernel_of_npb_is_the_default(tmp_path):
-    _, scripts = dry_run(tmp_path)
+def test_a_kernel_of_npb_is_the_default(site):
+    scripts = site.of("npb")
     assert sorted(scripts) == ["mpich", "openmpi"]
     for script in scripts.values():
         assert steps(script, "./vswitch B") == ["4", "2", "1"] and "guests_4.out" not in script
 
 
 @pytest.mark.parametrize(
-    "application, options, launch",
+    "run, partition, launch",
     [
-        (
-            "lammps",
-            ["size=W", "program=my lmp"],
-            "'my lmp' -in apps/lj.lmp -log none -var cells 20",
-        ),
-        ("gromacs", [], "gmx_mpi -quiet mdrun -s water.tpr -g md.log -nsteps 100"),
-        ("namd", [f"input={CHECKOUT}/README.md"], f"namd3 {CHECKOUT}/README.md"),
+        ("asked", "npb", "'my lmp' -in apps/lj.lmp -log none -var cells 20"),
+        ("site", "gromacs", "gmx_mpi -quiet mdrun -s water.tpr -g md.log -nsteps 100"),
+        ("site", "namd", f"namd3 {CHECKOUT}/README.md"),
     ],
 )
-def test_an_application_runs_where_its_feature_is(tmp_path, application, options, launch):
-    _, scripts = dry_run(tmp_path, f"application={application}", *options)
-    [(environ, script)] = scripts.items()
+def test_an_application_runs_where_its_feature_is(request, run, partition, launch):
+    [(environ, script)] = request.getfixturevalue(run).of(partition).items()
     assert environ == "openmpi" and steps(script, launch) == ["4", "2", "1"]
     first, _, _ = script.partition("launch() {")
     for count in (4, 2, 1):
         [line] = re.findall(rf"^srun .* sh task\.sh > guests_{count}.out$", first, re.M)
         assert f"--nodes={count} --ntasks=8 --ntasks-per-node={8 // count}" in line
         assert ("--nodelist=" in line) == (count < 4)
-    if application == "gromacs":
+    if partition == "gromacs":
         assert re.search(r"^srun .*--ntasks=1 .*gmx_mpi -quiet grompp", first, re.M)
         assert script.count("\n    cat md.log\n") == 3
 
 
-def test_a_site_chooses_the_application_for_good(tmp_path):
-    said, scripts = dry_run(
-        tmp_path, vswitch_application="namd", namd_input=str(CHECKOUT / "README.md")
-    )
-    assert "namd3" in scripts["openmpi"]
-    assert "mpich has not the feature namd" in said and "vswitch.application=npb" in said
-
-
 @pytest.mark.parametrize(
-    "options, facts",
+    "facts",
     [
-        (["application=namd"], ["no input for NAMD", "`namd_input`", "vswitch.input=..."]),
-        (["application=gromacs", "size=C"], ["GROMACS has no size 'C'", "S, W, A, B"]),
-        (["application=nwchem"], ["vswitch.application is 'nwchem'", "npb, lammps, gromacs, namd"]),
+        ["mpich has not the feature namd", "vswitch.application=npb"],
+        ["no input for NAMD", "`namd_input`", "vswitch.input=..."],
+        ["GROMACS has no size 'C'", "S, W, A, B"],
     ],
 )
-def test_what_cannot_run_is_named(tmp_path, options, facts):
-    said, _ = dry_run(tmp_path, *options)
-    assert all(fact in said for fact in facts), said
+def test_what_cannot_run_is_named(site, facts):
+    assert not lacking(site.said, *facts), site.said
+
+
+def test_an_application_that_is_none_of_them_is_named(tmp_path):
+    said = DryRun(tmp_path, {"npb": {}}, "application=nwchem").said
+    facts = ["vswitch.application is 'nwchem'", "npb, lammps, gromacs, namd"]
+    assert not lacking(said, *facts), said
 
 
 # What it reads
