@@ -23,28 +23,32 @@ EXPECTED = CHECKS.with_name("expected.py")
 REFRAME = [sys.executable, "-c", "from reframe.frontend.cli import main; main()", "--nocolor"]
 
 
-@pytest.fixture
-def site(tmp_path):
-    """Runs programs whose results and baselines are below tmp_path, with ReFrame's own system."""
+def site_in(directory: Path):
+    """Runs programs whose results and baselines are in a directory, with ReFrame's own system."""
     own = {k: v for k, v in os.environ.items() if not k.startswith(("RFM_", "NEARMETAL_"))}
     own |= {
         "RFM_ENABLE_RESULTS_STORAGE": "1",
-        "RFM_PREFIX": str(tmp_path),
-        "RFM_SQLITE_DB_FILE": str(tmp_path / "results.db"),
-        "RFM_REPORT_FILE": str(tmp_path / "reports" / "run-report-{sessionid}.json"),
-        "RFM_REFERENCE_PREFIX": str(tmp_path / "baselines"),
+        "RFM_PREFIX": str(directory),
+        "RFM_SQLITE_DB_FILE": str(directory / "results.db"),
+        "RFM_REPORT_FILE": str(directory / "reports" / "run-report-{sessionid}.json"),
+        "RFM_REFERENCE_PREFIX": str(directory / "baselines"),
     }
 
     def run(*words, **environment) -> subprocess.CompletedProcess:
         return subprocess.run(
             list(map(str, words)),
             env={**own, **environment},
-            cwd=tmp_path,
+            cwd=directory,
             text=True,
             capture_output=True,
         )
 
     return run
+
+
+@pytest.fixture
+def site(tmp_path):
+    return site_in(tmp_path)
 
 
 def reframe(*words, checks=CHECKS) -> list:
@@ -93,12 +97,34 @@ def only_case(database) -> results.Case:
     return case
 
 
-def test_the_mixin_gives_a_check_of_others_fresh_launches_facts_and_evidence(site, tmp_path):
-    """Its sanity function allows one line of output, and a launch finds no other one's file."""
+#: Each awk that a node may have.
+AWKS = {"mawk": ("mawk",), "gawk": ("gawk",), "busybox": ("busybox", "awk")}
+
+
+def in_german(directory: Path, awk: str) -> dict[str, str]:
+    """Variables of a user whose language has a decimal comma, and whose awk is this one."""
+    command = ["localedef", "-i", "de_DE", "-f", "UTF-8", str(directory / "de_DE.UTF-8")]
+    subprocess.run(command, check=True)
+    (directory / "awk").write_text(f'#!/bin/sh\nexec {" ".join(AWKS[awk])} "$@"\n')
+    (directory / "awk").chmod(0o755)
+    path = f"{directory}:{os.environ['PATH']}"
+    return {"LOCPATH": str(directory), "LC_ALL": "de_DE.UTF-8", "PATH": path}
+
+
+@pytest.fixture(scope="module")
+def mixed(tmp_path_factory):
+    """Cases by check after a run of checks with the mixin, in German."""
+    directory = tmp_path_factory.mktemp("mixed")
     settings = ["-S", "repeats=4", "-S", "loops.failing=0"]
-    done = site(*reframe("-n", "^loops$", *settings, checks=MEASURED))
+    words = reframe("-n", "^loops$|older", *settings, checks=MEASURED)
+    done = site_in(directory)(*words, **in_german(directory, "mawk"))
     assert done.returncode == 0, done.stdout
-    case = only_case(tmp_path / "results.db")
+    return {case.check: case for case in results.load_session(directory / "results.db").cases}
+
+
+def test_the_mixin_gives_a_check_of_others_fresh_launches_facts_and_evidence(mixed):
+    """Its sanity function allows one line of output, and a launch finds no other one's file."""
+    case = mixed["loops"]
     values = {value.variable: value for value in case.values}
     assert len(values["speed"].samples) == 4 and values["turns"].samples == (3, 3, 3, 3)
     assert not case.foreign and len(case.evidence) >= 4 and case.evidence[0]
@@ -106,11 +132,25 @@ def test_the_mixin_gives_a_check_of_others_fresh_launches_facts_and_evidence(sit
     assert case.facts["settings"] == "failing=0"
 
 
-def test_the_mixin_reads_variables_and_sanity_in_the_older_way(site, tmp_path):
-    done = site(*reframe("-n", "older", "-S", "repeats=3", checks=MEASURED))
+def test_no_locale_changes_what_a_job_records(mixed):
+    for case in mixed.values():
+        assert case.evidence[0] and not case.unknown_evidence
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize("awk", ["gawk", "busybox"])
+def test_no_locale_changes_what_a_job_records_by_another_awk(site, tmp_path, awk):
+    words = reframe("-n", "^loops$", "-S", "repeats=2", checks=MEASURED)
+    done = site(*words, **in_german(tmp_path, awk))
     assert done.returncode == 0, done.stdout
-    [speed] = only_case(tmp_path / "results.db").values
-    assert speed.unit == "loops/ms" and len(speed.samples) == 3
+    case = only_case(tmp_path / "results.db")
+    assert case.evidence[0] and not case.unknown_evidence
+
+
+def test_the_mixin_reads_variables_and_sanity_in_the_older_way(mixed):
+    [case] = [case for name, case in mixed.items() if "older" in name]
+    [speed] = case.values
+    assert speed.unit == "loops/ms" and len(speed.samples) == 4
 
 
 def test_one_launch_that_fails_fails_the_case(site, tmp_path):
@@ -177,38 +217,6 @@ def test_the_mixin_asks_for_no_more_time_than_the_partition_allows(tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
     [script] = tmp_path.glob("stage/**/rfm_job.sh")
     assert "#SBATCH --time=0:4:0\n" in script.read_text()
-
-
-#: Each awk that a node may have.
-AWKS = {"mawk": ("mawk",), "gawk": ("gawk",), "busybox": ("busybox", "awk")}
-
-
-@pytest.fixture(scope="module")
-def german(tmp_path_factory):
-    """Environment of a user whose language has a decimal comma."""
-    place = tmp_path_factory.mktemp("locale")
-    command = ["localedef", "-i", "de_DE", "-f", "UTF-8", str(place / "de_DE.UTF-8")]
-    subprocess.run(command, check=True)
-    return {"LOCPATH": str(place), "LC_ALL": "de_DE.UTF-8"}
-
-
-def on_path(place: Path, awk: str) -> str:
-    """A PATH on which `awk` is this one."""
-    (place / "awk").write_text(f'#!/bin/sh\nexec {" ".join(AWKS[awk])} "$@"\n')
-    (place / "awk").chmod(0o755)
-    return f"{place}:{os.environ['PATH']}"
-
-
-@pytest.mark.parametrize(
-    "awk",
-    ["mawk", *(pytest.param(name, marks=pytest.mark.whole) for name in ("gawk", "busybox"))],
-)
-def test_no_locale_changes_what_a_job_records(site, german, tmp_path, awk):
-    words = reframe("-n", "^loops$", "-S", "repeats=2", checks=MEASURED)
-    done = site(*words, **german, PATH=on_path(tmp_path, awk))
-    assert done.returncode == 0, done.stdout
-    case = only_case(tmp_path / "results.db")
-    assert case.evidence[0] and not case.unknown_evidence
 
 
 @pytest.mark.parametrize(
