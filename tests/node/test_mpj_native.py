@@ -128,7 +128,7 @@ def test_a_rank_that_ends_early_ends_the_others(native, mpi, how):
 
 @pytest.mark.parametrize("mpi", ["openmpi", "mpich"])
 def test_programs_of_the_checks_run_unchanged(native, mpi):
-    few = ["--max-time", "0.01", "--max-bytes", "65536"]
+    few = ["--iterations", "20", "--max-bytes", "1024"]
     done = native.run(mpi, 2, "-Dnearmetal.warm_up=0.1", "PingPong", *few)
     assert done.returncode == 0, done.stdout + done.stderr
     [launch] = parse_imb(done.stdout)
