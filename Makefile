@@ -140,17 +140,17 @@ spack-lock: .venv/ready ## write the locks of spack-env anew by SPACK (default: 
 spack-cache: .venv/ready ## install the locks of spack-env by SPACK, and put the binaries into the build cache CACHE (hours; ENVIRONMENTS='openmpi' some; SITE=DIRECTORY a site's own locks)
 	@.venv/bin/python -m nearmetal.locks.spack_cache --spack '$(or $(SPACK),spack)' $(if $(SITE),--site '$(SITE)') $(if $(CACHE),--cache '$(CACHE)') $(ENVIRONMENTS)
 
-images: .venv/ready ## build the Apptainer images of containers/ and hold them against their lock (five minutes; IMAGES='openmpi mpich' some; SOFTWARE=spack by Spack)
+images: .venv/ready ## build the Apptainer images of containers/ and hold their stacks against the lock (five minutes; IMAGES='openmpi mpich' some; SOFTWARE=spack by Spack)
 	@$(WITH_MAKE) .venv/bin/python -m nearmetal.locks.images $(if $(SOFTWARE),--software '$(SOFTWARE)') $(IMAGES)
 
 images-lock: .venv/ready ## build them and write containers/images.lock anew, saying what changed
 	@$(WITH_MAKE) .venv/bin/python -m nearmetal.locks.images --lock $(if $(SOFTWARE),--software '$(SOFTWARE)') $(IMAGES)
 
 # All of it, whatever is wrong with a part: exit code 1 if anything is.
-release-check: .venv/ready ## are the locks of Spack and of the images of these sources? Asks SPACK too, where there is one
+release-check: .venv/ready ## are the locks of Spack and of the images of this checkout? Asks SPACK too, where there is one
 	@bad=0; \
 	    .venv/bin/python -m nearmetal.locks.images --check || bad=1; \
-	    .venv/bin/python -m nearmetal.locks.spack --release $(if $(SPACK),--spack '$(SPACK)') || bad=1; \
+	    .venv/bin/python -m nearmetal.locks.spack $(if $(SPACK),--spack '$(SPACK)') || bad=1; \
 	    exit $$bad
 
 aws-check: .venv/aws/ready ## is site-config/aws/cluster.yaml, or FILE, a cluster as ParallelCluster takes it and ec2.yaml says?

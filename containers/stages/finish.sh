@@ -18,7 +18,7 @@ label org.nearmetal.pmi "$pmi"
 label org.nearmetal.sources "$(cat "$share/nearmetal-sources.sha256")"
 if [ -e "$share/spack.packages" ]; then
     label org.nearmetal.lock "sha256:$(cat "$share/spack.lock.sha256")"
-    for name in openmpi mpich mpj-native mpj-express pmix openjdk; do
+    for name in openmpi mpich mpj-express pmix openjdk; do
         version=$(awk -v name="$name" '$1 == name { print $2 }' "$share/spack.packages")
         [ -n "$version" ] || continue
         label "org.nearmetal.version.$name" "$version"

@@ -5,14 +5,9 @@ name=$1
 sh /stages/debian.sh ca-certificates git gcc g++ gfortran make patch python3 file bzip2 xz-utils zstd unzip gnupg
 version=$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["spack"]["version"])' "/spack-env/$name/spack.lock")
 git clone --quiet --depth 1 --branch "v$version" https://github.com/spack/spack.git /opt/spack
-# The recipes of our programs and of mpj-native take these from the checkout that they stand in; a link to it would not be one.
-mkdir -p /checkout/reframe_checks
-cp -r /src /checkout/reframe_checks/src
-[ ! -d /mpj-native ] || cp -r /mpj-native /checkout/mpj-native
-cp -r /spack-env /checkout/spack-env
 export PATH="/opt/spack/bin:$PATH" SPACK_DISABLE_LOCAL_CONFIG=1
 spack config --scope site add config:install_tree:root:/opt/software
-here() { spack -e "/checkout/spack-env/$name" "$@"; }
+here() { spack -e "/spack-env/$name" "$@"; }
 here config add view:false
 here install --fail-fast --only-concrete
 here gc --yes-to-all  # what only building needed

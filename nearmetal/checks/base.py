@@ -329,7 +329,7 @@ class NearmetalCheck(  # type: ignore[call-arg]
         return name and self.getdep(name, environ.name)
 
     def build_ours(self, source: str) -> None:
-        """Run a program of src/: compiled by its line in programs.txt, or as installed."""
+        """Run a program of src/: compiled by its line in programs.txt, or the image's."""
         # ReFrame's default name, unless the check has set another.
         path = getattr(self, "executable", f"./{self.unique_name}")
         self._run(Program(source, path, self.java_program))
@@ -399,7 +399,7 @@ class NearmetalCheck(  # type: ignore[call-arg]
 
     def preparations(self, runtime) -> list[str]:
         """Shell commands that a runtime needs before its first launch."""
-        runtime.sources_of(self.target, self.stagedir)  # warns early
+        runtime.sources_of(self.target)  # warns early
         launcher = runtime.launcher(self.job.launcher)
         return runtime.preparations(self.launch_of_all, launcher, self.job.num_tasks)
 
@@ -532,7 +532,7 @@ class NearmetalCheck(  # type: ignore[call-arg]
                 facts, {one.key: one.of(self.current_partition) for one in OF_HYPERVISOR}
             ),
             **self.factors(),
-            **facts_of(self.runtimes, self.target, self.stagedir),
+            **facts_of(self.runtimes, self.target),
         }
         self._counters = before, after
 

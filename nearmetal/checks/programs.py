@@ -1,4 +1,4 @@
-"""The programs that checks run: ours, built from src/ or installed, and those of others."""
+"""The programs that checks run: ours, built from src/ or in an image, and those of others."""
 
 import functools
 import shlex
@@ -25,7 +25,7 @@ def flags_of() -> dict[str, tuple[str, ...]]:
 
 
 def installed_name(source: str) -> str:
-    """The name under which src/install.sh installs the program."""
+    """The name under which an image has the program (src/install.sh)."""
     return "nearmetal-" + source.removesuffix(".c").replace("/", "-")
 
 

@@ -1,15 +1,18 @@
-"""The digest of the sources of a program: from this checkout, an image, or an installation."""
+"""The digest of the sources of our programs: of this checkout, or of an image."""
 
 import functools
-import shlex
+import subprocess
 from pathlib import Path
 
 from reframe.core.logging import getlogger
 
-from nearmetal.locks.sources import INSTALLED, digest
+from nearmetal.checkout import SOURCES
 
-#: Recorded for an installation that does not state its sources.
-UNKNOWN = "unknown"
+
+def digest(directory: Path = SOURCES) -> str:
+    """SHA-256 of the sources, in hexadecimal digits."""
+    command = ["sh", directory / "digest.sh"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
 @functools.cache
@@ -18,26 +21,11 @@ def of_checkout() -> str:
     return digest()
 
 
-def record(program: str, environ_name: str) -> str:
-    """The command that writes the source digest of an installed program into a file."""
-    found = f'"$(dirname "$(readlink -f "$(command -v {program})")")/../{INSTALLED}"'
-    file = shlex.quote(f"sources.{environ_name}")
-    return f"cat {found} > {file} 2> /dev/null || echo {UNKNOWN} > {file}"
-
-
-def recorded(stagedir: str, environ_name: str) -> str:
-    """The digest that the command wrote. Without its file: the checkout's."""
-    try:
-        return Path(stagedir, f"sources.{environ_name}").read_text().strip()
-    except FileNotFoundError:
-        return of_checkout()
-
-
 @functools.cache  # once a run
-def warn_of_others(environ_name: str, found: str, fix: str) -> None:
-    """Warn if an environment's programs were built from sources other than this checkout's."""
-    if found not in (of_checkout(), UNKNOWN):
+def warn_of_others(environ_name: str, found: str) -> None:
+    """Warn if the programs of an image were built from sources other than this checkout's."""
+    if found != of_checkout():
         getlogger().warning(
             f"{environ_name} runs programs built from other sources than reframe_checks/src: "
-            f"digest {found[:12]} there, {of_checkout()[:12]} here. To run these: {fix}"
+            f"digest {found[:12]} there, {of_checkout()[:12]} here. To run these: make images"
         )

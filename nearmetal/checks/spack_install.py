@@ -12,7 +12,7 @@ import reframe as rfm
 import reframe.core.builtins as builtin
 from reframe.core.exceptions import SanityError
 
-from nearmetal.checkout import CHECKOUT, PACKAGE
+from nearmetal.checkout import CHECKOUT
 from nearmetal.checks.parsing import ParseError
 from nearmetal.checks.parsing.spack import FORMAT, disagreements, measured, parse_installed
 from nearmetal.checks.programs import presence
@@ -102,7 +102,6 @@ class spack_install(rfm.CompileOnlyRegressionTest):
                 f"modules, env_vars or prepare_cmds of the environment {environ}",
             ),
             "spack --version",
-            f"spack -e {here} python {shlex.quote(str(PACKAGE / 'locks' / 'recipes.py'))}",
         ]
         if cache := SPACK_CACHE.of(self.current_partition):
             self.prebuild_cmds += [

@@ -135,7 +135,10 @@ class Builder:
         return "\n".join((self.work / "log").read_text(errors="replace").splitlines()[-25:])
 
     def image(self, stack: str, software: str, revision: str, epoch: int) -> tuple[Path, dict]:
-        """The image, pinned, and what it says of itself. BuildError."""
+        """The image, pinned, and what it says of itself. BuildError.
+
+        :arg epoch: the time in the image, in seconds since 1970: two builds are equal to the bit.
+        """
         here = str(self.out) if self.own else "/work"
         created = datetime.fromtimestamp(epoch, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         arguments = [
@@ -179,7 +182,6 @@ class Builder:
             "software": software,
             "sources": labels["org.nearmetal.sources"],
             "revision": revision,
-            "epoch": epoch,
             "packages": {
                 component["name"]: component["version"]
                 for component in listed

@@ -1,5 +1,5 @@
-"""`make images`: builds the images by Apptainer, as an ordinary user, and tells whether they are
-those of images.lock.
+"""`make images`: builds the images by Apptainer, as an ordinary user, and tells whether their
+stacks are those of images.lock.
 
 What is built from is a definition a stack (*.def) and what these copy. Where this host has
 Apptainer and Internet access, the base is Debian's from the Docker hub; else Apptainer is the
@@ -23,20 +23,24 @@ import yaml
 from nearmetal import files, own
 from nearmetal.checkout import CHECKOUT
 from nearmetal.lab import conditions
-from nearmetal.locks import sif, sources
 from nearmetal.locks.builder import Builder, BuildError, cache, digest_of, node_image
-from nearmetal.locks.images_lock import ImagesError, directory, label, lock_path, read_lock
+from nearmetal.locks.images_lock import (
+    MADE_FROM,
+    ImagesError,
+    differences,
+    directory,
+    image_path,
+    label,
+    lock_path,
+    other_origin,
+    read_lock,
+    read_record,
+    record_path,
+)
 
 #: Definitions, their stages and the lock.
 CONTAINERS = CHECKOUT / "containers"
 STACKS = sorted(path.stem for path in CONTAINERS.glob("*.def"))
-#: What an image was built from: keys of its entry in the lock, in words.
-MADE_FROM = {
-    "software": "software",
-    "sources": "sources (reframe_checks/src)",
-    "inputs": "definition, stages, library or recipes (containers, nearmetal/locks/sif.py, "
-    "mpj-native, spack-env)",
-}
 EPILOG = """exit codes: 0 built, and as locked; 1 an image could not be built; 2 bad usage; 3 built,
 but not what the lock has (--check: the lock is not of this checkout); 4 an unforeseen error
 (--debug prints its traceback). NEARMETAL_IMAGES=DIRECTORY keeps images there, and their lock in
@@ -44,33 +48,33 @@ DIRECTORY.lock; checks read them there too."""
 
 
 def inputs(stack: str, software: str) -> list[Path]:
-    """The files that an image is made from, beside the sources of our programs."""
-    paths = [
-        CONTAINERS / f"{stack}.def",
-        *(CONTAINERS / "stages").iterdir(),
-        Path(sif.__file__),
-    ]
-    # What the definition copies: not `.spack-env`, which a user of the checkout installed there.
-    copied = [
-        CHECKOUT / name
-        for name in re.findall(r"^    ((?:mpj-native|spack-env)/\S+) ", paths[0].read_text(), re.M)
-        if software == "spack" or not name.startswith("spack-env/")
-    ]
-    paths += [
-        path
-        for top in copied
-        for path in [top, *top.rglob("*")]
-        if path.is_file() and path.suffix != ".pyc"
-    ]
-    return sorted(paths)
+    """The files of a stack: its definition, the stages and, with Spack, the environment."""
+    places = ["containers", "spack-env"] if software == "spack" else ["containers"]
+    return sorted([CONTAINERS / f"{stack}.def", *copied(stack, *places)])
+
+
+def programs(stack: str) -> list[Path]:
+    """The files that an image's programs are built from."""
+    return copied(stack, "reframe_checks", "mpj-native")
+
+
+def copied(stack: str, *places: str) -> list[Path]:
+    """The files below some directories of the checkout that a definition copies."""
+    # Not `.spack-env`, which a user of the checkout installed there.
+    text = (CONTAINERS / f"{stack}.def").read_text()
+    named = re.findall(rf"^    ((?:{'|'.join(places)})/\S+) ", text, re.M)
+    found = []
+    for top in (CHECKOUT / name for name in named):
+        found += [path for path in [top, *top.rglob("*")] if path.is_file()]
+    return sorted(path for path in found if path.suffix != ".pyc")
 
 
 def made_from(stack: str, software: str) -> dict:
-    """What an image of this checkout is built from, as its entry in the lock has it."""
+    """What an image of this checkout is built from, as its record has it."""
     return {
         "software": software,
-        "sources": sources.digest(),
         "inputs": digest_of_all(inputs(stack, software)),
+        "programs": digest_of_all(programs(stack)),
     }
 
 
@@ -100,21 +104,6 @@ def revision_of(paths: list[Path]) -> tuple[str, int]:
     return last[0] + ("-dirty" if git("status", "--porcelain") else ""), int(last[1])
 
 
-def other_origin(locked: dict, here: dict) -> list[str]:
-    """In words why a lock is not of what stands in this checkout; nothing if it is."""
-    words = []
-    for key, what in MADE_FROM.items():
-        there = locked.get(key, "unknown")
-        if there != here[key]:
-            words.append(f"the lock is of other {what}: {there[:12]} there, {here[key][:12]} here")
-    return words
-
-
-def is_uncommitted(entry: dict) -> bool:
-    """Whether an image was built from changes that no commit holds."""
-    return entry["revision"].endswith("-dirty")
-
-
 def faults() -> list[str]:
     """Why the committed lock is unfit for a release: a sentence a fault, with file and fix."""
     lock, found = Path("containers/images.lock"), []
@@ -125,32 +114,10 @@ def faults() -> list[str]:
             continue
         entry = entries[stack]
         words = other_origin(entry, made_from(stack, entry["software"]))
-        if is_uncommitted(entry):
-            words.append("it was built from uncommitted changes")
         found += [f"{lock}: {stack}: {each}. Fix: make images-lock" for each in words]
     extra = sorted(entries.keys() - set(STACKS))
     found += [f"{lock}: {stack}: no definition. Fix: remove the entry" for stack in extra]
     return found
-
-
-def differences(old: dict, new: dict) -> list[str]:
-    """In words what is in one image and not in the other."""
-    words = other_origin(old, new)
-    if old.get("revision") != new.get("revision"):
-        words.append(f"revision {new['revision']} instead of {old.get('revision', 'unknown')}")
-    before, after = old["packages"], new["packages"]
-    words += [
-        f"{name} {after.get(name, 'is gone')}"
-        + (f" instead of {before[name]}" if name in before else " is new")
-        for name in sorted(before | after)
-        if before.get(name) != after.get(name)
-    ]
-    return words or [
-        (
-            "its contents are listed alike: this build is not reproducible, compare the images by "
-            "diffoscope"
-        )
-    ]
 
 
 def main(words=None) -> int:
@@ -232,7 +199,7 @@ def check() -> int:
         found = faults()
     except ImagesError as error:
         found = [str(error)]
-    print("\n".join(found) or "containers/images.lock is of this checkout's sources")
+    print("\n".join(found) or "containers/images.lock is of this checkout")
     return 3 if found else 0
 
 
@@ -256,85 +223,67 @@ def software_of(entry: dict | None, asked: str | None) -> str:
     return asked or (entry["software"] if entry else "debian")
 
 
+def is_built(stack: str, entry: dict, here: dict) -> bool:
+    """Whether the image is there, of this checkout, and as locked."""
+    try:
+        built = read_record(record_path(stack))
+        is_whole = digest_of(image_path(stack)) == built["digest"]
+    except (ImagesError, OSError):
+        return False
+    is_of_checkout = all(built[key] == value for key, value in here.items())
+    return is_whole and is_of_checkout and not differences(entry, built)
+
+
+def write_lock(entries: dict) -> None:
+    title = "# Written by `make images-lock`: the stack of each image. Nothing of our sources.\n"
+    files.write(lock_path(), title + yaml.safe_dump(entries, width=128))
+
+
 def build_all(stacks, asked, lock_anew, say) -> int:
-    place, lock = directory(), lock_path()
-    with own.as_owner(place):
-        place.mkdir(parents=True, exist_ok=True)
-        entries = read_lock(lock)
-    builder, other = None, []
+    with own.as_owner(directory()):
+        directory().mkdir(parents=True, exist_ok=True)
+    entries, builder, other = read_lock(lock_path()), None, []
     try:
         for stack in stacks:
-            software = software_of(entries.get(stack), asked)
-            here, old = made_from(stack, software), entries.get(stack)
-            unchanged = (
-                old is not None
-                and not other_origin(old, here)
-                and not (lock_anew and is_uncommitted(old))
-            )
-            if (
-                old is not None
-                and unchanged
-                and (path := place / f"{stack}.sif").is_file()
-                and digest_of(path) == old["digest"]
-            ):
-                say(f"{label(stack, old)}: as locked")
+            entry = entries.get(stack)
+            software = software_of(entry, asked)
+            here = made_from(stack, software)
+            if entry and is_built(stack, entry, here):
+                say(f"{label(stack, entry)}: as locked")
                 continue
-            revision, epoch = (
-                (old["revision"], old["epoch"])
-                if old and unchanged
-                else revision_of([*inputs(stack, software), sources.DIRECTORY])
-            )
             if builder is None:
                 refuse_unsuitable_host()
                 builder = Builder(say)
-            say(
-                "\n  ".join(
-                    [
-                        f"{stack}: building from {software}",
-                        *(other_origin(old, here) if old else []),
-                    ]
-                )
-            )
+            say(f"{stack}: building from {software}")
             started = time.monotonic()
-            path, new = builder.image(stack, software, revision, epoch)
-            new["inputs"] = here["inputs"]
-            with open(path, "rb") as image, own.as_owner(place):
-                files.write_parts(place / f"{stack}.sif", iter(lambda: image.read(1 << 20), b""))
+            of = revision_of([*inputs(stack, software), *programs(stack)])
+            path, found = builder.image(stack, software, *of)
+            built = {**found, **here}
+            with open(path, "rb") as image, own.as_owner(directory()):
+                files.write_parts(image_path(stack), iter(lambda: image.read(1 << 20), b""))
+                files.write(record_path(stack), yaml.safe_dump(built, width=128))
             said = (
-                f"{label(stack, new)}: {new['bytes'] / 1e6:.0f} MB in "
-                f"{time.monotonic() - started:.0f} s, "
-                f"{new['digest'][:19]}"
+                f"{label(stack, built)}: {built['bytes'] / 1e6:.0f} MB in "
+                f"{time.monotonic() - started:.0f} s, {built['digest'][:19]}"
             )
-            if old and old["digest"] == new["digest"]:
+            words = differences(entry, built) if entry else ["there is no lock of it"]
+            if not words:
                 say(f"{said}, as locked")
             elif lock_anew:
-                entries[stack] = new
-                with own.as_owner(lock):
-                    files.write(
-                        lock,
-                        "# Written by `make images-lock`: what each image is, and what it was "
-                        "built from.\n" + yaml.safe_dump(entries, width=128),
-                    )
-                say("\n  ".join([f"{said}, locked", *(differences(old, new) if old else [])]))
-                if is_uncommitted(new):
-                    say(f"  of uncommitted changes: commit {stack}'s sources, and lock it again")
+                entries[stack] = {key: built[key] for key in (*MADE_FROM, "packages")}
+                with own.as_owner(lock_path()):
+                    write_lock(entries)
+                say("\n  ".join([f"{said}, locked", *(words if entry else [])]))
             else:
                 other.append(stack)
-                say(
-                    "\n  ".join(
-                        [
-                            f"{said}, not as locked:",
-                            *(differences(old, new) if old else ["there is no lock of it"]),
-                        ]
-                    )
-                )
+                say("\n  ".join([f"{said}, not as locked:", *words]))
     finally:
         if builder:
             builder.close()
     if other:
         print(
-            f"images: {', '.join(other)}: checks refuse what is not locked in {lock}; if it is "
-            "meant, make images-lock",
+            f"images: {', '.join(other)}: checks refuse what is not locked in {lock_path()}; if it "
+            "is meant, make images-lock",
             file=sys.stderr,
         )
     return 3 if other else 0

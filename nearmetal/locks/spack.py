@@ -3,7 +3,6 @@
 make spack-check                               reads them; asks Spack too where there is one
 make spack-lock                                writes the locks anew by Spack, and says what changed
 make spack-lock SITE=DIRECTORY                 writes a site's own locks there, with its externals
-make release-check                             checks as well that they are of these sources
 python -m nearmetal.locks.spack OLD NEW        says what changed
 """
 
@@ -25,7 +24,6 @@ import jsonschema
 import yaml
 
 from nearmetal.checkout import CHECKOUT, PACKAGE
-from nearmetal.locks import sources
 from nearmetal.unforeseen import guarded
 
 #: The environments, their locks and our recipes.
@@ -35,13 +33,6 @@ LOCK_VERSIONS = (6, 7)
 #: What may come from the machine that wrote a lock: the compiler and the C library.
 EXTERNAL = {"gcc", "glibc"}
 REGENERATE = "write it anew: make spack-lock"
-#: The line of a recipe that names the sources that the locks are of.
-DIGEST = re.compile(r'^DIGEST = "([0-9a-f]{64})"$', re.MULTILINE)
-#: Our recipes of sources in this checkout: where these are, and their digest.
-OF_CHECKOUT = {
-    "nearmetal-benchmarks": ("reframe_checks/src", sources.digest),
-    "mpj-native": ("mpj-native", sources.digest_of_mpj_native),
-}
 
 
 class LockError(ValueError):
@@ -264,37 +255,6 @@ def recipe(name: str) -> Path:
     )
 
 
-def locked_digest(name: str = "nearmetal-benchmarks") -> str:
-    """The digest of the sources that the locks are of, from one of our recipes. Raises
-    LockError."""
-    path = recipe(name)
-    found = DIGEST.search(path.read_text())
-    if not found:
-        raise LockError(f'{path}: no line DIGEST = "..." with a SHA-256: {REGENERATE}')
-    return found[1]
-
-
-def other_sources() -> str:
-    """In words why the locks are not of this checkout's sources, a line a recipe; '' if they are.
-    Raises LockError."""
-    words = []
-    for name, (where, digest) in OF_CHECKOUT.items():
-        locked, here = locked_digest(name), digest()
-        if locked != here:
-            words.append(
-                f"{recipe(name).relative_to(CHECKOUT)}: DIGEST is of other sources ({where}): "
-                f"{locked[:12]} there, {here[:12]} here. Fix: make spack-lock"
-            )
-    return "\n".join(words)
-
-
-def write_digest() -> None:
-    """Enter the digests of this checkout's sources into our recipes. Raises LockError."""
-    for name, (_, digest) in OF_CHECKOUT.items():
-        path, old = recipe(name), locked_digest(name)
-        path.write_text(path.read_text().replace(old, digest()))
-
-
 def unmet(node: Node, text: str) -> str:
     """In words what of a requirement, such as `@5.0.7 +cma fabrics=ucx,ofi`, a node does not meet;
     '' if it meets all."""
@@ -426,8 +386,6 @@ def write_site(site: Path, spack: list[str], names: list[str]) -> int:
         site.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise LockError(f"{site} cannot be made: {error}. Fix: name another directory") from None
-    if difference := other_sources():
-        print(difference, file=sys.stderr)
     for name in names:
         print(write_into(site.absolute(), spack, name), flush=True)
     return 0
@@ -464,9 +422,6 @@ def main(arguments=None) -> int:
     parser.add_argument(
         "--environment", action="append", choices=names, help="with --into: only this one"
     )
-    parser.add_argument(
-        "--release", action="store_true", help="check as well that the locks are of these sources"
-    )
     options = parser.parse_args(arguments)
     if len(options.locks) not in (0, 2) or ((options.write or options.into) and not options.spack):
         parser.error("give two locks, or none; --write and --into need --spack")
@@ -478,13 +433,7 @@ def main(arguments=None) -> int:
             return 0
         if options.into:
             return write_site(options.into, options.spack, options.environment or names)
-        if options.write:
-            write_digest()
         bad = 0
-        if options.release:
-            difference = other_sources()
-            print(difference, end="\n" if difference else "")
-            bad += bool(difference)
         for directory in sorted(path.parent for path in HERE.glob("*/spack.yaml")):
             words = compare(options.spack, directory, options.write) if options.spack else []
             found = disagreements(directory)

@@ -56,10 +56,8 @@ def copy_of(name: str, site: Path = HERE) -> Iterator[Path]:
     """
     root = Path(tempfile.mkdtemp(prefix="nearmetal-spack-"))
     try:
-        unneeded = shutil.ignore_patterns(".spack-env", "repo")
+        unneeded = shutil.ignore_patterns(".spack-env")
         shutil.copytree(site, root / "spack-env", ignore=unneeded)
-        # A link: the recipe of our programs takes their sources from its own checkout.
-        (root / "spack-env" / "repo").symlink_to(HERE / "repo")
         yield root / "spack-env" / name
     finally:
         shutil.rmtree(root)

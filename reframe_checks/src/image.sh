@@ -1,5 +1,5 @@
 #!/bin/sh
-# Before a job's first launch from an image: is it the one that was locked, can this node run it, and does srun speak what the
+# Before a job's first launch from an image: is it the one that was built, can this node run it, and does srun speak what the
 # MPI library in it does?
 #   sh image.sh COMMAND IMAGE DIGEST PMI
 # COMMAND is apptainer or singularity, DIGEST the SHA-256 of the file, PMI pmix, pmi2 or none. What is wrong is one sentence.
@@ -10,8 +10,7 @@ fail() { echo "image.sh: $*" >&2; exit 1; }
 
 [ -r "$image" ] || fail "$(uname -n) cannot read $image: put images where all nodes see them, and name it by NEARMETAL_IMAGES."
 found=$(sha256sum "$image" | cut -d ' ' -f 1)
-[ "$found" = "$digest" ] || fail "$image has the digest sha256:$found, and its lock sha256:$digest: build it anew (make images)," \
-    "or lock it if it is meant (make images-lock)."
+[ "$found" = "$digest" ] || fail "$image has the digest sha256:$found, and its record sha256:$digest: build it anew (make images)."
 command -v "$command" > /dev/null || fail "$command is not on PATH of $(uname -n)."
 words=$("$command" exec "$image" true 2>&1) || fail "$command cannot run $image on $(uname -n): $(echo "$words" | tail -n 1)"
 

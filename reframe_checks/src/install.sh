@@ -1,5 +1,5 @@
 #!/bin/sh
-# Builds our programs and installs them, which is what Spack's package and the images do:
+# Builds our programs and installs them, as the images have them:
 #   sh install.sh PREFIX KIND...
 # KIND  mpi, serial: as programs.txt has them, into PREFIX/bin/nearmetal-NAME, by MPICC (default mpicc) and CC (default cc);
 #       java: the classes and their launcher into PREFIX/share/java, by JAVA_HOME's or PATH's JDK and the library in MPJ_HOME

@@ -31,9 +31,9 @@ def prefix(lab, request):
 
 
 def build_as_locked(*stacks: str) -> dict:
-    """Images of these stacks, or of all, built as locked; the lock's entries.
+    """Images of these stacks, or of all, built as locked; their records.
 
-    Where the lock is of other sources, or Debian's archive has moved on since, they are locked
+    Where the lock is of other definitions, or Debian's archive has moved on since, they are locked
     anew.
     """
     files.copy(CHECKOUT / "containers" / "images.lock", f"{IMAGES}.lock")
@@ -54,12 +54,14 @@ def build_as_locked(*stacks: str) -> dict:
         )
         done = make_images("--lock", *stacks)
     assert done.returncode == 0, done.stdout
-    return images.read_lock(Path(f"{IMAGES}.lock"))
+    return {
+        stack: images.read_record(IMAGES / f"{stack}.yaml") for stack in stacks or images.STACKS
+    }
 
 
 @pytest.fixture(scope="session")
 def built_images(lab) -> dict:
-    """All images, built as locked; the lock's entries. One that is there already stays."""
+    """All images, built as locked; their records. One that is there already stays."""
     if not IMAGES.is_dir():
         fresh_prefix(lab, IMAGES.name)
     return build_as_locked()
@@ -67,7 +69,7 @@ def built_images(lab) -> dict:
 
 @pytest.fixture(scope="session")
 def locked_image(lab) -> tuple[str, dict, dict]:
-    """A stack, its image's entry in the lock, and the environment variables that name it.
+    """A stack, its image's record, and the environment variables that name it.
 
     The image is built anew.
     """

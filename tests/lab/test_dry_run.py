@@ -86,7 +86,8 @@ def expected(system: dict) -> dict[str, bool]:
         f"{check} @{system['name']}:{partition['name']}+{environ}": (
             not needs_two or partition["extras"].get("nodes", 2) >= 2
         )
-        and not {"fastmpj", "installed", "spack"} & {*features[environ]}
+        and not {"fastmpj", "spack"} & {*features[environ]}
+        and environ not in IMAGES
         for partition in system["partitions"]
         for environ in partition["environs"]
         for feature in features[environ]

@@ -7,7 +7,7 @@ import warnings
 
 import pytest
 
-from nearmetal.locks import sources
+from nearmetal.checks import sources
 from nearmetal.results import load_session
 from tests.support.lab import IMAGES, fresh_prefix
 from tests.support.measured import CARRIERS, cases, runs

@@ -15,16 +15,23 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
+from nearmetal.checks import sources
 from nearmetal.checks.programs import Program
 from nearmetal.checks.runtime import image as of_checks
 from nearmetal.checks.runtime.jvm import build_commands, directories, jvm_command, script
-from nearmetal.locks import images, sif, sources
+from nearmetal.locks import images, images_lock, sif
 from nearmetal.locks.images_lock import label
 from tests.support.paths import CHECKOUT, RECORDED
 from tests.support.said import lacking
 
 CONTAINERS = CHECKOUT / "containers"
 HEADER = RECORDED / "image_header.sif"
+#: The record of a built image, without what its lock has.
+RECORD = {"digest": f"sha256:{1:064}", "bytes": 1, "pmi": "pmix"} | {
+    "programs": "f" * 64,
+    "sources": "0" * 64,
+    "revision": "0123456789ab",
+}
 
 
 def test_a_definition_a_stack_and_each_is_locked():
@@ -32,10 +39,10 @@ def test_a_definition_a_stack_and_each_is_locked():
     assert sorted(images.read_lock(CONTAINERS / "images.lock")) == images.STACKS
 
 
-def test_locked_images_are_small_and_of_debians_packages():
+def test_locked_images_are_of_debians_packages_and_nothing_of_ours():
     for entry in images.read_lock(CONTAINERS / "images.lock").values():
+        assert entry.keys() == {"software", "inputs", "packages"}
         assert entry["software"] == "debian"
-        assert entry["bytes"] < 250e6
 
 
 @pytest.mark.parametrize("stack", images.STACKS)
@@ -70,7 +77,6 @@ def test_images_hold_the_library_versions_of_the_spack_environments():
     assert java["libmpj-java"].startswith("0.44+")
     assert java["libopenmpi40"] == locks["openmpi"]["packages"]["libopenmpi40"]
     assert "openjdk-25-jre-headless" in java
-    assert [locks[stack]["pmi"] for stack in images.STACKS] == ["pmi2", "pmix", "pmix"]
 
 
 @pytest.mark.parametrize("mpi, java", [("libopenmpi40", "libmpj-java"), ("openmpi", "mpj-express")])
@@ -81,12 +87,18 @@ def test_an_image_says_which_libraries_it_holds_beside_that_of_its_name(mpi, jav
     assert label("openmpi", {"packages": {mpi: "5.0.7-1"}}) == "openmpi"
 
 
-def test_an_image_of_another_mpj_native_is_another(monkeypatch, tmp_path):
-    """The library's sources are no programs of ours: they are among the image's inputs."""
-    given = {path.relative_to(CHECKOUT) for path in images.inputs("mpj-native", "debian")}
-    assert Path("mpj-native/src/main/java/mpi/MPI.java") in given
-    assert not any("test" in path.parts or "spack-env" in path.parts for path in given)
-    assert not any("mpj-native" in path.parts for path in images.inputs("openmpi", "debian"))
+@pytest.mark.parametrize("software", ["debian", "spack"])
+def test_a_stack_is_made_from_no_source_of_ours(software):
+    def below(paths):
+        return {path.relative_to(CHECKOUT).parts[0] for path in paths}
+
+    for stack in images.STACKS:
+        places = {"containers", "spack-env"} if software == "spack" else {"containers"}
+        assert below(images.inputs(stack, software)) == places
+    assert below(images.programs("openmpi")) == {"reframe_checks"}
+    given = images.programs("mpj-native")
+    assert CHECKOUT / "mpj-native/src/main/java/mpi/MPI.java" in given
+    assert not any("test" in path.parts for path in given)
 
 
 def test_images_of_the_lock_have_the_names_of_their_libraries_or_say_these():
@@ -112,33 +124,31 @@ def test_the_image_in_a_result_and_in_a_reason_says_what_it_holds(site):
 def test_what_a_damaged_lock_lacks_is_said(tmp_path):
     lock = tmp_path / "images.lock"
     entries = yaml.safe_load((CONTAINERS / "images.lock").read_text())
-    entries["mpich"]["digest"] = "sha256:1234"
+    entries["mpich"]["inputs"] = "1234"
     lock.write_text(yaml.safe_dump(entries))
     with pytest.raises(images.ImagesError) as error:
         images.read_lock(lock)
-    assert not lacking(
-        str(error.value), str(lock), "mpich.digest", "sha256:1234", "make images-lock"
-    )
+    assert not lacking(str(error.value), str(lock), "mpich.inputs", "1234", "make images-lock")
     assert images.read_lock(tmp_path / "none.lock") == {}
 
 
+def test_what_a_record_lacks_is_said(tmp_path):
+    path = tmp_path / "mpich.yaml"
+    for text, fact in ((None, "No such file"), ("{}", "'digest' is a required property")):
+        if text:
+            path.write_text(text)
+        with pytest.raises(images.ImagesError) as error:
+            images.read_record(path)
+        assert not lacking(str(error.value), str(path), fact)
+        assert str(error.value).endswith("Fix: write it anew with make images")
+
+
 def test_what_changed_is_said_in_words():
-    old = {
-        "software": "debian",
-        "sources": "s" * 64,
-        "inputs": "a" * 64,
-        "packages": {"libc6": "1", "dropped": "1"},
-    }
-    [alike] = images.differences(old, old)
-    assert not lacking(alike, "not reproducible", "diffoscope")
-    new = {
-        "software": "spack",
-        "sources": "t" * 64,
-        "inputs": "b" * 64,
-        "packages": {"libc6": "2", "added": "3"},
-    }
+    old = {"software": "debian", "inputs": "a" * 64, "packages": {"libc6": "1", "dropped": "1"}}
+    assert images.differences(old, {**old, "programs": "p" * 64}) == []
+    new = {"software": "spack", "inputs": "b" * 64, "packages": {"libc6": "2", "added": "3"}}
     *origin, added, dropped, libc6 = images.differences(old, new)
-    facts = [("software", "spack"), ("sources", "t" * 12), ("definition", "b" * 12)]
+    facts = [("software", "spack"), ("definition", "b" * 12)]
     assert len(origin) == len(facts)
     for words, (kind, here) in zip(origin, facts):
         assert not lacking(words, "the lock", f"other {kind}", here)
@@ -180,31 +190,24 @@ def test_an_image_is_built_from_what_is_asked_for_or_else_as_locked(tmp_path, mo
     ]
 
 
-@pytest.mark.parametrize(
-    "now, anew, asked",
-    [
-        ("0123456789ab", True, "0123456789ab"),
-        ("0123456789ab", False, "ba9876543210-dirty"),
-        ("ba9876543210-dirty", True, "ba9876543210-dirty"),
-    ],
-)
-def test_what_was_locked_of_uncommitted_changes_is_locked_anew_of_a_commit(
-    tmp_path, monkeypatch, now, anew, asked
-):
-    said = []
-    old = yaml.safe_load((CONTAINERS / "images.lock").read_text())["mpich"]
-    old |= images.made_from("mpich", old["software"]) | {"revision": "ba9876543210-dirty"}
-    (tmp_path / "images.lock").write_text(yaml.safe_dump({"mpich": old}))
+@pytest.fixture
+def builds(tmp_path, monkeypatch):
+    """Builds mpich, whose sources and packages the test sets. The lock is of other packages.
+
+    :returns: what was built, and a function: whether to lock -> exit code and what was said.
+    """
+    made = SimpleNamespace(packages={"libc6": "2"}, sources="a" * 64, count=0)
 
     class Copier:
         def __init__(self, say):
             pass
 
         def image(self, stack, software, revision, epoch):
+            made.count += 1
             image = tmp_path / "built.sif"
-            image.write_text(revision)
-            digest = "sha256:" + hashlib.sha256(revision.encode()).hexdigest()
-            return image, old | {"revision": revision, "digest": digest}
+            image.write_text(made.sources)
+            record = {**RECORD, "packages": made.packages, "sources": made.sources}
+            return image, record | {"digest": images.digest_of(image)}
 
         def close(self):
             pass
@@ -212,21 +215,44 @@ def test_what_was_locked_of_uncommitted_changes_is_locked_anew_of_a_commit(
     monkeypatch.setenv("NEARMETAL_IMAGES", str(tmp_path / "images"))
     monkeypatch.setattr(images, "refuse_unsuitable_host", lambda: None)
     monkeypatch.setattr(images, "Builder", Copier)
-    monkeypatch.setattr(images, "revision_of", lambda paths: (now, 1))
-    code = images.build_all(["mpich"], None, anew, said.append)
-    assert (tmp_path / "images" / "mpich.sif").read_text() == asked
-    locked = images.read_lock(tmp_path / "images.lock")["mpich"]["revision"]
-    assert (code, locked) == ((0, asked) if anew else (3, old["revision"]))
-    assert any("not reproducible" in line for line in said) == (old["revision"] == asked)
-    warned = any("of uncommitted changes: commit mpich's sources" in line for line in said)
-    assert warned == (anew and asked.endswith("-dirty"))
+    monkeypatch.setattr(images, "programs", lambda stack: [])
+    inputs = images.made_from("mpich", "debian")["inputs"]
+    locked = {"software": "debian", "inputs": inputs, "packages": {"libc6": "1"}}
+    (tmp_path / "images.lock").write_text(yaml.safe_dump({"mpich": locked}))
+
+    def build(lock_anew=False) -> tuple[int, str]:
+        said = []
+        code = images.build_all(["mpich"], None, lock_anew, said.append)
+        return code, "\n".join(said)
+
+    return made, build
 
 
-def test_an_image_of_other_sources_is_no_irreproducible_build():
-    old = {"software": "debian", "sources": "s" * 64, "inputs": "a" * 64, "packages": {}}
-    [words] = images.differences(old, {**old, "sources": "t" * 64})
-    assert not lacking(words, "other sources", "reframe_checks/src", "s" * 12, "t" * 12)
-    assert "reproducible" not in words
+def test_an_image_of_other_packages_is_not_as_locked(builds, tmp_path):
+    made, build = builds
+    for _ in range(2):
+        code, said = build()
+        assert code == 3 and not lacking(said, "not as locked", "libc6 2 instead of 1")
+    code, said = build(lock_anew=True)
+    assert code == 0 and not lacking(said, ", locked", "libc6 2 instead of 1")
+    [entry] = images.read_lock(tmp_path / "images.lock").values()
+    assert entry.keys() == {"software", "inputs", "packages"}
+    assert entry["packages"] == made.packages and made.count == 3
+    assert build() == (0, "mpich: as locked") and made.count == 3
+
+
+def test_an_image_of_other_sources_is_built_anew_and_as_locked(builds, tmp_path, monkeypatch):
+    made, build = builds
+    build(lock_anew=True)
+    lock = (tmp_path / "images.lock").read_bytes()
+    monkeypatch.setattr(images, "programs", lambda stack: [CHECKOUT / "README.md"])
+    made.sources = "b" * 64
+    code, said = build()
+    assert code == 0 and said.endswith(", as locked") and made.count == 2
+    assert (tmp_path / "images.lock").read_bytes() == lock
+    assert images.read_record(tmp_path / "images" / "mpich.yaml")["sources"] == "b" * 64
+    (tmp_path / "images" / "mpich.sif").write_text("damaged")
+    assert build()[0] == 0 and made.count == 3
 
 
 @pytest.mark.parametrize(
@@ -282,11 +308,22 @@ def site(tmp_path, monkeypatch):
     (tmp_path / "our images").mkdir()
     (tmp_path / "our images" / "openmpi.sif").write_bytes(b"")
     shutil.copyfile(CONTAINERS / "images.lock", tmp_path / "our images.lock")
+    for stack in ("openmpi", "mpj-native"):
+        write_record(stack)
     of_checks.locked.cache_clear()
+    of_checks.record_of.cache_clear()
     yield SimpleNamespace(
         root=tmp_path, partition=SimpleNamespace(fullname="site:cc", features=["apptainer"])
     )
     of_checks.locked.cache_clear()
+    of_checks.record_of.cache_clear()
+
+
+def write_record(stack, **differing):
+    """The record of an image that is as locked but for some keys."""
+    entry = images.read_lock(images.lock_path())[stack]
+    record = {**entry, **RECORD, **differing}
+    images_lock.record_path(stack).write_text(yaml.safe_dump(record))
 
 
 def environ(image, *features):
@@ -301,6 +338,14 @@ def test_why_an_environment_cannot_run_is_said(site):
 
     assert obstacle("openmpi") == ""
     assert not lacking(obstacle("mpich"), "our images/mpich.sif", "make images ")
+    write_record("openmpi", packages={})
+    of_checks.record_of.cache_clear()
+    facts = ["openmpi.sif is not as locked", "adduser is gone", "make images builds it anew"]
+    assert not lacking(obstacle("openmpi"), *facts)
+    images_lock.record_path("openmpi").unlink()
+    of_checks.record_of.cache_clear()
+    assert not lacking(obstacle("openmpi"), "our images/openmpi.yaml", "Fix", "make images")
+    write_record("openmpi")
     bare = SimpleNamespace(fullname="site:cc", features=[])
     assert not lacking(obstacle("openmpi", bare), "site:cc", "Apptainer", "container_platforms")
     (site.root / "our images.lock").unlink()
@@ -347,22 +392,14 @@ def test_what_an_image_does_not_do_is_said(site, setting, outcome, facts):
     assert not lacking(line, *facts) and "OK" not in done.stdout
 
 
-def test_a_run_from_an_image_of_older_sources_says_so_and_goes_on(site, monkeypatch):
-    said = []
-    log = SimpleNamespace(warning=said.append)
-    monkeypatch.setattr("nearmetal.checks.sources.getlogger", lambda: log)
-    lock = site.root / "our images.lock"
-    entries = yaml.safe_load(lock.read_text())
-    for digest in (sources.digest(), "0" * 64):
-        assert not said
-        entries["openmpi"]["sources"] = digest
-        lock.write_text(yaml.safe_dump(entries))
-        of_checks.locked.cache_clear()
-        runtime = of_checks.Image(environ("openmpi"), site.partition)
-        assert runtime.sources_of(Program("pingpong.c"), "") == digest
-    [warning] = said
-    facts = ["openmpi-sif", "other sources", "0" * 12, sources.digest()[:12], "make images-lock"]
-    assert not lacking(warning, *facts)
+def test_a_run_from_an_image_of_older_sources_says_so_and_goes_on(site):
+    write_record("openmpi", sources=sources.digest())
+    assert "other sources" not in dry_run(site).stdout
+    write_record("openmpi", sources="0" * 64)
+    done = dry_run(site)
+    [warning] = [line for line in done.stdout.splitlines() if "other sources" in line]
+    assert not lacking(warning, "openmpi-sif", "0" * 12, sources.digest()[:12], "make images")
+    assert done.returncode == 0 and "Ran 1/1 test case(s)" in done.stdout
 
 
 def test_only_what_has_a_class_for_vectors_is_compiled_with_their_module():
@@ -388,7 +425,7 @@ def test_programs_in_java_are_where_the_image_has_them():
     assert directories(environ("")) == ("classes.-sif", "launch.-sif")
 
 
-def test_another_image_than_the_locked_one_is_refused(tmp_path):
+def test_another_image_than_the_recorded_one_is_refused(tmp_path):
     path = tmp_path / "x.sif"
     path.write_bytes(b"something")
     done = subprocess.run(
@@ -404,8 +441,8 @@ def test_another_image_than_the_locked_one_is_refused(tmp_path):
         text=True,
     )
     assert done.returncode == 1 and done.stderr.count("\n") == 1
-    found, locked = (hashlib.sha256(data).hexdigest() for data in (b"something", b""))
-    assert not lacking(done.stderr, str(path), f"digest sha256:{found}", f"lock sha256:{locked}")
+    found, built = (hashlib.sha256(data).hexdigest() for data in (b"something", b""))
+    assert not lacking(done.stderr, str(path), f"digest sha256:{found}", f"record sha256:{built}")
     done = subprocess.run(
         [
             "sh",

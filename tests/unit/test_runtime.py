@@ -9,6 +9,7 @@ from reframe.core.environments import Environment
 
 from nearmetal.checks.programs import SUITES, Program, presence
 from nearmetal.checks.runtime import both, facts_of, image, image_in, runtime_of
+from nearmetal.checks.runtime.jvm import NATIVE
 from nearmetal.site import srun_mpj
 from tests.support.said import lacking
 
@@ -24,8 +25,8 @@ def environ(*features, **extras):
 @pytest.fixture
 def runtime(monkeypatch):
     """Gives the runtime of an environment with these features and extras."""
-    entry = {"digest": "sha256:" + "0" * 64, "pmi": "pmix", "packages": {}}
-    monkeypatch.setattr(image, "locked", lambda: {"openmpi": entry})
+    record = {"digest": "sha256:" + "0" * 64, "pmi": "pmix", "packages": {}}
+    monkeypatch.setattr(image, "record_of", lambda path: record)
     srun = SimpleNamespace(registered_name="srun")
     partition = SimpleNamespace(
         fullname="here:cc", features=["apptainer"], extras={}, launcher_type=srun
@@ -44,8 +45,8 @@ def runtime(monkeypatch):
     "features, extras, name",
     [
         (["mpi"], {}, "Bare"),
-        (["mpi", "spack", "installed"], {"spack_env": "openmpi"}, "Spack"),
-        (["mpi", "installed"], {"image": "openmpi"}, "Image"),
+        (["mpi", "spack"], {"spack_env": "openmpi"}, "Spack"),
+        (["mpi"], {"image": "openmpi"}, "Image"),
         (["mpj"], {}, "Jvm"),
         (["mpj", "spack"], {"spack_env": "fastmpj"}, "Jvm"),
     ],
@@ -67,12 +68,10 @@ def test_a_check_without_java_runs_bare_beside_java():
 
 
 def test_a_program_is_compiled_taken_from_path_or_from_an_image(runtime):
-    assert runtime("mpi").is_compiled(PINGPONG)
-    assert runtime("mpi").command(PINGPONG) == "./pingpong"
-    assert runtime("mpi", "installed").command(PINGPONG) == "nearmetal-pingpong"
-    assert "command -v nearmetal-pingpong" in runtime("installed").build_commands(PINGPONG)[0]
+    for compiles in (runtime("mpi"), runtime("mpi", "spack", spack_env="openmpi")):
+        assert compiles.is_compiled(PINGPONG) and compiles.command(PINGPONG) == "./pingpong"
     assert "command -v IMB-MPI1" in runtime("mpi").build_commands(IMB)[0]
-    within = runtime("mpi", "installed", image="openmpi")
+    within = runtime("mpi", image="openmpi")
     assert within.command(PINGPONG).endswith("openmpi.sif nearmetal-pingpong")
     assert within.build_commands(PINGPONG) == ["true"]
 
@@ -84,7 +83,7 @@ def test_the_program_of_b_is_a_file_of_its_own():
 
 def test_programs_of_others_are_refused_in_an_image_and_in_java(runtime):
     assert runtime("mpi").obstacle_of(IMB) == ""
-    obstacle = runtime("installed", image="openmpi").obstacle_of(IMB)
+    obstacle = runtime("mpi", image="openmpi").obstacle_of(IMB)
     assert not lacking(obstacle, "not in the image openmpi")
     assert "no program in Java" in runtime("mpj").obstacle_of(IMB)
 
@@ -146,32 +145,17 @@ def test_only_mpj_native_sends_direct_buffers(runtime):
     assert "leave java_buffers out" in runtime("mpj", settings=settings).obstacle("srun")
 
 
-def test_mpj_native_needs_a_checkout(runtime, monkeypatch, tmp_path):
+@pytest.mark.parametrize("features, extras", [([], {}), (["spack"], {"spack_env": "mpj-native"})])
+def test_mpj_native_needs_a_checkout(runtime, monkeypatch, tmp_path, features, extras):
+    of_checkout = runtime("mpj", "mpj_native", *features, **extras)
+    assert of_checkout.build_commands(PINGPONG)[0].startswith(f"sh {NATIVE}/build.sh library.")
     monkeypatch.setattr("nearmetal.checks.runtime.jvm.NATIVE", tmp_path)
-    assert "use a checkout" in runtime("mpj", "mpj_native").obstacle("srun")
+    assert "use a checkout" in of_checkout.obstacle("srun")
 
 
-def test_mpj_native_of_spack_and_of_an_image_is_not_compiled_again(runtime, monkeypatch, tmp_path):
+def test_mpj_native_of_an_image_is_not_compiled_again(runtime, monkeypatch, tmp_path):
     monkeypatch.setattr("nearmetal.checks.runtime.jvm.NATIVE", tmp_path)
-    of_spack = runtime("mpj", "mpj_native", "spack", spack_env="mpj-native")
-    assert of_spack.obstacle("srun") == ""
-    *library, compile_program = of_spack.build_commands(PINGPONG)
-    assert not lacking(compile_program, "javac", "-cp library.mpj-mpj_native-spack")
-    installed = tmp_path / "prefix" / "lib" / "mpj-native"
-    for home in (tmp_path / "absent", tmp_path / "prefix"):
-        done = subprocess.run(
-            ["sh", "-e", "-c", "\n".join(library)],
-            env={"MPJ_NATIVE_HOME": str(home), "PATH": "/usr/bin:/bin"},
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-        )
-        assert (done.returncode == 0) == installed.exists()
-        if not installed.exists():
-            assert not lacking(done.stderr, str(home), "install mpj-native in the environment")
-        installed.mkdir(parents=True, exist_ok=True)
-    assert (tmp_path / "library.mpj-mpj_native-spack").resolve() == installed
-    of_image = runtime("mpj", "mpj_native", "installed", image="openmpi")
+    of_image = runtime("mpj", "mpj_native", image="openmpi")
     assert "checkout" not in of_image.obstacle("srun")
     assert of_image.build_commands(PINGPONG) == ["true"]
     java = "/opt/nearmetal/share/java"
@@ -180,7 +164,7 @@ def test_mpj_native_of_spack_and_of_an_image_is_not_compiled_again(runtime, monk
 
 
 def test_an_image_is_verified_for_the_launcher_that_starts_it(runtime):
-    of_image = runtime("mpi", "installed", image="openmpi")
+    of_image = runtime("mpi", image="openmpi")
     for launcher, pmi in (("srun", "pmix"), ("mpirun", "none")):
         verified, trial = of_image.preparations(
             lambda launcher, command: f"{launcher.registered_name} {command}",
@@ -211,11 +195,11 @@ def test_software_of_spack_that_nobody_installed_is_an_obstacle(runtime, monkeyp
 
 def test_a_duet_records_what_holds_for_each(runtime):
     assert both(["x"]) == both(["x", "x"]) == "x" and both(["x", "y"]) == "A: x; B: y"
-    bare, within = runtime("mpi"), runtime("installed", image="openmpi")
+    bare, within = runtime("mpi"), runtime("mpi", image="openmpi")
     assert image_in([bare]) == image_in([bare, bare]) == ""
     assert image_in([bare, within]) == f"A: none; B: {within.image}"
     one, other = (SimpleNamespace(facts=lambda *_, name=name: {name: "1"}) for name in "ab")
-    assert facts_of([one, other], PINGPONG, "/stage") == {
+    assert facts_of([one, other], PINGPONG) == {
         "a": "A: 1; B: none",
         "b": "A: none; B: 1",
     }

@@ -45,7 +45,7 @@ def test_spack_works_on_a_copy_that_has_all_that_it_includes(asked):
         copy = command[command.index("-e") + 1]
         manifest = yaml.safe_load(Path(copy, "spack.yaml").read_text())["spack"]
         assert all((CHECKOUT / "spack-env" / "mpich" / one).exists() for one in manifest["include"])
-        assert (Path(copy).parent / "repo").resolve() == CHECKOUT / "spack-env" / "repo"
+        assert (Path(copy).parent / "repo" / "spack_repo" / "nearmetal" / "repo.yaml").exists()
         seen.append(copy)
         return 0
 
@@ -109,8 +109,8 @@ def test_a_sites_own_lock_has_its_externals_and_leaves_ours(tmp_path, capsys):
     written = tmp_path / "site" / "openmpi"
     manifest = yaml.safe_load((written / "spack.yaml").read_text())["spack"]
     assert all((written / one).is_dir() for one in manifest["include"])
-    recipe = "repo/spack_repo/nearmetal/packages/nearmetal_benchmarks/package.py"
-    assert (tmp_path / "site" / recipe).resolve() == spack.recipe("nearmetal-benchmarks")
+    recipe = "repo/spack_repo/nearmetal/packages/mpj_express/package.py"
+    assert (tmp_path / "site" / recipe).resolve() == spack.recipe("mpj-express")
 
 
 def test_a_sites_own_lock_fills_a_cache(tmp_path, asked, capsys):

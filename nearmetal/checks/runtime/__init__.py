@@ -42,8 +42,8 @@ def image_in(runtimes) -> str:
     return both([image or "none" for image in images]) if any(images) else ""
 
 
-def facts_of(runtimes, program, stagedir: str) -> dict[str, str]:
+def facts_of(runtimes, program) -> dict[str, str]:
     """Facts of the software of one runtime, or of two. They are recorded with each result."""
-    facts = [runtime.facts(program, stagedir) for runtime in runtimes]
+    facts = [runtime.facts(program) for runtime in runtimes]
     names = dict.fromkeys(name for one in facts for name in one)
     return {name: both([one.get(name, "none") for one in facts]) for name in names}

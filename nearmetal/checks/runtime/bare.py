@@ -1,4 +1,4 @@
-"""The bare runtime: programs built by the environment's compiler, or found on PATH."""
+"""The bare runtime: our programs, built by the environment's compiler, or found on PATH."""
 
 from reframe.core.backends import getlauncher
 from reframe.core.buildsystems import CustomBuild, SingleSource
@@ -7,7 +7,6 @@ from nearmetal.checks import sources
 from nearmetal.checks.programs import (
     OPENMP,
     Program,
-    installed_name,
     presence,
     single_source,
 )
@@ -30,11 +29,6 @@ class Bare:
         """Name and digest of the container image. '' if there is none."""
         return ""
 
-    @property
-    def installed(self) -> bool:
-        """Whether our programs are installed already."""
-        return "installed" in self.environ.features
-
     def obstacle(self, launcher: str) -> str:
         """The reason why no program can run here. '' if programs can run.
 
@@ -48,7 +42,7 @@ class Bare:
 
     def is_compiled(self, program: Program) -> bool:
         """Whether ReFrame compiles the program as one source."""
-        return program.is_ours and not self.installed
+        return program.is_ours
 
     def unused_settings(self) -> tuple[str, ...]:
         """Settings of a check that mean nothing here. Its results do not record them."""
@@ -69,18 +63,12 @@ class Bare:
         """Shell commands that build the program. They fail if a program to be found is missing."""
         if not program.is_ours:
             return [presence(program.path, program.where)]
-        if self.installed:
-            where = f"install nearmetal-benchmarks in the environment {self.environ.name}"
-            command = self.command(program)
-            return [presence(command, where), sources.record(command, self.environ.name)]
         system = self._single_source(program.source)
         system.srcfile, system.executable = program.source, program.path
         return system.emit_build_commands(self.environ)
 
     def command(self, program: Program) -> str:
         """The command that one process runs, without the program's options."""
-        if program.is_ours and self.installed:
-            return installed_name(program.source)
         return program.path
 
     def within(self, command: str) -> str:
@@ -115,29 +103,28 @@ class Bare:
         """Shell commands that remove it from PATH."""
         return []
 
-    def sources_of(self, program: Program, stagedir: str) -> str:
+    def sources_of(self, program: Program) -> str:
         """Digest of the sources of one of our programs. '' for a program of others.
 
         The run warns if they differ from the checkout's.
         """
         if not program.source:
             return ""
-        found, fix = self._sources(stagedir)
-        sources.warn_of_others(self.environ.name, found, fix)
+        found = self._sources()
+        sources.warn_of_others(self.environ.name, found)
         return found
 
-    def _sources(self, stagedir: str) -> tuple[str, str]:
-        """Digest of the sources, and the command that makes them equal to the checkout's."""
-        found = sources.recorded(stagedir, self.environ.name)
-        return found, "make spack-lock, or install these"
+    def _sources(self) -> str:
+        """Digest of the sources that our programs are built from."""
+        return sources.of_checkout()
 
     def packages(self) -> dict[str, str]:
         """Packages that are recorded with each result."""
         return {}
 
-    def facts(self, program: Program, stagedir: str) -> dict[str, str]:
+    def facts(self, program: Program) -> dict[str, str]:
         """Facts of the software that are recorded with each result."""
-        found = self.sources_of(program, stagedir)
+        found = self.sources_of(program)
         return {**({"sources": found} if found else {}), **self.packages()}
 
 

@@ -4,7 +4,6 @@ import functools
 import shlex
 from pathlib import Path
 
-from nearmetal.checks import sources
 from nearmetal.checks.programs import installed_name
 from nearmetal.checks.runtime.bare import Bare
 from nearmetal.checks.settings import IMAGE
@@ -27,6 +26,10 @@ def locked() -> dict:
     return images_lock.read_lock(path)
 
 
+#: What a built image is, by its name. Raises ImagesError.
+record_of = functools.cache(images_lock.read_record)
+
+
 def image_of(environ) -> str:
     """The name of the environment's image. '' if it has none."""
     return IMAGE.of(environ, default="")
@@ -41,7 +44,12 @@ class Image(Bare):
 
     @property
     def path(self) -> Path:
-        return images_lock.directory() / f"{self.name}.sif"
+        return images_lock.image_path(self.name)
+
+    @property
+    def record(self) -> dict:
+        """What was built. Raises ImagesError."""
+        return record_of(images_lock.record_path(self.name))
 
     @property
     def platform(self) -> str:
@@ -51,8 +59,7 @@ class Image(Bare):
 
     @property
     def image(self) -> str:
-        entry = locked()[self.name]
-        return f"{images_lock.label(self.name, entry)} {entry['digest']}"
+        return f"{images_lock.label(self.name, self.record)} {self.record['digest']}"
 
     def obstacle(self, launcher):
         if not self.platform:
@@ -61,10 +68,14 @@ class Image(Bare):
         if not self.path.exists():
             return f"there is no {self.path}{self._contents()}: make images builds it"
         try:
-            names = locked()
+            entry, built = locked().get(self.name), self.record
         except images_lock.ImagesError as error:
             return str(error)
-        return "" if self.name in names else f"the lock has no image {self.name}: make images-lock"
+        if entry is None:
+            return f"the lock has no image {self.name}: make images-lock"
+        if other := images_lock.differences(entry, built):
+            return f"{self.path} is not as locked ({other[0]}): make images builds it anew"
+        return ""
 
     def _contents(self) -> str:
         """The library in brackets, if the lock has it and the image's name is another."""
@@ -87,8 +98,8 @@ class Image(Bare):
     def command(self, program):
         return self.within(installed_name(program.source))
 
-    def _sources(self, stagedir):
-        return locked()[self.name].get("sources", sources.UNKNOWN), "make images-lock"
+    def _sources(self):
+        return self.record["sources"]
 
     def within(self, command: str) -> str:
         """The command line that runs a command of the image."""
@@ -105,9 +116,8 @@ class Image(Bare):
         It fails with the reason if the digest differs, if the image does not run here, or if srun
         and the image use different PMIs.
         """
-        entry = locked()[self.name]
-        digest = entry["digest"].removeprefix("sha256:")
-        pmi = entry["pmi"] if by_srun else "none"
+        digest = self.record["digest"].removeprefix("sha256:")
+        pmi = self.record["pmi"] if by_srun else "none"
         return [shlex.join(["sh", "image.sh", self.platform, str(self.path), digest, pmi])]
 
 

@@ -15,7 +15,6 @@ from nearmetal.checks.parsing.java import parse_jvm
 from nearmetal.checks.programs import presence
 from nearmetal.checks.runtime.bare import Bare, like
 from nearmetal.checks.runtime.image import JAVA, image_of
-from nearmetal.checks.runtime.spack import from_spack
 from nearmetal.checks.settings import JAVA_HOSTS, JAVA_PORTS
 from nearmetal.site import srun_mpj  # registers the launcher, whoever wrote the configuration
 
@@ -73,7 +72,7 @@ def build_commands(environ, program: str) -> list[str]:
         # As build.sh and jvm.sh: an older javac of PATH cannot read mpj-native's classes.
         of_java_home = javac.replace("javac", '"${JAVA_HOME:+$JAVA_HOME/bin/}javac"', 1)
         return [
-            *_native_library(environ, launcher),
+            f"sh {shlex.quote(str(NATIVE / 'build.sh'))} {launcher}",
             f"{of_java_home} -cp {launcher} -sourcepath java -d {classes} {shlex.quote(source)}",
             *_vectors(of_java_home, f"{launcher}:{classes}", classes, program),
         ]
@@ -102,20 +101,6 @@ def _vectors(javac: str, path: str, directory: str, program: str) -> list[str]:
     there = f'"${{JAVA_HOME:+$JAVA_HOME/bin/}}java" --list-modules | grep -q {module}'
     compile_it = f"{javac} --add-modules {module} -cp {path} -d {directory} {source}"
     return [f"if {there}; then {compile_it}; fi"]
-
-
-def _native_library(environ, directory: str) -> list[str]:
-    """Commands that make mpj-native's directory: Spack's installation, or compiled sources."""
-    if not from_spack(environ):
-        return [f"sh {shlex.quote(str(NATIVE / 'build.sh'))} {directory}"]
-    installed = '"$MPJ_NATIVE_HOME/lib/mpj-native"'
-    return [
-        (
-            f'[ -d {installed} ] || {{ echo "MPJ_NATIVE_HOME=$MPJ_NATIVE_HOME has no '
-            f'lib/mpj-native: install mpj-native in the environment {environ.name}" >&2; exit 1; }}'
-        ),
-        f"ln -sfn {installed} {directory}",
-    ]
 
 
 class Jvm(Bare):
@@ -161,8 +146,7 @@ class Jvm(Bare):
         return self.settings.get("buffers") == "off_heap"
 
     def _obstacle_of_native(self, launcher):
-        built_here = not (self.image or from_spack(self.environ))
-        if built_here and not (NATIVE / "build.sh").exists():
+        if not self.image and not (NATIVE / "build.sh").exists():
             return f"{self.environ.name} is built from {NATIVE}, which is not there: use a checkout"
         return self._not_by_srun(launcher)
 
@@ -223,8 +207,8 @@ class Jvm(Bare):
     def departure(self):
         return self.software.departure()
 
-    def _sources(self, stagedir):
-        return self.software._sources(stagedir)
+    def _sources(self):
+        return self.software._sources()
 
     def packages(self):
         return self.software.packages()

@@ -21,7 +21,7 @@ def from_spack(environ) -> bool:
 
 
 class Spack(Bare):
-    """Programs that Spack installed, or that the compilers of its environment build."""
+    """Others' programs that Spack installed, and ours, which its compilers build."""
 
     def __init__(self, environ, partition, installer):
         super().__init__(environ, partition)
