@@ -11,7 +11,7 @@ from nearmetal.checkout import SOURCES
 
 def digest(directory: Path = SOURCES) -> str:
     """SHA-256 of the sources, in hexadecimal digits."""
-    command = ["sh", directory / "digest.sh"]
+    command = ["sh", str(directory / "digest.sh")]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
