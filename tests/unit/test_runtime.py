@@ -25,7 +25,9 @@ def environ(*features, **extras):
 @pytest.fixture
 def runtime(monkeypatch):
     """Gives the runtime of an environment with these features and extras."""
-    record = {"digest": "sha256:" + "0" * 64, "pmi": "pmix", "packages": {}}
+    stack = {"software": "debian", "inputs": "0" * 64, "packages": {}}
+    record = {**stack, "digest": "sha256:" + "0" * 64, "pmi": "pmix"}
+    monkeypatch.setattr(image, "locked", lambda: {"openmpi": stack})
     monkeypatch.setattr(image, "record_of", lambda path: record)
     srun = SimpleNamespace(registered_name="srun")
     partition = SimpleNamespace(
