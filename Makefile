@@ -9,7 +9,7 @@ ifneq ($(shell id -u),$(shell stat -c %u .))
 export PYTHONDONTWRITEBYTECODE := 1
 endif
 
-.PHONY: help docs-coverage docs-keys demo campaign test test-whole test-all unit lab-up lab-status lab-shell lab-exec lab-down lab-clean bench-gate bench-fleet bench-kernels bench-evidence bench-stored bench-large drill lock \
+.PHONY: help docs-coverage docs-keys demo campaign test test-ci test-whole test-all unit lab-up lab-status lab-shell lab-exec lab-down lab-clean bench-gate bench-fleet bench-kernels bench-evidence bench-stored bench-large drill lock \
         spack-check spack-lock spack-cache images images-lock release-check aws-check versions lint lint-python lint-types lint-imports lint-c lint-shell lint-yaml format \
         docs docs-links pictures
 
@@ -32,15 +32,18 @@ campaign: lab-up ## everything on SYSTEM (default: lab), with progress and an es
 
 # Stages, what is in each and what is left out: tests/stages.py.
 STAGES = @sh nearmetal/lab/host.sh test-packages.txt && .venv/bin/python -m tests.stages
-test test-whole test-all: export PYTEST := $(value PYTEST)
+test test-ci test-whole test-all: export PYTEST := $(value PYTEST)
 
-test: .venv/ready ## lint, and the tests of every change (20 minutes); PYTEST='-k drained' some
+test: .venv/ready ## lint, and the tests of every change (10 minutes); PYTEST='-k drained' some
 	$(STAGES) test
 
-test-whole: .venv/ready .venv/aws/ready ## what `make test` leaves out: whole selections, guests, images, all faults, a drill (60 minutes)
+test-ci: .venv/ready ## a fixed part of what `make test` leaves out: continuous integration runs both (25 minutes)
+	$(STAGES) ci
+
+test-whole: .venv/ready .venv/aws/ready ## all that `make test` leaves out: whole selections, guests, images, all faults, a drill
 	$(STAGES) whole
 
-test-all: .venv/ready .venv/aws/ready ## both of them (80 minutes)
+test-all: .venv/ready .venv/aws/ready ## `make test` and `make test-whole`: for a release, and where an issue is resolved
 	$(STAGES) test whole
 
 unit: .venv/ready ## only the tests that start no other program for long (a minute)

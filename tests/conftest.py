@@ -3,24 +3,19 @@
 import shutil
 import signal
 import tempfile
-import time
 from pathlib import Path
 
 import pytest
 
 from nearmetal import cli
-from tests.support.late import UNTIL, until
 
 TIERS = ("unit", "host", "node", "lab", "browser")
 
 # A background job of a shell ignores SIGINT, and so would every program that a test interrupts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-#: Its tests come first where time may be over: they are what a person types.
-BEFORE_OTHERS = "test_measure.py"
 #: Longest text that is part of a test's name as it stands.
 LONGEST_ID = 300
-LATE = pytest.StashKey[list]()
 LEFT_OUT = pytest.StashKey[int]()
 
 #: Seconds. A set-up, test or teardown that took longer is named as it ends.
@@ -51,8 +46,6 @@ def pytest_collection_modifyitems(items):
         tier = item.path.relative_to(Path(__file__).parent).parts[0]
         if tier in TIERS:
             item.add_marker(getattr(pytest.mark, tier))
-    if until() < float("inf"):
-        items.sort(key=lambda item: item.path.name != BEFORE_OTHERS)
 
 
 def pytest_deselected(items):
@@ -63,18 +56,7 @@ def pytest_deselected(items):
         stash[LEFT_OUT] = stash.get(LEFT_OUT, 0) + len(whole)
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup(item):
-    """Before the fixtures: leave out what would begin too late."""
-    if time.time() > until() and item.get_closest_marker("whole"):
-        item.config.stash.setdefault(LATE, []).append(item.nodeid)
-        pytest.skip(f"it did not begin before {UNTIL}, which a slow machine misses: unset, it runs")
-
-
 def pytest_terminal_summary(terminalreporter, config):
-    if late := config.stash.get(LATE, []):
-        names = "\n  ".join(late)
-        terminalreporter.write_line(f"not begun, as time was over ({len(late)}):\n  {names}")
     if count := config.stash.get(LEFT_OUT, 0):
         terminalreporter.write_line(
             f"left out: {count} tests marked `whole`; `make test-all` runs them"

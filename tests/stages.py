@@ -1,8 +1,8 @@
 """Run the tests in stages, and say of each how long it took and how it ended.
 
-    python -m tests.stages test          what a change needs: 20 minutes on two cores
+    python -m tests.stages test          what a change needs: 10 minutes on two cores
     python -m tests.stages whole         what `test` leaves out
-    python -m tests.stages test whole    all of it
+    python -m tests.stages ci            a fixed part of `whole`, which `.ci/run` adds to `test`
 
 A stage that fails does not keep the next ones from running. A stage that measures runs its failed
 tests once more, one at a time, where they are few: a shared machine may have been busy. The last
@@ -10,7 +10,6 @@ lines name each test that passed only then. PYTEST holds further options of pyte
 all stages passed; 1 one failed.
 """
 
-import dataclasses
 import json
 import os
 import shlex
@@ -24,7 +23,6 @@ from pathlib import Path
 
 from tabulate import tabulate
 
-from tests.support.late import UNTIL
 from tests.support.paths import CHECKOUT
 
 MAKE = ["make", "--no-print-directory"]
@@ -85,6 +83,9 @@ def measured(name: str, directory: str, *words: str, waits: bool = False) -> Sta
     return Stage(name, [*command, FORGET], again=[*command, FAILED, "-n", "0"], waits=waits)
 
 
+VERSIONS = Stage("versions", [*MAKE, "versions"])
+DRILL = Stage("drills", [*MAKE, "drill", f"DRILL=--once {DRILLS}"])
+
 SETS = {
     "test": [
         # Three minutes on a host that has none, most of them of one processor.
@@ -107,10 +108,16 @@ SETS = {
         Stage("lab up", [*MAKE, "lab-up"]),
         on_a_node("node whole", "whole"),
         measured("browser whole", "browser", "-m", "whole"),
-        Stage("versions", [*MAKE, "versions"]),
-        Stage("drills", [*MAKE, "drill", f"DRILL=--once {DRILLS}"]),
-        # Last: where time is over, its tests that have not begun are named and left out.
+        VERSIONS,
+        DRILL,
         measured("lab whole", "lab", "-m", "whole"),
+    ],
+    # The same tests each time, whatever the time left.
+    "ci": [
+        VERSIONS,
+        Stage("lab up", [*MAKE, "lab-up"]),
+        DRILL,
+        measured("lab ci", "lab", "-m", "ci"),
     ],
 }
 
@@ -166,9 +173,7 @@ def run(stage: Stage) -> End:
     code = call(stage, stage.command)
     unsteady = failed_tests(stage.cache) if code == SOME_FAILED and stage.again else []
     if unsteady and len(unsteady) <= MOST_REPEATED:
-        # However late it is: a test that is left out has not passed.
-        endless = dataclasses.replace(stage, settings=(*stage.settings, (UNTIL, "inf")))
-        code = call(endless, stage.again)
+        code = call(stage, stage.again)
     if code:
         unsteady = []
     result = "failed" if code else "passed"
@@ -214,7 +219,7 @@ def main() -> int:
     for name in (name for end in ends for name in end.unsteady):
         print(f"passed only when repeated: {name}")
     if "whole" not in names:
-        print("left out: whole selections, guests, all faults, drills: make test-all runs them")
+        print("left out: tests that only `make test-all` runs (docs/tests.md)")
     return 1 if any(end.result == "failed" for end in ends) else 0
 
 

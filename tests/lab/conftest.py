@@ -60,21 +60,22 @@ def build_as_locked(*stacks: str) -> dict:
 
 
 @pytest.fixture(scope="session")
-def built_images(lab) -> dict:
-    """All images, built as locked; their records. One that is there already stays."""
+def images_directory(lab):
+    """Where images are built. One that is there already stays."""
     if not IMAGES.is_dir():
         fresh_prefix(lab, IMAGES.name)
+
+
+@pytest.fixture(scope="session")
+def built_images(images_directory) -> dict:
+    """All images, built as locked; their records."""
     return build_as_locked()
 
 
 @pytest.fixture(scope="session")
-def locked_image(lab) -> tuple[str, dict, dict]:
-    """A stack, its image's record, and the environment variables that name it.
-
-    The image is built anew.
-    """
-    fresh_prefix(lab, IMAGES.name)
-    return "mpich", build_as_locked("mpich")["mpich"], {"NEARMETAL_IMAGES": str(IMAGES)}
+def built_image(images_directory) -> tuple[str, dict]:
+    """A stack whose image is built as locked, and the image's record."""
+    return "mpich", build_as_locked("mpich")["mpich"]
 
 
 @pytest.fixture(scope="module")

@@ -30,6 +30,7 @@ ADDED = {f"extras.{key}" for key in ("cpu", "nodes", "cores_per_node", "memory_g
 ADDED |= {"extras.guest_memory_gb"}
 
 
+@pytest.mark.ci
 def test_init_writes_a_file_by_which_doctor_finds_nothing_missing(lab, prefix):
     write = f"nearmetal init mine --directory {prefix}"
     refused = lab("exec", f"{write} < /dev/null", check=False)

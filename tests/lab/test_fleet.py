@@ -13,7 +13,7 @@ import pytest
 
 from nearmetal.results import load_session
 
-#: Fourteen sweeps of eight nodes, one beside traffic, and the start of a lab: over four minutes.
+#: Sweeps of eight nodes, one beside traffic, and the start of a lab: minutes.
 pytestmark = pytest.mark.whole
 NODES = int(os.environ.get("NEARMETAL_TEST_NODES", "8"))
 CHECK = ["-r", "--system", "lab:fleet", "-p", "mpich", "-n", "^fleet_links%traffic=alone$"]
@@ -32,6 +32,8 @@ QUICK_NODES = ["-S", "fleet_nodes.megabytes=2", *REPEATS, "-S", "fleet_nodes.sec
 #: Seconds of a sweep of the links: eight nodes have 28 pairs, 16 have 120.
 SECONDS = 3 * NODES * (NODES - 1) / 56
 QUICK = ["-S", f"fleet_links.seconds={SECONDS:g}", *REPEATS]
+#: A sweep that judges nobody.
+BRIEF = [*CHECK, "-S", "repeats=1", "-S", "spare_repeats=0", "-S", "fleet_links.seconds=1"]
 #: Runs a script where the lab's switches are.
 ON_SWITCHES = (
     "import sys; from nearmetal.lab.namespaces import Namespaces; "
@@ -116,6 +118,7 @@ def named(said: str) -> set[str]:
     return {name for line in lines for name in re.findall(r"fleet\d+", line)}
 
 
+@pytest.mark.ci
 def test_a_healthy_fleet_is_measured_and_nobody_is_named(fleet):
     done, session, said = swept(fleet, "healthy")
     assert done.returncode == 0, done.stdout
@@ -131,6 +134,7 @@ def test_a_healthy_fleet_is_measured_and_nobody_is_named(fleet):
     assert said.returncode == 0 and "no node or link is slower" in said.stdout, said.stdout
 
 
+@pytest.mark.ci
 def test_a_node_with_small_frames_is_named_and_no_other(fleet):
     fleet.run(f"ip link set eth0 mtu 576; {NO_OFFLOADS}", node="fleet3", root=True)
     try:
@@ -234,7 +238,7 @@ def test_a_node_that_is_drained_is_left_out_and_named(fleet):
     drained = "scontrol update nodename=fleet5 state=drain reason=test"
     fleet.run(drained, root=True)
     try:
-        done, session, _ = swept(fleet, "drained")
+        done, session, _ = swept(fleet, "drained", *BRIEF)
     finally:
         fleet.run("scontrol update nodename=fleet5 state=resume", root=True)
     assert done.returncode == 0 and "leaves out fleet5 (" in done.stdout, done.stdout
@@ -244,14 +248,13 @@ def test_a_node_that_is_drained_is_left_out_and_named(fleet):
 
 
 def test_a_reservation_and_the_nodes_in_a_state_are_what_a_sweep_takes(fleet):
-    brief = [*CHECK, "-S", "repeats=1", "-S", "spare_repeats=0", "-S", "fleet_links.seconds=1"]
     who = f"users=root,{fleet.run('id -un').strip()} nodes=fleet[1-4]"
     when = "starttime=now duration=60"
     fleet.run(f"scontrol create reservation=night {who} {when}", root=True)
     try:
-        _, reserved, _ = swept(fleet, "reserved", *brief, "-J", "reservation=night")
+        _, reserved, _ = swept(fleet, "reserved", *BRIEF, "-J", "reservation=night")
         idle = ["-S", "fleet_links.num_tasks=0", "--flex-alloc-nodes=3"]
-        _, others, _ = swept(fleet, "idle", *brief, *idle)
+        _, others, _ = swept(fleet, "idle", *BRIEF, *idle)
     finally:
         fleet.run("scontrol delete reservation=night", root=True)
     [case] = reserved.cases
@@ -288,9 +291,11 @@ def test_a_node_that_hangs_is_named_and_no_other(fleet):
     [case] = session.failures
     assert "fleet2" in case.failure and "nearmetal fleet" in case.failure, case.failure
     assert said.returncode == 1 and "node fleet2" in said.stdout, said.stdout
-    lines = [line for line in said.stdout.splitlines() if "links failed" in line]
-    assert lines[0].startswith("node fleet2") and "fleet2" in lines[-1], said.stdout
-    assert again.returncode == 1 and named(again.stdout) == {"fleet2"}, again.stdout
+    # A repeat of one slot a link says little of speed: who is slow is no matter here.
+    for one in (said, again):
+        failed = [line for line in one.stdout.splitlines() if "links failed" in line]
+        assert named("\n".join(failed)) == {"fleet2"}, one.stdout
+    assert again.returncode == 1
 
 
 @needs_an_idle_machine

@@ -12,8 +12,10 @@ from tests.support.lab import IMAGES
 from tests.support.measured import cases
 from tests.support.said import lacking
 
-#: Guests boot and run images: ten minutes.
+#: Guests boot and measure: minutes by TCG.
 pytestmark = pytest.mark.whole
+QUICK = ["-S", "repeats=1", "-S", "spare_repeats=0", "-S", "pingpong.max_bytes=65536"]
+QUICK += ["-S", "rdma.sizes=1024,65536", "--max-retries=2"]
 
 
 @pytest.fixture(scope="module")
@@ -30,6 +32,7 @@ def accelerator(guests):
     return Namespaces(guests.checkout).state["accelerator"]
 
 
+@pytest.mark.ci
 def test_status_shows_them_and_by_what_they_run(guests, accelerator):
     said = guests("status").stdout
     for number in (1, 2):
@@ -39,6 +42,7 @@ def test_status_shows_them_and_by_what_they_run(guests, accelerator):
     assert f"guests: {accelerator}, virtio, vCPUs not pinned, small pages\n" in said
 
 
+@pytest.mark.ci
 def test_each_is_a_machine_of_its_own_and_says_what_it_runs_on(guests, accelerator):
     nodes = provenance.parse(
         guests.run("srun --quiet -p vm -N2 sh reframe_checks/src/provenance.sh")
@@ -68,12 +72,6 @@ def test_their_second_nics_are_on_a_virtual_switch_each_and_these_are_joined(gue
     assert " 10.77.69.2/24 " in guests.run(ping, node="vm1", root=True)
 
 
-def test_up_without_a_word_of_them_heals_their_second_nics_too(guests):
-    Namespaces(guests.checkout).run("ip", "link", "delete", "br5x2")
-    said = guests("up").stdout
-    assert "vm2: no answer over its virtual switch" in said and "healthy" in said
-
-
 def test_one_is_entered_like_any_node(guests):
     assert (
         guests.run("""echo "it's  $HOME" '*'; hostname""", node="vm2")
@@ -96,64 +94,31 @@ def test_home_scratch_and_checkout_are_those_of_all_nodes(guests):
     ).stat().st_uid
 
 
-def test_a_user_runs_an_image_there(guests):
-    # Whatever a program needs to run, as an image: no registry is asked.
-    guests.run(
-        "rm -rf ~/image && mkdir -p ~/image/root && cd ~/image && "
-        'cp --parents --dereference /bin/hostname $(ldd /bin/hostname | grep -o "/[^ ]*") root && '
-        "apptainer --silent build image.sif root"
-    )
-    said = guests.run(
-        "srun --quiet -p vm -N2 apptainer --silent exec ~/image/image.sif /bin/hostname"
-    )
-    assert sorted(said.split()) == ["vm1", "vm2"]
-
-
-def test_the_locked_images_run_there_unchanged(guests, built_images):
+def test_a_locked_image_runs_there_unchanged(guests, built_image):
+    stack, entry = built_image
     places = guests.checkout / "results" / "images"
-    for path in IMAGES.iterdir():
-        files.copy(path, places / path.name)
+    for name in (f"{stack}.sif", f"{stack}.yaml"):
+        files.copy(IMAGES / name, places / name)
     files.copy(f"{IMAGES}.lock", f"{places}.lock")
     prefix = guests.checkout / "results" / "guests_in_images"
     done = guests.reframe(
-        "-r",
-        "--system",
-        "lab:vm",
-        "-n",
-        "^pingpong%placement=internode",
-        "-p",
-        "^(openmpi|mpich)-sif$",
-        "-S",
-        "repeats=1",
-        "--max-retries=2",
+        *("-r", "--system", "lab:vm", "-p", f"^{stack}-sif$"),
+        *("-n", "^pingpong%placement=internode", *QUICK),
         prefix=prefix,
         timeout=900,
         NEARMETAL_IMAGES=str(places),
     )
-    assert done.returncode == 0 and "Ran 2/2 test case(s)" in done.stdout, done.stdout
-    for case in cases(prefix / "results.db"):
-        stack = case["environ"].removesuffix("-sif")
-        assert (
-            case["partition"] == "vm"
-            and case["image"] == f"{stack} {built_images[stack]['digest']}"
-        )
+    assert done.returncode == 0 and "Ran 1/1 test case(s)" in done.stdout, done.stdout
+    [case] = cases(prefix / "results.db")
+    assert (case["partition"], case["image"]) == ("vm", f"{stack} {entry['digest']}")
 
 
+@pytest.mark.ci
 def test_messages_and_rdma_between_them_are_measured_and_told_by_what(guests, accelerator):
     prefix = guests.checkout / "results" / "guests"
     done = guests.reframe(
-        "-r",
-        "--system",
-        "lab:vm",
-        "-n",
-        "pingpong%placement=internode",
-        "-n",
-        "rdma%operation=write",
-        "-p",
-        "^(openmpi|mpich|gnu)$",
-        "-S",
-        "repeats=1",
-        "--max-retries=2",
+        *("-r", "--system", "lab:vm", "-p", "^(openmpi|mpich|gnu)$"),
+        *("-n", "pingpong%placement=internode", "-n", "rdma%operation=write", *QUICK),
         prefix=prefix,
         timeout=900,
     )
@@ -176,9 +141,11 @@ def test_messages_and_rdma_between_them_are_measured_and_told_by_what(guests, ac
     }
 
 
-def test_up_without_a_word_of_them_heals_them(guests):
+def test_up_without_a_word_of_them_heals_them_and_their_second_nics(guests):
+    Namespaces(guests.checkout).run("ip", "link", "delete", "br5x2")
     guests.run("pkill -9 -x slurmd", node="vm1", root=True)
-    assert "healthy" in guests("up").stdout
+    said = guests("up").stdout
+    assert "vm2: no answer over its virtual switch" in said and "healthy" in said
     assert guests.run("srun --quiet -p vm -w vm1 hostname").strip() == "vm1"
 
 

@@ -51,6 +51,7 @@ def test_a_rank_that_throws_ends_the_job_and_is_quoted(lab, prefix):
 
 
 @pytest.mark.whole
+@pytest.mark.ci
 def test_every_method_works_between_two_nodes(lab, prefix):
     """Receives from another node take another way through mpj-native than those within one."""
     native = shlex.quote(f"{lab.checkout}/mpj-native")

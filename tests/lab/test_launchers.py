@@ -31,6 +31,7 @@ def banner(lab, prefix) -> dict[str, str]:
     return {"SLURM_TASK_PROLOG": str(script)}
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     "partition, names, cases",
     [
@@ -57,6 +58,7 @@ def test_our_checks_pass_below_lines_of_the_site(lab, prefix, banner, partition,
     assert bound == {100}
 
 
+@pytest.mark.ci
 def test_processes_that_share_cores_are_named_with_the_launchers_option(lab, prefix):
     """MPICH's mpirun binds nothing by default, so that all processes of a node share its cores."""
     done = lab.reframe(

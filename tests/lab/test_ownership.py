@@ -66,6 +66,7 @@ def test_roots_commands_go_on_as_the_labs_user(lab, prefix, tmp_path):
 
 
 @pytest.mark.whole
+@pytest.mark.ci
 def test_readmes_gate_commands_can_be_typed_in_the_lab(lab, prefix, tmp_path):
     before = store(tmp_path / "results.db", *map(campaign, range(1, 13)))
     give(prefix / "results.db", before.read_bytes())

@@ -25,6 +25,7 @@ BASELINE = """pingpong:
 """
 
 
+@pytest.mark.ci
 def test_what_ships_is_expected_of_ec2_on_the_first_run(lab, prefix):
     """`ec2:cc` in the lab, if its link were what the shipped file says: 10 Gb/s Ethernet."""
     system = yaml.safe_load((CHECKOUT / "site-config/lab/systems/ec2.yaml").read_text())
@@ -72,6 +73,7 @@ def dry_run(lab, prefix):
     return run
 
 
+@pytest.mark.ci
 def test_every_variable_with_a_reference_passes(dry_run):
     entries = ", ".join(
         f"{name}: [1, null, null, {'us' if 'latency' in name else 'Gb/s'}]" for name in VARIABLES
@@ -80,6 +82,7 @@ def test_every_variable_with_a_reference_passes(dry_run):
     assert code == 0 and "Ran 1/1 test case(s)" in out, out
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     "text, missing",
     [
@@ -116,6 +119,7 @@ def test_a_damaged_file_fails_the_case_instead_of_dropping_it(dry_run, text):
     assert "site.yaml: not a file" in out
 
 
+@pytest.mark.ci
 def test_from_sessions_to_a_confirmed_verdict(lab, prefix):
     """A baseline of twenty launches, and a session of two, which are always too few: --confirm
     measures on until all is decided or `--most` launches are spent."""

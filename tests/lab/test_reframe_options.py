@@ -20,6 +20,8 @@ from tests.support.said import lacking
 
 #: The shortest check that runs on one node.
 OSNOISE = ["--system", "lab:native", "-n", "^osnoise$"]
+#: ... and a repeat that is short.
+QUICK = ["-S", "osnoise.seconds=0.2"]
 
 
 def run(lab, prefix, *options, **environment):
@@ -32,6 +34,7 @@ def run(lab, prefix, *options, **environment):
     (prefix / "systems" / "lab.yaml").write_text(described.replace(key, lifted))
     done = lab.reframe(
         "-r",
+        *QUICK,
         *options,
         prefix=prefix,
         NEARMETAL_SYSTEMS_PATH=str(prefix / "systems"),
@@ -83,6 +86,7 @@ def stored_references(prefix) -> set[tuple]:
 
 
 @pytest.mark.whole
+@pytest.mark.ci
 def test_clones_and_reruns_are_judged_as_one_case_with_its_baselines_references(lab, recorded):
     baseline = yaml.safe_load((recorded / "lab.yaml").read_text())["osnoise"]["lab:native"]["gnu"]
     expected = {(name, entry[0]) for name, entry in baseline.items()}
@@ -105,6 +109,7 @@ def test_clones_and_reruns_are_judged_as_one_case_with_its_baselines_references(
 
 
 @pytest.mark.whole
+@pytest.mark.ci
 def test_distribute_gives_a_case_a_node_which_every_command_shows(lab, recorded):
     session = run(
         lab,
@@ -143,6 +148,7 @@ def test_distribute_gives_a_case_a_node_which_every_command_shows(lab, recorded)
 
 
 @pytest.mark.whole
+@pytest.mark.ci
 def test_one_run_measures_cases_again_each_on_its_nodes(lab, prefix):
     session = run(lab, prefix, "--system", "lab", "-n", "^osnoise$", "-S", "repeats=1")
     nodes = {case.where: tuple(case.facts["nodes"]) for case in session.cases}
@@ -191,18 +197,21 @@ def test_a_dry_run_knows_the_options_too(lab, prefix, options):
 @pytest.mark.parametrize(
     "options, environment, fix",
     [
-        (["--system", "lab:native", "-n", "^pingpongg$"], {}, "correct the options"),
-        (["--system", "lab:native", "-n", "^tcp$", "-x", "tcp"], {}, "correct the options"),
-        (["--system", "lab:native", "-p", "mpick"], {}, "correct -p"),
-        (["--system", "generic"], {}, "with --system"),
-        ([], {"RFM_CONFIG_PATH": ""}, "set RFM_CONFIG_PATH"),
-        ([*OSNOISE, "--distribute=draining"], {}, "--distribute"),
+        (["-r", "--system", "lab:native", "-n", "^pingpongg$"], {}, "correct the options"),
+        (
+            ["--dry-run", "--system", "lab:native", "-n", "^tcp$", "-x", "tcp"],
+            {},
+            "correct the options",
+        ),
+        (["-r", "--system", "lab:native", "-p", "mpick"], {}, "correct -p"),
+        (["--dry-run", "--system", "generic"], {}, "with --system"),
+        (["-r"], {"RFM_CONFIG_PATH": ""}, "set RFM_CONFIG_PATH"),
+        (["-r", *OSNOISE, "--distribute=draining"], {}, "--distribute"),
     ],
     ids=["name", "excluded", "environment", "generic", "no configuration", "no node"],
 )
-@pytest.mark.parametrize("action", [pytest.param("-r", marks=pytest.mark.whole), "--dry-run"])
-def test_a_run_of_nothing_fails_and_says_what_to_do(lab, prefix, action, options, environment, fix):
-    done = lab.reframe(action, *options, prefix=prefix, **environment)
+def test_a_run_of_nothing_fails_and_says_what_to_do(lab, prefix, options, environment, fix):
+    done = lab.reframe(*options, prefix=prefix, **environment)
     assert done.returncode == 1, done.stdout
     [line] = [line for line in done.stdout.splitlines() if line.startswith("ERROR")]
     assert not lacking(line, "no test case", fix)

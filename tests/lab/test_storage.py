@@ -23,6 +23,7 @@ def run(lab, prefix, directory, *words):
     return lab.reframe(*words, prefix=prefix, NEARMETAL_SYSTEMS_PATH=str(prefix / "systems"))
 
 
+@pytest.mark.ci
 def test_it_measures_the_stage_directory_and_leaves_nothing(lab, prefix):
     done = run(lab, prefix, "{stage}")
     assert done.returncode == 0 and "Ran 1/1" in done.stdout, done.stdout

@@ -23,6 +23,7 @@ def oldest(lab):
     return f"PYTHONPATH={INSTALLED}:{CHECKOUT} /usr/bin/python3 {INSTALLED}/bin/reframe"
 
 
+@pytest.mark.ci
 def test_the_oldest_reframe_measures(lab, oldest, prefix):
     done = lab(
         "exec",

@@ -8,7 +8,6 @@ import sys
 import pytest
 
 import tests.stages as stages
-from tests.support.late import UNTIL
 from tests.support.paths import CHECKOUT
 
 #: Each test fails as often as its number says.
@@ -97,18 +96,6 @@ def test_what_fails_once_runs_again_and_tests_of_an_earlier_run_are_forgotten(st
     assert end.unsteady == ["tests/lab/test_made_up.py::test_it[1-1]"]
 
 
-def test_what_fails_late_runs_again_however_late_it_is(tmp_path, monkeypatch):
-    """A test that is left out has not passed."""
-    monkeypatch.setenv(UNTIL, "0")
-    cache = tmp_path / "v" / "cache" / "lastfailed"
-    cache.parent.mkdir(parents=True)
-    cache.write_text('{"a test": true}')
-    fail = [sys.executable, "-c", "raise SystemExit(1)"]
-    again = [sys.executable, "-c", f"import os; assert os.environ['{UNTIL}'] == 'inf'"]
-    end = stages.run(stages.Stage("late", fail, again=again, cache=tmp_path))
-    assert (end.result, end.unsteady) == ("passed", ["a test"])
-
-
 @pytest.mark.parametrize(
     "failures, repeated",
     [
@@ -147,29 +134,3 @@ def test_a_stage_beside_others_ends_before_the_one_that_waits_for_it(tmp_path, c
     ]
     printed = capfd.readouterr().out
     assert printed.index("built") < printed.index("tested")
-
-
-@pytest.mark.parametrize("until, begun", [(0, 1), (2**40, 2)])
-def test_what_would_begin_too_late_is_left_out_and_named(tmp_path, until, begun):
-    (tmp_path / "conftest.py").write_text(
-        "from tests.conftest import pytest_runtest_setup, pytest_terminal_summary\n"
-    )
-    (tmp_path / "test_made_up.py").write_text(
-        "import pytest\n"
-        "@pytest.fixture\n"
-        "def begun(): print('begun')\n"
-        "def test_short(begun): pass\n"
-        "@pytest.mark.whole\n"
-        "def test_long(begun): pass\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-rs", "-s", "--rootdir", str(tmp_path), str(tmp_path)],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(CHECKOUT), UNTIL: str(until)},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0 and done.stdout.count("begun\n") == begun, done.stdout
-    assert ("not begun, as time was over (1):\n  test_made_up.py::test_long" in done.stdout) == (
-        begun == 1
-    )
