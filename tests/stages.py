@@ -95,7 +95,7 @@ SETS = {
         measured("host", "host", "-m", "not whole", *TOGETHER, waits=True),
         Stage("lab up", [*MAKE, "lab-up"]),
         on_a_node("node", "not whole"),
-        measured("browser", "browser", "-m", "not whole"),
+        measured("browser", "browser", "-n", "auto", "-m", "not whole"),
         measured("lab", "lab", "-m", "not whole"),
     ],
     "whole": [

@@ -82,13 +82,14 @@ def test_no_command_of_root_runs_what_the_labs_user_planted(lab, attacked, tmp_p
     stored("healthy.db", *healthy)
     run("baseline", "record")
     for info in (plain, evil):
+        host = info["hostname"]
         slow = with_info(campaign(117, steps=[(SLOWER, 1.3)]), **info)
         swept = with_info(session(links, 118), **info)
         for directory in (CHECKOUT, place):
-            stored("slow.db", *healthy, slow)
+            stored(f"slow-{host}-{directory.name}.db", *healthy, slow)
             gate = ("gate", "--confirm=all", "--within", "5s", "--json", str(place / "gate.json"))
             run(*gate, directory=directory)
-            stored("swept.db", *healthy, slow, swept)
+            stored(f"swept-{host}-{directory.name}.db", *healthy, slow, swept)
             run("fleet", "--confirm", "--within", "5s", directory=directory)
     for name in ("report", "explain", "duet", "compare", "history", "export", "baseline"):
         outputs = {"export": ["--csv", str(place / "x.csv")], "baseline": ["check"]}

@@ -8,7 +8,7 @@ from tests.support.said import lacking
 
 CHECKS = ["-c", "reframe_checks/duet", "-r"]
 #: Of the ping-pong: short messages show as much.
-SHORT = ["-S", "pingpong_duet.max_bytes=65536"]
+SHORT = ["-S", "pairs=2", "-S", "pingpong_duet.max_bytes=65536"]
 
 
 def run(lab, prefix, *options) -> tuple[results.Case, str, tuple[str, ...], int]:
@@ -46,8 +46,7 @@ def test_two_mpis_are_each_built_and_launched_as_their_own(lab, prefix):
         "lab:passthrough",
         "-n",
         "pingpong_duet%placement=intranode",
-        "-S",
-        "pairs=2",
+        *SHORT,
     )
     assert halves(case, 2) and missing == ()
     a, b = case.facts["mpi_library"].split("; B: ")
@@ -69,8 +68,7 @@ def test_java_and_c_are_each_built_and_launched_as_their_own(lab, prefix):
         "lab:native",
         "-n",
         "pingpong_duet%placement=internode",
-        "-S",
-        "pairs=2",
+        *SHORT,
         "-S",
         "java_warm_up=0.1",
         "-S",
@@ -96,8 +94,7 @@ def test_c_and_java_over_one_mpi_library(lab, prefix):
         "lab:native",
         "-n",
         "pingpong_duet%placement=intranode",
-        "-S",
-        "pairs=2",
+        *SHORT,
         "-S",
         f"environs={a},{b}",
         "-S",
@@ -150,8 +147,7 @@ def test_small_and_large_pages_by_turns(lab, prefix):
         "pingpong_duet%placement=intranode",
         "-S",
         "page_sizes=small,large",
-        "-S",
-        "pairs=2",
+        *SHORT,
     )
     assert halves(case, 2) and missing == () and case.facts["pages"] == "A: small; B: large"
     assert "page_sizes A small, B large" in text
@@ -171,8 +167,7 @@ def test_two_partitions_in_one_allocation(lab, prefix):
         "^mpich$",
         "-S",
         "partitions=native,emulated",
-        "-S",
-        "pairs=2",
+        *SHORT,
     )
     assert (
         case.facts["transport"] == "A: eth0 (veth); B: eth0 (tap)"

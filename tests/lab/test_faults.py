@@ -144,9 +144,7 @@ def neighbour(lab):
 
 @pytest.mark.whole
 @pytest.mark.ci
-def test_foreign_processes_are_a_fact_and_named_where_a_reference_is_missed(
-    lab, prefix, neighbour
-):
+def test_foreign_processes_are_a_fact_and_named_where_a_reference_is_missed(lab, prefix, neighbour):
     units = {"startup_latency": "us", "latency_1KiB": "us"}
     units |= {"bandwidth_64KiB": "Gb/s", "peak_bandwidth": "Gb/s"}
     wanted = ", ".join(f"{name}: [1000000, -0.01, 0.01, {unit}]" for name, unit in units.items())
