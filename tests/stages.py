@@ -115,7 +115,6 @@ SETS = {
     # The same tests each time, whatever the time left.
     "ci": [
         VERSIONS,
-        Stage("lab up", [*MAKE, "lab-up"]),
         DRILL,
         measured("lab ci", "lab", "-m", "ci"),
     ],

@@ -14,10 +14,7 @@ import pytest
 from nearmetal.lab import cache, image
 from tests.support.paths import CHECKOUT
 
-pytestmark = [
-    pytest.mark.whole,
-    pytest.mark.skipif(os.geteuid() != 0, reason="builds as root: run it as root, as CI does"),
-]
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="builds as root: run it as root")
 
 
 def identity(pid: int) -> tuple[int, str] | None:
@@ -105,6 +102,7 @@ def trees(place: Path) -> list[str]:
     )
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("number", ["SIGINT", "SIGTERM", "SIGKILL"])
 def test_make_images_interrupted_leaves_no_process_and_no_tree(place, number):
     """Ctrl-C goes to all processes of a terminal; the others to make alone."""
@@ -121,6 +119,7 @@ def test_make_images_interrupted_leaves_no_process_and_no_tree(place, number):
     assert "Traceback" not in (place / "said").read_text()
 
 
+@pytest.mark.whole
 def test_what_a_killed_build_leaves_is_ended_at_once_and_removed_by_the_next(place):
     process = started(place, *MAKE)
     below = descendants(process.pid)
@@ -151,6 +150,7 @@ def test_the_tree_of_a_build_that_runs_is_not_removed(place):
         assert first.is_dir() and done.stdout.strip() != str(first)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("number", ["SIGINT", "SIGTERM", "SIGKILL"])
 def test_a_node_image_interrupted_leaves_no_process_and_is_none(place, number):
     for path in (place / "cache").iterdir():
