@@ -1,5 +1,6 @@
 """README in a forge's column of 838 px: its pictures are shown and no table is cut off."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -57,7 +58,7 @@ def shown(browser):
     opened = []
 
     def show(path: Path):
-        html = path.with_name(f".{path.stem}.shown.html")
+        html = path.with_name(f".{path.stem}.{os.getpid()}.shown.html")
         body = links.MARKDOWN.render(path.read_text(encoding="utf-8"))
         html.write_text(f"<style>{STYLE % pictures.WIDTH}</style>{body}", encoding="utf-8")
         page = browser.new_page(viewport={"width": pictures.WIDTH, "height": 800})
