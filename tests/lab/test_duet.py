@@ -7,8 +7,6 @@ from tests.support.measured import printed, rows
 from tests.support.said import lacking
 
 CHECKS = ["-c", "reframe_checks/duet", "-r"]
-#: Of the ping-pong: short messages show as much.
-SHORT = ["-S", "pairs=2", "-S", "pingpong_duet.max_bytes=65536"]
 
 
 def run(lab, prefix, *options) -> tuple[results.Case, str, tuple[str, ...], int]:
@@ -46,7 +44,8 @@ def test_two_mpis_are_each_built_and_launched_as_their_own(lab, prefix):
         "lab:passthrough",
         "-n",
         "pingpong_duet%placement=intranode",
-        *SHORT,
+        "-S",
+        "pairs=2",
     )
     assert halves(case, 2) and missing == ()
     a, b = case.facts["mpi_library"].split("; B: ")
@@ -68,7 +67,8 @@ def test_java_and_c_are_each_built_and_launched_as_their_own(lab, prefix):
         "lab:native",
         "-n",
         "pingpong_duet%placement=internode",
-        *SHORT,
+        "-S",
+        "pairs=2",
         "-S",
         "java_warm_up=0.1",
         "-S",
@@ -94,7 +94,8 @@ def test_c_and_java_over_one_mpi_library(lab, prefix):
         "lab:native",
         "-n",
         "pingpong_duet%placement=intranode",
-        *SHORT,
+        "-S",
+        "pairs=2",
         "-S",
         f"environs={a},{b}",
         "-S",
@@ -147,7 +148,8 @@ def test_small_and_large_pages_by_turns(lab, prefix):
         "pingpong_duet%placement=intranode",
         "-S",
         "page_sizes=small,large",
-        *SHORT,
+        "-S",
+        "pairs=2",
     )
     assert halves(case, 2) and missing == () and case.facts["pages"] == "A: small; B: large"
     assert "page_sizes A small, B large" in text
@@ -167,7 +169,8 @@ def test_two_partitions_in_one_allocation(lab, prefix):
         "^mpich$",
         "-S",
         "partitions=native,emulated",
-        *SHORT,
+        "-S",
+        "pairs=2",
     )
     assert (
         case.facts["transport"] == "A: eth0 (veth); B: eth0 (tap)"

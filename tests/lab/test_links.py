@@ -12,8 +12,7 @@ from tests.support.measured import CARRIERS, cases
 from tests.support.paths import CHECKOUT
 
 INTERNODE = ["-n", "pingpong%placement=internode"]
-#: One launch, and no long messages: enough to see what carried them.
-SHORT = ["-S", "pingpong.repeats=1", "-S", "pingpong.max_bytes=65536", "--max-retries=2"]
+SHORT = ["-S", "pingpong.repeats=1", "--max-retries=2"]
 
 
 @pytest.fixture(scope="module")
