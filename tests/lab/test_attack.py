@@ -81,16 +81,16 @@ def test_no_command_of_root_runs_what_the_labs_user_planted(lab, attacked, tmp_p
 
     stored("healthy.db", *healthy)
     run("baseline", "record")
-    for info in (plain, evil):
+    # What a session names attacks from any directory; planted modules attack from theirs.
+    for info, directory in ((plain, place), (evil, CHECKOUT)):
         host = info["hostname"]
         slow = with_info(campaign(117, steps=[(SLOWER, 1.3)]), **info)
         swept = with_info(session(links, 118), **info)
-        for directory in (CHECKOUT, place):
-            stored(f"slow-{host}-{directory.name}.db", *healthy, slow)
-            gate = ("gate", "--confirm=all", "--within", "5s", "--json", str(place / "gate.json"))
-            run(*gate, directory=directory)
-            stored(f"swept-{host}-{directory.name}.db", *healthy, slow, swept)
-            run("fleet", "--confirm", "--within", "5s", directory=directory)
+        stored(f"slow-{host}.db", *healthy, slow)
+        gate = ("gate", "--confirm=all", "--within", "5s", "--json", str(place / "gate.json"))
+        run(*gate, directory=directory)
+        stored(f"swept-{host}.db", *healthy, slow, swept)
+        run("fleet", "--confirm", "--within", "5s", directory=directory)
     for name in ("report", "explain", "duet", "compare", "history", "export", "baseline"):
         outputs = {"export": ["--csv", str(place / "x.csv")], "baseline": ["check"]}
         run(name, *outputs.get(name, []))
