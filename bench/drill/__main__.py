@@ -54,8 +54,6 @@ MOST_FRESH, LEAST_FRESH = 32, plan.CONFIRMATION_ANALYSES[0]
 #: large. The drill needs no rate of the memory, but a rate that its changes move.
 STREAM = ["-S", "stream.elements=20000000"]
 PARTITIONS = ("native", "emulated")
-#: Extras of every partition, beside those of the lab. A kind of drill sets what it needs.
-EXTRAS: dict = {}
 FOUND = ("regressed", "improved", "incomplete")
 #: Verdicts by which the gate says that it does not know.
 UNDECIDED = ("inconclusive", "not judged")
@@ -103,7 +101,7 @@ def write_system(environ: dict | None = None, site: dict | None = None) -> None:
         "partitions": [p for p in data["partitions"] if p["name"] in PARTITIONS],
     }
     for partition in data["partitions"]:
-        partition["extras"] |= EXTRAS | (site or {}).get(partition["name"], {})
+        partition["extras"] |= (site or {}).get(partition["name"], {})
     if environ:
         data["environments"] = [environ]
     with own.as_owner(PLACE):

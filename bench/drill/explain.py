@@ -21,7 +21,6 @@ from pathlib import Path
 import yaml
 from tabulate import tabulate
 
-from bench import distance
 from bench.__main__ import interval
 from bench.drill import __main__ as drill
 from nearmetal import files, own, results
@@ -42,15 +41,8 @@ ENVIRONS = "^(openmpi|mpich|gnu)$"
 PARTITION = "native"
 #: Sessions of the baseline, and repeats of each session: together the fewest of a baseline.
 SESSIONS, REPEATS = 4, 5
-#: TCP with two sizes: each takes some two seconds of a repeat. A host may move the processors apart
-#: in many repeats, which run again.
-QUICK = ("-S", "tcp.sizes=1024,65536", "-S", "spare_repeats=4")
-#: Beside the limits of all systems: the host may move the processors apart for a tenth of a repeat.
-DISTURBED_ABOVE = {"apart": 0.1}
-#: The cause of what such a move alone changes.
-HOST = "host moves processors"
-#: Seconds in which the host may be seen to move processors.
-WATCHED = 20
+#: TCP with two sizes: each takes some two seconds of a repeat.
+QUICK = ("-S", "tcp.sizes=1024,65536")
 #: Answers, from the best.
 FIRST, THIRD, LATER, DONT_KNOW, WRONG, SILENT, MOVED, FAILED = ANSWERS = (
     *("right", "among three", "later", "don't know", "wrong", "not found", "not comparable"),
@@ -92,7 +84,6 @@ def run(
     chosen, left_out = possible(chosen)
     for name in left_out:
         say(f"left out, since this machine cannot have it: {name}")
-    say(distance.watched(WATCHED))
     record(chosen, keep, spread)
     explained = [quiet(number, unchanged, say) for number in range(unchanged)]
     outcomes = [try_out(one, one["name"] in held, say) for one in chosen for _ in range(times)]
@@ -128,7 +119,6 @@ def choose(only: list[str] | None) -> tuple[list[dict], list[str]]:
         raise SystemExit(f"drill: no cause {', '.join(unknown)}; they are {', '.join(names)}")
     os.environ["NEARMETAL_SYSTEMS_PATH"] = str(drill.PLACE / "systems")
     os.environ["RFM_REFERENCE_PREFIX"] = str(drill.PLACE / "baselines")
-    drill.EXTRAS["disturbed_above"] = DISTURBED_ABOVE
     return [one for one in drills if not only or one["name"] in only], held_out(names)
 
 
@@ -208,15 +198,9 @@ def selections(drills: Sequence[dict]) -> list[dict]:
 
 
 def quiet(number: int, unchanged: int, say: Callable[[str], None]) -> bool:
-    """Whether a campaign without a change is explained.
-
-    One that the host disturbed is measured once more, as one with a cause is.
-    """
+    """Whether a campaign without a change is explained."""
     say(f"unchanged {number + 1} of {unchanged}")
     report = explained_now({"name": "unchanged"})
-    if moved_by_host(report):
-        say(f"  measured once more: {render.likely_line(report.causes[0])}")
-        report = explained_now({"name": "unchanged"})
     for one in report.causes:
         say(f"  {render.likely_line(one)}")
     return names_a_cause(report)
@@ -255,7 +239,7 @@ def try_out(one: dict, held: bool, say: Callable[[str], None]) -> Outcome:
     try:
         drill.introduce(ready)
         report = explained_now(one)
-        if differs(report) or moved_by_host(report):
+        if differs(report):
             say(f"  measured once more: {render.headline(report)}")
             report = explained_now(one)
         if "lasts" in ready:
@@ -276,11 +260,6 @@ def try_out(one: dict, held: bool, say: Callable[[str], None]) -> Outcome:
         if ready.keys() & {"lab", "environ", "site"}:
             drill.heal()
     return judged(one, held, report, started, say)
-
-
-def moved_by_host(report: GateReport) -> bool:
-    """Whether the first cause is that the host moved the processors, which says: run it again."""
-    return bool(report.causes) and report.causes[0].name == HOST
 
 
 def differs(report: GateReport) -> bool:

@@ -5,7 +5,6 @@ Pure functions of a gate's report, and of what the cases were like before (`Befo
 
 from __future__ import annotations
 
-import math
 import re
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,8 +20,7 @@ from nearmetal.stats.plan import THRESHOLD
 
 #: States of a variable or layer, from the most to the least telling.
 WORSE, SUSPECT, BETTER, SAME, UNKNOWN = "worse", "suspect", "better", "same", "unknown"
-HIDDEN = "hidden"  #: by a disturbance
-ORDER = (WORSE, SUSPECT, BETTER, SAME, UNKNOWN, HIDDEN)
+ORDER = (WORSE, SUSPECT, BETTER, SAME, UNKNOWN)
 #: Verdicts that call for an explanation.
 EXPLAINED = ("regressed", "deviates", "disturbed")
 #: Prefix of an incomplete verdict on a case that ran and failed.
@@ -127,19 +125,13 @@ def _partition(
     evidence = _evidence(pairs, rules)
     for case, _ in pairs:
         evidence |= {cause.rule: cause.text for cause in case.disturbed}
-    disturbed = frozenset(cause.rule for case, _ in pairs for cause in case.disturbed)
-    layers = _layers(verdicts, cases, rules)
-    if WORSE in layers.values():
-        # So did what it did not disturb, or more than it can do: it is not why.
-        for name in filter(rules.hides, disturbed):
-            del evidence[name]
     return Observed(
         partition,
-        layers,
+        _layers(verdicts, rules),
         tuple(_named(one) for one in verdicts if calls(one)),
         _facts(pairs),
         evidence,
-        disturbed & evidence.keys(),
+        frozenset(cause.rule for case, _ in pairs for cause in case.disturbed),
         {
             **_nodes(verdicts, cases, before),
             **_environments(verdicts, rules),
@@ -149,23 +141,6 @@ def _partition(
         tuple(one.reason.removeprefix(FAILED) for one in verdicts if _has_failed(one))
         + tuple(one.reason for one in verdicts if one.name == "deviates"),
     )
-
-
-def _hidden(one: Verdict, cases: Mapping[Where, Case], rules: Rules) -> bool:
-    """Whether what disturbed a variable hides what its layer does: it may be all that is wrong."""
-    causes = cases[one.where].disturbed if one.where in cases else ()
-    most = min((rules.hides(cause.rule) for cause in causes), default=0.0)
-    return one.name == "disturbed" and _times(one) <= most
-
-
-def _times(one: Verdict) -> float:
-    """How many times worse than before a variable is at least; 1 if that is not known."""
-    if not one.interval:
-        return 1.0
-    least, most = sorted(one.interval)
-    if one.lower_is_better:
-        return max(1.0, 1 + least)
-    return max(1.0, 1 / (1 + most)) if most > -1 else math.inf
 
 
 def _named(one: Verdict) -> str:
@@ -192,13 +167,11 @@ def state(one: Verdict) -> str:
     return SAME if most < SUSPECTED else UNKNOWN
 
 
-def _layers(
-    verdicts: Iterable[Verdict], cases: Mapping[Where, Case], rules: Rules
-) -> dict[str, str]:
+def _layers(verdicts: Iterable[Verdict], rules: Rules) -> dict[str, str]:
     """The state of each layer that was measured: the most telling of its variables."""
     found: dict[str, str] = {}
     for one in verdicts:
-        own = HIDDEN if _hidden(one, cases, rules) else state(one)
+        own = state(one)
         for layer in _layers_of(one, rules):
             found[layer] = min(own, found.get(layer, own), key=ORDER.index)
     return found

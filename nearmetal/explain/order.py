@@ -4,14 +4,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from nearmetal.explain.observed import HIDDEN, SAME, SUSPECT, WORSE, Observed
+from nearmetal.explain.observed import SAME, SUSPECT, WORSE, Observed
 from nearmetal.explain.rules import Rule, Rules, covers
 from nearmetal.gate.verdict import Likely
 
 #: Support of a rule by a changed fact or a failure's text, by a quantity that disturbed repeats,
-#: by one that moved, by each further one, by a sign, by the pattern of layers alone, and by a
-#: changed fact where a disturbance hides whether its layer got worse.
-FACT, DISTURBED, MOVED, FURTHER, SIGN, LAYERS, UNSEEN = 3.0, 3.0, 2.0, 0.5, 1.0, 1.5, 1.5
+#: by one that moved, by each further one, by a sign, and by the pattern of layers alone.
+FACT, DISTURBED, MOVED, FURTHER, SIGN, LAYERS = 3.0, 3.0, 2.0, 0.5, 1.0, 1.5
 #: Factor of a score for each thing that speaks against the rule.
 AGAINST = 0.5
 #: Least score of a cause that is named. Below it the answer is "don't know".
@@ -82,9 +81,8 @@ def _support(rule: Rule, seen: Observed) -> float:
     moved = [name for name in rule.evidence if name in seen.evidence]
     worse = seen.of(WORSE)  # a fact or a suspected layer explains nothing where nothing got worse
     support = 0.0
-    if _facts(rule, seen):
-        unseen = any(covers(rule.moves, layer) for layer in seen.of(HIDDEN))
-        support += FACT if worse else UNSEEN * unseen
+    if worse and _facts(rule, seen):
+        support += FACT
     if moved:
         disturbed = any(name in seen.disturbed for name in moved)
         support += (DISTURBED if disturbed else MOVED) + FURTHER * (len(moved) - 1)
@@ -112,13 +110,11 @@ def fits_alone(rule: Rule, seen: Observed) -> bool:
 
 
 def _is_same(layer: str, parts: set[str], seen: Observed) -> bool:
-    """Whether a layer was measured and did not get worse, or a disturbance hides what it does.
+    """Whether a layer was measured and did not get worse.
 
     Where it has the parts that got worse elsewhere, such as large messages, those count.
     """
     own = {name: state for name, state in seen.layers.items() if covers((layer,), name)}
-    if own and set(own.values()) == {HIDDEN}:
-        return True
     alike = [state for name, state in own.items() if name.partition("/")[2] in parts]
     if WORSE in own.values() or SUSPECT in own.values():
         return False

@@ -35,8 +35,6 @@ class Quantity:
     says: str
     percent: bool = False
     link_classes: tuple[str, ...] = ()  #: where it counts; (): everywhere
-    #: times by which it makes a variable worse at most, if what it disturbed says nothing of layers
-    hides: float = 0.0
 
     def counts(self, link_class: str) -> bool:
         """Whether it is evidence on partitions of a class of link."""
@@ -93,11 +91,6 @@ class Rules:
             if all(re.fullmatch(pattern, name) for pattern, name in named):
                 return one["layer"]
         return NONE
-
-    def hides(self, quantity: str) -> float:
-        """The times up to which a worse variable says nothing of layers if the quantity disturbed
-        it; 0 if it says as much as any."""
-        return self.evidence[quantity].hides if quantity in self.evidence else 0.0
 
     @property
     def names(self) -> set[str]:

@@ -208,7 +208,6 @@ END {
         elapsed = grown(host, "clock.uptime")
         stolen(host, elapsed)
         unexplained(host)
-        say_time(host, "apart", "count.apart_us", elapsed)
         say_time(host, "pressure", "count.pressure_us", elapsed)
         say_time(host, "memory_pressure", "count.memory_pressure_us", elapsed)
         say_time(host, "io_pressure", "count.io_pressure_us", elapsed)

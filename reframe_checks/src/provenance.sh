@@ -591,21 +591,10 @@ job_time() {
     done < /proc/self/cgroup; } 2>/dev/null
 }
 
-# What a daemon of the site counts, `<name> <number>` a line: the time in us in which the host had moved processors apart.
-site_counters() {
-    { while read -r key value; do
-        case $key,$value in
-            apart_us, | apart_us,*[!0-9]*) ;;
-            apart_us,*) fact count.apart_us "$value" ;;
-        esac
-    done < /run/nearmetal/counters; } 2>/dev/null
-}
-
 process_counters() {
     first_line /proc/uptime
     fact clock.uptime "${value%% *}"
     job_time
-    site_counters
     own=$(id -u)
     while read -r key value; do
         [ -z "$key" ] || fact "$key" "$value"

@@ -51,7 +51,6 @@ EVIDENCE = {
     "involuntary": 3.0,
     "stolen": 0.0,
     "retransmitted": 0.0001,
-    "apart": 0.0,
     "io_pressure": 0.001,
     "memory_pressure": 0.0,
     "memory_used": 0.05,

@@ -428,13 +428,13 @@ def test_a_rule_may_hold_for_some_classes_of_link_alone():
 
 
 def test_a_site_has_limits_of_its_own_on_every_class_of_link():
-    own = disturbance.with_limits(rules(), {"apart": 0.1, "retransmitted": 0.01})
+    own = disturbance.with_limits(rules(), {"foreign": 0.1, "retransmitted": 0.01})
     limits = disturbance.limits(own, "emulated").split()
-    assert {"apart=0.1", "retransmitted=0.01", "stolen=0.1"} <= set(limits)
-    assert "apart=" not in disturbance.limits(rules(), "native")
+    assert {"foreign=0.1", "retransmitted=0.01", "stolen=0.1"} <= set(limits)
+    assert "foreign=" not in disturbance.limits(rules(), "native")
     with pytest.raises(EvidenceError) as error:
-        disturbance.with_limits(rules(), {"aparts": 0.1})
-    assert not lacking(str(error.value), "aparts: no such quantity", "apart, busy")
+        disturbance.with_limits(rules(), {"foreigns": 0.1})
+    assert not lacking(str(error.value), "foreigns: no such quantity", "busy, foreign")
 
 
 def test_a_check_has_the_limits_of_its_partition_and_refuses_unknown_ones():
@@ -443,24 +443,12 @@ def test_a_check_has_the_limits_of_its_partition_and_refuses_unknown_ones():
         link_class = "native"
         current_partition = SimpleNamespace(fullname="ec2:cc", extras={})
 
-    assert "apart=" not in Case().limits_of_disturbance()
-    Case.current_partition.extras = {"disturbed_above": {"apart": 0.1}}
-    assert " apart=0.1 " in Case().limits_of_disturbance()
-    Case.current_partition.extras = {"disturbed_above": {"aparts": 0.1}}
-    with pytest.raises(SanityError, match="disturbed_above in the extras of ec2:cc: aparts"):
+    assert "foreign=" not in Case().limits_of_disturbance()
+    Case.current_partition.extras = {"disturbed_above": {"foreign": 0.1}}
+    assert " foreign=0.1 " in Case().limits_of_disturbance()
+    Case.current_partition.extras = {"disturbed_above": {"foreigns": 0.1}}
+    with pytest.raises(SanityError, match="disturbed_above in the extras of ec2:cc: foreigns"):
         Case().limits_of_disturbance()
-
-
-def test_processors_that_the_host_moved_apart_are_recorded_and_judged_by_a_sites_limit(tmp_path):
-    for seconds, limit, status in ((2, "apart=0.1", 1), (2, "", 0), (0.5, "apart=0.1", 1)):
-        counters = [
-            snapshot(start, **{"count.apart_us": us})
-            for start, us in ((1, 400000), (1 + seconds, 700000))
-        ]
-        done, text = decided(tmp_path, *counters, "", limit)
-        assert done == status and f"repeat 1 n1 apart {0.3 / seconds:g}\n" in text
-    gone = decided(tmp_path, counters[0], snapshot(2), "", "apart=0.1")[1]
-    assert "unknown 1 n1 count.apart_us is missing after it" in gone
 
 
 def test_few_segments_say_nothing_of_retransmission(tmp_path):

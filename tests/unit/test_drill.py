@@ -110,13 +110,11 @@ def test_the_bench_from_baseline_to_summary(tmp_path, monkeypatch):
     in_place_of_the_lab(monkeypatch, lab, say=said.append)
     for name in ("introduce", "heal"):
         monkeypatch.setattr(explain.drill, name, getattr(lab, name))
-    monkeypatch.setattr(explain.distance, "watched", "watched for {} s".format)
     assert explain.run(list(SHOWS), 2, 2, False, said.append) == 1
     text = "\n".join(said)
     assert not lacking(
         text,
         "held out of the making",
-        "watched for 20 s",
         "A/A: 0 of 2",
         "all: 4 right, 2 not found",
     )
@@ -140,8 +138,6 @@ DECIDED, UNDECIDED = {"inconclusive": 9, "ok": 38, "watched": 2}, {"inconclusive
         ([{"unknown": 2, **DECIDED}], explain.DONT_KNOW),
         ([{"unknown": 2, **UNDECIDED}, {"MTU": 2, **DECIDED}], explain.FIRST),
         ([{"unknown": 2, **UNDECIDED}] * 2, explain.MOVED),
-        ([{explain.HOST: 2, "ok": 9}, {"MTU": 2, **DECIDED}], explain.FIRST),
-        ([{explain.HOST: 2, "ok": 9}] * 2, explain.WRONG),
         ([{"disturbed": 49, "ok": 40}], explain.SILENT),  # no excuse: a cause may disturb all
     ],
 )
@@ -153,9 +149,7 @@ def test_a_campaign_on_another_machine_than_the_baselines_is_measured_once_more(
     def report(drill):
         names = left.pop(0)
         verdicts = [SimpleNamespace(name=name) for name in names for _ in range(names[name])]
-        causes = [
-            one for name in ("MTU", "unknown", explain.HOST) if name in names for one in named(name)
-        ]
+        causes = [one for name in ("MTU", "unknown") if name in names for one in named(name)]
         return SimpleNamespace(causes=causes, verdicts=verdicts)
 
     monkeypatch.setattr(explain.drill, "introduce", lambda drill: None)
@@ -178,49 +172,6 @@ def test_an_unchanged_campaign_is_explained_by_a_named_cause_alone(names, explai
     monkeypatch.setattr(explain, "explained_now", lambda drill: report)
     said = []
     assert explain.quiet(0, 1, said.append) == explained and len(said) == 1 + len(names)
-
-
-@pytest.mark.parametrize(
-    "campaigns, explained",
-    [
-        ([[explain.HOST], []], False),
-        ([[explain.HOST], ["MTU"]], True),
-        ([[explain.HOST], [explain.HOST]], True),
-        ([[explain.HOST, "MTU"], []], False),
-        ([["MTU", explain.HOST]], True),
-    ],
-)
-def test_an_unchanged_campaign_that_the_host_disturbed_is_measured_once_more(
-    campaigns, explained, monkeypatch
-):
-    left = [SimpleNamespace(causes=named(*names)) for names in campaigns]
-    monkeypatch.setattr(explain, "explained_now", lambda drill: left.pop(0))
-    monkeypatch.setattr(explain.render, "likely_line", lambda cause: cause.name)
-    said = []
-    assert explain.quiet(0, 1, said.append) == explained and not left
-    again = [line for line in said if "once more" in line]
-    assert again == [f"  measured once more: {explain.HOST}"] * (len(campaigns) - 1)
-
-
-def test_the_cause_of_a_move_by_the_host_is_a_rule():
-    assert explain.HOST in {rule.name for rule in rules.load().rules}
-
-
-def test_only_the_drills_of_explain_limit_what_the_host_moves(tmp_path, monkeypatch):
-    monkeypatch.setattr(explain.drill, "PLACE", tmp_path)
-    monkeypatch.setattr(explain.drill, "EXTRAS", {})
-
-    def limits():
-        explain.drill.write_system()
-        [file] = (tmp_path / "systems").iterdir()
-        return [one["extras"].get("disturbed_above") for one in partitions(file)]
-
-    def partitions(file):
-        return yaml.safe_load(file.read_text())["partitions"]
-
-    assert set(map(str, limits())) == {"None"}
-    explain.choose(None)
-    assert all(one == explain.DISTURBED_ABOVE for one in limits())
 
 
 def test_a_cause_that_was_gone_at_the_end_shows_nothing(tmp_path, monkeypatch):

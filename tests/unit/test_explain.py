@@ -2,10 +2,8 @@
 than a wrong one, and nothing where nothing got worse."""
 
 import json
-import math
 import re
 from dataclasses import replace
-from types import SimpleNamespace
 
 import jsonschema
 import pytest
@@ -99,7 +97,6 @@ CAUSES = {
         "evidence": {"waited": 0.5, "involuntary": 900.0},
     },
     "hypervisor takes time": {"steps": BUSY, "evidence": {"stolen": 0.3, "waited": 0.2}},
-    "host moves processors": {"steps": [*WITHIN, *MPI, *TCP], "evidence": {"apart": 0.6}},
     "governor": {"steps": [*BUSY, *STREAM], "facts": {"governor": "powersave"}},
     "page size": {"steps": STREAM, "facts": {"thp": "never"}},
     "compiler or its flags": {"steps": STREAM, "facts": {"compiler": "GCC 14.2.0 -O0"}},
@@ -312,62 +309,6 @@ def test_a_disturbance_is_explained_by_its_cause(explain, past, known):
     seen = observed.observe(judge_session(now, known), before.before(now, known, ()), RULES)
     (first, *_) = order.likely_causes(seen, RULES)
     assert first.name == "other processes" and "burn on native1" in first.evidence[0]
-
-
-@pytest.mark.parametrize(
-    "steps, names",
-    [([], ["host moves processors"]), ([*TCP, *MPI], ["link or switch"])],
-)
-def test_moved_processors_are_no_cause_of_what_got_worse_beside_them(past, known, steps, names):
-    """The host moved them while MPI within a node was measured."""
-    data = session(100, repeats=10, steps=[*steps, *WITHIN])
-    for case in data["runs"][0]["testcases"]:
-        if "intranode" in case["display_name"]:
-            text = "the host had moved the processors apart in 99 % of the time on native1"
-            case["disturbed"] = [[number, False, ["apart", 0.99, text]] for number in range(1, 11)]
-    now = parsed(data)
-    seen = observed.observe(judge_session(now, known), before.before(now, known, ()), RULES)
-    assert [one.name for one in order.likely_causes(seen, RULES)] == names
-
-
-@pytest.mark.parametrize(
-    "times, first",
-    [
-        (3, ["host moves processors", "queue or limit of the interface"]),
-        (40, ["queue or limit of the interface"]),
-    ],
-)
-@pytest.mark.parametrize("worse", [TCP, MPI])
-def test_moved_processors_hide_no_more_than_they_can_do(past, known, worse, times, first):
-    """The host moved them in all repeats that the limit slows down. It may be more than the move,
-    which then is no cause, or as much: then the limit is one beside it."""
-    steps = [(where, step ** (math.log(times) / abs(math.log(step)))) for where, step in worse]
-    facts = {"nic.eth0.qdisc": "tbf rate 660Mbit"}
-    data = session(100, repeats=10, steps=steps, facts=facts)
-    for case in data["runs"][0]["testcases"]:
-        text = "the host had moved the processors apart in 63 % of the time on native1"
-        if any(part in case["display_name"] for (part, _, _), _ in steps):
-            case["disturbed"] = [[number, False, ["apart", 0.63, text]] for number in range(1, 11)]
-    now = parsed(data)
-    seen = observed.observe(judge_session(now, known), before.before(now, known, ()), RULES)
-    names = [one.name for one in order.likely_causes(seen, RULES)]
-    assert names[: len(first)] == first and (times < 10) == ("host moves processors" in names)
-
-
-@pytest.mark.parametrize(
-    "interval, lower, times",
-    [
-        (None, True, 1.0),
-        ((0.5, 4.0), True, 1.5),
-        ((-0.2, 0.1), True, 1.0),
-        ((-0.9, -0.75), False, 4.0),
-        ((-1.0, -1.0), False, math.inf),
-        ((0.1, 0.2), False, 1.0),
-    ],
-)
-def test_how_many_times_worse_a_variable_is_at_least(interval, lower, times):
-    one = SimpleNamespace(interval=interval, lower_is_better=lower)
-    assert observed._times(one) == pytest.approx(times)
 
 
 @pytest.mark.parametrize(

@@ -435,28 +435,6 @@ def test_a_guest_by_kvm_of_an_emulated_machine_runs_by_tcg(facts_below, cpuinfo,
     assert (facts["hypervisor"], facts["accelerator"]) == ("kvm", accelerator)
 
 
-@pytest.mark.parametrize(
-    "text, found",
-    [
-        ("other 7\napart_us 4600000             \n", "4600000"),
-        ("apart_us 12x\n", None),
-        ("apart_us\n", None),
-        ("apart_us 12", None),  # cut off
-        ("", None),
-    ],
-)
-def test_a_daemon_of_the_site_counts_the_time_of_moved_processors(tmp_path, text, found):
-    (tmp_path / "counters").write_text(text)
-    script = quick(SCRIPT).replace("/run/nearmetal/counters", f"{tmp_path}/counters")
-    (tmp_path / "provenance.sh").write_text(script)
-    command = ["sh", str(tmp_path / "provenance.sh"), "counters"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert not done.stderr
-    assert dict(re.findall(r"(count\.apart_us)=(.*)", done.stdout)) == (
-        {"count.apart_us": found} if found else {}
-    )
-
-
 def test_what_kvm_of_the_node_gives_its_guests(facts_below):
     assert facts_below(module__kvm_intel__parameters__ept="Y\n")["kvm_paging"] == "ept"
     assert facts_below(module__kvm_intel__parameters__ept="N\n")["kvm_paging"] == "shadow"
