@@ -21,9 +21,7 @@ USER = "nearmetal"
 #: UID and GID of the lab's user if the checkout belongs to root; else its owner is the user.
 FALLBACK_ID = 64770
 #: Programs that Slurm runs on nodes.
-PROGRAMS = [HERE / "templates" / name for name in ("epilog.sh", "health.sh")]
-#: Socket of the program that keeps processors awake and together while a step runs (processors.c).
-PROCESSORS = "/run/nearmetal/processors"
+PROGRAMS = [HERE / "templates" / name for name in ("prolog.sh", "epilog.sh", "health.sh")]
 #: Part of this host's memory that the file systems of all nodes together may take.
 MEMORY_PART = 0.5
 #: States of a node in Slurm from which it is resumed.
@@ -63,10 +61,6 @@ def files(topology: Topology, namespaces: Namespaces) -> dict[str, tuple[str, in
             f"{etc}/slurm/slurm.conf": (topology.render("slurm.conf", **facts), 0o644),
             f"{etc}/slurm/cgroup.conf": (
                 "# A lab node is a container without a cgroup of its own.\nCgroupPlugin=disabled\n",
-                0o644,
-            ),
-            f"{etc}/slurm/plugstack.conf": (
-                f"optional /etc/slurm/spank_processors.so {PROCESSORS}\n",
                 0o644,
             ),
             f"{etc}/slurm/gres.conf": (topology.render("gres.conf", **facts), 0o644),
@@ -138,10 +132,7 @@ def start_nodes(topology: Topology, namespaces: Namespaces) -> None:
 set -eu
 checkout=$1; shift
 mkdir -p /lab/run
-cc -O2 -pthread "$checkout/nearmetal/lab/processors.c" -o /lab/run/processors
-cc -shared -fPIC "$checkout/nearmetal/lab/spank_processors.c" -o /lab/run/spank_processors.so
 for f in /lab/files/*/etc; do
-    [ ! -d $f/slurm ] || cp /lab/run/processors /lab/run/spank_processors.so $f/slurm/
     [ -e $f/munge ] || continue
     chown munge:munge $f/munge $f/munge/munge.key; chmod 700 $f/munge
     [ ! -e $f/slurm/slurmdbd.conf ] || chown slurm:slurm $f/slurm/slurmdbd.conf

@@ -6,8 +6,6 @@ set -eu
 role=$1 action=$2 user=$3 uid=$4 gid=$5 checkout=$6
 # A daemon that does not answer within so many seconds hangs. On a busy host an answer takes seconds.
 patience=20
-# Where the host has the device by which processors stay awake.
-awake=/dev/cpu_dma_latency
 
 # Those of the daemons: a process of the lab's user may have a daemon's name.
 owners=root,munge,mysql,slurm
@@ -39,7 +37,6 @@ answers() { # DAEMON
         slurmdbd) within sh -c '[ -n "$(sacctmgr -nP show cluster format=cluster)" ]' ;;
         slurmctld) within sh -c 'scontrol ping | grep -q "is UP"' ;;
         slurmd) within scontrol show slurmd ;;
-        processors) [ -S /run/nearmetal/processors ] ;;
     esac
 }
 
@@ -57,7 +54,7 @@ fault() { echo "$1"; healthy=no; }
 
 check() {
     daemons='munged slurmd'
-    [ "$role" = node ] || daemons="$([ ! -w $awake ] || echo processors) munged mariadbd slurmdbd slurmctld"
+    [ "$role" = node ] || daemons='munged mariadbd slurmdbd slurmctld'
     healthy=yes
     for daemon in $daemons; do
         if ! running "$daemon"; then
@@ -104,16 +101,6 @@ install -d -m 755 -o slurm -g slurm /run/slurm /var/log/slurm /var/lib/slurm \
 
 answers munged || { end munged; rm -f /run/munge/*; runuser -u munge -- munged 9>&-; }
 
-if [ "$role" = login ] && [ -w $awake ] && ! answers processors; then
-    end processors
-    # A host moves the processors of its guests. Tried with two of them only.
-    seconds=0
-    if [ "$(nproc)" = 2 ] && grep -qw hypervisor /proc/cpuinfo; then seconds=5; fi
-    rm -f /run/nearmetal/processors /run/nearmetal/counters
-    setsid /etc/slurm/processors serve /run/nearmetal/processors $seconds /run/nearmetal/counters \
-        > /var/log/slurm/processors.log 2>&1 < /dev/null 9>&- &
-    until_ready 10 processors answers processors
-fi
 if [ "$role" = login ]; then
     [ -d "/home/$user" ] || install -d -m 755 -o "$uid" -g "$gid" "/home/$user"
     if ! answers mariadbd; then

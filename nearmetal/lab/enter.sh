@@ -11,7 +11,7 @@
 # SYSTEM    KiB of the file system for what the system writes
 # USER      KiB of the file system for what users write: /tmp, /var/tmp and /dev/shm; for the lab's own
 #           namespaces, /home of all nodes. Both are memory of this host (cluster.memory_kb)
-# SHARED    directory with /home, /scratch and /run/nearmetal of all nodes (nodes only)
+# SHARED    directory with /home and /scratch of all nodes (nodes only)
 # FILES     files to copy over the image (nodes only)
 # When this process ends, the kernel ends all processes and mounts of these namespaces.
 set -eu
@@ -55,13 +55,11 @@ if [ -n "$files" ]; then
     mount --bind "$shared/home" "$root/home"
     mkdir "$root/scratch"
     mount --bind "$shared/scratch" "$root/scratch"
-    mkdir "$root/run/nearmetal"
-    mount --bind "$shared/run" "$root/run/nearmetal"
     cp -a "$files/." "$root/"
     hostname -F "$root/etc/hostname" # with its domain
 else
     mkdir -p "$root/lab/image" "$root/lab/base" "$root/lab/run"
-    mkdir -p "$root/lab/shared/home" "$root/lab/shared/scratch" "$root/lab/shared/run"
+    mkdir -p "$root/lab/shared/home" "$root/lab/shared/scratch"
     mount --bind "$base/user/home" "$root/lab/shared/home"
     mount --bind "${image##*:}" "$root/lab/image"
     if [ "$image" != "${image##*:}" ]; then

@@ -13,6 +13,13 @@ NO_ROUTE = "no route to class"
 #: Linux's default, and what every kernel allows in namespaces. Under BBR, which some hosts use, the
 #: bandwidth of the native link varies fourfold.
 CONGESTION_CONTROLS = ("cubic", "reno")
+#: Ranks that wait spin, on all processors. A switch in user space goes before them, as the threads
+#: of a hypervisor have processors of their own.
+REAL_TIME = "chrt --fifo 1"
+REFUSE_WITHOUT_PRIORITY = (
+    f"{REAL_TIME} true || {{ echo 'the switches in user space get no real-time priority: "
+    "start the lab with CAP_SYS_NICE, in the root control group' >&2; exit 1; }"
+)
 #: Seconds that a ping may take over any link while the host is busy.
 PATIENCE = 3
 #: The lock keeps out a script that an interrupted `lab-up` left running.
@@ -28,7 +35,7 @@ def start(topology: Topology, namespaces: Namespaces, classes=None) -> None:
 
     The script removes the rest of earlier links first.
     """
-    script = list(HEADER)
+    script = [*HEADER, REFUSE_WITHOUT_PRIORITY]
     for number, link_class in enumerate(topology.classes):
         if classes is None or link_class in classes:
             script += _end(topology, number, link_class)
@@ -58,9 +65,8 @@ def _end(topology: Topology, number: int, link_class: LinkClass) -> list[str]:
     script = []
     virtual_switches = _virtual_switches(topology, number, link_class)
     if link_class.link.startswith("vde") or virtual_switches:
-        pattern = f"^(vde_|dpipe).*/lab/vde{number}(x[0-9]+)?( |$)"
         script.append(
-            f"tries=500; while pkill -KILL -u 0 -f '{pattern}'; do "
+            f"tries=500; while pkill -KILL -u 0 -f '{_processes(number)}'; do "
             "tries=$((tries - 1)); [ $tries -gt 0 ]; sleep 0.02; done\n"
             f"rm -rf /lab/vde{number} /lab/vde{number}x*"
         )
@@ -78,12 +84,17 @@ def _end(topology: Topology, number: int, link_class: LinkClass) -> list[str]:
     return script
 
 
+def _processes(number: int) -> str:
+    """A pattern of the command lines of a class's switches in user space and their plugs."""
+    return f"^(vde_|dpipe).*/lab/vde{number}(x[0-9]+)?( |$)"
+
+
 def _connect(topology: Topology, number: int, link_class: LinkClass) -> list[str]:
     """Script lines that make the link of a class."""
     script = []
     vde = link_class.link.startswith("vde")
     if vde:
-        script.append(f"vde_switch --sock /lab/vde{number} --daemon < /dev/null 9>&-")
+        script.append(f"{REAL_TIME} vde_switch --sock /lab/vde{number} --daemon < /dev/null 9>&-")
     else:
         bridge = f"br{number}"
         script.append(f"ip link add {bridge} type bridge forward_delay 0; ip link set {bridge} up")
@@ -156,12 +167,12 @@ def _switched(topology: Topology, number: int, link_class: LinkClass) -> list[st
     bridges = _virtual_switches(topology, number, link_class)
     if not bridges:
         return []
-    script = [f"vde_switch --sock /lab/vde{number} --daemon < /dev/null 9>&-"]
+    script = [f"{REAL_TIME} vde_switch --sock /lab/vde{number} --daemon < /dev/null 9>&-"]
     for bridge in bridges:
         plug = f"v{bridge}"
         script += [
             f"ip link add {bridge} type bridge forward_delay 0; ip link set {bridge} up",
-            f"vde_plug2tap --sock /lab/vde{number} --daemon {plug} < /dev/null 9>&-",
+            f"{REAL_TIME} vde_plug2tap --sock /lab/vde{number} --daemon {plug} < /dev/null 9>&-",
             _awaited("", plug, f"switch {bridge}"),
             f"ip link set {plug} master {bridge} up",
         ]
@@ -198,13 +209,13 @@ def _tap(number: int, link_class: LinkClass, position: int, name: str, device: s
     if link_class.link == "vde-each" and position:
         switch = f"/lab/vde{number}x{position}"
         script.append(
-            f"vde_switch --sock {switch} --daemon < /dev/null 9>&-\n"
-            f"dpipe vde_plug /lab/vde{number} = vde_plug {switch}"
+            f"{REAL_TIME} vde_switch --sock {switch} --daemon < /dev/null 9>&-\n"
+            f"{REAL_TIME} dpipe vde_plug /lab/vde{number} = vde_plug {switch}"
             " < /dev/null > /dev/null 2>&1 9>&- &"
         )
     script.append(
         f"nsenter --target $(pid {name}) --net"
-        f" vde_plug2tap --sock {switch} --daemon {device} < /dev/null 9>&-"
+        f" {REAL_TIME} vde_plug2tap --sock {switch} --daemon {device} < /dev/null 9>&-"
     )
     script.append(_awaited(f"nsenter --target $(pid {name}) --net", device, name))
     return script
@@ -229,7 +240,7 @@ def check(topology: Topology, namespaces: Namespaces) -> dict[LinkClass, list[st
         show = f"{on_controller} ip -4 -brief address show dev {device} up 2> /dev/null"
         fault = f"{topology.controller}: {device} lacks {address} or is down"
         script.append(f"{show} | grep -q ' {address}/' || echo '{number} {fault}'")
-        script += _pings(topology, number, link_class)
+        script += _checks(topology, number, link_class)
     script.append(
         f'[ "$({on_controller} cat /proc/sys/net/ipv4/ip_forward)" = 1 ]'
         f" || echo '0 {topology.controller}: forwards nothing between the classes'\nwait"
@@ -245,11 +256,17 @@ def check(topology: Topology, namespaces: Namespaces) -> dict[LinkClass, list[st
     return _without_consequences(faults)
 
 
-def _pings(topology: Topology, number: int, link_class: LinkClass) -> list[str]:
-    """Script lines that ping all nodes of a class at once, each from two addresses."""
+def _checks(topology: Topology, number: int, link_class: LinkClass) -> list[str]:
+    """Script lines that inspect the switches of a class and ping all nodes at once.
+
+    Each node is pinged from two addresses.
+    """
     # A ping from an address on another class tests the node's default route as well.
     other = next((each for each in topology.classes if each is not link_class), None)
-    script = []
+    # It prints nothing where no switch is in user space.
+    policies = f"ps -o cls= -p \"$(pgrep -d , -u 0 -f '{_processes(number)}')\" 2> /dev/null"
+    fault = "its switch does not go before the ranks"
+    script = [f"{policies} | grep -qvw FF && echo '{number} {fault}'"]
     for name, _, address in topology.interfaces(link_class)[1:]:
         line = f"if ! ping {address}; then echo '{number} {name}: no answer over its link'; "
         if other:

@@ -334,6 +334,11 @@ FAULTS = {
         "kill -9 $(pgrep -n -f '^vde_plug2tap --sock /lab/vde3 ')",
         "vswitch4: no answer over its link",
     ),
+    "a switch has no priority": (
+        None,
+        "chrt --other --pid 0 $(pgrep -f '^vde_switch --sock /lab/vde2 ')",
+        "link class emulated: its switch does not go before the ranks",
+    ),
     "a bridge is down": (None, "ip link set br0 down", "native1: no answer over its link"),
     "a bridge has lost a port": (None, "ip link set p1x1 nomaster", "passthrough1: no answer"),
     "a macvlan is down": ("passthrough2", "ip link set eth0 down", "passthrough2: no answer"),
@@ -409,7 +414,11 @@ AT_ONCE = [
         "a left-over process has slurmstepd's name",
     ),
     ("slurmctld is gone", "the database keeps nothing", "a user's process is left over"),
-    ("slurmdbd is stopped", "the slurmstepd of a running step is gone"),
+    (
+        "slurmdbd is stopped",
+        "the slurmstepd of a running step is gone",
+        "a switch has no priority",
+    ),
 ]
 
 
@@ -523,9 +532,6 @@ def test_a_job_leaves_no_process_and_no_shared_memory(running_lab):
     assert running_lab.run("sinfo -h -t drain,drng,down -o %N").strip() == ""
 
 
-COUNTERS = "sh reframe_checks/src/provenance.sh counters"
-#: Whether a host may move this machine's two processors.
-TWO_OF_A_GUEST = os.cpu_count() == 2 and "hypervisor" in Path("/proc/cpuinfo").read_text()
 #: What lasts until the processors may sleep, or may not.
 MAY_SLEEP = f"[ $(od -An -td4 -N4 {AWAKE}) != 0 ]"
 UNTIL_ASLEEP = f"timeout 30 sh -c 'until {MAY_SLEEP}; do sleep 0.1; done'"
@@ -545,40 +551,10 @@ def sleeper(running_lab):
 
 
 @pytest.mark.skipif(not AWAKE.exists(), reason=f"this kernel has no {AWAKE}")
-@pytest.mark.parametrize("end", ["scancel -u nearmetal", "pkill -KILL -x slurmstepd"])
-def test_processors_are_kept_awake_while_a_step_runs_and_sleep_however_it_ends(
-    running_lab, sleeper, end
-):
+def test_processors_are_kept_awake_while_a_job_runs(running_lab, sleeper):
     running_lab.run(UNTIL_AWAKE, root=True)
-    counted = re.findall(r"count\.apart_us=\d+", running_lab.run(COUNTERS, node="native2"))
-    assert len(counted) == TWO_OF_A_GUEST
-    if end.startswith("pkill"):
-        for node in ("native1", "native2"):
-            running_lab.run(end, node=node, root=True)
-    else:
-        running_lab.run(end)
+    running_lab.run("scancel -u nearmetal")
     running_lab.run(UNTIL_ASLEEP, root=True)
-
-
-@pytest.mark.skipif(not AWAKE.exists(), reason=f"this kernel has no {AWAKE}")
-def test_a_launch_runs_while_nothing_keeps_processors_awake_and_up_heals_that(running_lab):
-    log = "/var/log/slurm/processors.log"
-    launch = "srun --quiet -p native -N 2 hostname"
-    assert running_lab.run(f"{launch} | sort").split() == ["native1", "native2"]
-    if TWO_OF_A_GUEST:
-        assert re.search(r"^[\d-]+ [\d:]+ \d+ ns", running_lab.run(f"cat {log}", root=True))
-    namesake = (
-        "cp /bin/sleep /tmp/processors; setsid /tmp/processors 99 < /dev/null > /dev/null 2>&1 &"
-    )
-    running_lab.run(namesake)
-    running_lab.run("pkill -KILL -U root -x processors", root=True)
-    assert "fault: login: processors is gone" in running_lab("status", check=False).stdout
-    assert running_lab.run(f"{launch} | sort").split() == ["native1", "native2"]
-    said = running_lab.run("tail -n 20 /var/log/slurm/slurmd.log", node="native1", root=True)
-    assert "processors are not kept awake: /run/nearmetal/processors: Connection refused" in said
-    up(running_lab)
-    assert running_lab("status").returncode == 0
-    running_lab.run("pkill -u nearmetal -x processors")
 
 
 def test_the_lab_is_well_after_slurm_read_its_configuration_again(running_lab):

@@ -311,6 +311,16 @@ def test_a_disturbance_is_explained_by_its_cause(explain, past, known):
     assert first.name == "other processes" and "burn on native1" in first.evidence[0]
 
 
+def test_a_quantity_of_older_sessions_is_ignored(past, known):
+    """`apart` was one, and could disturb a repeat."""
+    data = session(100, repeats=10, steps=TCP, evidence={"apart": 0.9, "retransmitted": 0.01})
+    for case in data["runs"][0]["testcases"]:
+        case["disturbed"] = [[1, False, ["apart", 0.9, "the host had moved the processors"]]]
+    now = parsed(data)
+    seen = observed.observe(judge_session(now, known), before.before(now, known, ()), RULES)
+    assert order.likely_causes(seen, RULES)[0].name == "loss"
+
+
 @pytest.mark.parametrize(
     "link_class, first", [("native", "other processes"), ("emulated", "link or switch")]
 )

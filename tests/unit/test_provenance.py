@@ -9,7 +9,6 @@ over a veth on node1); ``loopback`` is one node talking to itself.  Only host na
 """
 
 import os
-import re
 import shutil
 import subprocess
 import sys

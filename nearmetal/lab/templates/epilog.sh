@@ -1,5 +1,5 @@
 #!/bin/sh
-# Slurm's Epilog: ends processes that a job's user left on this node. Root runs it after each job.
+# Slurm's Epilog: ends processes that a job's user left on this node, and what prolog.sh began. Root runs it after each job.
 #   epilog.sh           as Slurm calls it (SLURM_JOB_UID, SLURM_JOB_ID)
 #   epilog.sh end UID   the same for this user, without Slurm
 #   epilog.sh list UID  list these processes and end none
@@ -12,6 +12,9 @@
 PATH=/usr/sbin:/usr/bin:/sbin:/bin
 action=${1:-end} uid=${2:-${SLURM_JOB_UID:-}}
 [ -n "$uid" ] && [ "$uid" -ne 0 ] || exit 0
+
+awake=/run/awake.${SLURM_JOB_ID:-none}
+[ ! -e "$awake" ] || { kill "$(cat "$awake")"; rm "$awake"; }
 
 other_job() { # by its slurmstepd, which is root's: a user can give a process any name
     pgrep -U 0 -a -x slurmstepd | grep -v "\[${SLURM_JOB_ID:-none}\." | grep -q '\[[0-9]'
