@@ -4,6 +4,7 @@ The links are made by one shell script for all classes, since that needs no Pyth
 library in the lab's namespaces.
 """
 
+import os
 from collections.abc import Iterator
 
 from nearmetal.lab.namespaces import LabError, Namespaces
@@ -13,9 +14,10 @@ NO_ROUTE = "no route to class"
 #: Linux's default, and what every kernel allows in namespaces. Under BBR, which some hosts use, the
 #: bandwidth of the native link varies fourfold.
 CONGESTION_CONTROLS = ("cubic", "reno")
-#: Ranks that wait spin, on all processors. A switch in user space goes before them, as the threads
-#: of a hypervisor have processors of their own.
-REAL_TIME = "chrt --fifo 1"
+#: Ranks that wait spin, on all processors. Switches in user space go before them, as a hypervisor's
+#: threads do. All are on one processor: in a virtual machine, to wake another one takes longer than
+#: to copy a frame.
+REAL_TIME = f"chrt --fifo 1 taskset --cpu-list {max(os.sched_getaffinity(0))}"
 REFUSE_WITHOUT_PRIORITY = (
     f"{REAL_TIME} true || {{ echo 'the switches in user space get no real-time priority: "
     "start the lab with CAP_SYS_NICE, in the root control group' >&2; exit 1; }"
