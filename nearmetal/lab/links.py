@@ -16,8 +16,10 @@ NO_ROUTE = "no route to class"
 CONGESTION_CONTROLS = ("cubic", "reno")
 #: Ranks that wait spin, on all processors. Switches in user space go before them, as a hypervisor's
 #: threads do. All are on one processor: in a virtual machine, to wake another one takes longer than
-#: to copy a frame.
-REAL_TIME = f"chrt --fifo 1 taskset --cpu-list {max(os.sched_getaffinity(0))}"
+#: to copy a frame. One whose device is gone spins, and ends after a second of that.
+REAL_TIME = (
+    f"prlimit --rttime=1000000 chrt --fifo 1 taskset --cpu-list {max(os.sched_getaffinity(0))}"
+)
 REFUSE_WITHOUT_PRIORITY = (
     f"{REAL_TIME} true || {{ echo 'the switches in user space get no real-time priority: "
     "start the lab with CAP_SYS_NICE, in the root control group' >&2; exit 1; }"
