@@ -6,15 +6,10 @@ import pytest
 
 from nearmetal.checks.programs import flags_of
 from tests.support.jvm_ranks import built, ranks
-from tests.support.programs import MPI, build, run
+from tests.support.programs import MPI, build, run, slepc
 
 __all__ = ["built", "ranks"]
 SERIAL = ("stream", "osnoise", "pages")
-
-
-def slepc() -> list[str]:
-    """What the eigensolver is built with, after its source."""
-    return run(["pkg-config", "--cflags", "--libs", "slepc"]).stdout.split()
 
 
 @pytest.fixture(scope="session")

@@ -15,9 +15,8 @@ from nearmetal.checks.parsing.eigen import parse_eigen
 from nearmetal.checks.parsing.npb import parse_npb
 from nearmetal.checks.parsing.osnoise import parse_noise
 from nearmetal.checks.parsing.stream import parse_numa
-from tests.node.conftest import slepc
 from tests.support.paths import SOURCES
-from tests.support.programs import MPI, STRICT, build, run
+from tests.support.programs import MPI, STRICT, build, run, slepc
 from tests.support.said import lacking
 
 KERNELS = ["cg", "ep", "ft", "is", "mg"]

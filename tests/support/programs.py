@@ -54,3 +54,8 @@ def build(library, source, program, *further):
     result = run(words)
     assert result.returncode == 0, result.stderr
     return program
+
+
+def slepc() -> list[str]:
+    """What the eigensolver is built with, after its source."""
+    return run(["pkg-config", "--cflags", "--libs", "slepc"]).stdout.split()

@@ -483,7 +483,7 @@ def test_stored_evidence_is_of_each_repeat():
 
 
 @pytest.mark.parametrize(
-    "evidence", [{"waited": 0.5}, {"waited": ["much"]}, {"waited": [1, 2], "busy": [1]}, ["waited"]]
+    "evidence", [{"waited": 0.5}, {"waited": [[1]]}, {"waited": [1, 2], "busy": [1]}, ["waited"]]
 )
 def test_damaged_evidence_of_a_session_is_named_by_its_place(evidence):
     with pytest.raises(results.ResultsError, match=r"runs\.0\.testcases\.0\.evidence"):
