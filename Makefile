@@ -9,7 +9,7 @@ ifneq ($(shell id -u),$(shell stat -c %u .))
 export PYTHONDONTWRITEBYTECODE := 1
 endif
 
-.PHONY: help docs-coverage docs-keys demo campaign test test-ci test-whole test-all unit lab-up lab-status lab-shell lab-exec lab-down lab-clean bench-gate bench-fleet bench-kernels bench-evidence bench-stored bench-large drill lock \
+.PHONY: help docs-coverage docs-reference demo campaign test test-ci test-whole test-all unit lab-up lab-status lab-shell lab-exec lab-down lab-clean bench-gate bench-fleet bench-kernels bench-evidence bench-stored bench-large drill lock \
         spack-check spack-lock spack-cache images images-lock release-check aws-check versions lint lint-python lint-types lint-imports lint-c lint-shell lint-yaml format \
         docs docs-links pictures
 
@@ -169,7 +169,7 @@ docs: .venv/docs/ready ## build the documentation into docs/_build; a dead link 
 docs-coverage: .venv/ready ## write docs/coverage.md: what the documents measured, and what measures it here
 	@.venv/bin/python -m docs.coverage
 
-docs-keys: .venv/ready ## write docs/keys.md: the keys of a system's file
+docs-reference: .venv/ready ## write docs/keys.md and docs/commands.md: the keys of a system's file, the options of the commands
 	@.venv/bin/python -m docs.reference
 
 docs-links: .venv/docs/ready ## do links to other sites still answer? (needs the internet)

@@ -8,6 +8,7 @@ myst_heading_anchors = 3
 nitpicky = True
 linkcheck_timeout = 10
 linkcheck_retries = 1
+smartquotes = False  # `--option` keeps its hyphens
 html_theme = "furo"
 html_copy_source = False
 exclude_patterns = ["_build"]

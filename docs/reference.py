@@ -1,11 +1,13 @@
-"""The generated reference: the part of checks.md that Sphinx makes, and the page keys.md.
+"""The generated reference: parts of pages that Sphinx makes, and the pages keys.md and commands.md.
 
-The checks' part comes from docstrings and `#:` comments.
-The page of the keys comes from the schema of a system's file. `python -m docs.reference` writes it,
-as people read it in a checkout.
-The source is read and not imported: the documentation's virtual environment has no ReFrame.
+The part of checks.md comes from docstrings and `#:` comments, the part of formats.md from a schema.
+The page of the keys comes from the schema of a system's file, the page of the commands from their
+parsers. `python -m docs.reference` writes both, as people read them in a checkout.
+The source of checks is read and not imported: the documentation's virtual environment has no
+ReFrame.
 """
 
+import argparse
 import ast
 import re
 from dataclasses import dataclass
@@ -34,7 +36,18 @@ KEYS = ROOT / "docs" / "keys.md"
 HEAD_OF_KEYS = """# Keys of a system's file
 
 These tables are made from `nearmetal/site/schema.yaml`, which checks every system's file.
-The sentence beside a key is the fix that an error prints. `make docs-keys` writes them."""
+The sentence beside a key is the fix that an error prints. `make docs-reference` writes them."""
+#: The page of the commands, and its beginning.
+COMMANDS = ROOT / "docs" / "commands.md"
+HEAD_OF_COMMANDS = """# Commands
+
+This page has what `nearmetal COMMAND --help` prints. `make docs-reference` writes it.
+Each command also has `--debug`: with an unforeseen error, print the traceback as well.
+`nearmetal --version` prints the version."""
+#: Options that the sections omit.
+OMITTED = ("--help", "--debug")
+#: The schema of the gate's document.
+GATE = ROOT / "nearmetal" / "gate" / "gate-schema.yaml"
 #: What is said of a key without a sentence of its own.
 REFRAME = "as in ReFrame's configuration"
 #: Dictionaries in a check that a setting chooses from.
@@ -197,9 +210,106 @@ def _keys(properties: dict, rules: dict) -> str:
     return "\n".join(rows)
 
 
+def commands() -> str:
+    """The page of the commands, from their parsers."""
+    from nearmetal import cli, results  # not at the top: Sphinx's environment has no NumPy
+
+    leaves = _leaves(cli.parser())
+    rows = ["| command | result |", "|---|---|"]
+    for parser, result in leaves:
+        anchor = parser.prog.replace(" ", "-")
+        rows.append(f"| [`{parser.prog}`](#{anchor}) | {_escaped(result)} |")
+    codes = f"## Exit codes\n\n{_codes(cli.EPILOG)}\n\n`init` and `doctor` have codes of their own."
+    sections = [_command(parser) for parser, _ in leaves]
+    text = "\n\n".join([HEAD_OF_COMMANDS, "\n".join(rows), codes, *sections]) + "\n"
+    # Defaults name this checkout's results, or those of RFM_PREFIX.
+    return text.replace(str(results.default_database().parent), "results")
+
+
+def _leaves(parser: argparse.ArgumentParser, result: str = "") -> list[tuple]:
+    """The parsers that run something, each with its line of `--help`."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            helps = {one.dest: one.help for one in action._choices_actions}
+            below = [_leaves(one, helps[name] or "") for name, one in action.choices.items()]
+            return [leaf for leaves in below for leaf in leaves]
+    return [(parser, result)]
+
+
+def _command(parser: argparse.ArgumentParser) -> str:
+    """The section of a command: what it does, its options, its own exit codes."""
+    from nearmetal import cli
+
+    rows = ["| option | meaning |", "|---|---|"]
+    for action in parser._actions:
+        if not set(OMITTED) & set(action.option_strings):
+            rows.append(f"| {_escaped(_option(action))} | {_escaped(_meaning(action))} |")
+    parts = [f"## {parser.prog}", _escaped(parser.description or ""), "\n".join(rows)]
+    if parser.epilog != cli.EPILOG:
+        parts.append(_codes(parser.epilog or ""))
+    return "\n\n".join(parts)
+
+
+def _option(action: argparse.Action) -> str:
+    """An option as one writes it, such as `--session ID`."""
+    if action.nargs == 0:
+        return ", ".join(f"`{name}`" for name in action.option_strings)
+    value = action.metavar or action.dest.upper()
+    if action.choices:
+        value = "{" + ",".join(action.choices) + "}"
+    if action.option_strings:
+        value = f"[{value}]" if action.nargs == "?" else value
+    return f"`{' '.join([*action.option_strings, str(value)])}`"
+
+
+def _meaning(action: argparse.Action) -> str:
+    return (action.help or "") % vars(action)
+
+
+def _codes(epilog: str) -> str:
+    """A table of exit codes, from a text such as `exit codes: 0 done; 1 failed.`"""
+    text = " ".join(epilog.split()).removeprefix("exit codes: ")
+    listed, _, note = text.partition(". ")
+    rows = ["| exit code | meaning |", "|---|---|"]
+    for line in listed.rstrip(".").split("; "):
+        code, _, meaning = line.partition(" ")
+        rows.append(f"| {code} | {_escaped(meaning)} |")
+    return "\n\n".join(filter(None, ["\n".join(rows), note]))
+
+
+def fields(schema: Path = GATE) -> str:
+    """The keys of the gate's document as a table."""
+    rules = yaml.safe_load(schema.read_text(encoding="utf-8"))["$defs"]["system"]
+    return "\n".join(["| key | values | meaning |", "|---|---|---|", *_rows(rules, "")])
+
+
+def _rows(rule: dict, place: str) -> list[str]:
+    """A row for each key at this place, and for the keys below it."""
+    rows = []
+    for name, one in rule.get("properties", {}).items():
+        key = f"{place}{name}"
+        rows.append(f"| `{key}` | {_values(one)} | {_escaped(one.get('description', ''))} |")
+        rows += _rows(one, f"{key}.")
+        rows += _rows(one.get("items", {}), f"{key}[].")
+    return rows
+
+
+def _values(rule: dict) -> str:
+    """What a value may be, in the words of JSON Schema."""
+    if "anyOf" in rule:
+        return " or ".join(_values(one) for one in rule["anyOf"])
+    if "const" in rule:
+        return f"`{rule['const']}`"
+    if "enum" in rule:
+        return ", ".join(f"`{one}`" if one != "" else "empty" for one in rule["enum"])
+    kind = rule["type"]
+    return " or ".join(kind) if isinstance(kind, list) else kind
+
+
 #: Page -> (the line that the reference replaces, what makes the reference).
 PARTS = {
     "checks": ("<!-- The reference of checks: `make docs` puts it here. -->", page),
+    "formats": ("<!-- The keys of the gate's document: `make docs` puts them here. -->", fields),
 }
 
 
@@ -221,3 +331,4 @@ def _insert(app, name: str, source: list[str]) -> None:
 
 if __name__ == "__main__":
     KEYS.write_text(keys(), encoding="utf-8")
+    COMMANDS.write_text(commands(), encoding="utf-8")

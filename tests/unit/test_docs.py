@@ -131,7 +131,7 @@ def test_each_setting_in_the_reference_has_a_meaning_and_values():
 
 def test_the_reference_has_each_key_of_a_systems_file():
     written = reference.KEYS.read_text(encoding="utf-8")
-    assert written == reference.keys(), "run `make docs-keys`, and commit the page"
+    assert written == reference.keys(), "run `make docs-reference`, and commit the page"
     for keys in (
         SCHEMA["properties"],
         *(SCHEMA["$defs"][name]["properties"] for name in reference.TITLES.values()),
