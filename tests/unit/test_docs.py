@@ -139,6 +139,21 @@ def test_the_reference_has_each_key_of_a_systems_file():
         assert [key for key in keys if f"| `{key}` |" not in written] == []
 
 
+def test_the_page_of_the_commands_is_what_their_parsers_give():
+    written = reference.COMMANDS.read_text(encoding="utf-8")
+    assert written == reference.commands(), "run `make docs-reference`, and commit the page"
+
+
+def test_the_reference_has_each_key_of_the_gates_document():
+    written = reference.fields()
+    system = yaml.safe_load(reference.GATE.read_text())["$defs"]["system"]
+    for key in system["required"]:
+        assert f"| `{key}` |" in written
+    for key in ("judged", "causes", "evidence"):
+        for name in system["properties"][key]["items"]["required"]:
+            assert f"| `{key}[].{name}` |" in written
+
+
 def test_pages_have_the_lines_that_the_reference_replaces():
     for name, (mark, _) in reference.PARTS.items():
         assert mark in (DOCS / f"{name}.md").read_text().splitlines()
