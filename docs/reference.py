@@ -240,10 +240,9 @@ def _command(parser: argparse.ArgumentParser) -> str:
     """The section of a command: what it does, its options, its own exit codes."""
     from nearmetal import cli
 
+    actions = [one for one in parser._actions if not set(OMITTED) & set(one.option_strings)]
     rows = ["| option | meaning |", "|---|---|"]
-    for action in parser._actions:
-        if not set(OMITTED) & set(action.option_strings):
-            rows.append(f"| {_escaped(_option(action))} | {_escaped(_meaning(action))} |")
+    rows += [f"| {_escaped(_option(one))} | {_escaped(_meaning(one))} |" for one in actions]
     parts = [f"## {parser.prog}", _escaped(parser.description or ""), "\n".join(rows)]
     if parser.epilog != cli.EPILOG:
         parts.append(_codes(parser.epilog or ""))
