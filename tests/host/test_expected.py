@@ -14,6 +14,7 @@ import yaml
 
 from nearmetal import results
 from tests.support.paths import CHECKOUT
+from tests.support.reframe import REFRAME
 
 CHECK = """
 import json
@@ -139,7 +140,7 @@ class Site:
             "HOME": str(self.directory),
         }
         done = subprocess.run(
-            [sys.executable, *command],
+            command,
             env=environment,
             cwd=self.directory,
             text=True,
@@ -150,11 +151,10 @@ class Site:
 
     def reframe(self, levels=()):
         words = ["-c", str(self.directory / "checks.py"), "--system", "here", "-r"]
-        start = ["-c", "from reframe.frontend.cli import main; main()", "--nocolor"]
-        return self._run(*start, *words, levels=levels)
+        return self._run(*REFRAME, *words, levels=levels)
 
     def nearmetal(self, *words):
-        return self._run("-m", "nearmetal", *words)
+        return self._run(sys.executable, "-m", "nearmetal", *words)
 
     def cases(self) -> dict[str, results.Case]:
         """Cases of the newest session by partition."""

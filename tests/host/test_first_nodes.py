@@ -4,13 +4,13 @@ steps."""
 import os
 import re
 import subprocess
-import sys
 
 import pytest
 import yaml
 
 from nearmetal.checks.first_nodes import definitions, nodelist
 from tests.support.paths import CHECKOUT
+from tests.support.reframe import dry_run
 
 SCRIPT = CHECKOUT / "reframe_checks" / "src" / "first_nodes.sh"
 
@@ -71,8 +71,7 @@ def jobs(tmp_path_factory):
         for name in ("one", "two")
     ]
     (directory / "systems/here.yaml").write_text(yaml.safe_dump({**SITE, "partitions": partitions}))
-    command = [sys.executable, "-c", "from reframe.frontend.cli import main; main()", "--nocolor"]
-    options = ["--dry-run"]
+    options = ["-n", "npb|vswitch|gromacs|collectives|launch|hpcc"]
     for setting in ("instances=2", "socket=1", "processes=4", "megabytes=100"):
         options += ["-S", f"hpcc.{setting}"]
     done = []
@@ -80,22 +79,7 @@ def jobs(tmp_path_factory):
     duets = ["-c", "reframe_checks/duet", "--system=here", "-p", "openmpi"]
     for suite in (all_checks, [*duets, "-S", "partitions=one,two"]):
         prefix = directory / suite[1].replace("/", "-")
-        settings = {
-            "RFM_CONFIG_PATH": "site-config",
-            "NEARMETAL_SYSTEMS_PATH": str(directory / "systems"),
-            "RFM_PREFIX": str(prefix),
-            "RFM_RESOLVE_MODULE_CONFLICTS": "0",
-        }
-        ran = subprocess.run(
-            [*command, *suite, *options, "-n", "npb|vswitch|gromacs|collectives|launch|hpcc"],
-            cwd=CHECKOUT,
-            check=False,
-            capture_output=True,
-            text=True,
-            stdin=subprocess.DEVNULL,
-            env={**os.environ, **settings},
-        )
-        done.append(ran.stdout)
+        done.append(dry_run(directory / "systems", prefix, *suite, *options))
         prefix.mkdir(exist_ok=True)
     scripts = {
         path.parent.name: path.read_text()

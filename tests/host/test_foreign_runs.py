@@ -16,11 +16,11 @@ from nearmetal.checks.recorded import Recorded
 from tests.support.evidence import USAGE, WHOLE, cpu, judged, snapshot
 from tests.support.marked import marked
 from tests.support.paths import CHECKOUT
+from tests.support.reframe import REFRAME
 
 CHECKS = CHECKOUT / "tests" / "support" / "foreign" / "checks.py"
 MEASURED = CHECKS.with_name("measured.py")
 EXPECTED = CHECKS.with_name("expected.py")
-REFRAME = [sys.executable, "-c", "from reframe.frontend.cli import main; main()", "--nocolor"]
 
 
 def site_in(directory: Path):

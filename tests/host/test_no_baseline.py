@@ -13,6 +13,7 @@ import yaml
 from nearmetal import results
 from nearmetal.site import obsolete as site
 from tests.support.paths import CHECKOUT
+from tests.support.reframe import REFRAME
 from tests.support.said import lacking
 
 CHECK = """
@@ -98,7 +99,7 @@ class Site:
             "HOME": str(self.directory),
         }
         done = subprocess.run(
-            [sys.executable, *command],
+            command,
             env=environment,
             cwd=self.directory,
             text=True,
@@ -109,10 +110,10 @@ class Site:
 
     def reframe(self, *options, system="here"):
         words = ["-c", str(self.directory / "checks.py"), "--system", system, *options]
-        return self._run("-c", "from reframe.frontend.cli import main; main()", "--nocolor", *words)
+        return self._run(*REFRAME, *words)
 
     def nearmetal(self, *words):
-        return self._run("-m", "nearmetal", *words, "--system", "here")
+        return self._run(sys.executable, "-m", "nearmetal", *words, "--system", "here")
 
 
 @pytest.fixture(scope="module")

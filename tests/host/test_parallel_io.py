@@ -5,7 +5,6 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 import yaml
 
 from tests.support.paths import CHECKOUT
+from tests.support.reframe import dry_run
 from tests.support.said import lacking
 
 SOURCES = CHECKOUT / "reframe_checks" / "src"
@@ -50,25 +50,11 @@ def jobs(tmp_path_factory):
     """The job scripts of a dry run, by the check with its parameters."""
     directory = tmp_path_factory.mktemp("jobs")
     (directory / "here.yaml").write_text(yaml.safe_dump(SITE))
-    program = "from reframe.frontend.cli import main; main()"
     checks = [f"reframe_checks/{name}.py" for name in ("hpcg", "parallel_io")]
-    options = [*(word for path in checks for word in ("-c", path)), "--dry-run", "--system=here"]
-    done = subprocess.run(
-        [sys.executable, "-c", program, "--nocolor", *options],
-        cwd=CHECKOUT,
-        capture_output=True,
-        text=True,
-        stdin=subprocess.DEVNULL,
-        env={
-            **os.environ,
-            "RFM_CONFIG_PATH": "site-config",
-            "NEARMETAL_SYSTEMS_PATH": str(directory),
-            "RFM_PREFIX": str(directory / "prefix"),
-            "RFM_RESOLVE_MODULE_CONFLICTS": "0",
-        },
-    )
+    options = [*(word for path in checks for word in ("-c", path)), "--system=here"]
+    said = dry_run(directory, directory / "prefix", *options)
     scripts = [path.read_text() for path in directory.glob("prefix/stage/here/*/*/*/rfm_job.sh")]
-    assert len(scripts) == 7, done.stdout  # HPCG; both interfaces and mdtest in two directories
+    assert len(scripts) == 7, said  # HPCG; both interfaces and mdtest in two directories
     return scripts
 
 

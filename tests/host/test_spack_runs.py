@@ -5,7 +5,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -28,6 +27,7 @@ from nearmetal.checks.spack_install import (
 from nearmetal.checks.spack_store import absence
 from tests.support.paths import CHECKOUT, RECORDED
 from tests.support.recorded import session
+from tests.support.reframe import REFRAME
 from tests.support.said import lacking
 
 ENVIRONMENTS = yaml.safe_load((CHECKOUT / "site-config" / "environments.yaml").read_text())
@@ -274,13 +274,7 @@ def reframe(tmp_path):
             "HOME": str(tmp_path),
         }
         return subprocess.run(
-            [
-                sys.executable,
-                "-c",
-                "from reframe.frontend.cli import main; main()",
-                "--nocolor",
-                *arguments,
-            ],
+            [*REFRAME, *arguments],
             cwd=CHECKOUT,
             env={
                 **{

@@ -167,28 +167,33 @@ def test_the_commands_see_that_the_newest_run_was_not_stored(place):
     assert done.returncode == 0, done.stderr
 
 
-WAITS = """
+MADE_UP = """
 import reframe as rfm
 from reframe.core.builtins import run_before
 from reframe_checks.osnoise import osnoise as tested
 
 
 @rfm.simple_test
-class osnoise(tested):
-    '''Of the same name. Its job waits for a file.'''
+class {name}(tested):
+    '''Runs a command before its launches.'''
 
     sourcesdir = "{sources}"
 
     @run_before("run")
-    def wait(self):
-        self.prerun_cmds += ["until [ -e {place}/go ]; do sleep 0.1; done"]
+    def begin(self):
+        self.prerun_cmds += ["{command}"]
 """
+
+
+def write_check(path, name, command):
+    """A check like osnoise, which runs a command before its launches."""
+    path.write_text(MADE_UP.format(name=name, command=command, sources=SOURCES))
 
 
 @pytest.fixture
 def waiting(place):
     """A run that has set its case up, and ends once the file `go` exists."""
-    (place / "waits.py").write_text(WAITS.format(sources=SOURCES, place=place))
+    write_check(place / "waits.py", "osnoise", f"until [ -e {place}/go ]; do sleep 0.1; done")
     process = subprocess.Popen(
         [*REFRAME, "-c", str(place / "waits.py"), "-S", "osnoise.seconds=0.1", "-r"],
         cwd=CHECKOUT,
@@ -240,22 +245,6 @@ def test_what_stores_nothing_needs_no_database(place, options, settings):
     assert code == 0 and "no session" not in out and "did not store" not in out, out
 
 
-FILLS = """
-import reframe as rfm
-from reframe.core.builtins import run_before
-from reframe_checks.osnoise import osnoise as tested
-
-
-@rfm.simple_test
-class fills(tested):
-    '''Fills the file system of its stage directory.'''
-
-    sourcesdir = "{sources}"
-
-    @run_before("run")
-    def fill_it(self):
-        self.prerun_cmds += ["{fill}"]
-"""
 MAKES_SPACE = (
     "head -c 9M /dev/zero > x 2> /tmp/$$ || (rm x; cat /tmp/$$; rm /tmp/$$; seq 4) >&2; exit 1"
 )
@@ -271,7 +260,7 @@ MAKES_SPACE = (
     ids=["during the job", "and has space again", "from the start"],
 )
 def test_a_full_stage_directory_is_the_reason(place, fill, size, named):
-    (place / "check.py").write_text(FILLS.format(sources=SOURCES, fill=fill))
+    write_check(place / "check.py", "fills", fill)
     only = [*REFRAME, "-c", str(place / "check.py"), "-S", "fills.seconds=0.1", "-r"]
     before = f"mount -t tmpfs -o size={size} tmpfs {place}/results"
     code, out = run(place, command=only, before=before, PYTHONPATH=str(CHECKOUT))

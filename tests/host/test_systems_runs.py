@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from tests.support.paths import CHECKOUT
+from tests.support.reframe import REFRAME
 from tests.support.systems import a_system
 
 SITE_CONFIG = CHECKOUT / "site-config"
@@ -19,13 +20,7 @@ def reframe(*arguments, **environment) -> subprocess.CompletedProcess:
     """ReFrame's command without a modules system and without the settings of who runs the tests."""
     own = {k: v for k, v in os.environ.items() if not k.startswith(("RFM_", "NEARMETAL_"))}
     return subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            "from reframe.frontend.cli import main; main()",
-            "--nocolor",
-            *arguments,
-        ],
+        [*REFRAME, *arguments],
         env={
             **own,
             "RFM_CONFIG_PATH": str(SITE_CONFIG),

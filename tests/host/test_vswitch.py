@@ -1,9 +1,6 @@
 """`vswitch` with each application: its job by a dry run, and what it reads of an output."""
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,6 +13,7 @@ from reframe_checks.lammps import Liquid
 from reframe_checks.vswitch import PROBLEMS, vswitch
 from tests.support.paths import CHECKOUT
 from tests.support.recorded import recorded
+from tests.support.reframe import dry_run
 from tests.support.said import lacking
 
 SITE = {
@@ -67,25 +65,9 @@ class DryRun:
         ]
         (directory / "systems").mkdir()
         (directory / "systems/here.yaml").write_text(yaml.safe_dump({**SITE, "partitions": made}))
-        settings = {
-            "RFM_CONFIG_PATH": "site-config",
-            "NEARMETAL_SYSTEMS_PATH": str(directory / "systems"),
-            "RFM_PREFIX": str(directory),
-            "RFM_RESOLVE_MODULE_CONFLICTS": "0",
-        }
-        start = ["-c", "from reframe.frontend.cli import main; main()", "--nocolor"]
-        suite = ["-c", "reframe_checks/vswitch.py", "--dry-run", "--system=here"]
+        suite = ["-c", "reframe_checks/vswitch.py", "--system=here"]
         given = [word for option in options for word in ("-S", f"vswitch.{option}")]
-        done = subprocess.run(
-            [sys.executable, *start, *suite, *given],
-            cwd=CHECKOUT,
-            check=False,
-            capture_output=True,
-            text=True,
-            stdin=subprocess.DEVNULL,
-            env={**os.environ, **settings},
-        )
-        self.said = done.stdout
+        self.said = dry_run(directory / "systems", directory, *suite, *given)
         self.scripts = {
             path.parts[-4:-2]: path.read_text()
             for path in (directory / "stage").glob("here/*/*/*/rfm_job.sh")
