@@ -295,12 +295,12 @@ def _expect(commands) -> None:
         help="what is expected of a partition, and why",
         epilog=EPILOG,
         description="Lists the bounds that ship with the suite, and the site's own, for each "
-        "partition: number, reason and source. With --judge, holds a session against them, also "
-        "by rules over several cases, and ends with 1 if one deviates.",
+        "partition: number, reason and source. With --judge, compares a session "
+        "with them, also by rules over several cases. Ends with 1 if a value deviates.",
     )
     expect.set_defaults(run="expect.run", system=None)
     expect.add_argument("place", metavar="SYSTEM[:PARTITION]", help="a system, or one partition")
-    expect.add_argument("--judge", action="store_true", help="hold the newest session against it")
+    expect.add_argument("--judge", action="store_true", help="compare the newest session with it")
     expect.add_argument("--session", metavar="ID", help="this session: its id, or its beginning")
     _database(expect)
     expect.add_argument(unforeseen.OPTION, action="store_true", help=unforeseen.HELP)
