@@ -53,19 +53,19 @@ def opened(path: Path | str, most: int | None = MOST_BYTES) -> Iterator[BinaryIO
 def refuse_unfit(path: Path | str, most: int | None = None) -> None:
     """Raise OSError where `opened` does, before another program opens the path by itself."""
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except ValueError:
         raise UnfitFileError(path, "has a null character. Fix: give another path") from None
-    _refuse(path, found, most)
+    _refuse(path, status, most)
 
 
-def _refuse(path: Path | str, found: os.stat_result, most: int | None) -> None:
-    if not stat.S_ISREG(found.st_mode):
-        kind = "a directory" if stat.S_ISDIR(found.st_mode) else "not an ordinary file"
+def _refuse(path: Path | str, status: os.stat_result, most: int | None) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        kind = "a directory" if stat.S_ISDIR(status.st_mode) else "not an ordinary file"
         raise UnfitFileError(path, f"is {kind}. Fix: remove it, or give another path")
-    if most is not None and found.st_size > most:
+    if most is not None and status.st_size > most:
         raise UnfitFileError(
-            path, f"has {found.st_size} bytes, and at most {most} are read. Fix: make it smaller"
+            path, f"has {status.st_size} bytes, and at most {most} are read. Fix: make it smaller"
         )
 
 
@@ -87,7 +87,12 @@ def write_parts(path: Path | str, parts: Iterable[bytes]) -> None:
 def copy(source: Path | str, path: Path | str) -> None:
     """Copy a file's contents to a path, as `write` does. Raises OSError."""
     with open(source, "rb") as opened:
-        write_parts(path, iter(lambda: opened.read(1 << 20), b""))
+        write_parts(path, parts_of(opened))
+
+
+def parts_of(source: BinaryIO) -> Iterator[bytes]:
+    """The contents of an open file, in parts of a mebibyte."""
+    return iter(lambda: source.read(1 << 20), b"")
 
 
 @contextmanager

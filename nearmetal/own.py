@@ -92,9 +92,9 @@ def owner_of(places: Iterable[Path]) -> User | None:
     program in place of this one is trusted.
     """
     for place in places:
-        for path, found in _way_to(place):
-            if found.st_uid and path not in PACKAGE.parent.parents:
-                return _user(path, found)
+        for path, status in _way_to(place):
+            if status.st_uid and path not in PACKAGE.parent.parents:
+                return _user(path, status)
     return None
 
 
@@ -104,11 +104,11 @@ def _way_to(place: Path) -> Iterator[tuple[Path, os.stat_result]]:
     while parts and links <= MOST_LINKS:
         path = here / parts.pop(0)
         try:
-            found = path.lstat()
+            status = path.lstat()
         except (OSError, ValueError):  # whatever opens the path says what is wrong with it
             return
-        yield path, found
-        if not stat.S_ISLNK(found.st_mode):
+        yield path, status
+        if not stat.S_ISLNK(status.st_mode):
             here = path
             continue
         links += 1
@@ -117,12 +117,12 @@ def _way_to(place: Path) -> Iterator[tuple[Path, os.stat_result]]:
         parts = [part for part in target.parts if part != "/"] + parts
 
 
-def _user(path: Path, found: os.stat_result) -> User:
-    uid = found.st_uid
+def _user(path: Path, status: os.stat_result) -> User:
+    uid = status.st_uid
     try:
         entry = pwd.getpwuid(uid)
     except KeyError:
-        gid = found.st_gid or uid  # never root's group
+        gid = status.st_gid or uid  # never root's group
         return User(path, str(uid), uid, gid, (gid,), "/")
     name, gid = entry.pw_name, entry.pw_gid
     return User(path, name, uid, gid, tuple(os.getgrouplist(name, gid)), entry.pw_dir)
@@ -141,6 +141,7 @@ def _leave_terminal() -> None:
     """Keep the user's programs from typing into root's shell. Ctrl-C still comes."""
     if os.getsid(0) == os.getpid():  # there is no shell, and the terminal would hang up
         return
+    # Without a terminal there is none to leave.
     with contextlib.suppress(OSError), open("/dev/tty", "rb", buffering=0) as terminal:
         fcntl.ioctl(terminal, termios.TIOCNOTTY)
 

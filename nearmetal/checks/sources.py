@@ -22,10 +22,10 @@ def of_checkout() -> str:
 
 
 @functools.cache  # once a run
-def warn_of_others(environ_name: str, found: str) -> None:
+def warn_of_others(environ_name: str, there: str) -> None:
     """Warn if the programs of an image were built from sources other than this checkout's."""
-    if found != of_checkout():
+    if there != of_checkout():
         getlogger().warning(
             f"{environ_name} runs programs built from other sources than reframe_checks/src: "
-            f"digest {found[:12]} there, {of_checkout()[:12]} here. To run these: make images"
+            f"digest {there[:12]} there, {of_checkout()[:12]} here. To run these: make images"
         )

@@ -63,10 +63,10 @@ def copied(stack: str, *places: str) -> list[Path]:
     # Not `.spack-env`, which a user of the checkout installed there.
     text = (CONTAINERS / f"{stack}.def").read_text()
     named = re.findall(rf"^    ((?:{'|'.join(places)})/\S+) ", text, re.M)
-    found = []
+    files_of = []
     for top in (CHECKOUT / name for name in named):
-        found += [path for path in [top, *top.rglob("*")] if path.is_file()]
-    return sorted(path for path in found if path.suffix != ".pyc")
+        files_of += [path for path in [top, *top.rglob("*")] if path.is_file()]
+    return sorted(path for path in files_of if path.suffix != ".pyc")
 
 
 def made_from(stack: str, software: str) -> dict:
@@ -257,10 +257,10 @@ def build_all(stacks, asked, lock_anew, say) -> int:
             say(f"{stack}: building from {software}")
             started = time.monotonic()
             of = revision_of([*inputs(stack, software), *programs(stack)])
-            path, found = builder.image(stack, software, *of)
-            built = {**found, **here}
+            path, described = builder.image(stack, software, *of)
+            built = {**described, **here}
             with open(path, "rb") as image, own.as_owner(directory()):
-                files.write_parts(image_path(stack), iter(lambda: image.read(1 << 20), b""))
+                files.write_parts(image_path(stack), files.parts_of(image))
                 files.write(record_path(stack), yaml.safe_dump(built, width=128))
             said = (
                 f"{label(stack, built)}: {built['bytes'] / 1e6:.0f} MB in "

@@ -63,15 +63,15 @@ def read_record(path: Path) -> dict:
 def _read(path: Path, kind: str, command: str) -> dict:
     schema = yaml.safe_load((PACKAGE / "locks" / "images-schema.yaml").read_text())
     try:
-        found = yaml.safe_load(path.read_bytes())
-        jsonschema.validate(found, {**schema, "$ref": f"#/$defs/{kind}"})
+        document = yaml.safe_load(path.read_bytes())
+        jsonschema.validate(document, {**schema, "$ref": f"#/$defs/{kind}"})
     # PyYAML's constructors raise whatever Python does on a date, a number or a key that is none.
     except (
         *(OSError, yaml.YAMLError, jsonschema.ValidationError),
         *(ValueError, LookupError, TypeError, AttributeError, RecursionError),
     ) as error:
         raise ImagesError(f"{path}: {_words(error)}. Fix: write it anew with {command}") from None
-    return found
+    return document
 
 
 def _words(error: Exception) -> str:

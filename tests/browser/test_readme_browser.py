@@ -75,9 +75,9 @@ def shown(browser):
 @pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md"])
 def test_no_table_or_command_is_wider_than_the_column(shown, name):
     page = shown(CHECKOUT / name)
-    found = [one for one in page.evaluate(WIDE) if not one[0].startswith(SCROLLS)]
-    assert found
-    assert [one for one in found if one[2] > pictures.WIDTH or one[2] > one[1]] == []
+    blocks = [one for one in page.evaluate(WIDE) if not one[0].startswith(SCROLLS)]
+    assert blocks
+    assert [one for one in blocks if one[2] > pictures.WIDTH or one[2] > one[1]] == []
 
 
 def test_a_table_that_is_cut_off_is_found(shown, tmp_path):

@@ -104,15 +104,8 @@ class Bare:
         return []
 
     def sources_of(self, program: Program) -> str:
-        """Digest of the sources of one of our programs. '' for a program of others.
-
-        The run warns if they differ from the checkout's.
-        """
-        if not program.source:
-            return ""
-        found = self._sources()
-        sources.warn_of_others(self.environ.name, found)
-        return found
+        """Digest of the sources of one of our programs. '' for a program of others."""
+        return self._sources() if program.source else ""
 
     def _sources(self) -> str:
         """Digest of the sources that our programs are built from."""
@@ -124,8 +117,8 @@ class Bare:
 
     def facts(self, program: Program) -> dict[str, str]:
         """Facts of the software that are recorded with each result."""
-        found = self.sources_of(program)
-        return {**({"sources": found} if found else {}), **self.packages()}
+        digest = self.sources_of(program)
+        return {**({"sources": digest} if digest else {}), **self.packages()}
 
 
 def like(own, name: str):

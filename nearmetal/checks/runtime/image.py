@@ -4,6 +4,7 @@ import functools
 import shlex
 from pathlib import Path
 
+from nearmetal.checks import sources
 from nearmetal.checks.programs import installed_name
 from nearmetal.checks.runtime.bare import Bare
 from nearmetal.checks.settings import IMAGE
@@ -99,7 +100,10 @@ class Image(Bare):
         return self.within(installed_name(program.source))
 
     def _sources(self):
-        return self.record["sources"]
+        """The digest in the record. The run warns if it differs from the checkout's."""
+        digest = self.record["sources"]
+        sources.warn_of_others(self.environ.name, digest)
+        return digest
 
     def within(self, command: str) -> str:
         """The command line that runs a command of the image."""
