@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 
 from bench import noise as bench_noise
-from nearmetal.gate import confirm, record, watch
-from nearmetal.gate.baseline import Baseline
-from nearmetal.gate.session import Fresh, day_of, judge_session
-from nearmetal.gate.verdict import GateReport
+from nearmetal.judge import confirm, pooled, record
+from nearmetal.judge.baseline import Baseline
+from nearmetal.judge.session import Fresh, day_of, judge_session
+from nearmetal.judge.verdict import GateReport
 from nearmetal.results import Case, Session, Value
 from nearmetal.stats.plan import BASELINE_SESSIONS
 
@@ -48,7 +48,7 @@ def cost(rng, cv: float, known: Baseline, which: str) -> Cost:
 
     def judged() -> GateReport:
         report = judge_session(session, known, fresh, day)
-        return watch.watched(report, known, [], fresh, day.drifts)
+        return pooled.watched(report, known, [], fresh, day.drifts)
 
     report, runs, launches, jobs = judged(), 0, 0, 0
     while runs < bounds.rounds:

@@ -27,11 +27,11 @@ from tabulate import tabulate
 
 from bench import fleet_nodes
 from bench.__main__ import interval
-from nearmetal import circle
 from nearmetal.checks.fleet import stored
 from nearmetal.checks.parsing.links import Launch, Link
 from nearmetal.fleet import findings
 from nearmetal.fleet.sweep import Sweep
+from nearmetal.model import round_robin
 
 REPEATS = 3
 NATURAL = 0.01
@@ -334,7 +334,7 @@ def stored_bytes(nodes: int, rounds: int, noise: float) -> int:
     rng = np.random.default_rng(nodes)
     names = tuple(f"node{number:05d}" for number in range(nodes))
     found = {}
-    for pair in circle.pairs(nodes, rounds):
+    for pair in round_robin.pairs(nodes, rounds):
         us, there, back = map(float, np.exp(noise * rng.standard_normal(3)))
         found[pair] = [Link(20 * us, 9 * there, 9 * back)]
     launches = [Launch(names, found, did={"rounds": rounds})] * REPEATS
@@ -358,12 +358,12 @@ def times_of_sweeps() -> str:
     for nodes in FLEETS:
         for case in CASES:
             at_once = 1 if case == "together" else nodes // 2
-            some = circle.rounds_in(SECONDS, nodes, at_once)
+            some = round_robin.rounds_in(SECONDS, nodes, at_once)
             found.append(
                 [
                     nodes,
                     case,
-                    f"{(nodes - 1) * at_once * circle.LEAST_SLOT:.0f}",
+                    f"{(nodes - 1) * at_once * round_robin.LEAST_SLOT:.0f}",
                     some,
                     f"{1000 * SECONDS / some / at_once:.0f}",
                 ]

@@ -14,7 +14,7 @@ import numpy as np
 
 from nearmetal.fleet import findings
 from nearmetal.fleet.nodes import NodeSweep
-from nearmetal.node_metrics import LOST, METRICS, RATE
+from nearmetal.model.node_metrics import LOST, METRICS, RATE
 
 REPEATS = 3
 NATURAL = 0.01

@@ -15,7 +15,7 @@ from pathlib import Path
 import orjson
 from tabulate import tabulate
 
-from nearmetal import own
+from nearmetal.util import own
 
 KEYS = ("evidence", "disturbed", "unknown_evidence")
 HEAD = ["session", "cases", "repeats", "bytes", "without evidence", "growth", "bytes a repeat"]

@@ -13,8 +13,8 @@ from bench import confirmation
 from bench import limits as bench_limits
 from bench import methods as bench_methods
 from bench import noise as bench_noise
-from nearmetal import history
-from nearmetal.stats import drift, nights, pairs, ranks, sequential, two_sessions
+from nearmetal.judge import history
+from nearmetal.stats import drift, pairs, pooled, ranks, sequential, two_sessions
 from nearmetal.stats.plan import (
     ANALYSES,
     CONFIRMATION_ERROR,
@@ -431,9 +431,9 @@ def without_baseline(rng, plan) -> list[Row]:
 
 
 def watching(rng, plan) -> list[Row]:
-    """Sessions of five repeats judged together (stats/nights.py): unchanged sessions with any
+    """Sessions of five repeats judged together (stats/pooled.py): unchanged sessions with any
     alarm, and the sessions after which half of the steps were found."""
-    rows, count, error = [], 8, nights.NIGHT_ERROR / plan.variables / len(nights.WINDOWS)
+    rows, count, error = [], 8, pooled.NIGHT_ERROR / plan.variables / len(pooled.WINDOWS)
     for cv, days, step in (
         (0.03, 0.0, 0.05),
         (0.08, 0.0, 0.10),
@@ -466,7 +466,7 @@ def _sides(base, later, drifting, error: float) -> np.ndarray:
     sides = []
     for count in range(1, new.shape[1] + 1):
         seen = [new[:, session] for session in range(count)]
-        pools = nights.pools_of(logs, seen, drifting, base.shape[1], error)
+        pools = pooled.pools_of(logs, seen, drifting, base.shape[1], error)
         every = np.array([pool.side(error, pools[0]) for pool in pools])
         sides.append(every[np.abs(every).argmax(axis=0), np.arange(len(base))])
     return np.array(sides)

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from docs import reference
-from nearmetal import published, published_ratios, scaling, strict_yaml
 from nearmetal.checkout import REFERENCES
-from nearmetal.published import Figure
+from nearmetal.compare import published, published_ratios, scaling
+from nearmetal.compare.published import Figure
+from nearmetal.util import strict_yaml
 
 DATA = REFERENCES / "coverage.yaml"
 PAGE = Path(__file__).with_name("coverage.md")

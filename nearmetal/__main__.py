@@ -2,7 +2,7 @@
 
 import sys
 
-from nearmetal import unforeseen
+from nearmetal.util import cli_errors
 
 
 def command() -> int:
@@ -13,7 +13,7 @@ def command() -> int:
 
 
 def main() -> int:
-    return unforeseen.guarded(command, "nearmetal")
+    return cli_errors.guarded(command, "nearmetal")
 
 
 if __name__ == "__main__":

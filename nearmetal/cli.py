@@ -9,11 +9,12 @@ import shlex
 import sys
 from pathlib import Path
 
-from nearmetal import clean, own, results, unforeseen
+from nearmetal import results
 from nearmetal.checkout import CHECKOUT, other_checkout
 from nearmetal.errors import NearmetalError, of_system
-from nearmetal.gate.verdict import MEASURED_AGAIN
+from nearmetal.judge.verdict import MEASURED_AGAIN
 from nearmetal.stats import plan
+from nearmetal.util import cli_errors, own, sanitize
 
 EPILOG = """exit codes: 0 clean or done; 1 a regression or a deviation; 2 no verdict (a case, value,
 repeat, baseline or the newest session is missing, disturbed or inconclusive); 3 bad usage,
@@ -25,7 +26,7 @@ A signal ends with 128 and its number: Ctrl-C with 130, SIGTERM with 143, a clos
 ONE_HISTORY = "their sessions are one history, and copies of a session count once"
 #: Formats of the gate's report, and who reads them.
 FORMATS = {
-    "json": "for programs, by nearmetal/gate/gate-schema.yaml",
+    "json": "for programs, by nearmetal/judge/gate-schema.yaml",
     "junit": "for a CI system",
     "markdown": "for a merge request",
     "openmetrics": "for a monitor",
@@ -145,7 +146,7 @@ def _command(
         help=f"of the newest session on this system (default: of all){again}",
     )
     _database(sub, databases)
-    sub.add_argument(unforeseen.OPTION, action="store_true", help=unforeseen.HELP)
+    sub.add_argument(cli_errors.OPTION, action="store_true", help=cli_errors.HELP)
     return sub
 
 
@@ -223,7 +224,7 @@ def _init(commands) -> None:
         metavar="TIME",
         help="give a job up that waits longer in the queue (default: 5m)",
     )
-    init.add_argument(unforeseen.OPTION, action="store_true", help=unforeseen.HELP)
+    init.add_argument(cli_errors.OPTION, action="store_true", help=cli_errors.HELP)
 
 
 def _doctor(commands) -> None:
@@ -257,7 +258,7 @@ def _doctor(commands) -> None:
         help="where the jobs' files go, on a file system that all nodes mount (default: doctor/ "
         "beside the results)",
     )
-    doctor.add_argument(unforeseen.OPTION, action="store_true", help=unforeseen.HELP)
+    doctor.add_argument(cli_errors.OPTION, action="store_true", help=cli_errors.HELP)
 
 
 def _compare(commands) -> None:
@@ -303,7 +304,7 @@ def _expect(commands) -> None:
     expect.add_argument("--judge", action="store_true", help="compare the newest session with it")
     expect.add_argument("--session", metavar="ID", help="this session: its id, or its beginning")
     _database(expect)
-    expect.add_argument(unforeseen.OPTION, action="store_true", help=unforeseen.HELP)
+    expect.add_argument(cli_errors.OPTION, action="store_true", help=cli_errors.HELP)
 
 
 def _baseline(commands) -> None:
@@ -603,7 +604,7 @@ def _export(commands) -> None:
     )
 
 
-@clean.terminal
+@sanitize.terminal
 def main() -> int:
     try:
         arguments = parser().parse_args()
@@ -612,13 +613,13 @@ def main() -> int:
     # Sessions are millions of small objects in no circle, which the collector would visit
     # repeatedly.
     gc.disable()
-    unforeseen.end_by_signals()
-    return unforeseen.guarded(lambda: run(arguments), "nearmetal")
+    cli_errors.end_by_signals()
+    return cli_errors.guarded(lambda: run(arguments), "nearmetal")
 
 
 def _directions(arguments) -> results.Directions:
     """The site's directions of variables, beside its baselines. Raises DirectionsError."""
-    from nearmetal.gate import baseline  # not at the top: jsonschema, which `--help` does not use
+    from nearmetal.judge import baseline  # not at the top: jsonschema, which `--help` does not use
 
     directory = getattr(arguments, "directory", None) or baseline.directory()
     return results.Directions.read(directory / results.FILE_OF_DIRECTIONS)

@@ -5,8 +5,8 @@ import sys
 import time
 from collections.abc import Iterable, Sequence
 
-from nearmetal import clean
 from nearmetal.results import Session
+from nearmetal.util import sanitize
 
 ENDED = re.compile(r"\[ +(OK|FAIL|SKIP|XFAIL|XPASS|ABORT) *\] \( *(\d+)/(\d+)\) ")
 RAN = re.compile(r"Ran (\d+)/(\d+) test case\(s\).*\((\d+) failure")
@@ -43,7 +43,7 @@ def follow(lines: Iterable[str], profile: Sequence[float], out=None, clock=time.
     """
     out, started, failed, code = out or sys.stdout, clock(), 0, 2
     for line in lines:
-        plain = clean.text(line)
+        plain = sanitize.text(line)
         out.write(plain)
         ended, ran = ENDED.match(plain), RAN.search(plain)
         if ended:

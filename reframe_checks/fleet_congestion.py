@@ -13,7 +13,7 @@ from nearmetal.checks.fleet import MOST_SECONDS, Fleet, stored_congestion, value
 from nearmetal.checks.parsing import ParseError
 from nearmetal.checks.parsing.congestion import EXCHANGE_BYTES, LEAST_OF_99, parse_congestion
 from nearmetal.checks.settings import setting
-from nearmetal.congestion import KINDS, METRICS, ratios
+from nearmetal.model.congestion import KINDS, METRICS, ratios
 
 #: Seconds of a slot, and most rounds of a repeat: more seconds make slots longer.
 SLOT, MOST_ROUNDS = 1.0, 50

@@ -19,7 +19,7 @@ from nearmetal.checks.fleet import (
 from nearmetal.checks.parsing import ParseError
 from nearmetal.checks.parsing.links import parse_links
 from nearmetal.checks.settings import setting
-from nearmetal.circle import LEAST_SLOT, rounds_in, rounds_of
+from nearmetal.model.round_robin import LEAST_SLOT, rounds_in, rounds_of
 
 
 @rfm.simple_test

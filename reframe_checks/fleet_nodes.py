@@ -18,7 +18,7 @@ from nearmetal.checks.fleet import (
 from nearmetal.checks.parsing import ParseError
 from nearmetal.checks.parsing.nodes import parse_nodes
 from nearmetal.checks.settings import setting
-from nearmetal.node_metrics import LEAST_NOISE
+from nearmetal.model.node_metrics import LEAST_NOISE
 
 
 @rfm.simple_test

@@ -27,14 +27,15 @@ import yaml
 from tabulate import tabulate
 
 from bench.__main__ import interval
-from nearmetal import files, own, results
+from nearmetal import results
 from nearmetal.commands import judging
-from nearmetal.gate import baseline, confirm, record
-from nearmetal.gate import render as verdicts
-from nearmetal.gate.session import drifts
-from nearmetal.gate.verdict import GateReport, Verdict
+from nearmetal.judge import baseline, confirm, record
+from nearmetal.judge import render as verdicts
+from nearmetal.judge.session import drifts
+from nearmetal.judge.verdict import GateReport, Verdict
 from nearmetal.lab.namespaces import Namespaces
 from nearmetal.stats import plan
+from nearmetal.util import files, own
 
 CHECKOUT = Path(__file__).parents[2]
 PLACE = CHECKOUT / "results" / "drill"

@@ -23,13 +23,14 @@ from tabulate import tabulate
 
 from bench.__main__ import interval
 from bench.drill import __main__ as drill
-from nearmetal import files, own, results
+from nearmetal import results
 from nearmetal.commands import judging
-from nearmetal.explain.order import UNKNOWN
-from nearmetal.gate import render
-from nearmetal.gate.verdict import GateReport, Likely
+from nearmetal.judge import render
+from nearmetal.judge.explain.ranking import UNKNOWN
+from nearmetal.judge.verdict import GateReport, Likely
 from nearmetal.lab.namespaces import LabError
 from nearmetal.locks import images_lock
+from nearmetal.util import files, own
 
 CAUSES = Path(__file__).with_name("causes.yaml")
 #: Checks of a campaign: one of each layer.

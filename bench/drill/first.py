@@ -18,7 +18,7 @@ from bench.__main__ import interval
 from bench.drill import __main__ as drill
 from nearmetal import results
 from nearmetal.commands import judging
-from nearmetal.gate.verdict import GateReport
+from nearmetal.judge.verdict import GateReport
 
 FAULTS = Path(__file__).with_name("first.yaml")
 #: The native link's rate in Gb/s. A link in memory has none that a first run could know. At this

@@ -22,7 +22,7 @@ from pcluster.validators.common import FailureLevel, ValidatorContext
 
 from nearmetal.aws import agreement, recorded
 from nearmetal.checkout import CHECKOUT
-from nearmetal.unforeseen import guarded
+from nearmetal.util.cli_errors import guarded
 
 SITE_CONFIG = CHECKOUT / "site-config"
 MANUAL = "https://docs.aws.amazon.com/parallelcluster/latest/ug/cluster-configuration-file-v3.html"

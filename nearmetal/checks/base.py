@@ -27,7 +27,7 @@ from reframe.core.meta import RegressionTestMeta
 from reframe.core.runtime import valid_sysenv_comb
 
 from nearmetal.checkout import CHECKOUT
-from nearmetal.checks import chosen, disturbance, failures, provenance, storage, waiting
+from nearmetal.checks import disturbance, failures, provenance, remeasure, storage, waiting
 from nearmetal.checks.baselines import Baselined
 from nearmetal.checks.expected import Expected
 from nearmetal.checks.launchers import binding_options
@@ -47,7 +47,7 @@ from nearmetal.checks.settings import (
     setting,
 )
 from nearmetal.checks.waiting import Waiting
-from nearmetal.facts import UNKNOWN, of_hypervisor
+from nearmetal.model.facts import UNKNOWN, of_hypervisor
 from nearmetal.site import foreign, selection
 
 selection.refuse_empty_runs()
@@ -248,11 +248,11 @@ class NearmetalCheck(  # type: ignore[call-arg]
 
     @builtin.run_after("setup")
     def measure_again_what_is_asked_for(self):
-        chosen.measure_again(self)
+        remeasure.measure_again(self)
 
     def by_slurm(self) -> bool:
         """Whether Slurm runs the job, with or without accounting."""
-        return chosen.by_slurm(self)
+        return remeasure.by_slurm(self)
 
     @builtin.run_after("setup")
     def take_the_environments_runtime(self):

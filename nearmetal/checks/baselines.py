@@ -12,15 +12,16 @@ import reframe.utility.typecheck as typ
 import yaml
 from reframe.core.exceptions import PerformanceError, ReframeError
 
-from nearmetal import files, naming
 from nearmetal.checkout import BASELINES
 from nearmetal.checks.settings import NO_BASELINE
 from nearmetal.checks.versions import HAS_REFERENCE_FILES, Plugin
+from nearmetal.model import naming
 from nearmetal.site import foreign
+from nearmetal.util import files
 
 #: Directory of the baselines, unless RFM_REFERENCE_PREFIX names another one.
 DIRECTORY = BASELINES
-#: Format of a baseline file (nearmetal/gate/baseline-schema.yaml). Files without it are of
+#: Format of a baseline file (nearmetal/judge/baseline-schema.yaml). Files without it are of
 #: format 1, which bounded some references on the wrong side.
 FORMAT = 2
 

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import jsonschema
 
-from nearmetal import strict_yaml
 from nearmetal.checkout import REFERENCES
 from nearmetal.expectations import sentence
+from nearmetal.util import strict_yaml
 
 RULES = REFERENCES / "disturbance.yaml"
 MARK = re.compile(r"# nearmetal repeat: (\d+)\s*")

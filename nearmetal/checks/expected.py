@@ -7,10 +7,10 @@ import reframe.core.builtins as builtin
 import reframe.utility.typecheck as typ
 from reframe.core.exceptions import PerformanceError, ReframeError
 
-from nearmetal import naming
 from nearmetal.checks.versions import Plugin
 from nearmetal.expectations import entries, judge
 from nearmetal.expectations.judge import Bounds, Measured, Place
+from nearmetal.model import naming
 from nearmetal.site import obsolete
 
 #: Read once: a run has one set of files.

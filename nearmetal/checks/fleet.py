@@ -15,7 +15,6 @@ import reframe.core.builtins as builtin
 from reframe.core.exceptions import SanityError
 from reframe.core.logging import getlogger
 
-from nearmetal import clean
 from nearmetal.checks import all_nodes
 from nearmetal.checks.parsing import ParseError
 from nearmetal.checks.parsing import nodes as parsing_nodes
@@ -24,12 +23,13 @@ from nearmetal.checks.parsing.congestion import Launch as CongestionLaunch
 from nearmetal.checks.parsing.links import Launch
 from nearmetal.checks.provenance import Nodes, odd_facts
 from nearmetal.checks.versions import Plugin
-from nearmetal.circle import MOST_CODE, STEPS, pairs
 from nearmetal.cluster import answers
 from nearmetal.cluster.ask import Asker
 from nearmetal.cluster.slurm import Node
-from nearmetal.congestion import NAMES as CONGESTION_NAMES
-from nearmetal.node_metrics import LEAST_NOISE, NAMES
+from nearmetal.model.congestion import NAMES as CONGESTION_NAMES
+from nearmetal.model.node_metrics import LEAST_NOISE, NAMES
+from nearmetal.model.round_robin import MOST_CODE, STEPS, pairs
+from nearmetal.util import sanitize
 
 #: Fewest nodes of which the majority can be healthy.
 LEAST_NODES = 3
@@ -254,7 +254,7 @@ class Fleet(Plugin):
 def refused(text: str) -> dict[str, str]:
     """Nodes that do not start the program, and why: the file `refused` (src/starting.sh)."""
     lines = (line.split(None, 1) for line in text.splitlines())
-    return {words[0]: clean.line(words[1]) for words in lines if len(words) == 2}
+    return {words[0]: sanitize.line(words[1]) for words in lines if len(words) == 2}
 
 
 def last_words(errors: str) -> str:

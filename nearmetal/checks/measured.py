@@ -13,10 +13,10 @@ import reframe.core.builtins as builtin
 import reframe.utility.osext as osext
 import reframe.utility.sanity as sn
 
-from nearmetal import settings
 from nearmetal.checkout import SOURCES
-from nearmetal.checks import chosen, disturbance, provenance
+from nearmetal.checks import disturbance, provenance, remeasure
 from nearmetal.checks.recorded import Recorded
+from nearmetal.model import settings
 
 SCRIPTS = ("provenance.sh", "disturbed.awk", "repeats.sh", "measured.sh")
 #: A node's facts need one task a node, which srun starts in a job of Slurm.
@@ -33,7 +33,7 @@ class Measured(Recorded):
 
     @builtin.run_after("setup", always_last=True)
     def take_time_for_all_launches(self):
-        chosen.measure_again(self)
+        remeasure.measure_again(self)
         if self.time_limit:
             self.time_limit *= self.repeats + self.spare_repeats
         self.keep_to_the_partitions_limits()
@@ -43,7 +43,7 @@ class Measured(Recorded):
     def launch_it_several_times(self):
         for name in SCRIPTS:
             shutil.copy(SOURCES / name, self.stagedir)
-        probe = f"{ON_EACH_NODE if chosen.by_slurm(self) else ''}sh provenance.sh"
+        probe = f"{ON_EACH_NODE if remeasure.by_slurm(self) else ''}sh provenance.sh"
         call = f"{self.repeats} {self.spare_repeats} {self.limits_of_disturbance()}"
         begin = ["one_launch() {", *self.use_the_c_locale()]
         self.prerun_cmds = ["stage=$PWD", *self.prerun_cmds, *begin]

@@ -30,8 +30,8 @@ def rounded(value: float) -> float:
 class Recorded(Plugin):
     """A check that stores samples of each launch, facts of its nodes, and evidence."""
 
-    #: Cases to measure again (nearmetal/again.py), which `nearmetal gate --confirm` writes. The
-    #: others are skipped. :type: str
+    #: Cases to measure again (nearmetal/model/remeasure.py), which `nearmetal gate --confirm`
+    #: writes. The others are skipped. :type: str
     again = builtin.variable(str, value="")
     #: All further facts of the nodes. :type: dict
     facts = builtin.variable(dict, value={}, loggable=True)

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from nearmetal import choices, strict_yaml
 from nearmetal.cluster.ask import Answer, Asker
+from nearmetal.util import strict_yaml, suggest
 
 SOFTWARE = Path(__file__).resolve().parent / "software.yaml"
 #: Oldest version of environment-modules that ReFrame supports.
@@ -202,7 +202,7 @@ class Modules:
         if unread:
             asker.unread.append(
                 f"`module {' '.join(words)}`: no name of a module was understood in "
-                f"{choices.some([repr(line[:80]) for line in unread], MOST_UNREAD)}. Fix: if one "
+                f"{suggest.some([repr(line[:80]) for line in unread], MOST_UNREAD)}. Fix: if one "
                 "names a module that you need, add it to `modules` of `environments` by hand"
             )
         return found

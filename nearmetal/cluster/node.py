@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from nearmetal import strict_yaml
+from nearmetal.util import strict_yaml
 
 HERE = Path(__file__).resolve().parent
 #: The script whose facts complete those of provenance.sh.

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from nearmetal import strict_yaml
+from nearmetal.util import strict_yaml
 
 #: What Slurm's commands write before a refusal: `srun: error: Unable to allocate resources: `.
 BEFORE = re.compile(r".*(?:error: |allocate resources: |submission failed: )")

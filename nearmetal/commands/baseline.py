@@ -4,13 +4,13 @@ from datetime import date
 from pathlib import Path
 
 from nearmetal import results
-from nearmetal.choices import some
 from nearmetal.commands.common import seconds, system_of, write
-from nearmetal.compare import number
+from nearmetal.compare.side_by_side import number
 from nearmetal.errors import NearmetalError
-from nearmetal.facts import changed_facts
-from nearmetal.gate import baseline
+from nearmetal.judge import baseline
+from nearmetal.model.facts import changed_facts
 from nearmetal.results import Session
+from nearmetal.util.suggest import some
 
 HEADERS = (
     "check",
@@ -36,8 +36,8 @@ ADDED = {"ok", "watched", "xfail", "not judged", "inconclusive"}
 def record(arguments) -> int:
     """Write the baseline from some sessions, or its bounds anew."""
     # Not at the top: NumPy and SciPy, which `show` does not use.
-    from nearmetal.gate import confirm
-    from nearmetal.gate import record as recording
+    from nearmetal.judge import confirm
+    from nearmetal.judge import record as recording
     from nearmetal.site import obsolete
 
     _refuse_pairs(arguments)
@@ -100,15 +100,15 @@ def _to_add(arguments, before: baseline.Baseline) -> tuple[list[Session], list[s
     Raises BaselineError.
     """
     from nearmetal.commands import judging  # not at the top: NumPy and SciPy
-    from nearmetal.gate import record as recording
-    from nearmetal.gate import watch
+    from nearmetal.judge import pooled
+    from nearmetal.judge import record as recording
 
     system = before.system
     if arguments.session:
         found = recording.choose(arguments.database, system, arguments.session)
     else:
         past = [one for one in results.sessions(arguments.database) if one.system == system]
-        found = watch.since(before, past)
+        found = pooled.since(before, past)
     chosen, notes = [], []
     for session in found:
         why = "is in the baseline already" if session.uuid in before.sessions else ""
@@ -154,8 +154,8 @@ def _sick(system: str, sessions: list[Session]) -> list[str]:
 
 def _write_references(arguments, system: str, directory: Path) -> int:
     """Write references of ReFrame's from history, and no baseline."""
-    from nearmetal.gate import record as recording  # not at the top: NumPy and SciPy
-    from nearmetal.gate import references
+    from nearmetal.judge import as_reframe
+    from nearmetal.judge import record as recording  # not at the top: NumPy and SciPy
 
     since = seconds(arguments.since) if arguments.since else 0.0
     if arguments.session:
@@ -166,9 +166,9 @@ def _write_references(arguments, system: str, directory: Path) -> int:
             for one in results.sessions(arguments.database)
             if one.system == system and one.time >= since
         ]
-    found, notes = references.entries(sessions)
+    found, notes = as_reframe.entries(sessions)
     path = arguments.output or baseline.path_of(system, directory, ".references.yaml")
-    write(path, lambda: references.text(system, found, path))
+    write(path, lambda: as_reframe.text(system, found, path))
     for note in notes:
         print(f"note: {note}")
     variables = sum(len(entry.values) for entry in found.values())

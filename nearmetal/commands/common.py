@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 from pathlib import Path
 
-from nearmetal import files, results
+from nearmetal import results
 from nearmetal.errors import Incomplete, NearmetalError
 from nearmetal.results import Session
+from nearmetal.util import files
 
 #: Options that name one system's session, or run its ReFrame.
 OF_ONE_SYSTEM = ("session", "confirm")

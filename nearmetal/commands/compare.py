@@ -5,27 +5,28 @@ from __future__ import annotations
 import functools
 import sys
 
-from nearmetal import compare, limits, results
+from nearmetal import results
 from nearmetal.commands.common import print_missing, refuse_older
+from nearmetal.compare import limits, side_by_side
 from nearmetal.errors import Incomplete
 from nearmetal.results import Session
 
 
 def run(arguments) -> int:
-    session = compare.side_by_side(_sessions(arguments))
-    columns = compare.columns(session, arguments.columns)
+    session = side_by_side.side_by_side(_sessions(arguments))
+    columns = side_by_side.columns(session, arguments.columns)
     if not columns:
-        failed = "\n".join(compare.failed(session))
+        failed = "\n".join(side_by_side.failed(session))
         raise Incomplete(
             f"session {session.uuid} holds no value: all of its cases failed:\n{failed}"
         )
     # Of several sessions, each partition has its session in its name.
     one = len(arguments.session or arguments.system or arguments.databases) == 1
     numbers = functools.partial(_numbers, session.system) if one else None
-    text, missing = compare.render(session, columns, arguments.spread, numbers)
+    text, missing = side_by_side.render(session, columns, arguments.spread, numbers)
     print(text)
     print_missing(missing)
-    beyond = compare.beyond(session)
+    beyond = side_by_side.beyond(session)
     for line in beyond:
         print(line, file=sys.stderr)
     if missing:

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from nearmetal import choices, results
+from nearmetal import results
 from nearmetal.cluster.ask import Asker
 from nearmetal.cluster.modules import Modules
 from nearmetal.commands.common import tell
@@ -17,6 +17,7 @@ from nearmetal.doctor.finding import Finding, together
 from nearmetal.errors import NearmetalError
 from nearmetal.site import described as site_files
 from nearmetal.site import obsolete
+from nearmetal.util import suggest
 
 
 def run(arguments) -> int:
@@ -64,7 +65,7 @@ def system_of_host() -> str:
     unread = "".join(f"\n  {sentence}" for _, sentence in obsolete.damaged())
     raise NearmetalError(
         f"no system's `hostnames` match this host, {host}: "
-        f"{choices.unknown(None, names)}. Fix: nearmetal doctor SYSTEM, or nearmetal init{unread}"
+        f"{suggest.unknown(None, names)}. Fix: nearmetal doctor SYSTEM, or nearmetal init{unread}"
     )
 
 
@@ -74,7 +75,7 @@ def only(document: dict, partition: str) -> list[dict]:
     if not found:
         names = [one["name"] for one in document["partitions"]]
         raise NearmetalError(
-            f"{document['name']}: {choices.unknown_value('the partition', partition, names)}. "
+            f"{document['name']}: {suggest.unknown_value('the partition', partition, names)}. "
             "Fix: correct it, or describe the partition in the system's file"
         )
     return found

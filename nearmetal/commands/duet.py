@@ -1,7 +1,8 @@
 """`nearmetal duet`."""
 
-from nearmetal import duet, published
 from nearmetal.commands.common import print_missing, refuse_older
+from nearmetal.compare import published
+from nearmetal.judge import duet
 
 
 def run(arguments) -> int:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from nearmetal import choices, results
+from nearmetal import results
 from nearmetal.errors import NearmetalError
 from nearmetal.expectations import entries, judge, known, sentence
 from nearmetal.expectations.entries import Expectation
@@ -13,6 +13,7 @@ from nearmetal.results import Case, Session, parameters
 from nearmetal.results.session import place as place_of
 from nearmetal.site.configuration import configure_partition
 from nearmetal.site.described import described
+from nearmetal.util import suggest
 
 
 class Partition:
@@ -58,7 +59,7 @@ def run(arguments) -> int:
     partitions = read_partitions(system)
     if wanted and wanted not in partitions:
         raise NearmetalError(
-            f"{system}: {choices.unknown_value('the partition', wanted, partitions)}. Fix: correct "
+            f"{system}: {suggest.unknown_value('the partition', wanted, partitions)}. Fix: correct "
             "it, or describe the partition in the system's file"
         )
     chosen = [one for name, one in partitions.items() if wanted in ("", name)]

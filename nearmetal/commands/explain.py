@@ -4,9 +4,9 @@ import json
 
 from nearmetal.commands import judging
 from nearmetal.commands.common import session_of, write
-from nearmetal.explain import render
-from nearmetal.gate.render import headline, subject, together
-from nearmetal.gate.verdict import GateReport
+from nearmetal.judge.explain import render
+from nearmetal.judge.render import headline, subject, together
+from nearmetal.judge.verdict import GateReport
 
 
 def run(arguments) -> int:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from nearmetal import export, results
+from nearmetal import results
 from nearmetal.commands.common import newest_is_missing, refuse_same, seconds, write, write_parts
-from nearmetal.results import Database, ResultsError, Session
+from nearmetal.results import Database, ResultsError, Session, export
 
 
 def run(arguments) -> int:

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from nearmetal import results
-from nearmetal.again import Again
 from nearmetal.commands.common import refuse_same, session_of, tell, write
 from nearmetal.fleet import fabric, findings, render
 from nearmetal.fleet.findings import AnySweep
 from nearmetal.fleet.render import Swept
 from nearmetal.fleet.sweep import SweepError
-from nearmetal.gate import rerun
-from nearmetal.gate.verdict import Where
+from nearmetal.judge import rerun
+from nearmetal.judge.verdict import Where
+from nearmetal.model.remeasure import Again
 from nearmetal.results import Case, Database, Session
 
 #: Case and sweep, by the case's identity.

@@ -8,11 +8,20 @@ import sys
 import time
 from dataclasses import replace
 
-from nearmetal import history, results
+from nearmetal import results
 from nearmetal.commands import judging
 from nearmetal.commands.common import refuse_same, session_of, tell, write
-from nearmetal.gate import baseline, confirm, elsewhere, render, rerun, shares, watch
-from nearmetal.gate.verdict import GateReport
+from nearmetal.judge import (
+    alpha_weights,
+    baseline,
+    confirm,
+    history,
+    other_nodes,
+    pooled,
+    render,
+    rerun,
+)
+from nearmetal.judge.verdict import GateReport
 from nearmetal.results import Session
 
 #: Seconds that the command of --alert may take.
@@ -44,7 +53,7 @@ def run(arguments) -> int:
 def _of_system(arguments, reports: list[GateReport]) -> int:
     """Judge a session of one system, add its report to the others, and print it."""
     database = arguments.database
-    chosen = shares.Shares.of(arguments.only, arguments.weight)
+    chosen = alpha_weights.Shares.of(arguments.only, arguments.weight)
     session = session_of(arguments)
     known = judging.baseline_of(session.system)
     session = chosen.of_session(session, known)
@@ -58,7 +67,7 @@ def _of_system(arguments, reports: list[GateReport]) -> int:
             report = _confirmed(arguments, report, known)
         except rerun.ConfirmError as error:
             fault = error
-        told += elsewhere.notes(report, known, database)
+        told += other_nodes.notes(report, known, database)
         moved = _moved_since(known, session, database)
         told += history.sentences(
             [point for point in moved if chosen.selects(point.check, point.variable)]
@@ -146,7 +155,7 @@ def _confirmed(arguments, report: GateReport, known: baseline.Baseline) -> GateR
         lambda so_far: _write_unconfirmed(arguments, expected.held(so_far)),
     )
     left = arguments.within and arguments.within - (time.monotonic() - began)
-    elsewhere.measure(again, database, reframe, _nodes(session.system), say, left)
+    other_nodes.measure(again, database, reframe, _nodes(session.system), say, left)
     return expected.held(again)
 
 
@@ -165,7 +174,7 @@ def _moved_since(
         for one in results.sessions(database)
         if one.system == session.system and one.order <= session.order
     ]
-    later = {one.uuid for one in watch.since(known, past)}
+    later = {one.uuid for one in pooled.since(known, past)}
     found = history.change_points(past)
     judged = {case.where for case in session.cases}
     return [

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from nearmetal import history, results
+from nearmetal import results
 from nearmetal.commands import judging
 from nearmetal.commands.common import newest_is_missing, of_each_system, sessions_of_system
-from nearmetal.gate import confirm
-from nearmetal.gate.baseline import BaselineError
+from nearmetal.judge import confirm, history
+from nearmetal.judge.baseline import BaselineError
 from nearmetal.results import Database, Session
 
 

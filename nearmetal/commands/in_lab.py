@@ -11,10 +11,10 @@ from pathlib import Path
 from nearmetal import results
 from nearmetal.checkout import CHECKOUT
 from nearmetal.errors import NearmetalError
-from nearmetal.gate import rerun
+from nearmetal.judge import rerun
 from nearmetal.lab import cluster
 from nearmetal.lab.namespaces import Namespaces
-from nearmetal.own import User
+from nearmetal.util.own import User
 
 #: Environment variables that the lab gets from here.
 SETTINGS = (*rerun.PASSED, "RFM_SQLITE_DB_FILE")

@@ -12,7 +12,6 @@ from pathlib import Path
 
 from reframe.core.exceptions import ConfigError
 
-from nearmetal import choices, files, naming, strict_yaml
 from nearmetal.checkout import CHECKOUT
 from nearmetal.cluster.ask import Asker
 from nearmetal.commands.common import tell
@@ -21,8 +20,10 @@ from nearmetal.init import admitted, describe, inspect
 from nearmetal.init.gather import Cluster, gather
 from nearmetal.init.lines import Lines, comment
 from nearmetal.locks import images_lock
+from nearmetal.model import naming
 from nearmetal.site import described, obsolete
 from nearmetal.site.site_files import check_system, read_environments
+from nearmetal.util import files, strict_yaml, suggest
 
 
 def run(arguments) -> int:
@@ -100,7 +101,7 @@ def known_partitions(cluster: Cluster, arguments) -> list[str]:
     for name in arguments.partition:
         if name not in known:
             raise NearmetalError(
-                f"--partition: {choices.unknown_value('the partition', name, known)}. Fix: give "
+                f"--partition: {suggest.unknown_value('the partition', name, known)}. Fix: give "
                 "one that `sinfo` lists"
             )
     return arguments.partition

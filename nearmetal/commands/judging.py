@@ -1,4 +1,4 @@
-"""The gate's report on a session, by whichever rungs its system has (gate/ladder.py)."""
+"""The gate's report on a session, by whichever rungs its system has (judge/no_baseline.py)."""
 
 from __future__ import annotations
 
@@ -8,18 +8,20 @@ from argparse import Namespace
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
-from nearmetal import limits, naming, results
-from nearmetal.choices import some
+from nearmetal import results
 from nearmetal.commands import expect
 from nearmetal.commands.common import of_each_system
+from nearmetal.compare import limits
 from nearmetal.errors import NearmetalError
 from nearmetal.expectations.entries import ExpectationError
-from nearmetal.explain import before, observed, order, rules
-from nearmetal.gate import baseline, confirm, elsewhere, ladder, watch
-from nearmetal.gate.session import Fresh, day_of, judge_session
-from nearmetal.gate.verdict import GateReport, Verdict
+from nearmetal.judge import baseline, confirm, no_baseline, other_nodes, pooled
+from nearmetal.judge.explain import prior_state, ranking, rules, symptoms
+from nearmetal.judge.session import Fresh, day_of, judge_session
+from nearmetal.judge.verdict import GateReport, Verdict
+from nearmetal.model import naming
 from nearmetal.results import Database, Session
 from nearmetal.site.described import NotDescribed
+from nearmetal.util.suggest import some
 
 #: Sessions among which the one to compare with is looked for, where there is no baseline.
 LOOK_BACK = 20
@@ -44,12 +46,12 @@ def judged(
         fresh = confirm.fresh_samples(session, database) if fresh is None else fresh
         return expected.held(by_baseline(session, known, database)(fresh))
     before = session_before(session, database)
-    bounded: ladder.Bounded = {}
+    bounded: no_baseline.Bounded = {}
     try:
         bounded = expect.bounded(session, expected.partitions)
     except ExpectationError as error:
         expected = Expected(broken=str(error))
-    return expected.held(ladder.judge_without_baseline(session, before, bounded))
+    return expected.held(no_baseline.judge_without_baseline(session, before, bounded))
 
 
 def not_judged(system: str, error: Exception) -> GateReport:
@@ -107,7 +109,7 @@ def by_baseline(
 
     def judge(fresh: Fresh) -> GateReport:
         report = judge_session(session, known, fresh, day)
-        return watch.watched(report, known, earlier, fresh, day.drifts)
+        return pooled.watched(report, known, earlier, fresh, day.drifts)
 
     return judge
 
@@ -122,7 +124,7 @@ def since_baseline(session: Session, known: baseline.Baseline, database: Databas
         for one in results.sessions(database)
         if one.system == session.system and one.order <= session.order
     ]
-    return confirm.with_confirmations(watch.since(known, past), database)
+    return confirm.with_confirmations(pooled.since(known, past), database)
 
 
 @dataclass(frozen=True)
@@ -136,7 +138,7 @@ class Expected:
     def held(self, report: GateReport) -> GateReport:
         """The report with what of its session deviates; incomplete if that cannot be known."""
         found = expect.deviations(report.session, self.partitions)
-        report = ladder.held_against(report, found, self.broken)
+        report = no_baseline.held_against(report, found, self.broken)
         notes = [self.note] if self.note else list(self._not_described(report.session))
         return replace(report, notes=(*report.notes, *notes))
 
@@ -170,14 +172,14 @@ def explained(
     report: GateReport, known: baseline.Baseline | None, database: Database
 ) -> GateReport:
     """The report with the likely causes of what got worse. Raises RulesError."""
-    if not any(map(observed.calls, report.verdicts)):
+    if not any(map(symptoms.calls, report.verdicts)):
         return report
     found, session = rules.load(), report.session
     earlier = (one for one in results.sessions(database) if one.precedes(session))
-    then = before.before(session, known, earlier)
-    shown = elsewhere.signs(report, known, database) if known is not None else {}
-    seen = observed.observe(report, then, found, shown)
-    return replace(report, causes=order.likely_causes(seen, found))
+    then = prior_state.before(session, known, earlier)
+    shown = other_nodes.signs(report, known, database) if known is not None else {}
+    seen = symptoms.observe(report, then, found, shown)
+    return replace(report, causes=ranking.likely_causes(seen, found))
 
 
 def explained_if_possible(

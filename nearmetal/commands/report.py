@@ -8,7 +8,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from nearmetal import history, published, results
+from nearmetal import results
 from nearmetal.commands import fleet, judging
 from nearmetal.commands.common import (
     newest_is_missing,
@@ -17,11 +17,12 @@ from nearmetal.commands.common import (
     tell,
     write,
 )
-from nearmetal.fleet import findings, past
+from nearmetal.compare import published
+from nearmetal.fleet import findings, node_history
 from nearmetal.fleet.render import Swept
 from nearmetal.fleet.sweep import SweepError
-from nearmetal.gate import baseline
-from nearmetal.gate.verdict import GateReport, Verdict
+from nearmetal.judge import baseline, history
+from nearmetal.judge.verdict import GateReport, Verdict
 from nearmetal.report import fleet as fleet_page
 from nearmetal.report import index, page
 from nearmetal.results import Session
@@ -92,7 +93,7 @@ def newest_sweeps(database, sessions: list[Session]) -> dict[str, list[Swept]]:
 
 def _with_past(database, session: Session, swept: list[Swept]) -> list[Swept]:
     """The sweeps, with what the nodes that the page shows added in them and in earlier ones."""
-    found = {one.case.where: past.Collector(fleet_page.watched(one)) for one in swept}
+    found = {one.case.where: node_history.Collector(fleet_page.watched(one)) for one in swept}
     for one in swept:
         found[one.case.where].add(session.started, one.sweep)
     for earlier in itertools.islice(results.sessions(database, newest_first=True), MOST_SESSIONS):

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from nearmetal import choices
 from nearmetal.cluster.slurm import Node, Partition
 from nearmetal.doctor.finding import Finding
+from nearmetal.util import suggest
 
 SECONDS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
 #: Keys of the extras that are processes on a node.
@@ -96,7 +96,7 @@ def identity(kind: str, path: str, partition: dict, slurms: Slurms) -> Iterator[
     mine = list(slurms.mine.get(kind, ()))
     fix = f"correct --{kind} in `access` of {path}"
     if named and mine and named[0] not in mine:
-        what = choices.unknown_value(f"access: your {kind}", named[0], mine).rstrip(".")
+        what = suggest.unknown_value(f"access: your {kind}", named[0], mine).rstrip(".")
         fix += "; `sacctmgr show assoc user=$USER` lists yours"
         yield Finding(what, fix, partition["name"])
         return

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from nearmetal import choices
 from nearmetal.cluster import answers, node, slurm
 from nearmetal.cluster.ask import Answer, Asker, last_line
 from nearmetal.cluster.modules import NATIVE_JDK, Modules, jdk, software
@@ -18,6 +17,7 @@ from nearmetal.cluster.slurm import Node, Partition
 from nearmetal.doctor import contradicted
 from nearmetal.doctor.finding import Finding
 from nearmetal.locks import images_lock
+from nearmetal.util import suggest
 
 SLURM = ("slurm", "squeue")
 OPTION = re.compile(r"(?<!\S)(?:-p\s*|--partition[=\s]\s*)(\S+)")
@@ -138,7 +138,7 @@ def partition_of_slurm(system: Described, partition: dict) -> Iterator[Finding]:
         yield from contradicted.findings(system.path, partition, slurms)
     for wanted in names:
         if wanted not in known:
-            unknown = choices.unknown_value("the partition", wanted, known)
+            unknown = suggest.unknown_value("the partition", wanted, known)
             yield Finding(
                 f"access: {unknown.rstrip('.')}",
                 f"correct `access` in {system.path}; `sinfo` lists the partitions",

@@ -15,12 +15,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from nearmetal import clean, files, results, strict_yaml
+from nearmetal import results
 from nearmetal.checkout import CHECKOUT
 from nearmetal.checks import failures
 from nearmetal.cluster import reasons
 from nearmetal.doctor.finding import Finding
 from nearmetal.results import Case, Database, ResultsError
+from nearmetal.util import files, sanitize, strict_yaml
 
 CAUSES = Path(__file__).resolve().parent / "causes.yaml"
 CHECKS = CHECKOUT / "reframe_checks"
@@ -331,4 +332,4 @@ def lines_of(found: Ran, partition: str, smoke: Smoke) -> Iterator[str]:
             yield f"stderr of {check} on {partition} with {name}:"
         if len(lines) > MOST_LINES:
             lines = [*lines[: MOST_LINES - 1], "...", lines[-1]]
-        yield from (f"    {failures.shortened(clean.line(line), 200)}" for line in lines)
+        yield from (f"    {failures.shortened(sanitize.line(line), 200)}" for line in lines)

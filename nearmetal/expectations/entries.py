@@ -9,12 +9,12 @@ from pathlib import Path
 
 import jsonschema
 
-from nearmetal import choices, strict_yaml
 from nearmetal.checkout import PACKAGE, REFERENCES
 from nearmetal.errors import NearmetalError
 from nearmetal.expectations import expression, known, sentence
 from nearmetal.expectations.expression import Expression, ExpressionError
 from nearmetal.expectations.sentence import Sentence
+from nearmetal.util import strict_yaml, suggest
 
 #: Names of a partition's extras that expressions may use. They hold numbers.
 EXTRAS = (
@@ -151,12 +151,12 @@ def _said(fault: jsonschema.ValidationError) -> str:
     """What is wrong, with the nearest known name."""
     schema = fault.schema if isinstance(fault.schema, Mapping) else {}
     if fault.validator == "enum" and "enum" in schema:
-        return choices.unknown_value("the value", fault.instance, schema["enum"])
+        return suggest.unknown_value("the value", fault.instance, schema["enum"])
     properties = schema.get("properties", {})
     if fault.validator == "additionalProperties" and isinstance(fault.instance, Mapping):
         for key in fault.instance:
             if properties and key not in properties:
-                return choices.unknown_value("the key", key, properties)
+                return suggest.unknown_value("the key", key, properties)
     return fault.message
 
 
@@ -238,7 +238,7 @@ def _sentence(place: str, text: str, names: Readable) -> Sentence:
 def _refuse_unknown(place: str, found: Expression, names: Readable) -> None:
     for name in sorted(found.names - names.numbers):
         raise ExpectationError(
-            f"{place}: {choices.unknown_value('the name', name, sorted(names.numbers))}. "
+            f"{place}: {suggest.unknown_value('the name', name, sorted(names.numbers))}. "
             "Fix: correct it"
         )
     variables = known.variables(names.checks)
@@ -265,7 +265,7 @@ def overridden(
     for name, change in changes.items():
         if name not in expectations:
             raise ExpectationError(
-                f"{place}: {choices.unknown_value('the expectation', name, expectations)}. "
+                f"{place}: {suggest.unknown_value('the expectation', name, expectations)}. "
                 "Fix: take a name that `nearmetal expect` prints"
             )
         _override(found, expectations[name], change, f"{place}.{name}")

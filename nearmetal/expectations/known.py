@@ -12,8 +12,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from nearmetal import choices, strict_yaml
 from nearmetal.checkout import PACKAGE
+from nearmetal.util import strict_yaml, suggest
 
 FILE = PACKAGE / "expectations" / "known.yaml"
 #: Any check.
@@ -98,13 +98,13 @@ def faults(entry: Mapping) -> Iterator[tuple[str, str]]:
     """Key and sentence of each unknown name in an entry of an expectation."""
     unknown = [name for name in entry["checks"] if name != ANY and name not in checks()]
     for name in unknown:
-        yield "checks", choices.unknown_value("the check", name, checks())
+        yield "checks", suggest.unknown_value("the check", name, checks())
     if unknown:
         return
     yield from _of_parameters("parameters", entry["checks"], entry.get("parameters", {}))
     yield from _of_variables(entry)
     if "fact" in entry and not any(is_named(entry["fact"], one) for one in _data()["facts"]):
-        yield "fact", choices.unknown_value("the fact", entry["fact"], _data()["facts"])
+        yield "fact", suggest.unknown_value("the fact", entry["fact"], _data()["facts"])
     for key, known in (
         ("features", "features_of_partitions"),
         ("environ_features", "features_of_environments"),
@@ -113,7 +113,7 @@ def faults(entry: Mapping) -> Iterator[tuple[str, str]]:
             if name.removeprefix("-") not in _features(known):
                 yield (
                     f"where.{key}",
-                    choices.unknown_value("the feature", name.removeprefix("-"), _features(known)),
+                    suggest.unknown_value("the feature", name.removeprefix("-"), _features(known)),
                 )
     for name, other in entry.get("others", {}).items():
         yield from _of_other(f"others.{name}", entry, other)
@@ -128,15 +128,15 @@ def _of_parameters(key: str, names: Iterable[str], wanted: Mapping) -> Iterator[
         values += [str(one) for check in chosen for one in check.parameters.get(name, ())]
         known = [*GIVEN, *(parameter for check in chosen for parameter in check.parameters)]
         if not values:
-            yield key, choices.unknown_value("the parameter", name, dict.fromkeys(known))
+            yield key, suggest.unknown_value("the parameter", name, dict.fromkeys(known))
         elif str(value) not in values:
-            yield f"{key}.{name}", choices.unknown_value("the value", value, dict.fromkeys(values))
+            yield f"{key}.{name}", suggest.unknown_value("the value", value, dict.fromkeys(values))
 
 
 def _of_variables(entry: Mapping) -> Iterator[tuple[str, str]]:
     unit = entry.get("unit")
     if unit is not None and unit not in _units():
-        yield "unit", choices.unknown_value("the unit", unit, _units())
+        yield "unit", suggest.unknown_value("the unit", unit, _units())
         return
     known = variables(entry["checks"])
     pattern = entry.get("variables")
@@ -166,7 +166,7 @@ def unmatched(pattern: str, known: Iterable[str]) -> str:
     """A sentence if a regular expression matches no known variable, or ''."""
     if _matching(pattern, known):
         return ""
-    return choices.unknown_value("the variable", pattern, list(known))
+    return suggest.unknown_value("the variable", pattern, list(known))
 
 
 def unknown_own(names: Iterable[str], patterns: Iterable[str], known: Iterable[str]) -> str:
@@ -178,17 +178,17 @@ def unknown_own(names: Iterable[str], patterns: Iterable[str], known: Iterable[s
     known = list(known)
     for name in names:
         if not any(is_named(name, one) for one in known):
-            return choices.unknown_value("the variable", name, known)
+            return suggest.unknown_value("the variable", name, known)
     for pattern in patterns:
         if not any(fnmatch.fnmatchcase(name, pattern) for one in known for name in examples(one)):
-            return choices.unknown_value("the variable", pattern, known)
+            return suggest.unknown_value("the variable", pattern, known)
     return ""
 
 
 def _of_other(key: str, entry: Mapping, other: Mapping) -> Iterator[tuple[str, str]]:
     check = other.get("check")
     if check is not None and check not in checks():
-        yield f"{key}.check", choices.unknown_value("the check", check, checks())
+        yield f"{key}.check", suggest.unknown_value("the check", check, checks())
         return
     names = entry["checks"] if check is None else [check]
     yield from _of_parameters(f"{key}.parameters", names, other.get("parameters", {}))

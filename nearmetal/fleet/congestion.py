@@ -6,11 +6,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from nearmetal import shape
-from nearmetal.congestion import KINDS, METRICS, NAMES
 from nearmetal.fleet import sweep
 from nearmetal.fleet.sweep import Odd, Refused, SweepError
+from nearmetal.model.congestion import KINDS, METRICS, NAMES
 from nearmetal.results import Case
+from nearmetal.util import typed_json
 
 
 @dataclass(frozen=True)
@@ -62,18 +62,18 @@ def read(case: Case) -> Congestion:
     try:
         nodes = sweep.hosts(data, where)
         victims = sweep.hosts(data, where, "victims")
-        repeats = shape.count(data, "repeats", where, sweep.MOST_REPEATS)
-        traffic = shape.text(data, "traffic", where)
+        repeats = typed_json.count(data, "repeats", where, sweep.MOST_REPEATS)
+        traffic = typed_json.text(data, "traffic", where)
         if traffic not in KINDS or not 1 < len(nodes) < sweep.MOST_NODES:
             raise ValueError(f"{repeats} repeats of {len(nodes)} nodes with traffic {traffic!r}")
         if not victims or not set(victims) < set(nodes):
             raise ValueError(f"{len(victims)} victims of {len(nodes)} nodes")
-        given = shape.mapping(data.get("ratios"), f"{where}.ratios")
+        given = typed_json.mapping(data.get("ratios"), f"{where}.ratios")
         ratios = {name: _ratios(given, name, len(victims), f"{where}.ratios") for name in NAMES}
         dead, undone = (sweep.reasons_of(data, key, where) for key in ("dead", "undone"))
         refused = sweep.refused_of(data, where)
-        odd = sweep.odd_of(shape.mapping(data.get("odd", {}), f"{where}.odd"), f"{where}.odd")
-    except (shape.ShapeError, ValueError, LookupError) as error:
+        odd = sweep.odd_of(typed_json.mapping(data.get("odd", {}), f"{where}.odd"), f"{where}.odd")
+    except (typed_json.ShapeError, ValueError, LookupError) as error:
         raise SweepError(f"{where}: the stored values cannot be read ({error})") from None
     rows = tuple(_rows(case, victims, ratios))
     return Congestion(nodes, victims, traffic, repeats, ratios, dead, undone, odd, rows, refused)
@@ -81,8 +81,8 @@ def read(case: Case) -> Congestion:
 
 def _ratios(data: Mapping, name: str, count: int, where: str) -> tuple[float, ...]:
     """Ratios of all victims. Raises ShapeError or ValueError."""
-    given = shape.sequence(data.get(name), f"{where}.{name}")
-    shape.numbers([one for one in given if one is not None], f"{where}.{name}")
+    given = typed_json.sequence(data.get(name), f"{where}.{name}")
+    typed_json.numbers([one for one in given if one is not None], f"{where}.{name}")
     found = tuple(math.nan if one is None else float(one) for one in given)
     if len(found) != count or any(one <= 0 or math.isinf(one) for one in found):
         raise ValueError(f"{where}.{name} has {len(found)} ratios of {count} victims, or bad ones")

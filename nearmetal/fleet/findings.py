@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from nearmetal.fleet import again, blame, congestion, nodes, sweep
-from nearmetal.fleet.blame import Suspect
+from nearmetal.fleet import congestion, nodes, outliers, remeasured, sweep
 from nearmetal.fleet.congestion import Congestion
 from nearmetal.fleet.nodes import NodeSweep
+from nearmetal.fleet.outliers import Suspect
 from nearmetal.fleet.sweep import BANDWIDTH, Sweep
 from nearmetal.results import Case
 from nearmetal.stats.plan import CAMPAIGN_ERROR
@@ -18,7 +18,7 @@ FAILED = "failed"
 #: A sweep of links or of nodes, or nodes beside traffic.
 AnySweep = Sweep | NodeSweep | Congestion
 #: Directions of a suspect, in words.
-WORDS = {blame.OUT: "sends", blame.INTO: "receives", blame.BOTH: "sends and receives"}
+WORDS = {outliers.OUT: "sends", outliers.INTO: "receives", outliers.BOTH: "sends and receives"}
 
 
 @dataclass(frozen=True)
@@ -157,10 +157,12 @@ def _suspects(one: AnySweep, what: str, error: float) -> list[Suspect]:
         return []
     if isinstance(one, NodeSweep):
         return one.suspects(what, error)
-    return blame.of_links(one.fits[what], one.members, what == BANDWIDTH, error)
+    return outliers.of_links(one.fits[what], one.members, what == BANDWIDTH, error)
 
 
-def _again(first: AnySweep, second: AnySweep, what: str, suspects: list[Suspect]) -> again.Judged:
+def _again(
+    first: AnySweep, second: AnySweep, what: str, suspects: list[Suspect]
+) -> remeasured.Judged:
     """The suspects of the first sweep that the second one shows, and that it cannot judge."""
     if not suspects:
         return [], []
@@ -168,7 +170,7 @@ def _again(first: AnySweep, second: AnySweep, what: str, suspects: list[Suspect]
         return first.judged(what, suspects, second)
     if isinstance(first, Sweep) and isinstance(second, Sweep):
         fresh = second.of_nodes(first.nodes).slowness(what)
-        return again.judged(suspects, first.fits[what], fresh)
+        return remeasured.judged(suspects, first.fits[what], fresh)
     return [], suspects  # a case that measures something else by now
 
 

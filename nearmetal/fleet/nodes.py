@@ -12,14 +12,14 @@ from functools import cached_property
 
 import numpy as np
 
-from nearmetal import clean, shape
-from nearmetal.fleet import again, blame, repeats, sweep
-from nearmetal.fleet.blame import Suspect
+from nearmetal.fleet import outliers, remeasured, repeats, sweep
+from nearmetal.fleet.outliers import Suspect
 from nearmetal.fleet.repeats import Repeats
 from nearmetal.fleet.sweep import Odd, Refused, SweepError
-from nearmetal.node_metrics import LOST, METRICS, RATE, Metric
+from nearmetal.model.node_metrics import LOST, METRICS, RATE, Metric
 from nearmetal.results import Case
 from nearmetal.stats.ranks import spread
+from nearmetal.util import sanitize, typed_json
 
 #: Most values of a metric: 100 repeats of the largest sweep.
 MOST_VALUES = 100 * sweep.MOST_NODES
@@ -58,12 +58,14 @@ class NodeSweep:
     def suspects(self, what: str, error: float) -> list[Suspect]:
         """The nodes that are slow in a metric."""
         found = self.effects[what]
-        return blame.of_nodes(found.values, found.repeats, error)
+        return outliers.of_nodes(found.values, found.repeats, error)
 
-    def judged(self, what: str, suspects: Sequence[Suspect], second: NodeSweep) -> again.Judged:
+    def judged(
+        self, what: str, suspects: Sequence[Suspect], second: NodeSweep
+    ) -> remeasured.Judged:
         """The suspects that a second sweep shows again, and those that it cannot judge."""
         fresh = second.of_nodes(self.nodes).effects[what].values
-        return again.judged_nodes(suspects, fresh)
+        return remeasured.judged_nodes(suspects, fresh)
 
     def of_nodes(self, nodes: Sequence[str]) -> NodeSweep:
         """The values of these nodes, in this order; NaN for nodes that were not measured."""
@@ -113,7 +115,7 @@ def effects(slow: np.ndarray) -> Effects:
     noise = 0.0
     if freedom >= 1:
         noise = float(spread(residual)) * math.sqrt(len(residual) / freedom)
-    errors = blame.MEDIAN_ERROR * noise / np.sqrt(np.maximum(found.counts, 1))
+    errors = outliers.MEDIAN_ERROR * noise / np.sqrt(np.maximum(found.counts, 1))
     return Effects(values, errors, found)
 
 
@@ -122,18 +124,18 @@ def read(case: Case) -> NodeSweep:
     where, data = f"{' | '.join(case.where)}: node_values", case.node_values
     try:
         nodes = sweep.hosts(data, where)
-        repeats = shape.count(data, "repeats", where, sweep.MOST_REPEATS)
+        repeats = typed_json.count(data, "repeats", where, sweep.MOST_REPEATS)
         if not 1 < len(nodes) < sweep.MOST_NODES or repeats * len(nodes) > MOST_VALUES:
             raise ValueError(f"{repeats} repeats of {len(nodes)} nodes")
         values = {
             name: _matrix(data, name, (repeats, len(nodes)), f"{where}.{name}") for name in WORDS
         }
-        dead = _dead(shape.mapping(data.get("dead"), f"{where}.dead"), f"{where}.dead")
-        odd = sweep.odd_of(shape.mapping(data.get("odd", {}), f"{where}.odd"), f"{where}.odd")
-        named = shape.sequence(data.get("switches", []), f"{where}.switches")
-        switches = tuple(clean.line(str(name)) for name in named)
+        dead = _dead(typed_json.mapping(data.get("dead"), f"{where}.dead"), f"{where}.dead")
+        odd = sweep.odd_of(typed_json.mapping(data.get("odd", {}), f"{where}.odd"), f"{where}.odd")
+        named = typed_json.sequence(data.get("switches", []), f"{where}.switches")
+        switches = tuple(sanitize.line(str(name)) for name in named)
         refused = sweep.refused_of(data, where)
-    except (shape.ShapeError, binascii.Error, zlib.error, ValueError, LookupError) as error:
+    except (typed_json.ShapeError, binascii.Error, zlib.error, ValueError, LookupError) as error:
         raise SweepError(f"{where}: the stored values cannot be read ({error})") from None
     if len(switches) not in (0, len(nodes)):
         raise SweepError(f"{where}: {len(switches)} switches of {len(nodes)} nodes: rerun")
@@ -142,7 +144,7 @@ def read(case: Case) -> NodeSweep:
 
 def _matrix(data: Mapping, name: str, form: tuple[int, int], where: str) -> np.ndarray:
     """The values of a metric, (repeats, n). Raises ShapeError, ValueError and others."""
-    packed = shape.mapping(data.get(name), where)
+    packed = typed_json.mapping(data.get(name), where)
     found = sweep.unpacked(packed, form[0] * form[1], where).astype(float)
     if name == "noise" and np.nanmax(found, initial=0) >= 100:
         raise ValueError(f"{where} is 100 % or more")
@@ -154,8 +156,8 @@ def _dead(data: Mapping, where: str) -> dict[str, dict[str, str]]:
     found: dict[str, dict[str, str]] = {}
     for node, failed in data.items():
         place = f"{where}.{node}"
-        for name, why in shape.mapping(failed, place).items():
+        for name, why in typed_json.mapping(failed, place).items():
             if name not in WORDS:
                 raise ValueError(f"{place}: {name} is no metric")
-            found.setdefault(sweep.host(node), {})[name] = clean.line(str(why))
+            found.setdefault(sweep.host(node), {})[name] = sanitize.line(str(why))
     return found

@@ -13,18 +13,18 @@ from prometheus_client import CollectorRegistry, Gauge
 from prometheus_client.openmetrics.exposition import generate_latest
 from tabulate import tabulate
 
-from nearmetal.fleet import again, past
+from nearmetal.fleet import node_history, remeasured
 from nearmetal.fleet.congestion import Congestion
 from nearmetal.fleet.fabric import Fabric
 from nearmetal.fleet.findings import AnySweep, Finding, by_node
+from nearmetal.fleet.node_history import Past
 from nearmetal.fleet.nodes import NodeSweep
-from nearmetal.fleet.past import Past
 from nearmetal.results import Case, Session, date
 
 #: Version of the JSON document.
 SCHEMA = 1
 #: Fewest nodes of which one can be named: three healthy ones show that it is slow again.
-LEAST_NODES = again.LEAST_HEALTHY + 1
+LEAST_NODES = remeasured.LEAST_HEALTHY + 1
 #: What a reason may hold: Slurm and NHC pass it on to shells.
 UNSAFE = re.compile(r"[^A-Za-z0-9 .,:%()-]")
 
@@ -59,7 +59,7 @@ class Swept:
         """Whether nothing is found, and the nodes are too few to name one of them."""
         if self.found or isinstance(self.sweep, Congestion):
             return False
-        return past.least_measured(self.sweep) < LEAST_NODES
+        return node_history.least_measured(self.sweep) < LEAST_NODES
 
     @property
     def nobody(self) -> str:
@@ -67,9 +67,10 @@ class Swept:
         if isinstance(self.sweep, Congestion):
             return "no node is known to have failed" if self.undone else "no node failed"
         if self.too_few:
+            measured = node_history.least_measured(self.sweep)
             return (
-                f"too few nodes to name one: {past.least_measured(self.sweep)} were measured, and "
-                f"{LEAST_NODES} are needed. Farthest behind: {past.outlier(self.sweep)}. Fix: "
+                f"too few nodes to name one: {measured} were measured, and {LEAST_NODES} are "
+                f"needed. Farthest behind: {node_history.outlier(self.sweep)}. Fix: "
                 "sweep more nodes, or look at that node"
             )
         who = "node" if isinstance(self.sweep, NodeSweep) else "node or link"

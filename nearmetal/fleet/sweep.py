@@ -13,11 +13,12 @@ from functools import cached_property
 
 import numpy as np
 
-from nearmetal import circle, clean, shape
 from nearmetal.errors import NearmetalError
 from nearmetal.fleet import model
 from nearmetal.fleet.model import Fit
+from nearmetal.model import round_robin
 from nearmetal.results import Case
+from nearmetal.util import sanitize, typed_json
 
 MEASURES = LATENCY, BANDWIDTH = "start-up latency", "bandwidth"
 #: Most nodes of a sweep: more are taken for damage.
@@ -115,23 +116,27 @@ def read(case: Case) -> Sweep:
     where = f"{' | '.join(case.where)}: links"
     try:
         nodes = hosts(case.links, where)
-        rounds = shape.count(case.links, "rounds", where, MOST_NODES)
-        repeats = shape.count(case.links, "repeats", where, MOST_REPEATS)
+        rounds = typed_json.count(case.links, "rounds", where, MOST_NODES)
+        repeats = typed_json.count(case.links, "repeats", where, MOST_REPEATS)
         links = _links(len(nodes), rounds)
-        failed = _failed(shape.mapping(case.links.get("dead"), f"{where}.dead"), f"{where}.dead")
-        named = shape.sequence(case.links.get("switches", []), f"{where}.switches")
-        switches = tuple(clean.line(str(name)) for name in named)
-        odd = odd_of(shape.mapping(case.links.get("odd", {}), f"{where}.odd"), f"{where}.odd")
+        failed = _failed(
+            typed_json.mapping(case.links.get("dead"), f"{where}.dead"), f"{where}.dead"
+        )
+        named = typed_json.sequence(case.links.get("switches", []), f"{where}.switches")
+        switches = tuple(sanitize.line(str(name)) for name in named)
+        odd = odd_of(typed_json.mapping(case.links.get("odd", {}), f"{where}.odd"), f"{where}.odd")
         refused = refused_of(case.links, where)
         us, gbps_there, gbps_back = (
-            unpacked(shape.mapping(case.links.get(key), f"{where}.{key}"), links, f"{where}.{key}")
+            unpacked(
+                typed_json.mapping(case.links.get(key), f"{where}.{key}"), links, f"{where}.{key}"
+            )
             for key in ("latency_us", "gbps", "gbps_back")
         )
-    except (shape.ShapeError, binascii.Error, zlib.error, ValueError, LookupError) as error:
+    except (typed_json.ShapeError, binascii.Error, zlib.error, ValueError, LookupError) as error:
         raise SweepError(f"{where}: the stored values cannot be read ({error})") from None
     if len(switches) not in (0, len(nodes)):
         raise SweepError(f"{where}: {len(switches)} switches of {len(nodes)} nodes: rerun")
-    first, second = np.array(circle.pairs(len(nodes), rounds)).T
+    first, second = np.array(round_robin.pairs(len(nodes), rounds)).T
     latency, gbps = _unknown(len(nodes))
     latency[first, second] = latency[second, first] = us
     gbps[first, second], gbps[second, first] = gbps_there, gbps_back
@@ -149,7 +154,7 @@ def _links(nodes: int, rounds: int) -> int:
 def _failed(dead: Mapping, where: str) -> dict[tuple[str, str], str]:
     """Links that failed, and the last reason of each. Raises ShapeError and others."""
     return {
-        _pair(pair): clean.line(str(shape.sequence(why, f"{where}.{pair}")[-1]))
+        _pair(pair): sanitize.line(str(typed_json.sequence(why, f"{where}.{pair}")[-1]))
         for pair, why in dead.items()
     }
 
@@ -162,13 +167,13 @@ def _unknown(count: int) -> np.ndarray:
 def unpacked(data: Mapping, count: int, where: str) -> np.ndarray:
     """The values of checks/fleet.py's `packed`, (count,). Raises ShapeError, ValueError and
     others."""
-    least = shape.number(data, "least", where)
+    least = typed_json.number(data, "least", where)
     if not LEAST <= least <= MOST:
         raise ValueError(f"{where}.least is {least}, not from {LEAST:g} to {MOST:g}")
-    planes = _inflated(shape.text(data, "codes", where), 2 * count, where)
+    planes = _inflated(typed_json.text(data, "codes", where), 2 * count, where)
     low, high = np.frombuffer(planes, dtype=np.uint8).reshape(2, -1).astype(np.uint16)
     codes = low + 256 * high
-    values = least * np.exp((codes.astype(float) - 1) / circle.STEPS)
+    values = least * np.exp((codes.astype(float) - 1) / round_robin.STEPS)
     return np.where(codes > 0, values, np.nan).astype(np.float32)
 
 
@@ -195,7 +200,7 @@ def host(name: str) -> str:
 
 def hosts(data: Mapping, where: str, key: str = "nodes") -> tuple[str, ...]:
     """The names of different hosts. Raises ShapeError or ValueError."""
-    names = tuple(map(host, shape.sequence(data.get(key), f"{where}.{key}")))
+    names = tuple(map(host, typed_json.sequence(data.get(key), f"{where}.{key}")))
     if len(set(names)) < len(names):
         raise ValueError(
             f"{where}.{key}: two nodes have one name, {Counter(names).most_common(1)[0][0]}"
@@ -210,8 +215,8 @@ def refused_of(data: Mapping, where: str) -> Refused:
 
 def reasons_of(data: Mapping, key: str, where: str) -> dict[str, str]:
     """Nodes, and why each is among them. Raises ShapeError or ValueError."""
-    found = shape.mapping(data.get(key), f"{where}.{key}")
-    return {host(node): clean.line(str(why)) for node, why in found.items()}
+    found = typed_json.mapping(data.get(key), f"{where}.{key}")
+    return {host(node): sanitize.line(str(why)) for node, why in found.items()}
 
 
 def _pair(names: str) -> tuple[str, str]:
@@ -224,10 +229,12 @@ def odd_of(data: Mapping, where: str) -> Odd:
     """The facts of nodes that differ; a sweep of an older version has none. Raises ShapeError."""
     found: Odd = {}
     for node, facts in data.items():
-        for fact, told in shape.mapping(facts, f"{where}.{node}").items():
+        for fact, told in typed_json.mapping(facts, f"{where}.{node}").items():
             place = f"{where}.{node}.{fact}"
-            named = dict(zip(("value", "most", "count"), shape.sequence(told, place)))
-            value, most = (clean.line(shape.text(named, key, place)) for key in ("value", "most"))
-            count = shape.count(named, "count", place, MOST_NODES)
-            found.setdefault(host(node), {})[clean.line(fact)] = value, most, count
+            named = dict(zip(("value", "most", "count"), typed_json.sequence(told, place)))
+            value, most = (
+                sanitize.line(typed_json.text(named, key, place)) for key in ("value", "most")
+            )
+            count = typed_json.count(named, "count", place, MOST_NODES)
+            found.setdefault(host(node), {})[sanitize.line(fact)] = value, most, count
     return found

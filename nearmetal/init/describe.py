@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from nearmetal import choices, strict_yaml
 from nearmetal.cluster import node, slurm
 from nearmetal.cluster.modules import COMPILERS, NATIVE_JDK, jdk
 from nearmetal.cluster.slurm import Node, Partition
 from nearmetal.init import admitted, limits
 from nearmetal.init.gather import Cluster, Inspected
 from nearmetal.init.lines import Lines
+from nearmetal.util import strict_yaml, suggest
 
 NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]*")
 #: Most patterns of host names.
@@ -306,7 +306,7 @@ def _suffices(name: str) -> bool:
 def found_modules(cluster: Cluster) -> list[str]:
     """Sentences on the software that the modules system lists, by kind."""
     return [
-        f"{kind.replace('_', ' ')}: {choices.some([one.name for one in modules], MOST_MODULES)}"
+        f"{kind.replace('_', ' ')}: {suggest.some([one.name for one in modules], MOST_MODULES)}"
         for kind, modules in cluster.software.items()
     ]
 

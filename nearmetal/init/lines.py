@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import yaml
 
-from nearmetal import clean
+from nearmetal.util import sanitize
 
 
 @dataclass(frozen=True)
@@ -15,7 +15,7 @@ class Line:
 
     def __str__(self) -> str:
         mark = "guessed: " if self.guessed else ""
-        return f"{self.text}  # {mark}{clean.line(self.origin)}"
+        return f"{self.text}  # {mark}{sanitize.line(self.origin)}"
 
 
 @dataclass
@@ -59,7 +59,7 @@ def flow(value) -> str:
 def comment(text: str) -> str:
     """Comment lines of some text, each of at most 100 columns."""
     lines, line = [], "#"
-    for word in clean.line(text).split():
+    for word in sanitize.line(text).split():
         if len(line) + len(word) + 1 > 100 and line != "#":
             lines.append(line)
             line = "#  "

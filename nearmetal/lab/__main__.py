@@ -17,7 +17,7 @@ from pathlib import Path
 from nearmetal.lab import cache, cluster, conditions, health, image, layer, topology
 from nearmetal.lab.hardware import ACCELERATORS, HardwareError, refuse_what_the_host_lacks
 from nearmetal.lab.namespaces import LabError, Namespaces, images_in_use
-from nearmetal.unforeseen import HELP, OPTION, guarded
+from nearmetal.util.cli_errors import HELP, OPTION, guarded
 
 EPILOG = """exit codes: 0 done; 1 the lab failed; 2 bad usage; 3 an unforeseen error (--debug prints
 its traceback). shell and exec end with the exit code of the command that they ran.

@@ -3,8 +3,8 @@
 import os
 from pathlib import Path
 
-from nearmetal import own
 from nearmetal.lab.namespaces import LabError
+from nearmetal.util import own
 
 
 def settle(checkout: Path, uid: int, gid: int) -> None:

@@ -20,7 +20,6 @@ from pathlib import Path
 
 import yaml
 
-from nearmetal import files, own
 from nearmetal.checkout import CHECKOUT
 from nearmetal.lab import conditions
 from nearmetal.locks.builder import Builder, BuildError, cache, digest_of, node_image
@@ -37,6 +36,7 @@ from nearmetal.locks.images_lock import (
     read_record,
     record_path,
 )
+from nearmetal.util import files, own
 
 #: Definitions, their stages and the lock.
 CONTAINERS = CHECKOUT / "containers"
@@ -290,6 +290,6 @@ def build_all(stacks, asked, lock_anew, say) -> int:
 
 
 if __name__ == "__main__":
-    from nearmetal.unforeseen import guarded
+    from nearmetal.util.cli_errors import guarded
 
     sys.exit(guarded(main, "images", 4))

@@ -24,7 +24,7 @@ import jsonschema
 import yaml
 
 from nearmetal.checkout import CHECKOUT, PACKAGE
-from nearmetal.unforeseen import guarded
+from nearmetal.util.cli_errors import guarded
 
 #: The environments, their locks and our recipes.
 HERE = CHECKOUT / "spack-env"

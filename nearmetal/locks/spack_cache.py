@@ -15,7 +15,7 @@ from pathlib import Path
 
 from nearmetal.checkout import CHECKOUT
 from nearmetal.locks.spack import HERE, LockError, externals, read_lock
-from nearmetal.unforeseen import guarded
+from nearmetal.util.cli_errors import guarded
 
 #: The cache without CACHE.
 DEFAULT = CHECKOUT / "results" / "spack-cache"

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from nearmetal.fleet import past, render
+from nearmetal.fleet import node_history, render
 from nearmetal.fleet.congestion import Congestion
 from nearmetal.fleet.nodes import NodeSweep
 from nearmetal.fleet.render import Swept
@@ -62,7 +62,7 @@ def _nobody(one: Swept) -> str:
 
 def _of_links(number: int, sweep: Sweep) -> dict:
     """Heat maps, and the slowest nodes."""
-    by_effect = past.slowest(past.ways(sweep), len(sweep.nodes))
+    by_effect = node_history.slowest(node_history.ways(sweep), len(sweep.nodes))
     ranks = np.argsort(by_effect)
     # Nodes of one switch stand together.
     switches = np.unique(sweep.switches, return_inverse=True)[1] if sweep.members else ()
@@ -79,15 +79,15 @@ def _of_links(number: int, sweep: Sweep) -> dict:
 
 def _slowest(sweep: Sweep | NodeSweep, noise: str) -> dict:
     """The slowest nodes, with the parts of the times that are theirs."""
-    ways = past.ways(sweep)
+    ways = node_history.ways(sweep)
     return {
         "heads": [way.words for way in ways],
         "slowest": [
             {
                 "node": sweep.nodes[node],
-                "cells": [past.percent(way, node) or "no value" for way in ways],
+                "cells": [node_history.percent(way, node) or "no value" for way in ways],
             }
-            for node in past.slowest(ways, LISTED)
+            for node in node_history.slowest(ways, LISTED)
         ],
         "noise": noise,
     }
@@ -115,14 +115,14 @@ def _past(number: int, one: Swept) -> dict | None:
     return {"id": f"past-{number}", "sweeps": starts, "names": names, "nodes": lines}
 
 
-def _ends(part: past.Percent | None) -> list[float] | None:
+def _ends(part: node_history.Percent | None) -> list[float] | None:
     return [round(end, 1) for end in (part.value, part.low, part.high)] if part else None
 
 
 def watched(one: Swept) -> list[str]:
     """The nodes whose history is shown: those that are named, then the slowest."""
     named = [node for found in one.found for node in found.nodes][:LISTED]
-    slow = past.slowest(past.ways(one.sweep), LISTED) if one.sweep.measures else []
+    slow = node_history.slowest(node_history.ways(one.sweep), LISTED) if one.sweep.measures else []
     known = set(one.sweep.nodes)
     names = dict.fromkeys([*named, *(one.sweep.nodes[node] for node in slow)])
     return [name for name in names if name in known]

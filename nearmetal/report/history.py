@@ -4,8 +4,8 @@ from collections import deque
 from dataclasses import dataclass, field
 from statistics import median
 
-from nearmetal.facts import changed_facts
-from nearmetal.history import creeping
+from nearmetal.judge.history import creeping
+from nearmetal.model.facts import changed_facts
 from nearmetal.report import summary
 
 #: Most points of a page. With more, older sessions are grouped in equal numbers.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from nearmetal import naming
-from nearmetal.gate.verdict import GateReport
+from nearmetal.judge.verdict import GateReport
+from nearmetal.model import naming
 from nearmetal.report import overview, page, summary
 from nearmetal.results import Session
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from nearmetal import congestion
-from nearmetal.node_metrics import METRICS
+from nearmetal.model import congestion
+from nearmetal.model.node_metrics import METRICS
 from nearmetal.report import plots, summary
 
 

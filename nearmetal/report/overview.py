@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 
-from nearmetal import binding, compare, limits, published_ratios, scaling
-from nearmetal.gate.verdict import RUNGS
+from nearmetal.compare import binding, limits, published_ratios, scaling, side_by_side
+from nearmetal.judge.verdict import RUNGS
 from nearmetal.report import summary
 from nearmetal.results import base_first
 
@@ -166,7 +166,7 @@ def _row(one, limit: float) -> dict:
         "repeats": one.repeats,
         "wanted": one.wanted,
         "finds": "" if one.finds is None else f"{one.finds * 100:.0f} %",
-        "reason": compare.gist(one.reason or ""),
+        "reason": side_by_side.gist(one.reason or ""),
         "facts": [
             (name, summary.text(then), summary.text(now))
             for name, (then, now) in (one.facts or {}).items()
@@ -193,7 +193,7 @@ def failures(session) -> list[dict]:
             "partition": case.place,
             "environ": case.environ,
             "phase": case.phase or "",
-            "reason": compare.gist(case.failure),
+            "reason": side_by_side.gist(case.failure),
         }
         for case in session.failures
     ]
@@ -327,7 +327,7 @@ def _cells(values: list) -> list[dict]:
 
 def _cell(value, mine: summary.Summary, base: summary.Summary | None) -> dict:
     common = {"amount": summary.number(mine.value), "hover": summary.hover(mine, value.unit)}
-    ratio = base and compare.overhead(mine.value, base.value, value.lower_is_better)
+    ratio = base and side_by_side.overhead(mine.value, base.value, value.lower_is_better)
     if ratio is None:
         return {**common, "text": "-", "level": "none"}
     digits = max(0, 2 - sum(ratio >= step for step in (10, 100)))
@@ -357,7 +357,7 @@ def bindings(session, checks: tuple[str, ...]) -> list[dict]:
             "variable": pair.bound.variable,
             "bound": summary.amount(pair.bound.value, pair.bound.unit),
             "unbound": summary.amount(pair.unbound.value, pair.unbound.unit),
-            "overhead": compare.overhead(
+            "overhead": side_by_side.overhead(
                 pair.unbound.value, pair.bound.value, pair.bound.lower_is_better
             ),
         }

@@ -22,11 +22,12 @@ import jinja2
 import markupsafe
 import orjson
 
-from nearmetal import clean, compare
+from nearmetal.compare import side_by_side
 from nearmetal.errors import NearmetalError
 from nearmetal.fleet.render import Swept
 from nearmetal.report import fleet as fleet_page
 from nearmetal.report import history, named, overview, plots, summary
+from nearmetal.util import sanitize
 
 ASSETS = Path(__file__).parent / "assets"
 SCRIPTS = ("tabs.js", "plots.js", "fleet.js", "history.js")
@@ -63,9 +64,9 @@ def render(
     :arg numbers: gives extras that are numbers, by partition, for sessions without a native link.
     :arg fleet: sweeps of all nodes, by the id of their session; the newest session's are shown.
     """
-    changes, figures = clean.every(list(changes)), clean.every(list(figures))
+    changes, figures = sanitize.every(list(changes)), sanitize.every(list(figures))
     if report is not None:
-        verdicts, notes, causes = clean.every((report.verdicts, report.notes, report.causes))
+        verdicts, notes, causes = sanitize.every((report.verdicts, report.notes, report.causes))
         report = replace(report, verdicts=verdicts, notes=notes, causes=causes)
     collector, shown, newest = history.Collector(), {}, None
     has = {
@@ -120,10 +121,10 @@ def render(
             when=summary.date(subject.started),
             headline=overview.headline(report, subject),
             verdicts=overview.verdicts(report),
-            notes=report.notes if report is not None else clean.every(subject.notes),
+            notes=report.notes if report is not None else sanitize.every(subject.notes),
             causes=report.causes if report is not None else (),
             failures=overview.failures(subject),
-            disturbed=compare.disturbed(subject),
+            disturbed=side_by_side.disturbed(subject),
             nearness=overview.nearness(shown["overhead"] or subject, columns["overhead"], numbers),
             ratios=overview.published(subject, figures),
             columns=columns,
@@ -187,7 +188,7 @@ def environment() -> jinja2.Environment:
 def _shown(value):
     """A value as a page shows it: text without control characters, and our own markup unchanged."""
     if isinstance(value, str) and not isinstance(value, markupsafe.Markup):
-        return clean.text(value)
+        return sanitize.text(value)
     return value
 
 

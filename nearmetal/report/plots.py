@@ -14,8 +14,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from nearmetal import published, published_ratios, speedup
-from nearmetal.published import Figure
+from nearmetal.compare import published, published_ratios, speedup
+from nearmetal.compare.published import Figure
 from nearmetal.report import summary
 from nearmetal.results import base_first
 

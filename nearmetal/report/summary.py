@@ -6,8 +6,8 @@ import math
 from functools import lru_cache
 from typing import NamedTuple
 
-from nearmetal import metrics
-from nearmetal.compare import number, percent, plain  # noqa: F401 - for the pages
+from nearmetal.compare.side_by_side import number, percent, plain  # noqa: F401 - for the pages
+from nearmetal.model import metrics
 from nearmetal.results import date, parameters  # noqa: F401 - for the pages
 
 #: Least number of samples for a 95 % interval of their median.

@@ -13,8 +13,8 @@ from types import MappingProxyType
 
 import orjson
 
-from nearmetal import clean, metrics, naming, settings, shape
-from nearmetal.facts import DIFFERENCES, NODES
+from nearmetal.model import metrics, naming, settings
+from nearmetal.model.facts import DIFFERENCES, NODES
 from nearmetal.results import reruns
 from nearmetal.results.session import (
     CONFIRMS,
@@ -28,7 +28,8 @@ from nearmetal.results.session import (
     Session,
     Value,
 )
-from nearmetal.shape import ShapeError
+from nearmetal.util import sanitize, typed_json
+from nearmetal.util.typed_json import ShapeError
 
 #: Major version of the session format (ReFrame 4.x writes 4.y).
 DATA_VERSION = "4"
@@ -77,14 +78,14 @@ def _float(text: str) -> float | str:
 def parse_session(data: dict, origin) -> Session:
     """A session from its JSON. Raises ResultsError, which names the wrong key."""
     try:
-        return _parse_session(shape.mapping(data, "the session"), origin)
+        return _parse_session(typed_json.mapping(data, "the session"), origin)
     except ShapeError as error:
         raise ResultsError(f"{origin}: {error}") from None
 
 
 def _parse_session(data: Mapping, origin) -> Session:
     """Raises ShapeError, ResultsError."""
-    info = shape.mapping(data.get("session_info", {}), "session_info")
+    info = typed_json.mapping(data.get("session_info", {}), "session_info")
     version = str(info.get("data_version", "none"))
     if version.split(".", maxsplit=1)[0] != DATA_VERSION:
         raise ResultsError(
@@ -94,11 +95,11 @@ def _parse_session(data: Mapping, origin) -> Session:
     places = {}
     for place, case in _placed(data):
         for name in ("display_name", "name", "partition", "environ", "system"):
-            shape.name(case, name, place)
+            typed_json.name(case, name, place)
         if case.get("result") not in OUTCOMES:
-            raise shape.wrong(f"{place}.result", "an outcome of a case", case.get("result"))
+            raise typed_json.wrong(f"{place}.result", "an outcome of a case", case.get("result"))
         places[id(case)] = place
-    line = shape.text(info, "cmdline", "session_info", "")
+    line = typed_json.text(info, "cmdline", "session_info", "")
     found = reruns.outcomes(data["runs"], line)
     every = [outcome for outcomes in found.values() for outcome in outcomes]
     systems = {case["system"] for case in every}
@@ -108,24 +109,24 @@ def _parse_session(data: Mapping, origin) -> Session:
         for key, outcomes in found.items()
         if all(case.get("fixture") and case["result"] == "pass" for case in outcomes)
     }
-    missing = max(0, int(shape.number(info, "num_cases", "session_info", 0)) - len(found))
+    missing = max(0, int(typed_json.number(info, "num_cases", "session_info", 0)) - len(found))
     remaining = [case for key in found if key not in done for case in found[key]]
     cases, skipped = _cases(remaining, places, _of_one_name(found))
     reasons = {key: reason for key, reason in skipped.items() if reason}
     cases = [_with_settings(case, line) for case in cases]
     return Session(
-        clean.name(shape.name(info, "uuid", "session_info")),
-        clean.name(shape.name(info, "time_start", "session_info")),
-        clean.name(",".join(sorted(systems))),
+        sanitize.name(typed_json.name(info, "uuid", "session_info")),
+        sanitize.name(typed_json.name(info, "time_start", "session_info")),
+        sanitize.name(",".join(sorted(systems))),
         tuple(cases),
-        shape.number(info, "time_start_unix", "session_info"),
-        clean.line(line),
+        typed_json.number(info, "time_start_unix", "session_info"),
+        sanitize.line(line),
         tuple(skipped),
         len(cases) + len(skipped) + missing,
-        shape.text(info, "workdir", "session_info", ""),
-        shape.text(info, CONFIRMS, "session_info", ""),
+        typed_json.text(info, "workdir", "session_info", ""),
+        typed_json.text(info, CONFIRMS, "session_info", ""),
         next(filter(None, (_selection(case, places[id(case)]) for case in every)), {}),
-        clean.name(shape.text(info, "hostname", "session_info", "")),
+        sanitize.name(typed_json.text(info, "hostname", "session_info", "")),
         reasons=reasons,
     )
 
@@ -142,22 +143,24 @@ def _selection(case: Mapping, place: str) -> dict:
 
     Raises ShapeError.
     """
-    if _is_foreign(case) or not case.get("selection") or case["selection"] == shape.UNDEFINED:
+    if _is_foreign(case) or not case.get("selection") or case["selection"] == typed_json.UNDEFINED:
         return {}
-    found = shape.mapping(case["selection"], f"{place}.selection")
-    lists = {key: shape.texts(found, key, f"{place}.selection") for key in ("environs", "paths")}
+    found = typed_json.mapping(case["selection"], f"{place}.selection")
+    lists = {
+        key: typed_json.texts(found, key, f"{place}.selection") for key in ("environs", "paths")
+    }
     names = ("system", "database")
-    texts = {key: shape.text(found, key, f"{place}.selection", "") for key in names}
+    texts = {key: typed_json.text(found, key, f"{place}.selection", "") for key in names}
     return {**texts, **lists}
 
 
 def _placed(data: Mapping) -> Iterator[tuple[str, Mapping]]:
     """Each test case of each run, with its place. Raises ShapeError."""
-    for number, run in enumerate(shape.sequence(data.get("runs"), "runs")):
-        run = shape.mapping(run, f"runs.{number}")
+    for number, run in enumerate(typed_json.sequence(data.get("runs"), "runs")):
+        run = typed_json.mapping(run, f"runs.{number}")
         place = f"runs.{number}.testcases"
-        for index, case in enumerate(shape.sequence(run.get("testcases"), place)):
-            yield f"{place}.{index}", shape.mapping(case, f"{place}.{index}")
+        for index, case in enumerate(typed_json.sequence(run.get("testcases"), place)):
+            yield f"{place}.{index}", typed_json.mapping(case, f"{place}.{index}")
 
 
 @functools.lru_cache(maxsize=65536)
@@ -168,9 +171,9 @@ def parameters(check: str) -> Mapping[str, str]:
 
 def parse_case(case: dict, place: str = "case") -> Case:
     """A test case as ReFrame stores it. Raises ShapeError."""
-    texts = [shape.name(case, key, place) for key in ("display_name", "environ", "partition")]
-    name = naming.parse(clean.name(texts[0]))
-    where = name.check, clean.name(texts[1]), clean.name(texts[2])
+    texts = [typed_json.name(case, key, place) for key in ("display_name", "environ", "partition")]
+    name = naming.parse(sanitize.name(texts[0]))
+    where = name.check, sanitize.name(texts[1]), sanitize.name(texts[2])
     failure, phase = _failure(case, place)
     values: tuple[Value, ...] = ()
     curves: dict[str, dict[int, tuple[float, ...]]] = {}
@@ -179,7 +182,7 @@ def parse_case(case: dict, place: str = "case") -> Case:
         values = _values(case, where, name.node, place)
         curves = _curves(case, place)
         evidence = _evidence(case, place)
-    except shape.OddValueError as error:
+    except typed_json.OddValueError as error:
         # Other cases are whole. Of this one, nobody knows what else is wrong.
         values, phase = (), None
         odd = f"{error}. Fix: let the check give a finite number"
@@ -191,18 +194,18 @@ def parse_case(case: dict, place: str = "case") -> Case:
         values,
         _facts_of(case, place),
         curves,
-        failure and (clean.text(failure) or case["result"]),
+        failure and (sanitize.text(failure) or case["result"]),
         phase,
         _xfail(case, name.check, place),
-        clean.every({key: case.get(key, text) for key, text in parameters(where[0]).items()}),
+        sanitize.every({key: case.get(key, text) for key, text in parameters(where[0]).items()}),
         _own_exemption(case, place),
-        shape.number(case, "job_completion_time_unix", place, 0.0),
+        typed_json.number(case, "job_completion_time_unix", place, 0.0),
         bool(case.get("fixture")),
         _texts(case, "unreferenced", place),
         _texts(case, "unexpected", place),
         _workload(case, place),
         name.node,
-        link_class=clean.line(shape.text(case, "link_class", place, "")),
+        link_class=sanitize.line(typed_json.text(case, "link_class", place, "")),
         disturbances=_disturbances(case, place),
         evidence=evidence,
         unknown_evidence=_texts(case, "unknown_evidence", place),
@@ -220,11 +223,11 @@ def _failure(case: Mapping, place: str) -> tuple[str | None, str | None]:
     """
     if case["result"] in ("pass", XFAIL):
         return None, None
-    reason = shape.text(case, "fail_reason", place, "")
+    reason = typed_json.text(case, "fail_reason", place, "")
     if case["result"] == XPASS or reason.startswith(UNEXPECTED):
         told = reason.removeprefix(UNEXPECTED)
         reason = f"{XPASS}: it passed, though it is expected to fail: {told}. Fix: end its xfail"
-    phase = clean.line(shape.text(case, "fail_phase", place, "")) or None
+    phase = sanitize.line(typed_json.text(case, "fail_phase", place, "")) or None
     return reason or FAILED.get(case["result"], case["result"]), phase
 
 
@@ -232,24 +235,24 @@ def _xfail(case: Mapping, check: str, place: str) -> str:
     """The reason of an expected failure; '' for any other outcome. Raises ShapeError."""
     if case["result"] != XFAIL:
         return ""
-    reason = clean.line(shape.text(case, "fail_reason", place, ""))
+    reason = sanitize.line(typed_json.text(case, "fail_reason", place, ""))
     if reason:
         return reason
-    file = clean.line(shape.text(case, "filename", place, "") or "its file")
+    file = sanitize.line(typed_json.text(case, "filename", place, "") or "its file")
     return f"it failed as expected. ReFrame stores no reason: see the xfail of {check} in {file}"
 
 
 def _disturbances(case: Mapping, place: str) -> tuple[Disturbed, ...]:
     """Disturbed repeats. Raises ShapeError."""
     found = case.get("disturbed")
-    if found is None or found == shape.UNDEFINED:
+    if found is None or found == typed_json.UNDEFINED:
         return ()
     repeats = []
-    for number, one in enumerate(shape.sequence(found, f"{place}.disturbed")):
+    for number, one in enumerate(typed_json.sequence(found, f"{place}.disturbed")):
         here = f"{place}.disturbed.{number}"
-        parts = list(shape.sequence(one, here))
+        parts = list(typed_json.sequence(one, here))
         if [type(part) for part in parts[:2]] != [int, bool]:
-            raise shape.wrong(here, "a repeat, whether it ran again, and causes", one)
+            raise typed_json.wrong(here, "a repeat, whether it ran again, and causes", one)
         repeat, again, *causes = parts
         repeats.append(Disturbed(repeat, again, tuple(_cause(why, here) for why in causes)))
     return tuple(repeats)
@@ -262,11 +265,11 @@ def _evidence(case: Mapping, place: str) -> tuple[dict[str, float], ...]:
     columns = {}
     for name, values in _ours(case, "evidence", place).items():
         here = f"{place}.evidence.{name}"
-        known = [value for value in shape.sequence(values, here) if value is not None]
-        shape.numbers(known, here)
-        columns[clean.name(name)] = values
+        known = [value for value in typed_json.sequence(values, here) if value is not None]
+        typed_json.numbers(known, here)
+        columns[sanitize.name(name)] = values
     if len({len(values) for values in columns.values()}) > 1:
-        raise shape.wrong(f"{place}.evidence", "one value of each repeat", case["evidence"])
+        raise typed_json.wrong(f"{place}.evidence", "one value of each repeat", case["evidence"])
     return tuple(
         {name: value for name, value in zip(columns, row) if value is not None}
         for row in zip(*columns.values())
@@ -277,21 +280,21 @@ def _cause(found: object, place: str) -> Cause:
     """Raises ShapeError."""
     parts = found if isinstance(found, list) else []
     if [type(part) for part in parts] not in ([str, int, str], [str, float, str]):
-        raise shape.wrong(place, "a rule, a value and a text", found)
+        raise typed_json.wrong(place, "a rule, a value and a text", found)
     rule, value, text = parts
-    return Cause(clean.line(rule), value, clean.line(text))
+    return Cause(sanitize.line(rule), value, sanitize.line(text))
 
 
 def _texts(case: Mapping, key: str, place: str) -> tuple[str, ...]:
     """A list of texts that our base check stores; () in sessions before this was stored."""
     found = case.get(key)
-    if found is None or found == shape.UNDEFINED:
+    if found is None or found == typed_json.UNDEFINED:
         return ()
-    return tuple(map(clean.line, shape.texts(case, key, place)))
+    return tuple(map(sanitize.line, typed_json.texts(case, key, place)))
 
 
 def _workload(case: Mapping, place: str) -> dict:
-    found = {name: shape.number(case, key, place, 0) for key, name in WORKLOAD.items()}
+    found = {name: typed_json.number(case, key, place, 0) for key, name in WORKLOAD.items()}
     return {name: value for name, value in found.items() if value}
 
 
@@ -301,7 +304,7 @@ def _own_exemption(case: Mapping, place: str) -> str:
     # only duets gave one.
     duet = "duet" in _ours(case, "facts", place)
     own = case.get("no_baseline_of", "check" if duet else "partition") == "check"
-    return clean.line(shape.text(case, "no_baseline", place, "")) if own else ""
+    return sanitize.line(typed_json.text(case, "no_baseline", place, "")) if own else ""
 
 
 def _is_foreign(case: Mapping) -> bool:
@@ -331,11 +334,11 @@ def _ours(case: Mapping, name: str, place: str) -> Mapping:
     if type(found) is dict:
         return found
     if type(case.get("facts")) is dict and type(case.get("samples")) is dict:
-        if found is None or found == shape.UNDEFINED:
+        if found is None or found == typed_json.UNDEFINED:
             return {}  # an older session, in which this was not stored
-        raise shape.wrong(f"{place}.{name}", "an object", found)
+        raise typed_json.wrong(f"{place}.{name}", "an object", found)
     if type(case.get("facts")) is dict or type(case.get("samples")) is dict:
-        raise shape.wrong(
+        raise typed_json.wrong(
             f"{place}.{name}", "an object, though the case has facts or samples", found
         )
     return {}
@@ -346,25 +349,25 @@ def _values(case: Mapping, where: tuple[str, str, str], node: str, place: str) -
     all_samples, all_within = _ours(case, "samples", place), _ours(case, "within", place)
     values: list[Value] = []
     stored: set[str] = set()
-    for key, entry in shape.items(case, "perfvalues", place):
+    for key, entry in typed_json.items(case, "perfvalues", place):
         here = f"{place}.perfvalues.{key}"
         # ReFrame before 4.9 stores five: value, reference, bounds and unit.
         if type(entry) is not list or len(entry) not in (5, 6):
-            raise shape.wrong(here, "a list of five or six", entry)
+            raise typed_json.wrong(here, "a list of five or six", entry)
         value, unit, name = entry[0], entry[4], _variable(key)
         if value is None and case["result"] != "pass":
             continue  # the case failed before it had this value
-        if value is not None and shape.is_odd(value):
-            raise shape.odd(f"{here}.0", value)
-        if type(value) not in shape.NUMBERS:
-            raise shape.wrong(f"{here}.0", "a number", value)
+        if value is not None and typed_json.is_odd(value):
+            raise typed_json.odd(f"{here}.0", value)
+        if type(value) not in typed_json.NUMBERS:
+            raise typed_json.wrong(f"{here}.0", "a number", value)
         if type(unit) is not str:
-            raise shape.wrong(f"{here}.4", "a unit", unit)
-        samples = shape.numbers(all_samples.get(name, []), f"{place}.samples.{name}")
+            raise typed_json.wrong(f"{here}.4", "a unit", unit)
+        samples = typed_json.numbers(all_samples.get(name, []), f"{place}.samples.{name}")
         within: tuple[tuple[float, ...], ...] = ()
         if name in all_within:
-            within = shape.rows(all_within[name], f"{place}.within.{name}")
-        stored.add(clean.name(name))
+            within = typed_json.rows(all_within[name], f"{place}.within.{name}")
+        stored.add(sanitize.name(name))
         if not samples and _is_foreign(case):
             samples = (value,)  # one launch
         better = metrics.of_bounds(*entry[2:4])
@@ -372,12 +375,12 @@ def _values(case: Mapping, where: tuple[str, str, str], node: str, place: str) -
         name, unit = RENAMED.get((where[0].split(" ", 1)[0], name), (name, unit))
         values.append(
             Value(
-                *(*where, clean.name(name), value, clean.name(unit)),
+                *(*where, sanitize.name(name), value, sanitize.name(unit)),
                 *(samples, within, node, better, expected),
             )
         )
     _refuse_values_beside_their_samples(values, place)
-    lost = sorted(set(map(clean.name, all_samples)) - stored)
+    lost = sorted(set(map(sanitize.name, all_samples)) - stored)
     if lost and case["result"] == "pass":
         raise ShapeError(f"{place}.perfvalues lacks {', '.join(lost)}, which has samples")
     return tuple(values)
@@ -408,7 +411,7 @@ def _is(value: Value, middle) -> bool:
 def _curves(case: Mapping, place: str) -> dict[str, dict[int, tuple[float, ...]]]:
     """Samples by message size. Raises ShapeError."""
     return {
-        name: shape.curve(curve, f"{place}.curves.{name}")
+        name: typed_json.curve(curve, f"{place}.curves.{name}")
         for name, curve in _ours(case, "curves", place).items()
     }
 
@@ -434,10 +437,10 @@ def _facts(packed: bytes) -> dict[str, str]:
     found = orjson.loads(packed)
     for name, value in found.items():
         if name == NODES and type(value) is list:
-            shape.texts(found, name, "")
+            typed_json.texts(found, name, "")
         elif name != DIFFERENCES and type(value) is not str:
-            raise shape.wrong(f".{name}", "a text", value)
-    return clean.every(found)
+            raise typed_json.wrong(f".{name}", "a text", value)
+    return sanitize.every(found)
 
 
 def _cases(
@@ -455,8 +458,8 @@ def _cases(
         if count > 1:
             grouped[case.where] = [_ambiguous(case, count)]
         elif outcome["result"] == "skip":
-            reason = shape.text(outcome, "skip_reason", places[id(outcome)], "")
-            skipped[case.where] = clean.line(reason)
+            reason = typed_json.text(outcome, "skip_reason", places[id(outcome)], "")
+            skipped[case.where] = sanitize.line(reason)
         else:
             grouped.setdefault(case.where, []).append(case)
     return [reruns.merged(runs) for runs in grouped.values()], skipped

@@ -1,7 +1,7 @@
 """Which values of a variable are better, where its unit does not say.
 
-The order is: the unit (nearmetal/metrics.py), the bounds of the reference that ReFrame stored, then
-the site's lines in `better.yaml`, beside its baselines:
+The order is: the unit (nearmetal/model/metrics.py), the bounds of the reference that ReFrame
+stored, then the site's lines in `better.yaml`, beside its baselines:
 
     score: more             # a unit
     "gromacs*:ratio": less  # CHECK:VARIABLE, with shell wildcards
@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from nearmetal import choices, metrics
 from nearmetal.errors import NearmetalError
+from nearmetal.model import metrics
 from nearmetal.results.session import Session, Value
+from nearmetal.util import suggest
 
 #: Name of the file, in the directory of the baselines.
 FILE = "better.yaml"
@@ -33,7 +34,7 @@ class Directions:
     @classmethod
     def read(cls, path: Path) -> "Directions":
         """The lines of a file; none if there is no file. Raises DirectionsError."""
-        from nearmetal import strict_yaml  # not at the top: PyYAML, which few commands use
+        from nearmetal.util import strict_yaml  # not at the top: PyYAML, which few commands use
 
         fix = "Fix: write lines such as `score: more`, with a unit or CHECK:VARIABLE"
         try:
@@ -48,7 +49,7 @@ class Directions:
             if not isinstance(name, str):
                 raise DirectionsError(f"{path}: the key {name!r} is not a text. {fix}")
             if word not in WORDS:
-                guess = choices.did_you_mean(word, WORDS)
+                guess = suggest.did_you_mean(word, WORDS)
                 raise DirectionsError(
                     f"{path}: {name} is {word!r}, not less or more{'; ' * bool(guess)}{guess}. "
                     f"{fix}"

@@ -15,7 +15,6 @@ from pathlib import Path
 
 import orjson
 
-from nearmetal import files
 from nearmetal.results import decode
 from nearmetal.results.session import (
     CLOCKS_DIFFER,
@@ -24,6 +23,7 @@ from nearmetal.results.session import (
     ResultsError,
     Session,
 )
+from nearmetal.util import files
 
 #: SQLite's primary error codes. Python names them, and its errors have them, since 3.11.
 ERROR, PERM, BUSY, LOCKED, INTERRUPT, IOERR, CORRUPT = 1, 3, 5, 6, 9, 10, 11

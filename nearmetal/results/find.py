@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nearmetal import choices
 from nearmetal.results.database import Database
 from nearmetal.results.run_reports import is_stored_by_now, unstored_runs
 from nearmetal.results.session import ELSEWHERE, BadSession, NewestError, ResultsError, Session
+from nearmetal.util import suggest
 
 if TYPE_CHECKING:
     from typing import TypeGuard  # novermin: since Python 3.10
@@ -65,10 +65,10 @@ def no_session(
     if not others:
         return f"{path}: no session with a case that ran; run `reframe -c reframe_checks -r` first"
     if uuid is None:
-        known = choices.unknown(system, (session.system for session in others), "the systems are")
+        known = suggest.unknown(system, (session.system for session in others), "the systems are")
         return f"{path}: no session on system {system or 'of an empty name'}: {known}"
     ids = [session.uuid[: max(8, len(uuid))] for session in others]
-    close = choices.nearest(uuid, ids)
+    close = suggest.nearest(uuid, ids)
     guess = f"; did you mean {close[0]}?" if close else ""
     return (
         f"{path}: no session {uuid or 'of an empty id'}: the newest are {', '.join(ids[:3])}{guess}"

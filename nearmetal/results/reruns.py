@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from nearmetal import command
 from nearmetal.results.session import XFAIL, Case, Value
+from nearmetal.util import command
 
 #: ReFrame's reason for ending a case at the end of its `--duration`.
 OUT_OF_TIME = "aborted due to RunSessionTimeout"

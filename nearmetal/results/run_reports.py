@@ -11,11 +11,11 @@ from pathlib import Path
 
 import orjson
 
-from nearmetal import command, files
 from nearmetal.results.database import Database
 from nearmetal.results.decode import loads, parse_session
 from nearmetal.results.file import ResultsFile, systems_and_kind
 from nearmetal.results.session import CLOCKS_DIFFER, BadSession, ResultsError, Session
+from nearmetal.util import command, files
 
 #: Number of bytes at the beginning of a report that hold the id of its session.
 HEAD = 4096

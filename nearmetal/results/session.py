@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 
-from nearmetal import metrics
 from nearmetal.errors import Incomplete, NearmetalError
+from nearmetal.model import metrics
 
 #: Facts of every case, beside the further ones of its nodes (nearmetal/checks/base.py).
 FACTS = (
@@ -214,7 +214,7 @@ class Session:
     skipped: tuple[tuple[str, str, str], ...] = ()  #: cases that their check skipped
     promised: int = 0  #: cases that ReFrame selected
     directory: str = ""  #: working directory of ReFrame
-    confirms: str = ""  #: id of the session whose cases it measured again (gate/confirm.py)
+    confirms: str = ""  #: id of the session whose cases it measured again (judge/confirm.py)
     #: the requested selection, as its checks recorded it (site/selection.py); {}: not recorded
     selection: dict = field(default_factory=dict)
     host: str = ""  #: host on which ReFrame ran

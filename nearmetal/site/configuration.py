@@ -17,7 +17,6 @@ import reframe as rfm
 from reframe.core.backends import getscheduler
 from reframe.core.exceptions import ConfigError
 
-from nearmetal import choices, command
 from nearmetal.site import (
     obsolete,
     places,
@@ -32,6 +31,7 @@ from nearmetal.site.site_files import (
     read_yaml,
     refuse,
 )
+from nearmetal.util import command, suggest
 
 #: What a partition's `link_class` lets a check ask for. A virtual function is a passed-through
 #: device too.
@@ -118,7 +118,7 @@ def refuse_unknown_system(asked: str, systems: list[dict], files: dict[str, Path
     if name not in known:
         directories = ", ".join(sorted({str(path.parent) for path in files.values()}))
         raise ConfigError(
-            f"{choices.unknown_value('the system', name, known)}. Fix: correct --system or "
+            f"{suggest.unknown_value('the system', name, known)}. Fix: correct --system or "
             f"RFM_SYSTEM, or describe it in a file of {directories} or of a directory in "
             "NEARMETAL_SYSTEMS_PATH"
         )
@@ -127,7 +127,7 @@ def refuse_unknown_system(asked: str, systems: list[dict], files: dict[str, Path
         refuse_absent_partition(files[name], name, partition)
         raise ConfigError(
             f"{files[name]}: {name}: "
-            f"{choices.unknown_value('the partition', partition, partitions)}. Fix: correct "
+            f"{suggest.unknown_value('the partition', partition, partitions)}. Fix: correct "
             "--system or RFM_SYSTEM, or describe the partition in that file"
         )
 

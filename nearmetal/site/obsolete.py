@@ -11,8 +11,8 @@ from pathlib import Path
 
 import yaml
 
-from nearmetal import files, strict_yaml
 from nearmetal.checkout import CHECKOUT
+from nearmetal.util import files, strict_yaml
 
 SYSTEMS = CHECKOUT / "site-config" / "systems"
 

@@ -14,11 +14,11 @@ from reframe.frontend.executors import Runner
 from reframe.frontend.executors.policies import SerialExecutionPolicy
 from reframe.utility import osext
 
-from nearmetal import choices, command
 from nearmetal.checkout import CHECKOUT
 from nearmetal.site import foreign, stage
 from nearmetal.site.described import environments_file
 from nearmetal.site.site_files import read_environments
+from nearmetal.util import command, suggest
 
 #: The page that says how a site gives features.
 FEATURES = "docs/cluster.md#features"
@@ -171,7 +171,7 @@ def unknown_variable(classes: set) -> str:
             names = " or ".join(map(_name, meant)) if test else "no chosen check"
             verb = "has no variable" if test else "has a variable"
             known = [known for one in meant for known in one.var_space.vars]
-            guess = choices.did_you_mean(name, known)
+            guess = suggest.did_you_mean(name, known)
             hint = f"; {guess}" if guess else "."
             return f"-S {text}: {names} {verb} {name!r}{hint} Fix: correct -S ({SETTINGS})"
     return ""

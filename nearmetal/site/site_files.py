@@ -12,8 +12,8 @@ from typing import Any, cast
 import jsonschema
 from reframe.core.exceptions import ConfigError
 
-from nearmetal import choices, strict_yaml
 from nearmetal.site import versions
+from nearmetal.util import strict_yaml, suggest
 
 SCHEMA = Path(__file__).resolve().parent / "schema.yaml"
 
@@ -54,7 +54,7 @@ def _schema(error: jsonschema.ValidationError) -> Mapping[str, Any]:
 def unknown_keys(error: jsonschema.ValidationError) -> list[str]:
     """The fault of each key that the schema does not know."""
     known, given = _schema(error)["properties"], cast(dict, error.instance)
-    return [choices.unknown_value("the key", key, known) for key in given if key not in known]
+    return [suggest.unknown_value("the key", key, known) for key in given if key not in known]
 
 
 def complaints(error: jsonschema.ValidationError, document) -> list[str]:
@@ -73,7 +73,7 @@ def complaints(error: jsonschema.ValidationError, document) -> list[str]:
             fix += ", or move it below `site`, if checks of your own choose by it"
     elif error.validator == "enum":
         faults = [
-            choices.unknown_value("the value", error.instance, cast(list, error.validator_value))
+            suggest.unknown_value("the value", error.instance, cast(list, error.validator_value))
         ]
     where = ": ".join([name, *([".".join(map(str, keys))] if keys else [])])
     return [f"{where}: {fault}" + (f". Fix: {fix}" if fix else "") for fault in faults]
@@ -131,14 +131,14 @@ def errors_of_names(document: dict, common: dict[str, dict], definitions: dict) 
         if environment["name"] not in {*common, *used}:
             errors.append(
                 f"{document['name']}: "
-                f"{choices.unknown_value('the environment', environment['name'], common)}. "
+                f"{suggest.unknown_value('the environment', environment['name'], common)}. "
                 "Fix: correct the name, or list it in the environs of a partition"
             )
         errors += errors_of_features(where, environment, of_environments)
     for partition in document["partitions"]:
         where = f"{document['name']}:{partition['name']}"
         errors += [
-            f"{where}: environs: {choices.unknown_value('the environment', name, environments)}. "
+            f"{where}: environs: {suggest.unknown_value('the environment', name, environments)}. "
             "Fix: correct the name, or describe the environment in `environments` of this file"
             for name in partition["environs"]
             if name not in environments
@@ -170,7 +170,7 @@ def errors_of_features(where: str, described: dict, known: list[str]) -> list[st
     """
     errors = []
     for name in described.get("features", []):
-        like = choices.nearest(name, known, cutoff=0.75)
+        like = suggest.nearest(name, known, cutoff=0.75)
         if name not in known and like:
             errors.append(
                 f"{where}: features: {name!r} is unknown; did you mean {' or '.join(like)}? "
@@ -183,7 +183,7 @@ def errors_of_features(where: str, described: dict, known: list[str]) -> list[st
 def errors_of_hypervisor(where: str, partition: dict, known: list[str]) -> list[str]:
     """A hypervisor that is nearly a known one. Others are a site's own."""
     name = partition["extras"]["hypervisor"]
-    like = choices.nearest(name, known, cutoff=0.75)
+    like = suggest.nearest(name, known, cutoff=0.75)
     if not like or any(re.fullmatch(rf"{re.escape(one)}(-.*)?", name) for one in known):
         return []
     guess = " or ".join(like)

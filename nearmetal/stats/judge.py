@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import special
 
-from nearmetal.stats import looks, ranks, sequential
+from nearmetal.stats import ranks, sequential, stopping
 from nearmetal.stats.drift import effective
 from nearmetal.stats.plan import (
     ANALYSES,
@@ -223,11 +223,11 @@ def _decision(found: Decisions, test: _Test, new: np.ndarray) -> Decision:
     later: tuple[int, ...] = ()
     if side == UNDECIDED:
         later = tuple(analysis for analysis in test.analyses if analysis > count)
-        wanted = looks.next_analysis(
+        wanted = stopping.next_analysis(
             shift, count, test.errors, test.alpha, float(found.detectable[0]), test.analyses
         )
     elif side in (1, -1):
-        fresh = looks.fresh_analysis(shift, test.errors)
+        fresh = stopping.fresh_analysis(shift, test.errors)
     return Decision(
         _name(side, test.lower_is_better),
         math.expm1(shift),

@@ -11,10 +11,11 @@ import orjson
 import pytest
 from playwright.sync_api import sync_playwright
 
-from nearmetal import published, results
-from nearmetal.circle import pairs
+from nearmetal import results
+from nearmetal.compare import published
 from nearmetal.fleet import findings
 from nearmetal.fleet.render import Swept
+from nearmetal.model.round_robin import pairs
 from nearmetal.report import page as report
 from tests.support import made_up_campaign as made_up
 from tests.support import sweeps

@@ -11,8 +11,9 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
-from nearmetal import again, results
+from nearmetal import results
 from nearmetal.checks.recorded import Recorded
+from nearmetal.model import remeasure
 from tests.support.evidence import USAGE, WHOLE, cpu, judged, snapshot
 from tests.support.marked import marked
 from tests.support.paths import CHECKOUT
@@ -173,11 +174,11 @@ def test_one_launch_that_fails_fails_the_case(site, tmp_path):
 
 def test_the_mixin_measures_again_what_the_gate_asks_for(site, tmp_path):
     key = "loops", "default", "builtin", ""
-    asked = f"again={again.write({key: again.Again(2)})}"
+    asked = f"again={remeasure.write({key: remeasure.Again(2)})}"
     site(*reframe("-n", "^loops$", "-S", asked, checks=MEASURED))
     case = only_case(tmp_path / "results.db")
     assert {len(value.samples) for value in case.values} == {2}
-    other = again.write({("others", *key[1:]): again.Again(2)})
+    other = remeasure.write({("others", *key[1:]): remeasure.Again(2)})
     skipped = site(*reframe("-n", "^loops$", "-S", f"again={other}", checks=MEASURED))
     assert "it is not measured again" in skipped.stdout
 

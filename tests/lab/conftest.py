@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from nearmetal import files
 from nearmetal.locks import images
+from nearmetal.util import files
 from tests.support.lab import IMAGES, Lab, fresh_prefix, make_images
 from tests.support.paths import CHECKOUT
 

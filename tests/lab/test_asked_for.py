@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from nearmetal import files
+from nearmetal.util import files
 from tests.support.said import lacking
 
 #: Two checks that ask for resources of the lab's partitions.

@@ -2,7 +2,8 @@
 
 import pytest
 
-from nearmetal import duet, results
+from nearmetal import results
+from nearmetal.judge import duet
 from tests.support.measured import printed, rows
 from tests.support.said import lacking
 

@@ -3,7 +3,7 @@
 import pytest
 import yaml
 
-from nearmetal import files
+from nearmetal.util import files
 from tests.support import meaning
 from tests.support.paths import CHECKOUT
 from tests.support.said import lacking

@@ -5,9 +5,9 @@ import re
 
 import pytest
 
-from nearmetal import files
 from nearmetal.checks import provenance
 from nearmetal.lab.namespaces import Namespaces
+from nearmetal.util import files
 from tests.support.lab import IMAGES
 from tests.support.measured import cases
 from tests.support.said import lacking

@@ -7,10 +7,10 @@ import yaml
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
-from nearmetal import files
 from nearmetal.locks import builder, images
 from nearmetal.locks.images_lock import label
 from nearmetal.results import load_session, sessions
+from nearmetal.util import files
 from tests.support.lab import IMAGES, fresh_prefix, make_images
 from tests.support.measured import CARRIERS, cases
 from tests.support.paths import CHECKOUT

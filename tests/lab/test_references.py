@@ -9,8 +9,8 @@ import sys
 import pytest
 import yaml
 
-from nearmetal import files
 from nearmetal.results import load_session, sessions
+from nearmetal.util import files
 from tests.support.paths import CHECKOUT
 from tests.support.said import lacking
 

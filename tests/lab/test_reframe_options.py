@@ -11,8 +11,8 @@ import sys
 import pytest
 import yaml
 
-from nearmetal.again import Again
-from nearmetal.gate import rerun
+from nearmetal.judge import rerun
+from nearmetal.model.remeasure import Again
 from nearmetal.results import Database, confirmations, load_session, sessions
 from tests.support.lab import fresh_prefix
 from tests.support.paths import CHECKOUT

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from nearmetal import files
 from nearmetal.checks import sources
 from nearmetal.locks import spack
 from nearmetal.results import load_session
+from nearmetal.util import files
 from tests.support.lab import fresh_prefix
 from tests.support.measured import CARRIERS, cases
 from tests.support.paths import CHECKOUT

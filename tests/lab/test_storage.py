@@ -3,8 +3,8 @@
 import pytest
 import yaml
 
-from nearmetal import files
 from nearmetal.results import load_session
+from nearmetal.util import files
 from tests.support.paths import CHECKOUT
 from tests.support.said import lacking
 

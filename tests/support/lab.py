@@ -7,7 +7,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from nearmetal import files, own
+from nearmetal.util import files, own
 from tests.support.paths import CHECKOUT
 
 #: Directory of the images that tests build. The lab's nodes see it.

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from nearmetal import naming
+from nearmetal.model import naming
 from tests.support.campaigns import LAB
 
 TIMES = {"startup_latency": 20.0, "latency_1KiB": 25.0}

@@ -8,9 +8,10 @@ import json
 import re
 import statistics
 
-from nearmetal import metrics, results
-from nearmetal.gate.verdict import VERDICT_NAMES, GateReport, Verdict
-from nearmetal.history import ChangePoint
+from nearmetal import results
+from nearmetal.judge.history import ChangePoint
+from nearmetal.judge.verdict import VERDICT_NAMES, GateReport, Verdict
+from nearmetal.model import metrics
 from tests.support.large_database import TEMPLATE, made_up
 
 STREAM = {

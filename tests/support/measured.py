@@ -4,7 +4,8 @@ import json
 import re
 import sqlite3
 
-from nearmetal import duet, published
+from nearmetal.compare import published
+from nearmetal.judge import duet
 
 CARRIERS = {
     "native": "eth0 (veth)",

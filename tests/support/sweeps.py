@@ -1,7 +1,7 @@
 """Made-up sweeps of all nodes, as a results database holds them."""
 
 from nearmetal.checks.fleet import packed
-from nearmetal.circle import pairs
+from nearmetal.model.round_robin import pairs
 from tests.support.campaigns import campaign
 
 

@@ -5,8 +5,9 @@ import pickle
 
 import pytest
 
-from nearmetal import published, strict_yaml
+from nearmetal.compare import published
 from nearmetal.expectations import entries
+from nearmetal.util import strict_yaml
 
 
 @pytest.fixture(scope="session", autouse=True)

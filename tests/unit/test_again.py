@@ -2,7 +2,7 @@
 
 import pytest
 
-from nearmetal.again import Again, read, write
+from nearmetal.model.remeasure import Again, read, write
 
 CASES = {
     ("pingpong %placement=internode", "native", "mpich", ""): Again(5, ("n1", "n2"), ("n3",)),

@@ -11,9 +11,9 @@ import yaml
 
 from nearmetal import results
 from nearmetal.cli import main
-from nearmetal.facts import changed_facts
-from nearmetal.gate import baseline, record
-from nearmetal.gate.baseline import Baseline, BaselineError
+from nearmetal.judge import baseline, record
+from nearmetal.judge.baseline import Baseline, BaselineError
+from nearmetal.model.facts import changed_facts
 from nearmetal.results.session import Cause, Disturbed
 from nearmetal.stats import plan
 from tests.support.campaigns import campaign, only

@@ -14,14 +14,16 @@ from xml.etree import ElementTree
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from nearmetal import clean, duet, history, progress, published, results
+from nearmetal import progress, results
 from nearmetal.cli import main
-from nearmetal.gate import baseline, record
-from nearmetal.gate import render as verdicts
-from nearmetal.gate.baseline import Baseline
-from nearmetal.gate.session import judge_session
-from nearmetal.gate.verdict import GateReport, Verdict
+from nearmetal.compare import published
+from nearmetal.judge import baseline, duet, history, record
+from nearmetal.judge import render as verdicts
+from nearmetal.judge.baseline import Baseline
+from nearmetal.judge.session import judge_session
+from nearmetal.judge.verdict import GateReport, Verdict
 from nearmetal.report import page as report
+from nearmetal.util import sanitize
 from tests.support.campaigns import LAB, campaign
 from tests.support.limits import limited
 from tests.support.made_up_campaign import data as drawn_of
@@ -200,7 +202,7 @@ def test_a_path_that_is_no_text_does_not_end_the_command(monkeypatch, capsys):
 
 def test_a_terminal_that_lacks_a_character_gets_its_number():
     raw = io.BytesIO()
-    stream = clean.Stream(io.TextIOWrapper(raw, encoding="ascii", write_through=True))
+    stream = sanitize.Stream(io.TextIOWrapper(raw, encoding="ascii", write_through=True))
     print("55 µs", file=stream)
     assert raw.getvalue() == b"55 \\xb5s\n"
 
@@ -256,8 +258,8 @@ def test_names_that_differ_in_a_control_character_alone_stay_two():
     ],
 )
 def test_terminal_sequences_go_and_the_rest_is_written_out(text, plain):
-    assert clean.text(text) == plain
-    assert clean.text(clean.text(text)) == plain
+    assert sanitize.text(text) == plain
+    assert sanitize.text(sanitize.text(text)) == plain
 
 
 #: Signs of format with a shape, of Arabic, Syriac, Kaithi and hieroglyphs.
@@ -267,19 +269,19 @@ SHAPES |= {*range(0x13430, 0x13440)}
 
 def test_what_nobody_sees_is_written_out():
     formats = [code for code in range(0x110000) if unicodedata.category(chr(code)) == "Cf"]
-    shown = {code for code in formats if clean.name(chr(code)) == chr(code)}
+    shown = {code for code in formats if sanitize.name(chr(code)) == chr(code)}
     assert shown == SHAPES & {*formats} and len(formats) > 100
-    assert clean.text("\u200ea\u061cb\ufe0f\U000e0041") == "\\u200ea\\u061cb\\ufe0f\\U000e0041"
+    assert sanitize.text("\u200ea\u061cb\ufe0f\U000e0041") == "\\u200ea\\u061cb\\ufe0f\\U000e0041"
 
 
 @pytest.mark.parametrize("start", ["\x9d", "\x90", "\x1b]", "\x1bP", "\x9b0", "\x1b[ ", "\x9d\x90"])
 def test_sequences_without_end_take_no_time(start):
-    limited(clean.text, start * 100_000)
+    limited(sanitize.text, start * 100_000)
 
 
 def test_numbers_and_structure_stay():
     data = {"a": [1.0, float("inf")], "b": (None, True, 3), "c": {"x\n": "y\x1b"}}
-    assert clean.every(data) == {**data, "c": {"x ": "y\\x1b"}}
+    assert sanitize.every(data) == {**data, "c": {"x ": "y\\x1b"}}
 
 
 def test_streams_of_the_command_are_given_back(monkeypatch):

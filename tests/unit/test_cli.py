@@ -16,8 +16,8 @@ from nearmetal import results
 from nearmetal.checkout import CHECKOUT
 from nearmetal.cli import main
 from nearmetal.errors import of_system
-from nearmetal.gate import baseline, confirm, record
-from nearmetal.gate.baseline import Baseline
+from nearmetal.judge import baseline, confirm, record
+from nearmetal.judge.baseline import Baseline
 from nearmetal.results import decode
 from tests.support.campaigns import campaign
 from tests.support.recorded import store

@@ -6,9 +6,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from nearmetal import binding, choices, compare, nearness, results, speedup
+from nearmetal import results
 from nearmetal.cli import main
-from nearmetal.facts import factors_that_differ
+from nearmetal.compare import binding, nearness, side_by_side, speedup
+from nearmetal.model.facts import factors_that_differ
+from nearmetal.util import suggest
 from tests.support.campaigns import campaign
 from tests.support.recorded import session, store
 from tests.support.said import lacking
@@ -25,7 +27,7 @@ COLUMNS = ["native", "passthrough", "emulated"]
     ],
 )
 def test_a_name_loses_the_percent_signs_of_its_parameters_alone(check, shown):
-    assert compare.plain(check) == shown
+    assert side_by_side.plain(check) == shown
 
 
 @pytest.fixture
@@ -46,7 +48,9 @@ def command(tmp_path, monkeypatch, capsys):
 
 
 def test_rows_are_check_mpi_and_variable_and_columns_partitions_and_ratios():
-    rows, missing = compare.table(results.parse_session(session("session_lab"), "here"), COLUMNS)
+    rows, missing = side_by_side.table(
+        results.parse_session(session("session_lab"), "here"), COLUMNS
+    )
     assert missing == [] and len(rows) == 8
     assert rows[0][:4] == ["pingpong %placement=internode", "openmpi", "startup_latency", "us"]
     assert {row[1] for row in rows} == {"openmpi", "mpich"}
@@ -63,7 +67,7 @@ def test_a_loss_of_parallel_efficiency_is_a_row_of_its_own():
         results.Value("npb", "openmpi", partition, "efficiency_B_16", value, "% of ideal")
         for partition, value in zip(COLUMNS, (95.0, 93.0, 81.0))
     ]
-    rows, missing = compare.table(SimpleNamespace(cases=(), values=measured), COLUMNS)
+    rows, missing = side_by_side.table(SimpleNamespace(cases=(), values=measured), COLUMNS)
     assert missing == [] and rows[1] == [
         "npb",
         "openmpi",
@@ -89,7 +93,7 @@ def test_a_speed_up_stands_beside_its_parallel_efficiency():
         )
     ]
     session = SimpleNamespace(cases=(), values=measured)
-    rows, missing = compare.table(session, ["native", "emulated"])
+    rows, missing = side_by_side.table(session, ["native", "emulated"])
     [row] = [row for row in rows if row[2].startswith("speedup_")]
     assert row == ["npb", "openmpi", "speedup_B_8", "x fewest processes", 3.2, 1.6, 2.0]
     assert missing == [] and rows[rows.index(row) - 2][2] == "efficiency_B_8"
@@ -127,7 +131,7 @@ def test_bound_and_unbound_stand_side_by_side():
     [pair] = binding.pairs(both)
     assert pair.check == "npb_mz %benchmark=bt-mz"
     assert (pair.bound.value, pair.unbound.value) == (100.0, 110.0)
-    text, _ = compare.render(both, ["kvm"])
+    text, _ = side_by_side.render(both, ["kvm"])
     [head, _, row] = text.splitlines()[-3:]
     assert head.split()[-4:] == ["bound", "unbound", "overhead", "unbound"]
     case = "npb_mz benchmark=bt-mz openmpi kvm elapsed_C_1x8 s"
@@ -137,7 +141,7 @@ def test_bound_and_unbound_stand_side_by_side():
 def test_one_binding_alone_has_nothing_beside_it():
     alone = results.Session("0", "", "aist", (of_binding("bound"), of_binding("unbound", "min")))
     assert binding.pairs(alone) == binding.pairs(None) == []
-    assert "unbound" not in compare.render(replace(alone, cases=alone.cases[:1]), ["kvm"])[0]
+    assert "unbound" not in side_by_side.render(replace(alone, cases=alone.cases[:1]), ["kvm"])[0]
 
 
 def test_the_command_prints_the_table(command):
@@ -219,7 +223,7 @@ def test_a_value_beyond_its_reference_counts_and_is_marked(command):
     near = out[: out.index("check")]
     case |= {"result": "pass", "fail_reason": None, "fail_phase": None}
     passed = results.parse_session(data, "here")
-    assert nearness.render(nearness.of_session(passed, compare.columns(passed, None))) in near
+    assert nearness.render(nearness.of_session(passed, side_by_side.columns(passed, None))) in near
 
 
 def test_columns_choose_partitions_and_the_base(command):
@@ -230,7 +234,7 @@ def test_columns_choose_partitions_and_the_base(command):
 def test_the_spread_over_launches_can_be_shown(command):
     _, out, _ = command("--spread")
     assert re.search(r"openmpi +startup_latency +us +14\.21 ±\d+ % ", out)
-    assert compare.spread((1.0, 3.0)) == " ±71 %" and compare.spread((5.0,)) == ""
+    assert side_by_side.spread((1.0, 3.0)) == " ±71 %" and side_by_side.spread((5.0,)) == ""
 
 
 @pytest.mark.parametrize(
@@ -296,9 +300,9 @@ def test_a_name_that_is_not_there_gets_what_there_is(command, arguments, facts):
 
 def test_many_unknown_names_are_listed_in_part():
     names = [f"partition{number:02}" for number in range(40)]
-    found = choices.unknown("partition4", names)
+    found = suggest.unknown("partition4", names)
     assert "and 28 more" in found and "did you mean partition" in found
-    assert choices.unknown("x", []) == "there is none"
+    assert suggest.unknown("x", []) == "there is none"
 
 
 def test_another_format_is_refused(command):
@@ -336,7 +340,7 @@ def test_bad_usage_is_3_and_help_teaches(monkeypatch, capsys):
     ],
 )
 def test_four_digits_and_no_exponent(value, text):
-    assert compare.number(value) == text
+    assert side_by_side.number(value) == text
 
 
 def test_two_sessions_stand_side_by_side(command):

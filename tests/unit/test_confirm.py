@@ -7,13 +7,15 @@ from dataclasses import replace
 
 import pytest
 
-from nearmetal import again, command, results
-from nearmetal.again import Again
-from nearmetal.gate import confirm, record, rerun
-from nearmetal.gate.baseline import Baseline
-from nearmetal.gate.confirm import Bounds
-from nearmetal.gate.session import judge_session
+from nearmetal import results
+from nearmetal.judge import confirm, record, rerun
+from nearmetal.judge.baseline import Baseline
+from nearmetal.judge.confirm import Bounds
+from nearmetal.judge.session import judge_session
 from nearmetal.lab.namespaces import wait_until
+from nearmetal.model import remeasure
+from nearmetal.model.remeasure import Again
+from nearmetal.util import command
 from tests.support.campaigns import campaign, disturbed
 from tests.support.paths import CHECKOUT
 from tests.support.recorded import store
@@ -195,10 +197,10 @@ def test_a_confirmed_change_stays_though_its_case_fails_later(monkeypatch, known
     report, _, _ = cluster.confirm(data)
     fresh = {(*CASE, "startup_latency"): list(verdict_samples(report))}
     lost = {CASE: "the job was lost"}
-    again = confirm._with_lost(report, lost, "suspicious", fresh)
-    assert verdict(again, CASE, "startup_latency").name == "regressed"
-    again = confirm._with_lost(report, lost, "suspicious", {})
-    assert verdict(again, CASE, "startup_latency").name == "incomplete"
+    lost_report = confirm._with_lost(report, lost, "suspicious", fresh)
+    assert verdict(lost_report, CASE, "startup_latency").name == "regressed"
+    lost_report = confirm._with_lost(report, lost, "suspicious", {})
+    assert verdict(lost_report, CASE, "startup_latency").name == "incomplete"
 
 
 def verdict_samples(report):
@@ -287,7 +289,7 @@ def test_reframe_is_called_with_the_sessions_own_options_but_for_its_selection()
     wanted = {CASE: Again(7, ("n1", "n2"))}
     found = chosen(rerun.arguments(session, wanted))
     text = found["vars"].pop().removeprefix("again=")
-    assert again.read(text) == {(*CASE, ""): wanted[CASE]}
+    assert remeasure.read(text) == {(*CASE, ""): wanted[CASE]}
     assert found == {
         "checkpath": [str(CHECKOUT / "reframe_checks")],
         "run": True,
@@ -319,7 +321,7 @@ def test_a_case_is_measured_again_on_its_node_whatever_its_session_ran(options):
     session = results.parse_session(data, "here")
     where = "pingpong %placement=internode", "emulated@n7", "mpich"
     found = chosen(rerun.arguments(session, {where: Again(7)}))
-    assert again.read(found.pop("vars")[-1].removeprefix("again=")) == {
+    assert remeasure.read(found.pop("vars")[-1].removeprefix("again=")) == {
         ("pingpong %placement=internode", "emulated", "mpich", "n7"): Again(7)
     }
     assert found == {

@@ -6,13 +6,13 @@ import statistics
 
 import pytest
 
-from nearmetal import congestion
 from nearmetal.checks import fleet
 from nearmetal.checks.disturbance import without_usage
 from nearmetal.checks.parsing import ParseError
 from nearmetal.checks.parsing.congestion import ALONE, CHANGED, SILENT, TRAFFIC, parse_congestion
 from nearmetal.fleet import findings
 from nearmetal.fleet.sweep import SweepError
+from nearmetal.model import congestion
 from nearmetal.report import fleet as fleet_page
 from nearmetal.results import parse_session
 from tests.support.command import run  # noqa: F401 (a fixture)

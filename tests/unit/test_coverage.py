@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from docs import coverage
-from nearmetal import published
+from nearmetal.compare import published
 from tests.support.paths import CHECKOUT
 
 ROWS, FIGURES, CHECKS = coverage.load(), published.load(), coverage.checks_of()

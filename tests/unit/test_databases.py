@@ -13,7 +13,7 @@ import yaml
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from nearmetal import results
-from nearmetal.gate import baseline, rerun
+from nearmetal.judge import baseline, rerun
 from nearmetal.results import Database
 from nearmetal.results.database import ascending
 from tests.support import foreign_sessions
@@ -22,7 +22,7 @@ from tests.support.command import run  # noqa: F401 (a fixture)
 from tests.support.paths import CHECKOUT
 from tests.support.recorded import store
 
-SCHEMA = yaml.safe_load((CHECKOUT / "nearmetal/gate/gate-schema.yaml").read_text())
+SCHEMA = yaml.safe_load((CHECKOUT / "nearmetal/judge/gate-schema.yaml").read_text())
 SLOWER = [(("", "", "", "startup_latency"), 1.3)]
 
 

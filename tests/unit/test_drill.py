@@ -9,8 +9,8 @@ import pytest
 
 from bench.drill import explain
 from nearmetal import results
-from nearmetal.explain import order, rules
-from nearmetal.gate.verdict import Likely
+from nearmetal.judge.explain import ranking, rules
+from nearmetal.judge.verdict import Likely
 from nearmetal.stats import plan
 from tests.support.campaigns import disturbed
 from tests.support.layers import session
@@ -285,7 +285,7 @@ def named(*names: str) -> list[Likely]:
         (["loss", "MTU"], explain.THIRD),
         (["loss", "kernel", "memory", "MTU"], explain.LATER),
         (["loss"], explain.WRONG),
-        ([order.UNKNOWN], explain.DONT_KNOW),
+        ([ranking.UNKNOWN], explain.DONT_KNOW),
         ([], explain.SILENT),
     ],
 )

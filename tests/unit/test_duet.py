@@ -8,7 +8,7 @@ import subprocess
 import pytest
 from reframe.core.environments import Environment
 
-from nearmetal import duet, results
+from nearmetal import results
 from nearmetal.checks import disturbance
 from nearmetal.checks.base import NearmetalCheck
 from nearmetal.checks.duet import base, script
@@ -16,6 +16,7 @@ from nearmetal.checks.duet.variants import set_anew
 from nearmetal.checks.parsing import ParseError
 from nearmetal.checks.parsing.duet import order, parse_duet
 from nearmetal.cli import main
+from nearmetal.judge import duet
 from tests.support import foreign_sessions
 from tests.support.campaigns import with_medians
 from tests.support.command import run  # noqa: F401 (a fixture)

@@ -3,11 +3,11 @@
 import pytest
 
 from nearmetal import results
-from nearmetal.again import Again
 from nearmetal.errors import NearmetalError
-from nearmetal.gate import elsewhere, record, rerun
-from nearmetal.gate.baseline import Baseline
-from nearmetal.gate.session import judge_session
+from nearmetal.judge import other_nodes, record, rerun
+from nearmetal.judge.baseline import Baseline
+from nearmetal.judge.session import judge_session
+from nearmetal.model.remeasure import Again
 from tests.support.campaigns import campaign, disturbed
 from tests.support.recorded import store
 
@@ -47,7 +47,7 @@ def reported(tmp_path, known, *others: dict):
 def test_other_nodes_tell_a_node_from_the_system(tmp_path, known, factor, said):
     other = on(["n3", "n4"], 101, "00000100-campaign/elsewhere", steps=[(SLOWER, factor)])
     report, database = reported(tmp_path, known, other)
-    notes = elsewhere.notes(report, known, database)
+    notes = other_nodes.notes(report, known, database)
     assert any(said in note for note in notes), notes
     assert results.confirmations(database, report.session) == []
 
@@ -56,7 +56,7 @@ def test_other_nodes_that_were_disturbed_tell_nothing(tmp_path, known):
     other = on(["n3", "n4"], 101, "00000100-campaign/elsewhere", steps=[(SLOWER, 1.3)])
     disturbed(other["runs"][0]["testcases"], "n3")
     report, database = reported(tmp_path, known, other)
-    assert elsewhere.notes(report, known, database) == []
+    assert other_nodes.notes(report, known, database) == []
 
 
 def test_regressed_cases_are_measured_where_there_are_other_nodes(tmp_path, known, monkeypatch):
@@ -66,9 +66,9 @@ def test_regressed_cases_are_measured_where_there_are_other_nodes(tmp_path, know
     )
     report, database = reported(tmp_path, known)
     said = []
-    elsewhere.measure(report, database, ["reframe"], {"emulated": 3}, said.append)
+    other_nodes.measure(report, database, ["reframe"], {"emulated": 3}, said.append)
     assert not asked and not said
-    elsewhere.measure(report, database, ["reframe"], {"emulated": 4}, said.append)
+    other_nodes.measure(report, database, ["reframe"], {"emulated": 4}, said.append)
     assert asked == [({CASE: Again(5, (), ("n1", "n2"))}, True)] and "emulated" in said[0]
 
 
@@ -79,6 +79,6 @@ def test_a_run_elsewhere_that_fails_loses_no_verdict(tmp_path, known, monkeypatc
     monkeypatch.setattr(rerun, "measure", failing)
     report, database = reported(tmp_path, known)
     said: list[str] = []
-    elsewhere.measure(report, database, ["reframe"], {"emulated": 4}, said.append)
+    other_nodes.measure(report, database, ["reframe"], {"emulated": 4}, said.append)
     assert "not measured on other nodes: no node is free" in said[-1]
     assert issubclass(rerun.ConfirmError, NearmetalError)

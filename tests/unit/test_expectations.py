@@ -6,11 +6,12 @@ from dataclasses import replace
 import pytest
 import yaml
 
-from nearmetal import metrics, published
 from nearmetal.checkout import CHECKOUT
+from nearmetal.compare import published
 from nearmetal.expectations import entries, expression, hardware, judge, sentence
 from nearmetal.expectations.entries import ExpectationError
 from nearmetal.expectations.judge import Bounds, Measured, Place
+from nearmetal.model import metrics
 
 SHIPPED = entries.load()
 NAMES = expression.Names({"a": 4, "text": "memory"}, {"triad_1": 10.0, "triad_2": 16.0})

@@ -9,16 +9,17 @@ import jsonschema
 import pytest
 import yaml
 
-from nearmetal import results, settings
+from nearmetal import results
 from nearmetal.checks import disturbance
 from nearmetal.cli import main
 from nearmetal.commands import expect
-from nearmetal.explain import before, curves, observed, order, render, rules
-from nearmetal.facts import OF_HYPERVISOR
-from nearmetal.gate import baseline, ladder, record, relative
-from nearmetal.gate.baseline import Baseline
-from nearmetal.gate.session import judge_session
-from nearmetal.unforeseen import NOBODY_READS
+from nearmetal.judge import baseline, native_ratio, no_baseline, record
+from nearmetal.judge.baseline import Baseline
+from nearmetal.judge.explain import curves, prior_state, ranking, render, rules, symptoms
+from nearmetal.judge.session import judge_session
+from nearmetal.model import settings
+from nearmetal.model.facts import OF_HYPERVISOR
+from nearmetal.util.cli_errors import NOBODY_READS
 from tests.support.command import Unread
 from tests.support.layers import CHECKS, SIZES, session, variables
 from tests.support.paths import CHECKOUT, SOURCES
@@ -62,8 +63,8 @@ def explain(past, known):
     def explained(**given):
         now = parsed(session(100, repeats=10, **given))
         report = judge_session(now, known)
-        seen = observed.observe(report, before.before(now, known, earlier), RULES)
-        return order.likely_causes(seen, RULES)
+        seen = symptoms.observe(report, prior_state.before(now, known, earlier), RULES)
+        return ranking.likely_causes(seen, RULES)
 
     return explained
 
@@ -168,7 +169,7 @@ def test_a_changed_fact_alone_is_no_cause_where_nothing_got_worse(explain):
 
 def test_what_no_rule_explains_is_not_known(explain):
     (only,) = explain(steps=[(("osnoise", "", ""), 3.0), *LAUNCH])
-    assert only.name == order.UNKNOWN and only.score == 0
+    assert only.name == ranking.UNKNOWN and only.score == 0
     assert not lacking(only.says, "don't know")
     assert any("noise" in line for line in only.evidence)
 
@@ -177,7 +178,7 @@ def test_facts_that_cannot_be_the_cause_are_shown_beside_what_is_not_known(expla
     (only,) = explain(steps=STREAM, facts={"nic.eth0.offloads": "tso:off"}, evidence={"waited": 1})
     assert only.name == "ranks share a core"
     found = explain(steps=[(("osnoise", "", ""), 3.0)], facts={"tcp_congestion": "bbr"})
-    assert found[0].name == order.UNKNOWN
+    assert found[0].name == ranking.UNKNOWN
     assert any("tcp_congestion changed: cubic -> bbr" in one for one in found[0].evidence)
 
 
@@ -200,17 +201,17 @@ def test_a_further_node_beside_the_earlier_ones_is_no_cause(explain):
 )
 def test_what_other_nodes_showed_counts(past, known, sign, first):
     now = parsed(session(100, repeats=10, steps=STREAM))
-    then = before.before(now, known, map(parsed, past))
+    then = prior_state.before(now, known, map(parsed, past))
     shown = {"native": {sign: "said by the gate"}}
-    seen = observed.observe(judge_session(now, known), then, RULES, shown)
-    assert order.likely_causes(seen, RULES)[0].name == first
+    seen = symptoms.observe(judge_session(now, known), then, RULES, shown)
+    assert ranking.likely_causes(seen, RULES)[0].name == first
 
 
 def test_a_value_that_deviates_as_in_the_baseline_is_not_explained(known):
     now = parsed(session(100, repeats=10))
     report = judge_session(now, known)
     deviating = [replace(one, name="deviates") for one in report.verdicts]
-    assert observed.observe(replace(report, verdicts=tuple(deviating)), {}, RULES) == []
+    assert symptoms.observe(replace(report, verdicts=tuple(deviating)), {}, RULES) == []
 
 
 def test_a_stray_repeat_is_no_layer_that_got_worse():
@@ -222,17 +223,17 @@ def test_a_stray_repeat_is_no_layer_that_got_worse():
             samples = case["samples"]["latency_1KiB"]
             samples[samples.index(max(samples))] *= 100
     now = parsed(data)
-    bare = ladder.judge_without_baseline(now, None, {})
-    report = ladder.held_against(bare, expect.deviations(now, expect.read_partitions("lab")))
+    bare = no_baseline.judge_without_baseline(now, None, {})
+    report = no_baseline.held_against(bare, expect.deviations(now, expect.read_partitions("lab")))
     [stray] = [one for one in report.verdicts if one.name == "deviates"]
     assert "something else ran during one of them" in stray.reason
-    [seen] = observed.observe(report, {}, RULES)
+    [seen] = symptoms.observe(report, {}, RULES)
     assert seen.of("worse") == () and "within/small" in seen.layers
     suspect = replace(seen, layers={**seen.layers, "mpi/small": "suspect", "tcp/small": "same"})
     changed = replace(suspect, facts={"nic.eth0.mtu": ("1500", "576")})
     for what in (suspect, changed):
-        [cause] = order.likely_causes([what], RULES)
-        assert cause.name == order.UNKNOWN
+        [cause] = ranking.likely_causes([what], RULES)
+        assert cause.name == ranking.UNKNOWN
         assert stray.reason in cause.evidence
 
 
@@ -241,16 +242,16 @@ def test_a_case_that_failed_has_the_facts_that_it_recorded(explain):
     assert found[0].name == "MTU" and "nic.eth0.mtu: 1500 -> 576" in found[0].evidence
 
 
-def seen(place: str, **given) -> observed.Observed:
+def seen(place: str, **given) -> symptoms.Observed:
     layers = {"tcp/large": "worse", "memory/all": "same", **given.pop("layers", {})}
-    return observed.Observed(place, layers, ("tcp peak_bandwidth",), **given)
+    return symptoms.Observed(place, layers, ("tcp peak_bandwidth",), **given)
 
 
 def test_one_cause_of_two_partitions_is_one():
     facts = {"kernel": ("6.18", "6.19")}
     first = seen("native", facts=facts, evidence={"retransmitted": "again"})
     second = seen("emulated", facts=facts, layers={"mpi/large": "worse"})
-    found = order.likely_causes([first, second], RULES)
+    found = ranking.likely_causes([first, second], RULES)
     assert [(one.name, one.places) for one in found] == [
         ("kernel", ("native", "emulated")),
         ("loss", ("native",)),
@@ -259,17 +260,17 @@ def test_one_cause_of_two_partitions_is_one():
 
 def test_nothing_is_known_of_two_partitions():
     layers = {"tcp/large": "unknown", "noise": "worse"}
-    found = order.likely_causes([seen(one, layers=layers) for one in ("a", "b")], RULES)
-    assert [(one.name, one.places) for one in found] == [(order.UNKNOWN, ("a", "b"))]
+    found = ranking.likely_causes([seen(one, layers=layers) for one in ("a", "b")], RULES)
+    assert [(one.name, one.places) for one in found] == [(ranking.UNKNOWN, ("a", "b"))]
 
 
 def test_what_speaks_against_a_rule_halves_it():
     [rule] = [one for one in RULES.rules if one.name == "congestion control"]
     facts = {"tcp_congestion": ("cubic", "bbr")}
-    alone = order.score(rule, seen("a", facts=facts))
-    assert alone == order.FACT * rule.weight
-    both = order.score(rule, seen("a", facts=facts, layers={"memory/all": "worse"}))
-    assert both == pytest.approx(alone * 0.75 * order.AGAINST)
+    alone = ranking.score(rule, seen("a", facts=facts))
+    assert alone == ranking.FACT * rule.weight
+    both = ranking.score(rule, seen("a", facts=facts, layers={"memory/all": "worse"}))
+    assert both == pytest.approx(alone * 0.75 * ranking.AGAINST)
 
 
 def test_old_baselines_without_the_new_facts_give_no_false_change(past, known):
@@ -285,18 +286,18 @@ def test_old_baselines_without_the_new_facts_give_no_false_change(past, known):
     }
     old = replace(known, entries=entries)
     now = parsed(session(100, repeats=10, steps=STREAM))
-    seen = observed.observe(judge_session(now, old), before.before(now, old, ()), RULES)
+    seen = symptoms.observe(judge_session(now, old), prior_state.before(now, old, ()), RULES)
     assert [one.facts for one in seen] == [{}]
-    assert order.likely_causes(seen, RULES)[0].name == "memory"
+    assert ranking.likely_causes(seen, RULES)[0].name == "memory"
 
 
 def test_evidence_of_an_earlier_session_stands_in_for_that_of_an_old_baseline(past, known):
     entries = {key: replace(entry, evidence={}) for key, entry in known.entries.items()}
     old = replace(known, entries=entries)
     now = parsed(session(100, repeats=10, steps=TCP, evidence={"retransmitted": 0.02}))
-    then = before.before(now, old, map(parsed, past))
-    seen = observed.observe(judge_session(now, old), then, RULES)
-    assert order.likely_causes(seen, RULES)[0].name == "loss"
+    then = prior_state.before(now, old, map(parsed, past))
+    seen = symptoms.observe(judge_session(now, old), then, RULES)
+    assert ranking.likely_causes(seen, RULES)[0].name == "loss"
 
 
 def test_a_disturbance_is_explained_by_its_cause(explain, past, known):
@@ -306,8 +307,8 @@ def test_a_disturbance_is_explained_by_its_cause(explain, past, known):
             text = "other processes took 40 % of the processors' time: burn on native1"
             case["disturbed"] = [[1, False, ["foreign", 0.4, text]]]
     now = parsed(data)
-    seen = observed.observe(judge_session(now, known), before.before(now, known, ()), RULES)
-    (first, *_) = order.likely_causes(seen, RULES)
+    seen = symptoms.observe(judge_session(now, known), prior_state.before(now, known, ()), RULES)
+    (first, *_) = ranking.likely_causes(seen, RULES)
     assert first.name == "other processes" and "burn on native1" in first.evidence[0]
 
 
@@ -317,8 +318,8 @@ def test_a_quantity_of_older_sessions_is_ignored(past, known):
     for case in data["runs"][0]["testcases"]:
         case["disturbed"] = [[1, False, ["apart", 0.9, "the host had moved the processors"]]]
     now = parsed(data)
-    seen = observed.observe(judge_session(now, known), before.before(now, known, ()), RULES)
-    assert order.likely_causes(seen, RULES)[0].name == "loss"
+    seen = symptoms.observe(judge_session(now, known), prior_state.before(now, known, ()), RULES)
+    assert ranking.likely_causes(seen, RULES)[0].name == "loss"
 
 
 @pytest.mark.parametrize(
@@ -332,8 +333,8 @@ def test_a_switch_that_is_a_process_of_the_machine_is_no_other_process(
     for case in data["runs"][0]["testcases"]:
         case["link_class"] = link_class
     now = parsed(data)
-    seen = observed.observe(judge_session(now, known), before.before(now, known, ()), RULES)
-    assert order.likely_causes(seen, RULES)[0].name == first
+    seen = symptoms.observe(judge_session(now, known), prior_state.before(now, known, ()), RULES)
+    assert ranking.likely_causes(seen, RULES)[0].name == first
 
 
 def test_the_baseline_holds_nodes_and_evidence(known):
@@ -471,7 +472,7 @@ def test_the_command_compares_with_the_session_before_where_there_is_no_baseline
 
 def test_the_gate_lists_them_too(command):
     code, out, document = command("gate", **CAUSES["MTU"])
-    schema = yaml.safe_load((CHECKOUT / "nearmetal/gate/gate-schema.yaml").read_text())
+    schema = yaml.safe_load((CHECKOUT / "nearmetal/judge/gate-schema.yaml").read_text())
     jsonschema.validate(document, schema)
     assert code == 1 and document["causes"][0]["cause"] == "MTU"
     assert not lacking(out, "likely causes:", "native: MTU", "nearmetal explain")
@@ -547,7 +548,7 @@ def test_a_ratio_that_got_worse_stands_in_for_its_variable(known):
     now = parsed(session(100, repeats=10, steps=MPI))
     report = judge_session(now, known)
     worse = [one for one in report.verdicts if one.name == "regressed"]
-    ratios = [replace(one, variable=one.variable + relative.SUFFIX) for one in worse]
+    ratios = [replace(one, variable=one.variable + native_ratio.SUFFIX) for one in worse]
     own = [replace(one, name="inconclusive") if one in worse else one for one in report.verdicts]
-    [seen] = observed.observe(replace(report, verdicts=(*own, *ratios)), {}, RULES)
+    [seen] = symptoms.observe(replace(report, verdicts=(*own, *ratios)), {}, RULES)
     assert [*seen.worse] == [" ".join([*one.where, one.variable]) for one in worse]

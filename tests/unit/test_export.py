@@ -7,9 +7,9 @@ import polars
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from nearmetal import export, results
+from nearmetal import results
 from nearmetal.commands import gate
-from nearmetal.results import parse_session
+from nearmetal.results import export, parse_session
 from tests.support import foreign_sessions
 from tests.support.campaigns import campaign
 from tests.support.command import run  # noqa: F401 (a fixture)

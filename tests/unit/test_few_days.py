@@ -8,9 +8,9 @@ import pytest
 
 from nearmetal import results
 from nearmetal.cli import main
-from nearmetal.gate import baseline, record
-from nearmetal.gate.baseline import Baseline
-from nearmetal.gate.session import drifts, judge_session
+from nearmetal.judge import baseline, record
+from nearmetal.judge.baseline import Baseline
+from nearmetal.judge.session import drifts, judge_session
 from nearmetal.stats import plan
 from tests.support.campaigns import campaign, only
 

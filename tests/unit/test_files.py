@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from nearmetal import files
 from nearmetal.errors import of_system
+from nearmetal.util import files
 
 
 def test_a_file_is_written_whole_with_the_directories_above_it(tmp_path):

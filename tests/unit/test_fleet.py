@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from nearmetal.fleet import again, blame, model
-from nearmetal.fleet.blame import BOTH, INTO, OUT
+from nearmetal.fleet import model, outliers, remeasured
+from nearmetal.fleet.outliers import BOTH, INTO, OUT
 
 NODES = 12
 NOISE = 0.01
@@ -26,7 +26,7 @@ EVERY = others()
 
 
 def named(times: np.ndarray) -> set[tuple]:
-    return {(one.kind, one.nodes, one.direction) for one in blame.of_links(model.fit(times))}
+    return {(one.kind, one.nodes, one.direction) for one in outliers.of_links(model.fit(times))}
 
 
 def test_a_healthy_fleet_has_no_suspect():
@@ -62,7 +62,7 @@ def test_a_switch_stands_for_its_nodes():
     times[np.ix_(switches == 2, switches != 2)] *= 1.2
     fit = model.fit(times, switches)
     members = [np.flatnonzero(switches == name) for name in range(6)]
-    [one] = blame.of_links(fit, members)
+    [one] = outliers.of_links(fit, members)
     assert (one.kind, one.nodes, one.direction) == ("switch", (8, 9, 10, 11), OUT)
     assert one.change == pytest.approx(0.2, abs=0.03)
 
@@ -72,7 +72,7 @@ def test_pairs_of_one_switch_may_be_quicker_than_others():
     times = fleet(5)
     times[switches[:, None] != switches[None, :]] *= 2
     fit = model.fit(times, switches)
-    assert blame.of_links(fit, [np.flatnonzero(switches == name) for name in range(3)]) == []
+    assert outliers.of_links(fit, [np.flatnonzero(switches == name) for name in range(3)]) == []
     assert np.exp(fit.level) == pytest.approx([100, 50], rel=0.02)
     times = np.exp(fit.expected(np.array([0]), np.array([0, 1, 11])))
     assert times[0, 1:] == pytest.approx([50, 100], rel=0.03) and np.isnan(times[0, 0])
@@ -84,13 +84,13 @@ def test_links_that_were_not_measured_count_for_nothing():
     times[missing] = np.nan
     times[:, 5] = times[5, :] = np.nan
     fit = model.fit(times)
-    assert [(one.kind, one.nodes) for one in blame.of_links(fit)] == [("node", (3,))]
+    assert [(one.kind, one.nodes) for one in outliers.of_links(fit)] == [("node", (3,))]
     assert np.isnan(fit.out[5]) and np.isnan(fit.into[5])
 
 
 def test_a_fleet_without_any_value_has_no_suspect():
     fit = model.fit(np.full((4, 4), np.nan))
-    assert blame.of_links(fit) == [] and np.isnan(fit.out).all()
+    assert outliers.of_links(fit) == [] and np.isnan(fit.out).all()
 
 
 def test_values_that_are_no_matrix_of_times_are_refused():
@@ -105,7 +105,7 @@ def test_latencies_have_one_direction():
     times = np.sqrt(times * times.T)
     times[3, :] *= 1.2
     times[:, 3] *= 1.2
-    [one] = blame.of_links(model.fit(times), each_way=False)
+    [one] = outliers.of_links(model.fit(times), each_way=False)
     assert (one.kind, one.nodes, one.direction) == ("node", (3,), BOTH)
 
 
@@ -114,9 +114,9 @@ def test_latencies_have_one_direction():
 )
 def test_what_is_slow_again_is_confirmed_and_what_is_quick_again_is_not(fault):
     fit = model.fit(fleet(10, fault))
-    suspects = blame.of_links(fit)
-    assert again.judged(suspects, fit, fleet(11)) == ([], [])
-    [one], _ = again.judged(suspects, fit, fleet(11, fault))
+    suspects = outliers.of_links(fit)
+    assert remeasured.judged(suspects, fit, fleet(11)) == ([], [])
+    [one], _ = remeasured.judged(suspects, fit, fleet(11, fault))
     assert (one.kind, one.nodes) == (suspects[0].kind, suspects[0].nodes)
     assert one.change == pytest.approx(fault[2] - 1, abs=0.05)
 
@@ -125,27 +125,27 @@ def test_noise_in_a_link_of_most_nodes_hides_no_slow_node():
     fault = ([3], EVERY, 1.2)
     noise = [([i], [i + 1], 1.5) for i in (1, 4, 6, 8, 10)] + [([0], [2], 1.5)]
     fit = model.fit(fleet(10, fault, *noise))
-    suspects = blame.of_links(fit)
+    suspects = outliers.of_links(fit)
     assert {node for one in suspects for node in one.nodes} == set(EVERY)
-    found, unknown = again.judged(suspects, fit, fleet(11, fault))
+    found, unknown = remeasured.judged(suspects, fit, fleet(11, fault))
     assert [(one.kind, one.nodes) for one in found] == [("node", (3,))]
     assert not unknown
     # A link that is slow in both sweeps is not among the healthy ones, nor hides others.
-    found, unknown = again.judged(suspects, fit, fleet(11, fault, *noise))
+    found, unknown = remeasured.judged(suspects, fit, fleet(11, fault, *noise))
     assert {one.nodes for one in found} == {one.nodes for one in suspects} and not unknown
 
 
 def test_without_healthy_links_nothing_is_judged():
     fit = model.fit(fleet(10, ([3], EVERY, 1.2)))
-    suspects = blame.of_links(fit)
+    suspects = outliers.of_links(fit)
     alone = np.full((NODES, NODES), np.nan)
-    assert again.judged(suspects, fit, alone) == ([], suspects)
+    assert remeasured.judged(suspects, fit, alone) == ([], suspects)
     alone[3, 1] = 90
-    assert again.judged(suspects, fit, alone) == ([], suspects)
+    assert remeasured.judged(suspects, fit, alone) == ([], suspects)
 
 
 def test_a_suspect_that_was_not_measured_again_is_not_judged():
     fit = model.fit(fleet(10, ([3], EVERY, 1.2)))
-    suspects, fresh = blame.of_links(fit), fleet(11)
+    suspects, fresh = outliers.of_links(fit), fleet(11)
     fresh[3, :] = fresh[:, 3] = np.nan
-    assert again.judged(suspects, fit, fresh) == ([], suspects)
+    assert remeasured.judged(suspects, fit, fresh) == ([], suspects)

@@ -7,15 +7,15 @@ import re
 import numpy as np
 import pytest
 
-from nearmetal import node_metrics
 from nearmetal.checks import fleet
 from nearmetal.checks.disturbance import without_usage
 from nearmetal.checks.parsing import ParseError
 from nearmetal.checks.parsing.nodes import SILENT, parse_nodes
-from nearmetal.fleet import blame, findings, nodes, repeats
+from nearmetal.fleet import findings, nodes, outliers, repeats
 from nearmetal.fleet.sweep import SweepError
+from nearmetal.model import node_metrics
 from nearmetal.results import CONFIRMS, parse_session
-from nearmetal.unforeseen import NOBODY_READS
+from nearmetal.util.cli_errors import NOBODY_READS
 from tests.support.command import Unread, run  # noqa: F401 (a fixture)
 from tests.support.damage import damaged
 from tests.support.recorded import recorded, store
@@ -186,7 +186,7 @@ def test_a_node_whose_repeats_differ_wildly_does_not_hide_another():
     logs[:, 5] = [0.0, 3.0, 2.0]
     logs[:, 2] += 0.2
     found = nodes.effects(np.exp(logs))
-    [one] = blame.of_nodes(found.values, found.repeats, 0.008)
+    [one] = outliers.of_nodes(found.values, found.repeats, 0.008)
     assert one.nodes == (2,)
 
 

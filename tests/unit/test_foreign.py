@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from nearmetal import results
-from nearmetal.again import Again
 from nearmetal.cli import main
-from nearmetal.gate import baseline, record, rerun
+from nearmetal.judge import baseline, record, rerun
+from nearmetal.model.remeasure import Again
 from nearmetal.results import reruns
 from nearmetal.results.directions import Directions, DirectionsError
 from tests.support.foreign_sessions import (

@@ -27,13 +27,14 @@ import orjson
 import pytest
 from reframe.core.exceptions import ConfigError
 
-from nearmetal import published, results
+from nearmetal import results
 from nearmetal.checkout import REFERENCES
 from nearmetal.cli import main
+from nearmetal.compare import published
 from nearmetal.fleet import findings
 from nearmetal.fleet.sweep import SweepError
-from nearmetal.gate import baseline, record
-from nearmetal.gate.baseline import Baseline, BaselineError
+from nearmetal.judge import baseline, record
+from nearmetal.judge.baseline import Baseline, BaselineError
 from nearmetal.lab import topology
 from nearmetal.lab.hardware import HardwareError
 from nearmetal.locks import images_lock

@@ -19,11 +19,11 @@ from nearmetal import results
 from nearmetal.cli import main
 from nearmetal.commands import judging
 from nearmetal.commands.common import seconds
-from nearmetal.gate import baseline, record, relative, rerun
-from nearmetal.gate import render as verdicts
-from nearmetal.gate.baseline import Baseline
-from nearmetal.gate.session import Day, drifts, judge_session
-from nearmetal.gate.verdict import VERDICT_NAMES, GateReport
+from nearmetal.judge import baseline, native_ratio, record, rerun
+from nearmetal.judge import render as verdicts
+from nearmetal.judge.baseline import Baseline
+from nearmetal.judge.session import Day, drifts, judge_session
+from nearmetal.judge.verdict import VERDICT_NAMES, GateReport
 from nearmetal.site import obsolete
 from nearmetal.stats.plan import ANALYSES
 from tests.support.campaigns import campaign, only, with_medians
@@ -50,7 +50,7 @@ def changed(report: GateReport) -> list:
     return [
         one
         for one in report.verdicts
-        if one.name == "regressed" and not relative.is_ratio(one.variable)
+        if one.name == "regressed" and not native_ratio.is_ratio(one.variable)
     ]
 
 
@@ -62,7 +62,7 @@ def judged(references, data: dict, **options) -> GateReport:
 
 def words(report: GateReport) -> dict[str, int]:
     """The number of each verdict, but for ratios to native."""
-    own = [one.name for one in report.verdicts if not relative.is_ratio(one.variable)]
+    own = [one.name for one in report.verdicts if not native_ratio.is_ratio(one.variable)]
     return {word: own.count(word) for word in VERDICT_NAMES if word in own}
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from bench import noise as bench_noise
-from nearmetal import history
+from nearmetal.judge import history
 from nearmetal.results import Case, Session, Value
 from nearmetal.results.session import Cause, Disturbed
 from nearmetal.stats import trend

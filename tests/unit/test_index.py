@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from nearmetal import naming
+from nearmetal.model import naming
 from nearmetal.report.index import file_of
 from tests.support.campaigns import campaign
 from tests.support.command import run  # noqa: F401 (a fixture)

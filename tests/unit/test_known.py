@@ -6,10 +6,10 @@ import re
 import pytest
 import yaml
 
-from nearmetal import metrics
 from nearmetal.checkout import CHECKOUT
 from nearmetal.checks import provenance
 from nearmetal.expectations import entries, hardware, judge, known
+from nearmetal.model import metrics
 from nearmetal.results.session import FACTS
 from tests.support import units_of_checks
 from tests.support.paths import RECORDED

@@ -7,7 +7,7 @@ import pytest
 from nearmetal import results
 from nearmetal.cli import main
 from nearmetal.commands import expect
-from nearmetal.gate import ladder
+from nearmetal.judge import no_baseline
 from tests.support.campaigns import campaign, disturbed, only
 from tests.support.recorded import session, store
 from tests.support.said import lacking
@@ -110,7 +110,7 @@ def test_what_no_disturbance_explains_deviates_in_a_disturbed_case_too():
         case["compiler"] = "gcc 14.2.0 -O0"
     parsed = results.parse_session(data, "here")
     found = expect.deviations(parsed, expect.read_partitions("lab"))
-    judged = ladder.held_against(ladder.judge_without_baseline(parsed, None, {}), found)
+    judged = no_baseline.held_against(no_baseline.judge_without_baseline(parsed, None, {}), found)
     [reason] = {one.reason for one in judged.verdicts if one.name == "deviates"}
     assert reason.startswith("the program was compiled without optimization: compiler is gcc")
 

@@ -3,9 +3,9 @@
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from nearmetal import compare, limits
-from nearmetal.gate import render
-from nearmetal.gate.verdict import GateReport
+from nearmetal.compare import limits, side_by_side
+from nearmetal.judge import render
+from nearmetal.judge.verdict import GateReport
 from nearmetal.results import Case, Session, Value
 
 UNITS = {
@@ -95,8 +95,8 @@ def test_a_limit_that_is_not_known_is_said():
 
 
 def test_compare_shows_it_first_only_where_no_link_is_native():
-    text, _ = compare.render(WHOLE, ["cc"], numbers=lambda: {"cc": CC})
+    text, _ = side_by_side.render(WHOLE, ["cc"], numbers=lambda: {"cc": CC})
     assert text.index("share of the limit left") < text.index("peak_bandwidth")
     native = session(case("osnoise", "native", share_lost=[2.0] * 3))
     assert limits.has_native(native) and not limits.has_native(WHOLE)
-    assert "the limit" not in compare.render(native, ["cc"], numbers=lambda: {"cc": CC})[0]
+    assert "the limit" not in side_by_side.render(native, ["cc"], numbers=lambda: {"cc": CC})[0]

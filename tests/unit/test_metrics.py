@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from nearmetal import metrics, results
-from nearmetal.gate import baseline
+from nearmetal import results
+from nearmetal.judge import baseline
+from nearmetal.model import metrics
 from tests.support import units_of_checks
 
 CI = Path(metrics.__file__).parent
@@ -20,7 +21,7 @@ def test_every_unit_of_every_check_is_known():
     found = units_of_checks.units()
     assert len(found.units) > 10
     unknown = {unit: places for unit, places in found.units.items() if not metrics.is_known(unit)}
-    assert not unknown, "add their parts to nearmetal/units.yaml"
+    assert not unknown, "add their parts to nearmetal/model/units.yaml"
 
 
 def test_every_unit_of_a_check_can_be_read_from_its_source():

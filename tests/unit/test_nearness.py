@@ -4,7 +4,8 @@ import random
 
 import pytest
 
-from nearmetal import nearness, results
+from nearmetal import results
+from nearmetal.compare import nearness
 from nearmetal.stats import bootstrap
 from nearmetal.stats import nearness as stats_nearness
 from nearmetal.stats.nearness import Pair, shares

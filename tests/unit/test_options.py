@@ -12,12 +12,15 @@ from dataclasses import replace
 
 import pytest
 
-from nearmetal import command, compare, history, naming, results
+from nearmetal import results
 from nearmetal.commands import expect
-from nearmetal.gate import baseline, ladder, record, selection
-from nearmetal.gate.baseline import Baseline
-from nearmetal.gate.session import judge_session
+from nearmetal.compare import side_by_side
+from nearmetal.judge import baseline, history, no_baseline, record, selection
+from nearmetal.judge.baseline import Baseline
+from nearmetal.judge.session import judge_session
+from nearmetal.model import naming
 from nearmetal.results import reruns
+from nearmetal.util import command
 from tests.support.campaigns import campaign, only
 
 CASE = "pingpong %placement=internode", "native", "openmpi"
@@ -141,9 +144,9 @@ def test_a_case_of_distribute_is_one_a_node_and_judged_by_its_partitions_baselin
     [bad] = [one for one in report.verdicts if one.name == "regressed"]
     assert (bad.place, bad.node, bad.key) == ("native@n2", "n2", CASE)
     assert len(report.verdicts) == 48
-    columns = compare.columns(session, "native")
+    columns = side_by_side.columns(session, "native")
     assert sorted(columns) == ["native@n1", "native@n2"]
-    assert compare.table(session, columns)[1] == []
+    assert side_by_side.table(session, columns)[1] == []
     assert {key[1] for key in history.series([session])} == {
         f"{partition}@{node}"
         for partition in ("native", "passthrough", "emulated")
@@ -413,5 +416,7 @@ def test_what_deviates_on_one_node_deviates_there_alone(known):
     judged = judge_session(session, known)
     for variable in ("", "startup_latency"):
         of = [replace(one, variable=variable) for one in beyond]
-        bad = [one for one in ladder.held_against(judged, of).verdicts if one.name == "deviates"]
+        bad = [
+            one for one in no_baseline.held_against(judged, of).verdicts if one.name == "deviates"
+        ]
         assert {(one.place, one.variable) for one in bad} == {("native@n2", variable)}

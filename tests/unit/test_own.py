@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from nearmetal import own, results
+from nearmetal import results
 from nearmetal.commands import in_lab
 from nearmetal.errors import NearmetalError
-from nearmetal.gate import baseline, record
-from nearmetal.gate.baseline import Baseline
+from nearmetal.judge import baseline, record
+from nearmetal.judge.baseline import Baseline
 from nearmetal.lab.ownership import settle
+from nearmetal.util import own
 from tests.support.campaigns import campaign
 from tests.support.paths import CHECKOUT
 from tests.support.recorded import store

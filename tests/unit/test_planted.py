@@ -7,12 +7,13 @@ import signal
 import pytest
 from reframe.core.exceptions import ConfigError
 
-from nearmetal import published, results
+from nearmetal import results
 from nearmetal.checks import disturbance
+from nearmetal.compare import published
 from nearmetal.expectations import entries
-from nearmetal.explain import rules
-from nearmetal.gate import baseline, record
-from nearmetal.gate.baseline import Baseline, BaselineError
+from nearmetal.judge import baseline, record
+from nearmetal.judge.baseline import Baseline, BaselineError
+from nearmetal.judge.explain import rules
 from nearmetal.site import site_files
 from tests.support.campaigns import campaign
 from tests.support.command import run  # noqa: F401 (a fixture)

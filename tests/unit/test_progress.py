@@ -5,7 +5,8 @@ import json
 
 import pytest
 
-from nearmetal import clean, progress, results
+from nearmetal import progress, results
+from nearmetal.util import sanitize
 from tests.support.paths import RECORDED
 from tests.support.said import lacking
 
@@ -29,7 +30,7 @@ def follow(text: str, shares=(), step=10.0) -> tuple[int, list[str]]:
         line
         for line in out.getvalue().splitlines(keepends=True)
         if not line.startswith("campaign: ")
-    ) == clean.text(text)
+    ) == sanitize.text(text)
     return code, [line for line in out.getvalue().splitlines() if line.startswith("campaign: ")]
 
 

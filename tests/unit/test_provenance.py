@@ -32,7 +32,7 @@ from nearmetal.checks.provenance import (
     without_growth,
 )
 from nearmetal.cluster import node as node_facts
-from nearmetal.facts import of_hypervisor
+from nearmetal.model.facts import of_hypervisor
 from tests.support.marked import FOREIGN, between_lines, marked
 from tests.support.paths import RECORDED, SOURCES
 from tests.support.said import lacking

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from nearmetal import published, results
+from nearmetal import results
+from nearmetal.compare import published
 from nearmetal.report import plots
 from tests.support.paths import CHECKOUT
 

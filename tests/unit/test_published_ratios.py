@@ -2,7 +2,7 @@
 
 import pytest
 
-from nearmetal import published, published_ratios
+from nearmetal.compare import published, published_ratios
 from nearmetal.report import overview
 from nearmetal.results import Case, Session, Value
 

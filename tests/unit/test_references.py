@@ -7,8 +7,8 @@ import yaml
 
 from nearmetal import results
 from nearmetal.cli import main
-from nearmetal.gate import references
-from nearmetal.gate.baseline import BaselineError
+from nearmetal.judge import as_reframe
+from nearmetal.judge.baseline import BaselineError
 from tests.support.campaigns import campaign as ours
 from tests.support.foreign_sessions import by_command, campaign
 from tests.support.recorded import store
@@ -74,7 +74,7 @@ def test_parameters_are_in_the_index_and_a_failed_case_is_left_out():
     for case in broken["runs"][0]["testcases"]:
         case |= {"result": "fail", "fail_phase": "sanity", "fail_reason": "broken"}
     sessions = [parsed(ours(number)) for number in range(3)]
-    found, notes = references.entries([*sessions, parsed(broken)])
+    found, notes = as_reframe.entries([*sessions, parsed(broken)])
     assert {entry.parameters["placement"] for entry in found.values()} == {"internode"}
     assert {n.launches for entry in found.values() for n in entry.noise.values()} == {15}
     assert any("left out where they failed" in note and "pingpong" in note for note in notes)
@@ -82,7 +82,7 @@ def test_parameters_are_in_the_index_and_a_failed_case_is_left_out():
 
 def test_too_few_samples_are_an_error_with_the_fix():
     with pytest.raises(BaselineError, match=r"10 samples.*--since"):
-        references.entries([parsed(by_command("4.10.4", "--repeat=3"))])
+        as_reframe.entries([parsed(by_command("4.10.4", "--repeat=3"))])
 
 
 def test_a_baseline_is_of_all_sessions_since_the_time(monkeypatch, capsys, tmp_path):

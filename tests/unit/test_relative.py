@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 from nearmetal import results
-from nearmetal.gate import baseline, record, relative
-from nearmetal.gate.baseline import Baseline
-from nearmetal.gate.session import judge_session
+from nearmetal.judge import baseline, native_ratio, record
+from nearmetal.judge.baseline import Baseline
+from nearmetal.judge.session import judge_session
 from tests.support.campaigns import campaign
 
 EVERY = ("", "", "", "")  # of campaign(): check, partition, environment, variable
@@ -33,7 +33,7 @@ def names(report, chosen=lambda one: True):
 
 
 def test_a_ratio_is_a_sample_over_the_native_median():
-    session = relative.with_ratios(parsed(1))
+    session = native_ratio.with_ratios(parsed(1))
     values = {(v.partition, v.environ, v.variable): v for v in session.values}
     native = values["native", "mpich", "startup_latency"]
     ratio = values["emulated", "mpich", "startup_latency_over_native"]
@@ -78,7 +78,7 @@ def test_a_session_without_native_is_no_incomplete_one(known):
     )
     report = judge_session(alone, known)
     assert report.verdict == "clean"
-    assert names(report, lambda one: relative.is_ratio(one.variable)) == {"not judged"}
+    assert names(report, lambda one: native_ratio.is_ratio(one.variable)) == {"not judged"}
 
 
 def test_another_native_partition_never_stands_in_for_the_first():
@@ -89,10 +89,12 @@ def test_another_native_partition_never_stands_in_for_the_first():
     second = [replace(case, partition="native2") for case in native]
     emulated = [replace(c, link_class="emulated") for c in cases if c.partition == "emulated"]
     whole = replace(session, cases=(*native, *second, *emulated))
-    assert relative.native_partition(whole) == "native"
+    assert native_ratio.native_partition(whole) == "native"
     lost = [replace(case, failure="no node", phase="run", values=()) for case in native]
     broken = replace(session, cases=(*lost, *second, *emulated))
-    assert relative.native_partition(broken) == "" and relative.with_ratios(broken) == broken
+    assert (
+        native_ratio.native_partition(broken) == "" and native_ratio.with_ratios(broken) == broken
+    )
 
 
 def test_a_baseline_of_an_older_version_has_no_ratios(known):
@@ -100,7 +102,9 @@ def test_a_baseline_of_an_older_version_has_no_ratios(known):
         key: replace(
             entry,
             **{
-                name: {k: v for k, v in getattr(entry, name).items() if not relative.is_ratio(k)}
+                name: {
+                    k: v for k, v in getattr(entry, name).items() if not native_ratio.is_ratio(k)
+                }
                 for name in ("units", "values", "noise", "samples")
             },
         )
@@ -111,5 +115,5 @@ def test_a_baseline_of_an_older_version_has_no_ratios(known):
 
 
 def test_a_session_with_ratios_gets_no_second_ones():
-    session = relative.with_ratios(parsed(1))
-    assert relative.with_ratios(session) == session
+    session = native_ratio.with_ratios(parsed(1))
+    assert native_ratio.with_ratios(session) == session

@@ -8,10 +8,11 @@ from html.parser import HTMLParser
 
 import pytest
 
-from nearmetal import published, results
+from nearmetal import results
 from nearmetal.commands.report import save
-from nearmetal.gate.verdict import GateReport, Likely, Verdict
-from nearmetal.history import ChangePoint
+from nearmetal.compare import published
+from nearmetal.judge.history import ChangePoint
+from nearmetal.judge.verdict import GateReport, Likely, Verdict
 from nearmetal.report import history, named, overview, plots, summary
 from nearmetal.report import page as report
 from tests.support import made_up_campaign as made_up

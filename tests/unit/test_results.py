@@ -17,8 +17,8 @@ import pytest
 
 from nearmetal import results
 from nearmetal.cli import main
-from nearmetal.gate import baseline, record
-from nearmetal.gate.baseline import Baseline
+from nearmetal.judge import baseline, record
+from nearmetal.judge.baseline import Baseline
 from nearmetal.results import file as results_file
 from tests.support.campaigns import campaign
 from tests.support.foreign_sessions import recorded_sessions

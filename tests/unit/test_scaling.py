@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from nearmetal import published, results, scaling
+from nearmetal import results
+from nearmetal.compare import published, scaling
 from nearmetal.report import overview, page
 
 FIGURES = published.load()

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from nearmetal import results
-from nearmetal.gate import record
-from nearmetal.gate.baseline import Baseline
-from nearmetal.gate.session import drifts, judge_session
-from nearmetal.gate.shares import Shares, SharesError
+from nearmetal.judge import record
+from nearmetal.judge.alpha_weights import Shares, SharesError
+from nearmetal.judge.baseline import Baseline
+from nearmetal.judge.session import drifts, judge_session
 from tests.support.campaigns import campaign
 
 

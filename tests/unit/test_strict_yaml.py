@@ -2,7 +2,7 @@
 
 import pytest
 
-from nearmetal import strict_yaml
+from nearmetal.util import strict_yaml
 
 
 @pytest.mark.parametrize("text", [".nan", "-.inf", "+.INF", "1.0e+999", "[1, .NaN]"])

@@ -22,10 +22,10 @@ from nearmetal.checks.disturbance import without_usage
 from nearmetal.checks.parsing import ParseError
 from nearmetal.checks.parsing.links import SILENT, Launch, Link, parse_links
 from nearmetal.checks.provenance import odd_facts
-from nearmetal.circle import COVERED, pairs, rounds_in, rounds_of
 from nearmetal.fleet import sweep
 from nearmetal.fleet.render import Swept
 from nearmetal.fleet.sweep import SweepError
+from nearmetal.model.round_robin import COVERED, pairs, rounds_in, rounds_of
 from nearmetal.report import fleet as fleet_page
 from nearmetal.results import parse_session
 from tests.support.campaigns import campaign

@@ -12,11 +12,12 @@ from xml.etree import ElementTree
 
 import pytest
 
-from nearmetal import cli, command, results
-from nearmetal.again import Again
-from nearmetal.gate import baseline, orphans, record, rerun, trusted
-from nearmetal.gate.baseline import Baseline
+from nearmetal import cli, results
+from nearmetal.judge import baseline, orphans, record, rerun, trusted
+from nearmetal.judge.baseline import Baseline
 from nearmetal.lab.namespaces import wait_until
+from nearmetal.model.remeasure import Again
+from nearmetal.util import command
 from tests.support.campaigns import campaign
 from tests.support.paths import CHECKOUT
 from tests.support.recorded import store

@@ -4,8 +4,8 @@ import pytest
 
 from nearmetal import results
 from nearmetal.cli import main
-from nearmetal.gate import baseline, record
-from nearmetal.gate.baseline import Baseline
+from nearmetal.judge import baseline, record
+from nearmetal.judge.baseline import Baseline
 from tests.support.campaigns import campaign, only
 from tests.support.recorded import store
 from tests.support.said import lacking

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from nearmetal import results
-from nearmetal.gate import confirm, record, render, session, watch
-from nearmetal.gate.baseline import Baseline
-from nearmetal.gate.session import judge_session
+from nearmetal.judge import confirm, pooled, record, render, session
+from nearmetal.judge.baseline import Baseline
+from nearmetal.judge.session import judge_session
 from tests.support.campaigns import campaign
 
 SLOWER = ("", "emulated", "mpich", "startup_latency")
@@ -26,7 +26,7 @@ def known():
 
 
 def watched(known, earlier: list, tonight: results.Session):
-    return watch.watched(judge_session(tonight, known), known, earlier, {})
+    return pooled.watched(judge_session(tonight, known), known, earlier, {})
 
 
 def test_a_noisy_system_is_green_and_says_what_would_have_been_seen(known):
@@ -90,7 +90,7 @@ def test_a_change_that_fresh_repeats_leave_open_is_not_called_by_the_ones_that_i
     again = judge_session(tonight, known, fresh)
     assert verdict(again).name == "inconclusive" and verdict(again).set_aside
     assert verdict(again).value < 1.3 * verdict(again).baseline
-    report = watch.watched(again, known, [], fresh)
+    report = pooled.watched(again, known, [], fresh)
     assert verdict(report).name in ("inconclusive", "watched")
 
 
@@ -104,7 +104,7 @@ def test_sessions_of_one_day_count_as_one(known, monkeypatch):
         ]
 
     monkeypatch.setattr(
-        watch, "drifts", lambda baseline: dict.fromkeys(session.drifts(baseline), 0.03)
+        pooled, "drifts", lambda baseline: dict.fromkeys(session.drifts(baseline), 0.03)
     )
 
     def finds(step: float) -> float:
@@ -130,15 +130,15 @@ def test_an_earlier_value_of_zero_leaves_its_session_out(known):
 def test_sessions_since_the_baseline_are_those_after_its_last_one(known):
     inside = [night(number) for number in (5, 11)]
     after = [night(number) for number in (12, 13)]
-    assert watch.since(known, [*inside, *after]) == after
-    assert watch.since(known, after) == after
+    assert pooled.since(known, [*inside, *after]) == after
+    assert pooled.since(known, after) == after
 
 
 def test_a_report_without_anything_undecided_stays_as_it_is(known):
     report = judge_session(night(40), known)
     decided = tuple(replace(one, name="ok") for one in report.verdicts)
     report = replace(report, verdicts=decided)
-    assert watch.watched(report, known, [], {}) is report
+    assert pooled.watched(report, known, [], {}) is report
 
 
 def test_a_later_session_sees_the_fresh_samples_of_one_that_was_measured_again(known):

@@ -17,7 +17,7 @@ from nearmetal.checks.parsing import (
     reported,
     whole,
 )
-from nearmetal.congestion import NAMES
+from nearmetal.model.congestion import NAMES
 
 STATES = ALONE, TRAFFIC = "alone", "traffic"
 #: Samples that a quantile of 99 % needs (src/congestion.c).

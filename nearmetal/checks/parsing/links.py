@@ -14,7 +14,7 @@ from nearmetal.checks.parsing import (
     reported,
     whole,
 )
-from nearmetal.circle import pairs
+from nearmetal.model.round_robin import pairs
 
 #: Why a pair has no values although nothing was printed of it.
 SILENT = "neither node answered"

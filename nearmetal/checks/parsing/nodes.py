@@ -15,7 +15,7 @@ from nearmetal.checks.parsing import (
     reported,
     whole,
 )
-from nearmetal.node_metrics import NAMES
+from nearmetal.model.node_metrics import NAMES
 
 #: Why a node has no value although nothing was printed of it.
 SILENT = "the node does not answer"

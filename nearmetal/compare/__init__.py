@@ -1,0 +1,1 @@
+"""Partitions side by side, and beside what is published."""

@@ -1,0 +1,163 @@
+"""Which variables a campaign judges, and how they share its error.
+
+An equal part of the campaign's error is each variable's own (Bonferroni). `gate --only` judges some
+variables alone, which then share all of it. `gate --weight` gives some a larger or smaller part.
+Choose both before a look at the values, and keep them: who selects the variables that look changed
+finds too many.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+
+from nearmetal.errors import NearmetalError
+from nearmetal.judge import native_ratio
+from nearmetal.judge.baseline import Baseline, Entry
+from nearmetal.model import naming
+from nearmetal.results import Session
+from nearmetal.util import suggest
+
+
+class SharesError(NearmetalError):
+    """A pattern matches no variable, or a weight is none. The message says what to give."""
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Patterns `CHECK` and `CHECK:VARIABLE`, with shell wildcards.
+
+    A pattern of a variable holds for its ratio to native, too.
+    """
+
+    only: tuple[str, ...] = ()  #: judged variables; (): all
+    weights: Mapping[str, float] = field(default_factory=dict)  #: pattern -> weight; else 1
+
+    @classmethod
+    def of(cls, only: Iterable[str], weights: Iterable[str]) -> Shares:
+        """From the options' words; a weight is `PATTERN=NUMBER`. Raises SharesError."""
+        found = {}
+        for text in weights:
+            pattern, _, number = text.rpartition("=")
+            try:
+                weight = float(number)
+            except ValueError:
+                weight = math.nan
+            if not pattern or not 0 < weight < math.inf:
+                raise SharesError(
+                    f"--weight {text}: no weight. Fix: give PATTERN=NUMBER with a number above 0, "
+                    "such as 'hpcc=0.1'"
+                )
+            found[pattern] = weight
+        for pattern in (*only, *found):
+            if native_ratio.is_ratio(pattern):
+                raise SharesError(
+                    f"{pattern!r}: a ratio to native is judged with its variable. Fix: give "
+                    f"{native_ratio.plain(pattern)!r}"
+                )
+        return cls(tuple(only), found)
+
+    def selects(self, check: str, variable: str = "") -> bool:
+        """Whether the variable is judged; without one, whether any of the check's may be."""
+        return not self.only or any(_matches(one, check, variable) for one in self.only)
+
+    def weight(self, check: str, variable: str) -> float:
+        """The weight of a variable; the last pattern that matches it counts."""
+        found = 1.0
+        for pattern, weight in self.weights.items():
+            if _matches(pattern, check, variable):
+                found = weight
+        return found
+
+    def of_session(self, session: Session, known: Baseline | None = None) -> Session:
+        """The session with its selected cases and values alone.
+
+        :raises SharesError: a pattern matches no variable of the session or of the baseline.
+        """
+        self._refuse_unknown(session, known)
+        if not self.only:
+            return session
+        cases = tuple(
+            replace(
+                case,
+                values=tuple(one for one in case.values if self.selects(case.check, one.variable)),
+            )
+            for case in session.cases
+            if self.selects(case.check)
+        )
+        # A failed case has no values. One that passed, but with no selected value, is not judged.
+        cases = tuple(case for case in cases if case.values or not case.measured)
+        skipped = tuple(key for key in session.skipped if self.selects(key[0]))
+        promised = len(cases) + len(skipped) + session.lacks
+        return replace(session, cases=cases, skipped=skipped, promised=promised)
+
+    def of_baseline(self, known: Baseline) -> Baseline:
+        """The baseline with its selected variables alone, and all variables' weights.
+
+        What it tells of the drift from day to day stays that of all variables.
+        """
+        entries = {
+            key: entry
+            for key, whole in known.entries.items()
+            if (entry := self._entry(key[0], whole)).samples
+        }
+        return replace(known, entries=entries, whole=known.entries, weigh=self.weight)
+
+    def _entry(self, check: str, entry: Entry) -> Entry:
+        def selected(part: dict) -> dict:
+            return {name: of for name, of in part.items() if self.selects(check, name)}
+
+        return replace(
+            entry,
+            units=selected(entry.units),
+            values=selected(entry.values),
+            noise=selected(entry.noise),
+            samples=selected(entry.samples),
+        )
+
+    def note(self, known: Baseline | None) -> str:
+        """What was chosen, in words; '' if nothing was."""
+        parts = []
+        if self.only:
+            shared = f"{known.variables} variables share the campaign's error" if known else ""
+            parts.append(": ".join(filter(None, [f"only {', '.join(self.only)}", shared])))
+        if self.weights and known is None:
+            parts.append("--weight changes nothing without a baseline")
+        elif self.weights:
+            parts.append(
+                "weights: " + ", ".join(f"{name} {of:g}" for name, of in self.weights.items())
+            )
+        return "; ".join(parts)
+
+    def _refuse_unknown(self, session: Session, known: Baseline | None) -> None:
+        there = [
+            (case.check, variable)
+            for case in session.cases
+            for variable in ([one.variable for one in case.values] or [""])
+        ]
+        there += [(key[0], "") for key in session.skipped]
+        for key, entry in (known.entries if known else {}).items():
+            there += [(key[0], variable) for variable in entry.units]
+        for pattern in (*self.only, *self.weights):
+            if any(_matches(pattern, check, variable) for check, variable in there):
+                continue
+            checks = sorted({check.split()[0] for check, _ in there})
+            check, _, variable = pattern.partition(":")
+            if variable and check in checks:
+                names = {name for one, name in there if one.split()[0] == check}
+                hint = suggest.unknown(variable, names, f"variables of {check} are")
+            else:
+                hint = suggest.unknown(check, checks, "checks are")
+            raise SharesError(f"{pattern!r} matches no variable of session {session.uuid}: {hint}")
+
+
+def _matches(pattern: str, check: str, variable: str) -> bool:
+    """Whether `CHECK[:VARIABLE]` matches; without a variable, whether CHECK does."""
+    wanted, _, of = pattern.partition(":")
+    plain = naming.parse(check).plain
+    named = any(fnmatchcase(name, wanted) for name in (plain, plain.split()[0]))
+    if not named or not of or not variable:
+        return named
+    return fnmatchcase(variable, of) or fnmatchcase(native_ratio.plain(variable), of)

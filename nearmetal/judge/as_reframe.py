@@ -1,0 +1,142 @@
+"""ReFrame's references from history, for suites that judge by them alone.
+
+A reference is the median of all samples. Its bound is on the worse side, as in a baseline
+(`baseline.bounds`).
+"""
+
+import pprint
+import statistics
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+import yaml
+
+from nearmetal.judge import baseline
+from nearmetal.judge.baseline import BaselineError, Entry, Key, Noise
+from nearmetal.model.naming import parse
+from nearmetal.results import Session
+from nearmetal.stats import ranks
+from nearmetal.util.suggest import some
+
+#: Least number of samples of a reference.
+LEAST = 10
+HEADER = """# ReFrame's references on {system}, written by `nearmetal baseline record --as reframe`.
+# Each is the median of {least} samples or more of {count} sessions, {first} to {last}, with bounds
+# as fractions and the unit. {how}
+"""
+OF_YAML = "Checks take them with `reference = {{'$ref': '{name}'}}` (ReFrame 4.10)."
+OF_PYTHON = "A check takes `REFERENCES[CHECK][ENVIRONMENT]` as its `reference`."
+
+
+@dataclass
+class _Found:
+    """What sessions hold of one variable."""
+
+    unit: str
+    better: str
+    samples: list[list[float]] = field(default_factory=list)  #: of each session
+
+
+def entries(sessions: Iterable[Session]) -> tuple[dict[Key, Entry], list[str]]:
+    """An entry of each case with enough samples, and notes on what is left out.
+
+    Failed and disturbed cases are left out of their session, and cases that `-P` varied. Nodes of
+    `--distribute` count as their partition.
+
+    :raises BaselineError: no variable has enough samples.
+    """
+    found: dict[Key, dict[str, _Found]] = {}
+    parameters: dict[Key, dict] = {}
+    taken: dict[Key, dict[str, str]] = {}
+    passed_over: set[str] = set()
+    for session in sorted(sessions, key=lambda one: one.order, reverse=True):
+        for case in session.cases:
+            if not case.measured or case.disturbed or case.varied:
+                passed_over.add(parse(case.check).plain)
+                continue
+            parameters.setdefault(case.key, case.parameters)
+            taken.setdefault(case.key, {})[session.uuid] = session.started
+            variables = found.setdefault(case.key, {})
+            for value in case.values:
+                one = variables.setdefault(value.variable, _Found(value.unit, value.better))
+                if (
+                    value.unit == one.unit and value.samples and not value.expected
+                ):  # the newest session's unit
+                    one.samples.append(list(value.samples))
+    kept, few = {}, []
+    for key, variables in sorted(found.items()):
+        enough = {name: one for name, one in variables.items() if _count(one) >= LEAST}
+        few += [f"{' | '.join(key)}: {name}" for name in variables if name not in enough]
+        if enough:
+            kept[key] = _entry(taken[key], parameters[key], enough)
+    if not kept:
+        raise BaselineError(
+            f"no variable has {LEAST} samples. Fix: take more sessions with an earlier --since, or "
+            f"run with more repeats (--reruns={LEAST - 1})"
+        )
+    notes = [f"left out, with fewer than {LEAST} samples: {some(few)}"] if few else []
+    if passed_over:
+        notes.append(f"left out where they failed or were disturbed: {some(sorted(passed_over))}")
+    return kept, notes
+
+
+def _count(one: _Found) -> int:
+    return sum(map(len, one.samples))
+
+
+def _entry(sessions: dict[str, str], parameters: dict, found: dict[str, _Found]) -> Entry:
+    values, noise = {}, {}
+    for name, one in found.items():
+        together = [sample for session in one.samples for sample in session]
+        values[name] = float(f"{statistics.median(together):.6g}")
+        spread = float(ranks.spread(np.log(together)[None])[0]) if min(together) > 0 else 0.0
+        noise[name] = Noise(spread, len(together), None, None)
+    return Entry(
+        recorded=date.today().isoformat(),
+        sessions=sessions,
+        facts={},
+        parameters=parameters,
+        units={name: one.unit for name, one in found.items()},
+        values=values,
+        noise=noise,
+        samples={name: one.samples for name, one in found.items()},
+        better={name: one.better for name, one in found.items() if one.better},
+    )
+
+
+def text(system: str, found: dict[Key, Entry], path: Path) -> str:
+    """The file: dictionaries of Python if its name ends with .py, else YAML for `$ref`."""
+    starts = sorted(start for entry in found.values() for start in entry.sessions.values())
+    is_python = path.suffix == ".py"
+    head = HEADER.format(
+        system=system,
+        least=min(noise.launches for entry in found.values() for noise in entry.noise.values()),
+        count=len({uuid for entry in found.values() for uuid in entry.sessions}),
+        first=starts[0],
+        last=starts[-1],
+        how=OF_PYTHON if is_python else OF_YAML.format(name=path.name),
+    )
+    if is_python:
+        body = pprint.pformat(_dictionaries(system, found), width=96, sort_dicts=False)
+        return f"{head}\nREFERENCES = {body}\n"
+    document: dict = {}
+    for key, entry in found.items():
+        baseline.add_references(document, system, key, entry)
+    return head + yaml.safe_dump(
+        document, sort_keys=False, default_flow_style=None, width=120, allow_unicode=True
+    )
+
+
+def _dictionaries(system: str, found: dict[Key, Entry]) -> dict:
+    """Check -> environment -> a dictionary that a check takes as its `reference`."""
+    names: dict = {}
+    for (check, partition, environ), entry in found.items():
+        place = names.setdefault(check, {}).setdefault(environ, {})
+        place[f"{system}:{partition}"] = {
+            name: (value, *baseline.bounds_of(entry, name), entry.units[name])
+            for name, value in sorted(entry.values.items())
+        }
+    return names

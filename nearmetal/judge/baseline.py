@@ -1,0 +1,526 @@
+"""A site's baseline: the values of a healthy system, and their noise. Changes are reviewed commits.
+
+Two files in reframe_checks/references/baselines (or RFM_REFERENCE_PREFIX), by baseline-schema.yaml:
+
+- `SYSTEM.yaml` is for reviewers and for ReFrame, as a `$ref` file with the check classes at its top
+  level. Its key `baseline` holds the sessions, the noise and the facts of the values.
+- `SYSTEM.launches.json` holds the samples that the gate's rank test compares with. The first file
+  holds its digest.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import math
+import os
+import statistics
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date, datetime, timezone
+from pathlib import Path
+
+import jsonschema
+import orjson
+import yaml
+
+from nearmetal import results
+from nearmetal.checkout import BASELINES, PACKAGE
+from nearmetal.errors import NearmetalError
+from nearmetal.model import metrics, naming
+from nearmetal.stats import plan
+from nearmetal.util import files, sanitize, strict_yaml, suggest, typed_json
+
+#: Bound of a reference: this many times the spread, and at least this fraction. ReFrame fails a
+#: value beyond it. The gate judges all other values, from all samples.
+BOUND = 8, 0.25
+#: Largest fraction of a lower bound.
+LOWEST = 0.9
+#: Format of the file. Format 1 had no number and could bound the wrong side; it is refused, here
+#: and in nearmetal/checks/baselines.py.
+FORMAT = 2
+#: Most bytes of the file with the samples.
+MOST_SAMPLES = 256 << 20
+#: End of the name of the file with the samples.
+LAUNCHES = ".launches.json"
+HEADER = """# The baseline of {}, written by `nearmetal baseline record`; read and commit its diff.
+# At the end are ReFrame's references: [median over all repeats, lower and upper bound as
+# fractions, unit].
+"""
+#: Facts that may differ between the sessions of a baseline: noted, not refused.
+MAY_DIFFER = {"revision", "foreign_processes", "full_file_systems"}
+Key = tuple[str, str, str]  #: check, partition, environment
+
+
+class BaselineError(NearmetalError):
+    """The baseline is not usable or not writable. The message names the file or session."""
+
+    exit_code = 2
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Noise of a variable in its baseline. The names are keys of the file."""
+
+    spread: float  #: robust coefficient of variation of all samples
+    launches: int  #: number of repeats
+    #: fraction of the variance between repeats; None: repeats have no parts
+    between: float | None
+    #: minimum detectable change as a fraction; None: too noisy to be judged
+    finds: float | None
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One test case in the baseline."""
+
+    recorded: str  #: the date
+    sessions: dict[str, str]  #: id -> start
+    facts: dict[str, str]  #: facts of the nodes and software
+    parameters: dict  #: of the check
+    units: dict[str, str]  #: by variable
+    values: dict[str, float]  #: median over all repeats
+    noise: dict[str, Noise]
+    samples: dict[str, list[list[float]]]  #: variable -> sessions, each with one value per repeat
+    #: quantity of evidence -> median of the sessions, and the largest of one; {}: not recorded
+    evidence: dict[str, tuple[float, float]] = field(default_factory=dict)
+    #: variable -> metrics.LESS or MORE, where its unit does not say it
+    better: dict[str, str] = field(default_factory=dict)
+
+    def lower_is_better(self, variable: str) -> bool | None:
+        """The direction of a variable; None if it has none."""
+        unit = metrics.unit(self.units[variable])
+        return unit.lower_is_better_or(self.better.get(variable, metrics.UNKNOWN))
+
+    @property
+    def judged(self) -> int:
+        """Number of judged variables."""
+        return sum(noise.finds is not None for noise in self.noise.values())
+
+    def is_positive(self, variable: str) -> bool:
+        """Whether all samples of a variable are positive, so that changes are ratios."""
+        return all(one > 0 for session in self.samples.get(variable, ()) for one in session)
+
+    def by_day(self, variable: str) -> list[list[float]]:
+        """The variable's samples, grouped by day: sessions of one day share its shift."""
+        return self._grouped(variable, list(map(day_of, self.sessions.values())))
+
+    def by_level(self, variable: str) -> list[list[float]]:
+        """The variable's samples, grouped by level: sessions of one half-hour share its shift."""
+        return self._grouped(variable, levels_of(self.sessions.values()))
+
+    def _grouped(self, variable: str, labels: Sequence[Hashable]) -> list[list[float]]:
+        samples = self.samples[variable]
+        if len(samples) != len(self.sessions):  # a session lacks the variable
+            return samples
+        groups: dict[Hashable, list[float]] = {}
+        for label, values in zip(labels, samples):
+            groups.setdefault(label, []).extend(values)
+        return list(groups.values())
+
+    def least_drift(self, variable: str) -> float:
+        """The drift that is assumed of the variable, at least; 0: its days show it."""
+        return plan.least_drift(len(self.by_day(variable)), len(self.by_level(variable)))
+
+
+def _equally(check: str, variable: str) -> float:
+    return 1.0
+
+
+@dataclass(frozen=True)
+class Baseline:
+    system: str
+    path: Path
+    entries: dict[Key, Entry]
+    #: all entries, where `entries` are a selection (judge/alpha_weights.py); else None
+    whole: dict[Key, Entry] | None = None
+    #: function: check, variable -> weight by which variables share the campaign's error
+    weigh: Callable[[str, str], float] = _equally
+
+    @property
+    def sessions(self) -> dict[str, str]:
+        """The recorded sessions: id -> start."""
+        entries = self.entries.values()
+        return {uuid: when for entry in entries for uuid, when in entry.sessions.items()}
+
+    def directed(self, session: results.Session) -> results.Session:
+        """The session; values without a direction get the one of the baseline."""
+        if not any(entry.better for entry in self.entries.values()):
+            return session
+        cases = []
+        for case in session.cases:
+            better = self.entries[case.key].better if case.key in self.entries else {}
+            values = tuple(
+                replace(one, better=one.better or better.get(one.variable, ""))
+                for one in case.values
+            )
+            cases.append(replace(case, values=values))
+        return replace(session, cases=tuple(cases))
+
+    @property
+    def variables(self) -> int:
+        """Number of judged variables, which share the campaign's error rate."""
+        return sum(entry.judged for entry in self.entries.values())
+
+    def weight(self, keys: Iterable[Key]) -> float:
+        """Sum of the weights of the judged variables of these cases."""
+        return sum(
+            self.weigh(key[0], name)
+            for key in keys
+            for name, noise in self.entries[key].noise.items()
+            if noise.finds is not None
+        )
+
+
+@functools.lru_cache(maxsize=4096)
+def day_of(start: str) -> str:
+    """The day (UTC) of a session's start: `20260801` of `20260801T101500+0000`."""
+    time = time_of(start)
+    return start[:8] if time is None else f"{datetime.fromtimestamp(time, timezone.utc):%Y%m%d}"
+
+
+@functools.lru_cache(maxsize=4096)
+def time_of(start: str) -> float | None:
+    """Seconds since 1970 of a session's start; None for a text that is no time."""
+    try:
+        # In UTC, where a start in the year 9999 may have no date.
+        return datetime.strptime(start, "%Y%m%dT%H%M%S%z").astimezone(timezone.utc).timestamp()
+    except (ValueError, OverflowError):
+        return None
+
+
+def levels_of(starts: Iterable[str]) -> list[Hashable]:
+    """The level of each start: sessions that start within LEVEL_MINUTES of its first one are one
+    level. A text that is no time is a level of its own."""
+    starts = list(starts)
+    times = [time_of(start) for start in starts]
+    first, level = -math.inf, {}
+    for at in sorted(time for time in times if time is not None):
+        first = at if at - first >= 60 * plan.LEVEL_MINUTES else first
+        level[at] = first
+    return [start if time is None else level[time] for start, time in zip(starts, times)]
+
+
+def span_of(starts: Iterable[str]) -> float | None:
+    """Seconds between the first and the last start; None if one of them is no time."""
+    times = [time_of(start) for start in starts]
+    known = [time for time in times if time is not None]
+    return max(known) - min(known) if known and len(known) == len(times) else None
+
+
+def directory() -> Path:
+    """The directory of the baselines.
+
+    It is RFM_REFERENCE_PREFIX, which ReFrame reads too. Without that, it is `baselines` beside the
+    results, if `make lab-up` made that directory or there is no checkout. Else it is
+    references/baselines of this checkout.
+    """
+    if given := os.environ.get("RFM_REFERENCE_PREFIX"):
+        return Path(given)
+    beside = results.default_database().with_name("baselines")
+    return BASELINES if BASELINES.parent.is_dir() and not beside.is_dir() else beside
+
+
+def path_of(system: str, where: Path | None = None, ending: str = ".yaml") -> Path:
+    """A system's file among the baselines. Raises BaselineError for a name that is no file's."""
+    try:
+        return (where or directory()) / naming.file_of(system, ending)
+    except naming.NoFileNameError as error:
+        raise BaselineError(f"the system's name: {error}") from None
+
+
+def load(system: str, where: Path | None = None, any_bounds: bool = False) -> Baseline:
+    """A system's baseline.
+
+    :arg any_bounds: accept wrong bounds, for a caller that writes the file anew with right ones.
+    :raises BaselineError: there is no file, it violates the schema, it has wrong bounds, or it was
+        written with other samples.
+    """
+    path = path_of(system, where)
+    again = (
+        f"restore {path.name} and {system}.launches.json from git, or remove {path} and write both "
+        f"anew: `nearmetal baseline record --system {system}`"
+    )
+    bounds_only = f"`nearmetal baseline record --system {system} --only-bounds` corrects them"
+    data = _read(path, system, again)
+    _check_format(data, path, bounds_only, any_bounds)
+    _check_schema(data, path, again)
+    meta = data["baseline"]
+    samples = _read_samples(path_of(system, path.parent, LAUNCHES), meta, path, again)
+    entries = {}
+    for name, case in meta["cases"].items():
+        key = tuple(name.split(" | "))
+        references = _find(data, key, case["parameters"], system)
+        wrong = [variable for variable, one in references.items() if not _is_reference(one)]
+        if wrong:
+            raise BaselineError(f"{path}: {name}: {wrong[0]} has no reference. Fix: {again}")
+        if set(references) != set(case["noise"]):
+            raise BaselineError(
+                f"{path}: {name}: references and noise are of different variables. Fix: {again}"
+            )
+        better = case.get("better", {})
+        if not any_bounds:
+            _check_bounds(references, better, f"{path}: {name}", bounds_only)
+        fault = _contradiction(case, meta["sessions"], references, samples.get(name))
+        if fault:
+            raise BaselineError(f"{path}: {name}: {fault}. Fix: {again}")
+        entries[key] = Entry(
+            recorded=case["recorded"],
+            sessions={uuid: meta["sessions"][uuid] for uuid in case["sessions"]},
+            facts={**meta["facts"].get(key[1], {}), **case["facts"]},
+            parameters=case["parameters"],
+            units={variable: reference[3] for variable, reference in references.items()},
+            values={variable: reference[0] for variable, reference in references.items()},
+            noise={variable: Noise(**noise) for variable, noise in case["noise"].items()},
+            samples=samples[name],
+            evidence={of: (one[0], one[1]) for of, one in case.get("evidence", {}).items()},
+            better=better,
+        )
+    return Baseline(system, path, entries)
+
+
+def _read(path: Path, system: str, fix: str):
+    try:
+        return strict_yaml.read(path)
+    except FileNotFoundError:
+        there = [other.stem for other in path.parent.glob("*.yaml")]
+        hint = f" ({suggest.unknown(system, there, 'baselines here are of')})" if there else ""
+        raise BaselineError(
+            f"{path}: {system} has no baseline. Fix: `nearmetal baseline record --system {system}` "
+            f"after some sessions, or set RFM_REFERENCE_PREFIX to the baselines' directory{hint}"
+        ) from None
+    except strict_yaml.YamlError as error:
+        raise BaselineError(f"{path}: cannot be read as YAML: {error}. Fix: {fix}") from error
+
+
+def _check_schema(data, path: Path, fix: str) -> None:
+    if isinstance(data, dict):
+        for place in _keys_of_no_text({**dict.fromkeys(data), "baseline": data.get("baseline")}):
+            raise BaselineError(f"{path}: the key {place} is no text. Fix: {fix}")
+    schema = strict_yaml.load((PACKAGE / "gate" / "baseline-schema.yaml").read_bytes())
+    for fault in jsonschema.Draft202012Validator(schema).iter_errors(data):
+        place = ".".join(map(str, fault.absolute_path)) or "the file"
+        raise BaselineError(
+            f"{path}: {place}: {fault.message[:300]}. Fix: {fault.schema.get('description', fix)}"
+        )
+
+
+def _keys_of_no_text(data: dict, place: str = "") -> Iterator[str]:
+    """Places of keys that are no text. YAML has others, which a schema does not look at."""
+    for key, value in data.items():
+        if not isinstance(key, str):
+            yield f"{place}{key!r}"
+        if isinstance(value, dict):
+            yield from _keys_of_no_text(value, f"{place}{key}.")
+
+
+def _is_reference(found: list) -> bool:
+    """Whether it is a value, its bounds and its unit. Their types follow from the schema."""
+    return len(found) == 4 and isinstance(found[0], (int, float))
+
+
+def _read_samples(beside: Path, meta: dict, path: Path, fix: str) -> dict:
+    """The samples by case, with a verified digest. Raises BaselineError."""
+    try:
+        text = files.read(beside, MOST_SAMPLES)
+    except OSError as error:
+        raise BaselineError(f"{beside}: {error.strerror}. Fix: {fix}") from None
+    if hashlib.sha256(text).hexdigest() != meta["launches_sha256"]:
+        raise BaselineError(
+            f"{beside}: not the samples that {path.name} was written with (SHA-256). Fix: {fix}"
+        )
+    try:
+        return dict(typed_json.mapping(orjson.loads(text), "the file"))
+    except (orjson.JSONDecodeError, typed_json.ShapeError) as error:
+        raise BaselineError(f"{beside}: {error}. Fix: {fix}") from None
+
+
+def _check_format(data, path: Path, fix: str, any_bounds: bool) -> None:
+    """Raise BaselineError for another format. With `any_bounds`, upgrade format 1 in place."""
+    meta = data.get("baseline") if isinstance(data, dict) else None
+    if not isinstance(meta, dict) or meta.get("format") == FORMAT:
+        return
+    if any_bounds and "format" not in meta:
+        meta["format"] = FORMAT
+    elif "format" not in meta:
+        raise BaselineError(
+            f"{path}: baseline.format is missing: an older version wrote the file and bounded some "
+            f"references on the wrong side. Fix: {fix}; read the diff and commit it"
+        )
+    else:
+        raise BaselineError(
+            f"{path}: baseline.format is {sanitize.line(meta['format'])}, but this version reads "
+            f"{FORMAT}. Fix: use the Nearmetal that wrote it"
+        )
+
+
+def _check_bounds(references: dict, directions: dict, where: str, fix: str) -> None:
+    """Raise BaselineError if only the better side is bounded: any regression would pass."""
+    for variable, (_, lower, upper, unit) in references.items():
+        lower_is_better = metrics.unit(unit).lower_is_better_or(directions.get(variable, ""))
+        worse, better = (upper, lower) if lower_is_better else (lower, upper)
+        if lower_is_better is not None and worse is None and better is not None:
+            side = "lower" if lower_is_better else "higher"
+            raise BaselineError(
+                f"{where}: {variable}: [{lower}, {upper}, {unit}] bounds the wrong side: {side} is "
+                f"better. Fix: {fix}"
+            )
+
+
+def _find(data: dict, key: Key, parameters: dict, system: str) -> dict:
+    """A case's references: {variable: [value, lower, upper, unit]}; empty if there are none."""
+    found = data.get(key[0].split()[0])
+    for step in (f"{system}:{key[1]}", key[2], *map(naming.step_of, parameters.values())):
+        found = found.get(step) if isinstance(found, dict) else None
+    entries = found if isinstance(found, dict) else {}
+    plain = {
+        name: entry[2] if isinstance(entry, list) and entry[:1] == ["$xfail"] else entry
+        for name, entry in entries.items()
+    }
+    return {name: entry for name, entry in plain.items() if isinstance(entry, list)}
+
+
+def _contradiction(case: dict, sessions: dict, references: dict, samples) -> str:
+    """How a case contradicts the calendar, its sessions or its samples; '' if it does not."""
+    if not _is_date(case["recorded"]):
+        return f"recorded is {case['recorded']}, which is no date"
+    unknown = [uuid for uuid in case["sessions"] if uuid not in sessions]
+    if unknown:
+        return f"session {unknown[0]} is not among the baseline's sessions"
+    if not isinstance(samples, dict) or set(samples) != set(case["noise"]):
+        return "its samples are of other variables"
+    for name, values in samples.items():
+        try:
+            empty = () in typed_json.rows(values, name)
+        except typed_json.ShapeError as error:
+            return f"its samples: {error}"
+        if empty:
+            return f"{name} has a session without samples"
+        together = [sample for session in values for sample in session]
+        if len(values) != len(case["sessions"]):
+            return f"{name} has samples of {len(values)} sessions, not of {len(case['sessions'])}"
+        if len(together) != case["noise"][name]["launches"]:
+            return f"{name} has {len(together)} samples, not {case['noise'][name]['launches']}"
+        middle, value = statistics.median(together), references[name][0]
+        if value != float(f"{middle:.6g}"):
+            return f"{name} is {value}, but the median of its samples is {middle:.6g}"
+    return ""
+
+
+def _is_date(text: str) -> bool:
+    try:
+        return bool(date.fromisoformat(text))
+    except ValueError:
+        return False
+
+
+def save(baseline: Baseline) -> None:
+    """Write both files. The samples come first, so that references are never newer than samples."""
+    for path, text in documents(baseline):
+        files.write(path, text)
+
+
+def documents(baseline: Baseline) -> list[tuple[Path, str]]:
+    """(path, text) of both files, in the order of writing."""
+    entries = dict(sorted(baseline.entries.items()))
+    samples = _samples_as_json(entries)
+    document = {"baseline": _metadata(replace(baseline, entries=entries), samples)}
+    for key, entry in entries.items():
+        add_references(document, baseline.system, key, entry)
+    text = yaml.dump(
+        document,
+        Dumper=_Dumper,
+        sort_keys=False,
+        default_flow_style=None,
+        width=120,
+        allow_unicode=True,
+    )
+    return [
+        (path_of(baseline.system, baseline.path.parent, LAUNCHES), samples),
+        (baseline.path, HEADER.format(baseline.system) + text),
+    ]
+
+
+def _samples_as_json(entries: dict[Key, Entry]) -> str:
+    """The samples as JSON, with one line for each variable, for short diffs."""
+    cases = []
+    for key, entry in entries.items():
+        lines = [
+            f" {json.dumps(name)}: {json.dumps(sessions)}"
+            for name, sessions in sorted(entry.samples.items())
+        ]
+        cases.append(f"{json.dumps(' | '.join(key))}: {{\n" + ",\n".join(lines) + "}")
+    return "{\n" + ",\n".join(cases) + "}\n"
+
+
+def _metadata(baseline: Baseline, samples: str) -> dict:
+    """The key `baseline` of the file."""
+    entries, sessions = baseline.entries, baseline.sessions
+    facts: dict[str, list[dict[str, str]]] = {}
+    for key, entry in entries.items():
+        facts.setdefault(key[1], []).append(entry.facts)
+    common = {partition: _common(facts[partition]) for partition in sorted(facts)}
+    return {
+        "format": FORMAT,
+        "system": baseline.system,
+        "launches_sha256": hashlib.sha256(samples.encode()).hexdigest(),
+        "sessions": dict(sorted(sessions.items(), key=lambda session: session[1])),
+        "facts": common,
+        "cases": {" | ".join(key): _case(entry, common[key[1]]) for key, entry in entries.items()},
+    }
+
+
+def _case(entry: Entry, common: dict[str, str]) -> dict:
+    """A case's metadata, without the facts that all cases of its partition share."""
+    evidence = {name: list(one) for name, one in sorted(entry.evidence.items())}
+    return {
+        "recorded": entry.recorded,
+        "sessions": list(entry.sessions),
+        "parameters": entry.parameters,
+        "facts": {name: value for name, value in entry.facts.items() if name not in common},
+        "noise": {name: vars(noise) for name, noise in sorted(entry.noise.items())},
+        **({"evidence": evidence} if evidence else {}),
+        **({"better": dict(sorted(entry.better.items()))} if entry.better else {}),
+    }
+
+
+def add_references(document: dict, system: str, key: Key, entry: Entry) -> None:
+    """Add a case's references below its class, as ReFrame reads them."""
+    check, partition, environ = key
+    index = ["$partition", "$environ", *entry.parameters]
+    place = document.setdefault(check.split()[0], {"$index": index})
+    for step in (f"{system}:{partition}", environ, *map(naming.step_of, entry.parameters.values())):
+        place = place.setdefault(step, {})
+    for name in sorted(entry.values):
+        unit = entry.units[name]
+        place[name] = [entry.values[name], *bounds_of(entry, name), unit]
+
+
+def _common(facts: list[dict[str, str]]) -> dict[str, str]:
+    """The facts that are the same in all cases."""
+    return {
+        name: value
+        for name, value in facts[0].items()
+        if all(other.get(name) == value for other in facts)
+    }
+
+
+class _Dumper(strict_yaml.DUMPER):
+    """YAML without anchors, so that each line of a diff is complete."""
+
+    def ignore_aliases(self, data):
+        return True
+
+
+def bounds_of(entry: Entry, variable: str) -> list[float | None]:
+    """Bounds of a variable's reference."""
+    return bounds(entry.lower_is_better(variable), entry.noise[variable].spread)
+
+
+def bounds(lower_is_better: bool | None, spread: float) -> list[float | None]:
+    """Bounds of a reference as fractions: on the worse side, or on both sides where the direction
+    is unknown."""
+    reach = float(f"{max(BOUND[1], BOUND[0] * spread):.3g}")
+    lower = None if lower_is_better else -min(LOWEST, reach)
+    return [lower, None if lower_is_better is False else reach]

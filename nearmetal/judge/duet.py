@@ -1,0 +1,299 @@
+"""Judge a session's duets: what B costs against A, from pairs of repeats where noise is shared.
+
+A duet (reframe_checks/duet) measures A and B interleaved in one allocation. For each variable `v`
+it stores the samples of A as `v_a` and of B as `v_b`, in the order of the pairs.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tabulate import tabulate
+
+from nearmetal.compare import published
+from nearmetal.compare.side_by_side import gist, number, percent, plain
+from nearmetal.results import (
+    Case,
+    Database,
+    ResultsError,
+    Session,
+    Value,
+    load_session,
+    newest,
+    parameters,
+)
+from nearmetal.results.find import stored
+from nearmetal.stats.judge import JudgeError
+from nearmetal.stats.pairs import LEAST_SHARED, PairDecision, judge_pairs
+from nearmetal.stats.plan import PAIRS
+from nearmetal.util import suggest
+
+#: Facts that a table begins with.
+SAID = {"mpi_library": "MPI", "transport": "carried by"}
+RUN = "reframe -c reframe_checks/duet -r"
+#: Why sessions of checks of others have no duet, and what judges them.
+OF_OTHERS = (
+    "no duet: checks of others run A and B in jobs of their own, not interleaved in one job. "
+    "Fix: `nearmetal compare` sets two partitions or two sessions side by side, and `nearmetal "
+    f"gate` judges a session against earlier ones. `{RUN}` measures duets of the suite's own checks"
+)
+
+
+@dataclass(frozen=True)
+class DuetVerdict:
+    """The verdict on one variable of one duet."""
+
+    case: Case
+    variable: str
+    unit: str
+    a: float  #: median of the samples, in unit
+    b: float
+    measured: int  #: pairs; the decision used some of them
+    decision: PairDecision
+
+
+@dataclass(frozen=True)
+class DuetReport:
+    session: Session
+    verdicts: tuple[DuetVerdict, ...]
+    missing: tuple[str, ...]  #: a sentence on each variable and case that was not judged
+
+    @property
+    def exit_code(self) -> int:
+        """0: B is nowhere worse than A; 1: somewhere it is; 2: incomplete or inconclusive."""
+        names = {one.decision.name for one in self.verdicts}
+        if "regressed" in names:
+            return 1
+        return 2 if self.missing or not names or "inconclusive" in names else 0
+
+
+def load(database: Path | Database, system: str | None = None, uuid: str | None = None) -> Session:
+    """The session with that id, or the newest with a duet (on that system). Raises ResultsError."""
+    database = Database.of(database)
+    if uuid is not None:
+        named = load_session(database, system, uuid)
+        if holds_a_duet(named):
+            return named
+        if _of_others([named]):
+            raise ResultsError(f"{database}: session {named.uuid}: {OF_OTHERS}")
+        raise ResultsError(f"{database}: session {named.uuid} holds no duet; run `{RUN}` first")
+    session = newest(database, system, ("campaign", "duet"), holds_a_duet)
+    if session:
+        return session
+    kinds = ("campaign", "duet")
+    held = stored(database, kinds)
+    if _of_others([one for one in held if system in (None, one.system)]):
+        raise ResultsError(f"{database}: {OF_OTHERS}")
+    others = [one.system for one in held if holds_a_duet(one)]
+    if others:
+        known = suggest.unknown(system, others, "the systems with one are")
+        raise ResultsError(f"{database}: no duet on system {system}: {known}; run `{RUN}` first")
+    raise ResultsError(f"{database}: no duet; run `{RUN}` first")
+
+
+def holds_a_duet(session: Session) -> bool:
+    return any(case.duet for case in session.cases)
+
+
+def _of_others(sessions: Sequence[Session]) -> bool:
+    """Whether checks of others stored all of these sessions; False without a session."""
+    cases = [case for session in sessions for case in session.cases]
+    return bool(cases) and all(case.foreign for case in cases)
+
+
+def judge_session(session: Session) -> DuetReport:
+    """Judge all variables of all duets of a session; they share one campaign's error rate."""
+    duets, verdicts, missing = [case for case in session.cases if case.duet], [], []
+    pairs = []
+    for case in duets:
+        if case.failure is not None:
+            missing.append(f"{label(case)}: {gist(case.failure)}")
+            continue
+        found = {value.variable: value for value in case.values}
+        names = list(dict.fromkeys(name[:-2] for name in found if name.endswith(("_a", "_b"))))
+        if not names:
+            missing.append(f"{label(case)}: it measured nothing")
+        pairs += [(case, name, found.get(f"{name}_a"), found.get(f"{name}_b")) for name in names]
+    for case, name, a, b in pairs:
+        try:
+            verdicts.append(_judge(case, name, a, b, len(pairs)))
+        except JudgeError as error:
+            missing.append(f"{label(case)}: {name}: {error}")
+    missing += [
+        f"{' '.join(key)}: skipped, so not judged: {session.reasons.get(key, 'no reason')}"
+        for key in session.skipped
+        if key[0].split()[0].endswith("_duet")
+    ]
+    return DuetReport(session, tuple(verdicts), tuple(missing))
+
+
+def _judge(case: Case, name: str, a: Value | None, b: Value | None, variables: int) -> DuetVerdict:
+    """Raises JudgeError."""
+    if a is None or b is None:
+        raise JudgeError(f"only {'B' if a is None else 'A'} has a value")
+    if a.unit != b.unit or a.lower_is_better is None:
+        raise JudgeError(
+            f"the units {a.unit!r} of A and {b.unit!r} of B do not say whether less is better"
+        )
+    decision = judge_pairs(a.samples, b.samples, a.lower_is_better, variables)
+    return DuetVerdict(
+        case,
+        name,
+        a.unit,
+        statistics.median(a.samples),
+        statistics.median(b.samples),
+        len(a.samples),
+        decision,
+    )
+
+
+def label(case: Case) -> str:
+    """The duet on one line: `pingpong_duet on native with openmpi: environs A openmpi, B mpich`."""
+    facts = case.facts
+    who = f": {facts['duet']} A {facts['duet.a']}, B {facts['duet.b']}" if "duet.a" in facts else ""
+    return f"{plain(case.check)} on {case.place} with {case.environ}{who}"
+
+
+def span(interval: tuple[float, float], text) -> str:
+    return " .. ".join(map(text, interval))
+
+
+def row(one: DuetVerdict) -> list[str]:
+    decision = one.decision
+    # Fewer pairs than the first analysis needs give no 95 % interval and no shared part.
+    interval = span(decision.interval, percent) if decision.pairs >= PAIRS[0] else "-"
+    shared = "-"
+    if decision.shared is not None:
+        shared = f"{decision.shared:.2f} ({span(decision.shared_interval, '{:.2f}'.format)})"
+    verdict = decision.name
+    if decision.wanted:  # a duet takes an even number of pairs
+        verdict += f" (asks for {decision.wanted + decision.wanted % 2} pairs)"
+    return [
+        one.variable,
+        one.unit,
+        number(one.a),
+        number(one.b),
+        percent(decision.change),
+        interval,
+        f"{decision.pairs} of {one.measured}",
+        shared,
+        decision.method,
+        f"{decision.p:.1g}",
+        verdict,
+    ]
+
+
+def context(one: DuetVerdict, figures: list[published.Figure]) -> list[str]:
+    """Lines with published figures of A and B: context that no verdict depends on."""
+    facts, check = one.case.facts, one.case.check.split()[0].removesuffix("_duet")
+    if facts.get("duet") != "environs":
+        return []
+    found = published.pairs(
+        figures,
+        check,
+        dict(parameters(one.case.check)),
+        one.variable,
+        facts["duet.a"],
+        facts["duet.b"],
+        one.case.workload,
+    )
+    return [_published(one.variable, a, b) for a, b in found]
+
+
+def _published(variable: str, a: published.Figure, b: published.Figure) -> str:
+    ratio = published.ratio(a, b)
+    return (
+        f"  published: {variable} {a.text} and {b.text} {a.unit}"
+        + (f", B/A {ratio}" if ratio else "")
+        + f" ({a.software} and {b.software} on {a.system} "
+        f"{a.partition or a.population}; {a.document}, {a.where})"
+    )
+
+
+def sizes(session: Session) -> str:
+    """Tables of A and B by message size, one for each curve of each duet. No verdict depends on
+    them. Raises ResultsError if no duet has a curve."""
+    tables = [
+        f"{label(case)}: {name.removesuffix('_a')}\n" + _sizes(curve, case.curves[f"{name[:-2]}_b"])
+        for case in session.cases
+        if case.duet and case.failure is None
+        for name, curve in case.curves.items()
+        if name.endswith("_a") and f"{name[:-2]}_b" in case.curves
+    ]
+    if not tables:
+        raise ResultsError(
+            f"session {session.uuid}: no duet has values by message size; pingpong_duet and "
+            f"collectives_duet have: run `{RUN} -n pingpong_duet`"
+        )
+    return "\n\n".join(tables)
+
+
+def _sizes(a: Mapping[int, Sequence[float]], b: Mapping[int, Sequence[float]]) -> str:
+    rows = []
+    for size in sorted(set(a) & set(b)):
+        try:
+            decision = judge_pairs(a[size], b[size], lower_is_better=True)
+        except JudgeError as error:
+            rows.append([size, "-", "-", str(error), "-"])
+            continue
+        enough = len(a[size]) >= PAIRS[0]
+        rows.append(
+            [
+                size,
+                number(statistics.median(a[size])),
+                number(statistics.median(b[size])),
+                percent(decision.change),
+                span(decision.interval, percent) if enough else "-",
+            ]
+        )
+    return tabulate(
+        rows,
+        ["bytes", "A", "B", "B against A", "95 %"],
+        disable_numparse=True,
+        colalign=["right"] * 5,
+    )
+
+
+def render(report: DuetReport, figures: list[published.Figure]) -> str:
+    """For a terminal: a table a duet, with its A and B, the verdicts, and published figures."""
+    session = report.session
+    blocks = [f"session {session.uuid} on {session.system}, {session.started}"]
+    for case in dict.fromkeys(one.case.where for one in report.verdicts):
+        rows = [one for one in report.verdicts if one.case.where == case]
+        facts = rows[0].case.facts
+        blocks.append(
+            "\n".join(
+                [
+                    label(rows[0].case),
+                    *(f"  {what}: {facts[key]}" for key, what in SAID.items() if facts.get(key)),
+                    tabulate(
+                        [row(one) for one in rows],
+                        [
+                            "variable",
+                            "unit",
+                            "A",
+                            "B",
+                            "B against A",
+                            "95 %",
+                            "pairs",
+                            "shared noise (95 %)",
+                            "judged",
+                            "p",
+                            "verdict",
+                        ],
+                        disable_numparse=True,
+                        colalign=["left"] * 2 + ["right"] * 6 + ["left", "right", "left"],
+                    ),
+                    *(line for one in rows for line in context(one, figures)),
+                ]
+            )
+        )
+    if any(one.decision.method == "unpaired" for one in report.verdicts):
+        blocks.append(
+            f"unpaired: A and B share less than {LEAST_SHARED:.0%} of their noise there, so that "
+            "two independent samples are more precise than pairs."
+        )
+    return "\n\n".join(blocks)

@@ -1,0 +1,165 @@
+"""Scores the rules on what partitions show, and orders the likely causes."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from nearmetal.judge.explain.rules import Rule, Rules, covers
+from nearmetal.judge.explain.symptoms import SAME, SUSPECT, WORSE, Observed
+from nearmetal.judge.verdict import Likely
+
+#: Support of a rule by a changed fact or a failure's text, by a quantity that disturbed repeats,
+#: by one that moved, by each further one, by a sign, and by the pattern of layers alone.
+FACT, DISTURBED, MOVED, FURTHER, SIGN, LAYERS = 3.0, 3.0, 2.0, 0.5, 1.0, 1.5
+#: Factor of a score for each thing that speaks against the rule.
+AGAINST = 0.5
+#: Least score of a cause that is named. Below it the answer is "don't know".
+LEAST = 1.0
+#: Most causes of a partition that are named, and the least part of the best score that they have.
+MOST, PART = 5, 0.25
+UNKNOWN = "unknown"
+
+
+def likely_causes(found: Sequence[Observed], rules: Rules) -> tuple[Likely, ...]:
+    """The likely causes, best first on each partition; `unknown` where no rule counts.
+
+    A cause of several partitions with the same proof is one.
+    """
+    merged: dict[tuple, Likely] = {}
+    for seen in found:
+        for cause in of_partition(seen, rules):
+            layers = _layers(seen)
+            key = cause.name, tuple(line for line in cause.evidence if line not in layers)
+            known = merged.setdefault(key, cause)
+            if known is not cause:
+                score = max(known.score, cause.score)
+                merged[key] = replace(known, places=(*known.places, seen.place), score=score)
+    first = {seen.place: number for number, seen in enumerate(found)}
+    return tuple(sorted(merged.values(), key=lambda one: (first[one.places[0]], -one.score)))
+
+
+def of_partition(seen: Observed, rules: Rules) -> list[Likely]:
+    """The likely causes on one partition, best first."""
+    scored = [(score(rule, seen), rule) for rule in rules.rules]
+    best = sorted(scored, key=lambda one: -one[0])
+    counted = [one for one in best if one[0] >= max(LEAST, PART * best[0][0])]
+    return [
+        Likely(rule.name, rule.says, (seen.place,), round(points, 2), evidence(rule, seen))
+        for points, rule in counted[:MOST]
+    ] or [_unknown(seen)]
+
+
+def _unknown(seen: Observed) -> Likely:
+    facts = [f"{name} changed: {then} -> {now}" for name, (then, now) in seen.facts.items()]
+    moved = [*seen.signs.values(), *seen.evidence.values()]
+    says = "don't know: no rule has enough support"
+    failed = [text[:200] for text in dict.fromkeys(seen.failures)][:3]
+    return Likely(UNKNOWN, says, (seen.place,), 0.0, (*facts, *moved, *failed, *_layers(seen)))
+
+
+def score(rule: Rule, seen: Observed) -> float:
+    """Support of a rule; 0 if it has none, or explains no layer that got worse."""
+    worse = seen.of(WORSE)
+    explained = [layer for layer in worse if covers(rule.moves, layer)]
+    if worse and not explained:
+        return 0.0
+    support = _support(rule, seen)
+    if not support:
+        return 0.0
+    fit = 0.5 + 0.5 * len(explained) / len(worse) if worse else 1.0
+    against = sum(
+        (
+            any(covers(rule.still, layer) for layer in worse),
+            any(name in seen.evidence for name in rule.without),
+            any(name in seen.signs for name in rule.against),
+        )
+    )
+    return rule.weight * support * fit * AGAINST**against
+
+
+def _support(rule: Rule, seen: Observed) -> float:
+    moved = [name for name in rule.evidence if name in seen.evidence]
+    worse = seen.of(WORSE)  # a fact or a suspected layer explains nothing where nothing got worse
+    support = 0.0
+    if worse and _facts(rule, seen):
+        support += FACT
+    if moved:
+        disturbed = any(name in seen.disturbed for name in moved)
+        support += (DISTURBED if disturbed else MOVED) + FURTHER * (len(moved) - 1)
+    if _failures(rule, seen):
+        support += FACT
+    if worse and fits_alone(rule, seen):
+        support += LAYERS
+    if support:
+        support += FURTHER * sum(name in seen.evidence for name in rule.beside)
+    signs = SIGN * sum(name in seen.signs for name in rule.signs)
+    # A sign counts by itself only where it is all that the rule has.
+    by_signs = not (rule.facts or rule.evidence or rule.alone)
+    return support + signs * (1 + by_signs) if support or by_signs else 0.0
+
+
+def fits_alone(rule: Rule, seen: Observed) -> bool:
+    """Whether the pattern of layers supports the rule."""
+    if rule.alone is None:
+        return False
+    worse = [one for one in (*seen.of(WORSE), *seen.of(SUSPECT)) if covers(rule.alone.worse, one)]
+    parts = {layer.partition("/")[2] for layer in worse}
+    same = all(_is_same(layer, parts, seen) for layer in rule.alone.same)
+    signs = rule.alone.signs
+    return bool(worse) and same and (not signs or any(name in seen.signs for name in signs))
+
+
+def _is_same(layer: str, parts: set[str], seen: Observed) -> bool:
+    """Whether a layer was measured and did not get worse.
+
+    Where it has the parts that got worse elsewhere, such as large messages, those count.
+    """
+    own = {name: state for name, state in seen.layers.items() if covers((layer,), name)}
+    alike = [state for name, state in own.items() if name.partition("/")[2] in parts]
+    if WORSE in own.values() or SUSPECT in own.values():
+        return False
+    return all(state == SAME for state in alike) if alike else SAME in own.values()
+
+
+def _facts(rule: Rule, seen: Observed) -> list[str]:
+    return [name for name in seen.facts if _matches(name, rule.facts)]
+
+
+def _matches(name: str, patterns: tuple[str, ...]) -> bool:
+    return any(re.fullmatch(pattern, name) for pattern in patterns)
+
+
+def _failures(rule: Rule, seen: Observed) -> list[str]:
+    if not rule.failure:
+        return []
+    return [text for text in seen.failures if re.search(rule.failure, text)]
+
+
+def evidence(rule: Rule, seen: Observed) -> tuple[str, ...]:
+    """What supports the rule, in words."""
+    shown = [name for name in seen.facts if _matches(name, (*rule.facts, *rule.shows))]
+    facts = [f"{name}: {' -> '.join(seen.facts[name])}" for name in shown]
+    quantities = (*rule.evidence, *rule.beside)
+    moved = [seen.evidence[name] for name in quantities if name in seen.evidence]
+    signs = [seen.signs[name] for name in rule.signs if name in seen.signs]
+    failures = [text[:200] for text in dict.fromkeys(_failures(rule, seen))][:1]
+    return (*facts[:4], *moved, *signs, *failures, *_layers(seen))
+
+
+def _layers(seen: Observed) -> list[str]:
+    """A sentence on the layers that got worse, and on those that did not."""
+    worse, same = seen.of(WORSE), seen.of(SAME)
+    if not worse:
+        return []
+    said = f"worse: {', '.join(_whole(worse, seen))}"
+    return [f"{said}; not: {', '.join(_whole(same, seen))}" if same else said]
+
+
+def _whole(layers: Sequence[str], seen: Observed) -> list[str]:
+    """The layers, with a whole in place of all of its measured parts."""
+    found = []
+    for layer in layers:
+        whole = layer.partition("/")[0]
+        parts = [name for name in seen.layers if name.partition("/")[0] == whole]
+        found.append(whole if set(parts) <= set(layers) else layer)
+    return list(dict.fromkeys(found))

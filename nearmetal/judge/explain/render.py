@@ -1,0 +1,70 @@
+"""Likely causes as text for a terminal, and as a document for programs."""
+
+from tabulate import tabulate
+
+from nearmetal.judge.render import causes_of
+from nearmetal.judge.verdict import GateReport, Likely
+from nearmetal.util import sanitize
+
+#: Version of the JSON document.
+FORMAT = 1
+HEADERS = ("where", "", "likely cause", "support", "evidence")
+#: Least scores of the words for a support.
+SUPPORT = ((4.0, "strong"), (2.0, "fair"), (0.1, "weak"))
+WIDTH = 72
+
+
+def support(score: float) -> str:
+    """A score as a word; "" for no support."""
+    return next((word for least, word in SUPPORT if score >= least), "")
+
+
+def table(report: GateReport) -> str:
+    """The causes as a table, with their evidence."""
+    if not report.causes and report.verdict != "clean":
+        return "no cause can be given: nothing that got worse, failed or was disturbed has a layer"
+    if not report.causes:
+        return "nothing got worse, so there is nothing to explain"
+    rows: list[list[str]] = []
+    for number, one in _numbered(sanitize.every(report.causes)):
+        lines = list(one.evidence) or [""]
+        rows.append([", ".join(one.places), number, _named(one), support(one.score), lines[0]])
+        rows += [["", "", "", "", line] for line in lines[1:]]
+    return tabulate(
+        rows,
+        HEADERS,
+        disable_numparse=True,
+        maxcolwidths=[None, None, 40, None, WIDTH],
+    )
+
+
+def _numbered(causes: tuple[Likely, ...]) -> list[tuple[str, Likely]]:
+    """Each cause with its place in the order of its first partition."""
+    counts: dict[str, int] = {}
+    found = []
+    for one in causes:
+        counts[one.places[0]] = counts.get(one.places[0], 0) + 1
+        found.append((str(counts[one.places[0]]), one))
+    return found
+
+
+def _named(one: Likely) -> str:
+    return f"{one.name}: {one.says}" if one.score else one.says
+
+
+def document(report: GateReport) -> dict:
+    """The causes for programs. Keys: those of `causes` in nearmetal/judge/gate-schema.yaml."""
+    session = sanitize.every(
+        {
+            "uuid": report.session.uuid,
+            "system": report.session.system,
+            "started": report.session.started,
+        }
+    )
+    return {
+        "format": FORMAT,
+        "verdict": report.verdict,
+        "exit_code": report.exit_code,
+        "session": session,
+        "causes": sanitize.every(causes_of(report)),
+    }

@@ -1,0 +1,321 @@
+"""What a judged session shows on each partition: layers, facts, evidence, signs and failures.
+
+Pure functions of a gate's report, and of what the cases were like before (`Before`).
+"""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from nearmetal.judge import native_ratio
+from nearmetal.judge.explain import curves
+from nearmetal.judge.explain.rules import NONE, Rules
+from nearmetal.judge.verdict import GateReport, Verdict, Where
+from nearmetal.model.facts import changed_facts, nodes_in
+from nearmetal.results import Case
+from nearmetal.stats.plan import THRESHOLD
+
+#: States of a variable or layer, from the most to the least telling.
+WORSE, SUSPECT, BETTER, SAME, UNKNOWN = "worse", "suspect", "better", "same", "unknown"
+ORDER = (WORSE, SUSPECT, BETTER, SAME, UNKNOWN)
+#: Verdicts that call for an explanation.
+EXPLAINED = ("regressed", "deviates", "disturbed")
+#: Prefix of an incomplete verdict on a case that ran and failed.
+FAILED = "failed: "
+#: Smallest change of a variable that the gate does not decide, to be suspected.
+SUSPECTED = 0.05
+#: Layers that an MPI library decides.
+OF_MPI = ("mpi", "within", "collectives")
+
+
+@dataclass(frozen=True)
+class Before:
+    """What a case was like in the baseline, or in the session before."""
+
+    facts: Mapping[str, str] = field(default_factory=dict)
+    #: quantity -> median, and the largest
+    evidence: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    #: samples by curve and message size
+    curves: Mapping[str, Mapping[int, Sequence[float]]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What one partition shows."""
+
+    place: str
+    layers: dict[str, str]  #: layer -> state
+    #: variables that got worse, or their cases if they failed, in words
+    worse: tuple[str, ...]
+    facts: dict[str, tuple[str, str]] = field(default_factory=dict)  #: changed: then, now
+    evidence: dict[str, str] = field(default_factory=dict)  #: quantity that moved -> in words
+    disturbed: frozenset[str] = frozenset()  #: quantities by which repeats were disturbed
+    signs: dict[str, str] = field(default_factory=dict)  #: sign -> in words
+    failures: tuple[str, ...] = ()
+
+    def of(self, state: str) -> tuple[str, ...]:
+        """The layers of a state."""
+        return tuple(layer for layer, found in self.layers.items() if found == state)
+
+
+def observe(
+    report: GateReport,
+    before: Mapping[Where, Before],
+    rules: Rules,
+    elsewhere: Mapping[str, Mapping[str, str]] | None = None,
+) -> list[Observed]:
+    """What each partition shows on which something calls for an explanation.
+
+    :arg elsewhere: further signs by partition, of what other nodes showed (judge/other_nodes.py).
+    """
+    verdicts = _without_ratios(report.verdicts)
+    cases = {case.where: case for case in report.session.cases}
+    found = []
+    for partition in dict.fromkeys(one.partition for one in verdicts if calls(one)):
+        own = [one for one in verdicts if one.partition == partition]
+        seen = _partition(partition, own, cases, before, rules)
+        further = (elsewhere or {}).get(partition, {})
+        found.append(replace(seen, signs={**seen.signs, **further}))
+    return found
+
+
+def _without_ratios(verdicts: Iterable[Verdict]) -> list[Verdict]:
+    """The verdicts on variables; a ratio that got worse stands in for one that did not show it."""
+    worse = {
+        (*one.where, native_ratio.plain(one.variable)): one
+        for one in verdicts
+        if native_ratio.is_ratio(one.variable) and calls(one)
+    }
+    found = []
+    for one in verdicts:
+        ratio = worse.get((*one.where, one.variable))
+        if ratio and not calls(one):
+            found.append(replace(ratio, variable=one.variable))
+        elif not native_ratio.is_ratio(one.variable):
+            found.append(one)
+    return found
+
+
+def calls(one: Verdict) -> bool:
+    """Whether a verdict calls for an explanation.
+
+    A value that deviates as it did in the baseline does not: nothing changed.
+    """
+    if one.name == "deviates" and one.interval:
+        return state(one) == WORSE
+    return one.name in EXPLAINED or _has_failed(one)
+
+
+def _has_failed(one: Verdict) -> bool:
+    return one.name == "incomplete" and not one.variable and one.reason.startswith(FAILED)
+
+
+def _partition(
+    partition: str,
+    verdicts: list[Verdict],
+    cases: Mapping[Where, Case],
+    before: Mapping[Where, Before],
+    rules: Rules,
+) -> Observed:
+    moved = list(dict.fromkeys(one.where for one in verdicts if calls(one)))
+    pairs = [(cases[one], before.get(one, Before())) for one in moved if one in cases]
+    evidence = _evidence(pairs, rules)
+    for case, _ in pairs:
+        evidence |= {cause.rule: cause.text for cause in case.disturbed}
+    return Observed(
+        partition,
+        _layers(verdicts, rules),
+        tuple(_named(one) for one in verdicts if calls(one)),
+        _facts(pairs),
+        evidence,
+        frozenset(cause.rule for case, _ in pairs for cause in case.disturbed),
+        {
+            **_nodes(verdicts, cases, before),
+            **_environments(verdicts, rules),
+            **_collectives(verdicts, rules),
+            **_sizes(cases, before, partition),
+        },
+        tuple(one.reason.removeprefix(FAILED) for one in verdicts if _has_failed(one))
+        + tuple(one.reason for one in verdicts if one.name == "deviates"),
+    )
+
+
+def _named(one: Verdict) -> str:
+    return " ".join(filter(None, [*one.where, one.variable]))
+
+
+def state(one: Verdict) -> str:
+    """The state of one variable."""
+    if one.name == "regressed" or _has_failed(one):
+        return WORSE
+    if one.name == "deviates" and not one.interval:
+        return UNKNOWN if one.of_repeats else WORSE
+    if one.name in ("ok", "watched"):
+        return SAME
+    if one.name == "improved":
+        return BETTER
+    undecided = ("deviates", "disturbed", "inconclusive")
+    if one.name not in undecided or not one.interval or one.change is None:
+        return UNKNOWN
+    sign = 1 if one.lower_is_better else -1
+    least, most = sorted(sign * end for end in one.interval)
+    if least > THRESHOLD and sign * one.change > SUSPECTED:
+        return SUSPECT if one.name == "inconclusive" else WORSE
+    return SAME if most < SUSPECTED else UNKNOWN
+
+
+def _layers(verdicts: Iterable[Verdict], rules: Rules) -> dict[str, str]:
+    """The state of each layer that was measured: the most telling of its variables."""
+    found: dict[str, str] = {}
+    for one in verdicts:
+        own = state(one)
+        for layer in _layers_of(one, rules):
+            found[layer] = min(own, found.get(layer, own), key=ORDER.index)
+    return found
+
+
+def _layers_of(one: Verdict, rules: Rules) -> set[str]:
+    """The layer of a variable; of a case that failed, those of its check."""
+    if one.variable or not _has_failed(one):
+        return {rules.layer(one.check, one.variable)} - {NONE}
+    found = set()
+    for entry in rules.layers:
+        if "check" in entry and re.fullmatch(entry["check"], one.check):
+            found.add(entry["layer"])
+            if "variable" not in entry:  # what follows is of other checks
+                break
+    return found - {NONE}
+
+
+def _facts(pairs: Iterable[tuple[Case, Before]]) -> dict[str, tuple[str, str]]:
+    """Facts that changed in the cases; each variable of `mpi_settings` is one."""
+    found: dict[str, tuple[str, str]] = {}
+    for case, then in pairs:
+        if not then.facts or not case.facts:
+            continue
+        for name, change in changed_facts(_comparable(then.facts, case), case.facts).items():
+            if name == "mpi_settings":
+                found |= _settings(*change)
+            else:
+                found.setdefault(name, change)
+    return found
+
+
+def _comparable(then: Mapping[str, str], case: Case) -> dict[str, str]:
+    """The facts of before; beside a case that failed, those that it had come to record."""
+    if case.failure is None:
+        return dict(then)
+    return {name: value for name, value in then.items() if name in case.facts}
+
+
+def _settings(then: str, now: str) -> dict[str, tuple[str, str]]:
+    """Variables of the environment that differ: {mpi_settings.NAME: (then, now)}."""
+    sides = [
+        dict(one.split("=", 1) for one in re.split(r"; | \| ", side) if "=" in one)
+        for side in (then, now)
+    ]
+    return {
+        f"mpi_settings.{name}": (sides[0].get(name, "unset"), sides[1].get(name, "unset"))
+        for name in sorted({*sides[0], *sides[1]})
+        if sides[0].get(name) != sides[1].get(name)
+    }
+
+
+def _evidence(pairs: Iterable[tuple[Case, Before]], rules: Rules) -> dict[str, str]:
+    """Quantities that moved in a case, in the words of the case that moved most."""
+    found: dict[str, tuple[float, str]] = {}
+    for case, then in pairs:
+        for name, values in case.quantities.items():
+            rule, known = rules.evidence.get(name), then.evidence.get(name)
+            if rule is None or known is None or not values or not rule.counts(case.link_class):
+                continue
+            (middle, most), now = known, statistics.median(values)
+            if now > most and now >= rule.least and now >= rule.factor * middle:
+                growth = now / max(middle, rule.least / rule.factor, 1e-9)
+                if name not in found or growth > found[name][0]:
+                    found[name] = growth, rule.said(middle, now)
+    return {name: said for name, (_, said) in found.items()}
+
+
+def _nodes(
+    verdicts: Iterable[Verdict], cases: Mapping[Where, Case], before: Mapping[Where, Before]
+) -> dict[str, str]:
+    """Signs that a node is the cause, or that the nodes are others."""
+    worse: list[frozenset[str]] = []
+    others: set[str] = set()
+    sides: dict[Where, list[Verdict]] = {}
+    for one in verdicts:
+        sides.setdefault(one.where, []).append(one)
+    same: set[str] = set()
+    for where, ones in sides.items():
+        nodes = _nodes_of(cases.get(where))
+        then = nodes_in(dict(before[where].facts)) if where in before else ()
+        if any(state(one) == WORSE for one in ones):
+            worse.append(nodes)
+            # Repeats of others may be jobs of their own. Where some ran on each earlier node, these
+            # changed too.
+            others |= nodes - set(then) if not nodes >= set(then) else set()
+        elif any(state(one) == SAME for one in ones):
+            same |= nodes
+    found = {}
+    if others:
+        found["other nodes"] = f"{', '.join(sorted(others))} did not measure it before"
+    common = frozenset.intersection(*worse) if worse else frozenset()
+    if len(common - same) == 1 and same - common:
+        [node] = common - same
+        found["one node"] = f"every case that got worse used {node}, and no other did"
+    return found
+
+
+def _nodes_of(case: Case | None) -> frozenset[str]:
+    if case is None:
+        return frozenset()
+    return frozenset([case.node] if case.node else nodes_in(case.facts))
+
+
+def _environments(verdicts: Iterable[Verdict], rules: Rules) -> dict[str, str]:
+    """Signs that one MPI library got worse, or all of several."""
+    found: dict[str, set[str]] = {}
+    for one in verdicts:
+        if any(layer.partition("/")[0] in OF_MPI for layer in _layers_of(one, rules)):
+            found.setdefault(one.environ, set()).add(state(one))
+    worse = sorted(name for name, states in found.items() if WORSE in states)
+    same = sorted(
+        name for name, states in found.items() if not states & {WORSE, SUSPECT} and SAME in states
+    )
+    if len(worse) == 1 and same:
+        return {"one environment": f"{worse[0]} got worse, {', '.join(same)} did not"}
+    if len(worse) > 1 and not same:
+        return {"all environments": f"{', '.join(worse)} got worse alike"}
+    return {}
+
+
+def _collectives(verdicts: Iterable[Verdict], rules: Rules) -> dict[str, str]:
+    """The sign that some collectives got worse, and others did not."""
+    found: dict[str, set[str]] = {}
+    for one in verdicts:
+        layer = rules.layer(one.check, one.variable)
+        if one.variable and layer.startswith("collectives/"):
+            found.setdefault(layer.partition("/")[2], set()).add(state(one))
+    worse = [name for name, states in found.items() if WORSE in states]
+    same = [name for name, states in found.items() if states == {SAME}]
+    if worse and same:
+        return {"one collective": f"{', '.join(worse)} got worse, {', '.join(same)} did not"}
+    return {}
+
+
+def _sizes(
+    cases: Mapping[Where, Case], before: Mapping[Where, Before], partition: str
+) -> dict[str, str]:
+    """Signs that messages of some sizes alone got slower, from the curves of the ping-pong."""
+    for where, case in cases.items():
+        if case.partition != partition or not case.check.startswith("pingpong"):
+            continue
+        for name, curve in case.curves.items():
+            then = before.get(where, Before()).curves.get(name, {})
+            if found := curves.sign(curve, then):
+                return found
+    return {}

@@ -1,0 +1,355 @@
+"""When did a variable's level move? Change points over all stored sessions, and what changed there.
+
+A point is the median of a session's samples. Apache Otava (the method of Hunter: Fleming et al.,
+ICPE 2023) proposes change points. It tests the same split that it chose as the best one, so that
+at p = .001 it flags far more than one flat series in a thousand. A proposal counts here only if
+two conditions hold: an exact rank test between the levels on both sides is significant at ERROR,
+which all series and places share; and the medians differ by more than THRESHOLD. The test allows
+for sessions that resemble each other. A change in small steps is a creep, and reported as one
+(stats/trend.py). `make bench-gate` measures the error rates.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import statistics
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+
+import numpy as np
+from otava.analysis import compute_change_points
+from scipy import stats
+from tabulate import tabulate
+
+from nearmetal.compare.side_by_side import number, plain
+from nearmetal.model.facts import changed_facts
+from nearmetal.results import Session, Value
+from nearmetal.stats import trend
+from nearmetal.stats.plan import THRESHOLD
+from nearmetal.util.suggest import some
+
+#: Chance that a history of unchanged variables has any change point.
+ERROR = 0.05
+#: Chance that a history of unchanged variables has any creep.
+CREEP_ERROR = 0.05
+#: Seconds of a week.
+WEEK = 7 * 86400
+#: Nominal p-value of Otava's t-test for its proposals.
+PROPOSED = 0.001
+#: Newest sessions of a variable that are searched: years of nights. Each takes Otava some 30 us.
+LONGEST = 2000
+#: Points beyond which the search uses several processes.
+MANY = 20_000
+
+
+@dataclass(frozen=True)
+class ChangePoint:
+    check: str
+    partition: str
+    environ: str
+    variable: str
+    unit: str
+    session: str  #: id of the first session on the new level
+    started: str  #: of it, as ReFrame writes it
+    before: float  #: median of the level before, in unit
+    after: float  #: and from there on, to the next change point
+    change: float  #: of these, as a fraction; > 0 is a higher value
+    p: float  #: of the rank test, two-sided
+    #: what else changed in that session: (then, now)
+    facts: dict[str, tuple[str, str]] = field(default_factory=dict)
+    sessions: int = 0  #: number of sessions over which it crept, from `session` on; 0: a step
+    per_week: float | None = None  #: change of a creep in a week, if it lasts at least that long
+
+    @property
+    def creeps(self) -> bool:
+        """Whether it changed in small steps, rather than in one."""
+        return self.sessions > 0
+
+
+@dataclass(frozen=True)
+class _Point:
+    value: Value
+    session: Session
+    facts: dict[str, str]
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.value.samples or (self.value.value,))
+
+
+def change_points(sessions: Sequence[Session]) -> list[ChangePoint]:
+    """Change points of every variable, in the order of the sessions.
+
+    :arg sessions: of one system, in any order.
+    """
+    held = {key: points[-LONGEST:] for key, points in series(sessions).items()}
+    medians = [np.array([point.median for point in points]) for points in held.values()]
+    found = []
+    moves = _moves_of_all(medians)
+    for (key, points), values, (moved, creep) in zip(held.items(), medians, moves):
+        found += [_change_point(key, points, values, *one) for one in moved]
+        if creep:
+            found.append(_creep(key, points, values, creep))
+    order = {session.uuid: session.order for session in sessions}
+
+    def place(point: ChangePoint) -> tuple:
+        where = point.check, point.partition, point.environ, point.variable
+        return order[point.session], *where
+
+    return sorted(found, key=place)
+
+
+def _change_point(
+    key: tuple[str, str, str, str, str],
+    points: list[_Point],
+    values: np.ndarray,
+    start: int,
+    middle: int,
+    end: int,
+    p: float,
+) -> ChangePoint:
+    """The change point between values[start:middle] and values[middle:end]."""
+    before = float(np.median(values[start:middle]))
+    after = float(np.median(values[middle:end]))
+    was, now = points[middle - 1], points[middle]
+    return ChangePoint(
+        *key,
+        now.session.uuid,
+        now.session.started,
+        before,
+        after,
+        after / before - 1,
+        p,
+        changed_facts(was.facts, now.facts),
+    )
+
+
+def _creep(
+    key: tuple[str, str, str, str, str],
+    points: list[_Point],
+    values: np.ndarray,
+    creep: trend.Creep,
+) -> ChangePoint:
+    first, last = points[creep.start], points[-1]
+    count = len(points) - creep.start
+    change = creep.over(count)
+    after = float(np.median(values[-max(1, count // 4) :]))
+    seconds = last.session.time - first.session.time
+    lasting = seconds >= WEEK
+    return ChangePoint(
+        *key,
+        first.session.uuid,
+        first.session.started,
+        after / (1 + change),
+        after,
+        change,
+        creep.p,
+        sessions=count,
+        per_week=math.expm1(creep.slope * (count - 1) * WEEK / seconds) if lasting else None,
+    )
+
+
+def _moves_of_all(medians: list[np.ndarray]) -> list[tuple[list, trend.Creep | None]]:
+    """`moves` of each series, in several processes if there are many points."""
+    search = functools.partial(moves, count=len(medians))
+    if sum(map(len, medians)) < MANY:
+        return list(map(search, medians))
+    with ProcessPoolExecutor() as pool:
+        return list(pool.map(search, medians, chunksize=max(1, len(medians) // 32)))
+
+
+def moves(values: np.ndarray, count: int = 1) -> tuple[list, trend.Creep | None]:
+    """`levels` of a series, and its creep; a creep is not a change of levels too.
+
+    :arg values: (sessions,).
+    :arg count: number of series that share the errors.
+    """
+    creep = trend.creep(values, CREEP_ERROR / count)
+    found = levels(values, ERROR / count / len(values))
+    return [one for one in found if creep is None or one[1] <= creep.start], creep
+
+
+def series(sessions: Sequence[Session]) -> dict[tuple[str, str, str, str, str], list[_Point]]:
+    """Points by (check, place, environ, variable, unit), oldest first, of whole cases alone.
+
+    What disturbed a case moves its values. It is no change of the system.
+    """
+    found: dict[tuple[str, str, str, str, str], list[_Point]] = {}
+    for session in sorted(sessions, key=lambda session: session.order):
+        for case in session.cases:
+            if not case.measured or case.disturbed:
+                continue
+            for value in filter(_is_positive, case.values):
+                key = value.check, value.place, value.environ, value.variable, value.unit
+                found.setdefault(key, []).append(_Point(value, session, case.facts))
+    return found
+
+
+def _is_positive(value: Value) -> bool:
+    return math.isfinite(value.value) and min(value.samples, default=value.value) > 0
+
+
+def levels(values: np.ndarray, error: float) -> list[tuple[int, int, int, float]]:
+    """(start of the level before, first point of the next, its end, p) of each change point.
+
+    These are Otava's proposals without those that THRESHOLD or the rank test at `error` reject. The
+    weakest is removed first; its neighbours then have more points and are tested again.
+
+    :arg values: (sessions,).
+    """
+    if least_p(len(values)) > error:
+        return []
+    places, p_value = proposed(values), functools.cache(functools.partial(_p, values))
+    while places:
+        ends = [0, *places, len(values)]
+        tested = [(*three, p_value(*three)) for three in zip(ends, ends[1:], ends[2:])]
+        strength = [(not _moved(values, *one[:3]), one[3]) for one in tested]
+        weakest = max(range(len(places)), key=strength.__getitem__)
+        too_small, p = strength[weakest]
+        if not too_small and p <= error:
+            return tested
+        del places[weakest]
+    return []
+
+
+def proposed(values: np.ndarray) -> list[int]:
+    """Otava's change points in values, (sessions,): the first points of new levels."""
+    # As a list: Otava does not cut its windows out of an array.
+    return sorted(
+        point.index for point in compute_change_points(values.tolist(), max_pvalue=PROPOSED)[0]
+    )
+
+
+def least_sessions(held: int) -> int:
+    """Fewest sessions in which the rank test can be significant, for this number of series."""
+    count = 2
+    while least_p(count) > ERROR / held / count:
+        count += 1
+    return count
+
+
+def least_p(sessions: int) -> float:
+    """The least p that the exact rank test can give in so many sessions."""
+    return 2 / math.comb(sessions, sessions // 2)
+
+
+def _moved(values: np.ndarray, start: int, middle: int, end: int) -> bool:
+    ratio = np.median(values[middle:end]) / np.median(values[start:middle])
+    return abs(math.log(ratio)) > math.log1p(THRESHOLD)
+
+
+def _p(values: np.ndarray, start: int, middle: int, end: int) -> float:
+    before, after = values[start:middle], values[middle:end]
+    few = min(len(before), len(after)) <= 8  # where the normal approximation is inexact
+    test = stats.mannwhitneyu(after, before, method="exact" if few else "asymptotic")
+    logs = [np.log(part) for part in (before, after)]
+    residuals = np.concatenate([part - np.median(part) for part in logs])
+    return trend.allowing_for(float(test.pvalue), trend.memory(residuals))
+
+
+def sentences(points: Sequence[ChangePoint]) -> list[str]:
+    """A sentence on each change point."""
+    return list(map(_sentence, points))
+
+
+def creeping(point: ChangePoint) -> str:
+    """`creeps by +0.5 % a week: +3.1 % over 42 sessions since ...`."""
+    rate = "" if point.per_week is None else f" by {100 * point.per_week:+.2g} % a week"
+    return (
+        f"creeps{rate}: {100 * point.change:+.1f} % over {point.sessions} sessions since session "
+        f"{point.session[:8]} of {point.started}"
+    )
+
+
+def _sentence(point: ChangePoint) -> str:
+    if point.creeps:
+        return (
+            f"history: {point.variable} of {point.check} on {point.partition} with "
+            f"{point.environ} {creeping(point)}"
+        )
+    facts = f"; changed with it: {_facts(point)}" if point.facts else ""
+    return (
+        f"history: {point.variable} of {point.check} on {point.partition} with {point.environ} "
+        f"moved by {100 * point.change:+.1f} % in session {point.session[:8]} of {point.started}"
+        f"{facts}"
+    )
+
+
+def render(sessions: Sequence[Session], points: Sequence[ChangePoint]) -> str:
+    """Change points as a table, with facts that changed, and variables with too few sessions."""
+    held = series(sessions)
+    if not held:
+        return "no session holds a value, so there are no change points"
+    least = least_sessions(len(held))
+    short = sum(len(found) < least for found in held.values())
+    plural = "s" * (len(sessions) != 1)
+    lines = [f"{len(sessions)} session{plural}, {len(held)} variables: {_counts(points)}"]
+    lines += _disturbed(sessions)
+    if points:
+        headers = [
+            "from",
+            "session",
+            "check",
+            "partition",
+            "environment",
+            "variable",
+            "before",
+            "after",
+            "unit",
+            "change",
+            "p",
+            "changed with it",
+        ]
+        lines += [
+            "",
+            tabulate(
+                map(_row, points),
+                headers,
+                disable_numparse=True,
+                colalign=["left"] * 6 + ["right"] * 2 + ["left"] + ["right"] * 2 + ["left"],
+            ),
+        ]
+    if max(map(len, held.values())) > LONGEST:
+        lines += ["", f"searched: the last {LONGEST} sessions of each variable"]
+    if short:
+        lines += [
+            "",
+            f"too few sessions: {short} of {len(held)} variables need {least}",
+        ]
+    return "\n".join(lines)
+
+
+def _disturbed(sessions: Sequence[Session]) -> list[str]:
+    """A line on the sessions with cases that are no points, since something disturbed them."""
+    found = [one.started for one in sessions if any(case.disturbed for case in one.cases)]
+    return [f"left out: the disturbed cases of sessions {some(found)}"] if found else []
+
+
+def _counts(points: Sequence[ChangePoint]) -> str:
+    creeps = sum(point.creeps for point in points)
+    steps = f"{len(points) - creeps} change points"
+    return f"{steps}, {creeps} creep{'s' * (creeps != 1)}" if creeps else steps
+
+
+def _row(point: ChangePoint) -> list[str]:
+    facts = _facts(point)
+    return [
+        point.started,
+        point.session[:8],
+        plain(point.check),
+        point.partition,
+        point.environ,
+        point.variable,
+        number(point.before),
+        number(point.after),
+        point.unit,
+        f"{100 * point.change:+.1f} %",
+        f"{point.p:.1g}",
+        creeping(point) if point.creeps else facts or "nothing recorded",
+    ]
+
+
+def _facts(point: ChangePoint) -> str:
+    return ", ".join(f"{name}: {then} -> {now}" for name, (then, now) in point.facts.items())

@@ -1,0 +1,466 @@
+"""A gate's report as text for a terminal, JSON, JUnit, Markdown or OpenMetrics. Writes no file."""
+
+from __future__ import annotations
+
+import functools
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from xml.etree import ElementTree
+
+from prometheus_client import CollectorRegistry, Gauge
+from prometheus_client.openmetrics.exposition import generate_latest
+from tabulate import tabulate
+
+from nearmetal.compare import limits, nearness, side_by_side
+from nearmetal.compare.side_by_side import number, percent, plain
+from nearmetal.judge.baseline import MAY_DIFFER
+from nearmetal.judge.verdict import (
+    MEASURED_AGAIN,
+    RUNGS,
+    UNCHANGED,
+    VERDICT_NAMES,
+    GateReport,
+    Likely,
+    Verdict,
+)
+from nearmetal.util import sanitize
+from nearmetal.util.suggest import some
+
+#: Version of the JSON document, which the schema beside this file describes.
+FORMAT = 1
+#: Keys of the JSON document that differ from the names of a verdict's attributes.
+KEYS = {"environ": "environment", "name": "word", "repeats": "launches"}
+#: Verdicts whose variables the table leaves out.
+QUIET = UNCHANGED
+#: Attributes of a verdict that the document leaves out: they steer `--confirm`.
+INTERNAL = ("fresh", "better", "later", "set_aside", "of_repeats", "pooled")
+#: Most likely causes in the outputs for people.
+LIKELY = 6
+HEADERS = (
+    "verdict",
+    "check",
+    "partition",
+    "environment",
+    "variable",
+    "baseline",
+    "now",
+    "change",
+    "95 % interval",
+    "finds",
+    "repeats",
+)
+SUMMARY = {
+    "clean": "nothing got worse",
+    "regressed": "regressed",
+    "deviates": "not what one may expect",
+    "incomplete": "not everything is known",
+}
+ADVICE = {
+    "deviates": "deviates: beyond what one may expect of this system; `nearmetal expect` says why",
+    "ok": "ok: no change as large as the minimum detectable one (`finds`; --all prints it)",
+    "disturbed": "disturbed: end what disturbs the nodes, and run these checks again",
+    "inconclusive": "inconclusive: `nearmetal gate --confirm` measures these until decided",
+    "improved": "improved: `nearmetal baseline record` makes that the new standard",
+}
+
+
+def readable(output):
+    """Decorator of an output: each text of its report is one line, without control characters."""
+
+    @functools.wraps(output)
+    def cleaned(report: GateReport, *arguments):
+        # The outputs name the session, but need none of its cases, which may be thousands.
+        session = sanitize.every(replace(report.session, cases=(), skipped=(), reasons={}))
+        said = sanitize.every((report.verdicts, report.notes, report.causes))
+        verdicts, notes, causes = said
+        cleaned = replace(report, session=session, verdicts=verdicts, notes=notes, causes=causes)
+        return output(cleaned, *arguments)
+
+    return cleaned
+
+
+def headline(report: GateReport) -> str:
+    counts = Counter(one.name for one in report.verdicts)
+    counted = [f"{counts[name]} {name}" for name in VERDICT_NAMES if counts[name]]
+    return f"{SUMMARY[report.verdict]}: {', '.join(counted) or 'nothing was judged'}"
+
+
+def subject(report: GateReport) -> str:
+    if not report.session.uuid:
+        return f"no session on {report.session.system} can be judged"
+    return f"session {report.session.uuid} on {report.session.system}, started {when(report)}"
+
+
+def when(report: GateReport) -> str:
+    """The session's start in UTC, and its age, which shows that a session is old."""
+    started = datetime.fromtimestamp(report.session.time, UTC)
+    age = (datetime.now(UTC) - started).total_seconds()
+    for seconds, unit in ((86400, "days"), (3600, "hours"), (60, "minutes")):
+        if age >= 2 * seconds:
+            return f"{started:%Y-%m-%d %H:%M} UTC ({age // seconds:.0f} {unit} ago)"
+    return f"{started:%Y-%m-%d %H:%M} UTC"
+
+
+def row(one: Verdict) -> list[str]:
+    repeats = f"{one.repeats} of {one.wanted} wanted" if one.wanted else f"{_repeats(one) or ''}"
+    interval = f"{percent(one.interval[0])} to {percent(one.interval[1])}" if one.interval else ""
+    return [
+        one.name,
+        plain(one.check),
+        one.place,
+        one.environ,
+        one.variable,
+        *(
+            f"{number(value)} {one.unit}" if value is not None else ""
+            for value in (one.baseline, one.value)
+        ),
+        percent(one.change) if one.change is not None else "",
+        interval,
+        f"{100 * one.finds:.0f} %" if one.finds else "",
+        repeats,
+    ]
+
+
+def _repeats(one: Verdict) -> int:
+    """Number of repeats whose median is the row's value."""
+    return one.pooled or one.repeats
+
+
+def likely(report: GateReport) -> list[str]:
+    """A line on each likely cause, with the first piece of its evidence."""
+    lines = list(map(likely_line, report.causes[:LIKELY]))
+    return [*lines, "`nearmetal explain` lists the evidence of each"] if lines else []
+
+
+def likely_line(one: Likely) -> str:
+    """`native: MTU: the network interfaces have another MTU (mtu: 1500 -> 1200)`."""
+    name = f"{one.name}: {one.says}" if one.score else one.says
+    evidence = f" ({one.evidence[0]})" if one.evidence else ""
+    return f"{', '.join(one.places)}: {name}{evidence}"
+
+
+def reasons(report: GateReport) -> list[str]:
+    """Lines below the table: each reason with its variables, changed facts, advice and notes."""
+    grouped: dict[str, list[str]] = {}
+    for one in report.verdicts:
+        if one.reason:
+            variable = " ".join(filter(None, [*one.where, one.variable]))
+            grouped.setdefault(f"{one.name}: {one.reason}", []).append(variable)
+    lines = [f"{reason} ({some(variables)})" for reason, variables in grouped.items()]
+    lines += _changed_facts(report)
+    names = {one.name for one in report.verdicts}
+    if report.confirmed or not any(
+        one.name == "inconclusive" and one.rung in RUNGS[-2:] for one in report.verdicts
+    ):
+        names -= {"inconclusive"}  # that step is done, or needs a baseline
+    return [*lines, *(text for name, text in ADVICE.items() if name in names), *report.notes]
+
+
+def _changed_facts(report: GateReport) -> list[str]:
+    """A line for each fact that changed. Facts that may differ stand beside a change alone."""
+    changed: dict[tuple, list[str]] = {}
+    for one in report.verdicts:
+        suspicious = one.name in (*MEASURED_AGAIN["suspicious"], "deviates")
+        for name, (then, now) in (one.facts or {}).items():
+            if suspicious or name not in MAY_DIFFER:
+                changed.setdefault((name, then, now), []).append(one.place)
+    return [
+        f"changed since the baseline: {name}: {then} -> {now} ({', '.join(dict.fromkeys(where))})"
+        for (name, then, now), where in changed.items()
+    ]
+
+
+def table(report: GateReport, every: bool = False) -> str:
+    """Table for a terminal: variables that are not ok, or all variables."""
+    return _table(report, disturbed(report), every)
+
+
+def disturbed(report: GateReport) -> list[str]:
+    """What disturbed the session's repeats, a line each."""
+    return sanitize.every(side_by_side.disturbed(report.session))
+
+
+@readable
+def _table(report: GateReport, disturbances: Sequence[str], every: bool) -> str:
+    rows = [
+        row(one) for one in report.verdicts if every or (one.name not in QUIET and one.variable)
+    ]
+    alignment = ["left"] * 5 + ["right"] * 6
+    text = tabulate(rows, HEADERS, disable_numparse=True, colalign=alignment) if rows else ""
+    top = "\n".join([headline(report), subject(report), *disturbances])
+    causes = "\n".join(["likely causes:", *likely(report)]) if report.causes else ""
+    blocks = [top, text, causes, "\n".join(reasons(report))]
+    return "\n\n".join(filter(None, blocks))
+
+
+def document(report: GateReport) -> dict:
+    """JSON document for programs, as gate-schema.yaml describes it."""
+    return _document(report, sanitize.every(_evidence(report)))
+
+
+def _evidence(report: GateReport) -> list[dict]:
+    """The evidence of each case that has some, as medians over its repeats."""
+    return [
+        {
+            "check": case.check,
+            "partition": case.partition,
+            "node": case.node,
+            "environment": case.environ,
+            "repeats": len(case.evidence),
+            "unknown": list(case.unknown_evidence),
+            "medians": side_by_side.medians(case),
+        }
+        for case in report.session.cases
+        if case.evidence or case.unknown_evidence
+    ]
+
+
+@readable
+def _document(report: GateReport, evidence: list[dict]) -> dict:
+    return {
+        "format": FORMAT,
+        "verdict": report.verdict,
+        "exit_code": report.exit_code,
+        "confirmed": report.confirmed,
+        "notes": list(report.notes),
+        "session": {
+            "uuid": report.session.uuid,
+            "system": report.session.system,
+            "started": report.session.started,
+        },
+        "judged": list(map(_entry, report.verdicts)),
+        "causes": causes_of(report),
+        "evidence": evidence,
+    }
+
+
+def together(documents: list[dict], code: int) -> dict:
+    """One document: that of the one system, or those of several; with the command's exit code."""
+    if len(documents) == 1:
+        return {**documents[0], "exit_code": code}
+    return {"format": FORMAT, "exit_code": code, "systems": documents}
+
+
+def causes_of(report: GateReport) -> list[dict]:
+    """The likely causes for programs, in their order."""
+    return [
+        {
+            "cause": one.name,
+            "says": one.says,
+            "partitions": list(one.places),
+            "score": one.score,
+            "evidence": list(one.evidence),
+        }
+        for one in report.causes
+    ]
+
+
+def _entry(one: Verdict) -> dict:
+    """A verdict with the document's keys; None instead of NaN and infinity, which JSON lacks."""
+    entry = {}
+    for name, value in asdict(one).items():
+        if name in INTERNAL:
+            continue
+        if isinstance(value, float) and not math.isfinite(value):
+            value = None
+        entry[KEYS.get(name, name)] = value
+    entry[KEYS["repeats"]] = _repeats(one)
+    return entry
+
+
+def junit(reports: Sequence[GateReport]) -> str:
+    """JUnit XML: regressed is a failure, incomplete an error, not judged and xfail skipped."""
+    suites = list(map(_suite, reports))
+    root = suites[0]
+    if len(suites) > 1:
+        root = ElementTree.Element("testsuites")
+        root.extend(suites)
+    ElementTree.indent(root)
+    return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
+
+
+@readable
+def _suite(report: GateReport) -> ElementTree.Element:
+    kinds = {
+        "regressed": "failure",
+        "deviates": "failure",
+        "incomplete": "error",
+        "disturbed": "error",
+        "inconclusive": "error",
+        "xfail": "skipped",
+        "not judged": "skipped",
+    }
+    outcomes = [kinds.get(one.name) for one in report.verdicts]
+    suite = ElementTree.Element(
+        "testsuite",
+        name=f"nearmetal gate {report.session.system}",
+        tests=str(len(outcomes)),
+        failures=str(outcomes.count("failure")),
+        errors=str(outcomes.count("error")),
+        skipped=str(outcomes.count("skipped")),
+    )
+    properties = ElementTree.SubElement(suite, "properties")
+    for name, value in (("exit_code", report.exit_code), ("confirmed", _yes(report.confirmed))):
+        ElementTree.SubElement(properties, "property", name=name, value=str(value))
+    for one in report.verdicts:
+        case = ElementTree.SubElement(
+            suite,
+            "testcase",
+            name=f"{one.check} {one.variable}".strip(),
+            classname=f"{report.session.system}.{one.place}.{one.environ}",
+        )
+        kind = kinds.get(one.name)
+        if kind:
+            message = f"{one.name}: " + (one.reason or ", ".join(filter(None, row(one)[5:])))
+            ElementTree.SubElement(case, kind, message=message)
+    return suite
+
+
+def _yes(is_true: bool) -> str:
+    return "yes" if is_true else "no"
+
+
+def escaped(text) -> str:
+    """Escaped text: in Markdown it cannot end a table cell, or become HTML, a link or a picture."""
+    entities = str(text).replace("&", "&amp;").replace("<", "&lt;")
+    return re.sub(r"([\\|\[\]])", r"\\\1", entities)
+
+
+def markdown(report: GateReport) -> str:
+    """Comment for a merge request: the headline, variables that are not ok, and the others in a
+    closed block."""
+    return _markdown(report, disturbed(report))
+
+
+@readable
+def _markdown(report: GateReport, disturbances: Sequence[str]) -> str:
+
+    def cells(values):
+        return "| " + " | ".join(map(escaped, values)) + " |"
+
+    def block(ones):
+        return [cells(HEADERS), cells(["---"] * len(HEADERS)), *(cells(row(one)) for one in ones)]
+
+    quiet = (*QUIET, "not judged", "xfail")
+    loud = [one for one in report.verdicts if one.name not in quiet]
+    rest = [one for one in report.verdicts if one.name in quiet]
+    lines = [
+        f"### Nearmetal: {headline(report)}",
+        "",
+        escaped(subject(report)),
+        f"Exit code {report.exit_code}; confirmed by fresh repeats: {_yes(report.confirmed)}.",
+        "",
+        *(f"- {escaped(line)}" for line in disturbances),
+        "",
+        *(block(loud) if loud else []),
+    ]
+    if report.causes:
+        lines += ["", "Likely causes:", "", *(f"- {escaped(one)}" for one in likely(report))]
+    lines += ["", *(f"- {escaped(reason)}" for reason in reasons(report))]
+    if rest:
+        lines += [
+            "",
+            f"<details><summary>{len(rest)} more</summary>",
+            "",
+            *block(rest),
+            "",
+            "</details>",
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def openmetrics(
+    reports: Sequence[GateReport], numbers: Callable[[str], limits.Numbers] | None = None
+) -> str:
+    """Gauges for a monitor that scrapes a file: first the nearness that `compare` prints.
+
+    :arg numbers: function: a system -> the numbers of its partitions' extras, for the limits of a
+        session without a native link.
+    """
+    gauges = _Gauges()
+    for report in reports:
+        of_system = functools.partial(numbers, report.session.system) if numbers else None
+        places = side_by_side.columns(report.session, None)
+        near = limits.native_or_limits(report.session, places, of_system) if places else None
+        _add(report, near, gauges)
+    return generate_latest(gauges.registry).decode()
+
+
+class _Gauges:
+    """The gauges of all reports."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        labels = ("system", "partition", "node", "environment", "check", "variable")
+        near = ("system", "partition", "base", "aspect")
+        self.left = self._gauge(
+            "nearmetal_nearness_ratio",
+            "Share of the base that is left; 1 is as near, below 1 is worse.",
+            near,
+        )
+        self.interval = self._gauge(
+            "nearmetal_nearness_interval_ratio",
+            "Bounds of the share's interval, 95 % of bootstrap draws over repeats.",
+            (*near, "bound"),
+        )
+        self.value = self._gauge("nearmetal_value", "Median over the repeats.", (*labels, "unit"))
+        self.change = self._gauge(
+            "nearmetal_change_ratio", "Change against the baseline as a fraction.", labels
+        )
+        self.verdict = self._gauge(
+            "nearmetal_verdict", "1 for the verdict on a variable.", (*labels, "verdict")
+        )
+        # No Info: node_exporter's textfile collector refuses a file with that type.
+        self.session = self._gauge(
+            "nearmetal_session_info", "1 for the judged session.", ("system", "uuid", "verdict")
+        )
+        self.code = self._gauge(
+            "nearmetal_exit_code",
+            "Exit code of the command, or of its verdict so far.",
+            ("system",),
+        )
+        self.confirmed = self._gauge(
+            "nearmetal_confirmed", "1 if --confirm has ended, 0 if not.", ("system",)
+        )
+        self.start = self._gauge(
+            "nearmetal_session_start_seconds", "Start of the session.", ("system",)
+        )
+
+    def _gauge(self, name: str, text: str, labels: tuple[str, ...]) -> Gauge:
+        return Gauge(name, text, labels, registry=self.registry)
+
+
+@readable
+def _add(report: GateReport, near: nearness.Nearness | None, gauges: _Gauges) -> None:
+    """Set the gauges of one system."""
+    session = report.session
+    if near is not None:
+        _nearness(gauges, session.system, near)
+    gauges.session.labels(session.system, session.uuid, report.verdict).set(1)
+    gauges.code.labels(session.system).set(report.exit_code)
+    gauges.confirmed.labels(session.system).set(report.confirmed)
+    if session.uuid:
+        gauges.start.labels(session.system).set(session.time)
+    for one in report.verdicts:
+        partition = session.system, one.partition, one.node
+        where = *partition, one.environ, one.check, one.variable
+        gauges.verdict.labels(*where, one.name).set(1)
+        if one.value is not None:
+            gauges.value.labels(*where, one.unit).set(one.value)
+        if one.change is not None:
+            gauges.change.labels(*where).set(one.change)
+
+
+def _nearness(gauges: _Gauges, system: str, near: nearness.Nearness) -> None:
+    for aspect, shares in near.rows:
+        for place, share in zip(near.places, shares):
+            if share is None:
+                continue
+            where = system, place, near.base, aspect
+            gauges.left.labels(*where).set(share.value)
+            for bound, value in zip(("low", "high"), share.interval or ()):
+                gauges.interval.labels(*where, bound).set(value)

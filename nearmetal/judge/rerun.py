@@ -1,0 +1,350 @@
+"""Runs ReFrame again for some cases of a session, each with its own number of repeats."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from nearmetal.checkout import CHECKOUT
+from nearmetal.compare.side_by_side import gist
+from nearmetal.errors import NearmetalError
+from nearmetal.judge import orphans, trusted
+from nearmetal.judge.verdict import Where
+from nearmetal.model import naming, remeasure
+from nearmetal.model.facts import nodes_in
+from nearmetal.model.remeasure import Again
+from nearmetal.results import CONFIRMS, ELSEWHERE, Case, Database, Session, confirmations
+from nearmetal.util.command import CommandError, parse
+from nearmetal.util.suggest import some
+
+#: Topology of this checkout's lab, a virtual cluster on this host.
+TOPOLOGY = CHECKOUT / "site-config" / "lab" / "topology.toml"
+#: The command that runs others in the lab. -P keeps modules of the working directory out.
+LAB_EXEC = (sys.executable, "-P", "-m", "nearmetal.lab", "exec")
+#: Environment variables that are passed to the lab.
+PASSED = ("RFM_PREFIX", "RFM_REFERENCE_PREFIX", "NEARMETAL_SYSTEMS_PATH", "NEARMETAL_IMAGES")
+#: Seconds for which an interrupted ReFrame may cancel its jobs.
+PATIENCE = 60
+
+
+class ConfirmError(NearmetalError):
+    """Nothing was measured again. The message has the reason and ReFrame's output."""
+
+    exit_code = 2
+
+
+def reframe_of(session: Session, database: Path | Database) -> list[str]:
+    """The command that starts ReFrame where the session ran: here, or in this host's lab.
+
+    In the lab, ReFrame runs as the lab's user, to whom the results belong.
+
+    :raises ConfirmError: the database is of another user.
+    """
+    if not ran_in_lab(session):
+        _refuse_of_another_user(session, database)
+        return ["reframe"]
+    settings = {name: os.environ[name] for name in PASSED if name in os.environ}
+    settings |= _beside(session, database)
+    words = [f"{name}={value}" for name, value in settings.items()]
+    return [*LAB_EXEC, "env", *words, "reframe"]
+
+
+def _refuse_of_another_user(session: Session, database: Path | Database) -> None:
+    """Raise ConfirmError if somebody else could choose what ReFrame would run."""
+    file = Database.of(database).file_of(session).path
+    try:
+        owner = file.stat().st_uid
+    except OSError:  # the reader of the database names it
+        return
+    if owner != os.geteuid():
+        raise ConfirmError(
+            f"{file} belongs to {orphans.user(owner)}, and a database says what ReFrame runs. "
+            f"Fix: let {orphans.user(owner)} run this command, or say with --reframe which "
+            "command starts ReFrame, as which user"
+        )
+
+
+def _beside(session: Session, database: Path | Database) -> dict[str, str]:
+    """ReFrame's settings that store a run in the session's database, with its report beside it."""
+    file = Database.of(database).file_of(session).path.resolve()
+    return {
+        "RFM_SQLITE_DB_FILE": str(file),
+        "RFM_REPORT_FILE": str(file.parent / "reports" / "run-report-{sessionid}.json"),
+    }
+
+
+def ran_in_lab(session: Session) -> bool:
+    """Whether the session ran on the lab's login node, and this is another host without Slurm."""
+    try:
+        login = tomllib.loads(TOPOLOGY.read_text())["cluster"]["controller"]
+    except (OSError, ValueError, KeyError):
+        return False
+    return session.host == login != socket.gethostname() and not shutil.which("sbatch")
+
+
+def measure(
+    session: Session,
+    wanted: Mapping[Where, Again],
+    database: Database,
+    reframe: list[str],
+    seconds: float | None = None,
+    elsewhere: bool = False,
+) -> dict[Where, Case | str]:
+    """Measure cases in one run of ReFrame; what it stored of each, or why it did not.
+
+    Cases of nodes that `--distribute` chose are a run of their own, and so are those of checks of
+    others. If one of these runs stores nothing, the others count.
+
+    :arg seconds: after which ReFrame is interrupted; None: never.
+    :arg elsewhere: whether the result is stored as one of other nodes, which confirms nothing.
+    :raises ConfirmError: ReFrame cannot be started, or no run stored anything.
+    """
+    cases = {case.where: case for case in session.cases}
+    found: dict[Where, Case | str] = {}
+    runs, faults = 0, []
+    began = time.monotonic()
+    for kind in itertools.product((False, True), repeat=2):
+        part = {
+            where: one
+            for where, one in wanted.items()
+            if (bool(cases[where].node), cases[where].foreign) == kind
+        }
+        if not part:
+            continue
+        left = None if seconds is None else seconds - (time.monotonic() - began)
+        if left is not None and left <= 0:
+            found |= dict.fromkeys(part, "no time was left (--within)")
+            continue
+        runs += 1
+        try:
+            found |= _measured(session, part, database, reframe, left, elsewhere)
+        except ConfirmError as error:
+            faults.append(error)
+            found |= dict.fromkeys(part, str(error))
+    if faults and len(faults) == runs:
+        raise faults[0]
+    return found
+
+
+def _measured(
+    session: Session,
+    wanted: Mapping[Where, Again],
+    database: Database,
+    reframe: list[str],
+    seconds: float | None,
+    elsewhere: bool,
+) -> dict[Where, Case | str]:
+    before = len(confirmations(database, session, elsewhere))
+    words = arguments(session, wanted, ELSEWHERE if elsewhere else "", reframe)
+    _refuse_beside_another(session)
+    code, output = _start(session, [*reframe, *words], seconds, _beside(session, database))
+    database.refresh()
+    after = confirmations(database, session, elsewhere)[before:]
+    if not after:
+        said = output[-400:].strip() or f"ReFrame ended with {code}"
+        raise ConfirmError(
+            f"{some([' | '.join(where) for where in wanted])} could not be measured again: {said}. "
+            f"It was started by `{shlex.join(reframe)}`; --reframe sets another command"
+        )
+    return {
+        case.where: case if case.counts else _why_not(case)
+        for one in after
+        for case in one.cases
+        if case.where in wanted
+    }
+
+
+def _refuse_beside_another(session: Session) -> None:
+    """Raise ConfirmError if a ReFrame already measures the session's cases again."""
+    for one in orphans.of_session(session.uuid):
+        raise ConfirmError(
+            f"ReFrame (process {one.process} of {one.owner}) measures cases of session "
+            f"{session.uuid} already: another command started it, or one that was killed. Fix: "
+            f"wait for its end, or end it and its jobs by `kill -INT {one.process}`"
+        )
+
+
+def _why_not(case: Case) -> str:
+    """Why a fresh measurement of a case does not count."""
+    if case.measured:
+        return f"something else used the nodes: {case.disturbed[0].text}"
+    return gist(case.failure or "it failed")
+
+
+def _start(
+    session: Session, command: list[str], seconds: float | None, settings: dict[str, str]
+) -> tuple[int, str]:
+    """Exit code and output of ReFrame. Raises ConfirmError if it cannot be started.
+
+    ReFrame stays in the foreground of a terminal, where `sudo` can ask for a password and Ctrl-C
+    reaches both. Otherwise it is a group of its own, which is interrupted as a whole.
+    """
+    own_group = seconds is not None or not _has_terminal()
+    try:
+        process = subprocess.Popen(
+            command,
+            env={**os.environ, **settings},
+            text=True,
+            errors="replace",
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=own_group,
+        )
+    except OSError as error:
+        raise ConfirmError(
+            f"{command[0]} cannot be started: {error.strerror}. Fix: activate the virtual "
+            "environment, or give with --reframe the command that starts ReFrame on "
+            f"{session.host or 'the login node'}, where the session ran"
+        ) from error
+    with process:
+        for number, patience in ((signal.SIGINT, seconds), (signal.SIGKILL, PATIENCE)):
+            try:
+                output, _ = process.communicate(timeout=patience)
+                return process.returncode, output
+            except subprocess.TimeoutExpired:
+                _signal(process, number)  # ReFrame cancels its jobs
+            except BaseException as error:
+                _end(process, own_group or type(error) is not KeyboardInterrupt)
+                raise
+        output, _ = process.communicate()
+    return process.returncode, output
+
+
+def _has_terminal() -> bool:
+    """Whether a terminal sends Ctrl-C to all processes of its foreground."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True
+
+
+def _signal(process: subprocess.Popen, number: int) -> None:
+    """Send a signal to ReFrame, and to its group if it has one of its own."""
+    if process.poll() is not None:
+        return
+    if os.getpgid(process.pid) == process.pid:
+        os.killpg(process.pid, number)
+    else:
+        process.send_signal(number)
+
+
+def _end(process: subprocess.Popen, interrupt: bool) -> None:
+    """Let ReFrame cancel its jobs and end.
+
+    :arg interrupt: whether no terminal has interrupted it.
+    """
+    if interrupt:
+        _signal(process, signal.SIGINT)
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            process.communicate(timeout=PATIENCE)
+            return
+        except subprocess.TimeoutExpired:
+            _signal(process, number)
+
+
+def arguments(
+    session: Session, wanted: Mapping[Where, Again], suffix: str = "", reframe: Sequence[str] = ()
+) -> list[str]:
+    """ReFrame's arguments for fresh repeats of some cases: the harmless options of the session's
+    command, with the selection replaced. Either all of the cases have a node that `--distribute`
+    chose, or none. Either all are of checks of others, or none. Those repeat by `--reruns`, on any
+    nodes.
+
+    :arg reframe: the command that starts ReFrame, which may give refused options by itself.
+    :raises ConfirmError: the command has an option that a database may not choose.
+    """
+    cases = {case.where: case for case in session.cases if case.where in wanted}
+    words = _words_of(session, reframe)
+    nodes = list(dict.fromkeys(case.node for case in cases.values() if case.node))
+    _refuse_odd_nodes([*nodes, *_nodes_of_all(wanted)])
+    if nodes:
+        words = [word for word in words if not _chooses_nodes(word)]
+        words += ["--distribute=all", "-J", f"nodelist={','.join(nodes)}"]
+    foreign = any(case.foreign for case in cases.values())
+    partitions = {case.partition for case in cases.values()}
+    only = f":{partitions.pop()}" if len(partitions) == 1 else ""
+    plain = {where: naming.parse(case.check).plain for where, case in cases.items()}
+    keys = {
+        (plain[where], case.partition, case.environ, case.node): wanted[where]
+        for where, case in cases.items()
+    }
+    return [
+        "--run",
+        *words,
+        f"--system={session.system}{only}",
+        *_each("-p", (case.environ for case in cases.values())),
+        *_each("-n", (name.replace(" ", "") for name in plain.values())),
+        *(_reruns(wanted) if foreign else ("-S", f"again={remeasure.write(keys)}")),
+        *("--session-extras", f"{CONFIRMS}={session.uuid}{suffix}"),
+    ]
+
+
+def _words_of(session: Session, reframe: Sequence[str]) -> list[str]:
+    """The harmless options of the session's command. Raises ConfirmError."""
+    try:
+        command = parse(session.command)
+    except CommandError as error:
+        raise ConfirmError(
+            f"the command of session {session.uuid} cannot be read ({error}), so its options "
+            f"cannot be used again: {session.command}"
+        ) from None
+    rebuilt = trusted.rebuild(command, session.directory, reframe)
+    if rebuilt.refused:
+        raise ConfirmError(
+            f"the database says that session {session.uuid} ran with "
+            f"{shlex.join(rebuilt.refused)}, and --confirm takes no such option from a database. "
+            f"Fix: if you trust it, add {trusted.how_to_give(rebuilt.refused)}"
+        )
+    return list(rebuilt.words)
+
+
+def _nodes_of_all(wanted: Mapping[Where, Again]) -> Iterable[str]:
+    """All nodes that cases want or avoid."""
+    for one in wanted.values():
+        yield from one.nodes
+        yield from one.without
+
+
+def _refuse_odd_nodes(nodes: Iterable[str]) -> None:
+    """Raise ConfirmError for what is no node's name: it would be an option of the job's script."""
+    for node in nodes:
+        if not trusted.NODE.fullmatch(node):
+            raise ConfirmError(
+                f"the database names a node {node!r}, which is no name of a node. Fix: delete the "
+                "session"
+            )
+
+
+def _reruns(wanted: Mapping[Where, Again]) -> list[str]:
+    """ReFrame's option for as many launches as the case with the most repeats needs."""
+    more = max(one.repeats for one in wanted.values()) - 1
+    return [f"--reruns={more}"] if more else []
+
+
+def nodes_of(case: Case) -> tuple[str, ...]:
+    """The nodes of a case, as its facts name them."""
+    return nodes_in(case.facts)
+
+
+def _each(option: str, names: Iterable[str]) -> list[str]:
+    """The option for each name, which is matched as a whole."""
+    return [word for name in dict.fromkeys(names) for word in (option, f"^{re.escape(name)}$")]
+
+
+def _chooses_nodes(word: str) -> bool:
+    """Whether an option of ReFrame passes the scheduler an option that chooses nodes."""
+    return re.match(r"--job-option=(--nodelist|nodelist|-w|w)\b", word) is not None

@@ -1,0 +1,166 @@
+"""Which options of a stored command line may start ReFrame once more.
+
+A database is data: somebody else may have written it. An option that names a program, a file or a
+Python expression could run what that person wants. So the command of a session is not repeated. Its
+options are rebuilt from a list of harmless ones, and every other option is refused by its name.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import shlex
+from argparse import Action
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from nearmetal.checkout import CHECKOUT, PACKAGE
+from nearmetal.util.command import Command, words_of
+
+#: Options that are kept: a number, a choice or no value at all, and the name of a mode.
+KEPT = (
+    *("recursive", "exec_policy", "max_retries", "flex_alloc_nodes", "flex_alloc_strict", "mode"),
+    *("skip_performance_check", "skip_prgenv_check", "skip_sanity_check", "skip_system_check"),
+    *("non_default_craype", "purge_env", "keep_stage_files", "verbose", "quiet", "colorize"),
+)
+#: Options that are left out: the new run chooses its cases and its outputs by itself.
+LEFT_OUT = (
+    *("run", "system", "prgenv", "names", "exclude_names", "failed", "restore_session"),
+    *("tags", "exclude_tags", "filter_expr", "maintainers", "gpu_only", "cpu_only"),
+    *("repeat", "distribute", "parameterize", "param_values_delim", "reruns", "duration"),
+    *("report_file", "report_junit", "compress_report", "timestamp", "session_extras"),
+    *("performance_report", "failure_stats", "table_format", "table_format_delim"),
+    *("term_lhs", "term_rhs", "exec_order", "maxfail", "save_log_files", "warn_as_error"),
+)
+#: Options that are kept where their values are files of this checkout or of the configuration.
+PATHS = ("checkpath", "config_files")
+#: Words of `--job-option` that say where a job runs, and nothing else.
+JOB_OPTION = re.compile(
+    r"-{0,2}(account|qos|reservation|partition|nodelist|exclude|constraint|time)=[\w.,:@%+\[\]-]+",
+    re.ASCII,
+)
+#: A value that names no file and is no part of a shell's language.
+PLAIN = re.compile(r"[\w.,:+-]*", re.ASCII)
+#: Name of a node as Slurm allows it.
+NODE = re.compile(r"\w[\w.-]*", re.ASCII)
+#: Line of a check that declares a setting.
+SETTING = re.compile(r"^    (\w+) = (?:\w+\.)?setting\(", re.MULTILINE)
+#: Variables that are no settings, and as harmless.
+VARIABLES = ("suite", "num_tasks", "time_limit", "max_pending_time")
+#: The setting that chooses how often a case runs, which the new run says by itself.
+REPEATS = "repeats"
+
+
+@dataclass(frozen=True)
+class Rebuilt:
+    """The options of a stored command for a new run."""
+
+    words: tuple[str, ...]
+    refused: tuple[str, ...]  #: words that a database may not choose
+
+
+def rebuild(command: Command, directory: str, given: Sequence[str] = ()) -> Rebuilt:
+    """The harmless options of a command, and the refused ones.
+
+    :arg directory: where the command ran, for its relative paths.
+    :arg given: the command that starts ReFrame. What it gives by itself is not refused.
+    """
+    words, refused = [], []
+    for action, value in command.actions():
+        is_given = _gives(given, action)
+        if action.dest in LEFT_OUT or (is_given and action.dest in PATHS):
+            continue
+        for word, safe in _of_option(action, value, directory):
+            if safe:
+                words.append(safe)
+            elif not is_given:
+                refused.append(word)
+    return Rebuilt(tuple(words), tuple(refused))
+
+
+def _of_option(action: Action, value, directory: str) -> Iterator[tuple[str, str]]:
+    """Each word of an option, and the same word for the new run; '' if it is refused."""
+    for word in words_of(action, value):
+        option, _, text = word.partition("=")
+        if action.dest in PATHS:
+            path = _path(text, directory)
+            yield word, f"{option}={path}" if path else ""
+        elif action.dest == "vars":
+            if _name_of(text) != REPEATS:
+                yield word, word if _is_setting(text) else ""
+        elif action.dest == "job_options":
+            yield word, word if JOB_OPTION.fullmatch(text) else ""
+        else:
+            harmless = action.dest in KEPT and PLAIN.fullmatch(text)
+            yield word, word if harmless else ""
+
+
+def _path(text: str, directory: str) -> str:
+    """The whole path of a file of ours; '' if it is none."""
+    beginning = ":" if text.startswith(":") else ""  # of a file that replaces the others
+    try:
+        path = Path(directory or CHECKOUT, text.removeprefix(":")).resolve()
+        is_ours = any(_is_of(path, place.resolve()) for place in _places())
+    except (OSError, ValueError, RuntimeError):  # no path at all, or links in a circle
+        return ""
+    return f"{beginning}{path}" if is_ours else ""
+
+
+def _is_of(path: Path, place: Path) -> bool:
+    """Whether a path is below a directory, and of its owner, of root or of this user.
+
+    Results may be below it, which are another user's. Raises OSError.
+    """
+    if not path.is_relative_to(place):
+        return False
+    owners = {0, os.geteuid(), place.stat().st_uid}
+    below = [one for one in (path, *path.parents) if one.is_relative_to(place)]
+    return all(one.stat().st_uid in owners for one in below)
+
+
+def _places() -> list[Path]:
+    """The directories of our checks, and of the user's configuration of ReFrame."""
+    configured = filter(None, os.environ.get("RFM_CONFIG_PATH", "").split(":"))
+    return [CHECKOUT / "reframe_checks", CHECKOUT / "site-config", *map(Path, configured)]
+
+
+def _name_of(text: str) -> str:
+    """The variable that a text of `-S` sets, without its check."""
+    place, _, _ = text.partition("=")
+    return place.rpartition(".")[2]
+
+
+def _is_setting(text: str) -> bool:
+    """Whether the text of `-S` gives a plain value to a setting of our checks."""
+    place, _, value = text.partition("=")
+    name = _name_of(text)
+    known = name in VARIABLES or name in _settings()
+    return bool(known and PLAIN.fullmatch(place) and PLAIN.fullmatch(value))
+
+
+@functools.cache
+def _settings() -> frozenset[str]:
+    """Names of all settings that our checks declare."""
+    found: set[str] = set()
+    for directory in (PACKAGE / "checks", CHECKOUT / "reframe_checks"):
+        for file in directory.rglob("*.py"):
+            found.update(SETTING.findall(file.read_text(errors="replace")))
+    return frozenset(found)
+
+
+def _gives(given: Sequence[str], action: Action) -> bool:
+    """Whether these words have the option, as `-C FILE`, `-CFILE` or `--config-file=FILE`."""
+    programs = [at for at, word in enumerate(given) if Path(word).name == "reframe"]
+    for word in given[max(programs, default=-1) + 1 :]:
+        for flag in action.option_strings:
+            is_short = not flag.startswith("--")
+            if word == flag or word.startswith(flag if is_short else f"{flag}="):
+                return True
+    return False
+
+
+def how_to_give(refused: Sequence[str]) -> str:
+    """The option of `nearmetal gate` that gives refused words."""
+    return f"--reframe={shlex.quote(shlex.join(['reframe', *refused]))}"

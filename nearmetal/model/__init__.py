@@ -1,0 +1,1 @@
+"""Plain data of the domain: facts, units, names."""

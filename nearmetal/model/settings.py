@@ -1,0 +1,45 @@
+"""What `-S` sets in a check of others: it may be another workload, so it is a fact of the case."""
+
+from __future__ import annotations
+
+import functools
+
+from nearmetal.util import command
+
+#: Name of the fact, and its value where nothing is set.
+FACT, NONE = "settings", "none"
+#: Variables that choose where and how often a check runs, and not what it runs.
+CHOOSING = {
+    *("repeats", "spare_repeats", "again", "no_baseline"),
+    *("valid_systems", "valid_prog_environs", "tags", "maintainers", "descr"),
+}
+
+
+def fact(line: str, check: str) -> dict[str, str]:
+    """The fact of a check in a session; {} where the session's command cannot be read.
+
+    :arg line: the command.
+    :arg check: the name of the check's class. `-S` without a name is for all checks.
+    """
+    words = _all(line)
+    if words is None:
+        return {}
+    found = {}
+    for word in words:
+        place, _, value = word.partition("=")
+        test, _, name = place.rpartition(".")
+        if test.split(".", 1)[0] in ("", check) and name not in CHOOSING:
+            found[place.split(".", 1)[1] if test else name] = value
+    return {FACT: " ".join(f"{name}={value}" for name, value in sorted(found.items())) or NONE}
+
+
+@functools.lru_cache
+def _all(line: str) -> tuple[str, ...] | None:
+    """The values of all `-S` of a command; None where it cannot be read, or may hold more."""
+    if "-S" not in line and "--set" not in line and "--mode" not in line:
+        return ()  # ReFrame's parser takes a second to load
+    try:
+        asked = command.parse(line)
+    except command.CommandError:
+        return None
+    return None if asked.given("mode") else tuple(asked.given("vars") or ())
