@@ -47,7 +47,7 @@ Each command also has `--debug`: with an unforeseen error, print the traceback a
 #: Options that the sections omit.
 OMITTED = ("--help", "--debug")
 #: The schema of the gate's document.
-GATE = ROOT / "nearmetal" / "gate" / "gate-schema.yaml"
+GATE = ROOT / "nearmetal" / "judge" / "gate-schema.yaml"
 #: What is said of a key without a sentence of its own.
 REFRAME = "as in ReFrame's configuration"
 #: Dictionaries in a check that a setting chooses from.

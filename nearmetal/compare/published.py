@@ -101,7 +101,7 @@ class Figure:
 
 def load(directory: Path = REFERENCES / "published") -> list[Figure]:
     """Every figure of every document, in the files' order. Raises PublishedError."""
-    schema = strict_yaml.load((PACKAGE / "published-schema.yaml").read_bytes())
+    schema = strict_yaml.load((PACKAGE / "compare" / "published-schema.yaml").read_bytes())
     validator = jsonschema.Draft202012Validator(schema)
     figures = []
     for path in sorted(directory.glob("*.yaml")):

@@ -298,7 +298,7 @@ def _check_schema(data, path: Path, fix: str) -> None:
     if isinstance(data, dict):
         for place in _keys_of_no_text({**dict.fromkeys(data), "baseline": data.get("baseline")}):
             raise BaselineError(f"{path}: the key {place} is no text. Fix: {fix}")
-    schema = strict_yaml.load((PACKAGE / "gate" / "baseline-schema.yaml").read_bytes())
+    schema = strict_yaml.load((PACKAGE / "judge" / "baseline-schema.yaml").read_bytes())
     for fault in jsonschema.Draft202012Validator(schema).iter_errors(data):
         place = ".".join(map(str, fault.absolute_path)) or "the file"
         raise BaselineError(

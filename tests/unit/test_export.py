@@ -193,8 +193,8 @@ def test_a_dashboard_shows_series_that_exist():
     known = set(
         re.findall(
             r'"(nearmetal_\w+)"',
-            (CHECKOUT / "nearmetal" / "export.py").read_text()
-            + (CHECKOUT / "nearmetal" / "gate" / "render.py").read_text(),
+            (CHECKOUT / "nearmetal" / "results" / "export.py").read_text()
+            + (CHECKOUT / "nearmetal" / "judge" / "render.py").read_text(),
         )
     )
     asked = set(re.findall(r"nearmetal_\w+", json.dumps(DASHBOARD["panels"])))

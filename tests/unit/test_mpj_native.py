@@ -51,3 +51,10 @@ def test_each_source_names_its_license():
     for path in [*NATIVE.rglob("*.java")]:
         assert path.read_text().startswith("// SPDX-License-Identifier: BSD-3-Clause\n"), path
     assert (NATIVE / "LICENSE").read_text() == (CHECKOUT / "LICENSE").read_text()
+
+
+def test_its_version_stands_in_the_library_the_project_and_the_changes():
+    source = (NATIVE / "src/main/java/mpi/MPI.java").read_text()
+    version = re.search(r'LIBRARY = "mpj-native (\d+\.\d+\.\d+)"', source)[1]
+    assert f"<version>{version}</version>" in (NATIVE / "pom.xml").read_text().split("<build>")[0]
+    assert re.search(r"^## (.*)$", (NATIVE / "CHANGELOG.md").read_text(), re.M)[1] == version

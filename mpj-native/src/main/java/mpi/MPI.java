@@ -57,6 +57,9 @@ public class MPI {
                                  UB = new Datatype(Datatype.Kind.UB, "", "", 0);
     static final long pairOfInts = Native.ABI == null ? 0 : Native.ABI.handle("2INT");
 
+    /** Name and version of this library. pom.xml has the same version. */
+    public static final String LIBRARY = "mpj-native 1.0.0";
+
     /** Operations of reductions. */
     public static final Op MAX = new Op("MAX", null), MIN = new Op("MIN", null),
                            SUM = new Op("SUM", null), PROD = new Op("PROD", null),
@@ -134,7 +137,7 @@ public class MPI {
         Object most = COMM_WORLD.Attr_get(TAG_UB);
         mostTag = most == null ? 32767 : (Integer) most;
         // For programs that are written for any library of this interface.
-        System.setProperty("mpi.library.version", "mpj-native over " + Get_library_version());
+        System.setProperty("mpi.library.version", LIBRARY + " over " + Get_library_version());
         state = RUNNING; // last: other threads may wait for it
         return args;
     }
