@@ -110,7 +110,9 @@ def test_c_and_java_over_one_mpi_library(lab, prefix):
     )
     assert halves(case, 2) and missing == () and f"environs A {a}, B {b}" in text
     of_a, of_b = case.facts["mpi_library"].removeprefix("A: ").split("; B: ")
-    assert of_a.startswith(library) and re.match(rf"mpj-native [\d.]+ over {re.escape(library)}", of_b)
+    assert of_a.startswith(library) and re.match(
+        rf"mpj-native [\d.]+ over {re.escape(library)}", of_b
+    )
     assert "buffers=off_heap" in case.facts["jvm"]
     assert set(case.curves) == {"half_round_trip_us_a", "half_round_trip_us_b"}
     assert {len(samples) for samples in case.curves["half_round_trip_us_b"].values()} == {2}

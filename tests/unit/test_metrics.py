@@ -2,17 +2,16 @@
 it."""
 
 import re
-from pathlib import Path
 
 import pytest
 import yaml
 
 from nearmetal import results
+from nearmetal.checkout import PACKAGE
 from nearmetal.judge import baseline
 from nearmetal.model import metrics
 from tests.support import units_of_checks
 
-CI = Path(metrics.__file__).parent
 #: The variables of a duet, and of a check of others, have the units of those that they are made of.
 TAKEN_OVER = {"duet/base.py", "measured.py"}
 
@@ -51,7 +50,7 @@ def test_a_new_check_with_an_unknown_unit_is_found(tmp_path, source, unit):
 
 
 def test_every_unit_of_published_figures_is_known():
-    schema = yaml.safe_load((CI / "published-schema.yaml").read_text())
+    schema = yaml.safe_load((PACKAGE / "compare" / "published-schema.yaml").read_text())
     units = schema["$defs"]["figure"]["properties"]["unit"]["enum"]
     assert units and all(map(metrics.is_known, units))
 
@@ -115,7 +114,7 @@ def test_each_spelling_is_of_one_part():
 
 
 def test_no_other_place_derives_a_direction_from_a_unit():
-    for path in (*CI.rglob("*.py"), *CI.rglob("*.js")):
+    for path in (*PACKAGE.rglob("*.py"), *PACKAGE.rglob("*.js")):
         if path.name != "metrics.py" and "parsing" not in path.parts:
             found = re.search(r'endswith\("/s"\)|% of peak|ns/day|detours/s', path.read_text())
             assert not found, path
