@@ -75,10 +75,10 @@ def parser() -> argparse.ArgumentParser:
         commands,
         "history",
         "history.run",
-        "where levels moved over all sessions, and what changed with them",
-        "Change points of every variable: Apache Otava proposes them from the median of each "
-        "session's samples, and a rank test confirms them. With the facts of the system that "
-        "changed in the same session.",
+        "when medians changed over all sessions, and which facts changed with them",
+        "Prints change points and creeps of every variable, the facts of the system that changed "
+        "in the same session, and changes that vanished with --confirm. Apache Otava proposes a "
+        "change point from the medians of the sessions, and a rank test confirms it.",
         systems=True,
     )
     _fleet(commands)
@@ -89,8 +89,8 @@ def parser() -> argparse.ArgumentParser:
         "progress",
         "progress.run",
         "how far a campaign is: reframe ... | nearmetal progress",
-        "Passes on ReFrame's output. After each case, prints how many are done and about how long "
-        "the others take, from the newest session of as many cases on the system. Ends with 2 if a "
+        "Passes on ReFrame's output. After each case, prints how many are done and an estimate of "
+        "the time left. The newest session refines it if it has as many cases. Ends with 2 if a "
         "case failed or nothing ran.",
     )
     duet = _command(
@@ -98,9 +98,9 @@ def parser() -> argparse.ArgumentParser:
         "duet",
         "duet.run",
         "judge A against B, measured interleaved",
-        "What B costs against A in the newest session with a duet, from pairs of repeats where "
-        "noise is shared. Run it after `reframe -c reframe_checks/duet -r`. Ends with 1 if B is "
-        "worse.",
+        "Prints what B costs against A in the newest session with a duet. It judges pairs of "
+        "repeats; if A and B share little noise, it judges them as independent samples. Run it "
+        "after `reframe -c reframe_checks/duet -r`. Ends with 1 if B is worse.",
     )
     duet.add_argument(
         "--sizes", action="store_true", help="print A and B for each message size as well"
@@ -130,12 +130,14 @@ def _command(
     description: str,
     systems: bool = False,
     databases: str = ONE_HISTORY,
+    default: str = "that of the newest session",
 ) -> argparse.ArgumentParser:
     """A command with the options that all have.
 
     :arg run: module and function below nearmetal.commands.
     :arg systems: whether several systems may be given.
     :arg databases: what becomes of several databases.
+    :arg default: the system without --system, for its help.
     """
     sub = parents.add_parser(name, help=text, description=description, epilog=EPILOG)
     sub.set_defaults(run=run)
@@ -143,7 +145,7 @@ def _command(
     sub.add_argument(
         "--system",
         action=action,
-        help=f"of the newest session on this system (default: of all){again}",
+        help=f"the system (default: {default}){again}",
     )
     _database(sub, databases)
     sub.add_argument(cli_errors.OPTION, action="store_true", help=cli_errors.HELP)
@@ -170,12 +172,12 @@ def _one_session(sub: argparse.ArgumentParser, several: bool = False) -> None:
         "--session",
         metavar="ID",
         action=action,
-        help=f"this one: its id, or the id's beginning{again}",
+        help=f"this session: its id, or its beginning (default: the newest){again}",
     )
     sub.add_argument(
         "--since",
         metavar="TIME",
-        help="incomplete unless the session started later: seconds since 1970 (`date +%%s`), or an "
+        help="end with 2 if the session started earlier: seconds since 1970 (`date +%%s`), or an "
         "ISO date and time. ReFrame stores no session if it selected nothing.",
     )
 
@@ -201,14 +203,14 @@ def _init(commands) -> None:
     jobs = init.add_mutually_exclusive_group()
     jobs.add_argument("--yes", action="store_true", help="submit the jobs without a question")
     jobs.add_argument(
-        "--no-jobs", action="store_true", help="submit none; guess by the login node's facts"
+        "--no-jobs", action="store_true", help="submit no job; guess from the login node's facts"
     )
     init.add_argument(
         "--partition",
         action="append",
         default=[],
         metavar="NAME",
-        help="describe this one; may be repeated (default: all that you may use)",
+        help="describe only this one; may be repeated (default: all that you may use)",
     )
     init.add_argument(
         "--access",
@@ -222,7 +224,7 @@ def _init(commands) -> None:
         type=_seconds,
         default=300,
         metavar="TIME",
-        help="give a job up that waits longer in the queue (default: 5m)",
+        help="give up a job that waits longer in the queue (default: 5m)",
     )
     init.add_argument(cli_errors.OPTION, action="store_true", help=cli_errors.HELP)
 
@@ -235,14 +237,14 @@ def _doctor(commands) -> None:
         "unreadable system's file.",
         description="First without a job: commands, versions, Slurm's partitions and accounting, "
         "srun's MPI types, modules, images. Then a case of some seconds on each partition with "
-        "each environment, by ReFrame. Their results are kept apart from the suite's.",
+        "each environment, by ReFrame. No other command reads their results.",
     )
     doctor.set_defaults(run="doctor.run", reads=False)
     doctor.add_argument(
         "system",
         nargs="?",
         metavar="SYSTEM[:PARTITION]",
-        help="default: the system whose hostnames match this host",
+        help="default: RFM_SYSTEM, else the system whose hostnames match this host",
     )
     doctor.add_argument("--no-jobs", action="store_true", help="submit no job")
     doctor.add_argument(
@@ -250,7 +252,7 @@ def _doctor(commands) -> None:
         type=_seconds,
         default=300,
         metavar="TIME",
-        help="give a job up that waits longer in the queue (default: 5m)",
+        help="give up a job that waits longer in the queue (default: 5m)",
     )
     doctor.add_argument(
         "--directory",
@@ -267,9 +269,11 @@ def _compare(commands) -> None:
         "compare",
         "compare.run",
         "partitions side by side, with ratios to the first",
-        "Begins with the performance relative to the first partition, by aspect. Then one row a "
-        "check, environment and variable; one column a partition, or a node of --distribute; "
-        "overheads over the first. Several sessions, systems or databases stand side by side.",
+        "Begins with the nearness of each partition to bare metal, by aspect. Then one row for "
+        "each check, environment and variable; one column for each partition, or node of "
+        "--distribute; overheads over the first. Several sessions, systems or databases stand "
+        "side by side. Ends with 1 if a case failed by its reference, or with 2 if a value is "
+        "missing.",
         systems=True,
         databases="they stand side by side",
     )
@@ -286,7 +290,7 @@ def _compare(commands) -> None:
         "--spread",
         action=argparse.BooleanOptionalAction,
         default=True,
-        help="with the coefficient of variation of the samples (default: yes)",
+        help="print the coefficient of variation of the samples (default: yes)",
     )
 
 
@@ -320,15 +324,15 @@ def _baseline(commands) -> None:
         "write the baseline from some sessions",
         "Writes SYSTEM.yaml and SYSTEM.launches.json (see --directory); `git diff` shows what "
         "changed. Names the keys `no_baseline` that are obsolete from then on. Refuses sessions "
-        "that failed (but for a missing reference), lack a case, were measured on different states "
-        "of the system, or hold a variable too noisy to be judged.",
+        "with a failed case, unless only its reference is missing. Refuses sessions that lack a "
+        "case, measured different states of the system, or hold a variable too noisy to be judged.",
     )
     record.add_argument(
         "--session",
         action="append",
         metavar="ID",
-        help=f"from this one; may be repeated (default: the last {plan.BASELINE_SESSIONS} with the "
-        "newest one's cases)",
+        help=f"from this one; may be repeated (default: at most the last {plan.BASELINE_SESSIONS} "
+        "with the newest one's cases)",
     )
     record.add_argument(
         "--since",
@@ -340,7 +344,8 @@ def _baseline(commands) -> None:
         dest="form",
         choices=["baseline", "reframe"],
         default="baseline",
-        help="reframe: write no baseline, but ReFrame's references from all of these sessions",
+        help="reframe: write no baseline, but ReFrame's references from these sessions (default: "
+        "all)",
     )
     record.add_argument(
         "--output",
@@ -370,7 +375,7 @@ def _baseline(commands) -> None:
         "show",
         "baseline.show",
         "print it: value, spread, repeats, and the minimum detectable change",
-        "One row a variable of the baseline.",
+        "One row for each variable of the baseline.",
     )
     check = _command(
         actions,
@@ -397,9 +402,9 @@ def _gate(commands) -> None:
         commands,
         "gate",
         "gate.run",
-        "judge a session against the baseline",
+        "judge a session by the baseline, or else by the session before and expectations",
         "Each variable is ok, watched (by several sessions), regressed, improved, deviates, "
-        "disturbed, inconclusive (too few repeats), incomplete or not judged. From "
+        "disturbed, inconclusive (too few repeats), xfail, incomplete or not judged. From "
         f"{plan.LEAST_DAYS} days on, at most {100 * plan.ANY_ALARM:.0f} % of the sessions of an "
         "unchanged system have a regressed variable. Run it "
         "after `reframe -c reframe_checks -r`. Several systems have a verdict each; the exit code "
@@ -412,8 +417,8 @@ def _gate(commands) -> None:
         nargs="?",
         const="suspicious",
         choices=list(MEASURED_AGAIN),
-        help="measure cases again, with ReFrame: changed; suspicious (changed and inconclusive, "
-        "the default); or all that is not ok, which also re-measures watched variables",
+        help="measure cases again, with ReFrame: changed (regressed or improved); suspicious "
+        "(changed or inconclusive, the default); all (suspicious or watched)",
     )
     gate.add_argument(
         "--most",
@@ -435,24 +440,24 @@ def _gate(commands) -> None:
         action="append",
         default=[],
         metavar="CHECK[:VARIABLE]",
-        help="judge these alone, with shell wildcards; they share the campaign's error; may be "
-        "repeated. Choose before you look at the values",
+        help="judge only these, with shell wildcards; they share alpha; may be repeated. Choose "
+        "before you see the values",
     )
     gate.add_argument(
         "--weight",
         action="append",
         default=[],
         metavar="CHECK[:VARIABLE]=NUMBER",
-        help="part of the campaign's error that each of these gets, relative to 1 of the others, "
-        "such as 'hpcc=0.1'; may be repeated",
+        help="share of alpha that each of these gets, relative to 1 for the others, such as "
+        "'hpcc=0.1'; may be repeated",
     )
     gate.add_argument("--all", action="store_true", help="print what is ok as well")
     gate.add_argument(
         "--alert",
         type=shlex.split,
         metavar="COMMAND",
-        help="run it at the end unless all is clean, with the document of --json on its stdin, "
-        "such as 'curl --fail --json @- URL' for a webhook",
+        help="run this at the end unless all is clean; it gets the document of --json on stdin. "
+        "For a webhook: 'curl --fail --json @- URL'",
     )
     for name, reader in FORMATS.items():
         gate.add_argument(
@@ -484,9 +489,10 @@ def _explain(commands) -> None:
         "explain.run",
         "likely causes of what got worse, in order, each with its evidence",
         "Judges a session as `nearmetal gate` does. For what regressed, deviates, is disturbed or "
-        "failed, lists the likely causes by the rules of references/causes.yaml: facts that "
-        "changed, counters that moved, layers that moved together. Says `don't know` where no "
-        "rule has enough support. Its exit code is that of `nearmetal gate` without --confirm.",
+        "failed, lists the likely causes by the rules of reframe_checks/references/causes.yaml: "
+        "facts that changed, counters that grew, layers that got worse together. Prints `don't "
+        "know` if no rule has enough support. Its exit code is that of `nearmetal gate` without "
+        "--confirm.",
         systems=True,
     )
     _one_session(explain)
@@ -500,12 +506,12 @@ def _fleet(commands) -> None:
         "fleet.run",
         "which node, switch or link is slower than the others of a partition",
         "Reads the sweeps of all nodes that `fleet_nodes` and `fleet_links` stored, and prints "
-        "what traffic does to the nodes of `fleet_congestion`. A node's "
-        "metrics are compared with those of the other nodes. The logarithms of latencies and "
-        "bandwidths are the sum of what nodes and links add, fitted robustly. The fleet is its own "
-        "reference: most of its nodes are taken for healthy. Says since which sweep each is slow, "
-        "and which facts differ from those of most nodes. Changes nothing: it prints the command "
-        "that takes a node out of service.",
+        "what traffic does to the nodes of `fleet_congestion`. Compares the metrics of each node "
+        "with the other nodes. A robust fit splits the logarithms of latencies and bandwidths into "
+        "effects of nodes and of links. The fleet is its own reference: most nodes count as "
+        "healthy. Names the sweep since which each is slow, and facts that differ from most nodes. "
+        "Changes nothing: it prints the command that takes a node out of service. Ends with 1 if "
+        "something is slow or failed, with 2 if that cannot be judged.",
     )
     _one_session(fleet)
     fleet.add_argument(
@@ -552,8 +558,8 @@ def _report(commands) -> None:
         "report.run",
         "all of it as one HTML page",
         "One self-contained page: verdicts, network, kernels, memory, history with change points, "
-        "provenance. A browser shows it without a network. Ends with 0 whatever the verdict, which "
-        "is `nearmetal gate`'s; with 2 if the newest session is missing.",
+        "provenance. A browser shows it without a network. Several systems need --all. Ends with 0 "
+        "whatever the verdict, with 2 if the newest session is missing.",
         systems=True,
     )
     report.add_argument(
@@ -578,12 +584,14 @@ def _export(commands) -> None:
         "export",
         "export.run",
         "stored results for other programs: CSV, Parquet, OpenMetrics",
-        "Writes all stored sessions: the tables have one row a sample, and OpenMetrics one series "
-        "a variable. docs/export.md has the columns, and the way into Prometheus and Grafana.",
+        "Writes all stored sessions except the fresh repeats of --confirm. The tables have one row "
+        "for each sample, OpenMetrics one series for each variable. docs/export.md has the "
+        "columns, and the way into Prometheus and Grafana.",
         systems=True,
+        default="all",
     )
     export.add_argument("--csv", type=Path, metavar="FILE", help="a table as text")
-    export.add_argument("--parquet", type=Path, metavar="FILE", help="the same, compressed")
+    export.add_argument("--parquet", type=Path, metavar="FILE", help="the same table, compressed")
     export.add_argument(
         "--openmetrics",
         type=Path,
