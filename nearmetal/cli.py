@@ -76,9 +76,9 @@ def parser() -> argparse.ArgumentParser:
         "history",
         "history.run",
         "when medians changed over all sessions, and which facts changed with them",
-        "Prints change points and creeps of every variable, the facts of the system that changed "
-        "in the same session, and changes that vanished with --confirm. Apache Otava proposes a "
-        "change point from the medians of the sessions, and a rank test confirms it.",
+        "Prints change points and creeps of every variable, with the facts that changed in the "
+        "same session. Lists changes that vanished with --confirm. Apache Otava proposes a change "
+        "point from the medians of the sessions, and a rank test confirms it.",
         systems=True,
     )
     _fleet(commands)
@@ -130,7 +130,7 @@ def _command(
     description: str,
     systems: bool = False,
     databases: str = ONE_HISTORY,
-    default: str = "that of the newest session",
+    default: str = "the system of the newest session",
 ) -> argparse.ArgumentParser:
     """A command with the options that all have.
 
@@ -145,7 +145,7 @@ def _command(
     sub.add_argument(
         "--system",
         action=action,
-        help=f"the system (default: {default}){again}",
+        help=f"this system (default: {default}){again}",
     )
     _database(sub, databases)
     sub.add_argument(cli_errors.OPTION, action="store_true", help=cli_errors.HELP)
@@ -491,8 +491,8 @@ def _explain(commands) -> None:
         "Judges a session as `nearmetal gate` does. For what regressed, deviates, is disturbed or "
         "failed, lists the likely causes by the rules of reframe_checks/references/causes.yaml: "
         "facts that changed, counters that grew, layers that got worse together. Prints `don't "
-        "know` if no rule has enough support. Its exit code is that of `nearmetal gate` without "
-        "--confirm.",
+        "know` if no rule has enough support. The exit code equals the one of `nearmetal gate` "
+        "without --confirm.",
         systems=True,
     )
     _one_session(explain)
@@ -588,7 +588,7 @@ def _export(commands) -> None:
         "for each sample, OpenMetrics one series for each variable. docs/export.md has the "
         "columns, and the way into Prometheus and Grafana.",
         systems=True,
-        default="all",
+        default="all systems",
     )
     export.add_argument("--csv", type=Path, metavar="FILE", help="a table as text")
     export.add_argument("--parquet", type=Path, metavar="FILE", help="the same table, compressed")
