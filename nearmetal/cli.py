@@ -88,7 +88,7 @@ def parser() -> argparse.ArgumentParser:
         commands,
         "progress",
         "progress.run",
-        "how far a campaign is: reframe ... | nearmetal progress",
+        "progress of a run: reframe ... | nearmetal progress",
         "Passes on ReFrame's output. After each case, prints how many are done and an estimate of "
         "the time left. The newest session refines it if it has as many cases. Ends with 2 if a "
         "case failed or nothing ran.",
@@ -97,7 +97,7 @@ def parser() -> argparse.ArgumentParser:
         commands,
         "duet",
         "duet.run",
-        "judge A against B, measured interleaved",
+        "judge B against A, interleaved in one job",
         "Prints what B costs against A in the newest session with a duet. It judges pairs of "
         "repeats; if A and B share little noise, it judges them as independent samples. Run it "
         "after `reframe -c reframe_checks/duet -r`. Ends with 1 if B is worse.",
@@ -282,9 +282,8 @@ def _compare(commands) -> None:
     compare.add_argument(
         "--columns",
         help="partitions, comma-separated, each once; the first is the base (default: as they "
-        "ran). A node of --distribute is PARTITION@NODE; its partition stands for all of them. "
-        "With several sessions a partition is SYSTEM:PARTITION@ID. A partition that the session "
-        "lacks is bad usage.",
+        "ran). PARTITION@NODE is a node of --distribute, PARTITION all of its nodes. With several "
+        "sessions, write SYSTEM:PARTITION@ID. A partition that the session lacks is bad usage.",
     )
     compare.add_argument(
         "--spread",
@@ -297,7 +296,7 @@ def _compare(commands) -> None:
 def _expect(commands) -> None:
     expect = commands.add_parser(
         "expect",
-        help="what is expected of a partition, and why",
+        help="list what is expected of a partition, and why",
         epilog=EPILOG,
         description="Lists the bounds that ship with the suite, and the site's own, for each "
         "partition: number, reason and source. With --judge, compares a session "
@@ -374,14 +373,14 @@ def _baseline(commands) -> None:
         actions,
         "show",
         "baseline.show",
-        "print it: value, spread, repeats, and the minimum detectable change",
+        "print the baseline: value, spread, repeats, and the minimum detectable change",
         "One row for each variable of the baseline.",
     )
     check = _command(
         actions,
         "check",
         "baseline.check",
-        "is it valid, young enough, and of the present system?",
+        "check the baseline: is it valid, young enough, and of the present system?",
         "Checks both files against their schema and digest, the age of each entry, and its facts "
         "against those of the newest session. Ends with 2 if the baseline should be recorded anew.",
     )
@@ -425,14 +424,15 @@ def _gate(commands) -> None:
         type=_repeats,
         default=32,
         metavar="N",
-        help="fresh repeats of a case with --confirm (default: %(default)s)",
+        help="most fresh repeats of a case with --confirm (default: %(default)s)",
     )
     gate.add_argument(
         "--rounds",
         type=_positive,
         default=4,
         metavar="N",
-        help="runs of ReFrame with --confirm, each of all open cases (default: %(default)s)",
+        help="most runs of ReFrame with --confirm; each measures all open cases (default: "
+        "%(default)s)",
     )
     _reframe(gate)
     gate.add_argument(
@@ -471,14 +471,14 @@ def _reframe(command) -> None:
         "--within",
         type=_seconds,
         metavar="TIME",
-        help="end --confirm after this time, such as 90m or 2h, and name what is left",
+        help="end --confirm after this time, such as 90m or 2h, and name the open cases",
     )
     command.add_argument(
         "--reframe",
         type=shlex.split,
         metavar="COMMAND",
-        help="how --confirm starts ReFrame (default: reframe; if the session ran in this "
-        "checkout's lab and this is its host: in the lab)",
+        help="how --confirm starts ReFrame (default: reframe; on the host of this checkout's lab, "
+        "for a session of the lab: in the lab)",
     )
 
 
@@ -556,7 +556,7 @@ def _report(commands) -> None:
         commands,
         "report",
         "report.run",
-        "all of it as one HTML page",
+        "write all results as one HTML page",
         "One self-contained page: verdicts, network, kernels, memory, history with change points, "
         "provenance. A browser shows it without a network. Several systems need --all. Ends with 0 "
         "whatever the verdict, with 2 if the newest session is missing.",
