@@ -45,7 +45,7 @@ def memory(
         each = number * (cpus if key.endswith("PerCPU") else 1)
         guess = ""
         if kind == "Def":
-            guess = f"a job gets {key}={number} by default; more by `access: [--mem=0]`"
+            guess = f"a job gets {key}={number} by default; more with `--mem=0` in `access`"
         found.append((each, f"{origin}: {key}={number}", guess))
     found = [one for one in found if 0 < one[0] < whole]
     return min(found, default=(0, "", ""))
