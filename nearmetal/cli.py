@@ -653,9 +653,9 @@ def _places(arguments) -> list[Path]:
         return [arguments.directory]
     if arguments.command == "doctor":
         return [results.default_database()]
-    from nearmetal.site import obsolete  # not at the top: YAML, which `--help` does not use
+    from nearmetal.site import system  # not at the top: YAML, which `--help` does not use
 
-    return obsolete.directories()[:1]
+    return system.directories()[:1]
 
 
 def _become_owner(arguments) -> None:

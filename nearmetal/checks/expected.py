@@ -11,7 +11,7 @@ from nearmetal.checks.versions import Plugin
 from nearmetal.expectations import entries, judge
 from nearmetal.expectations.judge import Bounds, Measured, Place
 from nearmetal.model import naming
-from nearmetal.site import obsolete
+from nearmetal.site import system
 
 #: Read once: a run has one set of files.
 load = functools.cache(entries.load)
@@ -30,8 +30,8 @@ def as_reference(bounds: Bounds, unit: str) -> tuple:
 @functools.cache
 def described(place: str) -> str:
     """Where a partition is described, `FILE: SYSTEM:PARTITION`; without a file, its name."""
-    found = obsolete.file_of(place.partition(":")[0])
-    return place if found is None else f"{found[0]}: {place}"
+    path = system.path_of(place.partition(":")[0])
+    return place if path is None else f"{path}: {place}"
 
 
 class Expected(Plugin):

@@ -1,5 +1,8 @@
 """What Slurm's commands answer on this login node. Each is empty where Slurm does not tell."""
 
+from __future__ import annotations
+
+import getpass
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -23,8 +26,8 @@ def partitions_and_nodes(asker: Asker) -> tuple[list[Partition], list[Node], str
     # Some sites let only administrators use scontrol.
     words = ["sinfo", *every, "--noheader", "--Node", f"--format={slurm.SINFO}"]
     if answer := asker.ask(words):
-        of_sinfo, nodes = slurm.of_sinfo(answer.output)
-        partitions = partitions or of_sinfo
+        partitions_of_sinfo, nodes = slurm.of_sinfo(answer.output)
+        partitions = partitions or partitions_of_sinfo
     return partitions, nodes, "sinfo --Node"
 
 
@@ -33,9 +36,12 @@ def _hidden(asker: Asker, known: Sequence[Partition]) -> list[Partition]:
     answer = asker.run(["scontrol", "--all", "--oneliner", "show", "partition"]) if known else ""
     if not isinstance(answer, Answer) or answer.code != 0:
         return []
-    names = {one.name for one in known}
-    found = slurm.partitions(answer.output)
-    return [replace(one, hidden=True) for one in found if one.name not in names]
+    names = {partition.name for partition in known}
+    hidden = []
+    for partition in slurm.partitions(answer.output):
+        if partition.name not in names:
+            hidden.append(replace(partition, hidden=True))
+    return hidden
 
 
 def switches(asker: Asker) -> dict[str, str]:
@@ -54,3 +60,12 @@ def mpi_types(asker: Asker) -> list[str]:
     """Names for srun's `--mpi`."""
     answer = asker.ask(["srun", "--mpi=list"])
     return slurm.mpi_types(answer.both) if answer else []
+
+
+def accounts_and_qos(asker: Asker) -> tuple[list[str], list[str]]:
+    """Accounts and QOS of this user, the default QOS first."""
+    words = ["sacctmgr", "--noheader", "--parsable2", "show", "assoc"]
+    answer = asker.ask([*words, f"user={getpass.getuser()}", f"format={slurm.ASSOC}"])
+    if not answer:
+        return [], []
+    return slurm.accounts(answer.output), slurm.qos(answer.output)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nearmetal.cluster.ask import Answer, Asker
-from nearmetal.util import strict_yaml, suggest
+from nearmetal.util import documents, suggest
 
 SOFTWARE = Path(__file__).resolve().parent / "software.yaml"
 #: Oldest version of environment-modules that ReFrame supports.
@@ -18,6 +18,11 @@ OLDEST = (4, 1)
 MOST_UNREAD = 3
 #: Oldest JDK that mpj-native runs on: `java.lang.foreign` is final there.
 NATIVE_JDK = 22
+#: Kinds of software.yaml that environments load.
+LOADED = (
+    *("openmpi", "mpich", "intelmpi", "mvapich", "hpcx"),
+    *("mpj", "fastmpj", "gcc", "java", "apptainer"),
+)
 ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 NAME = r"[\w.+-][\w.+/@~^%=-]*"
 #: What follows a name: `(default)`, `(D:latest)`, ` <aL>`, `{fabric=ofi}`, ` [L]`.
@@ -95,7 +100,7 @@ def software() -> dict[str, re.Pattern]:
     """Kind of software -> pattern of the names of its modules, of software.yaml."""
     return {
         kind: re.compile(rf"{OTHERS}(?:.*/)?(?:{'|'.join(names)}){VERSION}", re.IGNORECASE)
-        for kind, names in strict_yaml.load(SOFTWARE.read_bytes()).items()
+        for kind, names in documents.read(SOFTWARE).items()
     }
 
 

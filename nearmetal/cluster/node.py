@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from nearmetal.util import strict_yaml
+from nearmetal.util import documents
 
 HERE = Path(__file__).resolve().parent
 #: The script whose facts complete those of provenance.sh.
@@ -39,7 +39,7 @@ class Link:
 @functools.cache
 def known() -> dict:
     """What drivers and rates mean (nics.yaml)."""
-    return strict_yaml.load((HERE / "nics.yaml").read_bytes())
+    return documents.read(HERE / "nics.yaml")
 
 
 def hypervisor(facts: Mapping[str, str]) -> tuple[str, str]:

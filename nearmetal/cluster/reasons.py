@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from nearmetal.util import strict_yaml
+from nearmetal.util import documents
 
 #: What Slurm's commands write before a refusal: `srun: error: Unable to allocate resources: `.
 BEFORE = re.compile(r".*(?:error: |allocate resources: |submission failed: )")
@@ -32,7 +32,7 @@ def known() -> list[Reason]:
             one["fix"],
             one.get("passes", False),
         )
-        for one in strict_yaml.load(FILE.read_bytes())
+        for one in documents.read(FILE)
     ]
 
 

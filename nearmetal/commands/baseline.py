@@ -38,7 +38,7 @@ def record(arguments) -> int:
     # Not at the top: NumPy and SciPy, which `show` does not use.
     from nearmetal.judge import confirm
     from nearmetal.judge import record as recording
-    from nearmetal.site import obsolete
+    from nearmetal.site.system import obsolete_keys
 
     _refuse_pairs(arguments)
     system = system_of(arguments)
@@ -64,7 +64,7 @@ def record(arguments) -> int:
         sessions, before, arguments.leave_out_noisy or arguments.add, arguments.add
     )
     baseline.save(after)
-    for note in [*left_out, *notes, *obsolete.obsolete(system)]:
+    for note in [*left_out, *notes, *obsolete_keys(system)]:
         print(f"note: {note}")
     for warning in _sick(system, sessions):
         print(f"warning: {warning}")
@@ -227,14 +227,14 @@ def _span(entry: baseline.Entry) -> str:
 
 def check(arguments) -> int:
     """2 if an entry is stale, or the system changed since it was recorded."""
-    from nearmetal.site import obsolete
+    from nearmetal.site.system import obsolete_keys
 
     known = baseline.load(system_of(arguments), arguments.directory)
     session = results.load_session(arguments.database, known.system)
     faults = [*_stale(known, arguments.days), *_changed(known, session)]
     for fault in faults:
         print(f"{known.path.name}: {fault}")
-    for note in obsolete.obsolete(known.system):
+    for note in obsolete_keys(known.system):
         print(f"note: {note}")
     verdict = "record it anew" if faults else "valid, and the system is unchanged"
     print(

@@ -8,15 +8,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from nearmetal import results
-from nearmetal.cluster.ask import Asker
-from nearmetal.cluster.modules import Modules
+from nearmetal.cluster.cluster import Cluster
 from nearmetal.commands.common import tell
 from nearmetal.doctor import described, here, smoke
 from nearmetal.doctor.described import Described
 from nearmetal.doctor.finding import Finding, together
 from nearmetal.errors import NearmetalError
-from nearmetal.site import described as site_files
-from nearmetal.site import obsolete
+from nearmetal.site.system import System, system_files
 from nearmetal.util import suggest
 
 
@@ -28,20 +26,20 @@ def run(arguments) -> int:
             "checkout of Nearmetal's repository, or give --no-jobs"
         )
     name, _, partition = (arguments.system or system_of_host()).partition(":")
-    path, document, environments = site_files.described(name)
+    system = System.named(name)
     if partition:
-        document = {**document, "partitions": only(document, partition)}
-    asker = Asker()
-    system = Described(str(path), document, environments, asker, Modules.found(os.environ, asker))
-    schedulers = [one["scheduler"] for one in document["partitions"]]
-    if any(scheduler in described.SLURM for scheduler in schedulers):
-        system.ask_slurm()
-    print(f"{name}: {path}")
-    found = [*here.findings(schedulers), *described.findings(system)]
+        system = system.only(partition)
+    cluster = Cluster()
+    cluster.ask_modules_system()
+    schedulers = [one["scheduler"] for one in system.partitions]
+    if not set(schedulers).isdisjoint(described.SLURM):
+        cluster.ask_slurm()
+    print(f"{name}: {system.path}")
+    found = [*here.findings(schedulers), *described.findings(Described(system, cluster))]
     directory = arguments.directory or results.default_database().parent / "doctor"
     if shutil.which("reframe"):
         with tempfile.TemporaryDirectory() as empty:  # the place of results is another question
-            found += here.configuration(name, str(path), smoke.environment(Path(empty)))
+            found += here.configuration(name, system.path, smoke.environment(Path(empty)))
     printed = together(found)
     for one in printed:
         print(f"missing: {one}", flush=True)
@@ -59,26 +57,18 @@ def system_of_host() -> str:
     if os.environ.get("RFM_SYSTEM"):
         return os.environ["RFM_SYSTEM"]
     host = socket.gethostname()
-    if name := obsolete.system_of(host):
-        return name
-    names = [name for name, _ in obsolete.systems()]
-    unread = "".join(f"\n  {sentence}" for _, sentence in obsolete.damaged())
+    names, damaged = [], ""
+    for file in system_files():
+        if file.fault:
+            damaged += f"\n  {file.fault}"
+        elif file.matches(host):
+            return file.name
+        else:
+            names.append(file.name)
     raise NearmetalError(
         f"no system's `hostnames` match this host, {host}: "
-        f"{suggest.unknown(None, names)}. Fix: nearmetal doctor SYSTEM, or nearmetal init{unread}"
+        f"{suggest.unknown(None, names)}. Fix: nearmetal doctor SYSTEM, or nearmetal init{damaged}"
     )
-
-
-def only(document: dict, partition: str) -> list[dict]:
-    """The partition of this name, in a list. Raises NearmetalError."""
-    found = [one for one in document["partitions"] if one["name"] == partition]
-    if not found:
-        names = [one["name"] for one in document["partitions"]]
-        raise NearmetalError(
-            f"{document['name']}: {suggest.unknown_value('the partition', partition, names)}. "
-            "Fix: correct it, or describe the partition in the system's file"
-        )
-    return found
 
 
 def environs_to_try(partition: dict, found: Sequence[Finding]) -> list[str]:
@@ -90,18 +80,17 @@ def environs_to_try(partition: dict, found: Sequence[Finding]) -> list[str]:
     ]
 
 
-def smokes_anywhere(system: Described, found: Sequence[Finding]) -> bool:
-    partitions = system.document["partitions"]
-    return any(environs_to_try(one, found) for one in partitions)
+def smokes_anywhere(system: System, found: Sequence[Finding]) -> bool:
+    return any(environs_to_try(one, found) for one in system.partitions)
 
 
 def run_smoke_cases(
-    system: Described, known: Sequence[Finding], directory: Path, wait: int
+    system: System, known: Sequence[Finding], directory: Path, wait: int
 ) -> list[Finding]:
     """Run a short case on each partition with each environment. Returns what is missing."""
     directory.mkdir(parents=True, exist_ok=True)
     found: list[Finding] = []
-    for partition in system.document["partitions"]:
+    for partition in system.partitions:
         name = partition["name"]
         environs = environs_to_try(partition, known)
         for case in smoke.plan(partition, environs, system.environments):

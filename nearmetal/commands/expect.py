@@ -1,7 +1,6 @@
 """`nearmetal expect`: what is expected of a partition and why, and what of a session deviates."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 from nearmetal import results
 from nearmetal.errors import NearmetalError
@@ -11,19 +10,19 @@ from nearmetal.expectations.expression import Names, UnknownValue
 from nearmetal.expectations.judge import Deviation, Measured, Place
 from nearmetal.results import Case, Session, parameters
 from nearmetal.results.session import place as place_of
-from nearmetal.site.configuration import configure_partition
-from nearmetal.site.described import described
+from nearmetal.site.system import System
 from nearmetal.util import suggest
 
 
 class Partition:
     """A partition of a site's file, with the expectations that apply there."""
 
-    def __init__(self, path: Path, system: str, described: dict, environments: dict, shipped: dict):
-        configured = configure_partition(described)
+    def __init__(self, system: System, described: dict, shipped: dict):
+        configured = system.configured(described)
         extras, features = configured["extras"], frozenset(configured["features"])
-        self.name, self.fullname = described["name"], f"{system}:{described['name']}"
-        where = f"{path}: {self.fullname}"
+        self.name, self.fullname = described["name"], f"{system.name}:{described['name']}"
+        where = f"{system.path}: {self.fullname}"
+        environments = system.environments
         self.places = {
             name: Place(extras, features, frozenset(environments[name].get("features", ())), where)
             for name in described["environs"]
@@ -72,18 +71,14 @@ def run(arguments) -> int:
 
 def read_partitions(system: str) -> dict[str, Partition]:
     """The partitions of a system's file by name. Raises NearmetalError."""
-    path, document, environments = described(system)
-    shipped = entries.load()
-    return {
-        one["name"]: Partition(path, system, one, environments, shipped)
-        for one in document["partitions"]
-    }
+    site, shipped = System.named(system), entries.load()
+    return {one["name"]: Partition(site, one, shipped) for one in site.partitions}
 
 
 def extras_of(system: str) -> dict[str, dict]:
     """Numbers in the extras of a system's partitions by name. Raises NearmetalError."""
-    _, document, _ = described(system)
-    return {one["name"]: judge.of_extras(one["extras"]) for one in document["partitions"]}
+    site = System.named(system)
+    return {one["name"]: judge.of_extras(one["extras"]) for one in site.partitions}
 
 
 def listed(partition: Partition) -> Iterator[str]:

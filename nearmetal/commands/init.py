@@ -4,35 +4,32 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import socket
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 
-from reframe.core.exceptions import ConfigError
-
 from nearmetal.checkout import CHECKOUT
-from nearmetal.cluster.ask import Asker
+from nearmetal.cluster.cluster import Cluster
 from nearmetal.commands.common import tell
 from nearmetal.errors import NearmetalError
 from nearmetal.init import admitted, describe, inspect
-from nearmetal.init.gather import Cluster, gather
 from nearmetal.init.lines import Lines, comment
 from nearmetal.locks import images_lock
 from nearmetal.model import naming
-from nearmetal.site import described, obsolete
-from nearmetal.site.site_files import check_system, read_environments
-from nearmetal.util import files, strict_yaml, suggest
+from nearmetal.site import system
+from nearmetal.site.system import System, SystemFileError
+from nearmetal.util import files, suggest
 
 
 def run(arguments) -> int:
     """Write the file. Exit code 2 if something of the cluster could not be read."""
     inspects = may_submit(arguments)
     common = environments()
-    asker = Asker()
     tell("asking Slurm and the modules system")
-    cluster = gather(asker)
+    cluster = ask_cluster()
     name = arguments.name or describe.name_of(cluster.config.get("ClusterName", "cluster"))
     path = place_of(name, arguments.directory)
     known = known_partitions(cluster, arguments)
@@ -44,22 +41,42 @@ def run(arguments) -> int:
     if inspects is None:
         inspects = agreed(together, access)
     if inspects:
-        inspect.inspect(cluster, together, access, arguments.wait, asker, tell)
+        inspect.inspect(cluster, together, access, arguments.wait, tell)
     if any(one.name not in cluster.inspected for one in wanted):
-        inspect.inspect_login_node(cluster, asker)
+        inspect.inspect_login_node(cluster)
     images = with_image(common)
     lines = describe.describe(cluster, name, wanted, arguments.access, common, images)
-    unread = [*asker.unread, *filter(None, [cluster.modules.note])]
+    unread = [*cluster.asker.unread, *filter(None, [cluster.modules.note])]
     write(path, lines, head(describe.found_modules(cluster), [*left_out, *unread]), common)
     report(path, name, lines, [*left_out, *unread])
     return 2 if unread else 0
 
 
+def ask_cluster() -> Cluster:
+    """What Slurm and the modules system say. Raises NearmetalError without Slurm's nodes."""
+    if not (shutil.which("scontrol") or shutil.which("sinfo")):
+        raise NearmetalError(
+            "Slurm's commands are not on PATH. Fix: run this on a login node. For another "
+            "scheduler, copy a file of site-config/examples"
+        )
+    cluster = Cluster()
+    cluster.ask_slurm()
+    if not (cluster.partitions and cluster.nodes):
+        why = "; ".join(cluster.asker.unread) or "it has none"
+        raise NearmetalError(
+            f"Slurm names no partition with nodes: {why}. Fix: run `sinfo`, and ask the "
+            "administrators who may see nodes"
+        )
+    cluster.ask_modules_system()
+    cluster.ask_modules()
+    return cluster
+
+
 def environments() -> dict[str, dict]:
     """The environments of all systems by name. Raises NearmetalError."""
     try:
-        return read_environments(described.environments_file())
-    except ConfigError as error:
+        return system.read_environments(system.environments_file())
+    except SystemFileError as error:
         raise NearmetalError(
             f"{error}. Fix: run this in a checkout of Nearmetal's repository, or set "
             "RFM_CONFIG_PATH to its directory site-config"
@@ -114,7 +131,7 @@ def place_of(name: str, directory: Path | None) -> Path:
             f"{name!r} is no name of a system. Fix: give letters, digits, _ and -, beginning with "
             "a letter or _"
         )
-    directory = (directory or obsolete.directories()[0]).absolute()
+    directory = (directory or system.directories()[0]).absolute()
     try:
         path = directory / naming.file_of(name, ".yaml")
     except naming.NoFileNameError as error:
@@ -130,9 +147,9 @@ def place_of(name: str, directory: Path | None) -> Path:
         raise NearmetalError(
             f"{above}: you may not write there. Fix: nearmetal init --directory DIRECTORY"
         )
-    if found := obsolete.file_of(name, [directory]):
+    if described := system.path_of(name, [directory]):
         raise NearmetalError(
-            f"{found[0]} describes a system {name!r} already. Fix: give another name: "
+            f"{described} describes a system {name!r} already. Fix: give another name: "
             "nearmetal init NAME"
         )
     return path
@@ -168,8 +185,8 @@ def write(path: Path, lines: Lines, head: str, common: dict[str, dict]) -> None:
     """Write the file. Raises NearmetalError if ReFrame would refuse it."""
     text = f"{head}{lines}"
     try:
-        check_system(path, strict_yaml.load(text), common)
-    except (ConfigError, strict_yaml.YamlError) as error:
+        System.of_text(path, text, common)
+    except SystemFileError as error:
         raise NearmetalError(
             f"{path} is not written, since ReFrame would refuse it: {error}. Fix: leave out "
             "partitions by --partition, or describe the system by hand (docs/cluster.md)"
@@ -181,7 +198,7 @@ def report(path: Path, name: str, lines: Lines, notes: list[str]) -> None:
     """Print what was written, what is missing, and what to type next."""
     for text in notes:
         tell(text)
-    first = obsolete.system_of(socket.gethostname())
+    first = system.name_of_host(socket.gethostname())
     if first and first != name:
         tell(
             f"without --system, ReFrame takes the system {first}, whose `hostnames` match this "
@@ -191,7 +208,7 @@ def report(path: Path, name: str, lines: Lines, notes: list[str]) -> None:
     print("next:")
     if lines.guesses:
         print(f"    grep -n guessed: {shlex.quote(str(path))}    # check these lines")
-    if path.parent not in [directory.absolute() for directory in obsolete.directories()]:
+    if path.parent not in [directory.absolute() for directory in system.directories()]:
         print(f"    export NEARMETAL_SYSTEMS_PATH={shlex.quote(str(path.parent))}")
     if not os.environ.get("RFM_CONFIG_PATH"):
         print(f"    export RFM_CONFIG_PATH={shlex.quote(str(CHECKOUT / 'site-config'))}")

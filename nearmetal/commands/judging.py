@@ -20,7 +20,7 @@ from nearmetal.judge.session import Fresh, day_of, judge_session
 from nearmetal.judge.verdict import GateReport, Verdict
 from nearmetal.model import naming
 from nearmetal.results import Database, Session
-from nearmetal.site.described import NotDescribed
+from nearmetal.site.system import NotDescribed
 from nearmetal.util.suggest import some
 
 #: Sessions among which the one to compare with is looked for, where there is no baseline.

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from pathlib import Path
 
-from nearmetal.cluster.slurm import Node, Partition
+from nearmetal.cluster.cluster import Cluster
+from nearmetal.cluster.slurm import Partition
 from nearmetal.doctor.finding import Finding
 from nearmetal.util import suggest
 
@@ -22,54 +23,55 @@ OPTIONS = {
 }
 
 
-@dataclass
-class Slurms:
-    """What Slurm says of the partitions that a partition of the file reaches."""
+def findings(
+    path: Path, partition: dict, reached: Sequence[Partition], cluster: Cluster
+) -> Iterator[Finding]:
+    """Each value of a partition that Slurm contradicts.
 
-    partitions: Sequence[Partition]
-    nodes: Sequence[Node]
-    mine: Mapping[str, Sequence[str]] = field(default_factory=dict)  #: the user's, as OPTIONS
-
-    def nodes_of(self, one: Partition) -> int:
-        """Nodes that a job of one of the partitions can have."""
-        number = sum(one.name in node.partitions for node in self.nodes)
-        return min(number, one.limits.get("MaxNodes", number))
-
-
-def findings(path: str, partition: dict, slurms: Slurms) -> Iterator[Finding]:
-    """Each value of a partition that Slurm contradicts."""
+    :arg reached: the partitions of Slurm that it reaches.
+    """
     name, extras = partition["name"], partition["extras"]
-    for key, most, origin in most_of(extras, slurms):
+    for key, most, origin in most_of(extras, reached, cluster):
         if most and extras.get(key, 0) > most:
             what = f"{key} is {extras[key]:g}, but Slurm has {most:g} ({origin})"
             fix = f"correct `{key}` in the extras of {path}"
             yield Finding(what, fix, name, blocks=False)
-    yield from time_limit(path, partition, slurms.partitions)
-    for kind in OPTIONS:
-        yield from identity(kind, path, partition, slurms)
+    yield from time_limit(path, partition, reached)
+    mine: dict[str, list[str]] = {"account": [], "qos": []}
+    if cluster.enforces_accounts:
+        mine = {"account": cluster.accounts, "qos": cluster.qos}
+    for kind, names in mine.items():
+        yield from identity(kind, names, path, partition, reached)
 
 
-def most_of(extras: Mapping, slurms: Slurms) -> Iterator[tuple[str, float, str]]:
+def most_of(
+    extras: Mapping, reached: Sequence[Partition], cluster: Cluster
+) -> Iterator[tuple[str, float, str]]:
     """Keys of the extras, the largest value that Slurm allows (0: unknown), and its origin."""
-    yield "nodes", sum(map(slurms.nodes_of, slurms.partitions)), "the partition's nodes, MaxNodes"
-    cores, cpus, megabytes = [0], [0], [0]
-    for one in slurms.partitions:
-        for node in slurms.nodes:
-            most = one.limits.get("MaxCPUsPerNode", node.cores * node.threads)
-            cores.append(min(node.cores, most // node.cpus_of_core))
-            cpus.append(min(node.cores * node.threads, most))
-            megabytes.append(node.memory_mb + node.kept_mb)
-    yield "cores_per_node", max(cores), "cores of a node, MaxCPUsPerNode"
+    nodes, cores, cpus, megabytes = 0, 0, 0, 0
+    names = {partition.name for partition in reached}
+    for partition in reached:
+        number = len(cluster.nodes_of(partition.name))
+        nodes += min(number, partition.limits.get("MaxNodes", number))
+        for node in cluster.nodes:
+            if names.isdisjoint(node.partitions):
+                continue
+            most = partition.limits.get("MaxCPUsPerNode", node.cores * node.threads)
+            cores = max(cores, min(node.cores, most // node.cpus_of_core))
+            cpus = max(cpus, min(node.cores * node.threads, most))
+            megabytes = max(megabytes, node.memory_mb + node.kept_mb)
+    yield "nodes", nodes, "the partition's nodes, MaxNodes"
+    yield "cores_per_node", cores, "cores of a node, MaxCPUsPerNode"
     for key in RANKS:
-        yield key, max(cpus), "CPUs of a node, MaxCPUsPerNode"
+        yield key, cpus, "CPUs of a node, MaxCPUsPerNode"
     # Slurm's default is 1 MB, where nobody configured it.
-    known = max(megabytes) if max(megabytes) > 1 else 0
+    known = megabytes if megabytes > 1 else 0
     key = "guest_memory_gb" if "guest_memory_gb" in extras else "memory_gb"
     origin = f"{MEMORY:g} times RealMemory, which is {known} MB"
     yield key, round(MEMORY * (known << 20) / 1e9), origin
 
 
-def time_limit(path: str, partition: dict, known: Sequence[Partition]) -> Iterator[Finding]:
+def time_limit(path: Path, partition: dict, known: Sequence[Partition]) -> Iterator[Finding]:
     """A time limit that is above those of all partitions."""
     wanted = partition["extras"].get("max_time_limit", "")
     limits = [one.time_limit for one in known]
@@ -90,10 +92,14 @@ def seconds(text: str) -> int:
     return sum(int(number) * SECONDS[unit] for number, unit in re.findall(r"(\d+)([dhms])", text))
 
 
-def identity(kind: str, path: str, partition: dict, slurms: Slurms) -> Iterator[Finding]:
-    """An account or QOS that is not the user's, or that the partition does not admit."""
+def identity(
+    kind: str, mine: list[str], path: Path, partition: dict, reached: Sequence[Partition]
+) -> Iterator[Finding]:
+    """An account or QOS that is not the user's, or that no partition of Slurm admits.
+
+    :arg mine: the user's; []: unknown.
+    """
     named = OPTIONS[kind].findall(" ".join(partition.get("access", ())))[-1:]
-    mine = list(slurms.mine.get(kind, ()))
     fix = f"correct --{kind} in `access` of {path}"
     if named and mine and named[0] not in mine:
         what = suggest.unknown_value(f"access: your {kind}", named[0], mine).rstrip(".")
@@ -101,7 +107,7 @@ def identity(kind: str, path: str, partition: dict, slurms: Slurms) -> Iterator[
         yield Finding(what, fix, partition["name"])
         return
     candidates = named or mine
-    if candidates and not any(admits(kind, one, candidates) for one in slurms.partitions):
+    if candidates and not any(admits(kind, one, candidates) for one in reached):
         yield Finding(
             f"Slurm's partition admits no {kind} of yours ({', '.join(candidates)})",
             f"{fix}; `scontrol show partition` lists those that it admits",

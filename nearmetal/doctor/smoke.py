@@ -21,7 +21,7 @@ from nearmetal.checks import failures
 from nearmetal.cluster import reasons
 from nearmetal.doctor.finding import Finding
 from nearmetal.results import Case, Database, ResultsError
-from nearmetal.util import files, sanitize, strict_yaml
+from nearmetal.util import documents, files, sanitize
 
 CAUSES = Path(__file__).resolve().parent / "causes.yaml"
 CHECKS = CHECKOUT / "reframe_checks"
@@ -258,7 +258,7 @@ def outputs(stage: Path, since: float) -> dict[str, str]:
 @functools.cache
 def causes() -> list[tuple[re.Pattern, str, str]]:
     """Pattern of a failed job's words, what is missing, and the fix."""
-    rows = strict_yaml.load(CAUSES.read_bytes())
+    rows = documents.read(CAUSES)
     return [
         (re.compile("|".join(row["words"]), re.IGNORECASE), row["what"], row["fix"]) for row in rows
     ]

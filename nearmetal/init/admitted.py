@@ -6,8 +6,8 @@ import argparse
 import shlex
 from collections.abc import Mapping, Sequence
 
+from nearmetal.cluster.cluster import Cluster
 from nearmetal.cluster.slurm import Partition
-from nearmetal.init.gather import Cluster
 
 
 def given(access: Sequence[str]) -> dict[str, str]:

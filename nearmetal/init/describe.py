@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nearmetal.cluster import node, slurm
+from nearmetal.cluster.cluster import Cluster, Inspected
 from nearmetal.cluster.modules import COMPILERS, NATIVE_JDK, jdk
 from nearmetal.cluster.slurm import Node, Partition
 from nearmetal.init import admitted, limits
-from nearmetal.init.gather import Cluster, Inspected
 from nearmetal.init.lines import Lines
-from nearmetal.util import strict_yaml, suggest
+from nearmetal.util import documents, suggest
 
 NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]*")
 #: Most patterns of host names.
@@ -170,7 +170,7 @@ def _further_libraries(
 ) -> list[Environment]:
     """Environments of the MPI libraries of libraries.yaml, whole, as no other file has them."""
     found = []
-    for library in strict_yaml.load(LIBRARIES.read_bytes()):
+    for library in documents.read(LIBRARIES):
         name = library["name"]
         if name in common or name not in cluster.software:
             continue

@@ -15,9 +15,9 @@ from nearmetal.checks import provenance
 from nearmetal.checks.provenance import ProvenanceError
 from nearmetal.cluster import node, reasons, slurm
 from nearmetal.cluster.ask import Answer, Asker, last_line
+from nearmetal.cluster.cluster import Cluster, Inspected
 from nearmetal.cluster.slurm import Partition
 from nearmetal.errors import NearmetalError
-from nearmetal.init.gather import Cluster, Inspected
 
 #: The facts that every check records.
 PROVENANCE = SOURCES / "provenance.sh"
@@ -112,7 +112,6 @@ def inspect(
     together: Sequence[list[str]],
     access: Mapping[str, Sequence[str]],
     seconds: int,
-    asker: Asker,
     tell: Callable[[str], None],
 ) -> None:
     """Inspect one node of each group of partitions, and keep its facts in the cluster.
@@ -124,9 +123,9 @@ def inspect(
         first = names[0]
         tell(f"inspecting a node of {', '.join(names)} (srun, at most {seconds} s in the queue)")
         words = command(partitions[first], access[first], seconds)
-        found = _facts(words, seconds + BOOT, asker, tell)
+        found = _facts(words, seconds + BOOT, cluster.asker, tell)
         if isinstance(found, str):
-            asker.unread.append(f"no node of {', '.join(names)} was inspected: {found}")
+            cluster.asker.unread.append(f"no node of {', '.join(names)} was inspected: {found}")
             continue
         host, facts = found
         origin = f"srun -p {first}, on {host}"
@@ -152,16 +151,16 @@ def _facts(
     return f"`{shlex.join(words)}`: {why}"
 
 
-def inspect_login_node(cluster: Cluster, asker: Asker) -> None:
+def inspect_login_node(cluster: Cluster) -> None:
     """Keep the facts of this login node, by which partitions are guessed."""
     if not PROVENANCE.is_file():
         return
-    answer = asker.ask(scripts())
+    answer = cluster.asker.ask(scripts())
     if not answer:
         return
     found = facts_of(answer.output)
     if isinstance(found, str):
-        asker.unread.append(f"this login node was not inspected: {found}")
+        cluster.asker.unread.append(f"this login node was not inspected: {found}")
     else:
         cluster.login = Inspected(found[0], found[1], "this login node")
 

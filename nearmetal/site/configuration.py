@@ -1,9 +1,8 @@
 """ReFrame's configuration for Nearmetal: the systems it knows, their environments, and where
 results go.
 
-A system is one file in `systems/`; a site adds its own by dropping one there, or in a directory
-named in NEARMETAL_SYSTEMS_PATH (colon-separated). `schema.yaml` says what such a file may hold, and
-`site_files.py` checks it.
+A system is one file in `systems/`. A site adds its own by dropping one there, or in a directory
+named in NEARMETAL_SYSTEMS_PATH (colon-separated).
 """
 
 import os
@@ -11,6 +10,7 @@ import re
 import shlex
 import socket
 import sys
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import reframe as rfm
@@ -18,244 +18,26 @@ from reframe.core.backends import getscheduler
 from reframe.core.exceptions import ConfigError
 
 from nearmetal.site import (
-    obsolete,
     places,
     prun,  # noqa: F401 - the import registers the launcher
     selection,
     versions,
 )
-from nearmetal.site.site_files import (
-    errors_of_this_reframe,
+from nearmetal.site.system import (
+    System,
+    SystemFileError,
+    configured_environment,
+    may_describe,
     read_environments,
-    read_system,
-    read_yaml,
-    refuse,
+    warn_once,
 )
 from nearmetal.util import command, suggest
-
-#: What a partition's `link_class` lets a check ask for. A virtual function is a passed-through
-#: device too.
-NIC_FEATURES = {
-    "native": ["nic_native"],
-    "passthrough": ["nic_passthrough"],
-    "sriov": ["nic_passthrough", "nic_sriov"],
-    "emulated": ["nic_emulated"],
-}
-
-
-def configure_partition(partition: dict) -> dict:
-    """A partition as ReFrame takes it, with the features that follow from its extras."""
-    extras = dict(partition["extras"])
-    features = partition.get("features", []) + NIC_FEATURES[extras["link_class"]]
-    features += ["bare_metal" if extras["hypervisor"] == "none" else "vm"]
-    # Not left an extra: to ReFrame an extra's name is a feature, so that `+rdma` would match `rdma:
-    # false`.
-    features += ["rdma"] if extras.pop("rdma", False) else []
-    features += [platform["type"].lower() for platform in partition.get("container_platforms", [])]
-    extras |= extras.pop("site", {})
-    # One job at a time: two that share nodes or a switch would measure each other.
-    return {"max_jobs": 1, **partition, "features": list(dict.fromkeys(features)), "extras": extras}
-
-
-def with_options_of_system(partition: dict, system: dict) -> dict:
-    """A partition with the system's scheduler options, which ReFrame itself does not give it."""
-    options = {**system.get("sched_options", {}), **partition.get("sched_options", {})}
-    return {**partition, "sched_options": options} if options else partition
-
-
-def configure_environment(environment: dict) -> dict:
-    """An environment as ReFrame takes it."""
-    extras = dict(environment.get("extras", {}))
-    own = extras.pop("site", {})
-    return {**environment, "extras": {**extras, **own}} if own else environment
-
-
-def asked() -> dict:
-    """ReFrame's options of this process by their names; empty where ReFrame refuses them itself."""
-    if "reframe.frontend.cli" not in sys.modules:  # another program that reads a configuration
-        return {}
-    try:
-        return vars(command.parse(shlex.join(sys.argv)).options)
-    except command.CommandError:
-        return {}
-
-
-def requested_system(options: dict, environment) -> str:
-    """The SYSTEM or SYSTEM:PARTITION that ReFrame is asked for; '' if none."""
-    return options.get("system") or environment.get("RFM_SYSTEM", "")
-
-
-def has_further_configuration(arguments: list[str], environment) -> bool:
-    """Whether ReFrame reads other configuration files as well, whose systems we do not know."""
-    return (
-        any(word.startswith(("-C", "--config-file")) for word in arguments)
-        or bool(environment.get("RFM_CONFIG_FILES"))
-        or ":" in environment.get("RFM_CONFIG_PATH", "")
-    )
-
-
-def refuse_absent_partition(path: Path, system: str, partition: str) -> None:
-    """Raise ConfigError where the partition is one that is there at other times."""
-    described = read_yaml(path)["partitions"]
-    times = [
-        " and ".join(f"{key}={value}" for key, value in one["only_with"].items())
-        for one in described
-        if one["name"] == partition and "only_with" in one
-    ]
-    if times:
-        raise ConfigError(
-            f"{path}: {system}:{partition} is not there now (only_with). "
-            f"Fix: set {', or '.join(times)}"
-        )
-
-
-def refuse_unknown_system(asked: str, systems: list[dict], files: dict[str, Path]) -> None:
-    """Raise ConfigError where no file describes the system or partition that was asked for."""
-    name, _, partition = asked.partition(":")
-    if name in ("", "generic"):
-        return
-    known = {system["name"]: system["partitions"] for system in systems}
-    if name not in known:
-        directories = ", ".join(sorted({str(path.parent) for path in files.values()}))
-        raise ConfigError(
-            f"{suggest.unknown_value('the system', name, known)}. Fix: correct --system or "
-            f"RFM_SYSTEM, or describe it in a file of {directories} or of a directory in "
-            "NEARMETAL_SYSTEMS_PATH"
-        )
-    partitions = [one["name"] for one in known[name]]
-    if partition and partition not in partitions:
-        refuse_absent_partition(files[name], name, partition)
-        raise ConfigError(
-            f"{files[name]}: {name}: "
-            f"{suggest.unknown_value('the partition', partition, partitions)}. Fix: correct "
-            "--system or RFM_SYSTEM, or describe the partition in that file"
-        )
-
 
 #: Scheduler -> what to do where ReFrame lacks a library that it needs.
 MISSING_LIBRARY = {
     "flux": "run ReFrame on a node of Flux, with a Python in which `import flux.job` works: "
     "`pip install flux-python==VERSION`, with the version that `flux version` prints"
 }
-
-
-def matches_this_host(system: dict) -> bool:
-    """Whether ReFrame takes this system where none is asked for."""
-    try:
-        return any(re.match(pattern, socket.gethostname()) for pattern in system["hostnames"])
-    except re.error:
-        return False  # ReFrame names the pattern
-
-
-def refuse_unusable_scheduler(asked: str, systems: list[dict], files: dict[str, Path]) -> None:
-    """Raise ConfigError where ReFrame lacks a library that a chosen partition's scheduler needs."""
-    name, _, partition = asked.partition(":")
-    chosen = [one for one in systems if (one["name"] == name if name else matches_this_host(one))]
-    for system in chosen[:1]:
-        for one in system["partitions"]:
-            if partition and one["name"] != partition:
-                continue
-            try:
-                getscheduler(one["scheduler"])
-            except ConfigError as error:
-                fix = MISSING_LIBRARY.get(one["scheduler"], "correct `scheduler`")
-                raise ConfigError(
-                    f"{files[system['name']]}: {system['name']}:{one['name']}: scheduler: "
-                    f"{one['scheduler']}: {error}. Fix: {fix}"
-                ) from None
-
-
-def read_new_system(path: Path, common: dict, files: dict[str, Path]) -> dict:
-    """A system's file, if none before it describes the system; else {}. Raises ConfigError.
-
-    :arg files: the files before it, by system.
-    """
-    system = read_system(path, common)
-    refuse(path, errors_of_this_reframe(system, rfm.VERSION))
-    name = system["name"]
-    if name in files:
-        if files[name].parent == path.parent:
-            raise ConfigError(
-                f"{path}: system {name!r} is already defined in {files[name]}. Fix: rename one"
-            )
-        return {}  # a site's own is what it wants, not ours
-    modules = system.setdefault("modules_system", "envmod")
-    if unknown := versions.refused_modules_system(modules, rfm.VERSION):
-        raise ConfigError(f"{path}: {name}: {unknown}")
-    return system
-
-
-def refuse_damaged(asked: str, files: dict[str, Path], damaged: dict[Path, ConfigError]) -> None:
-    """Raise the error of a file that may describe the requested system. Warn of other files.
-
-    :arg files: the readable files by system.
-    """
-    name = asked.partition(":")[0]
-    for path, error in damaged.items():
-        if name not in files or obsolete.may_describe(path, name):
-            raise error
-        obsolete.tell_once(f"left out: {error}")
-
-
-def configure(here: Path, directories: list[Path], results: str) -> dict:
-    """The whole configuration. ReFrame takes the first system whose host names match: directories
-    in that order."""
-    common = read_environments(here / "environments.yaml")
-    systems: list[dict] = []
-    environments = list(common.values())
-    files: dict[str, Path] = {}
-    damaged: dict[Path, ConfigError] = {}
-    for directory in directories:
-        # ReFrame loads this file from its own directory, so that a relative path would mean another
-        # place than typed.
-        if not (directory.is_absolute() and directory.is_dir()):
-            raise ConfigError(
-                f"{directory}: not the absolute path of a directory. Fix: correct "
-                "NEARMETAL_SYSTEMS_PATH"
-            )
-        for path in sorted(directory.glob("*.y*ml")):
-            try:
-                system = read_new_system(path, common, files)
-            except ConfigError as error:
-                damaged[path] = error
-                continue
-            if not system:
-                continue
-            name, modules = system["name"], system["modules_system"]
-            files[name] = path
-            environments += [
-                {**common.get(own["name"], {}), **own, "target_systems": [name]}
-                for own in system.pop("environments", [])
-            ]
-            systems.append(
-                {
-                    "prefix": results,
-                    **system,
-                    "modules_system": versions.modules_system(modules, rfm.VERSION),
-                    "partitions": [
-                        configure_partition(with_options_of_system(partition, system))
-                        for partition in system["partitions"]
-                    ],
-                }
-            )
-    options = asked()
-    refuse_damaged(requested_system(options, os.environ), files, damaged)
-    if not has_further_configuration(sys.argv[1:], os.environ):
-        refuse_unknown_system(requested_system(options, os.environ), systems, files)
-    refuse_unusable_scheduler(requested_system(options, os.environ), systems, files)
-    # Not said here because ReFrame's own is right: the console at info, and performance logs of all
-    # loggable variables in <prefix>/perflogs/<system>/<partition>/<check>.log.
-    return {
-        "systems": systems,
-        "environments": [configure_environment(environment) for environment in environments],
-        "general": [
-            {
-                "report_file": f"{results}/reports/run-report-{{sessionid}}.json",
-                "save_log_files": True,
-            }
-        ],
-        "storage": [{"enable": True, "sqlite_db_file": f"{results}/results.db"}],
-    }
 
 
 def site_configuration(here: Path) -> dict:
@@ -271,3 +53,164 @@ def site_configuration(here: Path) -> dict:
     own = filter(None, os.environ.get("NEARMETAL_SYSTEMS_PATH", "").split(":"))
     results = places.results(os.environ.get("RFM_PREFIX") or None, here.parent)
     return configure(here, [*map(Path, own), here / "systems"], results)
+
+
+def configure(here: Path, directories: list[Path], results: str) -> dict:
+    """The whole configuration. Raises ConfigError.
+
+    ReFrame takes the first system whose host names match: directories in that order.
+    """
+    common = read_environments(here / "environments.yaml")
+    requested = requested_system()
+    systems, configured = read_systems(directories, common, requested, results)
+    if not has_further_configuration(sys.argv[1:], os.environ):
+        refuse_unknown_system(requested, systems)
+    refuse_unusable_scheduler(requested, systems.values())
+    environments = [configured_environment(environment) for environment in common.values()]
+    for system in systems.values():
+        environments += system.own_environments()
+    # Left out because ReFrame's own is right: the console at info, and performance logs of all
+    # loggable variables in <prefix>/perflogs/<system>/<partition>/<check>.log.
+    return {
+        "systems": configured,
+        "environments": environments,
+        "general": [
+            {
+                "report_file": f"{results}/reports/run-report-{{sessionid}}.json",
+                "save_log_files": True,
+            }
+        ],
+        "storage": [{"enable": True, "sqlite_db_file": f"{results}/results.db"}],
+    }
+
+
+def read_systems(
+    directories: Iterable[Path], common: Mapping[str, dict], requested: str, results: str
+) -> tuple[dict[str, System], list[dict]]:
+    """The systems by name, and each as ReFrame takes it. Raises ConfigError.
+
+    A damaged file ends ReFrame where it may describe the requested system. It is left out, with a
+    warning, where another file describes that system.
+    """
+    systems: dict[str, System] = {}
+    configured: list[dict] = []
+    damaged: dict[Path, ConfigError] = {}
+    for path in paths_of(directories):
+        try:
+            system = System.read(path, common)
+            earlier = systems.get(system.name)
+            if earlier is None:
+                configured.append(system.as_reframes(results, rfm.VERSION))
+                systems[system.name] = system
+            # A file of an earlier directory is a site's own, which wins over ours.
+            elif earlier.path.parent == path.parent:
+                raise SystemFileError(
+                    f"{path}: system {system.name!r} is already defined in {earlier.path}. "
+                    "Fix: rename one"
+                )
+        except ConfigError as error:
+            damaged[path] = error
+    name = requested.partition(":")[0]
+    for path, fault in damaged.items():
+        if name not in systems or may_describe(path, name):
+            raise fault
+        warn_once(f"left out: {fault}")
+    return systems, configured
+
+
+def paths_of(directories: Iterable[Path]) -> Iterable[Path]:
+    """The files of systems, in the order of their directories. Raises ConfigError."""
+    for directory in directories:
+        # ReFrame loads this file from its own directory, so that a relative path would mean another
+        # place than typed.
+        if not (directory.is_absolute() and directory.is_dir()):
+            raise ConfigError(
+                f"{directory}: not the absolute path of a directory. Fix: correct "
+                "NEARMETAL_SYSTEMS_PATH"
+            )
+        yield from sorted(directory.glob("*.y*ml"))
+
+
+def requested_system() -> str:
+    """The SYSTEM or SYSTEM:PARTITION that ReFrame is asked for; '' if none."""
+    options: dict = {}
+    if "reframe.frontend.cli" in sys.modules:  # else another program reads a configuration
+        try:
+            options = vars(command.parse(shlex.join(sys.argv)).options)
+        except command.CommandError:
+            pass  # ReFrame refuses them itself
+    return options.get("system") or os.environ.get("RFM_SYSTEM", "")
+
+
+def has_further_configuration(arguments: list[str], environment: Mapping[str, str]) -> bool:
+    """Whether ReFrame reads other configuration files as well, whose systems we do not know."""
+    return (
+        any(word.startswith(("-C", "--config-file")) for word in arguments)
+        or bool(environment.get("RFM_CONFIG_FILES"))
+        or ":" in environment.get("RFM_CONFIG_PATH", "")
+    )
+
+
+def refuse_unknown_system(requested: str, systems: Mapping[str, System]) -> None:
+    """Raise ConfigError where no file describes the requested system or partition."""
+    name, _, partition = requested.partition(":")
+    if name in ("", "generic"):
+        return
+    if name not in systems:
+        directories = sorted({str(system.path.parent) for system in systems.values()})
+        raise ConfigError(
+            f"{suggest.unknown_value('the system', name, systems)}. Fix: correct --system or "
+            f"RFM_SYSTEM, or describe it in a file of {', '.join(directories)} or of a directory "
+            "in NEARMETAL_SYSTEMS_PATH"
+        )
+    system = systems[name]
+    partitions = [one["name"] for one in system.partitions]
+    if partition and partition not in partitions:
+        refuse_absent_partition(system, partition)
+        raise ConfigError(
+            f"{system.path}: {name}: "
+            f"{suggest.unknown_value('the partition', partition, partitions)}. Fix: correct "
+            "--system or RFM_SYSTEM, or describe the partition in that file"
+        )
+
+
+def refuse_absent_partition(system: System, name: str) -> None:
+    """Raise ConfigError where the partition is one that is there at other times."""
+    times = []
+    for partition in system.document["partitions"]:
+        if partition["name"] == name and "only_with" in partition:
+            times.append(" and ".join(map("=".join, partition["only_with"].items())))
+    if times:
+        raise ConfigError(
+            f"{system.path}: {system.name}:{name} is not there now (only_with). "
+            f"Fix: set {', or '.join(times)}"
+        )
+
+
+def matches_this_host(system: System) -> bool:
+    """Whether ReFrame takes this system where none is asked for."""
+    host = socket.gethostname()
+    return any(re.match(pattern, host) for pattern in system.document["hostnames"])
+
+
+def refuse_unusable_scheduler(requested: str, systems: Iterable[System]) -> None:
+    """Raise ConfigError where ReFrame lacks a library that a chosen partition's scheduler needs."""
+    name, _, partition = requested.partition(":")
+    for system in systems:
+        if system.name == name if name else matches_this_host(system):
+            _refuse_unusable_scheduler(system, partition)
+            break  # ReFrame takes the first
+
+
+def _refuse_unusable_scheduler(system: System, name: str) -> None:
+    for partition in system.partitions:
+        if name and partition["name"] != name:
+            continue
+        scheduler = partition["scheduler"]
+        try:
+            getscheduler(scheduler)
+        except ConfigError as error:
+            raise ConfigError(
+                f"{system.path}: {system.name}:{partition['name']}: scheduler: {scheduler}: "
+                f"{error}. Fix: {MISSING_LIBRARY.get(scheduler, 'correct `scheduler`')}"
+            ) from None

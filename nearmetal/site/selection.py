@@ -16,8 +16,7 @@ from reframe.utility import osext
 
 from nearmetal.checkout import CHECKOUT
 from nearmetal.site import foreign, stage
-from nearmetal.site.described import environments_file
-from nearmetal.site.site_files import read_environments
+from nearmetal.site.system import environments_file, read_environments
 from nearmetal.util import command, suggest
 
 #: The page that says how a site gives features.

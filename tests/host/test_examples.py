@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nearmetal.site.site_files import read_environments, read_system
+from nearmetal.site.system import System, read_environments
 from tests.support.paths import CHECKOUT
 
 EXAMPLES = CHECKOUT / "site-config" / "examples"
@@ -25,7 +25,7 @@ def test_there_is_one_file_of_each_sort_of_site_and_a_line_on_it():
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_an_example_is_valid_and_names_its_documents(path):
-    system = read_system(path, COMMON)
+    system = System.read(path, COMMON).document
     head = path.read_text().partition("\nname:")[0]
     assert re.search(r"^# Documents?: ", head, re.M) and "https://" in head
     assert all(partition["extras"]["source"] for partition in system["partitions"])
@@ -36,7 +36,7 @@ def test_an_example_is_valid_and_names_its_documents(path):
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_reframe_generates_cases_for_each_environment(path, tmp_path):
     """A dry run: job scripts are written, but nothing is submitted."""
-    system = read_system(path, COMMON)
+    system = System.read(path, COMMON).document
     own = {k: v for k, v in os.environ.items() if not k.startswith(("RFM_", "NEARMETAL_"))}
     done = subprocess.run(
         [

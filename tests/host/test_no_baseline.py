@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from nearmetal import results
-from nearmetal.site import obsolete as site
+from nearmetal.site import system as site
 from tests.support.paths import CHECKOUT
 from tests.support.reframe import REFRAME
 from tests.support.said import lacking
@@ -228,31 +228,37 @@ def test_a_baseline_of_an_older_version_fails_the_case_with_the_fix(recorded):
     assert recorded.baseline.read_text() == text
 
 
+#: Keys of a partition, but for its extras, and extras, as a system's file has them.
+PARTITION = "<<: {name: a, scheduler: local, launcher: local, environs: [gnu]}\n"
+EXTRAS = "{link_class: native, link_speed_gbps: 10, hypervisor: none}"
+
+
 @pytest.mark.parametrize(
     "text, lines",
     [
         ("partitions: []\n", None),
-        ("partitions:\n  - name: a\n    extras: {link_class: native}\n", None),
+        (f"partitions:\n  - &a\n    {PARTITION}    extras: {EXTRAS}\n", None),
         (
             (
-                "partitions:\n  - &a\n    name: a\n    extras: &x\n      no_baseline: new\n"
-                "  - <<: *a\n    name: b\n    extras: {<<: *x}\n"
+                f"partitions:\n  - &a\n    {PARTITION}    extras: &x\n      <<: {EXTRAS}\n"
+                "      no_baseline: new\n  - <<: *a\n    name: b\n    extras: {<<: *x}\n"
             ),
-            "line 6: delete `no_baseline` from the extras of a, b:",
+            "line 8: delete `no_baseline` from the extras of a, b:",
         ),
         (
             (
-                "partitions:\n  - name: a\n    extras: {no_baseline: new}\n"
-                "  - name: b\n    extras: {no_baseline: new}\n"
+                f"partitions:\n  - &a\n    {PARTITION}    extras:\n      <<: &x {EXTRAS}\n"
+                "      no_baseline: new\n"
+                "  - <<: *a\n    name: b\n    extras: {<<: *x, no_baseline: new}\n"
             ),
-            "lines 4, 6: delete `no_baseline` from the extras of a, b:",
+            "lines 8, 11: delete `no_baseline` from the extras of a, b:",
         ),
     ],
 )
 def test_keys_to_delete_are_found_where_they_are_written(tmp_path, monkeypatch, text, lines):
     monkeypatch.setenv("NEARMETAL_SYSTEMS_PATH", str(tmp_path))
     (tmp_path / "broken.yaml").write_text("{")
-    (tmp_path / "here.yaml").write_text(f"name: here\n{text}")
-    found = site.obsolete("here")
+    (tmp_path / "here.yaml").write_text(f"name: here\nhostnames: []\n{text}")
+    found = site.obsolete_keys("here")
     assert found == [] if lines is None else lines in found[0]
-    assert site.obsolete("elsewhere") == []
+    assert site.obsolete_keys("elsewhere") == []

@@ -10,12 +10,12 @@ import yaml
 
 from nearmetal import cli
 from nearmetal.checks import waiting
+from nearmetal.cluster.cluster import Cluster
 from nearmetal.cluster.slurm import Partition
 from nearmetal.doctor import contradicted, described, here, smoke
 from nearmetal.doctor.finding import Finding, together
 from nearmetal.results import Case
-from nearmetal.site import obsolete
-from nearmetal.site.site_files import read_environments
+from nearmetal.site.system import read_environments, warn_once
 from tests.support.clusters import stage
 from tests.support.paths import CHECKOUT
 from tests.support.said import lacking
@@ -190,9 +190,9 @@ def test_what_slurm_contradicts_is_named(doctor, changes, words):
 
 
 def test_an_unknown_qos_is_named():
-    slurms = contradicted.Slurms([Partition("main", True, "")], [], {"qos": ["normal", "high"]})
+    cluster = Cluster(qos=["normal", "high"])
     partition = {"name": "batch", "access": ["-p main -q hihg"], "extras": {}}
-    [found] = contradicted.findings("mine.yaml", partition, slurms)
+    [found] = contradicted.findings("mine.yaml", partition, [Partition("main", True, "")], cluster)
     assert not lacking(str(found), "your qos 'hihg' is unknown", "did you mean high?", "--qos")
 
 
@@ -240,7 +240,7 @@ def test_a_damaged_file_is_named_with_its_line(
     (tmp_path / "systems" / "damaged.yaml").write_bytes(text)
     (tmp_path / "systems" / "mine.yaml").unlink()
     monkeypatch.setattr("sys.argv", ["nearmetal", "doctor", "--no-jobs", *system])
-    obsolete.tell_once.cache_clear()
+    warn_once.cache_clear()
     assert cli.main() == 3
     assert not lacking(capsys.readouterr().err, "damaged.yaml", *words)
 

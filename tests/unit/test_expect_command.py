@@ -8,7 +8,7 @@ import yaml
 from nearmetal import results
 from nearmetal.cli import main
 from nearmetal.commands import expect
-from nearmetal.site import obsolete
+from nearmetal.site import system
 from tests.support.recorded import session, store
 
 EXTRAS = {"link_class": "native", "link_type": "ethernet", "link_speed_gbps": 10}
@@ -55,7 +55,7 @@ def test_a_damaged_file_stops_only_what_it_may_describe(command, tmp_path, damag
 def test_what_a_file_says_of_baselines_is_read_whatever_else_it_holds(tmp_path, monkeypatch, key):
     monkeypatch.setenv("NEARMETAL_SYSTEMS_PATH", str(tmp_path))
     (tmp_path / "other.yaml").write_text(f"name: other\n{key}\n")
-    assert obsolete.obsolete("other") == [] and obsolete.system_of("no-such-host-1") == ""
+    assert system.obsolete_keys("other") == [] and system.name_of_host("no-such-host-1") == ""
 
 
 def test_a_partitions_bounds_are_listed_with_reason_and_source(command):

@@ -24,7 +24,7 @@ from nearmetal.judge import render as verdicts
 from nearmetal.judge.baseline import Baseline
 from nearmetal.judge.session import Day, drifts, judge_session
 from nearmetal.judge.verdict import VERDICT_NAMES, GateReport
-from nearmetal.site import obsolete
+from nearmetal.site import system as site
 from nearmetal.stats.plan import ANALYSES
 from tests.support.campaigns import campaign, only, with_medians
 from tests.support.paths import CHECKOUT
@@ -534,7 +534,7 @@ def test_a_system_without_a_file_is_judged_against_its_baseline(
     monkeypatch, capsys, tmp_path, references
 ):
     """As of another's ReFrame: no expectation is promised."""
-    monkeypatch.setattr(obsolete, "file_of", lambda system: None)
+    monkeypatch.setattr(site, "system_files", list)
     code, out, _ = run(
         monkeypatch, capsys, tmp_path, references, "gate", sessions=[campaign(100, launches=10)]
     )

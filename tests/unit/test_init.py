@@ -11,12 +11,12 @@ import yaml
 from nearmetal import cli
 from nearmetal.cluster import modules
 from nearmetal.cluster.ask import Asker
+from nearmetal.cluster.cluster import Cluster, Inspected
 from nearmetal.cluster.modules import Available
 from nearmetal.cluster.slurm import Partition
 from nearmetal.init import describe, inspect, lines
-from nearmetal.init.gather import Cluster, Inspected
-from nearmetal.site import described as site_files
-from nearmetal.site.site_files import read_environments, read_system
+from nearmetal.site import system as site
+from nearmetal.site.system import System, read_environments
 from tests.support.clusters import SITES, stage
 from tests.support.clusters import text as site_text
 from tests.support.paths import CHECKOUT
@@ -53,7 +53,7 @@ def a_site(tmp_path, monkeypatch, **texts):
 
 
 def written(init, name: str) -> dict:
-    return read_system(init.directory / f"{name}.yaml", COMMON)
+    return dict(System.read(init.directory / f"{name}.yaml", COMMON).document)
 
 
 def test_infiniband_with_a_hierarchy_and_without_accounting(init):
@@ -592,7 +592,7 @@ def test_a_directory_that_cannot_be_written_is_named_before_any_job(init, monkey
 
 
 def test_without_the_environments_of_a_checkout_it_says_so(init, monkeypatch, tmp_path):
-    monkeypatch.setattr(site_files, "environments_file", lambda: tmp_path / "none.yaml")
+    monkeypatch.setattr(site, "environments_file", lambda: tmp_path / "none.yaml")
     code, _, err = init("guests", "--yes")
     assert code == 3 and "none.yaml" in err and "RFM_CONFIG_PATH" in err
 

@@ -13,6 +13,7 @@ from nearmetal.checks.base import NearmetalCheck
 from nearmetal.checks.launchers import OPTIONS, advice, binding_options
 from nearmetal.site import prun  # noqa: F401 - the import registers it
 from nearmetal.site.configuration import refuse_unusable_scheduler
+from nearmetal.site.system import System
 from tests.support.said import lacking
 
 
@@ -81,12 +82,12 @@ def test_a_check_binds_once(name, options, bound):
 def test_a_scheduler_without_its_library_is_refused_where_it_is_chosen(asked, here, refused):
     partitions = [{"name": "login", "scheduler": "local"}, {"name": "batch", "scheduler": "flux"}]
     hostnames = ["^no such host$", *([f"^{socket.gethostname()}$"] if here else [])]
-    systems = [{"name": "site", "hostnames": hostnames, "partitions": partitions}]
-    files = {"site": Path("/etc/site.yaml")}
+    document = {"name": "site", "hostnames": hostnames}
+    systems = [System(Path("/etc/site.yaml"), document, {}, tuple(partitions))]
     if not refused:
-        refuse_unusable_scheduler(asked, systems, files)
+        refuse_unusable_scheduler(asked, systems)
         return
     with pytest.raises(ConfigError) as error:
-        refuse_unusable_scheduler(asked, systems, files)
+        refuse_unusable_scheduler(asked, systems)
     facts = ["/etc/site.yaml", "site:batch", "scheduler: flux", "Fix: ", "flux-python"]
     assert not lacking(str(error.value), *facts)

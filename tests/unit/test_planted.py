@@ -5,7 +5,6 @@ import os
 import signal
 
 import pytest
-from reframe.core.exceptions import ConfigError
 
 from nearmetal import results
 from nearmetal.checks import disturbance
@@ -14,7 +13,7 @@ from nearmetal.expectations import entries
 from nearmetal.judge import baseline, record
 from nearmetal.judge.baseline import Baseline, BaselineError
 from nearmetal.judge.explain import rules
-from nearmetal.site import site_files
+from nearmetal.site import system
 from tests.support.campaigns import campaign
 from tests.support.command import run  # noqa: F401 (a fixture)
 from tests.support.recorded import store
@@ -82,8 +81,8 @@ def place(recorded, tmp_path):
 @pytest.mark.parametrize(
     "name, read, own",
     [
-        ("x.yaml", site_files.read_yaml, ConfigError),
-        ("x.yaml", site_files.read_environments, ConfigError),
+        ("x.yaml", lambda path: system.System.read(path, {}), system.SystemFileError),
+        ("x.yaml", system.read_environments, system.SystemFileError),
         ("x.yaml", results.Directions.read, results.DirectionsError),
         ("x.yaml", rules.load, rules.RulesError),
         ("x.yaml", disturbance.rules, disturbance.EvidenceError),

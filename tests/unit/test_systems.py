@@ -19,7 +19,8 @@ from reframe.core.systems import System
 from nearmetal.checkout import PACKAGE
 from nearmetal.lab import hardware
 from nearmetal.site import configuration as configuration_module
-from nearmetal.site import places, site_files, versions
+from nearmetal.site import places, versions
+from nearmetal.site import system as site
 from tests.support.paths import CHECKOUT
 from tests.support.said import lacking
 from tests.support.systems import a_system
@@ -86,13 +87,13 @@ def test_the_schema_is_one():
 
 
 def test_systems_and_partitions_are_complete_and_each_file_is_named_after_its_system(settings):
-    common = settings.read_environments(SITE_CONFIG / "environments.yaml")
-    found = {path.stem: settings.read_system(path, common) for path in OURS.iterdir()}
+    common = site.read_environments(SITE_CONFIG / "environments.yaml")
+    found = {path.stem: site.System.read(path, common) for path in OURS.iterdir()}
     assert {
-        name: [partition["name"] for partition in system["partitions"]]
+        name: [partition["name"] for partition in system.partitions]
         for name, system in found.items()
     } == PARTITIONS
-    assert all(name == system["name"] for name, system in found.items())
+    assert all(name == system.name for name, system in found.items())
 
 
 @pytest.mark.parametrize("full_name", FULL_NAMES)
@@ -235,14 +236,16 @@ def test_a_partition_without_it_is_rejected(settings, tmp_path, key):
     ],
 )
 def test_a_wrong_extra_is_rejected_with_its_place_and_fix(settings, tmp_path, extra, place):
-    with pytest.raises(ConfigError, match=rf"site\.yaml:\n  here:batch: {place}: .*Fix: "):
+    with pytest.raises(
+        ConfigError, match=rf"site\.yaml:\n  line \d+: here:batch: {place}: .*Fix: "
+    ):
         configure(settings, tmp_path, site=a_system(**extra))
 
 
 @pytest.mark.parametrize(
     "text, message",
     [
-        ("", r"site\.yaml:\n  system: None .*Fix: write a mapping"),
+        ("", r"site\.yaml:\n  line 1: system: None .*Fix: write a mapping"),
         ("name: [", r"site\.yaml: .*YAML"),
         ("name: here\nname: there\n", r"site\.yaml: .*YAML"),
         ("descr: 2026-13-45\n", r"site\.yaml: .*YAML"),
@@ -410,7 +413,9 @@ def test_an_unknown_name_is_refused_with_its_place_and_the_nearest_known(
         configure(settings, tmp_path, site=system)
     first, line, *_ = str(error.value).splitlines()
     assert first == f"{tmp_path / 'site.yaml'}:"
-    assert line.startswith(f"  {place}: ") and f"{wrong!r} is unknown" in line
+    number, _, rest = line.removeprefix("  line ").partition(": ")
+    assert wrong in (tmp_path / "site.yaml").read_text().splitlines()[int(number) - 1 :][0]
+    assert rest.startswith(f"{place}: ") and f"{wrong!r} is unknown" in line
     assert f"did you mean {meant}?" in line and "Fix: " in line and known in line
 
 
@@ -423,18 +428,18 @@ def test_names_of_environments_yaml_are_checked_as_well(settings, tmp_path):
     path = tmp_path / "environments.yaml"
     path.write_text("- {name: gnu, module: [gcc]}\n")
     with pytest.raises(ConfigError) as error:
-        settings.read_environments(path)
+        site.read_environments(path)
     assert all(part in str(error.value) for part in (str(path), "environment gnu", "modules"))
     path.write_text("- {name: gnu}\n- {name: gnu}\n")
     with pytest.raises(ConfigError, match="named gnu"):
-        settings.read_environments(path)
+        site.read_environments(path)
 
 
 @pytest.mark.parametrize("text", ["", "gnu: {}", "- gnu", "- {modules: []}", "- {name: gnu"])
 def test_a_damaged_environments_yaml_is_named(settings, tmp_path, text):
     (tmp_path / "environments.yaml").write_text(text)
     with pytest.raises(ConfigError, match=r"environments\.yaml"):
-        settings.read_environments(tmp_path / "environments.yaml")
+        site.read_environments(tmp_path / "environments.yaml")
 
 
 @pytest.mark.parametrize("environ, feature", [("openmpi", "mpi"), ("mpj", "mpj")])
@@ -479,8 +484,8 @@ def test_features_that_begin_with_a_digit_are_for_older_versions_of_reframe(
     with pytest.raises(ConfigError, match=r"here:batch: features: .*'1_node'.*Fix: .*4\.9"):
         configure(settings, tmp_path, site=system)
     # Commands that only read a system's file take it, and a run without that partition too.
-    common = site_files.read_environments(SITE_CONFIG / "environments.yaml")
-    assert site_files.read_system(tmp_path / "site.yaml", common)["partitions"]
+    common = site.read_environments(SITE_CONFIG / "environments.yaml")
+    assert site.System.read(tmp_path / "site.yaml", common).partitions
     system["partitions"].append({**system["partitions"][0], "name": "other", "features": []})
     system["partitions"][0]["only_with"] = {"NEARMETAL_TEST_EESSI": "yes"}
     [partition] = configure(settings, tmp_path, site=system)["systems"][0]["partitions"]
@@ -632,9 +637,9 @@ def test_the_labs_virtual_machines_are_a_partition_while_there_are_some(
     settings, monkeypatch, nic, features
 ):
     monkeypatch.setenv("NEARMETAL_LAB_VM", nic)
-    common = settings.read_environments(SITE_CONFIG / "environments.yaml")
-    lab = settings.read_system(OURS / "lab.yaml", common)
-    [vm] = [settings.configure_partition(p) for p in lab["partitions"] if p["name"] == "vm"]
+    common = site.read_environments(SITE_CONFIG / "environments.yaml")
+    lab = site.System.read(OURS / "lab.yaml", common)
+    [vm] = [lab.configured(one) for one in lab.partitions if one["name"] == "vm"]
     assert (
         set(vm["features"]) >= {"vm", "rdma", "mpi", "java", "apptainer", *features}
         and vm["extras"]["hypervisor"] == "qemu"

@@ -1,0 +1,341 @@
+"""A system as its file describes it (`systems/NAME.yaml`), and the directories of such files.
+
+`schema.yaml` says what a file may hold. ReFrame's own errors name neither the file nor the fix.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from reframe.core.exceptions import ConfigError
+
+from nearmetal.checkout import CHECKOUT
+from nearmetal.errors import NearmetalError
+from nearmetal.site import faults, versions
+from nearmetal.util import documents, files, strict_yaml, suggest
+from nearmetal.util.documents import Fault
+
+SCHEMA = Path(__file__).resolve().parent / "schema.yaml"
+SYSTEMS = CHECKOUT / "site-config" / "systems"
+#: What a partition's `link_class` lets a check ask for. A virtual function is a passed-through
+#: device too.
+NIC_FEATURES = {
+    "native": ["nic_native"],
+    "passthrough": ["nic_passthrough"],
+    "sriov": ["nic_passthrough", "nic_sriov"],
+    "emulated": ["nic_emulated"],
+}
+
+
+class SystemFileError(ConfigError, NearmetalError):
+    """A system's file is not usable: for ReFrame an error of its configuration."""
+
+
+class NotDescribed(SystemFileError):
+    """No file describes the system, so that nothing is known of its partitions."""
+
+
+@dataclass(frozen=True)
+class System:
+    """A valid file of a system, with the partitions that are there now."""
+
+    path: Path
+    document: Mapping  #: as it is written
+    common: Mapping[str, dict]  #: the environments of all systems by name
+    partitions: tuple[dict, ...]  #: those whose `only_with` is met
+
+    @classmethod
+    def read(cls, path: Path, common: Mapping[str, dict]) -> System:
+        """A system's file. Raises SystemFileError, which names each fault with its line and fix."""
+        text, document = documents.load(path, SystemFileError)
+        return cls._checked(path, text, document, common)
+
+    @classmethod
+    def of_text(cls, path: Path, text: str, common: Mapping[str, dict]) -> System:
+        """The system of a file that is to be written. Raises as `read` does."""
+        try:
+            document = strict_yaml.load(text)
+        except strict_yaml.YamlError as error:
+            raise SystemFileError(f"{path}: {documents.unreadable(error)}") from None
+        return cls._checked(path, text, document, common)
+
+    @classmethod
+    def _checked(cls, path: Path, text: str | bytes, document, common) -> System:
+        refuse(path, text, document, documents.faults(document, SCHEMA))
+        refuse(path, text, document, faults.of_document(document, common, definitions()))
+        partitions = tuple(filter(faults.is_there, document["partitions"]))
+        return cls(path, document, common, partitions)
+
+    @classmethod
+    def named(cls, name: str) -> System:
+        """The system of a name, of the first directory that has one.
+
+        A damaged file of another system is named on stderr.
+
+        :raises NotDescribed: no file describes it.
+        :raises SystemFileError: its file, or one that may be it, is not usable.
+        """
+        path, fix = None, "correct the name"
+        for file in system_files():
+            if not file.fault:
+                path = path or (file.path if file.name == name else None)
+                continue
+            if may_describe(file.path, name):
+                raise SystemFileError(f"the system {name!r} may be described there: {file.fault}")
+            warn_once(file.fault)
+            fix = f"correct {file.path}, or the name"
+        if path is None:
+            places = ", ".join(dict.fromkeys(map(str, directories())))
+            raise NotDescribed(
+                f"no file describes the system {name!r}. Fix: {fix}, or add it to one of {places}, "
+                "or set NEARMETAL_SYSTEMS_PATH"
+            )
+        return cls.read(path, read_environments(environments_file()))
+
+    @property
+    def name(self) -> str:
+        return self.document["name"]
+
+    @property
+    def environments(self) -> dict[str, dict]:
+        """The environments by name: the common ones, and what differs in this file."""
+        return faults.merged(self.document, self.common)
+
+    def only(self, partition: str) -> System:
+        """The system with one of its partitions. Raises SystemFileError if it has no such one."""
+        chosen = tuple(one for one in self.partitions if one["name"] == partition)
+        if not chosen:
+            names = [one["name"] for one in self.partitions]
+            raise SystemFileError(
+                f"{self.name}: {suggest.unknown_value('the partition', partition, names)}. Fix: "
+                "correct it, or describe the partition in the system's file"
+            )
+        return replace(self, partitions=chosen)
+
+    def configured(self, partition: Mapping) -> dict:
+        """A partition as ReFrame takes it: with the features that follow from its extras, and the
+        system's scheduler options, which ReFrame itself does not give it."""
+        extras = dict(partition["extras"])
+        features = [*partition.get("features", []), *NIC_FEATURES[extras["link_class"]]]
+        features.append("bare_metal" if extras["hypervisor"] == "none" else "vm")
+        # To ReFrame an extra's name is a feature: `+rdma` would match `rdma: false`.
+        if extras.pop("rdma", False):
+            features.append("rdma")
+        for platform in partition.get("container_platforms", []):
+            features.append(platform["type"].lower())
+        extras |= extras.pop("site", {})
+        configured = {
+            # One job at a time: two that share nodes or a switch would measure each other.
+            "max_jobs": 1,
+            **partition,
+            "features": list(dict.fromkeys(features)),
+            "extras": extras,
+        }
+        configured.pop("only_with", None)
+        options = self.document.get("sched_options", {}) | partition.get("sched_options", {})
+        if options:
+            configured["sched_options"] = options
+        return configured
+
+    def as_reframes(self, prefix: str, version: str) -> dict:
+        """The system as a version of ReFrame takes it. Raises SystemFileError.
+
+        :arg prefix: the directory of results, unless the file names one.
+        """
+        refused = faults.of_version(self.document, version)
+        refuse(self.path, files.read(self.path), self.document, refused)
+        modules = self.document.get("modules_system", "envmod")
+        if why := versions.refused_modules_system(modules, version):
+            raise SystemFileError(f"{self.path}: {self.name}: {why}")
+        system = {
+            "prefix": prefix,
+            **self.document,
+            "modules_system": versions.modules_system(modules, version),
+            "partitions": [self.configured(partition) for partition in self.partitions],
+        }
+        # ReFrame has environments beside its systems.
+        system.pop("environments", None)
+        return system
+
+    def own_environments(self) -> list[dict]:
+        """The environments that differ from the common ones, as ReFrame takes them."""
+        merged = self.environments
+        environments = []
+        for own in self.document.get("environments", []):
+            environment = configured_environment(merged[own["name"]])
+            environments.append({**environment, "target_systems": [self.name]})
+        return environments
+
+    def obsolete_keys(self) -> str:
+        """A sentence on the keys `no_baseline`, for a system that has a baseline; '' without."""
+        text = files.read(self.path)
+        lines = {}
+        for number, partition in enumerate(self.document["partitions"]):
+            if "no_baseline" in partition["extras"]:
+                keys = ("partitions", number, "extras", "no_baseline")
+                lines[partition["name"]] = documents.line_of(text, keys)
+        if not lines:
+            return ""
+        numbers = ", ".join(map(str, sorted(set(lines.values()))))
+        plural = "s" if "," in numbers else ""
+        return (
+            f"{self.path}, line{plural} {numbers}: delete `no_baseline` from the extras of "
+            f"{', '.join(lines)}: {self.name} has a baseline, so that the key excuses nothing any "
+            "more"
+        )
+
+
+def obsolete_keys(name: str) -> list[str]:
+    """What `System.obsolete_keys` says of the system of a name; [] where none is described."""
+    path = path_of(name)
+    if path is None:
+        return []
+    try:
+        system = System.read(path, read_environments(environments_file()))
+    except SystemFileError:
+        return []  # a command that needs the file says what is wrong with it
+    return [*filter(None, [system.obsolete_keys()])]
+
+
+def configured_environment(environment: Mapping) -> dict:
+    """An environment as ReFrame takes it: a site's own extras are extras."""
+    extras = dict(environment.get("extras", {}))
+    if "site" not in extras:
+        return dict(environment)
+    return {**environment, "extras": extras | extras.pop("site")}
+
+
+def refuse(path: Path, text: str | bytes, document, wrong: Iterable[Fault]) -> None:
+    """Raise SystemFileError where a system's file has faults: a line for each."""
+    refuse_all(
+        path, [fault.sentence(text, faults.place_of(fault.keys, document)) for fault in wrong]
+    )
+
+
+def refuse_all(path: Path, lines: Sequence[str]) -> None:
+    """Raise SystemFileError where there are lines on faults of a file."""
+    if lines:
+        raise SystemFileError("\n  ".join([f"{path}:", *lines]))
+
+
+@functools.cache
+def definitions() -> Mapping:
+    """The definitions of the schema."""
+    return documents.read(SCHEMA)["$defs"]
+
+
+def read_environments(path: Path) -> dict[str, dict]:
+    """The environments of all systems by name. Raises SystemFileError."""
+    text, document = documents.load(path, SystemFileError)
+    schema = {"$defs": definitions(), "type": "array", "items": {"$ref": "#/$defs/environment"}}
+    wrong = [*documents.faults(document, schema)] or [*faults.of_repeats(document, ())]
+    lines = []
+    for fault in wrong:
+        keys = ("environments", *fault.keys)
+        place = faults.place_of(keys, {"name": "all systems", "environments": document})
+        lines.append(fault.sentence(text, place))
+    refuse_all(path, lines)
+    return {environment["name"]: environment for environment in document}
+
+
+def directories() -> list[Path]:
+    """Where ReFrame's configuration (site-config/settings.py) looks for systems, in that order."""
+    places = list(map(Path, _paths("NEARMETAL_SYSTEMS_PATH")))
+    for place in map(Path, _paths("RFM_CONFIG_PATH")):
+        places.append((place.parent if place.is_file() else place) / "systems")
+    return [*places, SYSTEMS]
+
+
+def _paths(variable: str) -> Iterable[str]:
+    return filter(None, os.environ.get(variable, "").split(":"))
+
+
+def environments_file() -> Path:
+    """The file of the environments that all systems share."""
+    for directory in directories():
+        path = directory.parent / "environments.yaml"
+        if os.path.lexists(path):
+            break
+    return path
+
+
+@dataclass(frozen=True)
+class SystemFile:
+    """A file of a directory of systems, whose values nobody checked."""
+
+    path: Path
+    document: Mapping  #: {} if it is damaged
+    fault: str = ""  #: why it is no mapping in YAML, with the fix
+
+    @property
+    def name(self) -> str:
+        return str(self.document.get("name"))
+
+    def matches(self, host: str) -> bool:
+        """Whether its `hostnames` match a host, as in ReFrame."""
+        patterns = self.document.get("hostnames")
+        for pattern in patterns if isinstance(patterns, list) else ():
+            try:
+                if re.match(str(pattern), host):
+                    return True
+            except re.error:
+                continue  # ReFrame says what is wrong with it
+        return False
+
+
+def system_files(places: Iterable[Path] = ()) -> Iterator[SystemFile]:
+    """The files of some directories, in ReFrame's order.
+
+    :arg places: (): those of `directories`.
+    """
+    for directory in dict.fromkeys(places or directories()):
+        for path in sorted(directory.glob("*.y*ml")):
+            try:
+                _, document = documents.load(path, SystemFileError, "correct or remove the file")
+            except SystemFileError as error:
+                yield SystemFile(path, {}, str(error))
+                continue
+            if isinstance(document, dict):
+                yield SystemFile(path, document)
+            else:
+                fault = "cannot be read as YAML: it holds no mapping"
+                yield SystemFile(path, {}, f"{path}: {fault}. Fix: correct or remove the file")
+
+
+def path_of(name: str, places: Iterable[Path] = ()) -> Path | None:
+    """The first file that describes a system of this name; None where no readable file does."""
+    for file in system_files(places):
+        if not file.fault and file.name == name:
+            return file.path
+    return None
+
+
+def name_of_host(host: str) -> str:
+    """The first system whose `hostnames` match this host; '' if none."""
+    for file in system_files():
+        if file.matches(host):
+            return file.name
+    return ""
+
+
+def may_describe(path: Path, system: str) -> bool:
+    """Whether a damaged file may be the one of a system, by its own name or by its key `name`."""
+    if path.stem == system:
+        return True
+    line = rf"^name:\s*[\"']?{re.escape(system)}[\"']?\s*(#.*)?$"
+    try:
+        return bool(re.search(line.encode(), files.read(path), re.MULTILINE))
+    except OSError:
+        return False  # it holds no text that ReFrame could read either
+
+
+@functools.cache  # ReFrame reads a configuration twice, and a command a system's file several times
+def warn_once(sentence: str) -> None:
+    """Print a sentence on a file that is left out, on stderr."""
+    print(f"nearmetal: {sentence}", file=sys.stderr)
