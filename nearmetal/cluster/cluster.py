@@ -30,7 +30,7 @@ class Inspected:
 
 @dataclass
 class Cluster:
-    """What a cluster says of itself. What it does not tell is empty, and named in `asker.unread`."""
+    """What a cluster says of itself. What it does not tell is empty, and in `asker.unread`."""
 
     host: str = field(default_factory=socket.gethostname)
     partitions: list[Partition] = field(default_factory=list)
