@@ -47,7 +47,7 @@ def run(arguments) -> int:
     images = with_image(common)
     lines = describe.describe(cluster, name, wanted, arguments.access, common, images)
     unread = [*cluster.asker.unread, *filter(None, [cluster.modules.note])]
-    write(path, lines, head(describe.found_modules(cluster), [*left_out, *unread]), common)
+    write(path, lines, head(describe.listed_modules(cluster), [*left_out, *unread]), common)
     report(path, name, lines, [*left_out, *unread])
     return 2 if unread else 0
 

@@ -4,10 +4,30 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from nearmetal.cluster.cluster import Cluster
 from nearmetal.cluster.slurm import Partition
+
+
+@dataclass(frozen=True)
+class Identity:
+    """The accounts or the QOS of a user, and those that a partition takes."""
+
+    what: str
+    option: str
+    mine: Sequence[str]
+    allowed: Sequence[str]
+    denied: Sequence[str]
+
+    @property
+    def admitted(self) -> list[str]:
+        """The user's names that the partition admits."""
+        # Slurm ignores what is denied beside a list of what is allowed.
+        if self.allowed:
+            return [name for name in self.mine if name in self.allowed]
+        return [name for name in self.mine if name not in self.denied]
 
 
 def given(access: Sequence[str]) -> dict[str, str]:
@@ -16,77 +36,77 @@ def given(access: Sequence[str]) -> dict[str, str]:
     parser.add_argument("-A", "--account")
     parser.add_argument("-q", "--qos")
     parser.add_argument("--reservation")
-    words = [word for option in access for word in shlex.split(option)]
     try:
-        found, _ = parser.parse_known_args(words)
+        options, _ = parser.parse_known_args(words_of(access))
     except argparse.ArgumentError:  # an option without its value, which Slurm will refuse
         return {}
-    return {name: value for name, value in vars(found).items() if value}
+    return {name: value for name, value in vars(options).items() if value}
 
 
-def refusal(cluster: Cluster, one: Partition, access: Sequence[str]) -> str:
+def words_of(access: Sequence[str]) -> list[str]:
+    """The words of several options."""
+    return shlex.split(" ".join(access))
+
+
+def identities(cluster: Cluster, partition: Partition, access: Sequence[str]) -> list[Identity]:
+    """The user's accounts and QOS, or those that the options name."""
+    names, accounts, qos = given(access), cluster.accounts, cluster.qos
+    if "account" in names:
+        accounts = [names["account"]]
+    if "qos" in names:
+        qos = [names["qos"]]
+    return [
+        Identity("accounts", "--account", accounts, partition.accounts, partition.denied_accounts),
+        Identity("QOS", "--qos", qos, partition.qos, partition.denied_qos),
+    ]
+
+
+def refusal(cluster: Cluster, partition: Partition, access: Sequence[str]) -> str:
     """Why a partition takes no job of this user; '' if it takes them, as far as Slurm tells."""
-    asked = given(access)
-    if one.hidden:
-        return f"it is hidden. Fix: --partition={one.name}"
-    if one.root_only:
-        return f"only root may use it (RootOnly=YES). If you may: --partition={one.name}"
-    if one.needs_reservation and "reservation" not in asked:
+    name = partition.name
+    if partition.hidden:
+        return f"it is hidden. Fix: --partition={name}"
+    if partition.root_only:
+        return f"only root may use it (RootOnly=YES). If you may: --partition={name}"
+    if partition.needs_reservation and "reservation" not in given(access):
         return "its jobs need a reservation (ReqResv=YES). Fix: --access=--reservation=NAME"
     host = cluster.host.split(".")[0]
-    if one.submit_hosts and not {host, cluster.host} & {*one.submit_hosts}:
+    hosts = partition.submit_hosts
+    if hosts and not {host, cluster.host}.intersection(hosts):
         return (
-            f"it takes no job from {host}, only from {', '.join(one.submit_hosts)} (AllocNodes). "
+            f"it takes no job from {host}, only from {', '.join(hosts)} (AllocNodes). "
             "Fix: run this there"
         )
-    for what, option, mine, allowed, denied in _lists(cluster, one, asked):
-        if mine and not _admitted(mine, allowed, denied):
-            who = f"{', '.join(allowed)} may" if allowed else f"{', '.join(denied)} may not"
-            return (
-                f"none of your {what} may use it ({who}). Fix: --access={option}=NAME. If one of "
-                f"yours is below an account that may: --partition={one.name}"
-            )
+    for identity in identities(cluster, partition, access):
+        if identity.admitted or not identity.mine:
+            continue
+        who = f"{', '.join(identity.denied)} may not"
+        if identity.allowed:
+            who = f"{', '.join(identity.allowed)} may"
+        return (
+            f"none of your {identity.what} may use it ({who}). Fix: "
+            f"--access={identity.option}=NAME. If one of yours is below an account that may: "
+            f"--partition={name}"
+        )
     return ""
 
 
-def options(cluster: Cluster, one: Partition, access: Sequence[str]) -> tuple[list[str], str]:
+def options(cluster: Cluster, partition: Partition, access: Sequence[str]) -> tuple[list[str], str]:
     """Further options that let the user in, and why they are a guess; ([], '') without any.
 
     Where the partition takes some of the user's accounts, Slurm refuses the job of another one.
     """
-    asked, found, guesses = given(access), [], []
-    for what, option, mine, allowed, denied in _lists(cluster, one, asked):
-        admitted = _admitted(mine, allowed, denied)
+    further, guesses = [], []
+    for identity in identities(cluster, partition, access):
+        admitted = identity.admitted
         # The first QOS is the default one; which account is, is not known.
-        is_enough = admitted == mine or (what == "QOS" and admitted[:1] == mine[:1])
-        if not admitted or is_enough:
-            continue
-        found.append(f"{option}={admitted[0]}")
-        guesses.append(f"of your {what} the partition takes {', '.join(admitted)}")
-    return found, "; ".join(guesses)
+        takes_default = identity.what == "QOS" and admitted[:1] == identity.mine[:1]
+        if admitted and admitted != identity.mine and not takes_default:
+            further.append(f"{identity.option}={admitted[0]}")
+            guesses.append(f"of your {identity.what} the partition takes {', '.join(admitted)}")
+    return further, "; ".join(guesses)
 
 
-def access_of(cluster: Cluster, one: Partition, access: Sequence[str]) -> list[str]:
+def access_of(cluster: Cluster, partition: Partition, access: Sequence[str]) -> list[str]:
     """The words for srun that let the user's job in, beside the partition's name."""
-    words = [*access, *options(cluster, one, access)[0]]
-    return [word for option in words for word in shlex.split(option)]
-
-
-def _lists(
-    cluster: Cluster, one: Partition, asked: Mapping[str, str]
-) -> list[tuple[str, str, list[str], tuple[str, ...], tuple[str, ...]]]:
-    """Of accounts and QOS: what they are, their option, the user's, the allowed, the denied."""
-    accounts = [asked["account"]] if "account" in asked else cluster.accounts
-    qos = [asked["qos"]] if "qos" in asked else cluster.qos
-    return [
-        ("accounts", "--account", accounts, one.accounts, one.denied_accounts),
-        ("QOS", "--qos", qos, one.qos, one.denied_qos),
-    ]
-
-
-def _admitted(mine: Sequence[str], allowed: Sequence[str], denied: Sequence[str]) -> list[str]:
-    """The user's names that a partition admits. Slurm ignores what is denied beside a list of
-    what is allowed."""
-    if allowed:
-        return [name for name in mine if name in allowed]
-    return [name for name in mine if name not in denied]
+    return words_of([*access, *options(cluster, partition, access)[0]])

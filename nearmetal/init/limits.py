@@ -8,53 +8,59 @@ from nearmetal.cluster import slurm
 from nearmetal.cluster.slurm import Node, Partition
 
 
-def cores(one: Partition, node: Node) -> int:
+def cores(partition: Partition, node: Node) -> int:
     """Physical cores of a node that a job of the partition can have."""
-    found = node.cores
-    if most := one.limits.get("MaxCPUsPerNode"):
-        found = min(found, most // node.cpus_of_core)
-    if most := one.limits.get("MaxCPUsPerSocket"):
-        found = min(found, node.sockets * (most // node.cpus_of_core))
-    return max(1, found)
+    number = node.cores
+    if most := partition.limits.get("MaxCPUsPerNode"):
+        number = min(number, most // node.cpus_of_core)
+    if most := partition.limits.get("MaxCPUsPerSocket"):
+        number = min(number, node.sockets * (most // node.cpus_of_core))
+    return max(1, number)
 
 
-def of_cores(one: Partition) -> str:
+def of_cores(partition: Partition) -> str:
     """The limits of a partition on cores, as Slurm writes them."""
+    limits = partition.limits
     keys = ("MaxCPUsPerNode", "MaxCPUsPerSocket")
-    return ", ".join(f"{key}={one.limits[key]}" for key in keys if key in one.limits)
+    return ", ".join(f"{key}={limits[key]}" for key in keys if key in limits)
 
 
 def memory(
-    one: Partition, nodes: Sequence[Node], config: Mapping[str, str]
+    partition: Partition, nodes: Sequence[Node], config: Mapping[str, str]
 ) -> tuple[int, str, str]:
     """MB of a node that a job gets, which limit says so, and the reason if it is a guess.
 
-    (0, '', '') where no limit is below a node's memory. A partition's limits replace those of
-    slurm.conf, of each kind. A job that asks for no memory gets the default, at most the maximum.
+    (0, '', '') where no limit is below a node's memory. A job that asks for no memory gets the
+    default, at most the maximum.
     """
     smallest = min(nodes, key=lambda node: node.memory_mb)
-    cpus = cores(one, smallest) * smallest.cpus_of_core
+    cpus = cores(partition, smallest) * smallest.cpus_of_core
     whole = smallest.memory_mb + smallest.kept_mb
-    found: list[tuple[int, str, str]] = []
+    stated: list[tuple[int, str, str]] = []
     if smallest.kept_mb:
-        found.append((smallest.memory_mb, f"MemSpecLimit={smallest.kept_mb}", ""))
+        stated.append((smallest.memory_mb, f"MemSpecLimit={smallest.kept_mb}", ""))
     for kind in ("Def", "Max"):
-        key, number, origin = _stated(kind, one, config)
-        if not key:
+        key, number, origin = _stated(kind, partition, config)
+        megabytes = number * cpus if key.endswith("PerCPU") else number
+        if not 0 < megabytes < whole:
             continue
-        each = number * (cpus if key.endswith("PerCPU") else 1)
         guess = ""
         if kind == "Def":
             guess = f"a job gets {key}={number} by default; more with `--mem=0` in `access`"
-        found.append((each, f"{origin}: {key}={number}", guess))
-    found = [one for one in found if 0 < one[0] < whole]
-    return min(found, default=(0, "", ""))
+        stated.append((megabytes, f"{origin}: {key}={number}", guess))
+    return min(stated, default=(0, "", ""))
 
 
-def _stated(kind: str, one: Partition, config: Mapping[str, str]) -> tuple[str, int, str]:
-    """The key and number of a kind of limit on memory, and where it stands; ('', 0, '') if none."""
-    places = ((one.limits, one.origin), (slurm.limits(config), "scontrol show config"))
-    for limits, origin in places:
+def _stated(kind: str, partition: Partition, config: Mapping[str, str]) -> tuple[str, int, str]:
+    """The key and number of a kind of limit on memory, and where it stands; ('', 0, '') if none.
+
+    A partition's limits replace those of slurm.conf, of each kind.
+    """
+    places = {
+        partition.origin: partition.limits,
+        "scontrol show config": slurm.limits(config),
+    }
+    for origin, limits in places.items():
         for key in (f"{kind}MemPerNode", f"{kind}MemPerCPU"):
             if key in limits:
                 return key, limits[key], origin

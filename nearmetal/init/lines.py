@@ -6,43 +6,38 @@ import yaml
 
 from nearmetal.util import sanitize
 
-
-@dataclass(frozen=True)
-class Line:
-    text: str
-    origin: str
-    guessed: bool = False
-
-    def __str__(self) -> str:
-        mark = "guessed: " if self.guessed else ""
-        return f"{self.text}  # {mark}{sanitize.line(self.origin)}"
+#: Most columns of a comment.
+WIDTH = 100
 
 
 @dataclass
 class Lines:
     """A file in the making."""
 
-    lines: list[Line] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
+    guesses: int = 0  #: number of the lines whose value is guessed
 
     def add(self, indent: int, key: str, value, origin: str, guess: str = "") -> None:
         """A key and its value on one line. With a guess, that is the comment.
 
         :arg indent: number of blanks; a key that begins with `- ` begins an item of a list.
         """
-        text = f"{' ' * indent}{key}: {flow(value)}"
-        self.lines.append(Line(text, guess or origin, bool(guess)))
+        self._line(indent, f"{key}: {flow(value)}", origin, guess)
 
     def open(self, indent: int, key: str, origin: str) -> None:
         """A key whose value follows on further lines."""
-        self.lines.append(Line(f"{' ' * indent}{key}:", origin))
+        self._line(indent, f"{key}:", origin)
 
     def item(self, indent: int, value, origin: str, guess: str = "") -> None:
         """A value of a list."""
-        self.lines.append(Line(f"{' ' * indent}- {flow(value)}", guess or origin, bool(guess)))
+        self._line(indent, f"- {flow(value)}", origin, guess)
 
-    @property
-    def guesses(self) -> int:
-        return sum(line.guessed for line in self.lines)
+    def _line(self, indent: int, text: str, origin: str, guess: str = "") -> None:
+        note = sanitize.line(origin)
+        if guess:
+            self.guesses += 1
+            note = f"guessed: {sanitize.line(guess)}"
+        self.lines.append(f"{' ' * indent}{text}  # {note}")
 
     def __str__(self) -> str:
         return "".join(f"{line}\n" for line in self.lines)
@@ -57,10 +52,10 @@ def flow(value) -> str:
 
 
 def comment(text: str) -> str:
-    """Comment lines of some text, each of at most 100 columns."""
+    """Comment lines of some text."""
     lines, line = [], "#"
     for word in sanitize.line(text).split():
-        if len(line) + len(word) + 1 > 100 and line != "#":
+        if len(line) + len(word) + 1 > WIDTH and line != "#":
             lines.append(line)
             line = "#  "
         line += f" {word}"

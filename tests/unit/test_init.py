@@ -15,6 +15,7 @@ from nearmetal.cluster.cluster import Cluster, Inspected
 from nearmetal.cluster.modules import Available
 from nearmetal.cluster.slurm import Partition
 from nearmetal.init import describe, inspect, lines
+from nearmetal.init.environments import environments_of
 from nearmetal.site import system as site
 from nearmetal.site.system import System, read_environments
 from tests.support.clusters import SITES, stage
@@ -129,21 +130,21 @@ def a_cluster(**changes) -> Cluster:
 def test_gcc_of_a_module_where_the_node_has_none():
     cluster = a_cluster(software={"gcc": [Available("GCC/12.3.0")]})
     somewhere = Inspected("n1", {"command.gcc": "none"}, "srun")
-    [gnu] = describe.environments_of(cluster, COMMON, somewhere)
+    [gnu] = environments_of(cluster, COMMON, somewhere)
     assert (gnu.name, gnu.differs["modules"][0]) == ("gnu", ["GCC/12.3.0"])
     somewhere = Inspected("n1", {"command.gcc": "/usr/bin/gcc"}, "srun")
-    [gnu] = describe.environments_of(cluster, COMMON, somewhere)
+    [gnu] = environments_of(cluster, COMMON, somewhere)
     assert not gnu.differs
-    assert describe.environments_of(a_cluster(), COMMON, None)[0].guess
+    assert environments_of(a_cluster(), COMMON, None)[0].guess
     none = Inspected("n1", {"command.gcc": "none"}, "srun")
-    assert describe.environments_of(a_cluster(), COMMON, none) == []
+    assert environments_of(a_cluster(), COMMON, none) == []
 
 
 def test_java_of_a_module_is_loaded_before_its_message_passing():
     software = {"mpj": [Available("mpj")], "java": [Available("Java/17")]}
     cluster = a_cluster(software=software, loads={"mpj": ["mpj"], "java": ["Java/17"]})
     somewhere = Inspected("n1", {"command.gcc": "none", "command.java": "none"}, "srun")
-    [mpj] = describe.environments_of(cluster, COMMON, somewhere)
+    [mpj] = environments_of(cluster, COMMON, somewhere)
     assert mpj.differs["modules"][0] == ["Java/17", "mpj"]
 
 
@@ -155,7 +156,7 @@ def environments(*, types=("pmix", "pmi2"), facts=None, **software):
     loads = {kind: [modules[0].name] for kind, modules in software.items()}
     cluster = a_cluster(software=software, loads=loads, mpi_types=[*types])
     somewhere = Inspected("n1", {"command.gcc": "none", **(facts or {})}, "srun")
-    found = describe.environments_of(cluster, COMMON, somewhere)
+    found = environments_of(cluster, COMMON, somewhere)
     return {one.name: one for one in found}
 
 
@@ -248,7 +249,7 @@ def test_cray_mpich_has_crays_wrappers_and_pmi():
         software={"mpich": [Available("cray-mpich/8.1.29")]},
         mpi_types=["none", "cray_shasta", "pmi2"],
     )
-    mpich = describe.environments_of(cluster, COMMON, None)[0]
+    mpich = environments_of(cluster, COMMON, None)[0]
     differs = {key: value for key, (value, _, _) in mpich.differs.items()}
     assert differs["modules"] == ["cray-mpich/8.1.29"] and differs["cc"] == "cc"
     assert differs["env_vars"] == [["SLURM_MPI_TYPE", "cray_shasta"]]
@@ -256,7 +257,7 @@ def test_cray_mpich_has_crays_wrappers_and_pmi():
 
 def test_a_library_on_path_needs_no_module():
     facts = {"command.ompi_info": "/usr/bin/ompi_info", "command.gcc": "/usr/bin/gcc"}
-    openmpi, _ = describe.environments_of(a_cluster(), COMMON, Inspected("n1", facts, "srun"))
+    openmpi, _ = environments_of(a_cluster(), COMMON, Inspected("n1", facts, "srun"))
     assert (openmpi.name, openmpi.differs["modules"][0]) == ("openmpi", [])
 
 
