@@ -33,7 +33,9 @@ def partitions_and_nodes(asker: Asker) -> tuple[list[Partition], list[Node], str
 
 def _hidden(asker: Asker, known: Sequence[Partition]) -> list[Partition]:
     """Partitions that are hidden, or of groups that this user is not in."""
-    answer = asker.run(["scontrol", "--all", "--oneliner", "show", "partition"]) if known else ""
+    if not known:
+        return []
+    answer = asker.run(["scontrol", "--all", "--oneliner", "show", "partition"])
     if not isinstance(answer, Answer) or answer.code != 0:
         return []
     names = {partition.name for partition in known}

@@ -36,10 +36,11 @@ def environment(own: Mapping[str, str]) -> dict[str, str]:
 
     `srun` would start a step of that job, and not a job of its own.
     """
-    kept = {
-        name: text for name, text in own.items() if not name.startswith(DROPPED) or name in KEPT
-    }
-    return {**kept, **ENGLISH}
+    kept = dict(own)
+    for name in own:
+        if name.startswith(DROPPED) and name not in KEPT:
+            del kept[name]
+    return kept | ENGLISH
 
 
 @dataclass(frozen=True)
@@ -129,5 +130,5 @@ def _end(process: subprocess.Popen) -> None:
 
 def last_line(text: str) -> str:
     """The last line that is not empty, which of a failed command tells most."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1][:200] if lines else ""
+    lines = text.strip().splitlines() or [""]
+    return lines[-1].strip()[:200]

@@ -64,7 +64,7 @@ def available(text: str) -> tuple[list[Available], list[str]]:
     The modules are in their order, each once. Left out are directories (`/opt/modules:`) and names
     without a version that Lmod lists before their versions (`gcc/`).
     """
-    found: dict[str, Available] = {}
+    modules: dict[str, Available] = {}
     unread: list[str] = []
     for line in map(str.strip, ESCAPE.sub("", text).splitlines()):
         if NO_NAME.fullmatch(line):
@@ -74,10 +74,11 @@ def available(text: str) -> tuple[list[Available], list[str]]:
             unread.append(line)
             continue
         is_default = not DEFAULT.isdisjoint(re.findall(r"[^\s,:(){}<>\[\]]+", listed[2]))
-        found.setdefault(listed[1], Available(listed[1], is_default))
+        modules.setdefault(listed[1], Available(listed[1], is_default))
     # Lmod's spider lists `gcc` beside `gcc/12`.
-    parents = {name.rpartition("/")[0] for name in found}
-    return [one for name, one in found.items() if name not in parents], unread
+    for parent in {name.rpartition("/")[0] for name in modules}:
+        modules.pop(parent, None)
+    return list(modules.values()), unread
 
 
 def prerequisites(text: str) -> list[str] | None:
@@ -89,7 +90,7 @@ def prerequisites(text: str) -> list[str] | None:
     lines = ESCAPE.sub("", text).splitlines()
     for number, line in enumerate(lines):
         if NEEDS in line:
-            below = [one.split() for one in lines[number + 1 :] if one.strip()]
+            below = list(filter(None, map(str.split, lines[number + 1 :])))
             return below[0] if below else None
     if re.search(r"can be loaded directly", text):
         return []
@@ -98,10 +99,11 @@ def prerequisites(text: str) -> list[str] | None:
 
 def software() -> dict[str, re.Pattern]:
     """Kind of software -> pattern of the names of its modules, of software.yaml."""
-    return {
-        kind: re.compile(rf"{OTHERS}(?:.*/)?(?:{'|'.join(names)}){VERSION}", re.IGNORECASE)
-        for kind, names in documents.read(SOFTWARE).items()
-    }
+    patterns = {}
+    for kind, names in documents.read(SOFTWARE).items():
+        pattern = rf"{OTHERS}(?:.*/)?(?:{'|'.join(names)}){VERSION}"
+        patterns[kind] = re.compile(pattern, re.IGNORECASE)
+    return patterns
 
 
 def of_kinds(modules: list[Available]) -> dict[str, list[Available]]:
@@ -109,17 +111,18 @@ def of_kinds(modules: list[Available]) -> dict[str, list[Available]]:
 
     Preferred are the site's default, then the plainest name, then the highest version.
     """
-    found = {}
-    left = list(modules)
-    for kind, pattern in software().items():
-        chosen = [one for one in left if pattern.fullmatch(one.name)]
-        # `openmpi/gcc/4.1.5` is no GCC: a kind of software.yaml goes before those below it.
-        left = [one for one in left if one not in chosen]
-        chosen.sort(key=lambda one: natural(one.name), reverse=True)
-        chosen.sort(key=lambda one: (not one.default, len(stem(one.name))))
-        if chosen:
-            found[kind] = chosen
-    return found
+    patterns = software()
+    by_kind: dict[str, list[Available]] = {kind: [] for kind in patterns}
+    for module in modules:
+        for kind, pattern in patterns.items():
+            if pattern.fullmatch(module.name):
+                by_kind[kind].append(module)
+                # `openmpi/gcc/4.1.5` is no GCC: a kind of software.yaml goes before those below it.
+                break
+    for listed in by_kind.values():
+        listed.sort(key=lambda module: natural(module.name), reverse=True)
+        listed.sort(key=lambda module: (not module.default, len(stem(module.name))))
+    return {kind: listed for kind, listed in by_kind.items() if listed}
 
 
 def stem(name: str) -> str:
@@ -132,11 +135,13 @@ def jdk(text: str) -> int | None:
 
     `Java/21.0.2`, `openjdk@21.0.3_9`, `java/1.8.0_292`, `25.0.1`.
     """
-    found = re.search(r"(?:^|[@/-])v?(\d+)(?:\.(\d+))?", text)
-    if not found:
+    match = re.search(r"(?:^|[@/-])v?(\d+)(?:\.(\d+))?", text)
+    if not match:
         return None
-    old = found[1] == "1" and found[2]
-    return int(found[2] if old else found[1])
+    # Java 8 and older call themselves 1.8.
+    if match[1] == "1" and match[2]:
+        return int(match[2])
+    return int(match[1])
 
 
 def natural(text: str) -> list[tuple[int, str]]:
@@ -191,26 +196,30 @@ class Modules:
             return self._listed(["find", "--format", "{name}@{version}"], asker)
         if not self.command:
             return []
-        found = self._listed(["-t", "avail"], asker)
+        modules = self._listed(["-t", "avail"], asker)
         if self.kind == "lmod":
-            known = {one.name for one in found}
-            more = self._listed(["-t", "spider"], asker)
-            found += [one for one in more if one.name not in known]
-        return found
+            known = {module.name for module in modules}
+            for module in self._listed(["-t", "spider"], asker):
+                if module.name not in known:
+                    modules.append(module)
+        return modules
 
     def _listed(self, words: list[str], asker: Asker) -> list[Available]:
         """The modules that a command lists. A line that names none is in `asker.unread`."""
         answer = asker.ask([*self.command, *words])
         if not answer:
             return []
-        found, unread = available(answer.output if self.kind == "spack" else answer.both)
+        text = answer.both
+        if self.kind == "spack":
+            text = answer.output
+        modules, unread = available(text)
         if unread:
             asker.unread.append(
                 f"`module {' '.join(words)}`: no name of a module was understood in "
                 f"{suggest.some([repr(line[:80]) for line in unread], MOST_UNREAD)}. Fix: if one "
                 "names a module that you need, add it to `modules` of `environments` by hand"
             )
-        return found
+        return modules
 
     def needed(self, name: str, asker: Asker) -> list[str]:
         """The modules to load for a module: those before it in a hierarchy, and itself."""
@@ -238,5 +247,5 @@ class Modules:
         # ReFrame unloads what this shell has loaded and they conflict with.
         if "conflict" in answer.both.lower():
             return ""
-        lines = [line.strip() for line in answer.errors.splitlines() if line.strip()]
+        lines = list(filter(None, map(str.strip, answer.errors.splitlines())))
         return " ".join(lines[:2])[:200] or "the modules system refuses them"

@@ -67,8 +67,8 @@ def interfaces(facts: Mapping[str, str]) -> list[str]:
 def carriers_of(facts: Mapping[str, str], name: str) -> list[str]:
     """The interfaces that a bond, bridge or VLAN sends through; itself if it sends itself."""
     below = facts.get(f"nic.{name}.lower", "none").split(",")
-    lower = [one for one in below if f"nic.{one}.driver" in facts and one != name]
-    return lower or [name]
+    carriers = [nic for nic in below if f"nic.{nic}.driver" in facts and nic != name]
+    return carriers or [name]
 
 
 def main_interface(facts: Mapping[str, str]) -> tuple[str, str]:
@@ -85,12 +85,15 @@ def main_interface(facts: Mapping[str, str]) -> tuple[str, str]:
 
 def ports(facts: Mapping[str, str]) -> list[tuple[str, str]]:
     """(device, port) of each RDMA port that is active, or whose state is not known."""
-    found = [match.groups() for key in facts if (match := PORT.fullmatch(key))]
-    return [
-        (device, port)
-        for device, port in found
-        if facts.get(f"ib.{device}.{port}.state", "unknown").partition(": ")[2] in ("", "ACTIVE")
-    ]
+    active = []
+    for key in facts:
+        if match := PORT.fullmatch(key):
+            device, port = match.groups()
+            # `4: ACTIVE`
+            state = facts.get(f"ib.{device}.{port}.state", "unknown").partition(": ")[2]
+            if state in ("", "ACTIVE"):
+                active.append((device, port))
+    return active
 
 
 def link_of(facts: Mapping[str, str]) -> Link:
@@ -114,26 +117,31 @@ def _infiniband(facts: Mapping[str, str], device: str, port: str) -> Link:
     key = f"ib.{device}.{port}"
     driver = facts.get(f"{key}.driver", "unknown")
     # The interface of IPoIB has the PCI identity of its device.
-    over = [
-        name
-        for name in interfaces(facts)
-        if f"{device}/{port}" in facts.get(f"nic.{name}.lower", "").split(",")
-    ]
-    nic = over[0] if over else ""
-    link_class, guess = _class(facts, nic, driver)
+    nic = ""
+    for name in interfaces(facts):
+        if f"{device}/{port}" in facts.get(f"nic.{name}.lower", "").split(","):
+            nic = name
+            break
+    link_class, guessed = _class(facts, nic, driver)
     speed, signalling = rate(facts.get(f"{key}.rate", ""))
-    model = facts.get(f"nic.{nic}.model") or f"{device} ({driver})"
     return Link(
-        f"{device}/{port}", driver, link_class, "infiniband", speed, model, True, signalling, guess
+        f"{device}/{port}",
+        driver,
+        link_class,
+        "infiniband",
+        speed,
+        facts.get(f"nic.{nic}.model") or f"{device} ({driver})",
+        rdma=True,
+        signalling_gbps=signalling,
+        guessed=guessed,
     )
 
 
 def _efa(device: str) -> Link:
     """Amazon's adapter, whose rate no file of the kernel has."""
     why = "the kernel does not tell EFA's rate: see the instance type's documentation"
-    return Link(
-        device, "efa", "sriov", "efa", "unknown", "EFA", False, None, (("link_speed_gbps", why),)
-    )
+    guessed = (("link_speed_gbps", why),)
+    return Link(device, "efa", "sriov", "efa", "unknown", "EFA", guessed=guessed)
 
 
 def _ethernet(facts: Mapping[str, str], nic: str, why: str) -> Link:
@@ -142,19 +150,10 @@ def _ethernet(facts: Mapping[str, str], nic: str, why: str) -> Link:
     if why == "the fastest of several":
         guessed = (("nic_model", "several interfaces; this is the fastest"),)
     if not nic:
-        reason = "no interface was found on the node"
+        link_class = "emulated" if is_guest(facts) else "native"
         keys = ("link_class", "link_type", "link_speed_gbps", "nic_model")
-        return Link(
-            "",
-            driver,
-            _guess(facts),
-            "ethernet",
-            "unknown",
-            "unknown",
-            False,
-            None,
-            tuple((key, reason) for key in keys),
-        )
+        guessed = tuple(dict.fromkeys(keys, "no interface was found on the node").items())
+        return Link("", driver, link_class, "ethernet", "unknown", "unknown", guessed=guessed)
     if driver in known()["software"]:
         link_class = known()["software"][driver]
         return Link(nic, driver, link_class, "software", "memory", driver, guessed=guessed)
@@ -164,10 +163,6 @@ def _ethernet(facts: Mapping[str, str], nic: str, why: str) -> Link:
         guessed += (("link_speed_gbps", f"the driver {driver} does not tell the rate"),)
     model = facts.get(f"nic.{nic}.model") or driver
     return Link(nic, driver, link_class, "ethernet", speed, model, guessed=guessed + guess)
-
-
-def _guess(facts: Mapping[str, str]) -> str:
-    return "emulated" if is_guest(facts) else "native"
 
 
 def _class(facts: Mapping[str, str], nic: str, driver: str) -> tuple[str, Guesses]:

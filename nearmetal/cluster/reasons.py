@@ -25,15 +25,11 @@ class Reason:
 @functools.cache
 def known() -> list[Reason]:
     """The reasons of reasons.yaml, in their order."""
-    return [
-        Reason(
-            re.compile("|".join(one["like"]), re.IGNORECASE),
-            one["means"],
-            one["fix"],
-            one.get("passes", False),
-        )
-        for one in documents.read(FILE)
-    ]
+    reasons = []
+    for entry in documents.read(FILE):
+        like = re.compile("|".join(entry["like"]), re.IGNORECASE)
+        reasons.append(Reason(like, entry["means"], entry["fix"], entry.get("passes", False)))
+    return reasons
 
 
 def reason_of(text: str) -> Reason | None:
@@ -42,5 +38,7 @@ def reason_of(text: str) -> Reason | None:
     :arg text: the reason of a pending job, or the errors of srun or sbatch.
     """
     lines = [BEFORE.sub("", line).replace("_", " ") for line in text.splitlines()]
-    found = (one for one in known() if any(map(one.like.match, lines)))
-    return next(found, None)
+    for reason in known():
+        if any(map(reason.like.match, lines)):
+            return reason
+    return None

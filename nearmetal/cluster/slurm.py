@@ -6,6 +6,7 @@ Pure functions. The forms are those of Slurm 17 to 24: `scontrol --oneliner`, `s
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -101,14 +102,14 @@ def records(text: str) -> list[dict[str, str]]:
     A value that has blanks is cut at the first one. Of two equal keys the first counts: a text of
     an administrator (Reason, Comment) stands last.
     """
-    found = []
+    lines = []
     for line in text.splitlines():
         fields: dict[str, str] = {}
         for key, value in FIELD.findall(line):
             fields.setdefault(key, value)
         if fields:
-            found.append(fields)
-    return found
+            lines.append(fields)
+    return lines
 
 
 def nodes(text: str) -> list[Node]:
@@ -146,19 +147,20 @@ def partitions(text: str) -> list[Partition]:
 
 def _partition(fields: Mapping[str, str]) -> Partition:
     def listed(key: str) -> tuple[str, ...]:
-        return tuple(name for name in _names(fields.get(key, "")) if name != "ALL")
+        names = _names(fields.get(key, ""))
+        return () if "ALL" in names else names
 
-    submit_hosts = fields.get("AllocNodes", "ALL")
+    state = fields.get("State", "UP")
     return Partition(
         fields["PartitionName"],
-        fields.get("State", "UP") == "UP",
+        state == "UP",
         time_limit(fields.get("MaxTime", "")),
         listed("AllowAccounts"),
-        state=fields.get("State", "UP"),
+        state=state,
         denied_accounts=listed("DenyAccounts"),
         qos=listed("AllowQos"),
         denied_qos=listed("DenyQos"),
-        submit_hosts=() if submit_hosts == "ALL" else tuple(hosts(submit_hosts)),
+        submit_hosts=tuple(hosts(",".join(listed("AllocNodes")))),
         needs_reservation=fields.get("ReqResv") == "YES",
         root_only=fields.get("RootOnly") == "YES",
         limits=limits(fields),
@@ -167,33 +169,40 @@ def _partition(fields: Mapping[str, str]) -> Partition:
 
 def limits(fields: Mapping[str, str]) -> dict[str, int]:
     """The limits of a partition, or of slurm.conf, that Slurm states."""
-    found = {key: _number(fields.get(key, "")) for key in LIMITS}
-    return {key: number for key, number in found.items() if number}
+    stated = {}
+    for key in LIMITS:
+        if number := _number(fields.get(key, "")):
+            stated[key] = number
+    return stated
 
 
 def of_sinfo(text: str) -> tuple[list[Partition], list[Node]]:
     """Partitions and nodes of `sinfo --noheader --Node --format=SINFO`, a line a pair of both."""
-    places: dict[str, Partition] = {}
-    found: dict[str, Node] = {}
+    partitions: dict[str, Partition] = {}
+    nodes: dict[str, Node] = {}
     for line in text.splitlines():
-        cells = [cell.strip() for cell in line.split("|")]
+        cells = list(map(str.strip, line.split("|")))
         if len(cells) != len(SINFO.split("|")):
             continue
         partition, name, *numbers, state = cells[:7]
-        places.setdefault(partition, _partition_of_sinfo(partition, *cells[7:]))
-        sockets, cores, threads, memory = (_number(text) for text in numbers)
-        earlier = found[name].partitions if name in found else ()
-        found[name] = Node(
+        partitions.setdefault(partition, _partition_of_sinfo(partition, *cells[7:]))
+        sockets, cores, threads, memory = map(_number, numbers)
+        # sinfo prints 0 of what Slurm does not know.
+        sockets, threads = sockets or 1, threads or 1
+        names: tuple[str, ...] = (partition,)
+        if name in nodes:
+            names = (*nodes[name].partitions, partition)
+        nodes[name] = Node(
             name,
-            sockets or 1,
-            max(1, (sockets or 1) * cores),
-            threads or 1,
+            sockets,
+            max(1, sockets * cores),
+            threads,
             memory,
-            (*earlier, partition),
+            names,
             _state_of_sinfo(state),
-            cpus_of_core=threads or 1,
+            cpus_of_core=threads,
         )
-    return list(places.values()), list(found.values())
+    return list(partitions.values()), list(nodes.values())
 
 
 def _partition_of_sinfo(
@@ -219,13 +228,13 @@ def _state_of_sinfo(state: str) -> str:
 
 def switches(text: str) -> dict[str, str]:
     """Name of each node's leaf switch, or block, from `scontrol --oneliner show topology`."""
-    found: dict[str, str] = {}
+    by_node: dict[str, str] = {}
     for fields in records(text):
         name = fields.get("SwitchName") or fields.get("BlockName")
         if name and fields.get("Level", "0") == "0":
             for node in hosts(fields.get("Nodes", "")):
-                found.setdefault(node, name)
-    return found
+                by_node.setdefault(node, name)
+    return by_node
 
 
 def hosts(text: str) -> list[str]:
@@ -233,36 +242,43 @@ def hosts(text: str) -> list[str]:
 
     A list that would have more than MOST_HOSTS names has none.
     """
-    found: list[str] = []
+    if text in NOTHING:
+        return []
+    listed: list[str] = []
+    # A part of the list has commas within brackets alone.
     for part in re.findall(r"(?:[^,\[\]]|\[[^\]]*\])+", text):
         names = [""]
         for fixed, ranges in re.findall(r"([^\[\]]+)|\[([^\]]*)\]", part):
             ends = [fixed] if fixed else _numbers(ranges)
             if len(names) * len(ends) > MOST_HOSTS:
                 return []
-            names = [name + end for name in names for end in ends]
-        found += names
-    return [] if text in NOTHING else found
+            names = list(map("".join, itertools.product(names, ends)))
+        listed += names
+    return listed
 
 
 def _numbers(text: str) -> list[str]:
     """The numbers of `01-03,7`, each with as many digits as its range's first one."""
-    found: list[str] = []
+    numbers: list[str] = []
     for part in text.split(","):
         first, dash, last = part.partition("-")
         if dash and first.isdecimal() and last.isdecimal():
             if int(last) - int(first) >= MOST_HOSTS:
                 return []
-            found += [str(one).zfill(len(first)) for one in range(int(first), int(last) + 1)]
+            for number in range(int(first), int(last) + 1):
+                numbers.append(str(number).zfill(len(first)))
         else:
-            found.append(part)
-    return found
+            numbers.append(part)
+    return numbers
 
 
 def settings(text: str) -> dict[str, str]:
     """Settings of `scontrol show config`."""
-    lines = (SETTING.fullmatch(line) for line in text.splitlines())
-    return {match[1]: match[2] for match in lines if match}
+    values = {}
+    for line in text.splitlines():
+        if match := SETTING.fullmatch(line):
+            values[match[1]] = match[2]
+    return values
 
 
 def has_accounting(config: Mapping[str, str]) -> bool | None:
@@ -276,32 +292,33 @@ def mpi_types(text: str) -> list[str]:
 
     Slurm 22.05 and later prints `MPI plugin types are...`, earlier ones `srun: MPI types are...`.
     """
-    found = []
+    names: list[str] = []
     for line in text.splitlines():
         line = line.removeprefix("srun:").strip()
-        _, colon, more = line.partition("versions available:")
-        words = more.replace(",", " ").split() if colon else line.split()
-        if colon or (len(words) == 1 and re.fullmatch(r"\w+", words[0])):
-            found += words
-    return list(dict.fromkeys(found))
+        _, colon, versions = line.partition("versions available:")
+        if colon:
+            names += versions.replace(",", " ").split()
+        elif re.fullmatch(r"\w+", line):
+            names.append(line)
+    return list(dict.fromkeys(names))
 
 
 def accounts(text: str) -> list[str]:
     """Accounts of a user, from `sacctmgr --noheader --parsable2 show assoc format=ASSOC`."""
-    found = (line.split("|")[0].strip() for line in text.splitlines())
-    return list(dict.fromkeys(filter(None, found)))
+    names = (line.split("|")[0].strip() for line in text.splitlines())
+    return list(dict.fromkeys(filter(None, names)))
 
 
 def qos(text: str) -> list[str]:
     """QOS of a user, the default first, from the text that `accounts` reads."""
-    found: dict[str, None] = {}
+    ordered: list[str] = []
     for line in text.splitlines():
         _, names, default = (line + "||").split("|")[:3]
-        allowed = [name.strip() for name in names.split(",") if name.strip()]
+        allowed = list(filter(None, map(str.strip, names.split(","))))
         if default.strip() in allowed:
-            found = dict.fromkeys([default.strip()]) | found
-        found |= dict.fromkeys(allowed)
-    return list(found)
+            ordered.insert(0, default.strip())
+        ordered += allowed
+    return list(dict.fromkeys(ordered))
 
 
 def time_limit(text: str) -> str:
@@ -309,8 +326,11 @@ def time_limit(text: str) -> str:
     match = TIME.fullmatch(text.strip())
     if not match:
         return ""
-    numbers = [int(part or 0) for part in match.groups()]
-    return "".join(f"{number}{unit}" for number, unit in zip(numbers, "dhms") if number)
+    limit = ""
+    for number, unit in zip(match.groups(), "dhms"):
+        if int(number or 0):
+            limit += f"{int(number)}{unit}"
+    return limit
 
 
 def _count(fields: Mapping[str, str], key: str, default: int) -> int:

@@ -203,9 +203,9 @@ class _Finder:
         if self._on_path("java") or "java" not in self.cluster.software:
             return
         usual = Value([environment.name], environment.origin)
-        modules, origin, guess = environment.differs.get("modules", usual)
+        own = environment.differs.get("modules", usual)
         java = self.cluster.loads.get("java", [self.cluster.software["java"][0].name])
-        environment.differs["modules"] = Value([*java, *modules], origin, guess)
+        environment.differs["modules"] = own._replace(value=[*java, *own.value])
 
     def _native(self, libraries: Mapping[str, Environment]) -> Iterator[Environment]:
         """mpj-native over an MPI library that srun starts, where there is a JDK for it."""
@@ -223,9 +223,9 @@ class _Finder:
                     environment.differs[key] = library.differs[key]
             if java.value:
                 usual = Value(self.common[name]["modules"], "")
-                modules, _, guess = library.differs.get("modules", usual)
-                loads = [*java.value, *modules]
-                environment.differs["modules"] = Value(loads, java.origin, guess)
+                own = library.differs.get("modules", usual)
+                loads = [*java.value, *own.value]
+                environment.differs["modules"] = Value(loads, java.origin, own.guess)
             yield environment
             return
 
