@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ipaddress
-import re
 import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,20 +12,14 @@ import jinja2
 
 from nearmetal.checkout import CHECKOUT
 from nearmetal.lab import hardware as machines
+from nearmetal.util import documents
 
 HERE = Path(__file__).parent
+SCHEMA = HERE / "topology-schema.yaml"
 #: The topology of the lab; tests read others.
 SHIPPED = CHECKOUT / "site-config" / "lab" / "topology.toml"
-LINKS = ("bridge", "macvlan", "vde", "vde-each", "qemu")
 #: Private, and only inside the lab's network namespaces: two labs may use the same addresses.
 NETWORK = ipaddress.IPv4Network("10.77.0.0/16")
-SECTIONS = ("cluster", "classes", "nodes", "vm")
-#: Names of nodes, classes and the cluster, which become host names and network devices.
-NAME = r"[a-z][a-z0-9-]{0,30}"
-#: Names that points join, or nothing.
-DOMAIN = rf"({NAME}(\.{NAME})*)?"
-#: Keys that a class may have, beside `link` and `partitions`.
-OPTIONAL = {"on_demand", "features", "gres", "domain"}
 #: Keys of [cluster] that name a script of the user's own -> its file in /etc/slurm, where
 #: slurm.conf finds it.
 SCRIPTS = {
@@ -34,8 +28,6 @@ SCRIPTS = {
     "task_prolog": "task-prolog",
     "task_epilog": "task-epilog",
 }
-#: Most of one counted resource on a node.
-MOST_GRES = 1000
 #: Distance of the address of a machine's second NIC from that of its first.
 SWITCHED = 64 << 8
 #: The guest that has an IOMMU, where the virtual machines run within a guest. It is no node.
@@ -235,185 +227,146 @@ def load(path: Path = SHIPPED, vm: dict | None = None, fleet: int = 0) -> Topolo
     :arg vm: the virtual machines' NIC, and values that override section [vm]; None leaves them out.
     :arg fleet: number of nodes in each class that has its nodes on demand; 0 leaves them out.
     """
-
-    def wrong(where, what, fix):
-        return TopologyError(f"{path}: {where}: {what}; {fix}")
-
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:  # UnicodeDecodeError and TOML's own too
+        for fault in documents.faults(data, SCHEMA):
+            raise TopologyError(str(fault))
+        hardware = None
+        if vm is not None:
+            hardware = machines.choose(data.get("vm", {}), vm)
+        classes = _classes(data["classes"])
+        on_demand = _on_demand(classes, fleet, hardware)
+        _refuse_listed_on_demand(data["nodes"], classes, on_demand)
+        nodes = _nodes({**data["nodes"], **on_demand}, classes, data["cluster"]["controller"])
+        kept = _with_nodes(classes, nodes)
+        scripts = _scripts(data["cluster"], path.parent)
+    # UnicodeDecodeError and TOML's own are a ValueError, as HardwareError is.
+    except machines.HardwareError:
+        raise
+    except (OSError, ValueError, RecursionError) as error:
         raise TopologyError(f"{path}: {error}") from error
-    for section in ("cluster", "classes", "nodes"):
-        if not data.get(section) or not isinstance(data[section], dict):
-            raise wrong(
-                f"[{section}]", "is missing or empty", "compare it with the file as shipped"
-            )
-    for section in data.keys() - SECTIONS:
-        raise wrong(section, "is not a known section", f"the sections are {', '.join(SECTIONS)}")
     cluster = data["cluster"]
-    for key in ("name", "controller"):
-        if key not in cluster:
-            raise wrong("[cluster]", f"has no `{key}`", f'add {key} = "..."')
-        if not isinstance(cluster[key], str) or not re.fullmatch(NAME, cluster[key]):
-            raise wrong(
-                f"cluster.{key}",
-                f"is {cluster[key]!r}, which is not a valid name",
-                "use lower-case letters, digits and dashes",
-            )
-    for key in cluster.keys() - {"name", "controller", *SCRIPTS}:
-        known = ", ".join(("name", "controller", *SCRIPTS))
-        raise wrong(f"cluster.{key}", "is not a known key", f"the keys are {known}")
-    scripts = []
-    for key in SCRIPTS.keys() & cluster.keys():
-        try:
-            text = (path.parent / cluster[key]).read_text(encoding="utf-8")
-        except (TypeError, OSError, ValueError) as error:
-            fix = "name a script, relative to this file"
-            raise wrong(f"cluster.{key}", f"cannot be read ({error})", fix) from error
-        if not text.startswith("#!"):
-            raise wrong(f"cluster.{key}", f"{cluster[key]} is no script", "begin it with #!/bin/sh")
-        scripts.append((SCRIPTS[key], text))
+    return Topology(cluster["name"], cluster["controller"], kept, nodes, hardware, scripts)
 
+
+def _wrong(place: str, message: str, fix: str) -> TopologyError:
+    return TopologyError(f"{place}: {message}. Fix: {fix}")
+
+
+def _scripts(cluster: dict, directory: Path) -> tuple[tuple[str, str], ...]:
+    """File in /etc/slurm and text of each script that [cluster] names. Raises TopologyError."""
+    scripts = []
+    for key, name in SCRIPTS.items():
+        if key not in cluster:
+            continue
+        place = f"cluster.{key}"
+        try:
+            text = (directory / cluster[key]).read_text(encoding="utf-8")
+        except (OSError, ValueError) as error:
+            fix = "name a script, relative to this file"
+            raise _wrong(place, f"cannot be read ({error})", fix) from error
+        if not text.startswith("#!"):
+            raise _wrong(place, f"{cluster[key]} is no script", "begin it with #!/bin/sh")
+        scripts.append((name, text))
+    return tuple(sorted(scripts))
+
+
+def _classes(entries: dict[str, dict]) -> dict[str, LinkClass]:
+    """The link classes by name, with a subnet each. Raises TopologyError."""
     classes: dict[str, LinkClass] = {}
     owners: dict[str, str] = {}
     subnets = NETWORK.subnets(new_prefix=24)
-    for name, entry in data["classes"].items():
-        if not isinstance(entry, dict) or entry.keys() - OPTIONAL != {"link", "partitions"}:
-            raise wrong(
-                f"classes.{name}",
-                "needs exactly `link` and `partitions`, and may have `on_demand`, `features`, "
-                "`gres` and `domain`",
-                'for example { link = "bridge", partitions = ["x"] }',
-            )
-        on_demand = entry.get("on_demand", False)
-        if not isinstance(on_demand, bool):
-            raise wrong(f"classes.{name}", f"`on_demand` is {on_demand!r}", "write true or false")
-        features, gres = entry.get("features", []), entry.get("gres", {})
-        if not _are_names(features):
-            raise wrong(f"classes.{name}", "`features` is not a list of names", 'write ["x"]')
-        if not isinstance(gres, dict) or not all(map(_is_counted, gres, gres.values())):
-            raise wrong(
-                f"classes.{name}",
-                "`gres` is not a table of names and counts",
-                f"write {{ slot = 4 }}; a count is 1 to {MOST_GRES}",
-            )
-        domain = entry.get("domain", "")
-        if not isinstance(domain, str) or not re.fullmatch(DOMAIN, domain):
-            raise wrong(
-                f"classes.{name}", f"`domain` is {domain!r}", 'write one such as "example.org"'
-            )
-        if not re.fullmatch(NAME, name):
-            raise wrong(
-                f"classes.{name}",
-                "is not a valid name",
-                "use lower-case letters, digits and dashes",
-            )
-        names = entry["partitions"]
-        if not isinstance(names, list) or not all(isinstance(one, str) and one for one in names):
-            raise wrong(f"classes.{name}", "`partitions` is not a list of names", 'write ["x"]')
-        if entry["link"] not in LINKS:
-            raise wrong(
-                f"classes.{name}",
-                f"unknown link {entry['link']!r}",
-                f"choose one of {', '.join(LINKS)}",
-            )
-        if entry["link"] == "qemu" and not on_demand:
-            raise wrong(
-                f"classes.{name}",
+    for name, entry in entries.items():
+        place = f"classes.{name}"
+        if entry["link"] == "qemu" and not entry.get("on_demand"):
+            raise _wrong(
+                place,
                 "has virtual machines, whose number VM_GUESTS says",
                 "add `on_demand = true`, and list none of them under [nodes]",
             )
         for partition in entry["partitions"]:
             if partition in owners:
-                raise wrong(
-                    f"classes.{name}",
+                raise _wrong(
+                    place,
                     f"partition {partition!r} is already on class {owners[partition]!r}",
-                    "a partition belongs to one class",
+                    "write it in one class alone",
                 )
             owners[partition] = name
         subnet = next(subnets, None)
         if subnet is None:
-            raise wrong(f"classes.{name}", f"is one too many for {NETWORK}", "remove a class")
-        partitions = tuple(entry["partitions"])
+            raise _wrong(place, f"is one too many for {NETWORK}", "remove a class")
         classes[name] = LinkClass(
-            *(name, entry["link"], partitions, subnet, on_demand),
-            tuple(features),
-            tuple(gres.items()),
-            domain,
+            name,
+            entry["link"],
+            tuple(entry["partitions"]),
+            subnet,
+            entry.get("on_demand", False),
+            tuple(entry.get("features", ())),
+            tuple(entry.get("gres", {}).items()),
+            entry.get("domain", ""),
         )
+    return classes
 
-    hardware = None if vm is None else machines.choose(data.get("vm", {}), vm)
-    machine_count = hardware.guests if hardware else 0
 
-    def number_of(kind: LinkClass) -> int:
-        return machine_count if kind.link == "qemu" else fleet
+def _on_demand(
+    classes: dict[str, LinkClass], fleet: int, hardware: machines.Hardware | None
+) -> dict[str, str]:
+    """The class of each node that options of the lab's start ask for, by the node's name."""
+    guests = hardware.guests if hardware else 0
+    nodes = {}
+    for name, link_class in classes.items():
+        if link_class.on_demand:
+            for number in range(guests if link_class.link == "qemu" else fleet):
+                nodes[f"{name}{number + 1}"] = name
+    return nodes
 
-    wanted = {
-        f"{name}{number}": name
-        for name, kind in classes.items()
-        if kind.on_demand
-        for number in range(1, number_of(kind) + 1)
-    }
-    nodes, counts = [], dict.fromkeys(classes, 1)
-    for name, described in [*data["nodes"].items(), *wanted.items()]:
-        if not re.fullmatch(NAME, name) or name == cluster["controller"]:
-            raise wrong(
-                f"nodes.{name}",
-                "is not a valid node name",
-                "use lower-case letters, digits and dashes, and another name than the controller's",
-            )
-        if not isinstance(described, dict):
-            described = {"class": described}
-        class_name, features = described.get("class"), described.get("features", [])
-        if described.keys() - {"class", "features"} or not _are_names(features):
-            raise wrong(
-                f"nodes.{name}",
-                "is neither a class nor a table of `class` and `features`",
-                'for example "native", or { class = "native", features = ["rack1"] }',
-            )
-        if not isinstance(class_name, str) or class_name not in classes:
-            raise wrong(
-                f"nodes.{name}",
-                f"unknown class {class_name!r}",
-                f"choose one of {', '.join(classes)}",
-            )
-        if name in data["nodes"] and (name in wanted or classes[class_name].on_demand):
-            raise wrong(
+
+def _refuse_listed_on_demand(
+    listed: dict, classes: dict[str, LinkClass], on_demand: dict[str, str]
+) -> None:
+    """Raise TopologyError for a listed node that options of the lab's start make, too."""
+    for name, entry in listed.items():
+        class_name = entry if isinstance(entry, str) else entry["class"]
+        if name in on_demand or (class_name in classes and classes[class_name].on_demand):
+            raise _wrong(
                 f"nodes.{name}",
                 "is a node on demand, or has its name",
                 "remove it: `make lab-up NODES=16` or `VM_GUESTS=4` makes such nodes",
             )
-        counts[class_name] += 1
-        link_class = classes[class_name]
-        if counts[class_name] > MOST_NODES + 1:
-            raise wrong(f"nodes.{name}", f"is one too many in {class_name!r}", "add another class")
-        address = str(link_class.subnet[counts[class_name]])
-        nodes.append(Node(name, link_class, address, tuple(features)))
-    for name, count in counts.items():
-        if count == 1 and not classes[name].on_demand:
-            raise wrong(
-                f"classes.{name}", "has no node", f'add one under [nodes]: {name}1 = "{name}"'
+
+
+def _nodes(
+    entries: dict[str, dict | str], classes: dict[str, LinkClass], controller: str
+) -> tuple[Node, ...]:
+    """The nodes, with an address each. Raises TopologyError."""
+    nodes = []
+    # The first addresses of a subnet are its own and the controller's.
+    last = dict.fromkeys(classes, 1)
+    for name, entry in entries.items():
+        place = f"nodes.{name}"
+        if isinstance(entry, str):
+            entry = {"class": entry}
+        class_name = entry["class"]
+        if name == controller:
+            raise _wrong(place, "is the controller's name", "give another name")
+        if class_name not in classes:
+            raise _wrong(
+                place, f"unknown class {class_name!r}", f"choose one of {', '.join(classes)}"
             )
-    classes = {
-        name: kind for name, kind in classes.items() if number_of(kind) or not kind.on_demand
-    }
-    return Topology(
-        cluster["name"],
-        cluster["controller"],
-        tuple(classes.values()),
-        tuple(nodes),
-        hardware,
-        tuple(sorted(scripts)),
-    )
+        last[class_name] += 1
+        if last[class_name] > MOST_NODES + 1:
+            raise _wrong(place, f"is one too many in {class_name!r}", "add another class")
+        link_class = classes[class_name]
+        address = str(link_class.subnet[last[class_name]])
+        nodes.append(Node(name, link_class, address, tuple(entry.get("features", ()))))
+    return tuple(nodes)
 
 
-def _are_names(value) -> bool:
-    """Whether this is a list of names that Slurm takes for features."""
-    return isinstance(value, list) and all(
-        isinstance(one, str) and re.fullmatch(NAME, one) for one in value
-    )
-
-
-def _is_counted(name: str, count) -> bool:
-    """Whether this is a resource's name and its count on a node."""
-    return re.fullmatch(NAME, name) is not None and type(count) is int and 0 < count <= MOST_GRES
+def _with_nodes(classes: dict[str, LinkClass], nodes: Sequence[Node]) -> tuple[LinkClass, ...]:
+    """The classes that have nodes. Raises TopologyError for one that is to have some."""
+    used = {node.link_class.name for node in nodes}
+    for name, link_class in classes.items():
+        if name not in used and not link_class.on_demand:
+            fix = f'add one under [nodes]: {name}1 = "{name}"'
+            raise _wrong(f"classes.{name}", "has no node", fix)
+    return tuple(link_class for name, link_class in classes.items() if name in used)

@@ -34,16 +34,22 @@ class Fault:
     fix: str = ""
     key: str | int | None = None  #: the faulty key or item of that value, if one is
 
+    def __str__(self) -> str:
+        """`extras.cores: the key is unknown. Fix: remove it`."""
+        return self._at(".".join(map(str, self.keys)) or "the file")
+
+    def _at(self, place: str) -> str:
+        return with_fix(f"{place}: {self.message}", self.fix)
+
     def sentence(self, text: str | bytes, place: str = "") -> str:
-        """`line 7: extras.cores: the key is unknown. Fix: remove it`.
+        """The fault with its line: `line 7: extras.cores: ...`.
 
         :arg text: of the document.
         :arg place: words for the keys.
         """
         keys = self.keys if self.key is None else (*self.keys, self.key)
-        line = line_of(text, keys)
-        place = place or ".".join(map(str, self.keys)) or "the file"
-        return with_fix(f"line {line}: {place}: {self.message}", self.fix)
+        words = self._at(place) if place else str(self)
+        return f"line {line_of(text, keys)}: {words}"
 
 
 def read(

@@ -227,13 +227,13 @@ def test_a_template_that_lacks_a_fact_says_so(tmp_path):
     "old, new, facts",
     [
         ("[nodes]", "[nodes", ["topology.toml", "line"]),
-        ("on_demand = true", "on_demand = 16", ["classes.vm", "`on_demand` is 16", "true or"]),
+        ("on_demand = true", "on_demand = 16", ["classes.vm.on_demand: 16 ", "true or false"]),
         (
             '["vm"], on_demand = true',
             '["vm"]',
             ["classes.vm", "VM_GUESTS", "add `on_demand = true`", "list none"],
         ),
-        ('controller = "login"', "", ["[cluster]", "no `controller`", "add controller"]),
+        ('controller = "login"', "", ["cluster: 'controller' is missing", "add controller ="]),
         (
             'link = "vde"',
             'link = "vhost"',
@@ -243,7 +243,7 @@ def test_a_template_that_lacks_a_fact_says_so(tmp_path):
         (
             '{ link = "macvlan", partitions = ["passthrough"], domain = "alpine.example.org" }',
             '"macvlan"',
-            ["classes.passthrough", "exactly `link`", "`partitions`"],
+            ["classes.passthrough: 'macvlan'", "`link` and `partitions`"],
         ),
         (
             'emulated1    = "emulated"',
@@ -255,25 +255,37 @@ def test_a_template_that_lacks_a_fact_says_so(tmp_path):
             'class = "natvie", features',
             ["nodes.native1", "class 'natvie'", "native, passthrough"],
         ),
-        ("[vm]", "prologue = 1\n[vm]", ["cluster.prologue", "known key", "prolog, epilog"]),
+        (
+            "[vm]",
+            "prologue = 1\n[vm]",
+            ["cluster: the key 'prologue'", "did you mean prolog?", "prolog, epilog"],
+        ),
         ("[vm]", 'prolog = "nowhere.sh"\n[vm]', ["cluster.prolog", "nowhere.sh", "relative to"]),
-        ("[vm]", "epilog = 1\n[vm]", ["cluster.epilog", "cannot be read", "name a script"]),
+        ("[vm]", "epilog = 1\n[vm]", ["cluster.epilog: 1 ", "name a script"]),
         (
             "[vm]",
             'task_prolog = "topology.toml"\n[vm]',
             ["cluster.task_prolog", "topology.toml is no script", "#!/bin/sh"],
         ),
-        ("rack1", "rack,1", ["nodes.native1", "`class` and `features`", "rack1"]),
-        ('features = ["rack1"]', "memory = 1", ["nodes.native1", "`class` and `features`"]),
-        ("bare-metal", "bare metal", ["classes.native", "`features` is not a list of names"]),
-        ('"alpine.', '"Alpine_', ["classes.passthrough", "`domain` is 'Alpine_example.org'"]),
-        ("slot = 4", "slot = 0", ["classes.native", "`gres`", "{ slot = 4 }", "1 to 1000"]),
-        ("slot = 4", "slot = true", ["classes.native", "`gres`", "{ slot = 4 }"]),
-        ("native1 ", "Native_1 ", ["nodes.Native_1", "not a valid", "lower-case"]),
+        ("rack1", "rack,1", ["nodes.native1.features.0: 'rack,1'", "lower-case"]),
+        (
+            'features = ["rack1"]',
+            "memory = 1",
+            ["nodes.native1: the key 'memory'", "class, features"],
+        ),
+        ("bare-metal", "bare metal", ["classes.native.features.0: 'bare metal'", "lower-case"]),
+        (
+            '"alpine.',
+            '"Alpine_',
+            ["classes.passthrough.domain: 'Alpine_example.org'", "points join"],
+        ),
+        ("slot = 4", "slot = 0", ["classes.native.gres.slot: 0 ", "{ slot = 4 }", "1 to 1000"]),
+        ("slot = 4", "slot = true", ["classes.native.gres.slot: True ", "{ slot = 4 }"]),
+        ("native1 ", "Native_1 ", ["nodes: 'Native_1'", "lower-case"]),
         (
             "native1 ",
             "login ",
-            ["nodes.login", "not a valid", "controller"],
+            ["nodes.login: ", "the controller", "another name"],
         ),
         (
             'emulated1    = "emulated"\nemulated2    = "emulated"\n',
