@@ -7,10 +7,10 @@ record beside an image names them, and the digest of the image.
 import os
 from pathlib import Path
 
-import jsonschema
-import yaml
+from nearmetal.checkout import CHECKOUT
+from nearmetal.util import documents
 
-from nearmetal.checkout import CHECKOUT, PACKAGE
+SCHEMA = Path(__file__).resolve().parent / "images-schema.yaml"
 
 #: Package of Debian or Spack -> the message-passing library that it is.
 LIBRARIES = {
@@ -61,25 +61,8 @@ def read_record(path: Path) -> dict:
 
 
 def _read(path: Path, kind: str, command: str) -> dict:
-    schema = yaml.safe_load((PACKAGE / "locks" / "images-schema.yaml").read_text())
-    try:
-        document = yaml.safe_load(path.read_bytes())
-        jsonschema.validate(document, {**schema, "$ref": f"#/$defs/{kind}"})
-    # PyYAML's constructors raise whatever Python does on a date, a number or a key that is none.
-    except (
-        *(OSError, yaml.YAMLError, jsonschema.ValidationError),
-        *(ValueError, LookupError, TypeError, AttributeError, RecursionError),
-    ) as error:
-        raise ImagesError(f"{path}: {_words(error)}. Fix: write it anew with {command}") from None
-    return document
-
-
-def _words(error: Exception) -> str:
-    """What is wrong, and the key where the schema knows it: `mpich.digest: ...`."""
-    if not isinstance(error, jsonschema.ValidationError):
-        return str(error)
-    place = ".".join(map(str, error.absolute_path))
-    return f"{place}: {error.message}" if place else error.message
+    schema = documents.part(SCHEMA, kind)
+    return documents.read(path, schema, ImagesError, f"write it anew with {command}")
 
 
 def other_origin(locked: dict, here: dict) -> list[str]:
@@ -87,9 +70,8 @@ def other_origin(locked: dict, here: dict) -> list[str]:
     words = []
     for key, what in MADE_FROM.items():
         if locked[key] != here[key]:
-            words.append(
-                f"the lock is of other {what}: {locked[key][:12]} there, {here[key][:12]} here"
-            )
+            there = locked[key][:12]
+            words.append(f"the lock is of other {what}: {there} there, {here[key][:12]} here")
     return words
 
 
@@ -98,10 +80,12 @@ def differences(locked: dict, built: dict) -> list[str]:
     words = other_origin(locked, built)
     before, after = locked["packages"], built["packages"]
     for name in sorted(before | after):
-        if before.get(name) == after.get(name):
-            continue
-        origin = f" instead of {before[name]}" if name in before else " is new"
-        words.append(f"{name} {after.get(name, 'is gone')}{origin}")
+        if name not in after:
+            words.append(f"{name} is gone instead of {before[name]}")
+        elif name not in before:
+            words.append(f"{name} {after[name]} is new")
+        elif before[name] != after[name]:
+            words.append(f"{name} {after[name]} instead of {before[name]}")
     return words
 
 
@@ -110,9 +94,9 @@ def label(name: str, entry: dict) -> str:
 
     `mpj-native` holds Open MPI, which mpj-native calls, and MPJ Express.
     """
-    held = [
-        f"{library} {version}"
-        for package, library in LIBRARIES.items()
-        if (version := entry["packages"].get(package)) and library.lower().replace(" ", "") != name
-    ]
-    return f"{name} ({', '.join(held)})" if held else name
+    libraries = []
+    for package, library in LIBRARIES.items():
+        version = entry["packages"].get(package)
+        if version and library.lower().replace(" ", "") != name:
+            libraries.append(f"{library} {version}")
+    return f"{name} ({', '.join(libraries)})" if libraries else name

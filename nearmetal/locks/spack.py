@@ -9,7 +9,6 @@ python -m nearmetal.locks.spack OLD NEW        says what changed
 from __future__ import annotations
 
 import argparse
-import functools
 import json
 import re
 import shlex
@@ -17,22 +16,24 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import jsonschema
-import yaml
-
-from nearmetal.checkout import CHECKOUT, PACKAGE
-from nearmetal.util.cli_errors import guarded
+from nearmetal.checkout import CHECKOUT
+from nearmetal.util import documents
+from nearmetal.util.cli_errors import HELP, OPTION, guarded
 
 #: The environments, their locks and our recipes.
 HERE = CHECKOUT / "spack-env"
+SCHEMA = Path(__file__).resolve().parent / "spack-schema.yaml"
 #: Versions of Spack's lock files that this reads.
 LOCK_VERSIONS = (6, 7)
 #: What may come from the machine that wrote a lock: the compiler and the C library.
 EXTERNAL = {"gcc", "glibc"}
 REGENERATE = "write it anew: make spack-lock"
+#: A version, a variant or a value in a spec.
+WORD = r"@[^\s~+]+|[~+][\w-]+|[\w-]+=\S+"
 
 
 class LockError(ValueError):
@@ -54,6 +55,32 @@ class Node:
     external: str | None  #: where it is on the machine that wrote the lock
     virtuals: dict[str, str]  #: hashes of what it depends on by what that is to it, such as `mpi`
 
+    @classmethod
+    def of(cls, key: str, data: Mapping) -> Node:
+        """The package at a hash of a lock."""
+        target = data["arch"]["target"]
+        dependencies, virtuals = {}, {}
+        for dependency in data.get("dependencies", []):
+            dependencies[dependency["name"]] = dependency["hash"]
+            for virtual in dependency["parameters"]["virtuals"]:
+                virtuals[virtual] = dependency["hash"]
+        return cls(
+            key,
+            data["name"],
+            str(data["version"]),
+            data.get("namespace", ""),
+            target if isinstance(target, str) else target["name"],
+            data["arch"]["platform_os"],
+            data.get("parameters", {}),
+            dependencies,
+            data.get("external", {}).get("path"),
+            virtuals,
+        )
+
+    @property
+    def label(self) -> str:
+        return f"{self.name}@{self.version}"
+
 
 @dataclass(frozen=True)
 class Lock:
@@ -62,9 +89,13 @@ class Lock:
     roots: dict[str, str]  #: hashes by the text of the spec
     nodes: dict[str, Node]  #: by hash
 
+    @property
+    def by_name(self) -> dict[str, Node]:
+        return {node.name: node for node in self.nodes.values()}
+
 
 def read_lock(path: Path) -> Lock:
-    """Raises LockError."""
+    """A lock that Spack wrote. Raises LockError."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
         version = data["_meta"]["lockfile-version"] if "_meta" in data else None
@@ -77,12 +108,12 @@ def read_lock(path: Path) -> Lock:
             f"{path}: lock file version {version}, but {' or '.join(map(str, LOCK_VERSIONS))} is "
             "known here: use the Spack that README.md pins"
         )
-    for fault in _schema().iter_errors(data):
-        place = ".".join(map(str, fault.absolute_path)) or "the file"
-        raise LockError(f"{path}: {place}: {fault.message[:200]}: {REGENERATE}")
-    nodes = {key: _node(key, value) for key, value in data["concrete_specs"].items()}
-    for key, node in data["concrete_specs"].items():
-        _refuse_what_contradicts(path, key, node, nodes)
+    for fault in documents.faults(data, documents.part(SCHEMA, "lock")):
+        raise LockError(f"{path}: {fault}: {REGENERATE}")
+    nodes = {key: Node.of(key, package) for key, package in data["concrete_specs"].items()}
+    for key, package in data["concrete_specs"].items():
+        for contradiction in _contradictions(key, package, nodes):
+            raise LockError(f"{path}: concrete_specs.{key}: {contradiction}: {REGENERATE}")
     return Lock(
         path,
         data.get("spack", {}).get("version", "unknown"),
@@ -91,225 +122,159 @@ def read_lock(path: Path) -> Lock:
     )
 
 
-@functools.cache
-def _schema() -> jsonschema.Draft202012Validator:
-    """What is read of a lock."""
-    return jsonschema.Draft202012Validator(
-        yaml.safe_load((PACKAGE / "locks" / "spack-schema.yaml").read_text())
-    )
-
-
-def _refuse_what_contradicts(path: Path, key: str, data: dict, nodes: dict[str, Node]) -> None:
-    """Raises LockError where a package is called otherwise in one place than in another."""
-    if data["hash"] != key:
-        raise LockError(f"{path}: concrete_specs.{key}: its hash is {data['hash']}: {REGENERATE}")
-    for one in data.get("dependencies", []):
-        node = nodes.get(one["hash"])
-        if node and node.name != one["name"]:
-            raise LockError(
-                f"{path}: concrete_specs.{key}: it depends on {one['name']}, whose hash is that of "
-                f"{node.name}: {REGENERATE}"
-            )
-
-
-def _node(key: str, data: dict) -> Node:
-    arch = data["arch"]
-    target = arch["target"]
-    return Node(
-        key,
-        data["name"],
-        str(data["version"]),
-        data.get("namespace", ""),
-        target if isinstance(target, str) else target["name"],
-        arch["platform_os"],
-        data.get("parameters", {}),
-        {one["name"]: one["hash"] for one in data.get("dependencies", [])},
-        data.get("external", {}).get("path"),
-        {
-            virtual: one["hash"]
-            for one in data.get("dependencies", [])
-            for virtual in one["parameters"]["virtuals"]
-        },
-    )
+def _contradictions(key: str, package: Mapping, nodes: Mapping[str, Node]) -> Iterator[str]:
+    """Where a lock calls a package otherwise in one place than in another."""
+    if package["hash"] != key:
+        yield f"its hash is {package['hash']}"
+    for dependency in package.get("dependencies", []):
+        node = nodes.get(dependency["hash"])
+        if node and node.name != dependency["name"]:
+            yield f"it depends on {dependency['name']}, whose hash is that of {node.name}"
 
 
 def requirements(directory: Path) -> tuple[list[str], dict[str, list[str]]]:
-    """The specs of an environment, and what it requires of packages, its includes' first. Raises
-    LockError."""
-    try:
-        manifest = _mapping(yaml.safe_load((directory / "spack.yaml").read_bytes()), "spack")
-        scopes = [directory / name / "packages.yaml" for name in manifest.get("include", [])]
-        read = [yaml.safe_load(path.read_bytes()) for path in scopes if path.exists()]
-        packages = [_mapping(one, "packages") for one in read]
-        return _texts(manifest, "specs"), _required([*packages, manifest.get("packages", {})])
-    # PyYAML's constructors raise whatever Python does on a date, a number or a key that is none.
-    except (
-        *(OSError, yaml.YAMLError),
-        *(ValueError, LookupError, TypeError, AttributeError, RecursionError),
-    ) as error:
-        raise LockError(
-            f"{directory}/spack.yaml or what it includes cannot be read: {error!r}"
-        ) from None
+    """The specs of an environment, and what it requires of packages, its includes' first.
 
-
-def _mapping(data, key: str) -> dict:
-    """A mapping's key, which holds a mapping. Raises ValueError."""
-    if not isinstance(data, dict) or not isinstance(data.get(key), dict):
-        raise ValueError(f"{key}: is no mapping")
-    return data[key]
-
-
-def _texts(data: dict, key: str) -> list[str]:
-    """A mapping's key, which holds texts. Raises ValueError."""
-    found = data.get(key, [])
-    if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
-        raise ValueError(f"{key}: {found!r} is no list of texts")
-    return found
-
-
-def _required(packages: list[dict]) -> dict[str, list[str]]:
-    """What several settings require of packages, by name. Raises ValueError."""
+    Raises LockError.
+    """
+    path = directory / "spack.yaml"
+    environment = documents.part(SCHEMA, "environment")
+    manifest = documents.read(path, environment, LockError, "correct it")["spack"]
+    settings = []
+    for name in manifest.get("include", []):
+        included = directory / name / "packages.yaml"
+        if included.exists():
+            schema = documents.part(SCHEMA, "included")
+            settings.append(documents.read(included, schema, LockError)["packages"])
     required: dict[str, list[str]] = {}
-    for settings in packages:
-        for name in settings:
-            wanted = _mapping(settings, name)
-            required.setdefault(name, []).extend(_texts(wanted, "require"))
-    return required
+    for packages in [*settings, manifest.get("packages", {})]:
+        for name, wanted in packages.items():
+            required.setdefault(name, []).extend(wanted.get("require", []))
+    return manifest.get("specs", []), required
 
 
 def disagreements(directory: Path) -> list[str]:
     """A sentence for all in which an environment and its lock do not agree. Raises LockError."""
     specs, required = requirements(directory)
     lock = read_lock(directory / "spack.lock")
-    found = []
-    wanted, written = ({parts(spec): spec for spec in texts} for texts in (specs, lock.roots))
-    for alone, file in (
-        (wanted.keys() - written.keys(), "spack.yaml"),
-        (written.keys() - wanted.keys(), "spack.lock"),
-    ):
-        found += [f"{(wanted | written)[spec]!r} is in {file} alone" for spec in alone]
-    found += [
-        f"{what} has the hash {key}, which the lock does not hold"
-        for what, key in [
-            *lock.roots.items(),
-            *(
-                (name, key)
-                for node in lock.nodes.values()
-                for name, key in node.dependencies.items()
-            ),
-        ]
-        if key not in lock.nodes
+    return [
+        *_in_one_alone(specs, lock),
+        *_without_nodes(lock),
+        *_unmet_by_nodes(lock, required),
     ]
-    target = next(
-        (
-            word.removeprefix("target=")
-            for word in required.get("all", [])
-            if word.startswith("target=")
-        ),
-        None,
-    )
+
+
+def _in_one_alone(specs: list[str], lock: Lock) -> Iterator[str]:
+    """Specs that only the environment or only its lock has."""
+    wanted = {parts(spec): spec for spec in specs}
+    locked = {parts(spec): spec for spec in lock.roots}
+    for spec in wanted.keys() - locked.keys():
+        yield f"{wanted[spec]!r} is in spack.yaml alone"
+    for spec in locked.keys() - wanted.keys():
+        yield f"{locked[spec]!r} is in spack.lock alone"
+
+
+def _without_nodes(lock: Lock) -> Iterator[str]:
+    """Hashes that the lock names and does not hold."""
+    named = [*lock.roots.items()]
+    for node in lock.nodes.values():
+        named += node.dependencies.items()
+    for name, key in named:
+        if key not in lock.nodes:
+            yield f"{name} has the hash {key}, which the lock does not hold"
+
+
+def _unmet_by_nodes(lock: Lock, required: Mapping[str, list[str]]) -> Iterator[str]:
+    """Packages that are not as they have to be."""
+    target = ""
+    for word in required.get("all", []):
+        if word.startswith("target="):
+            target = word.removeprefix("target=")
+            break
     for node in lock.nodes.values():
         if node.external and node.name not in EXTERNAL:
-            found.append(
-                f"{node.name} comes from {node.external} of the machine that wrote the lock"
-            )
+            yield f"{node.name} comes from {node.external} of the machine that wrote the lock"
         if not node.external and target and node.target != target:
-            found.append(f"{node.name} is for {node.target} instead of {target}")
-        found += [
-            f"{node.name} {words}"
-            for text in required.get(node.name, [])
-            if (words := unmet(node, text))
-        ]
+            yield f"{node.name} is for {node.target} instead of {target}"
+        for text in required.get(node.name, []):
+            if words := unmet(node, text):
+                yield f"{node.name} {words}"
         if node.namespace == "nearmetal" and not recipe(node.name).exists():
-            found.append(f"{node.name} has no recipe in repo/")
-    names = {node.name for node in lock.nodes.values()}
-    found += [
-        f"{name} is required of {virtual}, but not in the lock"
-        for virtual, wanted in required.items()
-        for text in wanted
-        if virtual == "mpi"
-        for name in [re.split(r"[@~+ ]", text)[0]]
-        if name not in names
-    ]
-    return found
+            yield f"{node.name} has no recipe in repo/"
+    for text in required.get("mpi", []):
+        name = re.split(r"[@~+ ]", text)[0]
+        if name not in lock.by_name:
+            yield f"{name} is required of mpi, but not in the lock"
 
 
 def parts(spec: str) -> frozenset[str]:
     """What a spec says, in whatever order: Spack writes them in its own."""
-    words = re.findall(r"[~+][\w-]+|[\w-]+=\S+|^[\w-]+|@[^\s~+]+", spec)
-    return frozenset(
-        "=".join([key, ",".join(sorted(values.split(",")))]) if values else key
-        for key, _, values in (word.partition("=") for word in words)
-    )
+    words = []
+    for word in re.findall(rf"{WORD}|^[\w-]+", spec):
+        key, equals, values = word.partition("=")
+        words.append(key + equals + ",".join(sorted(values.split(","))))
+    return frozenset(words)
 
 
 def recipe(name: str) -> Path:
-    return (
-        HERE
-        / "repo"
-        / "spack_repo"
-        / "nearmetal"
-        / "packages"
-        / name.replace("-", "_")
-        / "package.py"
-    )
+    """Our recipe of a package."""
+    packages = HERE / "repo" / "spack_repo" / "nearmetal" / "packages"
+    return packages / name.replace("-", "_") / "package.py"
 
 
 def unmet(node: Node, text: str) -> str:
     """In words what of a requirement, such as `@5.0.7 +cma fabrics=ucx,ofi`, a node does not meet;
     '' if it meets all."""
-    for word in re.findall(r"@[^\s~+]+|[~+][\w-]+|[\w-]+=\S+", text):
+    for word in re.findall(WORD, text):
+        key, _, values = word.partition("=")
         if word.startswith("@"):
             wanted = word[1:].lstrip("=")
-            if ":" not in wanted and not (node.version + ".").startswith(wanted + "."):
+            # Of a range of versions, Spack itself sees that it is met.
+            if ":" not in wanted and not f"{node.version}.".startswith(f"{wanted}."):
                 return f"is {node.version} instead of {wanted}"
         elif word[0] in "~+":
             if node.parameters.get(word[1:]) is not (word[0] == "+"):
                 return f"lacks {word}"
-        else:
-            key, values = word.split("=", 1)
-            has = node.parameters.get(key)
-            if key != "target" and not set(values.split(",")) <= set(
-                has if isinstance(has, list) else [str(has)]
-            ):
-                return f"has {key}={has} instead of {values}"
+        elif key != "target":
+            value = node.parameters.get(key)
+            values_of_node = value if isinstance(value, list) else [str(value)]
+            if not set(values.split(",")) <= set(values_of_node):
+                return f"has {key}={value} instead of {values}"
     return ""
 
 
 def changes(old: Lock, new: Lock) -> list[str]:
     """What a lock has that the other has not, a sentence a package."""
-
-    def by_name(lock):
-        return {node.name: node for node in lock.nodes.values()}
-
-    before, after, words = by_name(old), by_name(new), []
+    before, after, words = old.by_name, new.by_name, []
     if old.spack != new.spack:
         words.append(f"written by Spack {new.spack} instead of {old.spack}")
     for name in sorted(before.keys() | after.keys()):
-        a, b = before.get(name), after.get(name)
-        if a is None or b is None:
-            words.append(f"{name} {(b or a).version} is {'new' if b else 'gone'}")
-        elif a.hash != b.hash:
-            what = [f"{a.version} became {b.version}"] if a.version != b.version else []
-            what += [
-                f"{key}={_text(a.parameters.get(key))} became {_text(b.parameters.get(key))}"
-                for key in sorted(a.parameters.keys() | b.parameters.keys())
-                if a.parameters.get(key) != b.parameters.get(key)
-            ]
-            what += [
-                f"{kind} {x} became {y}"
-                for kind, x, y in (("target", a.target, b.target), ("system", a.os, b.os))
-                if x != y
-            ]
-            what += [
-                f"{'now needs' if dep in b.dependencies else 'no longer needs'} {dep}"
-                for dep in sorted(a.dependencies.keys() ^ b.dependencies.keys())
-            ]
-            words.append(
-                f"{name} {b.version}: "
-                f"{'; '.join(what) or 'the same but for its recipe or what it depends on'}"
-            )
+        if name not in before:
+            words.append(f"{name} {after[name].version} is new")
+        elif name not in after:
+            words.append(f"{name} {before[name].version} is gone")
+        elif before[name].hash != after[name].hash:
+            changed = list(_changes(before[name], after[name]))
+            changed = changed or ["the same but for its recipe or what it depends on"]
+            words.append(f"{name} {after[name].version}: {'; '.join(changed)}")
     return words
+
+
+def _changes(old: Node, new: Node) -> Iterator[str]:
+    """What a package has that it had not."""
+    if old.version != new.version:
+        yield f"{old.version} became {new.version}"
+    for key in sorted(old.parameters.keys() | new.parameters.keys()):
+        before, after = old.parameters.get(key), new.parameters.get(key)
+        if before != after:
+            yield f"{key}={_text(before)} became {_text(after)}"
+    if old.target != new.target:
+        yield f"target {old.target} became {new.target}"
+    if old.os != new.os:
+        yield f"system {old.os} became {new.os}"
+    for name in sorted(old.dependencies.keys() ^ new.dependencies.keys()):
+        verb = "now needs" if name in new.dependencies else "no longer needs"
+        yield f"{verb} {name}"
 
 
 def _text(value) -> str:
@@ -334,11 +299,10 @@ def compare(spack: list[str], directory: Path, write: bool) -> list[str]:
     """What Spack's lock has that the committed one has not; it takes that one's place if it is to
     be written."""
     fresh, old = concretize(spack, directory.name), directory / "spack.lock"
-    words = (
-        changes(read_lock(old), read_lock(fresh))
-        if old.exists()
-        else [f"{len(read_lock(fresh).nodes)} packages are new"]
-    )
+    if old.exists():
+        words = changes(read_lock(old), read_lock(fresh))
+    else:
+        words = [f"{len(read_lock(fresh).nodes)} packages are new"]
     if write and words:  # Spack's order of the same packages varies
         shutil.copyfile(fresh, old)
     shutil.rmtree(fresh.parents[2])
@@ -347,7 +311,8 @@ def compare(spack: list[str], directory: Path, write: bool) -> list[str]:
 
 def externals(lock: Lock) -> list[str]:
     """Packages of a lock that belong to the system. No cache holds them."""
-    return sorted(f"{node.name}@{node.version}" for node in lock.nodes.values() if node.external)
+    external = [node for node in lock.nodes.values() if node.external]
+    return sorted(node.label for node in external)
 
 
 def write_into(site: Path, spack: list[str], name: str) -> str:
@@ -391,6 +356,29 @@ def write_site(site: Path, spack: list[str], names: list[str]) -> int:
     return 0
 
 
+def environments() -> list[Path]:
+    """The directories of our environments."""
+    return sorted(path.parent for path in HERE.glob("*/spack.yaml"))
+
+
+def check(directory: Path, spack: list[str] | None, write: bool) -> bool:
+    """Say whether an environment agrees with its lock, and with what Spack would lock.
+
+    :arg spack: the command of Spack; None: it is not asked.
+    :arg write: whether to take over what Spack says.
+    """
+    words = compare(spack, directory, write) if spack else []
+    faults = disagreements(directory)
+    for fault in faults:
+        print(f"{directory.name}: {fault}", file=sys.stderr)
+    verdict = "agrees with its lock"
+    if faults:
+        verdict = f"does not agree with its lock; {REGENERATE}"
+    for sentence in [*words, verdict]:
+        print(f"{directory.name}: {sentence}")
+    return not faults and (write or not words)
+
+
 def main(arguments=None) -> int:
     parser = argparse.ArgumentParser(
         description=__doc__,
@@ -408,9 +396,7 @@ def main(arguments=None) -> int:
     parser.add_argument(
         "--spack", type=shlex.split, metavar="COMMAND", help="ask this Spack as well"
     )
-    parser.add_argument(
-        "--debug", action="store_true", help="with an unforeseen error, print the traceback as well"
-    )
+    parser.add_argument(OPTION, action="store_true", help=HELP)
     parser.add_argument("--write", action="store_true", help="take over what it says")
     parser.add_argument(
         "--into",
@@ -418,7 +404,7 @@ def main(arguments=None) -> int:
         metavar="DIRECTORY",
         help="write a site's own environments and locks there, and leave ours as they are",
     )
-    names = sorted(path.parent.name for path in HERE.glob("*/spack.yaml"))
+    names = [directory.name for directory in environments()]
     parser.add_argument(
         "--environment", action="append", choices=names, help="with --into: only this one"
     )
@@ -433,19 +419,8 @@ def main(arguments=None) -> int:
             return 0
         if options.into:
             return write_site(options.into, options.spack, options.environment or names)
-        bad = 0
-        for directory in sorted(path.parent for path in HERE.glob("*/spack.yaml")):
-            words = compare(options.spack, directory, options.write) if options.spack else []
-            found = disagreements(directory)
-            for sentence in found:
-                print(f"{directory.name}: {sentence}", file=sys.stderr)
-            agreed = (
-                f"does not agree with its lock; {REGENERATE}" if found else "agrees with its lock"
-            )
-            for sentence in [*words, agreed]:
-                print(f"{directory.name}: {sentence}")
-            bad += bool(found or (words and not options.write))
-        return 1 if bad else 0
+        agree = [check(directory, options.spack, options.write) for directory in environments()]
+        return 0 if all(agree) else 1
     except LockError as error:
         print(error, file=sys.stderr)
         return 2

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from nearmetal.checkout import CHECKOUT
 from nearmetal.locks.spack import HERE, LockError, externals, read_lock
-from nearmetal.util.cli_errors import guarded
+from nearmetal.util.cli_errors import HELP, OPTION, guarded
 
 #: The cache without CACHE.
 DEFAULT = CHECKOUT / "results" / "spack-cache"
@@ -115,24 +115,21 @@ def main(arguments=None) -> int:
     )
     parser.add_argument("--cache", default=str(DEFAULT), help="directory or URL of the cache")
     parser.add_argument("--spack", type=shlex.split, default=["spack"], metavar="COMMAND")
-    parser.add_argument(
-        "--debug", action="store_true", help="with an unforeseen error, print the traceback as well"
-    )
+    parser.add_argument(OPTION, action="store_true", help=HELP)
     options = parser.parse_args(arguments)
     site = options.site.absolute()
     # Links lead to our environments (`spack.write_into`).
-    own = (path.parent for path in site.glob("*/spack.lock") if not path.parent.is_symlink())
-    names = sorted(path.name for path in own)
-    unknown = sorted(set(options.environments) - set(names))
-    if unknown or not names or not shutil.which(options.spack[0]):
-        fault = (
-            f"{site} has no environment with a lock. Fix: make spack-lock SITE={site}"
-            if not names
-            else f"there is no environment {', '.join(unknown)}. "
-            f"Fix: choose from {', '.join(names)}"
-            if unknown
-            else f"{options.spack[0]} is not on PATH. Fix: install Spack as README.md says"
-        )
+    locks = [lock for lock in site.glob("*/spack.lock") if not lock.parent.is_symlink()]
+    names = sorted(lock.parent.name for lock in locks)
+    fault = ""
+    if not names:
+        fault = f"{site} has no environment with a lock. Fix: make spack-lock SITE={site}"
+    elif unknown := sorted(set(options.environments) - set(names)):
+        fix = f"choose from {', '.join(names)}"
+        fault = f"there is no environment {', '.join(unknown)}. Fix: {fix}"
+    elif not shutil.which(options.spack[0]):
+        fault = f"{options.spack[0]} is not on PATH. Fix: install Spack as README.md says"
+    if fault:
         print(f"spack_cache: {fault}", file=sys.stderr)
         return 1
     try:

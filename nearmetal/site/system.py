@@ -233,8 +233,9 @@ def definitions() -> Mapping:
 def read_environments(path: Path) -> dict[str, dict]:
     """The environments of all systems by name. Raises SystemFileError."""
     text, document = documents.load(path, SystemFileError)
-    schema = {"$defs": definitions(), "type": "array", "items": {"$ref": "#/$defs/environment"}}
-    wrong = [*documents.faults(document, schema)] or [*faults.of_repeats(document, ())]
+    wrong = [*documents.faults(document, documents.part(SCHEMA, "environments"))] or [
+        *faults.of_repeats(document, ())
+    ]
     lines = []
     for fault in wrong:
         keys = ("environments", *fault.keys)

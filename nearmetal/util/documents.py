@@ -97,6 +97,11 @@ def with_fix(sentence: str, fix: str) -> str:
     return f"{sentence}{stop} Fix: {fix}"
 
 
+def part(schema: Path, name: str) -> Mapping[str, Any]:
+    """A definition of a file of schemas, as a schema."""
+    return {"$defs": read(schema)["$defs"], "$ref": f"#/$defs/{name}"}
+
+
 def faults(document: Any, schema: Path | Mapping, fix: str = "") -> Iterator[Fault]:
     """What of a document its schema does not allow, as `read` takes them."""
     for error in _validator(schema).iter_errors(document):

@@ -134,7 +134,7 @@ def test_what_a_damaged_lock_lacks_is_said(tmp_path):
 
 def test_what_a_record_lacks_is_said(tmp_path):
     path = tmp_path / "mpich.yaml"
-    for text, fact in ((None, "No such file"), ("{}", "'digest' is a required property")):
+    for text, fact in ((None, "No such file"), ("{}", "'digest' is missing")):
         if text:
             path.write_text(text)
         with pytest.raises(images.ImagesError) as error:
