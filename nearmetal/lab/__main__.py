@@ -235,16 +235,12 @@ def main() -> int:
     try:
         if arguments.command in ("shell", "exec"):
             Namespaces().enter()  # a lab that is down needs no root to say it
-        conditions.refuse_without_root()
+        # Only namespaces and mounts need root.
+        words = ["-m", "nearmetal.lab", *sys.argv[1:]]
+        conditions.become_root(words, "NEARMETAL_CACHE", "NEARMETAL_MIRROR")
     except LabError as error:
         print(f"lab: {error}", file=sys.stderr)
         return 1
-    if os.geteuid() != 0:
-        # Only namespaces and mounts need root. -B: root writes no byte code into the checkout.
-        # -P: root imports nothing from the working directory.
-        keep = "--preserve-env=NEARMETAL_CACHE,NEARMETAL_MIRROR"
-        python = [sys.executable, "-B", "-P", "-m", "nearmetal.lab"]
-        os.execvp("sudo", ["sudo", keep, *python, *sys.argv[1:]])
     os.umask(0o022)
 
     def say(text):

@@ -10,8 +10,8 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from nearmetal.lab.namespaces import LabError
 
@@ -30,10 +30,23 @@ READ = (
 )
 
 
-def refuse_without_root() -> None:
-    """Refuse an ordinary user whom `sudo` does not make root. Raises LabError."""
+def become_root(arguments: Sequence[str], *kept: str) -> None:
+    """Run this program anew by `sudo`, unless root runs it. Raises LabError without `sudo`.
+
+    :arg arguments: of Python.
+    :arg kept: variables of the environment that the program reads.
+    """
     if os.geteuid() == 0:
         return
+    refuse_without_root()
+    # -B: root writes no byte code into the checkout.
+    # -P: root imports nothing from the working directory.
+    python = (sys.executable, "-B", "-P")
+    os.execvp("sudo", ["sudo", f"--preserve-env={','.join(kept)}", *python, *arguments])
+
+
+def refuse_without_root() -> None:
+    """Refuse an ordinary user whom `sudo` does not make root. Raises LabError."""
     if shutil.which("sudo") is None:
         raise LabError(
             "this needs root to make namespaces, and there is no sudo here: run it as root, "
@@ -196,9 +209,9 @@ def private_file(checkout: Path) -> str | None:
 
 def _find(checkout: Path, unfit: list[str]) -> list[str]:
     # Not needed: editors' files (with a dot) and byte code. Links have no mode.
-    there = [str(checkout / name) for name in READ if (checkout / name).exists()]
+    there = list(filter(Path.exists, [checkout / name for name in READ]))
     left_out = ["(", "-name", ".*", "-o", "-name", "__pycache__", "-o", "-type", "l", ")", "-prune"]
-    return ["find", *there, *left_out, "-o", *unfit, "-print", "-quit"]
+    return ["find", *map(str, there), *left_out, "-o", *unfit, "-print", "-quit"]
 
 
 def _first(done: subprocess.CompletedProcess) -> str | None:
@@ -211,12 +224,13 @@ def as_user(uid: int, gid: int, *command: str) -> bool:
 
 
 def _as_user(uid: int, gid: int, command) -> subprocess.CompletedProcess:
-    other: dict[str, Any] = (
-        {"user": uid, "group": gid, "extra_groups": []} if os.geteuid() == 0 else {}
-    )
+    if os.geteuid() != 0:  # only root can be somebody else
+        uid, gid = os.geteuid(), os.getegid()
     return subprocess.run(
         list(command),
-        **other,
+        user=uid,
+        group=gid,
+        extra_groups=[] if os.geteuid() == 0 else None,
         cwd="/",
         stdin=subprocess.DEVNULL,
         capture_output=True,

@@ -57,26 +57,16 @@ class Builder:
         self.node = node_image.ensure(say)
         say("base: Debian from this host's archive")
         command = [
-            "mmdebstrap",
-            "--mode=root",
-            "--variant=apt",
-            "--format=tar",
-            f"--keyring={node_image.KEYRING}",
-            "--dpkgopt=force-unsafe-io",
-            node_image.SUITE,
-            self.out / "base.tar",
-            node_image.mirror(),
+            *("mmdebstrap", "--mode=root", "--variant=apt", "--format=tar"),
+            *(f"--keyring={node_image.KEYRING}", "--dpkgopt=force-unsafe-io"),
+            *(node_image.SUITE, self.out / "base.tar", node_image.mirror()),
         ]
         # mmdebstrap builds below TMPDIR: here, so that it goes with the rest.
         places = {"SOURCE_DATE_EPOCH": "0", "TMPDIR": str(self.work)}
         if self._ended(command, env={**os.environ, **places}):
             raise BuildError(f"mmdebstrap failed: {self.last_words()}")
-        self.run(
-            "sh",
-            "-c",
-            'mkdir base && tar -xf base.tar --exclude="./dev/*" -C base && rm base.tar',
-            where="/work",
-        )
+        unpack = 'mkdir base && tar -xf base.tar --exclude="./dev/*" -C base && rm base.tar'
+        self.run("sh", "-c", unpack, where="/work")
         self.arguments = {"bootstrap": "localimage", "base": "/work/base"}
 
     def _ended(self, command, **options) -> int:
@@ -103,28 +93,15 @@ class Builder:
             "LC_ALL": "C",
         }
         if self.own:
-            line: list = [
-                "env",
-                f"APPTAINER_TMPDIR={self.out}",
-                f"APPTAINER_CACHEDIR={self.out}/cache",
-                *command,
-            ]
+            line: list = list(command)
             directory = {"/checkout": CHECKOUT, "/work": self.out}[where]
-            environment |= {
-                name: os.environ[name] for name in ("PATH", "HOME", "USER") if name in os.environ
-            }
+            environment["APPTAINER_TMPDIR"] = str(self.out)
+            environment["APPTAINER_CACHEDIR"] = f"{self.out}/cache"
+            for name in {"PATH", "HOME", "USER"} & os.environ.keys():
+                environment[name] = os.environ[name]
         else:
-            line = [
-                HERE / "builder.sh",
-                self.node,
-                self.work,
-                CHECKOUT,
-                "sh",
-                "-c",
-                'cd "$0"; exec "$@"',
-                where,
-                *command,
-            ]
+            enter = ("sh", "-c", 'cd "$0"; exec "$@"', where)
+            line = [HERE / "builder.sh", self.node, self.work, CHECKOUT, *enter, *command]
             directory = CHECKOUT
         if code := self._ended(line, cwd=directory, env=environment):
             raise BuildError(
@@ -139,42 +116,32 @@ class Builder:
 
         :arg epoch: the time in the image, in seconds since 1970: two builds are equal to the bit.
         """
-        here = str(self.out) if self.own else "/work"
-        created = datetime.fromtimestamp(epoch, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        arguments = [
-            f"--build-arg={key}={value}"
-            for key, value in {
-                **self.arguments,
-                "software": software,
-                "revision": revision,
-                "created": created,
-            }.items()
-        ]
-        self.run(
-            "apptainer",
-            "build",
-            "--force",
-            *arguments,
-            f"{here}/{stack}.sif",
-            f"containers/{stack}.def",
-            epoch=epoch,
-        )
-        self.run(
-            "sh",
-            "-c",
+        target = f"{self.out if self.own else '/work'}/{stack}"
+        values = {
+            **self.arguments,
+            "software": software,
+            "revision": revision,
+            "created": datetime.fromtimestamp(epoch, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        }
+        arguments = [f"--build-arg={key}={value}" for key, value in values.items()]
+        files = (f"{target}.sif", f"containers/{stack}.def")
+        self.run("apptainer", "build", "--force", *arguments, *files, epoch=epoch)
+        read = (
             f'apptainer exec --unsquash "$0.sif" cat {LIST} > "$0.list" && apptainer inspect '
-            '--labels --json "$0.sif" > "$0.labels"',
-            f"{here}/{stack}",
+            '--labels --json "$0.sif" > "$0.labels"'
         )
+        self.run("sh", "-c", read, target)
         path = self.out / f"{stack}.sif"
         try:
             sif.pin(path, epoch)
         except sif.SifError as error:
             raise BuildError(f"{error}: this Apptainer writes another format") from None
-        labels = json.loads((self.out / f"{stack}.labels").read_text())["data"]["attributes"][
-            "labels"
-        ]
-        listed = json.loads((self.out / f"{stack}.list").read_text())["components"]
+        inspected = json.loads((self.out / f"{stack}.labels").read_text())
+        labels = inspected["data"]["attributes"]["labels"]
+        packages = {}
+        for component in json.loads((self.out / f"{stack}.list").read_text())["components"]:
+            if "version" in component:
+                packages[component["name"]] = component["version"]
         return path, {
             "digest": digest_of(path),
             "bytes": path.stat().st_size,
@@ -182,11 +149,7 @@ class Builder:
             "software": software,
             "sources": labels["org.nearmetal.sources"],
             "revision": revision,
-            "packages": {
-                component["name"]: component["version"]
-                for component in listed
-                if "version" in component
-            },
+            "packages": packages,
         }
 
     def close(self) -> None:

@@ -37,6 +37,7 @@ from nearmetal.locks.images_lock import (
     record_path,
 )
 from nearmetal.util import files, own
+from nearmetal.util.cli_errors import HELP, OPTION, guarded
 
 #: Definitions, their stages and the lock.
 CONTAINERS = CHECKOUT / "containers"
@@ -63,10 +64,12 @@ def copied(stack: str, *places: str) -> list[Path]:
     # Not `.spack-env`, which a user of the checkout installed there.
     text = (CONTAINERS / f"{stack}.def").read_text()
     named = re.findall(rf"^    ((?:{'|'.join(places)})/\S+) ", text, re.M)
-    files_of = []
-    for top in (CHECKOUT / name for name in named):
-        files_of += [path for path in [top, *top.rglob("*")] if path.is_file()]
-    return sorted(path for path in files_of if path.suffix != ".pyc")
+    inputs = []
+    for name in named:
+        for path in (CHECKOUT / name, *(CHECKOUT / name).rglob("*")):
+            if path.is_file() and path.suffix != ".pyc":
+                inputs.append(path)
+    return sorted(inputs)
 
 
 def made_from(stack: str, software: str) -> dict:
@@ -82,9 +85,8 @@ def digest_of_all(paths: list[Path]) -> str:
     """SHA-256 over the names and contents of files of the checkout."""
     whole = hashlib.sha256()
     for path in paths:
-        whole.update(
-            f"{path.relative_to(CHECKOUT)}\0".encode() + hashlib.sha256(path.read_bytes()).digest()
-        )
+        whole.update(f"{path.relative_to(CHECKOUT)}\0".encode())
+        whole.update(hashlib.sha256(path.read_bytes()).digest())
     return whole.hexdigest()
 
 
@@ -106,18 +108,16 @@ def revision_of(paths: list[Path]) -> tuple[str, int]:
 
 def faults() -> list[str]:
     """Why the committed lock is unfit for a release: a sentence a fault, with file and fix."""
-    lock, found = Path("containers/images.lock"), []
-    entries = read_lock(CONTAINERS / "images.lock")
-    for stack in STACKS:
-        if stack not in entries:
-            found.append(f"{lock}: {stack}: the lock has no such image. Fix: make images-lock")
-            continue
-        entry = entries[stack]
-        words = other_origin(entry, made_from(stack, entry["software"]))
-        found += [f"{lock}: {stack}: {each}. Fix: make images-lock" for each in words]
-    extra = sorted(entries.keys() - set(STACKS))
-    found += [f"{lock}: {stack}: no definition. Fix: remove the entry" for stack in extra]
-    return found
+    entries, sentences = read_lock(CONTAINERS / "images.lock"), []
+    for stack in sorted({*STACKS, *entries}):
+        why, fix = ["the lock has no such image"], "make images-lock"
+        if stack not in STACKS:
+            why, fix = ["no definition"], "remove the entry"
+        elif entry := entries.get(stack):
+            why = other_origin(entry, made_from(stack, entry["software"]))
+        for fault in why:
+            sentences.append(f"containers/images.lock: {stack}: {fault}. Fix: {fix}")
+    return sentences
 
 
 def main(words=None) -> int:
@@ -127,9 +127,7 @@ def main(words=None) -> int:
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument(
-        "--debug", action="store_true", help="with an unforeseen error, print the traceback as well"
-    )
+    parser.add_argument(OPTION, action="store_true", help=HELP)
     action = parser.add_mutually_exclusive_group()
     action.add_argument("--lock", action="store_true", help="write the lock anew by what is built")
     action.add_argument(
@@ -155,30 +153,16 @@ def main(words=None) -> int:
         )
     if arguments.check:
         return check()
-    has_apptainer = shutil.which("apptainer") is not None
     try:
-        if not has_apptainer:
-            conditions.refuse_without_root()
+        if not shutil.which("apptainer"):
+            # Namespaces for a builder that this host lacks need root. The build itself is an
+            # ordinary user's there.
+            variables = ("NEARMETAL_CACHE", "NEARMETAL_MIRROR", "NEARMETAL_IMAGES")
+            module = ["-m", "nearmetal.locks.images"]
+            conditions.become_root([*module, *sys.argv[1:]], *variables)
         elif os.geteuid() != 0:
             conditions.refuse_without_user_namespaces(os.geteuid(), os.getegid())
-    except conditions.LabError as error:
-        print(f"images: {error}", file=sys.stderr)
-        return 1
-    if os.geteuid() != 0 and not has_apptainer:
-        # Namespaces for a builder that this host lacks; the build itself is an ordinary user's
-        # there.
-        os.execvp(
-            "sudo",
-            [
-                "sudo",
-                "--preserve-env=NEARMETAL_CACHE,NEARMETAL_MIRROR,NEARMETAL_IMAGES",
-                sys.executable,
-                "-B",
-                *sys.argv,
-            ],
-        )
-    os.umask(0o022)
-    try:
+        os.umask(0o022)
         return build_all(
             arguments.stacks or STACKS,
             arguments.software,
@@ -196,11 +180,11 @@ def main(words=None) -> int:
 def check() -> int:
     """Print what is wrong with the lock; the exit code."""
     try:
-        found = faults()
+        sentences = faults()
     except ImagesError as error:
-        found = [str(error)]
-    print("\n".join(found) or "containers/images.lock is of this checkout")
-    return 3 if found else 0
+        sentences = [str(error)]
+    print("\n".join(sentences) or "containers/images.lock is of this checkout")
+    return 3 if sentences else 0
 
 
 def refuse_unsuitable_host() -> None:
@@ -208,11 +192,11 @@ def refuse_unsuitable_host() -> None:
     if shutil.which("apptainer"):
         return
     directory = cache.cache_dir()
-    there = (directory / f"image-{node_image.key()}").exists()
+    needed = conditions.CONTAINERS_MB
+    if not (directory / f"image-{node_image.key()}").exists():
+        needed += conditions.IMAGE_MB
     conditions.refuse_private_checkout(CHECKOUT)
-    conditions.refuse_cache(
-        directory, conditions.CONTAINERS_MB + (0 if there else conditions.IMAGE_MB)
-    )
+    conditions.refuse_cache(directory, needed)
     directory.mkdir(parents=True, exist_ok=True)
     conditions.refuse_overlay(directory)
     conditions.refuse_without_user_namespaces(conditions.NOBODY, conditions.NOBODY)
@@ -239,7 +223,20 @@ def write_lock(entries: dict) -> None:
     files.write(lock_path(), title + yaml.safe_dump(entries, width=128))
 
 
+def build(builder: Builder, stack: str, software: str, here: dict) -> dict:
+    """Build an image, and keep it with its record. Returns the record. Raises BuildError."""
+    revision, epoch = revision_of([*inputs(stack, software), *programs(stack)])
+    path, described = builder.image(stack, software, revision, epoch)
+    record = {**described, **here}
+    # The owner of the images cannot enter the directory of root's builder.
+    with open(path, "rb") as image, own.as_owner(directory()):
+        files.write_parts(image_path(stack), files.parts_of(image))
+        files.write(record_path(stack), yaml.safe_dump(record, width=128))
+    return record
+
+
 def build_all(stacks, asked, lock_anew, say) -> int:
+    """Build the images that are not there as locked. Returns the exit code."""
     with own.as_owner(directory()):
         directory().mkdir(parents=True, exist_ok=True)
     entries, builder, other = read_lock(lock_path()), None, []
@@ -256,27 +253,22 @@ def build_all(stacks, asked, lock_anew, say) -> int:
                 builder = Builder(say)
             say(f"{stack}: building from {software}")
             started = time.monotonic()
-            of = revision_of([*inputs(stack, software), *programs(stack)])
-            path, described = builder.image(stack, software, *of)
-            built = {**described, **here}
-            with open(path, "rb") as image, own.as_owner(directory()):
-                files.write_parts(image_path(stack), files.parts_of(image))
-                files.write(record_path(stack), yaml.safe_dump(built, width=128))
-            said = (
+            built = build(builder, stack, software, here)
+            done = (
                 f"{label(stack, built)}: {built['bytes'] / 1e6:.0f} MB in "
                 f"{time.monotonic() - started:.0f} s, {built['digest'][:19]}"
             )
             words = differences(entry, built) if entry else ["there is no lock of it"]
             if not words:
-                say(f"{said}, as locked")
+                say(f"{done}, as locked")
             elif lock_anew:
                 entries[stack] = {key: built[key] for key in (*MADE_FROM, "packages")}
                 with own.as_owner(lock_path()):
                     write_lock(entries)
-                say("\n  ".join([f"{said}, locked", *(words if entry else [])]))
+                say("\n  ".join([f"{done}, locked", *(words if entry else [])]))
             else:
                 other.append(stack)
-                say("\n  ".join([f"{said}, not as locked:", *words]))
+                say("\n  ".join([f"{done}, not as locked:", *words]))
     finally:
         if builder:
             builder.close()
@@ -290,6 +282,4 @@ def build_all(stacks, asked, lock_anew, say) -> int:
 
 
 if __name__ == "__main__":
-    from nearmetal.util.cli_errors import guarded
-
     sys.exit(guarded(main, "images", 4))
