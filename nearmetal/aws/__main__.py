@@ -11,6 +11,7 @@ import argparse
 import difflib
 import re
 import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import marshmallow
@@ -22,7 +23,7 @@ from pcluster.validators.common import FailureLevel, ValidatorContext
 
 from nearmetal.aws import agreement, recorded
 from nearmetal.checkout import CHECKOUT
-from nearmetal.util.cli_errors import guarded
+from nearmetal.util.cli_errors import HELP, OPTION, guarded
 
 SITE_CONFIG = CHECKOUT / "site-config"
 MANUAL = "https://docs.aws.amazon.com/parallelcluster/latest/ug/cluster-configuration-file-v3.html"
@@ -130,12 +131,13 @@ def schema_faults(document):
                 fix = f"see {MANUAL}"
             yield path, f"{message.rstrip('.')}. Fix: {fix}"
     except NOT_YAML as error:  # its classes want keys that its schema does not ask for
-        words = re.findall(r"'(\w+)'", str(error))
-        keys = ["".join(part.capitalize() for part in word.split("_")) for word in words]
-        paths = [(path, key) for key in keys for path in lacking(document, key)]
-        for path, key in paths:
-            yield path, f"lacks {key}. Fix: add it, see {MANUAL}"
-        if not paths:
+        is_named = False
+        for word in re.findall(r"'(\w+)'", str(error)):
+            key = "".join(map(str.capitalize, word.split("_")))
+            for path in lacking(document, key):
+                is_named = True
+                yield path, f"lacks {key}. Fix: add it, see {MANUAL}"
+        if not is_named:
             yield (), f"ParallelCluster cannot read it: {' '.join(str(error).split())}"
 
 
@@ -149,8 +151,13 @@ def lacking(part, key: str, path: tuple = ()):
             yield from lacking(inner, key, (*path, name))
 
 
-def validator_faults(ec2, document: dict, zone: str):
-    """Pairs of level and message of ParallelCluster's validators, without level INFO."""
+def validator_faults(ec2, document: dict):
+    """Pairs of level and message of ParallelCluster's validators, without level INFO.
+
+    Raises Unknown.
+    """
+    types = [*sorted(instance_types(document)), document["HeadNode"]["InstanceType"]]
+    zone = recorded.zones(ec2, types)[0]
     standing, image = recorded.stand_in(ec2, document, zone)
     cluster = ClusterSchema(cluster_name="nearmetal").load(standing)
     cluster.official_ami = image
@@ -163,31 +170,16 @@ def check(path: Path, system: dict, system_file: str) -> tuple[list[str], list[s
     """Lines of faults and lines of notes."""
     text = path.read_text()
     by_path, by_value = places(text)
-    faults, notes = set(), []
-
-    def line_of(message: str) -> int:
-        named = [
-            value
-            for value in by_value
-            if len(value) > 2 and re.search(rf"(?<![\w.-]){re.escape(value)}(?![\w-])", message)
-        ]
-        return by_value[max(named, key=len)] if named else 1
-
-    notes += [
-        (line, f"yours to fill in: {value}")
-        for value, line in by_value.items()
-        if PLACEHOLDER.search(value)
-    ]
     document = yaml_load(text)
     region = document.get("Region") if isinstance(document, dict) else None
     if region not in recorded.REGIONS:
         line = by_path.get(("Region",), 1)
-        return [
-            (
-                f"{path}:{line}: Region is {region or 'missing'}. "
-                f"Fix: give one of {', '.join(sorted(recorded.REGIONS))}"
-            )
-        ], []
+        known = ", ".join(sorted(recorded.REGIONS))
+        return [f"{path}:{line}: Region is {region or 'missing'}. Fix: give one of {known}"], []
+    faults, notes = set(), []
+    for value, line in by_value.items():
+        if PLACEHOLDER.search(value):
+            notes.append((line, f"yours to fill in: {value}"))
     with recorded.account(str(region)) as ec2:
         for keys, message in schema_faults(document):
             # Named by its key, since an aliased part occurs several times but is corrected once.
@@ -195,28 +187,46 @@ def check(path: Path, system: dict, system_file: str) -> tuple[list[str], list[s
             faults.add((by_path.get(keys) or by_path[keys[:-1]], f"{name}: {message}"))
         if not faults:
             try:
-                queues = agreement.queues(document)
-                types = {
-                    name: recorded.instance_type(ec2, name)
-                    for queue in queues.values()
-                    for name in queue["types"]
-                }
-                zone = recorded.zones(ec2, [*types, document["HeadNode"]["InstanceType"]])[0]
-            except recorded.Unknown as unknown:
-                faults.add((by_value[unknown.args[0]], unknown.args[1]))
-            else:
-                for level, message in validator_faults(ec2, document, zone):
+                for keys, message in disagreements(ec2, document, system, system_file):
+                    faults.add((by_path[keys], message))
+                for level, message in validator_faults(ec2, document):
+                    line = line_of(message, by_value)
                     if level is FailureLevel.ERROR:
-                        faults.add((line_of(message), f"{message.rstrip('.')}. Fix: see {MANUAL}"))
+                        faults.add((line, f"{message.rstrip('.')}. Fix: see {MANUAL}"))
                     else:
-                        notes.append((line_of(message), message))
-                agreed = agreement.faults(queues, types, system, system_file)
-                faults.update((by_path[keys], message) for keys, message in agreed)
-    wrong, worth_knowing = (
-        [f"{path}:{line}: {message}" for line, message in sorted(lines)]
-        for lines in (faults, notes)
-    )
-    return wrong, worth_knowing
+                        notes.append((line, message))
+            except recorded.Unknown as unknown:
+                faults = {(by_value[unknown.args[0]], unknown.args[1])}
+    return lines_of(path, faults), lines_of(path, notes)
+
+
+def line_of(message: str, by_value: dict[str, int]) -> int:
+    """The line of the longest value that a message names; 1 if it names none."""
+    named = ""
+    for value in by_value:
+        is_named = re.search(rf"(?<![\w.-]){re.escape(value)}(?![\w-])", message)
+        if is_named and len(value) > max(2, len(named)):
+            named = value
+    return by_value.get(named, 1)
+
+
+def lines_of(path: Path, messages: Iterable[tuple[int, str]]) -> list[str]:
+    """Messages on a file, in the order of its lines."""
+    return [f"{path}:{line}: {message}" for line, message in sorted(messages)]
+
+
+def instance_types(document: dict) -> set[str]:
+    """The instance types of all nodes of the queues."""
+    types: set[str] = set()
+    return types.union(*(queue.types for queue in agreement.queues(document).values()))
+
+
+def disagreements(ec2, document: dict, system: dict, system_file: str) -> Iterator[tuple]:
+    """Pairs of a path and what contradicts the system's file. Raises Unknown."""
+    types = {}
+    for name in sorted(instance_types(document)):
+        types[name] = recorded.instance_type(ec2, name)
+    yield from agreement.faults(agreement.queues(document), types, system, system_file)
 
 
 def main() -> int:
@@ -230,9 +240,7 @@ def main() -> int:
         default=SITE_CONFIG / "systems" / "ec2.yaml",
         help="the system's file whose partitions are the queues",
     )
-    parser.add_argument(
-        "--debug", action="store_true", help="also print the traceback of an unforeseen error"
-    )
+    parser.add_argument(OPTION, action="store_true", help=HELP)
     arguments = parser.parse_args()
     try:
         system, wrong = read_system(arguments.system), 0
