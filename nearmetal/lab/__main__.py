@@ -44,18 +44,19 @@ def status(namespaces: Namespaces, plan: topology.Topology) -> int:
     if plan.guests:
         accelerator = namespaces.state.get("accelerator", "not started")
         print(f"guests: {plan.hardware.described(accelerator).partition(': ')[2]}")
-    found = health.check_twice(plan, namespaces, cluster.user_arguments(namespaces))
-    for job in found.jobs:
+    state = health.check_twice(plan, namespaces, cluster.user_arguments(namespaces))
+    for job in state.jobs:
         print(f"queue: {job}")
-    for fault in found.faults:
+    for fault in state.faults:
         print(f"fault: {fault}")
+    # Again, since a check takes a while.
     states = cluster.node_states(plan, namespaces)
     unusable = [node.name for node in plan.nodes if states.get(node.name) not in health.USABLE]
     if unusable:
         print(f"not usable: {', '.join(unusable)} (heal with: make lab-up)")
-    elif found.faults:
+    elif state.faults:
         print("not healthy (heal with: make lab-up)")
-    return 1 if unusable or found.faults else 0
+    return 1 if unusable or state.faults else 0
 
 
 def shell_command(namespaces: Namespaces, arguments) -> list[str]:
@@ -64,22 +65,17 @@ def shell_command(namespaces: Namespaces, arguments) -> list[str]:
     pty = []
     if arguments.command == "shell":
         line = "exec bash -l"
-        pty = ["--pty"] if sys.stdin.isatty() else []
+        if sys.stdin.isatty():
+            pty = ["--pty"]
     elif len(arguments.line) == 1:
         line = arguments.line[0]
     else:
         line = shlex.join(arguments.line)
     return [
         *namespaces.enter(arguments.node),
-        "env",
-        f"NEARMETAL_CHECKOUT={namespaces.checkout}",
-        "runuser",
-        *pty,
-        "--whitelist-environment=NEARMETAL_CHECKOUT",
-        "--login",
-        user,
-        "--command",
-        f'cd "$NEARMETAL_CHECKOUT" && {line}',
+        *("env", f"NEARMETAL_CHECKOUT={namespaces.checkout}"),
+        *("runuser", *pty, "--whitelist-environment=NEARMETAL_CHECKOUT", "--login", user),
+        *("--command", f'cd "$NEARMETAL_CHECKOUT" && {line}'),
     ]
 
 
@@ -108,14 +104,16 @@ def innermost(pid: int) -> int:
     return pid
 
 
-def asked_of_guests(arguments, namespaces: Namespaces) -> dict | None:
+def guests_wanted(arguments, namespaces: Namespaces) -> dict | None:
     """Options of virtual machines: of this command, else of the running lab; None without any."""
     if arguments.command != "up" or arguments.vm is None:
         return (namespaces.state or {}).get("vm")
-    return None if arguments.vm == "none" else {"nic": arguments.vm, **given_options(arguments)}
+    if arguments.vm == "none":
+        return None
+    return {"nic": arguments.vm, **given_options(arguments)}
 
 
-def asked_fleet(arguments, namespaces: Namespaces) -> int:
+def fleet_wanted(arguments, namespaces: Namespaces) -> int:
     """Nodes on demand: of this command, else of the running lab."""
     if arguments.command != "up" or arguments.nodes is None:
         return (namespaces.state or {}).get("fleet", 0)
@@ -124,11 +122,11 @@ def asked_fleet(arguments, namespaces: Namespaces) -> int:
 
 def given_options(arguments) -> dict:
     """The given options of virtual machines, by their keys in section [vm] of topology.toml."""
-    return {
-        name.removeprefix("vm_"): value
-        for name, value in vars(arguments).items()
-        if name.startswith("vm_") and value is not None
-    }
+    options = {}
+    for name, value in vars(arguments).items():
+        if name.startswith("vm_") and value is not None:
+            options[name.removeprefix("vm_")] = value
+    return options
 
 
 def refuse_unsuitable_host(command: str, namespaces: Namespaces, plan: topology.Topology) -> None:
@@ -159,7 +157,8 @@ def nodes(word: str) -> int:
     return int(word)
 
 
-def main() -> int:
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
     parser = argparse.ArgumentParser(
         prog="lab",
         description="A Slurm cluster of namespaces on this machine.",
@@ -168,6 +167,29 @@ def main() -> int:
     )
     parser.add_argument(OPTION, action="store_true", help=HELP)
     commands = parser.add_subparsers(dest="command", required=True)
+    _add_up(commands)
+    commands.add_parser("down", help="end the lab and leave nothing behind")
+    commands.add_parser("status", help="print nodes, links, their states in Slurm, and faults")
+    commands.add_parser("image", help="build the node image if this host has none")
+    commands.add_parser("clean", help="remove this host's node images that no lab uses")
+    shell = commands.add_parser("shell", help="start a login shell in the lab")
+    line = commands.add_parser("exec", help="run one command line in the lab")
+    for command in (shell, line):
+        command.add_argument("--node", default="login", help="the node (default: login)")
+        command.add_argument(
+            "--root", action="store_true", help="as root instead of the lab's user"
+        )
+    line.add_argument(
+        "line",
+        nargs=argparse.REMAINDER,
+        metavar="LINE",
+        help="one argument: a command line for a shell on that node; "
+        "several: a command and its arguments",
+    )
+    return parser
+
+
+def _add_up(commands) -> None:
     up = commands.add_parser("up", help="start the lab, or heal the one that runs")
     up.add_argument(
         "--nodes",
@@ -187,49 +209,60 @@ def main() -> int:
     )
     machines.add_argument("--vm-cpus", type=int, metavar="N", help="vCPUs of each machine")
     machines.add_argument("--vm-guests", type=int, metavar="N", help="number of machines")
-    machines.add_argument(
-        "--vm-switches",
-        type=int,
-        metavar="N",
-        help="virtual switches between second NICs of the machines; 1: no second NIC",
-    )
+    switches = "virtual switches between second NICs of the machines; 1: no second NIC"
+    machines.add_argument("--vm-switches", type=int, metavar="N", help=switches)
     machines.add_argument("--vm-memory-mb", type=int, metavar="N", help="memory of each machine")
-    machines.add_argument(
-        "--vm-pin", type=yes, metavar="yes|no", help="pin each vCPU to its own core"
-    )
-    machines.add_argument(
-        "--vm-huge-pages",
-        type=yes,
-        metavar="yes|no",
-        help="take memory from this host's pool of huge pages",
-    )
-    machines.add_argument(
-        "--vm-accelerator",
-        choices=ACCELERATORS,
-        help="auto: kvm if a guest starts with it, else tcg",
-    )
-    commands.add_parser("down", help="end the lab and leave nothing behind")
-    commands.add_parser("status", help="print nodes, links, their states in Slurm, and faults")
-    commands.add_parser("image", help="build the node image if this host has none")
-    commands.add_parser("clean", help="remove this host's node images that no lab uses")
-    for name, text in (
-        ("shell", "start a login shell in the lab"),
-        ("exec", "run one command line in the lab"),
-    ):
-        sub = commands.add_parser(name, help=text)
-        sub.add_argument("--node", default="login", help="the node (default: login)")
-        sub.add_argument("--root", action="store_true", help="as root instead of the lab's user")
-        if name == "exec":
-            sub.add_argument(
-                "line",
-                nargs=argparse.REMAINDER,
-                metavar="LINE",
-                help="one argument: a command line for a shell on that node; "
-                "several: a command and its arguments",
-            )
-    arguments = parser.parse_args()
+    pin = "pin each vCPU to its own core"
+    machines.add_argument("--vm-pin", type=yes, metavar="yes|no", help=pin)
+    huge = "take memory from this host's pool of huge pages"
+    machines.add_argument("--vm-huge-pages", type=yes, metavar="yes|no", help=huge)
+    accelerator = "auto: kvm if a guest starts with it, else tcg"
+    machines.add_argument("--vm-accelerator", choices=ACCELERATORS, help=accelerator)
+
+
+def say(text: str) -> None:
+    print(text, flush=True)
+
+
+def start(arguments, namespaces: Namespaces, plan: topology.Topology) -> None:
+    """Start or heal the lab. Raises LabError, HardwareError, ImageError."""
+    vm = guests_wanted(arguments, namespaces)
+    with namespaces.locked(say):
+        if plan.guests and vm != (namespaces.state or {}).get("vm"):
+            refuse_what_the_host_lacks(plan.hardware, len(plan.guests))
+        base = image.ensure(say)
+        upper = layer.ensure(base, say) if plan.guests else None
+        cluster.up(plan, namespaces, base, upper, vm, fleet_wanted(arguments, namespaces), say)
+
+
+def run_command(arguments) -> int:
+    """Run a command as root. Raises LabError and the others of its parts."""
+    namespaces = Namespaces()
+    vm, fleet = guests_wanted(arguments, namespaces), fleet_wanted(arguments, namespaces)
+    plan = topology.load(vm=vm, fleet=fleet)
+    refuse_unsuitable_host(arguments.command, namespaces, plan)
+    if arguments.command == "status":
+        return status(namespaces, plan)
+    if arguments.command in ("shell", "exec"):
+        return run(shell_command(namespaces, arguments))
+    if arguments.command == "image":
+        say(str(image.ensure(say)))
+    elif arguments.command == "up":
+        start(arguments, namespaces, plan)
+    elif arguments.command == "down":
+        with namespaces.locked(say):
+            namespaces.stop()
+        say("lab: down")
+    elif arguments.command == "clean":
+        cache.clean(images_in_use(), say)
+    return 0
+
+
+def main() -> int:
+    options = parser()
+    arguments = options.parse_args()
     if arguments.command == "up" and arguments.vm in (None, "none") and given_options(arguments):
-        up.error(
+        options.error(
             "options --vm-... need virtual machines: give --vm and a NIC, for example --vm virtio"
         )
     try:
@@ -238,53 +271,19 @@ def main() -> int:
         # Only namespaces and mounts need root.
         words = ["-m", "nearmetal.lab", *sys.argv[1:]]
         conditions.become_root(words, "NEARMETAL_CACHE", "NEARMETAL_MIRROR")
-    except LabError as error:
-        print(f"lab: {error}", file=sys.stderr)
-        return 1
-    os.umask(0o022)
-
-    def say(text):
-        print(text, flush=True)
-
-    if arguments.command in ("up", "down"):
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, signal.default_int_handler)
-
-    try:
-        namespaces = Namespaces()
-        vm = asked_of_guests(arguments, namespaces)
-        fleet = asked_fleet(arguments, namespaces)
-        plan = topology.load(vm=vm, fleet=fleet)
-        refuse_unsuitable_host(arguments.command, namespaces, plan)
-        if arguments.command == "image":
-            say(str(image.ensure(say)))
-        elif arguments.command == "up":
-            with namespaces.locked(say):
-                if plan.guests and vm != (namespaces.state or {}).get("vm"):
-                    refuse_what_the_host_lacks(plan.hardware, len(plan.guests))
-                base = image.ensure(say)
-                upper = layer.ensure(base, say) if plan.guests else None
-                cluster.up(plan, namespaces, base, upper, vm, fleet, say)
-        elif arguments.command == "down":
-            with namespaces.locked(say):
-                namespaces.stop()
-            say("lab: down")
-        elif arguments.command == "clean":
-            cache.clean(images_in_use(), say)
-        elif arguments.command == "status":
-            return status(namespaces, plan)
-        else:
-            return run(shell_command(namespaces, arguments))
+        os.umask(0o022)
+        if arguments.command in ("up", "down"):
+            for number in (signal.SIGTERM, signal.SIGHUP):
+                signal.signal(number, signal.default_int_handler)
+        return run_command(arguments)
     except (LabError, topology.TopologyError, HardwareError, image.ImageError) as error:
         print(f"lab: {error}", file=sys.stderr)
-        return 1
     except KeyboardInterrupt:
         print(
             "lab: interrupted; `make lab-up` completes it, `make lab-down` removes what there is",
             file=sys.stderr,
         )
-        return 1
-    return 0
+    return 1
 
 
 if __name__ == "__main__":

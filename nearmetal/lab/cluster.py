@@ -20,6 +20,7 @@ from nearmetal.lab.topology import Topology
 USER = "nearmetal"
 #: UID and GID of the lab's user if the checkout belongs to root; else its owner is the user.
 FALLBACK_ID = 64770
+CGROUPS = "# A lab node is a container without a cgroup of its own.\nCgroupPlugin=disabled\n"
 #: Programs that Slurm runs on nodes.
 PROGRAMS = [HERE / "templates" / name for name in ("prolog.sh", "epilog.sh", "health.sh")]
 #: Part of this host's memory that the file systems of all nodes together may take.
@@ -48,39 +49,35 @@ def files(topology: Topology, namespaces: Namespaces) -> dict[str, tuple[str, in
         "memory_mb": host_memory_mb(),
         "checkout": shlex.quote(str(namespaces.checkout)),
     }
-    munge_key = secrets.token_hex(64)
+    same = {
+        "slurm/slurm.conf": (topology.render("slurm.conf", **facts), 0o644),
+        "slurm/cgroup.conf": (CGROUPS, 0o644),
+        "slurm/gres.conf": (topology.render("gres.conf", **facts), 0o644),
+        "munge/munge.key": (secrets.token_hex(64), 0o400),
+        "profile.d/nearmetal.sh": (topology.render("profile.sh", **facts), 0o644),
+    }
+    for name, text in (*((path.name, path.read_text()) for path in PROGRAMS), *topology.scripts):
+        same[f"slurm/{name}"] = (text, 0o755)
     result: dict[str, tuple[str, int]] = {}
-    for name, node in [
-        (topology.controller, None),
-        *((node.name, node) for node in topology.nodes),
-    ]:
-        etc = f"files/{name}/etc"
-        result |= {
-            f"{etc}/hostname": (f"{node.host if node else name}\n", 0o644),
-            f"{etc}/hosts": (topology.render("hosts", hosts=topology.hosts(node)), 0o644),
-            f"{etc}/slurm/slurm.conf": (topology.render("slurm.conf", **facts), 0o644),
-            f"{etc}/slurm/cgroup.conf": (
-                "# A lab node is a container without a cgroup of its own.\nCgroupPlugin=disabled\n",
-                0o644,
-            ),
-            f"{etc}/slurm/gres.conf": (topology.render("gres.conf", **facts), 0o644),
-            **{f"{etc}/slurm/{path.name}": (path.read_text(), 0o755) for path in PROGRAMS},
-            **{f"{etc}/slurm/{script}": (text, 0o755) for script, text in topology.scripts},
-            f"{etc}/munge/munge.key": (munge_key, 0o400),
-            f"{etc}/profile.d/nearmetal.sh": (topology.render("profile.sh", **facts), 0o644),
-        }
+
+    def place(node: str, own: dict[str, tuple[str, int]]) -> None:
+        for path, file in own.items():
+            result[f"files/{node}/etc/{path}"] = file
+
+    for node in (None, *topology.nodes):
+        name, host = topology.controller, topology.controller
+        if node:
+            name, host = node.name, node.host
+        hosts = topology.render("hosts", hosts=topology.hosts(node))
+        place(name, {**same, "hostname": (f"{host}\n", 0o644), "hosts": (hosts, 0o644)})
     for node in topology.guests:
-        result |= {
-            f"files/{node.name}/{path}": (text, 0o644)
-            for path, text in guests.files(topology, node, namespaces.checkout).items()
-        }
-    if topology.machine:
-        etc = f"files/{topology.machine}/etc"
-        result[f"{etc}/hostname"] = (f"{topology.machine}\n", 0o644)
+        text = guests.node_facts(topology, node, namespaces.checkout)
+        place(node.name, {"nearmetal/guest": (text, 0o644)})
+    if machine := topology.machine:
         text = guests.machine_facts(topology, namespaces.checkout)
-        result[f"{etc}/nearmetal/guest"] = (text, 0o644)
-    etc = f"files/{topology.controller}/etc"
-    result[f"{etc}/slurm/slurmdbd.conf"] = (topology.render("slurmdbd.conf", **facts), 0o600)
+        place(machine, {"hostname": (f"{machine}\n", 0o644), "nearmetal/guest": (text, 0o644)})
+    database = topology.render("slurmdbd.conf", **facts)
+    place(topology.controller, {"slurm/slurmdbd.conf": (database, 0o600)})
     return result
 
 
@@ -196,20 +193,12 @@ def start_daemons(topology: Topology, namespaces: Namespaces) -> None:
             set_state(topology, namespaces, unusable, "state=resume")
         return {node for node, state in states.items() if state in health.USABLE} == wanted
 
+    seconds = guests.start_seconds(topology) if topology.guests else 20
     try:
-        wait_until(
-            ready,
-            guests.start_seconds(topology) if topology.guests else 20,
-            "waiting for Slurm's nodes",
-        )
+        wait_until(ready, seconds, "waiting for Slurm's nodes")
     except LabError as error:
-        logs = namespaces.run(
-            "sh",
-            "-c",
-            "tail -n 5 /var/log/slurm/slurmctld.log",
-            node=topology.controller,
-            check=False,
-        )
+        tail = ("tail", "-n", "5", "/var/log/slurm/slurmctld.log")
+        logs = namespaces.run(*tail, node=topology.controller, check=False)
         raise LabError(
             f"{error}; states: {node_states(topology, namespaces)}; "
             f"the end of slurmctld's log:\n{logs}"
@@ -256,37 +245,37 @@ def up(
         "vm": vm,
         "fleet": fleet,
         "guests": [name for name, _ in topology.entered_by_ssh],
-        "memory_kb": {
-            name: list(sizes) for name, sizes in memory_kb(topology, host_memory_mb()).items()
-        },
+        # Lists, as the record of the running lab has them.
+        "memory_kb": {name: [*kb] for name, kb in memory_kb(topology, host_memory_mb()).items()},
     }
     ownership.settle(namespaces.checkout, *owner(namespaces))
-    why, found = _why_restart(namespaces, facts), None
+    why, state = _why_restart(namespaces, facts), None
     try:
         if namespaces.state and not why:
-            found = _heal(topology, namespaces, say)
-            if found.curable:
-                why = f"{'; '.join(found.curable)}: this could not be healed"
+            state = _heal(topology, namespaces, say)
+            if state.curable:
+                why = f"{'; '.join(state.curable)}: this could not be healed"
         if why:
             say(f"lab: {why}; starting it again")
-        fresh = found is None or bool(why)
-        if found is None or why:
+        verb = "healthy"
+        if state is None or why:
+            verb = "up"
             _start(topology, namespaces, facts, say)
-            found = health.check_twice(topology, namespaces, user_arguments(namespaces))
-        if found.curable:
-            raise LabError(f"it is up, but has faults: {'; '.join(found.curable)}")
+            state = health.check_twice(topology, namespaces, user_arguments(namespaces))
+        if state.curable:
+            raise LabError(f"it is up, but has faults: {'; '.join(state.curable)}")
     except (LabError, subprocess.SubprocessError):
         say("lab: its start failed; `make lab-down` removes the rest")
         raise
     namespaces.record(whole=True)
-    for job in found.jobs:
+    for job in state.jobs:
         say(
             f"lab: {job}: jobs run one at a time, so others wait for it "
             f"(end it: make lab-exec CMD='scancel {job.id}')"
         )
-    if found.faults:
-        raise LabError(f"it is up, but {'; '.join(found.faults)}")
-    say(f"lab: {'up' if fresh else 'healthy'} after {time.monotonic() - started:.1f} s")
+    if state.faults:
+        raise LabError(f"it is up, but {'; '.join(state.faults)}")
+    say(f"lab: {verb} after {time.monotonic() - started:.1f} s")
 
 
 def _start(topology: Topology, namespaces: Namespaces, facts: dict, say) -> None:
@@ -302,14 +291,14 @@ def _start(topology: Topology, namespaces: Namespaces, facts: dict, say) -> None
 
 def _heal(topology: Topology, namespaces: Namespaces, say) -> health.Health:
     """Heal the faults of the lab; return those that are left."""
-    found = health.check_twice(topology, namespaces, user_arguments(namespaces))
-    if found.gone or not found.curable:
-        return found
-    for fault in found.curable:
+    state = health.check_twice(topology, namespaces, user_arguments(namespaces))
+    if state.gone or not state.curable:
+        return state
+    for fault in state.curable:
         say(f"lab: healing: {fault}")
     try:
-        if found.links:
-            links.start(topology, namespaces, list(found.links))
+        if state.links:
+            links.start(topology, namespaces, list(state.links))
         start_daemons(topology, namespaces)
         # Without slurmctld the queue could not be read before.
         orphans = [job for job in health.queue(topology, namespaces) if job.orphan]
@@ -345,11 +334,11 @@ def _end_jobs(topology: Topology, namespaces: Namespaces, jobs: list[str]) -> No
 
 def _definition() -> str:
     """A digest of nearmetal/lab and site-config/lab; if it changes, the lab is started again."""
-    found = [*HERE.rglob("*"), *(CHECKOUT / "site-config" / "lab").rglob("*")]
     digest = hashlib.sha256()
-    for path in sorted(path for path in found if path.suffix != ".pyc" and path.is_file()):
-        heading = f"{path.relative_to(CHECKOUT)} {path.stat().st_size}\n"
-        digest.update(heading.encode() + path.read_bytes())
+    for path in sorted([*HERE.rglob("*"), *(CHECKOUT / "site-config" / "lab").rglob("*")]):
+        if path.suffix != ".pyc" and path.is_file():
+            heading = f"{path.relative_to(CHECKOUT)} {path.stat().st_size}\n"
+            digest.update(heading.encode() + path.read_bytes())
     return digest.hexdigest()
 
 

@@ -3,6 +3,7 @@
 Commands reach them by ssh. Nothing is asked of a running QEMU, so it has no monitor (QMP).
 """
 
+import itertools
 import os
 import re
 import shlex
@@ -91,51 +92,41 @@ def shares(name: str, checkout) -> dict[str, str]:
 def command(topology: Topology, node: Node, checkout, accelerator: str) -> list[str]:
     """The command line of a guest."""
     hardware = topology.hardware
-    memory = (
-        "memory-backend-memfd,hugetlb=on,prealloc=on"
-        if hardware.huge_pages
-        else "memory-backend-ram"
-    )
+    memory = "memory-backend-ram"
+    if hardware.huge_pages:
+        memory = "memory-backend-memfd,hugetlb=on,prealloc=on"
     # A guest with a passed-through NIC also has one of QEMU, for Slurm.
     nic = EMULATED.get(hardware.nic, EMULATED["virtio"])
     line = [
         *MACHINE,
         *processor(accelerator),
-        "-machine",
-        "q35,usb=off,memory-backend=memory",
-        "-name",
-        f"{node.name},debug-threads=on",
-        "-smp",
-        str(hardware.cpus),
-        "-m",
-        str(hardware.memory_mb),
-        "-object",
-        f"{memory},id=memory,size={hardware.memory_mb}M",
+        *("-machine", "q35,usb=off,memory-backend=memory"),
+        *("-name", f"{node.name},debug-threads=on"),
+        *("-smp", str(hardware.cpus), "-m", str(hardware.memory_mb)),
+        *("-object", f"{memory},id=memory,size={hardware.memory_mb}M"),
         "-smbios",
         f"type=1,manufacturer=QEMU,product={_text(hardware.described(accelerator))}",
-        "-serial",
-        f"file:/lab/run/{node.name}.log",
-        *([] if hardware.nested else ["-daemonize"]),  # guest/machine.sh waits for it
-        "-pidfile",
-        f"/lab/run/{node.name}.qemu",
+        *("-serial", f"file:/lab/run/{node.name}.log"),
+        *("-pidfile", f"/lab/run/{node.name}.qemu"),
         *KERNEL,
-        "-append",
-        " ".join([KERNEL_LINE[accelerator], *large_pages()]),
-        "-netdev",
-        f"tap,id=net,ifname={topology.port(node.name, node.link_class)},script=no,downscript=no",
-        "-device",
-        f"{nic},netdev=net,mac={_mac(topology, node)},romfile=",
+        *("-append", " ".join([KERNEL_LINE[accelerator], *large_pages()])),
+        *_tap("net", topology.port(node.name, node.link_class), nic, _mac(topology, node)),
     ]
+    if not hardware.nested:  # else guest/machine.sh waits for it
+        line.append("-daemonize")
     if hardware.switches > 1:
-        line += [
-            "-netdev",
-            f"tap,id=second,ifname={topology.second_port(node)},script=no,downscript=no",
-            "-device",
-            f"{nic},netdev=second,mac={_mac(topology, node, 1)},romfile=",
-        ]
+        line += _tap("second", topology.second_port(node), nic, _mac(topology, node, 1))
     if hardware.devices:
         line += ["-device", f"vfio-pci,host={hardware.devices[topology.guests.index(node)]}"]
     return line + _shared(shares(node.name, checkout))
+
+
+def _tap(name: str, device: str, nic: str, mac: str) -> list[str]:
+    """QEMU's options for a NIC on a TAP device of the lab's namespaces."""
+    return [
+        *("-netdev", f"tap,id={name},ifname={device},script=no,downscript=no"),
+        *("-device", f"{nic},netdev={name},mac={mac},romfile="),
+    ]
 
 
 def _text(value: str) -> str:
@@ -146,14 +137,13 @@ def _shared(directories: dict[str, str]) -> list[str]:
     """QEMU's options for directories that a guest mounts (tag -> directory)."""
     line = []
     for tag, path in directories.items():
-        extra = ",multidevs=remap" if tag in ("root", "layer", "lab") else ""
-        extra += ",readonly=on" if tag in ("root", "layer") else ""
-        line += [
-            "-fsdev",
-            f"local,id={tag},path={_text(path)},security_model=passthrough{extra}",
-            "-device",
-            f"virtio-9p-pci,fsdev={tag},mount_tag={tag}",
-        ]
+        options = f"local,id={tag},path={_text(path)},security_model=passthrough"
+        # These have file systems of several devices below them.
+        if tag in ("root", "layer", "lab"):
+            options += ",multidevs=remap"
+        if tag in ("root", "layer"):
+            options += ",readonly=on"
+        line += ["-fsdev", options, "-device", f"virtio-9p-pci,fsdev={tag},mount_tag={tag}"]
     return line
 
 
@@ -176,8 +166,7 @@ def machine_command(topology: Topology, checkout) -> list[str]:
         *KERNEL,
         # On a busy host the kernel's check that the timer interrupts in time would panic.
         *("-append", f"{KERNEL_LINE['tcg']} intel_iommu=on no_timer_check"),
-        *("-netdev", f"tap,id=net,ifname={topology.machine_port},script=no,downscript=no"),
-        *("-device", f"virtio-net-pci,netdev=net,mac={MACHINE_MAC},romfile="),
+        *_tap("net", topology.machine_port, "virtio-net-pci", MACHINE_MAC),
     ]
     # Virtual functions have one NIC, which switches their frames. Other NICs are on one hub.
     for number in range(1 if kind == "igb" else len(devices)):
@@ -211,19 +200,25 @@ def _variables(facts: dict[str, str]) -> str:
     return "".join(f"{name}={shlex.quote(value)}\n" for name, value in facts.items())
 
 
-def files(topology: Topology, node: Node, checkout) -> dict[str, str]:
+def node_facts(topology: Topology, node: Node, checkout) -> str:
     """The file of shell variables that guest/init and guest/boot.sh read."""
     prefix = f"/{node.link_class.subnet.prefixlen}"
-    facts = {
-        "checkout": str(checkout),
-        "address": node.address + prefix,
-        "gateway": node.link_class.gateway,
-        "own_mac": _mac(topology, node),
-        "passed_through": node.passed_through + prefix if topology.hardware.devices else "",
-        "switched": node.switched + prefix if topology.hardware.switches > 1 else "",
-        "switched_mac": _mac(topology, node, 1),
-    }
-    return {"etc/nearmetal/guest": _variables(facts)}
+    passed_through, switched = "", ""
+    if topology.hardware.devices:
+        passed_through = node.passed_through + prefix
+    if topology.hardware.switches > 1:
+        switched = node.switched + prefix
+    return _variables(
+        {
+            "checkout": str(checkout),
+            "address": node.address + prefix,
+            "gateway": node.link_class.gateway,
+            "own_mac": _mac(topology, node),
+            "passed_through": passed_through,
+            "switched": switched,
+            "switched_mac": _mac(topology, node, 1),
+        }
+    )
 
 
 def settle_accelerator(hardware: Hardware, namespaces: Namespaces) -> tuple[str, str]:
@@ -242,22 +237,11 @@ error=$(echo "$said" | sed -n 's/^qemu-system-x86_64: /: /p' | head -n 1)
 echo "with KVM a guest did not start within $seconds s$error"
 exit 1
 """
-    trial = [
-        *MACHINE,
-        *processor("kvm"),
-        "-m",
-        "256",
-        "-serial",
-        "stdio",
-        *KERNEL,
-        "-append",
-        f"{KERNEL_LINE['kvm']} nearmetal.trial",
-    ]
+    line = ("-append", f"{KERNEL_LINE['kvm']} nearmetal.trial")
+    trial = [*MACHINE, *processor("kvm"), "-m", "256", "-serial", "stdio", *KERNEL, *line]
+    words = ["sh", "-c", script, "trial", str(TRIAL_SECONDS), *trial]
     done = subprocess.run(
-        [*namespaces.enter(), "sh", "-c", script, "trial", str(TRIAL_SECONDS), *trial],
-        capture_output=True,
-        text=True,
-        stdin=subprocess.DEVNULL,
+        [*namespaces.enter(), *words], capture_output=True, text=True, stdin=subprocess.DEVNULL
     )
     if done.returncode == 0:
         return "kvm", "a guest starts with it"
@@ -376,13 +360,11 @@ def pinning(topology: Topology) -> list[str]:
     exit 1
 }"""
     ]
-    vcpus = [
-        (node.name, vcpu) for node in topology.guests for vcpu in range(topology.hardware.cpus)
-    ]
-    return script + [
-        f"pin {name} {vcpu} {core}"
-        for (name, vcpu), core in zip(vcpus, sorted(os.sched_getaffinity(0)))
-    ]
+    names = [node.name for node in topology.guests]
+    vcpus = itertools.product(names, range(topology.hardware.cpus))
+    for (name, vcpu), core in zip(vcpus, sorted(os.sched_getaffinity(0))):
+        script.append(f"pin {name} {vcpu} {core}")
+    return script
 
 
 def keys(topology: Topology) -> list[str]:
@@ -402,10 +384,9 @@ def keys(topology: Topology) -> list[str]:
 
 def ssh_configuration(topology: Topology) -> str:
     """The ssh client's configuration: an entry for each guest, and the options of all."""
-    entries = [
-        f"Host {name}\nHostName {address}\nHostKeyAlias {name}\n"
-        for name, address in topology.entered_by_ssh
-    ]
+    entries = ""
+    for name, address in topology.entered_by_ssh:
+        entries += f"Host {name}\nHostName {address}\nHostKeyAlias {name}\n"
     if topology.machine:
-        return "".join(entries) + SSH_OPTIONS.format(seconds=900) + ONE_CONNECTION
-    return "".join(entries) + SSH_OPTIONS.format(seconds=20)
+        return entries + SSH_OPTIONS.format(seconds=900) + ONE_CONNECTION
+    return entries + SSH_OPTIONS.format(seconds=20)

@@ -185,9 +185,9 @@ def test_a_second_nic_where_there_are_several_virtual_switches():
     macs = [word.split("mac=")[1] for word in after(words, "-device") if "mac=" in word]
     assert macs == ["52:54:00:4e:4d:03,romfile=", "52:54:00:4e:4e:03,romfile="]
     plan = topology.load(vm={"nic": "virtio", "guests": 4, "switches": 2})
-    [text] = guests.files(plan, plan.guests[3], Path("/x")).values()
+    text = guests.node_facts(plan, plan.guests[3], Path("/x"))
     assert "switched=10.77.69.5/24\nswitched_mac=52:54:00:4e:4e:03\n" in text
-    [text] = guests.files(topology.load(vm={"nic": "virtio"}), plan.guests[0], Path("/x")).values()
+    text = guests.node_facts(topology.load(vm={"nic": "virtio"}), plan.guests[0], Path("/x"))
     assert "switched=''\n" in text and "second" not in " ".join(line())
 
 
@@ -289,7 +289,7 @@ def test_a_checkout_may_have_any_name():
         line(), "-fsdev"
     )
     plan = topology.load(vm={"nic": "virtio"})
-    [text] = guests.files(plan, plan.guests[0], "/it's/mine").values()
+    text = guests.node_facts(plan, plan.guests[0], "/it's/mine")
     assert (
         """checkout='/it'"'"'s/mine'\n""" in text
         and "address=10.77.5.2/24\n" in text
