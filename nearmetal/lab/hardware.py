@@ -81,40 +81,8 @@ def choose(section: dict, asked: dict) -> Hardware:
         raise HardwareError(f"topology.toml: [vm] is {section!r}: make it a section with keys")
     smaller = NESTED_DEFAULTS if asked.get("nic") in NESTED else {}
     values = {**section, **smaller, **asked}
-    wanted: dict[str, Any] = {
-        field.name: field.type for field in fields(Hardware) if field.name != "devices"
-    }
-    if values.keys() != wanted.keys():
-        raise HardwareError(
-            f"topology.toml: [vm] has {', '.join(sorted(section))}; it needs exactly "
-            f"{', '.join(name for name in wanted if name != 'nic')}"
-        )
-    for name, kind in wanted.items():
-        if type(values[name]) is not kind or (kind is int and values[name] < 1):
-            raise HardwareError(
-                f"[vm] {name} is {values[name]!r}: give "
-                f"{ {int: 'a number from 1 on', bool: 'true or false', str: 'a text'}[kind] }"
-            )
-    if values["accelerator"] not in ACCELERATORS:
-        raise HardwareError(
-            f"accelerator {values['accelerator']!r} is unknown: "
-            f"choose one of {', '.join(ACCELERATORS)}"
-        )
-    option = values.pop("nic")
-    nic, _, devices = option.partition(":")
-    addresses = tuple(devices.split(",")) if devices else ()
-    if nic not in (*EMULATED, *NESTED, "vfio") or bool(addresses) != (nic == "vfio"):
-        raise HardwareError(
-            f"VM={option} is unknown: choose one of {', '.join((*EMULATED, *NESTED))}, or "
-            "vfio:ADDRESS,... with the PCI address of a NIC for each guest, "
-            "such as vfio:0000:01:00.0,0000:01:00.1"
-        )
-    for address in addresses:
-        if not re.fullmatch(PCI_ADDRESS, address) or addresses.count(address) > 1:
-            raise HardwareError(
-                f"{address!r} is not a PCI address, or is given twice: "
-                "write addresses as `lspci -D` does (0000:01:00.0)"
-            )
+    _refuse_wrong_types(section, values)
+    nic, addresses = _nic(values.pop("nic"))
     if nic in NESTED:
         if values["pin"] or values["huge_pages"] or values["accelerator"] == "kvm":
             raise HardwareError(
@@ -129,6 +97,45 @@ def choose(section: dict, asked: dict) -> Hardware:
             "have switches of their own"
         )
     return Hardware(nic=nic, devices=addresses, **values)
+
+
+def _refuse_wrong_types(section: dict, values: dict) -> None:
+    """Raise HardwareError where options are unknown, missing, or of another type."""
+    wanted: dict[str, Any] = {field.name: field.type for field in fields(Hardware)}
+    del wanted["devices"]  # a part of the option `nic`
+    if values.keys() != wanted.keys():
+        keys = ", ".join(name for name in wanted if name != "nic")
+        raise HardwareError(
+            f"topology.toml: [vm] has {', '.join(sorted(section))}; it needs exactly {keys}"
+        )
+    words = {int: "a number from 1 on", bool: "true or false", str: "a text"}
+    for name, kind in wanted.items():
+        if type(values[name]) is not kind or (kind is int and values[name] < 1):
+            raise HardwareError(f"[vm] {name} is {values[name]!r}: give {words[kind]}")
+    if values["accelerator"] not in ACCELERATORS:
+        raise HardwareError(
+            f"accelerator {values['accelerator']!r} is unknown: "
+            f"choose one of {', '.join(ACCELERATORS)}"
+        )
+
+
+def _nic(option: str) -> tuple[str, tuple[str, ...]]:
+    """The NIC, and the PCI addresses of the host's NICs to pass through. Raises HardwareError."""
+    nic, _, devices = option.partition(":")
+    addresses = tuple(devices.split(",")) if devices else ()
+    if nic not in (*EMULATED, *NESTED, "vfio") or bool(devices) != (nic == "vfio"):
+        raise HardwareError(
+            f"VM={option} is unknown: choose one of {', '.join((*EMULATED, *NESTED))}, or "
+            "vfio:ADDRESS,... with the PCI address of a NIC for each guest, "
+            "such as vfio:0000:01:00.0,0000:01:00.1"
+        )
+    for address in addresses:
+        if not re.fullmatch(PCI_ADDRESS, address) or addresses.count(address) > 1:
+            raise HardwareError(
+                f"{address!r} is not a PCI address, or is given twice: "
+                "write addresses as `lspci -D` does (0000:01:00.0)"
+            )
+    return nic, addresses
 
 
 def refuse_what_the_host_lacks(hardware: Hardware, guests: int, host: Path = Path("/")) -> None:
@@ -152,11 +159,11 @@ def refuse_what_the_host_lacks(hardware: Hardware, guests: int, host: Path = Pat
 
 def _refuse_too_few_huge_pages(hardware: Hardware, guests: int, host: Path) -> None:
     """Raise HardwareError if the host's free huge pages do not hold the guests' memory."""
-    pool = {
-        line.split(":")[0]: int(line.split()[1])
-        for line in (host / "proc/meminfo").read_text().splitlines()
-        if line.startswith("Huge")
-    }
+    pool = {}
+    for line in (host / "proc/meminfo").read_text().splitlines():
+        if line.startswith("Huge"):
+            name, value, *_ = line.replace(":", " ").split()
+            pool[name] = int(value)
     size_mb = pool.get("Hugepagesize", 2048) / 1024
     pages = guests * -(-hardware.memory_mb // int(size_mb))
     free = pool.get("HugePages_Free", 0)
@@ -189,7 +196,9 @@ def _refuse_unless_free(address: str, host: Path) -> None:
         # A PCI bridge of the group stays with the host.
         if (member / "class").read_text().startswith("0x0604"):
             continue
-        driver = (member / "driver").resolve().name if (member / "driver").exists() else "no driver"
+        driver = "no driver"
+        if (member / "driver").exists():
+            driver = (member / "driver").resolve().name
         if driver != "vfio-pci":
             why = ""
             if member.name != address:

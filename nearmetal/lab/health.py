@@ -45,10 +45,6 @@ class Health:
     jobs: list[Job] = field(default_factory=list)  #: all jobs, orphans or not
 
     @property
-    def orphans(self) -> list[Job]:
-        return [job for job in self.jobs if job.orphan]
-
-    @property
     def faults(self) -> list[str]:
         """A sentence for each fault."""
         return [*self.curable, *self.full]
@@ -56,35 +52,37 @@ class Health:
     @property
     def curable(self) -> list[str]:
         """A sentence for each fault that `lab-up` heals."""
-        return [
-            *(f"{node} is gone" for node in self.gone),
-            *(f"link class {link_class.name}: {fault}" for link_class, fault in _pairs(self.links)),
-            *(f"{node}: {fault}" for node, fault in _pairs(self.nodes) if not _full(fault)),
-            *(f"orphan {job}: {job.orphan}" for job in self.orphans),
-        ]
+        sentences = [f"{node} is gone" for node in self.gone]
+        for link_class, faults in self.links.items():
+            sentences += [f"link class {link_class.name}: {fault}" for fault in faults]
+        for node, faults in self.nodes.items():
+            sentences += [f"{node}: {fault}" for fault in faults if not _is_full(fault)]
+        for job in self.jobs:
+            if job.orphan:
+                sentences.append(f"orphan {job}: {job.orphan}")
+        return sentences
 
     @property
     def full(self) -> list[str]:
         """A sentence for each full file system, where a person has to delete files."""
-        return [f"{node}: {fault}" for node, fault in _pairs(self.nodes) if _full(fault)]
+        sentences = []
+        for node, faults in self.nodes.items():
+            sentences += [f"{node}: {fault}" for fault in faults if _is_full(fault)]
+        return sentences
 
 
-def _pairs(faults: dict) -> list[tuple]:
-    """Each fault with the node or link class that has it."""
-    return [(where, fault) for where, found in faults.items() for fault in found]
-
-
-def _full(fault: str) -> bool:
+def _is_full(fault: str) -> bool:
+    """Whether a fault, as daemons.sh prints it, is a full file system."""
     return fault.startswith("the file system of ")
 
 
 def check_twice(topology: Topology, namespaces: Namespaces, arguments: tuple[str, ...]) -> Health:
-    """The present faults; if there are none, those that a second check finds.
-
-    The second check finds daemons that ended soon after their start, and what Slurm noticed late.
-    """
+    """The present faults; if there are none, those that a second check finds."""
     first = check(topology, namespaces, arguments)
-    return first if first.faults else check(topology, namespaces, arguments)
+    if first.faults:
+        return first
+    # Daemons may end soon after their start, and Slurm may notice something late.
+    return check(topology, namespaces, arguments)
 
 
 def check(topology: Topology, namespaces: Namespaces, arguments: tuple[str, ...]) -> Health:
@@ -98,20 +96,22 @@ def check(topology: Topology, namespaces: Namespaces, arguments: tuple[str, ...]
         gone = [name for name, answer in zip(names, answers) if not answer]
         if gone:
             return Health(gone)
-        of_links = pool.submit(links.check, topology, namespaces)
-        of_nodes = pool.map(lambda name: _daemons(topology, namespaces, name, arguments), names)
-        nodes = {name: faults for name, faults in zip(names, of_nodes) if faults}
-        found = of_links.result()
+        checked_links = pool.submit(links.check, topology, namespaces)
+        checked_nodes = pool.map(
+            lambda name: _daemons(topology, namespaces, name, arguments), names
+        )
+        nodes = {name: faults for name, faults in zip(names, checked_nodes) if faults}
+        link_faults = checked_links.result()
     jobs = []
     # Without these two, Slurm's commands wait in vain.
     needed = ("slurmctld ", "munged ")
     if not any(fault.startswith(needed) for fault in nodes.get(topology.controller, ())):
         for name, fault in slurm_states(topology, namespaces).items():
             # The fault by which health.sh drained the node is named already.
-            if not (DRAINED_BY_HEALTH in fault and any(map(_full, nodes.get(name, ())))):
+            if not (DRAINED_BY_HEALTH in fault and any(map(_is_full, nodes.get(name, ())))):
                 nodes.setdefault(name, []).append(fault)
         jobs = queue(topology, namespaces)
-    return Health([], found, nodes, jobs)
+    return Health([], link_faults, nodes, jobs)
 
 
 def _answers(namespaces: Namespaces, name: str) -> bool:
@@ -146,14 +146,13 @@ def slurm_states(topology: Topology, namespaces: Namespaces) -> dict[str, str]:
     states = dict(line.split("|", 1) for line in out.splitlines() if line.count("|") >= 2)
     if not states:
         return {topology.controller: "slurmctld reports no nodes"}
-    found = {}
+    unusable = {}
     for node in topology.nodes:
         state, _, reason = states.get(node.name, "unknown|none").partition("|")
         if state not in USABLE:
-            known = reason.strip() not in ("", "none")
-            found[node.name] = f"its state in Slurm is {state}"
-            found[node.name] += f" ({reason.strip()})" if known else ""
-    return found
+            why = "" if reason.strip() in ("", "none") else f" ({reason.strip()})"
+            unusable[node.name] = f"its state in Slurm is {state}{why}"
+    return unusable
 
 
 #: Prints the time (`now SECONDS`), the start of each process that may wait for a job

@@ -75,10 +75,8 @@ def _end(topology: Topology, number: int, link_class: LinkClass) -> list[str]:
             f"rm -rf /lab/vde{number} /lab/vde{number}x*"
         )
     if not link_class.link.startswith("vde"):
-        script += [
-            f"ip link delete {bridge} 2> /dev/null || :"
-            for bridge in (f"br{number}", *virtual_switches)
-        ]
+        for bridge in (f"br{number}", *virtual_switches):
+            script.append(f"ip link delete {bridge} 2> /dev/null || :")
     for position, name, device, _ in _own_interfaces(topology, link_class):
         script.append(
             f"ip link delete {topology.port(name, link_class)} 2> /dev/null || :\n"
@@ -107,11 +105,8 @@ def _connect(topology: Topology, number: int, link_class: LinkClass) -> list[str
             f"ip address add {link_class.bridge_address}/{link_class.subnet.prefixlen} dev {bridge}"
         )
         # The guest configures the other end (guest/boot.sh).
-        script += [
-            f"ip link show {outer} > /dev/null 2>&1 || ip tuntap add dev {outer} mode tap\n"
-            f"ip link set {outer} master {bridge} up"
-            for outer in topology.taps(link_class)
-        ]
+        for outer in topology.taps(link_class):
+            script.append(_tap_on(outer, bridge))
         script += _switched(topology, number, link_class)
     for position, name, device, address in _own_interfaces(topology, link_class):
         if vde:
@@ -184,12 +179,17 @@ def _switched(topology: Topology, number: int, link_class: LinkClass) -> list[st
         f"ip address add {link_class.switch_address}/{link_class.subnet.prefixlen} dev {bridges[0]}"
     )
     for position, node in enumerate(topology.guests):
-        outer = topology.second_port(node)
-        script.append(
-            f"ip link show {outer} > /dev/null 2>&1 || ip tuntap add dev {outer} mode tap\n"
-            f"ip link set {outer} master {bridges[position % len(bridges)]} up"
-        )
+        bridge = bridges[position % len(bridges)]
+        script.append(_tap_on(topology.second_port(node), bridge))
     return script
+
+
+def _tap_on(device: str, bridge: str) -> str:
+    """Script lines that connect a guest's TAP device to a bridge."""
+    return (
+        f"ip link show {device} > /dev/null 2>&1 || ip tuntap add dev {device} mode tap\n"
+        f"ip link set {device} master {bridge} up"
+    )
 
 
 def _awaited(where: str, device: str, who: str) -> str:
@@ -278,23 +278,21 @@ def _checks(topology: Topology, number: int, link_class: LinkClass) -> list[str]
             line += f"echo '{number} {name}: {NO_ROUTE} {other.name}'; "
         script.append(f"{{ {line}fi; }} &")
     if _virtual_switches(topology, number, link_class):
-        script += [
-            f"ping_from env {node.switched}"
-            f" || echo '{number} {node.name}: no answer over its virtual switch' &"
-            for node in topology.guests
-        ]
+        for node in topology.guests:
+            fault = f"{node.name}: no answer over its virtual switch"
+            script.append(f"ping_from env {node.switched} || echo '{number} {fault}' &")
     return script
 
 
 def _without_consequences(faults: dict[LinkClass, list[str]]) -> dict[LinkClass, list[str]]:
     """The faults without missing routes to a class whose own link is broken."""
     broken = set()
-    for link_class, found in faults.items():
-        if any(NO_ROUTE not in fault for fault in found):
+    for link_class, sentences in faults.items():
+        if any(NO_ROUTE not in sentence for sentence in sentences):
             broken.add(link_class.name)
-    kept = {}
-    for link_class, found in faults.items():
-        own = [fault for fault in found if fault.rpartition(f" {NO_ROUTE} ")[2] not in broken]
-        if own:
-            kept[link_class] = sorted(own)
-    return kept
+    own: dict[LinkClass, list[str]] = {}
+    for link_class, sentences in faults.items():
+        for sentence in sorted(sentences):
+            if sentence.rpartition(f" {NO_ROUTE} ")[2] not in broken:
+                own.setdefault(link_class, []).append(sentence)
+    return own

@@ -103,16 +103,14 @@ def _held(path: Path) -> bool:
 def _holders(path: Path) -> list[int]:
     """Other processes that have this file open, whether they are recorded or not."""
     wanted = path.stat()
-    found = []
+    pids = []
     # Unlike Path.glob, glob.iglob passes over processes that end meanwhile.
     for opened in glob.iglob("/proc/[0-9]*/fd/*"):
-        try:
-            same = os.path.samestat(os.stat(opened), wanted)
-        except OSError:
-            continue
-        if same:
-            found.append(int(opened.split("/")[2]))
-    return [pid for pid in found if pid != os.getpid()]
+        pid = int(opened.split("/")[2])
+        with suppress(OSError):
+            if pid != os.getpid() and os.path.samestat(os.stat(opened), wanted):
+                pids.append(pid)
+    return pids
 
 
 def _same_file(handle, path: Path) -> bool:
@@ -185,18 +183,13 @@ class Namespaces:
         self._write({"pid": None, "identity": None, **facts})
         with open(log, "w") as output, open(self._hold, "a") as hold:
             fcntl.flock(hold, fcntl.LOCK_EX)
+            system = ":".join(filter(None, (facts["layer"], facts["image"])))
+            places = (system, str(base), str(self.checkout))
+            sizes = map(str, facts["memory_kb"]["nearmetal-lab"])
             parent = subprocess.Popen(
                 [
-                    "unshare",
-                    *NAMESPACES,
-                    "--fork",
-                    "--kill-child",
-                    str(HERE / "enter.sh"),
-                    "nearmetal-lab",
-                    ":".join(filter(None, (facts["layer"], facts["image"]))),
-                    str(base),
-                    str(self.checkout),
-                    *map(str, facts["memory_kb"]["nearmetal-lab"]),
+                    *("unshare", *NAMESPACES, "--fork", "--kill-child"),
+                    *(str(HERE / "enter.sh"), "nearmetal-lab", *places, *sizes),
                 ],
                 pass_fds=[hold.fileno()],
                 stdin=subprocess.DEVNULL,
@@ -212,10 +205,9 @@ class Namespaces:
                     "the lab's namespaces were not made: "
                     f"{log.read_text().strip() or f'{log} is empty'}"
                 )
+            listed = Path(f"/proc/{parent.pid}/task/{parent.pid}/children")
             try:
-                children = (
-                    Path(f"/proc/{parent.pid}/task/{parent.pid}/children").read_text().split()
-                )
+                children = listed.read_text().split()
                 if not children:
                     return None
                 program = Path(f"/proc/{children[0]}/comm").read_text().strip()
@@ -266,23 +258,12 @@ class Namespaces:
         into = ["nsenter", "--target", str(state["pid"]), *NAMESPACES, "--root", "--wd", "--"]
         if node and node in state.get("guests", ()):
             # ssh passes one line to a shell on the guest, so each argument is quoted once more.
-            into += [
-                "bash",
-                "-c",
-                '[ -t 0 ] && tty=-t || tty=-T; exec ssh "$tty" -F /lab/ssh/config "$0" "${*@Q}"',
-                node,
-            ]
+            ssh = '[ -t 0 ] && tty=-t || tty=-T; exec ssh "$tty" -F /lab/ssh/config "$0" "${*@Q}"'
+            into += ["bash", "-c", ssh, node]
         elif node:
             # A node's PID is valid in the lab's PID namespace, so the second step starts there.
-            into += [
-                "sh",
-                "-c",
-                (
-                    'exec nsenter --target "$(cat "/lab/run/$0.pid")" --mount --uts --ipc --net '
-                    '--pid --root --wd -- "$@"'
-                ),
-                node,
-            ]
+            step = f'exec nsenter --target "$(cat "/lab/run/$0.pid")" {" ".join(NAMESPACES)}'
+            into += ["sh", "-c", f'{step} --root --wd -- "$@"', node]
         return into
 
     def run(

@@ -141,8 +141,10 @@ class Topology:
     @property
     def entered_by_ssh(self) -> list[tuple[str, str]]:
         """Name and address of each virtual machine."""
-        own = [(self.machine, self.qemu_class.machine_address)] if self.machine else []
-        return [*own, *((node.name, node.address) for node in self.guests)]
+        addresses = [(node.name, node.address) for node in self.guests]
+        if self.machine:
+            addresses.insert(0, (self.machine, self.qemu_class.machine_address))
+        return addresses
 
     @property
     def spaces(self) -> list[str]:
@@ -151,14 +153,11 @@ class Topology:
 
     def interfaces(self, link_class: LinkClass) -> list[tuple[str, str, str]]:
         """Interfaces on a class, first the controller's: (node, device, address)."""
-        return [
-            (self.controller, link_class.name[:15], link_class.gateway),
-            *(
-                (node.name, "eth0", node.address)
-                for node in self.nodes
-                if node.link_class is link_class
-            ),
-        ]
+        interfaces = [(self.controller, link_class.name[:15], link_class.gateway)]
+        for node in self.nodes:
+            if node.link_class is link_class:
+                interfaces.append((node.name, "eth0", node.address))
+        return interfaces
 
     def port(self, name: str, link_class: LinkClass) -> str:
         """The device in the lab's namespaces that is the other end of a node's interface."""
@@ -189,16 +188,17 @@ class Topology:
             undefined=jinja2.StrictUndefined,
             keep_trailing_newline=True,
         )
-        partitions = [
-            {"name": partition, "nodes": [n.name for n in self.nodes if n.link_class is link_class]}
-            for link_class in self.classes
-            for partition in link_class.partitions
-        ]
+        partitions, gres = [], set()
+        for link_class in self.classes:
+            _, *interfaces = self.interfaces(link_class)
+            names = [name for name, _, _ in interfaces]
+            partitions += [{"name": name, "nodes": names} for name in link_class.partitions]
+            gres |= dict(link_class.gres).keys()
         return environment.get_template(template).render(
             cluster={"name": self.cluster, "controller": self.controller},
             nodes=self.nodes,
             partitions=partitions,
-            gres=sorted({name for kind in self.classes for name, _ in kind.gres}),
+            gres=sorted(gres),
             hardware=self.vm,
             scripts=dict(self.scripts),
             **facts,
@@ -211,14 +211,17 @@ class Topology:
         name has the address on the first class, to which every node has a route. Virtual machines
         with a passed-through NIC reach each other by that NIC.
         """
-        gateway = (seen_from.link_class if seen_from else self.classes[0]).gateway
-        given_away = seen_from and seen_from.virtual and self.hardware.devices
-        found = [(self.controller, gateway)]
+        link_class = seen_from.link_class if seen_from else self.classes[0]
+        by_passed_through = seen_from and seen_from.virtual and self.hardware.devices
+        hosts = [(self.controller, link_class.gateway)]
         for node in self.nodes:
-            names = node.name if node.host == node.name else f"{node.host} {node.name}"
-            address = node.passed_through if given_away and node.virtual else node.address
-            found.append((names, address))
-        return found
+            names, address = node.name, node.address
+            if node.host != node.name:
+                names = f"{node.host} {node.name}"
+            if by_passed_through and node.virtual:
+                address = node.passed_through
+            hosts.append((names, address))
+        return hosts
 
 
 def load(path: Path = SHIPPED, vm: dict | None = None, fleet: int = 0) -> Topology:
