@@ -99,6 +99,7 @@ def identity(
 
     :arg mine: the user's; []: unknown.
     """
+    # Of an option that is given twice, the last one counts.
     named = OPTIONS[kind].findall(" ".join(partition.get("access", ())))[-1:]
     fix = f"correct --{kind} in `access` of {path}"
     if named and mine and named[0] not in mine:

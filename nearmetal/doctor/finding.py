@@ -15,10 +15,8 @@ class Finding:
     blocks: bool = True  #: whether no job can run while it is missing
 
     def __str__(self) -> str:
-        text = f"{self.what}. Fix: {self.fix}"
-        if self.environ:
-            text = f"{self.environ}: {text}"
-        return f"{self.partition}: {text}" if self.partition else text
+        places = filter(None, [self.partition, self.environ])
+        return ": ".join([*places, f"{self.what}. Fix: {self.fix}"])
 
     def covers(self, partition: str, environ: str) -> bool:
         """Whether a case there cannot run, as far as this finding goes."""
@@ -28,9 +26,8 @@ class Finding:
 
 def together(findings: Iterable[Finding]) -> list[Finding]:
     """The findings, those that several partitions share as one."""
-    partitions: dict[Finding, list[str]] = {}
-    for one in findings:
-        names = partitions.setdefault(replace(one, partition=""), [])
-        if one.partition not in names:
-            names.append(one.partition)
-    return [replace(one, partition=", ".join(names)) for one, names in partitions.items()]
+    partitions: dict[Finding, dict[str, None]] = {}
+    for finding in findings:
+        names = partitions.setdefault(replace(finding, partition=""), {})
+        names[finding.partition] = None
+    return [replace(each, partition=", ".join(names)) for each, names in partitions.items()]

@@ -1,6 +1,7 @@
 """What the login node lacks: Python, ReFrame, commands, and the way to the site's files."""
 
 import importlib.metadata
+import operator
 import os
 import re
 import shutil
@@ -30,6 +31,15 @@ PATIENCE = 120
 #: Lines of pyproject.toml, which Python 3.9 cannot read as TOML.
 PYTHON = re.compile(r'^requires-python = "(.*)"$', re.MULTILINE)
 PACKAGES = re.compile(r"^dependencies = \[(.*)\]$", re.MULTILINE)
+COMPARE = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    ">=": operator.ge,
+    "<=": operator.le,
+    ">": operator.gt,
+    "<": operator.lt,
+    "~=": operator.ge,
+}
 COMPARISON = re.compile(r"(==|>=|<=|!=|>|<|~=)\s*([\d.]+)")
 
 
@@ -46,6 +56,7 @@ def findings(schedulers: Iterable[str], environment=os.environ) -> Iterator[Find
             blocks=False,
         )
     for place in filter(None, environment.get("RFM_CONFIG_PATH", "").split(":")):
+        # A relative one is found from some directories alone.
         if not Path(place).is_absolute() or not Path(place).exists():
             yield Finding(
                 f"RFM_CONFIG_PATH has {place}, which is relative or not there, so that `reframe` "
@@ -84,8 +95,8 @@ def configuration(system: str, path: Path, variables: Mapping[str, str]) -> Iter
         return
     if done.returncode == 0:
         return
-    said = " ".join(done.stdout.split())
-    what, _, fix = said[max(0, said.find("failed to load")) :].partition(". Fix: ")
+    text = " ".join(done.stdout.split())
+    what, _, fix = text[max(0, text.find("failed to load")) :].partition(". Fix: ")
     yield Finding(
         f"ReFrame refuses the configuration of {system}: {what}", fix or f"correct {path}"
     )
@@ -132,16 +143,10 @@ def fits(version: str, condition: str) -> bool:
         other = _numbers(text)
         width = max(len(ours), len(other))
         left, right = (each + (0,) * (width - len(each)) for each in (ours, other))
-        held = {
-            "==": left == right,
-            "!=": left != right,
-            ">=": left >= right,
-            "<=": left <= right,
-            ">": left > right,
-            "<": left < right,
-            "~=": left >= right and left[: len(other) - 1] == right[: len(other) - 1],
-        }
-        if not held[sign]:
+        # `~=4.7` is 4.7 or a later 4.
+        release = len(other) - 1 if sign == "~=" else 0
+        compare = COMPARE[sign]
+        if not compare(left, right) or left[:release] != right[:release]:
             return False
     return True
 

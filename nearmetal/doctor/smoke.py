@@ -64,38 +64,43 @@ def plan(partition: dict, environs: Sequence[str], known: Mapping[str, dict]) ->
 
     :arg environs: those to try.
     """
-    nodes = partition["extras"].get("nodes", 2)
-    features = {name: set(known[name].get("features", ())) for name in environs}
-    mpi = [name for name in environs if "mpi" in features[name]]
-    java = [name for name in environs if "mpj" in features[name]]
-    serial = [name for name in environs if "serial" in features[name]]
-    per_node = 1 if nodes > 1 else 2
-    placement = "internode" if nodes > 1 else "intranode"
-    found = [
-        Smoke("^launch$", tuple(mpi), ("launch.processes=2", f"launch.ranks_per_node={per_node}")),
-        Smoke("^osnoise$", tuple(serial), ("osnoise.seconds=0.1",)),
+
+    def with_feature(feature: str) -> tuple[str, ...]:
+        return tuple(name for name in environs if feature in known[name].get("features", ()))
+
+    per_node, placement = 1, "internode"
+    if partition["extras"].get("nodes", 2) == 1:
+        per_node, placement = 2, "intranode"
+    cases = [
+        Smoke(
+            "^launch$",
+            with_feature("mpi"),
+            ("launch.processes=2", f"launch.ranks_per_node={per_node}"),
+        ),
+        Smoke("^osnoise$", with_feature("serial"), ("osnoise.seconds=0.1",)),
         Smoke(
             f"^pingpong%placement={placement}",
-            tuple(java),
+            with_feature("mpj"),
             ("pingpong.max_time=0.01", "pingpong.max_bytes=65536", "pingpong.java_warm_up=1"),
         ),
     ]
-    return [one for one in found if one.environs]
+    return [case for case in cases if case.environs]
 
 
 def command(system: str, partition: str, smoke: Smoke, wait: int) -> list[str]:
     """ReFrame's command for one smoke case of each environment. Spack installs nothing."""
     short = ("repeats=1", "spare_repeats=0", "spack_missing=skip")
     limits = (f"max_pending_time={wait}s", f"time_limit={LIMIT}s")
-    settings = (*smoke.settings, *short, *limits)
-    names = "|".join(re.escape(name) for name in smoke.environs)
+    names = "|".join(map(re.escape, smoke.environs))
     beside = Path(sys.executable).with_name("reframe")
     reframe = shutil.which("reframe") or str(beside)
-    return [
+    words = [
         *(reframe, "--nocolor", "-c", str(CHECKS), "-r", "--system", f"{system}:{partition}"),
         *("-n", smoke.check, "-p", f"^({names})$", "--skip-performance-check"),
-        *(word for setting in settings for word in ("-S", setting)),
     ]
+    for setting in (*smoke.settings, *short, *limits):
+        words += ["-S", setting]
+    return words
 
 
 def environment(directory: Path) -> dict[str, str]:
@@ -103,8 +108,9 @@ def environment(directory: Path) -> dict[str, str]:
 
     A smoke case is no measurement: among the results of the suite it would be the newest session.
     """
-    own = ("RFM_SYSTEM", "RFM_REPORT_FILE", "RFM_REPORT_JUNIT", "RFM_CONFIG_FILES")
-    kept = {name: text for name, text in os.environ.items() if name not in own}
+    kept = dict(os.environ)
+    for name in ("RFM_SYSTEM", "RFM_REPORT_FILE", "RFM_REPORT_JUNIT", "RFM_CONFIG_FILES"):
+        kept.pop(name, None)
     return {
         "RFM_CONFIG_PATH": str(CHECKOUT / "site-config"),
         **kept,
@@ -143,7 +149,7 @@ def run(
     words = command(system, partition, smoke, wait)
     seconds = len(smoke.environs) * (wait + LIMIT) + BESIDE
     try:
-        said = _watched(words, environment(directory), seconds, tell)
+        output = _watched(words, environment(directory), seconds, tell)
     except OSError as error:
         what = f"{words[0]} cannot be started: {error.strerror}"
         return Ran(findings=(Finding(what, "activate the virtual environment", partition),))
@@ -151,7 +157,7 @@ def run(
     if before and after and after.uuid == before.uuid:
         after = None  # ReFrame stored no case
     cases = {case.environ: case for case in after.cases} if after else {}
-    passed, found, errors = [], [], {}
+    passed, findings, errors = [], [], {}
     for name in smoke.environs:
         case, stage = cases.get(name), directory / "stage" / system / partition / name
         if case and ran(case):
@@ -160,10 +166,10 @@ def run(
         texts = outputs(stage, started)
         errors[name] = texts.get(".err", "")
         if case:
-            found.append(of_case(case, "\n".join(texts.values()), stage))
+            findings.append(of_case(case, "\n".join(texts.values()), stage))
         else:
-            found.append(of_output(said, partition, name))
-    return Ran(tuple(passed), tuple(found), errors)
+            findings.append(of_output(output, partition, name))
+    return Ran(tuple(passed), tuple(findings), errors)
 
 
 def _watched(
@@ -199,6 +205,7 @@ def _ends(
         with suppress(subprocess.TimeoutExpired):
             process.wait(LOOK)
         waiting = [line for line in output().splitlines() if line.startswith(WAITS)]
+        # ReFrame's output is read from its beginning each time.
         for line in waiting[told:]:
             tell(line)
         told = len(waiting)
@@ -252,16 +259,17 @@ def outputs(stage: Path, since: float) -> dict[str, str]:
         with suppress(OSError):
             if path.suffix in texts and path.lstat().st_mtime >= since - 1:
                 texts[path.suffix].append(_beginning(path))
-    return {suffix: "\n".join(found) for suffix, found in texts.items()}
+    return {suffix: "\n".join(parts) for suffix, parts in texts.items()}
 
 
 @functools.cache
 def causes() -> list[tuple[re.Pattern, str, str]]:
     """Pattern of a failed job's words, what is missing, and the fix."""
-    rows = documents.read(CAUSES)
-    return [
-        (re.compile("|".join(row["words"]), re.IGNORECASE), row["what"], row["fix"]) for row in rows
-    ]
+    rows = []
+    for row in documents.read(CAUSES):
+        pattern = re.compile("|".join(row["words"]), re.IGNORECASE)
+        rows.append((pattern, row["what"], row["fix"]))
+    return rows
 
 
 def explained(text: str) -> tuple[str, str] | None:
@@ -281,10 +289,10 @@ def explained(text: str) -> tuple[str, str] | None:
 
 def _refused(line: str) -> tuple[str, str] | None:
     """Why Slurm refuses the job, and the fix, by reasons.yaml; None if the line is no refusal."""
-    found = SLURMS.search(line)
-    if not found:
+    match = SLURMS.search(line)
+    if not match:
         return None
-    words = found["words"].strip()
+    words = match["words"].strip()
     known = reasons.reason_of(words)
     # What passes is a refusal only where ReFrame has ended the job for it.
     if known is None or (known.passes and "due to reason" not in line):
@@ -314,7 +322,7 @@ def of_output(text: str, partition: str, environ: str) -> Finding:
         return Finding(what, "follow the reason", partition, environ)
     if known := explained(text):
         return Finding(*known, partition, environ)
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    lines = list(filter(None, map(str.strip, text.splitlines())))
     errors = [line for line in lines if "error" in line.lower()]
     first = (errors or lines or ["it wrote nothing"])[0]
     what = f"ReFrame ran no smoke case: {failures.shortened(first)}"
@@ -327,7 +335,7 @@ def lines_of(found: Ran, partition: str, smoke: Smoke) -> Iterator[str]:
     for name in found.passed:
         yield f"ok: {partition}, {name}: {check} ran"
     for name, errors in found.errors.items():
-        lines = [line.rstrip() for line in errors.splitlines() if line.strip()]
+        lines = list(filter(None, map(str.rstrip, errors.splitlines())))
         if lines:
             yield f"stderr of {check} on {partition} with {name}:"
         if len(lines) > MOST_LINES:

@@ -188,7 +188,8 @@ class Topology:
             undefined=jinja2.StrictUndefined,
             keep_trailing_newline=True,
         )
-        partitions, gres = [], set()
+        partitions: list[dict] = []
+        gres: set[str] = set()
         for link_class in self.classes:
             _, *interfaces = self.interfaces(link_class)
             names = [name for name, _, _ in interfaces]

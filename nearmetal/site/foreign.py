@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 from reframe.core.runtime import runtime
@@ -29,8 +29,12 @@ def features(environ, partition) -> set[str]:
     reframes_own = (partition.fullname, environ.name) == ("generic:default", "builtin")
     if is_described(partition) or reframes_own or not environ.cc:
         return set()
-    by_compiler = {"mpi"} if OF_MPI.match(Path(environ.cc).name) else {"serial", "openmp"}
-    return by_compiler.difference(*(one.features for one in partition.environs))
+    by_compiler = {"serial", "openmp"}
+    if OF_MPI.match(Path(environ.cc).name):
+        by_compiler = {"mpi"}
+    for other in partition.environs:
+        by_compiler = by_compiler.difference(other.features)
+    return by_compiler
 
 
 def known_features(environ, partition) -> set[str]:
@@ -40,25 +44,20 @@ def known_features(environ, partition) -> set[str]:
 
 def with_names(valid_prog_environs: Iterable[str]) -> list[str]:
     """ReFrame's selectors of environments, and the names of those that fit by their compilers."""
-    found = dict.fromkeys(valid_prog_environs)
-    wanted = [{word[1:] for word in spec.split()} for spec in found if _of_features_alone(spec)]
-    for partition, environ in _places(runtime().system.partitions):
-        if not features(environ, partition):
-            continue
-        known = known_features(environ, partition)
-        if any(one <= known for one in wanted):
-            found[environ.name] = None
-    return list(found)
-
-
-def _of_features_alone(spec: str) -> bool:
-    return all(word.startswith("+") for word in spec.split())
-
-
-def _places(partitions) -> Iterator[tuple]:
-    for partition in partitions:
+    selectors = dict.fromkeys(valid_prog_environs)
+    wanted = []
+    for selector in selectors:
+        words = selector.split()
+        if all(word.startswith("+") for word in words):
+            wanted.append({word.removeprefix("+") for word in words})
+    for partition in runtime().system.partitions:
         for environ in partition.environs:
-            yield partition, environ
+            if not features(environ, partition):
+                continue
+            known = known_features(environ, partition)
+            if any(map(known.issuperset, wanted)):
+                selectors[environ.name] = None
+    return list(selectors)
 
 
 def notes(partitions: Iterable, one_at_a_time: bool) -> list[str]:
@@ -72,14 +71,16 @@ def notes(partitions: Iterable, one_at_a_time: bool) -> list[str]:
     names = ", ".join(partition.fullname for partition in others)
     not_known = "Link and hypervisor are unknown, and a value passes without a baseline"
     lines = [f"{names}: no system's file of Nearmetal describes it. {not_known} ({PAGE})"]
-    by_compiler = {
-        environ.name: f"{environ.name} ({', '.join(sorted(found))}: its compiler is {environ.cc})"
-        for partition, environ in _places(others)
-        if (found := features(environ, partition) - {*environ.features})
-    }
+    by_compiler, at_once = {}, []
+    for partition in others:
+        if partition.max_jobs > 1:
+            at_once.append(partition.fullname)
+        for environ in partition.environs:
+            if guessed := sorted(features(environ, partition).difference(environ.features)):
+                about = f"({', '.join(guessed)}: its compiler is {environ.cc})"
+                by_compiler[environ.name] = f"{environ.name} {about}"
     if by_compiler:
         lines.append(f"features by the compiler: {', '.join(by_compiler.values())}")
-    at_once = [partition.fullname for partition in others if partition.max_jobs > 1]
     if at_once and not one_at_a_time:
         lines.append(
             f"{', '.join(at_once)}: several jobs may run at once and disturb each other. "

@@ -26,14 +26,20 @@ def refuse_results_of_another(directory: Path) -> None:
 
     ReFrame would store no session, and later commands would show that user's.
     """
-    for path in (directory, *(directory / name for name in WRITTEN)):
-        place = next(one for one in (path, *path.parents) if _exists(one))
-        if os.access(place, os.W_OK | (os.X_OK if place.is_dir() else 0)):
+    for path in (directory, *map(directory.joinpath, WRITTEN)):
+        place = path
+        while not _exists(place):
+            place = place.parent
+        access = os.W_OK
+        if place.is_dir():
+            access |= os.X_OK
+        if os.access(place, access):
             continue
+        owned_by, user = _name(place.stat().st_uid), _name(os.geteuid())
         raise ConfigError(
-            f"{place} belongs to the user {_name(place)}, and {_name(None)} cannot write there, so "
-            "that no session would be stored. Fix: export RFM_PREFIX=DIRECTORY, a directory of "
-            "your own on a file system that all nodes mount"
+            f"{place} belongs to the user {owned_by}, and {user} cannot write there, so that no "
+            "session would be stored. Fix: export RFM_PREFIX=DIRECTORY, a directory of your own on "
+            "a file system that all nodes mount"
         )
 
 
@@ -45,9 +51,8 @@ def _exists(path: Path) -> bool:
         return False
 
 
-def _name(path: Path | None) -> str:
-    """Name of the user that owns a path, or of this process's; the number without a name."""
-    number = os.geteuid() if path is None else path.stat().st_uid
+def _name(number: int) -> str:
+    """Name of a user by the number; the number without a name."""
     try:
         return pwd.getpwuid(number).pw_name
     except KeyError:
@@ -63,8 +68,8 @@ def results(prefix: str | None, checkout: Path, home: Path | None = None) -> str
     """
     wanted = Path(prefix) if prefix else checkout / "results"
     # Whoever names the places of stage directories or sessions has chosen them.
-    elsewhere = any(map(os.environ.get, ("RFM_SQLITE_DB_FILE", "RFM_STAGE_DIR")))
-    if os.geteuid() != 0 and not elsewhere:
+    is_chosen = any(map(os.environ.get, ("RFM_SQLITE_DB_FILE", "RFM_STAGE_DIR")))
+    if os.geteuid() != 0 and not is_chosen:
         refuse_results_of_another(wanted.absolute())
     if os.geteuid() != 0 or owner(wanted.absolute()) == 0:
         return str(wanted)

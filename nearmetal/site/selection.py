@@ -4,6 +4,7 @@ import functools
 import re
 import shlex
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +27,11 @@ SETTINGS = "docs/checks.md"
 #: Directory of the shipped environments of Spack.
 SPACK_ENV = CHECKOUT / "spack-env"
 #: Feature that no software gives -> what gives it.
+STORAGE = ". Fix: write `{}: DIRECTORY` in a partition's extras"
 PROVIDED = {
-    **{
-        f"storage_{place}": f". Fix: write `storage_{place}: DIRECTORY` in a partition's extras"
-        for place in ("local", "shared", "scratch")
-    },
+    "storage_local": STORAGE.format("storage_local"),
+    "storage_shared": STORAGE.format("storage_shared"),
+    "storage_scratch": STORAGE.format("storage_scratch"),
     "rdma": ". Fix: write `rdma: true` in its extras, if its programs reach the NIC by verbs",
     "fleet": ". Fix: give it to a partition of many nodes (docs/fleet.md)",
     "vswitch": ". Fix: give it to an environment of a partition whose nodes are guests of one host",
@@ -59,8 +60,8 @@ def recorded() -> dict:
 
 def why_nothing() -> str:
     """Why ReFrame selected no test case, and what to do, as one sentence."""
-    asked = recorded()
     system = runtime().system
+    name = runtime().site_config.subconfig_system
     if len(runtime().site_config.sources) < 2:
         return (
             "no test case is selected, because ReFrame has no configuration but its own: "
@@ -71,22 +72,22 @@ def why_nothing() -> str:
             "no test case is selected, because the system is ReFrame's own 'generic': give yours "
             "with --system, or add this host's name to `hostnames` in your system's file"
         )
-    environs = [environ for partition in system.partitions for environ in partition.environs]
-    if not environs:
+    names = {environ.name for _, environ in _environs()}
+    if not names:
         return (
-            f"no test case is selected, because {asked['system']} has no environment whose name "
-            f"begins with {' or '.join(asked['environs'])}: correct -p, or `environs` of the "
+            f"no test case is selected, because {name} has no environment whose name "
+            f"begins with {' or '.join(recorded()['environs'])}: correct -p, or `environs` of the "
             "partition in your system's file"
         )
-    if not any(_of_environs()):
-        names = ", ".join(sorted({environ.name for environ in environs}))
+    if not any(_features_of_environs()):
         return (
-            f"no test case is selected, because no environment of {asked['system']} ({names}) has "
+            f"no test case is selected, because no environment of {name} "
+            f"({', '.join(sorted(names))}) has "
             "features, by which checks choose: give it `features` in environments.yaml or in your "
             "system's file"
         )
     return (
-        f"no test case is selected on {asked['system']}: correct the options that choose tests "
+        f"no test case is selected on {name}: correct the options that choose tests "
         "(-n, -x, -t, -E, -p, --system, --distribute), which `reframe -l` with the same options "
         "shows"
     )
@@ -106,15 +107,12 @@ def absent_checks() -> str:
 def why_nowhere(valid_systems: list[str], valid_prog_environs: list[str]) -> str:
     """Why a check has no case on this system: the features that nothing there has."""
     partitions = runtime().system.partitions
-    names = [{*partition.features, *partition.extras} for partition in partitions]
-    of_partitions = lacking(valid_systems, names)
-    of_environs = lacking(valid_prog_environs, _of_environs())
-    if of_partitions:
-        fix = PROVIDED.get(of_partitions, "")
-        return f"no partition has the feature {of_partitions} ({FEATURES}){fix}"
-    if of_environs:
-        fix = PROVIDED.get(of_environs) or provider(of_environs)
-        return f"no environment has the feature {of_environs} ({FEATURES}){fix}"
+    features = [{*partition.features, *partition.extras} for partition in partitions]
+    if lack := lacking(valid_systems, features):
+        return f"no partition has the feature {lack} ({FEATURES}){PROVIDED.get(lack, '')}"
+    if lack := lacking(valid_prog_environs, _features_of_environs()):
+        fix = PROVIDED.get(lack) or provider(lack)
+        return f"no environment has the feature {lack} ({FEATURES}){fix}"
     wanted = f"{' or '.join(valid_systems)} with {' or '.join(valid_prog_environs)}"
     return f"no partition and environment are {wanted}"
 
@@ -135,13 +133,16 @@ def provider(feature: str) -> str:
     return ""
 
 
-def _of_environs() -> list[set[str]]:
+def _environs() -> Iterator[tuple]:
+    """Each partition of the system with each of its environments."""
+    for partition in runtime().system.partitions:
+        for environ in partition.environs:
+            yield partition, environ
+
+
+def _features_of_environs() -> list[set[str]]:
     """The names by which checks choose each environment of the system."""
-    return [
-        foreign.known_features(environ, partition)
-        for partition in runtime().system.partitions
-        for environ in partition.environs
-    ]
+    return [foreign.known_features(environ, partition) for partition, environ in _environs()]
 
 
 def lacking(specs: list[str], have: list[set[str]]) -> str:
@@ -150,8 +151,13 @@ def lacking(specs: list[str], have: list[set[str]]) -> str:
     '' if one of them asks only for what is there.
     """
     known = set().union(*have)
-    wanted = [{word[1:] for word in spec.split() if word.startswith("+")} - known for spec in specs]
-    return " or ".join(" and ".join(sorted(one)) for one in wanted) if all(wanted) else ""
+    alternatives = []
+    for spec in specs:
+        wanted = {word[1:] for word in spec.split() if word.startswith("+")}
+        if wanted <= known:
+            return ""
+        alternatives.append(" and ".join(sorted(wanted - known)))
+    return " or ".join(alternatives)
 
 
 def unknown_variable(classes: set) -> str:
@@ -161,18 +167,20 @@ def unknown_variable(classes: set) -> str:
 
     :arg classes: of the chosen checks.
     """
-    ours = sorted((one for one in classes if hasattr(one, "no_baseline")), key=_name)
+    ours = sorted(filter(_is_ours, classes), key=_name)
     for text in asked_variables():
         place = text.partition("=")[0]
         test, _, name = place.rpartition(".")
-        meant = [one for one in ours if not test or one.__name__ == test.partition(".")[0]]
-        if meant and not any(_has(one, place) for one in meant):
-            names = " or ".join(map(_name, meant)) if test else "no chosen check"
-            verb = "has no variable" if test else "has a variable"
-            known = [known for one in meant for known in one.var_space.vars]
-            guess = suggest.did_you_mean(name, known)
+        meant, subject = ours, "no chosen check has a variable"
+        if test:
+            meant = [check for check in ours if _name(check) == test.partition(".")[0]]
+            subject = f"{' or '.join(map(_name, meant))} has no variable"
+        if meant and not any(_has(check, place) for check in meant):
+            known: set[str] = set()
+            known.update(*(check.var_space.vars for check in meant))
+            guess = suggest.did_you_mean(name, sorted(known))
             hint = f"; {guess}" if guess else "."
-            return f"-S {text}: {names} {verb} {name!r}{hint} Fix: correct -S ({SETTINGS})"
+            return f"-S {text}: {subject} {name!r}{hint} Fix: correct -S ({SETTINGS})"
     return ""
 
 
@@ -186,6 +194,10 @@ def asked_variables() -> list[str]:
 
 def _name(check: type) -> str:
     return check.__name__
+
+
+def _is_ours(check: Any) -> bool:
+    return hasattr(check, "no_baseline")
 
 
 def _has(check: Any, place: str) -> bool:
@@ -212,16 +224,16 @@ class RefusingRunner(Runner):
         fault = fault or unknown_variable({type(case.check) for case in testcases})
         if fault:
             raise ReframeError(fault)
-        for line in told(chosen(self.nowhere)):
+        for line in by_reason(chosen(self.nowhere)):
             getlogger().info(f"Not on {recorded()['system']}: {line}")
-        ours = {case.partition for case in testcases if hasattr(case.check, "no_baseline")}
+        ours = {case.partition for case in testcases if _is_ours(case.check)}
         places = sorted(ours, key=lambda partition: partition.fullname)
         for line in foreign.notes(places, isinstance(self.policy, SerialExecutionPolicy)):
             getlogger().info(f"Another configuration: {line}")
-        directories = {
-            "/".join((*one.partition.fullname.split(":"), one.environ.name, one.check.short_name))
-            for one in testcases
-        }
+        directories = set()
+        for case in testcases:
+            place = case.partition.fullname.replace(":", "/")
+            directories.add(f"{place}/{case.environ.name}/{case.check.short_name}")
         with stage.claimed(runtime().stage_prefix, directories, self.policy.dry_run_mode):
             super().runall(testcases, restored_cases)
 
@@ -233,21 +245,22 @@ def chosen(checks: dict[str, str]) -> dict[str, str]:
         names = options.given("names") or []
         if any(map(options.given, OTHERS)):
             return {}
-        return {
-            name: reason
-            for name, reason in checks.items()
-            if not names or any(re.search(pattern, name.replace(" ", "")) for pattern in names)
-        }
+        chosen = {}
+        for name, reason in checks.items():
+            plain = name.replace(" ", "")
+            if not names or any(re.search(pattern, plain) for pattern in names):
+                chosen[name] = reason
+        return chosen
     except (command.CommandError, re.error):
         return {}
 
 
-def told(checks: dict[str, str]) -> list[str]:
+def by_reason(checks: dict[str, str]) -> list[str]:
     """One line for each reason, with the checks that have it."""
-    by_reason: dict[str, list[str]] = {}
+    names: dict[str, list[str]] = {}
     for name, reason in checks.items():
-        by_reason.setdefault(reason, []).append(name)
-    return [f"{', '.join(sorted(names))}: {reason}" for reason, names in by_reason.items()]
+        names.setdefault(reason, []).append(name)
+    return [f"{', '.join(sorted(checks))}: {reason}" for reason, checks in names.items()]
 
 
 def report_nowhere(check) -> None:
