@@ -1,15 +1,28 @@
-"""Where a checkout's data is, for code that may also be installed without one."""
+"""Where a checkout's data is, and its version, for code that may be installed without one."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parent
+#: The line of the version in pyproject.toml, its only source. Python 3.9 cannot read TOML.
+VERSION = re.compile(r'^version = "(.+)"$', re.MULTILINE)
 
 
 def is_checkout(directory: Path) -> bool:
     """Whether a directory is a checkout of Nearmetal."""
     return all((directory / name).is_dir() for name in ("reframe_checks", "nearmetal"))
+
+
+def version() -> str:
+    """Version of the checkout, whose installation may be older; else of the installed package."""
+    project = PACKAGE.parent / "pyproject.toml"
+    if (PACKAGE.parent / "reframe_checks").is_dir() and project.is_file():
+        return VERSION.findall(project.read_text(encoding="utf-8"))[0]
+    from importlib import metadata  # not at the top: it takes longer than the rest of `--version`
+
+    return metadata.version("nearmetal")
 
 
 def other_checkout() -> Path | None:

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from nearmetal import results
-from nearmetal.checkout import CHECKOUT, other_checkout
+from nearmetal.checkout import CHECKOUT, other_checkout, version
 from nearmetal.errors import NearmetalError, of_system
 from nearmetal.judge.verdict import MEASURED_AGAIN
 from nearmetal.stats import plan
@@ -116,8 +116,6 @@ class _Version(argparse.Action):
         super().__init__(option_strings, dest, nargs=0, **options)
 
     def __call__(self, parser, *_):
-        from nearmetal.version import version
-
         print(f"nearmetal {version()}")
         parser.exit()
 

@@ -255,7 +255,9 @@ def main() -> int:
         print(*faults, *(f"note: {note}" for note in notes), sep="\n")
         print(f"{path}: {f'{len(faults)} to correct' if faults else 'right'}")
         wrong += len(faults)
-    return 1 if wrong else 0
+    if wrong:
+        return 1
+    return 0
 
 
 if __name__ == "__main__":

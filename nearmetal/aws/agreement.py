@@ -46,7 +46,9 @@ def link_gbps(described: dict) -> float:
     if all("PeakBandwidthInGbps" in card for card in cards):
         return sum(card["PeakBandwidthInGbps"] for card in cards)
     rate = re.fullmatch(r"(\d+) Gigabit", described["NetworkInfo"]["NetworkPerformance"])
-    return float(rate[1]) if rate else 0.0
+    if rate:
+        return float(rate[1])
+    return 0.0
 
 
 def facts(described: dict) -> dict:

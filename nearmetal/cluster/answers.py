@@ -49,19 +49,25 @@ def _hidden(asker: Asker, known: Sequence[Partition]) -> list[Partition]:
 def switches(asker: Asker) -> dict[str, str]:
     """Name of each node's switch, where Slurm knows the topology."""
     answer = asker.ask(["scontrol", "--oneliner", "show", "topology"])
-    return slurm.switches(answer.output) if answer else {}
+    if answer:
+        return slurm.switches(answer.output)
+    return {}
 
 
 def settings(asker: Asker) -> dict[str, str]:
     """Settings of Slurm."""
     answer = asker.ask(["scontrol", "show", "config"])
-    return slurm.settings(answer.output) if answer else {}
+    if answer:
+        return slurm.settings(answer.output)
+    return {}
 
 
 def mpi_types(asker: Asker) -> list[str]:
     """Names for srun's `--mpi`."""
     answer = asker.ask(["srun", "--mpi=list"])
-    return slurm.mpi_types(answer.both) if answer else []
+    if answer:
+        return slurm.mpi_types(answer.both)
+    return []
 
 
 def accounts_and_qos(asker: Asker) -> tuple[list[str], list[str]]:

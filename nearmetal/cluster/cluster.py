@@ -90,7 +90,9 @@ class Cluster:
         """Whether this login node gives a user namespaces, by node.sh; None if it does not tell."""
         answer = self.asker.run(["sh", str(node.SCRIPT)])
         match = NAMESPACES.search(answer.output) if isinstance(answer, Answer) else None
-        return match[1] == "yes" if match else None
+        if match:
+            return match[1] == "yes"
+        return None
 
     @functools.cached_property
     def javac(self) -> str:

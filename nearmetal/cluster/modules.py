@@ -91,7 +91,9 @@ def prerequisites(text: str) -> list[str] | None:
     for number, line in enumerate(lines):
         if NEEDS in line:
             below = list(filter(None, map(str.split, lines[number + 1 :])))
-            return below[0] if below else None
+            if below:
+                return below[0]
+            return None
     if re.search(r"can be loaded directly", text):
         return []
     return None

@@ -205,8 +205,12 @@ def rate(text: str) -> tuple[float | str, float | None]:
 
 
 def _plain(value: float) -> float:
-    return int(value) if value == int(value) else value
+    if value == int(value):
+        return int(value)
+    return value
 
 
 def _number(text: str) -> float:
-    return float(text) if text.isdecimal() else 0.0
+    if text.isdecimal():
+        return float(text)
+    return 0.0

@@ -148,7 +148,9 @@ def partitions(text: str) -> list[Partition]:
 def _partition(fields: Mapping[str, str]) -> Partition:
     def listed(key: str) -> tuple[str, ...]:
         names = _names(fields.get(key, ""))
-        return () if "ALL" in names else names
+        if "ALL" in names:
+            return ()
+        return names
 
     state = fields.get("State", "UP")
     return Partition(
@@ -284,7 +286,9 @@ def settings(text: str) -> dict[str, str]:
 def has_accounting(config: Mapping[str, str]) -> bool | None:
     """Whether Slurm stores ended jobs, so that `sacct` finds them. None if it is not known."""
     kind = config.get("AccountingStorageType")
-    return None if kind is None else kind.split("/")[-1] not in {"none", "(null)", ""}
+    if kind is None:
+        return None
+    return kind.split("/")[-1] not in {"none", "(null)", ""}
 
 
 def mpi_types(text: str) -> list[str]:
@@ -340,8 +344,12 @@ def _count(fields: Mapping[str, str], key: str, default: int) -> int:
 def _number(text: str) -> int:
     """A count; `64+`, where nodes differ, is 64. 0 where the text is none."""
     match = re.match(r"\d+", text)
-    return int(match[0]) if match else 0
+    if match:
+        return int(match[0])
+    return 0
 
 
 def _names(text: str) -> tuple[str, ...]:
-    return () if text in NOTHING else tuple(filter(None, text.split(",")))
+    if text in NOTHING:
+        return ()
+    return tuple(filter(None, text.split(",")))

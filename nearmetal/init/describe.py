@@ -38,7 +38,9 @@ FEATURES = {"mpi": tuple(MPI_TYPES), "java": ("mpj", "fastmpj")}
 def name_of(text: str) -> str:
     """A name that a system's file may have, made of another one."""
     plain = re.sub(r"[^a-zA-Z0-9_-]+", "-", text).strip("-") or "cluster"
-    return plain if NAME.fullmatch(plain) else f"_{plain}"
+    if NAME.fullmatch(plain):
+        return plain
+    return f"_{plain}"
 
 
 def patterns(names: Sequence[str]) -> list[str]:
@@ -349,7 +351,9 @@ class _Description:
 def _gb(count: int) -> float:
     """Bytes as GB: whole ones, or a tenth where there are few."""
     value = count / 1e9
-    return round(value) if value >= 16 else max(0.1, round(value, 1))
+    if value >= 16:
+        return round(value)
+    return max(0.1, round(value, 1))
 
 
 def _differing(numbers, what: str) -> str:

@@ -109,7 +109,9 @@ class _Finder:
     def _on_path(self, command: str) -> str:
         """The place of a program on the node; '' if it is not there, or nobody knows."""
         path = self.somewhere.facts.get(f"command.{command}", "none")
-        return "" if path in node.NONE else path
+        if path in node.NONE:
+            return ""
+        return path
 
     def _of_modules(self, *names: str) -> Iterator[Environment]:
         """Common environments of a module, or of the library on the node's PATH."""

@@ -75,7 +75,9 @@ def minutes(one: Partition) -> int:
     """Minutes of a job: Slurm never starts one that asks for more than the partition allows."""
     parts = re.findall(r"(\d+)([dhms])", one.time_limit)
     most = sum(int(number) * UNITS[unit] for number, unit in parts)
-    return min(MINUTES, max(1, int(most))) if parts else MINUTES
+    if parts:
+        return min(MINUTES, max(1, int(most)))
+    return MINUTES
 
 
 @dataclass

@@ -56,7 +56,9 @@ def status(namespaces: Namespaces, plan: topology.Topology) -> int:
         print(f"not usable: {', '.join(unusable)} (heal with: make lab-up)")
     elif state.faults:
         print("not healthy (heal with: make lab-up)")
-    return 1 if unusable or state.faults else 0
+    if unusable or state.faults:
+        return 1
+    return 0
 
 
 def shell_command(namespaces: Namespaces, arguments) -> list[str]:
@@ -91,7 +93,9 @@ def run(words: list[str]) -> int:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, end)
     code = process.wait()
-    return code if code >= 0 else 128 - code
+    if code >= 0:
+        return code
+    return 128 - code
 
 
 def innermost(pid: int) -> int:

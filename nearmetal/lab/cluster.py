@@ -39,7 +39,9 @@ OTHER_MEMORY_MB = 96
 def owner(namespaces: Namespaces) -> tuple[int, int]:
     """UID and GID of the lab's user, who owns the files that a run writes into the checkout."""
     stat = namespaces.checkout.stat()
-    return (stat.st_uid, stat.st_gid) if stat.st_uid else (FALLBACK_ID, FALLBACK_ID)
+    if stat.st_uid:
+        return (stat.st_uid, stat.st_gid)
+    return (FALLBACK_ID, FALLBACK_ID)
 
 
 def files(topology: Topology, namespaces: Namespaces) -> dict[str, tuple[str, int]]:
@@ -354,4 +356,6 @@ def _why_restart(namespaces: Namespaces, facts: dict) -> str | None:
             "the node image, nearmetal/lab, site-config/lab, the nodes or the options of virtual "
             "machines changed since it started"
         )
-    return None if state.get("whole") else "its start did not complete"
+    if state.get("whole"):
+        return None
+    return "its start did not complete"

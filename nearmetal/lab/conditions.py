@@ -76,7 +76,7 @@ def refuse_checkout(checkout: Path, uid: int, gid: int) -> None:
             f"{closed} cannot be entered by the lab's user ({uid}), who runs the checks: "
             f"move the checkout, for example to /srv, or: chmod o+x {closed}"
         )
-    _refuse_unreadable(unreadable_file(checkout, uid, gid), checkout, f"the lab's user ({uid})")
+    _refuse_unreadable(checkout, uid, gid, f"the lab's user ({uid})")
 
 
 def refuse_cache(cache: Path, needed_mb: int) -> None:
@@ -150,11 +150,17 @@ def refuse_without_user_namespaces(uid: int, gid: int) -> None:
 def refuse_private_checkout(checkout: Path) -> None:
     """Refuse a checkout that the user who builds images cannot read. Raises LabError."""
     refuse_path(checkout, "the checkout")
-    _refuse_unreadable(private_file(checkout), checkout, "the user who builds images")
+    _refuse_unreadable(checkout, NOBODY, NOBODY, "the user who builds images")
 
 
-def _refuse_unreadable(unreadable: str | None, checkout: Path, user: str) -> None:
-    if unreadable:
+def _refuse_unreadable(checkout: Path, uid: int, gid: int, user: str) -> None:
+    """Refuse a checkout with a file or directory that a user cannot read. Raises LabError."""
+    # Not needed: editors' files (with a dot) and byte code. Links have no mode.
+    read = list(filter(Path.exists, [checkout / name for name in READ]))
+    left_out = ["(", "-name", ".*", "-o", "-name", "__pycache__", "-o", "-type", "l", ")", "-prune"]
+    unfit = ["(", "!", "-readable", "-o", "-type", "d", "!", "-executable", ")"]
+    find = ["find", *map(str, read), *left_out, "-o", *unfit, "-print", "-quit"]
+    if unreadable := _as_user(uid, gid, find).stdout.strip():
         raise LabError(
             f"{unreadable} cannot be read by {user}, as in a clone made under `umask 077`: "
             f"chmod -R go+rX {checkout}"
@@ -191,31 +197,6 @@ def closed_directory(path: Path, uid: int, gid: int) -> Path | None:
         if not as_user(uid, gid, "test", "-x", str(directory)):
             return directory
     return None
-
-
-def unreadable_file(checkout: Path, uid: int, gid: int) -> str | None:
-    """A file or directory of the checkout that a user cannot read."""
-    unfit = ["(", "!", "-readable", "-o", "-type", "d", "!", "-executable", ")"]
-    return _first(_as_user(uid, gid, _find(checkout, unfit)))
-
-
-def private_file(checkout: Path) -> str | None:
-    """A file or directory of the checkout that not every user can read."""
-    unfit = ["(", "!", "-perm", "-004", "-o", "-type", "d", "!", "-perm", "-001", ")"]
-    return _first(
-        subprocess.run(_find(checkout, unfit), capture_output=True, text=True, check=False)
-    )
-
-
-def _find(checkout: Path, unfit: list[str]) -> list[str]:
-    # Not needed: editors' files (with a dot) and byte code. Links have no mode.
-    there = list(filter(Path.exists, [checkout / name for name in READ]))
-    left_out = ["(", "-name", ".*", "-o", "-name", "__pycache__", "-o", "-type", "l", ")", "-prune"]
-    return ["find", *map(str, there), *left_out, "-o", *unfit, "-print", "-quit"]
-
-
-def _first(done: subprocess.CompletedProcess) -> str | None:
-    return done.stdout.splitlines()[0] if done.stdout else None
 
 
 def as_user(uid: int, gid: int, *command: str) -> bool:

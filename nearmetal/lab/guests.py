@@ -51,13 +51,17 @@ ControlPersist yes
 
 def start_seconds(topology: Topology) -> int:
     """Seconds within which the guests, or their daemons, start."""
-    return NESTED_SECONDS if topology.machine else SECONDS_EACH * max(2, len(topology.guests))
+    if topology.machine:
+        return NESTED_SECONDS
+    return SECONDS_EACH * max(2, len(topology.guests))
 
 
 def large_pages(kernel: Path = Path("/sys/kernel/mm/transparent_hugepage/enabled")) -> list[str]:
     """Kernel option that sets the guests' transparent huge pages as the host's are."""
     chosen = re.search(r"\[(\w+)\]", kernel.read_text()) if kernel.exists() else None
-    return [f"transparent_hugepage={chosen[1]}"] if chosen else []
+    if chosen:
+        return [f"transparent_hugepage={chosen[1]}"]
+    return []
 
 
 def processor(accelerator: str) -> list[str]:

@@ -217,7 +217,9 @@ def _lost_script(namespaces: Namespaces, job: str, host: str) -> str:
     """Why a running job is an orphan; empty if its batch script runs."""
     # A user can give a process any name, but not root as its owner.
     daemons = namespaces.run("pgrep", "-U", "0", "-a", "-x", "slurmstepd", node=host, check=False)
-    return "" if f"[{job}." in daemons else f"its script no longer runs on {host}"
+    if f"[{job}." in daemons:
+        return ""
+    return f"its script no longer runs on {host}"
 
 
 #: Prints the steps of job $1 whose slurmstepd was killed on this node: one that ends by itself

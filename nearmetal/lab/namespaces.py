@@ -67,7 +67,9 @@ def _read(record: Path) -> dict:
         state = json.loads(record.read_text())
     except (OSError, ValueError):
         return {}
-    return state if isinstance(state, dict) else {}
+    if isinstance(state, dict):
+        return state
+    return {}
 
 
 def _living(record: Path) -> dict | None:
@@ -75,7 +77,9 @@ def _living(record: Path) -> dict | None:
     state = _read(record)
     if not isinstance(state.get("pid"), int):
         return None
-    return state if _identity(state["pid"]) == state.get("identity") else None
+    if _identity(state["pid"]) == state.get("identity"):
+        return state
+    return None
 
 
 def images_in_use() -> set[str]:
@@ -213,7 +217,9 @@ class Namespaces:
                 program = Path(f"/proc/{children[0]}/comm").read_text().strip()
             except OSError:  # one has ended: `poll` says so
                 return None
-            return int(children[0]) if program == "tini" else None
+            if program == "tini":
+                return int(children[0])
+            return None
 
         pid = wait_until(entered, 20, "starting the lab's namespaces")
         self._write({"pid": pid, "identity": _identity(pid), **facts})

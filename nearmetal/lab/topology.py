@@ -83,7 +83,9 @@ class Node:
     def host(self) -> str:
         """Its host name, which may have a domain. Slurm knows the node without it."""
         domain = self.link_class.domain
-        return f"{self.name}.{domain}" if domain else self.name
+        if domain:
+            return f"{self.name}.{domain}"
+        return self.name
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -136,7 +138,9 @@ class Topology:
     @property
     def machine(self) -> str:
         """Name of the guest within which the virtual machines run; empty where there is none."""
-        return MACHINE if self.vm and self.vm.nested else ""
+        if self.vm and self.vm.nested:
+            return MACHINE
+        return ""
 
     @property
     def entered_by_ssh(self) -> list[tuple[str, str]]:

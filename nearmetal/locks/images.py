@@ -184,7 +184,9 @@ def check() -> int:
     except ImagesError as error:
         sentences = [str(error)]
     print("\n".join(sentences) or "containers/images.lock is of this checkout")
-    return 3 if sentences else 0
+    if sentences:
+        return 3
+    return 0
 
 
 def refuse_unsuitable_host() -> None:
@@ -278,7 +280,9 @@ def build_all(stacks, asked, lock_anew, say) -> int:
             "is meant, make images-lock",
             file=sys.stderr,
         )
-    return 3 if other else 0
+    if other:
+        return 3
+    return 0
 
 
 if __name__ == "__main__":

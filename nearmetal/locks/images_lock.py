@@ -52,7 +52,9 @@ def record_path(stack: str) -> Path:
 
 def read_lock(path: Path) -> dict:
     """The entries of a lock by stack; {} without the file. Raises ImagesError."""
-    return _read(path, "lock", "make images-lock") if path.exists() else {}
+    if path.exists():
+        return _read(path, "lock", "make images-lock")
+    return {}
 
 
 def read_record(path: Path) -> dict:
@@ -99,4 +101,6 @@ def label(name: str, entry: dict) -> str:
         version = entry["packages"].get(package)
         if version and library.lower().replace(" ", "") != name:
             libraries.append(f"{library} {version}")
-    return f"{name} ({', '.join(libraries)})" if libraries else name
+    if libraries:
+        return f"{name} ({', '.join(libraries)})"
+    return name

@@ -278,7 +278,9 @@ def _changes(old: Node, new: Node) -> Iterator[str]:
 
 
 def _text(value) -> str:
-    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
+    if isinstance(value, list):
+        return ",".join(map(str, value))
+    return str(value)
 
 
 def concretize(spack: list[str], name: str) -> Path:
@@ -420,7 +422,9 @@ def main(arguments=None) -> int:
         if options.into:
             return write_site(options.into, options.spack, options.environment or names)
         agree = [check(directory, options.spack, options.write) for directory in environments()]
-        return 0 if all(agree) else 1
+        if all(agree):
+            return 0
+        return 1
     except LockError as error:
         print(error, file=sys.stderr)
         return 2

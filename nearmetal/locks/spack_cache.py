@@ -25,7 +25,9 @@ MIRROR = "nearmetal"
 
 def place_of(text: str) -> str:
     """A cache as Spack takes it: a URL, or the absolute path of a directory."""
-    return text if "://" in text else str(Path(text).absolute())
+    if "://" in text:
+        return text
+    return str(Path(text).absolute())
 
 
 def add_mirror(environment: str, place: str) -> list[str]:

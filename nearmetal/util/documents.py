@@ -47,9 +47,10 @@ class Fault:
         :arg text: of the document.
         :arg place: words for the keys.
         """
-        keys = self.keys if self.key is None else (*self.keys, self.key)
-        words = self._at(place) if place else str(self)
-        return f"line {line_of(text, keys)}: {words}"
+        keys = self.keys
+        if self.key is not None:
+            keys = (*keys, self.key)
+        return f"line {line_of(text, keys)}: {self._at(place) if place else self}"
 
 
 def read(
@@ -132,8 +133,11 @@ def _child(node: yaml.Node | None, key) -> tuple[yaml.Node, int] | None:
             return child, name.start_mark.line + 1
     for name, child in node.value:
         if name.tag == strict_yaml.MERGE:
-            # One mapping, or a list of some.
-            for merged in child.value if isinstance(child, yaml.SequenceNode) else [child]:
+            # `<<: *one` or `<<: [*one, *other]`
+            merges = [child]
+            if isinstance(child, yaml.SequenceNode):
+                merges = child.value
+            for merged in merges:
                 if below := _child(merged, key):
                     return below
     return None

@@ -51,7 +51,9 @@ def load(text: str | bytes):
         try:
             node = loader.get_single_node()
             _refuse_silent_faults(node, {})
-            return None if node is None else loader.construct_document(node)
+            if node is None:
+                return None
+            return loader.construct_document(node)
         finally:
             loader.dispose()
     except yaml.YAMLError as error:

@@ -12,8 +12,10 @@ MOST = 12
 
 def some(names: list[str], most: int = 3) -> str:
     """The first few names, and the number of the others."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return f"{', '.join(names[:most])}{more}"
+    text = ", ".join(names[:most])
+    if len(names) > most:
+        text += f" and {len(names) - most} more"
+    return text
 
 
 def unknown(name: str | None, known: Iterable[str], are: str = "known are") -> str:
@@ -21,8 +23,10 @@ def unknown(name: str | None, known: Iterable[str], are: str = "known are") -> s
     names = sorted(set(known))
     if not names:
         return "there is none"
-    guess = did_you_mean(name, names)
-    return f"{are} {some(names, MOST)}" + (f"; {guess}" if guess else "")
+    text = f"{are} {some(names, MOST)}"
+    if guess := did_you_mean(name, names):
+        text += f"; {guess}"
+    return text
 
 
 def unknown_value(what: str, value, known: Iterable) -> str:
@@ -30,9 +34,10 @@ def unknown_value(what: str, value, known: Iterable) -> str:
 
     Of many known values, it has the ones most similar to the unknown one.
     """
-    guess = did_you_mean(value, known)
-    ending = f"; {guess}" if guess else "."
-    names = [str(one) for one in known]
+    names = list(map(str, known))
+    ending = "."
+    if guess := did_you_mean(value, names):
+        ending = f"; {guess}"
     if len(names) > MOST:
         names.sort(key=lambda name: _likeness(name, str(value)), reverse=True)
     return f"{what} {value!r} is unknown{ending} Known: {some(names, MOST)}"
@@ -41,14 +46,18 @@ def unknown_value(what: str, value, known: Iterable) -> str:
 def did_you_mean(name, known: Iterable) -> str:
     """`did you mean a or b?`; empty if no known name is similar."""
     close = nearest(name, known)
-    return f"did you mean {' or '.join(close)}?" if close else ""
+    if not close:
+        return ""
+    return f"did you mean {' or '.join(close)}?"
 
 
 def nearest(name, known: Iterable, cutoff: float = 0.6) -> list[str]:
     """The known names most similar to this one, whatever their case; [] if none is similar."""
-    by_name = {str(one): _likeness(str(one), str(name)) for one in known}
-    best = max(by_name.values(), default=0)
-    return [one for one, ratio in by_name.items() if ratio == best] if best >= cutoff else []
+    likeness = {other: _likeness(other, str(name)) for other in map(str, known)}
+    best = max(likeness.values(), default=0)
+    if best < cutoff:
+        return []
+    return [other for other, ratio in likeness.items() if ratio == best]
 
 
 @functools.lru_cache(maxsize=1 << 14)  # a file may have one wrong name in many places
