@@ -63,6 +63,7 @@ def configure(here: Path, directories: list[Path], results: str) -> dict:
     common = read_environments(here / "environments.yaml")
     requested = requested_system()
     systems, configured = read_systems(directories, common, requested, results)
+    # Other configuration files of ReFrame may describe it.
     if not has_further_configuration(sys.argv[1:], os.environ):
         refuse_unknown_system(requested, systems)
     refuse_unusable_scheduler(requested, systems.values())
@@ -164,13 +165,12 @@ def refuse_unknown_system(requested: str, systems: Mapping[str, System]) -> None
             "in NEARMETAL_SYSTEMS_PATH"
         )
     system = systems[name]
-    partitions = [one["name"] for one in system.partitions]
-    if partition and partition not in partitions:
+    if partition and partition not in system.partition_names:
         refuse_absent_partition(system, partition)
+        unknown = suggest.unknown_value("the partition", partition, system.partition_names)
         raise ConfigError(
-            f"{system.path}: {name}: "
-            f"{suggest.unknown_value('the partition', partition, partitions)}. Fix: correct "
-            "--system or RFM_SYSTEM, or describe the partition in that file"
+            f"{system.path}: {name}: {unknown}. Fix: correct --system or RFM_SYSTEM, or describe "
+            "the partition in that file"
         )
 
 

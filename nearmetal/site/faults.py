@@ -89,6 +89,7 @@ def of_repeats(described: Iterable[Mapping], keys: tuple) -> Iterator[Fault]:
 
 def of_unused_environments(document: Mapping, common: Mapping[str, dict]) -> Iterator[Fault]:
     """Environments of this file that are neither common ones nor those of a partition."""
+    # ReFrame itself takes an environment that nothing uses, and says nothing.
     used = set(common)
     for partition in document["partitions"]:
         used.update(partition["environs"])
@@ -134,6 +135,7 @@ def of_features(keys: tuple, described: Mapping, known: Sequence[str]) -> Iterat
 
 def of_missing_extras(keys: tuple, partition: Mapping, environments: Mapping) -> Iterator[Fault]:
     """Keys without which checks would run in a shape that nobody asked for."""
+    # One fault is enough for several environments that need the same keys.
     named = set()
     for name in partition["environs"]:
         for feature in environments.get(name, {}).get("features", []):

@@ -82,14 +82,15 @@ class System:
         :raises SystemFileError: its file, or one that may be it, is not usable.
         """
         path, fix = None, "correct the name"
+        # To the end: a damaged file after the first one of this name may be the one that is meant.
         for file in system_files():
-            if not file.fault:
-                path = path or (file.path if file.name == name else None)
-                continue
-            if may_describe(file.path, name):
+            if file.fault and may_describe(file.path, name):
                 raise SystemFileError(f"the system {name!r} may be described there: {file.fault}")
-            warn_once(file.fault)
-            fix = f"correct {file.path}, or the name"
+            if file.fault:
+                warn_once(file.fault)
+                fix = f"correct {file.path}, or the name"
+            elif file.name == name and path is None:
+                path = file.path
         if path is None:
             places = ", ".join(dict.fromkeys(map(str, directories())))
             raise NotDescribed(
@@ -103,20 +104,24 @@ class System:
         return self.document["name"]
 
     @property
+    def partition_names(self) -> list[str]:
+        return [partition["name"] for partition in self.partitions]
+
+    @property
     def environments(self) -> dict[str, dict]:
         """The environments by name: the common ones, and what differs in this file."""
         return faults.merged(self.document, self.common)
 
     def only(self, partition: str) -> System:
         """The system with one of its partitions. Raises SystemFileError if it has no such one."""
-        chosen = tuple(one for one in self.partitions if one["name"] == partition)
-        if not chosen:
-            names = [one["name"] for one in self.partitions]
-            raise SystemFileError(
-                f"{self.name}: {suggest.unknown_value('the partition', partition, names)}. Fix: "
-                "correct it, or describe the partition in the system's file"
-            )
-        return replace(self, partitions=chosen)
+        for described in self.partitions:
+            if described["name"] == partition:
+                return replace(self, partitions=(described,))
+        unknown = suggest.unknown_value("the partition", partition, self.partition_names)
+        raise SystemFileError(
+            f"{self.name}: {unknown}. Fix: correct it, or describe the partition in the system's "
+            "file"
+        )
 
     def configured(self, partition: Mapping) -> dict:
         """A partition as ReFrame takes it: with the features that follow from its extras, and the
@@ -129,6 +134,7 @@ class System:
             features.append("rdma")
         for platform in partition.get("container_platforms", []):
             features.append(platform["type"].lower())
+        # `site` is there so that our schema need not know a site's own keys.
         extras |= extras.pop("site", {})
         configured = {
             # One job at a time: two that share nodes or a switch would measure each other.
@@ -148,6 +154,7 @@ class System:
 
         :arg prefix: the directory of results, unless the file names one.
         """
+        # Not in `read`: commands that only read a file run with any version.
         refused = faults.of_version(self.document, version)
         refuse(self.path, files.read(self.path), self.document, refused)
         modules = self.document.get("modules_system", "envmod")
@@ -208,14 +215,16 @@ def configured_environment(environment: Mapping) -> dict:
     extras = dict(environment.get("extras", {}))
     if "site" not in extras:
         return dict(environment)
-    return {**environment, "extras": extras | extras.pop("site")}
+    own = extras.pop("site")
+    return {**environment, "extras": extras | own}
 
 
 def refuse(path: Path, text: str | bytes, document, wrong: Iterable[Fault]) -> None:
     """Raise SystemFileError where a system's file has faults: a line for each."""
-    refuse_all(
-        path, [fault.sentence(text, faults.place_of(fault.keys, document)) for fault in wrong]
-    )
+    lines = []
+    for fault in wrong:
+        lines.append(fault.sentence(text, faults.place_of(fault.keys, document)))
+    refuse_all(path, lines)
 
 
 def refuse_all(path: Path, lines: Sequence[str]) -> None:
@@ -233,9 +242,9 @@ def definitions() -> Mapping:
 def read_environments(path: Path) -> dict[str, dict]:
     """The environments of all systems by name. Raises SystemFileError."""
     text, document = documents.load(path, SystemFileError)
-    wrong = [*documents.faults(document, documents.part(SCHEMA, "environments"))] or [
-        *faults.of_repeats(document, ())
-    ]
+    wrong = list(documents.faults(document, documents.part(SCHEMA, "environments")))
+    # Names can be compared once each environment has one.
+    wrong = wrong or list(faults.of_repeats(document, ()))
     lines = []
     for fault in wrong:
         keys = ("environments", *fault.keys)
@@ -249,7 +258,10 @@ def directories() -> list[Path]:
     """Where ReFrame's configuration (site-config/settings.py) looks for systems, in that order."""
     places = list(map(Path, _paths("NEARMETAL_SYSTEMS_PATH")))
     for place in map(Path, _paths("RFM_CONFIG_PATH")):
-        places.append((place.parent if place.is_file() else place) / "systems")
+        # ReFrame takes a directory, or the file settings.py itself.
+        directory = place.parent if place.is_file() else place
+        places.append(directory / "systems")
+    # Last, for a command without RFM_CONFIG_PATH.
     return [*places, SYSTEMS]
 
 
