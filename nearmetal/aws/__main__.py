@@ -123,6 +123,7 @@ def schema_faults(document):
     except marshmallow.ValidationError as error:
         for path, message in flat(error.messages):
             if message == "Unknown field.":
+                # Marshmallow does not say which keys there are.
                 keys = known_keys(path[:-1])
                 close = " or ".join(difflib.get_close_matches(str(path[-1]), keys, n=2))
                 meant = close or f"one of {', '.join(keys)}"
@@ -170,6 +171,7 @@ def check(path: Path, system: dict, system_file: str) -> tuple[list[str], list[s
     """Lines of faults and lines of notes."""
     text = path.read_text()
     by_path, by_value = places(text)
+    # ParallelCluster's own reader: what it takes is what counts.
     document = yaml_load(text)
     region = document.get("Region") if isinstance(document, dict) else None
     if region not in recorded.REGIONS:

@@ -53,6 +53,7 @@ def link_gbps(described: dict) -> float:
 
 def facts(described: dict) -> dict:
     """EC2's description of an instance type as extras of a partition."""
+    # An instance type of bare metal has no key `Hypervisor`.
     hypervisors = {"xen": "xen-hvm", "nitro": "nitro"}
     return {
         "instance_type": described["InstanceType"],
@@ -104,6 +105,7 @@ def _faults(queue: Queue, types: dict[str, dict], extras: dict, name: str) -> It
             f"MaxCount is {queue.nodes}, but {name} has {extras['nodes']} nodes. "
             "Fix: write the same number to both"
         )
+    # Without it, nodes get an ordinary interface, which is much slower.
     has_efa = resource.get("Efa", {}).get("Enabled", False)
     if has_efa != (extras["link_type"] == "efa"):
         yield (

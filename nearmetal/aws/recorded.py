@@ -41,6 +41,7 @@ def account(region: str):
     }
     os.environ.update(settings)
     try:
+        # Both keep answers of an earlier region.
         AWSApi.reset()
         Cache.clear_all()
         with mock_aws():

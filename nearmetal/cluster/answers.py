@@ -18,6 +18,7 @@ def partitions_and_nodes(asker: Asker) -> tuple[list[Partition], list[Node], str
         partitions = slurm.partitions(answer.output)
     hidden = _hidden(asker, partitions)
     partitions += hidden
+    # Without --all, Slurm also hides the nodes of hidden partitions.
     every = ["--all"] if hidden else []
     if answer := asker.ask(["scontrol", *every, "--oneliner", "show", "node"]):
         nodes = slurm.nodes(answer.output)

@@ -69,6 +69,7 @@ class Asker:
         :arg stop: is called again and again. A text ends the command, and is why.
         """
         try:
+            # Without a terminal, no command can wait for an answer of the user.
             process = subprocess.Popen(
                 words,
                 stdin=subprocess.DEVNULL,
@@ -107,6 +108,7 @@ def _answer(
 ) -> Answer | str:
     """The answer of a command within some seconds, or why it has to be ended."""
     end = time.monotonic() + seconds
+    # A command that nobody stops is waited for once.
     pause, longest = LOOK if stop else (seconds, seconds)
     while (left := end - time.monotonic()) > 0:
         try:

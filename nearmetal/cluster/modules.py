@@ -122,6 +122,7 @@ def of_kinds(modules: list[Available]) -> dict[str, list[Available]]:
                 # `openmpi/gcc/4.1.5` is no GCC: a kind of software.yaml goes before those below it.
                 break
     for listed in by_kind.values():
+        # Python sorts are stable: the last key decides first.
         listed.sort(key=lambda module: natural(module.name), reverse=True)
         listed.sort(key=lambda module: (not module.default, len(stem(module.name))))
     return {kind: listed for kind, listed in by_kind.items() if listed}
@@ -164,11 +165,13 @@ class Modules:
     @classmethod
     def found(cls, environment: Mapping[str, str], asker: Asker) -> Modules:
         """The modules system that this process's environment has."""
+        # First: a host may have both systems, and this is the one of the shell.
         if lmod := environment.get("LMOD_CMD"):
             return cls("lmod", "LMOD_CMD is set", (lmod, "python"))
         command = shutil.which("modulecmd") or environment.get("MODULES_CMD")
         if command:
             return cls._of_environment_modules(command, environment, asker)
+        # Spack last: many sites have it beside their modules.
         if shutil.which("spack"):
             return cls("spack", "spack is on PATH, and there is no `module`", ("spack",))
         return cls("nomod", "neither LMOD_CMD nor `modulecmd` nor spack was found")
@@ -240,6 +243,7 @@ class Modules:
         """Why these modules cannot be loaded together, in that order; '' if they can."""
         if not names or not self.command:
             return ""
+        # Without --sh, `spack load` only works within its shell function.
         words = ["load", "--sh"] if self.kind == "spack" else ["load"]
         answer = asker.run([*self.command, *words, *names])
         if isinstance(answer, str):

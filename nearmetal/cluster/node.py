@@ -102,6 +102,7 @@ def link_of(facts: Mapping[str, str]) -> Link:
     for device, port in active:
         if facts[f"ib.{device}.{port}.link_layer"] == "InfiniBand":
             return _infiniband(facts, device, port)
+    # Neither InfiniBand nor EFA: the way to the node's name.
     name, why = main_interface(facts)
     nic = carriers_of(facts, name)[0] if name else ""
     link = _ethernet(facts, nic, why)
@@ -154,6 +155,7 @@ def _ethernet(facts: Mapping[str, str], nic: str, why: str) -> Link:
         keys = ("link_class", "link_type", "link_speed_gbps", "nic_model")
         guessed = tuple(dict.fromkeys(keys, "no interface was found on the node").items())
         return Link("", driver, link_class, "ethernet", "unknown", "unknown", guessed=guessed)
+    # A link of the kernel has no rate, and no NIC that could be passed through.
     if driver in known()["software"]:
         link_class = known()["software"][driver]
         return Link(nic, driver, link_class, "software", "memory", driver, guessed=guessed)
@@ -172,12 +174,14 @@ def _class(facts: Mapping[str, str], nic: str, driver: str) -> tuple[str, Guesse
         if facts.get("hypervisor", "unknown") == "unknown":
             return "native", (("link_class", "the node does not tell whether it is a VM"),)
         return "native", ()
+    # QEMU and VMware emulate Intel's NICs, which are also passed through.
     if driver in about["ambiguous"]:
         reason = f"{driver} drives emulated and passed-through NICs"
         return "emulated", (("link_class", reason),)
     if driver in about["emulated"]:
         return "emulated", ()
     identity = facts.get(f"nic.{nic}.pci", "")
+    # A guest rarely sees `physfn`, so the identity decides as well.
     virtual = facts.get(f"nic.{nic}.virtual_function") == "yes"
     if driver in about["sriov"] or virtual or identity in about["virtual_functions"]:
         return "sriov", ()
@@ -198,6 +202,7 @@ def rate(text: str) -> tuple[float | str, float | None]:
     if not match:
         return "unknown", None
     quoted, lanes, name = float(match[1]), int(match[2]), match[3]
+    # From EDR on, the kernel quotes the data rate.
     data = known()["lanes"].get(name)
     if data is None:
         return _plain(quoted), None

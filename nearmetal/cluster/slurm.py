@@ -120,9 +120,11 @@ def nodes(text: str) -> list[Node]:
 def _node(fields: Mapping[str, str]) -> Node:
     sockets, threads = _count(fields, "Sockets", 1), _count(fields, "ThreadsPerCore", 1)
     processors = _count(fields, "CPUTot", 0)
+    # A node without a topology in slurm.conf has CPUs alone.
     cores = sockets * _count(fields, "CoresPerSocket", 0) or max(1, processors // threads)
     processors = processors or cores * threads
     kept = _count(fields, "CoreSpecCount", 0)
+    # Newer versions state what is left for jobs, in CPUs.
     if left := _count(fields, "CPUEfctv", 0):
         kept = cores - cores * left // processors
     kept_mb = _count(fields, "MemSpecLimit", 0)
@@ -210,6 +212,7 @@ def of_sinfo(text: str) -> tuple[list[Partition], list[Node]]:
 def _partition_of_sinfo(
     name: str, longest: str, state: str, sizes: str, root_only: str, most_cpus: str
 ) -> Partition:
+    # `1-infinite`, or one number where both are equal.
     least, _, most = sizes.partition("-")
     stated = {"MinNodes": least, "MaxNodes": most or least, "MaxCPUsPerNode": most_cpus}
     return Partition(
@@ -233,6 +236,7 @@ def switches(text: str) -> dict[str, str]:
     by_node: dict[str, str] = {}
     for fields in records(text):
         name = fields.get("SwitchName") or fields.get("BlockName")
+        # Higher levels list all nodes below them.
         if name and fields.get("Level", "0") == "0":
             for node in hosts(fields.get("Nodes", "")):
                 by_node.setdefault(node, name)

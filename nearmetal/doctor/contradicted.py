@@ -74,6 +74,7 @@ def most_of(
 def time_limit(path: Path, partition: dict, known: Sequence[Partition]) -> Iterator[Finding]:
     """A time limit that is above those of all partitions."""
     wanted = partition["extras"].get("max_time_limit", "")
+    # A partition without a limit allows all, so nothing is contradicted.
     limits = [one.time_limit for one in known]
     if not wanted or not all(limits):
         return
@@ -107,6 +108,7 @@ def identity(
         fix += "; `sacctmgr show assoc user=$USER` lists yours"
         yield Finding(what, fix, partition["name"])
         return
+    # Without an option, Slurm takes one of the user's, which is not known here.
     candidates = named or mine
     if candidates and not any(admits(kind, one, candidates) for one in reached):
         yield Finding(

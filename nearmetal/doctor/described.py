@@ -109,6 +109,7 @@ def partition_of_slurm(described: Described, partition: dict) -> Iterator[Findin
         )
         return
     options = " ".join(partition.get("access", ()))
+    # Of an option that is given twice, the last one counts.
     last = OPTION.findall(options)[-1:]
     names = ",".join(last).split(",") if last else []
     reached = [known[name] for name in names if name in known]
@@ -251,6 +252,7 @@ def user_namespaces(described: Described, partition: dict, environment: dict) ->
     if not (environment.get("extras", {}).get("image") and partition.get("container_platforms")):
         return
     command = shutil.which("apptainer")
+    # A setuid Apptainer needs no user namespaces.
     if command and (Path(command).resolve().parent / SETUID).exists():
         return
     if described.cluster.has_user_namespaces is False:

@@ -77,6 +77,7 @@ def findings(schedulers: Iterable[str], environment=os.environ) -> Iterator[Find
 
 def configuration(system: str, path: Path, variables: Mapping[str, str]) -> Iterator[Finding]:
     """What the installed ReFrame says of the configuration that it cannot load."""
+    # The installed ReFrame may be of another environment than this Python.
     words = [str(shutil.which("reframe")), "--nocolor", "--system", system]
     words += ["--show-config=systems/0/name"]
     try:

@@ -68,6 +68,7 @@ def plan(partition: dict, environs: Sequence[str], known: Mapping[str, dict]) ->
     def with_feature(feature: str) -> tuple[str, ...]:
         return tuple(name for name in environs if feature in known[name].get("features", ()))
 
+    # Two nodes, so that the network is used, where there are two.
     per_node, placement = 1, "internode"
     if partition["extras"].get("nodes", 2) == 1:
         per_node, placement = 2, "intranode"
@@ -145,6 +146,7 @@ def run(
     :arg tell: is called with a sentence on progress.
     """
     database = directory / "results.db"
+    # Sessions of earlier calls are in the same database.
     before, started = _newest(database, system), time.time()
     words = command(system, partition, smoke, wait)
     seconds = len(smoke.environs) * (wait + LIMIT) + BESIDE
@@ -307,6 +309,7 @@ def of_case(case: Case, text: str, stage: Path) -> Finding:
     flat = " ".join(failure.split())
     if own := OWN.search(flat):
         return Finding(own[1], own[2], *place)
+    # ReFrame joins the lines of a failure.
     last_words = failure.replace(" / ", "\n")
     if known := explained(f"{last_words}\n{text}"):
         return Finding(*known, *place)

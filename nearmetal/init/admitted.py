@@ -32,6 +32,7 @@ class Identity:
 
 def given(access: Sequence[str]) -> dict[str, str]:
     """The account, QOS and reservation that the options of --access name."""
+    # srun has many more options, which are passed on as they are.
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     parser.add_argument("-A", "--account")
     parser.add_argument("-q", "--qos")
@@ -70,6 +71,7 @@ def refusal(cluster: Cluster, partition: Partition, access: Sequence[str]) -> st
         return f"only root may use it (RootOnly=YES). If you may: --partition={name}"
     if partition.needs_reservation and "reservation" not in given(access):
         return "its jobs need a reservation (ReqResv=YES). Fix: --access=--reservation=NAME"
+    # Slurm may list hosts with their domain or without it.
     host = cluster.host.split(".")[0]
     hosts = partition.submit_hosts
     if hosts and not {host, cluster.host}.intersection(hosts):

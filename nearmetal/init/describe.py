@@ -47,6 +47,7 @@ def patterns(names: Sequence[str]) -> list[str]:
     """Patterns that match these host names, with or without a domain; the most common first."""
     shapes: Counter[str] = Counter()
     for name in names:
+        # Nodes are numbered: cn1 and cn002 have one pattern.
         shape = re.sub(r"\d+", r"\\d+", re.escape(name.split(".")[0]))
         shapes[shape.replace(r"\-", "-")] += 1
     return [rf"^{shape}(\.|$)" for shape, _ in shapes.most_common()]
@@ -115,6 +116,7 @@ def describe(
     taken: set[str] = set()
     for partition in wanted:
         plain = name_of(partition.name)
+        # Two of Slurm's names may differ in a character that ours cannot have.
         while plain in taken:
             plain += "_"
         taken.add(plain)
@@ -127,6 +129,7 @@ def describe(
 
 def _hostnames(lines: Lines, cluster: Cluster) -> None:
     lines.open(0, "hostnames", "patterns; without --system, ReFrame chooses a system by them")
+    # The login node first: there ReFrame looks for its system.
     login, *_ = patterns([cluster.host])
     guess = f"hostname ({cluster.host}); are other login nodes named like it?"
     lines.item(2, login, "", guess)
@@ -215,6 +218,7 @@ class _Description:
         types = self.cluster.mpi_types
         origin = f"srun --mpi=list: {', '.join(types)}"
         guess = "" if types else "srun --mpi=list could not be read"
+        # A partition has one launcher, so one library that srun cannot start decides.
         alone = [each.name for each in environments if not srun_starts(self.cluster, each)]
         if alone:
             guess = f"{origin}: srun has no type that starts {', '.join(alone)}"
@@ -224,6 +228,7 @@ class _Description:
         origin = self.partition.origin
         if access:
             origin += "; --access"
+        # Slurm takes the default account, which may not be the one that is meant.
         if len(self.cluster.accounts) > 1:
             origin += f"; sacctmgr: your accounts are {', '.join(self.cluster.accounts)}"
         further, doubt = admitted.options(self.cluster, self.partition, access)
@@ -255,6 +260,7 @@ class _Description:
     def _extras(self) -> None:
         self.lines.open(4, "extras", "facts of the nodes and their link")
         self._link()
+        # Of a VM that hides its hypervisor this is a guess.
         hypervisor, guess = node.hypervisor(self.facts)
         self._fact("hypervisor", hypervisor, "hypervisor", guess)
         self._processor()
@@ -293,6 +299,7 @@ class _Description:
             for label, key in SETTINGS.items():
                 settings.append(f"{label} {self.facts.get(key, 'unknown')}")
             self._fact("cpu", model, ", ".join(settings))
+        # Amazon writes it into the firmware of each instance.
         instance = re.fullmatch(r"Amazon EC2 (\w+\.[\w-]+)", self.facts.get("dmi", ""))
         if instance and not self.doubt:
             self._fact("instance_type", instance[1], "dmi")
@@ -312,6 +319,7 @@ class _Description:
     def _cores_per_node(self) -> None:
         """The cores of a node that a job can have."""
         cores = {each: limits.cores(self.partition, each) for each in self.nodes}
+        # A check asks for the same of each node, so the smallest one decides.
         smallest = min(self.nodes, key=cores.__getitem__)
         origin = f"{self.cluster.nodes_origin}: CoresPerSocket"
         if smallest.kept_cores:

@@ -100,6 +100,7 @@ class _Finder:
 
     def environments(self) -> Iterator[Environment]:
         """The environments, in the order of the file."""
+        # The order of the file: libraries in C, Java over them, other Java, GCC.
         libraries = [*self._of_modules("openmpi", "mpich"), *self._further_libraries()]
         yield from libraries
         yield from self._native({library.name: library for library in libraries})
@@ -141,6 +142,7 @@ class _Finder:
         origin = "module -t avail"
         if self.cluster.modules.kind == "spack":
             origin = "spack find"
+        # Only a hierarchy has modules that come first.
         if len(loads) > 1:
             origin = f"module spider {preferred.name}"
         guess = ""
@@ -148,6 +150,7 @@ class _Finder:
             names = ", ".join(module.name for module in others[:3])
             guess = f"{origin}; others: {names}"
         environment = Environment(common["name"], origin, guess)
+        # environments.yaml has the usual names, which need not be repeated.
         if loads != common.get("modules", []):
             environment.differs["modules"] = Value(loads, origin, guess)
         if preferred.name.lower().startswith("cray-"):
@@ -172,6 +175,7 @@ class _Finder:
     def _add_pmi_library(self, environment: Environment) -> None:
         """Add the library by which Intel MPI speaks with srun."""
         pairs, _, guess = environment.differs["env_vars"]
+        # By PMIx, Intel MPI needs no library of Slurm.
         if ["SLURM_MPI_TYPE", "pmi2"] not in pairs:
             return
         origin = ""
@@ -191,6 +195,7 @@ class _Finder:
         if not usual or not known:
             return
         wanted = _types(self.cluster, environment)
+        # Cray's library starts by Cray's own type alone, whatever else srun has.
         if usual in known and "cray_shasta" not in wanted[:1]:
             return
         usable = [name for name in wanted if name in known]
@@ -235,6 +240,7 @@ class _Finder:
         """The modules that load a JDK for mpj-native; None if there is none."""
         facts = self.somewhere.facts
         version = facts.get("java_version", "unknown")
+        # A JRE runs programs, but compiles none.
         if facts.get("command.javac") != "none" and _suffices(version):
             return Value([], f"java {version} ({self.somewhere.origin})")
         modules = self.cluster.software.get("java", [])
@@ -255,5 +261,6 @@ class _Finder:
             yield Environment("gnu", f"gcc is {path} ({self.somewhere.origin})")
         elif "gcc" in self.cluster.software:
             yield self._of_module("gcc", {"name": "gnu"})
+        # Nearly every node has GCC, so it is guessed where nobody looked.
         elif self.somewhere.facts.get("command.gcc") != "none":
             yield Environment("gnu", "", "no node was asked whether it has gcc")

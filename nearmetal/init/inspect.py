@@ -51,6 +51,7 @@ def groups(cluster: Cluster, chosen: Sequence[str]) -> list[list[str]]:
     """
     by_nodes: dict[frozenset[str], list[str]] = {}
     for name in chosen:
+        # Partitions often share nodes. One job tells the facts of all of them.
         usable = frozenset(one.name for one in cluster.nodes_of(name) if one.usable)
         if usable:
             by_nodes.setdefault(usable, []).append(name)
@@ -63,6 +64,7 @@ def command(one: Partition, access: Sequence[str], seconds: int) -> list[str]:
     :arg access: further options of srun, such as an account.
     :arg seconds: after which a job that has no node yet is given up.
     """
+    # Slurm refuses a job of fewer nodes than the partition allows.
     number = one.limits.get("MinNodes", 1)
     return [
         *("srun", f"--partition={one.name}", *access, f"--nodes={number}", f"--ntasks={number}"),
@@ -124,6 +126,7 @@ def inspect(
     for names in together:
         first = names[0]
         tell(f"inspecting a node of {', '.join(names)} (srun, at most {seconds} s in the queue)")
+        # The first partition stands for all that have these nodes.
         words = command(partitions[first], access[first], seconds)
         found = _facts(words, seconds + BOOT, cluster.asker, tell)
         if isinstance(found, str):
@@ -173,6 +176,7 @@ def facts_of(text: str) -> tuple[str, dict[str, str]] | str:
     if isinstance(lines, str):
         return lines
     try:
+        # The form of the facts is that of every job script.
         nodes = provenance.parse("\n".join(lines))
     except ProvenanceError as error:
         return str(error)

@@ -35,6 +35,7 @@ def memory(
     """
     smallest = min(nodes, key=lambda node: node.memory_mb)
     cpus = cores(partition, smallest) * smallest.cpus_of_core
+    # What Slurm keeps from jobs is in the node, and no job can have it.
     whole = smallest.memory_mb + smallest.kept_mb
     stated: list[tuple[int, str, str]] = []
     if smallest.kept_mb:

@@ -88,6 +88,7 @@ class Builder:
     def run(self, *command, where="/checkout", epoch=0) -> None:
         """In the checkout, or the builder's own directory. BuildError."""
         environment = {
+            # Apptainer and mksquashfs write it in place of the present time.
             "SOURCE_DATE_EPOCH": str(epoch),
             "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
             "LC_ALL": "C",
@@ -133,6 +134,7 @@ class Builder:
         self.run("sh", "-c", read, target)
         path = self.out / f"{stack}.sif"
         try:
+            # Else two builds of the same files would have two digests.
             sif.pin(path, epoch)
         except sif.SifError as error:
             raise BuildError(f"{error}: this Apptainer writes another format") from None

@@ -241,6 +241,7 @@ def build_all(stacks, asked, lock_anew, say) -> int:
     """Build the images that are not there as locked. Returns the exit code."""
     with own.as_owner(directory()):
         directory().mkdir(parents=True, exist_ok=True)
+    # A builder is made for the first image that is not there: that takes a minute.
     entries, builder, other = read_lock(lock_path()), None, []
     try:
         for stack in stacks:

@@ -108,6 +108,7 @@ def read_lock(path: Path) -> Lock:
             f"{path}: lock file version {version}, but {' or '.join(map(str, LOCK_VERSIONS))} is "
             "known here: use the Spack that README.md pins"
         )
+    # The first one suffices: nobody corrects a lock by hand.
     for fault in documents.faults(data, documents.part(SCHEMA, "lock")):
         raise LockError(f"{path}: {fault}: {REGENERATE}")
     nodes = {key: Node.of(key, package) for key, package in data["concrete_specs"].items()}
@@ -186,6 +187,7 @@ def _without_nodes(lock: Lock) -> Iterator[str]:
 
 def _unmet_by_nodes(lock: Lock, required: Mapping[str, list[str]]) -> Iterator[str]:
     """Packages that are not as they have to be."""
+    # A target for all packages makes the binaries run on each machine of that kind.
     target = ""
     for word in required.get("all", []):
         if word.startswith("target="):
@@ -237,6 +239,7 @@ def unmet(node: Node, text: str) -> str:
                 return f"lacks {word}"
         elif key != "target":
             value = node.parameters.get(key)
+            # A variant with several values is a list.
             values_of_node = value if isinstance(value, list) else [str(value)]
             if not set(values.split(",")) <= set(values_of_node):
                 return f"has {key}={value} instead of {values}"
@@ -286,8 +289,10 @@ def _text(value) -> str:
 def concretize(spack: list[str], name: str) -> Path:
     """The lock that Spack writes for an environment, in a directory of its own. Raises
     LockError."""
+    # Spack writes the lock beside the manifest: our own stays as it is.
     copy = Path(tempfile.mkdtemp(prefix="nearmetal-spack-")) / "spack-env"
     shutil.copytree(HERE, copy)
+    # With a lock, Spack would keep what it has.
     (copy / name / "spack.lock").unlink(missing_ok=True)
     done = subprocess.run(
         [*spack, "-e", copy / name, "concretize", "--force"], capture_output=True, text=True

@@ -58,6 +58,7 @@ def copy_of(name: str, site: Path = HERE) -> Iterator[Path]:
     """
     root = Path(tempfile.mkdtemp(prefix="nearmetal-spack-"))
     try:
+        # Its views are large, and made anew.
         unneeded = shutil.ignore_patterns(".spack-env")
         shutil.copytree(site, root / "spack-env", ignore=unneeded)
         yield root / "spack-env" / name
@@ -86,6 +87,7 @@ def fill(spack: list[str], name: str, place: str, run: Callable, site: Path = HE
             command = [*spack, *words]
             if code := run(command):
                 raise LockError(f"{name}: exit code {code} of: {shlex.join(command)}")
+        # Another version of Spack may concretize anew.
         if (copy / "spack.lock").read_bytes() != lock.path.read_bytes():
             raise LockError(
                 f"{name}: Spack changed the copy of {lock.path}, so the cache has other packages. "
