@@ -75,6 +75,11 @@ class Cluster:
         return [node for node in self.nodes if partition in node.partitions]
 
     @property
+    def identities(self) -> dict[str, list[str]]:
+        """The user's accounts and QOS by their kind."""
+        return {"account": self.accounts, "qos": self.qos}
+
+    @property
     def has_accounting(self) -> bool | None:
         """Whether Slurm stores ended jobs; None if it is not known."""
         return slurm.has_accounting(self.config)

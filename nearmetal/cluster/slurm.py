@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 #: Columns of the command that replaces `scontrol show node` where users may not run it: partition,
@@ -32,6 +32,7 @@ AWAY = (
 )
 #: Signs behind a state in sinfo, as scontrol names them.
 SIGNS = {"*": "+NOT_RESPONDING", "$": "+MAINTENANCE"}
+SECONDS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
 TIME = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)")
 #: Most hosts of a list: more are taken for damage.
 MOST_HOSTS = 100_000
@@ -89,6 +90,25 @@ class Partition:
     root_only: bool = False
     limits: Mapping[str, int] = field(default_factory=dict)  #: of LIMITS, those that are stated
     origin: str = "scontrol show partition"
+
+    @property
+    def lists(self) -> dict[str, tuple[tuple[str, ...], tuple[str, ...]]]:
+        """The accounts and QOS that it allows and denies, by their kind."""
+        return {
+            "account": (self.accounts, self.denied_accounts),
+            "qos": (self.qos, self.denied_qos),
+        }
+
+    def admitted(self, kind: str, names: Iterable[str]) -> list[str]:
+        """The names of accounts or QOS that it admits.
+
+        :arg kind: `account` or `qos`.
+        """
+        allowed, denied = self.lists[kind]
+        # Slurm ignores what is denied beside a list of what is allowed.
+        if allowed:
+            return [name for name in names if name in allowed]
+        return [name for name in names if name not in denied]
 
 
 def _away(word: str) -> bool:
@@ -339,6 +359,14 @@ def time_limit(text: str) -> str:
         if int(number or 0):
             limit += f"{int(number)}{unit}"
     return limit
+
+
+def seconds(text: str) -> int:
+    """The seconds of a time as ReFrame writes it, `1d12h`."""
+    total = 0
+    for number, unit in re.findall(r"(\d+)([dhms])", text):
+        total += int(number) * SECONDS[unit]
+    return total
 
 
 def _count(fields: Mapping[str, str], key: str, default: int) -> int:

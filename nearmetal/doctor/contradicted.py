@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from nearmetal.cluster import slurm
+from nearmetal.cluster.access import named
 from nearmetal.cluster.cluster import Cluster
 from nearmetal.cluster.slurm import Partition
 from nearmetal.doctor.finding import Finding
 from nearmetal.util import suggest
 
-SECONDS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
 #: Keys of the extras that are processes on a node.
 RANKS = ("ranks_per_node", "affinity_ranks_per_node", "npb_mz_ranks_per_node")
 #: A memory above this many times Slurm's is contradicted. Sites state less than a node has.
 MEMORY = 1.5
-#: What a user's job has -> the option of `access` that names it.
-OPTIONS = {
-    "account": re.compile(r"(?<!\S)(?:-A\s*|--account[=\s]\s*)(\S+)"),
-    "qos": re.compile(r"(?<!\S)(?:-q\s*|--qos[=\s]\s*)(\S+)"),
-}
 
 
 def findings(
@@ -37,11 +32,10 @@ def findings(
             fix = f"correct `{key}` in the extras of {path}"
             yield Finding(what, fix, name, blocks=False)
     yield from time_limit(path, partition, reached)
-    mine: dict[str, list[str]] = {"account": [], "qos": []}
-    if cluster.enforces_accounts:
-        mine = {"account": cluster.accounts, "qos": cluster.qos}
-    for kind, names in mine.items():
-        yield from identity(kind, names, path, partition, reached)
+    for kind, mine in cluster.identities.items():
+        if not cluster.enforces_accounts:
+            mine = []
+        yield from identity(kind, mine, path, partition, reached)
 
 
 def most_of(
@@ -78,19 +72,14 @@ def time_limit(path: Path, partition: dict, known: Sequence[Partition]) -> Itera
     limits = [one.time_limit for one in known]
     if not wanted or not all(limits):
         return
-    longest = max(limits, key=seconds)
-    if seconds(wanted) > seconds(longest):
+    longest = max(limits, key=slurm.seconds)
+    if slurm.seconds(wanted) > slurm.seconds(longest):
         yield Finding(
             f"max_time_limit is {wanted}, but Slurm's partition allows {longest} (MaxTime)",
             f"write `max_time_limit: {longest}` in the extras of {path}",
             partition["name"],
             blocks=False,
         )
-
-
-def seconds(text: str) -> int:
-    """The seconds of a time as ReFrame writes it, `1d12h`."""
-    return sum(int(number) * SECONDS[unit] for number, unit in re.findall(r"(\d+)([dhms])", text))
 
 
 def identity(
@@ -100,28 +89,19 @@ def identity(
 
     :arg mine: the user's; []: unknown.
     """
-    # Of an option that is given twice, the last one counts.
-    named = OPTIONS[kind].findall(" ".join(partition.get("access", ())))[-1:]
+    name = named(partition.get("access", ())).get(kind, "")
     fix = f"correct --{kind} in `access` of {path}"
-    if named and mine and named[0] not in mine:
-        what = suggest.unknown_value(f"access: your {kind}", named[0], mine).rstrip(".")
+    if name and mine and name not in mine:
+        what = suggest.unknown_value(f"access: your {kind}", name, mine)
         fix += "; `sacctmgr show assoc user=$USER` lists yours"
         yield Finding(what, fix, partition["name"])
         return
     # Without an option, Slurm takes one of the user's, which is not known here.
-    candidates = named or mine
-    if candidates and not any(admits(kind, one, candidates) for one in reached):
+    candidates = [name] if name else mine
+    if candidates and not any(one.admitted(kind, candidates) for one in reached):
         yield Finding(
             f"Slurm's partition admits no {kind} of yours ({', '.join(candidates)})",
             f"{fix}; `scontrol show partition` lists those that it admits",
             partition["name"],
             blocks=False,
         )
-
-
-def admits(kind: str, one: Partition, names: Sequence[str]) -> bool:
-    """Whether a partition admits one of the names. Slurm ignores what is denied beside a list."""
-    allowed, denied = one.accounts, one.denied_accounts
-    if kind == "qos":
-        allowed, denied = one.qos, one.denied_qos
-    return any(name in allowed if allowed else name not in denied for name in names)

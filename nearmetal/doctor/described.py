@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from nearmetal.cluster.access import named
 from nearmetal.cluster.cluster import Cluster
 from nearmetal.cluster.modules import NATIVE_JDK, jdk, software
 from nearmetal.doctor import contradicted
@@ -17,7 +17,6 @@ from nearmetal.site.system import System
 from nearmetal.util import suggest
 
 SLURM = ("slurm", "squeue")
-OPTION = re.compile(r"(?<!\S)(?:-p\s*|--partition[=\s]\s*)(\S+)")
 #: Apptainer's program that needs no user namespaces, beside its directory of commands.
 SETUID = "../libexec/apptainer/bin/starter-suid"
 #: Names of the same modules system.
@@ -108,14 +107,11 @@ def partition_of_slurm(described: Described, partition: dict) -> Iterator[Findin
             blocks=False,
         )
         return
-    options = " ".join(partition.get("access", ()))
-    # Of an option that is given twice, the last one counts.
-    last = OPTION.findall(options)[-1:]
-    names = ",".join(last).split(",") if last else []
+    names = named(partition.get("access", ())).get("partition", "").split(",")
     reached = [known[name] for name in names if name in known]
     if reached:
         yield from contradicted.findings(described.path, partition, reached, cluster)
-    for wanted in names:
+    for wanted in filter(None, names):
         if wanted not in known:
             unknown = suggest.unknown_value("the partition", wanted, known)
             yield Finding(

@@ -29,7 +29,6 @@ END = re.compile(r"lines=(\d+)")
 JOB = f"nearmetal-init-{os.getpid()}"
 #: Minutes of a job in Slurm, where the partition allows as many.
 MINUTES = 5
-UNITS = {"d": 1440, "h": 60, "m": 1, "s": 1 / 60}
 #: Seconds for a job once it has its node: a node of a cloud boots first.
 BOOT = 900
 
@@ -75,11 +74,9 @@ def command(one: Partition, access: Sequence[str], seconds: int) -> list[str]:
 
 def minutes(one: Partition) -> int:
     """Minutes of a job: Slurm never starts one that asks for more than the partition allows."""
-    parts = re.findall(r"(\d+)([dhms])", one.time_limit)
-    most = sum(int(number) * UNITS[unit] for number, unit in parts)
-    if parts:
-        return min(MINUTES, max(1, int(most)))
-    return MINUTES
+    if not one.time_limit:
+        return MINUTES
+    return min(MINUTES, max(1, slurm.seconds(one.time_limit) // 60))
 
 
 @dataclass
