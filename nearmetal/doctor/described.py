@@ -89,8 +89,7 @@ def modules_system(described: Described) -> Iterator[Finding]:
             f"write `modules_system: {here.kind}`, or run this in a login shell",
         )
     elif here.note:
-        what, _, fix = here.note.partition(". Fix: ")
-        yield Finding(what, fix)
+        yield Finding.of(here.note)
 
 
 def partition_of_slurm(described: Described, partition: dict) -> Iterator[Finding]:

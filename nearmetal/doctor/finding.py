@@ -1,5 +1,7 @@
 """What a system lacks, and the fix."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -13,6 +15,12 @@ class Finding:
     partition: str = ""  #: '': all of the system
     environ: str = ""  #: '': all of the partition
     blocks: bool = True  #: whether no job can run while it is missing
+
+    @classmethod
+    def of(cls, sentence: str, fix: str = "", blocks: bool = True) -> Finding:
+        """The finding of a sentence that ends with its fix, or else has this one."""
+        what, _, own = sentence.partition(". Fix: ")
+        return cls(what, own or fix, blocks=blocks)
 
     def __str__(self) -> str:
         places = filter(None, [self.partition, self.environ])
