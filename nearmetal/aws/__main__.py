@@ -109,11 +109,18 @@ def flat(messages, path=()):
 
 def known_keys(path: tuple) -> list[str]:
     """The keys that the schema allows below this path."""
-    schema = ClusterSchema(cluster_name="nearmetal")
-    for key in (key for key in path if not isinstance(key, int)):
-        field = next(field for field in schema.fields.values() if field.data_key == key)
-        schema = getattr(field, "inner", field).schema
-    return sorted(field.data_key for field in schema.fields.values())
+    fields = _fields(ClusterSchema(cluster_name="nearmetal"))
+    for key in path:
+        if not isinstance(key, int):
+            field = fields[key]
+            # A list has its items' schema within.
+            fields = _fields(getattr(field, "inner", field).schema)
+    return sorted(fields)
+
+
+def _fields(schema) -> dict:
+    """The fields of a schema of Marshmallow by their keys in the configuration."""
+    return {field.data_key: field for field in schema.fields.values()}
 
 
 def schema_faults(document):
@@ -185,7 +192,10 @@ def check(path: Path, system: dict, system_file: str) -> tuple[list[str], list[s
     with recorded.account(str(region)) as ec2:
         for keys, message in schema_faults(document):
             # Named by its key, since an aliased part occurs several times but is corrected once.
-            name = [path.name, *(key for key in keys if isinstance(key, str))][-1]
+            name = path.name
+            for key in keys:
+                if isinstance(key, str):
+                    name = key
             faults.add((by_path.get(keys) or by_path[keys[:-1]], f"{name}: {message}"))
         if not faults:
             try:
@@ -220,7 +230,9 @@ def lines_of(path: Path, messages: Iterable[tuple[int, str]]) -> list[str]:
 def instance_types(document: dict) -> set[str]:
     """The instance types of all nodes of the queues."""
     types: set[str] = set()
-    return types.union(*(queue.types for queue in agreement.queues(document).values()))
+    for queue in agreement.queues(document).values():
+        types.update(queue.types)
+    return types
 
 
 def disagreements(ec2, document: dict, system: dict, system_file: str) -> Iterator[tuple]:

@@ -36,10 +36,10 @@ def account(region: str):
         "AWS_ACCESS_KEY_ID": "none",
         "AWS_SECRET_ACCESS_KEY": "none",
     }
-    before = {
-        name: os.environ.pop(name, None) for name in [*settings, "AWS_PROFILE", "AWS_SESSION_TOKEN"]
-    }
+    before = dict(os.environ)
     os.environ.update(settings)
+    for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN"):
+        os.environ.pop(name, None)
     try:
         # Both keep answers of an earlier region.
         AWSApi.reset()
@@ -47,10 +47,8 @@ def account(region: str):
         with mock_aws():
             yield boto3.client("ec2")
     finally:
-        for name, value in before.items():
-            os.environ.pop(name, None)
-            if value is not None:
-                os.environ[name] = value
+        os.environ.clear()
+        os.environ.update(before)
 
 
 def instance_type(ec2, name: str) -> dict:

@@ -137,6 +137,7 @@ def refuse_unsuitable_host(command: str, namespaces: Namespaces, plan: topology.
     """Refuse a host or checkout on which the command would fail later. Raises LabError."""
     if command not in ("up", "image"):
         return
+    # Only a start runs jobs as the user, and records a lab.
     if command == "up":
         conditions.refuse_checkout(namespaces.checkout, *cluster.owner(namespaces))
         conditions.refuse_state(namespaces.directory)

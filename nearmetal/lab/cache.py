@@ -60,6 +60,7 @@ def built(what: str, name: str, takes: str, build, say) -> Path:
             remove(directory)
         say(f"{what}: none for these inputs yet; building one ({takes})")
         started = time.monotonic()
+        # In the cache itself, so that a rename suffices at the end.
         work = Path(tempfile.mkdtemp(prefix="building-", dir=cache))
         try:
             with interruptible():
@@ -116,6 +117,7 @@ def is_whole(directory: Path) -> bool:
 def remove(directory: Path) -> None:
     """Remove a directory of the cache. If interrupted, what is left has no marker."""
     marker(directory).unlink(missing_ok=True)
+    # Another name first: nobody takes half of it for an image.
     aside = directory.with_name(f"removing-{directory.name}-{secrets.token_hex(4)}")
     directory.rename(aside)
     remove_tree(aside)
@@ -135,6 +137,7 @@ def work_directory(parent: Path, prefix: str):
     """A new directory that is removed at the end. Those of killed processes are removed too."""
     parent.mkdir(parents=True, exist_ok=True)
     for left in parent.glob(f"{prefix}*"):
+        # A directory whose lock is free belongs to no process.
         lock = _claim(left)
         if lock is not None:
             remove_tree(left)

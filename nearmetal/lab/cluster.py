@@ -55,6 +55,7 @@ def files(topology: Topology, namespaces: Namespaces) -> dict[str, tuple[str, in
         "slurm/slurm.conf": (topology.render("slurm.conf", **facts), 0o644),
         "slurm/cgroup.conf": (CGROUPS, 0o644),
         "slurm/gres.conf": (topology.render("gres.conf", **facts), 0o644),
+        # One key for all nodes: munge refuses what was signed by another one.
         "munge/munge.key": (secrets.token_hex(64), 0o400),
         "profile.d/nearmetal.sh": (topology.render("profile.sh", **facts), 0o644),
     }
@@ -93,6 +94,7 @@ def memory_kb(topology: Topology, host_mb: int) -> dict[str, tuple[int, int]]:
     Their sum is MEMORY_PART of the host's memory without the guests' memory. Raises LabError if the
     host has too little.
     """
+    # Guests take their memory beside the file systems of the nodes.
     guests_mb = 0
     if topology.vm:
         each_mb = topology.vm.memory_mb
@@ -184,6 +186,7 @@ def start_daemons(topology: Topology, namespaces: Namespaces) -> None:
         role = "login" if name == topology.controller else "node"
         namespaces.run(script, role, "start", *arguments, node=name)
 
+    # At once, since each node waits for its own daemons.
     with ThreadPoolExecutor() as pool:
         list(pool.map(start, node_names(topology)))
     wanted = {node.name for node in topology.nodes}
@@ -282,6 +285,7 @@ def up(
 
 def _start(topology: Topology, namespaces: Namespaces, facts: dict, say) -> None:
     """Start the lab; end one that runs first."""
+    # What an interrupted start left is ended, too.
     namespaces.stop()
     namespaces.start(facts)
     start_nodes(topology, namespaces)
@@ -337,6 +341,7 @@ def _end_jobs(topology: Topology, namespaces: Namespaces, jobs: list[str]) -> No
 def _definition() -> str:
     """A digest of nearmetal/lab and site-config/lab; if it changes, the lab is started again."""
     digest = hashlib.sha256()
+    # The order of a directory varies.
     for path in sorted([*HERE.rglob("*"), *(CHECKOUT / "site-config" / "lab").rglob("*")]):
         if path.suffix != ".pyc" and path.is_file():
             heading = f"{path.relative_to(CHECKOUT)} {path.stat().st_size}\n"

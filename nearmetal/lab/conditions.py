@@ -47,6 +47,7 @@ def become_root(arguments: Sequence[str], *kept: str) -> None:
 
 def refuse_without_root() -> None:
     """Refuse an ordinary user whom `sudo` does not make root. Raises LabError."""
+    # Containers often have neither root nor sudo.
     if shutil.which("sudo") is None:
         raise LabError(
             "this needs root to make namespaces, and there is no sudo here: run it as root, "
@@ -83,6 +84,7 @@ def refuse_cache(cache: Path, needed_mb: int) -> None:
     """Refuse a directory in which no image can be made. Raises LabError."""
     refuse_path(cache, "the directory of node images (NEARMETAL_CACHE)")
     there = nearest(cache)
+    # mmdebstrap makes devices, and nodes run programs of the image.
     options = mount_options(there)
     for option in ("ro", "noexec", "nodev"):
         if option in options:

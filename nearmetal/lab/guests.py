@@ -129,6 +129,7 @@ def _tap(name: str, device: str, nic: str, mac: str) -> list[str]:
     """QEMU's options for a NIC on a TAP device of the lab's namespaces."""
     return [
         *("-netdev", f"tap,id={name},ifname={device},script=no,downscript=no"),
+        # Without a boot ROM: the guest boots our kernel.
         *("-device", f"{nic},netdev={name},mac={mac},romfile="),
     ]
 
@@ -334,6 +335,7 @@ def _wait(namespaces: Namespaces, name: str, seconds: float, lives, pause: float
 
 def _lives(namespaces: Namespaces, name: str) -> bool:
     alive = f"kill -0 $(cat /lab/run/{name}.qemu) && echo lives"
+    # Waiting for the console of an ended QEMU would take minutes.
     if namespaces.run("sh", "-c", alive, check=False).strip() != "lives":
         raise LabError(f"guest {name} ended")
     return True
@@ -364,6 +366,7 @@ def pinning(topology: Topology) -> list[str]:
     exit 1
 }"""
     ]
+    # One core for each vCPU; hardware.py refuses a host that has fewer.
     names = [node.name for node in topology.guests]
     vcpus = itertools.product(names, range(topology.hardware.cpus))
     for (name, vcpu), core in zip(vcpus, sorted(os.sched_getaffinity(0))):

@@ -79,6 +79,7 @@ def choose(section: dict, asked: dict) -> Hardware:
     """
     if not isinstance(section, dict):
         raise HardwareError(f"topology.toml: [vm] is {section!r}: make it a section with keys")
+    # The machine around the guests has the memory of both of them.
     smaller = NESTED_DEFAULTS if asked.get("nic") in NESTED else {}
     values = {**section, **smaller, **asked}
     _refuse_wrong_types(section, values)
@@ -185,6 +186,7 @@ def _refuse_unless_free(address: str, host: Path) -> None:
     device = host / "sys/bus/pci/devices" / address
     if not device.exists():
         raise HardwareError(f"this host has no PCI device {address}: `lspci -D` lists them")
+    # VFIO gives whole groups to a guest: the IOMMU cannot tell their devices apart.
     group = device / "iommu_group"
     if not group.exists():
         raise HardwareError(

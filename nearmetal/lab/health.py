@@ -94,6 +94,7 @@ def check(topology: Topology, namespaces: Namespaces, arguments: tuple[str, ...]
     with ThreadPoolExecutor() as pool:
         answers = pool.map(lambda name: _answers(namespaces, name), names)
         gone = [name for name, answer in zip(names, answers) if not answer]
+        # Nothing else can be asked of a node that cannot be entered.
         if gone:
             return Health(gone)
         checked_links = pool.submit(links.check, topology, namespaces)
@@ -208,6 +209,7 @@ def _job(
             orphan = f"the {client} that waited for it is gone"
     elif state == "RUNNING" and starts["now"][0] - int(begun) > TOLERANCE_SECONDS:
         orphan = _lost_script(namespaces, number, host)
+    # Such a job stays in the queue until its time limit.
     if state == "RUNNING" and not orphan:
         orphan = _lost_daemon(topology, namespaces, number, nodes)
     return Job(number, name.strip(), user, state, nodes, orphan)

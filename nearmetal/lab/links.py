@@ -96,9 +96,11 @@ def _connect(topology: Topology, number: int, link_class: LinkClass) -> list[str
     script = []
     vde = link_class.link.startswith("vde")
     if vde:
+        # 9>&-: a daemon must not hold the lock of this script.
         script.append(f"{REAL_TIME} vde_switch --sock /lab/vde{number} --daemon < /dev/null 9>&-")
     else:
         bridge = f"br{number}"
+        # A port would wait 15 seconds before it forwards the first frame.
         script.append(f"ip link add {bridge} type bridge forward_delay 0; ip link set {bridge} up")
     if link_class.link == "qemu":
         script.append(
@@ -230,6 +232,7 @@ def check(topology: Topology, namespaces: Namespaces) -> dict[LinkClass, list[st
 
     The controller pings each node. The frame crosses every switch, port and device between them.
     """
+    # The controller has an interface on each class.
     on_controller = f"nsenter --target $(pid {topology.controller}) --net"
     script = [
         HEADER[-1],

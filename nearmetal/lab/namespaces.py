@@ -56,6 +56,7 @@ def _identity(pid: int) -> str | None:
         fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     except (OSError, IndexError):
         return None
+    # A zombie keeps its number, but nothing of it runs.
     if fields[0] == "Z":
         return None
     return f"{Path('/proc/sys/kernel/random/boot_id').read_text().strip()} {fields[19]}"
@@ -86,6 +87,7 @@ def images_in_use() -> set[str]:
     """Node images and layers that running and starting labs of this host use."""
     used = set()
     for record in STATE.glob("*/state.json"):
+        # A lab that starts holds the lock before its record is complete.
         if _living(record) or _held(record.with_name(HOLD)):
             state = _read(record)
             used |= {state.get("image"), state.get("layer")}
@@ -230,6 +232,7 @@ class Namespaces:
 
     def _write(self, state: dict) -> None:
         """Replace the record at once, so that an interruption leaves no half of it."""
+        # A rename replaces a file as a whole.
         part = self._state.with_suffix(".part")
         part.write_text(json.dumps(state))
         part.replace(self._state)

@@ -187,6 +187,7 @@ class Topology:
 
     def render(self, template: str, **facts) -> str:
         """A file of templates/, filled in with this cluster and the facts of host and checkout."""
+        # A fact that a template names and nobody gives is an error.
         environment = jinja2.Environment(
             loader=jinja2.FileSystemLoader(HERE / "templates"),
             undefined=jinja2.StrictUndefined,
@@ -286,6 +287,7 @@ def _classes(entries: dict[str, dict]) -> dict[str, LinkClass]:
     subnets = NETWORK.subnets(new_prefix=24)
     for name, entry in entries.items():
         place = f"classes.{name}"
+        # A machine that [nodes] lists would start without VM=...
         if entry["link"] == "qemu" and not entry.get("on_demand"):
             raise _wrong(
                 place,

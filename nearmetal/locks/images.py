@@ -102,6 +102,7 @@ def revision_of(paths: list[Path]) -> tuple[str, int]:
             text=True,
         ).stdout.split()
 
+    # The time of this commit is the time of all files in the image.
     last = git("log", "-1", "--format=%h %ct", "--abbrev=12") or ["unknown", "0"]
     return last[0] + ("-dirty" if git("status", "--porcelain") else ""), int(last[1])
 
@@ -213,6 +214,7 @@ def is_built(stack: str, entry: dict, here: dict) -> bool:
     """Whether the image is there, of this checkout, and as locked."""
     try:
         built = read_record(record_path(stack))
+        # A copy may have been interrupted, or somebody replaced the file.
         is_whole = digest_of(image_path(stack)) == built["digest"]
     except (ImagesError, OSError):
         return False

@@ -79,6 +79,7 @@ def results(prefix: str | None, checkout: Path, home: Path | None = None) -> str
             "use what root writes there. Fix: start ReFrame as that user, or in the lab (make "
             "lab-exec), or set another RFM_PREFIX"
         )
+    # A place for each checkout, since labs of several may run.
     own = (home or Path("~root").expanduser()) / ".local/state/nearmetal"
     own /= str(checkout).strip("/").replace("/", "-")
     print(

@@ -62,6 +62,7 @@ def why_nothing() -> str:
     """Why ReFrame selected no test case, and what to do, as one sentence."""
     system = runtime().system
     name = runtime().site_config.subconfig_system
+    # The first source is ReFrame's own configuration.
     if len(runtime().site_config.sources) < 2:
         return (
             "no test case is selected, because ReFrame has no configuration but its own: "
@@ -171,6 +172,7 @@ def unknown_variable(classes: set) -> str:
     for text in asked_variables():
         place = text.partition("=")[0]
         test, _, name = place.rpartition(".")
+        # Without a check, -S is for all of them: one suffices.
         meant, subject = ours, "no chosen check has a variable"
         if test:
             meant = [check for check in ours if _name(check) == test.partition(".")[0]]

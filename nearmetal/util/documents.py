@@ -165,6 +165,7 @@ def _is_expression(pattern: object) -> bool:
 
 def _faults(error: jsonschema.ValidationError, fix: str) -> Iterator[Fault]:
     """The faults of an error of jsonschema, in words that name the nearest known name."""
+    # From the root, also for a fault below `anyOf`.
     keys = tuple(error.absolute_path)
     schema: Mapping[str, Any] = error.schema if isinstance(error.schema, Mapping) else {}
     fix = schema.get("description", fix)

@@ -60,6 +60,7 @@ def become(user: User) -> None:
             f"{user.path} belongs to {user}, whom root cannot become here "
             f"({error.strerror}). Fix: run this command as {user}"
         ) from None
+    # Root may have another one.
     os.umask(0o022)
     _leave_terminal()
     _use_home_of(user)
