@@ -64,7 +64,9 @@ def read_system(path: Path) -> dict:
         for number, partition in enumerate(system["partitions"]):
             place, extras = f"partitions.{number}", partition["extras"]
             access = partition["access"]
-            if not isinstance(access, list) or not all(isinstance(one, str) for one in access):
+            if not isinstance(access, list) or not all(
+                isinstance(option, str) for option in access
+            ):
                 raise TypeError(f"{place}.access is not a list of texts")
             for key in ("link_class", "link_type"):
                 if not isinstance(extras[key], str):

@@ -31,24 +31,24 @@ def run(arguments) -> int:
         system = system.only(partition)
     cluster = Cluster()
     cluster.ask_modules_system()
-    schedulers = [one["scheduler"] for one in system.partitions]
+    schedulers = [partition["scheduler"] for partition in system.partitions]
     if not set(schedulers).isdisjoint(described.SLURM):
         cluster.ask_slurm()
     print(f"{name}: {system.path}")
-    found = [*here.findings(schedulers), *described.findings(Described(system, cluster))]
+    missing = [*here.findings(schedulers), *described.findings(Described(system, cluster))]
     directory = arguments.directory or results.default_database().parent / "doctor"
     if shutil.which("reframe"):
         with tempfile.TemporaryDirectory() as empty:  # the place of results is another question
-            found += here.configuration(name, system.path, smoke.environment(Path(empty)))
-    printed = together(found)
-    for one in printed:
-        print(f"missing: {one}", flush=True)
-    if not found:
+            missing += here.configuration(name, system.path, smoke.environment(Path(empty)))
+    printed = together(missing)
+    for finding in printed:
+        print(f"missing: {finding}", flush=True)
+    if not missing:
         print("ok: commands, versions, partitions and modules")
     if arguments.no_jobs:
         print("smoke cases were not run (--no-jobs)")
-    elif smokes_anywhere(system, found):
-        printed += run_smoke_cases(system, found, directory.absolute(), arguments.wait)
+    elif smokes_anywhere(system, missing):
+        printed += run_smoke_cases(system, missing, directory.absolute(), arguments.wait)
     return summary(name, len(printed), arguments.no_jobs)
 
 
@@ -76,12 +76,12 @@ def environs_to_try(partition: dict, found: Sequence[Finding]) -> list[str]:
     return [
         name
         for name in partition["environs"]
-        if not any(one.covers(partition["name"], name) for one in found)
+        if not any(finding.covers(partition["name"], name) for finding in found)
     ]
 
 
 def smokes_anywhere(system: System, found: Sequence[Finding]) -> bool:
-    return any(environs_to_try(one, found) for one in system.partitions)
+    return any(environs_to_try(partition, found) for partition in system.partitions)
 
 
 def run_smoke_cases(

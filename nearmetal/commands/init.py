@@ -36,13 +36,13 @@ def run(arguments) -> int:
     wanted, left_out = describe.chosen_partitions(cluster, known, arguments.access)
     if not wanted:
         raise NearmetalError("; ".join(left_out) or "no partition is left")
-    access = {one.name: admitted.access_of(cluster, one, arguments.access) for one in wanted}
-    together = inspect.groups(cluster, [one.name for one in wanted])
+    access = {each.name: admitted.access_of(cluster, each, arguments.access) for each in wanted}
+    together = inspect.groups(cluster, [partition.name for partition in wanted])
     if inspects is None:
         inspects = agreed(together, access)
     if inspects:
         inspect.inspect(cluster, together, access, arguments.wait, tell)
-    if any(one.name not in cluster.inspected for one in wanted):
+    if any(each.name not in cluster.inspected for each in wanted):
         inspect.inspect_login_node(cluster)
     images = with_image(common)
     lines = describe.describe(cluster, name, wanted, arguments.access, common, images)
@@ -114,7 +114,7 @@ def agreed(together: list[list[str]], access: Mapping[str, Sequence[str]]) -> bo
 
 def known_partitions(cluster: Cluster, arguments) -> list[str]:
     """The partitions of --partition. Raises NearmetalError for one that Slurm does not know."""
-    known = [one.name for one in cluster.partitions]
+    known = [partition.name for partition in cluster.partitions]
     for name in arguments.partition:
         if name not in known:
             raise NearmetalError(
@@ -142,7 +142,7 @@ def place_of(name: str, directory: Path | None) -> Path:
                 f"{taken} is there, and nothing is overwritten. Fix: move it, or give another "
                 "name: nearmetal init NAME"
             )
-    above = next(one for one in (directory, *directory.parents) if one.exists())
+    above = next(path for path in (directory, *directory.parents) if path.exists())
     if not os.access(above, os.W_OK | os.X_OK):
         raise NearmetalError(
             f"{above}: you may not write there. Fix: nearmetal init --directory DIRECTORY"
@@ -158,7 +158,7 @@ def place_of(name: str, directory: Path | None) -> Path:
 def with_image(common: dict[str, dict]) -> list[str]:
     """Names of the environments whose image was built."""
     directory = images_lock.directory()
-    images = {name: one.get("extras", {}).get("image") for name, one in common.items()}
+    images = {name: each.get("extras", {}).get("image") for name, each in common.items()}
     return [
         name for name, image in images.items() if image and (directory / f"{image}.sif").exists()
     ]

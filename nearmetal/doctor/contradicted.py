@@ -65,11 +65,11 @@ def most_of(
     yield key, round(MEMORY * (known << 20) / 1e9), origin
 
 
-def time_limit(path: Path, partition: dict, known: Sequence[Partition]) -> Iterator[Finding]:
+def time_limit(path: Path, described: dict, reached: Sequence[Partition]) -> Iterator[Finding]:
     """A time limit that is above those of all partitions."""
-    wanted = partition["extras"].get("max_time_limit", "")
+    wanted = described["extras"].get("max_time_limit", "")
     # A partition without a limit allows all, so nothing is contradicted.
-    limits = [one.time_limit for one in known]
+    limits = [partition.time_limit for partition in reached]
     if not wanted or not all(limits):
         return
     longest = max(limits, key=slurm.seconds)
@@ -77,7 +77,7 @@ def time_limit(path: Path, partition: dict, known: Sequence[Partition]) -> Itera
         yield Finding(
             f"max_time_limit is {wanted}, but Slurm's partition allows {longest} (MaxTime)",
             f"write `max_time_limit: {longest}` in the extras of {path}",
-            partition["name"],
+            described["name"],
             blocks=False,
         )
 
@@ -98,7 +98,7 @@ def identity(
         return
     # Without an option, Slurm takes one of the user's, which is not known here.
     candidates = [name] if name else mine
-    if candidates and not any(one.admitted(kind, candidates) for one in reached):
+    if candidates and not any(each.admitted(kind, candidates) for each in reached):
         yield Finding(
             f"Slurm's partition admits no {kind} of yours ({', '.join(candidates)})",
             f"{fix}; `scontrol show partition` lists those that it admits",

@@ -95,7 +95,7 @@ def modules_system(described: Described) -> Iterator[Finding]:
 def partition_of_slurm(described: Described, partition: dict) -> Iterator[Finding]:
     """A partition that Slurm does not know, or where no job can run now."""
     cluster = described.cluster
-    known = {one.name: one for one in cluster.partitions}
+    known = {known.name: known for known in cluster.partitions}
     if not known and not (shutil.which("scontrol") or shutil.which("sinfo")):
         return  # the missing commands are named
     if not known:

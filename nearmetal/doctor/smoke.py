@@ -202,15 +202,15 @@ def _ends(
 ) -> bool:
     """Whether ReFrame ends within some seconds. Its lines on waiting cases are told at once."""
     begin = time.monotonic()
-    told, due = 0, PROGRESS
+    printed, due = 0, PROGRESS
     while (passed := time.monotonic() - begin) < seconds:
         with suppress(subprocess.TimeoutExpired):
             process.wait(LOOK)
         waiting = [line for line in output().splitlines() if line.startswith(WAITS)]
         # ReFrame's output is read from its beginning each time.
-        for line in waiting[told:]:
+        for line in waiting[printed:]:
             tell(line)
-        told = len(waiting)
+        printed = len(waiting)
         if process.returncode is not None:
             return True
         if passed > due:
@@ -332,12 +332,12 @@ def of_output(text: str, partition: str, environ: str) -> Finding:
     return Finding(what.rstrip("."), "run `reframe -l` with this --system", partition, environ)
 
 
-def lines_of(found: Ran, partition: str, smoke: Smoke) -> Iterator[str]:
+def lines_of(ran: Ran, partition: str, smoke: Smoke) -> Iterator[str]:
     """Lines on the environments whose case passed, and the stderr of the others' jobs."""
     check = smoke.check.strip("^$")
-    for name in found.passed:
+    for name in ran.passed:
         yield f"ok: {partition}, {name}: {check} ran"
-    for name, errors in found.errors.items():
+    for name, errors in ran.errors.items():
         lines = list(filter(None, map(str.rstrip, errors.splitlines())))
         if lines:
             yield f"stderr of {check} on {partition} with {name}:"

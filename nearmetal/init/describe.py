@@ -133,7 +133,7 @@ def _hostnames(lines: Lines, cluster: Cluster) -> None:
     login, *_ = patterns([cluster.host])
     guess = f"hostname ({cluster.host}); are other login nodes named like it?"
     lines.item(2, login, "", guess)
-    others = [one for one in patterns([one.name for one in cluster.nodes]) if one != login]
+    others = [shape for shape in patterns([node.name for node in cluster.nodes]) if shape != login]
     for pattern in others[:MOST_PATTERNS]:
         lines.item(2, pattern, cluster.nodes_origin)
 

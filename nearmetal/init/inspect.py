@@ -51,32 +51,38 @@ def groups(cluster: Cluster, chosen: Sequence[str]) -> list[list[str]]:
     by_nodes: dict[frozenset[str], list[str]] = {}
     for name in chosen:
         # Partitions often share nodes. One job tells the facts of all of them.
-        usable = frozenset(one.name for one in cluster.nodes_of(name) if one.usable)
+        usable = frozenset(node.name for node in cluster.nodes_of(name) if node.usable)
         if usable:
             by_nodes.setdefault(usable, []).append(name)
     return list(by_nodes.values())
 
 
-def command(one: Partition, access: Sequence[str], seconds: int) -> list[str]:
+def command(partition: Partition, access: Sequence[str], seconds: int) -> list[str]:
     """The command that prints the facts of one node of a partition.
 
     :arg access: further options of srun, such as an account.
     :arg seconds: after which a job that has no node yet is given up.
     """
     # Slurm refuses a job of fewer nodes than the partition allows.
-    number = one.limits.get("MinNodes", 1)
+    number = partition.limits.get("MinNodes", 1)
     return [
-        *("srun", f"--partition={one.name}", *access, f"--nodes={number}", f"--ntasks={number}"),
-        *(f"--time={minutes(one)}", "--mpi=none", f"--immediate={seconds}"),
+        *(
+            "srun",
+            f"--partition={partition.name}",
+            *access,
+            f"--nodes={number}",
+            f"--ntasks={number}",
+        ),
+        *(f"--time={minutes(partition)}", "--mpi=none", f"--immediate={seconds}"),
         *(f"--job-name={JOB}", *scripts()),
     ]
 
 
-def minutes(one: Partition) -> int:
+def minutes(partition: Partition) -> int:
     """Minutes of a job: Slurm never starts one that asks for more than the partition allows."""
-    if not one.time_limit:
+    if not partition.time_limit:
         return MINUTES
-    return min(MINUTES, max(1, slurm.seconds(one.time_limit) // 60))
+    return min(MINUTES, max(1, slurm.seconds(partition.time_limit) // 60))
 
 
 @dataclass
@@ -119,17 +125,17 @@ def inspect(
 
     :arg access: further options of srun by partition.
     """
-    partitions = {one.name: one for one in cluster.partitions}
+    partitions = {partition.name: partition for partition in cluster.partitions}
     for names in together:
         first = names[0]
         tell(f"inspecting a node of {', '.join(names)} (srun, at most {seconds} s in the queue)")
         # The first partition stands for all that have these nodes.
         words = command(partitions[first], access[first], seconds)
-        found = _facts(words, seconds + BOOT, cluster.asker, tell)
-        if isinstance(found, str):
-            cluster.asker.unread.append(f"no node of {', '.join(names)} was inspected: {found}")
+        answer = _facts(words, seconds + BOOT, cluster.asker, tell)
+        if isinstance(answer, str):
+            cluster.asker.unread.append(f"no node of {', '.join(names)} was inspected: {answer}")
             continue
-        host, facts = found
+        host, facts = answer
         origin = f"srun -p {first}, on {host}"
         cluster.inspected |= dict.fromkeys(names, Inspected(host, facts, origin))
 
@@ -160,11 +166,11 @@ def inspect_login_node(cluster: Cluster) -> None:
     answer = cluster.asker.ask(scripts())
     if not answer:
         return
-    found = facts_of(answer.output)
-    if isinstance(found, str):
-        cluster.asker.unread.append(f"this login node was not inspected: {found}")
+    facts = facts_of(answer.output)
+    if isinstance(facts, str):
+        cluster.asker.unread.append(f"this login node was not inspected: {facts}")
     else:
-        cluster.login = Inspected(found[0], found[1], "this login node")
+        cluster.login = Inspected(*facts, "this login node")
 
 
 def facts_of(text: str) -> tuple[str, dict[str, str]] | str:

@@ -110,8 +110,8 @@ def is_whole(directory: Path) -> bool:
     if not marker(directory).exists():
         return False
     command = ["find", str(directory), "-xdev", "-type", "d", "-newer", str(marker(directory))]
-    found = subprocess.run([*command, "-print", "-quit"], capture_output=True, check=False)
-    return found.returncode == 0 and not found.stdout
+    newer = subprocess.run([*command, "-print", "-quit"], capture_output=True, check=False)
+    return newer.returncode == 0 and not newer.stdout
 
 
 def remove(directory: Path) -> None:
@@ -161,8 +161,8 @@ def _claim(directory: Path) -> int | None:
         return None
     try:
         fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        found = os.fstat(opened)
-        if found.st_uid == os.geteuid() and os.path.samestat(found, os.stat(directory)):
+        status = os.fstat(opened)
+        if status.st_uid == os.geteuid() and os.path.samestat(status, os.stat(directory)):
             return opened
     except OSError:
         pass

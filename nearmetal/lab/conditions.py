@@ -171,10 +171,10 @@ def _refuse_unreadable(checkout: Path, uid: int, gid: int, user: str) -> None:
 
 def refuse_path(path: Path, what: str) -> None:
     """Refuse a path that other programs would split. Raises LabError."""
-    found = re.search(UNFIT, str(path))
-    if found:
+    unfit = re.search(UNFIT, str(path))
+    if unfit:
         raise LabError(
-            f"{path}: {what} cannot be below a path with {found[0]!r}, at which compilers, Slurm "
+            f"{path}: {what} cannot be below a path with {unfit[0]!r}, at which compilers, Slurm "
             "or mounts would split it: move it"
         )
 

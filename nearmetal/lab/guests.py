@@ -288,8 +288,8 @@ def ping_passed_through(topology: Topology, namespaces: Namespaces, say) -> None
                 f"guest {first.name} does not reach {other.name} over the passed-through NICs "
                 f"({to}): connect them to one network"
             ) from error
-        said = done.splitlines()[-1]
-        say(f"lab: {first.name} to {other.name} over the passed-through NICs: {said}")
+        loss = done.splitlines()[-1]
+        say(f"lab: {first.name} to {other.name} over the passed-through NICs: {loss}")
 
 
 def _start_nested(topology: Topology, namespaces: Namespaces, say) -> None:

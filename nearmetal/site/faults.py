@@ -81,7 +81,7 @@ def of_document(document: Mapping, common: Mapping, definitions: Mapping) -> Ite
 
 def of_repeats(described: Iterable[Mapping], keys: tuple) -> Iterator[Fault]:
     """Names that more than one of the partitions or environments has."""
-    names = [one["name"] for one in described]
+    names = [each["name"] for each in described]
     for name in sorted(set(names)):
         if names.count(name) > 1:
             yield Fault(keys, f"more than one is named {name}", "rename all but one")
@@ -154,7 +154,7 @@ def of_hypervisor(keys: tuple, partition: Mapping, known: Sequence[str]) -> Iter
     """A hypervisor that is nearly a known one. Others are a site's own."""
     name = partition["extras"]["hypervisor"]
     like = suggest.nearest(name, known, MISSPELLED)
-    is_known = any(name == one or name.startswith(f"{one}-") for one in known)
+    is_known = any(name == other or name.startswith(f"{other}-") for other in known)
     if like and not is_known:
         message = f"{name!r} is unknown; did you mean {' or '.join(like)}?"
         yield Fault((*keys, "extras", "hypervisor"), message, "correct it")

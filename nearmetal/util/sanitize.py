@@ -32,8 +32,8 @@ UNSAFE = re.compile(
 )
 
 
-def _visible(found: re.Match) -> str:
-    code = ord(found[0])
+def _visible(match: re.Match) -> str:
+    code = ord(match[0])
     if code > 0xFFFF:
         return f"\\U{code:08x}"
     return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"

@@ -61,5 +61,5 @@ def nearest(name, known: Iterable, cutoff: float = 0.6) -> list[str]:
 
 
 @functools.lru_cache(maxsize=1 << 14)  # a file may have one wrong name in many places
-def _likeness(one: str, other: str) -> float:
-    return difflib.SequenceMatcher(None, one.lower(), other.lower()).ratio()
+def _likeness(name: str, other: str) -> float:
+    return difflib.SequenceMatcher(None, name.lower(), other.lower()).ratio()

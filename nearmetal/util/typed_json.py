@@ -28,13 +28,13 @@ class OddValueError(ShapeError):
     """A single value is no finite number, in a list or object of the right type."""
 
 
-def wrong(place: str, wanted: str, found) -> ShapeError:
+def wrong(place: str, wanted: str, value) -> ShapeError:
     """The error for a place that holds something else than wanted."""
-    return ShapeError(_said(place, wanted, found))
+    return ShapeError(_sentence(place, wanted, value))
 
 
-def _said(place: str, wanted: str, found) -> str:
-    text = BRIEF.repr(found)
+def _sentence(place: str, wanted: str, value) -> str:
+    text = BRIEF.repr(value)
     return f"{place} is {text if len(text) <= 60 else text[:57] + '...'}, not {wanted}"
 
 
@@ -48,7 +48,7 @@ def is_odd(value) -> bool:
 
 def odd(place: str, value) -> OddValueError:
     """The error for a value that is no finite number."""
-    return OddValueError(_said(place, "a finite number", value))
+    return OddValueError(_sentence(place, "a finite number", value))
 
 
 def refuse_odd(values: Iterable, place: str) -> None:
@@ -74,48 +74,48 @@ def sequence(data, place: str) -> Sequence:
 
 def text(data: Mapping, key: str, place: str, default: str | None = None) -> str:
     """A text; the default, if there is one, stands for an absent key."""
-    found = data.get(key)
-    if type(found) is str and (found != UNDEFINED or default is None):
-        return found
-    if (found is None or found == UNDEFINED) and default is not None:
+    value = data.get(key)
+    if type(value) is str and (value != UNDEFINED or default is None):
+        return value
+    if (value is None or value == UNDEFINED) and default is not None:
         return default
-    raise wrong(f"{place}.{key}", "a text", found)
+    raise wrong(f"{place}.{key}", "a text", value)
 
 
 def name(data: Mapping, key: str, place: str) -> str:
     """A text that is not empty."""
-    found = text(data, key, place)
-    if not found:
-        raise wrong(f"{place}.{key}", "a name", found)
-    return found
+    value = text(data, key, place)
+    if not value:
+        raise wrong(f"{place}.{key}", "a name", value)
+    return value
 
 
 def number(data: Mapping, key: str, place: str, default: float | None = None) -> float:
     """A finite number; the default, if there is one, stands for an absent key."""
-    found = data.get(key)
-    if found is not None and type(found) in NUMBERS and abs(found) <= sys.float_info.max:
-        return found
-    if (found is None or found == UNDEFINED) and default is not None:
+    value = data.get(key)
+    if value is not None and type(value) in NUMBERS and abs(value) <= sys.float_info.max:
+        return value
+    if (value is None or value == UNDEFINED) and default is not None:
         return default
-    raise wrong(f"{place}.{key}", "a number", found)
+    raise wrong(f"{place}.{key}", "a number", value)
 
 
 def texts(data: Mapping, key: str, place: str) -> list[str]:
     """A list of texts."""
-    found = sequence(data.get(key), f"{place}.{key}")
-    if not set(map(type, found)) <= {str}:
-        raise wrong(f"{place}.{key}", "a list of texts", found)
-    return list(found)
+    value = sequence(data.get(key), f"{place}.{key}")
+    if not set(map(type, value)) <= {str}:
+        raise wrong(f"{place}.{key}", "a list of texts", value)
+    return list(value)
 
 
 def count(data: Mapping, key: str, place: str, most: int) -> int:
     """A whole number from 1 to `most`."""
-    found = data.get(key)
-    if type(found) is float and found.is_integer():
-        found = int(found)
-    if type(found) is int and 1 <= found <= most:
-        return found
-    raise wrong(f"{place}.{key}", f"a whole number from 1 to {most}", found)
+    value = data.get(key)
+    if type(value) is float and value.is_integer():
+        value = int(value)
+    if type(value) is int and 1 <= value <= most:
+        return value
+    raise wrong(f"{place}.{key}", f"a whole number from 1 to {most}", value)
 
 
 def numbers(data, place: str) -> tuple[float, ...]:
@@ -152,9 +152,9 @@ def curve(data, place: str) -> dict[int, tuple[float, ...]]:
 
 def items(data: Mapping, key: str, place: str) -> Iterable[tuple[str, object]]:
     """Keys and values of an object; none where the key is absent."""
-    found = data.get(key)
-    if type(found) is dict:
-        return found.items()
-    if found is None or found == UNDEFINED:
+    value = data.get(key)
+    if type(value) is dict:
+        return value.items()
+    if value is None or value == UNDEFINED:
         return ()
-    raise wrong(f"{place}.{key}", "an object", found)
+    raise wrong(f"{place}.{key}", "an object", value)
