@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 
 import polars
 import polars.selectors as cs
@@ -101,7 +101,7 @@ def _of_session(session: Session) -> dict[str, object]:
     return {
         "system": session.system,
         "session": session.uuid,
-        "started": datetime.fromtimestamp(session.time, UTC),
+        "started": datetime.fromtimestamp(session.time, timezone.utc),
         "kind": session.kind,
     }
 

@@ -506,7 +506,7 @@ def test_each_cause_is_found_by_some_words():
 
 #: Refusals of sbatch (Slurm 22.05 and 24.11) -> the key that answers each.
 REFUSALS = {
-    "Invalid account or account/partition combination specified": "add `--account=NAME` to `access`",
+    "Invalid account or account/partition combination specified": "add `--account=NAME` to",
     "Job's account not permitted to use this partition (main allows hpc not bio)": "--account=",
     "Invalid qos specification": "add `--qos=NAME` to `access`",
     "Job's QOS not permitted to use this partition": "--qos=",

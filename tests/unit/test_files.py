@@ -36,7 +36,7 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path):
 
 def test_an_interrupted_write_leaves_the_old_file(tmp_path):
     program = (
-        "import sys; from nearmetal import files\n"
+        "import sys; from nearmetal.util import files\n"
         "with files._sink(sys.argv[1]) as sink:\n"
         "    sink.write(b'half'); print(flush=True); sys.stdin.read()"
     )
@@ -84,7 +84,7 @@ def test_devices_and_open_files_are_written_into(tmp_path):
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])
 def test_a_pipe_of_root_is_written_into_by_another_user(stream):
     program = (
-        "import os; from nearmetal import files; os.setuid(64771); "
+        "import os; from nearmetal.util import files; os.setuid(64771); "
         f"files.write('/dev/{stream}', 'x')"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)

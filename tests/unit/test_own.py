@@ -156,7 +156,7 @@ def test_a_planted_link_leads_no_further_than_its_owner_gets(theirs, open_path, 
 
 def become(place: Path, line: str, python: str = sys.executable) -> str:
     """Output of a program that becomes the owner of a place first."""
-    program = f"import os; from nearmetal import own; own.become_owner([{str(place)!r}]); {line}"
+    program = f"import os; from nearmetal.util import own; own.become_owner([{str(place)!r}]); {line}"
     done = subprocess.run(
         [python, "-P", "-c", program], cwd=CHECKOUT, capture_output=True, text=True
     )
@@ -214,7 +214,7 @@ def test_a_program_that_the_owner_cannot_read_is_one_sentence(theirs, open_path)
     private.mkdir()
     shutil.copytree(CHECKOUT / "nearmetal", private / "nearmetal")
     private.chmod(0o700)
-    line = f"import sys; sys.path.insert(0, {str(private)!r})\nfrom nearmetal import own\n"
+    line = f"import sys; sys.path.insert(0, {str(private)!r})\nfrom nearmetal.util import own\n"
     program = f"{line}own.become_owner([{str(theirs)!r}])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stderr.splitlines()[-1] == (
@@ -228,7 +228,7 @@ def test_a_program_that_the_owner_cannot_read_is_one_sentence(theirs, open_path)
 def test_the_users_programs_cannot_type_into_roots_shell(theirs):
     line = "os.open('/dev/tty', os.O_RDWR)"
     program = (
-        f"import os; from nearmetal import own; {line}; own.become_owner([{str(theirs)!r}]); {line}"
+        f"import os; from nearmetal.util import own; {line}; own.become_owner([{str(theirs)!r}]); {line}"
     )
     words = [sys.executable, "-P", "-c", program]
     process, terminal = pty.fork()
