@@ -156,7 +156,8 @@ def test_a_planted_link_leads_no_further_than_its_owner_gets(theirs, open_path, 
 
 def become(place: Path, line: str, python: str = sys.executable) -> str:
     """Output of a program that becomes the owner of a place first."""
-    program = f"import os; from nearmetal.util import own; own.become_owner([{str(place)!r}]); {line}"
+    become_owner = f"own.become_owner([{str(place)!r}])"
+    program = f"import os; from nearmetal.util import own; {become_owner}; {line}"
     done = subprocess.run(
         [python, "-P", "-c", program], cwd=CHECKOUT, capture_output=True, text=True
     )
@@ -227,9 +228,8 @@ def test_a_program_that_the_owner_cannot_read_is_one_sentence(theirs, open_path)
 @as_root
 def test_the_users_programs_cannot_type_into_roots_shell(theirs):
     line = "os.open('/dev/tty', os.O_RDWR)"
-    program = (
-        f"import os; from nearmetal.util import own; {line}; own.become_owner([{str(theirs)!r}]); {line}"
-    )
+    become_owner = f"own.become_owner([{str(theirs)!r}])"
+    program = f"import os; from nearmetal.util import own; {line}; {become_owner}; {line}"
     words = [sys.executable, "-P", "-c", program]
     process, terminal = pty.fork()
     if process == 0:  # as a shell: the leader of the session waits
