@@ -13,23 +13,18 @@ from nearmetal.cluster.slurm import Node, Partition
 
 def partitions_and_nodes(asker: Asker) -> tuple[list[Partition], list[Node], str]:
     """Partitions, nodes, and the command that named the nodes."""
-    partitions, nodes = [], []
-    if answer := asker.ask(["scontrol", "--oneliner", "show", "partition"]):
-        partitions = slurm.partitions(answer.output)
+    partitions = slurm.partitions(asker.output("scontrol", "--oneliner", "show", "partition"))
     hidden = _hidden(asker, partitions)
     partitions += hidden
     # Without --all, Slurm also hides the nodes of hidden partitions.
     every = ["--all"] if hidden else []
-    if answer := asker.ask(["scontrol", *every, "--oneliner", "show", "node"]):
-        nodes = slurm.nodes(answer.output)
+    nodes = slurm.nodes(asker.output("scontrol", *every, "--oneliner", "show", "node"))
     if partitions and any(node.partitions for node in nodes):
         return partitions, nodes, "scontrol show node"
     # Some sites let only administrators use scontrol.
-    words = ["sinfo", *every, "--noheader", "--Node", f"--format={slurm.SINFO}"]
-    if answer := asker.ask(words):
-        partitions_of_sinfo, nodes = slurm.of_sinfo(answer.output)
-        partitions = partitions or partitions_of_sinfo
-    return partitions, nodes, "sinfo --Node"
+    words = ("sinfo", *every, "--noheader", "--Node", f"--format={slurm.SINFO}")
+    of_sinfo, nodes_of_sinfo = slurm.of_sinfo(asker.output(*words))
+    return partitions or of_sinfo, nodes_of_sinfo or nodes, "sinfo --Node"
 
 
 def _hidden(asker: Asker, known: Sequence[Partition]) -> list[Partition]:
@@ -49,32 +44,22 @@ def _hidden(asker: Asker, known: Sequence[Partition]) -> list[Partition]:
 
 def switches(asker: Asker) -> dict[str, str]:
     """Name of each node's switch, where Slurm knows the topology."""
-    answer = asker.ask(["scontrol", "--oneliner", "show", "topology"])
-    if answer:
-        return slurm.switches(answer.output)
-    return {}
+    return slurm.switches(asker.output("scontrol", "--oneliner", "show", "topology"))
 
 
 def settings(asker: Asker) -> dict[str, str]:
     """Settings of Slurm."""
-    answer = asker.ask(["scontrol", "show", "config"])
-    if answer:
-        return slurm.settings(answer.output)
-    return {}
+    return slurm.settings(asker.output("scontrol", "show", "config"))
 
 
 def mpi_types(asker: Asker) -> list[str]:
     """Names for srun's `--mpi`."""
     answer = asker.ask(["srun", "--mpi=list"])
-    if answer:
-        return slurm.mpi_types(answer.both)
-    return []
+    return slurm.mpi_types(answer.both) if answer else []
 
 
 def accounts_and_qos(asker: Asker) -> tuple[list[str], list[str]]:
     """Accounts and QOS of this user, the default QOS first."""
-    words = ["sacctmgr", "--noheader", "--parsable2", "show", "assoc"]
-    answer = asker.ask([*words, f"user={getpass.getuser()}", f"format={slurm.ASSOC}"])
-    if not answer:
-        return [], []
-    return slurm.accounts(answer.output), slurm.qos(answer.output)
+    words = ("sacctmgr", "--noheader", "--parsable2", "show", "assoc")
+    text = asker.output(*words, f"user={getpass.getuser()}", f"format={slurm.ASSOC}")
+    return slurm.accounts(text), slurm.qos(text)

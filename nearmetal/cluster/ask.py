@@ -87,11 +87,16 @@ class Asker:
             try:
                 answer = _answer(process, seconds, stop)
             except BaseException:
-                _end(process)
+                end(process)
                 raise
             if isinstance(answer, str):
-                _end(process)
+                end(process)
         return answer
+
+    def output(self, *words: str) -> str:
+        """The output of a command that succeeds; '' after a sentence in `unread`."""
+        answer = self.ask(words)
+        return answer.output if answer else ""
 
     def ask(self, words: Sequence[str], seconds: float = PATIENCE) -> Answer | None:
         """The answer of a command that succeeds; None after a sentence in `unread`."""
@@ -121,13 +126,17 @@ def _answer(
     return f"no answer within {seconds:.0f} s"
 
 
-def _end(process: subprocess.Popen) -> None:
-    """End a command. `srun` cancels its job at SIGTERM, and could not at SIGKILL."""
+def end(process: subprocess.Popen, grace: float = GRACE) -> None:
+    """End a command. `srun` and ReFrame cancel jobs at SIGTERM, and could not at SIGKILL.
+
+    :arg grace: seconds for that.
+    """
     process.terminate()
     try:
-        process.communicate(timeout=GRACE)
+        process.communicate(timeout=grace)
     except subprocess.TimeoutExpired:
         process.kill()
+        process.wait()
 
 
 def last_line(text: str) -> str:

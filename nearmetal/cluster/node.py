@@ -108,7 +108,9 @@ def link_of(facts: Mapping[str, str]) -> Link:
     link = _ethernet(facts, nic, why)
     for device, port in active:
         if facts.get(f"ib.{device}.{port}.driver") in known()["efa"]:
-            return _efa(device)
+            why = "the kernel does not tell EFA's rate: see the instance type's documentation"
+            guessed = (("link_speed_gbps", why),)
+            return Link(device, "efa", "sriov", "efa", "unknown", "EFA", guessed=guessed)
     # RoCE, in hardware or in software (Soft-RoCE), is over an interface.
     over = {facts.get(f"ib.{device}.{port}.netdev") for device, port in active}
     return replace(link, rdma=bool(over & {name, nic}))
@@ -136,13 +138,6 @@ def _infiniband(facts: Mapping[str, str], device: str, port: str) -> Link:
         signalling_gbps=signalling,
         guessed=guessed,
     )
-
-
-def _efa(device: str) -> Link:
-    """Amazon's adapter, whose rate no file of the kernel has."""
-    why = "the kernel does not tell EFA's rate: see the instance type's documentation"
-    guessed = (("link_speed_gbps", why),)
-    return Link(device, "efa", "sriov", "efa", "unknown", "EFA", guessed=guessed)
 
 
 def _ethernet(facts: Mapping[str, str], nic: str, why: str) -> Link:

@@ -18,7 +18,7 @@ from pathlib import Path
 from nearmetal import results
 from nearmetal.checkout import CHECKOUT
 from nearmetal.checks import failures
-from nearmetal.cluster import reasons
+from nearmetal.cluster import ask, reasons
 from nearmetal.doctor.finding import Finding
 from nearmetal.results import Case, Database, ResultsError
 from nearmetal.util import documents, files, sanitize
@@ -191,7 +191,8 @@ def _watched(
                 return f"{output()}\nERROR: ReFrame had no end within {seconds:.0f} s\n"
             return output()
         finally:
-            _end(process)
+            if process.poll() is None:
+                ask.end(process, GRACE)
 
 
 def _ends(
@@ -217,18 +218,6 @@ def _ends(
             tell(f"still running, for {passed:.0f} s of at most {seconds:.0f}")
             due += PROGRESS
     return False
-
-
-def _end(process: subprocess.Popen) -> None:
-    """End ReFrame if it still runs. It cancels its jobs at SIGTERM."""
-    if process.poll() is not None:
-        return
-    process.terminate()
-    try:
-        process.wait(GRACE)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
 
 
 def _beginning(path: Path) -> str:

@@ -121,10 +121,6 @@ def memory_kb(topology: Topology, host_mb: int) -> dict[str, tuple[int, int]]:
     return sizes
 
 
-def node_names(topology: Topology) -> list[str]:
-    return [topology.controller, *(node.name for node in topology.nodes)]
-
-
 def start_nodes(topology: Topology, namespaces: Namespaces) -> None:
     """Write the files of every node; make the namespaces and file systems of those without a VM."""
     namespaces.put(files(topology, namespaces))
@@ -183,12 +179,11 @@ def start_daemons(topology: Topology, namespaces: Namespaces) -> None:
     script = str(HERE / "daemons.sh")
 
     def start(name: str) -> None:
-        role = "login" if name == topology.controller else "node"
-        namespaces.run(script, role, "start", *arguments, node=name)
+        namespaces.run(script, topology.role(name), "start", *arguments, node=name)
 
     # At once, since each node waits for its own daemons.
     with ThreadPoolExecutor() as pool:
-        list(pool.map(start, node_names(topology)))
+        list(pool.map(start, topology.names))
     wanted = {node.name for node in topology.nodes}
 
     def ready():

@@ -90,7 +90,7 @@ def check(topology: Topology, namespaces: Namespaces, arguments: tuple[str, ...]
 
     :arg arguments: arguments of daemons.sh that name the lab's user and the checkout.
     """
-    names = [topology.controller, *(node.name for node in topology.nodes)]
+    names = topology.names
     with ThreadPoolExecutor() as pool:
         answers = pool.map(lambda name: _answers(namespaces, name), names)
         gone = [name for name, answer in zip(names, answers) if not answer]
@@ -130,8 +130,7 @@ def _daemons(
     topology: Topology, namespaces: Namespaces, name: str, arguments: tuple[str, ...]
 ) -> list[str]:
     """Faults of a node's daemons and file systems, as daemons.sh prints them."""
-    role = "login" if name == topology.controller else "node"
-    command = [str(HERE / "daemons.sh"), role, "check", *arguments]
+    command = [str(HERE / "daemons.sh"), topology.role(name), "check", *arguments]
     try:
         return namespaces.run(*command, node=name, timeout=PATIENCE).splitlines()
     except LabError as error:

@@ -151,6 +151,15 @@ class Topology:
         return addresses
 
     @property
+    def names(self) -> list[str]:
+        """Names of the controller and of all nodes."""
+        return [self.controller, *(node.name for node in self.nodes)]
+
+    def role(self, name: str) -> str:
+        """The role of a node, as daemons.sh calls it."""
+        return "login" if name == self.controller else "node"
+
+    @property
     def spaces(self) -> list[str]:
         """Names of the controller and of all nodes that are namespaces, not virtual machines."""
         return [self.controller, *(node.name for node in self.nodes if not node.virtual)]
