@@ -13,11 +13,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import jsonschema
-
 from nearmetal.checkout import REFERENCES
 from nearmetal.expectations import sentence
-from nearmetal.util import strict_yaml
+from nearmetal.util import documents
 
 RULES = REFERENCES / "disturbance.yaml"
 MARK = re.compile(r"# nearmetal repeat: (\d+)\s*")
@@ -87,13 +85,7 @@ class Repeat:
 @functools.cache
 def rules(path: Path = RULES) -> dict[str, Rule]:
     """The rules by quantity. Raises EvidenceError, which names file and key."""
-    try:
-        data = strict_yaml.read(path)
-    except (OSError, strict_yaml.YamlError) as error:
-        raise EvidenceError(f"{path}: cannot be read as YAML: {error}") from None
-    for fault in jsonschema.Draft202012Validator(SCHEMA).iter_errors(data):
-        place = ".".join(map(str, fault.absolute_path)) or "the file"
-        raise EvidenceError(f"{path}: {place}: {fault.message}. Fix: correct it")
+    data = documents.read(path, SCHEMA, EvidenceError, "correct it")
     found = {
         name: Rule(
             name,

@@ -10,13 +10,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import jsonschema
-
 from nearmetal.checkout import PACKAGE, REFERENCES
 from nearmetal.errors import NearmetalError
 from nearmetal.model import metrics
 from nearmetal.results import Case, Session, Value, parameters
-from nearmetal.util import strict_yaml
+from nearmetal.util import documents
 
 #: Variables such as `mops_B_16` and `efficiency_B_16x4`: quantity, class, processes, threads a
 #: process.
@@ -99,22 +97,14 @@ class Figure:
         return self.above, self.below
 
 
+SCHEMA = PACKAGE / "compare" / "published-schema.yaml"
+
+
 def load(directory: Path = REFERENCES / "published") -> list[Figure]:
     """Every figure of every document, in the files' order. Raises PublishedError."""
-    schema = strict_yaml.load((PACKAGE / "compare" / "published-schema.yaml").read_bytes())
-    validator = jsonschema.Draft202012Validator(schema)
     figures = []
     for path in sorted(directory.glob("*.yaml")):
-        try:
-            data = strict_yaml.read(path)
-        except (OSError, strict_yaml.YamlError) as error:
-            raise PublishedError(f"{path}: cannot be read as YAML: {error}") from error
-        for fault in validator.iter_errors(data):
-            place = ".".join(map(str, fault.absolute_path)) or "the file"
-            fix = fault.schema.get("description")
-            raise PublishedError(
-                f"{path}: {place}: {fault.message}" + (f". Fix: {fix}" if fix else "")
-            )
+        data = documents.read(path, SCHEMA, PublishedError)
         for entry in data["figures"]:
             entry = {**entry, **({"range": tuple(entry["range"])} if "range" in entry else {})}
             figures.append(Figure(document=data["document"]["title"], **entry))

@@ -7,15 +7,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import jsonschema
-
 from nearmetal.checkout import PACKAGE, REFERENCES
 from nearmetal.errors import NearmetalError
 from nearmetal.expectations import expression, known, sentence
 from nearmetal.expectations.expression import Expression, ExpressionError
 from nearmetal.expectations.sentence import Sentence
-from nearmetal.util import strict_yaml, suggest
+from nearmetal.util import documents, suggest
 
+SCHEMA = PACKAGE / "expectations" / "schema.yaml"
 #: Names of a partition's extras that expressions may use. They hold numbers.
 EXTRAS = (
     "link_speed_gbps",
@@ -117,11 +116,9 @@ class Expectation:
 
 def load(directory: Path = REFERENCES / "expected") -> dict[str, Expectation]:
     """Every expectation by name, in the files' order. Raises ExpectationError."""
-    schema = strict_yaml.load((PACKAGE / "expectations" / "schema.yaml").read_bytes())
-    validator = jsonschema.Draft202012Validator(schema)
     found: dict[str, Expectation] = {}
     for path in sorted(directory.glob("*.yaml")):
-        for one in _read(path, validator):
+        for one in _read(path):
             if one.name in found:
                 raise ExpectationError(
                     f"{path}: expectations.{one.name}: another file has this name. Fix: rename one"
@@ -132,32 +129,10 @@ def load(directory: Path = REFERENCES / "expected") -> dict[str, Expectation]:
     return found
 
 
-def _read(path: Path, validator) -> Iterator[Expectation]:
-    try:
-        data = strict_yaml.read(path)
-    except (OSError, strict_yaml.YamlError) as error:
-        raise ExpectationError(f"{path}: cannot be read as YAML: {error}") from None
-    for fault in validator.iter_errors(data):
-        place = ".".join(map(str, fault.absolute_path)) or "the file"
-        fix = fault.schema.get("description")
-        raise ExpectationError(
-            f"{path}: {place}: {_said(fault)}" + (f". Fix: {fix}" if fix else "")
-        )
+def _read(path: Path) -> Iterator[Expectation]:
+    data = documents.read(path, SCHEMA, ExpectationError)
     for name, entry in data["expectations"].items():
         yield _parsed(f"{path}: expectations.{name}", name, entry)
-
-
-def _said(fault: jsonschema.ValidationError) -> str:
-    """What is wrong, with the nearest known name."""
-    schema = fault.schema if isinstance(fault.schema, Mapping) else {}
-    if fault.validator == "enum" and "enum" in schema:
-        return suggest.unknown_value("the value", fault.instance, schema["enum"])
-    properties = schema.get("properties", {})
-    if fault.validator == "additionalProperties" and isinstance(fault.instance, Mapping):
-        for key in fault.instance:
-            if properties and key not in properties:
-                return suggest.unknown_value("the key", key, properties)
-    return fault.message
 
 
 def _parsed(place: str, name: str, entry: dict) -> Expectation:

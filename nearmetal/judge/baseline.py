@@ -21,7 +21,6 @@ from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timezone
 from pathlib import Path
 
-import jsonschema
 import orjson
 import yaml
 
@@ -31,6 +30,8 @@ from nearmetal.errors import NearmetalError
 from nearmetal.model import metrics, naming
 from nearmetal.stats import plan
 from nearmetal.util import files, sanitize, strict_yaml, suggest, typed_json
+from nearmetal.util.documents import faults as schema_faults
+from nearmetal.util.documents import read as read_document
 
 #: Bound of a reference: this many times the spread, and at least this fraction. ReFrame fails a
 #: value beyond it. The gate judges all other values, from all samples.
@@ -282,7 +283,7 @@ def load(system: str, where: Path | None = None, any_bounds: bool = False) -> Ba
 
 def _read(path: Path, system: str, fix: str):
     try:
-        return strict_yaml.read(path)
+        files.refuse_unfit(path)
     except FileNotFoundError:
         there = [other.stem for other in path.parent.glob("*.yaml")]
         hint = f" ({suggest.unknown(system, there, 'baselines here are of')})" if there else ""
@@ -290,20 +291,17 @@ def _read(path: Path, system: str, fix: str):
             f"{path}: {system} has no baseline. Fix: `nearmetal baseline record --system {system}` "
             f"after some sessions, or set RFM_REFERENCE_PREFIX to the baselines' directory{hint}"
         ) from None
-    except strict_yaml.YamlError as error:
-        raise BaselineError(f"{path}: cannot be read as YAML: {error}. Fix: {fix}") from error
+    except OSError:
+        pass  # the reader says what is wrong with it
+    return read_document(path, error=BaselineError, fix=fix)
 
 
 def _check_schema(data, path: Path, fix: str) -> None:
     if isinstance(data, dict):
         for place in _keys_of_no_text({**dict.fromkeys(data), "baseline": data.get("baseline")}):
             raise BaselineError(f"{path}: the key {place} is no text. Fix: {fix}")
-    schema = strict_yaml.load((PACKAGE / "judge" / "baseline-schema.yaml").read_bytes())
-    for fault in jsonschema.Draft202012Validator(schema).iter_errors(data):
-        place = ".".join(map(str, fault.absolute_path)) or "the file"
-        raise BaselineError(
-            f"{path}: {place}: {fault.message[:300]}. Fix: {fault.schema.get('description', fix)}"
-        )
+    for fault in schema_faults(data, PACKAGE / "judge" / "baseline-schema.yaml", fix):
+        raise BaselineError(f"{path}: {fault.sentence(files.read(path))}")
 
 
 def _keys_of_no_text(data: dict, place: str = "") -> Iterator[str]:

@@ -75,9 +75,9 @@ def printed(name) -> str:
 
 @functools.cache
 def _data() -> dict:
-    from nearmetal.util import strict_yaml  # not at the top: PyYAML, which few commands use
+    from nearmetal.util import documents  # not at the top: PyYAML, which few commands use
 
-    return strict_yaml.load(FILE.read_bytes())
+    return documents.read(FILE)
 
 
 def _whole(text: str) -> Unit | None:

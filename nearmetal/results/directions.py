@@ -7,6 +7,7 @@ stored, then the site's lines in `better.yaml`, beside its baselines:
     "gromacs*:ratio": less  # CHECK:VARIABLE, with shell wildcards
 """
 
+import os
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -34,15 +35,12 @@ class Directions:
     @classmethod
     def read(cls, path: Path) -> "Directions":
         """The lines of a file; none if there is no file. Raises DirectionsError."""
-        from nearmetal.util import strict_yaml  # not at the top: PyYAML, which few commands use
+        from nearmetal.util import documents  # not at the top: PyYAML, which few commands use
 
         fix = "Fix: write lines such as `score: more`, with a unit or CHECK:VARIABLE"
-        try:
-            data = strict_yaml.read(path)
-        except FileNotFoundError:
+        if not os.path.lexists(path):
             return cls()
-        except strict_yaml.YamlError as error:
-            raise DirectionsError(f"{path}: cannot be read as YAML: {error}. {fix}") from error
+        data = documents.read(path, error=DirectionsError, fix=fix.removeprefix("Fix: "))
         if not isinstance(data, dict):
             raise DirectionsError(f"{path}: not a mapping. {fix}")
         for name, word in data.items():

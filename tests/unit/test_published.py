@@ -200,7 +200,7 @@ def test_a_malformed_figure_is_refused_with_its_place(tmp_path, change, message)
     entry = {key: value for key, value in {**ENTRY, **change}.items() if value is not None}
     document = {"title": "T", "authors": "A", "year": 2012}
     (tmp_path / "one.yaml").write_text(yaml.safe_dump({"document": document, "figures": [entry]}))
-    with pytest.raises(published.PublishedError, match=f"one.yaml: {message}"):
+    with pytest.raises(published.PublishedError, match=f"one.yaml: line \\d+: {message}"):
         published.load(tmp_path)
 
 

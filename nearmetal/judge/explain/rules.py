@@ -9,12 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import jsonschema
-
 from nearmetal.checkout import REFERENCES
 from nearmetal.errors import NearmetalError
 from nearmetal.expectations import sentence
-from nearmetal.util import strict_yaml
+from nearmetal.util import documents
 
 RULES = REFERENCES / "causes.yaml"
 SCHEMA = Path(__file__).with_name("causes-schema.yaml")
@@ -107,17 +105,7 @@ def covers(names: tuple[str, ...], layer: str) -> bool:
 @functools.cache
 def load(path: Path = RULES) -> Rules:
     """The rules. Raises RulesError."""
-    try:
-        data = strict_yaml.read(path)
-    except (OSError, strict_yaml.YamlError) as error:
-        raise RulesError(f"{path}: cannot be read as YAML: {error}") from None
-    schema = strict_yaml.load(SCHEMA.read_bytes())
-    checker = jsonschema.FormatChecker([])
-    checker.checks("regex", (re.error, OverflowError, RecursionError))(_is_expression)
-    validator = jsonschema.Draft202012Validator(schema, format_checker=checker)
-    for fault in validator.iter_errors(data):
-        place = ".".join(map(str, fault.absolute_path)) or "the file"
-        raise RulesError(f"{path}: {place}: {fault.message[:300]}. Fix: correct it")
+    data = documents.read(path, SCHEMA, RulesError, "correct it")
     found = Rules(
         tuple(data["layers"]),
         {name: Quantity(**_tuples(one)) for name, one in data["evidence"].items()},
@@ -126,11 +114,6 @@ def load(path: Path = RULES) -> Rules:
     for place, fault in _faults(found):
         raise RulesError(f"{path}: {place}: {fault}")
     return found
-
-
-def _is_expression(pattern: object) -> bool:
-    """Raises what `re` does on a pattern that is none, or is too large."""
-    return not isinstance(pattern, str) or bool(re.compile(pattern))
 
 
 def _tuples(data: Mapping) -> dict[str, Any]:
